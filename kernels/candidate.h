@@ -1,0 +1,116 @@
+/* The interface between mxcheck and a kernel library under test: all that a third party implements.
+ *
+ * A shared library exports one function, mxcheck_candidate, that returns a table of operations. The gate loads the
+ * library in a child process, asks each operation what it supports, and compares what it returns with the reference
+ * model, byte for byte. The in-tree libraries come through the same door. Plain C; needs dlpack.h and nothing else.
+ *
+ * Tensors. DLTensor, row-major. The last dimension is contiguous; a matrix may have a row stride larger than its
+ * column count (strides != NULL) where stated. byte_offset counts. Codes and scale bytes are kDLUInt 8; values are
+ * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device.
+ *
+ * Operations (names are fixed, all are optional):
+ *
+ *   quantize       in  x [rows, cols] (row stride allowed), optionally offsets [experts + 1]
+ *                  out codes [rows, cols], scales
+ *   quantize_dual  as quantize with policy block 1 x n, giving the blocks n x 1 from the same read;
+ *                  out row codes [rows, cols], row scales, column codes [rows, cols], column scales
+ *   dequantize     in  codes [rows, cols], scales, optionally offsets;  out y [rows, cols] fp32 or bf16
+ *   scale_layout   in  scales in one layout, optionally offsets (of the input's rows, with rows as policy.rows);
+ *                  out the same scales in policy.layout, from the other layout
+ *
+ * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows =
+ * sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
+ * n x 1 blocks of the transposed scales, each expert padded on its own (reference/scale_layout.h has the formula);
+ * bytes that belong to no scale are written as policy.pad_byte.
+ *
+ * Offsets: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of all rows.
+ *
+ * Rules of conduct. Return MXCHECK_OK with every output byte written, or another status with a message and no output
+ * byte touched. Never write outside outputs and workspace, never write inputs. The result depends on the inputs and the
+ * policy alone. Work is done, or enqueued on `stream`, when run returns. Calls come from one thread at a time.
+ */
+#ifndef MXCHECK_CANDIDATE_H_
+#define MXCHECK_CANDIDATE_H_
+
+#include <dlpack/dlpack.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MXCHECK_CANDIDATE_VERSION 1
+#define MXCHECK_CANDIDATE_SYMBOL "mxcheck_candidate"
+
+typedef enum mxcheck_status {
+  MXCHECK_OK = 0,
+  MXCHECK_UNSUPPORTED = 1,  /* this combination is not offered; not a failure */
+  MXCHECK_INVALID = 2,      /* the arguments are wrong: shapes, dtypes, null pointers, offsets, workspace too small */
+  MXCHECK_NO_MEMORY = 3,
+  MXCHECK_DEVICE_ERROR = 4,
+  MXCHECK_FAILED = 5
+} mxcheck_status;
+
+typedef enum mxcheck_layout { MXCHECK_COMPACT = 0, MXCHECK_TCGEN05 = 1 } mxcheck_layout;
+
+/* What to compute. `size` is sizeof(mxcheck_policy) of the caller: later versions only append. */
+typedef struct mxcheck_policy {
+  uint32_t size;
+  int32_t layout;         /* mxcheck_layout of scales */
+  const char* format;     /* element format: "e4m3" or "e5m2" ("e2m1", ... where offered) */
+  const char* recipe;     /* "rceil", "floor", or a preset's name ("te", "torchao", ...): docs/numerics.md */
+  int64_t block_rows;     /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128; 0 stands for all rows or all columns */
+  int64_t block_cols;
+  int64_t rows;           /* of the quantized matrix */
+  int64_t cols;
+  int32_t threads;        /* host libraries: at most this many threads, 0 for the library's choice */
+  uint8_t pad_byte;       /* MXCHECK_TCGEN05: what padding holds */
+} mxcheck_policy;
+
+typedef struct mxcheck_call {
+  uint32_t size;
+  int32_t num_inputs;
+  int32_t num_outputs;
+  const mxcheck_policy* policy;
+  const DLTensor* inputs;
+  const DLTensor* outputs;
+  void* workspace;          /* on the device, 256-byte aligned, poisoned; NULL when workspace_bytes is 0 */
+  uint64_t workspace_bytes;
+  void* stream;             /* cudaStream_t; NULL for host libraries */
+  char* message;            /* on failure: one line that says what is wrong, NUL-terminated; never NULL */
+  uint64_t message_bytes;
+} mxcheck_call;
+
+typedef struct mxcheck_operation {
+  const char* name;      /* from the list above */
+  const char* contract;  /* "exact": bytes equal the reference. Accumulating operations name their contract here */
+  int64_t max_rows;      /* limits of shape; 0 for none */
+  int64_t max_cols;
+  int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any */
+  int64_t cols_multiple;
+  /* MXCHECK_OK or MXCHECK_UNSUPPORTED for this policy (rows and cols are 0) with wide values (x or y) of this type. */
+  mxcheck_status (*supports)(const mxcheck_policy* policy, DLDataType wide);
+  /* Bytes of workspace that run needs for this call (tensors' data may be NULL); the pointer may be NULL for none. */
+  mxcheck_status (*workspace)(const mxcheck_call* call, uint64_t* bytes);
+  mxcheck_status (*run)(const mxcheck_call* call);
+} mxcheck_operation;
+
+typedef struct mxcheck_candidate_table {
+  uint32_t interface_version; /* MXCHECK_CANDIDATE_VERSION; the gate refuses any other before reading on */
+  uint32_t size;              /* sizeof(mxcheck_candidate_table) */
+  const char* name;
+  const char* version;
+  DLDeviceType device;        /* kDLCPU or kDLCUDA */
+  int32_t num_operations;
+  const mxcheck_operation* operations;
+} mxcheck_candidate_table;
+
+/* The one symbol. The table lives as long as the library. */
+const mxcheck_candidate_table* mxcheck_candidate(void);
+typedef const mxcheck_candidate_table* (*mxcheck_candidate_function)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MXCHECK_CANDIDATE_H_ */

@@ -1,0 +1,45 @@
+#pragma once
+// Where scale bytes live in memory: compact row-major [r, c] and the layouts that hardware and libraries read.
+//
+// tcgen05 (also cuBLASLt block scaling): tiles of 128 rows by 4 scale columns, 512 bytes each,
+//   offset(i, j) = ((i / 128) * ceil(c / 4) + j / 4) * 512 + (i % 32) * 16 + ((i % 128) / 32) * 4 + j % 4
+//   bytes        = roundup(r, 128) * roundup(c, 4)
+// Source: CUDA C++ / cuBLAS documentation, "1D block scaling factors layout"; facts agree with CUTLASS and torchao.
+//
+// DeepGEMM packed: MN-major words of four consecutive K scales, little-endian (scale j in byte j % 4),
+//   word(i, j / 4) at index (j / 4) * roundup(r, 4) + i,   words = ceil(c / 4) * roundup(r, 4)
+//
+// r counts rows of M or N, c scales along K. For column blocks (n x 1) K runs down the input, so the matrix laid out is
+// the transpose of the compact scales: r = cols, c = scale rows. With expert offsets each expert is laid out (and
+// padded) on its own, one after the other: row blocks split r, column blocks split c.
+//
+// Bytes that belong to no scale hold the pad byte. Both directions are exact inverses on the scales.
+// Errors: Error{usage} for sizes that do not fit r, c or overflow.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mxcheck {
+
+std::int64_t tcgen05_offset(std::int64_t row, std::int64_t col, std::int64_t cols);
+std::int64_t tcgen05_bytes(std::int64_t rows, std::int64_t cols);
+std::vector<std::uint8_t> to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
+                                     std::uint8_t pad);
+std::vector<std::uint8_t> from_tcgen05(std::span<const std::uint8_t> tiled, std::int64_t rows, std::int64_t cols);
+
+std::int64_t deepgemm_words(std::int64_t rows, std::int64_t cols);
+std::vector<std::uint32_t> to_deepgemm(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
+                                       std::uint8_t pad);
+std::vector<std::uint8_t> from_deepgemm(std::span<const std::uint32_t> packed, std::int64_t rows, std::int64_t cols);
+
+// Compact scales of a quantized matrix straight to tiles, with transposition for column blocks and one padded piece an
+// expert. row_blocks: blocks have one row (n columns); otherwise they have one column (n rows). scale_rows_of_expert
+// lists each expert's compact scale rows (one entry: no experts).
+std::vector<std::uint8_t> scales_to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t scale_cols,
+                                            bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert,
+                                            std::uint8_t pad);
+std::vector<std::uint8_t> scales_from_tcgen05(std::span<const std::uint8_t> tiled, std::int64_t scale_cols,
+                                              bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert);
+
+}  // namespace mxcheck
