@@ -1,0 +1,35 @@
+# MXCHECK_PORTABLE: programs and libraries that run from a copied folder on a machine with a C library of the same age
+# or younger and nothing else. libstdc++ and libgcc go into each file; Debian has libhwy as a shared library only, so it
+# and the libstdc++ that it needs in turn are copied beside libmxcheck_cpu.so.
+if(NOT MXCHECK_PORTABLE)
+  function(mxcheck_carry_libraries)
+  endfunction()
+  return()
+endif()
+
+# exclude-libs: a candidate's own libstdc++ must not meet ours. disable-new-dtags: RPATH, unlike RUNPATH, also serves
+# the libraries' own needs.
+add_link_options(-static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--disable-new-dtags)
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+# What libhwy needs beyond the C library, found as the compiler finds it.
+function(mxcheck_carry_libraries)
+  get_target_property(hwy hwy::hwy LOCATION)
+  set(files ${hwy})
+  foreach(name libstdc++.so.6 libgcc_s.so.1)
+    execute_process(
+      COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
+      OUTPUT_VARIABLE file
+      OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    list(APPEND files ${file})
+  endforeach()
+  foreach(file ${files})
+    get_filename_component(real ${file} REALPATH)
+    get_filename_component(name ${file} NAME)
+    if(name MATCHES "^libhwy")
+      set(name libhwy.so.1)  # its SONAME
+    endif()
+    install(FILES ${real} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${name})
+  endforeach()
+endfunction()
