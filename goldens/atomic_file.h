@@ -1,0 +1,41 @@
+#pragma once
+// A file that appears whole or not at all.
+//
+//   AtomicFile file(path);  file.write(bytes);  file.commit();
+//
+// Until commit the bytes belong to an unnamed file of the same directory (O_TMPFILE), which the kernel drops whatever
+// ends the process; where the file system has none, to a temporary name created exclusively, which the destructor
+// removes (a signal then leaves it behind: ".NAME.mxcheck-*"). commit is fsync, rename onto the path, fsync of the
+// directory. A symbolic link at path is followed; anything at path but a regular file is refused.
+//
+// Errors: Error{usage} when the path cannot be written (no such directory, no permission, a directory);
+// Error{environment} when the machine fails: disk full, file too large, input/output error.
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace mxcheck {
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(const std::string& text);
+  void commit();
+
+ private:
+  void create_named();
+  void link_unnamed();
+
+  std::string path_;       // where the file is to appear, links resolved
+  std::string directory_;
+  std::string temporary_;  // empty while the file has no name
+  int fd_ = -1;
+};
+
+}  // namespace mxcheck

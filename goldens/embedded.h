@@ -1,0 +1,17 @@
+#pragma once
+// Real tensors that travel inside the binary: slices of two MoE layers in training (goldens/data/README.md), so that
+// every check can run on real data wherever the tool runs.
+
+#include <string_view>
+
+#include "goldens/tensor_file.h"
+
+namespace mxcheck {
+
+// "layer0.x", "layer3.dO" and so on, all BF16 and of rank 2, in the order of the file. Parsed once, on first use.
+const SafetensorsFile& real_tensors();
+
+// The tensor with this name; Error{usage} lists the names.
+const Tensor& real_tensor(std::string_view name);
+
+}  // namespace mxcheck
