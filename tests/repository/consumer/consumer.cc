@@ -1,0 +1,10 @@
+#include <cstdio>
+
+#include "goldens/tensor_file.h"
+#include "kernels/candidate.h"
+#include "numerics/codec.h"
+
+int main() {
+  const double largest = mxcheck::decode(mxcheck::Format::e4m3, 0x7E);
+  std::printf("%g %s %d\n", largest, mxcheck::safetensors_name(mxcheck::Dtype::bf16), MXCHECK_CANDIDATE_VERSION);
+}

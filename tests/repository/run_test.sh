@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# run_test.sh SOURCE WORK: `run` in a copy of the tree's top whose path has a space, on a machine made of stubs that
+# write down what they are called with.
+set -euo pipefail
+source=$1
+work=$2
+rm -rf -- "$work"
+tree="$work/a tree"
+stubs="$work/stubs"
+calls="$work/calls"
+mkdir -p -- "$tree" "$stubs"
+cp -- "$source/run" "$source/packages.txt" "$source/CMakePresets.json" "$tree/"
+
+# What a machine with coreutils has, and nothing else.
+for tool in bash sed grep cat rm mkdir dirname env sort tail xargs head tr touch chmod printf; do
+  ln -s -- "$(type -P "$tool")" "$stubs/$tool"
+done
+
+# stub NAME BODY
+stub() {
+  printf '#!/usr/bin/env bash\nprintf "%%s\\n" "%s $*" >>"$CALLS"\n%s\n' "$1" "$2" >"$stubs/$1"
+  chmod +x "$stubs/$1"
+}
+
+# Every package is there unless MISSING names it; a stub cmake makes what the real one would.
+stub dpkg-query 'for last; do :; done; [[ " ${MISSING:-} " != *" $last "* ]] || exit 1; printf installed'
+stub apt-get 'exit "${APT_STATUS:-0}"'
+stub sudo '[[ $1 != -n ]] || exit "${SUDO_STATUS:-0}"; exec "$@"'
+stub cmake 'case "$*" in
+  *--preset*) printf "CMAKE_HOME_DIRECTORY:INTERNAL=%s\n" "$PWD" >build/release/CMakeCache.txt
+              touch build/release/build.ninja
+              exit "${CONFIGURE_STATUS:-0}" ;;
+  *--build*) exit "${BUILD_STATUS:-0}" ;;
+esac'
+stub ctest 'exit "${TEST_STATUS:-0}"'
+mkdir -p -- "$tree/build/release/bin"
+for program in mxcheck mxcheck_bench; do
+  stub "$program" 'exit "${PROGRAM_STATUS:-0}"'
+  mv -- "$stubs/$program" "$tree/build/release/bin/"
+done
+
+failures=0
+# expect STATUS TEXT [NAME=VALUE...] -- ARGUMENTS: run's exit status, and a text among its calls, output and messages
+expect() {
+  local status=$1 text=$2 settings=() got=0
+  shift 2
+  while [[ $1 != -- ]]; do
+    settings+=("$1")
+    shift
+  done
+  shift
+  : >"$calls"
+  (cd / && env -i PATH="$stubs" CALLS="$calls" "${settings[@]}" "$tree/run" "$@") >"$work/output" 2>&1 </dev/null || got=$?
+  if [[ $got != "$status" ]] || ! grep -qF -- "$text" "$work/output" "$calls"; then
+    failures=$((failures + 1))
+    printf 'FAILED: run %s (%s)\n  exit %s, not %s, or no "%s" in:\n' "$*" "${settings[*]-}" "$got" "$status" "$text"
+    cat -- "$work/output" "$calls"
+  fi
+}
+
+# refuse TEXT: the last run neither said nor called it
+refuse() {
+  if grep -qF -- "$1" "$work/output" "$calls"; then
+    failures=$((failures + 1))
+    printf 'FAILED: "%s" was not to be in:\n' "$1"
+    cat -- "$work/output" "$calls"
+  fi
+}
+
+# The gate: defaults, and a user who knows better.
+expect 0 'cmake --preset release' -- gate
+refuse 'apt-get'
+expect 0 'mxcheck gate --candidate cpu --suite quick' -- gate
+refuse '--preset'
+expect 0 'mxcheck gate --suite quick --candidate x.so' -- gate --candidate x.so
+expect 0 'mxcheck gate --candidate cpu --suite=full --only a*b' -- gate --suite=full --only 'a*b'
+expect 1 'mxcheck gate' PROGRAM_STATUS=1 -- gate
+expect 70 'mxcheck gate' PROGRAM_STATUS=70 -- gate
+expect 1 'the build failed' BUILD_STATUS=1 -- gate
+
+# Tests: labels, the rest to ctest, no success without tests.
+expect 0 '-L ^(quick)$ --output-on-failure --no-tests=error -j 2' -- test
+expect 0 '-L ^(quick|exhaustive)$' -- test exhaustive
+expect 0 '-R Codec' -- test -R Codec
+expect 0 'ctest --test-dir' -- test all
+refuse '-L ^'
+expect 8 'ctest' TEST_STATUS=8 -- test
+expect 0 'clang-format 14 is not installed' -- test
+expect 0 'mxcheck_bench --benchmark_filter=x' -- bench --benchmark_filter=x
+
+# Set-up: what is missing is installed, as root or by sudo, or named.
+sudo_name=''
+((EUID == 0)) || sudo_name='sudo '
+expect 0 "apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends cmake g++" MISSING='g++ cmake' -- build
+expect 0 "apt-get -qq -o Dpkg::Use-Pty=0 update" MISSING='cmake' -- build
+((EUID == 0)) || expect 0 "${sudo_name}env DEBIAN_FRONTEND=noninteractive" MISSING='cmake' -- build
+expect 3 'apt-get install --no-install-recommends cmake g++' MISSING='g++ cmake' APT_STATUS=100 -- build
+((EUID == 0)) || expect 3 'only root can install them' MISSING='g++' SUDO_STATUS=1 -- build
+expect 0 '--build' MISSING='g++' MXCHECK_PACKAGES=skip -- build
+refuse 'apt-get'
+mv -- "$stubs/dpkg-query" "$work/"
+expect 3 'this is no Debian or Ubuntu' -- test
+mv -- "$work/dpkg-query" "$stubs/"
+
+# Configuring: again when the presets are newer or the tree was moved; a failure is shown and not remembered.
+touch -d 'next hour' -- "$tree/CMakePresets.json"
+expect 0 '--preset release' -- build
+touch -d 'last year' -- "$tree/CMakePresets.json"
+expect 0 '--build' -- build
+refuse '--preset'
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n' >"$tree/build/release/CMakeCache.txt"
+expect 0 '--preset release' -- build
+rm -- "$tree/build/release/build.ninja"
+expect 1 'cmake --preset release failed' CONFIGURE_STATUS=1 -- build
+expect 0 '--preset release' -- build
+
+# Requests that mean nothing.
+expect 0 'usage: ./run' -- help
+expect 0 'usage: ./run' --
+expect 2 "no command 'tests'" -- tests
+expect 2 "format takes --check or nothing, not '--chek'" -- format --chek
+expect 2 "no preset '../x'" MXCHECK_PRESET=../x -- build
+
+printf '%s failures\n' "$failures"
+((failures == 0))

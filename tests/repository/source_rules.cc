@@ -1,0 +1,180 @@
+#include "repository/source_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <regex>
+#include <span>
+
+namespace mxcheck::repository {
+namespace {
+
+template <class F>
+void for_each_line(std::string_view text, F f) {
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = text.find('\n');
+    f(line, text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+}
+
+bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
+}
+
+constexpr std::array<std::string_view, 7> kFolders{"numerics/",   "reference/",  "goldens/", "kernels/",
+                                                   "properties/", "tools/", "tests/"};
+
+struct Arrow {
+  std::string_view from;
+  std::vector<std::string_view> to;  // prefixes of includes
+};
+
+// kernels/<name>/ has its own folder as a further prefix; what is not listed may include anything.
+const std::vector<Arrow>& arrows() {
+  static const std::vector<Arrow> all{
+      {"numerics/", {"numerics/"}},
+      {"reference/", {"reference/", "numerics/"}},
+      {"goldens/", {"goldens/", "numerics/", "reference/"}},
+      {"properties/", {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h"}},
+      {"kernels/", {"kernels/candidate.h"}},
+  };
+  return all;
+}
+
+struct WordRule {
+  const char* pattern;
+  std::string_view what;
+  std::vector<std::string_view> where;  // prefixes of paths
+};
+
+const std::vector<WordRule>& word_rules() {
+  static const std::vector<std::string_view> libraries{"numerics/", "reference/", "goldens/", "properties/", "kernels/"};
+  static const std::vector<std::string_view> all{kFolders.begin(), kFolders.end()};
+  static const std::vector<WordRule> rules{
+      {R"(\b(printf|puts|putchar|perror)\s*\(|\bstd::(cout|cerr|clog|print)\b)", "libraries never print", libraries},
+      {R"(\bfprintf\s*\()", "libraries never print", libraries},
+      {R"(\b(exit|abort|quick_exit|terminate)\s*\()", "libraries never end the process", libraries},
+      {R"(\breinterpret_cast\s*<\s*(const\s+)?(float|double|std::uint(16|32|64)_t|(unsigned\s+)?(int|long|short))\s*[&*])",
+       "values change type by std::bit_cast or std::memcpy", {"numerics/", "reference/", "properties/"}},
+      {R"(\barbitrary\s*<\s*(float|double)\s*>)", "RapidCheck's float generators miss nearly all of the range", all},
+      {R"(\busing\s+namespace\s+std\b)", "names of std are written out", all},
+      {R"(\b(rand|srand)\s*\(|\brandom_device\b)", "random numbers come from the root seed", all},
+      {R"(\bTODO\b(?!\(#\d+\)))", "a TODO names its issue: TODO(#12)", all},
+      {R"(\bassert\s*\()", "a check that a release build leaves out is none: throw Error", libraries},
+  };
+  return rules;
+}
+
+}  // namespace
+
+std::string code_only(std::string_view text, bool keep_literals) {
+  std::string out(text);
+  enum class In { code, line_comment, block_comment, literal } in = In::code;
+  char quote = 0;
+  const auto blank = [&](std::size_t i) {
+    if (out[i] != '\n') out[i] = ' ';
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    switch (in) {
+      case In::code:
+        if (c == '/' && (next == '/' || next == '*')) {
+          in = next == '/' ? In::line_comment : In::block_comment;
+          blank(i), blank(i + 1), ++i;
+        } else if (c == '"' || (c == '\'' && (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0))) {
+          in = In::literal;  // a quote after a digit separates digits
+          quote = c;
+        }
+        break;
+      case In::line_comment:
+        if (c == '\n') in = In::code;
+        blank(i);
+        break;
+      case In::block_comment:
+        blank(i);
+        if (c == '*' && next == '/') {
+          blank(++i);
+          in = In::code;
+        }
+        break;
+      case In::literal:
+        if (c == quote || c == '\n') {
+          in = In::code;
+        } else if (!keep_literals) {
+          blank(i);
+          if (c == '\\' && next != '\n' && i + 1 < text.size()) blank(++i);
+        } else if (c == '\\') {
+          ++i;
+        }
+        break;
+    }
+  }
+  return out;
+}
+
+std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
+  const auto arrow = std::ranges::find_if(arrows(), [&](const Arrow& a) { return path.starts_with(a.from); });
+  if (arrow == arrows().end()) return {};
+  std::vector<std::string_view> allowed = arrow->to;
+  if (arrow->from == "kernels/") allowed.push_back(path.substr(0, path.find('/', arrow->from.size()) + 1));
+  static const std::regex include(R"(^\s*#\s*include\s*(["<])([^">]+)[">].*)");
+  std::vector<Finding> findings;
+  const std::string code = code_only(text, true);
+  for_each_line(code, [&](std::size_t number, std::string_view line) {
+    std::match_results<std::string_view::const_iterator> match;
+    if (!std::regex_match(line.begin(), line.end(), match, include)) return;
+    const std::string name = match[2];
+    const bool ours = match[1] == "\"" || starts_with_any(name, kFolders);
+    if (!ours) return;
+    const bool generated = name.find('/') == std::string::npos && name != "mxcheck_version.h";
+    if (name.find("..") != std::string::npos || (!generated && !starts_with_any(name, allowed))) {
+      findings.push_back({number, std::string(path) + " must not include " + name});
+    }
+  });
+  return findings;
+}
+
+std::vector<Finding> forbidden_words(std::string_view path, std::string_view text) {
+  std::vector<Finding> findings;
+  const std::string code = code_only(text);
+  for (const WordRule& rule : word_rules()) {
+    if (!starts_with_any(path, rule.where)) continue;
+    // A TODO lives in a comment; every other word counts in code alone.
+    const std::string_view searched = rule.what.starts_with("a TODO") ? text : std::string_view(code);
+    const std::regex pattern(rule.pattern);
+    for_each_line(searched, [&](std::size_t number, std::string_view line) {
+      if (std::regex_search(line.begin(), line.end(), pattern)) findings.push_back({number, std::string(rule.what)});
+    });
+  }
+  return findings;
+}
+
+std::vector<Finding> forbidden_bytes(std::string_view text) {
+  std::vector<Finding> findings;
+  for_each_line(text, [&](std::size_t number, std::string_view line) {
+    for (const char c : line) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte == '\t' || byte == '\r' || byte < 0x20 || byte > 0x7E) {
+        findings.push_back({number, "byte " + std::to_string(byte) + " is not printable ASCII"});
+        break;
+      }
+    }
+    if (line.ends_with(' ')) findings.push_back({number, "white space at the end of the line"});
+  });
+  if (!text.empty() && !text.ends_with('\n')) findings.push_back({0, "no line break at the end of the file"});
+  return findings;
+}
+
+std::vector<std::string> package_names(std::string_view text) {
+  std::vector<std::string> names;
+  for_each_line(text, [&](std::size_t, std::string_view line) {
+    line = line.substr(0, line.find('#'));
+    while (line.ends_with(' ')) line.remove_suffix(1);
+    if (!line.empty()) names.emplace_back(line);
+  });
+  return names;
+}
+
+}  // namespace mxcheck::repository

@@ -1,0 +1,197 @@
+// The rules on planted violations, then the rules on this repository.
+
+#include "repository/source_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace mxcheck::repository {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = MXCHECK_SOURCE_DIR;
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Source {
+  std::string path;  // relative to the root
+  std::string text;
+};
+
+// Every C and C++ file of the tree's folders.
+const std::vector<Source>& sources() {
+  static const std::vector<Source> all = [] {
+    std::vector<Source> found;
+    for (const char* folder :
+         {"numerics", "reference", "goldens", "kernels", "properties", "tools", "tests", "benchmarks"}) {
+      if (!fs::exists(kRoot / folder)) continue;
+      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+        const std::string extension = entry.path().extension();
+        static const std::set<std::string> kinds{".h", ".cc", ".c", ".cu", ".cuh"};
+        if (!entry.is_regular_file() || !kinds.contains(extension)) continue;
+        found.push_back({fs::relative(entry.path(), kRoot).generic_string(), contents(entry.path())});
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+template <class Rule>
+std::string report(Rule rule) {
+  std::string lines;
+  for (const Source& source : sources()) {
+    for (const Finding& finding : rule(source)) {
+      lines += source.path + ":" + std::to_string(finding.line) + ": " + finding.what + "\n";
+    }
+  }
+  return lines;
+}
+
+TEST(SourceRules, see_code_between_comments_and_literals) {
+  EXPECT_EQ(code_only("a /* b */ c // d\ne"), "a         c     \ne");
+  EXPECT_EQ(code_only("f(\"exit(1)\", 'x', 1'000)"), "f(\"       \", ' ', 1'000)");
+  EXPECT_EQ(code_only(R"(f("a\"b") g)"), R"(f("    ") g)");
+  EXPECT_EQ(code_only("#include \"a/b.h\"  // why", true), "#include \"a/b.h\"        ");
+}
+
+TEST(SourceRules, allow_the_arrows_of_the_design_and_no_others) {
+  struct Case {
+    const char* path;
+    const char* include;
+    bool allowed;
+  };
+  constexpr std::array kCases{
+      Case{"numerics/a.h", "\"numerics/b.h\"", true},
+      Case{"numerics/a.h", "<vector>", true},
+      Case{"numerics/a.h", "\"reference/b.h\"", false},
+      Case{"numerics/a.h", "<reference/b.h>", false},
+      Case{"reference/a.cc", "\"numerics/b.h\"", true},
+      Case{"reference/a.cc", "\"goldens/b.h\"", false},
+      Case{"reference/a.cc", "\"kernels/candidate.h\"", false},
+      Case{"reference/a.cc", "\"../kernels/cpu/b.h\"", false},
+      Case{"goldens/a.cc", "\"reference/b.h\"", true},
+      Case{"goldens/a.cc", "\"properties/b.h\"", false},
+      Case{"goldens/a.cc", "\"mxcheck_version.h\"", false},
+      Case{"properties/a.cc", "\"goldens/b.h\"", true},
+      Case{"properties/a.cc", "\"kernels/candidate.h\"", true},
+      Case{"properties/a.cc", "\"kernels/cpu/b.h\"", false},
+      Case{"properties/a.cc", "\"tools/b.h\"", false},
+      Case{"kernels/cpu/a.cc", "\"kernels/cpu/b.h\"", true},
+      Case{"kernels/cpu/a.cc", "\"kernels/candidate.h\"", true},
+      Case{"kernels/cpu/a.cc", "\"kernels/sm90/b.h\"", false},
+      Case{"kernels/cpu/a.cc", "\"numerics/codec.h\"", false},
+      Case{"kernels/cpu/a.cc", "\"reference/b.h\"", false},
+      Case{"kernels/candidate.h", "\"numerics/codec.h\"", false},
+      Case{"tools/a.cc", "\"properties/b.h\"", true},
+      Case{"tests/kernels/a.cc", "\"kernels/cpu/b.h\"", true},
+  };
+  for (const Case& c : kCases) {
+    const std::string text = std::string("// first\n#include ") + c.include + "\n";
+    const std::vector<Finding> findings = forbidden_includes(c.path, text);
+    EXPECT_EQ(findings.empty(), c.allowed) << c.path << " includes " << c.include;
+    if (!findings.empty()) {
+      EXPECT_EQ(findings[0].line, 2U);
+    }
+  }
+  EXPECT_TRUE(forbidden_includes("numerics/a.h", "// #include \"reference/b.h\"\n").empty());
+}
+
+TEST(SourceRules, find_the_words_that_libraries_do_without) {
+  struct Case {
+    const char* path;
+    const char* line;
+    bool allowed;
+  };
+  constexpr std::array kCases{
+      Case{"numerics/a.cc", "printf(\"%d\", 1);", false},
+      Case{"numerics/a.cc", "snprintf(buffer, 9, \"%d\", 1);", true},
+      Case{"goldens/a.cc", "std::cerr << 1;", false},
+      Case{"goldens/a.cc", "fprintf(stderr, \"x\");", false},
+      Case{"reference/a.cc", "std::abort();", false},
+      Case{"kernels/cpu/a.cc", "exit(1);", false},
+      Case{"properties/a.cc", "_exit(1);  // of the child", true},
+      Case{"properties/a.cc", "on_exit_code(1);", true},
+      Case{"tools/a.cc", "std::exit(1);", true},
+      Case{"numerics/a.cc", "float f = *reinterpret_cast<const float*>(&bits);", false},
+      Case{"numerics/a.cc", "auto b = reinterpret_cast<std::uint32_t&>(f);", false},
+      Case{"numerics/a.cc", "auto b = reinterpret_cast<const char*>(p);", true},
+      Case{"tests/a.cc", "rc::gen::arbitrary<float>()", false},
+      Case{"tests/a.cc", "rc::gen::arbitrary<std::uint32_t>()", true},
+      Case{"tools/a.cc", "using namespace std;", false},
+      Case{"tests/a.cc", "std::random_device device;", false},
+      Case{"tests/a.cc", "int operand(int);", true},
+      Case{"reference/a.cc", "// TODO: later", false},
+      Case{"reference/a.cc", "// TODO(#7): later", true},
+      Case{"reference/a.cc", "assert(a == b);", false},
+      Case{"reference/a.cc", "static_assert(a == b);", true},
+      Case{"reference/a.cc", "f(\"exit(1)\");  // exit(1)", true},
+  };
+  for (const Case& c : kCases) EXPECT_EQ(forbidden_words(c.path, c.line).empty(), c.allowed) << c.path << ": " << c.line;
+}
+
+TEST(SourceRules, find_bytes_that_are_not_printable_ascii) {
+  EXPECT_TRUE(forbidden_bytes("int a;\n").empty());
+  EXPECT_EQ(forbidden_bytes("a\n\xC3\xA9\n"), (std::vector<Finding>{{2, "byte 195 is not printable ASCII"}}));
+  EXPECT_EQ(forbidden_bytes("\ta\n").size(), 1U);
+  EXPECT_EQ(forbidden_bytes("a\r\n").size(), 1U);
+  EXPECT_EQ(forbidden_bytes("a \n").size(), 1U);
+  EXPECT_EQ(forbidden_bytes("a").size(), 1U);
+}
+
+TEST(Repository, has_sources_to_check) { EXPECT_GT(sources().size(), 20U); }
+
+TEST(Repository, includes_follow_the_arrows) {
+  EXPECT_EQ(report([](const Source& s) { return forbidden_includes(s.path, s.text); }), "");
+}
+
+TEST(Repository, sources_do_without_the_forbidden_words) {
+  EXPECT_EQ(report([](const Source& s) {
+              // This test's own examples are literals, but for its TODOs.
+              return s.path.starts_with("tests/repository/") ? std::vector<Finding>{} : forbidden_words(s.path, s.text);
+            }),
+            "");
+}
+
+TEST(Repository, sources_are_printable_ascii) {
+  EXPECT_EQ(report([](const Source& s) { return forbidden_bytes(s.text); }), "");
+}
+
+TEST(Repository, headers_are_included_once_only) {
+  EXPECT_EQ(report([](const Source& s) {
+              const bool header = s.path.ends_with(".h") || s.path.ends_with(".cuh");
+              const bool guarded = s.text.starts_with("#pragma once\n") || s.path == "kernels/candidate.h";
+              return header && !guarded ? std::vector<Finding>{{1, "a header starts with #pragma once"}}
+                                        : std::vector<Finding>{};
+            }),
+            "");
+}
+
+TEST(Repository, packages_are_sorted_and_explained) {
+  const std::vector<std::string> names = package_names(contents(kRoot / "packages.txt"));
+  EXPECT_GT(names.size(), 10U);
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+  // docs/building.md has a table with one row a package, and no row for anything else.
+  const std::string page = contents(kRoot / "docs/building.md");
+  std::vector<std::string> explained;
+  const std::regex row(R"(\n\| `([a-z0-9.+-]+)` \| )");
+  for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) explained.push_back((*it)[1]);
+  EXPECT_EQ(names, explained);
+}
+
+}  // namespace
+}  // namespace mxcheck::repository
