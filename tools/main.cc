@@ -1,0 +1,106 @@
+// mxcheck: reads the command line, runs one subcommand, turns errors into one line on standard error and an exit code:
+//   0 done   2 usage or input   3 environment   5 golden   70 internal   (the gate adds 1, 4 and 6)
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "mxcheck_version.h"
+#include "numerics/error.h"
+#include "tools/subcommands.h"
+#if defined(MXCHECK_WITH_GATE)
+#include "properties/worker.h"
+#endif
+
+namespace mxcheck {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kEnvironment = 3;
+constexpr int kGolden = 5;
+constexpr int kInternal = 70;
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+    case ErrorKind::input: return kUsage;
+    case ErrorKind::environment: return kEnvironment;
+    case ErrorKind::golden: return kGolden;
+    case ErrorKind::internal: break;
+  }
+  return kInternal;
+}
+
+// One line whatever the text holds: file names may contain newlines and terminal codes.
+int complain(std::string text, int code) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  std::fprintf(stderr, "mxcheck: error: %s\n", text.c_str());
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right."};
+  app.name("mxcheck");
+  app.set_version_flag("--version",
+                       std::string("mxcheck ") + kVersion + " (commit " + kCommit + (kDirty ? ", modified)" : ")"),
+                       "Print the version and exit");
+  app.get_formatter()->column_width(34);
+  app.footer(
+      "Examples:\n"
+      "  mxcheck scale --rule rceil 448 0x43e00001       the scale byte of a block with this largest magnitude\n"
+      "  mxcheck formats e4m3                            all 256 codes with their values\n"
+      "  mxcheck quantize x.npy -o q.safetensors         1x32 blocks, E4M3, scales rounded up\n"
+      "  mxcheck dequantize q.safetensors -o y.npy       and back\n\n"
+      "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
+      "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
+  app.require_subcommand(1);
+  Context context;
+#if defined(MXCHECK_WITH_GATE)
+  add_gate(app, context);
+#endif
+  add_quantize(app, context);
+  add_dequantize(app, context);
+  add_scale(app, context);
+  add_formats(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    const bool none = app.get_subcommands().empty() && argc < 2;
+    return complain(none ? "no subcommand given; mxcheck --help lists them" : e.what(), kUsage);
+  }
+  return context.run();
+}
+
+int guarded_run(int argc, char** argv) {
+  try {
+    int code = run(argc, argv);
+    if (std::fflush(stdout) != 0 && code == 0) code = complain("standard output cannot be written", kEnvironment);
+    return code;
+  } catch (const Error& e) {
+    return complain(e.what(), exit_code(e.kind()));
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", kEnvironment);
+  } catch (const std::length_error&) {
+    return complain("out of memory: a size beyond what this machine can address", kEnvironment);
+  } catch (const std::exception& e) {
+    return complain(std::string("internal: ") + e.what(), kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck
+
+int main(int argc, char** argv) {
+#if defined(MXCHECK_WITH_GATE)
+  if (argc >= 2 && std::strcmp(argv[1], "__worker") == 0) return mxcheck::run_worker(argc, argv);
+#endif
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write, and reported as one
+  return mxcheck::guarded_run(argc, argv);
+}

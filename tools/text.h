@@ -1,0 +1,33 @@
+#pragma once
+// What the subcommands share in reading arguments and printing answers.
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/format.h"
+
+namespace mxcheck {
+
+// The formats that a block's elements can have, in the order of the documentation.
+const std::vector<Format>& element_formats();
+
+// Error{usage} listing the element formats for any other name.
+Format element_format_by_name(const std::string& name);
+
+// Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
+void print(std::string_view text);
+void print_json(const nlohmann::ordered_json& json);
+
+// JSON has no NaN and no infinities: these become the strings "nan", "inf" and "-inf".
+nlohmann::ordered_json json_number(double value);
+
+std::string hexfloat(double value);           // 0x1.cp+8, nan, inf
+std::string decimal(double value);            // the shortest decimal that reads back as the same double
+std::string decimal(float value);             // ... as the same float
+std::string hex(std::uint32_t bits, int width_in_bits);  // 0x7e: as many digits as the width needs
+
+}  // namespace mxcheck
