@@ -12,7 +12,10 @@
 // see numerics/recipe.h and OCP MX 1.0 section 6.3.
 //
 // Errors: Error{usage} for a shape, stride, format or offsets that make no sense or whose sizes overflow 63 bits;
-// Error{input} for a NaN under NanPolicy::refuse. Threads change nothing but the time.
+// Error{input} for a NaN under NanPolicy::refuse, the first in row-major order; Error{environment} without memory.
+// Threads (0: the machine's) change nothing but the time; they share out rows of blocks.
+//
+// Does not promise: stochastic rounding, which needs a random word an element; Error{usage}.
 
 #include <cstdint>
 #include <span>
@@ -39,24 +42,37 @@ struct Quantized {
 
 // Elements: e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6.
 Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
-                   std::span<const std::int64_t> offsets = {});
+                   std::span<const std::int64_t> offsets = {}, int threads = 0);
 
-// Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks.
+// Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks. n of 0: whole rows and
+// whole columns.
 struct DualQuantized {
   Quantized row;
   Quantized col;
 };
 DualQuantized quantize_dual(const MatrixView& input, Format element, std::int64_t n, const Recipe& recipe,
-                            std::span<const std::int64_t> offsets = {});
+                            std::span<const std::int64_t> offsets = {}, int threads = 0);
 
 // decode(code) * scale, exact, then rounded once to FP32 (nearest even, overflow to Inf). NaN is 0x7FC00000. A scale of
-// 255, or a NaN float scale, makes the whole block NaN.
-std::vector<float> dequantize(const Quantized& q, std::span<const std::int64_t> offsets = {});
+// 255, or a NaN float scale, makes the whole block NaN. Offsets are those of quantize.
+// Errors: Error{usage} where the vectors' sizes do not fit the shapes; Error{input} for a code wider than its format.
+std::vector<float> dequantize(const Quantized& q, std::span<const std::int64_t> offsets = {}, int threads = 0);
 
 // The same rounded once from the exact value to BF16; NaN is 0x7FC0.
-std::vector<std::uint16_t> dequantize_bf16(const Quantized& q, std::span<const std::int64_t> offsets = {});
+std::vector<std::uint16_t> dequantize_bf16(const Quantized& q, std::span<const std::int64_t> offsets = {},
+                                           int threads = 0);
 
-// Scale rows of blocks of block_rows rows under these offsets: the formula above.
+// Scale rows of blocks of block_rows rows under these offsets: the formula above. 0 block rows: one scale row for each
+// expert that has rows.
 std::int64_t count_scale_rows(std::int64_t rows, std::int64_t block_rows, std::span<const std::int64_t> offsets);
+
+// The same expert by expert (one entry without offsets): what reference/scale_layout.h asks for.
+std::vector<std::int64_t> count_scale_rows_by_expert(std::int64_t rows, std::int64_t block_rows,
+                                                     std::span<const std::int64_t> offsets);
+std::vector<std::int64_t> count_scale_rows_by_expert(const Quantized& q, std::span<const std::int64_t> offsets);
+
+// The first row of every row of blocks, and rows at the end: scale row i covers rows [starts[i], starts[i + 1]).
+std::vector<std::int64_t> block_row_starts(std::int64_t rows, std::int64_t block_rows,
+                                           std::span<const std::int64_t> offsets);
 
 }  // namespace mxcheck

@@ -14,14 +14,19 @@
 // padded) on its own, one after the other: row blocks split r, column blocks split c.
 //
 // Bytes that belong to no scale hold the pad byte. Both directions are exact inverses on the scales.
-// Errors: Error{usage} for sizes that do not fit r, c or overflow.
+// Errors: Error{usage} for sizes that do not fit r, c or overflow; Error{environment} without memory.
+//
+// Does not promise: a layout for two-dimensional blocks (32x32, 128x128). tcgen05 has none; has_row_blocks refuses.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "reference/matrix.h"
+
 namespace mxcheck {
 
+// offset(row, col) of an r x cols matrix, 0 <= col < cols; bytes of the whole, padding included (0 when r or c is 0).
 std::int64_t tcgen05_offset(std::int64_t row, std::int64_t col, std::int64_t cols);
 std::int64_t tcgen05_bytes(std::int64_t rows, std::int64_t cols);
 std::vector<std::uint8_t> to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
@@ -35,11 +40,29 @@ std::vector<std::uint8_t> from_deepgemm(std::span<const std::uint32_t> packed, s
 
 // Compact scales of a quantized matrix straight to tiles, with transposition for column blocks and one padded piece an
 // expert. row_blocks: blocks have one row (n columns); otherwise they have one column (n rows). scale_rows_of_expert
-// lists each expert's compact scale rows (one entry: no experts).
+// lists each expert's compact scale rows (one entry: no experts), as count_scale_rows_by_expert of
+// reference/quantize.h gives them.
 std::vector<std::uint8_t> scales_to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t scale_cols,
                                             bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert,
                                             std::uint8_t pad);
 std::vector<std::uint8_t> scales_from_tcgen05(std::span<const std::uint8_t> tiled, std::int64_t scale_cols,
                                               bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert);
+
+// The size of that flat buffer.
+std::int64_t scales_tcgen05_bytes(std::int64_t scale_cols, bool row_blocks,
+                                  std::span<const std::int64_t> scale_rows_of_expert);
+
+// The same three for DeepGEMM's packed words.
+std::vector<std::uint32_t> scales_to_deepgemm(std::span<const std::uint8_t> compact, std::int64_t scale_cols,
+                                              bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert,
+                                              std::uint8_t pad);
+std::vector<std::uint8_t> scales_from_deepgemm(std::span<const std::uint32_t> packed, std::int64_t scale_cols,
+                                               bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert);
+std::int64_t scales_deepgemm_words(std::int64_t scale_cols, bool row_blocks,
+                                   std::span<const std::int64_t> scale_rows_of_expert);
+
+// The row_blocks argument for a block shape: true for one row, false for one column; Error{usage} for blocks of several
+// rows and columns. (A block of 1 x 1 is a row block.)
+bool has_row_blocks(BlockShape block);
 
 }  // namespace mxcheck

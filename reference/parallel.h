@@ -1,0 +1,60 @@
+#pragma once
+// One loop over several threads. Each index is done by exactly one thread; a body that writes only what belongs to its
+// indices gives the same result for every thread count. When several indices throw, the exception of the lowest range
+// is rethrown: also independent of the thread count, as long as a body goes through its range in order.
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace mxcheck {
+
+// threads as asked for; 0 stands for the machine's.
+inline std::int64_t thread_count(int threads) {
+  if (threads > 0) return threads;
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
+// body(begin, end) on consecutive ranges that cover [0, count): as many as there are threads, but no more than the work
+// is worth. work counts elements; starting a thread costs as much as some ten thousand of them.
+template <class Body>
+void parallel_ranges(std::int64_t count, std::int64_t work, int threads, Body body) {
+  constexpr std::int64_t kWorkOfAThread = 1 << 14;
+  const std::int64_t most = std::min(count, std::max<std::int64_t>(1, work / kWorkOfAThread));
+  const std::int64_t ranges = std::min(thread_count(threads), most);
+  if (ranges <= 1) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  const std::int64_t share = count / ranges;
+  const std::int64_t longer = count % ranges;  // the first ranges have one index more
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranges));
+  const auto run = [&](std::int64_t range) {
+    const std::int64_t begin = range * share + std::min(range, longer);
+    try {
+      body(begin, begin + share + (range < longer ? 1 : 0));
+    } catch (...) {
+      failures[static_cast<std::size_t>(range)] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    workers.reserve(static_cast<std::size_t>(ranges));
+    for (std::int64_t range = 1; range < ranges; ++range) {
+      try {
+        workers.emplace_back(run, range);
+      } catch (const std::system_error&) {  // no more threads to be had: this one does the work
+        run(range);
+      }
+    }
+    run(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace mxcheck
