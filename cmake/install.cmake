@@ -8,7 +8,7 @@ target_include_directories(mxcheck_candidate INTERFACE $<BUILD_INTERFACE:${PROJE
 target_link_libraries(mxcheck_candidate INTERFACE mxcheck::dlpack)
 
 set(exported mxcheck_options mxcheck_candidate)
-set(needed dlpack)
+set(needed dlpack threads)
 foreach(folder numerics reference goldens)
   if(TARGET mxcheck_${folder})
     list(APPEND exported mxcheck_${folder})

@@ -118,7 +118,8 @@ std::vector<Finding> forbidden_includes(std::string_view path, std::string_view 
   const auto arrow = std::ranges::find_if(arrows(), [&](const Arrow& a) { return path.starts_with(a.from); });
   if (arrow == arrows().end()) return {};
   std::vector<std::string_view> allowed = arrow->to;
-  if (arrow->from == "kernels/") allowed.push_back(path.substr(0, path.find('/', arrow->from.size()) + 1));
+  const std::size_t own = path.find('/', arrow->from.size());
+  if (arrow->from == "kernels/" && own != std::string_view::npos) allowed.push_back(path.substr(0, own + 1));
   static const std::regex include(R"(^\s*#\s*include\s*(["<])([^">]+)[">].*)");
   std::vector<Finding> findings;
   const std::string code = code_only(text, true);
