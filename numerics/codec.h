@@ -7,6 +7,9 @@
 // Every finite value of every format is a double, and so is every float times a power of two from 2^-127 to 2^127
 // (24 significant bits, exponents -276 .. 254): "as if computed exactly, then rounded once" needs nothing wider.
 //
+// E8M0 is a format like the others here: encode(Format::e8m0, v, Rounding::upward, Overflow::non_saturate) is CUDA's
+// cudaRoundPosInf, Rounding::toward_zero its cudaRoundZero, and the nearest two are there as well.
+//
 // Does not promise: the sign or payload of a NaN. Any NaN encodes as the format's nan_code.
 
 #include <bit>
@@ -21,7 +24,8 @@ enum class Rounding : std::uint8_t {
   nearest_even,  // ties to the even code: IEEE 754 roundTiesToEven
   nearest_away,  // ties away from zero: IEEE 754 roundTiesToAway
   toward_zero,   // discard what does not fit: IEEE 754 roundTowardZero
-  stochastic,    // add a given 32-bit word to the discarded fraction; a carry rounds away from zero
+  stochastic,    // add a given 32-bit word to the first 32 bits of the discarded fraction; a carry rounds away from zero
+  upward,        // toward +Inf: IEEE 754 roundTowardPositive; for E8M0, which ignores signs, the magnitude rounds up
 };
 
 enum class Overflow : std::uint8_t {
@@ -68,7 +72,9 @@ struct Cut {
   std::uint32_t fraction;  // the first 32 bits of the fraction
 };
 
-constexpr Cut cut(std::uint64_t significand, int drop) {  // significand < 2^53
+// The helpers are forced inline so that encode<E4m3>() in a loop folds its format and rounding away: the sweep over all
+// 2^32 floats depends on it.
+[[gnu::always_inline]] constexpr Cut cut(std::uint64_t significand, int drop) {  // significand < 2^53
   if (drop <= 0) return {significand << -drop, -1, false, 0};
   if (drop > 85) return {0, -1, significand != 0, 0};  // below 2^-32: neither half nor a bit of the fraction
   const std::uint64_t kept = drop > 63 ? 0 : significand >> drop;
@@ -79,12 +85,14 @@ constexpr Cut cut(std::uint64_t significand, int drop) {  // significand < 2^53
   return {kept, against_half, rest != 0, static_cast<std::uint32_t>(fraction)};
 }
 
-constexpr bool rounds_up(const Cut& c, Rounding rounding, std::uint32_t random_word) {
+[[gnu::always_inline]] constexpr bool rounds_up(const Cut& c, Rounding rounding, bool negative,
+                                                std::uint32_t random_word) {
   switch (rounding) {
     case Rounding::nearest_even: return c.inexact && (c.against_half > 0 || (c.against_half == 0 && (c.kept & 1) != 0));
     case Rounding::nearest_away: return c.inexact && c.against_half >= 0;
     case Rounding::toward_zero: return false;
     case Rounding::stochastic: return (std::uint64_t{c.fraction} + random_word) >> 32 != 0;
+    case Rounding::upward: return c.inexact && !negative;
   }
   return false;
 }
@@ -95,7 +103,7 @@ struct Normalized {
   int exponent;
 };
 
-constexpr Normalized normalize(std::uint64_t magnitude_bits) {
+[[gnu::always_inline]] constexpr Normalized normalize(std::uint64_t magnitude_bits) {
   const int field = static_cast<int>(magnitude_bits >> 52);
   const std::uint64_t mantissa = magnitude_bits & ((std::uint64_t{1} << 52) - 1);
   if (field != 0) return {mantissa | (std::uint64_t{1} << 52), field - 1075};
@@ -114,7 +122,7 @@ constexpr std::uint32_t encode_fixed_point(const FormatSpec& f, bool negative, s
       steps = f.max_code;
     } else {
       const Cut c = cut(n.significand, -f.mantissa_bits - n.exponent);
-      steps = c.kept + (rounds_up(c, rounding, random_word) ? 1 : 0);
+      steps = c.kept + (rounds_up(c, rounding, negative, random_word) ? 1 : 0);
     }
   }
   if (steps > f.max_code) steps = f.max_code;
@@ -129,34 +137,29 @@ constexpr std::uint32_t encode_power_of_two(std::uint64_t magnitude_bits, Roundi
   const Normalized n = normalize(magnitude_bits);
   const int floor_log2 = n.exponent + 52;
   if (floor_log2 < -127) return 0x00;
-  // The significand's fraction decides; its unit is the gap to the next power of two. Ties have no even code to go to
-  // (every significand is 1), so nearest_even and nearest_away both go up, as PyTorch and ml_dtypes do.
+  // The significand's fraction decides; its unit is the gap to the next power of two. Ties have no even significand to
+  // go to (every one is 1), so nearest_even and nearest_away both go up, as PyTorch and ml_dtypes do from 2^-126 on;
+  // below it those two go up always (0x00400001 to code 1), which no rounding here repeats.
   const Cut c = cut(n.significand, 52);
   const bool nearest = rounding == Rounding::nearest_even || rounding == Rounding::nearest_away;
-  const bool up = nearest ? c.inexact && c.against_half >= 0 : rounds_up(c, rounding, random_word);
+  const bool up = nearest ? c.inexact && c.against_half >= 0 : rounds_up(c, rounding, false, random_word);
   const int code = floor_log2 + 127 + (up ? 1 : 0);
-  return code > 0xFE ? top : static_cast<std::uint32_t>(code);
+  if (code > 0xFE) return rounding == Rounding::toward_zero ? 0xFE : top;
+  return static_cast<std::uint32_t>(code);
 }
 
-}  // namespace detail
-
-// The code of value under the named rounding. Zero keeps its sign where the format has one. E8M0 ignores the sign (as
-// CUDA and PyTorch do), takes what lies below its range to 0x00, and knows no even code (see above); MXINT8 saturates
-// at +-127 steps and leaves 0x80 unused. random_word is read by Rounding::stochastic alone. Toward zero never turns a
-// finite value into Inf or NaN.
-constexpr std::uint32_t encode(Format format, double value, Rounding rounding, Overflow overflow,
-                               std::uint32_t random_word = 0) {
-  const FormatSpec& f = spec(format);
+[[gnu::always_inline]] constexpr std::uint32_t encode_with(const FormatSpec& f, double value, Rounding rounding,
+                                                           Overflow overflow, std::uint32_t random_word) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
   const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
   const bool negative = magnitude != bits;
   constexpr std::uint64_t kInfinity = std::uint64_t{0x7FF} << 52;
   if (magnitude > kInfinity) return f.nan_code;
   if (f.encoding == Encoding::fixed_point) {
-    return detail::encode_fixed_point(f, negative, magnitude, rounding, random_word);
+    return encode_fixed_point(f, negative, magnitude, rounding, random_word);
   }
   if (f.encoding == Encoding::power_of_two) {
-    return detail::encode_power_of_two(magnitude, rounding, overflow, random_word);
+    return encode_power_of_two(magnitude, rounding, overflow, random_word);
   }
   const std::uint32_t sign = negative ? std::uint32_t{1} << (f.bits - 1) : 0;
   const bool keeps_finite = overflow == Overflow::saturate || f.encoding == Encoding::finite_only;
@@ -165,17 +168,29 @@ constexpr std::uint32_t encode(Format format, double value, Rounding rounding, O
                                                                   : sign | (f.max_code + 1);
   if (magnitude == kInfinity) return beyond;
   if (magnitude == 0) return sign;
-  const detail::Normalized n = detail::normalize(magnitude);
+  const Normalized n = normalize(magnitude);
   const int floor_log2 = n.exponent + 52;
   const int binade = floor_log2 > 1 - f.bias ? floor_log2 : 1 - f.bias;  // subnormals share the lowest normal's step
-  const detail::Cut c = detail::cut(n.significand, binade - f.mantissa_bits - n.exponent);
+  const Cut c = cut(n.significand, binade - f.mantissa_bits - n.exponent);
   const std::int64_t base = std::int64_t{binade + f.bias - 1} << f.mantissa_bits;
-  const bool up = detail::rounds_up(c, rounding, random_word);
+  const bool up = rounds_up(c, rounding, negative, random_word);
   const std::int64_t code = base + static_cast<std::int64_t>(c.kept) + (up ? 1 : 0);
   if (code > static_cast<std::int64_t>(f.max_code)) {
-    return rounding == Rounding::toward_zero ? sign | f.max_code : beyond;
+    const bool stays = rounding == Rounding::toward_zero || (rounding == Rounding::upward && negative);
+    return stays ? sign | f.max_code : beyond;
   }
   return sign | static_cast<std::uint32_t>(code);
+}
+
+}  // namespace detail
+
+// The code of value under the named rounding. Zero keeps its sign where the format has one. E8M0 ignores the sign (as
+// CUDA and PyTorch do), takes what lies below its range to 0x00, and knows no even code (see above); MXINT8 saturates
+// at +-127 steps and leaves 0x80 unused. random_word is read by Rounding::stochastic alone. Toward zero never turns a
+// finite value into Inf or NaN, nor does upward a negative one.
+constexpr std::uint32_t encode(Format format, double value, Rounding rounding, Overflow overflow,
+                               std::uint32_t random_word = 0) {
+  return detail::encode_with(spec(format), value, rounding, overflow, random_word);
 }
 
 // The same on the types: decode(E4m3{0x7E}) == 448.0, encode<E4m3>(449.0, ...) == E4m3{0x7E}.
@@ -187,8 +202,10 @@ constexpr double decode(T code) {
 
 template <class T>
   requires requires(T t) { t.bits, T::format; }
-constexpr T encode(double value, Rounding rounding, Overflow overflow, std::uint32_t random_word = 0) {
-  return T{{static_cast<decltype(T::bits)>(encode(T::format, value, rounding, overflow, random_word))}};
+[[gnu::always_inline]] constexpr T encode(double value, Rounding rounding, Overflow overflow,
+                                          std::uint32_t random_word = 0) {
+  const std::uint32_t code = detail::encode_with(spec(T::format), value, rounding, overflow, random_word);
+  return T{{static_cast<decltype(T::bits)>(code)}};
 }
 
 }  // namespace mxcheck

@@ -1,8 +1,8 @@
 #include "numerics/recipe.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -57,9 +57,14 @@ std::vector<Recipe> make_recipes() {
       with(named("deepgemm_fp32", ScaleRule::fp32),
            [](Recipe& r) {
              r.amax_min = 1e-4F, r.scaling = ElementScaling::times_reciprocal, r.overflow = Overflow::non_saturate;
+             r.inf_factor = 0;
            }),
       with(named("dsv3", ScaleRule::rceil_log2), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
-      with(named("dsv3_fp32", ScaleRule::fp32), [](Recipe& r) { r.amax_min = 1e-4F; }),
+      with(named("dsv3_fp32", ScaleRule::fp32), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
+      with(named("tilekernels_fp32", ScaleRule::fp32),
+           [](Recipe& r) {
+             r.amax_min = 1e-4F, r.scaling = ElementScaling::times_quotient, r.inf_factor = 0;
+           }),
       with(named("microxcaling_python", ScaleRule::floor_log2),
            [](Recipe& r) { r.rounding = Rounding::nearest_away, r.drop_negative_zero = true; }),
       with(named("microxcaling_cuda", ScaleRule::floor),
@@ -103,8 +108,9 @@ double factor_of(ElementScaling scaling, std::uint8_t byte) {
 BlockScale fp32_scale(const Recipe& r, Format element, float amax, bool is_nan) {
   BlockScale s;
   if (is_nan || std::isinf(amax)) {
-    s.poisoned = true;
-    s.scale = std::numeric_limits<float>::quiet_NaN();
+    s.factor = is_nan ? r.nan_factor : r.inf_factor;
+    s.poisoned = std::isnan(s.factor);
+    s.scale = s.poisoned ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
     return s;
   }
   const float a = std::max(amax, r.amax_min);

@@ -18,7 +18,7 @@ namespace mxcheck {
 enum class NanPolicy : std::uint8_t {
   propagate,  // a NaN makes the block's amax NaN: nan_byte and nan_factor decide
   drop,       // a NaN does not count towards amax; the element alone becomes the NaN code
-  refuse,     // Error{input} naming the element
+  refuse,     // Error{input} naming the element, from whoever reads the elements; block_scale itself propagates
 };
 
 // How a block's elements x become the value v that is rounded to a code.
@@ -43,7 +43,8 @@ struct Recipe {
   std::uint8_t byte_max = 255;
   std::uint8_t inf_byte = 255;     // byte when amax is Inf
   std::uint8_t nan_byte = 255;     // byte when amax is NaN
-  // Factor of the elements when the byte is 255 (kPoison: every element becomes the NaN code), by what amax was.
+  // Factor of the elements when the byte is 255, by what amax was. kPoison: every element becomes the NaN code.
+  // ScaleRule::fp32: when amax is Inf or NaN; the stored scale is then NaN if the factor is kPoison, otherwise +Inf.
   double inf_factor = kPoison;
   double nan_factor = kPoison;
   ElementScaling scaling = ElementScaling::exact;

@@ -47,6 +47,9 @@ int floor_log2(float a) { return parts(a).exponent + 23; }
 
 int largest_exponent(Format element) { return floor_log2(largest_value(element)); }
 
+// 2^exponent for -126 <= exponent <= 127.
+float power_of_two(int exponent) { return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + kBias) << 23); }
+
 int round_bits_up(float v) { return exponent_field(std::bit_cast<std::uint32_t>(v) + kMantissaMask); }
 
 int rounded_exponent_field(float a, Format element) {
@@ -84,8 +87,8 @@ std::uint8_t e8m0_round_up(float v) {
 std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
   const float a = std::fabs(amax);
   const float vmax = largest_value(element);
-  const float product = a * reciprocal_of_largest_value(element);
-  const float quotient = a / vmax;
+  const auto product = [&] { return a * reciprocal_of_largest_value(element); };
+  const auto quotient = [&] { return a / vmax; };
   switch (rule) {
     case ScaleRule::rceil: return a == 0 ? 0 : clamp_byte(ceil_log2_quotient(a, vmax) + kBias);
     case ScaleRule::floor: return a == 0 ? 0 : clamp_byte(floor_log2(a) - largest_exponent(element) + kBias);
@@ -94,14 +97,14 @@ std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
       const int field = rounded_exponent_field(a, element);
       return field == 255 ? 255 : clamp_byte(field - largest_exponent(element));
     }
-    case ScaleRule::rceil_fp32: return e8m0_round_up(product);
-    case ScaleRule::rceil_ftz: return product < 0x1p-126F ? 0 : e8m0_round_up(product);
+    case ScaleRule::rceil_fp32: return e8m0_round_up(product());
+    case ScaleRule::rceil_ftz: return product() < 0x1p-126F ? 0 : e8m0_round_up(product());
     case ScaleRule::rceil_log2:
-      return quotient == 0 ? 0 : clamp_byte(static_cast<int>(std::ceil(log2_rounded(quotient))) + kBias);
-    case ScaleRule::rceil_bits: return clamp_byte(round_bits_up(quotient));
-    case ScaleRule::rceil_bits_mul: return clamp_byte(round_bits_up(product));
+      return quotient() == 0 ? 0 : clamp_byte(static_cast<int>(std::ceil(log2_rounded(quotient()))) + kBias);
+    case ScaleRule::rceil_bits: return clamp_byte(round_bits_up(quotient()));
+    case ScaleRule::rceil_bits_mul: return clamp_byte(round_bits_up(product()));
     case ScaleRule::floor_fp32:
-      return clamp_byte(exponent_field(std::bit_cast<std::uint32_t>(std::ldexp(a, -largest_exponent(element)))));
+      return clamp_byte(exponent_field(std::bit_cast<std::uint32_t>(a * power_of_two(-largest_exponent(element)))));
     case ScaleRule::floor_log2:
       return a == 0 ? 0 : clamp_byte(static_cast<int>(std::floor(log2_rounded(a))) - largest_exponent(element) + kBias);
     case ScaleRule::fp32: break;
