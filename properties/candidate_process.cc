@@ -1,0 +1,294 @@
+#include "properties/candidate_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <xxhash.h>
+
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every tensor
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+std::string file_digest(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::array<char, 17> hex{};
+  std::snprintf(hex.data(), hex.size(), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
+  return hex.data();
+}
+
+void set_dtype(const CallTensor& from, wire::Tensor& to) {
+  if (from.is_offsets) {
+    to.dtype_code = kDLInt, to.dtype_bits = 64;
+  } else if (from.dtype == Format::fp32 || from.dtype == Format::fp16) {
+    to.dtype_code = kDLFloat, to.dtype_bits = from.dtype == Format::fp32 ? 32 : 16;
+  } else if (from.dtype == Format::bf16) {
+    to.dtype_code = kDLBfloat, to.dtype_bits = 16;
+  } else {
+    to.dtype_code = kDLUInt, to.dtype_bits = 8;
+  }
+}
+
+wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) {
+  wire::Tensor t;
+  t.bytes = tensor.bytes;
+  t.ndim = static_cast<std::int32_t>(tensor.shape.size());
+  for (std::size_t i = 0; i < tensor.shape.size() && i < 2; ++i) t.shape[i] = tensor.shape[i];
+  t.row_stride = tensor.row_stride;
+  t.null_data = tensor.null_data ? 1 : 0;
+  t.guarded = guard && tensor.bytes != 0 ? 1 : 0;
+  set_dtype(tensor, t);
+  // Guarded tensors end where the next page begins, so that one element too many is a fault.
+  const std::uint64_t begin = round_up(cursor, wire::kPage) + kZone;
+  const std::uint64_t room = round_up(t.bytes, wire::kPage);
+  t.offset = guard ? begin + room - t.bytes : begin;
+  cursor = begin + room + kZone;
+  return t;
+}
+
+bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
+  if (bytes == 0) return true;
+  return data[0] == std::byte{value} && std::memcmp(data, data + 1, bytes - 1) == 0;
+}
+
+}  // namespace
+
+CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit)
+    : tool_(std::move(tool)), library_(std::move(library)), base_limit_(base_limit) {
+  info_.path = library_;
+  info_.digest = file_digest(library_);
+  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
+  if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
+  start();
+}
+
+CandidateProcess::~CandidateProcess() {
+  stop();
+  if (shared_ != nullptr) munmap(shared_, shared_bytes_);
+  if (shared_fd_ >= 0) close(shared_fd_);
+}
+
+void CandidateProcess::stop() {
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_ = -1;
+}
+
+void CandidateProcess::restart() {
+  stop();
+  start();
+}
+
+void CandidateProcess::start() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error(ErrorKind::environment, "no socket pair for the candidate's process");
+  }
+  const std::string socket_text = std::to_string(ends[1]);
+  const std::string shared_text = std::to_string(shared_fd_);
+  std::array<const char*, 6> arguments{tool_.c_str(),       "__worker",          library_.c_str(),
+                                       socket_text.c_str(), shared_text.c_str(), nullptr};
+  pid_ = fork();
+  if (pid_ < 0) throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
+  if (pid_ == 0) {
+    fcntl(ends[1], F_SETFD, 0);
+    fcntl(shared_fd_, F_SETFD, 0);
+    execv(tool_.c_str(), const_cast<char* const*>(arguments.data()));
+    _exit(127);
+  }
+  close(ends[1]);
+  socket_ = ends[0];
+  wire::Reply reply;
+  if (!exchange({}, reply, std::chrono::seconds(60))) {
+    throw Error(ErrorKind::usage, "candidate " + library_ + (timed_out_ ? " did not finish loading within 60 s"
+                                                                        : " crashed while it was loaded (signal " +
+                                                                              std::to_string(signal_) + ")"));
+  }
+  if (reply.status != 0) throw Error(ErrorKind::usage, "candidate " + library_ + " " + reply.message);
+  info_.name = reply.name, info_.version = reply.version, info_.cuda = reply.device == kDLCUDA;
+  if (reply.device != kDLCPU) {
+    throw Error(ErrorKind::environment, "candidate " + library_ + " wants device kind " +
+                                            std::to_string(reply.device) + "; this build runs host candidates only");
+  }
+  info_.operations.clear();
+  for (int i = 0; i < reply.num_operations; ++i) {
+    const wire::Operation& o = reply.operations[i];
+    info_.operations.push_back({o.name, o.contract, o.max_rows, o.max_cols, std::max<std::int64_t>(1, o.rows_multiple),
+                                std::max<std::int64_t>(1, o.cols_multiple)});
+  }
+}
+
+int CandidateProcess::operation_index(const std::string& name) const {
+  for (std::size_t i = 0; i < info_.operations.size(); ++i) {
+    if (info_.operations[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+const OperationInfo* CandidateProcess::operation(const std::string& name) const {
+  const int index = operation_index(name);
+  return index < 0 ? nullptr : &info_.operations[static_cast<std::size_t>(index)];
+}
+
+bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit) {
+  timed_out_ = false, signal_ = 0;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  bool answered = send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message));
+  std::size_t got = 0;
+  auto* into = reinterpret_cast<char*>(&reply);
+  while (answered && got < sizeof(reply)) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd waiting{socket_, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max<long>(0, left)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
+      timed_out_ = true;
+      break;
+    }
+    const ssize_t n = recv(socket_, into + got, sizeof(reply) - got, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  if (got == sizeof(reply)) return true;
+  int status = 0;
+  if (timed_out_) kill(pid_, SIGKILL);
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  stop();
+  return false;
+}
+
+bool CandidateProcess::supports(const std::string& operation, const wire::Policy& policy, Format wide) {
+  if (pid_ < 0) start();
+  wire::Message message;
+  message.request = wire::Request::supports;
+  message.operation = operation_index(operation);
+  if (message.operation < 0) return false;
+  message.policy = policy;
+  wire::Tensor dtype;
+  set_dtype({.dtype = wide}, dtype);
+  message.wide_code = dtype.dtype_code, message.wide_bits = dtype.dtype_bits;
+  message.shared_bytes = shared_bytes_;
+  wire::Reply reply;
+  if (!exchange(message, reply, base_limit_)) {
+    throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
+                                      (timed_out_ ? " does not return" : " crashes"));
+  }
+  return reply.status == MXCHECK_OK;
+}
+
+std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
+  if (bytes <= shared_bytes_) return shared_;
+  const std::uint64_t wanted = round_up(bytes + bytes / 4, 1 << 20);
+  if (shared_ != nullptr) munmap(shared_, shared_bytes_);
+  shared_ = nullptr, shared_bytes_ = 0;
+  if (ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
+    throw Error(ErrorKind::environment, "no memory for a case of " + std::to_string(wanted) + " bytes");
+  }
+  void* base = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_, 0);
+  if (base == MAP_FAILED) {
+    throw Error(ErrorKind::environment, "no address space for a case of " + std::to_string(wanted) + " bytes");
+  }
+  shared_ = static_cast<std::byte*>(base), shared_bytes_ = wanted;
+  return shared_;
+}
+
+Outcome CandidateProcess::run(const Call& call) {
+  if (pid_ < 0) start();
+  wire::Message message;
+  message.request = wire::Request::run;
+  message.operation = operation_index(call.operation);
+  message.policy = call.policy;
+  message.num_inputs = static_cast<std::int32_t>(call.inputs.size());
+  message.num_outputs = static_cast<std::int32_t>(call.outputs.size());
+  std::uint64_t cursor = 0;
+  std::vector<const CallTensor*> tensors;
+  for (const CallTensor& t : call.inputs) tensors.push_back(&t);
+  for (const CallTensor& t : call.outputs) tensors.push_back(&t);
+  for (std::size_t i = 0; i < tensors.size(); ++i) message.tensors[i] = place(*tensors[i], call.guard_pages, cursor);
+  std::byte* base = reserve(cursor);
+  message.shared_bytes = shared_bytes_;
+  std::memset(base, call.poison, cursor);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].bytes != 0) std::memcpy(base + message.tensors[i].offset, call.inputs[i].data, call.inputs[i].bytes);
+  }
+
+  Outcome outcome;
+  wire::Reply reply;
+  const auto limit = base_limit_ + std::chrono::milliseconds(cursor / 20'000);  // 20 MB/s on top
+  if (!exchange(message, reply, limit)) {
+    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
+    outcome.signal = signal_;
+    return outcome;
+  }
+  outcome.status = reply.status;
+  outcome.message = reply.message;
+  if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";
+  outcome.outputs_untouched = true;
+  std::uint64_t clean_from = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const wire::Tensor& t = message.tensors[i];
+    const bool input = i < call.inputs.size();
+    const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call.inputs.size());
+    if (!all_equal(base + clean_from, t.offset - clean_from, call.poison)) outcome.trespass = "before " + what;
+    if (input && t.bytes != 0 && std::memcmp(base + t.offset, call.inputs[i].data, t.bytes) != 0) {
+      outcome.trespass = "into " + what;
+    }
+    if (!input) {
+      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
+      if (!all_equal(base + t.offset, t.bytes, call.poison)) outcome.outputs_untouched = false;
+    }
+    clean_from = t.offset + t.bytes;
+  }
+  if (!all_equal(base + clean_from, cursor - clean_from, call.poison)) outcome.trespass = "past the last output";
+  return outcome;
+}
+
+std::string own_executable() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+std::string find_candidate_library(const std::string& name, const std::string& tool) {
+  namespace fs = std::filesystem;
+  if (name.find('/') != std::string::npos || name.ends_with(".so")) {
+    if (fs::is_regular_file(name)) return fs::absolute(name).string();
+    throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
+  }
+  const fs::path here = fs::path(tool).parent_path();
+  std::string tried;
+  for (const char* place : {".", "../lib", "../lib/mxcheck", "../lib/x86_64-linux-gnu", "../kernels/cpu",
+                            "../kernels/sm90", "../kernels/sm100"}) {
+    const fs::path path = here / place / ("libmxcheck_" + name + ".so");
+    if (fs::is_regular_file(path)) return fs::canonical(path).string();
+    tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
+  }
+  throw Error(ErrorKind::usage, "no candidate named '" + name + "'; looked for " + tried +
+                                    "; give the path of a shared library instead");
+}
+
+}  // namespace mxcheck

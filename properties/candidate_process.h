@@ -1,0 +1,118 @@
+#pragma once
+// A candidate library behind a child process: what it offers, and running its operations on tensors with poisoned
+// outputs, red zones and a time limit.
+//
+// Errors: Error{usage} when the library is no candidate (missing, no symbol, other interface version), Error{environment}
+// when the child cannot be started. Whatever the library itself does wrong is an Outcome, not an error.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "numerics/format.h"
+#include "properties/wire.h"
+
+namespace mxcheck {
+
+struct OperationInfo {
+  std::string name;
+  std::string contract;
+  std::int64_t max_rows = 0;  // 0: no limit
+  std::int64_t max_cols = 0;
+  std::int64_t rows_multiple = 1;
+  std::int64_t cols_multiple = 1;
+};
+
+struct CandidateInfo {
+  std::string path;
+  std::string name;
+  std::string version;
+  std::string digest;  // XXH3 of the library file
+  bool cuda = false;
+  std::vector<OperationInfo> operations;
+};
+
+struct CallTensor {
+  Format dtype = Format::fp32;          // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
+  bool is_offsets = false;              // int64 instead
+  std::vector<std::int64_t> shape;
+  std::int64_t row_stride = 0;          // in elements; 0: contiguous
+  const std::byte* data = nullptr;      // inputs: what to hand over
+  std::uint64_t bytes = 0;
+  bool null_data = false;
+};
+
+struct Call {
+  std::string operation;
+  wire::Policy policy;
+  std::vector<CallTensor> inputs;
+  std::vector<CallTensor> outputs;
+  std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
+  bool guard_pages = false;             // tensors end at inaccessible pages
+};
+
+enum class OutcomeKind {
+  returned,      // status and message say how
+  crashed,       // the process died: signal
+  timed_out,     // no answer within the limit
+};
+
+struct Outcome {
+  OutcomeKind kind = OutcomeKind::returned;
+  int status = 0;                                // mxcheck_status
+  std::string message;
+  int signal = 0;
+  std::vector<std::vector<std::byte>> outputs;   // as the call left them, whatever the status
+  std::optional<std::string> trespass;           // wrote outside its outputs: where
+  bool outputs_untouched = false;                // every output byte still holds the poison
+};
+
+class CandidateProcess {
+ public:
+  // tool: the executable that has the __worker entry; library: path of the shared object.
+  CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit);
+  ~CandidateProcess();
+  CandidateProcess(const CandidateProcess&) = delete;
+  CandidateProcess& operator=(const CandidateProcess&) = delete;
+
+  [[nodiscard]] const CandidateInfo& info() const { return info_; }
+  // Null when the library does not have the operation.
+  [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
+  bool supports(const std::string& operation, const wire::Policy& policy, Format wide);
+  Outcome run(const Call& call);
+  void restart();  // a fresh process: no state of earlier calls
+
+ private:
+  struct Channel;
+  void start();
+  void stop();
+  // False: the process died or did not answer in time; died_ and signal_ say which.
+  bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
+  int operation_index(const std::string& name) const;
+  std::byte* reserve(std::uint64_t bytes);
+
+  std::string tool_;
+  std::string library_;
+  std::chrono::milliseconds base_limit_;
+  CandidateInfo info_;
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  int shared_fd_ = -1;
+  std::byte* shared_ = nullptr;
+  std::uint64_t shared_bytes_ = 0;
+  bool timed_out_ = false;
+  int signal_ = 0;
+};
+
+// Where `name` is looked for: a path if it has a slash or ends in .so, else libmxcheck_<name>.so beside the tool, in
+// ../lib, in ../lib/mxcheck and in the build tree. Error{usage} lists the places.
+std::string find_candidate_library(const std::string& name, const std::string& tool);
+std::string own_executable();
+
+}  // namespace mxcheck

@@ -1,0 +1,177 @@
+#include "properties/case.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "numerics/error.h"
+#include "numerics/recipe.h"
+
+namespace mxcheck {
+namespace {
+
+[[noreturn]] void fail(std::string_view field, std::string_view value, std::string_view right) {
+  throw Error(ErrorKind::usage, "case field " + std::string(field) + "=" + std::string(value) + " is not " +
+                                    std::string(right));
+}
+
+template <class Integer>
+Integer parse_integer(std::string_view field, std::string_view text, int base = 10) {
+  Integer value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) fail(field, text, "a number in range");
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  return parts;
+}
+
+Plant parse_plant(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  const std::size_t colon = text.find(':');
+  if (comma == std::string_view::npos || colon == std::string_view::npos || colon < comma) {
+    fail("plant", text, "ROW,COL:HEXBITS");
+  }
+  return {parse_integer<std::int64_t>("plant", text.substr(0, comma)),
+          parse_integer<std::int64_t>("plant", text.substr(comma + 1, colon - comma - 1)),
+          parse_integer<std::uint32_t>("plant", text.substr(colon + 1), 16)};
+}
+
+Data parse_data(std::string_view text) {
+  const auto found = std::find(std::begin(kDataNames), std::end(kDataNames), text);
+  if (found == std::end(kDataNames)) fail("data", text, "a distribution (normal, boundaries, codes, ...)");
+  return static_cast<Data>(found - std::begin(kDataNames));
+}
+
+Format parse_format(std::string_view field, std::string_view text) {
+  const auto format = format_by_name(text);
+  if (!format) fail(field, text, "a format");
+  return *format;
+}
+
+void set_field(Case& c, std::string_view field, std::string_view value) {
+  Variant& v = c.variant;
+  if (field == "op") {
+    v.operation = value;
+  } else if (field == "format") {
+    v.format = parse_format(field, value);
+  } else if (field == "recipe") {
+    v.recipe = recipe_by_name(value).name;
+  } else if (field == "block") {
+    v.block = block_shape_by_name(value);
+  } else if (field == "layout") {
+    if (value != "compact" && value != "tcgen05") fail(field, value, "compact or tcgen05");
+    v.layout = value == "tcgen05" ? 1 : 0;
+  } else if (field == "x") {
+    v.wide = parse_format(field, value);
+  } else if (field == "pad") {
+    c.pad = parse_integer<std::uint8_t>(field, value);
+  } else if (field == "rows") {
+    c.rows = parse_integer<std::int64_t>(field, value);
+  } else if (field == "cols") {
+    c.cols = parse_integer<std::int64_t>(field, value);
+  } else if (field == "stride") {
+    c.stride = parse_integer<std::int64_t>(field, value);
+  } else if (field == "experts") {
+    for (std::string_view part : split(value, ',')) c.experts.push_back(parse_integer<std::int64_t>(field, part));
+  } else if (field == "data") {
+    c.data = parse_data(value);
+  } else if (field == "seed") {
+    c.seed = parse_integer<std::uint64_t>(field, value);
+  } else if (field == "plant") {
+    c.plants.push_back(parse_plant(value));
+  } else if (field == "threads") {
+    c.threads = parse_integer<int>(field, value);
+  } else {
+    fail(field, value, "a field of a case (op, format, recipe, block, layout, pad, x, rows, cols, ...)");
+  }
+}
+
+void check_extent(const Case& c) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 36;
+  if (c.rows < 0 || c.cols < 0 || c.rows > kMost || c.cols > kMost || (c.cols != 0 && c.rows > kMost / c.cols)) {
+    throw Error(ErrorKind::usage, "a case of " + std::to_string(c.rows) + " x " + std::to_string(c.cols) +
+                                      " elements; at most 2^36 are possible");
+  }
+  if (c.stride != 0 && (c.stride < c.cols || c.stride > 2 * kMost)) {
+    throw Error(ErrorKind::usage, "case field stride is less than cols");
+  }
+  if (!c.experts.empty()) check_offsets(c.experts, c.rows);
+  for (const Plant& p : c.plants) {
+    if (p.row < 0 || p.row >= c.rows || p.col < 0 || p.col >= c.cols) {
+      throw Error(ErrorKind::usage, "case field plant lies outside the matrix");
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Variant& v) {
+  std::ostringstream out;
+  out << "op=" << v.operation << " format=" << spec(v.format).name << " recipe=" << v.recipe
+      << " block=" << block_shape_name(v.block) << " layout=" << (v.layout == 0 ? "compact" : "tcgen05")
+      << " x=" << spec(v.wide).name;
+  return out.str();
+}
+
+std::string to_text(const Case& c) {
+  std::ostringstream out;
+  out << to_text(c.variant) << " rows=" << c.rows << " cols=" << c.cols;
+  if (c.stride != 0) out << " stride=" << c.stride;
+  if (!c.experts.empty()) {
+    out << " experts=";
+    for (std::size_t i = 0; i < c.experts.size(); ++i) out << (i == 0 ? "" : ",") << c.experts[i];
+  }
+  out << " data=" << kDataNames[static_cast<std::size_t>(c.data)] << " seed=" << c.seed;
+  for (const Plant& p : c.plants) {
+    out << " plant=" << p.row << ',' << p.col << ':' << std::hex << p.bits << std::dec;
+  }
+  if (c.variant.layout != 0) out << " pad=" << int{c.pad};
+  if (c.threads != 0) out << " threads=" << c.threads;
+  return out.str();
+}
+
+Case parse_case(std::string_view text) {
+  Case c;
+  for (std::string_view part : split(text, ' ')) {
+    if (part.empty()) continue;
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) fail(part, "", "of the form FIELD=VALUE");
+    set_field(c, part.substr(0, equals), part.substr(equals + 1));
+  }
+  if (c.variant.operation.empty()) throw Error(ErrorKind::usage, "a case without op=; the gate prints whole cases");
+  check_extent(c);
+  return c;
+}
+
+std::vector<std::string> classes_of(const Case& c) {
+  const Variant& v = c.variant;
+  std::vector<std::string> classes{v.operation, "x " + std::string(spec(v.wide).name), "format " + std::string(spec(v.format).name),
+                                   "recipe " + v.recipe, "block " + block_shape_name(v.block),
+                                   v.layout == 0 ? "scales compact" : "scales tcgen05",
+                                   "data " + std::string(kDataNames[static_cast<std::size_t>(c.data)])};
+  const std::int64_t block_rows = v.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : v.block.rows;
+  const std::int64_t block_cols = v.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : v.block.cols;
+  const bool tail = c.rows % block_rows != 0 || c.cols % block_cols != 0;
+  if (c.elements() == 0) classes.emplace_back("shape empty");
+  if (c.elements() != 0) classes.emplace_back(tail ? "shape with a cut block" : "shape of whole blocks");
+  if (c.rows == 1 || c.cols == 1) classes.emplace_back("shape one row or column");
+  if (c.elements() > 1'000'000) classes.emplace_back("shape over a million elements");
+  if (c.stride > c.cols) classes.emplace_back("row stride");
+  if (!c.experts.empty()) {
+    classes.emplace_back("experts");
+    if (std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end()) {
+      classes.emplace_back("experts without rows");
+    }
+  }
+  return classes;
+}
+
+}  // namespace mxcheck

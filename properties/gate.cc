@@ -1,0 +1,298 @@
+#include "properties/gate.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "numerics/recipe.h"
+#include "properties/generate.h"
+#include "properties/operations.h"
+#include "properties/search.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr BlockShape kBlocks[] = {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}};
+constexpr Format kElements[] = {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2, Format::mxint8};
+constexpr Format kWide[] = {Format::bf16, Format::fp32, Format::fp16};
+
+bool has_tiles(BlockShape block) { return block.rows == 1 || block.cols == 1; }
+
+// Everything that could be asked of an operation.
+std::vector<Variant> askable(const std::string& operation) {
+  std::vector<Variant> all;
+  const bool quantizing = operation == "quantize" || operation == "quantize_dual";
+  for (const Recipe& recipe : all_recipes()) {
+    if (recipe.rule == ScaleRule::fp32 || (!quantizing && recipe.name != "rceil")) continue;
+    for (Format format : kElements) {
+      for (BlockShape block : kBlocks) {
+        for (int layout : {0, 1}) {
+          for (Format wide : kWide) {
+            if (layout == 1 && !has_tiles(block)) continue;
+            if (operation == "quantize_dual" && !(block.rows == 1 && block.cols > 1)) continue;
+            if (operation == "dequantize" && wide == Format::fp16) continue;
+            if (operation == "scale_layout" && (format != Format::e4m3 || wide != Format::bf16 || !has_tiles(block))) continue;
+            all.push_back({operation, format, recipe.name, block, layout, wide});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Variant> offered_variants(CandidateProcess& process) {
+  std::vector<Variant> offered;
+  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
+    if (process.operation(operation) == nullptr) continue;
+    for (const Variant& v : askable(operation)) {
+      Case c;
+      c.variant = v;
+      if (process.supports(operation, to_policy(c), v.wide)) offered.push_back(v);
+    }
+  }
+  return offered;
+}
+
+int random_cases(const Statement& s, const GateOptions& options, std::size_t variants) {
+  if (s.data.empty()) return 0;
+  if (options.cases > 0) return options.cases;
+  const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
+  return factor * std::max(200, s.cases_per_variant * static_cast<int>(variants));
+}
+
+// Classes that a statement's random cases must reach: each value of each dimension that it draws from.
+std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants, bool options_refused) {
+  std::set<std::string> required;
+  if (s.data.empty()) return required;
+  for (const Variant& v : variants) {
+    Case c;
+    c.variant = v;
+    for (Data data : s.data) {
+      c.data = data;
+      for (std::string& name : classes_of(c)) required.insert(std::move(name));
+    }
+  }
+  std::erase_if(required, [](const std::string& name) { return name.starts_with("shape "); });
+  required.insert("shape with a cut block");
+  if (s.experts && !options_refused) required.insert("experts");
+  return required;
+}
+
+class StatementRun {
+ public:
+  StatementRun(const Statement& s, const GateOptions& options, CandidateProcess& process,
+               const std::vector<Variant>& offered)
+      : options_(options), context_{process, offered} {
+    result_.statement = &s;
+    for (const Variant& v : offered) {
+      if (s.applies(v, offered)) variants_.push_back(v);
+    }
+    result_.variants = static_cast<std::int64_t>(variants_.size());
+  }
+
+  StatementResult& result() { return result_; }
+
+  void run() {
+    const auto start = std::chrono::steady_clock::now();
+    if (variants_.empty()) {
+      result_.verdict = Verdict::not_offered;
+      result_.reason = "the candidate offers no operation that this is about";
+      return;
+    }
+    const Statement& s = *result_.statement;
+    for (const Variant& v : variants_) {
+      if (!s.corners || result_.counterexample) break;
+      for (const Case& c : s.corners(v, options_.suite)) {
+        if (stop() || result_.counterexample) break;
+        check_one(c);
+      }
+    }
+    const int count = random_cases(s, options_, variants_.size());
+    if (!result_.counterexample && count > 0 && !stop()) run_random(count);
+    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!result_.counterexample && !stop()) judge_coverage();
+  }
+
+  // One given case, shrunk if it fails and shrinking is asked for.
+  void check_one(const Case& c, bool shrink = true) {
+    if (!check(c)) return;
+    SearchLimits limits{1};
+    if (!shrink) limits.shrink_tries = 0;
+    const std::uint64_t seed = derived_seed(options_.seed, "corner");
+    keep(search(std::string(result_.statement->name), seed, limits, [&](Draw&) { return c; },
+                [&](const Case& n) { return check_uncounted(n); }),
+         c);
+  }
+
+ private:
+  [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
+
+  void run_random(int count) {
+    const Statement& s = *result_.statement;
+    SearchLimits limits;
+    limits.cases = count;
+    bool failed = false;
+    const SearchResult found = search(
+        std::string(s.name), derived_seed(options_.seed, s.name), limits,
+        [&](Draw& draw) { return draw_case(s, variants_, context_.process, draw); },
+        [&](const Case& c) -> std::optional<Finding> {
+          if (stop()) return std::nullopt;
+          if (failed) return check_uncounted(c);
+          std::optional<Finding> finding = check(c);
+          failed = finding.has_value();
+          return finding;
+        });
+    if (!found.gave_up.empty()) result_.verdict = Verdict::inconclusive, result_.reason = found.gave_up;
+    if (found.minimal) keep(found, *found.original);
+  }
+
+  std::optional<Finding> check_uncounted(const Case& c) {
+    context_.not_offered = context_.nothing_claimed = false;
+    return result_.statement->check(context_, c);
+  }
+
+  std::optional<Finding> check(const Case& c) {
+    std::optional<Finding> finding = check_uncounted(c);
+    if (context_.not_offered) {
+      ++result_.options_not_offered;
+    } else if (context_.nothing_claimed) {
+      ++result_.nothing_claimed;
+    } else {
+      ++result_.cases;
+      for (const std::string& name : classes_of(c)) ++result_.classes[name];
+    }
+    return finding;
+  }
+
+  void keep(const SearchResult& found, const Case& original) {
+    Counterexample example;
+    example.original = original;
+    example.minimal = found.minimal.value_or(original);
+    example.shrink_tries = found.shrink_tries;
+    example.shrink_budget_spent = found.shrink_budget_spent;
+    context_.thorough = true;
+    std::optional<Finding> finding = check_uncounted(example.minimal);
+    context_.thorough = false;
+    if (!finding) {
+      Finding flaky;
+      flaky.summary = "the case failed and then passed: results depend on something other than the call";
+      finding = flaky;
+    }
+    example.finding = std::move(*finding);
+    result_.counterexample = std::move(example);
+    result_.verdict = Verdict::failed;
+  }
+
+  void judge_coverage() {
+    if (result_.cases == 0 && result_.statement->data.empty()) {
+      result_.verdict = Verdict::not_offered;
+      result_.reason = "this suite has no case of it for what the candidate offers";
+      return;
+    }
+    const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);
+    for (const std::string& name : required_classes(*result_.statement, variants_, result_.options_not_offered > 0)) {
+      if (options_.cases > 0 && options_.cases < 200) break;  // the user asked for fewer cases than the bar is meant for
+      const auto found = result_.classes.find(name);
+      const std::int64_t seen = found == result_.classes.end() ? 0 : found->second;
+      if (seen < std::max<std::int64_t>(1, is_variant_class(name) ? 1 : bar)) {
+        result_.verdict = Verdict::inconclusive;
+        result_.reason = "class '" + name + "' was reached by " + std::to_string(seen) + " of " +
+                         std::to_string(result_.cases) + " cases; at least " + std::to_string(bar) + " are needed";
+      }
+    }
+  }
+
+  // Recipes, formats and blocks are as many as the candidate offers: each must be reached, not each by 1 %.
+  static bool is_variant_class(const std::string& name) {
+    return !name.starts_with("data ") && !name.starts_with("shape ") && name != "experts";
+  }
+
+  const GateOptions& options_;
+  CheckContext context_;
+  std::vector<Variant> variants_;
+  StatementResult result_;
+};
+
+GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
+  GateReport report;
+  report.candidate = process.info();
+  report.suite = suite_name(options.suite);
+  report.seed = options.seed;
+  report.variants = offered_variants(process);
+  return report;
+}
+
+}  // namespace
+
+std::string_view suite_name(Suite suite) {
+  return suite == Suite::quick ? "quick" : suite == Suite::full ? "full" : "exhaustive";
+}
+
+GateReport run_gate(const GateOptions& options, const Progress& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<const Statement*> selected;
+  for (const Statement& s : all_statements()) {
+    if (fnmatch(options.only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
+  }
+  if (selected.empty()) {
+    throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
+  }
+  CandidateProcess process(options.tool, options.library, options.time_limit);
+  GateReport report = begin_report(options, process);
+  for (const Statement* s : selected) {
+    if (options.interrupted != nullptr && options.interrupted->load()) break;
+    StatementRun run(*s, options, process, report.variants);
+    progress(run.result(), false);
+    run.run();
+    progress(run.result(), true);
+    report.statements.push_back(run.result());
+    if (options.fail_fast && run.result().verdict == Verdict::failed) break;
+  }
+  report.interrupted = options.interrupted != nullptr && options.interrupted->load();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+GateReport reproduce(const GateOptions& options, std::string_view statement_and_case) {
+  const std::size_t colon = statement_and_case.find(": ");
+  if (colon == std::string_view::npos) throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
+  const std::string_view name = statement_and_case.substr(0, colon);
+  const Case c = parse_case(statement_and_case.substr(colon + 2));
+  const auto& all = all_statements();
+  const auto s = std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
+  if (s == all.end()) throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  CandidateProcess process(options.tool, options.library, options.time_limit);
+  GateReport report = begin_report(options, process);
+  if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {
+    throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(c.variant));
+  }
+  if (!s->applies(c.variant, report.variants)) {
+    throw Error(ErrorKind::usage, "statement " + std::string(name) + " is not about " + to_text(c.variant));
+  }
+  StatementRun run(*s, options, process, report.variants);
+  run.check_one(c, false);
+  report.statements.push_back(run.result());
+  return report;
+}
+
+int exit_code(const GateReport& report) {
+  bool fault = false;
+  bool failed = false;
+  bool inconclusive = report.interrupted;
+  std::int64_t cases = 0;
+  for (const StatementResult& r : report.statements) {
+    cases += r.cases;
+    failed = failed || r.verdict == Verdict::failed;
+    fault = fault || (r.counterexample && r.counterexample->finding.kind == FindingKind::fault);
+    inconclusive = inconclusive || r.verdict == Verdict::inconclusive;
+  }
+  if (fault) return 6;
+  if (failed) return 1;
+  return inconclusive || cases == 0 ? 4 : 0;
+}
+
+}  // namespace mxcheck

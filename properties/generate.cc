@@ -1,0 +1,135 @@
+#include "properties/generate.h"
+
+#include <algorithm>
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kMostElements = 50'000;
+
+std::int64_t draw_extent(Draw& draw, std::int64_t block, std::int64_t multiple, std::int64_t limit) {
+  static constexpr std::int64_t kEdges[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257};
+  std::int64_t extent = 0;
+  const std::uint64_t kind = draw.below(100);
+  if (kind < 2) {
+    extent = 0;
+  } else if (kind < 30) {
+    extent = draw.pick(kEdges);
+  } else if (kind < 60) {
+    extent = block * draw.between(1, 5) + draw.between(-1, 1);
+  } else if (kind < 75) {
+    extent = block * draw.between(1, 9);
+  } else {
+    extent = draw.between(1, 300);
+  }
+  extent = (extent + multiple - 1) / multiple * multiple;
+  return limit > 0 ? std::min(extent, limit / multiple * multiple) : extent;
+}
+
+void draw_experts(Draw& draw, Case& c) {
+  const std::int64_t count = draw.between(1, 7);
+  c.experts = {0};
+  for (std::int64_t e = 1; e < count; ++e) {
+    // Ends beside block edges, repeated ends (experts without rows), and anywhere.
+    const std::uint64_t kind = draw.below(3);
+    std::int64_t end = draw.between(0, c.rows);
+    if (kind == 0) end = c.experts.back();
+    if (kind == 1) end = std::min(c.rows, c.experts.back() + 32 * draw.between(0, 4) + draw.between(0, 1));
+    c.experts.push_back(end);
+  }
+  c.experts.push_back(c.rows);
+  std::sort(c.experts.begin(), c.experts.end());
+}
+
+// Plants stay where they are if they can, else move to the edge.
+void fit_plants(Case& c) {
+  if (c.elements() == 0) c.plants.clear();
+  for (Plant& p : c.plants) p.row = std::min(p.row, c.rows - 1), p.col = std::min(p.col, c.cols - 1);
+}
+
+void fit_experts(Case& c) {
+  for (std::int64_t& end : c.experts) end = std::min(end, c.rows);
+  if (!c.experts.empty()) c.experts.back() = c.rows;
+}
+
+}  // namespace
+
+Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process, Draw& draw) {
+  Case c;
+  c.variant = variants[draw.below(variants.size())];
+  c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
+  c.data = draw.pick(statement.data);
+  const OperationInfo* limits = process.operation(c.variant.operation);
+  const std::int64_t block_rows = c.variant.block.rows == 0 ? 1 : c.variant.block.rows;
+  const std::int64_t block_cols = c.variant.block.cols == 0 ? 64 : c.variant.block.cols;
+  c.rows = draw_extent(draw, block_rows, limits->rows_multiple, limits->max_rows);
+  c.cols = draw_extent(draw, block_cols, limits->cols_multiple, limits->max_cols);
+  while (c.elements() > kMostElements) {
+    std::int64_t& larger = c.rows > c.cols ? c.rows : c.cols;
+    const std::int64_t multiple = c.rows > c.cols ? limits->rows_multiple : limits->cols_multiple;
+    larger = std::max(multiple, larger / 2 / multiple * multiple);
+  }
+  const bool has_x = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
+  static constexpr std::int64_t kGaps[] = {1, 3, 8, 32};
+  if (statement.strides && has_x && draw.chance(20)) c.stride = c.cols + draw.pick(kGaps);
+  if (statement.experts && c.rows > 0 && draw.chance(30)) draw_experts(draw, c);
+  static constexpr std::uint8_t kPads[] = {0, 127, 254, 255, 90};
+  c.pad = draw.pick(kPads);
+  if (draw.chance(25)) c.threads = static_cast<int>(draw.between(1, 4));
+  return c;
+}
+
+std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
+  std::vector<Case> simpler;
+  const auto try_case = [&](Case candidate) {
+    fit_plants(candidate);
+    fit_experts(candidate);
+    if (candidate.stride != 0) candidate.stride = candidate.cols + (c.stride - c.cols);
+    if (candidate != c) simpler.push_back(std::move(candidate));
+  };
+  const auto with = [&](auto change) {
+    Case candidate = c;
+    change(candidate);
+    try_case(std::move(candidate));
+  };
+  if (c.data != Data::zeros && !finding.culprits.empty()) {
+    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
+    with([&](Case& n) {  // the culprits alone, moved to the first places
+      n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0;
+      for (const Plant& p : finding.culprits) {
+        const bool seen = std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
+        if (!seen) n.plants.push_back({0, static_cast<std::int64_t>(n.plants.size()), p.bits});
+      }
+      if (n.variant.block.cols == 1) {
+        for (Plant& p : n.plants) std::swap(p.row, p.col);
+      }
+      n.rows = std::min<std::int64_t>(n.rows, n.variant.block.cols == 1 ? static_cast<std::int64_t>(n.plants.size()) : 1);
+      n.cols = std::min<std::int64_t>(n.cols, n.variant.block.cols == 1 ? 1 : static_cast<std::int64_t>(n.plants.size()));
+    });
+  }
+  if (!c.experts.empty()) {
+    with([](Case& n) { n.experts.clear(); });
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
+  }
+  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
+  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
+  for (const std::int64_t rows : {std::int64_t{1}, c.rows / 2, c.rows - c.rows / 4, c.rows - 1}) {
+    if (rows > 0 && rows < c.rows) with([&](Case& n) { n.rows = rows; });
+  }
+  for (const std::int64_t cols : {std::int64_t{1}, c.cols / 2, c.cols - c.cols / 4, c.cols - 1}) {
+    if (cols > 0 && cols < c.cols) with([&](Case& n) { n.cols = cols; });
+  }
+  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
+  for (std::size_t i = 0; i < c.plants.size(); ++i) {
+    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+    if (c.plants[i].row != 0) with([&](Case& n) { n.plants[i].row = 0; });
+    if (c.plants[i].col != 0) with([&](Case& n) { n.plants[i].col = 0; });
+  }
+  if (c.pad != 0) with([](Case& n) { n.pad = 0; });
+  if (c.seed > 1) with([](Case& n) { n.seed = 1; });
+  return simpler;
+}
+
+}  // namespace mxcheck

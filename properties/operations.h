@@ -1,0 +1,70 @@
+#pragma once
+// The candidate's operations on a case, and the reference's answer to the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "properties/candidate_process.h"
+#include "properties/case.h"
+#include "properties/compare.h"
+#include "properties/expand.h"
+#include "properties/finding.h"
+#include "reference/quantize.h"
+
+namespace mxcheck {
+
+// Shapes of the scales of one direction of a case.
+struct ScaleGeometry {
+  BlockShape block;
+  std::int64_t rows = 0;                       // compact
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> rows_of_expert;
+  std::int64_t tiled_bytes = 0;                // 0 where the layout is not defined (blocks of several rows and columns)
+  [[nodiscard]] std::int64_t count() const { return rows * cols; }
+  [[nodiscard]] bool row_blocks() const { return block.rows == 1; }
+};
+ScaleGeometry scale_geometry(const Case& c, BlockShape block);
+std::int64_t scale_bytes(const ScaleGeometry& g, int layout);
+
+// Compact scale bytes in the case's layout (pad byte included), and back.
+std::vector<std::uint8_t> in_layout(const Case& c, const ScaleGeometry& g, std::vector<std::uint8_t> compact);
+std::vector<std::uint8_t> to_compact(const Case& c, const ScaleGeometry& g, std::span<const std::uint8_t> scales);
+
+// One tensor that an operation must write.
+struct ExpectedTensor {
+  TensorInfo info;
+  std::vector<std::byte> bytes;
+};
+
+// The tensors of a case, ready to hand to a candidate, and the reference's answer to it.
+struct Problem {
+  Case c;
+  Input input;                          // quantize, quantize_dual
+  std::vector<std::uint8_t> codes;      // dequantize
+  std::vector<std::uint8_t> scales;     // dequantize, scale_layout: in the layout that the operation reads
+  std::vector<TensorInfo> outputs;
+  [[nodiscard]] Call call() const;      // pointers into this
+};
+
+Problem make_problem(const Case& c);
+Problem make_problem(const Case& c, Input input);  // quantizing operations, with x given
+std::vector<ExpectedTensor> reference_answer(const Problem& problem);
+std::vector<ExpectedTensor> reference_answer(const Problem& problem, const Recipe& recipe);
+
+wire::Policy to_policy(const Case& c);
+
+// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED with experts
+// or a row stride is an option not offered: outcome stays empty, and so does the finding.
+struct Ran {
+  std::optional<Outcome> outcome;
+  std::optional<Finding> finding;
+};
+Ran run_checked(CandidateProcess& process, const Call& call, const Case& c);
+
+// Lines that explain one differing element of an operation's output, and the inputs that explain it.
+void explain(const Problem& problem, std::size_t output, Finding& finding);
+
+}  // namespace mxcheck

@@ -1,0 +1,182 @@
+#include "properties/report.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "goldens/tensor_file.h"
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "properties/machine.h"
+#include "properties/operations.h"
+
+namespace mxcheck {
+namespace {
+
+const char* verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::held: return "held";
+    case Verdict::failed: return "FAILED";
+    case Verdict::not_offered: return "not offered";
+    case Verdict::inconclusive: return "INCONCLUSIVE";
+  }
+  return "";
+}
+
+std::string size_text(const Case& c) { return fmt::format("{} x {}", c.rows, c.cols); }
+
+std::string extent_text(const Difference& d) {
+  std::string text = fmt::format("{} of {} elements of {} ({} x {}) differ; first at ({}, {})", d.count, d.total,
+                                 d.tensor.name, d.tensor.rows, d.tensor.cols, d.first.row, d.first.col);
+  if (d.count > 1) {
+    text += fmt::format(", last at ({}, {}), worst at ({}, {})", d.last.row, d.last.col, d.worst.row, d.worst.col);
+  }
+  return text;
+}
+
+std::string reproduce_line(const GateReport& report, const StatementResult& r) {
+  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", report.candidate.path, r.statement->name,
+                     to_text(r.counterexample->minimal));
+}
+
+Tensor u8(std::string name, std::vector<std::int64_t> shape, const std::vector<std::byte>& bytes) {
+  return {std::move(name), Dtype::u8, std::move(shape), bytes};
+}
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
+  std::vector<std::byte> bytes(values.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), values.size());
+  return bytes;
+}
+
+Tensor wide_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes) {
+  Tensor t = u8(std::move(name), {info.rows, info.cols}, bytes);
+  if (info.format == Format::fp32) t.dtype = Dtype::f32;
+  if (info.format == Format::bf16) t.dtype = Dtype::bf16;
+  for (char& c : t.name) c = c == ' ' ? '_' : c;
+  return t;
+}
+
+}  // namespace
+
+std::string report_header(const GateReport& report) {
+  std::string operations;
+  for (const OperationInfo& o : report.candidate.operations) operations += (operations.empty() ? "" : ", ") + o.name;
+  return fmt::format("seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n\n", report.seed,
+                     report.suite, report.candidate.name, report.candidate.version, report.candidate.path,
+                     report.candidate.digest, operations.empty() ? "nothing" : operations, report.variants.size());
+}
+
+std::string statement_line(const StatementResult& r) {
+  std::string line = fmt::format("{:<13} {:<64} {:>6} cases {:>4} variants {:>7.2f} s\n", verdict_word(r.verdict),
+                                 r.statement->name, r.cases, r.variants, r.seconds);
+  if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
+  return line;
+}
+
+std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
+  const Counterexample& e = *r.counterexample;
+  std::string out = fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   exact: bytes are equal or they are not\n",
+                                r.statement->name, r.statement->sentence, r.statement->source);
+  out += fmt::format("  found     {}\n", e.finding.summary);
+  for (const std::string& line : e.finding.element) out += "  " + line + "\n";
+  if (e.finding.difference) {
+    const Difference& d = *e.finding.difference;
+    out += "  extent    " + extent_text(d) + "\n";
+    std::string bins;
+    for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
+    out += "  off by    " + bins + "\n";
+    if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
+  }
+  for (const std::string& match : e.finding.matches) out += "  matches   the observed bytes are exactly those of " + match + "\n";
+  out += fmt::format("  case      {}\n", to_text(e.minimal));
+  out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal), e.shrink_tries,
+                     e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
+  if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
+  out += "  again     " + reproduce_line(report, r) + "\n";
+  if (!saved.empty()) out += "  saved     " + saved + "\n";
+  out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
+                     report.candidate.version, report.candidate.digest);
+  for (const auto& [key, value] : build_and_machine()) out += fmt::format("  {:<9} {}\n", key, value);
+  return out;
+}
+
+std::string report_summary(const GateReport& report, bool with_classes) {
+  std::map<std::string, std::int64_t> classes;
+  std::int64_t cases = 0, held = 0, failed = 0, other = 0;
+  for (const StatementResult& r : report.statements) {
+    cases += r.cases;
+    held += r.verdict == Verdict::held ? 1 : 0;
+    failed += r.verdict == Verdict::failed ? 1 : 0;
+    other += r.verdict == Verdict::inconclusive ? 1 : 0;
+    for (const auto& [name, count] : r.classes) classes[name] += count;
+  }
+  const std::int64_t unoffered = static_cast<std::int64_t>(report.statements.size()) - held - failed - other;
+  std::string out;
+  if (with_classes) {
+    out += "\nclasses (cases that reached them)\n";
+    std::string line;
+    for (const auto& [name, count] : classes) {
+      const std::string cell = fmt::format("  {:<36} {:>7}", name, count);
+      if (!line.empty()) {
+        out += line + cell + "\n";
+        line.clear();
+      } else {
+        line = cell;
+      }
+    }
+    if (!line.empty()) out += line + "\n";
+  }
+  out += fmt::format("\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
+                     report.statements.size(), held, failed, other, unoffered, cases,
+                     failed == 0 ? "0 bits" : "see above", report.seconds);
+  if (report.interrupted) out += "interrupted: what had not run says nothing\n";
+  const int code = exit_code(report);
+  const char* meaning = code == 0   ? "every statement that ran held"
+                        : code == 1 ? "there is a counterexample"
+                        : code == 6 ? "the candidate crashed or hung"
+                                    : "inconclusive";
+  out += fmt::format("exit code {}: {}\n", code, meaning);
+  return out;
+}
+
+std::string save_counterexample(const GateReport& report, const StatementResult& r, const std::string& directory,
+                                const GateOptions& options) {
+  const Counterexample& e = *r.counterexample;
+  const std::string text = to_text(e.minimal);
+  const std::string name = fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
+  const Problem p = make_problem(e.minimal);
+  SafetensorsFile file;
+  file.metadata = {{"case", text}, {"statement", std::string(r.statement->name)}, {"candidate", report.candidate.digest},
+                   {"finding", e.finding.summary}, {"seed", std::to_string(report.seed)}};
+  const std::int64_t stride = p.input.view.row_stride;
+  if (!p.input.bytes.empty()) {
+    Tensor x = u8("x", {e.minimal.rows, stride}, p.input.bytes);
+    x.dtype = e.minimal.variant.wide == Format::fp32 ? Dtype::f32
+              : e.minimal.variant.wide == Format::bf16 ? Dtype::bf16
+                                                       : Dtype::f16;
+    file.tensors.push_back(std::move(x));
+  }
+  if (!p.codes.empty()) file.tensors.push_back(u8("codes_in", {e.minimal.rows, e.minimal.cols}, to_bytes(p.codes)));
+  if (!p.scales.empty()) {
+    file.tensors.push_back(u8("scales_in", {static_cast<std::int64_t>(p.scales.size())}, to_bytes(p.scales)));
+  }
+  for (const ExpectedTensor& t : reference_answer(p)) file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
+  if (e.finding.kind != FindingKind::fault) {
+    CandidateProcess process(options.tool, options.library, options.time_limit);
+    const Outcome outcome = process.run(p.call());
+    for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
+      file.tensors.push_back(wide_tensor("observed_" + p.outputs[i].name, p.outputs[i], outcome.outputs[i]));
+    }
+  }
+  const std::string path = (std::filesystem::path(directory) / name).string();
+  write_safetensors(path, file);
+  return path;
+}
+
+}  // namespace mxcheck

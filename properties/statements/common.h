@@ -1,0 +1,47 @@
+#pragma once
+// What the statements share: running a problem, comparing one output, asking for a second variant.
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/operations.h"
+#include "properties/statement.h"
+
+namespace mxcheck {
+
+// The families of statements; all_statements() is these in a row.
+std::vector<Statement> equality_statements();
+std::vector<Statement> algebra_statements();
+std::vector<Statement> layout_statements();
+std::vector<Statement> conduct_statements();
+
+inline constexpr std::uint8_t kPoisons[] = {0xA5, 0x3C};
+
+// The outputs of a run, or the finding that stopped it, or neither: not offered.
+struct Got {
+  std::vector<std::vector<std::byte>> outputs;
+  std::optional<Finding> finding;
+  bool offered = true;
+  [[nodiscard]] bool usable() const { return offered && !finding; }
+};
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0]);
+Got run_call(CheckContext& context, const Call& call, const Case& c);
+
+// A mismatch finding if the tensors differ; explained when they are outputs of the problem.
+std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
+                              std::span<const std::byte> observed, const std::string& summary);
+
+// A finding passed on from Got: its own, or nothing where the candidate does not offer the case.
+std::optional<Finding> pass_on(CheckContext& context, const Got& got);
+
+// What a check returns for a case that its statement says nothing about.
+std::optional<Finding> nothing_claimed(CheckContext& context);
+
+bool offers(std::span<const Variant> variants, const Variant& wanted);
+std::span<const std::uint8_t> as_u8(const std::vector<std::byte>& bytes);
+
+}  // namespace mxcheck

@@ -1,0 +1,190 @@
+// How an operation behaves, whatever it computes: within its buffers, the same every time, and clear in its refusals.
+
+#include <array>
+
+#include "kernels/candidate.h"
+#include "properties/rng.h"
+#include "properties/statements/common.h"
+
+namespace mxcheck {
+namespace {
+
+std::optional<Finding> stays_inside(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  Call call = p.call();
+  call.guard_pages = true;
+  const Got got = run_call(context, call, c);
+  if (got.usable()) return std::nullopt;
+  std::optional<Finding> finding = pass_on(context, got);
+  if (finding && finding->kind == FindingKind::fault) {
+    finding->summary += "; every tensor ended at an inaccessible page, so an access outside is fatal";
+  }
+  return finding;
+}
+
+std::optional<Finding> same_outputs(const Problem& p, const Got& a, const Got& b, const std::string& summary) {
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+    if (auto f = differ(p.outputs[i], a.outputs[i], b.outputs[i], p.outputs[i].name + " " + summary)) return f;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> any_thread_count(CheckContext& context, const Case& c) {
+  Case one = c;
+  one.threads = 1;
+  const Problem p = make_problem(one);
+  const Got alone = run_problem(context, p);
+  if (!alone.usable()) return pass_on(context, alone);
+  for (int threads : {2, 3, 8, 0}) {
+    Problem other = p;
+    other.c.threads = threads;
+    const Got got = run_problem(context, other);
+    if (!got.usable()) return pass_on(context, got);
+    if (auto f = same_outputs(p, alone, got, "differ between 1 thread and " +
+                                                 (threads == 0 ? std::string("the library's choice") : std::to_string(threads)))) {
+      return f;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> same_when_repeated(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  const Got first = run_problem(context, p, kPoisons[0]);
+  if (!first.usable()) return pass_on(context, first);
+  Case between = c;  // other data at the same addresses, another shape: what a cache or a stale buffer would keep
+  between.seed = mix64(c.seed), between.plants.clear();
+  between.data = Data::normal;
+  const Got other = run_problem(context, make_problem(between), kPoisons[1]);
+  if (!other.usable()) return pass_on(context, other);
+  if (between.rows > 1) {
+    between.rows /= 2, between.experts.clear();
+    const Got smaller = run_problem(context, make_problem(between), kPoisons[1]);
+    if (!smaller.usable()) return pass_on(context, smaller);
+  }
+  const Got again = run_problem(context, p, kPoisons[1]);
+  if (!again.usable()) return pass_on(context, again);
+  return same_outputs(p, first, again, "differ between two runs of the same call");
+}
+
+// One way to spoil a good call.
+struct Spoiled {
+  const char* how;
+  bool (*spoil)(Call& call);  // false: not applicable to this call
+};
+
+std::vector<std::int64_t>& broken_offsets() {
+  static thread_local std::vector<std::int64_t> offsets;
+  return offsets;
+}
+
+bool with_offsets(Call& call, std::vector<std::int64_t> offsets) {
+  broken_offsets() = std::move(offsets);
+  CallTensor t;
+  t.is_offsets = true;
+  t.shape = {static_cast<std::int64_t>(broken_offsets().size())};
+  t.data = reinterpret_cast<const std::byte*>(broken_offsets().data());
+  t.bytes = broken_offsets().size() * sizeof(std::int64_t);
+  for (CallTensor& input : call.inputs) {
+    if (input.is_offsets) {
+      input = t;
+      return true;
+    }
+  }
+  call.inputs.push_back(t);
+  return true;
+}
+
+const std::array kSpoiled{
+    Spoiled{"the first input's data is a null pointer", [](Call& c) { c.inputs[0].null_data = true; return true; }},
+    Spoiled{"the first output's data is a null pointer", [](Call& c) { c.outputs[0].null_data = true; return true; }},
+    Spoiled{"the last output is missing", [](Call& c) { c.outputs.pop_back(); return true; }},
+    Spoiled{"the first output has one row too few",
+            [](Call& c) {
+              if (c.outputs[0].shape.size() != 2) return false;
+              --c.outputs[0].shape[0];
+              return true;
+            }},
+    Spoiled{"the last output has one column too few", [](Call& c) { --c.outputs.back().shape.back(); return true; }},
+    Spoiled{"the policy's cols disagree with the tensors", [](Call& c) { c.policy.cols += 1; return c.operation != "scale_layout"; }},
+    Spoiled{"the policy's rows are negative", [](Call& c) { c.policy.rows = -1; return true; }},
+    Spoiled{"an extent is negative", [](Call& c) { c.inputs[0].shape[0] = -1; return true; }},
+    Spoiled{"the format is unknown", [](Call& c) { c.policy.format[0] = 'z'; return c.operation != "scale_layout"; }},
+    Spoiled{"the recipe is unknown",
+            [](Call& c) {
+              c.policy.recipe[0] = 'z';
+              return c.operation == "quantize" || c.operation == "quantize_dual";
+            }},
+    Spoiled{"the layout is unknown", [](Call& c) { c.policy.layout = 7; return true; }},
+    Spoiled{"the block is of negative size", [](Call& c) { c.policy.block_cols = -32; return true; }},
+    Spoiled{"the first input has another dtype",
+            [](Call& c) {
+              const bool values = c.operation == "quantize" || c.operation == "quantize_dual";
+              c.inputs[0].dtype = values ? Format::e4m3 : Format::fp32;
+              return true;
+            }},
+    Spoiled{"the offsets are not sorted",
+            [](Call& c) { return c.policy.rows > 2 && with_offsets(c, {0, c.policy.rows, 1, c.policy.rows}); }},
+    Spoiled{"the last offset is not the row count",
+            [](Call& c) { return with_offsets(c, {0, c.policy.rows / 2, c.policy.rows + 1}); }},
+    Spoiled{"the first offset is not zero", [](Call& c) { return with_offsets(c, {1, c.policy.rows}); }},
+};
+
+std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
+  if (c.rows < 2 || c.cols < 2) return nothing_claimed(context);
+  const Problem p = make_problem(c);
+  for (const Spoiled& spoiled : kSpoiled) {
+    Call call = p.call();
+    if (!spoiled.spoil(call)) continue;
+    const Outcome outcome = context.process.run(call);
+    const bool returned = outcome.kind == OutcomeKind::returned;
+    const bool clean = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.trespass;
+    if (clean) continue;
+    Finding finding;
+    finding.kind = returned ? FindingKind::refused : FindingKind::fault;
+    finding.summary = std::string(spoiled.how) + ", and the candidate ";
+    if (outcome.kind == OutcomeKind::crashed) {
+      finding.summary += "crashed (signal " + std::to_string(outcome.signal) + ")";
+    } else if (!returned) {
+      finding.summary += "did not return";
+    } else if (outcome.status == MXCHECK_OK) {
+      finding.summary += "returned MXCHECK_OK";
+    } else {
+      finding.summary += "refused but wrote to " + outcome.trespass.value_or("an output");
+    }
+    return finding;
+  }
+  return std::nullopt;
+}
+
+// Large enough that a library has a reason to use several threads, ragged in both directions.
+std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
+  if (suite == Suite::quick && (v.wide != Format::bf16 || v.recipe != "rceil" || v.format != Format::e4m3)) return {};
+  Case c;
+  c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, c.pad = 1;
+  Case grouped = c;
+  grouped.experts = {0, 3, 3, 515, 1031};
+  return {c, grouped};
+}
+
+}  // namespace
+
+std::vector<Statement> conduct_statements() {
+  const auto any = [](const Variant&, std::span<const Variant>) { return true; };
+  const std::vector<Data> data{Data::boundaries, Data::normal, Data::specials, Data::slots};
+  std::vector<Statement> s(4);
+  s[0] = {"nothing_is_accessed_outside_the_tensors",
+          "no byte outside the tensors is read or written: each tensor ends at an inaccessible page", "kernels/candidate.h",
+          any, data, true, true, stays_inside, {}, 2};
+  s[1] = {"the_thread_count_changes_nothing", "1, 2, 3, 8 threads and the library's choice give the same bytes",
+          "kernels/candidate.h", any, data, true, true, any_thread_count, large_enough_for_threads};
+  s[2] = {"the_same_call_gives_the_same_bytes",
+          "a call repeated after other calls, over another poison, gives the same bytes", "kernels/candidate.h", any, data,
+          true, true, same_when_repeated};
+  s[3] = {"bad_arguments_are_refused_and_nothing_is_written",
+          "null pointers, wrong shapes, dtypes, policies and offsets are refused with a status, and no output byte changes",
+          "kernels/candidate.h", any, {Data::normal}, true, false, refuses_cleanly};
+  return s;
+}
+
+}  // namespace mxcheck

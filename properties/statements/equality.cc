@@ -1,0 +1,181 @@
+// The candidate's bytes are the reference's bytes.
+
+#include "numerics/recipe.h"
+#include "properties/statements/common.h"
+
+namespace mxcheck {
+namespace {
+
+// Which other recipe would give exactly the observed bytes: the likeliest cause, by name.
+std::vector<std::string> recipes_that_match(const Problem& p, const std::vector<std::vector<std::byte>>& observed) {
+  std::vector<std::string> names;
+  const auto try_recipe = [&](const Recipe& recipe, const std::string& name) {
+    const std::vector<ExpectedTensor> answer = reference_answer(p, recipe);
+    bool equal = true;
+    for (std::size_t i = 0; i < answer.size(); ++i) equal = equal && answer[i].bytes == observed[i];
+    if (equal) names.push_back(name);
+  };
+  for (const Recipe& recipe : all_recipes()) {
+    if (recipe.rule != ScaleRule::fp32 && recipe.name != p.c.variant.recipe) try_recipe(recipe, "recipe " + recipe.name);
+  }
+  Recipe changed = recipe_by_name(p.c.variant.recipe);
+  changed.rounding = Rounding::nearest_away, try_recipe(changed, "ties away from zero");
+  changed.rounding = Rounding::toward_zero, try_recipe(changed, "rounding toward zero");
+  changed = recipe_by_name(p.c.variant.recipe);
+  changed.overflow = Overflow::non_saturate, try_recipe(changed, "a non-saturating cast");
+  return names;
+}
+
+std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  const std::vector<ExpectedTensor> expected = reference_answer(p);
+  const bool quantizing = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
+  for (std::uint8_t poison : kPoisons) {
+    const Got got = run_problem(context, p, poison);
+    if (!got.usable()) return pass_on(context, got);
+    for (std::size_t n = 0; n < expected.size(); ++n) {
+      const std::size_t i = quantizing ? n ^ 1 : n;  // scales before the codes that follow from them
+      std::optional<Finding> finding =
+          differ(expected[i].info, expected[i].bytes, got.outputs[i], expected[i].info.name + " differ from the reference");
+      if (!finding) continue;
+      explain(p, i, *finding);
+      if (context.thorough && quantizing) finding->matches = recipes_that_match(p, got.outputs);
+      return finding;
+    }
+  }
+  return std::nullopt;
+}
+
+Case corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = rows, c.cols = cols, c.data = data, c.seed = seed, c.pad = 255;
+  return c;
+}
+
+// Shapes and data that every variant meets on every run, whatever the seed.
+std::vector<Case> usual_corners(const Variant& v, Suite) {
+  const std::int64_t width = v.block.cols == 0 ? 96 : v.block.cols;
+  const std::int64_t height = v.block.rows == 0 ? 1 : v.block.rows;
+  std::vector<Case> cases{
+      corner(v, 0, 5, Data::zeros, 1),
+      corner(v, 3, 0, Data::zeros, 2),
+      corner(v, 1, 1, Data::boundaries, 3),
+      corner(v, height * 2 + 1, width * 3 + 1, Data::specials, 4),
+      corner(v, height * 3, width * 2, Data::boundaries, 5),
+      corner(v, height + 17, width * 5 + 31, Data::slots, 6),
+      corner(v, 131, width * 4 - 1, Data::slots, 7),
+      corner(v, height * 2 - 1, 2 * width - 1, Data::bits, 8),
+  };
+  cases[6].experts = {0, 0, 1, 34, 34, 131};
+  cases[4].stride = cases[4].cols + 3;
+  return cases;
+}
+
+bool is(const Variant& v, std::string_view operation) { return v.operation == operation; }
+
+const std::vector<Data> kMixture{Data::boundaries, Data::boundaries, Data::boundaries, Data::boundaries, Data::codes,
+                                 Data::slots,      Data::normal,     Data::real,       Data::bits,       Data::specials,
+                                 Data::wide,       Data::sparse};
+
+Statement equality(std::string_view name, std::string_view operation, std::string_view sentence, std::string_view source) {
+  Statement s;
+  s.name = name, s.sentence = sentence, s.source = source;
+  s.applies = [operation](const Variant& v, std::span<const Variant>) { return is(v, operation); };
+  s.data = kMixture;
+  s.check = equals_reference;
+  s.corners = usual_corners;
+  s.cases_per_variant = 6;
+  return s;
+}
+
+Statement every_bf16_value() {
+  Statement s;
+  s.name = "every_bf16_value_at_every_scale_is_cast_as_the_reference";
+  s.sentence = "each of the 65,536 BF16 values, in a block whose scale is each of the 255 bytes, gets the reference's code";
+  s.source = "OCP MX 1.0 section 6.3; OFP8 1.0 section 5";
+  s.applies = [](const Variant& v, std::span<const Variant>) {
+    return is(v, "quantize") && v.block == BlockShape{1, 32} && v.layout == 0 && v.wide != Format::fp16 &&
+           (v.recipe == "rceil" || v.recipe == "floor" || v.wide == Format::bf16);
+  };
+  s.check = equals_reference;
+  s.corners = [](const Variant& v, Suite suite) -> std::vector<Case> {
+    const bool norm = v.recipe == "rceil" || v.recipe == "floor";
+    if (suite == Suite::quick && !(norm && v.wide == Format::bf16)) return {};
+    return {corner(v, kEveryBf16Rows, 32, Data::every_bf16, 0)};
+  };
+  return s;
+}
+
+Statement every_amax() {
+  Statement s;
+  s.name = "every_amax_is_scaled_as_the_reference";
+  s.sentence = "each non-negative BF16 amax (and, in the exhaustive suite, each FP32 amax) gets the reference's scale byte";
+  s.source = "numerics/scale_rule.h: the rule's exact definition";
+  s.applies = [](const Variant& v, std::span<const Variant>) {
+    return is(v, "quantize") && v.block == BlockShape{1, 32} && v.layout == 0 && v.wide != Format::fp16;
+  };
+  s.check = equals_reference;
+  s.corners = [](const Variant& v, Suite suite) {
+    std::vector<Case> cases;
+    if (v.wide == Format::bf16) cases.push_back(corner(v, 32768, 1, Data::every_amax, 0));
+    constexpr std::uint64_t kChunk = std::uint64_t{1} << 22;
+    if (v.wide == Format::fp32) {
+      // Around 448 * 2^-127, 448 * 2^-126 and 448: the ends of the subnormal quotients and an ordinary edge.
+      for (std::uint64_t from : {0x04600000U - 4096U, 0x04E00000U - 4096U, 0x43E00000U - 4096U, 0x7F7FF000U, 0U}) {
+        cases.push_back(corner(v, 8192, 1, Data::every_amax, from));
+      }
+    }
+    if (v.wide == Format::fp32 && suite == Suite::exhaustive) {
+      for (std::uint64_t from = 0; from < (std::uint64_t{1} << 31); from += kChunk) {
+        cases.push_back(corner(v, static_cast<std::int64_t>(kChunk), 1, Data::every_amax, from));
+      }
+    }
+    return cases;
+  };
+  return s;
+}
+
+Statement large_tensors() {
+  Statement s;
+  s.name = "large_tensors_equal_the_reference";
+  s.sentence = "tensors of over sixteen million elements have the reference's bytes, each and every one";
+  s.source = "reference/quantize.h";
+  s.applies = [](const Variant& v, std::span<const Variant> all) {
+    Variant tiled = v;
+    tiled.layout = 1;
+    const bool preferred = v.layout == (offers(all, tiled) ? 1 : 0);
+    return preferred && v.wide != Format::fp16 && v.recipe == "rceil" && v.format == Format::e4m3;
+  };
+  s.check = equals_reference;
+  s.corners = [](const Variant& v, Suite suite) -> std::vector<Case> {
+    const bool main_block = v.block == BlockShape{1, 32} || v.block == BlockShape{32, 1};
+    if (suite == Suite::quick && v.wide == Format::fp32) return {};
+    Case c = corner(v, main_block ? 4099 : 1027, 4111, Data::codes, 11);
+    c.experts = {0, 0, 100, 1027};
+    c.experts.back() = c.rows;
+    if (is(v, "quantize") && v.block.rows == 1) c.experts.clear();
+    return {c};
+  };
+  return s;
+}
+
+}  // namespace
+
+std::vector<Statement> equality_statements() {
+  return {
+      equality("quantize_equals_the_reference", "quantize", "codes and scales are the reference's, byte for byte",
+               "OCP MX 1.0 section 6.3; reference/quantize.h"),
+      equality("quantize_dual_equals_the_reference", "quantize_dual",
+               "row and column codes and scales from one read are the reference's, byte for byte", "reference/quantize.h"),
+      equality("dequantize_equals_the_reference", "dequantize",
+               "values are code times scale, rounded once; a scale of 255 makes its block NaN", "OCP MX 1.0 section 5.1"),
+      equality("scale_layout_equals_the_reference", "scale_layout",
+               "scales change their layout and nothing else; padding holds the pad byte", "reference/scale_layout.h"),
+      every_bf16_value(),
+      every_amax(),
+      large_tensors(),
+  };
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,71 @@
+#pragma once
+// What the gate and its child process say to each other: fixed-size messages over a socket, tensors in shared memory.
+
+#include <cstdint>
+
+namespace mxcheck::wire {
+
+inline constexpr int kMaxTensors = 8;
+inline constexpr int kMaxOperations = 32;
+inline constexpr std::uint64_t kPage = 4096;
+
+enum class Request : std::uint32_t { describe, supports, run };
+
+struct Tensor {
+  std::uint64_t offset = 0;  // of the first byte, in the shared memory
+  std::uint64_t bytes = 0;
+  std::int64_t shape[2] = {0, 0};
+  std::int64_t row_stride = 0;  // in elements; 0: contiguous
+  std::int32_t ndim = 0;
+  std::uint8_t dtype_code = 0;  // DLDataTypeCode
+  std::uint8_t dtype_bits = 0;
+  std::uint8_t null_data = 0;   // hand over a null pointer (a refusal is expected)
+  std::uint8_t guarded = 0;     // the pages before and after are made inaccessible during the call
+};
+
+struct Policy {
+  char format[16] = {};
+  char recipe[32] = {};
+  std::int64_t block_rows = 0;
+  std::int64_t block_cols = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int32_t layout = 0;
+  std::int32_t threads = 0;
+  std::uint8_t pad_byte = 0;
+};
+
+struct Message {
+  Request request = Request::describe;
+  std::int32_t operation = 0;
+  Policy policy;
+  std::uint8_t wide_code = 0;
+  std::uint8_t wide_bits = 0;
+  std::int32_t num_inputs = 0;
+  std::int32_t num_outputs = 0;
+  Tensor tensors[kMaxTensors];  // inputs, then outputs
+  std::uint64_t shared_bytes = 0;
+};
+
+struct Operation {
+  char name[32] = {};
+  char contract[64] = {};
+  std::int64_t max_rows = 0;
+  std::int64_t max_cols = 0;
+  std::int64_t rows_multiple = 1;
+  std::int64_t cols_multiple = 1;
+};
+
+struct Reply {
+  std::int32_t status = 0;           // mxcheck_status of the call; for describe: 0, or not usable with the reason below
+  std::int32_t environment = 0;      // describe failed for want of something in the machine
+  std::uint8_t workspace_broken = 0; // run wrote past the workspace it asked for
+  char message[512] = {};
+  char name[64] = {};
+  char version[64] = {};
+  std::int32_t device = 0;
+  std::int32_t num_operations = 0;
+  Operation operations[kMaxOperations];
+};
+
+}  // namespace mxcheck::wire

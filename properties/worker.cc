@@ -1,0 +1,263 @@
+#include "properties/worker.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "kernels/candidate.h"
+#include "properties/wire.h"
+
+namespace mxcheck {
+namespace {
+
+template <std::size_t kSize>
+void copy_text(char (&to)[kSize], const char* from) {
+  std::snprintf(to, kSize, "%s", from == nullptr ? "" : from);
+}
+
+// The shared memory as this process sees it; the parent may have made it larger since.
+class SharedMemory {
+ public:
+  explicit SharedMemory(int fd) : fd_(fd) {}
+  bool resize(std::uint64_t bytes) {
+    if (bytes == bytes_) return true;
+    if (base_ != nullptr) munmap(base_, bytes_);
+    base_ = nullptr, bytes_ = 0;
+    if (bytes == 0) return true;
+    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    if (base == MAP_FAILED) return false;
+    base_ = static_cast<std::byte*>(base), bytes_ = bytes;
+    return true;
+  }
+  [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+
+ private:
+  int fd_;
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+// Inaccessible pages around the guarded tensors for the length of one call.
+class Guards {
+ public:
+  Guards(const SharedMemory& memory, const wire::Message& message) : memory_(memory), message_(message) {
+    protect(PROT_NONE);
+  }
+  ~Guards() { protect(PROT_READ | PROT_WRITE); }
+  Guards(const Guards&) = delete;
+  Guards& operator=(const Guards&) = delete;
+
+ private:
+  void protect(int protection) const {
+    for (int i = 0; i < message_.num_inputs + message_.num_outputs; ++i) {
+      const wire::Tensor& t = message_.tensors[i];
+      if (t.guarded == 0) continue;
+      const std::uint64_t first = t.offset / wire::kPage * wire::kPage;
+      const std::uint64_t end = (t.offset + t.bytes + wire::kPage - 1) / wire::kPage * wire::kPage;
+      mprotect(memory_.at(first - wire::kPage), wire::kPage, protection);
+      mprotect(memory_.at(end), wire::kPage, protection);
+    }
+  }
+  const SharedMemory& memory_;
+  const wire::Message& message_;
+};
+
+struct Workspace {
+  static constexpr std::uint64_t kZone = 4096;
+  static constexpr unsigned char kPoison = 0xC7;
+  explicit Workspace(std::uint64_t size) : bytes(size) {
+    if (size == 0) return;
+    memory.reset(static_cast<unsigned char*>(std::aligned_alloc(4096, (size + 2 * kZone + 4095) / 4096 * 4096)));
+    if (memory) std::memset(memory.get(), kPoison, size + 2 * kZone);
+  }
+  [[nodiscard]] void* data() const { return memory ? memory.get() + kZone : nullptr; }
+  [[nodiscard]] bool broken() const {
+    if (!memory) return false;
+    for (std::uint64_t i = 0; i < kZone; ++i) {
+      if (memory[i] != kPoison || memory[kZone + bytes + i] != kPoison) return true;
+    }
+    return false;
+  }
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<unsigned char[], Free> memory;
+  std::uint64_t bytes;
+};
+
+mxcheck_policy to_policy(const wire::Policy& p) {
+  mxcheck_policy policy{};
+  policy.size = sizeof(policy);
+  policy.layout = p.layout;
+  policy.format = p.format;
+  policy.recipe = p.recipe;
+  policy.block_rows = p.block_rows;
+  policy.block_cols = p.block_cols;
+  policy.rows = p.rows;
+  policy.cols = p.cols;
+  policy.threads = p.threads;
+  policy.pad_byte = p.pad_byte;
+  return policy;
+}
+
+class Worker {
+ public:
+  Worker(const char* path, int socket, int shared) : path_(path), socket_(socket), memory_(shared) {}
+
+  int serve() {
+    load();
+    wire::Message message;
+    while (recv(socket_, &message, sizeof(message), MSG_WAITALL) == static_cast<ssize_t>(sizeof(message))) {
+      wire::Reply reply;
+      if (!memory_.resize(message.shared_bytes)) {
+        reply.status = MXCHECK_NO_MEMORY;
+        copy_text(reply.message, "the gate's shared memory cannot be mapped");
+      } else {
+        answer(message, reply);
+      }
+      if (send(socket_, &reply, sizeof(reply), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(reply))) return 1;
+    }
+    return 0;
+  }
+
+ private:
+  void load() {
+    void* library = dlopen(path_, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      const char* why = dlerror();
+      problem_ = std::string("cannot be loaded: ") + (why == nullptr ? "no reason given" : why);
+      return;
+    }
+    const auto function = reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL));
+    if (function == nullptr) {
+      problem_ = "has no function " MXCHECK_CANDIDATE_SYMBOL "; kernels/candidate.h says what a candidate exports";
+      return;
+    }
+    table_ = function();
+    problem_ = validate();
+  }
+
+  std::string validate() const {
+    if (table_ == nullptr) return "returned no table from " MXCHECK_CANDIDATE_SYMBOL;
+    if (table_->interface_version != MXCHECK_CANDIDATE_VERSION) {
+      return "speaks interface version " + std::to_string(table_->interface_version) + "; this gate speaks version " +
+             std::to_string(MXCHECK_CANDIDATE_VERSION);
+    }
+    if (table_->size != sizeof(mxcheck_candidate_table)) {
+      return "has a table of " + std::to_string(table_->size) + " bytes; version " +
+             std::to_string(MXCHECK_CANDIDATE_VERSION) + " has " + std::to_string(sizeof(mxcheck_candidate_table));
+    }
+    if (table_->num_operations < 0 || table_->num_operations > wire::kMaxOperations ||
+        (table_->num_operations > 0 && table_->operations == nullptr)) {
+      return "has a table of " + std::to_string(table_->num_operations) + " operations; 0 to " +
+             std::to_string(wire::kMaxOperations) + " are possible";
+    }
+    for (int i = 0; i < table_->num_operations; ++i) {
+      const mxcheck_operation& operation = table_->operations[i];
+      if (operation.name == nullptr || operation.supports == nullptr || operation.run == nullptr) {
+        return "has operation " + std::to_string(i) + " without a name, a supports or a run function";
+      }
+    }
+    return {};
+  }
+
+  void answer(const wire::Message& message, wire::Reply& reply) {
+    if (message.request == wire::Request::describe) return describe(reply);
+    const mxcheck_operation& operation = table_->operations[message.operation];
+    const mxcheck_policy policy = to_policy(message.policy);
+    if (message.request == wire::Request::supports) {
+      reply.status = operation.supports(&policy, DLDataType{message.wide_code, message.wide_bits, 1});
+      return;
+    }
+    run(operation, policy, message, reply);
+  }
+
+  void describe(wire::Reply& reply) const {
+    if (!problem_.empty()) {
+      reply.status = MXCHECK_FAILED;
+      copy_text(reply.message, problem_.c_str());
+      return;
+    }
+    copy_text(reply.name, table_->name);
+    copy_text(reply.version, table_->version);
+    reply.device = table_->device;
+    reply.num_operations = table_->num_operations;
+    for (int i = 0; i < table_->num_operations; ++i) {
+      const mxcheck_operation& from = table_->operations[i];
+      wire::Operation& to = reply.operations[i];
+      copy_text(to.name, from.name);
+      copy_text(to.contract, from.contract);
+      to.max_rows = from.max_rows, to.max_cols = from.max_cols;
+      to.rows_multiple = from.rows_multiple, to.cols_multiple = from.cols_multiple;
+    }
+  }
+
+  void run(const mxcheck_operation& operation, const mxcheck_policy& policy, const wire::Message& message,
+           wire::Reply& reply) {
+    DLTensor tensors[wire::kMaxTensors];
+    std::int64_t shapes[wire::kMaxTensors][2];
+    std::int64_t strides[wire::kMaxTensors][2];
+    for (int i = 0; i < message.num_inputs + message.num_outputs; ++i) {
+      const wire::Tensor& t = message.tensors[i];
+      shapes[i][0] = t.shape[0], shapes[i][1] = t.shape[1];
+      strides[i][0] = t.row_stride, strides[i][1] = 1;
+      tensors[i] = DLTensor{};
+      tensors[i].data = t.null_data != 0 ? nullptr : memory_.at(t.offset);
+      tensors[i].device = {kDLCPU, 0};
+      tensors[i].ndim = t.ndim;
+      tensors[i].dtype = {t.dtype_code, t.dtype_bits, 1};
+      tensors[i].shape = shapes[i];
+      tensors[i].strides = t.row_stride != 0 ? strides[i] : nullptr;
+    }
+    mxcheck_call call{};
+    call.size = sizeof(call);
+    call.num_inputs = message.num_inputs, call.num_outputs = message.num_outputs;
+    call.policy = &policy;
+    call.inputs = tensors, call.outputs = tensors + message.num_inputs;
+    call.message = reply.message, call.message_bytes = sizeof(reply.message);
+    std::uint64_t bytes = 0;
+    if (operation.workspace != nullptr) reply.status = operation.workspace(&call, &bytes);
+    if (reply.status != MXCHECK_OK) return;
+    const Workspace workspace(bytes);
+    if (bytes != 0 && !workspace.memory) {
+      reply.status = MXCHECK_NO_MEMORY;
+      return copy_text(reply.message, "the gate could not allocate the workspace");
+    }
+    call.workspace = workspace.data(), call.workspace_bytes = bytes;
+    {
+      const Guards guards(memory_, message);
+      reply.status = operation.run(&call);
+    }
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    reply.workspace_broken = workspace.broken() ? 1 : 0;
+  }
+
+  const char* path_;
+  int socket_;
+  SharedMemory memory_;
+  const mxcheck_candidate_table* table_ = nullptr;
+  std::string problem_;
+};
+
+}  // namespace
+
+int run_worker(int argc, char** argv) {
+  if (argc != 5) return 2;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
+  return Worker(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).serve();
+}
+
+}  // namespace mxcheck
