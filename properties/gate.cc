@@ -61,7 +61,7 @@ int random_cases(const Statement& s, const GateOptions& options, std::size_t var
   if (s.data.empty()) return 0;
   if (options.cases > 0) return options.cases;
   const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
-  return factor * std::max(200, s.cases_per_variant * static_cast<int>(variants));
+  return factor * std::max(600, s.cases_per_variant * static_cast<int>(variants));
 }
 
 // Classes that a statement's random cases must reach: each value of each dimension that it draws from.
@@ -78,7 +78,7 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
   }
   std::erase_if(required, [](const std::string& name) { return name.starts_with("shape "); });
   required.insert("shape with a cut block");
-  if (s.experts && !options_refused) required.insert("experts");
+  if (s.experts > 0 && !options_refused) required.insert("experts");
   return required;
 }
 

@@ -72,7 +72,7 @@ Case draw_case(const Statement& statement, std::span<const Variant> variants, co
   const bool has_x = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
   static constexpr std::int64_t kGaps[] = {1, 3, 8, 32};
   if (statement.strides && has_x && draw.chance(20)) c.stride = c.cols + draw.pick(kGaps);
-  if (statement.experts && c.rows > 0 && draw.chance(30)) draw_experts(draw, c);
+  if (c.rows > 0 && draw.below(100) < static_cast<std::uint64_t>(statement.experts)) draw_experts(draw, c);
   static constexpr std::uint8_t kPads[] = {0, 127, 254, 255, 90};
   c.pad = draw.pick(kPads);
   if (draw.chance(25)) c.threads = static_cast<int>(draw.between(1, 4));

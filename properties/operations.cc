@@ -106,6 +106,7 @@ wire::Policy to_policy(const Case& c) {
 
 Problem make_problem(const Case& c, Input input) {
   Problem p{c, std::move(input), {}, {}, {}};
+  p.input.offsets = c.experts;
   const Variant& v = c.variant;
   if (v.operation == "quantize") {
     p.outputs = {codes_info(c, "codes", v.block), scales_info(c, "scales", v.block)};

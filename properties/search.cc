@@ -100,12 +100,14 @@ SearchResult search(const std::string& name, std::uint64_t seed, const SearchLim
   rc::detail::TestParams params;
   params.seed = seed, params.maxSuccess = limits.cases;
   Quiet quiet;
+  // Given, so that RapidCheck does not read (and print) a configuration of its own.
+  const std::unordered_map<std::string, rc::detail::Reproduce> kNothingToReproduce;
   const auto result = rc::detail::checkTestable(
       [&] {
         const Case c = *generator;
         RC_ASSERT(state.passes(c));
       },
-      metadata, params, quiet);
+      metadata, params, quiet, kNothingToReproduce);
   if (result.is<rc::detail::GaveUpResult>()) state.gave_up(result.get<rc::detail::GaveUpResult>().description);
   if (result.is<rc::detail::Error>()) state.gave_up(result.get<rc::detail::Error>().description);
   return state.finish();

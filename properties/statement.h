@@ -32,7 +32,7 @@ struct Statement {
   std::string_view source;                              // the clause it comes from
   std::function<bool(const Variant&, std::span<const Variant>)> applies;
   std::vector<Data> data;                               // distributions, drawn uniformly; repeat to weigh; none: corners only
-  bool experts = true;                                  // draw expert offsets
+  int experts = 30;                                     // percent of the cases with expert offsets
   bool strides = true;                                  // draw row strides
   std::function<std::optional<Finding>(CheckContext&, const Case&)> check;
   // Enumerated cases that every run makes first, for one variant: boundaries before random.

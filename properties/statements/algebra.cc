@@ -260,21 +260,21 @@ std::vector<Statement> algebra_statements() {
   std::vector<Statement> s(6);
   s[0] = {"dequantize_inverts_quantize_on_representable_values",
           "when every element is a code times the block's power of two, dequantize(quantize(x)) is x, bit for bit",
-          "OCP MX 1.0 section 6.3", with_dequantize, {Data::codes}, true, true, round_trip};
+          "OCP MX 1.0 section 6.3", with_dequantize, {Data::codes}, 30, true, round_trip};
   s[1] = {"column_cast_equals_row_cast_of_the_transpose",
           "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales", "reference/quantize.h", columns,
-          mixture, false, true, transpose};
+          mixture, 0, true, transpose};
   s[2] = {"dual_cast_equals_the_two_single_casts",
-          "one read gives what the row cast and the column cast give", "kernels/candidate.h", dual, mixture, true, true,
+          "one read gives what the row cast and the column cast give", "kernels/candidate.h", dual, mixture, 30, true,
           dual_is_both};
   s[3] = {"scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
           "where x * 2^k is exact and no scale is at a clamp, every scale byte grows by k and no code changes",
-          "numerics/scale_rule.h", any, {Data::slots, Data::normal, Data::real, Data::slots}, true, true, power_of_two};
+          "numerics/scale_rule.h", any, {Data::slots, Data::normal, Data::real, Data::slots}, 30, true, power_of_two};
   s[4] = {"permuting_blocks_permutes_results", "a block's scale and codes do not depend on where the block is",
-          "reference/quantize.h", any, mixture, false, true, permutation};
+          "reference/quantize.h", any, mixture, 0, true, permutation};
   s[5] = {"the_sign_changes_codes_and_nothing_else",
           "-x has the scales of x and its codes with the sign bit turned; NaN codes stay", "OFP8 1.0 section 5", any,
-          mixture, true, true, sign_symmetry};
+          mixture, 30, true, sign_symmetry};
   return s;
 }
 

@@ -175,15 +175,15 @@ std::vector<Statement> conduct_statements() {
   std::vector<Statement> s(4);
   s[0] = {"nothing_is_accessed_outside_the_tensors",
           "no byte outside the tensors is read or written: each tensor ends at an inaccessible page", "kernels/candidate.h",
-          any, data, true, true, stays_inside, {}, 2};
+          any, data, 30, true, stays_inside, {}, 2};
   s[1] = {"the_thread_count_changes_nothing", "1, 2, 3, 8 threads and the library's choice give the same bytes",
-          "kernels/candidate.h", any, data, true, true, any_thread_count, large_enough_for_threads};
+          "kernels/candidate.h", any, data, 30, true, any_thread_count, large_enough_for_threads};
   s[2] = {"the_same_call_gives_the_same_bytes",
           "a call repeated after other calls, over another poison, gives the same bytes", "kernels/candidate.h", any, data,
-          true, true, same_when_repeated};
+          30, true, same_when_repeated};
   s[3] = {"bad_arguments_are_refused_and_nothing_is_written",
           "null pointers, wrong shapes, dtypes, policies and offsets are refused with a status, and no output byte changes",
-          "kernels/candidate.h", any, {Data::normal}, true, false, refuses_cleanly};
+          "kernels/candidate.h", any, {Data::normal}, 30, false, refuses_cleanly};
   return s;
 }
 

@@ -85,7 +85,7 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
   s.data = kMixture;
   s.check = equals_reference;
   s.corners = usual_corners;
-  s.cases_per_variant = 6;
+  s.cases_per_variant = 10;
   return s;
 }
 
