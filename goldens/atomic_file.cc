@@ -37,7 +37,7 @@ std::string temporary_name(const std::string& path, int attempt) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+AtomicFile::AtomicFile(const std::string& path, Naming naming) : path_(path) {
   std::error_code error;
   if (fs::is_symlink(path, error)) {
     const fs::path target = fs::weakly_canonical(path, error);
@@ -52,7 +52,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   directory_ = fs::path(path_).parent_path().string();
   if (directory_.empty()) directory_ = ".";
   if (path_.empty() || fs::path(path_).filename().empty()) fail(path_, "cannot be written", ENOENT);
-  fd_ = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (naming == Naming::late) fd_ = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   if (fd_ >= 0 && ::access(("/proc/self/fd/" + std::to_string(fd_)).c_str(), F_OK) != 0) {  // link_unnamed needs it
     ::close(fd_);
     fd_ = -1;

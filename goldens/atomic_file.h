@@ -19,7 +19,8 @@ namespace mxcheck {
 
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  enum class Naming { late, early };  // early: as on a file system without unnamed files
+  explicit AtomicFile(const std::string& path, Naming naming = Naming::late);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -22,6 +22,14 @@
 #include "goldens/readers.h"
 #include "numerics/error.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MXCHECK_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define MXCHECK_SANITIZED
+#endif
+#endif
+
 namespace mxcheck {
 namespace {
 
@@ -102,7 +110,7 @@ void limit_child(std::uint64_t file_bytes) {
   ::signal(SIGPIPE, SIG_IGN);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, kBaseSeconds + file_bytes / kBytesPerSecond);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory alone is terabytes
+#if !defined(MXCHECK_SANITIZED)  // a sanitizer's shadow memory alone is terabytes
   const std::uint64_t most = file_bytes > (RLIM_INFINITY >> 12) / kMaxExpansion ? RLIM_INFINITY >> 12 : file_bytes * kMaxExpansion;
   if (const rlim_t now = address_space(); now != 0) limit(RLIMIT_AS, now + kBaseMemory + most);
 #endif

@@ -72,8 +72,9 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    const bool none = app.get_subcommands().empty() && argc < 2;
-    return complain(none ? "no subcommand given; mxcheck --help lists them" : e.what(), kUsage);
+    if (!app.get_subcommands().empty()) return complain(e.what(), kUsage);
+    if (argc < 2) return complain("no subcommand given; mxcheck --help lists them", kUsage);
+    return complain("unknown subcommand or option '" + std::string(argv[1]) + "'; mxcheck --help lists them", kUsage);
   }
   return context.run();
 }

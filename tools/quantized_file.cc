@@ -38,6 +38,9 @@ Tensor scales_tensor(const QuantizedFile& file) {
   if (file.layout == ScaleLayout::compact) return tensor_of("scales", Dtype::u8, compact, q.scales);
   const std::vector<std::int64_t> experts = count_scale_rows_by_expert(q, file.offsets);
   const bool row_blocks = has_row_blocks(q.block);
+  if (q.scales.empty()) {  // nothing to lay out, however many rows of nothing there are
+    return {"scales", file.layout == ScaleLayout::tcgen05 ? Dtype::u8 : Dtype::u32, {0}, {}};
+  }
   if (file.layout == ScaleLayout::tcgen05) {
     const auto tiles = scales_to_tcgen05(q.scales, q.scale_cols, row_blocks, experts, file.pad_byte);
     return tensor_of("scales", Dtype::u8, {flat_size(tiles.size())}, tiles);
@@ -99,6 +102,8 @@ void take_scales(QuantizedFile& file, bool fp32, const Tensor& scales, const std
   } else if (file.layout == ScaleLayout::compact) {
     check_tensor_is(scales, Dtype::u8, compact, path);
     q.scales = values_of<std::uint8_t>(scales);
+  } else if (q.rows == 0 || q.cols == 0) {
+    check_tensor_is(scales, file.layout == ScaleLayout::tcgen05 ? Dtype::u8 : Dtype::u32, {0}, path);
   } else {
     const std::vector<std::int64_t> experts = count_scale_rows_by_expert(q, file.offsets);
     const bool row_blocks = has_row_blocks(q.block);

@@ -138,9 +138,9 @@ void add_scale(CLI::App& app, Context& context) {
   sub->add_option("--format", options->format, "Format of the elements")->capture_default_str();
   sub->add_flag("--json", options->json, "Print JSON; NaN and infinities are strings");
   sub->footer(
-      "The scale byte is an E8M0 code: the scale is 2^(byte - 127), and 255 is NaN. Rules with FP32 scales (fp32,\n"
-      "deepgemm_fp32, dsv3_fp32) have no byte and print the float. A decimal that is no float is rounded once, to\n"
-      "the nearest; bits and hexfloat say which float was used. 0x and up to 8 hexadecimal digits are FP32 bits.\n\n"
+      "The scale byte is an E8M0 code: the scale is 2^(byte - 127), and 255 is NaN. Rules with FP32 scales (fp32\n"
+      "and NAME_fp32) have no byte and print the float. A decimal that is no float is rounded once, to the nearest;\n"
+      "bits and hexfloat say which float was used. 0x and up to 8 hexadecimal digits are FP32 bits.\n\n"
       "Examples:\n"
       "  mxcheck scale --rule rceil 448 448.0001 0x1.cp+8 0x43e00001\n"
       "  mxcheck scale 0x04600001              where the rules disagree: one ulp above 448 * 2^-127\n"
