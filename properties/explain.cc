@@ -168,7 +168,7 @@ void explain(const Problem& p, std::size_t output, Finding& finding) {
   }
   finding.element.push_back("expected  " + notations(info.format, e.expected));
   finding.element.push_back("observed  " + notations(info.format, e.observed) +
-                            (e.ulps < 0 ? "; a NaN against a number" : "; " + std::to_string(e.ulps) + " steps away"));
+                            (e.ulps < 0 ? "; a NaN against a number" : "; " + std::to_string(e.ulps) + (e.ulps == 1 ? " step away" : " steps away")));
 }
 
 }  // namespace mxcheck

@@ -223,6 +223,7 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   report.suite = suite_name(options.suite);
   report.seed = options.seed;
   report.variants = offered_variants(process);
+  if (options.begun) options.begun(report);
   return report;
 }
 

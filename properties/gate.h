@@ -28,6 +28,7 @@ struct GateOptions {
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
   const std::atomic<bool>* interrupted = nullptr;
+  std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
 };
 
 struct Counterexample {

@@ -93,7 +93,6 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
     try_case(std::move(candidate));
   };
   if (c.data != Data::zeros && !finding.culprits.empty()) {
-    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
     with([&](Case& n) {  // the culprits alone, moved to the first places
       n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0;
       for (const Plant& p : finding.culprits) {
@@ -106,6 +105,7 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
       n.rows = std::min<std::int64_t>(n.rows, n.variant.block.cols == 1 ? static_cast<std::int64_t>(n.plants.size()) : 1);
       n.cols = std::min<std::int64_t>(n.cols, n.variant.block.cols == 1 ? 1 : static_cast<std::int64_t>(n.plants.size()));
     });
+    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
   }
   if (!c.experts.empty()) {
     with([](Case& n) { n.experts.clear(); });

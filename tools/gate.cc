@@ -103,14 +103,15 @@ int run_gate_command(const Options& o) {
     throw Error(ErrorKind::usage, "--time-limit must be from above 0 to 86400 seconds");
   }
   if (!o.junit.empty()) AtomicFile probe(o.junit);  // an unwritable path is refused before anything runs
-  const GateOptions options = gate_options(o);
+  GateOptions options = gate_options(o);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (!o.json) {
-    std::fputs(fmt::format("seed {}\n", options.seed).c_str(), stdout);
+  options.begun = [&](const GateReport& begun) {
+    if (o.json) return;
+    std::fputs(report_header(begun).c_str(), stdout);
     std::fflush(stdout);
-  }
+  };
   const auto progress = [&](const StatementResult& r, bool finished) {
     if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
     if (!finished) return;
@@ -122,11 +123,7 @@ int run_gate_command(const Options& o) {
   };
   const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
   if (!o.junit.empty()) write_junit(o.junit, report);
-  if (o.json) {
-    std::fputs(report_json(report).c_str(), stdout);
-  } else {
-    std::fputs(("\n" + report_header(report)).c_str(), stdout);
-  }
+  if (o.json) std::fputs(report_json(report).c_str(), stdout);
   for (const StatementResult& r : report.statements) {
     if (!r.counterexample) continue;
     const std::string saved = o.save.empty() ? "" : save_counterexample(report, r, o.save, options);
