@@ -100,7 +100,7 @@ class StatementRun {
     const auto start = std::chrono::steady_clock::now();
     if (variants_.empty()) {
       result_.verdict = Verdict::not_offered;
-      result_.reason = "the candidate offers no operation that this is about";
+      result_.reason = "no operation of the candidate";
       return;
     }
     const Statement& s = *result_.statement;
@@ -191,6 +191,11 @@ class StatementRun {
     if (result_.cases == 0 && result_.statement->data.empty()) {
       result_.verdict = Verdict::not_offered;
       result_.reason = "this suite has no case of it for what the candidate offers";
+      return;
+    }
+    if (result_.cases == 0 && result_.options_not_offered > 0) {
+      result_.verdict = Verdict::not_offered;
+      result_.reason = "the candidate offers neither the expert offsets nor the row strides that this is about";
       return;
     }
     const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);

@@ -70,8 +70,9 @@ std::string report_header(const GateReport& report) {
 }
 
 std::string statement_line(const StatementResult& r) {
-  std::string line = fmt::format("{:<13} {:<64} {:>6} cases {:>4} variants {:>7.2f} s\n", verdict_word(r.verdict),
-                                 r.statement->name, r.cases, r.variants, r.seconds);
+  const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
+  if (r.verdict == Verdict::not_offered) return fmt::format("{} {}\n", head, r.reason);
+  std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
   return line;
 }
