@@ -276,7 +276,7 @@ std::string own_executable() { return std::filesystem::read_symlink("/proc/self/
 std::string find_candidate_library(const std::string& name, const std::string& tool) {
   namespace fs = std::filesystem;
   if (name.find('/') != std::string::npos || name.ends_with(".so")) {
-    if (fs::is_regular_file(name)) return fs::absolute(name).string();
+    if (fs::is_regular_file(name)) return fs::absolute(name).lexically_normal().string();
     throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
   }
   const fs::path here = fs::path(tool).parent_path();
