@@ -144,6 +144,16 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
   return offsets;
 }
 
+// The reference knows neither files nor flags: its errors are given the place that the user knows.
+template <class Action>
+void in_place(const std::string& where, Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    throw Error(e.kind(), where + ": " + e.what());
+  }
+}
+
 void check_output(const Options& o) {
   const std::filesystem::path out(o.output);
   if (out.extension() != ".safetensors") refuse(o.output + ": the output is a safetensors file; name it OUT.safetensors");
@@ -194,7 +204,8 @@ int run(const Options& o) {
   const Tensor tensor = read_tensor(o.input);
   const MatrixView matrix = matrix_of(o, tensor);
   progress.emplace("quantizing " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.cols));
-  file.matrix = quantize(matrix, element, block, recipe, file.offsets);
+  in_place("--offsets", [&] { check_offsets(file.offsets, matrix.rows); });
+  in_place(o.input, [&] { file.matrix = quantize(matrix, element, block, recipe, file.offsets); });
   progress.emplace("writing " + o.output);
   write_safetensors(o.output, to_safetensors(file, recipe, matrix.dtype));
   progress.reset();
