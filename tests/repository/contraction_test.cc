@@ -17,7 +17,8 @@ __attribute__((noinline, target("fma")))
 #else
 __attribute__((noinline))
 #endif
-double multiply_add(double a, double b, double c) {
+double
+multiply_add(double a, double b, double c) {
   return a * b + c;
 }
 
@@ -40,6 +41,7 @@ TEST(Contraction, is_off_in_the_flags_of_every_source_of_ours) {
   for (const nlohmann::json& entry : commands) {
     const std::string file = entry.at("file");
     if (!file.ends_with(".cc") && !file.ends_with(".c")) continue;
+    if (file.find("/examples/") != std::string::npos) continue;  // a third party's library, built its own way
     ++seen;
     const std::string command = entry.at("command");
     const std::size_t off = command.rfind("-ffp-contract=off");
