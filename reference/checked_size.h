@@ -47,8 +47,8 @@ void resize_or_throw(std::vector<T>& v, std::int64_t size, std::string_view what
   try {
     v.assign(static_cast<std::size_t>(size), fill);
   } catch (const std::exception&) {  // std::bad_alloc, or std::length_error beyond the vector's own limit
-    throw Error(ErrorKind::environment, std::string(what) + ": no memory for " + std::to_string(size) +
-                                            " values of " + std::to_string(sizeof(T)) + " bytes");
+    throw Error(ErrorKind::environment, std::string(what) + ": no memory for " + std::to_string(size) + " values of " +
+                                            std::to_string(sizeof(T)) + " bytes");
   }
 }
 

@@ -13,8 +13,7 @@ namespace {
 
 void check_size(std::size_t size, std::int64_t expected, const std::string& what) {
   if (std::cmp_equal(size, expected)) return;
-  throw Error(ErrorKind::usage,
-              std::to_string(size) + " " + what + ": the shape asks for " + std::to_string(expected));
+  throw Error(ErrorKind::usage, std::to_string(size) + " " + what + ": the shape asks for " + std::to_string(expected));
 }
 
 // Every field agrees with the others, so that the loops below need no checks.

@@ -83,8 +83,8 @@ void check_matrix(const MatrixView& m) {
   }
   const std::int64_t elements = checked_product(m.rows, m.cols, "matrix elements");
   if (elements == 0) return;
-  const std::int64_t span = checked_sum(checked_product(m.rows - 1, m.row_stride, "matrix rows by row stride"), m.cols,
-                                        "matrix extent");
+  const std::int64_t span =
+      checked_sum(checked_product(m.rows - 1, m.row_stride, "matrix rows by row stride"), m.cols, "matrix extent");
   checked_product(span, bytes_per_element(m.dtype), "matrix bytes");
   if (m.data == nullptr) {
     refuse("matrix of " + std::to_string(m.rows) + " x " + std::to_string(m.cols) + " without data: must point to it");
@@ -114,8 +114,8 @@ void check_offsets(std::span<const std::int64_t> offsets, std::int64_t rows) {
   if (offsets.front() != 0) refuse("offset 0 is " + std::to_string(offsets.front()) + ": must be 0");
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] < offsets[i - 1]) {
-      refuse("offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ": must be at least the one before, " +
-             std::to_string(offsets[i - 1]));
+      refuse("offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
+             ": must be at least the one before, " + std::to_string(offsets[i - 1]));
     }
   }
   if (offsets.back() != rows) {

@@ -12,7 +12,7 @@
 namespace mxcheck {
 
 struct MatrixView {
-  Format dtype = Format::fp32;  // fp32, bf16 or fp16
+  Format dtype = Format::fp32;      // fp32, bf16 or fp16
   const std::byte* data = nullptr;  // no alignment is asked for; may be null when rows or cols is 0
   std::int64_t rows = 0;
   std::int64_t cols = 0;

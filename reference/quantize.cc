@@ -190,8 +190,8 @@ DualQuantized quantize_dual(const MatrixView& input, Format element, std::int64_
 std::vector<std::int64_t> count_scale_rows_by_expert(std::int64_t rows, std::int64_t block_rows,
                                                      std::span<const std::int64_t> offsets) {
   if (rows < 0 || block_rows < 0) {
-    throw Error(ErrorKind::usage, std::to_string(rows) + " rows in blocks of " + std::to_string(block_rows) +
-                                      ": both must be 0 or more");
+    throw Error(ErrorKind::usage,
+                std::to_string(rows) + " rows in blocks of " + std::to_string(block_rows) + ": both must be 0 or more");
   }
   check_offsets(offsets, rows);
   const auto blocks = [block_rows](std::int64_t n) {

@@ -13,7 +13,7 @@ namespace {
 // A layout of an r x c matrix as a flat array of one-byte slots.
 struct Layout {
   std::string_view name;
-  std::int64_t slots_in_value;                                 // 1: bytes; 4: the slots of a word, lowest byte first
+  std::int64_t slots_in_value;                                   // 1: bytes; 4: the slots of a word, lowest byte first
   std::int64_t (*values)(std::int64_t rows, std::int64_t cols);  // size in values; refuses what overflows
   std::int64_t (*slot)(std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols);
 };
@@ -180,9 +180,8 @@ std::vector<std::uint32_t> scales_to_deepgemm(std::span<const std::uint8_t> comp
 
 std::vector<std::uint8_t> scales_from_deepgemm(std::span<const std::uint32_t> packed, std::int64_t scale_cols,
                                                bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert) {
-  return gather(kDeepgemm, {scale_cols, row_blocks, scale_rows_of_expert}, packed.size(), [&](std::size_t slot) {
-    return static_cast<std::uint8_t>(packed[slot / 4] >> (8 * (slot % 4)));
-  });
+  return gather(kDeepgemm, {scale_cols, row_blocks, scale_rows_of_expert}, packed.size(),
+                [&](std::size_t slot) { return static_cast<std::uint8_t>(packed[slot / 4] >> (8 * (slot % 4))); });
 }
 
 std::int64_t scales_deepgemm_words(std::int64_t scale_cols, bool row_blocks,

@@ -1,0 +1,53 @@
+// The bar of the reference: 64 M elements a minute, for every block shape, element and kind of scale. Held in optimised
+// builds only; the figures are printed and recorded, they stand around fifty times above it.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "reference/quantize.h"
+#include "tests/reference/test_matrix.h"
+
+namespace mxcheck {
+namespace {
+
+#if defined(NDEBUG) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr bool kOptimised = true;
+#else
+constexpr bool kOptimised = false;
+#endif
+
+constexpr double kElementsPerSecond = 64e6 / 60;
+
+template <class Work>
+double rate(std::int64_t elements, Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(elements) / taken.count();
+}
+
+TEST(Speed, of_quantize_and_dequantize_is_64_M_elements_a_minute_and_thread) {
+  if (!kOptimised) GTEST_SKIP() << "not an optimised build";
+  const std::int64_t side = 512;
+  const test::TestMatrix m(Format::bf16, side, side, test::random_values(side * side, 29));
+  for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e5m6}) {
+    for (const std::string_view name : all_block_shape_names()) {
+      const BlockShape block = block_shape_by_name(name);
+      for (const std::string recipe : {"rceil", "fp32"}) {
+        Quantized q;
+        const double forth =
+            rate(side * side, [&] { q = quantize(m.view(), element, block, recipe_by_name(recipe), {}, 1); });
+        const double back = rate(side * side, [&] { dequantize_bf16(q, {}, 1); });
+        std::cout << spec(element).name << " " << name << " " << recipe << ": quantize " << forth / 1e6
+                  << " M/s, dequantize " << back / 1e6 << " M/s\n";
+        EXPECT_GE(forth, kElementsPerSecond) << spec(element).name << " " << name << " " << recipe;
+        EXPECT_GE(back, kElementsPerSecond) << spec(element).name << " " << name << " " << recipe;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck
