@@ -23,15 +23,16 @@ constexpr int kNameAttempts = 100;
 [[noreturn]] void fail(const std::string& path, const char* what, int error) {
   constexpr std::array kMachine{ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EMFILE, ENFILE};
   const bool machine = std::find(kMachine.begin(), kMachine.end(), error) != kMachine.end();
-  throw Error(machine ? ErrorKind::environment : ErrorKind::usage,
-              path + ": " + what + ": " + std::strerror(error) + (machine ? "" : "; choose a path that can be written"));
+  throw Error(
+      machine ? ErrorKind::environment : ErrorKind::usage,
+      path + ": " + what + ": " + std::strerror(error) + (machine ? "" : "; choose a path that can be written"));
 }
 
 // A name that no other process or thread of this one tries first; exclusive creation settles the rest.
 std::string temporary_name(const std::string& path, int attempt) {
   const fs::path target(path);
-  const std::string name = "." + target.filename().string() + ".mxcheck-" + std::to_string(::getpid()) + "-" +
-                           std::to_string(attempt);
+  const std::string name =
+      "." + target.filename().string() + ".mxcheck-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
   return (target.parent_path() / name).string();
 }
 

@@ -33,7 +33,7 @@ class AtomicFile {
   void create_named();
   void link_unnamed();
 
-  std::string path_;       // where the file is to appear, links resolved
+  std::string path_;  // where the file is to appear, links resolved
   std::string directory_;
   std::string temporary_;  // empty while the file has no name
   int fd_ = -1;

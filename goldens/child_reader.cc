@@ -1,8 +1,8 @@
 // Runs the HDF5 library in a child process: a crash, a runaway allocation or an endless loop over a damaged file is an
 // Error{input} about that file and leaves this process as it was.
 //
-// The child sends one status byte, then either a message, or dtype, rank, extents and the data. The parent checks all of
-// it again: the child may have been led astray.
+// The child sends one status byte, then either a message, or dtype, rank, extents and the data. The parent checks all
+// of it again: the child may have been led astray.
 //
 // Does not promise a sandbox: the child keeps the user's rights. The limits are against accidents and damage.
 
@@ -23,11 +23,11 @@
 #include "numerics/error.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MXCHECK_SANITIZED
+  #define MXCHECK_SANITIZED
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define MXCHECK_SANITIZED
-#endif
+  #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+    #define MXCHECK_SANITIZED
+  #endif
 #endif
 
 namespace mxcheck {
@@ -111,7 +111,8 @@ void limit_child(std::uint64_t file_bytes) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, kBaseSeconds + file_bytes / kBytesPerSecond);
 #if !defined(MXCHECK_SANITIZED)  // a sanitizer's shadow memory alone is terabytes
-  const std::uint64_t most = file_bytes > (RLIM_INFINITY >> 12) / kMaxExpansion ? RLIM_INFINITY >> 12 : file_bytes * kMaxExpansion;
+  const std::uint64_t most =
+      file_bytes > (RLIM_INFINITY >> 12) / kMaxExpansion ? RLIM_INFINITY >> 12 : file_bytes * kMaxExpansion;
   if (const rlim_t now = address_space(); now != 0) limit(RLIMIT_AS, now + kBaseMemory + most);
 #endif
   const int null = ::open("/dev/null", O_WRONLY);  // the C library's own last words
@@ -123,7 +124,8 @@ void limit_child(std::uint64_t file_bytes) {
   try {
     limit_child(file_bytes);
     const Tensor tensor = read_hdf5_in_this_process(path, dataset);
-    const std::array<std::byte, 2> head{static_cast<std::byte>(tensor.dtype), static_cast<std::byte>(tensor.shape.size())};
+    const std::array<std::byte, 2> head{static_cast<std::byte>(tensor.dtype),
+                                        static_cast<std::byte>(tensor.shape.size())};
     sent = send(fd, kTensor, "") && send(fd, head) && send(fd, std::as_bytes(std::span(tensor.shape))) &&
            send(fd, tensor.data);
   } catch (const std::bad_alloc&) {
@@ -177,7 +179,8 @@ Tensor read_hdf5(const std::string& path, const std::string& dataset) {
   const std::uint64_t file_bytes = FileSource(path).size();  // the plain refusals need no child
   Pipe pipe;
   Child child(::fork());
-  if (child.id < 0) throw Error(ErrorKind::environment, std::string("no process for the HDF5 reader: ") + std::strerror(errno));
+  if (child.id < 0)
+    throw Error(ErrorKind::environment, std::string("no process for the HDF5 reader: ") + std::strerror(errno));
   if (child.id == 0) run_child(pipe.write_end, path, dataset, file_bytes);
   ::close(pipe.write_end);
   pipe.write_end = -1;
@@ -199,7 +202,8 @@ Tensor read_hdf5(const std::string& path, const std::string& dataset) {
   const int ended = child.wait();
   if (WIFSIGNALED(ended)) {
     const int signal = WTERMSIG(ended);
-    wrong = signal == SIGXCPU || signal == SIGKILL ? "it took too long" : "the library crashed, signal " + std::to_string(signal);
+    wrong = signal == SIGXCPU || signal == SIGKILL ? "it took too long"
+                                                   : "the library crashed, signal " + std::to_string(signal);
   }
   if (!wrong.empty()) throw Error(ErrorKind::input, path + ": damaged: HDF5 could not read it: " + wrong);
   return tensor;

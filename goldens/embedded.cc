@@ -13,7 +13,8 @@ namespace mxcheck {
 const SafetensorsFile& real_tensors() {
   static const SafetensorsFile file = [] {
     const auto size = static_cast<std::size_t>(mxcheck_real_moe_end - mxcheck_real_moe_begin);
-    return parse_safetensors(std::as_bytes(std::span(mxcheck_real_moe_begin, size)), "the embedded real_moe.safetensors");
+    return parse_safetensors(std::as_bytes(std::span(mxcheck_real_moe_begin, size)),
+                             "the embedded real_moe.safetensors");
   }();
   return file;
 }

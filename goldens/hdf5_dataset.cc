@@ -86,7 +86,8 @@ class Reader {
           H5Lget_info(file, prefix.c_str(), &link, H5P_DEFAULT) < 0) {
         refuse(where_, "there is no '" + prefix + "' in the file" + library_says());
       }
-      if (link.type != H5L_TYPE_HARD) refuse(where_, "'" + prefix + "' is a soft or external link, which is not followed");
+      if (link.type != H5L_TYPE_HARD)
+        refuse(where_, "'" + prefix + "' is a soft or external link, which is not followed");
       if (end == std::string::npos) return;
     }
   }

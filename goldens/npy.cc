@@ -23,11 +23,11 @@ struct Descr {
 };
 
 // '|' and '<' say the same for one byte; V2 is how NumPy stores ml_dtypes.bfloat16.
-constexpr std::array kDescrs{
-    Descr{"|u1", Dtype::u8},  Descr{"<u1", Dtype::u8},   Descr{"|i1", Dtype::i8},  Descr{"<i1", Dtype::i8},
-    Descr{"<u2", Dtype::u16}, Descr{"<u4", Dtype::u32},  Descr{"<i4", Dtype::i32}, Descr{"<i8", Dtype::i64},
-    Descr{"<f2", Dtype::f16}, Descr{"<V2", Dtype::bf16}, Descr{"|V2", Dtype::bf16}, Descr{"<f4", Dtype::f32},
-    Descr{"<f8", Dtype::f64}};
+constexpr std::array kDescrs{Descr{"|u1", Dtype::u8},   Descr{"<u1", Dtype::u8},   Descr{"|i1", Dtype::i8},
+                             Descr{"<i1", Dtype::i8},   Descr{"<u2", Dtype::u16},  Descr{"<u4", Dtype::u32},
+                             Descr{"<i4", Dtype::i32},  Descr{"<i8", Dtype::i64},  Descr{"<f2", Dtype::f16},
+                             Descr{"<V2", Dtype::bf16}, Descr{"|V2", Dtype::bf16}, Descr{"<f4", Dtype::f32},
+                             Descr{"<f8", Dtype::f64}};
 
 // The subset of Python literals that a header may hold: a dict of strings to a string, a bool or a tuple of integers.
 class HeaderParser {
@@ -193,10 +193,13 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_er
 
 void write_npy(const std::string& path, const Tensor& tensor) {
   check_tensor(tensor, path);
-  const auto descr = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
+  const auto descr =
+      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
   std::string dict = "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    dict += std::to_string(tensor.shape[i]) + (tensor.shape.size() == 1 ? "," : i + 1 < tensor.shape.size() ? ", " : "");
+    dict += std::to_string(tensor.shape[i]) + (tensor.shape.size() == 1      ? ","
+                                               : i + 1 < tensor.shape.size() ? ", "
+                                                                             : "");
   }
   dict += "), }";
   constexpr std::size_t kPrefix = 10;

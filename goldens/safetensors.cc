@@ -68,8 +68,8 @@ std::optional<Dtype> known_dtype(const std::string& name) {
 Entry parse_entry(const std::string& name, const json& value, const std::string& where) {
   Entry entry;
   entry.name = name;
-  const bool complete = value.is_object() && value.size() == 3 && value.contains("dtype") &&
-                        value.contains("shape") && value.contains("data_offsets");
+  const bool complete = value.is_object() && value.size() == 3 && value.contains("dtype") && value.contains("shape") &&
+                        value.contains("data_offsets");
   if (!complete) refuse(where + ": it must give dtype, shape and data_offsets, and nothing else");
   const json& shape = value["shape"];
   const json& offsets = value["data_offsets"];
@@ -99,8 +99,8 @@ void check_layout(Index& index, std::uint64_t data_bytes, const std::string& fil
     if (e.end < e.begin) refuse(where + " ends before it begins");
     if (e.begin != at) refuse(where + (e.begin < at ? " overlaps another tensor" : " follows a hole in the data"));
     if (e.end > data_bytes) {
-      refuse(where + " ends at byte " + std::to_string(e.end) + " of the data, which has " + std::to_string(data_bytes) +
-             " (truncated?)");
+      refuse(where + " ends at byte " + std::to_string(e.end) + " of the data, which has " +
+             std::to_string(data_bytes) + " (truncated?)");
     }
     at = e.end;
     const std::optional<Dtype> dtype = known_dtype(e.dtype);
@@ -117,7 +117,8 @@ Index parse_index(const ByteSource& source) {
   if (source.size() < start.size()) refuse(file + ": truncated: a safetensors file has at least 8 bytes");
   source.read(0, start);
   std::uint64_t length = 0;
-  for (int i = 7; i >= 0; --i) length = length << 8 | std::to_integer<std::uint64_t>(start[static_cast<std::size_t>(i)]);
+  for (int i = 7; i >= 0; --i)
+    length = length << 8 | std::to_integer<std::uint64_t>(start[static_cast<std::size_t>(i)]);
   if (length > kMaxHeader) refuse(file + ": safetensors header of over 100 MB; not a safetensors file?");
   if (length > source.size() - start.size()) refuse(file + ": truncated: the safetensors header is cut short");
   std::string text(length, ' ');
@@ -198,7 +199,8 @@ void write_safetensors(const std::string& path, const SafetensorsFile& file) {
   std::vector<const Tensor*> order;
   for (const Tensor& t : file.tensors) order.push_back(&t);
   std::sort(order.begin(), order.end(), [](const Tensor* a, const Tensor* b) {
-    return std::pair(size_of(b->dtype), std::string_view(a->name)) < std::pair(size_of(a->dtype), std::string_view(b->name));
+    return std::pair(size_of(b->dtype), std::string_view(a->name)) <
+           std::pair(size_of(a->dtype), std::string_view(b->name));
   });
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
@@ -208,7 +210,8 @@ void write_safetensors(const std::string& path, const SafetensorsFile& file) {
     if (t->name.empty() || t->name == "__metadata__" || header.contains(t->name)) {
       throw Error(ErrorKind::usage, path + ": tensor name '" + t->name + "' is empty, reserved or given twice");
     }
-    header[t->name] = {{"dtype", safetensors_name(t->dtype)}, {"shape", t->shape}, {"data_offsets", {at, at + t->data.size()}}};
+    header[t->name] = {
+        {"dtype", safetensors_name(t->dtype)}, {"shape", t->shape}, {"data_offsets", {at, at + t->data.size()}}};
     at += t->data.size();
   }
   std::string text;

@@ -22,10 +22,8 @@ struct Location {
 
 // File names may hold colons and the extensions: of all ways to cut, the first whose file exists, else the first.
 std::optional<Location> locate(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, Kind>, 4> kExtensions{{{".npy", Kind::npy},
-                                                                          {".safetensors", Kind::safetensors},
-                                                                          {".h5", Kind::hdf5},
-                                                                          {".hdf5", Kind::hdf5}}};
+  constexpr std::array<std::pair<std::string_view, Kind>, 4> kExtensions{
+      {{".npy", Kind::npy}, {".safetensors", Kind::safetensors}, {".h5", Kind::hdf5}, {".hdf5", Kind::hdf5}}};
   std::optional<Location> first;
   for (std::size_t at = 0; at < text.size(); ++at) {
     for (const auto& [extension, kind] : kExtensions) {
@@ -75,8 +73,9 @@ void check_tensor(const Tensor& tensor, const std::string& where) {
 Tensor read_tensor(const std::string& location) {
   const std::optional<Location> at = locate(location);
   if (!at) {
-    throw Error(ErrorKind::input, location + ": not a known kind of file; give FILE.npy, FILE.safetensors:TENSOR or "
-                                             "FILE.h5:/DATASET");
+    throw Error(ErrorKind::input, location +
+                                      ": not a known kind of file; give FILE.npy, FILE.safetensors:TENSOR or "
+                                      "FILE.h5:/DATASET");
   }
   switch (at->kind) {
     case Kind::npy: return read_npy(FileSource(at->file));

@@ -18,8 +18,8 @@
  *   scale_layout   in  scales in one layout, optionally offsets (of the input's rows, with rows as policy.rows);
  *                  out the same scales in policy.layout, from the other layout
  *
- * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows =
- * sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
+ * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
+ * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
  * n x 1 blocks of the transposed scales, each expert padded on its own (reference/scale_layout.h has the formula);
  * bytes that belong to no scale are written as policy.pad_byte.
  *
@@ -44,8 +44,8 @@ extern "C" {
 
 typedef enum mxcheck_status {
   MXCHECK_OK = 0,
-  MXCHECK_UNSUPPORTED = 1,  /* this combination is not offered; not a failure */
-  MXCHECK_INVALID = 2,      /* the arguments are wrong: shapes, dtypes, null pointers, offsets, workspace too small */
+  MXCHECK_UNSUPPORTED = 1, /* this combination is not offered; not a failure */
+  MXCHECK_INVALID = 2,     /* the arguments are wrong: shapes, dtypes, null pointers, offsets, workspace too small */
   MXCHECK_NO_MEMORY = 3,
   MXCHECK_DEVICE_ERROR = 4,
   MXCHECK_FAILED = 5
@@ -56,15 +56,15 @@ typedef enum mxcheck_layout { MXCHECK_COMPACT = 0, MXCHECK_TCGEN05 = 1 } mxcheck
 /* What to compute. `size` is sizeof(mxcheck_policy) of the caller: later versions only append. */
 typedef struct mxcheck_policy {
   uint32_t size;
-  int32_t layout;         /* mxcheck_layout of scales */
-  const char* format;     /* element format: "e4m3" or "e5m2" ("e2m1", ... where offered) */
-  const char* recipe;     /* "rceil", "floor", or a preset's name ("te", "torchao", ...): docs/numerics.md */
-  int64_t block_rows;     /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128; 0 stands for all rows or all columns */
+  int32_t layout;     /* mxcheck_layout of scales */
+  const char* format; /* element format: "e4m3" or "e5m2" ("e2m1", ... where offered) */
+  const char* recipe; /* "rceil", "floor", or a preset's name ("te", "torchao", ...): docs/numerics.md */
+  int64_t block_rows; /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128; 0 stands for all rows or all columns */
   int64_t block_cols;
-  int64_t rows;           /* of the quantized matrix */
+  int64_t rows; /* of the quantized matrix */
   int64_t cols;
-  int32_t threads;        /* host libraries: at most this many threads, 0 for the library's choice */
-  uint8_t pad_byte;       /* MXCHECK_TCGEN05: what padding holds */
+  int32_t threads;  /* host libraries: at most this many threads, 0 for the library's choice */
+  uint8_t pad_byte; /* MXCHECK_TCGEN05: what padding holds */
 } mxcheck_policy;
 
 typedef struct mxcheck_call {
@@ -74,17 +74,17 @@ typedef struct mxcheck_call {
   const mxcheck_policy* policy;
   const DLTensor* inputs;
   const DLTensor* outputs;
-  void* workspace;          /* on the device, 256-byte aligned, poisoned; NULL when workspace_bytes is 0 */
+  void* workspace; /* on the device, 256-byte aligned, poisoned; NULL when workspace_bytes is 0 */
   uint64_t workspace_bytes;
-  void* stream;             /* cudaStream_t; NULL for host libraries */
-  char* message;            /* on failure: one line that says what is wrong, NUL-terminated; never NULL */
+  void* stream;  /* cudaStream_t; NULL for host libraries */
+  char* message; /* on failure: one line that says what is wrong, NUL-terminated; never NULL */
   uint64_t message_bytes;
 } mxcheck_call;
 
 typedef struct mxcheck_operation {
-  const char* name;      /* from the list above */
-  const char* contract;  /* "exact": bytes equal the reference. Accumulating operations name their contract here */
-  int64_t max_rows;      /* limits of shape; 0 for none */
+  const char* name;     /* from the list above */
+  const char* contract; /* "exact": bytes equal the reference. Accumulating operations name their contract here */
+  int64_t max_rows;     /* limits of shape; 0 for none */
   int64_t max_cols;
   int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any */
   int64_t cols_multiple;
@@ -100,7 +100,7 @@ typedef struct mxcheck_candidate_table {
   uint32_t size;              /* sizeof(mxcheck_candidate_table) */
   const char* name;
   const char* version;
-  DLDeviceType device;        /* kDLCPU or kDLCUDA */
+  DLDeviceType device; /* kDLCPU or kDLCUDA */
   int32_t num_operations;
   const mxcheck_operation* operations;
 } mxcheck_candidate_table;

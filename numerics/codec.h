@@ -24,8 +24,8 @@ enum class Rounding : std::uint8_t {
   nearest_even,  // ties to the even code: IEEE 754 roundTiesToEven
   nearest_away,  // ties away from zero: IEEE 754 roundTiesToAway
   toward_zero,   // discard what does not fit: IEEE 754 roundTowardZero
-  stochastic,    // add a given 32-bit word to the first 32 bits of the discarded fraction; a carry rounds away from zero
-  upward,        // toward +Inf: IEEE 754 roundTowardPositive; for E8M0, which ignores signs, the magnitude rounds up
+  stochastic,  // add a given 32-bit word to the first 32 bits of the discarded fraction; a carry rounds away from zero
+  upward,      // toward +Inf: IEEE 754 roundTowardPositive; for E8M0, which ignores signs, the magnitude rounds up
 };
 
 enum class Overflow : std::uint8_t {
@@ -67,7 +67,7 @@ namespace detail {
 // What is left when significand * 2^-drop is cut to an integer: the integer, and the fraction against one half.
 struct Cut {
   std::uint64_t kept;
-  int against_half;        // -1, 0, 1; meaningful when inexact
+  int against_half;  // -1, 0, 1; meaningful when inexact
   bool inexact;
   std::uint32_t fraction;  // the first 32 bits of the fraction
 };
@@ -195,13 +195,11 @@ constexpr std::uint32_t encode(Format format, double value, Rounding rounding, O
 
 // The same on the types: decode(E4m3{0x7E}) == 448.0, encode<E4m3>(449.0, ...) == E4m3{0x7E}.
 template <class T>
-  requires requires(T t) { t.bits, T::format; }
-constexpr double decode(T code) {
-  return decode(T::format, code.bits);
-}
+requires requires(T t) { t.bits, T::format; }
+constexpr double decode(T code) { return decode(T::format, code.bits); }
 
 template <class T>
-  requires requires(T t) { t.bits, T::format; }
+requires requires(T t) { t.bits, T::format; }
 [[gnu::always_inline]] constexpr T encode(double value, Rounding rounding, Overflow overflow,
                                           std::uint32_t random_word = 0) {
   const std::uint32_t code = detail::encode_with(spec(T::format), value, rounding, overflow, random_word);

@@ -16,31 +16,31 @@ namespace mxcheck {
 
 enum class Format : std::uint8_t { e4m3, e5m2, e8m0, bf16, fp16, e2m1, e2m3, e3m2, mxint8, e5m6, fp32 };
 
-inline constexpr std::array kAllFormats{Format::e4m3, Format::e5m2, Format::e8m0, Format::bf16,
-                                        Format::fp16, Format::e2m1, Format::e2m3, Format::e3m2,
+inline constexpr std::array kAllFormats{Format::e4m3,   Format::e5m2, Format::e8m0, Format::bf16,
+                                        Format::fp16,   Format::e2m1, Format::e2m3, Format::e3m2,
                                         Format::mxint8, Format::e5m6, Format::fp32};
 
 enum class Encoding : std::uint8_t {
-  ieee,         // sign, exponent, mantissa; exponent all ones is Inf (mantissa 0) or NaN
-  nan_only,     // sign, exponent, mantissa; NaN is all ones below the sign, no Inf (E4M3, "fn")
-  finite_only,  // sign, exponent, mantissa; every code is a number (E2M1, E2M3, E3M2)
-  power_of_two, // exponent only: 2^(code - bias), all ones is NaN, no zero, no sign (E8M0)
-  fixed_point,  // two's complement times 2^-6 (MXINT8)
+  ieee,          // sign, exponent, mantissa; exponent all ones is Inf (mantissa 0) or NaN
+  nan_only,      // sign, exponent, mantissa; NaN is all ones below the sign, no Inf (E4M3, "fn")
+  finite_only,   // sign, exponent, mantissa; every code is a number (E2M1, E2M3, E3M2)
+  power_of_two,  // exponent only: 2^(code - bias), all ones is NaN, no zero, no sign (E8M0)
+  fixed_point,   // two's complement times 2^-6 (MXINT8)
 };
 
 // Everything there is to know about a format. For sign-exponent-mantissa formats the value of a code is
 //   exponent field 0:  (-1)^s * mantissa * 2^(1 - bias - mantissa_bits)
 //   otherwise:         (-1)^s * (2^mantissa_bits + mantissa) * 2^(exponent field - bias - mantissa_bits)
 struct FormatSpec {
-  std::string_view name;         // "e4m3": the name in flags and reports
-  std::string_view dtype_name;   // "float8_e4m3fn": the name in PyTorch and ml_dtypes
+  std::string_view name;        // "e4m3": the name in flags and reports
+  std::string_view dtype_name;  // "float8_e4m3fn": the name in PyTorch and ml_dtypes
   Encoding encoding;
-  int bits;                      // width of a code
+  int bits;  // width of a code
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  std::uint32_t max_code;        // code of the largest finite value
-  std::uint32_t nan_code;        // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
+  std::uint32_t max_code;  // code of the largest finite value
+  std::uint32_t nan_code;  // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
 };
 
 inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{

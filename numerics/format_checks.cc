@@ -23,9 +23,9 @@ struct Landmarks {
   double max;
   std::uint32_t min_normal_code;
   double min_normal;
-  double subnormal_step;       // the value of code 1
-  double max_subnormal;        // the value of the code below min_normal_code
-  double overflow_threshold;   // where rounding to nearest leaves the finite values: half a step above max
+  double subnormal_step;      // the value of code 1
+  double max_subnormal;       // the value of the code below min_normal_code
+  double overflow_threshold;  // where rounding to nearest leaves the finite values: half a step above max
 };
 
 constexpr Landmarks kLandmarks[] = {
@@ -54,8 +54,9 @@ constexpr double next_below(double v) { return std::bit_cast<double>(std::bit_ca
 constexpr bool values_hold(const Landmarks& l) {
   const std::uint32_t sign = std::uint32_t{1} << (spec(l.format).bits - 1);
   return spec(l.format).max_code == l.max_code && decode(l.format, 0) == 0 && decode(l.format, 1) == l.subnormal_step &&
-         decode(l.format, l.min_normal_code - 1) == l.max_subnormal && decode(l.format, l.min_normal_code) == l.min_normal &&
-         decode(l.format, l.max_code) == l.max && decode(l.format, sign | l.max_code) == -l.max &&
+         decode(l.format, l.min_normal_code - 1) == l.max_subnormal &&
+         decode(l.format, l.min_normal_code) == l.min_normal && decode(l.format, l.max_code) == l.max &&
+         decode(l.format, sign | l.max_code) == -l.max &&
          std::bit_cast<std::uint64_t>(decode(l.format, sign)) == std::uint64_t{1} << 63;
 }
 
@@ -103,7 +104,8 @@ static_assert(decode(Format::e5m6, 0x7C0) == kInfinity && is_nan(decode(Format::
 static_assert(decode(Format::bf16, 0x7F80) == kInfinity && is_nan(decode(Format::bf16, 0x7F81)));
 static_assert(decode(Format::fp16, 0xFC00) == -kInfinity && is_nan(decode(Format::fp16, 0x7E00)));
 static_assert(decode(Format::fp32, 0x7F800000) == kInfinity && is_nan(decode(Format::fp32, 0xFFC00000)));
-static_assert(decode(Format::e2m1, 0xF) == -6 && decode(Format::e2m3, 0x3F) == -7.5 && decode(Format::e3m2, 0x3F) == -28);
+static_assert(decode(Format::e2m1, 0xF) == -6 && decode(Format::e2m3, 0x3F) == -7.5 &&
+              decode(Format::e3m2, 0x3F) == -28);
 
 // E2M1 whole: 0 0.5 1 1.5 2 3 4 6.
 static_assert(decode(E2m1{{2}}) == 1 && decode(E2m1{{3}}) == 1.5 && decode(E2m1{{4}}) == 2 && decode(E2m1{{5}}) == 3 &&

@@ -71,7 +71,8 @@ double PairwiseSum::total() const {
 
 ErrorMeter::ErrorMeter(Format element) : element_(element) {
   if (spec(element).encoding == Encoding::power_of_two) {
-    throw Error(ErrorKind::usage, "e8m0 holds scales, not elements; measure e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
+    throw Error(ErrorKind::usage,
+                "e8m0 holds scales, not elements; measure e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
   }
 }
 
@@ -94,9 +95,12 @@ void ErrorMeter::add(float original, float dequantized, std::uint32_t code, floa
     if (std::fabs(static_cast<double>(original)) > largest * static_cast<double>(scale)) ++counts_.saturated;
   }
   if (std::isnan(original) || std::isnan(dequantized)) {
-    if (std::isnan(original) && std::isnan(dequantized)) ++counts_.nan_in_both;
-    else if (std::isnan(original)) ++counts_.nan_lost;
-    else ++counts_.nan_introduced;
+    if (std::isnan(original) && std::isnan(dequantized))
+      ++counts_.nan_in_both;
+    else if (std::isnan(original))
+      ++counts_.nan_lost;
+    else
+      ++counts_.nan_introduced;
   } else if (std::isinf(original)) {
     if (original != dequantized) ++counts_.infinity_lost;
   } else {

@@ -41,14 +41,14 @@ class PairwiseSum {
 };
 
 struct ErrorMeasures {
-  std::uint64_t count = 0;           // elements
-  std::uint64_t compared = 0;        // pairs with a finite original and no NaN
+  std::uint64_t count = 0;     // elements
+  std::uint64_t compared = 0;  // pairs with a finite original and no NaN
   double sqnr_db = 0;
   double max_relative = 0;
   double median_relative = 0;
-  std::uint64_t flushed = 0;         // finite nonzero original, code of a zero
-  std::uint64_t saturated = 0;       // code of the largest magnitude, and |original / scale| beyond it
-  double flushed_share = 0;          // of count; 0 for an empty tensor
+  std::uint64_t flushed = 0;    // finite nonzero original, code of a zero
+  std::uint64_t saturated = 0;  // code of the largest magnitude, and |original / scale| beyond it
+  double flushed_share = 0;     // of count; 0 for an empty tensor
   double saturated_share = 0;
   std::uint64_t nan_in_both = 0;
   std::uint64_t nan_introduced = 0;  // NaN although the original is not

@@ -52,8 +52,8 @@ std::vector<std::uint8_t> unpack_e2m1(std::span<const std::uint8_t> bytes, std::
                                       " bytes, not " + std::to_string(bytes.size()));
   }
   if (count % 2 != 0 && bytes.back() >> 4 != 0) {
-    throw Error(ErrorKind::input, "the unused high nibble of the last byte of " + std::to_string(count) +
-                                      " e2m1 codes is not zero");
+    throw Error(ErrorKind::input,
+                "the unused high nibble of the last byte of " + std::to_string(count) + " e2m1 codes is not zero");
   }
   std::vector<std::uint8_t> codes(count);
   for (std::size_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(bytes[i / 2] >> (i % 2 * 4) & 0xF);
@@ -84,8 +84,8 @@ std::vector<std::uint16_t> unpack_e5m6(std::span<const std::uint32_t> words) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const Place place = place_of(i % kE5m6CodesPerGroup);
     const std::uint32_t* word = &words[i / kE5m6CodesPerGroup * kE5m6WordsPerGroup + place.word];
-    const std::uint32_t bits = place.shift >= 0 ? word[0] >> place.shift
-                                                : word[0] << -place.shift | word[1] >> (32 + place.shift);
+    const std::uint32_t bits =
+        place.shift >= 0 ? word[0] >> place.shift : word[0] << -place.shift | word[1] >> (32 + place.shift);
     codes[i] = static_cast<std::uint16_t>(bits & ((1U << kE5m6Bits) - 1));
   }
   return codes;

@@ -37,9 +37,7 @@ std::vector<Recipe> make_recipes() {
       with(named("te_ftz", ScaleRule::rceil_ftz), [](Recipe& r) { r.nan = NanPolicy::drop, r.inf_byte = 254; }),
       named("torchao", ScaleRule::rceil_fp32),
       with(named("torchao_old", ScaleRule::rceil_log2),
-           [](Recipe& r) {
-             r.inf_byte = 254, r.nan_factor = 0x1p-128, r.scaling = ElementScaling::one_at_byte_zero;
-           }),
+           [](Recipe& r) { r.inf_byte = 254, r.nan_factor = 0x1p-128, r.scaling = ElementScaling::one_at_byte_zero; }),
       named("torchao_floor", ScaleRule::floor),
       named("torchao_floor_cuda", ScaleRule::floor_fp32),
       named("torchao_ceil", ScaleRule::ceil),
@@ -62,9 +60,7 @@ std::vector<Recipe> make_recipes() {
       with(named("dsv3", ScaleRule::rceil_log2), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
       with(named("dsv3_fp32", ScaleRule::fp32), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
       with(named("tilekernels_fp32", ScaleRule::fp32),
-           [](Recipe& r) {
-             r.amax_min = 1e-4F, r.scaling = ElementScaling::times_quotient, r.inf_factor = 0;
-           }),
+           [](Recipe& r) { r.amax_min = 1e-4F, r.scaling = ElementScaling::times_quotient, r.inf_factor = 0; }),
       with(named("microxcaling_python", ScaleRule::floor_log2),
            [](Recipe& r) { r.rounding = Rounding::nearest_away, r.drop_negative_zero = true; }),
       with(named("microxcaling_cuda", ScaleRule::floor),
@@ -73,9 +69,7 @@ std::vector<Recipe> make_recipes() {
       with(named("thunderkittens", ScaleRule::rceil_fp32),
            [](Recipe& r) { r.nan = NanPolicy::drop, r.quotient_min = 1e-12F, r.inf_byte = 254, r.nan_byte = 88; }),
       with(named("triton", ScaleRule::rceil_bits),
-           [](Recipe& r) {
-             r.nan_byte = 0, r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero;
-           }),
+           [](Recipe& r) { r.nan_byte = 0, r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
       with(named("triton_down", ScaleRule::floor_fp32),
            [](Recipe& r) { r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
       named("cutlass_host", ScaleRule::rceil_fp32),

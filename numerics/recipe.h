@@ -37,22 +37,22 @@ struct Recipe {
   std::string name = "rceil";
   ScaleRule rule = ScaleRule::rceil;
   NanPolicy nan = NanPolicy::propagate;
-  float amax_min = 0;              // amax is raised to this before the rule
-  float quotient_min = 0;          // the quotient a * RN(1/vmax) is raised to this before rounding (rceil_fp32 only)
-  std::uint8_t byte_min = 0;       // the byte is clamped to [byte_min, byte_max]
+  float amax_min = 0;         // amax is raised to this before the rule
+  float quotient_min = 0;     // the quotient a * RN(1/vmax) is raised to this before rounding (rceil_fp32 only)
+  std::uint8_t byte_min = 0;  // the byte is clamped to [byte_min, byte_max]
   std::uint8_t byte_max = 255;
-  std::uint8_t inf_byte = 255;     // byte when amax is Inf
-  std::uint8_t nan_byte = 255;     // byte when amax is NaN
+  std::uint8_t inf_byte = 255;  // byte when amax is Inf
+  std::uint8_t nan_byte = 255;  // byte when amax is NaN
   // Factor of the elements when the byte is 255, by what amax was. kPoison: every element becomes the NaN code.
   // ScaleRule::fp32: when amax is Inf or NaN; the stored scale is then NaN if the factor is kPoison, otherwise +Inf.
   double inf_factor = kPoison;
   double nan_factor = kPoison;
   ElementScaling scaling = ElementScaling::exact;
-  float zero_scale = 1;            // ScaleRule::fp32: the scale when RN(amax / vmax) is 0
+  float zero_scale = 1;  // ScaleRule::fp32: the scale when RN(amax / vmax) is 0
   Rounding rounding = Rounding::nearest_even;
   Overflow overflow = Overflow::saturate;
-  bool drop_negative_zero = false; // an input of -0 is taken as +0
-  bool nan_sign = false;           // the NaN code is written with its sign bit set (0xFF)
+  bool drop_negative_zero = false;  // an input of -0 is taken as +0
+  bool nan_sign = false;            // the NaN code is written with its sign bit set (0xFF)
 };
 
 // The recipes by name: the five rules' own (rceil, floor, ceil, even, fp32) and the presets. Order is stable.
@@ -69,12 +69,12 @@ struct BlockAmax {
 
 // A block's scale and what happens to its elements.
 struct BlockScale {
-  std::uint8_t byte = 0;   // E8M0 rules: the stored scale
-  float scale = 0;         // ScaleRule::fp32: the stored scale; otherwise its decoded value (NaN for byte 255)
-  bool poisoned = false;   // every element becomes the NaN code
-  double factor = 1;       // v = x * factor ...
-  bool divide = false;     // ... or RN(x / scale) ...
-  bool round_fp32 = false; // ... with the product rounded to FP32 before encoding
+  std::uint8_t byte = 0;    // E8M0 rules: the stored scale
+  float scale = 0;          // ScaleRule::fp32: the stored scale; otherwise its decoded value (NaN for byte 255)
+  bool poisoned = false;    // every element becomes the NaN code
+  double factor = 1;        // v = x * factor ...
+  bool divide = false;      // ... or RN(x / scale) ...
+  bool round_fp32 = false;  // ... with the product rounded to FP32 before encoding
 };
 
 BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block);

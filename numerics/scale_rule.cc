@@ -11,9 +11,9 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames{
-    "rceil",     "floor",      "ceil",       "even",           "fp32",       "rceil_fp32",
-    "rceil_ftz", "rceil_log2", "rceil_bits", "rceil_bits_mul", "floor_fp32", "floor_log2"};
+constexpr std::array<std::string_view, 12> kNames{"rceil",      "floor",          "ceil",       "even",
+                                                  "fp32",       "rceil_fp32",     "rceil_ftz",  "rceil_log2",
+                                                  "rceil_bits", "rceil_bits_mul", "floor_fp32", "floor_log2"};
 
 constexpr int kBias = 127;
 constexpr std::uint32_t kMantissaMask = 0x7FFFFF;
@@ -92,7 +92,8 @@ std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
   switch (rule) {
     case ScaleRule::rceil: return a == 0 ? 0 : clamp_byte(ceil_log2_quotient(a, vmax) + kBias);
     case ScaleRule::floor: return a == 0 ? 0 : clamp_byte(floor_log2(a) - largest_exponent(element) + kBias);
-    case ScaleRule::ceil: return a == 0 ? 0 : clamp_byte(ceil_log2_quotient(a, 1.0F) - largest_exponent(element) + kBias);
+    case ScaleRule::ceil:
+      return a == 0 ? 0 : clamp_byte(ceil_log2_quotient(a, 1.0F) - largest_exponent(element) + kBias);
     case ScaleRule::even: {
       const int field = rounded_exponent_field(a, element);
       return field == 255 ? 255 : clamp_byte(field - largest_exponent(element));

@@ -18,15 +18,15 @@ namespace mxcheck {
 
 // Written a for amax, RN for round-to-nearest-even to FP32, [E, M] for the exponent and mantissa fields of an FP32.
 enum class ScaleRule : std::uint8_t {
-  rceil,           // exact ceil(log2(a / vmax)): the norm
-  floor,           // floor(log2 a) - emax, from the bits: OCP MX 1.0 section 6.3
-  ceil,            // ceil(log2 a) - emax, from the bits
-  even,            // exponent of a after rounding it half up to the element's mantissa width, minus emax; carries into 255
-  fp32,            // the scale is the float RN(a / vmax), not a power of two
-  rceil_fp32,      // v = RN(a * RN(1/vmax)); E + 1 if M != 0 (E = 0: if M > 0x400000), else E
-  rceil_ftz,       // as rceil_fp32, with a subnormal v flushed to zero
-  rceil_log2,      // ceil(RN(log2(RN(a / vmax))))
-  rceil_bits,      // (bits(RN(a / vmax)) + 0x7FFFFF) >> 23: any nonzero subnormal quotient becomes byte 1
+  rceil,       // exact ceil(log2(a / vmax)): the norm
+  floor,       // floor(log2 a) - emax, from the bits: OCP MX 1.0 section 6.3
+  ceil,        // ceil(log2 a) - emax, from the bits
+  even,        // exponent of a after rounding it half up to the element's mantissa width, minus emax; carries into 255
+  fp32,        // the scale is the float RN(a / vmax), not a power of two
+  rceil_fp32,  // v = RN(a * RN(1/vmax)); E + 1 if M != 0 (E = 0: if M > 0x400000), else E
+  rceil_ftz,   // as rceil_fp32, with a subnormal v flushed to zero
+  rceil_log2,  // ceil(RN(log2(RN(a / vmax))))
+  rceil_bits,  // (bits(RN(a / vmax)) + 0x7FFFFF) >> 23: any nonzero subnormal quotient becomes byte 1
   rceil_bits_mul,  // (bits(RN(a * RN(1/vmax))) + 0x7FFFFF) >> 23
   floor_fp32,      // v = RN(a * 2^-emax); E
   floor_log2,      // floor(RN(log2 a)) - emax

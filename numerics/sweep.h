@@ -20,8 +20,8 @@
 
 namespace mxcheck {
 
-inline constexpr std::uint64_t kAllPatterns = std::uint64_t{1} << 32;    // every FP32
-inline constexpr std::uint64_t kFiniteMagnitudes = 0x7F800000;            // every finite non-negative FP32, from 0 on
+inline constexpr std::uint64_t kAllPatterns = std::uint64_t{1} << 32;  // every FP32
+inline constexpr std::uint64_t kFiniteMagnitudes = 0x7F800000;         // every finite non-negative FP32, from 0 on
 
 struct SweepResult {
   std::uint64_t checked = 0;

@@ -124,15 +124,16 @@ void CandidateProcess::start() {
   socket_ = ends[0];
   wire::Reply reply;
   if (!exchange({}, reply, std::chrono::seconds(60))) {
-    throw Error(ErrorKind::usage, "candidate " + library_ + (timed_out_ ? " did not finish loading within 60 s"
-                                                                        : " crashed while it was loaded (signal " +
-                                                                              std::to_string(signal_) + ")"));
+    throw Error(ErrorKind::usage,
+                "candidate " + library_ +
+                    (timed_out_ ? " did not finish loading within 60 s"
+                                : " crashed while it was loaded (signal " + std::to_string(signal_) + ")"));
   }
   if (reply.status != 0) throw Error(ErrorKind::usage, "candidate " + library_ + " " + reply.message);
   info_.name = reply.name, info_.version = reply.version, info_.cuda = reply.device == kDLCUDA;
   if (reply.device != kDLCPU) {
-    throw Error(ErrorKind::environment, "candidate " + library_ + " wants device kind " +
-                                            std::to_string(reply.device) + "; this build runs host candidates only");
+    throw Error(ErrorKind::environment, "candidate " + library_ + " wants device kind " + std::to_string(reply.device) +
+                                            "; this build runs host candidates only");
   }
   info_.operations.clear();
   for (int i = 0; i < reply.num_operations; ++i) {
@@ -237,7 +238,8 @@ Outcome CandidateProcess::run(const Call& call) {
   message.shared_bytes = shared_bytes_;
   std::memset(base, call.poison, cursor);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].bytes != 0) std::memcpy(base + message.tensors[i].offset, call.inputs[i].data, call.inputs[i].bytes);
+    if (call.inputs[i].bytes != 0)
+      std::memcpy(base + message.tensors[i].offset, call.inputs[i].data, call.inputs[i].bytes);
   }
 
   Outcome outcome;
@@ -287,8 +289,8 @@ std::string find_candidate_library(const std::string& name, const std::string& t
     if (fs::is_regular_file(path)) return fs::canonical(path).string();
     tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
   }
-  throw Error(ErrorKind::usage, "no candidate named '" + name + "'; looked for " + tried +
-                                    "; give the path of a shared library instead");
+  throw Error(ErrorKind::usage,
+              "no candidate named '" + name + "'; looked for " + tried + "; give the path of a shared library instead");
 }
 
 }  // namespace mxcheck

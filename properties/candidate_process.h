@@ -2,8 +2,9 @@
 // A candidate library behind a child process: what it offers, and running its operations on tensors with poisoned
 // outputs, red zones and a time limit.
 //
-// Errors: Error{usage} when the library is no candidate (missing, no symbol, other interface version), Error{environment}
-// when the child cannot be started. Whatever the library itself does wrong is an Outcome, not an error.
+// Errors: Error{usage} when the library is no candidate (missing, no symbol, other interface version),
+// Error{environment} when the child cannot be started. Whatever the library itself does wrong is an Outcome, not an
+// error.
 
 #include <sys/types.h>
 
@@ -39,11 +40,11 @@ struct CandidateInfo {
 };
 
 struct CallTensor {
-  Format dtype = Format::fp32;          // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
-  bool is_offsets = false;              // int64 instead
+  Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
+  bool is_offsets = false;      // int64 instead
   std::vector<std::int64_t> shape;
-  std::int64_t row_stride = 0;          // in elements; 0: contiguous
-  const std::byte* data = nullptr;      // inputs: what to hand over
+  std::int64_t row_stride = 0;      // in elements; 0: contiguous
+  const std::byte* data = nullptr;  // inputs: what to hand over
   std::uint64_t bytes = 0;
   bool null_data = false;
 };
@@ -53,24 +54,24 @@ struct Call {
   wire::Policy policy;
   std::vector<CallTensor> inputs;
   std::vector<CallTensor> outputs;
-  std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
-  bool guard_pages = false;             // tensors end at inaccessible pages
+  std::uint8_t poison = 0xA5;  // what outputs and red zones hold before the call
+  bool guard_pages = false;    // tensors end at inaccessible pages
 };
 
 enum class OutcomeKind {
-  returned,      // status and message say how
-  crashed,       // the process died: signal
-  timed_out,     // no answer within the limit
+  returned,   // status and message say how
+  crashed,    // the process died: signal
+  timed_out,  // no answer within the limit
 };
 
 struct Outcome {
   OutcomeKind kind = OutcomeKind::returned;
-  int status = 0;                                // mxcheck_status
+  int status = 0;  // mxcheck_status
   std::string message;
   int signal = 0;
-  std::vector<std::vector<std::byte>> outputs;   // as the call left them, whatever the status
-  std::optional<std::string> trespass;           // wrote outside its outputs: where
-  bool outputs_untouched = false;                // every output byte still holds the poison
+  std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
+  std::optional<std::string> trespass;          // wrote outside its outputs: where
+  bool outputs_untouched = false;               // every output byte still holds the poison
 };
 
 class CandidateProcess {

@@ -11,8 +11,8 @@ namespace mxcheck {
 namespace {
 
 [[noreturn]] void fail(std::string_view field, std::string_view value, std::string_view right) {
-  throw Error(ErrorKind::usage, "case field " + std::string(field) + "=" + std::string(value) + " is not " +
-                                    std::string(right));
+  throw Error(ErrorKind::usage,
+              "case field " + std::string(field) + "=" + std::string(value) + " is not " + std::string(right));
 }
 
 template <class Integer>
@@ -153,8 +153,11 @@ Case parse_case(std::string_view text) {
 
 std::vector<std::string> classes_of(const Case& c) {
   const Variant& v = c.variant;
-  std::vector<std::string> classes{v.operation, "x " + std::string(spec(v.wide).name), "format " + std::string(spec(v.format).name),
-                                   "recipe " + v.recipe, "block " + block_shape_name(v.block),
+  std::vector<std::string> classes{v.operation,
+                                   "x " + std::string(spec(v.wide).name),
+                                   "format " + std::string(spec(v.format).name),
+                                   "recipe " + v.recipe,
+                                   "block " + block_shape_name(v.block),
                                    v.layout == 0 ? "scales compact" : "scales tcgen05",
                                    "data " + std::string(kDataNames[static_cast<std::size_t>(c.data)])};
   const std::int64_t block_rows = v.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : v.block.rows;

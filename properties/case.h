@@ -19,33 +19,34 @@ namespace mxcheck {
 
 // One way in which an operation can be asked: what `supports` is queried with.
 struct Variant {
-  std::string operation;                 // "quantize", ...
+  std::string operation;  // "quantize", ...
   Format format = Format::e4m3;
   std::string recipe = "rceil";
   BlockShape block;
-  int layout = 0;                        // mxcheck_layout
-  Format wide = Format::bf16;            // type of x, or of y for dequantize
+  int layout = 0;              // mxcheck_layout
+  Format wide = Format::bf16;  // type of x, or of y for dequantize
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
 // How the elements are drawn. expand.h says what each is for.
 enum class Data : std::uint8_t {
-  zeros,         // +0 everywhere: the ground that plants stand on
-  boundaries,    // on, and one ulp to either side of, the values where a code or a scale byte changes
-  codes,         // exactly representable: uniform codes times the block's power of two
-  normal,        // normal with outliers, row-wise scales of training tensors
-  bits,          // uniform bit patterns of the whole type, NaN and Inf included
-  specials,      // a mix dense in zeros, subnormals, Inf, NaN and extremes; whole special blocks
-  wide,          // every magnitude: log-uniform over the type's exponents, element by element
-  sparse,        // one nonzero element a block, anywhere in it
-  slots,         // every block has another scale and every element of it another code
-  every_bf16,    // the (i mod 65536)-th BF16 pattern, scaled blocks apart: see expand.h
-  every_amax,    // element (i, 0) is the FP32 or BF16 pattern seed + i
-  real,          // a window of the committed tensors of a trained model
+  zeros,       // +0 everywhere: the ground that plants stand on
+  boundaries,  // on, and one ulp to either side of, the values where a code or a scale byte changes
+  codes,       // exactly representable: uniform codes times the block's power of two
+  normal,      // normal with outliers, row-wise scales of training tensors
+  bits,        // uniform bit patterns of the whole type, NaN and Inf included
+  specials,    // a mix dense in zeros, subnormals, Inf, NaN and extremes; whole special blocks
+  wide,        // every magnitude: log-uniform over the type's exponents, element by element
+  sparse,      // one nonzero element a block, anywhere in it
+  slots,       // every block has another scale and every element of it another code
+  every_bf16,  // the (i mod 65536)-th BF16 pattern, scaled blocks apart: see expand.h
+  every_amax,  // element (i, 0) is the FP32 or BF16 pattern seed + i
+  real,        // a window of the committed tensors of a trained model
 };
 
-inline constexpr std::string_view kDataNames[] = {"zeros",  "boundaries", "codes", "normal",     "bits",       "specials",
-                                                  "wide",   "sparse",     "slots", "every_bf16", "every_amax", "real"};
+inline constexpr std::string_view kDataNames[] = {"zeros", "boundaries", "codes",      "normal",
+                                                  "bits",  "specials",   "wide",       "sparse",
+                                                  "slots", "every_bf16", "every_amax", "real"};
 
 struct Plant {
   std::int64_t row = 0;
@@ -58,11 +59,11 @@ struct Case {
   Variant variant;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::int64_t stride = 0;                // of x in elements; 0: cols
-  std::vector<std::int64_t> experts;      // offsets; empty: none
+  std::int64_t stride = 0;            // of x in elements; 0: cols
+  std::vector<std::int64_t> experts;  // offsets; empty: none
   Data data = Data::zeros;
   std::uint64_t seed = 0;
-  std::vector<Plant> plants;              // at most 8, over the drawn elements
+  std::vector<Plant> plants;  // at most 8, over the drawn elements
   std::uint8_t pad = 0;
   int threads = 0;
   friend bool operator==(const Case&, const Case&) = default;

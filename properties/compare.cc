@@ -58,8 +58,10 @@ class Pattern {
       if (min_row_ == max_row_ && info_.rows > 1) say("only row " + std::to_string(min_row_));
       if (min_col_ == max_col_) say("only column " + std::to_string(min_col_));
       if (inside_one_block()) say("inside one block");
-      if (col_step_ > 1 && min_col_ != max_col_) say("columns " + std::to_string(first_col_ % col_step_) + " modulo " + std::to_string(col_step_));
-      if (row_step_ > 1 && min_row_ != max_row_) say("rows " + std::to_string(first_row_ % row_step_) + " modulo " + std::to_string(row_step_));
+      if (col_step_ > 1 && min_col_ != max_col_)
+        say("columns " + std::to_string(first_col_ % col_step_) + " modulo " + std::to_string(col_step_));
+      if (row_step_ > 1 && min_row_ != max_row_)
+        say("rows " + std::to_string(first_row_ % row_step_) + " modulo " + std::to_string(row_step_));
     }
     const std::int64_t cut = info_.block_cols > 0 ? info_.cols - info_.cols % info_.block_cols : info_.cols;
     if (cut < info_.cols && cut > 0 && min_col_ >= cut) say("only in the cut block at the right edge");

@@ -13,13 +13,13 @@
 namespace mxcheck {
 
 struct TensorInfo {
-  std::string name;                // "codes", "scales", "row codes", "y"
-  Format format = Format::e4m3;    // of an element: e4m3 (codes), e8m0 (scale bytes), fp32, bf16 (values)
+  std::string name;              // "codes", "scales", "row codes", "y"
+  Format format = Format::e4m3;  // of an element: e4m3 (codes), e8m0 (scale bytes), fp32, bf16 (values)
   std::int64_t rows = 1;
   std::int64_t cols = 0;
-  std::int64_t block_rows = 0;     // for pattern hints: elements of one block; 0 where there are none
+  std::int64_t block_rows = 0;  // for pattern hints: elements of one block; 0 where there are none
   std::int64_t block_cols = 0;
-  bool any_nan_is_equal = false;   // values: IEEE 754 leaves a NaN's payload open
+  bool any_nan_is_equal = false;  // values: IEEE 754 leaves a NaN's payload open
 };
 
 struct Difference {
@@ -31,13 +31,13 @@ struct Difference {
     std::int64_t col = 0;
     std::uint32_t expected = 0;
     std::uint32_t observed = 0;
-    std::int64_t ulps = 0;         // -1: one of the two is NaN
+    std::int64_t ulps = 0;  // -1: one of the two is NaN
   };
   Element first;
   Element last;
   Element worst;
   std::map<std::string, std::int64_t> histogram;  // "1 ulp", "2 to 3 ulp", ..., "NaN"
-  std::string pattern;             // "only column 31", "every 32nd column", "all NaN", ...; empty if nothing stands out
+  std::string pattern;  // "only column 31", "every 32nd column", "all NaN", ...; empty if nothing stands out
 };
 
 // Nothing when equal. poison: what the observed tensor held before it was written.

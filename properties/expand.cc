@@ -11,15 +11,17 @@
 namespace mxcheck {
 namespace {
 
-constexpr double two_to(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
+constexpr double two_to(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
 
 std::uint32_t sign_bit(Format wide) { return std::uint32_t{1} << (spec(wide).bits - 1); }
 
 // One unit in the last place up or down in magnitude, staying finite and keeping the sign.
 std::uint32_t move_ulp(Format wide, std::uint32_t bits, int by) {
   const std::uint32_t sign = bits & sign_bit(wide);
-  const std::int64_t magnitude = std::clamp<std::int64_t>(static_cast<std::int64_t>(bits & (sign_bit(wide) - 1)) + by, 0,
-                                                          spec(wide).max_code);
+  const std::int64_t magnitude =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(bits & (sign_bit(wide) - 1)) + by, 0, spec(wide).max_code);
   return sign | static_cast<std::uint32_t>(magnitude);
 }
 
@@ -35,7 +37,8 @@ class Expander {
   explicit Expander(const Case& c)
       : c_(c), wide_(c.variant.wide), element_(c.variant.format), top_(exponent_of_largest(c.variant.format)) {
     block_cols_ = c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols;
-    const std::int64_t block_rows = c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows;
+    const std::int64_t block_rows =
+        c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows;
     blocks_across_ = (c.cols + block_cols_ - 1) / block_cols_;
     std::int64_t start = 0;
     std::int64_t block_row = 0;
@@ -54,7 +57,8 @@ class Expander {
       if (code < spec(element_).max_code) edges_.push_back((value + decode(element_, code + 1)) / 2);
     }
     const double step = decode(element_, spec(element_).max_code) - decode(element_, spec(element_).max_code - 1);
-    for (double beyond = decode(element_, spec(element_).max_code) + step / 2; beyond < two_to(top_ + 1); beyond += step / 2) {
+    for (double beyond = decode(element_, spec(element_).max_code) + step / 2; beyond < two_to(top_ + 1);
+         beyond += step / 2) {
       beyond_.push_back(beyond);
     }
     if (beyond_.empty()) beyond_.push_back(decode(element_, spec(element_).max_code));
@@ -212,7 +216,8 @@ class Expander {
     const SafetensorsFile& file = real_tensors();
     window_ = &file.tensors[c_.seed % file.tensors.size()];
     first_row_ = static_cast<std::int64_t>(mix64(c_.seed) % static_cast<std::uint64_t>(window_->shape[0]));
-    first_col_ = static_cast<std::int64_t>(mix64(c_.seed + 1) % static_cast<std::uint64_t>(window_->shape[1]) / 32 * 32);
+    first_col_ =
+        static_cast<std::int64_t>(mix64(c_.seed + 1) % static_cast<std::uint64_t>(window_->shape[1]) / 32 * 32);
   }
   [[nodiscard]] std::uint32_t real(std::int64_t i, std::int64_t j) const {
     const std::int64_t row = (first_row_ + i) % window_->shape[0];
@@ -244,11 +249,13 @@ template <class Word>
 void fill(const Case& c, const Expander& expander, std::int64_t stride, std::vector<std::byte>& bytes) {
   std::vector<Word> row(static_cast<std::size_t>(stride), static_cast<Word>(spec(c.variant.wide).nan_code));
   for (std::int64_t i = 0; i < c.rows; ++i) {
-    for (std::int64_t j = 0; j < c.cols; ++j) row[static_cast<std::size_t>(j)] = static_cast<Word>(expander.bits_at(i, j));
+    for (std::int64_t j = 0; j < c.cols; ++j)
+      row[static_cast<std::size_t>(j)] = static_cast<Word>(expander.bits_at(i, j));
     for (const Plant& p : c.plants) {
       if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
     }
-    std::memcpy(bytes.data() + static_cast<std::size_t>(i * stride) * sizeof(Word), row.data(), row.size() * sizeof(Word));
+    std::memcpy(bytes.data() + static_cast<std::size_t>(i * stride) * sizeof(Word), row.data(),
+                row.size() * sizeof(Word));
   }
 }
 
@@ -285,7 +292,8 @@ std::vector<std::uint8_t> expand_codes(const Case& c) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     codes[i] = static_cast<std::uint8_t>(random_word(c.seed ^ 0xC0DE, i) % all);
   }
-  for (const Plant& p : c.plants) codes[static_cast<std::size_t>(p.row * c.cols + p.col)] = static_cast<std::uint8_t>(p.bits);
+  for (const Plant& p : c.plants)
+    codes[static_cast<std::size_t>(p.row * c.cols + p.col)] = static_cast<std::uint8_t>(p.bits);
   return codes;
 }
 

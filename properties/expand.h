@@ -8,7 +8,8 @@
 //               type; every fourth block has its amax on the edge where the scale byte changes (vmax * 2^e -1/0/+1 ulp)
 //   codes       a value of the element format times 2^e; the block's first element has the largest exponent, so that
 //               the scale is 2^e under round-up and floor alike and every element is exactly representable
-//   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0; rows
+//   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0;
+//   rows
 //               run through all bytes: row r has byte (r / 2115) % 255 and patterns from 31 * (r % 2115)
 // The gap behind each row of a strided x holds NaN, so that reading it shows.
 
@@ -22,9 +23,9 @@
 namespace mxcheck {
 
 struct Input {
-  std::vector<std::byte> bytes;        // rows * stride elements of the wide type
-  std::vector<std::int64_t> offsets;   // empty: none
-  MatrixView view;                     // of bytes
+  std::vector<std::byte> bytes;       // rows * stride elements of the wide type
+  std::vector<std::int64_t> offsets;  // empty: none
+  MatrixView view;                    // of bytes
 };
 
 // The matrix x of a case.

@@ -19,7 +19,9 @@ struct Bounds {
   std::int64_t first_row, end_row, first_col, end_col;
 };
 
-std::int64_t extent_or(std::int64_t block, std::int64_t whole) { return block == 0 ? std::max<std::int64_t>(1, whole) : block; }
+std::int64_t extent_or(std::int64_t block, std::int64_t whole) {
+  return block == 0 ? std::max<std::int64_t>(1, whole) : block;
+}
 
 Bounds block_at_scale(const Case& c, const ScaleGeometry& g, std::int64_t scale_row, std::int64_t scale_col) {
   const std::int64_t block_rows = extent_or(g.block.rows, c.rows);
@@ -79,7 +81,8 @@ Slot slot_at(const ScaleGeometry& g, std::int64_t offset) {
 Plant plant_of(const Problem& p, std::int64_t row, std::int64_t col) {
   const std::size_t width = p.c.variant.wide == Format::fp32 ? 4 : 2;
   std::uint32_t bits = 0;
-  std::memcpy(&bits, p.input.bytes.data() + static_cast<std::size_t>(row * p.input.view.row_stride + col) * width, width);
+  std::memcpy(&bits, p.input.bytes.data() + static_cast<std::size_t>(row * p.input.view.row_stride + col) * width,
+              width);
   return {row, col, bits};
 }
 
@@ -126,7 +129,8 @@ void explain_code(const Problem& p, const ScaleGeometry& g, Finding& finding) {
   const BlockScale scale = explain_block(p, b, finding);
   if (!scale.poisoned) {
     finding.element.push_back("scaled    x / 2^" + std::to_string(int{scale.byte} - 127) + " = " +
-                              notations(static_cast<double>(p.input.view.at(e.row, e.col)) * scale.factor) + " exactly");
+                              notations(static_cast<double>(p.input.view.at(e.row, e.col)) * scale.factor) +
+                              " exactly");
   }
 }
 
@@ -148,12 +152,11 @@ void explain(const Problem& p, std::size_t output, Finding& finding) {
   const TensorInfo& info = finding.difference->tensor;
   const Variant& v = p.c.variant;
   const bool column_side = v.operation == "quantize_dual" && output >= 2;
-  const ScaleGeometry g =
-      scale_geometry(p.c, column_side ? BlockShape{v.block.cols, v.block.rows} : v.block);
+  const ScaleGeometry g = scale_geometry(p.c, column_side ? BlockShape{v.block.cols, v.block.rows} : v.block);
   if (v.operation == "dequantize") {
     const std::int64_t scale_col = e.col / extent_or(g.block.cols, p.c.cols);
-    const std::uint8_t byte = to_compact(p.c, g, p.scales)[static_cast<std::size_t>(
-        scale_row_of(p.c, g, e.row) * g.cols + scale_col)];
+    const std::uint8_t byte =
+        to_compact(p.c, g, p.scales)[static_cast<std::size_t>(scale_row_of(p.c, g, e.row) * g.cols + scale_col)];
     finding.element.push_back("input     code" + at(e.row, e.col) + " = " +
                               notations(v.format, p.codes[static_cast<std::size_t>(e.row * p.c.cols + e.col)]));
     finding.element.push_back("scale     " + notations(Format::e8m0, byte));
@@ -168,7 +171,9 @@ void explain(const Problem& p, std::size_t output, Finding& finding) {
   }
   finding.element.push_back("expected  " + notations(info.format, e.expected));
   finding.element.push_back("observed  " + notations(info.format, e.observed) +
-                            (e.ulps < 0 ? "; a NaN against a number" : "; " + std::to_string(e.ulps) + (e.ulps == 1 ? " step away" : " steps away")));
+                            (e.ulps < 0
+                                 ? "; a NaN against a number"
+                                 : "; " + std::to_string(e.ulps) + (e.ulps == 1 ? " step away" : " steps away")));
 }
 
 }  // namespace mxcheck

@@ -34,7 +34,8 @@ std::vector<Variant> askable(const std::string& operation) {
             if (layout == 1 && !has_tiles(block)) continue;
             if (operation == "quantize_dual" && !(block.rows == 1 && block.cols > 1)) continue;
             if (operation == "dequantize" && wide == Format::fp16) continue;
-            if (operation == "scale_layout" && (format != Format::e4m3 || wide != Format::bf16 || !has_tiles(block))) continue;
+            if (operation == "scale_layout" && (format != Format::e4m3 || wide != Format::bf16 || !has_tiles(block)))
+              continue;
             all.push_back({operation, format, recipe.name, block, layout, wide});
           }
         }
@@ -123,8 +124,9 @@ class StatementRun {
     SearchLimits limits{1};
     if (!shrink) limits.shrink_tries = 0;
     const std::uint64_t seed = derived_seed(options_.seed, "corner");
-    keep(search(std::string(result_.statement->name), seed, limits, [&](Draw&) { return c; },
-                [&](const Case& n) { return check_uncounted(n); }),
+    keep(search(
+             std::string(result_.statement->name), seed, limits, [&](Draw&) { return c; },
+             [&](const Case& n) { return check_uncounted(n); }),
          c);
   }
 
@@ -200,7 +202,8 @@ class StatementRun {
     }
     const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);
     for (const std::string& name : required_classes(*result_.statement, variants_, result_.options_not_offered > 0)) {
-      if (options_.cases > 0 && options_.cases < 200) break;  // the user asked for fewer cases than the bar is meant for
+      if (options_.cases > 0 && options_.cases < 200)
+        break;  // the user asked for fewer cases than the bar is meant for
       const auto found = result_.classes.find(name);
       const std::int64_t seen = found == result_.classes.end() ? 0 : found->second;
       if (seen < std::max<std::int64_t>(1, is_variant_class(name) ? 1 : bar)) {
@@ -245,7 +248,8 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
     if (fnmatch(options.only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
   }
   if (selected.empty()) {
-    throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
+    throw Error(ErrorKind::usage,
+                "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
   }
   CandidateProcess process(options.tool, options.library, options.time_limit);
   GateReport report = begin_report(options, process);
@@ -265,12 +269,15 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
 
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case) {
   const std::size_t colon = statement_and_case.find(": ");
-  if (colon == std::string_view::npos) throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
+  if (colon == std::string_view::npos)
+    throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
   const auto& all = all_statements();
-  const auto s = std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
-  if (s == all.end()) throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  const auto s =
+      std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
+  if (s == all.end())
+    throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
   CandidateProcess process(options.tool, options.library, options.time_limit);
   GateReport report = begin_report(options, process);
   if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {

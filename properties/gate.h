@@ -19,12 +19,12 @@
 namespace mxcheck {
 
 struct GateOptions {
-  std::string tool;                    // the executable with the __worker entry
-  std::string library;                 // path of the candidate
+  std::string tool;     // the executable with the __worker entry
+  std::string library;  // path of the candidate
   Suite suite = Suite::quick;
-  std::string only = "*";              // glob over statement names
+  std::string only = "*";  // glob over statement names
   std::uint64_t seed = 0;
-  int cases = 0;                       // random cases a statement; 0: the suite's
+  int cases = 0;                                 // random cases a statement; 0: the suite's
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
   const std::atomic<bool>* interrupted = nullptr;
@@ -44,11 +44,11 @@ enum class Verdict { held, failed, not_offered, inconclusive };
 struct StatementResult {
   const Statement* statement = nullptr;
   Verdict verdict = Verdict::held;
-  std::string reason;                   // of inconclusive and not_offered
+  std::string reason;  // of inconclusive and not_offered
   std::int64_t variants = 0;
-  std::int64_t cases = 0;               // checked and claimed
-  std::int64_t nothing_claimed = 0;     // drawn, but the statement says nothing about them
-  std::int64_t options_not_offered = 0; // experts or strides that the candidate does not offer
+  std::int64_t cases = 0;                // checked and claimed
+  std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
+  std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::map<std::string, std::int64_t> classes;
   double seconds = 0;
   std::optional<Counterexample> counterexample;

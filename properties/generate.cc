@@ -54,7 +54,8 @@ void fit_experts(Case& c) {
 
 }  // namespace
 
-Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process, Draw& draw) {
+Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process,
+               Draw& draw) {
   Case c;
   c.variant = variants[draw.below(variants.size())];
   c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
@@ -96,14 +97,17 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
     with([&](Case& n) {  // the culprits alone, moved to the first places
       n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0;
       for (const Plant& p : finding.culprits) {
-        const bool seen = std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
+        const bool seen =
+            std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
         if (!seen) n.plants.push_back({0, static_cast<std::int64_t>(n.plants.size()), p.bits});
       }
       if (n.variant.block.cols == 1) {
         for (Plant& p : n.plants) std::swap(p.row, p.col);
       }
-      n.rows = std::min<std::int64_t>(n.rows, n.variant.block.cols == 1 ? static_cast<std::int64_t>(n.plants.size()) : 1);
-      n.cols = std::min<std::int64_t>(n.cols, n.variant.block.cols == 1 ? 1 : static_cast<std::int64_t>(n.plants.size()));
+      n.rows =
+          std::min<std::int64_t>(n.rows, n.variant.block.cols == 1 ? static_cast<std::int64_t>(n.plants.size()) : 1);
+      n.cols =
+          std::min<std::int64_t>(n.cols, n.variant.block.cols == 1 ? 1 : static_cast<std::int64_t>(n.plants.size()));
     });
     with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
   }

@@ -13,7 +13,8 @@ namespace mxcheck {
 
 // A random case of a statement for one of the variants; shapes favour block edges, honour the operation's limits, and
 // hold at most about 50,000 elements.
-Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process, Draw& draw);
+Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process,
+               Draw& draw);
 
 // Simpler cases to try in place of a failing one, the boldest first: everything zero but the culprits, halves, fewer
 // experts, plainer data. finding is what the case failed with.

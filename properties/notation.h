@@ -8,7 +8,8 @@
 
 namespace mxcheck {
 
-// "0x43e0 = 0.10000111.1100000 = 0x1.cp+8 = 448": bits, sign.exponent.mantissa, hexfloat, shortest exact-reading decimal.
+// "0x43e0 = 0.10000111.1100000 = 0x1.cp+8 = 448": bits, sign.exponent.mantissa, hexfloat, shortest exact-reading
+// decimal.
 std::string notations(Format format, std::uint32_t bits);
 
 // "0x1.cp+8 = 448"

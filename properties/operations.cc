@@ -36,8 +36,13 @@ std::vector<std::int64_t> scale_shape(const ScaleGeometry& g, int layout) {
 }
 
 TensorInfo codes_info(const Case& c, std::string name, BlockShape block) {
-  return {std::move(name), c.variant.format, c.rows, c.cols, block.rows == 0 ? c.rows : block.rows,
-          block.cols == 0 ? c.cols : block.cols, false};
+  return {std::move(name),
+          c.variant.format,
+          c.rows,
+          c.cols,
+          block.rows == 0 ? c.rows : block.rows,
+          block.cols == 0 ? c.cols : block.cols,
+          false};
 }
 
 TensorInfo scales_info(const Case& c, std::string name, BlockShape block) {
@@ -112,7 +117,8 @@ Problem make_problem(const Case& c, Input input) {
     p.outputs = {codes_info(c, "codes", v.block), scales_info(c, "scales", v.block)};
   } else {
     p.outputs = {codes_info(c, "row codes", v.block), scales_info(c, "row scales", v.block),
-                 codes_info(c, "column codes", transposed(v.block)), scales_info(c, "column scales", transposed(v.block))};
+                 codes_info(c, "column codes", transposed(v.block)),
+                 scales_info(c, "column scales", transposed(v.block))};
   }
   return p;
 }
@@ -163,10 +169,11 @@ Call Problem::call() const {
   for (const TensorInfo& info : outputs) {
     CallTensor t;
     t.dtype = info.format == Format::fp32 || info.format == Format::bf16 || info.format == Format::fp16 ? info.format
-                                                                                                     : Format::e4m3;
+                                                                                                        : Format::e4m3;
     t.shape = {info.rows, info.cols};
     if (info.format == Format::e8m0 && v.layout == MXCHECK_TCGEN05) t.shape = {info.cols};
-    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) * static_cast<std::uint64_t>((spec(info.format).bits + 7) / 8);
+    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) *
+              static_cast<std::uint64_t>((spec(info.format).bits + 7) / 8);
     call.outputs.push_back(t);
   }
   return call;
@@ -228,8 +235,8 @@ Ran run_checked(CandidateProcess& process, const Call& call, const Case& c) {
     const bool option = !c.experts.empty() || c.stride > c.cols;
     if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
     finding.kind = FindingKind::refused;
-    finding.summary = "the candidate refused a case that it claims to support: status " + std::to_string(outcome.status) +
-                      ", \"" + outcome.message + "\"";
+    finding.summary = "the candidate refused a case that it claims to support: status " +
+                      std::to_string(outcome.status) + ", \"" + outcome.message + "\"";
     return {std::nullopt, finding};
   }
   return {std::move(outcome), std::nullopt};

@@ -19,10 +19,10 @@ namespace mxcheck {
 // Shapes of the scales of one direction of a case.
 struct ScaleGeometry {
   BlockShape block;
-  std::int64_t rows = 0;                       // compact
+  std::int64_t rows = 0;  // compact
   std::int64_t cols = 0;
   std::vector<std::int64_t> rows_of_expert;
-  std::int64_t tiled_bytes = 0;                // 0 where the layout is not defined (blocks of several rows and columns)
+  std::int64_t tiled_bytes = 0;  // 0 where the layout is not defined (blocks of several rows and columns)
   [[nodiscard]] std::int64_t count() const { return rows * cols; }
   [[nodiscard]] bool row_blocks() const { return block.rows == 1; }
 };
@@ -42,11 +42,11 @@ struct ExpectedTensor {
 // The tensors of a case, ready to hand to a candidate, and the reference's answer to it.
 struct Problem {
   Case c;
-  Input input;                          // quantize, quantize_dual
-  std::vector<std::uint8_t> codes;      // dequantize
-  std::vector<std::uint8_t> scales;     // dequantize, scale_layout: in the layout that the operation reads
+  Input input;                       // quantize, quantize_dual
+  std::vector<std::uint8_t> codes;   // dequantize
+  std::vector<std::uint8_t> scales;  // dequantize, scale_layout: in the layout that the operation reads
   std::vector<TensorInfo> outputs;
-  [[nodiscard]] Call call() const;      // pointers into this
+  [[nodiscard]] Call call() const;  // pointers into this
 };
 
 Problem make_problem(const Case& c);
@@ -56,8 +56,8 @@ std::vector<ExpectedTensor> reference_answer(const Problem& problem, const Recip
 
 wire::Policy to_policy(const Case& c);
 
-// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED with experts
-// or a row stride is an option not offered: outcome stays empty, and so does the finding.
+// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED with
+// experts or a row stride is an option not offered: outcome stays empty, and so does the finding.
 struct Ran {
   std::optional<Outcome> outcome;
   std::optional<Finding> finding;

@@ -79,8 +79,9 @@ std::string statement_line(const StatementResult& r) {
 
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
-  std::string out = fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   exact: bytes are equal or they are not\n",
-                                r.statement->name, r.statement->sentence, r.statement->source);
+  std::string out =
+      fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   exact: bytes are equal or they are not\n",
+                  r.statement->name, r.statement->sentence, r.statement->source);
   out += fmt::format("  found     {}\n", e.finding.summary);
   for (const std::string& line : e.finding.element) out += "  " + line + "\n";
   if (e.finding.difference) {
@@ -91,10 +92,11 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     out += "  off by    " + bins + "\n";
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
-  for (const std::string& match : e.finding.matches) out += "  matches   the observed bytes are exactly those of " + match + "\n";
+  for (const std::string& match : e.finding.matches)
+    out += "  matches   the observed bytes are exactly those of " + match + "\n";
   out += fmt::format("  case      {}\n", to_text(e.minimal));
-  out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal), e.shrink_tries,
-                     e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
+  out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
+                     e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
   if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
   out += "  again     " + reproduce_line(report, r) + "\n";
   if (!saved.empty()) out += "  saved     " + saved + "\n";
@@ -130,9 +132,10 @@ std::string report_summary(const GateReport& report, bool with_classes) {
     }
     if (!line.empty()) out += line + "\n";
   }
-  out += fmt::format("\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
-                     report.statements.size(), held, failed, other, unoffered, cases,
-                     failed == 0 ? "0 bits" : "see above", report.seconds);
+  out += fmt::format(
+      "\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
+      report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
+      report.seconds);
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";
   const int code = exit_code(report);
   const char* meaning = code == 0   ? "every statement that ran held"
@@ -147,18 +150,22 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
                                 const GateOptions& options) {
   const Counterexample& e = *r.counterexample;
   const std::string text = to_text(e.minimal);
-  const std::string name = fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
+  const std::string name =
+      fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
   const Problem p = make_problem(e.minimal);
   SafetensorsFile file;
-  file.metadata = {{"case", text}, {"statement", std::string(r.statement->name)}, {"candidate", report.candidate.digest},
-                   {"finding", e.finding.summary}, {"seed", std::to_string(report.seed)}};
+  file.metadata = {{"case", text},
+                   {"statement", std::string(r.statement->name)},
+                   {"candidate", report.candidate.digest},
+                   {"finding", e.finding.summary},
+                   {"seed", std::to_string(report.seed)}};
   const std::int64_t stride = p.input.view.row_stride;
   if (!p.input.bytes.empty()) {
     Tensor x = u8("x", {e.minimal.rows, stride}, p.input.bytes);
-    x.dtype = e.minimal.variant.wide == Format::fp32 ? Dtype::f32
+    x.dtype = e.minimal.variant.wide == Format::fp32   ? Dtype::f32
               : e.minimal.variant.wide == Format::bf16 ? Dtype::bf16
                                                        : Dtype::f16;
     file.tensors.push_back(std::move(x));
@@ -167,7 +174,8 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
   if (!p.scales.empty()) {
     file.tensors.push_back(u8("scales_in", {static_cast<std::int64_t>(p.scales.size())}, to_bytes(p.scales)));
   }
-  for (const ExpectedTensor& t : reference_answer(p)) file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
+  for (const ExpectedTensor& t : reference_answer(p))
+    file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
   if (e.finding.kind != FindingKind::fault) {
     CandidateProcess process(options.tool, options.library, options.time_limit);
     const Outcome outcome = process.run(p.call());

@@ -80,8 +80,8 @@ std::string junit_case(const GateReport& report, const StatementResult& r) {
     out += fmt::format("      <skipped message=\"{}\"/>\n", escape(r.reason));
   } else if (r.counterexample) {
     const char* type = r.counterexample->finding.kind == FindingKind::fault ? "device-fault" : "mismatch";
-    out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type, escape(r.counterexample->finding.summary),
-                       escape(counterexample_text(report, r, "")));
+    out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type,
+                       escape(r.counterexample->finding.summary), escape(counterexample_text(report, r, "")));
   } else {
     out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escape(r.reason));
   }
@@ -135,8 +135,9 @@ std::string report_junit(const GateReport& report) {
   }
   if (report.interrupted) {
     ++errors;
-    body += "    <testcase classname=\"gate\" name=\"the_run_was_not_interrupted\">\n      <error type=\"inconclusive\" "
-            "message=\"interrupted by a signal\"/>\n    </testcase>\n";
+    body +=
+        "    <testcase classname=\"gate\" name=\"the_run_was_not_interrupted\">\n      <error type=\"inconclusive\" "
+        "message=\"interrupted by a signal\"/>\n    </testcase>\n";
   }
   std::string properties;
   const auto property = [&](const std::string& key, const std::string& value) {

@@ -20,12 +20,12 @@ struct SearchLimits {
 };
 
 struct SearchResult {
-  int cases = 0;                      // checked, shrinking not counted
-  std::optional<Case> minimal;        // set when a counterexample was found
+  int cases = 0;                // checked, shrinking not counted
+  std::optional<Case> minimal;  // set when a counterexample was found
   std::optional<Case> original;
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
-  std::string gave_up;                // RapidCheck's words when it could not draw enough cases
+  std::string gave_up;  // RapidCheck's words when it could not draw enough cases
 };
 
 using CheckCase = std::function<std::optional<Finding>(const Case&)>;

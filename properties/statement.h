@@ -29,15 +29,15 @@ struct CheckContext {
 struct Statement {
   std::string_view name;
   std::string_view sentence;
-  std::string_view source;                              // the clause it comes from
+  std::string_view source;  // the clause it comes from
   std::function<bool(const Variant&, std::span<const Variant>)> applies;
-  std::vector<Data> data;                               // distributions, drawn uniformly; repeat to weigh; none: corners only
-  int experts = 30;                                     // percent of the cases with expert offsets
-  bool strides = true;                                  // draw row strides
+  std::vector<Data> data;  // distributions, drawn uniformly; repeat to weigh; none: corners only
+  int experts = 30;        // percent of the cases with expert offsets
+  bool strides = true;     // draw row strides
   std::function<std::optional<Finding>(CheckContext&, const Case&)> check;
   // Enumerated cases that every run makes first, for one variant: boundaries before random.
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
-  int cases_per_variant = 0;                            // random cases are at least this times the variants
+  int cases_per_variant = 0;  // random cases are at least this times the variants
 };
 
 // All statements, in the order in which the gate runs them.

@@ -19,8 +19,8 @@ struct Tensor {
   std::int32_t ndim = 0;
   std::uint8_t dtype_code = 0;  // DLDataTypeCode
   std::uint8_t dtype_bits = 0;
-  std::uint8_t null_data = 0;   // hand over a null pointer (a refusal is expected)
-  std::uint8_t guarded = 0;     // the pages before and after are made inaccessible during the call
+  std::uint8_t null_data = 0;  // hand over a null pointer (a refusal is expected)
+  std::uint8_t guarded = 0;    // the pages before and after are made inaccessible during the call
 };
 
 struct Policy {
@@ -57,9 +57,9 @@ struct Operation {
 };
 
 struct Reply {
-  std::int32_t status = 0;           // mxcheck_status of the call; for describe: 0, or not usable with the reason below
-  std::int32_t environment = 0;      // describe failed for want of something in the machine
-  std::uint8_t workspace_broken = 0; // run wrote past the workspace it asked for
+  std::int32_t status = 0;       // mxcheck_status of the call; for describe: 0, or not usable with the reason below
+  std::int32_t environment = 0;  // describe failed for want of something in the machine
+  std::uint8_t workspace_broken = 0;  // run wrote past the workspace it asked for
   char message[512] = {};
   char name[64] = {};
   char version[64] = {};

@@ -63,12 +63,16 @@ int run(const Options& o) {
 void add_dequantize(CLI::App& app, Context& context) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("dequantize", "Values from the codes and scales that quantize wrote");
-  sub->add_option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it")->required();
+  sub->add_option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it")
+      ->required();
   sub->add_option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values")->required();
-  sub->add_option("--dtype", o->dtype, "Type of the values")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  sub->add_option("--dtype", o->dtype, "Type of the values")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   sub->add_flag("--json", o->json, "Print what was done as JSON");
   sub->footer(
-      "Each value is code times scale, exact, then rounded once to the type (nearest even). A block whose scale is NaN\n"
+      "Each value is code times scale, exact, then rounded once to the type (nearest even). A block whose scale is "
+      "NaN\n"
       "is NaN. NumPy has no bfloat16: in OUT.npy it has dtype V2, as ml_dtypes stores it.\n\n"
       "Examples:\n"
       "  mxcheck dequantize q.safetensors -o y.npy\n"

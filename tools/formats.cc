@@ -60,11 +60,15 @@ int list_formats(bool json) {
     const FormatSpec& f = spec(format);
     const Landmarks m = landmarks(format);
     const auto code = [&](std::optional<std::uint32_t> c) { return c ? hex(*c, f.bits) : std::string("-"); };
-    text += fmt::format("{:<7} {:<16} {:>4} {:<7} {:>4} {:>23} {:>23} {:>23} {:>10} {:>10}\n", f.name, f.dtype_name, f.bits,
-                        layout(f), f.bias, decimal(m.max), decimal(m.min_normal),
+    text += fmt::format("{:<7} {:<16} {:>4} {:<7} {:>4} {:>23} {:>23} {:>23} {:>10} {:>10}\n", f.name, f.dtype_name,
+                        f.bits, layout(f), f.bias, decimal(m.max), decimal(m.min_normal),
                         m.min_subnormal ? decimal(*m.min_subnormal) : "-", code(m.inf), code(m.nan));
-    ordered_json row{{"name", f.name},   {"dtype", f.dtype_name}, {"bits", f.bits},
-                     {"layout", layout(f)}, {"bias", f.bias},       {"max", json_number(m.max)},
+    ordered_json row{{"name", f.name},
+                     {"dtype", f.dtype_name},
+                     {"bits", f.bits},
+                     {"layout", layout(f)},
+                     {"bias", f.bias},
+                     {"max", json_number(m.max)},
                      {"min_normal", json_number(m.min_normal)}};
     row["min_subnormal"] = m.min_subnormal ? json_number(*m.min_subnormal) : ordered_json();
     row["inf"] = m.inf ? ordered_json(code(m.inf)) : ordered_json();
@@ -86,8 +90,9 @@ std::string fields(const FormatSpec& f, std::uint32_t code) {
 int print_codes(Format format, bool json) {
   const FormatSpec& f = spec(format);
   if (f.bits > 16) {
-    throw Error(ErrorKind::usage, std::string(f.name) + " has 2^32 codes, too many for a table; name a format of at most "
-                                                        "16 bits");
+    throw Error(ErrorKind::usage, std::string(f.name) +
+                                      " has 2^32 codes, too many for a table; name a format of at most "
+                                      "16 bits");
   }
   ordered_json codes = ordered_json::array();
   std::string text = fmt::format("{:<8} {:<20} {:<20} {}\n", "code", "fields", "hexfloat", "decimal");
@@ -99,7 +104,8 @@ int print_codes(Format format, bool json) {
                        {"hexfloat", hexfloat(value)},
                        {"value", json_number(value)}});
     } else {
-      text += fmt::format("{:<8} {:<20} {:<20} {}\n", hex(code, f.bits), fields(f, code), hexfloat(value), decimal(value));
+      text +=
+          fmt::format("{:<8} {:<20} {:<20} {}\n", hex(code, f.bits), fields(f, code), hexfloat(value), decimal(value));
     }
   }
   json ? print_json({{"format", f.name}, {"dtype", f.dtype_name}, {"codes", std::move(codes)}}) : print(text);
@@ -120,7 +126,8 @@ int run(const Options& options) {
 void add_formats(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("formats", "Number formats, and the code table of one");
-  sub->add_option("NAME", options->name, "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them");
+  sub->add_option("NAME", options->name,
+                  "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them");
   sub->add_flag("--json", options->json, "Print JSON; NaN and infinities are strings");
   sub->footer(
       "Examples:\n"

@@ -66,8 +66,8 @@ int list_statements(bool json) {
   bool first = true;
   for (const Statement& s : all_statements()) {
     if (json) {
-      out += fmt::format("{}\n  {{\"name\": \"{}\", \"sentence\": \"{}\", \"source\": \"{}\"}}", first ? "" : ",", s.name,
-                         s.sentence, s.source);
+      out += fmt::format("{}\n  {{\"name\": \"{}\", \"sentence\": \"{}\", \"source\": \"{}\"}}", first ? "" : ",",
+                         s.name, s.sentence, s.source);
     } else {
       out += fmt::format("{}\n  {}\n  source: {}\n", s.name, s.sentence, s.source);
     }
@@ -138,17 +138,20 @@ int run_gate_command(const Options& o) {
 void add_gate(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* gate = app.add_subcommand("gate", "Compare a kernel library with the reference, bit for bit");
-  gate->add_option("--candidate", options->candidate, "cpu, or the path of a shared library that implements kernels/candidate.h")
+  gate->add_option("--candidate", options->candidate,
+                   "cpu, or the path of a shared library that implements kernels/candidate.h")
       ->capture_default_str();
   gate->add_option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
       ->capture_default_str();
   gate->add_option("--only", options->only, "run the statements whose names match this glob")->capture_default_str();
-  gate->add_option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
+  gate->add_option("--seed", options->seed,
+                   "root seed of the random cases; a fresh one is drawn and printed if not given");
   gate->add_option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
       ->check(CLI::Range(1, 10'000'000));
   gate->add_option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
   gate->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
-  gate->add_option("--save", options->save, "directory for counterexamples as tensors; '' saves none")->capture_default_str();
+  gate->add_option("--save", options->save, "directory for counterexamples as tensors; '' saves none")
+      ->capture_default_str();
   gate->add_option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
       ->capture_default_str();
   gate->add_flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");

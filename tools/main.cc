@@ -13,7 +13,7 @@
 #include "numerics/error.h"
 #include "tools/subcommands.h"
 #if defined(MXCHECK_WITH_GATE)
-#include "properties/worker.h"
+  #include "properties/worker.h"
 #endif
 
 namespace mxcheck {
@@ -45,7 +45,8 @@ int complain(std::string text, int code) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right."};
+  CLI::App app{
+      "Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right."};
   app.name("mxcheck");
   app.set_version_flag("--version",
                        std::string("mxcheck ") + kVersion + " (commit " + kCommit + (kDirty ? ", modified)" : ")"),

@@ -12,7 +12,7 @@ namespace mxcheck {
 
 // Words of the flags, in the order of the help; what they select.
 const std::vector<std::pair<std::string, NanPolicy>>& nan_words();
-const std::vector<std::pair<std::string, Rounding>>& rounding_words();    // without stochastic: no random words here
+const std::vector<std::pair<std::string, Rounding>>& rounding_words();  // without stochastic: no random words here
 const std::vector<std::pair<std::string, Overflow>>& overflow_words();
 const std::vector<std::pair<std::string, ElementScaling>>& scaling_words();
 

@@ -44,7 +44,8 @@ Recipe chosen_recipe(const Options& o) {
   if (o.rule.empty() || o.preset.empty()) return recipe_by_name(o.rule.empty() ? o.preset : o.rule);
   const Recipe rule = recipe_by_name(o.rule);
   const Recipe preset = recipe_by_name(o.preset);
-  if (rule.name != preset.name) refuse("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
+  if (rule.name != preset.name)
+    refuse("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
 }
 
@@ -90,7 +91,8 @@ Format matrix_dtype(const Options& o, const Tensor& tensor) {
   if (tensor.dtype == Dtype::f16) return Format::fp16;
   std::string hint = tensor.dtype == Dtype::f64 ? "; convert it to F32 first, so that the rounding is yours" : "";
   if (tensor.dtype == Dtype::u16) hint = "; if these are the bits of BF16, say --dtype bf16";
-  throw Error(ErrorKind::input, o.input + ": has dtype " + safetensors_name(tensor.dtype) + "; F32, BF16 or F16 is needed" + hint);
+  throw Error(ErrorKind::input,
+              o.input + ": has dtype " + safetensors_name(tensor.dtype) + "; F32, BF16 or F16 is needed" + hint);
 }
 
 MatrixView matrix_of(const Options& o, const Tensor& tensor) {
@@ -110,7 +112,8 @@ MatrixView matrix_of(const Options& o, const Tensor& tensor) {
   view.data = tensor.data.data();
   if (o.index) {
     if (*o.index < 0 || *o.index >= shape[0]) {
-      refuse("--index " + std::to_string(*o.index) + ": " + o.input + " holds matrices 0 to " + std::to_string(shape[0] - 1));
+      refuse("--index " + std::to_string(*o.index) + ": " + o.input + " holds matrices 0 to " +
+             std::to_string(shape[0] - 1));
     }
     view.data += *o.index * view.rows * view.cols * static_cast<std::int64_t>(size_of(tensor.dtype));
   }
@@ -138,7 +141,8 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
   std::vector<std::int64_t> offsets(t.data.size() / size_of(t.dtype));
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     std::int32_t half = 0;
-    std::memcpy(narrow ? static_cast<void*>(&half) : &offsets[i], t.data.data() + i * size_of(t.dtype), size_of(t.dtype));
+    std::memcpy(narrow ? static_cast<void*>(&half) : &offsets[i], t.data.data() + i * size_of(t.dtype),
+                size_of(t.dtype));
     if (narrow) offsets[i] = half;
   }
   return offsets;
@@ -156,7 +160,8 @@ void in_place(const std::string& where, Action action) {
 
 void check_output(const Options& o) {
   const std::filesystem::path out(o.output);
-  if (out.extension() != ".safetensors") refuse(o.output + ": the output is a safetensors file; name it OUT.safetensors");
+  if (out.extension() != ".safetensors")
+    refuse(o.output + ": the output is a safetensors file; name it OUT.safetensors");
   std::error_code error;
   for (std::size_t end = o.input.size(); end != std::string::npos && end > 0; end = o.input.rfind(':', end - 1)) {
     if (std::filesystem::equivalent(o.input.substr(0, end), out, error) && !error) {
@@ -169,8 +174,9 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
   const Quantized& q = file.matrix;
   if (!o.json) {
     print(fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows, q.cols,
-                      spec(source).name, spec(q.element).name, o.block, recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0",
-                      q.scale_rows, q.scale_cols, recipe.name, o.layout));
+                      spec(source).name, spec(q.element).name, o.block,
+                      recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows, q.scale_cols, recipe.name,
+                      o.layout));
     return;
   }
   nlohmann::ordered_json json{{"input", o.input},
@@ -218,8 +224,10 @@ void add_policy_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
   const auto add = [&](const char* flag, std::string& to, std::vector<std::string> words, const char* text) {
     sub->add_option(flag, to, text)->check(CLI::IsMember(std::move(words)))->group(group);
   };
-  add("--nan", o->nan, words_of(nan_words()), "A NaN makes its block NaN (byte 255), does not count in amax, or is refused");
-  add("--inf", o->inf, {"nan", "saturate"}, "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
+  add("--nan", o->nan, words_of(nan_words()),
+      "A NaN makes its block NaN (byte 255), does not count in amax, or is refused");
+  add("--inf", o->inf, {"nan", "saturate"},
+      "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub->add_option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)")->group(group);
   add("--rounding", o->rounding, words_of(rounding_words()), "Rounding of the elements");
   add("--overflow", o->overflow, words_of(overflow_words()), "What becomes of elements beyond the largest value");
@@ -231,12 +239,14 @@ void add_policy_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
 void add_quantize(CLI::App& app, Context& context) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("quantize", "Quantize a matrix in blocks that share a scale");
-  sub->add_option("IN", o->input, "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
+  sub->add_option("IN", o->input,
+                  "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
       ->required();
   sub->add_option("-o,--output", o->output, "OUT.safetensors, with the tensors codes and scales")->required();
   sub->add_option("--format", o->format, "Format of the elements")->capture_default_str();
   sub->add_option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")->capture_default_str();
-  sub->add_option("--rule", o->rule, std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
+  sub->add_option("--rule", o->rule,
+                  std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
   sub->add_option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
   sub->add_option("--layout", o->layout, "Layout of the scales")
       ->check(CLI::IsMember(words_of(layout_words())))
@@ -244,9 +254,11 @@ void add_quantize(CLI::App& app, Context& context) {
   sub->add_option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds")
       ->check(CLI::Range(0, 255))
       ->capture_default_str();
-  sub->add_option("--offsets", o->offsets, "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
+  sub->add_option("--offsets", o->offsets,
+                  "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
   sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
-  sub->add_option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this")->check(CLI::IsMember({"bf16", "fp16"}));
+  sub->add_option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this")
+      ->check(CLI::IsMember({"bf16", "fp16"}));
   sub->add_flag("--json", o->json, "Print what was done as JSON");
   add_policy_options(sub, o);
   sub->footer(

@@ -87,7 +87,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-void check_tensor_is(const Tensor& tensor, Dtype dtype, const std::vector<std::int64_t>& shape, const std::string& path) {
+void check_tensor_is(const Tensor& tensor, Dtype dtype, const std::vector<std::int64_t>& shape,
+                     const std::string& path) {
   if (tensor.dtype == dtype && tensor.shape == shape) return;
   refuse(path, "'" + tensor.name + "' is " + safetensors_name(tensor.dtype) + " " + shape_text(tensor.shape) +
                    "; by the metadata it should be " + safetensors_name(dtype) + " " + shape_text(shape));
@@ -173,8 +174,8 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
   if (layout == ScaleLayout::compact) return;
   const std::string name = "layout " + word_of(layout_words(), layout);
   if (block.rows != 1 && block.cols != 1) {
-    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " + block_shape_name(block) +
-                                      " blocks need layout compact");
+    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " +
+                                      block_shape_name(block) + " blocks need layout compact");
   }
   if (rule == ScaleRule::fp32) {
     throw Error(ErrorKind::usage, name + " holds E8M0 bytes; rules with FP32 scales need layout compact");

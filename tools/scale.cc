@@ -83,13 +83,14 @@ Row make_row(const Recipe& recipe, Format format, const std::string& text, float
 std::string bits_of(float value) { return hex(std::bit_cast<std::uint32_t>(value), 32); }
 
 void print_table(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:<14} {:<10} {:<18} {:<20} {:>4} {:<4} {}\n", "amax", "bits", "hexfloat", "rule", "byte",
-                                 "hex", "scale");
+  std::string text = fmt::format("{:<14} {:<10} {:<18} {:<20} {:>4} {:<4} {}\n", "amax", "bits", "hexfloat", "rule",
+                                 "byte", "hex", "scale");
   for (const Row& row : rows) {
-    text += fmt::format("{:<14} {:<10} {:<18} {:<20} {:>4} {:<4} {}\n", row.amax, bits_of(row.value), hexfloat(row.value),
-                        row.recipe->name, row.byte ? std::to_string(*row.byte) : "-", row.byte ? hex(*row.byte, 8) : "-",
-                        row.byte ? hexfloat(row.scale)
-                                 : fmt::format("{} = {} ({})", hexfloat(row.scale), decimal(row.scale), bits_of(row.scale)));
+    text += fmt::format(
+        "{:<14} {:<10} {:<18} {:<20} {:>4} {:<4} {}\n", row.amax, bits_of(row.value), hexfloat(row.value),
+        row.recipe->name, row.byte ? std::to_string(*row.byte) : "-", row.byte ? hex(*row.byte, 8) : "-",
+        row.byte ? hexfloat(row.scale)
+                 : fmt::format("{} = {} ({})", hexfloat(row.scale), decimal(row.scale), bits_of(row.scale)));
   }
   print(text);
 }
@@ -132,9 +133,11 @@ int run(const Options& options) {
 void add_scale(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
-  sub->add_option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan")
+  sub->add_option("AMAX", options->amax,
+                  "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan")
       ->required();
-  sub->add_option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them");
+  sub->add_option("--rule,--preset", options->rule,
+                  "A rule or preset (rceil, floor, te, ...); without it, all of them");
   sub->add_option("--format", options->format, "Format of the elements")->capture_default_str();
   sub->add_flag("--json", options->json, "Print JSON; NaN and infinities are strings");
   sub->footer(

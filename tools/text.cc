@@ -23,7 +23,8 @@ Format element_format_by_name(const std::string& name) {
   std::string names;
   for (const Format f : known) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
   throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
-                                        : "unknown format '" + name + "'; known are ") + names);
+                                        : "unknown format '" + name + "'; known are ") +
+                                    names);
 }
 
 void print(std::string_view text) {
@@ -45,6 +46,8 @@ nlohmann::ordered_json json_number(double value) {
 std::string hexfloat(double value) { return std::isnan(value) ? "nan" : fmt::format("{:a}", value); }
 std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 std::string decimal(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
-std::string hex(std::uint32_t bits, int width_in_bits) { return fmt::format("0x{:0{}x}", bits, (width_in_bits + 3) / 4); }
+std::string hex(std::uint32_t bits, int width_in_bits) {
+  return fmt::format("0x{:0{}x}", bits, (width_in_bits + 3) / 4);
+}
 
 }  // namespace mxcheck

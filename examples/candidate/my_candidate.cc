@@ -28,9 +28,9 @@ std::uint8_t to_e4m3(double v) {
   const std::uint8_t sign = std::signbit(v) ? 0x80 : 0;
   const double magnitude = std::fabs(v);
   if (magnitude == 0) return sign;
-  const int binade = std::max(std::ilogb(magnitude), -6);                      // below 2^-6 the step stays 2^-9
+  const int binade = std::max(std::ilogb(magnitude), -6);  // below 2^-6 the step stays 2^-9
   const int steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - binade)));
-  const int code = ((binade + 6) << 3) + steps;                                // a carry moves to the next binade
+  const int code = ((binade + 6) << 3) + steps;  // a carry moves to the next binade
   return sign | static_cast<std::uint8_t>(std::min(code, 0x7E));
 }
 
@@ -91,8 +91,8 @@ mxcheck_status run(const mxcheck_call* call) {
 }
 
 const mxcheck_operation kOperations[] = {{"quantize", "exact", 0, 0, 1, 1, supports, nullptr, run}};
-const mxcheck_candidate_table kTable = {MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "mine", "1.0",
-                                        kDLCPU, 1, kOperations};
+const mxcheck_candidate_table kTable = {
+    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "mine", "1.0", kDLCPU, 1, kOperations};
 
 }  // namespace
 

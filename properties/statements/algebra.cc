@@ -85,8 +85,8 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
   Case t = c;
   t.rows = c.cols, t.cols = c.rows, t.stride = 0, t.plants.clear();
   t.variant.block = {c.variant.block.cols, c.variant.block.rows};
-  const Got by_row = run_problem(
-      context, make_problem(t, make_input(c.variant.wide, t.rows, t.cols, [&](auto i, auto j) { return load(x, j, i); })));
+  const Got by_row = run_problem(context, make_problem(t, make_input(c.variant.wide, t.rows, t.cols,
+                                                                     [&](auto i, auto j) { return load(x, j, i); })));
   if (!by_row.usable()) return pass_on(context, by_row);
   std::vector<std::byte> codes(by_row.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -94,7 +94,8 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
       codes[static_cast<std::size_t>(i * c.cols + j)] = by_row.outputs[0][static_cast<std::size_t>(j * c.rows + i)];
     }
   }
-  if (auto f = differ(column.outputs[0], codes, by_column.outputs[0], "column codes are not the row codes of the transpose")) {
+  if (auto f = differ(column.outputs[0], codes, by_column.outputs[0],
+                      "column codes are not the row codes of the transpose")) {
     return f;
   }
   const std::vector<std::uint8_t> rows = compact(t, t.variant.block, by_row.outputs[1]);
@@ -170,7 +171,8 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
                       "scales of x * 2^" + std::to_string(k) + " are not those of x plus " + std::to_string(k))) {
     return f;
   }
-  return differ(p.outputs[0], before.outputs[0], after.outputs[0], "codes of x * 2^" + std::to_string(k) + " are not those of x");
+  return differ(p.outputs[0], before.outputs[0], after.outputs[0],
+                "codes of x * 2^" + std::to_string(k) + " are not those of x");
 }
 
 std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
@@ -181,9 +183,9 @@ std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
   const std::uint32_t sign = std::uint32_t{1} << (spec(c.variant.wide).bits - 1);
   Case dense = c;
   dense.stride = 0;
-  const Got minus = run_problem(
-      context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols,
-                                              [&](auto i, auto j) { return load(x, i, j) ^ sign; })));
+  const Got minus =
+      run_problem(context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols,
+                                                          [&](auto i, auto j) { return load(x, i, j) ^ sign; })));
   if (!minus.usable()) return pass_on(context, minus);
   const FormatSpec& f = spec(c.variant.format);
   std::vector<std::byte> want = plus.outputs[0];
@@ -209,9 +211,10 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
   if (!before.usable()) return pass_on(context, before);
   Case dense = c;
   dense.stride = 0;
-  const Got after = run_problem(context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols, [&](auto i, auto j) {
-    return load(x, moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
-  })));
+  const Got after =
+      run_problem(context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols, [&](auto i, auto j) {
+                                          return load(x, moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
+                                        })));
   if (!after.usable()) return pass_on(context, after);
   std::vector<std::byte> codes(before.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -260,21 +263,52 @@ std::vector<Statement> algebra_statements() {
   std::vector<Statement> s(6);
   s[0] = {"dequantize_inverts_quantize_on_representable_values",
           "when every element is a code times the block's power of two, dequantize(quantize(x)) is x, bit for bit",
-          "OCP MX 1.0 section 6.3", with_dequantize, {Data::codes}, 30, true, round_trip};
+          "OCP MX 1.0 section 6.3",
+          with_dequantize,
+          {Data::codes},
+          30,
+          true,
+          round_trip};
   s[1] = {"column_cast_equals_row_cast_of_the_transpose",
-          "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales", "reference/quantize.h", columns,
-          mixture, 0, true, transpose};
+          "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales",
+          "reference/quantize.h",
+          columns,
+          mixture,
+          0,
+          true,
+          transpose};
   s[2] = {"dual_cast_equals_the_two_single_casts",
-          "one read gives what the row cast and the column cast give", "kernels/candidate.h", dual, mixture, 30, true,
+          "one read gives what the row cast and the column cast give",
+          "kernels/candidate.h",
+          dual,
+          mixture,
+          30,
+          true,
           dual_is_both};
   s[3] = {"scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
           "where x * 2^k is exact and no scale is at a clamp, every scale byte grows by k and no code changes",
-          "numerics/scale_rule.h", any, {Data::slots, Data::normal, Data::real, Data::slots}, 30, true, power_of_two};
-  s[4] = {"permuting_blocks_permutes_results", "a block's scale and codes do not depend on where the block is",
-          "reference/quantize.h", any, mixture, 0, true, permutation};
+          "numerics/scale_rule.h",
+          any,
+          {Data::slots, Data::normal, Data::real, Data::slots},
+          30,
+          true,
+          power_of_two};
+  s[4] = {"permuting_blocks_permutes_results",
+          "a block's scale and codes do not depend on where the block is",
+          "reference/quantize.h",
+          any,
+          mixture,
+          0,
+          true,
+          permutation};
   s[5] = {"the_sign_changes_codes_and_nothing_else",
-          "-x has the scales of x and its codes with the sign bit turned; NaN codes stay", "OFP8 1.0 section 5", any,
-          mixture, 30, true, sign_symmetry};
+          "-x has the scales of x and its codes with the sign bit turned; NaN codes stay",
+          "OFP8 1.0 section 5",
+          any,
+          mixture,
+          30,
+          true,
+          sign_symmetry};
   return s;
 }
 

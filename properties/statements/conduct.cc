@@ -40,8 +40,9 @@ std::optional<Finding> any_thread_count(CheckContext& context, const Case& c) {
     other.c.threads = threads;
     const Got got = run_problem(context, other);
     if (!got.usable()) return pass_on(context, got);
-    if (auto f = same_outputs(p, alone, got, "differ between 1 thread and " +
-                                                 (threads == 0 ? std::string("the library's choice") : std::to_string(threads)))) {
+    if (auto f = same_outputs(p, alone, got,
+                              "differ between 1 thread and " +
+                                  (threads == 0 ? std::string("the library's choice") : std::to_string(threads)))) {
       return f;
     }
   }
@@ -96,27 +97,67 @@ bool with_offsets(Call& call, std::vector<std::int64_t> offsets) {
 }
 
 const std::array kSpoiled{
-    Spoiled{"the first input's data is a null pointer", [](Call& c) { c.inputs[0].null_data = true; return true; }},
-    Spoiled{"the first output's data is a null pointer", [](Call& c) { c.outputs[0].null_data = true; return true; }},
-    Spoiled{"the last output is missing", [](Call& c) { c.outputs.pop_back(); return true; }},
+    Spoiled{"the first input's data is a null pointer",
+            [](Call& c) {
+              c.inputs[0].null_data = true;
+              return true;
+            }},
+    Spoiled{"the first output's data is a null pointer",
+            [](Call& c) {
+              c.outputs[0].null_data = true;
+              return true;
+            }},
+    Spoiled{"the last output is missing",
+            [](Call& c) {
+              c.outputs.pop_back();
+              return true;
+            }},
     Spoiled{"the first output has one row too few",
             [](Call& c) {
               if (c.outputs[0].shape.size() != 2) return false;
               --c.outputs[0].shape[0];
               return true;
             }},
-    Spoiled{"the last output has one column too few", [](Call& c) { --c.outputs.back().shape.back(); return true; }},
-    Spoiled{"the policy's cols disagree with the tensors", [](Call& c) { c.policy.cols += 1; return c.operation != "scale_layout"; }},
-    Spoiled{"the policy's rows are negative", [](Call& c) { c.policy.rows = -1; return true; }},
-    Spoiled{"an extent is negative", [](Call& c) { c.inputs[0].shape[0] = -1; return true; }},
-    Spoiled{"the format is unknown", [](Call& c) { c.policy.format[0] = 'z'; return c.operation != "scale_layout"; }},
+    Spoiled{"the last output has one column too few",
+            [](Call& c) {
+              --c.outputs.back().shape.back();
+              return true;
+            }},
+    Spoiled{"the policy's cols disagree with the tensors",
+            [](Call& c) {
+              c.policy.cols += 1;
+              return c.operation != "scale_layout";
+            }},
+    Spoiled{"the policy's rows are negative",
+            [](Call& c) {
+              c.policy.rows = -1;
+              return true;
+            }},
+    Spoiled{"an extent is negative",
+            [](Call& c) {
+              c.inputs[0].shape[0] = -1;
+              return true;
+            }},
+    Spoiled{"the format is unknown",
+            [](Call& c) {
+              c.policy.format[0] = 'z';
+              return c.operation != "scale_layout";
+            }},
     Spoiled{"the recipe is unknown",
             [](Call& c) {
               c.policy.recipe[0] = 'z';
               return c.operation == "quantize" || c.operation == "quantize_dual";
             }},
-    Spoiled{"the layout is unknown", [](Call& c) { c.policy.layout = 7; return true; }},
-    Spoiled{"the block is of negative size", [](Call& c) { c.policy.block_cols = -32; return true; }},
+    Spoiled{"the layout is unknown",
+            [](Call& c) {
+              c.policy.layout = 7;
+              return true;
+            }},
+    Spoiled{"the block is of negative size",
+            [](Call& c) {
+              c.policy.block_cols = -32;
+              return true;
+            }},
     Spoiled{"the first input has another dtype",
             [](Call& c) {
               const bool values = c.operation == "quantize" || c.operation == "quantize_dual";
@@ -124,10 +165,17 @@ const std::array kSpoiled{
               return true;
             }},
     Spoiled{"the offsets are not sorted",
-            [](Call& c) { return c.policy.rows > 2 && with_offsets(c, {0, c.policy.rows, 1, c.policy.rows}); }},
+            [](Call& c) {
+              return c.policy.rows > 2 && with_offsets(c, {0, c.policy.rows, 1, c.policy.rows});
+            }},
     Spoiled{"the last offset is not the row count",
-            [](Call& c) { return with_offsets(c, {0, c.policy.rows / 2, c.policy.rows + 1}); }},
-    Spoiled{"the first offset is not zero", [](Call& c) { return with_offsets(c, {1, c.policy.rows}); }},
+            [](Call& c) {
+              return with_offsets(c, {0, c.policy.rows / 2, c.policy.rows + 1});
+            }},
+    Spoiled{"the first offset is not zero",
+            [](Call& c) {
+              return with_offsets(c, {1, c.policy.rows});
+            }},
 };
 
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
@@ -174,16 +222,41 @@ std::vector<Statement> conduct_statements() {
   const std::vector<Data> data{Data::boundaries, Data::normal, Data::specials, Data::slots};
   std::vector<Statement> s(4);
   s[0] = {"nothing_is_accessed_outside_the_tensors",
-          "no byte outside the tensors is read or written: each tensor ends at an inaccessible page", "kernels/candidate.h",
-          any, data, 30, true, stays_inside, {}, 2};
-  s[1] = {"the_thread_count_changes_nothing", "1, 2, 3, 8 threads and the library's choice give the same bytes",
-          "kernels/candidate.h", any, data, 30, true, any_thread_count, large_enough_for_threads};
+          "no byte outside the tensors is read or written: each tensor ends at an inaccessible page",
+          "kernels/candidate.h",
+          any,
+          data,
+          30,
+          true,
+          stays_inside,
+          {},
+          2};
+  s[1] = {"the_thread_count_changes_nothing",
+          "1, 2, 3, 8 threads and the library's choice give the same bytes",
+          "kernels/candidate.h",
+          any,
+          data,
+          30,
+          true,
+          any_thread_count,
+          large_enough_for_threads};
   s[2] = {"the_same_call_gives_the_same_bytes",
-          "a call repeated after other calls, over another poison, gives the same bytes", "kernels/candidate.h", any, data,
-          30, true, same_when_repeated};
-  s[3] = {"bad_arguments_are_refused_and_nothing_is_written",
-          "null pointers, wrong shapes, dtypes, policies and offsets are refused with a status, and no output byte changes",
-          "kernels/candidate.h", any, {Data::normal}, 30, false, refuses_cleanly};
+          "a call repeated after other calls, over another poison, gives the same bytes",
+          "kernels/candidate.h",
+          any,
+          data,
+          30,
+          true,
+          same_when_repeated};
+  s[3] = {
+      "bad_arguments_are_refused_and_nothing_is_written",
+      "null pointers, wrong shapes, dtypes, policies and offsets are refused with a status, and no output byte changes",
+      "kernels/candidate.h",
+      any,
+      {Data::normal},
+      30,
+      false,
+      refuses_cleanly};
   return s;
 }
 

@@ -16,7 +16,8 @@ std::vector<std::string> recipes_that_match(const Problem& p, const std::vector<
     if (equal) names.push_back(name);
   };
   for (const Recipe& recipe : all_recipes()) {
-    if (recipe.rule != ScaleRule::fp32 && recipe.name != p.c.variant.recipe) try_recipe(recipe, "recipe " + recipe.name);
+    if (recipe.rule != ScaleRule::fp32 && recipe.name != p.c.variant.recipe)
+      try_recipe(recipe, "recipe " + recipe.name);
   }
   Recipe changed = recipe_by_name(p.c.variant.recipe);
   changed.rounding = Rounding::nearest_away, try_recipe(changed, "ties away from zero");
@@ -35,8 +36,8 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
     if (!got.usable()) return pass_on(context, got);
     for (std::size_t n = 0; n < expected.size(); ++n) {
       const std::size_t i = quantizing ? n ^ 1 : n;  // scales before the codes that follow from them
-      std::optional<Finding> finding =
-          differ(expected[i].info, expected[i].bytes, got.outputs[i], expected[i].info.name + " differ from the reference");
+      std::optional<Finding> finding = differ(expected[i].info, expected[i].bytes, got.outputs[i],
+                                              expected[i].info.name + " differ from the reference");
       if (!finding) continue;
       explain(p, i, *finding);
       if (context.thorough && quantizing) finding->matches = recipes_that_match(p, got.outputs);
@@ -74,11 +75,12 @@ std::vector<Case> usual_corners(const Variant& v, Suite) {
 
 bool is(const Variant& v, std::string_view operation) { return v.operation == operation; }
 
-const std::vector<Data> kMixture{Data::boundaries, Data::boundaries, Data::boundaries, Data::boundaries, Data::codes,
-                                 Data::slots,      Data::normal,     Data::real,       Data::bits,       Data::specials,
-                                 Data::wide,       Data::sparse};
+const std::vector<Data> kMixture{Data::boundaries, Data::boundaries, Data::boundaries, Data::boundaries,
+                                 Data::codes,      Data::slots,      Data::normal,     Data::real,
+                                 Data::bits,       Data::specials,   Data::wide,       Data::sparse};
 
-Statement equality(std::string_view name, std::string_view operation, std::string_view sentence, std::string_view source) {
+Statement equality(std::string_view name, std::string_view operation, std::string_view sentence,
+                   std::string_view source) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = source;
   s.applies = [operation](const Variant& v, std::span<const Variant>) { return is(v, operation); };
@@ -92,7 +94,8 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
 Statement every_bf16_value() {
   Statement s;
   s.name = "every_bf16_value_at_every_scale_is_cast_as_the_reference";
-  s.sentence = "each of the 65,536 BF16 values, in a block whose scale is each of the 255 bytes, gets the reference's code";
+  s.sentence =
+      "each of the 65,536 BF16 values, in a block whose scale is each of the 255 bytes, gets the reference's code";
   s.source = "OCP MX 1.0 section 6.3; OFP8 1.0 section 5";
   s.applies = [](const Variant& v, std::span<const Variant>) {
     return is(v, "quantize") && v.block == BlockShape{1, 32} && v.layout == 0 && v.wide != Format::fp16 &&
@@ -110,7 +113,8 @@ Statement every_bf16_value() {
 Statement every_amax() {
   Statement s;
   s.name = "every_amax_is_scaled_as_the_reference";
-  s.sentence = "each non-negative BF16 amax (and, in the exhaustive suite, each FP32 amax) gets the reference's scale byte";
+  s.sentence =
+      "each non-negative BF16 amax (and, in the exhaustive suite, each FP32 amax) gets the reference's scale byte";
   s.source = "numerics/scale_rule.h: the rule's exact definition";
   s.applies = [](const Variant& v, std::span<const Variant>) {
     return is(v, "quantize") && v.block == BlockShape{1, 32} && v.layout == 0 && v.wide != Format::fp16;
@@ -167,9 +171,11 @@ std::vector<Statement> equality_statements() {
       equality("quantize_equals_the_reference", "quantize", "codes and scales are the reference's, byte for byte",
                "OCP MX 1.0 section 6.3; reference/quantize.h"),
       equality("quantize_dual_equals_the_reference", "quantize_dual",
-               "row and column codes and scales from one read are the reference's, byte for byte", "reference/quantize.h"),
+               "row and column codes and scales from one read are the reference's, byte for byte",
+               "reference/quantize.h"),
       equality("dequantize_equals_the_reference", "dequantize",
-               "values are code times scale, rounded once; a scale of 255 makes its block NaN", "OCP MX 1.0 section 5.1"),
+               "values are code times scale, rounded once; a scale of 255 makes its block NaN",
+               "OCP MX 1.0 section 5.1"),
       equality("scale_layout_equals_the_reference", "scale_layout",
                "scales change their layout and nothing else; padding holds the pad byte", "reference/scale_layout.h"),
       every_bf16_value(),

@@ -10,7 +10,9 @@ namespace {
 
 bool quantizes(const Variant& v) { return v.operation == "quantize"; }
 
-std::vector<Data> usual_data() { return {Data::boundaries, Data::normal, Data::real, Data::specials, Data::slots, Data::wide}; }
+std::vector<Data> usual_data() {
+  return {Data::boundaries, Data::normal, Data::real, Data::specials, Data::slots, Data::wide};
+}
 
 // A copy of the input with other extents: what is new is +0.
 Input padded(const Case& c, const Input& from, std::int64_t rows, std::int64_t cols) {
@@ -26,7 +28,8 @@ Input padded(const Case& c, const Input& from, std::int64_t rows, std::int64_t c
   return to;
 }
 
-std::vector<std::byte> corner_of(std::span<const std::byte> matrix, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
+std::vector<std::byte> corner_of(std::span<const std::byte> matrix, std::int64_t stride, std::int64_t rows,
+                                 std::int64_t cols) {
   std::vector<std::byte> out;
   for (std::int64_t i = 0; i < rows; ++i) {
     out.insert(out.end(), matrix.begin() + i * stride, matrix.begin() + i * stride + cols);
@@ -89,7 +92,8 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
   const Problem plain = make_problem(other_pad, padded(c, input, c.rows, c.cols));
   const Got dense = run_problem(context, plain);
   if (!dense.usable()) return pass_on(context, dense);
-  if (auto f = differ(plain.outputs[0], dense.outputs[0], strided.outputs[0], "codes depend on what lies behind the rows")) {
+  if (auto f =
+          differ(plain.outputs[0], dense.outputs[0], strided.outputs[0], "codes depend on what lies behind the rows")) {
     return f;
   }
   return differ(compact_scales(c), compact_bytes(other_pad, dense.outputs[1]), compact_bytes(c, strided.outputs[1]),
@@ -103,7 +107,9 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
   const Got cut = run_problem(context, plain);
   if (!cut.usable()) return pass_on(context, cut);
   Case whole = c;
-  const auto up = [](std::int64_t n, std::int64_t block) { return block == 0 ? n + 5 : (n + block - 1) / block * block; };
+  const auto up = [](std::int64_t n, std::int64_t block) {
+    return block == 0 ? n + 5 : (n + block - 1) / block * block;
+  };
   whole.rows = c.variant.block.rows == 0 ? c.rows : up(c.rows, c.variant.block.rows);
   whole.cols = up(c.cols, c.variant.block.cols);
   const Got full = run_problem(context, make_problem(whole, padded(c, input, whole.rows, whole.cols)));
@@ -132,7 +138,8 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
     Input part = input;
     const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
     const auto row_bytes = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(input.view.row_stride) * width);
-    part.bytes.assign(input.bytes.begin() + c.experts[e - 1] * row_bytes, input.bytes.begin() + c.experts[e] * row_bytes);
+    part.bytes.assign(input.bytes.begin() + c.experts[e - 1] * row_bytes,
+                      input.bytes.begin() + c.experts[e] * row_bytes);
     part.offsets.clear();
     part.view = {c.variant.wide, part.bytes.data(), alone.rows, c.cols, input.view.row_stride};
     const Got got = run_problem(context, make_problem(alone, part));
@@ -144,7 +151,8 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
                       "scales of an expert depend on the rows of another")) {
     return f;
   }
-  return differ(together_problem.outputs[0], codes, together.outputs[0], "codes of an expert depend on the rows of another");
+  return differ(together_problem.outputs[0], codes, together.outputs[0],
+                "codes of an expert depend on the rows of another");
 }
 
 // Cases of this statement always have experts.
@@ -152,8 +160,10 @@ std::vector<Case> expert_corners(const Variant& v, Suite) {
   std::vector<Case> cases;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     Case c;
-    c.variant = v, c.rows = 150, c.cols = 67, c.data = seed % 2 == 0 ? Data::boundaries : Data::slots, c.seed = seed, c.pad = 254;
-    const std::vector<std::int64_t> offsets[] = {{0, 0, 31, 64, 150}, {0, 1, 2, 150, 150}, {0, 129, 130, 150}, {0, 33, 97, 150}};
+    c.variant = v, c.rows = 150, c.cols = 67, c.data = seed % 2 == 0 ? Data::boundaries : Data::slots, c.seed = seed,
+    c.pad = 254;
+    const std::vector<std::int64_t> offsets[] = {
+        {0, 0, 31, 64, 150}, {0, 1, 2, 150, 150}, {0, 129, 130, 150}, {0, 33, 97, 150}};
     c.experts = offsets[seed];
     cases.push_back(c);
   }
@@ -172,16 +182,38 @@ std::vector<Statement> layout_statements() {
   std::vector<Statement> s(4);
   s[0] = {"tiled_scales_equal_compact_scales_after_the_layout_change",
           "scales written straight in tiles are the compact scales after scale_layout, padding included",
-          "cuBLAS documentation, 1D block scaling factors layout", tiled, usual_data(), 30, true, tiled_equals_compact};
+          "cuBLAS documentation, 1D block scaling factors layout",
+          tiled,
+          usual_data(),
+          30,
+          true,
+          tiled_equals_compact};
   s[1] = {"padding_has_no_influence",
           "what lies behind the rows of x, and the pad byte of the tiles, change no code and no scale",
-          "kernels/candidate.h", any, usual_data(), 30, true, padding_has_no_influence};
+          "kernels/candidate.h",
+          any,
+          usual_data(),
+          30,
+          true,
+          padding_has_no_influence};
   s[2] = {"tails_equal_the_same_rows_padded_with_zeros",
-          "a block cut by the edge has the scale and codes that it has when zeros fill it up", "reference/quantize.h", any,
-          usual_data(), 0, false, tails_equal_padded};
+          "a block cut by the edge has the scale and codes that it has when zeros fill it up",
+          "reference/quantize.h",
+          any,
+          usual_data(),
+          0,
+          false,
+          tails_equal_padded};
   s[3] = {"experts_do_not_see_each_other",
           "quantizing with expert offsets gives what each expert gives alone: no block crosses an expert's end",
-          "reference/quantize.h", any, usual_data(), 100, false, experts_are_alone, expert_corners, 1};
+          "reference/quantize.h",
+          any,
+          usual_data(),
+          100,
+          false,
+          experts_are_alone,
+          expert_corners,
+          1};
   return s;
 }
 

@@ -28,10 +28,14 @@ struct Expected {
 };
 
 TEST_F(Hdf5Test, reads_every_dtype) {
-  const std::vector<Expected> types{{H5T_STD_U8LE, Dtype::u8},    {H5T_STD_I8BE, Dtype::i8},
-                                    {H5T_STD_U16LE, Dtype::u16},  {H5T_STD_U32LE, Dtype::u32},
-                                    {H5T_STD_I32LE, Dtype::i32},  {H5T_STD_I64LE, Dtype::i64},
-                                    {H5T_IEEE_F32LE, Dtype::f32}, {H5T_IEEE_F64LE, Dtype::f64},
+  const std::vector<Expected> types{{H5T_STD_U8LE, Dtype::u8},
+                                    {H5T_STD_I8BE, Dtype::i8},
+                                    {H5T_STD_U16LE, Dtype::u16},
+                                    {H5T_STD_U32LE, Dtype::u32},
+                                    {H5T_STD_I32LE, Dtype::i32},
+                                    {H5T_STD_I64LE, Dtype::i64},
+                                    {H5T_IEEE_F32LE, Dtype::f32},
+                                    {H5T_IEEE_F64LE, Dtype::f64},
                                     {test::small_float(10, 5, 15), Dtype::f16},
                                     {test::small_float(7, 8, 127), Dtype::bf16}};
   for (const Expected& e : types) {
@@ -106,11 +110,17 @@ TEST_F(Hdf5Test, refuses_types_that_are_not_plain_numbers) {
   const hid_t enumeration = H5Tcreate(H5T_ENUM, 1);
   const char no = 0;
   H5Tenum_insert(enumeration, "FALSE", &no);
-  const std::vector<std::pair<hid_t, std::string>> types{
-      {H5T_IEEE_F32BE, "big-endian"},  {H5T_STD_U16BE, "big-endian"},        {compound, "compound"},
-      {text, "strings"},               {variable_text, "variable-length"},   {H5Tvlen_create(H5T_STD_U8LE), "variable-length"},
-      {H5T_STD_REF_OBJ, "references"}, {enumeration, "enumerated"},          {odd, "a type that is not read"},
-      {H5T_STD_U64LE, "not read"},     {H5T_STD_I16LE, "read are little-endian u8"}};
+  const std::vector<std::pair<hid_t, std::string>> types{{H5T_IEEE_F32BE, "big-endian"},
+                                                         {H5T_STD_U16BE, "big-endian"},
+                                                         {compound, "compound"},
+                                                         {text, "strings"},
+                                                         {variable_text, "variable-length"},
+                                                         {H5Tvlen_create(H5T_STD_U8LE), "variable-length"},
+                                                         {H5T_STD_REF_OBJ, "references"},
+                                                         {enumeration, "enumerated"},
+                                                         {odd, "a type that is not read"},
+                                                         {H5T_STD_U64LE, "not read"},
+                                                         {H5T_STD_I16LE, "read are little-endian u8"}};
   for (const auto& [type, what] : types) {
     write_hdf5(path, [&, t = type](hid_t file) { add_dataset(file, "/x", t, {{2}, {}, {}, false}); });
     expect_error(ErrorKind::input, what, [&] { read_tensor(path + ":/x"); });
@@ -131,12 +141,15 @@ TEST_F(Hdf5Test, follows_no_links_and_opens_no_other_files) {
     add_dataset(file, "/outside", H5T_STD_U8LE,
                 {{6}, {}, [&](hid_t p) { H5Pset_external(p, (dir / "raw").c_str(), 0, 6); }});
     add_dataset(file, "/virtual", H5T_STD_U8LE,
-                {{6}, {}, [&](hid_t p) {
+                {{6},
+                 {},
+                 [&](hid_t p) {
                    const hsize_t six = 6;
                    const hid_t space = H5Screate_simple(1, &six, nullptr);
                    H5Pset_virtual(p, space, other.c_str(), "/x", space);
                    H5Sclose(space);
-                 }, false});
+                 },
+                 false});
   });
   EXPECT_EQ(read_tensor(path + ":/g/hard").data.size(), 6U);
   const std::vector<std::pair<std::string, std::string>> cases{
@@ -154,7 +167,8 @@ TEST_F(Hdf5Test, follows_no_links_and_opens_no_other_files) {
       {"/g//hard", "an empty name"},
       {"/g/", "names more than a group"},
   };
-  for (const auto& [name, text] : cases) expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
+  for (const auto& [name, text] : cases)
+    expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
 }
 
 TEST_F(Hdf5Test, refuses_other_filters_and_data_that_was_never_written) {
@@ -167,17 +181,22 @@ TEST_F(Hdf5Test, refuses_other_filters_and_data_that_was_never_written) {
     add_dataset(file, "/huge", H5T_STD_U8LE, {{huge}, {1 << 20}, {}, false});
     add_dataset(file, "/overflow", H5T_STD_U8LE, {{huge, 1 << 13}, {1 << 10, 1 << 10}, {}, false});
   });
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {"/nbit", "uses filter 5"},        {"/scale", "uses filter 6"}, {"/nochunks", "not every chunk was written"},
-      {"/late", "more data than was written"}, {"/huge", "more data than the file can hold"}, {"/overflow", "overflow"}};
-  for (const auto& [name, text] : cases) expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
+  const std::vector<std::pair<std::string, std::string>> cases{{"/nbit", "uses filter 5"},
+                                                               {"/scale", "uses filter 6"},
+                                                               {"/nochunks", "not every chunk was written"},
+                                                               {"/late", "more data than was written"},
+                                                               {"/huge", "more data than the file can hold"},
+                                                               {"/overflow", "overflow"}};
+  for (const auto& [name, text] : cases)
+    expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
 }
 
 // Both storages, so that chunk indices and filters are damaged too.
 void write_small(const std::string& path) {
   write_hdf5(path, [](hid_t file) {
     add_dataset(file, "/x", H5T_STD_U16LE);
-    add_dataset(file, "/c", H5T_STD_U8LE, {{8, 8}, {4, 8}, [](hid_t p) { H5Pset_deflate(p, 1), H5Pset_fletcher32(p); }});
+    add_dataset(file, "/c", H5T_STD_U8LE,
+                {{8, 8}, {4, 8}, [](hid_t p) { H5Pset_deflate(p, 1), H5Pset_fletcher32(p); }});
   });
 }
 

@@ -26,7 +26,8 @@ struct DatasetOptions {
 };
 
 // A dataset of this type, its bytes 0, 1, 2, ...; returns them.
-inline std::vector<std::byte> add_dataset(hid_t file, const std::string& name, hid_t type, const DatasetOptions& o = {}) {
+inline std::vector<std::byte> add_dataset(hid_t file, const std::string& name, hid_t type,
+                                          const DatasetOptions& o = {}) {
   const hid_t space = H5Screate_simple(static_cast<int>(o.shape.size()), o.shape.data(), nullptr);
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_obj_track_times(creation, 0);

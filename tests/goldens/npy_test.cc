@@ -85,7 +85,8 @@ TEST(Npy, refuses_every_shorter_and_longer_file) {
   for (std::size_t n = 0; n < whole.size(); ++n) {
     expect_error(ErrorKind::input, "x.npy: ", [&] { parse(whole.substr(0, n)); });
   }
-  expect_error(ErrorKind::input, "too long: the header calls for 24 bytes of data, there are 25", [&] { parse(whole + "x"); });
+  expect_error(ErrorKind::input, "too long: the header calls for 24 bytes of data, there are 25",
+               [&] { parse(whole + "x"); });
 }
 
 TEST(Npy, survives_every_change_of_one_byte) {

@@ -10,7 +10,9 @@ namespace {
 
 using test::expect_error;
 
-SafetensorsFile parse(const std::string& bytes) { return parse_safetensors(std::as_bytes(std::span(bytes)), "x.safetensors"); }
+SafetensorsFile parse(const std::string& bytes) {
+  return parse_safetensors(std::as_bytes(std::span(bytes)), "x.safetensors");
+}
 
 std::string with_header(const std::string& header, const std::string& data) {
   std::string length(8, '\0');
@@ -24,13 +26,15 @@ Tensor tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> sh
 }
 
 SafetensorsFile sample() {
-  return {{tensor("codes", Dtype::u8, {3, 1}, "abc"), tensor("scales", Dtype::f32, {1, 1}, "wxyz")}, {{"format", "e4m3"}}};
+  return {{tensor("codes", Dtype::u8, {3, 1}, "abc"), tensor("scales", Dtype::f32, {1, 1}, "wxyz")},
+          {{"format", "e4m3"}}};
 }
 
 // What the reference writer makes of the sample: widest elements first, header padded to 8 bytes with spaces.
 std::string sample_bytes() {
-  std::string header = R"({"__metadata__":{"format":"e4m3"},"scales":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},)"
-                       R"("codes":{"dtype":"U8","shape":[3,1],"data_offsets":[4,7]}})";
+  std::string header =
+      R"({"__metadata__":{"format":"e4m3"},"scales":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},)"
+      R"("codes":{"dtype":"U8","shape":[3,1],"data_offsets":[4,7]}})";
   header.append((8 - header.size() % 8) % 8, ' ');
   return with_header(header, "wxyzabc");
 }
@@ -61,15 +65,18 @@ TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_n
   SafetensorsFile file;
   for (int d = 0; d <= static_cast<int>(Dtype::f64); ++d) {
     const auto dtype = static_cast<Dtype>(d);
-    file.tensors.push_back(tensor(std::string("three ") + safetensors_name(dtype), dtype, {3}, std::string(3 * size_of(dtype), 'a' + static_cast<char>(d))));
+    file.tensors.push_back(tensor(std::string("three ") + safetensors_name(dtype), dtype, {3},
+                                  std::string(3 * size_of(dtype), 'a' + static_cast<char>(d))));
     file.tensors.push_back(tensor(std::string("none \"\\\n:") + safetensors_name(dtype), dtype, {4, 0, 9}, ""));
-    file.tensors.push_back(tensor(std::string("scalar \xC3\xA9 ") + safetensors_name(dtype), dtype, {}, std::string(size_of(dtype), 'q')));
+    file.tensors.push_back(
+        tensor(std::string("scalar \xC3\xA9 ") + safetensors_name(dtype), dtype, {}, std::string(size_of(dtype), 'q')));
   }
   write_safetensors(dir / "x.safetensors", file);
   const SafetensorsFile back = read_safetensors(dir / "x.safetensors");
   ASSERT_EQ(back.tensors.size(), file.tensors.size());
   for (const Tensor& t : file.tensors) {
-    const auto found = std::find_if(back.tensors.begin(), back.tensors.end(), [&](const Tensor& b) { return b.name == t.name; });
+    const auto found =
+        std::find_if(back.tensors.begin(), back.tensors.end(), [&](const Tensor& b) { return b.name == t.name; });
     ASSERT_NE(found, back.tensors.end()) << t.name;
     EXPECT_EQ(found->dtype, t.dtype);
     EXPECT_EQ(found->shape, t.shape);
@@ -109,7 +116,9 @@ TEST(Safetensors, survives_every_change_of_one_byte) {
 TEST(Safetensors, says_what_is_wrong) {
   const auto one = [](const std::string& entry) { return with_header("{\"t\":" + entry + "}", "abcd"); };
   const auto two = [](const std::string& a, const std::string& b) {
-    return with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[)" + a + R"(]},"b":{"dtype":"U8","shape":[2],"data_offsets":[)" + b + "]}}", "abcd");
+    return with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[)" + a +
+                           R"(]},"b":{"dtype":"U8","shape":[2],"data_offsets":[)" + b + "]}}",
+                       "abcd");
   };
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "at least 8 bytes"},
@@ -129,7 +138,8 @@ TEST(Safetensors, says_what_is_wrong) {
       {one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "shape must be"},
       {one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape must be"},
       {one(R"({"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,4]})"), "shape must be"},
-      {one(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,4]})"), "at most 32"},
+      {one(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,4]})"),
+       "at most 32"},
       {one(R"({"dtype":"U8","shape":[4],"data_offsets":[0]})"), "two positions"},
       {one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,-4]})"), "two positions"},
       {one(R"({"dtype":"U8","shape":[4],"data_offsets":[4,0]})"), "ends before it begins"},
@@ -152,12 +162,16 @@ TEST(Safetensors, says_what_is_wrong) {
 
 TEST(Safetensors, reads_one_tensor_beside_others_of_types_it_does_not_know) {
   const test::TemporaryDirectory dir;
-  test::write_file(dir / "m.safetensors",
-                   with_header(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "abcd"));
+  test::write_file(
+      dir / "m.safetensors",
+      with_header(
+          R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+          "abcd"));
   EXPECT_EQ(read_tensor((dir / "m.safetensors") + ":b").data[0], std::byte{'c'});
   expect_error(ErrorKind::input, "F8_E4M3", [&] { read_tensor((dir / "m.safetensors") + ":a"); });
   expect_error(ErrorKind::input, "which tensor?", [&] { read_tensor(dir / "m.safetensors"); });
-  expect_error(ErrorKind::input, "has no tensor 'c'; it has a, b", [&] { read_tensor((dir / "m.safetensors") + ":c"); });
+  expect_error(ErrorKind::input, "has no tensor 'c'; it has a, b",
+               [&] { read_tensor((dir / "m.safetensors") + ":c"); });
 }
 
 TEST(Safetensors, refuses_to_write_names_that_no_reader_could_tell_apart) {

@@ -84,7 +84,8 @@ TEST(RealTensors, look_like_training_finite_and_with_gradients_below_1e_minus_4)
   for (const Tensor& t : real_tensors().tensors) {
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < t.data.size(); i += 2) {
-      const std::uint32_t bits = std::to_integer<std::uint32_t>(t.data[i]) | std::to_integer<std::uint32_t>(t.data[i + 1]) << 8;
+      const std::uint32_t bits =
+          std::to_integer<std::uint32_t>(t.data[i]) | std::to_integer<std::uint32_t>(t.data[i + 1]) << 8;
       largest = std::max(largest, bits & 0x7FFF);
     }
     EXPECT_GT(largest, 0U) << t.name;

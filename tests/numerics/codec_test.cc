@@ -18,7 +18,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-constexpr Format kNarrowFormats[] = {Format::e4m3, Format::e5m2, Format::e8m0, Format::e2m1,
+constexpr Format kNarrowFormats[] = {Format::e4m3, Format::e5m2, Format::e8m0,   Format::e2m1,
                                      Format::e2m3, Format::e3m2, Format::mxint8, Format::e5m6};
 constexpr Format kWideFormats[] = {Format::bf16, Format::fp16};
 
@@ -76,27 +76,48 @@ constexpr auto kNon = Overflow::non_saturate;
 
 TEST(Codec, encodes_the_examples_of_the_specifications) {
   const Example examples[] = {
-      {Format::e4m3, 448, kEven, kSat, 0x7E},          {Format::e4m3, 464, kEven, kNon, 0x7E},
-      {Format::e4m3, 0x1.d00002p8, kEven, kSat, 0x7E}, {Format::e4m3, 0x1.d00002p8, kEven, kNon, 0x7F},
-      {Format::e4m3, -0.0, kEven, kSat, 0x80},         {Format::e4m3, 0x1p-10, kEven, kSat, 0x00},
-      {Format::e4m3, 0x1.000002p-10, kEven, kSat, 1},  {Format::e4m3, 0x1p-10, kAway, kSat, 0x01},
-      {Format::e4m3, 17, kEven, kSat, 0x58},           {Format::e4m3, 17, kAway, kSat, 0x59},
-      {Format::e4m3, -17, kUp, kSat, 0xD8},            {Format::e4m3, 17, kUp, kSat, 0x59},
-      {Format::e4m3, 1e9, kZero, kNon, 0x7E},          {Format::e4m3, kInfinity, kZero, kNon, 0x7F},
-      {Format::e4m3, -1e9, kUp, kNon, 0xFE},           {Format::e4m3, 448.5, kUp, kNon, 0x7F},
-      {Format::e4m3, -kInfinity, kEven, kSat, 0xFE},   {Format::e5m2, 61440, kEven, kSat, 0x7B},
-      {Format::e5m2, 61440, kEven, kNon, 0x7C},        {Format::e5m2, 0x1.dffffep15, kEven, kNon, 0x7B},
-      {Format::e5m2, -kInfinity, kEven, kNon, 0xFC},   {Format::e5m2, 0x1p-17, kEven, kSat, 0x00},
-      {Format::e5m2, kNan, kEven, kSat, 0x7F},         {Format::e4m3, -kNan, kEven, kSat, 0x7F},
-      {Format::e2m1, 0.25, kEven, kSat, 0},            {Format::e2m1, 0.75, kEven, kSat, 2},
-      {Format::e2m1, 1.25, kEven, kSat, 2},            {Format::e2m1, 1.75, kEven, kSat, 4},
-      {Format::e2m1, 2.5, kEven, kSat, 4},             {Format::e2m1, 3.5, kEven, kSat, 6},
-      {Format::e2m1, 5, kEven, kSat, 6},               {Format::e2m1, kNan, kEven, kSat, 7},
-      {Format::e2m1, -kInfinity, kEven, kNon, 0xF},    {Format::e2m3, kNan, kEven, kSat, 0x1F},
-      {Format::mxint8, -2, kEven, kSat, 0x81},         {Format::mxint8, 0x1p-7, kEven, kSat, 0x00},
-      {Format::mxint8, -0x1.8p-6, kEven, kSat, 0xFE},  {Format::e5m6, 65280, kEven, kSat, 0x7BF},
-      {Format::e5m6, 65280, kEven, kNon, 0x7C0},       {Format::e5m6, 0x1.8p-21, kEven, kSat, 0x001},
-      {Format::e5m6, 0x1.8p-20, kEven, kSat, 0x002},   {Format::e5m6, 0x1.6p-19, kEven, kSat, 0x003},
+      {Format::e4m3, 448, kEven, kSat, 0x7E},
+      {Format::e4m3, 464, kEven, kNon, 0x7E},
+      {Format::e4m3, 0x1.d00002p8, kEven, kSat, 0x7E},
+      {Format::e4m3, 0x1.d00002p8, kEven, kNon, 0x7F},
+      {Format::e4m3, -0.0, kEven, kSat, 0x80},
+      {Format::e4m3, 0x1p-10, kEven, kSat, 0x00},
+      {Format::e4m3, 0x1.000002p-10, kEven, kSat, 1},
+      {Format::e4m3, 0x1p-10, kAway, kSat, 0x01},
+      {Format::e4m3, 17, kEven, kSat, 0x58},
+      {Format::e4m3, 17, kAway, kSat, 0x59},
+      {Format::e4m3, -17, kUp, kSat, 0xD8},
+      {Format::e4m3, 17, kUp, kSat, 0x59},
+      {Format::e4m3, 1e9, kZero, kNon, 0x7E},
+      {Format::e4m3, kInfinity, kZero, kNon, 0x7F},
+      {Format::e4m3, -1e9, kUp, kNon, 0xFE},
+      {Format::e4m3, 448.5, kUp, kNon, 0x7F},
+      {Format::e4m3, -kInfinity, kEven, kSat, 0xFE},
+      {Format::e5m2, 61440, kEven, kSat, 0x7B},
+      {Format::e5m2, 61440, kEven, kNon, 0x7C},
+      {Format::e5m2, 0x1.dffffep15, kEven, kNon, 0x7B},
+      {Format::e5m2, -kInfinity, kEven, kNon, 0xFC},
+      {Format::e5m2, 0x1p-17, kEven, kSat, 0x00},
+      {Format::e5m2, kNan, kEven, kSat, 0x7F},
+      {Format::e4m3, -kNan, kEven, kSat, 0x7F},
+      {Format::e2m1, 0.25, kEven, kSat, 0},
+      {Format::e2m1, 0.75, kEven, kSat, 2},
+      {Format::e2m1, 1.25, kEven, kSat, 2},
+      {Format::e2m1, 1.75, kEven, kSat, 4},
+      {Format::e2m1, 2.5, kEven, kSat, 4},
+      {Format::e2m1, 3.5, kEven, kSat, 6},
+      {Format::e2m1, 5, kEven, kSat, 6},
+      {Format::e2m1, kNan, kEven, kSat, 7},
+      {Format::e2m1, -kInfinity, kEven, kNon, 0xF},
+      {Format::e2m3, kNan, kEven, kSat, 0x1F},
+      {Format::mxint8, -2, kEven, kSat, 0x81},
+      {Format::mxint8, 0x1p-7, kEven, kSat, 0x00},
+      {Format::mxint8, -0x1.8p-6, kEven, kSat, 0xFE},
+      {Format::e5m6, 65280, kEven, kSat, 0x7BF},
+      {Format::e5m6, 65280, kEven, kNon, 0x7C0},
+      {Format::e5m6, 0x1.8p-21, kEven, kSat, 0x001},
+      {Format::e5m6, 0x1.8p-20, kEven, kSat, 0x002},
+      {Format::e5m6, 0x1.6p-19, kEven, kSat, 0x003},
   };
   for (const Example& e : examples) {
     EXPECT_EQ(encode(e.format, e.value, e.rounding, e.overflow), e.code)
@@ -243,8 +264,8 @@ TEST(Codec, encodes_every_value_and_every_midpoint_and_their_neighbours_as_the_o
 }
 
 TEST(Codec, encodes_midpoints_of_the_wide_formats_as_the_oracle_does) {
-  const std::vector<Mode> modes{{kEven, kNon}, {kAway, kSat}, {kZero, kNon}, {kUp, kNon},
-                                {Rounding::stochastic, kNon, 0x80000000}};
+  const std::vector<Mode> modes{
+      {kEven, kNon}, {kAway, kSat}, {kZero, kNon}, {kUp, kNon}, {Rounding::stochastic, kNon, 0x80000000}};
   for (const Format format : {Format::bf16, Format::fp16, Format::fp32}) {
     const std::uint32_t max_code = spec(format).max_code;
     std::vector<std::uint32_t> codes{0, 1, 2, max_code - 1, max_code};
@@ -275,16 +296,16 @@ TEST(Codec, stochastic_rounding_rounds_up_for_exactly_the_fractions_share_of_the
   };
   const Case cases[] = {
       {Format::e4m3, 1.0, 0},
-      {Format::e4m3, 1.0625, 0x80000000},              // half a step above 1
-      {Format::e4m3, 1.03125, 0x40000000},             // a quarter
-      {Format::e4m3, 1.1171875, 0xF0000000},           // 15/16
-      {Format::e4m3, 0x1.00000002p0, 0x10},            // 2^-31 of 2^-3: 2^-28 of a step
-      {Format::e4m3, 1 + 0x1p-35, 0x1},                // 2^-32 of a step: the last bit that counts
-      {Format::e4m3, 1 + 0x1p-36, 0x0},                // below it: never
-      {Format::e4m3, 0x1p-10, 0x80000000},             // between zero and the smallest subnormal
+      {Format::e4m3, 1.0625, 0x80000000},     // half a step above 1
+      {Format::e4m3, 1.03125, 0x40000000},    // a quarter
+      {Format::e4m3, 1.1171875, 0xF0000000},  // 15/16
+      {Format::e4m3, 0x1.00000002p0, 0x10},   // 2^-31 of 2^-3: 2^-28 of a step
+      {Format::e4m3, 1 + 0x1p-35, 0x1},       // 2^-32 of a step: the last bit that counts
+      {Format::e4m3, 1 + 0x1p-36, 0x0},       // below it: never
+      {Format::e4m3, 0x1p-10, 0x80000000},    // between zero and the smallest subnormal
       {Format::e4m3, 0x1p-41, 0x1},
       {Format::e4m3, 0x1p-60, 0x0},
-      {Format::e4m3, 456, 0x40000000},                 // towards 480, which is beyond the largest
+      {Format::e4m3, 456, 0x40000000},  // towards 480, which is beyond the largest
       {Format::e5m2, 1.125, 0x80000000},
       {Format::e2m1, 5.5, 0xC0000000},
       {Format::bf16, 1 + 0x1p-8, 0x80000000},

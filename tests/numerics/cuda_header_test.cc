@@ -11,13 +11,13 @@
 #include "numerics/scale_rule.h"
 
 #ifdef MXCHECK_HAS_CUDA_FP8_HEADER
-#include <cuda_fp4.h>
-#include <cuda_fp6.h>
-#include <cuda_fp8.h>
+  #include <cuda_fp4.h>
+  #include <cuda_fp6.h>
+  #include <cuda_fp8.h>
 
-#include <bit>
-#include <limits>
-#include <vector>
+  #include <bit>
+  #include <limits>
+  #include <vector>
 #endif
 
 namespace mxcheck {
@@ -90,8 +90,10 @@ TEST(CudaHeader, decodes_fp8_codes_to_the_values_that_we_do) {
       const __half_raw half = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(code), interpretation);
       const double theirs = decode(Format::fp16, half.x);
       const double ours = decode(format, code);
-      if (std::isnan(ours)) ASSERT_TRUE(std::isnan(theirs)) << code;
-      else ASSERT_EQ(std::bit_cast<std::uint64_t>(ours), std::bit_cast<std::uint64_t>(theirs)) << code;
+      if (std::isnan(ours))
+        ASSERT_TRUE(std::isnan(theirs)) << code;
+      else
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(ours), std::bit_cast<std::uint64_t>(theirs)) << code;
     }
   }
 }

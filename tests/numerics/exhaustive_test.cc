@@ -105,7 +105,8 @@ SweepResult sweep_rule(ScaleRule rule, Format element, const std::vector<std::ui
   return sweep_ranges(0, kFiniteMagnitudes, kThreads, [&](std::uint64_t begin, std::uint64_t end) {
     SweepResult result;
     for (std::uint64_t at = begin; at < end;) {
-      const auto byte = std::lower_bound(largest.begin(), largest.end(), static_cast<std::uint32_t>(at)) - largest.begin();
+      const auto byte =
+          std::lower_bound(largest.begin(), largest.end(), static_cast<std::uint32_t>(at)) - largest.begin();
       const std::uint64_t stop = std::min(end, std::uint64_t{largest[static_cast<std::size_t>(byte)]} + 1);
       for (; at < stop; ++at) {
         const bool pass = scale_byte(rule, element, as_float(static_cast<std::uint32_t>(at))) == byte;

@@ -32,11 +32,20 @@ TEST(Measures, ulp_distance_counts_the_values_between_two_codes) {
     std::uint64_t distance;
   };
   const Case cases[] = {
-      {Format::e4m3, 0x38, 0x38, 0},   {Format::e4m3, 0x38, 0x39, 1},   {Format::e4m3, 0x00, 0x80, 0},
-      {Format::e4m3, 0x01, 0x81, 2},   {Format::e4m3, 0x7E, 0xFE, 252}, {Format::e4m3, 0x07, 0x08, 1},
-      {Format::e5m2, 0x7B, 0x7C, 1},   {Format::e8m0, 0x00, 0xFE, 254}, {Format::mxint8, 0xFF, 0x01, 2},
-      {Format::mxint8, 0x80, 0x7F, 255}, {Format::e2m1, 0xF, 0x7, 14},  {Format::bf16, 0x3F80, 0xBF80, 0x7F00},
-      {Format::fp32, 0x80000001, 0x00000001, 2}, {Format::e5m6, 0x800, 0x001, 1},
+      {Format::e4m3, 0x38, 0x38, 0},
+      {Format::e4m3, 0x38, 0x39, 1},
+      {Format::e4m3, 0x00, 0x80, 0},
+      {Format::e4m3, 0x01, 0x81, 2},
+      {Format::e4m3, 0x7E, 0xFE, 252},
+      {Format::e4m3, 0x07, 0x08, 1},
+      {Format::e5m2, 0x7B, 0x7C, 1},
+      {Format::e8m0, 0x00, 0xFE, 254},
+      {Format::mxint8, 0xFF, 0x01, 2},
+      {Format::mxint8, 0x80, 0x7F, 255},
+      {Format::e2m1, 0xF, 0x7, 14},
+      {Format::bf16, 0x3F80, 0xBF80, 0x7F00},
+      {Format::fp32, 0x80000001, 0x00000001, 2},
+      {Format::e5m6, 0x800, 0x001, 1},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(ulp_distance(c.format, c.a, c.b), c.distance) << spec(c.format).name << " " << c.a << " " << c.b;
@@ -48,7 +57,7 @@ TEST(Measures, ordinals_are_in_the_order_of_values) {
   for (const Format format : kAllFormats) {
     if (spec(format).bits > 12) continue;
     for (std::uint32_t a = 0; a < 1U << spec(format).bits; ++a) {
-      for (std::uint32_t b = 0; b < 1U << spec(format).bits; b += spec(format).bits > 8 ? 31 : 1) {
+      for (std::uint32_t b = 0; b<1U << spec(format).bits; b += spec(format).bits> 8 ? 31 : 1) {
         const auto place_a = ordinal(format, a);
         const auto place_b = ordinal(format, b);
         if (!place_a || !place_b) continue;
@@ -101,7 +110,10 @@ TEST(Measures, nan_or_infinity_out_of_place_fails_every_comparison) {
   const struct {
     Pair pair;
     std::uint64_t introduced, lost, infinity_lost;
-  } cases[] = {{{1, kNan}, 1, 0, 0}, {{kNan, 1}, 0, 1, 0}, {{kInf, 448}, 0, 0, 1}, {{kInf, -kInf}, 0, 0, 1},
+  } cases[] = {{{1, kNan}, 1, 0, 0},
+               {{kNan, 1}, 0, 1, 0},
+               {{kInf, 448}, 0, 0, 1},
+               {{kInf, -kInf}, 0, 0, 1},
                {{-kInf, kNan}, 1, 0, 0}};
   for (const auto& c : cases) {
     const ErrorMeasures m = measured({{1, 1}, c.pair});
@@ -127,13 +139,13 @@ TEST(Measures, of_nothing_are_nan) {
 
 TEST(Measures, counts_what_was_flushed_to_zero_and_what_was_saturated) {
   ErrorMeter meter(Format::e4m3);
-  meter.add(0, 0, 0x00, 2);           // a zero is not flushed
-  meter.add(0x1p-30F, 0, 0x00, 2);    // flushed
+  meter.add(0, 0, 0x00, 2);              // a zero is not flushed
+  meter.add(0x1p-30F, 0, 0x00, 2);       // flushed
   meter.add(-0x1p-30F, -0.0F, 0x80, 2);  // flushed, to minus zero
-  meter.add(896, 896, 0x7E, 2);       // exactly the largest: not saturated
-  meter.add(-897, -896, 0xFE, 2);     // beyond
-  meter.add(kInf, 896, 0x7E, 2);      // beyond
-  meter.add(890, 896, 0x7E, 2);       // rounded up to the largest: not saturated
+  meter.add(896, 896, 0x7E, 2);          // exactly the largest: not saturated
+  meter.add(-897, -896, 0xFE, 2);        // beyond
+  meter.add(kInf, 896, 0x7E, 2);         // beyond
+  meter.add(890, 896, 0x7E, 2);          // rounded up to the largest: not saturated
   meter.add(2, 2, 0x38, 2);
   const ErrorMeasures m = meter.measures();
   EXPECT_EQ(m.flushed, 2U);

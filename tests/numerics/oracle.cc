@@ -81,8 +81,10 @@ std::uint32_t first_pattern(const std::function<bool(const Units&)>& reached, st
   std::uint32_t high = kInfinityPattern;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (reached(units(float_of(middle)))) high = middle;
-    else low = middle + 1;
+    if (reached(units(float_of(middle))))
+      high = middle;
+    else
+      low = middle + 1;
   }
   return low;
 }
@@ -112,8 +114,10 @@ std::vector<std::uint32_t> largest_per_byte(const std::function<int(float)>& byt
     std::uint32_t high = kInfinityPattern;
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
-      if (byte(float_of(middle)) > b) high = middle;
-      else low = middle + 1;
+      if (byte(float_of(middle)) > b)
+        high = middle;
+      else
+        low = middle + 1;
     }
     result.push_back(low - 1);
     from = low;
@@ -184,8 +188,8 @@ std::uint32_t encode(Format format, double x, Rounding rounding, Overflow overfl
     const bool truncated = rounding == Rounding::toward_zero || (rounding == Rounding::upward && negative);
     return assemble(s, truncated ? s.finite_count - 1 : beyond, negative);
   }
-  const bool up = goes_up(s, m, exact - magnitude(format, m), magnitude(format, m + 1) - exact, rounding, negative,
-                          random_word);
+  const bool up =
+      goes_up(s, m, exact - magnitude(format, m), magnitude(format, m + 1) - exact, rounding, negative, random_word);
   const std::uint32_t result = m + (up ? 1 : 0);
   return assemble(s, result == s.finite_count ? beyond : result, negative);
 }

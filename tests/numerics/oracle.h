@@ -65,7 +65,9 @@ class FloatEncoder {
   [[nodiscard]] Step step_at(std::uint32_t pattern) const;
 
   // By magnitude code m: the first non-negative pattern (or pattern without its sign) whose magnitude code is >= m.
-  [[nodiscard]] const std::vector<std::uint32_t>& first_patterns(bool negative) const { return first_[negative ? 1 : 0]; }
+  [[nodiscard]] const std::vector<std::uint32_t>& first_patterns(bool negative) const {
+    return first_[negative ? 1 : 0];
+  }
 
  private:
   [[nodiscard]] std::uint32_t code(std::uint32_t m, bool negative) const;

@@ -17,7 +17,9 @@ TEST(Oracle, holds_the_table_of_values_of_e2m1) {
 }
 
 TEST(Oracle, holds_the_largest_values_of_the_specifications) {
-  const auto largest = [](Format format) { return oracle::magnitude(format, oracle::shape_of(format).finite_count - 1); };
+  const auto largest = [](Format format) {
+    return oracle::magnitude(format, oracle::shape_of(format).finite_count - 1);
+  };
   EXPECT_EQ(largest(Format::e4m3), oracle::units(448));
   EXPECT_EQ(largest(Format::e5m2), oracle::units(57344));
   EXPECT_EQ(largest(Format::e2m3), oracle::units(7.5));

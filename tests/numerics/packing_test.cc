@@ -40,7 +40,8 @@ TEST(Packing, e2m1_fills_an_odd_end_with_zero) {
 TEST(Packing, e2m1_unpacks_every_byte_to_what_packs_to_it) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const Bytes packed{static_cast<std::uint8_t>(byte)};
-    EXPECT_EQ(unpack_e2m1(packed, 2), (Bytes{static_cast<std::uint8_t>(byte & 15), static_cast<std::uint8_t>(byte >> 4)}));
+    EXPECT_EQ(unpack_e2m1(packed, 2),
+              (Bytes{static_cast<std::uint8_t>(byte & 15), static_cast<std::uint8_t>(byte >> 4)}));
     EXPECT_EQ(pack_e2m1(unpack_e2m1(packed, 2)), packed);
   }
 }
@@ -52,9 +53,9 @@ TEST(Packing, e5m6_runs_from_the_high_end_of_the_first_word) {
 }
 
 TEST(Packing, e5m6_places_each_code_alone) {
-  const Words expected[8] = {{0xFFF00000, 0, 0},          {0x000FFF00, 0, 0}, {0x000000FF, 0xF0000000, 0},
-                             {0, 0x0FFF0000, 0},          {0, 0x0000FFF0, 0}, {0, 0x0000000F, 0xFF000000},
-                             {0, 0, 0x00FFF000},          {0, 0, 0x00000FFF}};
+  const Words expected[8] = {{0xFFF00000, 0, 0}, {0x000FFF00, 0, 0}, {0x000000FF, 0xF0000000, 0},
+                             {0, 0x0FFF0000, 0}, {0, 0x0000FFF0, 0}, {0, 0x0000000F, 0xFF000000},
+                             {0, 0, 0x00FFF000}, {0, 0, 0x00000FFF}};
   for (std::size_t i = 0; i < 8; ++i) {
     Codes codes(8);
     codes[i] = 0xFFF;
@@ -73,9 +74,17 @@ TEST(Packing, e5m6_unpacks_what_it_packs) {
 }
 
 TEST(Packing, refuses_codes_that_are_too_wide) {
-  EXPECT_EQ(refusal([] { pack_e2m1(Bytes{1, 16}); }, ErrorKind::input),
+  EXPECT_EQ(refusal(
+                [] {
+                  pack_e2m1(Bytes{1, 16});
+                },
+                ErrorKind::input),
             "code 16 at index 1 is no e2m1 code; the largest is 15");
-  EXPECT_EQ(refusal([] { pack_e5m6(Codes{0, 0, 0, 0, 0, 0, 0, 0x1000}); }, ErrorKind::input),
+  EXPECT_EQ(refusal(
+                [] {
+                  pack_e5m6(Codes{0, 0, 0, 0, 0, 0, 0, 0x1000});
+                },
+                ErrorKind::input),
             "code 4096 at index 7 is no e5m6 code; the largest is 4095");
 }
 

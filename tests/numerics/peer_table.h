@@ -15,9 +15,9 @@ constexpr int kUndefined = -1;  // the implementation never has this amax
 
 // The recipes that repeat them, in the order of the table's columns.
 inline constexpr std::string_view kColumns[17] = {
-    "rceil", "torchao", "torchao_old", "te", "te_ftz", "deepgemm_host", "deepgemm_device", "dsv3", "thunderkittens",
-    "triton", "ocp", "torchao_floor", "microxcaling_python", "microxcaling_cuda", "gfloat", "torchao_ceil",
-    "torchao_even"};
+    "rceil",  "torchao",        "torchao_old", "te",  "te_ftz",        "deepgemm_host",       "deepgemm_device",
+    "dsv3",   "thunderkittens", "triton",      "ocp", "torchao_floor", "microxcaling_python", "microxcaling_cuda",
+    "gfloat", "torchao_ceil",   "torchao_even"};
 
 struct Row {
   std::uint32_t amax;  // FP32 bits
@@ -56,9 +56,9 @@ inline constexpr Row kTable[] = {
 
 // Amax that tell apart every two rules that differ anywhere.
 inline constexpr std::uint32_t kTellingAmax[] = {
-    0x00000000, 0x80000000, 0x00000001, 0x000000E0, 0x00010000, 0x00400000, 0x00400001, 0x04600000, 0x04600001,
-    0x04600002, 0x04733333, 0x047FFFFF, 0x04E00001, 0x2EDBE6FF, 0x43E00000, 0x43E00001, 0x43F00000, 0x43F80000,
-    0x43FFFFFF, 0x47E00001, 0x63E00001, 0x7F7FFFFF, 0x7F800000, 0x7FC00000};
+    0x00000000, 0x80000000, 0x00000001, 0x000000E0, 0x00010000, 0x00400000, 0x00400001, 0x04600000,
+    0x04600001, 0x04600002, 0x04733333, 0x047FFFFF, 0x04E00001, 0x2EDBE6FF, 0x43E00000, 0x43E00001,
+    0x43F00000, 0x43F80000, 0x43FFFFFF, 0x47E00001, 0x63E00001, 0x7F7FFFFF, 0x7F800000, 0x7FC00000};
 
 // The recipes that store the same byte for every amax, NaN and Inf included. They differ in elements, or in name only.
 inline const std::vector<std::vector<std::string_view>> kEqualBytes = {

@@ -25,8 +25,10 @@ float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 BlockScale scale_of(const Recipe& recipe, std::vector<float> block) {
   BlockAmax amax;
   for (const float x : block) {
-    if (std::isnan(x)) amax.has_nan = true;
-    else amax.amax = std::max(amax.amax, std::fabs(x));
+    if (std::isnan(x))
+      amax.has_nan = true;
+    else
+      amax.amax = std::max(amax.amax, std::fabs(x));
   }
   return block_scale(recipe, Format::e4m3, amax);
 }
@@ -51,16 +53,20 @@ TEST(Recipe, the_short_list_of_amax_tells_apart_every_two_recipes_that_differ) {
   const auto recipes = all_recipes();
   const auto same_class = [](const std::string& a, const std::string& b) {
     return std::any_of(std::begin(peers::kEqualBytes), std::end(peers::kEqualBytes), [&](const auto& members) {
-      const auto has = [&](const std::string& name) { return std::find(members.begin(), members.end(), name) != members.end(); };
+      const auto has = [&](const std::string& name) {
+        return std::find(members.begin(), members.end(), name) != members.end();
+      };
       return has(a) && has(b);
     });
   };
   for (const Recipe& a : recipes) {
     for (const Recipe& b : recipes) {
       if (a.name >= b.name || a.rule == ScaleRule::fp32 || b.rule == ScaleRule::fp32) continue;
-      const bool told_apart = std::any_of(std::begin(peers::kTellingAmax), std::end(peers::kTellingAmax), [&](auto bits) {
-        return scale_byte_for_amax(a, Format::e4m3, as_float(bits)) != scale_byte_for_amax(b, Format::e4m3, as_float(bits));
-      });
+      const bool told_apart =
+          std::any_of(std::begin(peers::kTellingAmax), std::end(peers::kTellingAmax), [&](auto bits) {
+            return scale_byte_for_amax(a, Format::e4m3, as_float(bits)) !=
+                   scale_byte_for_amax(b, Format::e4m3, as_float(bits));
+          });
       EXPECT_EQ(told_apart, !same_class(a.name, b.name)) << a.name << " and " << b.name;
     }
   }
@@ -124,7 +130,8 @@ TEST(Recipe, blocks_with_zero_infinity_and_nan_follow_each_implementation) {
 TEST(Recipe, every_recipe_with_scale_bytes_has_a_row_of_specials) {
   for (const Recipe& r : all_recipes()) {
     if (r.rule == ScaleRule::fp32) continue;
-    EXPECT_EQ(std::count_if(std::begin(kSpecials), std::end(kSpecials), [&](const auto& s) { return s.recipe == r.name; }), 1)
+    EXPECT_EQ(
+        std::count_if(std::begin(kSpecials), std::end(kSpecials), [&](const auto& s) { return s.recipe == r.name; }), 1)
         << r.name;
   }
 }
@@ -173,15 +180,19 @@ TEST(Recipe, an_infinite_amax_beside_zero_is_nan_on_deepgemms_device) {
 }
 
 TEST(Recipe, float_scales_divide_or_multiply_as_their_implementation) {
-  // Products next to a tie of E4M3: 306 / 408 * 448 = 336 between 320 and 352, 0.890625 / 4.75 * 448 = 84 between 80, 88.
+  // Products next to a tie of E4M3: 306 / 408 * 448 = 336 between 320 and 352, 0.890625 / 4.75 * 448 = 84 between
+  // 80, 88.
   const struct {
     const char* recipe;
     float amax, x;
     double value;
   } cases[] = {
-      {"fp32", 408, 306, 320},           {"fp32", 4.75F, 0.890625F, 80},
-      {"dsv3_fp32", 408, 306, 320},      {"dsv3_fp32", 4.75F, 0.890625F, 80},
-      {"tilekernels_fp32", 408, 306, 352}, {"deepgemm_fp32", 4.75F, 0.890625F, 88},
+      {"fp32", 408, 306, 320},
+      {"fp32", 4.75F, 0.890625F, 80},
+      {"dsv3_fp32", 408, 306, 320},
+      {"dsv3_fp32", 4.75F, 0.890625F, 80},
+      {"tilekernels_fp32", 408, 306, 352},
+      {"deepgemm_fp32", 4.75F, 0.890625F, 88},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(decode(Format::e4m3, code_in(c.recipe, {c.amax}, c.x)), c.value) << c.recipe << " " << c.amax;

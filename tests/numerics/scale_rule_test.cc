@@ -17,7 +17,7 @@ namespace {
 
 using Digits = boost::multiprecision::cpp_dec_float_100;
 
-constexpr Format kElements[] = {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3,
+constexpr Format kElements[] = {Format::e4m3, Format::e5m2,   Format::e2m1, Format::e2m3,
                                 Format::e3m2, Format::mxint8, Format::e5m6};
 
 float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -116,7 +116,8 @@ TEST(ScaleRule, finite_amax_reaches_these_bytes_and_no_others) {
                {ScaleRule::floor, Format::e4m3, 246}};
   for (const auto& c : cases) {
     std::vector<bool> seen(256);
-    for (const std::uint32_t bits : boundary_amax(c.element)) seen[scale_byte(c.rule, c.element, as_float(bits))] = true;
+    for (const std::uint32_t bits : boundary_amax(c.element))
+      seen[scale_byte(c.rule, c.element, as_float(bits))] = true;
     for (int byte = 0; byte < 256; ++byte) {
       EXPECT_EQ(seen[static_cast<std::size_t>(byte)], byte <= c.largest) << name(c.rule) << " byte " << byte;
     }
@@ -155,10 +156,23 @@ TEST(ScaleRule, e8m0_round_up_follows_the_table_of_the_field) {
   const struct {
     std::uint32_t bits;
     int byte;
-  } rows[] = {{0, 0},           {1, 0},           {0x400000, 0},    {0x400001, 1},     {0x7FFFFF, 1},
-              {0x800000, 1},    {0x1F800000, 63}, {0x1F800001, 64}, {0x3F7FFFFF, 127}, {0x3F800000, 127},
-              {0x3F800001, 128}, {0x5F800001, 192}, {0x7F000000, 254}, {0x7F000001, 255}, {0x7F7FFFFF, 255},
-              {0x7F800000, 255}, {0x7FC00000, 255}};
+  } rows[] = {{0, 0},
+              {1, 0},
+              {0x400000, 0},
+              {0x400001, 1},
+              {0x7FFFFF, 1},
+              {0x800000, 1},
+              {0x1F800000, 63},
+              {0x1F800001, 64},
+              {0x3F7FFFFF, 127},
+              {0x3F800000, 127},
+              {0x3F800001, 128},
+              {0x5F800001, 192},
+              {0x7F000000, 254},
+              {0x7F000001, 255},
+              {0x7F7FFFFF, 255},
+              {0x7F800000, 255},
+              {0x7FC00000, 255}};
   for (const auto& row : rows) {
     EXPECT_EQ(e8m0_round_up(as_float(row.bits)), row.byte) << std::hex << row.bits;
     EXPECT_EQ(encode(Format::e8m0, as_float(row.bits), Rounding::upward, Overflow::non_saturate),
@@ -167,8 +181,8 @@ TEST(ScaleRule, e8m0_round_up_follows_the_table_of_the_field) {
   }
 }
 
-// The correctly rounded log2 must never be decided by the libm: at each exponent find, with 100 digits, where RN(log2 x)
-// leaves the integer on either side, and check the floats around both places.
+// The correctly rounded log2 must never be decided by the libm: at each exponent find, with 100 digits, where RN(log2
+// x) leaves the integer on either side, and check the floats around both places.
 TEST(ScaleRule, log2_is_correctly_rounded_around_every_integer) {
   const Digits ln2 = log(Digits(2));
   const auto rounded = [&](float x) { return static_cast<float>(Digits(log(Digits(x)) / ln2)); };
@@ -178,7 +192,8 @@ TEST(ScaleRule, log2_is_correctly_rounded_around_every_integer) {
     for (const int direction : {-1, 1}) {
       std::uint32_t near = power;
       std::uint32_t far = power + static_cast<std::uint32_t>(direction * 512);
-      if (exponent < -126) far = power + static_cast<std::uint32_t>(direction * static_cast<int>(std::min(power / 2, 512U)));
+      if (exponent < -126)
+        far = power + static_cast<std::uint32_t>(direction * static_cast<int>(std::min(power / 2, 512U)));
       if (far == 0 || far >= 0x7F800000) continue;
       while (near + static_cast<std::uint32_t>(direction) != far && near != far) {
         const std::uint32_t middle = near + static_cast<std::uint32_t>((static_cast<int>(far - near)) / 2);

@@ -29,8 +29,8 @@ class ToolTest : public testing::Test {
   // `arguments` go to the shell as they are; `before` may set limits ("ulimit -f 8; ").
   Answer mxcheck(const std::string& arguments, const std::string& before = "") {
     const TemporaryDirectory streams;  // not in dir: what is left there is looked at
-    const std::string command = "cd " + dir.path() + " && ( " + before + "exec '" MXCHECK_TOOL "' " + arguments + " ) > " +
-                                (streams / "out") + " 2> " + (streams / "err");
+    const std::string command = "cd " + dir.path() + " && ( " + before + "exec '" MXCHECK_TOOL "' " + arguments +
+                                " ) > " + (streams / "out") + " 2> " + (streams / "err");
     const int status = std::system(command.c_str());
     Answer answer;
     answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
@@ -56,13 +56,15 @@ class ToolTest : public testing::Test {
 };
 
 template <class T>
-Tensor make_tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const std::vector<T>& values) {
+Tensor make_tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape,
+                   const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {name, dtype, std::move(shape), {bytes.begin(), bytes.end()}};
 }
 
 inline const Tensor& tensor_of(const SafetensorsFile& file, const std::string& name) {
-  const auto found = std::find_if(file.tensors.begin(), file.tensors.end(), [&](const Tensor& t) { return t.name == name; });
+  const auto found =
+      std::find_if(file.tensors.begin(), file.tensors.end(), [&](const Tensor& t) { return t.name == name; });
   if (found == file.tensors.end()) throw Error(ErrorKind::internal, "no tensor " + name);
   return *found;
 }

@@ -39,7 +39,8 @@ TEST_F(DequantizeTool, writes_npy_and_safetensors_in_f32_and_bf16) {
     ASSERT_EQ(mxcheck("dequantize q.safetensors --dtype bf16 -o " + out).code, 0);
     const Tensor b = read_tensor(dir / out);
     EXPECT_EQ(b.dtype, Dtype::bf16);
-    EXPECT_EQ(values_of<std::uint16_t>(b), (std::vector<std::uint16_t>{0x43E0, 0xBF80, 0x3F00, 0x4040, 0x3A80, 0x8000}));
+    EXPECT_EQ(values_of<std::uint16_t>(b),
+              (std::vector<std::uint16_t>{0x43E0, 0xBF80, 0x3F00, 0x4040, 0x3A80, 0x8000}));
   }
 }
 
@@ -84,10 +85,16 @@ TEST_F(DequantizeTool, refuses_files_that_contradict_themselves) {
       {meta("format", "e2m1"), "code 126 at row 0, column 0: e2m1 codes are 0 to 15"},
       {meta("rule", "fp32"), "by the metadata it should be F32"},
       {[](SafetensorsFile& f) { f.tensors.pop_back(); }, "should hold the tensors"},
-      {[](SafetensorsFile& f) { f.tensors.push_back({"more", Dtype::u8, {0}, {}}); }, "and no others"},
+      {[](SafetensorsFile& f) {
+         f.tensors.push_back({"more", Dtype::u8, {0}, {}});
+       },
+       "and no others"},
       {[](SafetensorsFile& f) { tensor_in(f, "codes").name = "Codes"; }, "should hold the tensors"},
       {[](SafetensorsFile& f) { tensor_in(f, "codes").dtype = Dtype::i8; }, "'codes' is I8"},
-      {[](SafetensorsFile& f) { tensor_in(f, "codes").shape = {3, 2}; }, "'codes' is U8 [3 x 2]"},
+      {[](SafetensorsFile& f) {
+         tensor_in(f, "codes").shape = {3, 2};
+       },
+       "'codes' is U8 [3 x 2]"},
       {[](SafetensorsFile& f) { tensor_in(f, "scales").shape = {2}; }, "'scales' is U8 [2]"},
   };
   for (const auto& [change, text] : cases) {

@@ -11,16 +11,34 @@ namespace {
 using FormatsTool = test::ToolTest;
 using nlohmann::json;
 
-std::size_t lines(const std::string& text) { return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); }
+std::size_t lines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 TEST_F(FormatsTool, lists_every_format_with_its_range) {
   EXPECT_EQ(lines(mxcheck("formats").out), 1 + kAllFormats.size());
   const json rows = json::parse(mxcheck("formats --json").out);
   ASSERT_EQ(rows.size(), kAllFormats.size());
-  const json e4m3{{"name", "e4m3"},         {"dtype", "float8_e4m3fn"},     {"bits", 8},     {"layout", "1-4-3"}, {"bias", 7}, {"max", 448},
-                  {"min_normal", 0.015625}, {"min_subnormal", 0.001953125}, {"inf", nullptr}, {"nan", "0x7f"}};
-  const json e5m2{{"name", "e5m2"},                 {"dtype", "float8_e5m2"},              {"bits", 8},       {"layout", "1-5-2"}, {"bias", 15}, {"max", 57344},
-                  {"min_normal", 6.103515625e-05}, {"min_subnormal", 1.52587890625e-05}, {"inf", "0x7c"}, {"nan", "0x7f"}};
+  const json e4m3{{"name", "e4m3"},
+                  {"dtype", "float8_e4m3fn"},
+                  {"bits", 8},
+                  {"layout", "1-4-3"},
+                  {"bias", 7},
+                  {"max", 448},
+                  {"min_normal", 0.015625},
+                  {"min_subnormal", 0.001953125},
+                  {"inf", nullptr},
+                  {"nan", "0x7f"}};
+  const json e5m2{{"name", "e5m2"},
+                  {"dtype", "float8_e5m2"},
+                  {"bits", 8},
+                  {"layout", "1-5-2"},
+                  {"bias", 15},
+                  {"max", 57344},
+                  {"min_normal", 6.103515625e-05},
+                  {"min_subnormal", 1.52587890625e-05},
+                  {"inf", "0x7c"},
+                  {"nan", "0x7f"}};
   EXPECT_EQ(rows[0], e4m3);
   EXPECT_EQ(rows[1], e5m2);
   EXPECT_EQ(rows[2]["min_subnormal"], nullptr);

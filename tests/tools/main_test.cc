@@ -45,21 +45,24 @@ TEST_F(Tool, refuses_unknown_words_with_code_2) {
 }
 
 TEST_F(Tool, keeps_to_one_line_whatever_a_name_holds) {
-  expect_refused(2, "a b  [31mc.npy: cannot be opened", "quantize \"$(printf 'a\\nb \\033[31mc.npy')\" -o q.safetensors");
+  expect_refused(2, "a b  [31mc.npy: cannot be opened",
+                 "quantize \"$(printf 'a\\nb \\033[31mc.npy')\" -o q.safetensors");
 }
 
 TEST_F(Tool, calls_a_full_disk_an_environment_error) {
   expect_refused(3, "standard output cannot be written", "formats bf16 > /dev/full");
   expect_refused(3, "standard output cannot be written", "scale 1 > /dev/full");
   write_safetensors(dir / "real.safetensors", real_tensors());
-  expect_refused(3, "writing failed: File too large", "quantize real.safetensors:layer0.x -o q.safetensors", "ulimit -f 8; ");
+  expect_refused(3, "writing failed: File too large", "quantize real.safetensors:layer0.x -o q.safetensors",
+                 "ulimit -f 8; ");
 }
 
 TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   if (kSanitized) GTEST_SKIP() << "sanitizers do not run under a memory limit";
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (1073741824, 1), }";
   test::write_file(dir / "big.npy", std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size()) + '\0' + dict);
-  std::filesystem::resize_file(dir / "big.npy", 10 + dict.size() + (std::uintmax_t{4} << 30));  // all but the header a hole
+  std::filesystem::resize_file(dir / "big.npy",
+                               10 + dict.size() + (std::uintmax_t{4} << 30));  // all but the header a hole
   expect_refused(3, "out of memory", "quantize big.npy -o q.safetensors", "ulimit -v 2000000; ");
 }
 

@@ -121,7 +121,8 @@ TEST_F(QuantizeTool, writes_what_the_reference_computes) {
   const MatrixView view{Format::bf16, t.data.data(), 160, 512, 512};
   const std::vector<std::int64_t> offsets{0, 50, 50, 160};
   const Quantized q = quantize(view, Format::e5m2, {32, 1}, recipe_by_name("te"), offsets);
-  const SafetensorsFile file = quantized("real.safetensors:layer3.dh --format e5m2 --block 32x1 --preset te --offsets 0,50,50,160");
+  const SafetensorsFile file =
+      quantized("real.safetensors:layer3.dh --format e5m2 --block 32x1 --preset te --offsets 0,50,50,160");
   EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), q.codes);
   EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "scales")), q.scales);
   EXPECT_EQ(tensor_of(file, "scales").shape, (std::vector<std::int64_t>{6, 512}));  // 2 + 0 + 4 rows of blocks
@@ -186,9 +187,11 @@ TEST_F(QuantizeTool, reads_every_type_a_matrix_out_of_three_dimensions_and_reint
 }
 
 TEST_F(QuantizeTool, takes_empty_matrices) {
-  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{0, 64}, {5, 0}, {std::int64_t{1} << 40, 0}}) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{0, 64}, {5, 0}, {std::int64_t{1} << 40, 0}}) {
     write_npy(dir / "e.npy", make_tensor("", Dtype::f32, shape, std::vector<float>{}));
-    for (const std::string flags : {"", "--layout tcgen05", "--block 32x1 --layout deepgemm", "--rule fp32", "--block 128x128"}) {
+    for (const std::string flags :
+         {"", "--layout tcgen05", "--block 32x1 --layout deepgemm", "--rule fp32", "--block 128x128"}) {
       const SafetensorsFile file = quantized("e.npy " + flags);
       EXPECT_EQ(tensor_of(file, "codes").shape, shape);
       EXPECT_TRUE(tensor_of(file, "scales").data.empty());
@@ -211,16 +214,38 @@ TEST_F(QuantizeTool, reads_offsets_from_files) {
 TEST_F(QuantizeTool, writes_the_same_bytes_again_and_explains_them) {
   quantized("real.safetensors:layer0.x --preset te --layout tcgen05 --block 32x1 --offsets 0,64,192");
   const std::string first = test::read_file(dir / "q.safetensors");
-  const SafetensorsFile file = quantized("real.safetensors:layer0.x --rule te --layout tcgen05 --block 32x1 --offsets 0,64,192");
+  const SafetensorsFile file =
+      quantized("real.safetensors:layer0.x --rule te --layout tcgen05 --block 32x1 --offsets 0,64,192");
   EXPECT_EQ(test::read_file(dir / "q.safetensors"), first);
-  const std::map<std::string, std::string> expected{
-      {"mxcheck_file", "quantized"}, {"file_version", "1"}, {"format", "e4m3"}, {"block", "32x1"}, {"layout", "tcgen05"},
-      {"pad_byte", "0"}, {"rows", "192"}, {"cols", "512"}, {"scale_rows", "6"}, {"scale_cols", "512"},
-      {"offsets", "0,64,192"}, {"source_dtype", "bfloat16"}, {"recipe", "te"}, {"rule", "rceil_fp32"}, {"nan", "drop"},
-      {"amax_min", "0x0p+0"}, {"quotient_min", "0x0p+0"}, {"byte_min", "0"}, {"byte_max", "255"}, {"inf_byte", "254"},
-      {"nan_byte", "255"}, {"inf_factor", "nan"}, {"nan_factor", "nan"}, {"element_scaling", "exact"},
-      {"zero_scale", "0x1p+0"}, {"rounding", "nearest_even"}, {"overflow", "saturate"}, {"drop_negative_zero", "no"},
-      {"nan_sign", "no"}};
+  const std::map<std::string, std::string> expected{{"mxcheck_file", "quantized"},
+                                                    {"file_version", "1"},
+                                                    {"format", "e4m3"},
+                                                    {"block", "32x1"},
+                                                    {"layout", "tcgen05"},
+                                                    {"pad_byte", "0"},
+                                                    {"rows", "192"},
+                                                    {"cols", "512"},
+                                                    {"scale_rows", "6"},
+                                                    {"scale_cols", "512"},
+                                                    {"offsets", "0,64,192"},
+                                                    {"source_dtype", "bfloat16"},
+                                                    {"recipe", "te"},
+                                                    {"rule", "rceil_fp32"},
+                                                    {"nan", "drop"},
+                                                    {"amax_min", "0x0p+0"},
+                                                    {"quotient_min", "0x0p+0"},
+                                                    {"byte_min", "0"},
+                                                    {"byte_max", "255"},
+                                                    {"inf_byte", "254"},
+                                                    {"nan_byte", "255"},
+                                                    {"inf_factor", "nan"},
+                                                    {"nan_factor", "nan"},
+                                                    {"element_scaling", "exact"},
+                                                    {"zero_scale", "0x1p+0"},
+                                                    {"rounding", "nearest_even"},
+                                                    {"overflow", "saturate"},
+                                                    {"drop_negative_zero", "no"},
+                                                    {"nan_sign", "no"}};
   EXPECT_EQ(file.metadata, expected);
 }
 
@@ -233,7 +258,8 @@ TEST_F(QuantizeTool, its_documented_defaults_are_what_it_does) {
     const std::size_t at = help.find("  " + flag);
     ASSERT_NE(at, std::string::npos) << flag;
     const std::string line = help.substr(at, help.find("\n  -", at) - at);
-    const bool said = line.find("=" + value) != std::string::npos || line.find("[" + value + "]") != std::string::npos ||
+    const bool said = line.find("=" + value) != std::string::npos ||
+                      line.find("[" + value + "]") != std::string::npos ||
                       line.find("(default: " + value + ")") != std::string::npos;
     EXPECT_TRUE(said) << line;
     all += " " + flag + " " + value;

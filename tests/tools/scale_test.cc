@@ -20,11 +20,11 @@ constexpr Cell kCells[] = {
     {"0", "rceil", 0},
     {"0", "deepgemm_host", 105},
     {"0", "thunderkittens", 88},
-    {"0x04600001", "rceil", 1},         // one ulp above 448 * 2^-127
+    {"0x04600001", "rceil", 1},  // one ulp above 448 * 2^-127
     {"0x04600001", "torchao", 0},
     {"0x04600002", "te_ftz", 0},
     {"0x04e00001", "torchao_old", 1},
-    {"0x00800000", "triton", 1},        // 2^-126
+    {"0x00800000", "triton", 1},  // 2^-126
     {"0x00800000", "deepgemm_device", 1},
     {"1e-5", "dsv3", 105},
     {"1.0", "te", 119},
@@ -66,14 +66,14 @@ TEST_F(ScaleTool, answers_in_a_table_that_says_which_float_was_used) {
 
 TEST_F(ScaleTool, reads_decimals_hexfloats_and_bits) {
   const std::vector<std::pair<std::string, std::string>> spellings{
-      {"0.1", "0x3dcccccd"},         // rounded once, to the nearest float
-      {"16777217", "0x4b800000"},    // a tie, to even
-      {"16777219", "0x4b800002"},    // a tie, to even
-      {"1e-46", "0x00000000"},       // below half the smallest float
-      {"0x1p-149", "0x00000001"},    {"0x1p3", "0x41000000"},       {"0x1.", "0x3f800000"},
-      {"0x3F80", "0x00003f80"},      {"0X3f800000", "0x3f800000"},  {"1e5", "0x47c35000"},
-      {"0x1e5", "0x000001e5"},       {"INF", "0x7f800000"},         {"infinity", "0x7f800000"},
-      {"0x7f800000", "0x7f800000"},  {"0xffc00000", "0xffc00000"},  {"+1", "0x3f800000"},
+      {"0.1", "0x3dcccccd"},       // rounded once, to the nearest float
+      {"16777217", "0x4b800000"},  // a tie, to even
+      {"16777219", "0x4b800002"},  // a tie, to even
+      {"1e-46", "0x00000000"},     // below half the smallest float
+      {"0x1p-149", "0x00000001"},    {"0x1p3", "0x41000000"},      {"0x1.", "0x3f800000"},
+      {"0x3F80", "0x00003f80"},      {"0X3f800000", "0x3f800000"}, {"1e5", "0x47c35000"},
+      {"0x1e5", "0x000001e5"},       {"INF", "0x7f800000"},        {"infinity", "0x7f800000"},
+      {"0x7f800000", "0x7f800000"},  {"0xffc00000", "0xffc00000"}, {"+1", "0x3f800000"},
       {"3.4028235e38", "0x7f7fffff"}};
   for (const auto& [text, bits] : spellings) {
     const test::Answer a = mxcheck("scale --json --rule rceil " + text);
