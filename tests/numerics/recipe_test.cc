@@ -41,7 +41,7 @@ std::uint32_t code_in(const char* recipe, std::vector<float> block, float x) {
 TEST(Recipe, every_implementation_gives_its_byte_for_every_amax_of_the_table) {
   for (const peers::Row& row : peers::kTable) {
     for (std::size_t column = 0; column < std::size(peers::kColumns); ++column) {
-      if (row.bytes[column] == peers::kUndefined) continue;
+      if (row.bytes[column] == peers::kNone) continue;
       const Recipe recipe = recipe_by_name(peers::kColumns[column]);
       EXPECT_EQ(scale_byte_for_amax(recipe, Format::e4m3, as_float(row.amax)), row.bytes[column])
           << peers::kColumns[column] << " of 0x" << std::hex << row.amax;
