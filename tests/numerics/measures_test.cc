@@ -175,7 +175,7 @@ TEST(Measures, refuses_codes_wider_than_the_format_and_scales_as_elements) {
   EXPECT_THROW(ordinal(Format::e2m1, 16), Error);
   EXPECT_THROW(ulp_distance(Format::e5m6, 0, 0x1000), Error);
   EXPECT_THROW(ErrorMeter(Format::e4m3).add(1, 1, 0x100, 1), Error);
-  EXPECT_THROW(ErrorMeter(Format::e8m0), Error);
+  EXPECT_THROW(ErrorMeter{Format::e8m0}, Error);
 }
 
 }  // namespace
