@@ -105,7 +105,7 @@ TEST(Offsets, that_are_wrong_are_refused_with_the_place_and_the_remedy) {
       {{0, 11}, "last offset (offset 1) is 11: must be the number of rows, 10"},
       {{0}, "last offset (offset 0) is 0: must be the number of rows, 10"}};
   for (const auto& [offsets, text] : wrong) {
-    const auto thrown = thrown_by([&] { check_offsets(offsets, 10); });
+    const auto thrown = thrown_by([&o = offsets] { check_offsets(o, 10); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     EXPECT_EQ(thrown.text, text);
   }
@@ -133,7 +133,7 @@ TEST(Matrix, that_makes_no_sense_is_refused_with_what_would_be_right) {
       {{Format::bf16, &byte, 3, 1, huge * huge},
        "matrix rows by row stride: 2 x 4611686018427387904 is beyond 2^63 - 1; use smaller dimensions"}};
   for (const auto& [matrix, text] : wrong) {
-    const auto thrown = thrown_by([&] { check_matrix(matrix); });
+    const auto thrown = thrown_by([&m = matrix] { check_matrix(m); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     EXPECT_EQ(thrown.text, text);
   }

@@ -12,8 +12,8 @@
 namespace mxcheck {
 namespace {
 
-#if defined(NDEBUG) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-constexpr bool kOptimised = true;
+#if defined(NDEBUG) && defined(__OPTIMIZE__)
+constexpr bool kOptimised = !test::kSanitized;
 #else
 constexpr bool kOptimised = false;
 #endif

@@ -18,6 +18,18 @@
 
 namespace mxcheck::test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+  #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+inline constexpr bool kSanitized = true;
+  #else
+inline constexpr bool kSanitized = false;
+  #endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 class TestMatrix {
  public:
   // Values are rounded to the type; gaps between rows hold 0xFF (NaN in every type), before the first row too.
