@@ -78,7 +78,7 @@ HWY_INLINE void store_wide(D16 d, V16 bf16, std::uint16_t* to, bool stream) {
 }
 
 template <class D16, class V16>
-HWY_INLINE void store_wide(D16 d, V16 bf16, std::uint32_t* to, bool stream) {
+HWY_INLINE void store_wide(D16 /*d*/, V16 bf16, std::uint32_t* to, bool stream) {
   const hn::Half<D16> half;
   const hn::ScalableTag<std::uint32_t> d32;
   const auto lower = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LowerHalf(half, bf16)));

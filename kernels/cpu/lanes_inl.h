@@ -10,6 +10,7 @@
 
   #include <cstdint>
 
+  #include "hwy/cache_control.h"
   #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -49,6 +50,13 @@ struct EachColumn {
     return hn::Load(d, of_block + i);
   }
 };
+
+// Asks for the line that holds what lies `ahead` elements after x, past the end of a tensor too.
+template <class T>
+HWY_INLINE void prefetch(const T* x, std::int64_t ahead) {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(ahead) * sizeof(T);
+  hwy::Prefetch(reinterpret_cast<const T*>(address));
+}
 
 // Whether codes or values can be written past the cache: such stores need whole, aligned vectors.
 template <class D>

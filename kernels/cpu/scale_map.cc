@@ -87,20 +87,23 @@ template <class Visit>
 void ScaleMap::visit(const Band& band, std::int64_t first_col, std::int64_t count, Visit visit) const {
   const std::int64_t start = start_of(band);
   if (row_blocks_) {
-    for (std::int64_t k = 0; k < count;) {
-      const std::int64_t col = first_col + k;
-      const std::int64_t run = std::min(kTileCols - col % kTileCols, count - k);
-      visit(start + col / kTileCols * kTileBytes + col % kTileCols, k, run);
+    for (std::int64_t k = 0, at = start + first_col / kTileCols * kTileBytes, in_tile = first_col % kTileCols;
+         k < count;) {
+      const std::int64_t run = std::min(kTileCols - in_tile, count - k);
+      visit(at + in_tile, k, run);
       k += run;
+      at += kTileBytes;
+      in_tile = 0;
     }
     return;
   }
   const std::size_t e = static_cast<std::size_t>(band.expert);
   const std::int64_t tile_row_bytes = divide_up(first_band_[e + 1] - first_band_[e], kTileCols) * kTileBytes;
-  for (std::int64_t k = 0; k < count; ++k) {
+  for (std::int64_t k = 0; k < count;) {
     const std::int64_t row = first_col + k;
-    visit(start + row / kTileRows * tile_row_bytes + row % 32 * 16 + row % kTileRows / 32 * kTileCols, k,
-          std::int64_t{1});
+    const std::int64_t end = k + std::min(32 - row % 32, count - k);  // rows 16 bytes apart
+    std::int64_t at = start + row / kTileRows * tile_row_bytes + row % 32 * 16 + row % kTileRows / 32 * kTileCols;
+    for (; k < end; ++k, at += 16) visit(at, k, std::int64_t{1});
   }
 }
 

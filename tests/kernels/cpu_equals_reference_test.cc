@@ -167,6 +167,7 @@ TEST(CpuLibrary, gives_the_same_bytes_whatever_the_number_of_threads) {
       for (const BlockShape& block : kShapes) {
         const bool line = block.rows == 1 || block.cols == 1;
         Case c{Format::e4m3, "rceil", block, line ? MXCHECK_TCGEN05 : MXCHECK_COMPACT, offsets_for(2100), threads};
+        c.best_target_only = threads != 3;
         ASSERT_EQ(quantize_difference(c, x), "") << cols;
         if (threads != 3) continue;
         const Quantized q = quantize(x.view(), c.format, block, recipe_by_name(c.recipe), c.offsets);

@@ -78,6 +78,7 @@ std::string over_targets(const Case& c, const Run& run) {
   for (const std::int64_t target : simd_targets()) {
     const UseSimdTarget use(target);
     const std::string difference = run();
+    if (difference.empty() && c.best_target_only) break;
     if (!difference.empty()) return c.text() + ", " + simd_target_name(target) + ": " + difference;
   }
   return "";

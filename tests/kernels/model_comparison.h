@@ -38,6 +38,7 @@ struct Case {
   std::vector<std::int64_t> offsets;
   std::int32_t threads = 1;
   std::uint32_t mxcsr = 0;  // floating-point control bits set while the candidate runs: rounding, flush to zero
+  bool best_target_only = false;
 
   std::string text() const;
 };
