@@ -107,8 +107,8 @@ void require_shape(const char* name, const Checked& t, std::int64_t rows, std::i
 void require_scales(const char* name, const Checked& t, const ScaleMap& map, mxcheck_layout layout) {
   if (layout == MXCHECK_COMPACT) return require_shape(name, t, map.bands(), map.scale_cols());
   if (t.cols == map.bytes()) return;
-  invalid(std::string(name) + " has " + text(t.cols) + " bytes: tiles for these blocks and experts take " +
-          text(map.bytes()));
+  invalid(std::string(name) + " has " + text(t.cols) + " bytes: must be " + text(map.bytes()) +
+          ", the tiles of these blocks and experts");
 }
 
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows) {
