@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,17 @@ wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) 
   return t;
 }
 
+// Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
+std::string printable(const char* text) {
+  std::string out = text;
+  for (char& c : out) {
+    if (c < 0x20 || c > 0x7E) c = '?';
+  }
+  return out;
+}
+
+constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout"};
+
 bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
   if (bytes == 0) return true;
   return data[0] == std::byte{value} && std::memcmp(data, data + 1, bytes - 1) == 0;
@@ -79,7 +91,13 @@ CandidateProcess::CandidateProcess(std::string tool, std::string library, std::c
   info_.digest = file_digest(library_);
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
-  start();
+  try {
+    start();
+  } catch (...) {  // no destructor runs for a constructor that throws
+    stop();
+    close(shared_fd_);
+    throw;
+  }
 }
 
 CandidateProcess::~CandidateProcess() {
@@ -91,11 +109,23 @@ CandidateProcess::~CandidateProcess() {
 void CandidateProcess::stop() {
   if (socket_ >= 0) close(socket_);
   socket_ = -1;
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+  if (pid_ > 0) end_process(true);
+}
+
+// Waits for the process and returns how it ended. A process that closed its socket is dying, or was left without one by
+// the library: it has two seconds to end by itself, so that its own signal is seen. What it started ends with it.
+int CandidateProcess::end_process(bool at_once) {
+  int status = 0;
+  pid_t done = 0;
+  for (int tries = at_once ? 0 : 200; tries > 0 && done == 0; --tries) {
+    done = waitpid(pid_, &status, WNOHANG);
+    if (done == 0) usleep(10'000);
   }
+  kill(-pid_, SIGKILL);
+  if (done == 0) kill(pid_, SIGKILL);
+  while (done == 0 || (done < 0 && errno == EINTR)) done = waitpid(pid_, &status, 0);
   pid_ = -1;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 void CandidateProcess::restart() {
@@ -112,14 +142,23 @@ void CandidateProcess::start() {
   const std::string shared_text = std::to_string(shared_fd_);
   std::array<const char*, 6> arguments{tool_.c_str(),       "__worker",          library_.c_str(),
                                        socket_text.c_str(), shared_text.c_str(), nullptr};
+  const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ < 0) throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
+  if (pid_ < 0) {
+    close(ends[0]), close(ends[1]);
+    throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
+  }
   if (pid_ == 0) {
+    // A group of its own: a Ctrl-C for the gate is no crash of the candidate, and what the library starts can be ended.
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
     fcntl(ends[1], F_SETFD, 0);
     fcntl(shared_fd_, F_SETFD, 0);
     execv(tool_.c_str(), const_cast<char* const*>(arguments.data()));
     _exit(127);
   }
+  setpgid(pid_, pid_);  // here too: whichever of the two comes first
   close(ends[1]);
   socket_ = ends[0];
   wire::Reply reply;
@@ -129,8 +168,8 @@ void CandidateProcess::start() {
                     (timed_out_ ? " did not finish loading within 60 s"
                                 : " crashed while it was loaded (signal " + std::to_string(signal_) + ")"));
   }
-  if (reply.status != 0) throw Error(ErrorKind::usage, "candidate " + library_ + " " + reply.message);
-  info_.name = reply.name, info_.version = reply.version, info_.cuda = reply.device == kDLCUDA;
+  if (reply.status != 0) throw Error(ErrorKind::usage, "candidate " + library_ + " " + printable(reply.message));
+  info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
   if (reply.device != kDLCPU) {
     throw Error(ErrorKind::environment, "candidate " + library_ + " wants device kind " + std::to_string(reply.device) +
                                             "; this build runs host candidates only");
@@ -138,7 +177,17 @@ void CandidateProcess::start() {
   info_.operations.clear();
   for (int i = 0; i < reply.num_operations; ++i) {
     const wire::Operation& o = reply.operations[i];
-    info_.operations.push_back({o.name, o.contract, o.max_rows, o.max_cols, std::max<std::int64_t>(1, o.rows_multiple),
+    const std::string name = printable(o.name);
+    // A misspelt name would otherwise be an operation that nothing is ever asked of.
+    if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name +
+                                        "'; known are quantize, quantize_dual, dequantize, scale_layout");
+    }
+    if (operation(name) != nullptr) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
+    }
+    info_.operations.push_back({name, printable(o.contract), o.max_rows, o.max_cols,
+                                std::max<std::int64_t>(1, o.rows_multiple),
                                 std::max<std::int64_t>(1, o.cols_multiple)});
   }
 }
@@ -165,8 +214,12 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     pollfd waiting{socket_, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(std::max<long>(0, left)));
-    if (ready < 0 && errno == EINTR) continue;
+    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 200)));
+    if (ready <= 0 && interrupted_ != nullptr && interrupted_->load()) {
+      stop();
+      throw Interrupted();
+    }
+    if ((ready < 0 && errno == EINTR) || (ready == 0 && left > 0)) continue;
     if (ready <= 0) {
       timed_out_ = true;
       break;
@@ -177,11 +230,7 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
     got += static_cast<std::size_t>(n);
   }
   if (got == sizeof(reply)) return true;
-  int status = 0;
-  if (timed_out_) kill(pid_, SIGKILL);
-  waitpid(pid_, &status, 0);
-  pid_ = -1;
-  signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  signal_ = end_process(timed_out_);
   stop();
   return false;
 }
@@ -236,6 +285,7 @@ Outcome CandidateProcess::run(const Call& call) {
   for (std::size_t i = 0; i < tensors.size(); ++i) message.tensors[i] = place(*tensors[i], call.guard_pages, cursor);
   std::byte* base = reserve(cursor);
   message.shared_bytes = shared_bytes_;
+  message.byte_offset = call.byte_offset;
   std::memset(base, call.poison, cursor);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].bytes != 0)
@@ -251,7 +301,7 @@ Outcome CandidateProcess::run(const Call& call) {
     return outcome;
   }
   outcome.status = reply.status;
-  outcome.message = reply.message;
+  outcome.message = printable(reply.message);
   if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";
   outcome.outputs_untouched = true;
   std::uint64_t clean_from = 0;
@@ -277,8 +327,9 @@ std::string own_executable() { return std::filesystem::read_symlink("/proc/self/
 
 std::string find_candidate_library(const std::string& name, const std::string& tool) {
   namespace fs = std::filesystem;
+  std::error_code unreadable;  // a folder without permission has no library
   if (name.find('/') != std::string::npos || name.ends_with(".so")) {
-    if (fs::is_regular_file(name)) return fs::absolute(name).lexically_normal().string();
+    if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
     throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
   }
   const fs::path here = fs::path(tool).parent_path();
@@ -286,7 +337,7 @@ std::string find_candidate_library(const std::string& name, const std::string& t
   for (const char* place : {".", "../lib", "../lib/mxcheck", "../lib/x86_64-linux-gnu", "../kernels/cpu",
                             "../kernels/sm90", "../kernels/sm100"}) {
     const fs::path path = here / place / ("libmxcheck_" + name + ".so");
-    if (fs::is_regular_file(path)) return fs::canonical(path).string();
+    if (fs::is_regular_file(path, unreadable)) return fs::canonical(path).string();
     tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
   }
   throw Error(ErrorKind::usage,

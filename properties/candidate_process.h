@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,8 +55,9 @@ struct Call {
   wire::Policy policy;
   std::vector<CallTensor> inputs;
   std::vector<CallTensor> outputs;
-  std::uint8_t poison = 0xA5;  // what outputs and red zones hold before the call
-  bool guard_pages = false;    // tensors end at inaccessible pages
+  std::uint8_t poison = 0xA5;     // what outputs and red zones hold before the call
+  std::uint64_t byte_offset = 0;  // DLTensor's: data points this far before the tensor's first byte; 0 to wire::kPage
+  bool guard_pages = false;       // tensors end at inaccessible pages
 };
 
 enum class OutcomeKind {
@@ -74,6 +76,8 @@ struct Outcome {
   bool outputs_untouched = false;               // every output byte still holds the poison
 };
 
+struct Interrupted {};
+
 class CandidateProcess {
  public:
   // tool: the executable that has the __worker entry; library: path of the shared object.
@@ -87,12 +91,14 @@ class CandidateProcess {
   [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
   bool supports(const std::string& operation, const wire::Policy& policy, Format wide);
   Outcome run(const Call& call);
+  // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
+  void heed(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
   void restart();  // a fresh process: no state of earlier calls
 
  private:
-  struct Channel;
   void start();
   void stop();
+  int end_process(bool at_once);
   // False: the process died or did not answer in time; died_ and signal_ say which.
   bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
@@ -107,6 +113,7 @@ class CandidateProcess {
   int shared_fd_ = -1;
   std::byte* shared_ = nullptr;
   std::uint64_t shared_bytes_ = 0;
+  const std::atomic<bool>* interrupted_ = nullptr;
   bool timed_out_ = false;
   int signal_ = 0;
 };

@@ -45,6 +45,7 @@ struct Message {
   std::int32_t num_outputs = 0;
   Tensor tensors[kMaxTensors];  // inputs, then outputs
   std::uint64_t shared_bytes = 0;
+  std::uint64_t byte_offset = 0;  // of every tensor
 };
 
 struct Operation {

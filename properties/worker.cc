@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -75,8 +76,9 @@ class Guards {
 struct Workspace {
   static constexpr std::uint64_t kZone = 4096;
   static constexpr unsigned char kPoison = 0xC7;
+  static constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // more is refused like memory that is not there
   explicit Workspace(std::uint64_t size) : bytes(size) {
-    if (size == 0) return;
+    if (size == 0 || size > kMost) return;
     memory.reset(static_cast<unsigned char*>(std::aligned_alloc(4096, (size + 2 * kZone + 4095) / 4096 * 4096)));
     if (memory) std::memset(memory.get(), kPoison, size + 2 * kZone);
   }
@@ -117,7 +119,7 @@ class Worker {
   int serve() {
     load();
     wire::Message message;
-    while (recv(socket_, &message, sizeof(message), MSG_WAITALL) == static_cast<ssize_t>(sizeof(message))) {
+    while (transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) {
       wire::Reply reply;
       if (!memory_.resize(message.shared_bytes)) {
         reply.status = MXCHECK_NO_MEMORY;
@@ -125,12 +127,25 @@ class Worker {
       } else {
         answer(message, reply);
       }
-      if (send(socket_, &reply, sizeof(reply), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(reply))) return 1;
+      if (!transfer(reply, [&](void* at, std::size_t n) { return send(socket_, at, n, MSG_NOSIGNAL); })) return 1;
     }
     return 0;
   }
 
  private:
+  // All bytes of a message, whatever signals a library's timers send.
+  template <class Message, class Move>
+  static bool transfer(Message& message, Move move) {
+    std::size_t done = 0;
+    while (done < sizeof(message)) {
+      const ssize_t n = move(reinterpret_cast<char*>(&message) + done, sizeof(message) - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      done += static_cast<std::size_t>(n);
+    }
+    return true;
+  }
+
   void load() {
     void* library = dlopen(path_, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -212,7 +227,8 @@ class Worker {
       shapes[i][0] = t.shape[0], shapes[i][1] = t.shape[1];
       strides[i][0] = t.row_stride, strides[i][1] = 1;
       tensors[i] = DLTensor{};
-      tensors[i].data = t.null_data != 0 ? nullptr : memory_.at(t.offset);
+      tensors[i].data = t.null_data != 0 ? nullptr : memory_.at(t.offset - message.byte_offset);
+      tensors[i].byte_offset = t.null_data != 0 ? 0 : message.byte_offset;
       tensors[i].device = {kDLCPU, 0};
       tensors[i].ndim = t.ndim;
       tensors[i].dtype = {t.dtype_code, t.dtype_bits, 1};
