@@ -65,8 +65,15 @@ int random_cases(const Statement& s, const GateOptions& options, std::size_t var
   return factor * std::max(600, s.cases_per_variant * static_cast<int>(variants));
 }
 
+// Whether shapes within the candidate's limits can cut a block of the variant.
+bool can_be_cut(const Variant& v, const OperationInfo& limits) {
+  const auto cuts = [](std::int64_t block, std::int64_t multiple) { return block > 1 && multiple % block != 0; };
+  return cuts(v.block.rows, limits.rows_multiple) || cuts(v.block.cols, limits.cols_multiple);
+}
+
 // Classes that a statement's random cases must reach: each value of each dimension that it draws from.
-std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants, bool options_refused) {
+std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants,
+                                       const CandidateProcess& process, bool options_refused) {
   std::set<std::string> required;
   if (s.data.empty()) return required;
   for (const Variant& v : variants) {
@@ -78,8 +85,16 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
     }
   }
   std::erase_if(required, [](const std::string& name) { return name.starts_with("shape "); });
-  required.insert("shape with a cut block");
-  if (s.experts > 0 && !options_refused) required.insert("experts");
+  bool cut = false;
+  bool has_x = false;
+  for (const Variant& v : variants) {
+    cut = cut || can_be_cut(v, *process.operation(v.operation));
+    has_x = has_x || v.operation == "quantize" || v.operation == "quantize_dual";
+  }
+  if (cut) required.insert("shape with a cut block");
+  if (options_refused) return required;
+  if (s.strides && has_x) required.insert("row stride");
+  if (s.experts > 0) required.insert({"experts", "experts without rows"});
   return required;
 }
 
@@ -107,31 +122,58 @@ class StatementRun {
     const Statement& s = *result_.statement;
     for (const Variant& v : variants_) {
       if (!s.corners || result_.counterexample) break;
-      for (const Case& c : s.corners(v, options_.suite)) {
+      for (Case& c : s.corners(v, options_.suite)) {
         if (stop() || result_.counterexample) break;
-        check_one(c);
+        check_one(within_limits(std::move(c), limits_of(v)));
       }
     }
     const int count = random_cases(s, options_, variants_.size());
     if (!result_.counterexample && count > 0 && !stop()) run_random(count);
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!result_.counterexample && !stop()) judge_coverage();
+    if (result_.counterexample) return;
+    if (stop()) {
+      result_.verdict = Verdict::inconclusive, result_.reason = "interrupted before all of its cases had run";
+    } else {
+      judge_coverage();
+    }
   }
 
   // One given case, shrunk if it fails and shrinking is asked for.
   void check_one(const Case& c, bool shrink = true) {
-    if (!check(c)) return;
+    const std::optional<Finding> finding = check(c);
+    if (!finding) return;
     SearchLimits limits{1};
     if (!shrink) limits.shrink_tries = 0;
     const std::uint64_t seed = derived_seed(options_.seed, "corner");
     keep(search(
              std::string(result_.statement->name), seed, limits, [&](Draw&) { return c; },
-             [&](const Case& n) { return check_uncounted(n); }),
-         c);
+             [&](const Case& n) { return check_uncounted(n); }, simpler()),
+         c, *finding);
+  }
+
+  // The verdict of a single case: silence is not consent.
+  void judge_one() {
+    if (result_.counterexample || result_.cases > 0) return;
+    result_.verdict = Verdict::inconclusive;
+    result_.reason = result_.options_not_offered > 0 ? "the candidate does not offer this case's experts or row stride"
+                                                     : "the statement says nothing about this case";
   }
 
  private:
   [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
+
+  [[nodiscard]] const OperationInfo& limits_of(const Variant& v) const {
+    return *context_.process.operation(v.operation);
+  }
+
+  [[nodiscard]] SimplerCases simpler() const {
+    return [this](const Case& c, const Finding& finding) {
+      std::vector<Case> cases = simpler_cases(c, finding);
+      for (Case& n : cases) n = within_limits(std::move(n), limits_of(n.variant));
+      std::erase(cases, c);
+      return cases;
+    };
+  }
 
   void run_random(int count) {
     const Statement& s = *result_.statement;
@@ -147,14 +189,22 @@ class StatementRun {
           std::optional<Finding> finding = check(c);
           failed = finding.has_value();
           return finding;
-        });
+        },
+        simpler());
     if (!found.gave_up.empty()) result_.verdict = Verdict::inconclusive, result_.reason = found.gave_up;
-    if (found.minimal) keep(found, *found.original);
+    if (found.minimal) keep(found, *found.original, *found.finding);
   }
 
   std::optional<Finding> check_uncounted(const Case& c) {
     context_.not_offered = context_.nothing_claimed = false;
-    return result_.statement->check(context_, c);
+    if (!stop()) {
+      try {
+        return result_.statement->check(context_, c);
+      } catch (const Interrupted&) {
+      }
+    }
+    context_.nothing_claimed = true;
+    return std::nullopt;
   }
 
   std::optional<Finding> check(const Case& c) {
@@ -170,7 +220,7 @@ class StatementRun {
     return finding;
   }
 
-  void keep(const SearchResult& found, const Case& original) {
+  void keep(const SearchResult& found, const Case& original, const Finding& first) {
     Counterexample example;
     example.original = original;
     example.minimal = found.minimal.value_or(original);
@@ -179,6 +229,7 @@ class StatementRun {
     context_.thorough = true;
     std::optional<Finding> finding = check_uncounted(example.minimal);
     context_.thorough = false;
+    if (!finding && stop()) finding = found.finding.value_or(first);
     if (!finding) {
       Finding flaky;
       flaky.summary = "the case failed and then passed: results depend on something other than the call";
@@ -195,13 +246,19 @@ class StatementRun {
       result_.reason = "this suite has no case of it for what the candidate offers";
       return;
     }
+    if (result_.cases == 0 && result_.options_not_offered > 0) {  // every case has experts, and those are optional
+      result_.verdict = Verdict::not_offered;
+      result_.reason = "the candidate offers no expert offsets";
+      return;
+    }
     if (result_.cases == 0 && result_.options_not_offered > 0) {
       result_.verdict = Verdict::not_offered;
       result_.reason = "the candidate offers neither the expert offsets nor the row strides that this is about";
       return;
     }
     const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);
-    for (const std::string& name : required_classes(*result_.statement, variants_, result_.options_not_offered > 0)) {
+    for (const std::string& name :
+         required_classes(*result_.statement, variants_, context_.process, result_.options_not_offered > 0)) {
       if (options_.cases > 0 && options_.cases < 200)
         break;  // the user asked for fewer cases than the bar is meant for
       const auto found = result_.classes.find(name);
@@ -216,7 +273,8 @@ class StatementRun {
 
   // Recipes, formats and blocks are as many as the candidate offers: each must be reached, not each by 1 %.
   static bool is_variant_class(const std::string& name) {
-    return !name.starts_with("data ") && !name.starts_with("shape ") && name != "experts";
+    return !name.starts_with("data ") && !name.starts_with("shape ") && !name.starts_with("experts") &&
+           name != "row stride";
   }
 
   const GateOptions& options_;
@@ -253,6 +311,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   }
   CandidateProcess process(options.tool, options.library, options.time_limit);
   GateReport report = begin_report(options, process);
+  process.heed(options.interrupted);
   for (const Statement* s : selected) {
     if (options.interrupted != nullptr && options.interrupted->load()) break;
     StatementRun run(*s, options, process, report.variants);
@@ -288,6 +347,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
   }
   StatementRun run(*s, options, process, report.variants);
   run.check_one(c, false);
+  run.judge_one();
   report.statements.push_back(run.result());
   return report;
 }

@@ -1,6 +1,7 @@
 #include "properties/generate.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mxcheck {
 namespace {
@@ -65,10 +66,15 @@ Case draw_case(const Statement& statement, std::span<const Variant> variants, co
   const std::int64_t block_cols = c.variant.block.cols == 0 ? 64 : c.variant.block.cols;
   c.rows = draw_extent(draw, block_rows, limits->rows_multiple, limits->max_rows);
   c.cols = draw_extent(draw, block_cols, limits->cols_multiple, limits->max_cols);
-  while (c.elements() > kMostElements) {
-    std::int64_t& larger = c.rows > c.cols ? c.rows : c.cols;
-    const std::int64_t multiple = c.rows > c.cols ? limits->rows_multiple : limits->cols_multiple;
-    larger = std::max(multiple, larger / 2 / multiple * multiple);
+  const auto halve = [](std::int64_t& extent, std::int64_t multiple) {
+    const std::int64_t half = std::max(multiple, extent / 2 / multiple * multiple);
+    return half < std::exchange(extent, std::min(extent, half));
+  };
+  while (c.elements() > kMostElements) {  // the larger extent, or the other where multiples hold that one up
+    const bool rows_first = c.rows > c.cols;
+    if (rows_first && halve(c.rows, limits->rows_multiple)) continue;
+    if (halve(c.cols, limits->cols_multiple)) continue;
+    if (rows_first || !halve(c.rows, limits->rows_multiple)) break;
   }
   const bool has_x = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
   static constexpr std::int64_t kGaps[] = {1, 3, 8, 32};
@@ -78,6 +84,25 @@ Case draw_case(const Statement& statement, std::span<const Variant> variants, co
   c.pad = draw.pick(kPads);
   if (draw.chance(25)) c.threads = static_cast<int>(draw.between(1, 4));
   return c;
+}
+
+Case within_limits(Case c, const OperationInfo& limits) {
+  const auto fit = [](std::int64_t extent, std::int64_t multiple, std::int64_t limit) {
+    extent = (extent + multiple - 1) / multiple * multiple;
+    return limit > 0 ? std::min(extent, limit / multiple * multiple) : extent;
+  };
+  const std::int64_t gap = std::max<std::int64_t>(0, c.stride - c.cols);
+  c.rows = fit(c.rows, limits.rows_multiple, limits.max_rows);
+  c.cols = fit(c.cols, limits.cols_multiple, limits.max_cols);
+  if (c.stride != 0) c.stride = c.cols + gap;
+  fit_experts(c);
+  fit_plants(c);
+  return c;
+}
+
+bool is_within_limits(const Case& c, const OperationInfo& limits) {
+  return c.rows % limits.rows_multiple == 0 && c.cols % limits.cols_multiple == 0 &&
+         (limits.max_rows <= 0 || c.rows <= limits.max_rows) && (limits.max_cols <= 0 || c.cols <= limits.max_cols);
 }
 
 std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {

@@ -16,6 +16,10 @@ namespace mxcheck {
 Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process,
                Draw& draw);
 
+// The case with its extents brought to the operation's multiples and limits; experts and stride follow.
+Case within_limits(Case c, const OperationInfo& limits);
+bool is_within_limits(const Case& c, const OperationInfo& limits);
+
 // Simpler cases to try in place of a failing one, the boldest first: everything zero but the culprits, halves, fewer
 // experts, plainer data. finding is what the case failed with.
 std::vector<Case> simpler_cases(const Case& c, const Finding& finding);

@@ -155,7 +155,9 @@ Call Problem::call() const {
     x.shape = {c.rows, c.cols};
     x.row_stride = input.view.row_stride > c.cols ? input.view.row_stride : 0;
     x.data = input.bytes.data();
-    x.bytes = input.bytes.size();
+    // The gap behind the last row is not part of a strided tensor: in a slice of a larger one there may be nothing.
+    const std::uint64_t width = v.wide == Format::fp32 ? 4 : 2;
+    if (c.elements() != 0) x.bytes = static_cast<std::uint64_t>((c.rows - 1) * input.view.row_stride + c.cols) * width;
     call.inputs.push_back(x);
   } else {
     const auto* scale_data = reinterpret_cast<const std::byte*>(scales.data());

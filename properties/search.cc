@@ -4,8 +4,6 @@
 
 #include <exception>
 
-#include "properties/generate.h"
-
 namespace rc {
 template <>
 struct Arbitrary<mxcheck::Case>;  // cases come from mxcheck's own generators only
@@ -27,14 +25,14 @@ class Quiet : public rc::detail::TestListener {
 // What one search knows: the best failing case so far and what it failed with.
 struct State {
   SearchResult result;
-  Finding finding;
   std::chrono::steady_clock::time_point deadline;
   std::exception_ptr broken;
 };
 
 class Search {
  public:
-  Search(const SearchLimits& limits, const CheckCase& check) : limits_(limits), check_(check) {}
+  Search(const SearchLimits& limits, const CheckCase& check, const SimplerCases& simpler)
+      : limits_(limits), check_(check), simpler_(simpler) {}
 
   // RapidCheck's property: true if the case passes.
   bool passes(const Case& c) {
@@ -50,7 +48,7 @@ class Search {
         state_.deadline = std::chrono::steady_clock::now() + limits_.shrink_time;
       }
       state_.result.minimal = c;
-      state_.finding = std::move(*finding);
+      state_.result.finding = std::move(finding);
       return false;
     } catch (...) {
       state_.broken = std::current_exception();
@@ -60,8 +58,8 @@ class Search {
 
   // A failing case's simpler neighbours; the finding kept is that of the last failing case, which is the one asked for.
   rc::Seq<Case> simpler(const Case& c) {
-    if (!state_.result.minimal || state_.broken) return {};
-    return rc::seq::fromContainer(simpler_cases(c, state_.finding));
+    if (!state_.result.minimal || state_.broken || limits_.shrink_tries == 0) return {};
+    return rc::seq::fromContainer(simpler_(c, *state_.result.finding));
   }
 
   SearchResult finish() {
@@ -82,14 +80,15 @@ class Search {
   }
   const SearchLimits& limits_;
   const CheckCase& check_;
+  const SimplerCases& simpler_;
   State state_;
 };
 
 }  // namespace
 
 SearchResult search(const std::string& name, std::uint64_t seed, const SearchLimits& limits, const DrawCase& draw,
-                    const CheckCase& check) {
-  Search state(limits, check);
+                    const CheckCase& check, const SimplerCases& simpler) {
+  Search state(limits, check, simpler);
   const rc::Gen<Case> generator([&](const rc::Random& random, int) {
     rc::Random source = random;
     Draw words(source.next());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "properties/case.h"
 #include "properties/finding.h"
@@ -23,16 +24,19 @@ struct SearchResult {
   int cases = 0;                // checked, shrinking not counted
   std::optional<Case> minimal;  // set when a counterexample was found
   std::optional<Case> original;
+  std::optional<Finding> finding;  // what the minimal case failed with
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
   std::string gave_up;  // RapidCheck's words when it could not draw enough cases
 };
 
 using CheckCase = std::function<std::optional<Finding>(const Case&)>;
+using SimplerCases = std::function<std::vector<Case>(const Case&, const Finding&)>;
 using DrawCase = std::function<Case(Draw&)>;
 
-// Exceptions from check end the search and are passed on.
+// simpler: what to try in place of a failing case (simpler_cases). Exceptions from check end the search and are passed
+// on.
 SearchResult search(const std::string& name, std::uint64_t seed, const SearchLimits& limits, const DrawCase& draw,
-                    const CheckCase& check);
+                    const CheckCase& check, const SimplerCases& simpler);
 
 }  // namespace mxcheck

@@ -1,8 +1,13 @@
 #include "properties/statements/common.h"
 
+#include "properties/generate.h"
+
 namespace mxcheck {
 
 Got run_call(CheckContext& context, const Call& call, const Case& c) {
+  // Statements ask about transposes, halves and padded copies of a case: not all of them need be within the limits.
+  const OperationInfo* limits = context.process.operation(call.operation);
+  if (limits != nullptr && !is_within_limits(c, *limits)) return {{}, std::nullopt, false, true};
   Ran ran = run_checked(context.process, call, c);
   Got got;
   got.finding = std::move(ran.finding);
@@ -14,6 +19,8 @@ Got run_call(CheckContext& context, const Call& call, const Case& c) {
 Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison) {
   Call call = problem.call();
   call.poison = poison;
+  if (poison == kPoisons[1])
+    call.byte_offset = 256;  // the second run of a case is also the one that says where it starts
   return run_call(context, call, problem.c);
 }
 
@@ -29,7 +36,7 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 }
 
 std::optional<Finding> pass_on(CheckContext& context, const Got& got) {
-  if (!got.offered) context.not_offered = true;
+  if (!got.offered) (got.outside_limits ? context.nothing_claimed : context.not_offered) = true;
   return got.finding;
 }
 

@@ -26,6 +26,7 @@ struct Got {
   std::vector<std::vector<std::byte>> outputs;
   std::optional<Finding> finding;
   bool offered = true;
+  bool outside_limits = false;  // the candidate does not claim shapes like this one
   [[nodiscard]] bool usable() const { return offered && !finding; }
 };
 Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0]);

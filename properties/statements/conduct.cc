@@ -186,7 +186,8 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
     if (!spoiled.spoil(call)) continue;
     const Outcome outcome = context.process.run(call);
     const bool returned = outcome.kind == OutcomeKind::returned;
-    const bool clean = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.trespass;
+    const bool clean = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.trespass &&
+                       !outcome.message.empty();
     if (clean) continue;
     Finding finding;
     finding.kind = returned ? FindingKind::refused : FindingKind::fault;
@@ -197,6 +198,8 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
       finding.summary += "did not return";
     } else if (outcome.status == MXCHECK_OK) {
       finding.summary += "returned MXCHECK_OK";
+    } else if (outcome.outputs_untouched && !outcome.trespass) {
+      finding.summary += "refused without a message";
     } else {
       finding.summary += "refused but wrote to " + outcome.trespass.value_or("an output");
     }

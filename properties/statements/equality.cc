@@ -95,7 +95,8 @@ Statement every_bf16_value() {
   Statement s;
   s.name = "every_bf16_value_at_every_scale_is_cast_as_the_reference";
   s.sentence =
-      "each of the 65,536 BF16 values, in a block whose scale is each of the 255 bytes, gets the reference's code";
+      "each of the 65,536 BF16 values, in a block of every scale byte that a BF16 amax can have, gets the reference's "
+      "code";
   s.source = "OCP MX 1.0 section 6.3; OFP8 1.0 section 5";
   s.applies = [](const Variant& v, std::span<const Variant>) {
     return is(v, "quantize") && v.block == BlockShape{1, 32} && v.layout == 0 && v.wide != Format::fp16 &&
