@@ -80,6 +80,7 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "stride") {
     c.stride = parse_integer<std::int64_t>(field, value);
   } else if (field == "experts") {
+    if (value.empty()) fail(field, value, "a list of row offsets, 0 first");
     for (std::string_view part : split(value, ',')) c.experts.push_back(parse_integer<std::int64_t>(field, part));
   } else if (field == "data") {
     c.data = parse_data(value);
@@ -96,15 +97,20 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
 
 void check_extent(const Case& c) {
   constexpr std::int64_t kMost = std::int64_t{1} << 36;
-  if (c.rows < 0 || c.cols < 0 || c.rows > kMost || c.cols > kMost || (c.cols != 0 && c.rows > kMost / c.cols)) {
+  const std::int64_t pitch = std::max(c.cols, c.stride);
+  if (c.rows < 0 || pitch < 0 || c.cols < 0 || c.rows > kMost || pitch > kMost ||
+      (pitch != 0 && c.rows > kMost / pitch)) {
     throw Error(ErrorKind::usage, "a case of " + std::to_string(c.rows) + " x " + std::to_string(c.cols) +
                                       " elements; at most 2^36 are possible");
   }
-  if (c.stride != 0 && (c.stride < c.cols || c.stride > 2 * kMost)) {
-    throw Error(ErrorKind::usage, "case field stride is less than cols");
-  }
+  if (c.stride != 0 && c.stride < c.cols) throw Error(ErrorKind::usage, "case field stride is less than cols");
+  if (c.threads < 0) throw Error(ErrorKind::usage, "case field threads is negative; 0 is the library's choice");
+  if (c.plants.size() > 8) throw Error(ErrorKind::usage, "case field plant occurs more than 8 times");
   if (!c.experts.empty()) check_offsets(c.experts, c.rows);
   for (const Plant& p : c.plants) {
+    if (p.bits >> (spec(c.variant.wide).bits - 1) > 1) {
+      throw Error(ErrorKind::usage, "case field plant has more bits than x=" + std::string(spec(c.variant.wide).name));
+    }
     if (p.row < 0 || p.row >= c.rows || p.col < 0 || p.col >= c.cols) {
       throw Error(ErrorKind::usage, "case field plant lies outside the matrix");
     }
@@ -153,13 +159,15 @@ Case parse_case(std::string_view text) {
 
 std::vector<std::string> classes_of(const Case& c) {
   const Variant& v = c.variant;
+  const bool has_x = v.operation == "quantize" || v.operation == "quantize_dual";  // the others have no x to distribute
   std::vector<std::string> classes{v.operation,
                                    "x " + std::string(spec(v.wide).name),
                                    "format " + std::string(spec(v.format).name),
                                    "recipe " + v.recipe,
                                    "block " + block_shape_name(v.block),
                                    v.layout == 0 ? "scales compact" : "scales tcgen05",
-                                   "data " + std::string(kDataNames[static_cast<std::size_t>(c.data)])};
+                                   "data " + (has_x ? std::string(kDataNames[static_cast<std::size_t>(c.data)])
+                                                    : std::string("random codes and scale bytes"))};
   const std::int64_t block_rows = v.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : v.block.rows;
   const std::int64_t block_cols = v.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : v.block.cols;
   const bool tail = c.rows % block_rows != 0 || c.cols % block_cols != 0;

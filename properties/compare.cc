@@ -115,6 +115,17 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
   }
   if (d.count == 0) return std::nullopt;
   d.pattern = pattern.text(total);
+  constexpr std::int64_t kSteps[][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
+  for (const auto& [down, right] : kSteps) {
+    const std::int64_t row = d.first.row + down;
+    const std::int64_t col = d.first.col + right;
+    if (row < 0 || row >= info.rows || col < 0 || col >= info.cols) continue;
+    const std::uint32_t want = load(expected, width, row * info.cols + col);
+    const std::uint32_t got = load(observed, width, row * info.cols + col);
+    const bool equal = want == got || (info.any_nan_is_equal && ulp_distance_of_codes(info.format, want, got) == 0);
+    d.neighbours += (d.neighbours.empty() ? "(" : ", (") + std::to_string(row) + ", " + std::to_string(col) + ") " +
+                    (equal ? "right" : "wrong");
+  }
   return d;
 }
 

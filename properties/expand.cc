@@ -30,6 +30,8 @@ struct Place {
   std::int64_t block;
   std::int64_t row_in_block;
   std::int64_t col_in_block;
+  std::int64_t block_rows;  // of this block, which an edge may have cut
+  std::int64_t block_cols;
 };
 
 class Expander {
@@ -49,7 +51,11 @@ class Expander {
         start = i, ++expert;
       }
       if (i - start == block_rows) start = i, ++block_row;
-      rows_.push_back({block_row, i - start});
+      rows_.push_back({block_row, i - start, 0});
+    }
+    for (std::size_t i = rows_.size(); i-- > 0;) {
+      const bool last = i + 1 == rows_.size() || rows_[i + 1].block_row != rows_[i].block_row;
+      rows_[i].block_rows = last ? rows_[i].row_in_block + 1 : rows_[i + 1].block_rows;
     }
     for (std::uint32_t code = 0; code <= spec(element_).max_code; ++code) {
       const double value = decode(element_, code);
@@ -66,8 +72,10 @@ class Expander {
   }
 
   [[nodiscard]] std::uint32_t bits_at(std::int64_t i, std::int64_t j) const {
-    const Place place{rows_[static_cast<std::size_t>(i)].block_row * blocks_across_ + j / block_cols_,
-                      rows_[static_cast<std::size_t>(i)].row_in_block, j % block_cols_};
+    const Row& row = rows_[static_cast<std::size_t>(i)];
+    const std::int64_t first_col = j / block_cols_ * block_cols_;
+    const Place place{row.block_row * blocks_across_ + j / block_cols_, row.row_in_block, j - first_col, row.block_rows,
+                      std::min(block_cols_, c_.cols - first_col)};
     const std::uint64_t word = random_word(c_.seed, static_cast<std::uint64_t>(i * c_.cols + j));
     switch (c_.data) {
       case Data::zeros: return 0;
@@ -112,12 +120,11 @@ class Expander {
     return std::max(1 - w.bias - w.mantissa_bits - element_step, -127);
   }
 
-  // True for one element a block: the hash-chosen one, or the first where that falls outside a cut block.
+  // True for one element a block, hash-chosen.
   [[nodiscard]] bool is_chosen(const Place& p) const {
     const std::uint64_t word = random_word(c_.seed ^ 0xC405, static_cast<std::uint64_t>(p.block));
-    const std::int64_t rows = c_.variant.block.rows == 0 ? 1 : c_.variant.block.rows;
-    return p.row_in_block == static_cast<std::int64_t>(word % static_cast<std::uint64_t>(rows)) &&
-           p.col_in_block == static_cast<std::int64_t>((word >> 20) % static_cast<std::uint64_t>(block_cols_));
+    return p.row_in_block == static_cast<std::int64_t>(word % static_cast<std::uint64_t>(p.block_rows)) &&
+           p.col_in_block == static_cast<std::int64_t>((word >> 20) % static_cast<std::uint64_t>(p.block_cols));
   }
 
   [[nodiscard]] std::uint32_t boundaries(const Place& p, std::uint64_t word) const {
@@ -145,7 +152,8 @@ class Expander {
       code = lowest + static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code - lowest + 1));
     }
     const std::uint32_t bits = to_wide_bits(wide_, decode(element_, code) * two_to(e));
-    return (word & 1) != 0 ? bits | sign_bit(wide_) : bits;
+    const bool no_sign = code == 0 && spec(element_).encoding == Encoding::fixed_point;  // it has no -0
+    return (word & 1) != 0 && !no_sign ? bits | sign_bit(wide_) : bits;
   }
 
   [[nodiscard]] std::uint32_t normal(std::int64_t i, std::uint64_t word) const {
@@ -192,7 +200,9 @@ class Expander {
   }
 
   [[nodiscard]] std::uint32_t slots(const Place& p, std::int64_t j) const {
-    const int e = -10 + static_cast<int>((p.block * 7 + static_cast<std::int64_t>(c_.seed % 16)) % 16);
+    // 7 and 5: neighbours differ to the right and below, whatever the number of blocks in a row.
+    const std::int64_t slot = p.block % blocks_across_ * 7 + p.block / blocks_across_ * 5;
+    const int e = -10 + static_cast<int>((slot + static_cast<std::int64_t>(c_.seed % 16)) % 16);
     const std::int64_t number = p.row_in_block * 37 + p.col_in_block;
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     const std::uint32_t top = spec(element_).max_code;
@@ -202,10 +212,10 @@ class Expander {
   }
 
   [[nodiscard]] std::uint32_t every_bf16(std::int64_t i, std::int64_t j) const {
-    const int byte = static_cast<int>(i / 2115 % 255);
+    const int byte = static_cast<int>(i / kEveryBf16RowsPerByte % kEveryBf16Bytes);
     const double pin = decode(element_, spec(element_).max_code) * two_to(byte - 127);
     if (j % 32 == 31) return to_wide_bits(wide_, pin);
-    const std::int64_t pattern = 31 * (i % 2115) + j % 32;
+    const std::int64_t pattern = 31 * (i % kEveryBf16RowsPerByte) + j % 32;
     if (pattern > 0xFFFF) return 0;
     const double value = decode(Format::bf16, static_cast<std::uint32_t>(pattern));
     const bool below_pin = value <= pin && value >= -pin;  // false for NaN
@@ -230,6 +240,7 @@ class Expander {
   struct Row {
     std::int64_t block_row;
     std::int64_t row_in_block;
+    std::int64_t block_rows;
   };
   const Case& c_;
   Format wide_;

@@ -5,12 +5,14 @@
 // under test: every block has a power of two 2^e of its own (mostly moderate, now and then anywhere in the type's
 // range, smallest and largest included). Next to it:
 //   boundaries  an element is a value or midpoint of the element format times 2^e, moved by -1, 0 or +1 ulp of the wide
-//               type; every fourth block has its amax on the edge where the scale byte changes (vmax * 2^e -1/0/+1 ulp)
+//               type; two blocks in eight have an amax on the edges where the scale byte changes (vmax * 2^e and the
+//               power of two above it, -1/0/+1 ulp)
 //   codes       a value of the element format times 2^e; the block's first element has the largest exponent, so that
 //               the scale is 2^e under round-up and floor alike and every element is exactly representable
 //   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0;
 //   rows
-//               run through all bytes: row r has byte (r / 2115) % 255 and patterns from 31 * (r % 2115)
+//               run through the bytes 0 to 247, which is as far as a finite BF16 takes E4M3's (other formats: less far,
+//               and the last bytes repeat): row r has byte (r / 2115) % 248 and patterns from 31 * (r % 2115)
 // The gap behind each row of a strided x holds NaN, so that reading it shows.
 
 #include <cstddef>
@@ -40,7 +42,9 @@ float from_wide_bits(Format wide, std::uint32_t bits);
 std::vector<std::uint8_t> expand_codes(const Case& c);
 std::vector<std::uint8_t> expand_scale_bytes(const Case& c, std::int64_t count);
 
-// Rows of every_bf16 that cover each pattern at each byte once: 2115 * 255.
-inline constexpr std::int64_t kEveryBf16Rows = 2115 * 255;
+// Rows of every_bf16 that cover each pattern at each byte once.
+inline constexpr std::int64_t kEveryBf16RowsPerByte = 2115;  // 31 * 2115 >= 65536
+inline constexpr std::int64_t kEveryBf16Bytes = 248;
+inline constexpr std::int64_t kEveryBf16Rows = kEveryBf16RowsPerByte * kEveryBf16Bytes;
 
 }  // namespace mxcheck

@@ -90,6 +90,14 @@ std::string at(std::int64_t row, std::int64_t col) {
   return "(" + std::to_string(row) + ", " + std::to_string(col) + ")";
 }
 
+// Where in its block an element stands: block (row, column) of the scales, element (row, column) of the block.
+std::string place_line(const Problem& p, const ScaleGeometry& g, std::int64_t row, std::int64_t col) {
+  const std::int64_t scale_row = scale_row_of(p.c, g, row);
+  const std::int64_t scale_col = col / extent_or(g.block.cols, p.c.cols);
+  const Bounds b = block_at_scale(p.c, g, scale_row, scale_col);
+  return "place     element " + at(row - b.first_row, col - b.first_col) + " of block " + at(scale_row, scale_col);
+}
+
 // Lines about the block, and its amax element as a culprit.
 BlockScale explain_block(const Problem& p, const Bounds& b, Finding& finding) {
   BlockAmax amax;
@@ -123,6 +131,7 @@ void explain_code(const Problem& p, const ScaleGeometry& g, Finding& finding) {
   const Format wide = p.c.variant.wide;
   const Plant x = plant_of(p, e.row, e.col);
   finding.element.push_back("input     x" + at(e.row, e.col) + " = " + notations(wide, x.bits));
+  finding.element.push_back(place_line(p, g, e.row, e.col));
   finding.culprits.push_back(x);
   const std::int64_t scale_col = e.col / extent_or(g.block.cols, p.c.cols);
   const Bounds b = block_at_scale(p.c, g, scale_row_of(p.c, g, e.row), scale_col);
@@ -159,6 +168,7 @@ void explain(const Problem& p, std::size_t output, Finding& finding) {
         to_compact(p.c, g, p.scales)[static_cast<std::size_t>(scale_row_of(p.c, g, e.row) * g.cols + scale_col)];
     finding.element.push_back("input     code" + at(e.row, e.col) + " = " +
                               notations(v.format, p.codes[static_cast<std::size_t>(e.row * p.c.cols + e.col)]));
+    finding.element.push_back(place_line(p, g, e.row, e.col));
     finding.element.push_back("scale     " + notations(Format::e8m0, byte));
   } else if (v.operation != "scale_layout") {
     if (info.format == Format::e8m0) {

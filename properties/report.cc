@@ -37,7 +37,12 @@ std::string extent_text(const Difference& d) {
 }
 
 std::string reproduce_line(const GateReport& report, const StatementResult& r) {
-  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", report.candidate.path, r.statement->name,
+  std::string path = report.candidate.path;  // quoted where a shell would not take it as one word
+  if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") != path.npos) {
+    for (std::size_t at = 0; (at = path.find('\'', at)) != path.npos; at += 4) path.replace(at, 1, "'\\''");
+    path = "'" + path + "'";
+  }
+  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", path, r.statement->name,
                      to_text(r.counterexample->minimal));
 }
 
@@ -73,6 +78,10 @@ std::string statement_line(const StatementResult& r) {
   const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
   if (r.verdict == Verdict::not_offered) return fmt::format("{} {}\n", head, r.reason);
   std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
+  if (r.nothing_claimed + r.options_not_offered > 0) {
+    line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
+                        r.nothing_claimed, r.options_not_offered);
+  }
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
   return line;
 }
@@ -90,6 +99,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     std::string bins;
     for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
     out += "  off by    " + bins + "\n";
+    if (!d.neighbours.empty()) out += "  beside    " + d.neighbours + "\n";
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
   for (const std::string& match : e.finding.matches)
