@@ -53,7 +53,7 @@ std::uint64_t parse_seed(const std::string& text) {
   std::size_t end = 0;
   std::uint64_t seed = 0;
   try {
-    if (text[0] != '-') seed = std::stoull(text, &end, 0);
+    if (text[0] >= '0' && text[0] <= '9') seed = std::stoull(text, &end, 0);
   } catch (const std::exception&) {
     end = 0;
   }
@@ -99,8 +99,8 @@ void write_junit(const std::string& path, const GateReport& report) {
 
 int run_gate_command(const Options& o) {
   if (o.list) return list_statements(o.json);
-  if (o.time_limit <= 0 || o.time_limit > 86'400) {
-    throw Error(ErrorKind::usage, "--time-limit must be from above 0 to 86400 seconds");
+  if (!(o.time_limit >= 0.1 && o.time_limit <= 86'400)) {
+    throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
   }
   if (!o.junit.empty()) AtomicFile probe(o.junit);  // an unwritable path is refused before anything runs
   GateOptions options = gate_options(o);
@@ -122,15 +122,29 @@ int run_gate_command(const Options& o) {
     }
   };
   const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
-  if (!o.junit.empty()) write_junit(o.junit, report);
+  // The verdict stands and is printed even where its files cannot be written any more.
+  std::string unwritten;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const Error& e) {
+      unwritten = e.what();
+    }
+  };
+  if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
   if (o.json) std::fputs(report_json(report).c_str(), stdout);
   for (const StatementResult& r : report.statements) {
     if (!r.counterexample) continue;
-    const std::string saved = o.save.empty() ? "" : save_counterexample(report, r, o.save, options);
+    std::string saved;
+    if (!o.save.empty()) attempt([&] { saved = save_counterexample(report, r, o.save, options); });
     if (!o.json) std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
   }
   if (!o.json) std::fputs(report_summary(report, o.classes).c_str(), stdout);
-  return exit_code(report);
+  const int code = exit_code(report);
+  if (unwritten.empty()) return code;
+  if (code == 0 || code == 4) throw Error(ErrorKind::environment, unwritten);
+  std::fputs(fmt::format("mxcheck: error: {}\n", unwritten).c_str(), stderr);
+  return code;
 }
 
 }  // namespace
