@@ -40,14 +40,14 @@ int run(const Options& o) {
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   const QuantizedFile file = from_safetensors(read_safetensors(o.input), o.input);
   const Quantized& q = file.matrix;
-  progress.emplace("dequantizing " + std::to_string(q.rows) + " x " + std::to_string(q.cols));
+  progress->now("dequantizing " + std::to_string(q.rows) + " x " + std::to_string(q.cols));
   Tensor values{"values", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {q.rows, q.cols}, {}};
   try {
     values.data = o.dtype == "f32" ? bytes_of(dequantize(q, file.offsets)) : bytes_of(dequantize_bf16(q, file.offsets));
   } catch (const Error& e) {  // a code that its format does not have
     throw Error(e.kind(), o.input + ": " + e.what());
   }
-  progress.emplace("writing " + o.output);
+  progress->now("writing " + o.output);
   npy ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
   progress.reset();
   if (o.json) {

@@ -13,6 +13,7 @@ class Progress {
  public:
   explicit Progress(std::string what);
   ~Progress();
+  void now(std::string what);  // the next phase; the clock runs on
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 

@@ -209,10 +209,10 @@ int run(const Options& o) {
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   const Tensor tensor = read_tensor(o.input);
   const MatrixView matrix = matrix_of(o, tensor);
-  progress.emplace("quantizing " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.cols));
+  progress->now("quantizing " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.cols));
   in_place("--offsets", [&] { check_offsets(file.offsets, matrix.rows); });
   in_place(o.input, [&] { file.matrix = quantize(matrix, element, block, recipe, file.offsets); });
-  progress.emplace("writing " + o.output);
+  progress->now("writing " + o.output);
   write_safetensors(o.output, to_safetensors(file, recipe, matrix.dtype));
   progress.reset();
   report(o, file, recipe, matrix.dtype);
