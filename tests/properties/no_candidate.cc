@@ -1,0 +1,2 @@
+// A shared library that does not export what a candidate exports.
+extern "C" int not_a_candidate() { return 0; }

@@ -1,0 +1,127 @@
+#include "properties/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/candidate.h"
+#include "reference/scale_layout.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr BlockShape kShapes[] = {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}};
+
+Case make_case(const char* operation, BlockShape block, int layout, std::vector<std::int64_t> experts = {}) {
+  Case c;
+  c.variant.operation = operation, c.variant.block = block, c.variant.layout = layout;
+  c.rows = 150, c.cols = 131, c.data = Data::normal, c.seed = 3, c.experts = std::move(experts), c.pad = 90;
+  return c;
+}
+
+TEST(Operations, scale_geometry_is_the_references) {
+  for (BlockShape block : kShapes) {
+    for (const std::vector<std::int64_t>& experts :
+         {std::vector<std::int64_t>{}, {0, 150}, {0, 0, 31, 64, 150}, {0, 1, 2, 150, 150}}) {
+      const Case c = make_case("quantize", block, 0, experts);
+      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_by_name("rceil"), experts);
+      const ScaleGeometry g = scale_geometry(c, block);
+      EXPECT_EQ(g.rows, q.scale_rows) << block_shape_name(block);
+      EXPECT_EQ(g.cols, q.scale_cols);
+      EXPECT_EQ(g.count(), static_cast<std::int64_t>(q.scales.size()));
+      EXPECT_EQ(g.rows_of_expert, count_scale_rows_by_expert(q, experts));
+      if (block.rows != 1 && block.cols != 1) {
+        EXPECT_EQ(g.tiled_bytes, 0);
+        continue;
+      }
+      const Case tiled = make_case("quantize", block, 1, experts);
+      const std::vector<std::uint8_t> tiles = in_layout(tiled, g, q.scales);
+      EXPECT_EQ(scale_bytes(g, MXCHECK_TCGEN05), static_cast<std::int64_t>(tiles.size())) << block_shape_name(block);
+      EXPECT_EQ(scale_bytes(g, MXCHECK_COMPACT), g.count());
+      EXPECT_EQ(to_compact(tiled, g, tiles), q.scales);
+      EXPECT_EQ(in_layout(c, g, q.scales), q.scales);
+    }
+  }
+}
+
+TEST(Operations, empty_shapes_have_empty_scales) {
+  for (BlockShape block : kShapes) {
+    Case c = make_case("quantize", block, 0);
+    c.rows = 0;
+    EXPECT_EQ(scale_geometry(c, block).count(), 0);
+    c.rows = 3, c.cols = 0;
+    EXPECT_EQ(scale_geometry(c, block).count(), 0);
+  }
+}
+
+TEST(Operations, expected_tensors_have_the_sizes_that_the_call_hands_over) {
+  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
+    for (int layout : {0, 1}) {
+      for (const std::vector<std::int64_t>& experts : {std::vector<std::int64_t>{}, {0, 40, 150}}) {
+        const Case c = make_case(operation, {1, 32}, layout, experts);
+        const Problem p = make_problem(c);
+        const Call call = p.call();
+        const std::vector<ExpectedTensor> expected = reference_answer(p);
+        ASSERT_EQ(call.outputs.size(), expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << operation << ' ' << i;
+          EXPECT_EQ(expected[i].info.name, p.outputs[i].name);
+        }
+        const std::size_t inputs = (c.variant.operation == "dequantize" ? 2U : 1U) + (experts.empty() ? 0U : 1U);
+        EXPECT_EQ(call.inputs.size(), inputs) << operation;
+        EXPECT_EQ(call.policy.rows, 150);
+        EXPECT_EQ(call.policy.pad_byte, 90);
+      }
+    }
+  }
+}
+
+TEST(Operations, a_strided_x_ends_with_its_last_element) {
+  Case c = make_case("quantize", {1, 32}, 0);
+  c.stride = 140;
+  const Problem p = make_problem(c);
+  EXPECT_EQ(p.call().inputs[0].bytes, 2U * (149U * 140U + 131U));
+  EXPECT_EQ(p.call().inputs[0].row_stride, 140);
+  c.stride = 0;
+  const Problem dense = make_problem(c);
+  EXPECT_EQ(dense.call().inputs[0].bytes, 2U * 150U * 131U);
+  EXPECT_EQ(dense.call().inputs[0].row_stride, 0);
+}
+
+TEST(Operations, the_layout_change_of_the_reference_goes_there_and_back) {
+  for (BlockShape block : {BlockShape{1, 32}, BlockShape{32, 1}}) {
+    const Problem to_tiles = make_problem(make_case("scale_layout", block, MXCHECK_TCGEN05, {0, 40, 150}));
+    Problem back = make_problem(make_case("scale_layout", block, MXCHECK_COMPACT, {0, 40, 150}));
+    const std::vector<ExpectedTensor> tiles = reference_answer(to_tiles);
+    back.scales.resize(tiles[0].bytes.size());
+    std::memcpy(back.scales.data(), tiles[0].bytes.data(), back.scales.size());
+    const std::vector<ExpectedTensor> compact = reference_answer(back);
+    ASSERT_EQ(compact[0].bytes.size(), to_tiles.scales.size());
+    EXPECT_EQ(std::memcmp(compact[0].bytes.data(), to_tiles.scales.data(), to_tiles.scales.size()), 0);
+  }
+}
+
+TEST(Operations, the_explanation_isolates_the_culprits) {
+  const Case c = make_case("quantize", {1, 32}, 0);
+  const Problem p = make_problem(c);
+  const std::vector<ExpectedTensor> expected = reference_answer(p);
+  std::vector<std::byte> observed = expected[0].bytes;
+  observed[131 * 2 + 70] ^= std::byte{1};
+  Finding f;
+  f.difference = compare(expected[0].info, expected[0].bytes, observed, 0xA5);
+  ASSERT_TRUE(f.difference);
+  explain(p, 0, f);
+  std::string text;
+  for (const std::string& line : f.element) text += line + "\n";
+  for (const char* part : {"input     x(2, 70) = 0x", "place     element (0, 6) of block (2, 2)",
+                           "block     rows 2 to 2, columns 64 to 95", "amax      0x", "scale     0x",
+                           "scaled    x / 2^", "expected  0x", "observed  0x", "; 1 step away"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  ASSERT_EQ(f.culprits.size(), 2U);
+  EXPECT_EQ(f.culprits[0].row, 2);
+  EXPECT_EQ(f.culprits[0].col, 70);
+}
+
+}  // namespace
+}  // namespace mxcheck

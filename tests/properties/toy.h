@@ -1,0 +1,41 @@
+#pragma once
+// The toy candidate (toy_candidate.cc) in one of its modes, for the length of a scope.
+
+#include <cstdlib>
+#include <string>
+
+#include "numerics/error.h"
+#include "properties/candidate_process.h"
+#include "properties/gate.h"
+
+namespace mxcheck::test {
+
+class Toy {
+ public:
+  explicit Toy(const char* mode) { setenv("MXCHECK_TOY", mode, 1); }
+  ~Toy() { unsetenv("MXCHECK_TOY"); }
+  Toy(const Toy&) = delete;
+  Toy& operator=(const Toy&) = delete;
+};
+
+inline GateOptions toy_options(const std::string& only = "*", int cases = 60) {
+  GateOptions options;
+  options.tool = MXCHECK_TOOL, options.library = MXCHECK_TOY;
+  options.only = only, options.cases = cases, options.seed = 7;
+  options.time_limit = std::chrono::milliseconds(500);
+  return options;
+}
+
+inline GateReport run_toy(const char* mode, const std::string& only = "*", int cases = 60) {
+  const Toy toy(mode);
+  return run_gate(toy_options(only, cases), [](const StatementResult&, bool) {});
+}
+
+inline const StatementResult& result_of(const GateReport& report, std::string_view name) {
+  for (const StatementResult& r : report.statements) {
+    if (r.statement->name == name) return r;
+  }
+  throw Error(ErrorKind::internal, "no statement " + std::string(name));
+}
+
+}  // namespace mxcheck::test
