@@ -113,11 +113,11 @@ void CandidateProcess::stop() {
 }
 
 // Waits for the process and returns how it ended. A process that closed its socket is dying, or was left without one by
-// the library: it has two seconds to end by itself, so that its own signal is seen. What it started ends with it.
+// the library: it has half a second to end by itself, so that its own signal is seen. What it started ends with it.
 int CandidateProcess::end_process(bool at_once) {
   int status = 0;
   pid_t done = 0;
-  for (int tries = at_once ? 0 : 200; tries > 0 && done == 0; --tries) {
+  for (int tries = at_once ? 0 : 50; tries > 0 && done == 0; --tries) {
     done = waitpid(pid_, &status, WNOHANG);
     if (done == 0) usleep(10'000);
   }

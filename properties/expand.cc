@@ -138,6 +138,8 @@ class Expander {
     } else if (kind == 3 && word % 16 == 0) {
       value = beyond_[(word >> 16) % beyond_.size()];  // floor saturates these
     }
+    // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
+    if (kind == 0 && !is_chosen(p) && value == decode(element_, spec(element_).max_code)) value /= 2;
     const std::uint32_t bits = move_ulp(wide_, to_wide_bits(wide_, value * two_to(e)), ulp);
     return (word & 1) != 0 ? bits | sign_bit(wide_) : bits;
   }

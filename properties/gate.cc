@@ -326,6 +326,14 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   return report;
 }
 
+StatementResult run_statement(const Statement& statement, const GateOptions& options) {
+  CandidateProcess process(options.tool, options.library, options.time_limit);
+  const GateReport report = begin_report(options, process);
+  StatementRun run(statement, options, process, report.variants);
+  run.run();
+  return std::move(run.result());
+}
+
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case) {
   const std::size_t colon = statement_and_case.find(": ");
   if (colon == std::string_view::npos)

@@ -70,6 +70,9 @@ using Progress = std::function<void(const StatementResult& statement, bool finis
 // Error{usage} for a library that is no candidate or an --only that selects nothing.
 GateReport run_gate(const GateOptions& options, const Progress& progress);
 
+// A statement of the caller's own, run as the gate runs its own.
+StatementResult run_statement(const Statement& statement, const GateOptions& options);
+
 // One case of one statement, as printed by a report: "STATEMENT: CASE".
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case);
 

@@ -58,7 +58,7 @@ class Search {
 
   // A failing case's simpler neighbours; the finding kept is that of the last failing case, which is the one asked for.
   rc::Seq<Case> simpler(const Case& c) {
-    if (!state_.result.minimal || state_.broken || limits_.shrink_tries == 0) return {};
+    if (!state_.result.minimal || state_.broken) return {};
     return rc::seq::fromContainer(simpler_(c, *state_.result.finding));
   }
 
@@ -71,6 +71,7 @@ class Search {
  private:
   bool may_shrink() {
     SearchResult& r = state_.result;
+    if (limits_.shrink_tries == 0) return false;  // not asked for
     if (r.shrink_tries >= limits_.shrink_tries || std::chrono::steady_clock::now() > state_.deadline) {
       r.shrink_budget_spent = true;
       return false;

@@ -1,6 +1,7 @@
 // Layouts, padding, tails and experts: where a block is must not matter to what it becomes.
 
 #include <cstring>
+#include <numeric>
 
 #include "kernels/candidate.h"
 #include "properties/statements/common.h"
@@ -106,19 +107,22 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
   const Problem plain = make_problem(c, padded(c, input, c.rows, c.cols));
   const Got cut = run_problem(context, plain);
   if (!cut.usable()) return pass_on(context, cut);
-  Case whole = c;
-  const auto up = [](std::int64_t n, std::int64_t block) {
-    return block == 0 ? n + 5 : (n + block - 1) / block * block;
-  };
-  whole.rows = c.variant.block.rows == 0 ? c.rows : up(c.rows, c.variant.block.rows);
-  whole.cols = up(c.cols, c.variant.block.cols);
+  const OperationInfo& limits = *context.process.operation(c.variant.operation);
+  const auto up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
+  Case whole = c;  // whole blocks, and a shape that the candidate takes
+  whole.rows = up(c.rows, std::lcm(std::max<std::int64_t>(1, c.variant.block.rows), limits.rows_multiple));
+  whole.cols = c.variant.block.cols == 0 ? up(c.cols + 5, limits.cols_multiple)
+                                         : up(c.cols, std::lcm(c.variant.block.cols, limits.cols_multiple));
   const Got full = run_problem(context, make_problem(whole, padded(c, input, whole.rows, whole.cols)));
   if (!full.usable()) return pass_on(context, full);
   if (auto f = differ(plain.outputs[0], corner_of(full.outputs[0], whole.cols, c.rows, c.cols), cut.outputs[0],
                       "codes of a cut block differ from the same block filled up with zeros")) {
     return f;
   }
-  return differ(compact_scales(c), compact_bytes(whole, full.outputs[1]), compact_bytes(c, cut.outputs[1]),
+  const TensorInfo scales = compact_scales(c);
+  const std::vector<std::byte> full_scales =
+      corner_of(compact_bytes(whole, full.outputs[1]), compact_scales(whole).cols, scales.rows, scales.cols);
+  return differ(scales, full_scales, compact_bytes(c, cut.outputs[1]),
                 "the scale of a cut block differs from the same block filled up with zeros");
 }
 
