@@ -6,7 +6,14 @@
  *
  * Tensors. DLTensor, row-major. The last dimension is contiguous; a matrix may have a row stride larger than its
  * column count (strides != NULL) where stated. byte_offset counts. Codes and scale bytes are kDLUInt 8; values are
- * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device.
+ * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device. strides is NULL
+ * where rows follow one another. A strided tensor ends with its last row's last element: what would be the gap behind
+ * it need not exist.
+ *
+ * Alignment. data + byte_offset is aligned to the element (1, 2, 4 or 8 bytes) and to nothing more; a library that
+ * wants more has to look. The workspace is aligned to 256 bytes.
+ *
+ * NaN. Which code a NaN gets, sign included, is the recipe's (docs/numerics.md). In y any NaN is as good as another.
  *
  * Operations (names are fixed, all are optional):
  *
@@ -26,8 +33,11 @@
  * Offsets: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of all rows.
  *
  * Rules of conduct. Return MXCHECK_OK with every output byte written, or another status with a message and no output
- * byte touched. Never write outside outputs and workspace, never write inputs. The result depends on the inputs and the
- * policy alone. Work is done, or enqueued on `stream`, when run returns. Calls come from one thread at a time.
+ * byte touched. UNSUPPORTED is for what supports() could not be asked: offsets and row strides. Never read or write
+ * outside tensors and workspace (not even to the end of a vector), never write inputs. Extents of 0 are valid, and data
+ * is then not to be used. The result depends on the inputs and the policy alone. Work is done, or enqueued on `stream`,
+ * when run returns; no thread or process of the library touches a tensor afterwards. Calls come from one thread at a
+ * time. All pointers but the message's buffer are valid for the call alone.
  */
 #ifndef MXCHECK_CANDIDATE_H_
 #define MXCHECK_CANDIDATE_H_
