@@ -43,7 +43,7 @@ std::uint8_t scale_byte(Rule rule, std::uint32_t amax) {
 }
 
 inline std::uint32_t shift_to_nearest_even(std::uint32_t significand, int drop) {  // 1 <= drop
-  if (drop > 25) return 0;                                                         // below half of the last place
+  if (drop > 24) return 0;                                                         // below half of the last place
   const std::uint32_t kept = significand >> drop;
   const std::uint32_t rest = significand - (kept << drop);
   const std::uint32_t half = std::uint32_t{1} << (drop - 1);

@@ -363,8 +363,8 @@ TEST(CandidateMemory, values_may_lie_at_any_element_and_any_row_stride) {
   const std::vector<std::uint8_t> expected = quantized(0, 0, 0);
   EXPECT_NE(std::set<std::uint8_t>(expected.begin(), expected.end()).size(), 1U);
   for (const std::int64_t stride : {0, 70, 71, 96, 200}) {
-    for (const std::size_t x_shift : {0, 2, 4, 62}) {
-      for (const std::size_t codes_shift : {0, 1, 3, 63}) {
+    for (const std::size_t x_shift : {0U, 2U, 4U, 62U}) {
+      for (const std::size_t codes_shift : {0U, 1U, 3U, 63U}) {
         EXPECT_EQ(quantized(stride, x_shift, codes_shift), expected)
             << stride << ", " << x_shift << ", " << codes_shift;
       }
