@@ -1,0 +1,145 @@
+// The gate against libraries that try to get past it: each must be stopped with the right exit code, in one piece.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using Json = nlohmann::json;
+
+struct Adversary {
+  const char* name;             // of the library, and of the test
+  int exit_code;
+  const char* says = "";        // part of the report, or of the one line on stderr when the exit code is 2
+  const char* time_limit = "20";
+};
+
+std::ostream& operator<<(std::ostream& out, const Adversary& a) { return out << a.name; }
+
+constexpr std::array kAdversaries{
+    Adversary{"honest", 0},
+    Adversary{"prints_and_is_right", 0},
+    Adversary{"writes_nothing", 1, "differ from the reference"},
+    Adversary{"returns_the_call_before", 1, "differ"},
+    Adversary{"zeroes_its_input", 1, "wrote into input 0"},
+    Adversary{"caches_by_pointer", 1},
+    Adversary{"right_for_inputs_it_knows", 1, "differ"},
+    Adversary{"right_for_multiples_of_32", 1, "differ from the reference"},
+    Adversary{"codes_off_by_one", 1, "codes differ from the reference"},
+    Adversary{"nan_everywhere", 1, "differ from the reference"},
+    Adversary{"writes_after_return", 1},
+    Adversary{"does_nothing_when_large", 1, "differ from the reference"},
+    Adversary{"writes_past_the_end", 1, "the candidate wrote"},
+    Adversary{"writes_before_the_start", 1, "the candidate wrote before output 0"},
+    Adversary{"reads_past_the_end", 6, "signal 11"},
+    Adversary{"crashes_in_run", 6, "signal 11"},
+    Adversary{"hangs_in_run", 6, "did not return within the time limit", "1"},
+    Adversary{"throws", 6, "signal 6"},
+    Adversary{"exits_with_success", 6, "it exited"},
+    Adversary{"every_hundredth_call_is_wrong", 1},
+    Adversary{"closes_descriptors", 6},
+    Adversary{"leaves_a_process_behind", 1},
+    Adversary{"takes_back_what_it_claims", 1, "refused a case that it claims to support"},
+    Adversary{"crashes_in_supports", 2, "supports() of operation quantize crashes"},
+    Adversary{"crashes_when_loaded", 2, "crashed while it was loaded (signal 6)"},
+    Adversary{"has_no_symbol", 2, "has no function mxcheck_candidate"},
+    Adversary{"speaks_another_version", 2, "speaks interface version 2"},
+    Adversary{"has_too_many_operations", 2, "has a table of 1000000 operations"},
+    Adversary{"is_a_text", 2, "cannot be loaded"},
+    Adversary{"is_not_there", 2, "does not exist"},
+    Adversary{"has_no_operations", 4},
+    Adversary{"supports_nothing", 4},
+};
+
+struct Ended {
+  int status = 0;        // of waitpid
+  int left_behind = 0;   // processes that the gate did not clear away
+  std::string out;
+  std::string err;
+};
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Orphans come to this process, which counts and ends them.
+int count_orphans() {
+  int count = 0;
+  const std::string children = read_all("/proc/self/task/" + std::to_string(getpid()) + "/children");
+  for (std::size_t at = 0; at < children.size();) {
+    std::size_t used = 0;
+    const int pid = std::stoi(children.substr(at), &used);
+    at += used + 1;
+    ++count;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  return count;
+}
+
+Ended run_gate(const std::vector<std::string>& arguments) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const std::string base = testing::TempDir() + "adversary_" + std::to_string(getpid());
+  const std::array<std::string, 2> streams{base + ".out", base + ".err"};
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (int i = 0; i < 2; ++i) {
+      const int fd = open(streams[static_cast<std::size_t>(i)].c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(fd, i + 1);
+    }
+    std::vector<char*> argv;
+    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    execv(MXCHECK_TOOL, argv.data());
+    _exit(127);
+  }
+  Ended ended;
+  waitpid(pid, &ended.status, 0);
+  ended.left_behind = count_orphans();
+  ended.out = read_all(streams[0]), ended.err = read_all(streams[1]);
+  for (const std::string& path : streams) unlink(path.c_str());
+  return ended;
+}
+
+class Adversaries : public testing::TestWithParam<Adversary> {};
+
+TEST_P(Adversaries, get_the_right_exit_code_and_leave_the_gate_whole) {
+  const Adversary& adversary = GetParam();
+  const std::string library = std::string(MXCHECK_ADVERSARIES) + "/" + adversary.name + ".so";
+  const Ended gate = run_gate({"mxcheck", "gate", "--candidate", library, "--suite", "quick", "--fail-fast", "--seed", "1",
+                               "--json", "--save", "", "--time-limit", adversary.time_limit});
+  ASSERT_TRUE(WIFEXITED(gate.status)) << "the gate itself died of signal " << WTERMSIG(gate.status) << ": " << gate.err;
+  EXPECT_EQ(WEXITSTATUS(gate.status), adversary.exit_code) << gate.out.substr(0, 2000) << gate.err.substr(0, 2000);
+  EXPECT_EQ(gate.left_behind, 0) << "processes outlive the gate";
+  if (adversary.exit_code == 2) {
+    EXPECT_EQ(std::count(gate.err.begin(), gate.err.end(), '\n'), 1) << gate.err;
+    EXPECT_NE(gate.err.find(adversary.says), std::string::npos) << gate.err;
+    EXPECT_EQ(gate.out, "");
+    return;
+  }
+  const Json report = Json::parse(gate.out, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << gate.out.substr(0, 2000);
+  EXPECT_EQ(report.at("exit_code"), adversary.exit_code);
+  EXPECT_NE(gate.out.find(adversary.says), std::string::npos) << gate.out.substr(0, 6000);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Adversaries, testing::ValuesIn(kAdversaries),
+                         [](const testing::TestParamInfo<Adversary>& info) { return info.param.name; });
+
+}  // namespace

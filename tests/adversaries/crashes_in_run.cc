@@ -1,0 +1,13 @@
+// Ends with a segmentation fault.
+#include <csignal>
+
+#include "adversaries/honest.h"
+
+namespace {
+mxcheck_status run(const mxcheck_call*) {
+  std::raise(SIGSEGV);
+  return MXCHECK_OK;
+}
+}  // namespace
+
+MXCHECK_ADVERSARY(run)

@@ -1,0 +1,13 @@
+// Dies while it is asked what it offers.
+#include <csignal>
+
+#include "adversaries/honest.h"
+
+namespace {
+mxcheck_status supports(const mxcheck_policy*, DLDataType) {
+  std::raise(SIGSEGV);
+  return MXCHECK_OK;
+}
+}  // namespace
+
+MXCHECK_ADVERSARY_TABLE(MXCHECK_CANDIDATE_VERSION, supports, honest::run, 1)

@@ -1,0 +1,10 @@
+// Dies before anything is asked of it.
+#include <csignal>
+
+#include "adversaries/honest.h"
+
+namespace {
+[[maybe_unused]] const int dead = std::raise(SIGABRT);
+}  // namespace
+
+MXCHECK_ADVERSARY(honest::run)

@@ -1,0 +1,12 @@
+// Never returns.
+#include <unistd.h>
+
+#include "adversaries/honest.h"
+
+namespace {
+mxcheck_status run(const mxcheck_call*) {
+  for (;;) pause();
+}
+}  // namespace
+
+MXCHECK_ADVERSARY(run)

@@ -1,0 +1,8 @@
+// The empty kernel: success is returned and nothing done.
+#include "adversaries/honest.h"
+
+namespace {
+mxcheck_status run(const mxcheck_call* call) { return honest::check(call); }
+}  // namespace
+
+MXCHECK_ADVERSARY(run)

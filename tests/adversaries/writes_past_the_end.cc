@@ -1,0 +1,12 @@
+// One code too many.
+#include "adversaries/honest.h"
+
+namespace {
+mxcheck_status run(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status == MXCHECK_OK && honest::elements(call) != 0) honest::codes(call)[honest::elements(call)] = 0;
+  return status;
+}
+}  // namespace
+
+MXCHECK_ADVERSARY(run)
