@@ -169,7 +169,10 @@ class StatementRun {
   [[nodiscard]] SimplerCases simpler() const {
     return [this](const Case& c, const Finding& finding) {
       std::vector<Case> cases = simpler_cases(c, finding);
-      for (Case& n : cases) n = within_limits(std::move(n), limits_of(n.variant));
+      for (Case& n : cases) {
+        const OperationInfo& limits = limits_of(n.variant);  // before n is moved from
+        n = within_limits(std::move(n), limits);
+      }
       std::erase(cases, c);
       return cases;
     };

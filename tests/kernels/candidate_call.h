@@ -84,8 +84,8 @@ class CandidateCall {
     return flat(kI64Type, static_cast<std::int64_t>(values.size()), std::as_bytes(values));
   }
 
-  mxcheck_status run(const mxcheck_operation& op, std::vector<const TestTensor*> in,
-                     std::vector<const TestTensor*> out) {
+  mxcheck_status run(const mxcheck_operation& op, const std::vector<const TestTensor*>& in,
+                     const std::vector<const TestTensor*>& out) {
     std::vector<DLTensor> inputs;
     std::vector<DLTensor> outputs;
     for (const TestTensor* t : in) inputs.push_back(t->dl);

@@ -22,7 +22,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-BlockScale scale_of(const Recipe& recipe, std::vector<float> block) {
+BlockScale scale_of(const Recipe& recipe, const std::vector<float>& block) {
   BlockAmax amax;
   for (const float x : block) {
     if (std::isnan(x))
@@ -33,7 +33,7 @@ BlockScale scale_of(const Recipe& recipe, std::vector<float> block) {
   return block_scale(recipe, Format::e4m3, amax);
 }
 
-std::uint32_t code_in(const char* recipe, std::vector<float> block, float x) {
+std::uint32_t code_in(const char* recipe, const std::vector<float>& block, float x) {
   const Recipe r = recipe_by_name(recipe);
   return encode_element(r, Format::e4m3, scale_of(r, block), x);
 }
