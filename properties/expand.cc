@@ -302,8 +302,18 @@ Input expand(const Case& c) {
 std::vector<std::uint8_t> expand_codes(const Case& c) {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(c.elements()));
   const std::uint64_t all = std::uint64_t{1} << std::min(8, spec(c.variant.format).bits);
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    codes[i] = static_cast<std::uint8_t>(random_word(c.seed ^ 0xC0DE, i) % all);
+  const std::int64_t height = c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows;
+  const std::int64_t width = c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols;
+  const std::int64_t blocks_across = (c.cols + width - 1) / width;
+  for (std::size_t at = 0; at < codes.size(); ++at) {
+    std::uint64_t code = random_word(c.seed ^ 0xC0DE, at);
+    if (c.data == Data::slots) {
+      const std::int64_t i = static_cast<std::int64_t>(at) / c.cols;
+      const std::int64_t j = static_cast<std::int64_t>(at) % c.cols;
+      const std::int64_t block = i / height * blocks_across + j / width;
+      code = static_cast<std::uint64_t>(i % height * width + j % width + block / 256 * height * width);
+    }
+    codes[at] = static_cast<std::uint8_t>(code % all);
   }
   for (const Plant& p : c.plants)
     codes[static_cast<std::size_t>(p.row * c.cols + p.col)] = static_cast<std::uint8_t>(p.bits);
@@ -313,6 +323,10 @@ std::vector<std::uint8_t> expand_codes(const Case& c) {
 std::vector<std::uint8_t> expand_scale_bytes(const Case& c, std::int64_t count) {
   std::vector<std::uint8_t> scales(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < scales.size(); ++i) {
+    if (c.data == Data::slots) {
+      scales[i] = static_cast<std::uint8_t>(i);
+      continue;
+    }
     const std::uint64_t word = random_word(c.seed ^ 0x5CA1E, i);
     constexpr std::uint8_t kExtremes[] = {0, 1, 2, 126, 127, 128, 253, 254, 255};
     const bool extreme = word % 4 == 0;

@@ -38,7 +38,8 @@ std::uint32_t to_wide_bits(Format wide, double value);
 float from_wide_bits(Format wide, std::uint32_t bits);
 
 // Random codes and scale bytes for operations that start from them, in the compact shapes of the case; scale bytes are
-// drawn from all 256, with the extremes often.
+// drawn from all 256, with the extremes often. data=slots: block after block without experts has the next byte, and the
+// codes run on through it, so that 256 blocks of 256 elements (or more, smaller ones) hold every pair.
 std::vector<std::uint8_t> expand_codes(const Case& c);
 std::vector<std::uint8_t> expand_scale_bytes(const Case& c, std::int64_t count);
 

@@ -70,6 +70,22 @@ std::vector<Case> usual_corners(const Variant& v, Suite) {
   };
   cases[6].experts = {0, 0, 1, 34, 34, 131};
   cases[4].stride = cases[4].cols + 3;
+  if (v.recipe == "rceil" && v.format == Format::e4m3 && v.wide == Format::bf16) {  // beyond 16 bits, each way
+    cases.push_back(corner(v, 66'001, 3, Data::slots, 9));
+    cases.push_back(corner(v, 3, 66'001, Data::slots, 10));
+  }
+  return cases;
+}
+
+// Every code at every scale byte.
+std::vector<Case> dequantize_corners(const Variant& v, Suite suite) {
+  std::vector<Case> cases = usual_corners(v, suite);
+  if (v.block.cols == 0) {
+    cases.push_back(corner(v, 256, 256, Data::slots, 0));
+  } else {
+    const std::int64_t blocks = 256 * std::max<std::int64_t>(1, 256 / (v.block.rows * v.block.cols));
+    cases.push_back(corner(v, v.block.rows * blocks / 16, v.block.cols * 16, Data::slots, 0));
+  }
   return cases;
 }
 
@@ -86,7 +102,7 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
   s.applies = [operation](const Variant& v, std::span<const Variant>) { return is(v, operation); };
   s.data = kMixture;
   s.check = equals_reference;
-  s.corners = usual_corners;
+  s.corners = operation == "dequantize" ? dequantize_corners : usual_corners;
   s.cases_per_variant = 10;
   return s;
 }

@@ -11,6 +11,8 @@
 
 #include "goldens/temporary_directory.h"
 #include "numerics/codec.h"
+#include "properties/operations.h"
+#include "properties/statement.h"
 #include "reference/quantize.h"
 
 namespace mxcheck {
@@ -445,6 +447,28 @@ TEST(Expand, codes_and_scale_bytes_for_dequantize_reach_all_values_and_dwell_on_
     EXPECT_GT(n, 10);
   }
   for (std::size_t extreme : {0U, 1U, 127U, 254U, 255U}) EXPECT_GT(count[extreme], 400) << extreme;
+}
+
+TEST(Expand, slots_for_dequantize_pair_every_code_with_every_scale_byte) {
+  const auto& all = all_statements();
+  const auto s = std::find_if(all.begin(), all.end(),
+                              [](const Statement& x) { return x.name == "dequantize_equals_the_reference"; });
+  for (BlockShape block : kShapes) {
+    const std::vector<Case> corners =
+        s->corners({"dequantize", Format::e4m3, "rceil", block, 0, Format::fp32}, Suite::quick);
+    const Case& c = corners.back();
+    ASSERT_EQ(c.data, Data::slots);
+    const Problem p = make_problem(c);
+    const ScaleGeometry g = scale_geometry(c, block);
+    std::bitset<65536> seen;
+    for (std::int64_t i = 0; i < c.rows; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        const std::int64_t scale = i / block.rows * g.cols + j / (block.cols == 0 ? c.cols : block.cols);
+        seen.set(p.scales[static_cast<std::size_t>(scale)] * 256U + p.codes[static_cast<std::size_t>(i * c.cols + j)]);
+      }
+    }
+    EXPECT_TRUE(seen.all()) << block_shape_name(block) << ' ' << seen.count();
+  }
 }
 
 }  // namespace
