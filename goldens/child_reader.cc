@@ -95,7 +95,7 @@ void limit(decltype(RLIMIT_AS) what, rlim_t value) {
   ::setrlimit(what, &now);
 }
 
-rlim_t address_space() {
+[[maybe_unused]] rlim_t address_space() {  // not by a build with sanitizers
   unsigned long pages = 0;
   std::FILE* file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;
