@@ -30,6 +30,9 @@ void RatioReporter::Finalize() {
   ConsoleReporter::Finalize();
   std::FILE* const out = stdout;
   std::fprintf(out, "\n%-44s %12s %10s %10s\n", "median over repetitions", "per second", "/ memcpy", "best");
+  const auto is_memcpy = [](const std::string& name) { return name.starts_with("memcpy"); };
+  std::sort(order_.begin(), order_.end());  // interleaving has shuffled them
+  std::stable_partition(order_.begin(), order_.end(), is_memcpy);
   for (const std::string& name : order_) {
     const double rate = median(rates_[name]);
     const double best = *std::max_element(rates_[name].begin(), rates_[name].end());
