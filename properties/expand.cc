@@ -306,6 +306,7 @@ std::vector<std::uint8_t> expand_codes(const Case& c) {
   const std::int64_t width = c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols;
   const std::int64_t blocks_across = (c.cols + width - 1) / width;
   for (std::size_t at = 0; at < codes.size(); ++at) {
+    if (c.data == Data::zeros) break;
     std::uint64_t code = random_word(c.seed ^ 0xC0DE, at);
     if (c.data == Data::slots) {
       const std::int64_t i = static_cast<std::int64_t>(at) / c.cols;
@@ -321,8 +322,8 @@ std::vector<std::uint8_t> expand_codes(const Case& c) {
 }
 
 std::vector<std::uint8_t> expand_scale_bytes(const Case& c, std::int64_t count) {
-  std::vector<std::uint8_t> scales(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < scales.size(); ++i) {
+  std::vector<std::uint8_t> scales(static_cast<std::size_t>(count), 127);
+  for (std::size_t i = 0; i < scales.size() && c.data != Data::zeros; ++i) {
     if (c.data == Data::slots) {
       scales[i] = static_cast<std::uint8_t>(i);
       continue;

@@ -39,7 +39,8 @@ float from_wide_bits(Format wide, std::uint32_t bits);
 
 // Random codes and scale bytes for operations that start from them, in the compact shapes of the case; scale bytes are
 // drawn from all 256, with the extremes often. data=slots: block after block without experts has the next byte, and the
-// codes run on through it, so that 256 blocks of 256 elements (or more, smaller ones) hold every pair.
+// codes run on through it, so that 256 blocks of 256 elements (or more, smaller ones) hold every pair. data=zeros:
+// codes 0 and scale bytes 127. A plant of dequantize is a code and, in the byte above it, the scale byte of its block.
 std::vector<std::uint8_t> expand_codes(const Case& c);
 std::vector<std::uint8_t> expand_scale_bytes(const Case& c, std::int64_t count);
 

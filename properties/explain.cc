@@ -41,6 +41,8 @@ Bounds block_at_scale(const Case& c, const ScaleGeometry& g, std::int64_t scale_
   return b;
 }
 
+}  // namespace
+
 std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t row) {
   const std::int64_t block_rows = extent_or(g.block.rows, c.rows);
   std::int64_t before = 0;
@@ -52,6 +54,8 @@ std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t ro
   }
   return 0;
 }
+
+namespace {
 
 struct Slot {
   std::int64_t row = -1;  // -1: padding
@@ -166,10 +170,11 @@ void explain(const Problem& p, std::size_t output, Finding& finding) {
     const std::int64_t scale_col = e.col / extent_or(g.block.cols, p.c.cols);
     const std::uint8_t byte =
         to_compact(p.c, g, p.scales)[static_cast<std::size_t>(scale_row_of(p.c, g, e.row) * g.cols + scale_col)];
-    finding.element.push_back("input     code" + at(e.row, e.col) + " = " +
-                              notations(v.format, p.codes[static_cast<std::size_t>(e.row * p.c.cols + e.col)]));
+    const std::uint8_t code = p.codes[static_cast<std::size_t>(e.row * p.c.cols + e.col)];
+    finding.element.push_back("input     code" + at(e.row, e.col) + " = " + notations(v.format, code));
     finding.element.push_back(place_line(p, g, e.row, e.col));
     finding.element.push_back("scale     " + notations(Format::e8m0, byte));
+    finding.culprits.push_back({e.row, e.col, static_cast<std::uint32_t>(byte << 8 | code)});
   } else if (v.operation != "scale_layout") {
     if (info.format == Format::e8m0) {
       explain_scale(p, g, finding);

@@ -223,6 +223,18 @@ class StatementRun {
     return finding;
   }
 
+  // A small case matches many recipes by accident: those that the case as found matches too are the ones to name.
+  void keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches) {
+    if (matches.empty() || original == minimal) return;
+    context_.thorough = true;
+    const std::optional<Finding> larger = check_uncounted(original);
+    context_.thorough = false;
+    if (!larger) return;
+    std::erase_if(matches, [&](const std::string& name) {
+      return std::find(larger->matches.begin(), larger->matches.end(), name) == larger->matches.end();
+    });
+  }
+
   void keep(const SearchResult& found, const Case& original, const Finding& first) {
     Counterexample example;
     example.original = original;
@@ -234,9 +246,14 @@ class StatementRun {
     context_.thorough = false;
     if (!finding && stop()) finding = found.finding.value_or(first);
     if (!finding) {
-      Finding flaky;
-      flaky.summary = "the case failed and then passed: results depend on something other than the call";
-      finding = flaky;
+      finding = found.finding.value_or(first);
+      finding->summary =
+          "the case failed and then passed: results depend on something other than the call; when it failed, " +
+          finding->summary;
+    } else if (finding->kind == FindingKind::mismatch && !stop()) {
+      keep_matches_of(original, example.minimal, finding->matches);
+      context_.process.restart();
+      if (!check_uncounted(example.minimal)) finding->summary += "; not in a fresh process: state of earlier calls";
     }
     example.finding = std::move(*finding);
     result_.counterexample = std::move(example);

@@ -105,6 +105,22 @@ bool is_within_limits(const Case& c, const OperationInfo& limits) {
          (limits.max_rows <= 0 || c.rows <= limits.max_rows) && (limits.max_cols <= 0 || c.cols <= limits.max_cols);
 }
 
+namespace {
+
+// 1, then the next multiple below of every power of two, the largest power first: whatever the threshold from which on
+// a case fails, it is found in a logarithmic number of steps.
+std::vector<std::int64_t> smaller_extents(std::int64_t extent) {
+  std::vector<std::int64_t> smaller;
+  if (extent > 1) smaller.push_back(1);
+  for (int k = 62; k >= 0; --k) {
+    const std::int64_t below = extent < 1 ? 0 : (extent - 1) >> k << k;
+    if (below > 1 && below != smaller.back()) smaller.push_back(below);
+  }
+  return smaller;
+}
+
+}  // namespace
+
 std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
   std::vector<Case> simpler;
   const auto try_case = [&](Case candidate) {
@@ -138,17 +154,16 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
   }
   if (!c.experts.empty()) {
     with([](Case& n) { n.experts.clear(); });
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2}) {
+      if (end <= c.rows && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, n.rows}; });
+    }
     if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
     if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
   }
   if (c.stride != 0) with([](Case& n) { n.stride = 0; });
   if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  for (const std::int64_t rows : {std::int64_t{1}, c.rows / 2, c.rows - c.rows / 4, c.rows - 1}) {
-    if (rows > 0 && rows < c.rows) with([&](Case& n) { n.rows = rows; });
-  }
-  for (const std::int64_t cols : {std::int64_t{1}, c.cols / 2, c.cols - c.cols / 4, c.cols - 1}) {
-    if (cols > 0 && cols < c.cols) with([&](Case& n) { n.cols = cols; });
-  }
+  for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
+  for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
   if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
   if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
   for (std::size_t i = 0; i < c.plants.size(); ++i) {

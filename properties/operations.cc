@@ -132,6 +132,11 @@ Problem make_problem(const Case& c) {
   std::vector<std::uint8_t> compact = expand_scale_bytes(c, g.count());
   if (v.operation == "dequantize") {
     p.codes = expand_codes(c);
+    const std::int64_t block_cols = v.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : v.block.cols;
+    for (const Plant& plant : c.plants) {
+      const std::int64_t at = scale_row_of(c, g, plant.row) * g.cols + plant.col / block_cols;
+      compact[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(plant.bits >> 8);
+    }
     p.scales = in_layout(c, g, std::move(compact));
     p.outputs = {{"y", v.wide, c.rows, c.cols, v.block.rows == 0 ? c.rows : v.block.rows,
                   v.block.cols == 0 ? c.cols : v.block.cols, true}};

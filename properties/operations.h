@@ -28,6 +28,7 @@ struct ScaleGeometry {
 };
 ScaleGeometry scale_geometry(const Case& c, BlockShape block);
 std::int64_t scale_bytes(const ScaleGeometry& g, int layout);
+std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t row);  // compact, of the row's block
 
 // Compact scale bytes in the case's layout (pad byte included), and back.
 std::vector<std::uint8_t> in_layout(const Case& c, const ScaleGeometry& g, std::vector<std::uint8_t> compact);

@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include <exception>
+#include <set>
 
 namespace rc {
 template <>
@@ -27,6 +28,7 @@ struct State {
   SearchResult result;
   std::chrono::steady_clock::time_point deadline;
   std::exception_ptr broken;
+  std::set<std::string> passed;  // while shrinking
 };
 
 class Search {
@@ -38,11 +40,16 @@ class Search {
   bool passes(const Case& c) {
     if (state_.broken) return true;
     const bool shrinking = state_.result.minimal.has_value();
+    // Neighbours of neighbours meet again: what has passed is not tried twice.
+    if (shrinking && state_.passed.contains(to_text(c))) return true;
     if (shrinking && !may_shrink()) return true;
     try {
       std::optional<Finding> finding = check_(c);
       if (!shrinking) ++state_.result.cases;
-      if (!finding) return true;
+      if (!finding) {
+        if (shrinking) state_.passed.insert(to_text(c));
+        return true;
+      }
       if (!shrinking) {
         state_.result.original = c;
         state_.deadline = std::chrono::steady_clock::now() + limits_.shrink_time;

@@ -6,6 +6,8 @@
 namespace mxcheck {
 namespace {
 
+constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: a reference answer for each recipe costs time
+
 // Which other recipe would give exactly the observed bytes: the likeliest cause, by name.
 std::vector<std::string> recipes_that_match(const Problem& p, const std::vector<std::vector<std::byte>>& observed) {
   std::vector<std::string> names;
@@ -40,7 +42,8 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
                                               expected[i].info.name + " differ from the reference");
       if (!finding) continue;
       explain(p, i, *finding);
-      if (context.thorough && quantizing) finding->matches = recipes_that_match(p, got.outputs);
+      if (context.thorough && quantizing && c.elements() <= kMostToMatch)
+        finding->matches = recipes_that_match(p, got.outputs);
       return finding;
     }
   }
