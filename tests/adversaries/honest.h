@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "kernels/candidate.h"
@@ -53,8 +54,7 @@ inline bool offsets_are_right(const mxcheck_call* call) {
   return right;
 }
 
-// MXCHECK_OK if quantize may go on.
-inline mxcheck_status check(const mxcheck_call* call) {
+inline mxcheck_status judge(const mxcheck_call* call) {
   if (!is_offered(*call->policy)) return MXCHECK_UNSUPPORTED;
   if ((call->num_inputs != 1 && call->num_inputs != 2) || call->num_outputs != 2) return MXCHECK_INVALID;
   const DLTensor& in = call->inputs[0];
@@ -65,8 +65,19 @@ inline mxcheck_status check(const mxcheck_call* call) {
                       in.shape[1] == call->policy->cols && out.shape[0] == in.shape[0] && out.shape[1] == in.shape[1] &&
                       scale.shape[0] == in.shape[0] && scale.shape[1] == (in.shape[1] + 31) / 32;
   if (!shapes) return MXCHECK_INVALID;
-  if (elements(call) != 0 && (in.data == nullptr || out.data == nullptr || scale.data == nullptr)) return MXCHECK_INVALID;
+  if (elements(call) != 0 && (in.data == nullptr || out.data == nullptr || scale.data == nullptr))
+    return MXCHECK_INVALID;
   return offsets_are_right(call) ? MXCHECK_OK : MXCHECK_INVALID;
+}
+
+// MXCHECK_OK if quantize may go on; a message otherwise.
+inline mxcheck_status check(const mxcheck_call* call) {
+  const mxcheck_status status = judge(call);
+  if (status != MXCHECK_OK) {
+    std::snprintf(call->message, call->message_bytes, "%s",
+                  status == MXCHECK_INVALID ? "these arguments do not fit together" : "this policy is not offered");
+  }
+  return status;
 }
 
 inline float value(std::uint16_t bf16) {
@@ -82,7 +93,7 @@ inline std::uint8_t scale_byte(std::uint16_t amax) {
   if (amax == 0) return 0;
   int exponent = 0;
   const double fraction = std::frexp(static_cast<double>(value(amax)), &exponent);  // [0.5, 1)
-  const int byte = exponent - 1 - 8 + (fraction > 0.875 ? 1 : 0) + 127;              // 448 = 0.875 * 2^9
+  const int byte = exponent - 1 - 8 + (fraction > 0.875 ? 1 : 0) + 127;             // 448 = 0.875 * 2^9
   return static_cast<std::uint8_t>(byte < 0 ? 0 : byte);
 }
 
@@ -120,11 +131,11 @@ inline mxcheck_status run(const mxcheck_call* call) {
 
 }  // namespace honest
 
-#define MXCHECK_ADVERSARY_TABLE(VERSION, SUPPORTS, RUN, COUNT)                                                         \
-  extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {           \
-    static const mxcheck_operation operation{"quantize", "exact", 0, 0, 1, 1, SUPPORTS, nullptr, RUN};                 \
-    static const mxcheck_candidate_table table{VERSION, sizeof(mxcheck_candidate_table), "adversary", "1", kDLCPU,     \
-                                               COUNT,   &operation};                                                   \
-    return &table;                                                                                                     \
+#define MXCHECK_ADVERSARY_TABLE(VERSION, SUPPORTS, RUN, COUNT)                                               \
+  extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) { \
+    static const mxcheck_operation operation{"quantize", "exact", 0, 0, 1, 1, SUPPORTS, nullptr, RUN};       \
+    static const mxcheck_candidate_table table{                                                              \
+        VERSION, sizeof(mxcheck_candidate_table), "adversary", "1", kDLCPU, COUNT, &operation};              \
+    return &table;                                                                                           \
   }
 #define MXCHECK_ADVERSARY(RUN) MXCHECK_ADVERSARY_TABLE(MXCHECK_CANDIDATE_VERSION, honest::supports, RUN, 1)

@@ -1,6 +1,6 @@
-// Runs the gate on the faulty copies of the CPU library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row of a
-// Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case fails
-// again, and the control passed.
+// Runs the gate on the faulty copies of the CPU library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row
+// of a Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case
+// fails again, and the control passed.
 
 #include <sys/wait.h>
 
@@ -94,8 +94,8 @@ bool print_row(const std::string& tool, const Fault& fault) {
   }
   const bool stopped = (run.exit_code == 1 || run.exit_code == 6) && statement != nullptr;
   if (!stopped) {
-    std::printf("| %s | %s | NOT CAUGHT, exit code %d: %s | | | %.1f | |\n", fault.name.c_str(), fault.reference.c_str(),
-                run.exit_code, fault.what.c_str(), seconds);
+    std::printf("| %s | %s | NOT CAUGHT, exit code %d: %s | | | %.1f | |\n", fault.name.c_str(),
+                fault.reference.c_str(), run.exit_code, fault.what.c_str(), seconds);
     return false;
   }
   const Json& example = statement->at("counterexample");
