@@ -1,6 +1,7 @@
 #include "properties/generate.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace mxcheck {
@@ -112,9 +113,17 @@ namespace {
 std::vector<std::int64_t> smaller_extents(std::int64_t extent) {
   std::vector<std::int64_t> smaller;
   if (extent > 1) smaller.push_back(1);
+  // What fails at a remainder, and not at the multiples between: half and a quarter of the multiples away. Large cases
+  // take too long to try that as well.
+  const std::int64_t half = extent < 3 || extent > kMostElements
+                                ? 0
+                                : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent - 1)) / 2);
+  for (const std::int64_t by : {half * 2, half}) {
+    if (by > 0 && extent - by > 1) smaller.push_back(extent - by);
+  }
   for (int k = 62; k >= 0; --k) {
     const std::int64_t below = extent < 1 ? 0 : (extent - 1) >> k << k;
-    if (below > 1 && below != smaller.back()) smaller.push_back(below);
+    if (below > 1 && std::find(smaller.begin(), smaller.end(), below) == smaller.end()) smaller.push_back(below);
   }
   return smaller;
 }
