@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
@@ -60,6 +61,11 @@ bool is_matrix(const DLTensor& t, std::int64_t rows, std::int64_t cols, DLDataTy
          (t.data != nullptr || rows * cols == 0);
 }
 
+template <class T>
+T* data_of(const DLTensor& t) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(t.data) + t.byte_offset);
+}
+
 mxcheck_status refuse(const mxcheck_call* call, mxcheck_status status, const char* why) {
   std::snprintf(call->message, call->message_bytes, "%s", why);
   return status;
@@ -78,9 +84,9 @@ mxcheck_status run(const mxcheck_call* call) {
     return refuse(call, MXCHECK_INVALID, "x and codes are [rows, cols], scales are [rows, ceil(cols / 32)]");
   }
   const std::int64_t stride = x.strides == nullptr ? p.cols : x.strides[0];
-  const auto* in = static_cast<const std::uint16_t*>(x.data);
-  auto* codes = static_cast<std::uint8_t*>(call->outputs[0].data);
-  auto* scales = static_cast<std::uint8_t*>(call->outputs[1].data);
+  const auto* in = data_of<const std::uint16_t>(x);
+  auto* codes = data_of<std::uint8_t>(call->outputs[0]);
+  auto* scales = data_of<std::uint8_t>(call->outputs[1]);
   for (std::int64_t i = 0; i < p.rows; ++i) {
     for (std::int64_t b = 0; b < scale_cols; ++b) {
       quantize_block(in + i * stride + b * 32, std::min<std::int64_t>(32, p.cols - b * 32), codes + i * p.cols + b * 32,
