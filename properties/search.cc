@@ -3,7 +3,8 @@
 #include <rapidcheck.h>
 
 #include <exception>
-#include <set>
+#include <map>
+#include <vector>
 
 namespace rc {
 template <>
@@ -28,7 +29,8 @@ struct State {
   SearchResult result;
   std::chrono::steady_clock::time_point deadline;
   std::exception_ptr broken;
-  std::set<std::string> passed;  // while shrinking
+  std::map<std::string, bool> passed;                // while shrinking, by the case's text
+  std::map<std::string, std::vector<Case>> simpler;  // of the cases on the way
 };
 
 class Search {
@@ -40,16 +42,16 @@ class Search {
   bool passes(const Case& c) {
     if (state_.broken) return true;
     const bool shrinking = state_.result.minimal.has_value();
-    // Neighbours of neighbours meet again: what has passed is not tried twice.
-    if (shrinking && state_.passed.contains(to_text(c))) return true;
+    // Neighbours of neighbours meet again, and RapidCheck walks the whole way a second time once it has arrived:
+    // nothing is tried twice.
+    const std::string text = to_text(c);
+    if (const auto known = state_.passed.find(text); shrinking && known != state_.passed.end()) return known->second;
     if (shrinking && !may_shrink()) return true;
     try {
       std::optional<Finding> finding = check_(c);
       if (!shrinking) ++state_.result.cases;
-      if (!finding) {
-        if (shrinking) state_.passed.insert(to_text(c));
-        return true;
-      }
+      if (shrinking || finding) state_.passed[text] = !finding;
+      if (!finding) return true;
       if (!shrinking) {
         state_.result.original = c;
         state_.deadline = std::chrono::steady_clock::now() + limits_.shrink_time;
@@ -66,7 +68,9 @@ class Search {
   // A failing case's simpler neighbours; the finding kept is that of the last failing case, which is the one asked for.
   rc::Seq<Case> simpler(const Case& c) {
     if (!state_.result.minimal || state_.broken) return {};
-    return rc::seq::fromContainer(simpler_(c, *state_.result.finding));
+    const auto [at, is_new] = state_.simpler.try_emplace(to_text(c));
+    if (is_new) at->second = simpler_(c, *state_.result.finding);
+    return rc::seq::fromContainer(at->second);
   }
 
   SearchResult finish() {

@@ -123,5 +123,18 @@ TEST(Operations, the_explanation_isolates_the_culprits) {
   EXPECT_EQ(f.culprits[0].col, 70);
 }
 
+TEST(Operations, a_plant_of_dequantize_is_a_code_and_the_scale_byte_of_its_block) {
+  for (const char* layout : {"compact", "tcgen05"}) {
+    const Case c = parse_case(std::string("op=dequantize block=32x1 layout=") + layout +
+                              " x=bf16 rows=70 cols=3 experts=0,33,70 data=zeros seed=1 plant=69,2:fe01");
+    const Problem p = make_problem(c);
+    const ScaleGeometry g = scale_geometry(c, c.variant.block);
+    const std::vector<std::uint8_t> scales = to_compact(c, g, p.scales);
+    ASSERT_EQ(scales.size(), 12U);  // experts of 33 and 37 rows: two rows of blocks each
+    for (std::size_t i = 0; i < scales.size(); ++i) EXPECT_EQ(scales[i], i == 11 ? 0xFE : 127) << i;
+    for (std::size_t i = 0; i < p.codes.size(); ++i) EXPECT_EQ(p.codes[i], i == 69 * 3 + 2 ? 0x01 : 0) << i;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "properties/generate.h"
@@ -48,6 +50,24 @@ TEST(Search, shrinks_to_the_smallest_case_that_fails) {
     EXPECT_FALSE(r.shrink_budget_spent);
     EXPECT_EQ(r.finding->summary, "wrong");
     EXPECT_LE(r.shrink_tries, 200);
+  }
+}
+
+TEST(Search, a_threshold_far_away_is_found_in_few_tries) {
+  const auto large = [](Draw&) { return parse_case("op=quantize block=1x32 rows=539325 cols=32 data=zeros seed=1"); };
+  for (const std::int64_t threshold : {2, 32767, 524289, 539324}) {
+    int repeated = 0;
+    std::set<std::string> seen;
+    const CheckCase check = [&](const Case& c) -> std::optional<Finding> {
+      repeated += seen.insert(to_text(c)).second ? 0 : 1;
+      return c.rows >= threshold ? std::optional<Finding>(Finding{}) : std::nullopt;
+    };
+    const SearchResult r = search("a_test", 1, {}, large, check, simpler_cases);
+    ASSERT_TRUE(r.minimal);
+    EXPECT_EQ(r.minimal->rows, threshold);
+    EXPECT_EQ(r.minimal->cols, 1);
+    EXPECT_LE(r.shrink_tries, 80);
+    EXPECT_EQ(repeated, 0);
   }
 }
 
