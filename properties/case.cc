@@ -139,7 +139,7 @@ std::string to_text(const Case& c) {
   for (const Plant& p : c.plants) {
     out << " plant=" << p.row << ',' << p.col << ':' << std::hex << p.bits << std::dec;
   }
-  if (c.variant.layout != 0) out << " pad=" << int{c.pad};
+  if (c.variant.layout != 0 || c.pad != 0) out << " pad=" << int{c.pad};
   if (c.threads != 0) out << " threads=" << c.threads;
   return out.str();
 }

@@ -69,7 +69,13 @@ class Search {
   rc::Seq<Case> simpler(const Case& c) {
     if (!state_.result.minimal || state_.broken) return {};
     const auto [at, is_new] = state_.simpler.try_emplace(to_text(c));
-    if (is_new) at->second = simpler_(c, *state_.result.finding);
+    if (is_new) {
+      // A neighbour that the walk came by is no step ahead: taking it again would never end.
+      for (Case& neighbour : simpler_(c, *state_.result.finding)) {
+        const auto known = state_.passed.find(to_text(neighbour));
+        if (known == state_.passed.end() || known->second) at->second.push_back(std::move(neighbour));
+      }
+    }
     return rc::seq::fromContainer(at->second);
   }
 

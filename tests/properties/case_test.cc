@@ -33,7 +33,7 @@ Case random_case(std::uint64_t seed) {
     c.plants.push_back(
         {draw.between(0, c.rows - 1), draw.between(0, c.cols - 1), static_cast<std::uint32_t>(draw.below(65536))});
   }
-  if (c.variant.layout != 0) c.pad = static_cast<std::uint8_t>(draw.below(256));
+  if (draw.chance(60)) c.pad = static_cast<std::uint8_t>(draw.below(256));
   c.threads = static_cast<int>(draw.below(5));
   return c;
 }

@@ -95,7 +95,7 @@ TEST(Gate, the_minimal_case_is_minimal_and_reproduces) {
   EXPECT_EQ(exit_code(again), 1);
   EXPECT_EQ(again.statements[0].counterexample->finding.summary, e.finding.summary);
   EXPECT_EQ(again.statements[0].counterexample->finding.element, e.finding.element);
-  EXPECT_EQ(again.statements[0].counterexample->minimal, e.minimal);
+  EXPECT_EQ(again.statements[0].counterexample->minimal, e.minimal) << to_text(e.minimal);
   EXPECT_FALSE(again.statements[0].counterexample->shrink_budget_spent);
 }
 

@@ -71,6 +71,21 @@ TEST(Search, a_threshold_far_away_is_found_in_few_tries) {
   }
 }
 
+TEST(Search, neighbours_that_lead_back_do_not_keep_it_from_ending) {
+  const auto start = [](Draw&) { return parse_case("op=quantize block=1x32 rows=8 cols=8 data=zeros seed=1"); };
+  const CheckCase fails = [](const Case&) { return std::optional<Finding>(Finding{}); };
+  const SimplerCases round_and_round = [](const Case& c, const Finding&) {
+    Case itself = c, other = c;
+    other.rows = c.rows == 8 ? 4 : 8;
+    return std::vector<Case>{itself, other};
+  };
+  const SearchResult r = search("a_test", 1, {}, start, fails, round_and_round);
+  ASSERT_TRUE(r.minimal);
+  EXPECT_EQ(r.minimal->rows, 4);
+  EXPECT_EQ(r.shrink_tries, 1);
+  EXPECT_FALSE(r.shrink_budget_spent);
+}
+
 TEST(Search, a_case_that_cannot_shrink_is_its_own_minimum) {
   const SearchResult r = run([](const Case& c) {
     static std::optional<Case> only;
