@@ -129,7 +129,7 @@ TEST(Gate, reproduce_refuses_what_it_cannot_run) {
            {std::string(kQuantize) + ": rows=x", "case field rows=x"},
            {std::string(kQuantize) + ": op=quantize format=e5m2 rows=1 cols=1", "does not offer"},
            {"dequantize_equals_the_reference: " + variant, "is not about"}}) {
-    test::expect_error(ErrorKind::usage, message, [&] { (void)reproduce(toy_options(), line); });
+    test::expect_error(ErrorKind::usage, message, [&, line = line] { (void)reproduce(toy_options(), line); });
   }
 }
 
@@ -188,7 +188,7 @@ TEST(Gate, a_class_that_no_case_reached_makes_a_statement_inconclusive) {
 }
 
 TEST(Gate, exit_codes_are_ordered_by_weight) {
-  const auto report_of = [](std::vector<std::pair<Verdict, FindingKind>> verdicts) {
+  const auto report_of = [](const std::vector<std::pair<Verdict, FindingKind>>& verdicts) {
     GateReport r;
     for (const auto& [verdict, kind] : verdicts) {
       StatementResult s;
