@@ -1,0 +1,40 @@
+#pragma once
+// Reads a golden that is what its manifest says it is.
+//
+// Size and hash first; a file of up to 256 MiB is read into memory once, and that very buffer is hashed and opened. A
+// larger one is hashed and opened through one descriptor: whoever can write to the file in between can deceive the
+// check. Then the schema: version, names, types, extents against allow-lists; nothing but what GoldenWriter writes is
+// taken.
+//
+// Errors: Error{golden}, with HDF5's own stack, for whatever is missing, truncated, changed, of another version or not
+// a golden; Error{environment} without memory.
+
+#include <memory>
+#include <string>
+
+#include "goldens/golden.h"
+#include "goldens/manifest.h"
+#include "goldens/row_reader.h"
+
+namespace mxcheck {
+
+class GoldenReader {
+ public:
+  GoldenReader(const std::string& path, const ManifestEntry& expected);
+  explicit GoldenReader(const std::string& path) : GoldenReader(path, entry_beside(path)) {}
+  ~GoldenReader();
+  GoldenReader(const GoldenReader&) = delete;
+  GoldenReader& operator=(const GoldenReader&) = delete;
+
+  [[nodiscard]] const GoldenInfo& info() const;
+  [[nodiscard]] const std::string& file_kind() const;  // "golden" or "quantized"
+  // One dataset from front to back; lives no longer than this. Error{golden} when there is no such dataset.
+  [[nodiscard]] std::unique_ptr<RowReader> rows(const std::string& dataset) const;
+  [[nodiscard]] Tensor read(const std::string& dataset) const;  // whole
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mxcheck

@@ -1,0 +1,27 @@
+#pragma once
+// SHA-256 (FIPS 180-4) by OpenSSL's libcrypto.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace mxcheck {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  void update(std::span<const std::byte> bytes);
+  [[nodiscard]] std::string hex();  // 64 lower-case digits; ends the computation
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string sha256(std::span<const std::byte> bytes);
+
+}  // namespace mxcheck
