@@ -31,7 +31,7 @@ enum class Role : std::uint8_t {
 struct DatasetInfo {
   std::string name;  // letters, digits and '_', not starting with a digit
   Role role = Role::output;
-  std::string format;  // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int64", ...: format_attribute below
+  std::string format;               // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int64"
   Dtype dtype = Dtype::u8;          // u8, u16, u32 for bits; i64 for offsets
   std::vector<std::int64_t> shape;  // rank 1 or 2
   Attributes attributes;            // further ones; `role` and `format` are the two above
@@ -45,9 +45,8 @@ struct GoldenInfo {
 
 inline constexpr const char* kGoldenSchema = "1";
 
-// The attribute `format` for elements of this format: PyTorch's and ml_dtypes' name where they have one, otherwise
-// "mxcheck_mxint8", "mxcheck_e5m6". And back; Error{golden} for a name that is none.
-std::string format_attribute(Format format);
+// The attribute `format` of elements of this format is spec(format).dtype_name. And back; Error{golden} for a name that
+// is none, "int64" included.
 Format format_of_attribute(const std::string& name);
 
 }  // namespace mxcheck

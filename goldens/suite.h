@@ -1,0 +1,102 @@
+#pragma once
+// Which goldens exist: a suite is a JSON text that names them, and the whole input of what is generated.
+//
+//   {"suite": "blocks", "description": "...", "goldens": [GOLDEN, ...]}
+//
+// GOLDEN: {"name": NAME, "kind": KIND, "description": TEXT, ...}. NAME is letters, digits, '_' and '-'; the file is
+// NAME.h5. What a file of each kind holds (in: given to an implementation; out: what it must come to):
+//
+//   formats     what every code means. Out: one float32 dataset a format of "formats" (all when absent), named by it;
+//               index = code.
+//   casts       "format". In: x, float32: every finite value of the format and every midpoint between two of them and
+//               beyond the largest, each -1, 0 and +1 ulp, both signs; zeros, infinities, NaNs, subnormals, FLT_MAX.
+//               Out: codes by rounding and overflow: nearest_even_saturate, nearest_even_non_saturate,
+//               nearest_away_saturate, toward_zero_saturate, toward_zero_non_saturate; stochastic_saturate with the
+//               words of input random_words (uint32).
+//   scales      "format". In: amax, float32: edges of every binade for the format's largest value and the list that
+//   tells
+//               all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or float32.
+//   layout      "rows", "cols" of scales, "pad_byte". In: scales, bytes [rows, cols], all different from their
+//               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/scale_layout.h.
+//   dequantize  "format". In: codes [256 * n, codes], scales: every pair of a scale byte and a code, blocks of 1 x 32.
+//               Out: values (float32), values_bf16.
+//   quantize    "input", "format", "block", "recipe"; optional "offsets", "layouts" (of "tcgen05", "deepgemm"),
+//               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
+//               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
+//
+// "input": {"real": "layer0.w1", "rows": [0, 70], "cols": [0, 97]} (goldens/embedded.h; ranges optional), or
+// {"file": "x.npy"} (relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"), or {"bits":
+// ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}, or {"patterns": "bf16"}, all 65,536 of a 16-bit type as 256 x
+// 256. Any of them (but file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
+//
+// Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
+// Error{usage} with the place ("goldens[3].block") and what would be right.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/format.h"
+#include "numerics/recipe.h"
+#include "reference/matrix.h"
+
+namespace mxcheck {
+
+enum class GoldenKind : std::uint8_t { formats, casts, scales, layout, dequantize, quantize };
+
+struct Planted {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::uint32_t bits = 0;
+};
+
+// Half-open.
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+struct InputSpec {
+  std::string real, file, patterns;  // exactly one of these, or bits
+  std::vector<std::uint32_t> bits;
+  Format dtype = Format::bf16;  // of bits and patterns
+  std::string file_dtype;       // of file: "bf16" or "fp16" for unsigned 16-bit integers
+  std::optional<std::int64_t> index;
+  std::optional<Range> row_range, col_range;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<Planted> plants;
+};
+
+struct GoldenSpec {
+  std::string name, description;
+  GoldenKind kind = GoldenKind::quantize;
+  std::vector<Format> formats;
+  Format format = Format::e4m3;
+  BlockShape block;
+  std::string recipe = "rceil";
+  std::int64_t rows = 0;  // layout
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> offsets;
+  bool tcgen05 = false, deepgemm = false, values = false;
+  std::uint8_t pad_byte = 0;
+  InputSpec input;
+};
+
+struct Suite {
+  std::string name, description;
+  std::vector<GoldenSpec> goldens;
+};
+
+Suite parse_suite(std::string_view text, const std::string& where);
+Suite read_suite(const std::string& path);
+
+// The suites that come with mxcheck, in the order of the documentation; their texts are goldens/suites/*.json.
+const std::vector<Suite>& builtin_suites();
+const Suite& builtin_suite(std::string_view name);  // Error{usage} lists the names
+
+std::string_view kind_name(GoldenKind kind);
+
+}  // namespace mxcheck
