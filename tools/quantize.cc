@@ -10,7 +10,7 @@
 
 #include "goldens/byte_source.h"
 #include "numerics/error.h"
-#include "tools/policies.h"
+#include "numerics/recipe_words.h"
 #include "tools/progress.h"
 #include "tools/quantized_file.h"
 #include "tools/subcommands.h"

@@ -5,8 +5,8 @@
 
 #include "goldens/readers.h"
 #include "numerics/error.h"
+#include "numerics/recipe_words.h"
 #include "reference/scale_layout.h"
-#include "tools/policies.h"
 #include "tools/text.h"
 
 namespace mxcheck {

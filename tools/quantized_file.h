@@ -6,7 +6,8 @@
 //           tcgen05   U8, flat: 128 x 4 tiles, of the transpose for column blocks, each expert padded on its own
 //           deepgemm  U32, flat: packed words, likewise
 //   __metadata__  mxcheck_file = "quantized", file_version = "1", format, block, layout, pad_byte, rows, cols,
-//                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe (tools/policies.h)
+//                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
+//                 (numerics/recipe_words.h)
 //
 // The same matrix and options give the same bytes: no time, no path, no version of the tool.
 

@@ -43,7 +43,6 @@ nlohmann::ordered_json json_number(double value) {
   return decimal(value);
 }
 
-std::string hexfloat(double value) { return std::isnan(value) ? "nan" : fmt::format("{:a}", value); }
 std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 std::string decimal(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 std::string hex(std::uint32_t bits, int width_in_bits) {

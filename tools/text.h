@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "numerics/format.h"
+#include "numerics/recipe_words.h"  // hexfloat
 
 namespace mxcheck {
 
@@ -25,7 +26,6 @@ void print_json(const nlohmann::ordered_json& json);
 // JSON has no NaN and no infinities: these become the strings "nan", "inf" and "-inf".
 nlohmann::ordered_json json_number(double value);
 
-std::string hexfloat(double value);                      // 0x1.cp+8, nan, inf
 std::string decimal(double value);                       // the shortest decimal that reads back as the same double
 std::string decimal(float value);                        // ... as the same float
 std::string hex(std::uint32_t bits, int width_in_bits);  // 0x7e: as many digits as the width needs

@@ -1,8 +1,17 @@
-#include "tools/policies.h"
+#include "numerics/recipe_words.h"
 
-#include "tools/text.h"
+#include <array>
+#include <cmath>
+#include <cstdio>
 
 namespace mxcheck {
+
+std::string hexfloat(double value) {
+  if (std::isnan(value)) return "nan";
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%a", value);
+  return text.data();
+}
 
 const std::vector<std::pair<std::string, NanPolicy>>& nan_words() {
   static const std::vector<std::pair<std::string, NanPolicy>> words{

@@ -10,9 +10,11 @@
 
 namespace mxcheck {
 
+std::string hexfloat(double value);  // 0x1.cp+8, nan, inf
+
 // Words of the flags, in the order of the help; what they select.
 const std::vector<std::pair<std::string, NanPolicy>>& nan_words();
-const std::vector<std::pair<std::string, Rounding>>& rounding_words();  // without stochastic: no random words here
+const std::vector<std::pair<std::string, Rounding>>& rounding_words();  // without stochastic: it needs words
 const std::vector<std::pair<std::string, Overflow>>& overflow_words();
 const std::vector<std::pair<std::string, ElementScaling>>& scaling_words();
 
