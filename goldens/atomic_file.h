@@ -27,6 +27,8 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text);
+  // The temporary name, for a library that opens the file itself; empty for an unnamed file.
+  [[nodiscard]] const std::string& name() const { return temporary_; }
   void commit();
 
  private:

@@ -1,24 +1,29 @@
 // Runs the HDF5 library in a child process: a crash, a runaway allocation or an endless loop over a damaged file is an
 // Error{input} about that file and leaves this process as it was.
 //
-// The child sends one status byte, then either a message, or dtype, rank, extents and the data. The parent checks all
-// of it again: the child may have been led astray.
+// The child sends messages: a status byte, the length of what follows, and that: dtype, rank and extents first, then
+// pieces of the data until all of it is sent, or instead of any of these a refusal. The parent checks all of it: the
+// child may have been led astray. The pipe is small, so that the child is never far ahead of its reader.
 //
-// Does not promise a sandbox: the child keeps the user's rights. The limits are against accidents and damage.
+// Does not promise a sandbox: the child keeps the user's rights. The limits are against accidents and damage. Nor that
+// a child comes alive when another thread of this process is inside the HDF5 library at that moment.
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <utility>
+#include <vector>
 
+#include "goldens/hdf5_storage.h"
 #include "goldens/readers.h"
 #include "numerics/error.h"
 
@@ -33,11 +38,12 @@
 namespace mxcheck {
 namespace {
 
-constexpr char kTensor = 'T';
+constexpr char kHead = 'T';
+constexpr char kData = 'D';
 constexpr char kRefused = 'R';
 constexpr char kNoMemory = 'M';
-constexpr std::uint64_t kMaxMessage = 4096;
-constexpr std::uint64_t kMaxExpansion = 1032;        // as in hdf5_dataset.cc
+constexpr std::uint32_t kMaxMessage = 4096;
+constexpr std::uint32_t kPiece = 1 << 20;
 constexpr rlim_t kBaseMemory = rlim_t{1} << 30;      // for the library's own structures
 constexpr rlim_t kBaseSeconds = 30;                  // of processor time, and one more for every
 constexpr std::uint64_t kBytesPerSecond = 10 << 20;  // bytes of the file
@@ -56,7 +62,7 @@ struct Pipe {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
   ~Pipe() {
-    ::close(read_end);
+    if (read_end >= 0) ::close(read_end);
     if (write_end >= 0) ::close(write_end);
   }
 };
@@ -71,8 +77,10 @@ bool send(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-bool send(int fd, char status, const std::string& text) {
-  return send(fd, std::as_bytes(std::span(&status, 1))) && send(fd, std::as_bytes(std::span(text)));
+bool send(int fd, char status, std::span<const std::byte> content) {
+  const auto length = static_cast<std::uint32_t>(content.size());
+  return send(fd, std::as_bytes(std::span(&status, 1))) && send(fd, std::as_bytes(std::span(&length, 1))) &&
+         send(fd, content);
 }
 
 // How much of `to` the child filled before it closed its end.
@@ -105,7 +113,6 @@ void limit(decltype(RLIMIT_AS) what, rlim_t value) {
 }
 
 void limit_child(std::uint64_t file_bytes) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   limit(RLIMIT_CORE, 0);
@@ -119,94 +126,152 @@ void limit_child(std::uint64_t file_bytes) {
   if (null >= 0) ::dup2(null, STDERR_FILENO);
 }
 
+bool send_head(int fd, const TensorHead& head) {
+  std::vector<std::int64_t> content{static_cast<std::int64_t>(head.dtype)};
+  content.insert(content.end(), head.shape.begin(), head.shape.end());
+  return send(fd, kHead, std::as_bytes(std::span(content)));
+}
+
+// False when nobody listens any more.
+bool send_rows(int fd, RowReader& rows) {
+  const TensorHead& head = rows.head();
+  if (!send_head(fd, head)) return false;
+  std::uint64_t left = checked_bytes(head.shape, size_of(head.dtype), "the tensor");
+  std::vector<std::byte> piece(std::min<std::uint64_t>(left, kPiece));
+  while (left > 0) {
+    const auto part = std::span(piece).first(std::min<std::uint64_t>(left, kPiece));
+    rows.read(part);
+    if (!send(fd, kData, part)) return false;
+    left -= part.size();
+  }
+  return true;
+}
+
 [[noreturn]] void run_child(int fd, const std::string& path, const std::string& dataset, std::uint64_t file_bytes) {
   bool sent = false;
   try {
     limit_child(file_bytes);
-    const Tensor tensor = read_hdf5_in_this_process(path, dataset);
-    const std::array<std::byte, 2> head{static_cast<std::byte>(tensor.dtype),
-                                        static_cast<std::byte>(tensor.shape.size())};
-    sent = send(fd, kTensor, "") && send(fd, head) && send(fd, std::as_bytes(std::span(tensor.shape))) &&
-           send(fd, tensor.data);
+    sent = send_rows(fd, *open_hdf5_in_this_process(path, dataset));
   } catch (const std::bad_alloc&) {
-    sent = send(fd, kNoMemory, "");
+    sent = send(fd, kNoMemory, {});
   } catch (const std::exception& e) {
-    sent = send(fd, kRefused, std::string(e.what()).substr(0, kMaxMessage));
+    const std::string text = std::string(e.what()).substr(0, kMaxMessage);
+    sent = send(fd, kRefused, std::as_bytes(std::span(text)));
   } catch (...) {
   }
   ::_exit(sent ? 0 : 1);  // no destructors, no handlers: they are the parent's
 }
 
-// The child's tensor; an empty string on success, otherwise what is wrong.
-std::string receive_tensor(int fd, std::uint64_t file_bytes, Tensor& tensor) {
-  std::array<std::byte, 2> head{};
-  if (receive(fd, head) != head.size()) return "the reader ended early";
-  const auto dtype = std::to_integer<std::uint8_t>(head[0]);
-  const auto rank = std::to_integer<std::size_t>(head[1]);
-  if (dtype > static_cast<std::uint8_t>(Dtype::f64) || rank > kMaxRank) return "the reader lost its way";
-  tensor.dtype = static_cast<Dtype>(dtype);
-  tensor.shape.resize(rank);
-  const auto extents = std::as_writable_bytes(std::span(tensor.shape));
-  if (receive(fd, extents) != extents.size()) return "the reader ended early";
-  const std::uint64_t bytes = checked_bytes(tensor.shape, size_of(tensor.dtype), "the reader's shape");
-  if (bytes / kMaxExpansion > file_bytes) return "the reader lost its way";
-  tensor.data.resize(bytes);
-  return receive(fd, tensor.data) == bytes ? "" : "the reader ended early";
-}
-
 struct Child {
-  pid_t id;
-  explicit Child(pid_t i) : id(i) {}
+  pid_t id = -1;
+  Child() = default;
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  ~Child() {
+  ~Child() { stop(); }
+  void stop() {
     if (id <= 0) return;
     ::kill(id, SIGKILL);
     wait();
   }
   int wait() {
     int status = 0;
-    while (::waitpid(id, &status, 0) < 0 && errno == EINTR) {
+    while (id > 0 && ::waitpid(id, &status, 0) < 0 && errno == EINTR) {
     }
     id = -1;
     return status;
   }
 };
 
+class ChildRows final : public RowReader {
+ public:
+  ChildRows(const std::string& path, const std::string& dataset) : path_(path), file_bytes_(FileSource(path).size()) {
+    child_.id = ::fork();
+    if (child_.id < 0) {
+      throw Error(ErrorKind::environment, std::string("no process for the HDF5 reader: ") + std::strerror(errno));
+    }
+    if (child_.id == 0) {
+      ::close(pipe_.read_end);  // so that the child notices when its reader is gone
+      run_child(pipe_.write_end, path, dataset, file_bytes_);
+    }
+    ::close(pipe_.write_end);
+    pipe_.write_end = -1;
+    receive_head();
+  }
+
+  [[nodiscard]] const TensorHead& head() const override { return head_; }
+
+  void read(std::span<std::byte> to) override {
+    if (to.empty()) return;
+    position_.advance(to.size(), path_);
+    while (!to.empty()) {
+      if (piece_left_ == 0) piece_left_ = next_message(kData, kPiece);
+      const std::size_t part = std::min<std::uint64_t>(piece_left_, to.size());
+      if (receive(pipe_.read_end, to.first(part)) != part) damaged("the reader ended early");
+      piece_left_ -= static_cast<std::uint32_t>(part);
+      to = to.subspan(part);
+    }
+    if (position_.left() == 0) child_.stop();
+  }
+
+ private:
+  void receive_head() {
+    std::vector<std::int64_t> content(kMaxRank + 1);
+    const std::size_t bytes = next_message(kHead, static_cast<std::uint32_t>(content.size() * sizeof(content[0])));
+    content.resize(bytes / sizeof(content[0]));
+    const auto target = std::as_writable_bytes(std::span(content));
+    if (target.size() != bytes || receive(pipe_.read_end, target) != bytes) damaged("the reader ended early");
+    if (content[0] < 0 || content[0] > static_cast<std::int64_t>(Dtype::f64)) damaged("the reader lost its way");
+    head_.dtype = static_cast<Dtype>(content[0]);
+    head_.shape.assign(content.begin() + 1, content.end());
+    const std::uint64_t all = checked_bytes(head_.shape, size_of(head_.dtype), path_ + ": the reader's shape");
+    if (all / kMaxExpansion > file_bytes_) damaged("the reader lost its way");
+    position_ = ReadPosition(all);
+    if (all == 0) child_.stop();
+  }
+
+  // The length of the next message, which must be of this kind; a refusal is thrown.
+  std::uint32_t next_message(char kind, std::uint32_t longest) {
+    char status = 0;
+    std::uint32_t length = 0;
+    if (receive(pipe_.read_end, std::as_writable_bytes(std::span(&status, 1))) == 0 ||
+        receive(pipe_.read_end, std::as_writable_bytes(std::span(&length, 1))) != sizeof(length)) {
+      damaged("the reader ended early");
+    }
+    if (status == kNoMemory) throw std::bad_alloc();
+    if (status == kRefused && length <= kMaxMessage) {
+      std::string message(length, '\0');
+      message.resize(receive(pipe_.read_end, std::as_writable_bytes(std::span(message))));
+      throw Error(ErrorKind::input, message);
+    }
+    if (status != kind || length == 0 || length > longest) damaged("the reader lost its way");
+    return length;
+  }
+
+  [[noreturn]] void damaged(const char* what) {
+    std::string why = what;
+    ::close(std::exchange(pipe_.read_end, -1));  // a child that still writes ends
+    const int ended = child_.wait();
+    if (WIFSIGNALED(ended)) {
+      const int signal = WTERMSIG(ended);
+      why = signal == SIGXCPU || signal == SIGKILL ? "it took too long"
+                                                   : "the library crashed, signal " + std::to_string(signal);
+    }
+    throw Error(ErrorKind::input, path_ + ": damaged: HDF5 could not read it: " + why);
+  }
+
+  std::string path_;
+  std::uint64_t file_bytes_;
+  Pipe pipe_;
+  Child child_;
+  TensorHead head_;
+  ReadPosition position_{0};
+  std::uint32_t piece_left_ = 0;
+};
+
 }  // namespace
 
-Tensor read_hdf5(const std::string& path, const std::string& dataset) {
-  const std::uint64_t file_bytes = FileSource(path).size();  // the plain refusals need no child
-  Pipe pipe;
-  Child child(::fork());
-  if (child.id < 0)
-    throw Error(ErrorKind::environment, std::string("no process for the HDF5 reader: ") + std::strerror(errno));
-  if (child.id == 0) run_child(pipe.write_end, path, dataset, file_bytes);
-  ::close(pipe.write_end);
-  pipe.write_end = -1;
-
-  char status = 0;
-  Tensor tensor;
-  std::string wrong;
-  if (receive(pipe.read_end, std::as_writable_bytes(std::span(&status, 1))) == 0) {
-    wrong = "the reader ended early";
-  } else if (status == kTensor) {
-    wrong = receive_tensor(pipe.read_end, file_bytes, tensor);
-  } else if (status == kNoMemory) {
-    throw std::bad_alloc();
-  } else {
-    std::string message(kMaxMessage, '\0');
-    message.resize(receive(pipe.read_end, std::as_writable_bytes(std::span(message))));
-    throw Error(ErrorKind::input, message);
-  }
-  const int ended = child.wait();
-  if (WIFSIGNALED(ended)) {
-    const int signal = WTERMSIG(ended);
-    wrong = signal == SIGXCPU || signal == SIGKILL ? "it took too long"
-                                                   : "the library crashed, signal " + std::to_string(signal);
-  }
-  if (!wrong.empty()) throw Error(ErrorKind::input, path + ": damaged: HDF5 could not read it: " + wrong);
-  return tensor;
+std::unique_ptr<RowReader> open_hdf5(const std::string& path, const std::string& dataset) {
+  return std::make_unique<ChildRows>(path, dataset);
 }
 
 }  // namespace mxcheck

@@ -9,6 +9,7 @@
 // Errors: Error{golden}, with HDF5's own stack, for whatever is missing, truncated, changed, of another version or not
 // a golden; Error{environment} without memory.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,7 +21,9 @@ namespace mxcheck {
 
 class GoldenReader {
  public:
-  GoldenReader(const std::string& path, const ManifestEntry& expected);
+  static constexpr std::uint64_t kMostInMemory = std::uint64_t{256} << 20;
+
+  GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory = kMostInMemory);
   explicit GoldenReader(const std::string& path) : GoldenReader(path, entry_beside(path)) {}
   ~GoldenReader();
   GoldenReader(const GoldenReader&) = delete;

@@ -5,67 +5,42 @@
 // The file format's own data structures are parsed by the HDF5 library, whose authors do not promise that it survives
 // hostile files. goldens/child_reader.cc therefore runs this in a child process.
 
-#include <hdf5.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <memory>
 #include <string_view>
+#include <utility>
 
+#include "goldens/hdf5_handle.h"
+#include "goldens/hdf5_rows.h"
+#include "goldens/hdf5_storage.h"
 #include "goldens/readers.h"
 #include "numerics/error.h"
 
 namespace mxcheck {
 namespace {
 
-// deflate cannot expand by more than 1032 : 1 (258 bytes from two bits), so neither can a dataset of this file.
-constexpr std::uint64_t kMaxExpansion = 1032;
-
-struct Handle {
-  hid_t id = -1;
-  herr_t (*close)(hid_t) = nullptr;
-  Handle(hid_t i, herr_t (*c)(hid_t)) : id(i), close(c) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() {
-    if (id >= 0) close(id);
-  }
-};
-
-// The library's own innermost explanation of its last failure.
-std::string library_says() {
-  std::string text;
-  const auto visit = [](unsigned n, const H5E_error2_t* error, void* data) -> herr_t {
-    if (n == 0 && error->desc != nullptr) *static_cast<std::string*>(data) = error->desc;
-    return 0;
-  };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &text);
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text.empty() ? "" : " (HDF5: " + text + ")";
-}
-
 class Reader {
  public:
   Reader(const std::string& path, const std::string& dataset)
       : path_(path), dataset_(dataset), where_(path + ":" + dataset) {}
 
-  Tensor read() {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // nothing is printed
-    H5PLset_loading_state(0);                     // no code from plugin directories
-    file_bytes_ = FileSource(path_).size();
-    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
-    H5Pset_file_locking(access.id, 1, 1);  // shared lock where the file system has locks
-#endif
-    const Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id), H5Fclose);
-    if (file.id < 0) refuse(path_, "not an HDF5 file, damaged or truncated" + library_says());
-    check_links(file.id);
-    const Handle object(H5Oopen(file.id, dataset_.c_str(), H5P_DEFAULT), H5Oclose);
-    if (object.id < 0) refuse(where_, "cannot be opened" + library_says());
-    if (H5Iget_type(object.id) != H5I_DATASET) refuse(where_, "a group or a type, not a dataset");
-    return read_dataset(object.id);
+  std::unique_ptr<RowReader> open() {
+    quiet_hdf5();
+    const std::uint64_t file_bytes = FileSource(path_).size();
+    const Hdf5Handle access = hdf5_access(Hdf5Locks::best_effort);
+    const Hdf5Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
+    if (!file) refuse(path_, "not an HDF5 file, damaged or truncated" + hdf5_says());
+    check_links(file.id());
+    const Hdf5Place place{where_, ErrorKind::input, file_bytes};
+    Hdf5Handle object(H5Oopen(file.id(), dataset_.c_str(), H5P_DEFAULT), H5Oclose);
+    if (!object) refuse(where_, "cannot be opened" + hdf5_says());
+    if (H5Iget_type(object.id()) != H5I_DATASET) refuse(where_, "a group or a type, not a dataset");
+    const TensorHead head{dtype_of(object.id()), shape_of(object.id(), place)};
+    check_storage(object.id(), checked_bytes(head.shape, size_of(head.dtype), where_), place);
+    object.close();
+    // An open dataset keeps its file open.
+    return std::make_unique<Hdf5Rows>(open_dataset(file.id(), dataset_, place), head, place);
   }
 
  private:
@@ -84,7 +59,7 @@ class Reader {
       H5L_info_t link{};
       if (H5Lexists(file, prefix.c_str(), H5P_DEFAULT) <= 0 ||
           H5Lget_info(file, prefix.c_str(), &link, H5P_DEFAULT) < 0) {
-        refuse(where_, "there is no '" + prefix + "' in the file" + library_says());
+        refuse(where_, "there is no '" + prefix + "' in the file" + hdf5_says());
       }
       if (link.type != H5L_TYPE_HARD)
         refuse(where_, "'" + prefix + "' is a soft or external link, which is not followed");
@@ -92,25 +67,7 @@ class Reader {
     }
   }
 
-  Tensor read_dataset(hid_t set) const {
-    Tensor tensor;
-    const Handle type(H5Dget_type(set), H5Tclose);
-    const Handle space(H5Dget_space(set), H5Sclose);
-    const Handle creation(H5Dget_create_plist(set), H5Pclose);
-    if (type.id < 0 || space.id < 0 || creation.id < 0) refuse(where_, "damaged header" + library_says());
-    tensor.dtype = dtype_of(type.id);
-    if (tensor.dtype == Dtype::u16 && says_bfloat16(set)) tensor.dtype = Dtype::bf16;
-    tensor.shape = shape_of(space.id);
-    const std::uint64_t bytes = checked_bytes(tensor.shape, size_of(tensor.dtype), where_);
-    check_storage(set, creation.id, bytes);
-    tensor.data.resize(bytes);
-    if (bytes > 0 && H5Dread(set, type.id, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.data.data()) < 0) {
-      refuse(where_, "cannot be read" + library_says());
-    }
-    return tensor;
-  }
-
-  static Handle small_float(hid_t exponent_at, size_t exponent_bits, size_t bias) {
+  static Hdf5Handle small_float(hid_t exponent_at, size_t exponent_bits, size_t bias) {
     const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
     H5Tset_fields(type, 15, static_cast<size_t>(exponent_at), exponent_bits, 0, static_cast<size_t>(exponent_at));
     H5Tset_size(type, 2);
@@ -118,21 +75,24 @@ class Reader {
     return {type, H5Tclose};
   }
 
-  Dtype dtype_of(hid_t type) const {
-    const Handle half = small_float(10, 5, 15);
-    const Handle bfloat = small_float(7, 8, 127);
+  Dtype dtype_of(hid_t set) const {
+    const Hdf5Handle type_handle(H5Dget_type(set), H5Tclose);
+    if (!type_handle) refuse(where_, "damaged header" + hdf5_says());
+    const hid_t type = type_handle.id();
+    const Hdf5Handle half = small_float(10, 5, 15);
+    const Hdf5Handle bfloat = small_float(7, 8, 127);
     const std::array<std::pair<hid_t, Dtype>, 10> known{{{H5T_STD_U8LE, Dtype::u8},
                                                          {H5T_STD_I8LE, Dtype::i8},
                                                          {H5T_STD_U16LE, Dtype::u16},
                                                          {H5T_STD_U32LE, Dtype::u32},
                                                          {H5T_STD_I32LE, Dtype::i32},
                                                          {H5T_STD_I64LE, Dtype::i64},
-                                                         {half.id, Dtype::f16},
-                                                         {bfloat.id, Dtype::bf16},
+                                                         {half.id(), Dtype::f16},
+                                                         {bfloat.id(), Dtype::bf16},
                                                          {H5T_IEEE_F32LE, Dtype::f32},
                                                          {H5T_IEEE_F64LE, Dtype::f64}}};
     for (const auto& [id, dtype] : known) {
-      if (H5Tequal(type, id) > 0) return dtype;
+      if (H5Tequal(type, id) > 0) return as_named(dtype, format_of(set));
     }
     std::string what = "of a type that is not read";
     const H5T_class_t kind = H5Tget_class(type);
@@ -146,109 +106,44 @@ class Reader {
     refuse(where_, what + "; read are little-endian u8 i8 u16 u32 i32 i64 f16 bf16 f32 f64");
   }
 
-  // Attribute format = "bfloat16" on the dataset, a fixed- or variable-length string.
-  static bool says_bfloat16(hid_t set) {
-    if (H5Aexists(set, "format") <= 0) return false;
-    const Handle attribute(H5Aopen(set, "format", H5P_DEFAULT), H5Aclose);
-    const Handle type(H5Aget_type(attribute.id), H5Tclose);
-    const Handle space(H5Aget_space(attribute.id), H5Sclose);
-    if (type.id < 0 || H5Tget_class(type.id) != H5T_STRING || H5Sget_simple_extent_npoints(space.id) != 1) return false;
-    constexpr std::string_view kName = "bfloat16";
-    if (H5Tis_variable_str(type.id) > 0) {
+  // The attribute `format` of the dataset, a fixed- or variable-length string; anything else says nothing.
+  static std::string format_of(hid_t set) {
+    if (H5Aexists(set, "format") <= 0) return "";
+    const Hdf5Handle attribute(H5Aopen(set, "format", H5P_DEFAULT), H5Aclose);
+    const Hdf5Handle type(H5Aget_type(attribute.id()), H5Tclose);
+    const Hdf5Handle space(H5Aget_space(attribute.id()), H5Sclose);
+    if (!type || H5Tget_class(type.id()) != H5T_STRING || H5Sget_simple_extent_npoints(space.id()) != 1) return "";
+    if (H5Tis_variable_str(type.id()) > 0) {
       char* text = nullptr;
-      if (H5Aread(attribute.id, type.id, &text) < 0 || text == nullptr) return false;
-      const bool same = text == kName;
+      if (H5Aread(attribute.id(), type.id(), &text) < 0 || text == nullptr) return "";
+      std::string format(text);
       H5free_memory(text);
-      return same;
+      return format;
     }
     constexpr std::size_t kRoom = 64;
-    const std::size_t size = H5Tget_size(type.id);
+    const std::size_t size = H5Tget_size(type.id());
     std::array<char, kRoom> text{};
-    if (size == 0 || size >= kRoom || H5Aread(attribute.id, type.id, text.data()) < 0) return false;
-    return std::string_view(text.data(), ::strnlen(text.data(), size)) == kName;
+    if (size == 0 || size >= kRoom || H5Aread(attribute.id(), type.id(), text.data()) < 0) return "";
+    return {text.data(), ::strnlen(text.data(), size)};
   }
 
-  std::vector<std::int64_t> shape_of(hid_t space) const {
-    const H5S_class_t kind = H5Sget_simple_extent_type(space);
-    if (kind == H5S_SCALAR) return {};
-    const int rank = kind == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space) : -1;
-    if (rank < 0 || rank > static_cast<int>(kMaxRank)) refuse(where_, "has no shape");
-    std::array<hsize_t, kMaxRank> extents{};
-    H5Sget_simple_extent_dims(space, extents.data(), nullptr);
-    std::vector<std::int64_t> shape;
-    for (int i = 0; i < rank; ++i) {
-      const hsize_t extent = extents[static_cast<std::size_t>(i)];
-      if (extent >> 63 != 0) refuse(where_, "a dimension overflows 63 bits");
-      shape.push_back(static_cast<std::int64_t>(extent));
-    }
-    return shape;
-  }
-
-  void check_filters(hid_t creation) const {
-    const int filters = H5Pget_nfilters(creation);
-    if (filters < 0) refuse(where_, "damaged filters" + library_says());
-    for (int i = 0; i < filters; ++i) {
-      unsigned flags = 0;
-      size_t values = 0;
-      const H5Z_filter_t id =
-          H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
-      if (id != H5Z_FILTER_DEFLATE && id != H5Z_FILTER_SHUFFLE && id != H5Z_FILTER_FLETCHER32) {
-        refuse(where_, "uses filter " + std::to_string(id) + "; read are deflate (gzip), shuffle and Fletcher-32");
-      }
-    }
-  }
-
-  // Chunks that were never written read as fill values: data that nobody measured. (H5Dget_space_status cannot tell:
-  // it compares bytes, which filters change.)
-  void check_chunks(hid_t set, hid_t creation) const {
-    const Handle space(H5Dget_space(set), H5Sclose);
-    std::array<hsize_t, kMaxRank> extents{};
-    std::array<hsize_t, kMaxRank> chunk{};
-    const int rank = H5Sget_simple_extent_dims(space.id, extents.data(), nullptr);
-    hsize_t there = 0;
-    if (H5Pget_chunk(creation, static_cast<int>(kMaxRank), chunk.data()) != rank ||
-        H5Dget_num_chunks(set, space.id, &there) < 0) {
-      refuse(where_, "damaged chunks" + library_says());
-    }
-    std::uint64_t wanted = 1;  // at most the elements, whose bytes fit
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) {
-      if (chunk[i] == 0) refuse(where_, "a chunk without elements");
-      wanted *= extents[i] / chunk[i] + (extents[i] % chunk[i] != 0 ? 1 : 0);
-    }
-    if (there != wanted) refuse(where_, "not every chunk was written");
-  }
-
-  void check_storage(hid_t set, hid_t creation, std::uint64_t bytes) const {
-    const H5D_layout_t layout = H5Pget_layout(creation);
-    if (layout == H5D_VIRTUAL) refuse(where_, "a virtual dataset, whose data is in other files");
-    if (layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) refuse(where_, "unknown layout");
-    if (H5Pget_external_count(creation) != 0) refuse(where_, "external storage: its data is in other files");
-    check_filters(creation);
-    if (bytes == 0) return;
-    const std::uint64_t limit = file_bytes_ > UINT64_MAX / kMaxExpansion ? UINT64_MAX : file_bytes_ * kMaxExpansion;
-    const std::uint64_t stored = H5Dget_storage_size(set);
-    if (layout == H5D_CHUNKED) {
-      if (bytes > limit) refuse(where_, "calls for more data than the file can hold (truncated?)");
-      check_chunks(set, creation);
-      return;
-    }
-    if (stored != bytes || bytes > file_bytes_) refuse(where_, "calls for more data than was written (truncated?)");
-    if (layout == H5D_CONTIGUOUS) {
-      const haddr_t at = H5Dget_offset(set);
-      if (at == HADDR_UNDEF || at > file_bytes_ - bytes) refuse(where_, "its data lies beyond the end of the file");
-    }
+  // Bits of floats in unsigned integers, as goldens hold them.
+  static Dtype as_named(Dtype dtype, const std::string& format) {
+    if (dtype == Dtype::u16 && format == "bfloat16") return Dtype::bf16;
+    if (dtype == Dtype::u16 && format == "float16") return Dtype::f16;
+    if (dtype == Dtype::u32 && format == "float32") return Dtype::f32;
+    return dtype;
   }
 
   const std::string& path_;
   const std::string& dataset_;
   std::string where_;
-  std::uint64_t file_bytes_ = 0;
 };
 
 }  // namespace
 
-Tensor read_hdf5_in_this_process(const std::string& path, const std::string& dataset) {
-  return Reader(path, dataset).read();
+std::unique_ptr<RowReader> open_hdf5_in_this_process(const std::string& path, const std::string& dataset) {
+  return Reader(path, dataset).open();
 }
 
 }  // namespace mxcheck

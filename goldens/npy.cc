@@ -149,7 +149,7 @@ Dtype dtype_of(const std::string& descr, const std::string& file) {
 
 }  // namespace
 
-Tensor read_npy(const ByteSource& source) {
+TensorRegion find_npy(const ByteSource& source) {
   const std::string& file = source.name();
   constexpr std::string_view kMagic = "\x93NUMPY";
   std::array<std::byte, 12> start{};
@@ -170,25 +170,22 @@ Tensor read_npy(const ByteSource& source) {
   source.read(prefix, std::as_writable_bytes(std::span(text)));
 
   const HeaderParser::Header header = HeaderParser(text, file).parse();
-  Tensor tensor;
-  tensor.dtype = dtype_of(*header.descr, file);
-  tensor.shape = *header.shape;
-  if (*header.fortran_order && tensor.shape.size() > 1) {
+  const TensorHead head{dtype_of(*header.descr, file), *header.shape};
+  if (*header.fortran_order && head.shape.size() > 1) {
     throw Error(ErrorKind::input, file + ": Fortran order is not read; save numpy.ascontiguousarray(x)");
   }
-  const std::uint64_t bytes = checked_bytes(tensor.shape, size_of(tensor.dtype), file);
+  const std::uint64_t bytes = checked_bytes(head.shape, size_of(head.dtype), file);
   const std::uint64_t there = source.size() - prefix - length;
   if (bytes != there) {
     throw Error(ErrorKind::input, file + ": " + (there < bytes ? "truncated" : "too long") + ": the header calls for " +
                                       std::to_string(bytes) + " bytes of data, there are " + std::to_string(there));
   }
-  tensor.data.resize(bytes);
-  source.read(prefix + length, tensor.data);
-  return tensor;
+  return {"", head, prefix + length, bytes};
 }
 
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_errors) {
-  return read_npy(SpanSource(bytes, name_in_errors));
+  const SpanSource source(bytes, name_in_errors);
+  return load(source, find_npy(source));
 }
 
 void write_npy(const std::string& path, const Tensor& tensor) {

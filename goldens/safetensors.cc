@@ -144,15 +144,13 @@ Index parse_index(const ByteSource& source) {
   return index;
 }
 
-Tensor load(const ByteSource& source, const Index& index, const Entry& entry) {
+TensorRegion region_of(const ByteSource& source, const Index& index, const Entry& entry) {
   const std::optional<Dtype> dtype = known_dtype(entry.dtype);
   if (!dtype) {
     refuse(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
            ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64)");
   }
-  Tensor tensor{entry.name, *dtype, entry.shape, std::vector<std::byte>(entry.end - entry.begin)};
-  source.read(index.data_start + entry.begin, tensor.data);
-  return tensor;
+  return {entry.name, {*dtype, entry.shape}, index.data_start + entry.begin, entry.end - entry.begin};
 }
 
 std::string names_of(const Index& index) {
@@ -167,14 +165,14 @@ std::string names_of(const Index& index) {
 
 }  // namespace
 
-Tensor read_safetensors_tensor(const ByteSource& source, const std::string& name) {
+TensorRegion find_safetensors(const ByteSource& source, const std::string& name) {
   const Index index = parse_index(source);
   if (name.empty()) {
-    if (index.entries.size() == 1) return load(source, index, index.entries[0]);
+    if (index.entries.size() == 1) return region_of(source, index, index.entries[0]);
     refuse(source.name() + ": which tensor? give FILE.safetensors:TENSOR; it has " + names_of(index));
   }
   for (const Entry& entry : index.entries) {
-    if (entry.name == name) return load(source, index, entry);
+    if (entry.name == name) return region_of(source, index, entry);
   }
   refuse(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index));
 }
@@ -183,7 +181,7 @@ SafetensorsFile read_safetensors(const ByteSource& source) {
   const Index index = parse_index(source);
   SafetensorsFile file;
   file.metadata = index.metadata;
-  for (const Entry& entry : index.entries) file.tensors.push_back(load(source, index, entry));
+  for (const Entry& entry : index.entries) file.tensors.push_back(load(source, region_of(source, index, entry)));
   return file;
 }
 

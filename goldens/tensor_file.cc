@@ -39,6 +39,19 @@ std::optional<Location> locate(const std::string& text) {
   return first;
 }
 
+Location located(const std::string& location) {
+  std::optional<Location> at = locate(location);
+  if (!at) {
+    throw Error(ErrorKind::input, location +
+                                      ": not a known kind of file; give FILE.npy, FILE.safetensors:TENSOR or "
+                                      "FILE.h5:/DATASET");
+  }
+  if (at->kind == Kind::hdf5 && at->inside.empty()) {
+    throw Error(ErrorKind::input, location + ": which dataset? give " + at->file + ":/DATASET");
+  }
+  return *std::move(at);
+}
+
 }  // namespace
 
 std::size_t size_of(Dtype dtype) {
@@ -71,21 +84,18 @@ void check_tensor(const Tensor& tensor, const std::string& where) {
 }
 
 Tensor read_tensor(const std::string& location) {
-  const std::optional<Location> at = locate(location);
-  if (!at) {
-    throw Error(ErrorKind::input, location +
-                                      ": not a known kind of file; give FILE.npy, FILE.safetensors:TENSOR or "
-                                      "FILE.h5:/DATASET");
-  }
-  switch (at->kind) {
-    case Kind::npy: return read_npy(FileSource(at->file));
-    case Kind::safetensors: return read_safetensors_tensor(FileSource(at->file), at->inside);
-    case Kind::hdf5: break;
-  }
-  if (at->inside.empty()) {
-    throw Error(ErrorKind::input, location + ": which dataset? give " + at->file + ":/DATASET");
-  }
-  return read_hdf5(at->file, at->inside);
+  const Location at = located(location);
+  if (at.kind == Kind::hdf5) return read_whole(*open_hdf5(at.file, at.inside));
+  const FileSource source(at.file);
+  return load(source, at.kind == Kind::npy ? find_npy(source) : find_safetensors(source, at.inside));
+}
+
+std::unique_ptr<RowReader> open_rows(const std::string& location) {
+  const Location at = located(location);
+  if (at.kind == Kind::hdf5) return open_hdf5(at.file, at.inside);
+  auto source = std::make_unique<FileSource>(at.file);
+  const TensorRegion region = at.kind == Kind::npy ? find_npy(*source) : find_safetensors(*source, at.inside);
+  return open_region(std::move(source), region);
 }
 
 }  // namespace mxcheck

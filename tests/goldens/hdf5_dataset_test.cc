@@ -81,20 +81,23 @@ TEST_F(Hdf5Test, reads_zeros_that_deflate_to_almost_nothing) {
   EXPECT_EQ(read_tensor(path + ":/x").data, std::vector<std::byte>(1 << 22));
 }
 
-TEST_F(Hdf5Test, takes_uint16_with_the_attribute_format_bfloat16_for_bf16) {
+TEST_F(Hdf5Test, takes_unsigned_integers_with_the_attribute_format_for_floats) {
   for (const bool variable : {false, true}) {
     write_hdf5(path, [&](hid_t file) {
       for (const std::string name : {"bfloat16", "float16", "bfloat16x"}) {
         add_dataset(file, "/" + name, H5T_STD_U16LE);
         test::add_attribute(file, "/" + name, "format", name, variable);
       }
-      add_dataset(file, "/wide", H5T_STD_U32LE);
-      test::add_attribute(file, "/wide", "format", "bfloat16", variable);
+      for (const std::string name : {"float32", "float16"}) {
+        add_dataset(file, "/wide_" + name, H5T_STD_U32LE);
+        test::add_attribute(file, "/wide_" + name, "format", name, variable);
+      }
     });
     EXPECT_EQ(read_tensor(path + ":/bfloat16").dtype, Dtype::bf16);
-    EXPECT_EQ(read_tensor(path + ":/float16").dtype, Dtype::u16);
+    EXPECT_EQ(read_tensor(path + ":/float16").dtype, Dtype::f16);
     EXPECT_EQ(read_tensor(path + ":/bfloat16x").dtype, Dtype::u16);
-    EXPECT_EQ(read_tensor(path + ":/wide").dtype, Dtype::u32);
+    EXPECT_EQ(read_tensor(path + ":/wide_float32").dtype, Dtype::f32);
+    EXPECT_EQ(read_tensor(path + ":/wide_float16").dtype, Dtype::u32);
   }
 }
 
