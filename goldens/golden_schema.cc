@@ -49,8 +49,11 @@ std::string format_objection(const DatasetInfo& set) {
   if (!offsets && set.dtype != Dtype::u8 && set.dtype != Dtype::u16 && set.dtype != Dtype::u32) {
     return "has elements that are none of u8 u16 u32 i64";
   }
-  if (offsets || set.format == kOffsets) {
-    return offsets && set.format == kOffsets ? "" : "has format '" + set.format + "', which its elements do not fit";
+  const bool words = set.dtype == Dtype::u32 && set.format == "uint32";  // random words
+  if (words || offsets || set.format == kOffsets) {
+    return words || (offsets && set.format == kOffsets)
+               ? ""
+               : "has format '" + set.format + "', which its elements do not fit";
   }
   try {
     const Format format = format_of_attribute(set.format);

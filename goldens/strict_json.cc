@@ -54,9 +54,8 @@ std::string JsonObject::text(const char* key) {
   const json& value = required(key);
   if (!value.is_string()) refuse(key, "must be a string");
   const auto& words = value.get_ref<const std::string&>();
-  const bool plain = std::none_of(words.begin(), words.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
+  const bool plain = std::none_of(words.begin(), words.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (words.size() > kMostText || !plain) refuse(key, "must be one line of at most 4096 characters");
   return words;
 }

@@ -8,7 +8,8 @@
 //
 //   formats     what every code means. Out: one float32 dataset a format of "formats" (all when absent), named by it;
 //               index = code.
-//   casts       "format". In: x, float32: every finite value of the format and every midpoint between two of them and
+//   casts       "format" (any but fp32). In: x, float32: every finite value of the format and every midpoint between
+//   two of them and
 //               beyond the largest, each -1, 0 and +1 ulp, both signs; zeros, infinities, NaNs, subnormals, FLT_MAX.
 //               Out: codes by rounding and overflow: nearest_even_saturate, nearest_even_non_saturate,
 //               nearest_away_saturate, toward_zero_saturate, toward_zero_non_saturate; stochastic_saturate with the
@@ -18,13 +19,14 @@
 //               all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or float32.
 //   layout      "rows", "cols" of scales, "pad_byte". In: scales, bytes [rows, cols], all different from their
 //               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/scale_layout.h.
-//   dequantize  "format". In: codes [256 * n, codes], scales: every pair of a scale byte and a code, blocks of 1 x 32.
+//   dequantize  "format". In: codes [256, n], scales [256, n / 32] for blocks of 1 x 32: every code under every scale
+//   byte.
 //               Out: values (float32), values_bf16.
 //   quantize    "input", "format", "block", "recipe"; optional "offsets", "layouts" (of "tcgen05", "deepgemm"),
 //               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
 //               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
 //
-// "input": {"real": "layer0.w1", "rows": [0, 70], "cols": [0, 97]} (goldens/embedded.h; ranges optional), or
+// "input": {"real": "layer0.w1", "rows_of": [0, 70], "cols_of": [0, 97]} (goldens/embedded.h; ranges optional), or
 // {"file": "x.npy"} (relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"), or {"bits":
 // ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}, or {"patterns": "bf16"}, all 65,536 of a 16-bit type as 256 x
 // 256. Any of them (but file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
