@@ -87,8 +87,7 @@ void ChunkWriter::write_chunk(std::span<const std::byte> bytes) {
   const std::array<hsize_t, 2> start{row_, col_};
   const std::array<hsize_t, 2> count{std::min(chunk_rows_, rows_ - row_), std::min(chunk_cols_, cols_ - col_)};
   const Hdf5Handle into(H5Dget_space(set_.id()), H5Sclose);
-  const hsize_t elements = bytes.size() / element_;
-  const Hdf5Handle from(H5Screate_simple(1, &elements, nullptr), H5Sclose);
+  const Hdf5Handle from(H5Screate_simple(rank_, count.data(), nullptr), H5Sclose);
   if (H5Sselect_hyperslab(into.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
       H5Dwrite(set_.id(), type_.id(), from.id(), into.id(), H5P_DEFAULT, bytes.data()) < 0) {
     place_.refuse("could not be written" + hdf5_says());
