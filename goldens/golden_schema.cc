@@ -128,14 +128,17 @@ void check_form(hid_t set, std::uint64_t bytes, std::size_t element, const Hdf5P
 DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_place) {
   H5L_info_t link{};
   std::array<char, kMaxName + 1> name{};
-  if (H5Lget_info_by_idx(file, ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, index, &link, H5P_DEFAULT) < 0 ||
-      H5Lget_name_by_idx(file, ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, index, name.data(), name.size(), H5P_DEFAULT) <
-          0) {
-    file_place.refuse("damaged root group" + hdf5_says());
+  ssize_t length = -1;
+  if (H5Lget_info_by_idx(file, ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, index, &link, H5P_DEFAULT) >= 0) {
+    length =
+        H5Lget_name_by_idx(file, ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, index, name.data(), name.size(), H5P_DEFAULT);
   }
+  if (length < 0) file_place.refuse("damaged root group" + hdf5_says());
   DatasetInfo info;
   info.name = name.data();
-  if (!is_name(info.name)) file_place.refuse("holds an object with a name that no golden has");
+  if (length > static_cast<ssize_t>(kMaxName) || !is_name(info.name)) {
+    file_place.refuse("holds an object with a name that no golden has");
+  }
   const Hdf5Place place{file_place.where + ":/" + info.name, file_place.kind, file_place.file_bytes};
   if (link.type != H5L_TYPE_HARD) place.refuse("is a soft, external or user-defined link");
   const Hdf5Handle object(H5Oopen(file, info.name.c_str(), H5P_DEFAULT), H5Oclose);
