@@ -159,7 +159,7 @@ struct GoldenWriter::State {
     }
     if (!file) throw Error(ErrorKind::usage, path + ": committed before");
     quiet_hdf5();
-    if (!file.close()) place.refuse("writing failed" + hdf5_says());
+    if (H5Fflush(file.id(), H5F_SCOPE_GLOBAL) < 0 || !file.close()) place.refuse("writing failed" + hdf5_says());
     ManifestEntry entry = verify();
     target.commit();
     return entry;

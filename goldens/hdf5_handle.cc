@@ -3,9 +3,26 @@
 namespace mxcheck {
 
 void quiet_hdf5() {
+  // A file whose writing failed (a full disk) cannot be closed either. At the end of the process the library would try
+  // again, and crash.
+  static const herr_t no_attempt_at_exit = H5dont_atexit();
+  static_cast<void>(no_attempt_at_exit);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
 }
+
+namespace {
+
+// The file driver lists time, name, descriptor, addresses and sizes around the one thing that helps.
+std::string plain(const std::string& text) {
+  constexpr const char* kReason = "error message = '";
+  const std::size_t reason = text.find(kReason);
+  if (reason == std::string::npos) return text;
+  const std::size_t from = reason + std::char_traits<char>::length(kReason);
+  return text.substr(0, text.find(": ") + 2) + text.substr(from, text.find('\'', from) - from);
+}
+
+}  // namespace
 
 std::string hdf5_says() {
   struct Said {
@@ -17,7 +34,7 @@ std::string hdf5_says() {
     auto& into = *static_cast<Said*>(data);
     if (n >= kEntries || error->desc == nullptr || error->desc == into.last) return 0;
     into.last = error->desc;
-    into.text += (into.text.empty() ? "" : "; ") + into.last;
+    into.text += (into.text.empty() ? "" : "; ") + plain(into.last);
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &said);

@@ -39,8 +39,8 @@ class Hdf5Handle {
   Close close_ = nullptr;
 };
 
-// Nothing is printed by the library, and no code comes from plugin directories. The first is a setting of the calling
-// thread: every function that calls the library for somebody outside begins with this.
+// Nothing is printed by the library, no code comes from plugin directories, and nothing is done at exit. The first is a
+// setting of the calling thread: every function that calls the library for somebody outside begins with this.
 void quiet_hdf5();
 
 // The innermost entries of the library's error stack: " (HDF5: file write failed: ...; unable to flush)"; empty when it

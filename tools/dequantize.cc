@@ -37,6 +37,9 @@ int run(const Options& o) {
   if (std::filesystem::equivalent(o.input, out, error) && !error) {
     throw Error(ErrorKind::usage, o.output + ": is the input file; choose another output");
   }
+  if (const auto extension = std::filesystem::path(o.input).extension(); extension == ".h5" || extension == ".hdf5") {
+    throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
+  }
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   const QuantizedFile file = from_safetensors(read_safetensors(o.input), o.input);
   const Quantized& q = file.matrix;

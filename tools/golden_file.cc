@@ -15,15 +15,17 @@ void add_trust_options(CLI::App& sub, Trust& trust) {
 
 ManifestEntry trusted_entry(const std::string& golden, const Trust& trust) {
   const std::string name = std::filesystem::path(golden).filename().string();
+  std::uint64_t size = 0;
+  try {
+    size = FileSource(golden).size();
+  } catch (const Error& e) {
+    throw Error(ErrorKind::golden, e.what());
+  }
   if (!trust.sha256.empty()) {
     if (trust.sha256.size() != 64 || trust.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
       throw Error(ErrorKind::usage, "--sha256 takes 64 lower-case hexadecimal digits");
     }
-    try {
-      return {trust.sha256, FileSource(golden).size(), name};
-    } catch (const Error& e) {
-      throw Error(ErrorKind::golden, e.what());
-    }
+    return {trust.sha256, size, name};
   }
   if (trust.manifest.empty()) return entry_beside(golden);
   const Manifest manifest = read_manifest(trust.manifest);

@@ -160,8 +160,7 @@ void in_place(const std::string& where, Action action) {
 
 void check_output(const Options& o) {
   const std::filesystem::path out(o.output);
-  if (out.extension() != ".safetensors")
-    refuse(o.output + ": the output is a safetensors file; name it OUT.safetensors");
+  if (!is_quantized_path(o.output)) refuse(o.output + ": name the output OUT.safetensors or OUT.h5");
   std::error_code error;
   for (std::size_t end = o.input.size(); end != std::string::npos && end > 0; end = o.input.rfind(':', end - 1)) {
     if (std::filesystem::equivalent(o.input.substr(0, end), out, error) && !error) {
@@ -213,7 +212,7 @@ int run(const Options& o) {
   in_place("--offsets", [&] { check_offsets(file.offsets, matrix.rows); });
   in_place(o.input, [&] { file.matrix = quantize(matrix, element, block, recipe, file.offsets); });
   progress->now("writing " + o.output);
-  write_safetensors(o.output, to_safetensors(file, recipe, matrix.dtype));
+  write_quantized(o.output, to_safetensors(file, recipe, matrix.dtype));
   progress.reset();
   report(o, file, recipe, matrix.dtype);
   return 0;
@@ -242,7 +241,7 @@ void add_quantize(CLI::App& app, Context& context) {
   sub->add_option("IN", o->input,
                   "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
       ->required();
-  sub->add_option("-o,--output", o->output, "OUT.safetensors, with the tensors codes and scales")->required();
+  sub->add_option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales")->required();
   sub->add_option("--format", o->format, "Format of the elements")->capture_default_str();
   sub->add_option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")->capture_default_str();
   sub->add_option("--rule", o->rule,

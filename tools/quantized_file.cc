@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 
+#include "goldens/golden_writer.h"
 #include "goldens/readers.h"
 #include "numerics/error.h"
 #include "numerics/recipe_words.h"
@@ -208,6 +210,29 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   out.metadata["offsets"] = offsets_text(file.offsets);
   out.metadata["source_dtype"] = spec(source).dtype_name;
   return out;
+}
+
+bool is_quantized_path(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  return extension == ".safetensors" || extension == ".h5" || extension == ".hdf5";
+}
+
+void write_quantized(const std::string& path, const SafetensorsFile& file) {
+  if (std::filesystem::path(path).extension() == ".safetensors") return write_safetensors(path, file);
+  GoldenInfo info;
+  for (const auto& [key, value] : file.metadata) {
+    if (key != "mxcheck_file") info.attributes.emplace_back(key, value);  // the writer's own
+  }
+  const std::optional<Format> element = format_by_name(file.metadata.at("format"));
+  for (const Tensor& t : file.tensors) {
+    const bool fp32 = t.dtype == Dtype::f32;
+    const Format format = t.name == "codes" ? element.value() : fp32 ? Format::fp32 : Format::e8m0;
+    info.datasets.push_back(
+        {t.name, Role::output, std::string(spec(format).dtype_name), fp32 ? Dtype::u32 : t.dtype, t.shape, {}});
+  }
+  GoldenWriter writer(path, info, {0, "quantized"});
+  for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
+  writer.commit();
 }
 
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path) {

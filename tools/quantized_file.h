@@ -36,6 +36,11 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
 
 SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, Format source);
 
+// To FILE.safetensors, or to FILE.h5: the same tensors as datasets /codes and /scales (FP32 scales as their bits in
+// uint32), the same metadata as attributes of the root group.
+bool is_quantized_path(const std::string& path);
+void write_quantized(const std::string& path, const SafetensorsFile& file);
+
 // Error{input} for anything that a file written by to_safetensors would not hold; path is for messages.
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path);
 

@@ -112,6 +112,7 @@ TEST_F(DequantizeTool, refuses_in_one_line_and_writes_nothing) {
   test::write_file(dir / "cut.safetensors", test::read_file(dir / "q.safetensors").substr(0, 300));
   const std::vector<std::pair<std::string, std::string>> cases{
       {"q.safetensors", "--output is required"},
+      {"q.h5 -o y.npy", "takes the safetensors file that quantize writes"},
       {"q.safetensors -o y.h5", "name the output OUT.npy or OUT.safetensors"},
       {"q.safetensors -o q.safetensors", "is the input file"},
       {"q.safetensors -o none/y.npy", "No such file or directory"},

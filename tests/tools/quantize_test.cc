@@ -162,6 +162,22 @@ TEST_F(QuantizeTool, lays_scales_out_as_the_hardware_reads_them) {
   EXPECT_EQ(words[192 + 5] >> 16 & 0xFF, scales[5 * 16 + 6]);
 }
 
+TEST_F(QuantizeTool, writes_the_same_tensors_as_hdf5) {
+  for (const char* flags : {"--layout tcgen05 --offsets 0,33,192", "--rule fp32 --block 1x128", "--format e5m6"}) {
+    SCOPED_TRACE(flags);
+    const SafetensorsFile file = quantized(std::string("real.safetensors:layer0.x ") + flags);
+    ASSERT_EQ(mxcheck(std::string("quantize real.safetensors:layer0.x -o q.h5 ") + flags).code, 0);
+    for (const char* name : {"codes", "scales"}) {
+      const Tensor tensor = read_tensor(dir / ("q.h5:/" + std::string(name)));
+      EXPECT_EQ(tensor.data, tensor_of(file, name).data) << name;
+      EXPECT_EQ(tensor.shape, tensor_of(file, name).shape) << name;
+    }
+    const std::string again = test::read_file(dir / "q.h5");
+    ASSERT_EQ(mxcheck(std::string("quantize real.safetensors:layer0.x -o q.h5 ") + flags).code, 0);
+    EXPECT_EQ(test::read_file(dir / "q.h5"), again);
+  }
+}
+
 TEST_F(QuantizeTool, gives_e5m6_two_bytes_a_code) {
   write_matrix("x.npy", 1, 2, {65024, -1});
   for (const std::string flags : {"--block row", "--block row --rule fp32", ""}) {
@@ -292,7 +308,7 @@ TEST_F(QuantizeTool, refuses_in_one_line_and_writes_nothing) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"x.npy", "--output is required"},
       {"-o q.safetensors", "IN is required"},
-      {"x.npy -o q.h5", "name it OUT.safetensors"},
+      {"x.npy -o q.txt", "name the output OUT.safetensors or OUT.h5"},
       {"x.npy -o missing/q.safetensors", "No such file or directory"},
       {"x.npy -o folder.safetensors", "it is a directory"},
       {"real.safetensors:layer0.x -o real.safetensors", "is the input file"},
