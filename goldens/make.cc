@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -51,10 +52,13 @@ class QuantizeMaker {
     for (std::size_t at = 0; at + 1 < starts_.size();) {
       std::size_t end = at + 1;
       while (end + 1 < starts_.size() && starts_[end + 1] - starts_[at] <= target) ++end;
-      panel(starts_[at], starts_[end], row_bytes);
+      Panel panel = quantized(starts_[at], starts_[end], row_bytes);
+      if (written_.valid()) written_.get();
+      written_ = std::async(std::launch::async, [this, p = std::move(panel)] { append(p); });
       at = end;
       if (options_.progress) options_.progress(starts_[end], input_.rows);
     }
+    if (written_.valid()) written_.get();
     append_scales();
     return writer_->commit();
   }
@@ -114,10 +118,17 @@ class QuantizeMaker {
     }
   }
 
-  void panel(std::int64_t first, std::int64_t end, std::int64_t row_bytes) {
-    x_.resize(static_cast<std::size_t>((end - first) * row_bytes));
-    input_.reader->read(x_);
-    writer_->append(x_at_, x_);
+  // Rows of blocks, quantized while those before are being written.
+  struct Panel {
+    std::vector<std::byte> x;
+    Quantized q;
+    std::vector<float> values;
+  };
+
+  Panel quantized(std::int64_t first, std::int64_t end, std::int64_t row_bytes) {
+    Panel panel;
+    panel.x.resize(static_cast<std::size_t>((end - first) * row_bytes));
+    input_.reader->read(panel.x);
     std::vector<std::int64_t> offsets;
     if (!golden_.offsets.empty()) {
       offsets.push_back(0);
@@ -126,15 +137,19 @@ class QuantizeMaker {
       }
       offsets.push_back(end - first);
     }
-    const MatrixView view{input_.dtype, x_.data(), end - first, input_.cols, input_.cols};
-    const Quantized q = quantize(view, golden_.format, golden_.block, recipe_, offsets, options_.threads);
-    writer_->append(codes_at_, wide_ ? std::as_bytes(std::span(q.codes16)) : std::as_bytes(std::span(q.codes)));
-    scales_.insert(scales_.end(), q.scales.begin(), q.scales.end());
-    for (const float scale : q.scales_fp32) scales_fp32_.push_back(std::bit_cast<std::uint32_t>(scale));
-    if (golden_.values) {
-      const std::vector<float> values = dequantize(q, offsets, options_.threads);
-      writer_->append(values_at_, std::as_bytes(std::span(values)));
-    }
+    const MatrixView view{input_.dtype, panel.x.data(), end - first, input_.cols, input_.cols};
+    panel.q = quantize(view, golden_.format, golden_.block, recipe_, offsets, options_.threads);
+    scales_.insert(scales_.end(), panel.q.scales.begin(), panel.q.scales.end());
+    for (const float scale : panel.q.scales_fp32) scales_fp32_.push_back(std::bit_cast<std::uint32_t>(scale));
+    if (golden_.values) panel.values = dequantize(panel.q, offsets, options_.threads);
+    return panel;
+  }
+
+  void append(const Panel& panel) {
+    writer_->append(x_at_, panel.x);
+    writer_->append(codes_at_,
+                    wide_ ? std::as_bytes(std::span(panel.q.codes16)) : std::as_bytes(std::span(panel.q.codes)));
+    if (golden_.values) writer_->append(values_at_, std::as_bytes(std::span(panel.values)));
   }
 
   void append_scales() {
@@ -161,9 +176,9 @@ class QuantizeMaker {
   std::optional<GoldenWriter> writer_;
   std::size_t x_at_ = 0, offsets_at_ = 0, codes_at_ = 0, scales_at_ = 0, tcgen05_at_ = 0, deepgemm_at_ = 0,
               values_at_ = 0;
-  std::vector<std::byte> x_;
   std::vector<std::uint8_t> scales_;
   std::vector<std::uint32_t> scales_fp32_;
+  std::future<void> written_;  // last: it uses all the others
 };
 
 ManifestEntry make_named(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
