@@ -44,7 +44,6 @@ constexpr char kRefused = 'R';
 constexpr char kNoMemory = 'M';
 constexpr std::uint32_t kMaxMessage = 4096;
 constexpr std::uint32_t kPiece = 1 << 20;
-constexpr rlim_t kBaseMemory = rlim_t{1} << 30;      // for the library's own structures
 constexpr rlim_t kBaseSeconds = 30;                  // of processor time, and one more for every
 constexpr std::uint64_t kBytesPerSecond = 10 << 20;  // bytes of the file
 
@@ -117,7 +116,8 @@ void limit_child(std::uint64_t file_bytes) {
   ::signal(SIGPIPE, SIG_IGN);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, kBaseSeconds + file_bytes / kBytesPerSecond);
-#if !defined(MXCHECK_SANITIZED)  // a sanitizer's shadow memory alone is terabytes
+#if !defined(MXCHECK_SANITIZED)                    // a sanitizer's shadow memory alone is terabytes
+  constexpr rlim_t kBaseMemory = rlim_t{1} << 30;  // for the library's own structures
   const std::uint64_t most =
       file_bytes > (RLIM_INFINITY >> 12) / kMaxExpansion ? RLIM_INFINITY >> 12 : file_bytes * kMaxExpansion;
   if (const rlim_t now = address_space(); now != 0) limit(RLIMIT_AS, now + kBaseMemory + most);

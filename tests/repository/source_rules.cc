@@ -22,8 +22,8 @@ bool starts_with_any(std::string_view path, std::span<const std::string_view> pr
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
 }
 
-constexpr std::array<std::string_view, 9> kFolders{"numerics/",   "reference/", "goldens/", "kernels/", "properties/",
-                                                   "benchmarks/", "examples/",  "tools/",   "tests/"};
+constexpr std::array<std::string_view, 10> kFolders{"numerics/",   "reference/", "goldens/", "kernels/", "properties/",
+                                                    "benchmarks/", "examples/",  "tools/",   "tests/",   "fuzz/"};
 
 struct Arrow {
   std::string_view from;

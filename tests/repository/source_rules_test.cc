@@ -35,8 +35,8 @@ struct Source {
 const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
-    for (const char* folder :
-         {"numerics", "reference", "goldens", "kernels", "properties", "tools", "tests", "benchmarks", "examples"}) {
+    for (const char* folder : {"numerics", "reference", "goldens", "kernels", "properties", "tools", "tests",
+                               "benchmarks", "examples", "fuzz"}) {
       if (!fs::exists(kRoot / folder)) continue;
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {
         const std::string extension = entry.path().extension();
@@ -103,6 +103,8 @@ TEST(SourceRules, allow_the_arrows_of_the_design_and_no_others) {
       Case{"kernels/candidate.h", "\"numerics/codec.h\"", false},
       Case{"tools/a.cc", "\"properties/b.h\"", true},
       Case{"tests/kernels/a.cc", "\"kernels/cpu/b.h\"", true},
+      Case{"fuzz/a.cc", "\"goldens/b.h\"", true},
+      Case{"goldens/a.cc", "\"fuzz/b.h\"", false},
   };
   for (const Case& c : kCases) {
     const std::string text = std::string("// first\n#include ") + c.include + "\n";

@@ -1,0 +1,38 @@
+#pragma once
+// What fuzz targets share: a failed promise ends the program, which is how libFuzzer learns of it.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+
+#include "numerics/error.h"
+
+namespace mxcheck::fuzz {
+
+inline void require(bool kept, const char* promise) {
+  if (kept) return;
+  std::fprintf(stderr, "broken promise: %s\n", promise);
+  std::abort();
+}
+
+// Runs the action, which may throw Error{kind} of one line and nothing else. True when it threw nothing.
+template <class Action>
+bool accepted(ErrorKind kind, Action action) {
+  try {
+    action();
+    return true;
+  } catch (const Error& e) {
+    if (e.kind() != kind) std::fprintf(stderr, "%s\n", e.what());
+    require(e.kind() == kind, "the error is of the right kind");
+    return false;
+  }
+}
+
+inline std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+}  // namespace mxcheck::fuzz

@@ -1,0 +1,86 @@
+// The bytes decide what an HDF5 file holds, whose hash the manifest knows. What the reader takes, its data is as it was
+// written, and the writer would have written the same.
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "fuzz/check.h"
+#include "fuzz/hdf5_builder.h"
+#include "goldens/byte_source.h"
+#include "goldens/golden_reader.h"
+#include "goldens/golden_writer.h"
+#include "goldens/sha256.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace mxcheck::fuzz {
+namespace {
+
+// A folder of this process, in memory where the system has that.
+const std::string& scratch() {
+  struct Folder {
+    std::string path;
+    Folder() {
+      const std::filesystem::path memory("/dev/shm");
+      const auto parent = std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+      path = (parent / "mxcheck-fuzz-XXXXXX").string();
+      require(::mkdtemp(path.data()) != nullptr, "there is a place for a folder");
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+  };
+  static const Folder folder;
+  return folder.path;
+}
+
+void write_again(const GoldenReader& reader) {
+  const std::string path = scratch() + "/again.h5";
+  GoldenWriter writer(path, reader.info(), {0, reader.file_kind().c_str()});
+  for (std::size_t d = 0; d < reader.info().datasets.size(); ++d) {
+    writer.append(d, reader.read(reader.info().datasets[d].name).data);
+  }
+  const ManifestEntry entry = writer.commit();
+  const GoldenReader again(path, entry);
+  require(again.info().attributes == reader.info().attributes, "attributes come back");
+  for (const DatasetInfo& set : reader.info().datasets) {
+    require(again.read(set.name).data == reader.read(set.name).data, "data comes back");
+  }
+}
+
+ManifestEntry entry_of(const std::string& path) {
+  const FileSource source(path);
+  std::vector<std::byte> bytes(source.size());
+  source.read(0, bytes);
+  const ManifestEntry entry{sha256(bytes), bytes.size(), "golden"};
+  const Manifest manifest = parse_manifest(manifest_text({"fuzz", {entry}}), "manifest");
+  const ManifestEntry* known = manifest.find("golden");
+  require(known != nullptr && *known == entry, "the manifest knows the file");
+  return entry;
+}
+
+void read(const std::string& path, const BuiltData& built) {
+  const ManifestEntry entry = entry_of(path);
+  std::unique_ptr<GoldenReader> reader;
+  if (!accepted(ErrorKind::golden, [&] { reader = std::make_unique<GoldenReader>(path, entry); })) return;
+  for (const DatasetInfo& set : reader->info().datasets) {
+    const Tensor tensor = reader->read(set.name);
+    const auto written = built.find(set.name);
+    require(tensor.data.empty() || (written != built.end() && tensor.data == written->second),
+            "the data is what was written");
+  }
+  write_again(*reader);
+}
+
+}  // namespace
+}  // namespace mxcheck::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace mxcheck::fuzz;
+  const std::string path = scratch() + "/built.h5";
+  read(path, build_hdf5(path, Choices(bytes_of(data, size))));
+  return 0;
+}
