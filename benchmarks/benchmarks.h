@@ -12,4 +12,8 @@ void register_cpu_benchmarks(const std::string& library);
 // reference::quantize, one thread's plain code on all cores.
 void register_reference_benchmarks();
 
+// Making and verifying a golden of 67 M elements, next to plain HDF5 on the same bytes. Files are in the temporary
+// folder.
+void register_golden_benchmarks(const std::string& tool);
+
 }  // namespace mxcheck::bench

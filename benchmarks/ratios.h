@@ -1,5 +1,6 @@
 #pragma once
-// The console reporter, and after it a table of medians and their ratio to memcpy on as many threads in the same run.
+// The console reporter, and after it a table of medians and their ratio, in the same run, to memcpy on as many threads;
+// of goldens, to plain HDF5.
 
 #include <benchmark/benchmark.h>
 
