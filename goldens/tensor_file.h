@@ -3,8 +3,8 @@
 //
 //   FILE.npy                 NumPy format 1.0 to 3.0, little-endian, C order; bfloat16 as ml_dtypes saves it (V2)
 //   FILE.safetensors:NAME    one tensor of the file; NAME may be left out when the file holds one
-//   FILE.h5:/DATASET         contiguous or chunked, no filters but deflate, shuffle and Fletcher-32; uint16 with
-//                            attribute format = "bfloat16" is BF16
+//   FILE.h5:/DATASET         contiguous or chunked, no filters but deflate, shuffle and Fletcher-32; the attribute
+//                            format = "bfloat16", "float16" (uint16), "float32" (uint32) makes floats of bits
 //
 // Files are untrusted: every size is checked against the file's length and for overflow before anything is allocated.
 // Errors: Error{input} with the file, what was wrong and what would be right; a write that fails leaves no file.
