@@ -286,7 +286,7 @@ Outcome CandidateProcess::run(const Call& call) {
   std::byte* base = reserve(cursor);
   message.shared_bytes = shared_bytes_;
   message.byte_offset = call.byte_offset;
-  std::memset(base, call.poison, cursor);
+  if (cursor != 0) std::memset(base, call.poison, cursor);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].bytes != 0)
       std::memcpy(base + message.tensors[i].offset, call.inputs[i].data, call.inputs[i].bytes);

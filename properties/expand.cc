@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "goldens/embedded.h"
 #include "numerics/codec.h"
@@ -267,8 +268,8 @@ void fill(const Case& c, const Expander& expander, std::int64_t stride, std::vec
     for (const Plant& p : c.plants) {
       if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
     }
-    std::memcpy(bytes.data() + static_cast<std::size_t>(i * stride) * sizeof(Word), row.data(),
-                row.size() * sizeof(Word));
+    const auto words = std::as_bytes(std::span(row));
+    std::copy(words.begin(), words.end(), bytes.begin() + i * stride * static_cast<std::ptrdiff_t>(sizeof(Word)));
   }
 }
 

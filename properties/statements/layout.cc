@@ -20,10 +20,10 @@ Input padded(const Case& c, const Input& from, std::int64_t rows, std::int64_t c
   const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
   Input to;
   to.bytes.resize(static_cast<std::size_t>(rows * cols) * width);
-  for (std::int64_t i = 0; i < std::min(rows, c.rows); ++i) {
+  const auto kept = static_cast<std::size_t>(std::min(cols, c.cols)) * width;
+  for (std::int64_t i = 0; kept != 0 && i < std::min(rows, c.rows); ++i) {
     std::memcpy(to.bytes.data() + static_cast<std::size_t>(i * cols) * width,
-                from.bytes.data() + static_cast<std::size_t>(i * from.view.row_stride) * width,
-                static_cast<std::size_t>(std::min(cols, c.cols)) * width);
+                from.bytes.data() + static_cast<std::size_t>(i * from.view.row_stride) * width, kept);
   }
   to.view = {c.variant.wide, to.bytes.data(), rows, cols, cols};
   return to;
