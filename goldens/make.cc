@@ -214,6 +214,8 @@ Manifest make_suite(const Suite& suite, const std::string& directory, const Make
     manifest.entries.push_back(entry);
     if (made) made(entry);
   }
+  std::sort(manifest.entries.begin(), manifest.entries.end(),
+            [](const ManifestEntry& a, const ManifestEntry& b) { return a.name < b.name; });
   AtomicFile file(path);
   file.write(manifest_text(manifest));
   file.commit();

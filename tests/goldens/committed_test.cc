@@ -28,7 +28,7 @@ class CommittedGoldens : public testing::TestWithParam<std::string> {
 TEST_P(CommittedGoldens, regenerate_from_their_spec_to_the_same_bytes) {
   const test::TemporaryDirectory dir;
   const Manifest made = make_suite(builtin_suite(GetParam()), dir.path(), {});
-  EXPECT_EQ(read_manifest(folder / kManifestName).entries, made.entries);
+  EXPECT_TRUE(read_manifest(folder / kManifestName).entries == made.entries);
   EXPECT_EQ(names_in(folder), names_in(dir.path()));
   for (const ManifestEntry& entry : made.entries) {
     EXPECT_TRUE(read_file(folder / entry.name) == read_file(dir / entry.name)) << entry.name;
