@@ -94,8 +94,25 @@ struct GoldenReader::State {
   }
 };
 
+namespace {
+
+// Keeps the file, which may lie in memory, for as long as somebody reads it.
+class KeptRows final : public RowReader {
+ public:
+  KeptRows(std::shared_ptr<const void> file, std::unique_ptr<RowReader> rows)
+      : file_(std::move(file)), rows_(std::move(rows)) {}
+  [[nodiscard]] const TensorHead& head() const override { return rows_->head(); }
+  void read(std::span<std::byte> to) override { rows_->read(to); }
+
+ private:
+  std::shared_ptr<const void> file_;
+  std::unique_ptr<RowReader> rows_;
+};
+
+}  // namespace
+
 GoldenReader::GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory)
-    : state_(as_golden([&] { return std::make_unique<State>(path, expected, most_in_memory); })) {}
+    : state_(as_golden([&] { return std::make_shared<const State>(path, expected, most_in_memory); })) {}
 
 GoldenReader::~GoldenReader() { quiet_hdf5(); }
 
@@ -103,7 +120,9 @@ const GoldenInfo& GoldenReader::info() const { return state_->schema.info; }
 
 const std::string& GoldenReader::file_kind() const { return state_->schema.file_kind; }
 
-std::unique_ptr<RowReader> GoldenReader::rows(const std::string& dataset) const { return state_->rows(dataset); }
+std::unique_ptr<RowReader> GoldenReader::rows(const std::string& dataset) const {
+  return std::make_unique<KeptRows>(state_, state_->rows(dataset));
+}
 
 Tensor GoldenReader::read(const std::string& dataset) const {
   const std::unique_ptr<RowReader> reader = rows(dataset);

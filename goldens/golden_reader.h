@@ -31,13 +31,13 @@ class GoldenReader {
 
   [[nodiscard]] const GoldenInfo& info() const;
   [[nodiscard]] const std::string& file_kind() const;  // "golden" or "quantized"
-  // One dataset from front to back; lives no longer than this. Error{golden} when there is no such dataset.
+  // One dataset from front to back; may outlive this. Error{golden} when there is no such dataset.
   [[nodiscard]] std::unique_ptr<RowReader> rows(const std::string& dataset) const;
   [[nodiscard]] Tensor read(const std::string& dataset) const;  // whole
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace mxcheck

@@ -101,6 +101,17 @@ TEST_F(GoldenReaderTest, reads_rows_in_pieces_of_any_size) {
   expect_error(ErrorKind::usage, "a part of an element", [&] { reader.rows("a")->read(part); });
 }
 
+TEST_F(GoldenReaderTest, its_rows_may_outlive_it_and_its_file) {
+  const ManifestEntry entry = write_golden(path, small_info());
+  for (const std::uint64_t most : {GoldenReader::kMostInMemory, std::uint64_t{0}}) {
+    const std::unique_ptr<RowReader> rows = GoldenReader(path, entry, most).rows("codes");
+    if (most == 0) std::filesystem::remove(path);
+    std::vector<std::byte> codes(6 * 64);
+    rows->read(codes);
+    EXPECT_EQ(codes, pattern(6 * 64, 2));
+  }
+}
+
 TEST_F(GoldenReaderTest, two_goldens_are_open_at_once) {
   const GoldenInfo other{{}, {{"x", Role::input, "float32", Dtype::u32, {100}, {}}}};
   const ManifestEntry a = write_golden(path, small_info());
