@@ -74,10 +74,10 @@ TEST_F(GoldenWriterTest, writes_the_same_bytes_however_they_are_given) {
         if (interleaved) {
           for (bool more = true; more;) {
             more = false;
-            for (const std::size_t d : {2, 0, 1}) more |= step(d);
+            for (const std::size_t d : std::vector<std::size_t>{2, 0, 1}) more |= step(d);
           }
         } else {
-          for (const std::size_t d : {2, 1, 0}) {
+          for (const std::size_t d : std::vector<std::size_t>{2, 1, 0}) {
             while (step(d)) {
             }
           }

@@ -131,7 +131,7 @@ TEST_F(RowReaderTest, ends_the_child_of_a_reader_that_is_given_up) {
     return n;
   };
   const std::size_t before = open_files();
-  for (const std::size_t bytes : {0, 100, 4096 * 1024}) {
+  for (const std::size_t bytes : std::vector<std::size_t>{0, 100, 4096 * 1024}) {
     const std::unique_ptr<RowReader> rows = open_rows(path + ":/x");
     std::vector<std::byte> some(bytes);
     rows->read(some);

@@ -22,7 +22,7 @@ TEST(Sha256, gives_the_digests_of_the_standards_examples) {
 TEST(Sha256, does_not_depend_on_how_the_bytes_are_cut) {
   std::vector<std::byte> bytes(1000);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
-  for (const std::size_t step : {1, 3, 64, 999}) {
+  for (const std::size_t step : std::vector<std::size_t>{1, 3, 64, 999}) {
     Sha256 hash;
     for (std::size_t at = 0; at < bytes.size(); at += step) {
       hash.update(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));

@@ -18,7 +18,7 @@ std::vector<std::byte> drained(Spool& spool) {
 TEST(Spool, gives_bytes_back_in_order_from_memory_and_from_disk) {
   const test::TemporaryDirectory dir;
   Spool spool(dir.path());
-  for (const std::size_t bytes : {0, 1, 1000, 1 << 20, (1 << 20) + 1, 5'000'000}) {
+  for (const std::size_t bytes : std::vector<std::size_t>{0, 1, 1000, 1 << 20, (1 << 20) + 1, 5'000'000}) {
     const std::vector<std::byte> data = test::pattern(bytes);
     for (std::size_t at = 0; at < bytes; at += 300'000) {
       spool.append(std::span(data).subspan(at, std::min<std::size_t>(300'000, bytes - at)));
