@@ -8,7 +8,7 @@ void add_golden(CLI::App& app, Context& context) {
   CLI::App* sub = app.add_subcommand("golden", "Make, show and verify against golden tensors in HDF5 files");
   sub->require_subcommand(1);
   add_golden_make(*sub, context);
-#if defined(MXCHECK_WITH_VERIFY)
+#if defined(MXCHECK_WITH_GATE)
   add_golden_verify(*sub, context);
 #endif
   add_golden_show(*sub, context);
