@@ -1,10 +1,13 @@
 """The Python examples on committed goldens: golden_examples_test.py MXCHECK SOURCE_DIR"""
 
+import contextlib
+import io
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 MXCHECK, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 EXAMPLES, GOLDENS = SOURCE / "examples/goldens", SOURCE / "goldens/data"
@@ -22,10 +25,14 @@ class Examples(unittest.TestCase):
     def test_every_committed_golden_can_be_read_without_mxcheck(self):
         files = sorted(GOLDENS.glob("*/*.h5"))
         self.assertGreater(len(files), 100)
+        sys.path.insert(0, str(EXAMPLES))
+        import read_golden
+
         for file in files:
-            answer = run(EXAMPLES / "read_golden.py", file)
-            self.assertEqual((answer.returncode, answer.stderr), (0, ""), file)
-            self.assertIn(f"name          {file.stem}\n", answer.stdout)
+            printed = io.StringIO()
+            with unittest.mock.patch.object(sys, "argv", ["", str(file)]), contextlib.redirect_stdout(printed):
+                read_golden.main()
+            self.assertIn(f"name          {file.stem}\n", printed.getvalue())
 
     def test_numpy_understands_codes_and_scales_as_we_do(self):
         answer = run(EXAMPLES / "read_golden.py", GOLDENS / "real/layer0_x_1x32.h5")
