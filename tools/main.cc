@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   add_dequantize(app, context);
   add_scale(app, context);
   add_formats(app, context);
+  add_recipes(app, context);
   add_golden(app, context);
   try {
     app.parse(argc, argv);

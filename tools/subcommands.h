@@ -16,6 +16,7 @@ void add_quantize(CLI::App& app, Context& context);
 void add_dequantize(CLI::App& app, Context& context);
 void add_scale(CLI::App& app, Context& context);
 void add_formats(CLI::App& app, Context& context);
+void add_recipes(CLI::App& app, Context& context);
 void add_golden(CLI::App& app, Context& context);
 void add_gate(CLI::App& app, Context& context);  // where properties/ is built
 
