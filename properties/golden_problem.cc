@@ -1,6 +1,7 @@
 #include "properties/golden_problem.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -22,7 +23,7 @@ struct Trait {
   std::int64_t right = 0;
 };
 
-std::vector<std::string> telling(const std::vector<Trait>& traits, std::int64_t wrong, std::int64_t right) {
+std::vector<std::string> telling(std::span<const Trait> traits, std::int64_t wrong, std::int64_t right) {
   std::vector<std::string> lines;
   for (const Trait& t : traits) {
     if (wrong == 0 || t.wrong != wrong || 4 * t.right > right) continue;
@@ -105,14 +106,15 @@ std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Obs
   const std::vector<BlockFacts> blocks = facts_of_blocks(p, index);
   const MatrixView view = p.view();
   const FormatSpec& f = spec(p.element);
-  std::vector<Trait> traits{{"elements of blocks with a NaN"},
-                            {"elements of blocks with an infinity"},
-                            {"elements of ragged blocks"},
-                            {"negative elements"},
-                            {"positive elements"},
-                            {"elements whose code is subnormal or zero"},
-                            {"elements whose code is the largest"},
-                            {"elements that are themselves a block's amax"}};
+  std::array traits{Trait{"elements of blocks with a NaN"},
+                    Trait{"elements of blocks with an infinity"},
+                    Trait{"elements of blocks with a NaN or an infinity"},
+                    Trait{"elements of ragged blocks"},
+                    Trait{"negative elements"},
+                    Trait{"positive elements"},
+                    Trait{"elements whose code is subnormal or zero"},
+                    Trait{"elements whose code is the largest"},
+                    Trait{"elements that are themselves a block's amax"}};
   std::int64_t wrong = 0, right = 0;
   for (std::size_t at = 0; at < index.size(); ++at) {
     const bool bad = differs(codes, at);
@@ -122,15 +124,16 @@ std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Obs
     std::uint32_t code = 0;
     std::memcpy(&code, codes.expected.data() + at * codes.width, codes.width);
     const std::uint32_t magnitude = code & ((1U << (f.bits - 1)) - 1);
-    const bool has[] = {b.has_nan,
-                        b.has_inf,
-                        b.ragged,
-                        std::signbit(x),
-                        !std::signbit(x),
-                        magnitude < 1U << f.mantissa_bits,
-                        magnitude == f.max_code,
-                        std::fabs(x) == b.amax};
-    for (std::size_t t = 0; t < traits.size(); ++t) {
+    const std::array has = {b.has_nan,
+                            b.has_inf,
+                            b.ragged,
+                            std::signbit(x),
+                            !std::signbit(x),
+                            magnitude < 1U << f.mantissa_bits,
+                            magnitude == f.max_code,
+                            std::fabs(x) == b.amax};
+    static_assert(has.size() == traits.size());
+    for (std::size_t t = 0; t < has.size(); ++t) {
       if (has[t]) ++(bad ? traits[t].wrong : traits[t].right);
     }
   }
@@ -149,27 +152,30 @@ std::vector<std::string> common_to_wrong_scales(const GoldenProblem& p, const Ob
     std::snprintf(text, sizeof(text), "%g", static_cast<double>(v));
     return std::string(text);
   };
-  std::vector<Trait> traits{{"scales of blocks with a NaN"},
-                            {"scales of blocks with an infinity"},
-                            {"scales of ragged blocks"},
-                            {"scales of blocks whose amax is at most " + decimal(largest_wrong)},
-                            {"scales of blocks whose amax is at least " + decimal(smallest_wrong)},
-                            {"scales of blocks of zeros"},
-                            {"scales of blocks whose amax is a power of two"}};
+  std::array traits{Trait{"scales of blocks with a NaN"},
+                    Trait{"scales of blocks with an infinity"},
+                    Trait{"scales of blocks with a NaN or an infinity"},
+                    Trait{"scales of ragged blocks"},
+                    Trait{"scales of blocks whose amax is at most " + decimal(largest_wrong)},
+                    Trait{"scales of blocks whose amax is at least " + decimal(smallest_wrong)},
+                    Trait{"scales of blocks of zeros"},
+                    Trait{"scales of blocks whose amax is a power of two"}};
   std::int64_t wrong = 0, right = 0;
   for (std::size_t s = 0; s < blocks.size(); ++s) {
     const bool bad = differs(scales, s);
     ++(bad ? wrong : right);
     const BlockFacts& b = blocks[s];
     int exponent = 0;
-    const bool has[] = {b.has_nan,
-                        b.has_inf,
-                        b.ragged,
-                        b.amax <= largest_wrong,
-                        b.amax >= smallest_wrong,
-                        b.amax == 0,
-                        std::frexp(b.amax, &exponent) == 0.5F};
-    for (std::size_t t = 0; t < traits.size(); ++t) {
+    const std::array has = {b.has_nan,
+                            b.has_inf,
+                            b.has_nan || b.has_inf,
+                            b.ragged,
+                            b.amax <= largest_wrong,
+                            b.amax >= smallest_wrong,
+                            b.amax == 0,
+                            std::frexp(b.amax, &exponent) == 0.5F};
+    static_assert(has.size() == traits.size());
+    for (std::size_t t = 0; t < has.size(); ++t) {
       if (has[t]) ++(bad ? traits[t].wrong : traits[t].right);
     }
   }
