@@ -126,6 +126,7 @@ std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Obs
     const std::uint32_t magnitude = code & ((1U << (f.bits - 1)) - 1);
     const std::array has = {b.has_nan,
                             b.has_inf,
+                            b.has_nan || b.has_inf,
                             b.ragged,
                             std::signbit(x),
                             !std::signbit(x),
