@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -190,6 +191,9 @@ int run(const Options& o) {
   progress->now("comparing " + o.candidate);
   const GoldenVerdict verdict = verify(o, golden);
   progress.reset();
+  const bool unreadable = std::all_of(verdict.results.begin(), verdict.results.end(),
+                                      [](const DatasetResult& r) { return r.verdict == DatasetVerdict::unreadable; });
+  if (unreadable && !verdict.results.empty()) throw Error(ErrorKind::input, verdict.results.front().notes.front());
   o.json ? print_verdict_json(o, verdict) : print_verdict(o, golden, verdict);
   return verdict.equal() ? 0 : 1;
 }

@@ -50,7 +50,7 @@ struct ProductReport {
 };
 
 // A sentence that follows from the figures by the thresholds of recipes_findings.cc.
-struct Finding {
+struct RecipeFinding {
   std::string where;  // the tensor's name, or "A x W"
   std::string
       kind;  // "bf16", "zero", "not_finite", "erased", "dead_blocks", "clamped", "saturated", "behind", "product"
@@ -60,10 +60,10 @@ struct Finding {
 struct RecipesReport {
   std::vector<TensorReport> tensors;
   std::vector<ProductReport> products;  // none or one
-  std::vector<Finding> findings;
+  std::vector<RecipeFinding> findings;
 };
 
-std::vector<Finding> findings_of(const RecipesReport& report);
+std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 
 // The first `top` lines of each table; 0 for all.
 std::string recipes_text(const RecipesReport& report, std::size_t top);

@@ -13,7 +13,7 @@ namespace {
 constexpr double kErased = 0.01;      // of the finite nonzero elements
 constexpr double kClamped = 0.1;      // of the blocks with data: then the clamp is named as the cause
 constexpr double kSaturated = 0.001;  // of all elements
-constexpr double kBehindDb = 3;       // below the best recipe of the same format and block
+constexpr double kBehindDb = 3;       // below the best recipe of the same format, block and kind of scale
 
 struct Remark {
   std::string kind, text;
@@ -39,10 +39,13 @@ const StudyLine* norm_of(const TensorReport& t, const StudyLine& line) {
   return found == t.lines.end() ? nullptr : &*found;
 }
 
+bool has_fp32_scales(const StudyLine& line) { return line.what.recipe.rule == ScaleRule::fp32; }
+
 double best_of(const TensorReport& t, const StudyLine& line) {
   double best = -INFINITY;
   for (const StudyLine& other : t.lines) {
-    if (same_place(other.what, line.what)) best = std::fmax(best, other.study.error.sqnr_db);
+    if (same_place(other.what, line.what) && has_fp32_scales(other) == has_fp32_scales(line))
+      best = std::fmax(best, other.study.error.sqnr_db);
   }
   return best;
 }
@@ -61,7 +64,7 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
   }
   // A float scale that was rounded down leaves the block's largest element an ulp outside: counted, but nothing is
   // lost.
-  if (s.error.saturated_share >= kSaturated && line.what.recipe.rule != ScaleRule::fp32) {
+  if (s.error.saturated_share >= kSaturated && !has_fp32_scales(line)) {
     const StudyLine* norm = norm_of(t, line);
     std::string text = percent(s.error.saturated_share) + " of the elements saturate";
     if (norm != nullptr && norm != &line) {
@@ -72,7 +75,8 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
   }
   const double behind = best_of(t, line) - s.error.sqnr_db;
   if (std::isfinite(behind) && behind >= kBehindDb) {
-    remarks.push_back({"behind", fmt::format("{:.1f} dB below the best recipe of this format and block", behind)});
+    remarks.push_back({"behind", fmt::format("{:.1f} dB below the best recipe with {} scales", behind,
+                                             has_fp32_scales(line) ? "FP32" : "E8M0")});
   }
   const ErrorMeasures& e = s.error;
   if (e.nan_introduced + e.nan_lost + e.infinity_lost != 0) {
@@ -85,7 +89,7 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
 }
 
 // Recipes that do the same share one sentence.
-void add_lines(std::vector<Finding>& out, const TensorReport& t) {
+void add_lines(std::vector<RecipeFinding>& out, const TensorReport& t) {
   struct Group {
     Remark remark;
     Combination what;
@@ -116,8 +120,8 @@ void add_lines(std::vector<Finding>& out, const TensorReport& t) {
 
 }  // namespace
 
-std::vector<Finding> findings_of(const RecipesReport& report) {
-  std::vector<Finding> out;
+std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
+  std::vector<RecipeFinding> out;
   for (const TensorReport& t : report.tensors) {
     if (t.facts.nan + t.facts.infinite != 0) {
       out.push_back({t.name, "not_finite",

@@ -29,7 +29,7 @@ p { margin: .25rem 0 .75rem; } .muted { color: var(--muted); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); padding: .25rem 0; }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+table { font-size: 13.5px; } th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } .name { text-align: left; } tr.base { background: var(--soft); }
 td.bad { color: var(--bad); font-weight: 600; }
 svg { display: block; } svg text { fill: var(--fg); font: 12px system-ui, sans-serif; }
@@ -135,7 +135,8 @@ std::string tensor_table(const TensorReport& t) {
     out += cell(std::string(spec(what.format).name)) + cell(block_shape_name(what.block));
     out += cell(decibels(s.error.sqnr_db)) + cell(figure(s.error.median_relative)) + cell(figure(s.error.max_relative));
     out += cell(percent(s.zeroed_share), s.zeroed_share >= 0.01);
-    out += cell(percent(s.error.saturated_share), s.error.saturated_share >= 0.001);
+    out +=
+        cell(percent(s.error.saturated_share), s.error.saturated_share >= 0.001 && what.recipe.rule != ScaleRule::fp32);
     out += cell(std::to_string(s.dead_blocks), s.dead_blocks != 0) + cell(std::to_string(s.zero_blocks));
     out += cell(figure(s.amax_lowest)) + cell(figure(s.amax_highest));
     out += cell(std::to_string(s.distinct_scales)) + cell(scale_range(s)) + "</tr>\n";
@@ -244,11 +245,11 @@ std::string product_section(const ProductReport& p) {
   return out + "</tbody></table></div></section>\n";
 }
 
-std::string findings_section(const std::vector<Finding>& findings) {
+std::string findings_section(const std::vector<RecipeFinding>& findings) {
   if (findings.empty()) return "<p>No findings.</p>\n";
   std::string out = "<section class=\"findings\" aria-label=\"Findings\"><strong>Findings</strong>\n";
   const std::string* where = nullptr;
-  for (const Finding& f : findings) {
+  for (const RecipeFinding& f : findings) {
     if (where == nullptr || *where != f.where) {
       out += (where == nullptr ? "<h3>" : "</ul><h3>") + escape(f.where) + "</h3><ul>\n";
     }

@@ -138,7 +138,7 @@ std::string recipes_text(const RecipesReport& report, std::size_t top) {
   if (report.findings.empty()) return out + "Findings: none\n";
   out += "Findings\n";
   const std::string* where = nullptr;
-  for (const Finding& f : report.findings) {
+  for (const RecipeFinding& f : report.findings) {
     if (where == nullptr || *where != f.where) out += "  " + f.where + "\n";
     where = &f.where;
     out += "    " + f.text + "\n";
@@ -169,7 +169,7 @@ ordered_json recipes_json(const RecipesReport& report) {
     json["products"].push_back(std::move(item));
   }
   json["findings"] = ordered_json::array();
-  for (const Finding& f : report.findings) {
+  for (const RecipeFinding& f : report.findings) {
     json["findings"].push_back({{"where", f.where}, {"kind", f.kind}, {"text", f.text}});
   }
   return json;
