@@ -74,6 +74,7 @@ ErrorMeter::ErrorMeter(Format element) : element_(element) {
     throw Error(ErrorKind::usage,
                 "e8m0 holds scales, not elements; measure e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
   }
+  largest_ = decode(element, spec(element).max_code);
 }
 
 void ErrorMeter::compare(double original, double dequantized) {
@@ -87,12 +88,12 @@ void ErrorMeter::compare(double original, double dequantized) {
 
 void ErrorMeter::add(float original, float dequantized, std::uint32_t code, float scale) {
   ++counts_.count;
-  const std::optional<std::int64_t> place = ordinal(element_, code);
-  const double largest = decode(element_, spec(element_).max_code);
-  if (place && *place == 0 && std::isfinite(original) && original != 0) ++counts_.flushed;
-  if (place && std::fabs(decode(element_, code)) >= largest && !std::isinf(decode(element_, code))) {
+  if (spec(element_).bits < 32 && code >> spec(element_).bits != 0) ordinal(element_, code);  // throws
+  const double magnitude = std::fabs(decode(element_, code));
+  if (magnitude == 0 && std::isfinite(original) && original != 0) ++counts_.flushed;
+  if (magnitude >= largest_ && !std::isinf(magnitude)) {
     // The product of two floats' worth of bits is exact in a double, unlike the quotient.
-    if (std::fabs(static_cast<double>(original)) > largest * static_cast<double>(scale)) ++counts_.saturated;
+    if (std::fabs(static_cast<double>(original)) > largest_ * static_cast<double>(scale)) ++counts_.saturated;
   }
   if (std::isnan(original) || std::isnan(dequantized)) {
     if (std::isnan(original) && std::isnan(dequantized))

@@ -69,6 +69,7 @@ class ErrorMeter {
   void compare(double original, double dequantized);
 
   Format element_;
+  double largest_ = 0;
   ErrorMeasures counts_;
   PairwiseSum signal_;
   PairwiseSum noise_;

@@ -29,7 +29,7 @@ void check_not_empty(const MatrixView& input) {
   }
 }
 
-void tally(BlockTally& block, Format element, float x, std::uint32_t code) {
+void tally(BlockTally& block, float x, bool survives) {
   if (std::isnan(x)) {
     block.has_nan = true;
     return;
@@ -37,7 +37,7 @@ void tally(BlockTally& block, Format element, float x, std::uint32_t code) {
   block.amax = std::max(block.amax, std::fabs(x));
   if (x == 0) return;
   block.has_nonzero = true;
-  if (decode(element, code) != 0) block.has_survivor = true;  // NaN != 0 as well: the block is not dead but NaN
+  if (survives) block.has_survivor = true;
 }
 
 void close(Study& s, const BlockTally& block, const Recipe& recipe) {
@@ -75,21 +75,28 @@ Study study(const MatrixView& input, Format element, BlockShape block, const Rec
   Study s;
   ErrorMeter meter(element);
   std::vector<float> row(static_cast<std::size_t>(q.cols));
+  std::vector<float> scales(static_cast<std::size_t>(q.scale_cols));
   std::vector<BlockTally> blocks;
+  std::vector<bool> survives(std::size_t{1} << spec(element).bits);  // NaN is not zero: its block is not dead
+  for (std::size_t code = 0; code < survives.size(); ++code) {
+    survives[code] = decode(element, static_cast<std::uint32_t>(code)) != 0;
+  }
   std::size_t at = 0;
   std::uint64_t finite_nonzero = 0;
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
     blocks.assign(static_cast<std::size_t>(q.scale_cols), BlockTally{});
-    const std::size_t first_scale = i * static_cast<std::size_t>(q.scale_cols);
+    for (std::size_t b = 0; b < scales.size(); ++b) {
+      const std::size_t s_at = i * scales.size() + b;
+      scales[b] =
+          q.scales_fp32.empty() ? static_cast<float>(decode(Format::e8m0, q.scales[s_at])) : q.scales_fp32[s_at];
+    }
     for (std::int64_t r = starts[i]; r < starts[i + 1]; ++r) {
       input.read_row(r, row);
       for (std::size_t c = 0; c < row.size(); ++c, ++at) {
         const std::size_t b = c / static_cast<std::size_t>(block_cols);
         const std::uint32_t code = q.codes16.empty() ? q.codes[at] : q.codes16[at];
-        const float scale = q.scales_fp32.empty() ? static_cast<float>(decode(Format::e8m0, q.scales[first_scale + b]))
-                                                  : q.scales_fp32[first_scale + b];
-        meter.add(row[c], values[at], code, scale);
-        tally(blocks[b], element, row[c], code);
+        meter.add(row[c], values[at], code, scales[b]);
+        tally(blocks[b], row[c], survives[code]);
         if (row[c] != 0 && !std::isnan(row[c])) ++s.nonzero;
         if (row[c] != 0 && std::isfinite(row[c])) ++finite_nonzero;
       }
