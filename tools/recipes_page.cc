@@ -30,7 +30,7 @@ p { margin: .25rem 0 .75rem; } .muted { color: var(--muted); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); padding: .25rem 0; }
 table { font-size: 13.5px; } th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; } .name { text-align: left; } tr.base { background: var(--soft); }
+th { font-weight: 600; } thead th { white-space: normal; vertical-align: bottom; } .name { text-align: left; } tr.base { background: var(--soft); }
 td.bad { color: var(--bad); font-weight: 600; }
 svg { display: block; } svg text { fill: var(--fg); font: 12px system-ui, sans-serif; }
 svg .small { fill: var(--muted); font-size: 11px; } svg rect { fill: var(--bar); } svg rect.bad { fill: var(--bad); }
@@ -67,15 +67,18 @@ std::string label(const Combination& what) {
 
 struct Bar {
   std::string label;
-  double sqnr_db = 0;
+  double value = 0;
+  std::string text;
 };
 
+Bar sqnr_bar(const std::string& label, double sqnr_db) { return {label, sqnr_db, decibels(sqnr_db)}; }
+
 // Horizontal bars; what is not a positive number has its figure alone.
-std::string sqnr_chart(const std::vector<Bar>& bars, const std::string& title) {
+std::string chart(const std::vector<Bar>& bars, const std::string& title, const std::string& unit, bool bad = false) {
   constexpr double kLeft = 230, kWidth = 420, kStep = 22;
   double largest = 1;
   for (const Bar& bar : bars) {
-    if (std::isfinite(bar.sqnr_db)) largest = std::max(largest, bar.sqnr_db);
+    if (std::isfinite(bar.value)) largest = std::max(largest, bar.value);
   }
   const double height = kStep * static_cast<double>(bars.size()) + 30;
   std::string out = fmt::format(
@@ -87,18 +90,19 @@ std::string sqnr_chart(const std::vector<Bar>& bars, const std::string& title) {
     const double x = kLeft + kWidth * at / largest;
     out += fmt::format(
         "<line x1=\"{0:.1f}\" y1=\"0\" x2=\"{0:.1f}\" y2=\"{1:.0f}\"/><text class=\"small\" "
-        "text-anchor=\"middle\" x=\"{0:.1f}\" y=\"{2:.0f}\">{3:.0f} dB</text>\n",
-        x, height - 26, height - 10, at);
+        "text-anchor=\"middle\" x=\"{0:.1f}\" y=\"{2:.0f}\">{3:.0f} {4}</text>\n",
+        x, height - 26, height - 10, at, unit);
   }
   double y = 2;
   for (const Bar& bar : bars) {
-    const bool drawn = std::isfinite(bar.sqnr_db) && bar.sqnr_db > 0;
-    const double width = drawn ? kWidth * bar.sqnr_db / largest : 0;
+    const bool drawn = std::isfinite(bar.value) && bar.value > 0;
+    const double width = drawn ? kWidth * bar.value / largest : 0;
     out += fmt::format("<text text-anchor=\"end\" x=\"{:.0f}\" y=\"{:.1f}\">{}</text>", kLeft - 8, y + 13, bar.label);
     if (drawn) {
-      out += fmt::format("<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"16\" rx=\"2\"/>", kLeft, y, width);
+      out += fmt::format("<rect{} x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"16\" rx=\"2\"/>",
+                         bad ? " class=\"bad\"" : "", kLeft, y, width);
     }
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft + width + 6, y + 13, decibels(bar.sqnr_db));
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft + width + 6, y + 13, escape(bar.text));
     y += kStep;
   }
   return out + "</svg></div>\n";
@@ -205,26 +209,37 @@ std::string histograms(const TensorReport& t) {
   return out + "</div>\n";
 }
 
+// SQNR is decided by the largest elements, and does not show what happens to the others.
+std::string zeroed_chart(const TensorReport& t) {
+  std::vector<Bar> bars;
+  for (const auto& [what, s] : t.lines) {
+    if (s.zeroed_share >= 0.01) bars.push_back({label(what), s.zeroed_share * 100, percent(s.zeroed_share)});
+  }
+  if (bars.empty()) return "";
+  return "<h3>Nonzero elements that become zero: recipes that lose 1 % or more</h3>\n" +
+         chart(bars, "Elements lost by recipe", "%", true);
+}
+
 std::string tensor_section(const TensorReport& t) {
-  std::vector<Bar> bars{{"bf16", t.bf16.sqnr_db}};
-  for (const StudyLine& line : t.lines) bars.push_back({label(line.what), line.study.error.sqnr_db});
+  std::vector<Bar> bars{sqnr_bar("bf16", t.bf16.sqnr_db)};
+  for (const StudyLine& line : t.lines) bars.push_back(sqnr_bar(label(line.what), line.study.error.sqnr_db));
   return fmt::format(
              "<section><h2>{}</h2><p class=\"muted\">{} x {} {}; {} zeros, {} NaN, {} infinities; magnitudes "
              "{} to {}</p>\n",
              escape(t.name), t.rows, t.cols, spec(t.dtype).name, t.facts.zeros, t.facts.nan, t.facts.infinite,
              figure(t.facts.smallest), figure(t.facts.largest)) +
-         "<h3>Signal to quantization noise: longer is better</h3>\n" + sqnr_chart(bars, "SQNR by recipe") +
-         "<h3>Figures</h3>\n" + tensor_table(t) + histograms(t) + "</section>\n";
+         "<h3>Signal to quantization noise: longer is better</h3>\n" + chart(bars, "SQNR by recipe", "dB") +
+         zeroed_chart(t) + "<h3>Figures</h3>\n" + tensor_table(t) + histograms(t) + "</section>\n";
 }
 
 std::string product_section(const ProductReport& p) {
-  std::vector<Bar> bars{{"bf16", p.bf16.sqnr_db}};
-  for (const ProductLine& line : p.lines) bars.push_back({label(line.what), line.error.sqnr_db});
+  std::vector<Bar> bars{sqnr_bar("bf16", p.bf16.sqnr_db)};
+  for (const ProductLine& line : p.lines) bars.push_back(sqnr_bar(label(line.what), line.error.sqnr_db));
   std::string out = fmt::format(
-      "<section><h2>{} x {}</h2><p class=\"muted\">Product of {} x {} by {} (M x N x K), both "
+      "<section><h2>{} x {}</h2><p class=\"muted\">Product with M = {}, N = {}, K = {}; both "
       "operands quantized along K, against the exact product</p>\n",
       escape(p.activations), escape(p.weights), p.m, p.n, p.k);
-  out += sqnr_chart(bars, "SQNR of the product by recipe");
+  out += chart(bars, "SQNR of the product by recipe", "dB");
   out +=
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"figures of the product\"><table><caption>"
       "Norm: Frobenius norm of the error by that of the product</caption>" +

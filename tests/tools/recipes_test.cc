@@ -192,8 +192,9 @@ TEST_F(RecipesTool, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
   EXPECT_EQ(markup_error(page), "");
   for (const char* word : {"http", "<script", "src=", "href=", "url(", "@import", "nan\"", "inf\""})
     EXPECT_EQ(page.find(word), std::string::npos) << word;
-  for (const char* word : {"<svg", "<title>SQNR by recipe</title>", "prefers-color-scheme: dark",
-                           "lies below the clamp", "scope=\"col\"", "<caption>", "&lt;0.01 %"})
+  for (const char* word :
+       {"<svg", "<title>SQNR by recipe</title>", "<title>Elements lost by recipe</title>", "prefers-color-scheme: dark",
+        "lies below the clamp", "scope=\"col\"", "<caption>", "&lt;0.01 %"})
     EXPECT_NE(page.find(word), std::string::npos) << word;
   EXPECT_EQ(markup_error("<p>a</p>"), "");
   EXPECT_NE(markup_error("<p>a<b></p>"), "");
