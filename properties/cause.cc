@@ -41,13 +41,21 @@ std::string named(const Likely& cause) {
 
 }  // namespace
 
-std::vector<std::string> likeliest_causes(const Observed& data, const std::vector<Hypothesis>& hypotheses,
+std::vector<std::string> likeliest_causes(const Observed& all, const std::vector<Hypothesis>& hypotheses,
                                           const std::string& unit, std::size_t most) {
   std::vector<Likely> exact, likely;
+  // What follows from another dataset's fault is no hypothesis's merit: shares are of what is wrong beyond it.
+  Observed data = all;
+  std::vector<std::byte> follows;
   for (const Hypothesis& h : hypotheses) {
     std::vector<std::byte> bytes = h.bytes();
     if (bytes.size() != data.expected.size()) continue;
     const Fit fit = fit_of(data, bytes);
+    if (h.innocent && !fit.exact() && fit.explained > fit.contradicted) {
+      follows = std::move(bytes);
+      data.expected = follows;
+      continue;
+    }
     if (fit.exact() && h.innocent) return {h.text};
     if (h.innocent || (!fit.exact() && !fit.likely())) continue;
     std::vector<Likely>& into = fit.exact() ? exact : likely;

@@ -51,16 +51,6 @@ double through(Format format, double v, Rounding rounding = Rounding::nearest_ev
   return std::isnan(v) ? v : decode(format, encode(format, v, rounding, Overflow::non_saturate));
 }
 
-// E4M3 as AMD's MI300 has it: bias 8, largest value 240, no negative zero, NaN is 0x80.
-std::uint32_t encode_fnuz(double v) {
-  if (std::isnan(v)) return 0x80;
-  const double magnitude = std::min(std::fabs(v), 240.0);
-  const int exponent = magnitude == 0 ? -7 : std::max(std::ilogb(magnitude), -7);
-  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // ties to even, in the default mode
-  const auto code = static_cast<std::uint32_t>((exponent + 7) * 8 + static_cast<int>(steps));
-  return code == 0 ? 0 : code | (std::signbit(v) ? 0x80U : 0U);
-}
-
 class Codes {
  public:
   explicit Codes(const GoldenProblem& p) : p_(p), v_(std::make_shared<const std::vector<double>>(scaled(p))) {}
@@ -134,6 +124,16 @@ void add_roundings(const GoldenProblem& p, Codes& codes) {
     if (other != f && spec(f).bits == 8) {
       cast("format " + std::string(spec(other).dtype_name), other, Rounding::nearest_even, Overflow::saturate);
     }
+  }
+  for (const Recipe& recipe : all_recipes()) {
+    if (!p.own_scales || recipe.name == p.recipe.name || recipe.rule == ScaleRule::fp32) continue;
+    codes.add({"recipe " + recipe.name, [&p, &recipe] {
+                 const Quantized q = quantize(p.view(), p.element, p.block, recipe, p.offsets);
+                 if (q.scales != *p.own_scales) return std::vector<std::byte>{};
+                 const auto bytes =
+                     q.codes16.empty() ? std::as_bytes(std::span(q.codes)) : std::as_bytes(std::span(q.codes16));
+                 return std::vector<std::byte>(bytes.begin(), bytes.end());
+               }});
   }
 }
 
@@ -227,6 +227,15 @@ void add_places(const GoldenProblem& p, Codes& codes) {
 }
 
 }  // namespace
+
+std::uint32_t encode_fnuz(double v) {
+  if (std::isnan(v)) return 0x80;
+  const double magnitude = std::min(std::fabs(v), 240.0);
+  const int exponent = magnitude == 0 ? -7 : std::max(std::ilogb(magnitude), -7);
+  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // ties to even, in the default mode
+  const auto code = static_cast<std::uint32_t>((exponent + 7) * 8 + static_cast<int>(steps));
+  return code == 0 ? 0 : code | (std::signbit(v) ? 0x80U : 0U);
+}
 
 std::vector<Hypothesis> code_hypotheses(const GoldenProblem& p) {
   Codes codes(p);

@@ -210,6 +210,16 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p) {
     all.push_back(mapped(p, "NaN scales (byte 255) written as 0", [](int b) { return b == 255 ? 0 : b; }));
     all.push_back(mapped(p, "scales of blocks of zeros (byte 0) written as 1 (byte 127)",
                          [](int b) { return b == 0 ? 127 : b; }));
+    if (p.own_scales && !p.own_scales->empty()) {  // a clamp that nobody has heard of
+      const auto [low, high] = std::minmax_element(p.own_scales->begin(), p.own_scales->end());
+      const int least = *low, most = *high;
+      all.push_back(
+          mapped(p, "a smallest byte of " + std::to_string(least) + " (an amax or a scale raised to a least value)",
+                 [least](int b) { return std::max(b, least); }));
+      all.push_back(mapped(p,
+                           "a largest byte of " + std::to_string(most) + " (an amax or a scale cut to a largest value)",
+                           [most](int b) { return std::min(b, most); }));
+    }
     all.push_back(mapped(p, "a smallest byte of 1", [](int b) { return std::max(b, 1); }));
   }
   add_amax_faults(p, all);

@@ -183,7 +183,19 @@ void add_casts(const GoldenTensors& golden, std::vector<Hypothesis>& all) {
   };
   const auto right = [f](double v, Overflow o) { return encode(f, v, Rounding::nearest_even, o); };
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
+  if (f == Format::e4m3) cast("format float8_e4m3fnuz (bias 8)", encode_fnuz);
+  for (const Format other : {Format::e4m3, Format::e5m2}) {
+    if (other == f || spec(f).bits != 8) continue;
+    cast("format " + std::string(spec(other).dtype_name),
+         [other](double v) { return encode(other, v, Rounding::nearest_even, Overflow::saturate); });
+  }
   for (const Overflow o : {Overflow::saturate, Overflow::non_saturate}) {
+    cast("inputs cut to BF16 first", [=](double v) {
+      return right(std::isnan(v)
+                       ? v
+                       : decode(Format::bf16, encode(Format::bf16, v, Rounding::toward_zero, Overflow::non_saturate)),
+                   o);
+    });
     cast("inputs rounded to BF16 first", [=](double v) {
       return right(std::isnan(v)
                        ? v

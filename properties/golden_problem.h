@@ -53,4 +53,7 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p);
 std::vector<Hypothesis> code_hypotheses(const GoldenProblem& p);
 std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05);
 
+// E4M3 as AMD's MI300 has it: bias 8, largest value 240 (saturating), no negative zero, NaN is 0x80.
+std::uint32_t encode_fnuz(double value);
+
 }  // namespace mxcheck

@@ -15,7 +15,7 @@ using test::fp32_matrix;
 using test::TestMatrix;
 using test::thrown_by;
 
-Study study_of(std::vector<float> values, const char* recipe, Format element = Format::e4m3) {
+Study study_of(const std::vector<float>& values, const char* recipe, Format element = Format::e4m3) {
   const auto cols = static_cast<std::int64_t>(values.size());
   return study(fp32_matrix(1, cols, values).view(), element, {1, 32}, recipe_by_name(recipe));
 }
