@@ -57,7 +57,10 @@ int run(int argc, char** argv) {
       "  mxcheck scale --rule rceil 448 0x43e00001       the scale byte of a block with this largest magnitude\n"
       "  mxcheck formats e4m3                            all 256 codes with their values\n"
       "  mxcheck quantize x.npy -o q.safetensors         1x32 blocks, E4M3, scales rounded up\n"
-      "  mxcheck dequantize q.safetensors -o y.npy       and back\n\n"
+      "  mxcheck dequantize q.safetensors -o y.npy       and back\n"
+      "  mxcheck gate --candidate ./libmine.so           is this kernel library right?\n"
+      "  mxcheck golden verify mine.h5 --against g.h5    are these tensors right, and if not, why?\n"
+      "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   app.require_subcommand(1);
