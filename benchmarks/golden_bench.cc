@@ -41,7 +41,7 @@ struct Files {
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
 
-  static Suite suite() {
+  static GoldenSuite suite() {
     return parse_suite(R"({"suite": "s", "goldens": [{"name": "golden", "kind": "quantize", "input": {"file": "x.npy"},
                            "format": "e4m3", "block": "1x32", "recipe": "rceil"}]})",
                        "benchmark");
@@ -95,7 +95,7 @@ void plain_make(benchmark::State& state, const Files& files) {
 }
 
 void golden_make(benchmark::State& state, const Files& files) {
-  const Suite suite = Files::suite();
+  const GoldenSuite suite = Files::suite();
   const MakeOptions options = files.options();
   for (auto _ : state) make_suite(suite, files.folder / "made", options);
   state.SetBytesProcessed(state.iterations() * (kElements * 5 + kScales));

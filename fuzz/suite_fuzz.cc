@@ -1,4 +1,5 @@
-// Suite specs: a text is refused with Error{usage}, or every name and number of what was read is within its bounds.
+// GoldenSuite specs: a text is refused with Error{usage}, or every name and number of what was read is within its
+// bounds.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mxcheck;
-  Suite suite;
+  GoldenSuite suite;
   const std::string text(data, data + size);
   if (!fuzz::accepted(ErrorKind::usage, [&] { suite = parse_suite(text, "fuzz"); })) return 0;
   fuzz::require(!suite.goldens.empty() && suite.goldens.size() <= 4096, "1 to 4,096 goldens");

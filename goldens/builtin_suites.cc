@@ -5,18 +5,18 @@
 
 namespace mxcheck {
 
-const std::vector<Suite>& builtin_suites() {
-  static const std::vector<Suite> suites = [] {
-    std::vector<Suite> all;
+const std::vector<GoldenSuite>& builtin_suites() {
+  static const std::vector<GoldenSuite> suites = [] {
+    std::vector<GoldenSuite> all;
     for (const BuiltinText& b : builtin_texts()) all.push_back(parse_suite(b.text, b.name));
     return all;
   }();
   return suites;
 }
 
-const Suite& builtin_suite(std::string_view name) {
+const GoldenSuite& builtin_suite(std::string_view name) {
   std::string names;
-  for (const Suite& suite : builtin_suites()) {
+  for (const GoldenSuite& suite : builtin_suites()) {
     if (suite.name == name) return suite;
     names += (names.empty() ? "" : ", ") + suite.name;
   }

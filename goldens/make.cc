@@ -199,7 +199,7 @@ ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory
   }
 }
 
-Manifest make_suite(const Suite& suite, const std::string& directory, const MakeOptions& options,
+Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
                     const std::function<void(const ManifestEntry&)>& made) {
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);

@@ -28,7 +28,7 @@ ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory
 
 // Makes the directory if there is none, every golden of the suite, and then the manifest, which keeps the entries of
 // other goldens already there. Error{golden} when there is a manifest that cannot be read.
-Manifest make_suite(const Suite& suite, const std::string& directory, const MakeOptions& options,
+Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
                     const std::function<void(const ManifestEntry&)>& made = {});
 
 }  // namespace mxcheck

@@ -198,11 +198,11 @@ GoldenSpec parse_golden(const json& value, const std::string& place) {
 
 std::string_view kind_name(GoldenKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
-Suite parse_suite(std::string_view text, const std::string& where) {
+GoldenSuite parse_suite(std::string_view text, const std::string& where) {
   if (text.size() > kMostText) throw Error(ErrorKind::usage, where + ": over 1 MiB of text; a suite is less");
   const json value = parse_strict_json(text, where, kMaxDepth, ErrorKind::usage);
   JsonObject o(value, where);
-  Suite suite;
+  GoldenSuite suite;
   suite.name = o.text("suite");
   if (!is_name(suite.name)) o.refuse("suite", "must be 1 to 64 letters, digits, '_' and '-'");
   suite.description = o.text_or("description", "");
@@ -220,7 +220,7 @@ Suite parse_suite(std::string_view text, const std::string& where) {
   return suite;
 }
 
-Suite read_suite(const std::string& path) {
+GoldenSuite read_suite(const std::string& path) {
   const FileSource file(path);
   if (file.size() > kMostText) throw Error(ErrorKind::usage, path + ": over 1 MiB of text; a suite is less");
   std::string text(file.size(), ' ');

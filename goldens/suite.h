@@ -87,17 +87,17 @@ struct GoldenSpec {
   InputSpec input;
 };
 
-struct Suite {
+struct GoldenSuite {
   std::string name, description;
   std::vector<GoldenSpec> goldens;
 };
 
-Suite parse_suite(std::string_view text, const std::string& where);
-Suite read_suite(const std::string& path);
+GoldenSuite parse_suite(std::string_view text, const std::string& where);
+GoldenSuite read_suite(const std::string& path);
 
 // The suites that come with mxcheck, in the order of the documentation; their texts are goldens/suites/*.json.
-const std::vector<Suite>& builtin_suites();
-const Suite& builtin_suite(std::string_view name);  // Error{usage} lists the names
+const std::vector<GoldenSuite>& builtin_suites();
+const GoldenSuite& builtin_suite(std::string_view name);  // Error{usage} lists the names
 
 std::string_view kind_name(GoldenKind kind);
 

@@ -28,9 +28,9 @@ struct Options {
 bool is_file(const std::string& suite) { return suite.ends_with(".json") || suite.find('/') != std::string::npos; }
 
 int run_make(const Options& o) {
-  std::optional<Suite> from_file;
+  std::optional<GoldenSuite> from_file;
   if (is_file(o.suite)) from_file = read_suite(o.suite);
-  const Suite& suite = from_file ? *from_file : builtin_suite(o.suite);
+  const GoldenSuite& suite = from_file ? *from_file : builtin_suite(o.suite);
   MakeOptions options;
   if (from_file) options.input_directory = std::filesystem::path(o.suite).parent_path().string();
   options.compression = o.compression;
@@ -70,7 +70,7 @@ int run_make(const Options& o) {
 
 int run_suites(bool as_json) {
   nlohmann::ordered_json json{{"suites", nlohmann::ordered_json::array()}};
-  for (const Suite& suite : builtin_suites()) {
+  for (const GoldenSuite& suite : builtin_suites()) {
     if (!as_json) print(fmt::format("{:<12}{:>3} goldens  {}\n", suite.name, suite.goldens.size(), suite.description));
     nlohmann::ordered_json entry{{"name", suite.name}, {"description", suite.description}};
     for (const GoldenSpec& golden : suite.goldens) {

@@ -45,7 +45,7 @@ TEST_P(CommittedGoldens, can_be_read_as_their_manifest_vouches) {
 
 std::vector<std::string> suite_names() {
   std::vector<std::string> names;
-  for (const Suite& suite : builtin_suites()) names.push_back(suite.name);
+  for (const GoldenSuite& suite : builtin_suites()) names.push_back(suite.name);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, CommittedGoldens, testing::ValuesIn(suite_names()),

@@ -19,8 +19,8 @@ std::string quantize_with(const std::string& more) {
                     "}");
 }
 
-TEST(Suite, reads_every_field) {
-  const Suite s = parse_suite(
+TEST(GoldenSuite, reads_every_field) {
+  const GoldenSuite s = parse_suite(
       R"({"suite": "mine", "description": "d", "goldens": [
         {"name": "a-1", "kind": "quantize", "description": "e", "format": "e5m2", "block": "32x1", "recipe": "floor",
          "offsets": [0, 3, 3, 7], "layouts": ["deepgemm", "tcgen05"], "pad_byte": 90, "values": true,
@@ -54,7 +54,7 @@ TEST(Suite, reads_every_field) {
   EXPECT_EQ(s.goldens[3].block, (BlockShape{1, 0}));
 }
 
-TEST(Suite, refuses_with_the_place_and_what_would_be_right) {
+TEST(GoldenSuite, refuses_with_the_place_and_what_would_be_right) {
   const std::string input = R"(, "input": {"real": "layer0.x"})";
   const std::pair<std::string, std::string> table[] = {
       {"", "t: is not valid JSON"},
@@ -115,15 +115,15 @@ TEST(Suite, refuses_with_the_place_and_what_would_be_right) {
   expect_error(ErrorKind::usage, "over 1 MiB", [] { (void)parse_suite(std::string((1 << 20) + 1, ' '), "t"); });
 }
 
-TEST(Suite, a_file_that_is_not_there_is_said) {
+TEST(GoldenSuite, a_file_that_is_not_there_is_said) {
   expect_error(ErrorKind::input, "/nowhere/s.json", [] { (void)read_suite("/nowhere/s.json"); });
   expect_error(ErrorKind::usage, "no suite 'real2'; there are formats, casts", [] { (void)builtin_suite("real2"); });
 }
 
-TEST(Suite, the_built_in_ones_have_their_files_names_and_reach_every_kind_and_shape) {
+TEST(GoldenSuite, the_built_in_ones_have_their_files_names_and_reach_every_kind_and_shape) {
   std::set<std::string> names, shapes, recipes;
   std::set<GoldenKind> kinds;
-  for (const Suite& suite : builtin_suites()) {
+  for (const GoldenSuite& suite : builtin_suites()) {
     EXPECT_EQ(&builtin_suite(suite.name), &suite);
     EXPECT_NE(suite.description, "");
     EXPECT_TRUE(names.insert(suite.name).second);
