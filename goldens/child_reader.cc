@@ -57,6 +57,8 @@ struct Pipe {
     }
     read_end = ends[0];
     write_end = ends[1];
+    constexpr int kRoom = 1 << 20;  // fewer switches between the two; the default stays where the system allows no more
+    ::fcntl(write_end, F_SETPIPE_SZ, kRoom);
   }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
