@@ -42,6 +42,8 @@ class QuantizeMaker {
     scale_cols_ = golden.block.cols == 0 ? std::min<std::int64_t>(input_.cols, 1)
                                          : (input_.cols + golden.block.cols - 1) / golden.block.cols;
     declare();
+    const auto blocks = static_cast<std::size_t>((static_cast<std::int64_t>(starts_.size()) - 1) * scale_cols_);
+    fp32_ ? scales_fp32_.reserve(blocks) : scales_.reserve(blocks);  // the one thing that is held whole
     writer_.emplace(path, info_, GoldenWriter::Options{options.compression, "golden"});
   }
 
