@@ -13,6 +13,7 @@
 
 #include "goldens/atomic_file.h"
 #include "goldens/readers.h"
+#include "goldens/strict_json.h"
 #include "numerics/error.h"
 
 namespace mxcheck {
@@ -39,23 +40,8 @@ struct Index {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
 
-// JSON objects may repeat a key and parsers then keep one silently; a file that says two things is refused.
 json parse_json(const std::string& text, const std::string& file) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxDepth) refuse(file + ": safetensors header nested too deeply");
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      refuse(file + ": safetensors header names '" + parsed.get<std::string>() + "' twice");
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::exception&) {
-    refuse(file + ": safetensors header is not valid JSON");
-  }
+  return parse_strict_json(text, file + ": safetensors header", kMaxDepth, ErrorKind::input);
 }
 
 std::optional<Dtype> known_dtype(const std::string& name) {

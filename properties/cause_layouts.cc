@@ -8,15 +8,9 @@
 namespace mxcheck {
 namespace {
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 std::vector<std::byte> padded(std::vector<std::uint8_t> bytes, std::size_t size, std::uint8_t pad) {
   bytes.resize(size, pad);
-  return bytes_of(bytes);
+  return dataset_bytes(bytes);
 }
 
 // Tiles of 128 x 4 in which a byte's place is another function of row and column than it should be.
@@ -42,8 +36,8 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
   const bool row_blocks = q.block.rows == 1;
   const auto by_expert = count_scale_rows_by_expert(q, p.offsets);
   const auto lay_out = [=, &p](const std::vector<std::uint8_t>& compact, std::uint8_t pad) {
-    return tcgen05 ? bytes_of(scales_to_tcgen05(compact, p.expected.scale_cols, row_blocks, by_expert, pad))
-                   : bytes_of(scales_to_deepgemm(compact, p.expected.scale_cols, row_blocks, by_expert, pad));
+    return tcgen05 ? dataset_bytes(scales_to_tcgen05(compact, p.expected.scale_cols, row_blocks, by_expert, pad))
+                   : dataset_bytes(scales_to_deepgemm(compact, p.expected.scale_cols, row_blocks, by_expert, pad));
   };
   std::vector<Hypothesis> all;
   if (p.own_scales) {
@@ -80,8 +74,8 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
   }
   if (by_expert.size() == 1) {
     all.push_back({"the layout of the scales without transposing them", [=, &p] {
-                     return tcgen05 ? bytes_of(to_tcgen05(p.expected.scales, rows, cols, p.pad_byte))
-                                    : bytes_of(to_deepgemm(p.expected.scales, rows, cols, p.pad_byte));
+                     return tcgen05 ? dataset_bytes(to_tcgen05(p.expected.scales, rows, cols, p.pad_byte))
+                                    : dataset_bytes(to_deepgemm(p.expected.scales, rows, cols, p.pad_byte));
                    }});
     all.push_back({"the layout of the transposed scales", [=, &p] {
                      std::vector<std::uint8_t> turned(p.expected.scales.size());
@@ -89,16 +83,16 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
                        turned[static_cast<std::size_t>(i % cols * rows + i / cols)] =
                            p.expected.scales[static_cast<std::size_t>(i)];
                      }
-                     return tcgen05 ? bytes_of(to_tcgen05(turned, cols, rows, p.pad_byte))
-                                    : bytes_of(to_deepgemm(turned, cols, rows, p.pad_byte));
+                     return tcgen05 ? dataset_bytes(to_tcgen05(turned, cols, rows, p.pad_byte))
+                                    : dataset_bytes(to_deepgemm(turned, cols, rows, p.pad_byte));
                    }});
   } else {
-    all.push_back({"one layout of all rows, not one for each expert", [=, &p] {
-                     const std::vector<std::int64_t> whole{rows};
-                     return tcgen05
-                                ? bytes_of(scales_to_tcgen05(p.expected.scales, cols, row_blocks, whole, p.pad_byte))
-                                : bytes_of(scales_to_deepgemm(p.expected.scales, cols, row_blocks, whole, p.pad_byte));
-                   }});
+    all.push_back(
+        {"one layout of all rows, not one for each expert", [=, &p] {
+           const std::vector<std::int64_t> whole{rows};
+           return tcgen05 ? dataset_bytes(scales_to_tcgen05(p.expected.scales, cols, row_blocks, whole, p.pad_byte))
+                          : dataset_bytes(scales_to_deepgemm(p.expected.scales, cols, row_blocks, whole, p.pad_byte));
+         }});
   }
   if (!tcgen05) {
     all.push_back({"words with their bytes in the opposite order", [=, &p] {

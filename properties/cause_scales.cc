@@ -11,14 +11,8 @@
 namespace mxcheck {
 namespace {
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 std::vector<std::byte> scale_bytes_of(const Quantized& q) {
-  return q.scales_fp32.empty() ? bytes_of(q.scales) : bytes_of(q.scales_fp32);
+  return q.scales_fp32.empty() ? dataset_bytes(q.scales) : dataset_bytes(q.scales_fp32);
 }
 
 // x as floats with a change to each element, quantized again.
@@ -47,7 +41,7 @@ float rounded(Format format, float value) {
 // Each byte of the expected scales through a function: what was done to a scale that was right before.
 Hypothesis mapped(const GoldenProblem& p, const std::string& text, std::function<int(int)> map) {
   return {text, [&p, map = std::move(map)] {
-            std::vector<std::byte> bytes = bytes_of(p.expected.scales);
+            std::vector<std::byte> bytes = dataset_bytes(p.expected.scales);
             for (std::byte& b : bytes) b = static_cast<std::byte>(map(std::to_integer<int>(b)));
             return bytes;
           }};

@@ -36,12 +36,6 @@ std::vector<T> values_of(const Tensor& t) {
   return values;
 }
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 Format named_format(const GoldenInfo& info) {
   const std::optional<Format> format = format_by_name(attribute(info.attributes, "format"));
   if (!format)
@@ -62,7 +56,8 @@ void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::
                        bits.push_back(encode(bf16 ? Format::bf16 : Format::fp32, v, Rounding::nearest_even,
                                              Overflow::non_saturate));
                      }
-                     return bf16 ? bytes_of(std::vector<std::uint16_t>(bits.begin(), bits.end())) : bytes_of(bits);
+                     return bf16 ? dataset_bytes(std::vector<std::uint16_t>(bits.begin(), bits.end()))
+                                 : dataset_bytes(bits);
                    }});
   };
   const Format f = named_format(golden.info);
@@ -116,7 +111,7 @@ void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::
                      for (const std::uint32_t v : values_of<std::uint32_t>(tensor(golden, "values"))) {
                        cut.push_back((v & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0 : static_cast<std::uint16_t>(v >> 16));
                      }
-                     return bytes_of(cut);
+                     return dataset_bytes(cut);
                    }});
   }
 }

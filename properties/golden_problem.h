@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "goldens/golden.h"
@@ -31,6 +32,13 @@ struct GoldenProblem {
   // The index of an element's scale, row-major in the compact shape.
   [[nodiscard]] std::vector<std::int64_t> scale_index() const;
 };
+
+// A list of numbers as the bytes that a dataset holds.
+template <class T>
+std::vector<std::byte> dataset_bytes(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
 
 // Whole rows of blocks, `rows` of them at least, from the one that holds `row` on: what a cause is looked for in when
 // the whole would take too long.
