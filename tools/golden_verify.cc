@@ -82,8 +82,6 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
   }
   if (names.empty() && o.only.size() <= all_equal.results.size() && !all_equal.results.empty()) return all_equal;
   if (bytes > kMostInMemory) {
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     for (const DatasetInfo& info : golden.info().datasets) {
       if (std::find(names.begin(), names.end(), info.name) == names.end()) continue;
       all_equal.results.push_back(

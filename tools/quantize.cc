@@ -107,16 +107,6 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
   return offsets;
 }
 
-// The reference knows neither files nor flags: its errors are given the place that the user knows.
-template <class Action>
-void in_place(const std::string& where, Action action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    throw Error(e.kind(), where + ": " + e.what());
-  }
-}
-
 void check_output(const Options& o) {
   const std::filesystem::path out(o.output);
   if (!is_quantized_path(o.output)) refuse(o.output + ": name the output OUT.safetensors or OUT.h5");

@@ -138,16 +138,6 @@ std::string printable(std::string name) {
   return name;
 }
 
-// The reference's errors are given the place that the user knows.
-template <class Action>
-void in_place(const std::string& where, Action action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    throw Error(e.kind(), where + ": " + e.what());
-  }
-}
-
 // Lower is better; NaN is last.
 double rank_key(const std::string& sort, const Study& s) {
   const double key = sort == "median"      ? s.error.median_relative

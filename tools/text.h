@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numerics/error.h"
 #include "numerics/format.h"
 #include "numerics/recipe_words.h"  // hexfloat
 
@@ -15,6 +16,16 @@ namespace mxcheck {
 
 // The formats that a block's elements can have, in the order of the documentation.
 const std::vector<Format>& element_formats();
+
+// The reference knows neither files nor flags: its errors are given the place that the user knows.
+template <class Action>
+void in_place(const std::string& where, Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    throw Error(e.kind(), where + ": " + e.what());
+  }
+}
 
 // Error{usage} listing the element formats for any other name.
 Format element_format_by_name(const std::string& name);

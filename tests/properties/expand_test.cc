@@ -267,7 +267,9 @@ TEST(Expand, bits_are_uniform_over_the_type) {
   for (Format wide : kWides) {
     const Rates r = rates_of(Data::bits, wide);
     const double exponents = std::ldexp(1, spec(wide).exponent_bits);
-    EXPECT_NEAR(r.percent(r.negative), 50, 1);
+    // Five standard deviations of a share p of 204,800 elements: 0.56 % for p = 1/2, 0.19 % for FP16's p = 1/32 (the
+    // other types' are rarer), and as much for twice the signalling half of the NaN.
+    EXPECT_NEAR(r.percent(r.negative), 50, 0.56);
     EXPECT_NEAR(r.percent(r.nan + r.inf), 100 / exponents, 0.2);
     EXPECT_NEAR(r.percent(r.subnormal + r.zero), 100 / exponents, 0.2);
     EXPECT_NEAR(r.percent(r.signalling) * 2, r.percent(r.nan), 0.2);
@@ -292,7 +294,8 @@ TEST(Expand, specials_are_dense_in_everything_special) {
     EXPECT_GT(r.percent(r.subnormal), 10);
     EXPECT_GT(r.percent(r.zero), 10);
     EXPECT_GT(r.percent(r.negative_zero), 5);
-    EXPECT_NEAR(r.percent(r.negative), 50, 8);
+    EXPECT_GT(r.percent(r.negative), 42);  // like the shares above: neither sign is rare
+    EXPECT_LT(r.percent(r.negative), 58);
   }
 }
 
