@@ -17,27 +17,36 @@
  *
  * Operations (names are fixed, all are optional):
  *
- *   quantize       in  x [rows, cols] (row stride allowed), optionally offsets [experts + 1]
+ *   quantize       in  x [rows, cols] (row stride allowed), optionally offsets [experts + 1], optionally a row index
  *                  out codes [rows, cols], scales
  *   quantize_dual  as quantize with policy block 1 x n, giving the blocks n x 1 from the same read;
  *                  out row codes [rows, cols], row scales, column codes [rows, cols], column scales
  *   dequantize     in  codes [rows, cols], scales, optionally offsets;  out y [rows, cols] fp32 or bf16
  *   scale_layout   in  scales in one layout, optionally offsets (of the input's rows, with rows as policy.rows);
  *                  out the same scales in policy.layout, from the other layout
+ *   cast           in  x [rows, cols] (row stride allowed)
+ *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even, saturating
  *
  * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
  * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
  * n x 1 blocks of the transposed scales, each expert padded on its own (reference/scale_layout.h has the formula);
  * bytes that belong to no scale are written as policy.pad_byte.
  *
- * Offsets: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of all rows.
+ * Offsets, kDLInt 64: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of
+ * all rows. Row index, kDLInt 32, [rows]: row i of the matrix is row index[i] of x, which then has any number of rows;
+ * the matrix is quantized as if it had been gathered first. The two are told apart by their type.
+ *
+ * CUDA libraries: offsets and row index are on the device, where run cannot look without waiting. A kernel that finds
+ * them wrong writes status and message to call->report, and no kernel of that call writes an output; run has returned
+ * MXCHECK_OK by then. run does not wait for the device, allocates nothing, and works in a stream that is being
+ * captured.
  *
  * Rules of conduct. Return MXCHECK_OK with every output byte written, or another status with a message and no output
- * byte touched. UNSUPPORTED is for what supports() could not be asked: offsets and row strides. Never read or write
- * outside tensors and workspace (not even to the end of a vector), never write inputs. Extents of 0 are valid, and data
- * is then not to be used. The result depends on the inputs and the policy alone. Work is done, or enqueued on `stream`,
- * when run returns; no thread or process of the library touches a tensor afterwards. Calls come from one thread at a
- * time. All pointers but the message's buffer are valid for the call alone.
+ * byte touched. UNSUPPORTED is for what supports() could not be asked: offsets, row index and row strides. Never read
+ * or write outside tensors and workspace (not even to the end of a vector), never write inputs. Extents of 0 are valid,
+ * and data is then not to be used. The result depends on the inputs and the policy alone. Work is done, or enqueued on
+ * `stream`, when run returns; no thread or process of the library touches a tensor afterwards. Calls come from one
+ * thread at a time. All pointers but the message's buffer are valid for the call alone.
  */
 #ifndef MXCHECK_CANDIDATE_H_
 #define MXCHECK_CANDIDATE_H_
@@ -77,6 +86,15 @@ typedef struct mxcheck_policy {
   uint8_t pad_byte; /* MXCHECK_TCGEN05: what padding holds */
 } mxcheck_policy;
 
+/* What a kernel found wrong in what only the device can read. In device memory; status is MXCHECK_OK before the call.
+ */
+typedef struct mxcheck_device_report {
+  int32_t status;    /* mxcheck_status */
+  char message[108]; /* one sentence, NUL-terminated: what must hold */
+  int64_t index;     /* of the first value that is wrong */
+  int64_t value;     /* that value */
+} mxcheck_device_report;
+
 typedef struct mxcheck_call {
   uint32_t size;
   int32_t num_inputs;
@@ -89,6 +107,7 @@ typedef struct mxcheck_call {
   void* stream;  /* cudaStream_t; NULL for host libraries */
   char* message; /* on failure: one line that says what is wrong, NUL-terminated; never NULL */
   uint64_t message_bytes;
+  mxcheck_device_report* report; /* CUDA libraries: device memory, 8-byte aligned; NULL for host libraries */
 } mxcheck_call;
 
 typedef struct mxcheck_operation {

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include <xxhash.h>
 
@@ -76,7 +77,19 @@ std::string printable(const char* text) {
   return out;
 }
 
-constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout"};
+constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"};
+
+// "key=value" lines.
+std::vector<std::pair<std::string, std::string>> key_values(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos)
+      pairs.emplace_back(printable(line.substr(0, equals).c_str()), printable(line.substr(equals + 1).c_str()));
+  }
+  return pairs;
+}
 
 bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
   if (bytes == 0) return true;
@@ -168,12 +181,16 @@ void CandidateProcess::start() {
                     (timed_out_ ? " did not finish loading within 60 s"
                                 : " crashed while it was loaded (signal " + std::to_string(signal_) + ")"));
   }
-  if (reply.status != 0) throw Error(ErrorKind::usage, "candidate " + library_ + " " + printable(reply.message));
-  info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
-  if (reply.device != kDLCPU) {
-    throw Error(ErrorKind::environment, "candidate " + library_ + " wants device kind " + std::to_string(reply.device) +
-                                            "; this build runs host candidates only");
+  if (reply.status != 0) {
+    throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
+                "candidate " + library_ + " " + printable(reply.message));
   }
+  info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
+  if (reply.device != kDLCPU && reply.device != kDLCUDA) {
+    throw Error(ErrorKind::environment, "candidate " + library_ + " wants DLPack device kind " +
+                                            std::to_string(reply.device) + "; the gate has the host (1) and CUDA (2)");
+  }
+  info_.device = key_values(reply.device_text);
   info_.operations.clear();
   for (int i = 0; i < reply.num_operations; ++i) {
     const wire::Operation& o = reply.operations[i];
@@ -181,7 +198,7 @@ void CandidateProcess::start() {
     // A misspelt name would otherwise be an operation that nothing is ever asked of.
     if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name +
-                                        "'; known are quantize, quantize_dual, dequantize, scale_layout");
+                                        "'; known are quantize, quantize_dual, dequantize, scale_layout, cast");
     }
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
@@ -285,7 +302,9 @@ Outcome CandidateProcess::run(const Call& call) {
   for (std::size_t i = 0; i < tensors.size(); ++i) message.tensors[i] = place(*tensors[i], call.guard_pages, cursor);
   std::byte* base = reserve(cursor);
   message.shared_bytes = shared_bytes_;
+  message.used_bytes = cursor;
   message.byte_offset = call.byte_offset;
+  message.stream_mode = call.stream;
   if (cursor != 0) std::memset(base, call.poison, cursor);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].bytes != 0)
@@ -300,6 +319,13 @@ Outcome CandidateProcess::run(const Call& call) {
     outcome.signal = signal_;
     return outcome;
   }
+  if (reply.device_error[0] != '\0') {
+    outcome.kind = OutcomeKind::crashed;
+    outcome.device_error = printable(reply.device_error);
+    stop();
+    return outcome;
+  }
+  if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
   outcome.message = printable(reply.message);
   if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "numerics/format.h"
@@ -37,6 +38,7 @@ struct CandidateInfo {
   std::string version;
   std::string digest;  // XXH3 of the library file
   bool cuda = false;
+  std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
   std::vector<OperationInfo> operations;
 };
 
@@ -58,6 +60,7 @@ struct Call {
   std::uint8_t poison = 0xA5;     // what outputs and red zones hold before the call
   std::uint64_t byte_offset = 0;  // DLTensor's: data points this far before the tensor's first byte; 0 to wire::kPage
   bool guard_pages = false;       // tensors end at inaccessible pages
+  wire::StreamMode stream = wire::StreamMode::own;  // CUDA candidates
 };
 
 enum class OutcomeKind {
@@ -71,6 +74,8 @@ struct Outcome {
   int status = 0;  // mxcheck_status
   std::string message;
   int signal = 0;
+  std::string device_error;                     // crashed: the driver's words, where it was the device
+  std::optional<std::string> conduct;           // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
   std::optional<std::string> trespass;          // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte still holds the poison

@@ -97,6 +97,17 @@ std::vector<std::uint8_t> to_compact(const Case& c, const ScaleGeometry& g, std:
   return scales_from_tcgen05(scales, g.cols, g.row_blocks(), g.rows_of_expert);
 }
 
+namespace {
+
+std::string how_it_ended(const Outcome& outcome) {
+  if (outcome.kind == OutcomeKind::timed_out) return "the candidate did not return within the time limit";
+  if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
+  return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
+         (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")";
+}
+
+}  // namespace
+
 wire::Policy to_policy(const Case& c) {
   wire::Policy p;
   std::snprintf(p.format, sizeof(p.format), "%s", spec(c.variant.format).name.data());
@@ -226,16 +237,18 @@ Ran run_checked(CandidateProcess& process, const Call& call, const Case& c) {
     const Outcome again = process.run(call);  // in the fresh process that run starts
     const bool confirmed = again.kind != OutcomeKind::returned;
     finding.kind = FindingKind::fault;
-    finding.summary = outcome.kind == OutcomeKind::crashed
-                          ? "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
-                                (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")"
-                          : std::string("the candidate did not return within the time limit");
+    finding.summary = how_it_ended(outcome);
     finding.summary += confirmed ? "; again in a fresh process" : "; not in a fresh process: state of earlier calls";
     return {std::nullopt, finding};
   }
   if (outcome.trespass) {
     finding.kind = FindingKind::trespass;
     finding.summary = "the candidate wrote " + *outcome.trespass;
+    return {std::nullopt, finding};
+  }
+  if (outcome.conduct) {
+    finding.kind = FindingKind::refused;
+    finding.summary = *outcome.conduct;
     return {std::nullopt, finding};
   }
   if (outcome.status != MXCHECK_OK) {

@@ -11,6 +11,15 @@ inline constexpr std::uint64_t kPage = 4096;
 
 enum class Request : std::uint32_t { describe, supports, run };
 
+// In which stream a CUDA candidate is called, and how.
+enum class StreamMode : std::uint8_t {
+  own,       // one that does not synchronize with the default stream
+  legacy,    // the default stream
+  behind,    // inputs arrive in the stream after run has returned
+  captured,  // captured into a graph, which is launched twice
+  crowded,   // three calls in flight at once, in three streams, at new addresses
+};
+
 struct Tensor {
   std::uint64_t offset = 0;  // of the first byte, in the shared memory
   std::uint64_t bytes = 0;
@@ -45,7 +54,9 @@ struct Message {
   std::int32_t num_outputs = 0;
   Tensor tensors[kMaxTensors];  // inputs, then outputs
   std::uint64_t shared_bytes = 0;
+  std::uint64_t used_bytes = 0;   // by this call's tensors and red zones
   std::uint64_t byte_offset = 0;  // of every tensor
+  StreamMode stream_mode = StreamMode::own;
 };
 
 struct Operation {
@@ -62,6 +73,9 @@ struct Reply {
   std::int32_t environment = 0;  // describe failed for want of something in the machine
   std::uint8_t workspace_broken = 0;  // run wrote past the workspace it asked for
   char message[512] = {};
+  char device_error[256] = {};  // the driver's words: the device is lost to this process
+  char conduct[128] = {};       // what the call did that no call may
+  char device_text[512] = {};   // describe: "key=value" lines about the device
   char name[64] = {};
   char version[64] = {};
   std::int32_t device = 0;

@@ -16,7 +16,10 @@
 #include <string>
 
 #include "kernels/candidate.h"
+#include "numerics/error.h"
 #include "properties/wire.h"
+#include "properties/worker_call.h"
+#include "properties/worker_cuda.h"
 
 namespace mxcheck {
 namespace {
@@ -128,6 +131,7 @@ class Worker {
         answer(message, reply);
       }
       if (!transfer(reply, [&](void* at, std::size_t n) { return send(socket_, at, n, MSG_NOSIGNAL); })) return 1;
+      if (reply.device_error[0] != '\0') _exit(1);  // nothing in this process reaches the device any more
     }
     return 0;
   }
@@ -160,6 +164,13 @@ class Worker {
     }
     table_ = function();
     problem_ = validate();
+    if (!problem_.empty() || table_->device != kDLCUDA) return;
+    try {
+      cuda_ = std::make_unique<CudaWorker>();
+    } catch (const Error& e) {
+      problem_ = std::string("needs a CUDA device: ") + e.what();
+      lacks_device_ = true;
+    }
   }
 
   std::string validate() const {
@@ -200,8 +211,14 @@ class Worker {
   void describe(wire::Reply& reply) const {
     if (!problem_.empty()) {
       reply.status = MXCHECK_FAILED;
+      reply.environment = lacks_device_ ? 1 : 0;
       copy_text(reply.message, problem_.c_str());
       return;
+    }
+    if (cuda_) {
+      std::string text;
+      for (const auto& [key, value] : cuda_->device().description()) text += key + "=" + value + "\n";
+      copy_text(reply.device_text, text.c_str());
     }
     copy_text(reply.name, table_->name);
     copy_text(reply.version, table_->version);
@@ -219,28 +236,9 @@ class Worker {
 
   void run(const mxcheck_operation& operation, const mxcheck_policy& policy, const wire::Message& message,
            wire::Reply& reply) {
-    DLTensor tensors[wire::kMaxTensors];
-    std::int64_t shapes[wire::kMaxTensors][2];
-    std::int64_t strides[wire::kMaxTensors][2];
-    for (int i = 0; i < message.num_inputs + message.num_outputs; ++i) {
-      const wire::Tensor& t = message.tensors[i];
-      shapes[i][0] = t.shape[0], shapes[i][1] = t.shape[1];
-      strides[i][0] = t.row_stride, strides[i][1] = 1;
-      tensors[i] = DLTensor{};
-      tensors[i].data = t.null_data != 0 ? nullptr : memory_.at(t.offset - message.byte_offset);
-      tensors[i].byte_offset = t.null_data != 0 ? 0 : message.byte_offset;
-      tensors[i].device = {kDLCPU, 0};
-      tensors[i].ndim = t.ndim;
-      tensors[i].dtype = {t.dtype_code, t.dtype_bits, 1};
-      tensors[i].shape = shapes[i];
-      tensors[i].strides = t.row_stride != 0 ? strides[i] : nullptr;
-    }
-    mxcheck_call call{};
-    call.size = sizeof(call);
-    call.num_inputs = message.num_inputs, call.num_outputs = message.num_outputs;
-    call.policy = &policy;
-    call.inputs = tensors, call.outputs = tensors + message.num_inputs;
-    call.message = reply.message, call.message_bytes = sizeof(reply.message);
+    if (cuda_) return cuda_->run({operation, policy, message, memory_.at(0), reply});
+    CandidateCall built(message, policy, reply, kDLCPU, [&](int i) { return memory_.at(message.tensors[i].offset); });
+    mxcheck_call& call = built.call;
     std::uint64_t bytes = 0;
     if (operation.workspace != nullptr) reply.status = operation.workspace(&call, &bytes);
     if (reply.status != MXCHECK_OK) return;
@@ -263,6 +261,8 @@ class Worker {
   SharedMemory memory_;
   const mxcheck_candidate_table* table_ = nullptr;
   std::string problem_;
+  bool lacks_device_ = false;
+  std::unique_ptr<CudaWorker> cuda_;  // for CUDA candidates
 };
 
 }  // namespace

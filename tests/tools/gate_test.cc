@@ -94,7 +94,9 @@ TEST_F(Gate, exits_with_2_when_the_candidate_is_none) {
 }
 
 TEST_F(Gate, exits_with_3_when_the_machine_lacks_what_the_candidate_wants) {
-  expect_toy_refused(3, "this build runs host candidates only", "wants_cuda", "");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a driver
+  expect_toy_refused(3, "needs a CUDA device", "wants_cuda", "");
+  unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST_F(Gate, exits_with_4_when_nothing_was_checked) {

@@ -1,0 +1,206 @@
+// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: each case is checked byte for
+// byte against the reference, then timed with CUDA events over copies of its tensors that exceed L2; rates are given as
+// ratios to a device-to-device copy of as many bytes in the same run.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "benchmarks/candidate_library.h"
+#include "benchmarks/sm90_call.h"
+#include "numerics/error.h"
+
+namespace mxcheck::bench {
+namespace {
+
+constexpr std::uint64_t kBeyondL2 = std::uint64_t{512} << 20;
+
+struct Options {
+  std::string library;
+  std::string only;
+  bool json = false;
+  bool quick = false;  // small shapes: does it run at all
+  int samples = 25;
+};
+
+struct Spread {
+  double median = 0;  // microseconds
+  double least = 0;
+  double most = 0;
+};
+
+class Timer {
+ public:
+  Timer() {
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    check_cuda(cudaEventCreate(&begin_), "event");
+    check_cuda(cudaEventCreate(&end_), "event");
+  }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
+  // Microseconds of one `work`, from graphs of several one after another: launches cost the host, not the measurement.
+  template <class Work>
+  Spread time(int samples, int together, const Work& work) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < together; ++i) work();
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "capture");
+    check_cuda(cudaGraphInstantiate(&executable, graph, 0), "graph");
+    std::vector<double> times;
+    for (int i = -3; i < samples; ++i) {
+      check_cuda(cudaEventRecord(begin_, stream_), "event");
+      check_cuda(cudaGraphLaunch(executable, stream_), "graph");
+      check_cuda(cudaEventRecord(end_, stream_), "event");
+      check_cuda(cudaEventSynchronize(end_), "event");
+      float ms = 0;
+      check_cuda(cudaEventElapsedTime(&ms, begin_, end_), "event");
+      if (i >= 0) times.push_back(1000.0 * ms / together);
+    }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+    std::sort(times.begin(), times.end());
+    return {times[times.size() / 2], times.front(), times.back()};
+  }
+
+  // Bytes per second, read and written, of a device-to-device copy of about `bytes`, `together` of them over different
+  // memory. The driver's choice of a way depends on the size (2.7 and 4.2 TB/s were seen side by side), so that the
+  // best of several roundings counts.
+  double copy_rate(int samples, int together, std::uint64_t bytes) {
+    double best = 0;
+    for (const std::uint64_t round : {std::uint64_t{1} << 12, std::uint64_t{1} << 17, std::uint64_t{1} << 22,
+                                      std::uint64_t{1} << 26, std::uint64_t{1} << 28}) {
+      const std::uint64_t size = bytes / round * round;
+      if (size < bytes / 4 * 3 || size == 0) continue;
+      const std::uint64_t all = size * static_cast<std::uint64_t>(together);
+      const DeviceBuffer memory(2 * all);
+      check_cuda(cudaMemset(memory.data(), 0x3C, memory.bytes()), "fill");
+      std::uint64_t at = 0;
+      const Spread one = time(samples, together, [&] {
+        char* from = static_cast<char*>(memory.data()) + at;
+        check_cuda(cudaMemcpyAsync(from + all, from, size, cudaMemcpyDeviceToDevice, stream_), "copy");
+        at = (at + size) % all;
+      });
+      best = std::max(best, 2e6 * static_cast<double>(size) / one.median);
+    }
+    return best;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+std::vector<DeviceRequest> all_requests(bool quick) {
+  std::vector<DeviceRequest> all;
+  const std::int64_t rows = quick ? 1031 : 131072;
+  const std::int64_t fewer = quick ? 515 : 32768;
+  const std::int64_t cols = quick ? 1040 : 7168;
+  const auto add = [&](const char* operation, BlockShape block, bool tiled, std::int64_t r, std::int64_t c,
+                       Format wide = Format::bf16, Format element = Format::e4m3, int experts = 0,
+                       bool gather = false) {
+    all.push_back({operation, wide, element, block, tiled, r, c, experts, gather});
+  };
+  for (const std::int64_t r : {rows, fewer}) {
+    add("quantize", {1, 32}, true, r, cols);
+    add("quantize", {32, 1}, true, r, cols);
+    add("quantize_dual", {1, 32}, true, r, cols);
+    add("quantize", {1, 128}, false, r, cols);
+    add("quantize", {128, 128}, false, r, cols);
+  }
+  add("quantize", {1, 32}, false, fewer, cols);
+  add("quantize", {1, 128}, true, fewer, cols);
+  add("quantize", {128, 1}, true, fewer, cols);
+  add("quantize", {32, 32}, false, fewer, cols);
+  add("quantize_dual", {1, 128}, true, fewer, cols);
+  add("quantize", {1, 32}, true, fewer, cols, Format::bf16, Format::e5m2);
+  add("quantize", {1, 32}, true, fewer, cols, Format::fp32);
+  add("quantize", {32, 1}, true, fewer, cols, Format::fp32);
+  add("quantize_dual", {1, 32}, true, fewer, cols, Format::fp32);
+  add("quantize", {32, 1}, true, fewer, cols, Format::bf16, Format::e4m3, 64);
+  add("quantize_dual", {1, 32}, true, fewer, cols, Format::bf16, Format::e4m3, 64);
+  add("quantize", {1, 32}, true, fewer, cols, Format::bf16, Format::e4m3, 64, true);
+  add("quantize", {1, 32}, true, fewer, cols - 1);
+  add("dequantize", {1, 32}, true, fewer, cols);
+  add("dequantize", {32, 1}, true, fewer, cols);
+  add("dequantize", {1, 32}, true, fewer, cols, Format::fp32);
+  add("quantize", {1, 32}, true, 4096, 512);
+  add("quantize", {32, 1}, true, 4096, 512);
+  add("quantize_dual", {1, 32}, true, 4096, 512);
+  return all;
+}
+
+int run(const Options& options) {
+  Timer timer;
+  int wrong = 0;
+  const Spread nothing = timer.time(options.samples, 20, [&] { launch_nothing(timer.stream()); });
+  if (!options.json) {
+    fmt::print("an empty kernel: {:.2f} us\n{:<66} {:>7} {:>9} {:>17} {:>6} {:>9} {:>6}\n", nothing.median, "case",
+               "MB", "us", "least-most", "GB/s", "copy GB/s", "ratio");
+  } else {
+    fmt::print("{{\"empty_kernel_us\": {:.3f}, \"cases\": [", nothing.median);
+  }
+  bool first = true;
+  for (const DeviceRequest& request : all_requests(options.quick)) {
+    if (request.text().find(options.only) == std::string::npos) continue;
+    DeviceCall call(find_operation(options.library, request.operation), request, kBeyondL2);
+    const std::string difference = call.difference(timer.stream());
+    wrong += difference.empty() ? 0 : 1;
+    const auto together = static_cast<int>(std::clamp<std::size_t>(call.copies(), 1, 40));
+    const Spread t = timer.time(options.samples, together, [&] { call.enqueue(timer.stream()); });
+    const double rate = 1e6 * static_cast<double>(call.bytes()) / t.median;
+    const double copy = timer.copy_rate(options.samples, together, static_cast<std::uint64_t>(call.bytes() / 2));
+    if (options.json) {
+      fmt::print(
+          "{}\n{{\"case\": \"{}\", \"bytes\": {}, \"us\": {:.3f}, \"us_least\": {:.3f}, \"us_most\": {:.3f}, "
+          "\"bytes_per_s\": {:.4e}, \"copy_bytes_per_s\": {:.4e}, \"ratio\": {:.4f}, \"difference\": \"{}\"}}",
+          first ? "" : ",", request.text(), call.bytes(), t.median, t.least, t.most, rate, copy, rate / copy,
+          difference);
+    } else {
+      fmt::print("{:<66} {:>7.1f} {:>9.2f} {:>8.2f}-{:<8.2f} {:>6.0f} {:>9.0f} {:>6.3f}{}\n", request.text(),
+                 static_cast<double>(call.bytes()) / 1e6, t.median, t.least, t.most, rate / 1e9, copy / 1e9,
+                 rate / copy, difference.empty() ? "" : "  WRONG: " + difference);
+    }
+    std::fflush(stdout);
+    first = false;
+  }
+  if (options.json) fmt::print("\n]}}\n");
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mxcheck::bench
+
+int main(int argc, char** argv) {
+  mxcheck::bench::Options options;
+  options.library = MXCHECK_SM90_LIBRARY;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--json") {
+      options.json = true;
+    } else if (name == "--quick") {
+      options.quick = true;
+    } else if (name == "--library" && i + 1 < argc) {
+      options.library = argv[++i];
+    } else if (name == "--only" && i + 1 < argc) {
+      options.only = argv[++i];
+    } else if (name == "--samples" && i + 1 < argc) {
+      options.samples = std::max(1, std::atoi(argv[++i]));
+    } else {
+      fmt::print(stderr, "usage: mxcheck_sm90_bench [--library PATH] [--only TEXT] [--samples N] [--quick] [--json]\n");
+      return 2;
+    }
+  }
+  try {
+    return mxcheck::bench::run(options);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "mxcheck_sm90_bench: error: {}\n", e.what());
+    return 3;
+  }
+}
