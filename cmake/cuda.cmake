@@ -23,7 +23,7 @@ if(MXCHECK_CUDA_FP8_DIR)
   if(MXCHECK_NVCC AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.4 AND TARGET CUDA::cudart_static)
     set(CMAKE_CUDA_COMPILER ${MXCHECK_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
-    set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -Xfatbin=-compress-all")
     enable_language(CUDA)
     foreach(kind STANDARD EXTENSION)  # CMake 3.25 does not know that nvcc 12 and later have C++20
       if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)

@@ -42,6 +42,8 @@ std::string file_digest(const std::string& path) {
 void set_dtype(const CallTensor& from, wire::Tensor& to) {
   if (from.is_offsets) {
     to.dtype_code = kDLInt, to.dtype_bits = 64;
+  } else if (from.is_index) {
+    to.dtype_code = kDLInt, to.dtype_bits = 32;
   } else if (from.dtype == Format::fp32 || from.dtype == Format::fp16) {
     to.dtype_code = kDLFloat, to.dtype_bits = from.dtype == Format::fp32 ? 32 : 16;
   } else if (from.dtype == Format::bf16) {

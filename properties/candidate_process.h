@@ -45,6 +45,7 @@ struct CandidateInfo {
 struct CallTensor {
   Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
   bool is_offsets = false;      // int64 instead
+  bool is_index = false;        // int32 instead
   std::vector<std::int64_t> shape;
   std::int64_t row_stride = 0;      // in elements; 0: contiguous
   const std::byte* data = nullptr;  // inputs: what to hand over

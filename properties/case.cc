@@ -82,6 +82,8 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "experts") {
     if (value.empty()) fail(field, value, "a list of row offsets, 0 first");
     for (std::string_view part : split(value, ',')) c.experts.push_back(parse_integer<std::int64_t>(field, part));
+  } else if (field == "gather") {
+    c.gather = parse_integer<std::int64_t>(field, value);
   } else if (field == "data") {
     c.data = parse_data(value);
   } else if (field == "seed") {
@@ -104,6 +106,9 @@ void check_extent(const Case& c) {
                                       " elements; at most 2^36 are possible");
   }
   if (c.stride != 0 && c.stride < c.cols) throw Error(ErrorKind::usage, "case field stride is less than cols");
+  if (c.gather < 0 || c.gather > kMost || (c.gather != 0 && pitch != 0 && c.gather > kMost / pitch)) {
+    throw Error(ErrorKind::usage, "case field gather is the rows of x that rows are taken from: 1 to 2^36 elements");
+  }
   if (c.threads < 0) throw Error(ErrorKind::usage, "case field threads is negative; 0 is the library's choice");
   if (c.plants.size() > 8) throw Error(ErrorKind::usage, "case field plant occurs more than 8 times");
   if (!c.experts.empty()) check_offsets(c.experts, c.rows);
@@ -118,6 +123,10 @@ void check_extent(const Case& c) {
 }
 
 }  // namespace
+
+bool reads_x(const Variant& v) {
+  return v.operation == "quantize" || v.operation == "quantize_dual" || v.operation == "cast";
+}
 
 std::string to_text(const Variant& v) {
   std::ostringstream out;
@@ -135,6 +144,7 @@ std::string to_text(const Case& c) {
     out << " experts=";
     for (std::size_t i = 0; i < c.experts.size(); ++i) out << (i == 0 ? "" : ",") << c.experts[i];
   }
+  if (c.gather != 0) out << " gather=" << c.gather;
   out << " data=" << kDataNames[static_cast<std::size_t>(c.data)] << " seed=" << c.seed;
   for (const Plant& p : c.plants) {
     out << " plant=" << p.row << ',' << p.col << ':' << std::hex << p.bits << std::dec;
@@ -159,7 +169,7 @@ Case parse_case(std::string_view text) {
 
 std::vector<std::string> classes_of(const Case& c) {
   const Variant& v = c.variant;
-  const bool has_x = v.operation == "quantize" || v.operation == "quantize_dual";  // the others have no x to distribute
+  const bool has_x = reads_x(v);  // the others have no x to distribute
   std::vector<std::string> classes{v.operation,
                                    "x " + std::string(spec(v.wide).name),
                                    "format " + std::string(spec(v.format).name),
@@ -176,6 +186,7 @@ std::vector<std::string> classes_of(const Case& c) {
   if (c.rows == 1 || c.cols == 1) classes.emplace_back("shape one row or column");
   if (c.elements() > 1'000'000) classes.emplace_back("shape over a million elements");
   if (c.stride > c.cols) classes.emplace_back("row stride");
+  if (c.gather != 0) classes.emplace_back("gathered rows");
   if (!c.experts.empty()) {
     classes.emplace_back("experts");
     if (std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end()) {

@@ -3,7 +3,7 @@
 // from it (properties/expand.h), never stored in it, so that a counterexample shrinks and travels as a sentence:
 //
 //   op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 pad=255 x=bf16 rows=3 cols=33 data=normal seed=7
-//   optional: stride=40 experts=0,1,3 plant=0,31:7f80 threads=2
+//   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2
 //
 // parse_case is the inverse of to_text; Error{usage} names the field and what it can be.
 
@@ -41,12 +41,13 @@ enum class Data : std::uint8_t {
   slots,       // every block has another scale and every element of it another code
   every_bf16,  // the (i mod 65536)-th BF16 pattern, scaled blocks apart: see expand.h
   every_amax,  // element (i, 0) is the FP32 or BF16 pattern seed + i
+  every_word,  // element number i, row by row, is the pattern seed + i
   real,        // a window of the committed tensors of a trained model
 };
 
-inline constexpr std::string_view kDataNames[] = {"zeros", "boundaries", "codes",      "normal",
-                                                  "bits",  "specials",   "wide",       "sparse",
-                                                  "slots", "every_bf16", "every_amax", "real"};
+inline constexpr std::string_view kDataNames[] = {"zeros",      "boundaries", "codes",  "normal", "bits",
+                                                  "specials",   "wide",       "sparse", "slots",  "every_bf16",
+                                                  "every_amax", "every_word", "real"};
 
 struct Plant {
   std::int64_t row = 0;
@@ -61,6 +62,7 @@ struct Case {
   std::int64_t cols = 0;
   std::int64_t stride = 0;            // of x in elements; 0: cols
   std::vector<std::int64_t> experts;  // offsets; empty: none
+  std::int64_t gather = 0;            // rows of x come by index from this many rows; 0: no index
   Data data = Data::zeros;
   std::uint64_t seed = 0;
   std::vector<Plant> plants;  // at most 8, over the drawn elements
@@ -70,6 +72,9 @@ struct Case {
 
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
 };
+
+// quantize, quantize_dual, cast: the operations that read x.
+bool reads_x(const Variant& variant);
 
 std::string to_text(const Variant& variant);
 std::string to_text(const Case& c);

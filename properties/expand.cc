@@ -8,6 +8,7 @@
 #include "numerics/codec.h"
 #include "numerics/error.h"
 #include "properties/rng.h"
+#include "reference/parallel.h"
 
 namespace mxcheck {
 namespace {
@@ -89,6 +90,7 @@ class Expander {
       case Data::sparse: return is_chosen(place) ? any_finite(word) : 0;
       case Data::slots: return slots(place, j);
       case Data::every_bf16: return every_bf16(i, j);
+      case Data::every_word: return static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i * c_.cols + j));
       case Data::every_amax: return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
       case Data::real: return real(i, j);
     }
@@ -261,16 +263,18 @@ class Expander {
 
 template <class Word>
 void fill(const Case& c, const Expander& expander, std::int64_t stride, std::vector<std::byte>& bytes) {
-  std::vector<Word> row(static_cast<std::size_t>(stride), static_cast<Word>(spec(c.variant.wide).nan_code));
-  for (std::int64_t i = 0; i < c.rows; ++i) {
-    for (std::int64_t j = 0; j < c.cols; ++j)
-      row[static_cast<std::size_t>(j)] = static_cast<Word>(expander.bits_at(i, j));
-    for (const Plant& p : c.plants) {
-      if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
+  parallel_ranges(c.rows, c.rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<Word> row(static_cast<std::size_t>(stride), static_cast<Word>(spec(c.variant.wide).nan_code));
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j)
+        row[static_cast<std::size_t>(j)] = static_cast<Word>(expander.bits_at(i, j));
+      for (const Plant& p : c.plants) {
+        if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
+      }
+      const auto words = std::as_bytes(std::span(row));
+      std::copy(words.begin(), words.end(), bytes.begin() + i * stride * static_cast<std::ptrdiff_t>(sizeof(Word)));
     }
-    const auto words = std::as_bytes(std::span(row));
-    std::copy(words.begin(), words.end(), bytes.begin() + i * stride * static_cast<std::ptrdiff_t>(sizeof(Word)));
-  }
+  });
 }
 
 }  // namespace
@@ -282,8 +286,8 @@ std::uint32_t to_wide_bits(Format wide, double value) {
 float from_wide_bits(Format wide, std::uint32_t bits) { return static_cast<float>(decode(wide, bits)); }
 
 Input expand(const Case& c) {
-  if (c.data == Data::every_amax && c.variant.wide == Format::fp16) {
-    throw Error(ErrorKind::usage, "case field data=every_amax is for x=fp32 and x=bf16");
+  if ((c.data == Data::every_amax || c.data == Data::every_word) && c.variant.wide == Format::fp16) {
+    throw Error(ErrorKind::usage, "case field data=every_amax and every_word are for x=fp32 and x=bf16");
   }
   Input input;
   const std::int64_t stride = std::max(c.stride, c.cols);

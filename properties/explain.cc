@@ -135,8 +135,13 @@ void explain_code(const Problem& p, const ScaleGeometry& g, Finding& finding) {
   const Format wide = p.c.variant.wide;
   const Plant x = plant_of(p, e.row, e.col);
   finding.element.push_back("input     x" + at(e.row, e.col) + " = " + notations(wide, x.bits));
-  finding.element.push_back(place_line(p, g, e.row, e.col));
+  if (p.c.variant.operation != "cast") finding.element.push_back(place_line(p, g, e.row, e.col));
   finding.culprits.push_back(x);
+  if (p.c.gather != 0) {
+    finding.element.push_back("gathered  row " + std::to_string(e.row) + " is row " +
+                              std::to_string(p.index[static_cast<std::size_t>(e.row)]) + " of the source");
+  }
+  if (p.c.variant.operation == "cast") return;
   const std::int64_t scale_col = e.col / extent_or(g.block.cols, p.c.cols);
   const Bounds b = block_at_scale(p.c, g, scale_row_of(p.c, g, e.row), scale_col);
   const BlockScale scale = explain_block(p, b, finding);

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "kernels/candidate.h"
@@ -34,6 +35,7 @@ std::vector<Variant> askable(const std::string& operation) {
             if (layout == 1 && !has_tiles(block)) continue;
             if (operation == "quantize_dual" && !(block.rows == 1 && block.cols > 1)) continue;
             if (operation == "dequantize" && wide == Format::fp16) continue;
+            if (operation == "cast" && (layout != 0 || !(block == BlockShape{1, 32}))) continue;
             if (operation == "scale_layout" && (format != Format::e4m3 || wide != Format::bf16 || !has_tiles(block)))
               continue;
             all.push_back({operation, format, recipe.name, block, layout, wide});
@@ -47,7 +49,7 @@ std::vector<Variant> askable(const std::string& operation) {
 
 std::vector<Variant> offered_variants(CandidateProcess& process) {
   std::vector<Variant> offered;
-  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
+  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"}) {
     if (process.operation(operation) == nullptr) continue;
     for (const Variant& v : askable(operation)) {
       Case c;
@@ -73,7 +75,7 @@ bool can_be_cut(const Variant& v, const OperationInfo& limits) {
 
 // Classes that a statement's random cases must reach: each value of each dimension that it draws from.
 std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants,
-                                       const CandidateProcess& process, bool options_refused) {
+                                       const CandidateProcess& process, const std::set<std::string>& refused) {
   std::set<std::string> required;
   if (s.data.empty()) return required;
   for (const Variant& v : variants) {
@@ -87,22 +89,26 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
   std::erase_if(required, [](const std::string& name) { return name.starts_with("shape "); });
   bool cut = false;
   bool has_x = false;
+  bool has_blocks = false;  // which restart at experts
   for (const Variant& v : variants) {
     cut = cut || can_be_cut(v, *process.operation(v.operation));
-    has_x = has_x || v.operation == "quantize" || v.operation == "quantize_dual";
+    has_x = has_x || reads_x(v);
+    has_blocks = has_blocks || v.operation != "cast";
   }
   if (cut) required.insert("shape with a cut block");
-  if (options_refused) return required;
   if (s.strides && has_x) required.insert("row stride");
-  if (s.experts > 0) required.insert({"experts", "experts without rows"});
+  if (s.experts > 0 && has_blocks) required.insert({"experts", "experts without rows"});
+  for (const std::string& option : refused) {
+    std::erase_if(required, [&](const std::string& name) { return name.starts_with(option); });
+  }
   return required;
 }
 
 class StatementRun {
  public:
-  StatementRun(const Statement& s, const GateOptions& options, CandidateProcess& process,
+  StatementRun(const Statement& s, const GateOptions& options, CandidateProcess& process, CandidateProcess* cpu,
                const std::vector<Variant>& offered)
-      : options_(options), context_{process, offered} {
+      : options_(options), context_{process, offered, cpu} {
     result_.statement = &s;
     for (const Variant& v : offered) {
       if (s.applies(v, offered)) variants_.push_back(v);
@@ -214,6 +220,14 @@ class StatementRun {
     std::optional<Finding> finding = check_uncounted(c);
     if (context_.not_offered) {
       ++result_.options_not_offered;
+      // A refusal tells of an option only if the case has no other.
+      const bool options[] = {!c.experts.empty(), c.stride > c.cols, c.gather != 0};
+      static constexpr const char* kNames[] = {"experts", "row stride", "gathered rows"};
+      if (options[0] + options[1] + options[2] == 1) {
+        for (int i = 0; i < 3; ++i) {
+          if (options[i]) refused_.insert(kNames[i]);
+        }
+      }
     } else if (context_.nothing_claimed) {
       ++result_.nothing_claimed;
     } else {
@@ -277,8 +291,7 @@ class StatementRun {
       return;
     }
     const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);
-    for (const std::string& name :
-         required_classes(*result_.statement, variants_, context_.process, result_.options_not_offered > 0)) {
+    for (const std::string& name : required_classes(*result_.statement, variants_, context_.process, refused_)) {
       if (options_.cases > 0 && options_.cases < 200)
         break;  // the user asked for fewer cases than the bar is meant for
       const auto found = result_.classes.find(name);
@@ -300,8 +313,24 @@ class StatementRun {
   const GateOptions& options_;
   CheckContext context_;
   std::vector<Variant> variants_;
+  std::set<std::string> refused_;  // options that the candidate does not offer: the beginnings of their classes
   StatementResult result_;
 };
+
+bool is_about(const Statement& s, const CandidateInfo& candidate) {
+  return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
+}
+
+// The CPU library of this tree, for CUDA candidates' large tensors.
+std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const CandidateInfo& candidate) {
+  if (!candidate.cuda) return nullptr;
+  try {
+    return std::make_unique<CandidateProcess>(options.tool, find_candidate_library("cpu", options.tool),
+                                              options.time_limit);
+  } catch (const Error&) {
+    return nullptr;  // the statement says that it was not offered
+  }
+}
 
 GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   GateReport report;
@@ -330,11 +359,17 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
                 "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
   }
   CandidateProcess process(options.tool, options.library, options.time_limit);
+  std::erase_if(selected, [&](const Statement* s) { return !is_about(*s, process.info()); });
+  if (selected.empty()) {
+    throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement about " +
+                                      (process.info().cuda ? "CUDA" : "host") + " libraries");
+  }
   GateReport report = begin_report(options, process);
   process.heed(options.interrupted);
+  const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
   for (const Statement* s : selected) {
     if (options.interrupted != nullptr && options.interrupted->load()) break;
-    StatementRun run(*s, options, process, report.variants);
+    StatementRun run(*s, options, process, cpu.get(), report.variants);
     progress(run.result(), false);
     run.run();
     progress(run.result(), true);
@@ -349,7 +384,8 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
 StatementResult run_statement(const Statement& statement, const GateOptions& options) {
   CandidateProcess process(options.tool, options.library, options.time_limit);
   const GateReport report = begin_report(options, process);
-  StatementRun run(statement, options, process, report.variants);
+  const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
+  StatementRun run(statement, options, process, cpu.get(), report.variants);
   run.run();
   return std::move(run.result());
 }
@@ -370,10 +406,11 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
   if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {
     throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(c.variant));
   }
-  if (!s->applies(c.variant, report.variants)) {
+  if (!is_about(*s, process.info()) || !s->applies(c.variant, report.variants)) {
     throw Error(ErrorKind::usage, "statement " + std::string(name) + " is not about " + to_text(c.variant));
   }
-  StatementRun run(*s, options, process, report.variants);
+  const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
+  StatementRun run(*s, options, process, cpu.get(), report.variants);
   run.check_one(c, false);
   run.judge_one();
   report.statements.push_back(run.result());

@@ -77,13 +77,19 @@ Case draw_case(const Statement& statement, std::span<const Variant> variants, co
     if (halve(c.cols, limits->cols_multiple)) continue;
     if (rows_first || !halve(c.rows, limits->rows_multiple)) break;
   }
-  const bool has_x = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
+  const bool has_x = reads_x(c.variant);
+  const bool is_cast = c.variant.operation == "cast";
   static constexpr std::int64_t kGaps[] = {1, 3, 8, 32};
   if (statement.strides && has_x && draw.chance(20)) c.stride = c.cols + draw.pick(kGaps);
-  if (c.rows > 0 && draw.below(100) < static_cast<std::uint64_t>(statement.experts)) draw_experts(draw, c);
+  if (c.rows > 0 && !is_cast && draw.below(100) < static_cast<std::uint64_t>(statement.experts)) draw_experts(draw, c);
   static constexpr std::uint8_t kPads[] = {0, 127, 254, 255, 90};
   c.pad = draw.pick(kPads);
   if (draw.chance(25)) c.threads = static_cast<int>(draw.between(1, 4));
+  // A row index: from more rows, as many, or fewer, which repeat. The interface has it for CUDA libraries.
+  if (process.info().cuda && has_x && !is_cast && draw.chance(20)) {
+    const std::int64_t sources[] = {1, c.rows + 7, c.rows, 2 * c.rows, c.rows / 2};
+    c.gather = std::max<std::int64_t>(1, draw.pick(sources));
+  }
   return c;
 }
 
@@ -145,7 +151,7 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
   };
   if (c.data != Data::zeros && !finding.culprits.empty()) {
     with([&](Case& n) {  // the culprits alone, moved to the first places
-      n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0;
+      n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0, n.gather = 0;
       for (const Plant& p : finding.culprits) {
         const bool seen =
             std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
@@ -171,6 +177,8 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
   }
   if (c.stride != 0) with([](Case& n) { n.stride = 0; });
   if (c.threads != 0) with([](Case& n) { n.threads = 0; });
+  if (c.gather != 0) with([](Case& n) { n.gather = 0; });
+  if (c.gather > c.rows) with([](Case& n) { n.gather = std::max<std::int64_t>(1, n.rows); });
   for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
   for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
   if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });

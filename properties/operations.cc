@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "kernels/candidate.h"
 #include "numerics/recipe.h"
+#include "properties/rng.h"
+#include "reference/parallel.h"
 #include "reference/scale_layout.h"
 
 namespace mxcheck {
@@ -57,6 +61,15 @@ CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets) {
   t.shape = {static_cast<std::int64_t>(offsets.size())};
   t.data = reinterpret_cast<const std::byte*>(offsets.data());
   t.bytes = offsets.size() * sizeof(std::int64_t);
+  return t;
+}
+
+CallTensor index_tensor(const std::vector<std::int32_t>& index) {
+  CallTensor t;
+  t.is_index = true;
+  t.shape = {static_cast<std::int64_t>(index.size())};
+  t.data = reinterpret_cast<const std::byte*>(index.data());
+  t.bytes = index.size() * sizeof(std::int32_t);
   return t;
 }
 
@@ -120,12 +133,50 @@ wire::Policy to_policy(const Case& c) {
   return p;
 }
 
+namespace {
+
+// The source row of each row. With fewer source rows than rows some repeat, as tokens do that go to several experts.
+std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std::int64_t source_rows) {
+  std::vector<std::int32_t> index(static_cast<std::size_t>(rows));
+  std::vector<std::int32_t> all(static_cast<std::size_t>(source_rows));
+  std::iota(all.begin(), all.end(), 0);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const std::size_t left = all.size() - i % all.size();  // a fresh permutation each time all have been used
+    const std::size_t taken = static_cast<std::size_t>(random_word(seed ^ 0x6A7E, i) % left);
+    index[i] = all[taken];
+    std::swap(all[taken], all[left - 1]);
+  }
+  return index;
+}
+
+void gather_from(Problem& p, std::int64_t source_rows) {
+  p.c.gather = source_rows;
+  const MatrixView& x = p.input.view;
+  const std::size_t width = p.c.variant.wide == Format::fp32 ? 4 : 2;
+  const std::size_t line = static_cast<std::size_t>(x.row_stride) * width;
+  p.index = draw_index(p.c.seed, p.c.rows, source_rows);
+  p.source.assign(static_cast<std::size_t>(source_rows) * line, std::byte{0xFF});
+  std::vector<bool> used(static_cast<std::size_t>(source_rows));
+  for (std::size_t i = 0; i < p.index.size(); ++i) {
+    const auto from = static_cast<std::size_t>(p.index[i]);
+    std::byte* row = p.input.bytes.data() + i * line;
+    if (line == 0) continue;
+    if (!used[from]) std::memcpy(p.source.data() + from * line, row, line);
+    if (used[from]) std::memcpy(row, p.source.data() + from * line, line);
+    used[from] = true;
+  }
+}
+
+}  // namespace
+
 Problem make_problem(const Case& c, Input input) {
-  Problem p{c, std::move(input), {}, {}, {}};
+  Problem p{c, std::move(input), {}, {}, {}, {}, {}};
   p.input.offsets = c.experts;
   const Variant& v = c.variant;
-  if (v.operation == "quantize") {
-    p.outputs = {codes_info(c, "codes", v.block), scales_info(c, "scales", v.block)};
+  if (c.gather != 0) gather_from(p, std::max(c.gather, c.rows));
+  if (v.operation == "quantize" || v.operation == "cast") {
+    p.outputs = {codes_info(c, "codes", v.block)};
+    if (v.operation == "quantize") p.outputs.push_back(scales_info(c, "scales", v.block));
   } else {
     p.outputs = {codes_info(c, "row codes", v.block), scales_info(c, "row scales", v.block),
                  codes_info(c, "column codes", transposed(v.block)),
@@ -136,8 +187,14 @@ Problem make_problem(const Case& c, Input input) {
 
 Problem make_problem(const Case& c) {
   const Variant& v = c.variant;
-  if (v.operation == "quantize" || v.operation == "quantize_dual") return make_problem(c, expand(c));
-  Problem p{c, {}, {}, {}, {}};
+  if (reads_x(v)) {
+    Case plain = c;
+    plain.gather = 0;
+    Problem p = make_problem(plain, expand(c));
+    if (c.gather != 0) gather_from(p, c.gather);
+    return p;
+  }
+  Problem p{c, {}, {}, {}, {}, {}, {}};
   p.input.offsets = c.experts;
   const ScaleGeometry g = scale_geometry(c, v.block);
   std::vector<std::uint8_t> compact = expand_scale_bytes(c, g.count());
@@ -165,15 +222,16 @@ Call Problem::call() const {
   const Variant& v = c.variant;
   call.operation = v.operation;
   call.policy = to_policy(c);
-  if (v.operation == "quantize" || v.operation == "quantize_dual") {
+  if (reads_x(v)) {
     CallTensor x;
+    const std::int64_t rows = c.gather != 0 ? c.gather : c.rows;
     x.dtype = v.wide;
-    x.shape = {c.rows, c.cols};
+    x.shape = {rows, c.cols};
     x.row_stride = input.view.row_stride > c.cols ? input.view.row_stride : 0;
-    x.data = input.bytes.data();
+    x.data = c.gather != 0 ? source.data() : input.bytes.data();
     // The gap behind the last row is not part of a strided tensor: in a slice of a larger one there may be nothing.
     const std::uint64_t width = v.wide == Format::fp32 ? 4 : 2;
-    if (c.elements() != 0) x.bytes = static_cast<std::uint64_t>((c.rows - 1) * input.view.row_stride + c.cols) * width;
+    if (rows * c.cols != 0) x.bytes = static_cast<std::uint64_t>((rows - 1) * input.view.row_stride + c.cols) * width;
     call.inputs.push_back(x);
   } else {
     const auto* scale_data = reinterpret_cast<const std::byte*>(scales.data());
@@ -184,6 +242,7 @@ Call Problem::call() const {
     call.inputs.push_back(u8_tensor(scale_shape(scale_geometry(c, v.block), scale_layout), scale_data));
   }
   if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(input.offsets));
+  if (c.gather != 0 && reads_x(v)) call.inputs.push_back(index_tensor(index));
   for (const TensorInfo& info : outputs) {
     CallTensor t;
     t.dtype = info.format == Format::fp32 || info.format == Format::bf16 || info.format == Format::fp16 ? info.format
@@ -196,6 +255,27 @@ Call Problem::call() const {
   }
   return call;
 }
+
+namespace {
+
+// Element for element, as a block of scale 1.
+std::vector<std::byte> cast_codes(const Problem& p, const Recipe& recipe) {
+  const Case& c = p.c;
+  std::vector<std::byte> codes(static_cast<std::size_t>(c.elements()));
+  BlockScale one;
+  one.byte = 127, one.scale = 1, one.factor = 1;
+  parallel_ranges(c.rows, c.elements(), 0, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        codes[static_cast<std::size_t>(i * c.cols + j)] =
+            static_cast<std::byte>(encode_element(recipe, c.variant.format, one, p.input.view.at(i, j), 0));
+      }
+    }
+  });
+  return codes;
+}
+
+}  // namespace
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p) {
   return reference_answer(p, recipe_by_name(p.c.variant.recipe));
@@ -212,6 +292,7 @@ std::vector<ExpectedTensor> reference_answer(const Problem& p, const Recipe& rec
   };
   if (v.operation == "quantize") add_direction(0, v.block);
   if (v.operation == "quantize_dual") add_direction(0, v.block), add_direction(2, transposed(v.block));
+  if (v.operation == "cast") answer.push_back({p.outputs[0], cast_codes(p, recipe)});
   const ScaleGeometry g = scale_geometry(c, v.block);
   if (v.operation == "dequantize") {
     Quantized q;
@@ -252,7 +333,7 @@ Ran run_checked(CandidateProcess& process, const Call& call, const Case& c) {
     return {std::nullopt, finding};
   }
   if (outcome.status != MXCHECK_OK) {
-    const bool option = !c.experts.empty() || c.stride > c.cols;
+    const bool option = !c.experts.empty() || c.stride > c.cols || c.gather != 0;
     if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
     finding.kind = FindingKind::refused;
     finding.summary = "the candidate refused a case that it claims to support: status " +

@@ -43,7 +43,9 @@ struct ExpectedTensor {
 // The tensors of a case, ready to hand to a candidate, and the reference's answer to it.
 struct Problem {
   Case c;
-  Input input;                       // quantize, quantize_dual
+  Input input;                       // operations that read x: as the candidate must see it, gathered
+  std::vector<std::int32_t> index;   // gather: row i of input is row index[i] of source
+  std::vector<std::byte> source;     // gather: rows that nothing names hold NaN
   std::vector<std::uint8_t> codes;   // dequantize
   std::vector<std::uint8_t> scales;  // dequantize, scale_layout: in the layout that the operation reads
   std::vector<TensorInfo> outputs;
@@ -51,7 +53,7 @@ struct Problem {
 };
 
 Problem make_problem(const Case& c);
-Problem make_problem(const Case& c, Input input);  // quantizing operations, with x given
+Problem make_problem(const Case& c, Input input);  // operations that read x, with x given; gathered without repeats
 std::vector<ExpectedTensor> reference_answer(const Problem& problem);
 std::vector<ExpectedTensor> reference_answer(const Problem& problem, const Recipe& recipe);
 

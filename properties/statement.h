@@ -21,6 +21,7 @@ enum class Suite { quick, full, exhaustive };
 struct CheckContext {
   CandidateProcess& process;
   std::span<const Variant> variants;  // everything the candidate supports
+  CandidateProcess* cpu = nullptr;    // CUDA candidates: the in-tree CPU library, where there is one
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
@@ -38,6 +39,7 @@ struct Statement {
   // Enumerated cases that every run makes first, for one variant: boundaries before random.
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
+  enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
 };
 
 // All statements, in the order in which the gate runs them.

@@ -31,8 +31,7 @@ void Lane::move() {
   // The new arena is taken before the old one goes, so that it is elsewhere.
   const CudaPointer old = arena_;
   arena_ = 0;
-  const std::uint64_t capacity = std::exchange(arena_capacity_, 0);
-  reserve(arena_, arena_capacity_, std::max<std::uint64_t>(capacity, 1));
+  if (arena_capacity_ != 0) arena_ = device_.allocate(arena_capacity_);
   device_.free(old);
 }
 

@@ -69,6 +69,7 @@ constexpr std::array kOperations{
     operation<Operation::quantize_dual, run_quantize_dual>("quantize_dual"),
     operation<Operation::dequantize, run_dequantize>("dequantize"),
     operation<Operation::scale_layout, run_scale_layout>("scale_layout"),
+    operation<Operation::cast, run_cast>("cast"),
 };
 
 constexpr mxcheck_candidate_table kTable{MXCHECK_CANDIDATE_VERSION,

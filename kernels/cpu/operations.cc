@@ -10,6 +10,7 @@
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/quantize.h"
 #include "kernels/cpu/refusal.h"
+#include "kernels/cpu/scalar_block.h"
 
 namespace mxcheck_cpu {
 namespace {
@@ -138,6 +139,41 @@ void run_scale_layout(const mxcheck_call& call) {
         from.load(bytes_of(in), band, c, bytes.data(), count);
         to.store(bytes_of(out), band, c, bytes.data(), count);
       }
+    }
+  });
+}
+
+namespace {
+
+template <class F, class T>
+void cast_rows(const Checked& x, const Checked& codes, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const T* from = static_cast<const T*>(x.data) + i * x.stride;
+    std::uint8_t* to = bytes_of(codes) + i * codes.cols;
+    for (std::int64_t j = 0; j < x.cols; ++j) to[j] = encode_element<F>(fp32_bits(from[j]), 127);
+  }
+}
+
+}  // namespace
+
+// No scale is a scale of 1. One element at a time: for checking casts, not for speed.
+void run_cast(const mxcheck_call& call) {
+  check_call(&call, 1, 1);
+  const Plan plan = read_policy(Operation::cast, call.policy, call.inputs[0].dtype);
+  const Checked x = check_tensor("x", call.inputs[0], wide_type(call.inputs[0], plan.wide), 2, Rows::strided);
+  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Rows::contiguous);
+  require_policy_shape(*call.policy, x);
+  require_shape("codes", codes, x.rows, x.cols);
+  if (call.num_inputs != 1) invalid("2 inputs: a cast has no offsets");
+  require_disjoint(std::array{x}, std::array{codes});
+  if (codes.bytes == 0) return;
+  const std::int64_t parts = part_count(x.rows, static_cast<std::int64_t>(codes.bytes), call.policy->threads);
+  for_each_part(x.rows, parts, [&](std::int64_t begin, std::int64_t end) {
+    const bool e4m3 = plan.element == Element::e4m3;
+    if (plan.wide == Wide::bf16) {
+      (e4m3 ? cast_rows<E4m3, std::uint16_t> : cast_rows<E5m2, std::uint16_t>)(x, codes, begin, end);
+    } else {
+      (e4m3 ? cast_rows<E4m3, std::uint32_t> : cast_rows<E5m2, std::uint32_t>)(x, codes, begin, end);
     }
   });
 }

@@ -10,5 +10,6 @@ void run_quantize(const mxcheck_call& call);
 void run_quantize_dual(const mxcheck_call& call);
 void run_dequantize(const mxcheck_call& call);
 void run_scale_layout(const mxcheck_call& call);
+void run_cast(const mxcheck_call& call);
 
 }  // namespace mxcheck_cpu

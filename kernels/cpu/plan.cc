@@ -65,6 +65,7 @@ Plan read_policy(Operation operation, const mxcheck_policy* policy, DLDataType w
   if (operation == Operation::quantize || operation == Operation::quantize_dual) {
     plan.rule = rule_by_name(policy->recipe);
   }
+  if (operation == Operation::cast) return plan;
   plan.block = block_of(*policy);
   plan.layout = layout_of(policy->layout);
   const bool is_line = plan.block.rows == 1 || plan.block.cols == 1;

@@ -9,7 +9,7 @@
 
 namespace mxcheck_cpu {
 
-enum class Operation : std::uint8_t { quantize, quantize_dual, dequantize, scale_layout };
+enum class Operation : std::uint8_t { quantize, quantize_dual, dequantize, scale_layout, cast };
 
 struct Plan {
   Element element = Element::e4m3;
@@ -20,7 +20,8 @@ struct Plan {
 };
 
 // Throws Refusal: INVALID for a policy that cannot be read, UNSUPPORTED for what is not offered. scale_layout looks at
-// neither format, recipe nor type; dequantize not at the recipe.
+// neither format, recipe nor type; dequantize and cast not at the recipe, cast
+// not at block and layout.
 Plan read_policy(Operation operation, const mxcheck_policy* policy, DLDataType wide);
 
 }  // namespace mxcheck_cpu

@@ -68,6 +68,37 @@ std::optional<Finding> same_when_repeated(CheckContext& context, const Case& c) 
   return same_outputs(p, first, again, "differ between two runs of the same call");
 }
 
+// CUDA candidates: the same call in every way in which a stream can be used.
+std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  const Got own = run_problem(context, p);
+  if (!own.usable()) return pass_on(context, own);
+  using wire::StreamMode;
+  struct Way {
+    StreamMode mode;
+    const char* what;
+  };
+  static constexpr Way kWays[] = {
+      {StreamMode::behind, "when the inputs arrive in the stream after run has returned"},
+      {StreamMode::legacy, "in the default stream"},
+      {StreamMode::captured, "in a graph that was captured from its stream and launched twice"},
+      {StreamMode::crowded, "when three calls are in flight in three streams, at new addresses"},
+  };
+  for (const Way& way : kWays) {
+    Call call = p.call();
+    call.stream = way.mode;
+    const Got got = run_call(context, call, c);
+    if (got.finding) {
+      Finding finding = *got.finding;
+      finding.summary += std::string("; ") + way.what;
+      return finding;
+    }
+    if (!got.usable()) return pass_on(context, got);
+    if (auto f = same_outputs(p, own, got, std::string("differ ") + way.what)) return f;
+  }
+  return std::nullopt;
+}
+
 // One way to spoil a good call.
 struct Spoiled {
   const char* how;
@@ -94,6 +125,19 @@ bool with_offsets(Call& call, std::vector<std::int64_t> offsets) {
   }
   call.inputs.push_back(t);
   return true;
+}
+
+bool with_last_index(Call& call, std::int32_t value) {
+  static thread_local std::vector<std::int32_t> index;
+  for (CallTensor& input : call.inputs) {
+    if (!input.is_index || input.bytes == 0) continue;
+    const auto* begin = reinterpret_cast<const std::int32_t*>(input.data);
+    index.assign(begin, begin + input.shape[0]);
+    index.back() = value;
+    input.data = reinterpret_cast<const std::byte*>(index.data());
+    return true;
+  }
+  return false;
 }
 
 const std::array kSpoiled{
@@ -151,16 +195,16 @@ const std::array kSpoiled{
     Spoiled{"the layout is unknown",
             [](Call& c) {
               c.policy.layout = 7;
-              return true;
+              return c.operation != "cast";
             }},
     Spoiled{"the block is of negative size",
             [](Call& c) {
               c.policy.block_cols = -32;
-              return true;
+              return c.operation != "cast";
             }},
     Spoiled{"the first input has another dtype",
             [](Call& c) {
-              const bool values = c.operation == "quantize" || c.operation == "quantize_dual";
+              const bool values = c.operation == "quantize" || c.operation == "quantize_dual" || c.operation == "cast";
               c.inputs[0].dtype = values ? Format::e4m3 : Format::fp32;
               return true;
             }},
@@ -176,6 +220,9 @@ const std::array kSpoiled{
             [](Call& c) {
               return with_offsets(c, {1, c.policy.rows});
             }},
+    Spoiled{"a row index is negative", [](Call& c) { return with_last_index(c, -1); }},
+    Spoiled{"a row index is the number of rows that there are",
+            [](Call& c) { return with_last_index(c, static_cast<std::int32_t>(c.inputs[0].shape[0])); }},
 };
 
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
@@ -213,6 +260,7 @@ std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
   if (suite == Suite::quick && (v.wide != Format::bf16 || v.recipe != "rceil" || v.format != Format::e4m3)) return {};
   Case c;
   c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, c.pad = 1;
+  if (v.operation == "cast") return {c};
   Case grouped = c;
   grouped.experts = {0, 3, 3, 515, 1031};
   return {c, grouped};
@@ -223,7 +271,7 @@ std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
 std::vector<Statement> conduct_statements() {
   const auto any = [](const Variant&, std::span<const Variant>) { return true; };
   const std::vector<Data> data{Data::boundaries, Data::normal, Data::specials, Data::slots};
-  std::vector<Statement> s(4);
+  std::vector<Statement> s(5);
   s[0] = {"nothing_is_accessed_outside_the_tensors",
           "no byte outside the tensors is read or written: each tensor ends at an inaccessible page",
           "kernels/candidate.h",
@@ -243,6 +291,7 @@ std::vector<Statement> conduct_statements() {
           true,
           any_thread_count,
           large_enough_for_threads};
+  s[1].device = Statement::Device::host;
   s[2] = {"the_same_call_gives_the_same_bytes",
           "a call repeated after other calls, over another poison, gives the same bytes",
           "kernels/candidate.h",
@@ -260,6 +309,16 @@ std::vector<Statement> conduct_statements() {
       30,
       false,
       refuses_cleanly};
+  s[4] = {"the_stream_changes_nothing",
+          "whatever the stream, what else is in flight and what was allocated before, a call gives the same bytes; it "
+          "does not wait and can be captured in a graph",
+          "kernels/candidate.h",
+          any,
+          data,
+          30,
+          true,
+          any_stream};
+  s[4].device = Statement::Device::cuda;
   return s;
 }
 

@@ -71,7 +71,7 @@ std::vector<Case> usual_corners(const Variant& v, Suite) {
       corner(v, 131, width * 4 - 1, Data::slots, 7),
       corner(v, height * 2 - 1, 2 * width - 1, Data::bits, 8),
   };
-  cases[6].experts = {0, 0, 1, 34, 34, 131};
+  if (v.operation != "cast") cases[6].experts = {0, 0, 1, 34, 34, 131};
   cases[4].stride = cases[4].cols + 3;
   if (v.recipe == "rceil" && v.format == Format::e4m3 && v.wide == Format::bf16) {  // beyond 16 bits, each way
     cases.push_back(corner(v, 66'001, 3, Data::slots, 9));
@@ -160,6 +160,93 @@ Statement every_amax() {
   return s;
 }
 
+Statement every_cast() {
+  Statement s;
+  s.name = "every_word_is_cast_as_the_reference";
+  s.sentence =
+      "without a scale, each BF16 word (and, in the exhaustive suite, each of the 2^32 FP32 words) gets the "
+      "reference's code";
+  s.source = "OFP8 1.0 section 5";
+  s.applies = [](const Variant& v, std::span<const Variant>) { return is(v, "cast") && v.wide != Format::fp16; };
+  s.check = equals_reference;
+  s.corners = [](const Variant& v, Suite suite) {
+    std::vector<Case> cases;
+    constexpr std::uint64_t kChunk = std::uint64_t{1} << 24;
+    if (v.wide == Format::bf16) cases.push_back(corner(v, 65536, 1, Data::every_word, 0));
+    if (v.wide == Format::fp32 && suite != Suite::exhaustive) {
+      // Zero, the smallest codes and their halves, the largest, and infinity, of either format, with either sign.
+      for (std::uint64_t from : {0x00000000U, 0x37000000U, 0x3A800000U, 0x43E00000U, 0x47600000U, 0x7F800000U}) {
+        for (std::uint64_t sign : {0x00000000U, 0x80000000U}) {
+          cases.push_back(corner(v, 8192, 1, Data::every_word, ((from | sign) - 4096U) & 0xFFFFFFFFU));
+        }
+      }
+    }
+    if (v.wide == Format::fp32 && suite == Suite::exhaustive) {
+      for (std::uint64_t from = 0; from < (std::uint64_t{1} << 32); from += kChunk) {
+        cases.push_back(corner(v, 1 << 14, 1 << 10, Data::every_word, from));
+      }
+    }
+    return cases;
+  };
+  return s;
+}
+
+// A library that has been held to the reference is as good a reference, and a hundred times as fast.
+std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c) {
+  if (context.cpu == nullptr) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  Case plain = c;
+  plain.gather = 0;
+  const Problem p = make_problem(plain);
+  const Got got = run_problem(context, p);
+  if (!got.usable()) return pass_on(context, got);
+  const Ran cpu = run_checked(*context.cpu, p.call(), plain);
+  if (!cpu.outcome) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  for (std::size_t n = 0; n < p.outputs.size(); ++n) {
+    const std::size_t i = p.outputs.size() > 1 ? n ^ 1 : n;
+    std::optional<Finding> finding = differ(p.outputs[i], cpu.outcome->outputs[i], got.outputs[i],
+                                            p.outputs[i].name + " differ from the CPU library's");
+    if (!finding) continue;
+    explain(p, i, *finding);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+Statement cpu_library() {
+  Statement s;
+  s.name = "large_tensors_equal_the_cpu_library";
+  s.sentence =
+      "tensors of production size (up to more than 2^31 elements in the exhaustive suite) have the bytes of the "
+      "in-tree CPU library";
+  s.source = "kernels/cpu";
+  s.device = Statement::Device::cuda;
+  s.applies = [](const Variant& v, std::span<const Variant> all) {
+    Variant tiled = v;
+    tiled.layout = 1;
+    const bool preferred = v.layout == (offers(all, tiled) ? 1 : 0);
+    return preferred && v.wide == Format::bf16 && v.recipe == "rceil" && v.format == Format::e4m3 &&
+           (is(v, "quantize") || is(v, "quantize_dual"));
+  };
+  s.check = equals_cpu_library;
+  s.corners = [](const Variant& v, Suite suite) -> std::vector<Case> {
+    const bool main_block = v.block == BlockShape{1, 32} || v.block == BlockShape{32, 1};
+    if (suite == Suite::quick) return {corner(v, 2048, 7168, Data::slots, 12)};
+    std::vector<Case> cases{corner(v, 32768, 7168, Data::slots, 12)};
+    if (suite == Suite::exhaustive && is(v, "quantize") && main_block) {
+      cases.push_back(corner(v, 131072, 7168, Data::slots, 13));
+      cases.push_back(corner(v, 299'600, 7171, Data::slots, 14));  // 2^31 + 1,000,000 elements and odd rows
+    }
+    return cases;
+  };
+  return s;
+}
+
 Statement large_tensors() {
   Statement s;
   s.name = "large_tensors_equal_the_reference";
@@ -178,7 +265,7 @@ Statement large_tensors() {
     Case c = corner(v, main_block ? 4099 : 1027, 4111, Data::codes, 11);
     c.experts = {0, 0, 100, 1027};
     c.experts.back() = c.rows;
-    if (is(v, "quantize") && v.block.rows == 1) c.experts.clear();
+    if ((is(v, "quantize") && v.block.rows == 1) || is(v, "cast")) c.experts.clear();
     return {c};
   };
   return s;
@@ -193,6 +280,8 @@ std::vector<Statement> equality_statements() {
       equality("quantize_dual_equals_the_reference", "quantize_dual",
                "row and column codes and scales from one read are the reference's, byte for byte",
                "reference/quantize.h"),
+      equality("cast_equals_the_reference", "cast", "codes without a scale are the reference's, byte for byte",
+               "OFP8 1.0 section 5"),
       equality("dequantize_equals_the_reference", "dequantize",
                "values are code times scale, rounded once; a scale of 255 makes its block NaN",
                "OCP MX 1.0 section 5.1"),
@@ -200,7 +289,9 @@ std::vector<Statement> equality_statements() {
                "scales change their layout and nothing else; padding holds the pad byte", "reference/scale_layout.h"),
       every_bf16_value(),
       every_amax(),
+      every_cast(),
       large_tensors(),
+      cpu_library(),
   };
 }
 

@@ -219,7 +219,7 @@ TEST(Gate, libraries_that_are_no_candidates_are_refused_with_a_reason) {
         Row{"crashes_on_load", "crashed while it was loaded (signal 11)", ErrorKind::usage},
         Row{"misspelt", "has an operation 'quantise'; known are", ErrorKind::usage},
         Row{"twice", "has operation quantize twice", ErrorKind::usage},
-        Row{"wants_cuda", "host candidates only", ErrorKind::environment},
+        Row{"wants_cuda", "needs a CUDA device", ErrorKind::environment},
         Row{"supports_crashes", "supports() of operation quantize crashes", ErrorKind::usage}}) {
     test::expect_error(row.kind, row.message, [&] { (void)run_toy(row.mode); });
   }
