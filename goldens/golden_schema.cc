@@ -49,7 +49,8 @@ std::string format_objection(const DatasetInfo& set) {
   if (!offsets && set.dtype != Dtype::u8 && set.dtype != Dtype::u16 && set.dtype != Dtype::u32) {
     return "has elements that are none of u8 u16 u32 i64";
   }
-  const bool words = set.dtype == Dtype::u32 && set.format == "uint32";  // random words
+  const bool words = (set.dtype == Dtype::u32 && set.format == "uint32") ||  // random words, digests
+                     (set.dtype == Dtype::u8 && set.format == "uint8");      // text
   if (words || offsets || set.format == kOffsets) {
     return words || (offsets && set.format == kOffsets)
                ? ""
@@ -169,8 +170,8 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
 const char* role_name(Role role) { return role == Role::input ? "input" : "output"; }
 
 std::string objection(const GoldenInfo& info, const std::string& file_kind) {
-  if (file_kind != "golden" && file_kind != "quantized") {
-    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are 'golden' and 'quantized'";
+  if (file_kind != "golden" && file_kind != "quantized" && file_kind != "record") {
+    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are 'golden', 'quantized' and 'record'";
   }
   if (std::string wrong = objection(info.attributes, {kFileKindKey, kVersionKey}); !wrong.empty()) return wrong;
   if (info.datasets.size() > kMaxDatasets) return "more than 256 datasets";

@@ -60,6 +60,9 @@ extern "C" {
 
 #define MXCHECK_CANDIDATE_VERSION 1
 #define MXCHECK_CANDIDATE_SYMBOL "mxcheck_candidate"
+/* Optional: const char mxcheck_candidate_sources[], what `mxcheck_source_digest` printed for the sources that the
+ * library was built from. A record of a gate's run keeps it, and replay refuses other sources. */
+#define MXCHECK_CANDIDATE_SOURCES_SYMBOL "mxcheck_candidate_sources"
 
 typedef enum mxcheck_status {
   MXCHECK_OK = 0,

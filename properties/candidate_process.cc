@@ -209,6 +209,7 @@ void CandidateProcess::start() {
                                 std::max<std::int64_t>(1, o.rows_multiple),
                                 std::max<std::int64_t>(1, o.cols_multiple)});
   }
+  info_.sources = read_sources();
 }
 
 int CandidateProcess::operation_index(const std::string& name) const {
@@ -218,9 +219,31 @@ int CandidateProcess::operation_index(const std::string& name) const {
   return -1;
 }
 
-const OperationInfo* CandidateProcess::operation(const std::string& name) const {
-  const int index = operation_index(name);
-  return index < 0 ? nullptr : &info_.operations[static_cast<std::size_t>(index)];
+const OperationInfo* CandidateRunner::operation(const std::string& name) const {
+  for (const OperationInfo& o : info().operations) {
+    if (o.name == name) return &o;
+  }
+  return nullptr;
+}
+
+// In pieces of a message's text; a library that goes on for ever is cut off.
+std::string CandidateProcess::read_sources() {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  std::string text;
+  while (text.size() < kMost) {
+    wire::Message message;
+    message.request = wire::Request::sources;
+    message.byte_offset = text.size();
+    message.shared_bytes = shared_bytes_;
+    wire::Reply reply;
+    if (!exchange(message, reply, base_limit_)) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while its list of sources was read");
+    }
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    if (reply.message[0] == '\0') break;
+    text += reply.message;
+  }
+  return text;
 }
 
 bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit) {

@@ -40,6 +40,7 @@ struct CandidateInfo {
   bool cuda = false;
   std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
   std::vector<OperationInfo> operations;
+  std::string sources;  // what the library exports as MXCHECK_CANDIDATE_SOURCES_SYMBOL, if it does
 };
 
 struct CallTensor {
@@ -84,22 +85,33 @@ struct Outcome {
 
 struct Interrupted {};
 
-class CandidateProcess {
+// Whatever answers calls as a candidate does: a library in its process, or what stands for one.
+class CandidateRunner {
+ public:
+  CandidateRunner() = default;
+  virtual ~CandidateRunner() = default;
+  CandidateRunner(const CandidateRunner&) = delete;
+  CandidateRunner& operator=(const CandidateRunner&) = delete;
+
+  [[nodiscard]] virtual const CandidateInfo& info() const = 0;
+  virtual Outcome run(const Call& call) = 0;
+  virtual void restart() = 0;  // a fresh process: no state of earlier calls
+  // Null when there is no such operation.
+  [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
+};
+
+class CandidateProcess final : public CandidateRunner {
  public:
   // tool: the executable that has the __worker entry; library: path of the shared object.
   CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit);
-  ~CandidateProcess();
-  CandidateProcess(const CandidateProcess&) = delete;
-  CandidateProcess& operator=(const CandidateProcess&) = delete;
+  ~CandidateProcess() override;
 
-  [[nodiscard]] const CandidateInfo& info() const { return info_; }
-  // Null when the library does not have the operation.
-  [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   bool supports(const std::string& operation, const wire::Policy& policy, Format wide);
-  Outcome run(const Call& call);
+  Outcome run(const Call& call) override;
   // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
   void heed(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
-  void restart();  // a fresh process: no state of earlier calls
+  void restart() override;
 
  private:
   void start();
@@ -108,6 +120,7 @@ class CandidateProcess {
   // False: the process died or did not answer in time; died_ and signal_ say which.
   bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
+  std::string read_sources();
   std::byte* reserve(std::uint64_t bytes);
 
   std::string tool_;

@@ -167,6 +167,12 @@ Case parse_case(std::string_view text) {
   return c;
 }
 
+Variant parse_variant(std::string_view text) {
+  Variant v = parse_case(text).variant;
+  if (to_text(v) != text) throw Error(ErrorKind::usage, "'" + std::string(text) + "' is no variant");
+  return v;
+}
+
 std::vector<std::string> classes_of(const Case& c) {
   const Variant& v = c.variant;
   const bool has_x = reads_x(v);  // the others have no x to distribute

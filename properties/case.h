@@ -79,6 +79,7 @@ bool reads_x(const Variant& variant);
 std::string to_text(const Variant& variant);
 std::string to_text(const Case& c);
 Case parse_case(std::string_view text);
+Variant parse_variant(std::string_view text);  // the fields of a variant, and no others
 
 // The classes that a case counts for: "x bf16", "block 1x32", "data boundaries", "tail", "experts", ...
 std::vector<std::string> classes_of(const Case& c);

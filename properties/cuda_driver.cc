@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <cctype>
+#include <fstream>
+
 #include "numerics/error.h"
 
 namespace mxcheck {
@@ -103,6 +106,16 @@ int attribute_of(int device, int attribute) {
   return value;
 }
 
+// ", 580.159.04" where Linux tells.
+std::string kernel_module() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0 && word.find('.') != std::string::npos)
+      return ", " + word;
+  }
+  return "";
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice() {
@@ -136,7 +149,8 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::description() const
            std::to_string(attribute_of(device_, kMajor)) + "." + std::to_string(attribute_of(device_, kMinor))},
           {"multiprocessors", std::to_string(attribute_of(device_, kMultiprocessors))},
           {"device memory", std::to_string(memory >> 20) + " MiB"},
-          {"driver", "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10)}};
+          {"driver",
+           "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + kernel_module()}};
 }
 
 CudaPointer CudaDevice::allocate(std::uint64_t bytes) {

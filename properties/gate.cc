@@ -11,6 +11,7 @@
 #include "numerics/recipe.h"
 #include "properties/generate.h"
 #include "properties/operations.h"
+#include "properties/recording.h"
 #include "properties/search.h"
 
 namespace mxcheck {
@@ -75,7 +76,7 @@ bool can_be_cut(const Variant& v, const OperationInfo& limits) {
 
 // Classes that a statement's random cases must reach: each value of each dimension that it draws from.
 std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants,
-                                       const CandidateProcess& process, const std::set<std::string>& refused) {
+                                       const CandidateRunner& process, const std::set<std::string>& refused) {
   std::set<std::string> required;
   if (s.data.empty()) return required;
   for (const Variant& v : variants) {
@@ -106,9 +107,9 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
 
 class StatementRun {
  public:
-  StatementRun(const Statement& s, const GateOptions& options, CandidateProcess& process, CandidateProcess* cpu,
-               const std::vector<Variant>& offered)
-      : options_(options), context_{process, offered, cpu} {
+  StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process, CandidateRunner* cpu,
+               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr)
+      : options_(options), context_{process, offered, cpu}, recording_(recording) {
     result_.statement = &s;
     for (const Variant& v : offered) {
       if (s.applies(v, offered)) variants_.push_back(v);
@@ -217,6 +218,7 @@ class StatementRun {
   }
 
   std::optional<Finding> check(const Case& c) {
+    if (recording_ != nullptr) recording_->begin_case();
     std::optional<Finding> finding = check_uncounted(c);
     if (context_.not_offered) {
       ++result_.options_not_offered;
@@ -232,6 +234,7 @@ class StatementRun {
       ++result_.nothing_claimed;
     } else {
       ++result_.cases;
+      if (recording_ != nullptr) recording_->keep_case(std::string(result_.statement->name), c);
       for (const std::string& name : classes_of(c)) ++result_.classes[name];
     }
     return finding;
@@ -312,6 +315,7 @@ class StatementRun {
 
   const GateOptions& options_;
   CheckContext context_;
+  RecordingRunner* recording_;  // or null
   std::vector<Variant> variants_;
   std::set<std::string> refused_;  // options that the candidate does not offer: the beginnings of their classes
   StatementResult result_;
@@ -367,9 +371,11 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   GateReport report = begin_report(options, process);
   process.heed(options.interrupted);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
+  RecordingRunner recording(process);
   for (const Statement* s : selected) {
     if (options.interrupted != nullptr && options.interrupted->load()) break;
-    StatementRun run(*s, options, process, cpu.get(), report.variants);
+    StatementRun run(*s, options, options.record ? static_cast<CandidateRunner&>(recording) : process, cpu.get(),
+                     report.variants, options.record ? &recording : nullptr);
     progress(run.result(), false);
     run.run();
     progress(run.result(), true);
@@ -377,6 +383,11 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
     if (options.fail_fast && run.result().verdict == Verdict::failed) break;
   }
   report.interrupted = options.interrupted != nullptr && options.interrupted->load();
+  if (options.record) {
+    report.record = recording.take();
+    report.record->suite = report.suite, report.record->seed = report.seed;
+    report.record->variants = report.variants;
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

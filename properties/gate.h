@@ -14,6 +14,7 @@
 
 #include "properties/candidate_process.h"
 #include "properties/finding.h"
+#include "properties/record.h"
 #include "properties/statement.h"
 
 namespace mxcheck {
@@ -27,6 +28,7 @@ struct GateOptions {
   int cases = 0;                                 // random cases a statement; 0: the suite's
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
+  bool record = false;  // keep what every call returned: GateReport::record
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
 };
@@ -62,6 +64,7 @@ struct GateReport {
   std::vector<StatementResult> statements;
   bool interrupted = false;
   double seconds = 0;
+  std::optional<Record> record;  // of run_gate, if it was asked for
 };
 
 // Called as each statement begins and ends.

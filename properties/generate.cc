@@ -56,7 +56,7 @@ void fit_experts(Case& c) {
 
 }  // namespace
 
-Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process,
+Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
                Draw& draw) {
   Case c;
   c.variant = variants[draw.below(variants.size())];

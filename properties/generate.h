@@ -13,7 +13,7 @@ namespace mxcheck {
 
 // A random case of a statement for one of the variants; shapes favour block edges, honour the operation's limits, and
 // hold at most about 50,000 elements.
-Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateProcess& process,
+Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
                Draw& draw);
 
 // The case with its extents brought to the operation's multiples and limits; experts and stride follow.

@@ -20,14 +20,17 @@ std::string cpu_name() {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> build_and_machine() {
+std::vector<std::pair<std::string, std::string>> build_and_machine(const CandidateInfo& candidate) {
+  std::string gpu;
+  for (const auto& [key, value] : candidate.device)
+    gpu += (gpu.empty() ? "" : ", ") + (key == "device" ? "" : key + " ") + value;
   utsname system{};
   uname(&system);
   return {{"mxcheck", std::string(kVersion) + " commit " + kCommit + (kDirty ? " (modified)" : "")},
           {"compiler", std::string(kCompiler) + ", " + kBuildType + ", " + kFlags},
           {"cpu", cpu_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores"},
           {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
-          {"gpu", "none used"}};
+          {"gpu", gpu.empty() ? "none used" : gpu}};
 }
 
 }  // namespace mxcheck

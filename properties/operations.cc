@@ -311,7 +311,7 @@ std::vector<ExpectedTensor> reference_answer(const Problem& p, const Recipe& rec
   return answer;
 }
 
-Ran run_checked(CandidateProcess& process, const Call& call, const Case& c) {
+Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
   Outcome outcome = process.run(call);
   Finding finding;
   if (outcome.kind != OutcomeKind::returned) {

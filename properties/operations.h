@@ -65,7 +65,7 @@ struct Ran {
   std::optional<Outcome> outcome;
   std::optional<Finding> finding;
 };
-Ran run_checked(CandidateProcess& process, const Call& call, const Case& c);
+Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
 
 // Lines that explain one differing element of an operation's output, and the inputs that explain it.
 void explain(const Problem& problem, std::size_t output, Finding& finding);

@@ -112,7 +112,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   if (!saved.empty()) out += "  saved     " + saved + "\n";
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
-  for (const auto& [key, value] : build_and_machine()) out += fmt::format("  {:<9} {}\n", key, value);
+  for (const auto& [key, value] : build_and_machine(report.candidate)) out += fmt::format("  {:<9} {}\n", key, value);
   return out;
 }
 

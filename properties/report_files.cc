@@ -102,7 +102,7 @@ std::string report_json(const GateReport& report) {
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},
                     {"digest", report.candidate.digest}};
-  for (const auto& [key, value] : build_and_machine()) j["machine"][key] = value;
+  for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
   j["variants"] = Json::array();
   for (const Variant& v : report.variants) j["variants"].push_back(to_text(v));
   j["statements"] = Json::array();
@@ -146,7 +146,7 @@ std::string report_junit(const GateReport& report) {
   property("seed", std::to_string(report.seed));
   property("cases", std::to_string(cases));
   property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
-  for (const auto& [key, value] : build_and_machine()) property(key, value);
+  for (const auto& [key, value] : build_and_machine(report.candidate)) property(key, value);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "

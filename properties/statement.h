@@ -19,9 +19,9 @@ namespace mxcheck {
 enum class Suite { quick, full, exhaustive };
 
 struct CheckContext {
-  CandidateProcess& process;
+  CandidateRunner& process;
   std::span<const Variant> variants;  // everything the candidate supports
-  CandidateProcess* cpu = nullptr;    // CUDA candidates: the in-tree CPU library, where there is one
+  CandidateRunner* cpu = nullptr;     // CUDA candidates: the in-tree CPU library, where there is one
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case

@@ -9,7 +9,7 @@ inline constexpr int kMaxTensors = 8;
 inline constexpr int kMaxOperations = 32;
 inline constexpr std::uint64_t kPage = 4096;
 
-enum class Request : std::uint32_t { describe, supports, run };
+enum class Request : std::uint32_t { describe, supports, run, sources };
 
 // In which stream a CUDA candidate is called, and how.
 enum class StreamMode : std::uint8_t {

@@ -162,6 +162,7 @@ class Worker {
       problem_ = "has no function " MXCHECK_CANDIDATE_SYMBOL "; kernels/candidate.h says what a candidate exports";
       return;
     }
+    sources_ = static_cast<const char*>(dlsym(library, MXCHECK_CANDIDATE_SOURCES_SYMBOL));
     table_ = function();
     problem_ = validate();
     if (!problem_.empty() || table_->device != kDLCUDA) return;
@@ -199,6 +200,10 @@ class Worker {
 
   void answer(const wire::Message& message, wire::Reply& reply) {
     if (message.request == wire::Request::describe) return describe(reply);
+    if (message.request == wire::Request::sources) {
+      if (sources_ != nullptr) copy_text(reply.message, sources_ + message.byte_offset);
+      return;
+    }
     const mxcheck_operation& operation = table_->operations[message.operation];
     const mxcheck_policy policy = to_policy(message.policy);
     if (message.request == wire::Request::supports) {
@@ -260,6 +265,7 @@ class Worker {
   int socket_;
   SharedMemory memory_;
   const mxcheck_candidate_table* table_ = nullptr;
+  const char* sources_ = nullptr;
   std::string problem_;
   bool lacks_device_ = false;
   std::unique_ptr<CudaWorker> cuda_;  // for CUDA candidates

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "goldens/atomic_file.h"
+#include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "properties/gate.h"
 #include "properties/report.h"
@@ -26,6 +27,7 @@ struct Options {
   std::string seed;
   std::string junit;
   std::string reproduce;
+  std::string record;
   std::string save = "mxcheck-cases";
   int cases = 0;
   double time_limit = 20;
@@ -87,6 +89,7 @@ GateOptions gate_options(const Options& o) {
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.fail_fast = o.fail_fast;
+  options.record = !o.record.empty();
   options.interrupted = &interrupted;
   return options;
 }
@@ -102,7 +105,10 @@ int run_gate_command(const Options& o) {
   if (!(o.time_limit >= 0.1 && o.time_limit <= 86'400)) {
     throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
   }
-  if (!o.junit.empty()) AtomicFile probe(o.junit);  // an unwritable path is refused before anything runs
+  if (!o.record.empty() && !o.reproduce.empty()) throw Error(ErrorKind::usage, "--record keeps a run, not one case");
+  for (const std::string& path : {o.junit, o.record}) {
+    if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
+  }
   GateOptions options = gate_options(o);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
@@ -121,7 +127,7 @@ int run_gate_command(const Options& o) {
       std::fflush(stdout);
     }
   };
-  const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
+  GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
   // The verdict stands and is printed even where its files cannot be written any more.
   std::string unwritten;
   const auto attempt = [&](const auto& write) {
@@ -132,6 +138,12 @@ int run_gate_command(const Options& o) {
     }
   };
   if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
+  if (report.record && exit_code(report) == 0) {
+    report.record->mxcheck = std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")");
+    attempt([&] { write_record(o.record, *report.record); });
+  } else if (report.record) {
+    std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);
+  }
   if (o.json) std::fputs(report_json(report).c_str(), stdout);
   for (const StatementResult& r : report.statements) {
     if (!r.counterexample) continue;
@@ -153,7 +165,7 @@ void add_gate(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* gate = app.add_subcommand("gate", "Compare a kernel library with the reference, bit for bit");
   gate->add_option("--candidate", options->candidate,
-                   "cpu, or the path of a shared library that implements kernels/candidate.h")
+                   "cpu, sm90, or the path of a shared library that implements kernels/candidate.h")
       ->capture_default_str();
   gate->add_option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
       ->capture_default_str();
@@ -164,6 +176,7 @@ void add_gate(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 10'000'000));
   gate->add_option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
   gate->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  gate->add_option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
   gate->add_option("--save", options->save, "directory for counterexamples as tensors; '' saves none")
       ->capture_default_str();
   gate->add_option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
@@ -178,6 +191,7 @@ void add_gate(CLI::App& app, Context& context) {
       "Examples:\n"
       "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
+      "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
   gate->callback([options, &context] { context.run = [options] { return run_gate_command(*options); }; });
 }

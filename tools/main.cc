@@ -59,6 +59,7 @@ int run(int argc, char** argv) {
       "  mxcheck quantize x.npy -o q.safetensors         1x32 blocks, E4M3, scales rounded up\n"
       "  mxcheck dequantize q.safetensors -o y.npy       and back\n"
       "  mxcheck gate --candidate ./libmine.so           is this kernel library right?\n"
+      "  mxcheck replay h200.h5                          is what a GPU returned still the right answer?\n"
       "  mxcheck golden verify mine.h5 --against g.h5    are these tensors right, and if not, why?\n"
       "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
@@ -67,6 +68,7 @@ int run(int argc, char** argv) {
   Context context;
 #if defined(MXCHECK_WITH_GATE)
   add_gate(app, context);
+  add_replay(app, context);
 #endif
   add_quantize(app, context);
   add_dequantize(app, context);

@@ -55,7 +55,7 @@ struct Plan {
       if (rows == 0) job.index = nullptr;
     }
     if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
-    if (columns > std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, most_tiles(job))) {
+    if (columns >= std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, most_tiles(job))) {
       invalid("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols) +
               ": at most 2^31 - 1 tiles of 128 x 128 are possible");
     }

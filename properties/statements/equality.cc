@@ -33,7 +33,9 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
   const Problem p = make_problem(c);
   const std::vector<ExpectedTensor> expected = reference_answer(p);
   const bool quantizing = c.variant.operation == "quantize" || c.variant.operation == "quantize_dual";
+  const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
   for (std::uint8_t poison : kPoisons) {
+    if (one_of_many && c.elements() > 1'000'000 && poison != kPoisons[c.seed >> 24 & 1]) continue;
     const Got got = run_problem(context, p, poison);
     if (!got.usable()) return pass_on(context, got);
     for (std::size_t n = 0; n < expected.size(); ++n) {
@@ -143,7 +145,7 @@ Statement every_amax() {
   s.corners = [](const Variant& v, Suite suite) {
     std::vector<Case> cases;
     if (v.wide == Format::bf16) cases.push_back(corner(v, 32768, 1, Data::every_amax, 0));
-    constexpr std::uint64_t kChunk = std::uint64_t{1} << 22;
+    constexpr std::uint64_t kChunk = std::uint64_t{1} << 24;
     if (v.wide == Format::fp32) {
       // Around 448 * 2^-127, 448 * 2^-126 and 448: the ends of the subnormal quotients and an ordinary edge.
       for (std::uint64_t from : {0x04600000U - 4096U, 0x04E00000U - 4096U, 0x43E00000U - 4096U, 0x7F7FF000U, 0U}) {

@@ -1,0 +1,13 @@
+#pragma once
+// The reference's answer to a call of the candidate interface, read from the call's own tensors.
+
+#include "properties/candidate_process.h"
+#include "properties/operations.h"
+
+namespace mxcheck {
+
+// The problem that a call poses: x is gathered where there is a row index. Error{internal} for a call that no statement
+// makes of a good case (wrong types, missing tensors).
+Problem problem_of(const Call& call);
+
+}  // namespace mxcheck

@@ -1,0 +1,24 @@
+#pragma once
+// Digests of source files that do not change with comments and formatting: what a record says its kernels were.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mxcheck {
+
+// The tokens of C++ or CUDA, one a line: comments are gone, literals as they stand, a preprocessor line is one token.
+std::string canonical_cpp(std::string_view text);
+// The lines of a CMakeLists.txt without comments, blanks as one.
+std::string canonical_cmake(std::string_view text);
+
+// 32 hexadecimal digits of the file's canonical text. Error{input} for a file that cannot be read.
+std::string source_digest(const std::string& path);
+
+// "digest  path" for each, sorted by path; paths are relative to root.
+std::string source_manifest(const std::string& root, std::vector<std::string> paths);
+
+// What is not as the manifest says, a line each: changed, missing, and sources beside them that it does not list.
+std::vector<std::string> source_changes(const std::string& root, const std::string& manifest);
+
+}  // namespace mxcheck
