@@ -10,6 +10,7 @@
 #include "numerics/error.h"
 #include "numerics/recipe.h"
 #include "properties/generate.h"
+#include "properties/machine.h"
 #include "properties/operations.h"
 #include "properties/recording.h"
 #include "properties/search.h"
@@ -387,6 +388,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
     report.record = recording.take();
     report.record->suite = report.suite, report.record->seed = report.seed;
     report.record->variants = report.variants;
+    report.record->mxcheck = build_and_machine(process.info()).front().second;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

@@ -1,6 +1,7 @@
 #include "properties/reference_runner.h"
 
 #include <cstring>
+#include <utility>
 
 #include "numerics/error.h"
 
@@ -76,6 +77,12 @@ Problem problem_of(const Call& call) {
   const std::int64_t rows = out.shape.size() == 2 ? out.shape[0] : 1;
   p.outputs = {{"output", type, rows, out.shape.back(), 0, 0, call.operation == "dequantize"}};
   return p;
+}
+
+Outcome ReferenceRunner::run(const Call& call) {
+  Outcome outcome;
+  for (ExpectedTensor& tensor : reference_answer(problem_of(call))) outcome.outputs.push_back(std::move(tensor.bytes));
+  return outcome;
 }
 
 }  // namespace mxcheck

@@ -10,4 +10,16 @@ namespace mxcheck {
 // makes of a good case (wrong types, missing tensors).
 Problem problem_of(const Call& call);
 
+// The reference as a candidate that is always right; of `info`.
+class ReferenceRunner final : public CandidateRunner {
+ public:
+  explicit ReferenceRunner(const CandidateInfo& info) : info_(info) {}
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
+  Outcome run(const Call& call) override;
+  void restart() override {}
+
+ private:
+  const CandidateInfo& info_;
+};
+
 }  // namespace mxcheck

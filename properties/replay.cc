@@ -157,8 +157,8 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
       ReplayRunner runner(record.candidate, kept);
-      // What another library answered is not in a record: the reference stands for it.
-      CheckContext context{runner, record.variants, nullptr};
+      ReferenceRunner other(record.candidate);  // what the CPU library answered is not in a record
+      CheckContext context{runner, record.variants, &other};
       for (std::size_t i = next++; i < mine.size(); i = next++) {
         const RecordedCase& c = record.cases[mine[i]];
         runner.begin(c, first_output[mine[i]]);

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "goldens/atomic_file.h"
-#include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "properties/gate.h"
 #include "properties/report.h"
@@ -127,7 +126,7 @@ int run_gate_command(const Options& o) {
       std::fflush(stdout);
     }
   };
-  GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
+  const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
   // The verdict stands and is printed even where its files cannot be written any more.
   std::string unwritten;
   const auto attempt = [&](const auto& write) {
@@ -139,7 +138,6 @@ int run_gate_command(const Options& o) {
   };
   if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
   if (report.record && exit_code(report) == 0) {
-    report.record->mxcheck = std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")");
     attempt([&] { write_record(o.record, *report.record); });
   } else if (report.record) {
     std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);

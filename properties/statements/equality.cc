@@ -152,7 +152,7 @@ Statement every_amax() {
         cases.push_back(corner(v, 8192, 1, Data::every_amax, from));
       }
     }
-    if (v.wide == Format::fp32 && suite == Suite::exhaustive) {
+    if (v.wide == Format::fp32 && suite == Suite::exhaustive && v.recipe != "ocp") {  // floor by another name
       for (std::uint64_t from = 0; from < (std::uint64_t{1} << 31); from += kChunk) {
         cases.push_back(corner(v, static_cast<std::int64_t>(kChunk), 1, Data::every_amax, from));
       }

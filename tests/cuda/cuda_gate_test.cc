@@ -1,0 +1,124 @@
+// The gate's way with CUDA candidates, on a driver of host memory: what it must let pass, and what it must catch.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "goldens/temporary_directory.h"
+#include "numerics/error.h"
+#include "properties/gate.h"
+#include "properties/record.h"
+#include "properties/replay.h"
+
+namespace mxcheck {
+namespace {
+
+class CudaGate : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
+  void TearDown() override {
+    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA", "FAKE_NO_DEVICE"}) unsetenv(name);
+  }
+  static GateOptions options(const std::string& only) {
+    GateOptions o;
+    o.tool = MXCHECK_TOOL, o.library = std::string(MXCHECK_FAKE_CUDA) + "/libfake_candidate.so";
+    o.only = only, o.cases = 60, o.seed = 3;
+    return o;
+  }
+  static GateReport gate(const char* mode, const std::string& only = "*", bool record = false) {
+    setenv("FAKE_CUDA", mode, 1);
+    GateOptions o = options(only);
+    o.record = record;
+    return run_gate(o, [](const StatementResult&, bool) {});
+  }
+  // What was found first; empty when all held.
+  static std::string found(const GateReport& report) {
+    for (const StatementResult& r : report.statements) {
+      if (r.counterexample) return r.counterexample->finding.summary;
+    }
+    return "";
+  }
+  static void expect_found(const GateReport& report, int code, const std::string& words) {
+    EXPECT_EQ(exit_code(report), code);
+    EXPECT_NE(found(report).find(words), std::string::npos) << found(report);
+  }
+};
+
+TEST_F(CudaGate, a_right_library_holds_and_says_what_it_ran_on) {
+  const GateReport report = gate("");
+  EXPECT_EQ(exit_code(report), 0) << found(report);
+  ASSERT_FALSE(report.candidate.device.empty());
+  EXPECT_EQ(report.candidate.device[0].second, "Fake GPU");
+  bool streams = false;
+  for (const StatementResult& r : report.statements) {
+    streams = streams || (r.statement->name == "the_stream_changes_nothing" && r.cases > 0);
+    EXPECT_NE(r.statement->name, "the_thread_count_changes_nothing");  // is about host libraries
+  }
+  EXPECT_TRUE(streams);
+}
+
+TEST_F(CudaGate, a_machine_without_a_device_is_no_fault_of_the_library) {
+  setenv("FAKE_NO_DEVICE", "1", 1);
+  try {
+    gate("");
+    FAIL() << "a gate ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::environment);
+    EXPECT_NE(std::string(e.what()).find("there is no CUDA device"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(CudaGate, a_library_that_waits_for_its_stream_is_caught) {
+  setenv("FAKE_CUDA", "waits", 1);
+  const GateReport report = reproduce(options("*"),
+                                      "the_stream_changes_nothing: op=quantize format=e4m3 recipe=rceil block=1x32 "
+                                      "layout=compact x=bf16 rows=2 cols=3 data=normal seed=1");
+  expect_found(report, 1, "run waited for work in its stream");
+}
+
+TEST_F(CudaGate, a_library_that_allocates_when_it_is_called_is_caught) {
+  expect_found(gate("allocates", "the_stream*"), 1, "ends the capture of its stream");
+}
+
+TEST_F(CudaGate, work_in_another_stream_is_caught) {
+  expect_found(gate("uses_the_default_stream", "quantize_eq*"), 1, "differ from the reference");
+}
+
+TEST_F(CudaGate, work_that_does_not_wait_for_the_inputs_is_caught) {
+  EXPECT_EQ(exit_code(gate("does_it_at_once", "the_stream*")), 1);
+}
+
+TEST_F(CudaGate, writing_past_the_end_is_caught) {
+  expect_found(gate("writes_past_the_end", "quantize_eq*"), 1, "the candidate wrote before output 1");
+}
+
+TEST_F(CudaGate, writing_past_the_end_is_a_fault_between_guards) {
+  expect_found(gate("writes_past_the_end", "nothing_is_acc*"), 6, "died (signal 11");
+}
+
+TEST_F(CudaGate, an_error_of_the_device_ends_the_process_and_not_the_gate) {
+  expect_found(gate("faults", "quantize_eq*"), 6, "CUDA error 700, an illegal memory access was encountered");
+}
+
+TEST_F(CudaGate, offsets_that_nobody_checks_on_the_device_are_caught) {
+  expect_found(gate("trusts_offsets", "bad_arg*"), 1, "the candidate returned MXCHECK_OK");
+}
+
+TEST_F(CudaGate, a_record_of_a_run_replays_without_the_driver) {
+  const GateReport report = gate("", "*", true);
+  ASSERT_TRUE(report.record);
+  EXPECT_EQ(report.record->candidate.sources, "00000000000000000000000000000000  tests/cuda/no_such_file.cc\n");
+  const test::TemporaryDirectory dir;
+  write_record(dir / "r.h5", *report.record);
+  unsetenv("LD_LIBRARY_PATH");
+  const Record read = read_record(dir / "r.h5");
+  EXPECT_EQ(read.candidate.device[0], (std::pair<std::string, std::string>{"device", "Fake GPU"}));
+  const ReplayReport replayed = replay(read, 2, [](const ReplayedStatement&) {});
+  EXPECT_TRUE(replayed.equal());
+  EXPECT_GT(replayed.cases(), 500);
+}
+
+}  // namespace
+}  // namespace mxcheck

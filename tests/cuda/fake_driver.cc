@@ -1,0 +1,144 @@
+// A CUDA driver of host memory, built as libcuda.so.1: as much of it as properties/cuda_driver.h asks for, so that the
+// gate's way with CUDA candidates is tested where there is no GPU. Streams are queues that run when somebody waits.
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Work = std::vector<std::function<void()>>;
+
+struct Stream {
+  Work queue;
+  bool capturing = false;
+  bool spoiled = false;
+  Work captured;
+};
+
+constexpr int kInvalid = 1;
+constexpr int kCaptureSpoiled = 901;
+constexpr std::size_t kGranule = 4096;
+
+std::map<void*, Stream>& streams() {
+  static std::map<void*, Stream> all;
+  return all;
+}
+int& device_error() {
+  static int code = 0;
+  return code;
+}
+
+int enqueue(void* stream, std::function<void()> work) {
+  if (device_error() != 0) return device_error();
+  Stream& s = streams()[stream];
+  (s.capturing ? s.captured : s.queue).push_back(std::move(work));
+  return 0;
+}
+
+}  // namespace
+
+#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+// For the fake candidates: a kernel, and a fault of the device.
+FAKE_EXPORT int fake_launch(void* stream, void (*kernel)(void*), void* argument) {
+  return enqueue(stream, [kernel, argument] { kernel(argument); });
+}
+FAKE_EXPORT void fake_fault() { device_error() = 700; }
+
+FAKE_EXPORT int cuInit(unsigned) { return 0; }
+FAKE_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+FAKE_EXPORT int cuDeviceGetCount(int* count) { return *count = std::getenv("FAKE_NO_DEVICE") == nullptr ? 1 : 0, 0; }
+FAKE_EXPORT int cuDeviceGet(int* device, int) { return *device = 0, 0; }
+FAKE_EXPORT int cuDeviceGetName(char* name, int size, int) {
+  return std::snprintf(name, static_cast<std::size_t>(size), "Fake GPU"), 0;
+}
+FAKE_EXPORT int cuDeviceGetAttribute(int* value, int, int) { return *value = 9, 0; }
+FAKE_EXPORT int cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = std::size_t{1} << 30, 0; }
+FAKE_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &streams(), 0; }
+FAKE_EXPORT int cuCtxSetCurrent(void*) { return 0; }
+FAKE_EXPORT int cuGetErrorString(int code, const char** text) {
+  *text = code == 700 ? "an illegal memory access was encountered" : "another error";
+  return 0;
+}
+FAKE_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
+  for (auto& [id, stream] : streams()) stream.spoiled = stream.spoiled || stream.capturing;
+  *memory = reinterpret_cast<std::uint64_t>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+  return *memory != 0 ? 0 : 2;
+}
+FAKE_EXPORT int cuMemFree_v2(std::uint64_t memory) { return std::free(reinterpret_cast<void*>(memory)), 0; }
+FAKE_EXPORT int cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, void* stream) {
+  return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+}
+FAKE_EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) {
+  return enqueue(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+}
+FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) {
+  return enqueue(stream, [=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
+}
+FAKE_EXPORT int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void* stream) {
+  return enqueue(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+}
+FAKE_EXPORT int cuStreamCreate(void** stream, unsigned) {
+  *stream = std::malloc(1);
+  return 0;
+}
+FAKE_EXPORT int cuStreamSynchronize(void* stream) {
+  Stream& s = streams()[stream];
+  if (s.capturing) return s.spoiled = true, kCaptureSpoiled;
+  for (const auto& work : std::exchange(s.queue, {})) work();
+  return device_error();
+}
+FAKE_EXPORT int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
+  return fake_launch(stream, function, argument);
+}
+FAKE_EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
+  Stream& s = streams()[stream];
+  s.capturing = true, s.spoiled = false, s.captured.clear();
+  return 0;
+}
+FAKE_EXPORT int cuStreamEndCapture(void* stream, void** graph) {
+  Stream& s = streams()[stream];
+  s.capturing = false;
+  if (s.spoiled) return kCaptureSpoiled;
+  *graph = new Work(std::move(s.captured));
+  return 0;
+}
+FAKE_EXPORT int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  *executable = new Work(*static_cast<Work*>(graph));
+  return 0;
+}
+FAKE_EXPORT int cuGraphLaunch(void* executable, void* stream) {
+  for (const auto& work : *static_cast<Work*>(executable)) enqueue(stream, work);
+  return device_error();
+}
+FAKE_EXPORT int cuGraphExecDestroy(void* executable) { return delete static_cast<Work*>(executable), 0; }
+FAKE_EXPORT int cuGraphDestroy(void* graph) { return delete static_cast<Work*>(graph), 0; }
+FAKE_EXPORT int cuMemGetAllocationGranularity(std::size_t* bytes, const void*, int) { return *bytes = kGranule, 0; }
+FAKE_EXPORT int cuMemAddressReserve(std::uint64_t* at, std::size_t bytes, std::size_t, std::uint64_t,
+                                    unsigned long long) {
+  void* memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *at = reinterpret_cast<std::uint64_t>(memory);
+  return memory == MAP_FAILED ? kInvalid : 0;
+}
+FAKE_EXPORT int cuMemAddressFree(std::uint64_t at, std::size_t bytes) {
+  return munmap(reinterpret_cast<void*>(at), bytes);
+}
+FAKE_EXPORT int cuMemCreate(std::uint64_t* handle, std::size_t, const void*, unsigned long long) {
+  return *handle = 1, 0;
+}
+FAKE_EXPORT int cuMemRelease(std::uint64_t) { return 0; }
+FAKE_EXPORT int cuMemMap(std::uint64_t, std::size_t, std::size_t, std::uint64_t, unsigned long long) { return 0; }
+FAKE_EXPORT int cuMemUnmap(std::uint64_t at, std::size_t bytes) {
+  return mprotect(reinterpret_cast<void*>(at), bytes, PROT_NONE);
+}
+FAKE_EXPORT int cuMemSetAccess(std::uint64_t at, std::size_t bytes, const void*, std::size_t) {
+  return mprotect(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE);
+}
