@@ -86,8 +86,9 @@ class Timer {
 
   // The best of large copies: the driver's way depends on the size, and 2.7 and 4.3 TB/s were seen side by side.
   double large_copy_rate(int samples) {
+    static constexpr std::uint64_t kMib[] = {256, 340, 455, 512, 1024, 1358, 1820, 2048};
     double best = 0;
-    for (const std::uint64_t mib : {256, 340, 455, 512, 1024, 1358, 1820, 2048}) {
+    for (const std::uint64_t mib : kMib) {
       best = std::max(best, copy_rate(samples, 1, mib << 20));
     }
     return best;

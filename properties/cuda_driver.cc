@@ -65,6 +65,7 @@ struct AccessDescription {
   X(cuMemUnmap, (CudaPointer, std::size_t))                                                         \
   X(cuMemSetAccess, (CudaPointer, std::size_t, const AccessDescription*, std::size_t))
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names and lists of parameters cannot have them
 struct Driver {
 #define MXCHECK_CUDA_MEMBER(name, arguments) int(*name) arguments = nullptr;
   MXCHECK_CUDA_FUNCTIONS(MXCHECK_CUDA_MEMBER)
@@ -84,6 +85,8 @@ struct Driver {
 #undef MXCHECK_CUDA_LOAD
   }
 };
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 const Driver& driver() {
   static const Driver loaded;

@@ -63,7 +63,7 @@ struct Plan {
 
   // Scales of n x m blocks: checked here without offsets, claimed for the device with them. words: see ScalePlace.
   ScalePlace scales(const char* name, const DLTensor& tensor, const mxcheck_policy& policy, BlockKind kind, int block,
-                    bool tiled, int claim, Checked& checked) {
+                    bool tiled, std::size_t claim, Checked& checked) {
     checked = check_tensor(name, tensor, kByteType, tiled ? 1 : 2, Lines::contiguous);
     const std::int64_t cols = divide_up(policy.cols, kind == BlockKind::column ? 1 : block);
     const std::int64_t groups = kind == BlockKind::row ? 1 : block;  // rows of the matrix to a row of scales
@@ -120,7 +120,7 @@ void quantize(const mxcheck_call& call, Operation operation) {
   job.x = {x.data, x.stride, rows.job.index};
   job.cols = x.cols, job.columns = rows.columns;
   job.addend = round_up_addend(plan.rule);
-  const auto direction = [&](int at, const char* codes, const char* scales, BlockKind kind) {
+  const auto direction = [&](std::size_t at, const char* codes, const char* scales, BlockKind kind) {
     outputs[at] = check_tensor(codes, out[at], kByteType, 2, Lines::contiguous);
     require_shape(codes, outputs[at], policy.rows, x.cols);
     return Direction{static_cast<std::uint8_t*>(outputs[at].data),

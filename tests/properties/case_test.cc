@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kExample =
     "op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 x=bf16 rows=3 cols=33 stride=40 experts=0,1,3 "
+    "gather=5 "
     "data=normal seed=7 plant=0,31:7f80 pad=255 threads=2";
 
 Case random_case(std::uint64_t seed) {
@@ -93,6 +94,8 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"op=quantize rows=68719476736 cols=1 stride=137438953472", "at most 2^36"},
       {"op=quantize rows=2 cols=4 stride=3", "case field stride is less than cols"},
       {"op=quantize rows=2 cols=4 stride=-1", "stride"},
+      {"op=quantize rows=2 cols=4 gather=-1", "case field gather"},
+      {"op=quantize rows=2 cols=4 gather=68719476736", "case field gather"},
       {"op=quantize format=e9m9", "case field format=e9m9 is not a format"},
       {"op=quantize x=double", "case field x=double is not a format"},
       {"op=quantize recipe=best", "best"},

@@ -49,7 +49,8 @@ void for_each(const Case& c, const std::function<void(const Input&, std::int64_t
 TEST(Expand, is_a_function_of_the_case) {
   for (std::size_t d = 0; d < std::size(kDataNames); ++d) {
     for (Format wide : kWides) {
-      if (static_cast<Data>(d) == Data::every_amax && wide == Format::fp16) continue;
+      const bool patterns = static_cast<Data>(d) == Data::every_amax || static_cast<Data>(d) == Data::every_word;
+      if (patterns && wide == Format::fp16) continue;
       Case c = make_case(static_cast<Data>(d), 37, 70);
       c.variant.wide = wide, c.stride = 75;
       const Input a = expand(c);
@@ -219,6 +220,17 @@ TEST(Expand, every_bf16_meets_every_scale_byte_that_it_promises) {
 TEST(Expand, no_finite_amax_has_a_larger_byte_than_every_bf16_reaches) {
   EXPECT_EQ(scale_byte_for_amax(recipe_by_name("rceil"), Format::e4m3, 0x1.fep127F), kEveryBf16Bytes - 1);
   EXPECT_GE(kEveryBf16RowsPerByte * 31, 65536);
+}
+
+TEST(Expand, every_word_counts_through_the_matrix_row_by_row) {
+  Case c = make_case(Data::every_word, 3, 5, 0xFFFFFFFD);
+  c.variant.wide = Format::fp32;
+  const Input x = expand(c);
+  for (std::uint32_t i = 0; i < 15; ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, x.bytes.data() + 4 * std::size_t{i}, 4);
+    EXPECT_EQ(bits, 0xFFFFFFFDU + i);
+  }
 }
 
 TEST(Expand, every_amax_runs_through_the_patterns) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/candidate.h"
@@ -134,6 +135,51 @@ TEST(Operations, a_plant_of_dequantize_is_a_code_and_the_scale_byte_of_its_block
     for (std::size_t i = 0; i < scales.size(); ++i) EXPECT_EQ(scales[i], i == 11 ? 0xFE : 127) << i;
     for (std::size_t i = 0; i < p.codes.size(); ++i) EXPECT_EQ(p.codes[i], i == 69 * 3 + 2 ? 0x01 : 0) << i;
   }
+}
+
+TEST(Operations, gathered_rows_are_the_source_rows_that_the_index_names) {
+  for (const std::int64_t source_rows : {1, 75, 150, 157, 300}) {
+    Case c = make_case("quantize", {32, 1}, 0, {0, 33, 150});
+    c.stride = 140, c.gather = source_rows;
+    const Problem p = make_problem(c);
+    const Call call = p.call();
+    ASSERT_EQ(call.inputs.size(), 3U);
+    EXPECT_EQ(call.inputs[0].shape, (std::vector<std::int64_t>{source_rows, 131}));
+    EXPECT_TRUE(call.inputs[2].is_index);
+    ASSERT_EQ(p.index.size(), 150U);
+    std::vector<bool> named(static_cast<std::size_t>(source_rows));
+    for (std::size_t i = 0; i < p.index.size(); ++i) {
+      const auto from = static_cast<std::size_t>(p.index[i]);
+      ASSERT_LT(from, named.size());
+      named[from] = true;
+      EXPECT_EQ(std::memcmp(call.inputs[0].data + from * 280, p.input.bytes.data() + i * 280, 262), 0);
+    }
+    for (std::size_t row = 0; row < named.size(); ++row) {
+      if (named[row]) continue;
+      EXPECT_EQ(std::to_integer<int>(call.inputs[0].data[row * 280]), 0xFF);  // NaN
+    }
+    const auto used = std::count(named.begin(), named.end(), true);
+    EXPECT_EQ(used, std::min<std::int64_t>(150, source_rows));  // fewer source rows than rows: all of them, some twice
+  }
+}
+
+TEST(Operations, an_x_that_is_given_is_gathered_without_repeats) {
+  Case c = make_case("quantize", {1, 32}, 0);
+  c.gather = 2;
+  const Input x = expand(c);
+  const Problem p = make_problem(c, x);
+  EXPECT_EQ(p.input.bytes, x.bytes);
+  EXPECT_EQ(p.c.gather, c.rows);
+}
+
+TEST(Operations, a_cast_has_codes_and_no_scales) {
+  const Case c = parse_case(
+      "op=cast format=e4m3 x=fp32 rows=1 cols=5 data=zeros seed=1 plant=0,0:43e00000 "
+      "plant=0,1:7f800000 plant=0,2:ff7fffff plant=0,3:ffc00000 plant=0,4:3a800001");
+  const std::vector<ExpectedTensor> answer = reference_answer(make_problem(c));
+  ASSERT_EQ(answer.size(), 1U);
+  constexpr int kCodes[] = {0x7E, 0x7E, 0xFE, 0x7F, 0x01};  // 448, inf and -FLT_MAX saturate, NaN, above half of 2^-9
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(std::to_integer<int>(answer[0].bytes[i]), kCodes[i]) << i;
 }
 
 }  // namespace
