@@ -123,8 +123,8 @@ TEST_F(GoldenRefusalsTest, concern_kind_and_version) {
   const auto nothing = [](hid_t) {};
   make(nothing, "-");
   expect_refused("x.h5: has no attribute 'mxcheck_file'; not a golden?");
-  make(nothing, "record");
-  expect_refused("mxcheck_file is 'record'; there are 'golden' and 'quantized'");
+  make(nothing, "report");
+  expect_refused("mxcheck_file is 'report'; there are 'golden', 'quantized' and 'record'");
   make(nothing, "golden", "-");
   expect_refused("has no attribute 'schema_version'");
   make(nothing, "golden", "2");
