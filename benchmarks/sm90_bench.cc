@@ -75,6 +75,7 @@ class Timer {
     const std::uint64_t all = size * static_cast<std::uint64_t>(together);
     const DeviceBuffer memory(2 * all);
     check_cuda(cudaMemset(memory.data(), 0x3C, memory.bytes()), "fill");
+    check_cuda(cudaDeviceSynchronize(), "fill");  // the timer's stream does not wait for the default one
     std::uint64_t at = 0;
     const Spread one = time(samples, together, [&] {
       char* from = static_cast<char*>(memory.data()) + at;

@@ -1,5 +1,6 @@
 #include "properties/record.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <sstream>
@@ -130,6 +131,9 @@ std::vector<OperationInfo> operations_of(const RecordReader& from) {
     in >> o.name >> o.max_rows >> o.max_cols >> o.rows_multiple >> o.cols_multiple;
     if (!in || o.rows_multiple < 1 || o.cols_multiple < 1) from.fail("an operation that makes no sense: " + line);
     std::getline(in >> std::ws, o.contract);
+    const bool twice =
+        std::any_of(operations.begin(), operations.end(), [&](const auto& p) { return p.name == o.name; });
+    if (twice) from.fail("operation " + o.name + " is there twice");
     operations.push_back(o);
   }
   return operations;
@@ -232,6 +236,11 @@ Record read_record(const std::string& path) {
   record.statements = from.lines("statements");
   for (const std::string& line : from.lines("variants")) {
     record.variants.push_back(parsed(from, [&] { return parse_variant(line); }));
+    const std::string& name = record.variants.back().operation;
+    const auto& all = record.candidate.operations;
+    if (std::none_of(all.begin(), all.end(), [&](const OperationInfo& o) { return o.name == name; })) {
+      from.fail("a variant of operation " + name + ", which is not listed");
+    }
   }
 
   const std::vector<std::string> cases = from.lines("cases");
@@ -246,6 +255,9 @@ Record read_record(const std::string& path) {
     c.statement = of_case[2 * i];
     if (c.statement >= record.statements.size()) from.fail("case " + std::to_string(i) + " is of no statement");
     c.c = parsed(from, [&] { return parse_case(cases[i]); });
+    if (std::find(record.variants.begin(), record.variants.end(), c.c.variant) == record.variants.end()) {
+      from.fail("case " + std::to_string(i) + " is of a variant that the candidate did not offer");
+    }
     for (std::uint32_t n = 0; n < of_case[2 * i + 1]; ++n, ++call) {
       if (2 * call + 1 >= calls.size()) from.fail("has fewer calls than its cases");
       RecordedCall r;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
+#include "properties/generate.h"
 #include "properties/reference_runner.h"
 #include "properties/statement.h"
 
@@ -106,6 +108,10 @@ struct CaseResult {
 
 // What the check comes to, as one line.
 std::string check(const Statement& s, CheckContext& context, ReplayRunner& runner, const RecordedCase& c) {
+  // What no gate would have drawn, a forged record may hold.
+  if (!s.applies(c.c.variant, context.variants) || !is_within_limits(c.c, *runner.operation(c.c.variant.operation))) {
+    return "the statement is not about this case";
+  }
   try {
     const std::optional<Finding> finding = s.check(context, c.c);
     std::string difference = runner.end();
@@ -155,7 +161,8 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
       if (record.cases[i].statement == number) mine.push_back(i);
     }
     std::atomic<std::size_t> next{0};
-    const auto work = [&] {
+    std::vector<std::exception_ptr> failures(workers);
+    const auto replay_some = [&] {
       ReplayRunner runner(record.candidate, kept);
       ReferenceRunner other(record.candidate);  // what the CPU library answered is not in a record
       CheckContext context{runner, record.variants, &other};
@@ -166,10 +173,20 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
         results[mine[i]].outputs = runner.outputs();
       }
     };
+    const auto work = [&](std::size_t worker) {  // out of memory, say, must not end the process
+      try {
+        replay_some();
+      } catch (...) {
+        failures[worker] = std::current_exception();
+      }
+    };
     {
       std::vector<std::jthread> pool;
-      for (std::size_t i = 1; i < workers; ++i) pool.emplace_back(work);
-      work();
+      for (std::size_t i = 1; i < workers; ++i) pool.emplace_back(work, i);
+      work(0);
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
     }
     ReplayedStatement done;
     done.name = name;

@@ -152,8 +152,9 @@ std::string canonical_cmake(std::string_view text) {
   bool quoted = false;
   bool space = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!quoted && text[i] == '#') i = std::min(text.find('\n', i), text.size() - 1);
-    const char c = text[i];
+    if (!quoted && text[i] == '#') i = std::min(text.find('\n', i), text.size());
+    if (i == text.size()) break;
+    const char c = text[i];  // after a comment, the end of its line
     if (c == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
     const bool blank = !quoted && std::isspace(static_cast<unsigned char>(c)) != 0;
     if (!blank) {

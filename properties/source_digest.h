@@ -9,7 +9,7 @@ namespace mxcheck {
 
 // The tokens of C++ or CUDA, one a line: comments are gone, literals as they stand, a preprocessor line is one token.
 std::string canonical_cpp(std::string_view text);
-// The lines of a CMakeLists.txt without comments, blanks as one.
+// A CMakeLists.txt without its line comments, with runs of blanks as one blank. Bracket comments stay.
 std::string canonical_cmake(std::string_view text);
 
 // 32 hexadecimal digits of the file's canonical text. Error{input} for a file that cannot be read.

@@ -41,14 +41,15 @@ std::string header(const Record& r) {
   return out + "\n";
 }
 
-std::string line(const ReplayedStatement& s) {
+std::string line(const std::string& candidate, const ReplayedStatement& s) {
   std::string out = fmt::format("{:<9} {:<58} {:>7} cases {:>8} calls {:>8} outputs\n",
                                 s.different == 0 ? "equal" : "DIFFERENT", s.name, s.cases, s.calls, s.outputs);
   for (const std::string& d : s.differences) out += "  case      " + d + "\n";
   const auto more = s.different - static_cast<std::int64_t>(s.differences.size());
   if (more > 0) out += fmt::format("  and {} cases more\n", more);
   if (s.different != 0) {
-    out += fmt::format("  look      on the device: mxcheck gate --candidate ... --reproduce '{}: CASE'\n", s.name);
+    out += fmt::format("  again     on the device: mxcheck gate --candidate {} --reproduce '{}: {}'\n", candidate,
+                       s.name, s.differences.front().substr(0, s.differences.front().find('\n')));
   }
   return out;
 }
@@ -112,7 +113,7 @@ int run_replay(const Options& o) {
   const Sources sources = look_at_sources(o, record);
   const ReplayReport report = replay(record, o.threads, [&](const ReplayedStatement& s) {
     if (o.json) return;
-    std::fputs(line(s).c_str(), stdout);
+    std::fputs(line(record.candidate.name, s).c_str(), stdout);
     std::fflush(stdout);
   });
   std::fputs(o.json ? as_json(o, record, report, sources).c_str() : ("\n" + verdict(o, report, sources)).c_str(),

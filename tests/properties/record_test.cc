@@ -137,6 +137,23 @@ TEST(Record, whose_lists_do_not_fit_is_refused) {
   expect_refused("case", [](Record& r) { r.cases[0].c.rows = -1; });
 }
 
+TEST(Record, of_what_no_gate_would_have_made_is_refused_or_differs) {
+  const test::TemporaryDirectory dir;
+  Record record = sample();
+  record.candidate.operations.clear();
+  write_record(dir / "r.h5", record);
+  test::expect_error(ErrorKind::golden, "which is not listed", [&] { read_record(dir / "r.h5"); });
+  record = sample();
+  record.cases[0].c.variant.recipe = "gfloat";
+  write_record(dir / "r.h5", record);
+  test::expect_error(ErrorKind::golden, "that the candidate did not offer", [&] { read_record(dir / "r.h5"); });
+  record = sample();
+  record.statements[0] = "dequantize_inverts_quantize_on_representable_values";
+  record.cases[0].c =
+      parse_case("op=scale_layout format=e4m3 block=1x32 layout=tcgen05 x=bf16 rows=2 cols=2 data=normal");
+  EXPECT_FALSE(replayed(record).equal());
+}
+
 TEST(Record, is_not_any_golden) {
   const test::TemporaryDirectory dir;
   GoldenWriter writer(dir / "g.h5", {{{"kind", "quantize"}}, {{"a", Role::output, "uint8", Dtype::u8, {1}, {}}}});
