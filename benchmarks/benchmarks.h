@@ -12,6 +12,9 @@ void register_cpu_benchmarks(const std::string& library);
 // reference::quantize, one thread's plain code on all cores.
 void register_reference_benchmarks();
 
+// Chains of tensor-core steps, by the engine and by the plain model: multiplications a second.
+void register_accumulate_benchmarks();
+
 // Making and verifying a golden of 67 M elements, next to plain HDF5 on the same bytes. Files are in the temporary
 // folder.
 void register_golden_benchmarks(const std::string& tool);

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   try {
     mxcheck::bench::register_cpu_benchmarks(library);
     mxcheck::bench::register_reference_benchmarks();
+    mxcheck::bench::register_accumulate_benchmarks();
     mxcheck::bench::register_golden_benchmarks(MXCHECK_TOOL);
     mxcheck::bench::RatioReporter reporter;
     if (benchmark::RunSpecifiedBenchmarks(&reporter) == 0) return 2;

@@ -22,6 +22,8 @@
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
+#include "properties/case.h"
+#include "reference/matmul.h"
 
 namespace mxcheck {
 namespace {
@@ -196,12 +198,20 @@ void CandidateProcess::start() {
   info_.operations.clear();
   for (int i = 0; i < reply.num_operations; ++i) {
     const wire::Operation& o = reply.operations[i];
-    const std::string name = printable(o.name);
-    // A misspelt name would otherwise be an operation that nothing is ever asked of.
-    if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name +
-                                        "'; known are quantize, quantize_dual, dequantize, scale_layout, cast");
-    }
+    std::string name = printable(o.name);
+    if (name == "matmul") {
+      name += ":" + printable(o.contract);
+      try {
+        (void)matmul_contract(contract_text(name));
+      } catch (const Error& e) {
+        throw Error(ErrorKind::usage, "candidate " + library_ + " has a matmul that nobody can check: " + e.what());
+      }
+    } else  // A misspelt name would otherwise be an operation that nothing is ever asked of.
+      if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
+        throw Error(ErrorKind::usage,
+                    "candidate " + library_ + " has an operation '" + name +
+                        "'; known are quantize, quantize_dual, dequantize, scale_layout, cast, matmul");
+      }
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
     }

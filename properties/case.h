@@ -5,6 +5,11 @@
 //   op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 pad=255 x=bf16 rows=3 cols=33 data=normal seed=7
 //   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2
 //
+// Matrix products have other fields; m is rows, n cols, k depth, and experts are offsets along rows or depth:
+//
+//   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
+//   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
+//
 // parse_case is the inverse of to_text; Error{usage} names the field and what it can be.
 
 #include <cstdint>
@@ -24,7 +29,12 @@ struct Variant {
   std::string recipe = "rceil";
   BlockShape block;
   int layout = 0;              // mxcheck_layout
-  Format wide = Format::bf16;  // type of x, or of y for dequantize
+  Format wide = Format::bf16;  // type of x, of y for dequantize, of d for matmul
+  // Of matmul alone, whose operation is "matmul:" and its contract; format and block are those of a.
+  Format format_b = Format::e4m3;
+  BlockShape block_b{0, 0};
+  int scales = 0;  // mxcheck_scale_type
+  int groups = 0;  // mxcheck_grouping
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
@@ -68,6 +78,10 @@ struct Case {
   std::vector<Plant> plants;  // at most 8, over the drawn elements
   std::uint8_t pad = 0;
   int threads = 0;
+  // Of matmul alone.
+  std::int64_t depth = 0;
+  bool adds = false;  // C
+  float alpha = 1;
   friend bool operator==(const Case&, const Case&) = default;
 
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
@@ -75,6 +89,12 @@ struct Case {
 
 // quantize, quantize_dual, cast: the operations that read x.
 bool reads_x(const Variant& variant);
+
+// "matmul:" and a contract.
+bool is_matmul(std::string_view operation);
+std::string_view contract_text(std::string_view operation);  // of a matmul
+// What the last offset of experts is: rows, or depth for products that are grouped along it.
+std::int64_t experts_end(const Case& c);
 
 std::string to_text(const Variant& variant);
 std::string to_text(const Case& c);

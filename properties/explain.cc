@@ -10,6 +10,7 @@
 #include "numerics/recipe.h"
 #include "properties/notation.h"
 #include "properties/operations.h"
+#include "properties/product.h"
 #include "reference/scale_layout.h"
 
 namespace mxcheck {
@@ -166,6 +167,7 @@ void explain_scale(const Problem& p, const ScaleGeometry& g, Finding& finding) {
 }  // namespace
 
 void explain(const Problem& p, std::size_t output, Finding& finding) {
+  if (is_matmul(p.c.variant.operation)) return explain_product(p, finding);
   const Difference::Element& e = finding.difference->first;
   const TensorInfo& info = finding.difference->tensor;
   const Variant& v = p.c.variant;

@@ -12,6 +12,7 @@
 #include "properties/generate.h"
 #include "properties/machine.h"
 #include "properties/operations.h"
+#include "properties/product.h"
 #include "properties/recording.h"
 #include "properties/search.h"
 
@@ -51,6 +52,14 @@ std::vector<Variant> askable(const std::string& operation) {
 
 std::vector<Variant> offered_variants(CandidateProcess& process) {
   std::vector<Variant> offered;
+  for (const OperationInfo& operation : process.info().operations) {
+    if (!is_matmul(operation.name)) continue;
+    for (Variant& v : askable_products(operation.name)) {
+      Case c;
+      c.variant = v;
+      if (process.supports(v.operation, to_policy(c), v.wide)) offered.push_back(std::move(v));
+    }
+  }
   for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"}) {
     if (process.operation(operation) == nullptr) continue;
     for (const Variant& v : askable(operation)) {
@@ -71,6 +80,7 @@ int random_cases(const Statement& s, const GateOptions& options, std::size_t var
 
 // Whether shapes within the candidate's limits can cut a block of the variant.
 bool can_be_cut(const Variant& v, const OperationInfo& limits) {
+  if (is_matmul(v.operation)) return false;
   const auto cuts = [](std::int64_t block, std::int64_t multiple) { return block > 1 && multiple % block != 0; };
   return cuts(v.block.rows, limits.rows_multiple) || cuts(v.block.cols, limits.cols_multiple);
 }
@@ -95,7 +105,7 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
   for (const Variant& v : variants) {
     cut = cut || can_be_cut(v, *process.operation(v.operation));
     has_x = has_x || reads_x(v);
-    has_blocks = has_blocks || v.operation != "cast";
+    has_blocks = has_blocks || (v.operation != "cast" && !is_matmul(v.operation));
   }
   if (cut) required.insert("shape with a cut block");
   if (s.strides && has_x) required.insert("row stride");

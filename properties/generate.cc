@@ -49,17 +49,18 @@ void fit_plants(Case& c) {
   for (Plant& p : c.plants) p.row = std::min(p.row, c.rows - 1), p.col = std::min(p.col, c.cols - 1);
 }
 
-void fit_experts(Case& c) {
-  for (std::int64_t& end : c.experts) end = std::min(end, c.rows);
-  if (!c.experts.empty()) c.experts.back() = c.rows;
-}
-
 }  // namespace
+
+void fit_experts(Case& c) {
+  for (std::int64_t& end : c.experts) end = std::min(end, experts_end(c));
+  if (!c.experts.empty()) c.experts.back() = experts_end(c);
+}
 
 Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
                Draw& draw) {
   Case c;
   c.variant = variants[draw.below(variants.size())];
+  if (is_matmul(c.variant.operation)) return draw_product(statement, c.variant, process, draw);
   c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
   c.data = draw.pick(statement.data);
   const OperationInfo* limits = process.operation(c.variant.operation);
@@ -167,10 +168,21 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
     });
     with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
   }
+  const bool product = is_matmul(c.variant.operation);
+  if (product) {
+    if (c.experts.size() > 2) with([](Case& n) { n.experts = {0, experts_end(n)}; });
+    for (const std::int64_t depth : {c.depth / 256 * 128, c.depth / 2, std::int64_t{128}, std::int64_t{32}}) {
+      if (depth > 0 && depth < c.depth) with([&](Case& n) { n.depth = depth; });
+    }
+    for (const std::int64_t depth : smaller_extents(c.depth)) with([&](Case& n) { n.depth = depth; });
+    if (c.adds) with([](Case& n) { n.adds = false; });
+    if (c.alpha != 1) with([](Case& n) { n.alpha = 1; });
+  }
   if (!c.experts.empty()) {
-    with([](Case& n) { n.experts.clear(); });
-    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2}) {
-      if (end <= c.rows && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, n.rows}; });
+    if (!product) with([](Case& n) { n.experts.clear(); });
+    const std::int64_t whole = experts_end(c);
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, whole / 2, whole / 256 * 128}) {
+      if (end <= whole && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, experts_end(n)}; });
     }
     if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
     if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });

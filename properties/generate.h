@@ -16,6 +16,11 @@ namespace mxcheck {
 Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
                Draw& draw);
 
+// The same for products: rows, cols and depth around edges of tiles, with about 2^24 multiplications at most.
+Case draw_product(const Statement& statement, const Variant& variant, const CandidateRunner& process, Draw& draw);
+// Offsets brought to the end that they must have.
+void fit_experts(Case& c);
+
 // The case with its extents brought to the operation's multiples and limits; experts and stride follow.
 Case within_limits(Case c, const OperationInfo& limits);
 bool is_within_limits(const Case& c, const OperationInfo& limits);

@@ -8,6 +8,7 @@
 
 #include "kernels/candidate.h"
 #include "numerics/recipe.h"
+#include "properties/product.h"
 #include "properties/rng.h"
 #include "reference/parallel.h"
 #include "reference/scale_layout.h"
@@ -124,7 +125,8 @@ std::string how_it_ended(const Outcome& outcome) {
 wire::Policy to_policy(const Case& c) {
   wire::Policy p;
   std::snprintf(p.format, sizeof(p.format), "%s", spec(c.variant.format).name.data());
-  std::snprintf(p.recipe, sizeof(p.recipe), "%s", c.variant.recipe.c_str());
+  if (is_matmul(c.variant.operation)) set_product_policy(c, p);
+  if (!is_matmul(c.variant.operation)) std::snprintf(p.recipe, sizeof(p.recipe), "%s", c.variant.recipe.c_str());
   p.block_rows = c.variant.block.rows, p.block_cols = c.variant.block.cols;
   p.rows = c.rows, p.cols = c.cols;
   p.layout = c.variant.layout;
@@ -132,8 +134,6 @@ wire::Policy to_policy(const Case& c) {
   p.pad_byte = c.pad;
   return p;
 }
-
-namespace {
 
 // The source row of each row. With fewer source rows than rows some repeat, as tokens do that go to several experts.
 std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std::int64_t source_rows) {
@@ -148,6 +148,8 @@ std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std:
   }
   return index;
 }
+
+namespace {
 
 void gather_from(Problem& p, std::int64_t source_rows) {
   p.c.gather = source_rows;
@@ -170,7 +172,9 @@ void gather_from(Problem& p, std::int64_t source_rows) {
 }  // namespace
 
 Problem make_problem(const Case& c, Input input) {
-  Problem p{c, std::move(input), {}, {}, {}, {}, {}};
+  Problem p;
+  p.c = c;
+  p.input = std::move(input);
   p.input.offsets = c.experts;
   const Variant& v = c.variant;
   if (c.gather != 0) gather_from(p, std::max(c.gather, c.rows));
@@ -187,6 +191,7 @@ Problem make_problem(const Case& c, Input input) {
 
 Problem make_problem(const Case& c) {
   const Variant& v = c.variant;
+  if (is_matmul(v.operation)) return make_product(c);
   if (reads_x(v)) {
     Case plain = c;
     plain.gather = 0;
@@ -194,7 +199,8 @@ Problem make_problem(const Case& c) {
     if (c.gather != 0) gather_from(p, c.gather);
     return p;
   }
-  Problem p{c, {}, {}, {}, {}, {}, {}};
+  Problem p;
+  p.c = c;
   p.input.offsets = c.experts;
   const ScaleGeometry g = scale_geometry(c, v.block);
   std::vector<std::uint8_t> compact = expand_scale_bytes(c, g.count());
@@ -218,6 +224,7 @@ Problem make_problem(const Case& c) {
 }
 
 Call Problem::call() const {
+  if (is_matmul(c.variant.operation)) return product_call(*this);
   Call call;
   const Variant& v = c.variant;
   call.operation = v.operation;
@@ -284,6 +291,7 @@ std::vector<ExpectedTensor> reference_answer(const Problem& p) {
 std::vector<ExpectedTensor> reference_answer(const Problem& p, const Recipe& recipe) {
   const Case& c = p.c;
   const Variant& v = c.variant;
+  if (is_matmul(v.operation)) return {product_answer(p)};
   std::vector<ExpectedTensor> answer;
   const auto add_direction = [&](std::size_t at, BlockShape block) {
     const Quantized q = quantize(p.input.view, v.format, block, recipe, c.experts);
@@ -333,7 +341,9 @@ Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
     return {std::nullopt, finding};
   }
   if (outcome.status != MXCHECK_OK) {
-    const bool option = !c.experts.empty() || c.stride > c.cols || c.gather != 0;
+    const bool product_option = is_matmul(c.variant.operation) && is_option(c);
+    const bool option = product_option || c.stride > c.cols ||
+                        (!is_matmul(c.variant.operation) && (!c.experts.empty() || c.gather != 0));
     if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
     finding.kind = FindingKind::refused;
     finding.summary = "the candidate refused a case that it claims to support: status " +

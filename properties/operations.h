@@ -48,6 +48,8 @@ struct Problem {
   std::vector<std::byte> source;     // gather: rows that nothing names hold NaN
   std::vector<std::uint8_t> codes;   // dequantize
   std::vector<std::uint8_t> scales;  // dequantize, scale_layout: in the layout that the operation reads
+  // matmul (properties/product.h): operands, scales and C as the candidate reads them.
+  std::vector<std::byte> a, b, scales_a, scales_b, c_values;
   std::vector<TensorInfo> outputs;
   [[nodiscard]] Call call() const;  // pointers into this
 };

@@ -13,6 +13,7 @@
 #include "goldens/golden_writer.h"
 #include "goldens/sha256.h"
 #include "numerics/error.h"
+#include "properties/product.h"
 
 namespace mxcheck {
 namespace {
@@ -154,6 +155,10 @@ OutputDigest digest_of(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {static_cast<std::uint32_t>(hash.high64 >> 32), static_cast<std::uint32_t>(hash.high64),
           static_cast<std::uint32_t>(hash.low64 >> 32), static_cast<std::uint32_t>(hash.low64)};
+}
+
+bool nans_are_equal(const std::string& operation) {
+  return operation == "dequantize" || (is_matmul(operation) && any_nan_is_right(operation));
 }
 
 void make_nans_equal(std::vector<std::byte>& values, Format wide) {

@@ -22,6 +22,7 @@ namespace mxcheck {
 using OutputDigest = std::array<std::uint32_t, 4>;
 OutputDigest digest_of(std::span<const std::byte> bytes);
 void make_nans_equal(std::vector<std::byte>& values, Format wide);
+bool nans_are_equal(const std::string& operation);  // in its output
 
 struct RecordedCall {
   int status = 0;  // mxcheck_status

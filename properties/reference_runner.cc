@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "numerics/error.h"
+#include "properties/product.h"
 
 namespace mxcheck {
 namespace {
@@ -40,6 +41,7 @@ Input input_of(const Call& call, const std::vector<std::int32_t>* index) {
 
 Problem problem_of(const Call& call) {
   if (call.inputs.empty() || call.outputs.empty()) throw Error(ErrorKind::internal, "a call without tensors");
+  if (is_matmul(call.operation)) return product_problem_of(call);
   Case c;
   c.variant.operation = call.operation;
   c.variant.recipe = call.policy.recipe;

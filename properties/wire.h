@@ -42,6 +42,15 @@ struct Policy {
   std::int32_t layout = 0;
   std::int32_t threads = 0;
   std::uint8_t pad_byte = 0;
+  std::uint8_t is_product = 0;  // the fields below count: kernels/candidate_matmul.h
+  char format_b[16] = {};
+  std::int64_t block_b_rows = 0;
+  std::int64_t block_b_cols = 0;
+  std::int64_t depth = 0;
+  std::int32_t scale_type = 0;
+  std::int32_t grouping = 0;
+  std::int32_t accumulate = 0;
+  float alpha = 1;
 };
 
 struct Message {

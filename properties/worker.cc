@@ -16,6 +16,7 @@
 #include <string>
 
 #include "kernels/candidate.h"
+#include "kernels/candidate_matmul.h"
 #include "numerics/error.h"
 #include "properties/wire.h"
 #include "properties/worker_call.h"
@@ -100,9 +101,19 @@ struct Workspace {
   std::uint64_t bytes;
 };
 
-mxcheck_policy to_policy(const wire::Policy& p) {
-  mxcheck_policy policy{};
-  policy.size = sizeof(policy);
+// The larger of the two policies; its size says which it is.
+mxcheck_matmul_policy to_policy(const wire::Policy& p) {
+  mxcheck_matmul_policy product{};
+  mxcheck_policy& policy = product.policy;
+  policy.size = p.is_product != 0 ? sizeof(product) : sizeof(policy);
+  product.format_b = p.format_b;
+  product.block_b_rows = p.block_b_rows;
+  product.block_b_cols = p.block_b_cols;
+  product.depth = p.depth;
+  product.scale_type = p.scale_type;
+  product.grouping = p.grouping;
+  product.accumulate = p.accumulate;
+  product.alpha = p.alpha;
   policy.layout = p.layout;
   policy.format = p.format;
   policy.recipe = p.recipe;
@@ -112,7 +123,7 @@ mxcheck_policy to_policy(const wire::Policy& p) {
   policy.cols = p.cols;
   policy.threads = p.threads;
   policy.pad_byte = p.pad_byte;
-  return policy;
+  return product;
 }
 
 class Worker {
@@ -205,7 +216,8 @@ class Worker {
       return;
     }
     const mxcheck_operation& operation = table_->operations[message.operation];
-    const mxcheck_policy policy = to_policy(message.policy);
+    const mxcheck_matmul_policy product = to_policy(message.policy);
+    const mxcheck_policy& policy = product.policy;
     if (message.request == wire::Request::supports) {
       reply.status = operation.supports(&policy, DLDataType{message.wide_code, message.wide_bits, 1});
       return;

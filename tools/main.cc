@@ -72,6 +72,8 @@ int run(int argc, char** argv) {
 #endif
   add_quantize(app, context);
   add_dequantize(app, context);
+  add_mma(app, context);
+  add_matmul(app, context);
   add_scale(app, context);
   add_formats(app, context);
   add_recipes(app, context);

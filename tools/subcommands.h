@@ -17,6 +17,8 @@ void add_dequantize(CLI::App& app, Context& context);
 void add_scale(CLI::App& app, Context& context);
 void add_formats(CLI::App& app, Context& context);
 void add_recipes(CLI::App& app, Context& context);
+void add_mma(CLI::App& app, Context& context);
+void add_matmul(CLI::App& app, Context& context);
 void add_golden(CLI::App& app, Context& context);
 void add_gate(CLI::App& app, Context& context);    // where properties/ is built
 void add_replay(CLI::App& app, Context& context);  // likewise

@@ -2,7 +2,9 @@
 
 #include <array>
 
-#include "kernels/candidate.h"
+#include "kernels/candidate_matmul.h"
+#include "properties/generate.h"
+#include "properties/product.h"
 #include "properties/rng.h"
 #include "properties/statements/common.h"
 
@@ -59,7 +61,11 @@ std::optional<Finding> same_when_repeated(CheckContext& context, const Case& c) 
   const Got other = run_problem(context, make_problem(between), kPoisons[1]);
   if (!other.usable()) return pass_on(context, other);
   if (between.rows > 1) {
-    between.rows /= 2, between.experts.clear();
+    between.rows /= 2;
+    if (is_matmul(c.variant.operation))
+      fit_experts(between);
+    else
+      between.experts.clear();
     const Got smaller = run_problem(context, make_problem(between), kPoisons[1]);
     if (!smaller.usable()) return pass_on(context, smaller);
   }
@@ -126,6 +132,8 @@ bool with_offsets(Call& call, std::vector<std::int64_t> offsets) {
   call.inputs.push_back(t);
   return true;
 }
+
+std::int64_t offsets_end(const Call& c) { return c.policy.grouping == MXCHECK_DEPTH ? c.policy.depth : c.policy.rows; }
 
 bool with_last_index(Call& call, std::int32_t value) {
   static thread_local std::vector<std::int32_t> index;
@@ -205,20 +213,71 @@ const std::array kSpoiled{
     Spoiled{"the first input has another dtype",
             [](Call& c) {
               const bool values = c.operation == "quantize" || c.operation == "quantize_dual" || c.operation == "cast";
-              c.inputs[0].dtype = values ? Format::e4m3 : Format::fp32;
+              const bool fp32 = c.inputs[0].dtype == Format::fp32;
+              c.inputs[0].dtype = values || fp32 ? Format::e4m3 : Format::fp32;
               return true;
             }},
     Spoiled{"the offsets are not sorted",
             [](Call& c) {
-              return c.policy.rows > 2 && with_offsets(c, {0, c.policy.rows, 1, c.policy.rows});
+              const std::int64_t end = offsets_end(c);
+              return end > 2 && with_offsets(c, {0, end, 1, end});
             }},
     Spoiled{"the last offset is not the row count",
             [](Call& c) {
-              return with_offsets(c, {0, c.policy.rows / 2, c.policy.rows + 1});
+              return with_offsets(c, {0, offsets_end(c) / 2, offsets_end(c) + 1});
             }},
     Spoiled{"the first offset is not zero",
             [](Call& c) {
-              return with_offsets(c, {1, c.policy.rows});
+              return with_offsets(c, {1, offsets_end(c)});
+            }},
+    Spoiled{"K of the second operand is one less",
+            [](Call& c) {
+              if (!is_matmul(c.operation) || c.policy.depth == 0) return false;
+              --c.inputs[1].shape[1];
+              return true;
+            }},
+    Spoiled{"the policy's depth disagrees with the operands",
+            [](Call& c) {
+              c.policy.depth += 128;
+              return is_matmul(c.operation);
+            }},
+    Spoiled{"the second operand's format is unknown",
+            [](Call& c) {
+              c.policy.format_b[0] = 'z';
+              return is_matmul(c.operation);
+            }},
+    Spoiled{"the scales of the first operand have one column too few",
+            [](Call& c) {
+              if (!is_matmul(c.operation) || c.policy.scale_type == 0 || c.inputs[2].shape[1] == 0) return false;
+              --c.inputs[2].shape[1];
+              return true;
+            }},
+    Spoiled{"the scales of the second operand have one row too few",
+            [](Call& c) {
+              if (!is_matmul(c.operation) || c.policy.scale_type == 0 || c.inputs[3].shape[0] == 0) return false;
+              --c.inputs[3].shape[0];
+              return true;
+            }},
+    Spoiled{"the type of scales is unknown",
+            [](Call& c) {
+              c.policy.scale_type = 9;
+              return is_matmul(c.operation);
+            }},
+    Spoiled{"the kind of groups is unknown",
+            [](Call& c) {
+              c.policy.grouping = 9;
+              return is_matmul(c.operation);
+            }},
+    Spoiled{"C is promised and missing",
+            [](Call& c) {
+              if (!is_matmul(c.operation) || c.policy.accumulate != 0) return false;
+              c.policy.accumulate = 1;
+              return true;
+            }},
+    Spoiled{"the blocks of the second operand are of negative size",
+            [](Call& c) {
+              c.policy.block_b_cols = -128;
+              return is_matmul(c.operation);
             }},
     Spoiled{"a row index is negative", [](Call& c) { return with_last_index(c, -1); }},
     Spoiled{"a row index is the number of rows that there are",
@@ -226,7 +285,7 @@ const std::array kSpoiled{
 };
 
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
-  if (c.rows < 2 || c.cols < 2) return nothing_claimed(context);
+  if (c.rows < 2 || c.cols < 2 || (is_matmul(c.variant.operation) && c.depth < 2)) return nothing_claimed(context);
   const Problem p = make_problem(c);
   for (const Spoiled& spoiled : kSpoiled) {
     Call call = p.call();
@@ -257,6 +316,10 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
 
 // Large enough that a library has a reason to use several threads, ragged in both directions.
 std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
+  if (is_matmul(v.operation)) {
+    if (suite == Suite::quick && v.wide != Format::bf16) return {};
+    return {product_corner(v, 515, 263, 256, Data::normal, 5)};
+  }
   if (suite == Suite::quick && (v.wide != Format::bf16 || v.recipe != "rceil" || v.format != Format::e4m3)) return {};
   Case c;
   c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, c.pad = 1;

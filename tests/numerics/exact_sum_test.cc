@@ -15,7 +15,9 @@
 namespace mxcheck {
 namespace {
 
-using boost::multiprecision::cpp_int;
+// Of a fixed width, wide enough: GCC 12 takes the growing kind's storage for uninitialized.
+using cpp_int = boost::multiprecision::number<boost::multiprecision::cpp_int_backend<
+    2048, 2048, boost::multiprecision::signed_magnitude, boost::multiprecision::unchecked, void>>;
 
 struct Term {
   bool negative;

@@ -37,9 +37,10 @@ const std::vector<Arrow>& arrows() {
       {"reference/", {"reference/", "numerics/"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"properties/",
-       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "mxcheck_version.h"}},
-      {"kernels/", {"kernels/candidate.h"}},
-      {"examples/", {"kernels/candidate.h"}},
+       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
+        "mxcheck_version.h"}},
+      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h"}},
+      {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h"}},
   };
   return all;
 }

@@ -1,0 +1,104 @@
+#pragma once
+// wgmma of two operands in shared memory, FP32 accumulators, for every format and three widths. Both operands are rows
+// of 128 bytes with the 128-byte swizzle; a step reads 32 of them.
+
+#include <cstdint>
+
+#include "kernels/sm90/gemm/sums.h"
+
+namespace mxcheck_sm90 {
+
+// Of rows of 128 bytes at a multiple of 1024, in groups of 8. Adding 2 moves by 32 bytes along k.
+__device__ __forceinline__ std::uint64_t swizzled_rows(std::uint32_t shared_address) {
+  constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
+  constexpr std::uint64_t kSwizzle128 = 1;
+  return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{1} << 16 | (shared_address & 0x3FFFF) >> 4;
+}
+
+// clang-format off
+#define MXCHECK_WGMMA_8(shape, tail)                           \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %6, 0;\n" \
+    "wgmma.mma_async.sync.aligned.m64n8" shape " {"            \
+    "%0, %1, %2, %3"                                           \
+    "}, %4, %5, add, 1, 1" tail ";\n}"                         \
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])           \
+    : "l"(a), "l"(b), "r"(add) : "memory")
+
+#define MXCHECK_WGMMA_64(shape, tail)                                                                         \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %34, 0;\n"                                               \
+    "wgmma.mma_async.sync.aligned.m64n64" shape " {"                                                          \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                  \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"                          \
+    "}, %32, %33, add, 1, 1" tail ";\n}"                                                                      \
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),         \
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),   \
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])  \
+    : "l"(a), "l"(b), "r"(add) : "memory")
+
+#define MXCHECK_WGMMA_256(shape, tail)                                                                                \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"                                                      \
+    "wgmma.mma_async.sync.aligned.m64n256" shape " {"                                                                 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                          \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                                \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "                                \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                                \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                                \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "                    \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"                  \
+    "}, %128, %129, add, 1, 1" tail ";\n}"                                                                            \
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),                 \
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),           \
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),         \
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),         \
+      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),         \
+      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),         \
+      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),         \
+      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),         \
+      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),         \
+      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),         \
+      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),         \
+      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),         \
+      "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),     \
+      "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), \
+      "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
+      "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])  \
+    : "l"(a), "l"(b), "r"(add) : "memory")
+
+#define MXCHECK_WGMMA(shape, tail)                  \
+  if constexpr (kCount == 4) {                      \
+    MXCHECK_WGMMA_8(shape, tail);                   \
+  } else if constexpr (kCount == 32) {              \
+    MXCHECK_WGMMA_64(shape, tail);                  \
+  } else {                                          \
+    MXCHECK_WGMMA_256(shape, tail);                 \
+  }
+// clang-format on
+
+// One step: d += a b^T, or d = a b^T where add is 0. kCount accumulators a thread are 2 kCount columns.
+template <Code kA, Code kB, int kCount>
+__device__ __forceinline__ void wgmma_step(float (&d)[kCount], std::uint64_t a, std::uint64_t b, int add) {
+  if constexpr (kA == Code::e4m3 && kB == Code::e4m3) {
+    MXCHECK_WGMMA("k32.f32.e4m3.e4m3", "")
+  } else if constexpr (kA == Code::e4m3 && kB == Code::e5m2) {
+    MXCHECK_WGMMA("k32.f32.e4m3.e5m2", "")
+  } else if constexpr (kA == Code::e5m2 && kB == Code::e4m3) {
+    MXCHECK_WGMMA("k32.f32.e5m2.e4m3", "")
+  } else if constexpr (kA == Code::e5m2) {
+    MXCHECK_WGMMA("k32.f32.e5m2.e5m2", "")
+  } else if constexpr (kA == Code::bf16) {
+    MXCHECK_WGMMA("k16.f32.bf16.bf16", ", 0, 0")
+  } else if constexpr (kA == Code::fp16) {
+    MXCHECK_WGMMA("k16.f32.f16.f16", ", 0, 0")
+  } else {
+    MXCHECK_WGMMA("k8.f32.tf32.tf32", "")
+  }
+}
+
+#undef MXCHECK_WGMMA
+#undef MXCHECK_WGMMA_8
+#undef MXCHECK_WGMMA_64
+#undef MXCHECK_WGMMA_256
+
+}  // namespace mxcheck_sm90

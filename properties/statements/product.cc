@@ -1,0 +1,179 @@
+// Matrix products: the bits of D are those of the contract that the operation claims.
+
+#include <array>
+
+#include "kernels/candidate_matmul.h"
+#include "properties/product.h"
+#include "properties/statements/common.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kMostToMatch = 4'000'000;  // multiplications: an answer for each contract costs time
+
+// Under which other contract, or with which common slip, D would be exactly what was observed.
+std::vector<std::string> contracts_that_match(const Problem& p, const std::vector<std::byte>& observed) {
+  std::vector<std::string> names;
+  const MatmulContract own = matmul_contract(contract_text(p.c.variant.operation));
+  const auto try_problem = [&](const Problem& other, const MatmulContract& contract, const std::string& name) {
+    try {
+      if (product_answer(other, contract).bytes == observed) names.push_back(name);
+    } catch (const std::exception&) {  // a contract that does not take this product
+    }
+  };
+  const auto try_contract = [&](const MatmulContract& contract) {
+    if (to_text(contract) != to_text(own)) try_problem(p, contract, "contract " + to_text(contract));
+  };
+  for (std::int64_t interval : {0, 32, 64, 128, 256}) {
+    MatmulContract other = own;
+    other.promotion = interval;
+    if (own.promotion != 0 && (interval != 0 || p.c.variant.scales == MXCHECK_NO_SCALES)) try_contract(other);
+  }
+  for (const MatmulContract::Order order : {MatmulContract::Order::a_first, MatmulContract::Order::b_first}) {
+    MatmulContract other = own;
+    other.order = order;
+    if (own.promotion != 0) try_contract(other);
+  }
+  MatmulContract other = own;
+  other.descending = !own.descending;
+  if (own.sum->arithmetic == Arithmetic::fused) try_contract(other);
+  for (const char* name : {"exact", "ieee_fp32"}) try_contract(matmul_contract(name));
+  if (p.c.adds) {
+    Problem without = p;
+    without.c.adds = false;
+    try_problem(without, own, "C not added");
+  }
+  if (p.c.alpha != 1) {
+    Problem without = p;
+    without.c.alpha = 1;
+    try_problem(without, own, "alpha of 1");
+  }
+  if (p.c.variant.scales != MXCHECK_NO_SCALES) {
+    for (const bool first : {true, false}) {
+      Problem without = p;
+      std::vector<std::byte>& scales = first ? without.scales_a : without.scales_b;
+      const std::uint32_t one = p.c.variant.scales == MXCHECK_FP32 ? 0x3F800000 : 0x7F7F7F7F;
+      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(one >> (8 * (i % 4)));
+      try_problem(without, own, first ? "A's scales taken as 1" : "B's scales taken as 1");
+    }
+  }
+  return names;
+}
+
+std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  const ExpectedTensor expected = product_answer(p);
+  const bool large = c.elements() > 1'000'000;
+  for (std::uint8_t poison : kPoisons) {
+    if (large && poison != kPoisons[c.seed & 1]) continue;
+    const Got got = run_problem(context, p, poison);
+    if (!got.usable()) return pass_on(context, got);
+    auto finding = differ(expected.info, expected.bytes, got.outputs[0],
+                          "D differs from its contract, " + std::string(contract_text(c.variant.operation)));
+    if (!finding) continue;
+    explain(p, 0, *finding);
+    if (context.thorough && c.elements() * c.depth <= kMostToMatch)
+      finding->matches = contracts_that_match(p, got.outputs[0]);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+// Integers: no contract rounds, so that the exact product is the only right one, whatever was claimed.
+std::optional<Finding> sums_integers(CheckContext& context, const Case& c) {
+  const Problem p = make_problem(c);
+  const Got got = run_problem(context, p);
+  if (!got.usable()) return pass_on(context, got);
+  const ExpectedTensor expected = product_answer(p, matmul_contract("exact"));
+  auto finding =
+      differ(expected.info, expected.bytes, got.outputs[0], "D differs from the exact product of small integers");
+  if (finding) explain(p, 0, *finding);
+  return finding;
+}
+
+// Shapes and data that every variant meets on every run.
+std::vector<Case> usual_corners(const Variant& v, Suite suite) {
+  std::vector<Case> cases{
+      product_corner(v, 0, 5, 128, Data::zeros, 1),      product_corner(v, 3, 0, 128, Data::zeros, 2),
+      product_corner(v, 5, 7, 0, Data::normal, 3),       product_corner(v, 1, 1, 128, Data::boundaries, 4),
+      product_corner(v, 130, 136, 384, Data::slots, 5),  product_corner(v, 65, 264, 640, Data::boundaries, 6),
+      product_corner(v, 257, 129, 256, Data::wide, 7),   product_corner(v, 64, 8, 128, Data::specials, 8),
+      product_corner(v, 200, 72, 1280, Data::normal, 9),
+  };
+  if (v.groups == MXCHECK_ROWS) {  // one expert with everything; sizes around the edges of tiles
+    cases[4].experts = {0, 0, 130, 130};
+    cases[8].experts = {0, 1, 1, 65, 128, 200};
+    Case sizes = product_corner(v, 0, 40, 256, Data::slots, 10);
+    sizes.experts = {0};
+    for (std::int64_t n : {0, 1, 63, 64, 65, 127, 128, 129, 2, 0, 255, 256, 257})
+      sizes.experts.push_back(sizes.experts.back() + n);
+    sizes.rows = sizes.experts.back();
+    cases.push_back(sizes);
+  }
+  if (v.groups == MXCHECK_DEPTH) cases[8].experts = {0, 0, 128, 640, 640, 1280};
+  if (v.scales != MXCHECK_NO_SCALES && suite != Suite::quick) {  // every pair of scale bytes
+    cases.push_back(product_corner(v, 256, v.block_b.rows == 128 ? 32768 : 256, v.block.cols, Data::slots, 0));
+    if (v.groups == MXCHECK_ROWS) cases.back().experts = {0, 256};
+    if (v.groups == MXCHECK_DEPTH) cases.back().experts = {0, v.block.cols};
+  }
+  return cases;
+}
+
+// Plain sums of one instruction, by the ten million: what the contract is believed for.
+std::vector<Case> many_sums(const Variant& v, Suite suite) {
+  std::vector<Case> cases;
+  const std::int64_t side = suite == Suite::quick ? 96 : suite == Suite::full ? 512 : 3072;
+  std::uint64_t seed = 1;
+  for (const Data data : {Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials, Data::slots}) {
+    for (const std::int64_t cols : {std::int64_t{8}, std::int64_t{64}, side}) {
+      for (const std::int64_t depth : {32, 96}) {
+        for (const bool adds : {false, true}) {
+          Case c = product_corner(v, side, cols, depth, data, seed++);
+          c.adds = adds;
+          cases.push_back(c);
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+bool is_plain(const Variant& v) { return is_matmul(v.operation) && matmul_contract(contract_text(v.operation)).from_c; }
+
+}  // namespace
+
+std::vector<Statement> product_statements() {
+  std::vector<Statement> s(3);
+  s[0].name = "matmul_equals_its_contract";
+  s[0].sentence =
+      "every output has the bits that the operation's accumulation contract gives, whatever the shape, groups and data";
+  s[0].source = "reference/matmul.h; numerics/contract.h";
+  s[0].applies = [](const Variant& v, std::span<const Variant>) { return is_matmul(v.operation); };
+  s[0].data = {Data::normal, Data::normal, Data::boundaries, Data::boundaries, Data::slots,
+               Data::wide,   Data::bits,   Data::specials,   Data::sparse};
+  s[0].experts = 0, s[0].strides = false;
+  s[0].check = equals_contract;
+  s[0].corners = usual_corners;
+  s[0].cases_per_variant = 6;
+
+  s[1] = s[0];
+  s[1].name = "matmul_of_small_integers_is_exact";
+  s[1].sentence = "where no rounding can happen, D is the exact product, whatever contract is claimed";
+  s[1].source = "integers below 2^13 are exact in every accumulator";
+  s[1].data = {Data::codes};
+  s[1].check = sums_integers;
+  s[1].corners = {};
+  s[1].cases_per_variant = 2;
+
+  s[2] = s[0];
+  s[2].name = "matmul_sums_are_the_tensor_cores";
+  s[2].sentence =
+      "sums that start from C are the chained steps of the contract: by the million, several widths of the instruction";
+  s[2].source = "numerics/fused_sum.h";
+  s[2].applies = [](const Variant& v, std::span<const Variant>) { return is_plain(v); };
+  s[2].data = {};
+  s[2].corners = many_sums;
+  return s;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,68 @@
+// The gate on matrix products: a library that is the reference holds, and each slip is found and named.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+struct Ran {
+  int code;
+  std::string out;
+};
+
+Ran gate(const std::string& fault, const std::string& arguments) {
+  const std::string command = "MXCHECK_PRODUCT_FAULT=" + fault +
+                              " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_PRODUCT " " + arguments + " 2>&1";
+  Ran ran{-1, {}};
+  FILE* pipe = popen(command.c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ran.out += buffer.data();
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+TEST(Products, the_reference_as_a_candidate_holds) {
+  const Ran ran = gate("", "--cases 60 --seed 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* name :
+       {"matmul_equals_its_contract", "matmul_of_small_integers_is_exact", "matmul_sums_are_the_tensor_cores",
+        "the_same_call_gives_the_same_bytes", "bad_arguments_are_refused_and_nothing_is_written"}) {
+    EXPECT_NE(ran.out.find(std::string("held          ") + name), std::string::npos) << ran.out;
+  }
+}
+
+struct Slip {
+  const char* fault;
+  const char* named;  // what the report must say, or nothing
+};
+
+class Slips : public testing::TestWithParam<Slip> {};
+
+TEST_P(Slips, are_found_and_named) {
+  const Ran ran = gate(GetParam().fault, "--only 'matmul_*' --cases 150 --seed 1");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("D differs from"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(GetParam().named), std::string::npos) << ran.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Slips,
+                         testing::Values(Slip{"fp32_sums", "exactly those of contract ieee_fp32"},
+                                         Slip{"backwards", "+descending"}, Slip{"no_promotion", ""},
+                                         Slip{"promotes_every_256", ""}, Slip{"a_scale_first", ""},
+                                         Slip{"k_block_dropped", ""}, Slip{"c_forgotten", "C not added"},
+                                         Slip{"last_row_zero", "all observed are zero"}),
+                         [](const auto& info) { return std::string(info.param.fault); });
+
+TEST(Products, a_counterexample_shows_the_steps) {
+  const Ran ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
+  EXPECT_NE(ran.out.find("expected, under sm90_bf16"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("window 2^"), std::string::npos) << ran.out;
+}
+
+}  // namespace

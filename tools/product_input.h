@@ -1,0 +1,33 @@
+#pragma once
+// What mma and matmul share: tensors as operands of a product.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "goldens/tensor_file.h"
+#include "numerics/format.h"
+
+namespace mxcheck {
+
+// Two dimensions, or three: a batch of matrices. Error{input} for others.
+struct Stack {
+  std::int64_t count = 1;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  bool batched = false;
+};
+Stack stack_of(const Tensor& tensor, const std::string& location);
+
+// The format of codes: `name` if given, else what the dtype says (uint8 is e4m3, uint16 bf16). Error{input} where the
+// dtype cannot hold it.
+Format code_format(const std::string& name, const Tensor& tensor, const std::string& location);
+
+// "3,7" as two numbers, or Error{usage} naming the flag.
+std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const std::string& flag);
+
+// Where D goes: OUT.npy or OUT.safetensors, and none of the inputs.
+void check_product_output(const std::string& output, const std::vector<std::string>& inputs);
+void write_product(const std::string& output, Tensor d);
+
+}  // namespace mxcheck
