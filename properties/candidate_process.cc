@@ -13,22 +13,21 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <tuple>
 
 #include <xxhash.h>
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "properties/case.h"
+#include "properties/shared_call.h"
 #include "reference/matmul.h"
 
 namespace mxcheck {
 namespace {
-
-constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every tensor
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
@@ -39,37 +38,6 @@ std::string file_digest(const std::string& path) {
   std::snprintf(hex.data(), hex.size(), "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
   return hex.data();
-}
-
-void set_dtype(const CallTensor& from, wire::Tensor& to) {
-  if (from.is_offsets) {
-    to.dtype_code = kDLInt, to.dtype_bits = 64;
-  } else if (from.is_index) {
-    to.dtype_code = kDLInt, to.dtype_bits = 32;
-  } else if (from.dtype == Format::fp32 || from.dtype == Format::fp16) {
-    to.dtype_code = kDLFloat, to.dtype_bits = from.dtype == Format::fp32 ? 32 : 16;
-  } else if (from.dtype == Format::bf16) {
-    to.dtype_code = kDLBfloat, to.dtype_bits = 16;
-  } else {
-    to.dtype_code = kDLUInt, to.dtype_bits = 8;
-  }
-}
-
-wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) {
-  wire::Tensor t;
-  t.bytes = tensor.bytes;
-  t.ndim = static_cast<std::int32_t>(tensor.shape.size());
-  for (std::size_t i = 0; i < tensor.shape.size() && i < 2; ++i) t.shape[i] = tensor.shape[i];
-  t.row_stride = tensor.row_stride;
-  t.null_data = tensor.null_data ? 1 : 0;
-  t.guarded = guard && tensor.bytes != 0 ? 1 : 0;
-  set_dtype(tensor, t);
-  // Guarded tensors end where the next page begins, so that one element too many is a fault.
-  const std::uint64_t begin = round_up(cursor, wire::kPage) + kZone;
-  const std::uint64_t room = round_up(t.bytes, wire::kPage);
-  t.offset = guard ? begin + room - t.bytes : begin;
-  cursor = begin + room + kZone;
-  return t;
 }
 
 // Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
@@ -95,15 +63,12 @@ std::vector<std::pair<std::string, std::string>> key_values(const std::string& t
   return pairs;
 }
 
-bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
-  if (bytes == 0) return true;
-  return data[0] == std::byte{value} && std::memcmp(data, data + 1, bytes - 1) == 0;
-}
-
 }  // namespace
 
-CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit)
+CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
+                                   const std::string& gpu_model)
     : tool_(std::move(tool)), library_(std::move(library)), base_limit_(base_limit) {
+  std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
   info_.digest = file_digest(library_);
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
@@ -157,8 +122,8 @@ void CandidateProcess::start() {
   }
   const std::string socket_text = std::to_string(ends[1]);
   const std::string shared_text = std::to_string(shared_fd_);
-  std::array<const char*, 6> arguments{tool_.c_str(),       "__worker",          library_.c_str(),
-                                       socket_text.c_str(), shared_text.c_str(), nullptr};
+  std::array<const char*, 7> arguments{tool_.c_str(),       "__worker",         library_.c_str(), socket_text.c_str(),
+                                       shared_text.c_str(), gpu_model_.c_str(), nullptr};
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) {
@@ -324,85 +289,40 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
 
 Outcome CandidateProcess::run(const Call& call) {
   if (pid_ < 0) start();
-  wire::Message message;
+  const SharedCall shared(call);
+  std::byte* base = reserve(shared.bytes());
+  wire::Message message = shared.message();
   message.request = wire::Request::run;
   message.operation = operation_index(call.operation);
-  message.policy = call.policy;
-  message.num_inputs = static_cast<std::int32_t>(call.inputs.size());
-  message.num_outputs = static_cast<std::int32_t>(call.outputs.size());
-  std::uint64_t cursor = 0;
-  std::vector<const CallTensor*> tensors;
-  for (const CallTensor& t : call.inputs) tensors.push_back(&t);
-  for (const CallTensor& t : call.outputs) tensors.push_back(&t);
-  for (std::size_t i = 0; i < tensors.size(); ++i) message.tensors[i] = place(*tensors[i], call.guard_pages, cursor);
-  std::byte* base = reserve(cursor);
   message.shared_bytes = shared_bytes_;
-  message.used_bytes = cursor;
-  message.byte_offset = call.byte_offset;
-  message.stream_mode = call.stream;
-  if (cursor != 0) std::memset(base, call.poison, cursor);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].bytes != 0)
-      std::memcpy(base + message.tensors[i].offset, call.inputs[i].data, call.inputs[i].bytes);
-  }
+  if (call.model) message.request = wire::Request::compare, message.model = *call.model;
+  shared.write(base);
 
   Outcome outcome;
   wire::Reply reply;
-  const auto limit = base_limit_ + std::chrono::milliseconds(cursor / 20'000);  // 20 MB/s on top
+  const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
+  const auto limit = base_limit_ + std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
   if (!exchange(message, reply, limit)) {
     outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
     outcome.signal = signal_;
     return outcome;
   }
+  if (call.model) outcome.comparison = reply.comparison;
+  outcome.unjudged = printable(reply.comparison.problem);
   if (reply.device_error[0] != '\0') {
+    stop();
+    if (!outcome.unjudged.empty()) return outcome;  // the model's, after the candidate had ended well
     outcome.kind = OutcomeKind::crashed;
     outcome.device_error = printable(reply.device_error);
-    stop();
     return outcome;
   }
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
   outcome.message = printable(reply.message);
   if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";
-  outcome.outputs_untouched = true;
-  std::uint64_t clean_from = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const wire::Tensor& t = message.tensors[i];
-    const bool input = i < call.inputs.size();
-    const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call.inputs.size());
-    if (!all_equal(base + clean_from, t.offset - clean_from, call.poison)) outcome.trespass = "before " + what;
-    if (input && t.bytes != 0 && std::memcmp(base + t.offset, call.inputs[i].data, t.bytes) != 0) {
-      outcome.trespass = "into " + what;
-    }
-    if (!input) {
-      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
-      if (!all_equal(base + t.offset, t.bytes, call.poison)) outcome.outputs_untouched = false;
-    }
-    clean_from = t.offset + t.bytes;
-  }
-  if (!all_equal(base + clean_from, cursor - clean_from, call.poison)) outcome.trespass = "past the last output";
+  if (reply.zones_broken != 0) outcome.trespass = "before or past an output";
+  shared.read(base, outcome);
   return outcome;
-}
-
-std::string own_executable() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
-
-std::string find_candidate_library(const std::string& name, const std::string& tool) {
-  namespace fs = std::filesystem;
-  std::error_code unreadable;  // a folder without permission has no library
-  if (name.find('/') != std::string::npos || name.ends_with(".so")) {
-    if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
-    throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
-  }
-  const fs::path here = fs::path(tool).parent_path();
-  std::string tried;
-  for (const char* place : {".", "../lib", "../lib/mxcheck", "../lib/x86_64-linux-gnu", "../kernels/cpu",
-                            "../kernels/sm90", "../kernels/sm100"}) {
-    const fs::path path = here / place / ("libmxcheck_" + name + ".so");
-    if (fs::is_regular_file(path, unreadable)) return fs::canonical(path).string();
-    tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
-  }
-  throw Error(ErrorKind::usage,
-              "no candidate named '" + name + "'; looked for " + tried + "; give the path of a shared library instead");
 }
 
 }  // namespace mxcheck

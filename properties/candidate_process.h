@@ -52,6 +52,7 @@ struct CallTensor {
   const std::byte* data = nullptr;  // inputs: what to hand over
   std::uint64_t bytes = 0;
   bool null_data = false;
+  bool on_device = false;  // outputs of CUDA candidates: never brought back, the zones around it are looked at there
 };
 
 struct Call {
@@ -63,6 +64,7 @@ struct Call {
   std::uint64_t byte_offset = 0;  // DLTensor's: data points this far before the tensor's first byte; 0 to wire::kPage
   bool guard_pages = false;       // tensors end at inaccessible pages
   wire::StreamMode stream = wire::StreamMode::own;  // CUDA candidates
+  std::optional<wire::Model> model;  // CUDA candidates' products: compare the output on the device (model_claim.h)
 };
 
 enum class OutcomeKind {
@@ -80,7 +82,9 @@ struct Outcome {
   std::optional<std::string> conduct;           // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
   std::optional<std::string> trespass;          // wrote outside its outputs: where
-  bool outputs_untouched = false;               // every output byte still holds the poison
+  bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
+  wire::Comparison comparison;                  // of a call with a model
+  std::string unjudged;                         // why there is none
 };
 
 struct Interrupted {};
@@ -96,14 +100,18 @@ class CandidateRunner {
   [[nodiscard]] virtual const CandidateInfo& info() const = 0;
   virtual Outcome run(const Call& call) = 0;
   virtual void restart() = 0;  // a fresh process: no state of earlier calls
+  // Why no call can have a model; empty where it can.
+  [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
   // Null when there is no such operation.
   [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
 };
 
 class CandidateProcess final : public CandidateRunner {
  public:
-  // tool: the executable that has the __worker entry; library: path of the shared object.
-  CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit);
+  // tool: the executable that has the __worker entry; library: path of the shared object; gpu_model: as for
+  // find_gpu_model.
+  CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
+                   const std::string& gpu_model = "");
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
@@ -112,6 +120,7 @@ class CandidateProcess final : public CandidateRunner {
   // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
   void heed(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
   void restart() override;
+  [[nodiscard]] std::string why_no_model() const override { return no_model_; }
 
  private:
   void start();
@@ -126,6 +135,8 @@ class CandidateProcess final : public CandidateRunner {
   std::string tool_;
   std::string library_;
   std::chrono::milliseconds base_limit_;
+  std::string gpu_model_;  // or nothing, and why
+  std::string no_model_;
   CandidateInfo info_;
   pid_t pid_ = -1;
   int socket_ = -1;
@@ -141,5 +152,9 @@ class CandidateProcess final : public CandidateRunner {
 // ../lib, in ../lib/mxcheck and in the build tree. Error{usage} lists the places.
 std::string find_candidate_library(const std::string& name, const std::string& tool);
 std::string own_executable();
+
+// The path of the GPU model's library, or nothing and why: `given` if it is not empty, else libmxcheck_gpu_model.so in
+// the same places.
+std::pair<std::string, std::string> find_gpu_model(const std::string& given, const std::string& tool);
 
 }  // namespace mxcheck

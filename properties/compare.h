@@ -36,6 +36,7 @@ struct Difference {
   Element first;
   Element last;
   Element worst;
+  bool first_alone = false;  // only the first and their number are known, of outputs that never left the device
   std::map<std::string, std::int64_t> histogram;  // "1 ulp", "2 to 3 ulp", ..., "NaN"
   std::string neighbours;                         // of the first: "(3, 31) right, (3, 33) wrong"
   std::string pattern;  // "only column 31", "every 32nd column", "all NaN", ...; empty if nothing stands out

@@ -167,7 +167,7 @@ void explain_scale(const Problem& p, const ScaleGeometry& g, Finding& finding) {
 }  // namespace
 
 void explain(const Problem& p, std::size_t output, Finding& finding) {
-  if (is_matmul(p.c.variant.operation)) return explain_product(p, finding);
+  if (is_matmul(p.c.variant.operation)) return void(explain_product(p, finding));
   const Difference::Element& e = finding.difference->first;
   const TensorInfo& info = finding.difference->tensor;
   const Variant& v = p.c.variant;

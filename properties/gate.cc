@@ -141,7 +141,7 @@ class StatementRun {
     for (const Variant& v : variants_) {
       if (!s.corners || result_.counterexample) break;
       for (Case& c : s.corners(v, options_.suite)) {
-        if (stop() || result_.counterexample) break;
+        if (stop() || result_.counterexample || none_can_be_judged()) break;
         check_one(within_limits(std::move(c), limits_of(v)));
       }
     }
@@ -173,11 +173,15 @@ class StatementRun {
   void judge_one() {
     if (result_.counterexample || result_.cases > 0) return;
     result_.verdict = Verdict::inconclusive;
+    if (!unjudged_.empty()) return void(result_.reason = unjudged_);
     result_.reason = result_.options_not_offered > 0 ? "the candidate does not offer this case's experts or row stride"
                                                      : "the statement says nothing about this case";
   }
 
  private:
+  // The first could not: operands of the others would be drawn for nothing.
+  [[nodiscard]] bool none_can_be_judged() const { return !unjudged_.empty() && result_.cases == 0; }
+
   [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
 
   [[nodiscard]] const OperationInfo& limits_of(const Variant& v) const {
@@ -218,6 +222,7 @@ class StatementRun {
 
   std::optional<Finding> check_uncounted(const Case& c) {
     context_.not_offered = context_.nothing_claimed = false;
+    context_.unjudged.clear();
     if (!stop()) {
       try {
         return result_.statement->check(context_, c);
@@ -231,7 +236,9 @@ class StatementRun {
   std::optional<Finding> check(const Case& c) {
     if (recording_ != nullptr) recording_->begin_case();
     std::optional<Finding> finding = check_uncounted(c);
-    if (context_.not_offered) {
+    if (!context_.unjudged.empty()) {
+      if (unjudged_.empty()) unjudged_ = context_.unjudged;
+    } else if (context_.not_offered) {
       ++result_.options_not_offered;
       // A refusal tells of an option only if the case has no other.
       const bool options[] = {!c.experts.empty(), c.stride > c.cols, c.gather != 0};
@@ -289,6 +296,12 @@ class StatementRun {
   }
 
   void judge_coverage() {
+    if (!unjudged_.empty()) {  // what other cases showed does not stand for these
+      const bool never = !context_.process.why_no_model().empty();
+      result_.verdict = never ? Verdict::not_offered : Verdict::inconclusive;
+      result_.reason = unjudged_;
+      return;
+    }
     if (result_.cases == 0 && result_.statement->data.empty()) {
       result_.verdict = Verdict::not_offered;
       result_.reason = "this suite has no case of it for what the candidate offers";
@@ -328,6 +341,7 @@ class StatementRun {
   CheckContext context_;
   RecordingRunner* recording_;  // or null
   std::vector<Variant> variants_;
+  std::string unjudged_;           // why the first case that could not be checked was not
   std::set<std::string> refused_;  // options that the candidate does not offer: the beginnings of their classes
   StatementResult result_;
 };
@@ -373,7 +387,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
     throw Error(ErrorKind::usage,
                 "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
   }
-  CandidateProcess process(options.tool, options.library, options.time_limit);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   std::erase_if(selected, [&](const Statement* s) { return !is_about(*s, process.info()); });
   if (selected.empty()) {
     throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement about " +
@@ -385,8 +399,9 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   RecordingRunner recording(process);
   for (const Statement* s : selected) {
     if (options.interrupted != nullptr && options.interrupted->load()) break;
-    StatementRun run(*s, options, options.record ? static_cast<CandidateRunner&>(recording) : process, cpu.get(),
-                     report.variants, options.record ? &recording : nullptr);
+    const bool records = options.record && s->recorded;
+    StatementRun run(*s, options, records ? static_cast<CandidateRunner&>(recording) : process, cpu.get(),
+                     report.variants, records ? &recording : nullptr);
     progress(run.result(), false);
     run.run();
     progress(run.result(), true);
@@ -405,7 +420,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
 }
 
 StatementResult run_statement(const Statement& statement, const GateOptions& options) {
-  CandidateProcess process(options.tool, options.library, options.time_limit);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   const GateReport report = begin_report(options, process);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
   StatementRun run(statement, options, process, cpu.get(), report.variants);
@@ -424,7 +439,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
       std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
   if (s == all.end())
     throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
-  CandidateProcess process(options.tool, options.library, options.time_limit);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   GateReport report = begin_report(options, process);
   if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {
     throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(c.variant));

@@ -20,8 +20,9 @@
 namespace mxcheck {
 
 struct GateOptions {
-  std::string tool;     // the executable with the __worker entry
-  std::string library;  // path of the candidate
+  std::string tool;            // the executable with the __worker entry
+  std::string library;         // path of the candidate
+  std::string gpu_model = "";  // path of the GPU model's library; empty: beside the tool, as find_gpu_model looks
   Suite suite = Suite::quick;
   std::string only = "*";  // glob over statement names
   std::uint64_t seed = 0;

@@ -283,8 +283,8 @@ Problem product_problem_of(const Call& call) {
   return p;
 }
 
-void explain_product(const Problem& p, Finding& finding) {
-  if (!finding.difference) return;
+std::uint32_t explain_product(const Problem& p, Finding& finding) {
+  if (!finding.difference) return 0;
   const Difference::Element& at = finding.difference->first;
   const Matmul m = product_of(p, matmul_contract(contract_text(p.c.variant.operation)));
   const bool by_depth = m.grouping == Grouping::depth;
@@ -300,6 +300,7 @@ void explain_product(const Problem& p, Finding& finding) {
   }
   finding.element.push_back("expected  " + notations(p.c.variant.wide, at.expected));
   finding.element.push_back("observed  " + notations(p.c.variant.wide, at.observed));
+  return explained.word;
 }
 
 }  // namespace mxcheck

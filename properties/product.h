@@ -35,8 +35,8 @@ Matmul product_of(const Problem& problem, const MatmulContract& contract);
 // The problem that a call poses (properties/reference_runner.h).
 Problem product_problem_of(const Call& call);
 
-// Lines about the first differing output: its steps.
-void explain_product(const Problem& problem, Finding& finding);
+// Lines about the first differing output: its steps. Returns the reference's word there.
+std::uint32_t explain_product(const Problem& problem, Finding& finding);
 
 // The source row of each row; with fewer source rows than rows some repeat.
 std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std::int64_t source_rows);

@@ -17,6 +17,7 @@ class RecordingRunner final : public CandidateRunner {
   [[nodiscard]] const CandidateInfo& info() const override { return candidate_.info(); }
   Outcome run(const Call& call) override;
   void restart() override { candidate_.restart(); }
+  [[nodiscard]] std::string why_no_model() const override { return candidate_.why_no_model(); }
 
   void begin_case() { calls_.clear(), small_.clear(); }
   // The calls since begin_case, as those of this case.

@@ -152,7 +152,7 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
     const std::string& name = record.statements[number];
     const auto& all = all_statements();
     const auto s = std::find_if(all.begin(), all.end(), [&](const Statement& one) { return one.name == name; });
-    if (s == all.end()) {
+    if (s == all.end() || !s->recorded) {
       report.unknown.push_back(name);
       continue;
     }

@@ -15,6 +15,8 @@
 namespace mxcheck {
 namespace {
 
+constexpr std::int64_t kMostToSave = std::int64_t{1} << 34;  // multiplications: expected outputs are the reference's
+
 const char* verdict_word(Verdict verdict) {
   switch (verdict) {
     case Verdict::held: return "held";
@@ -30,7 +32,7 @@ std::string size_text(const Case& c) { return fmt::format("{} x {}", c.rows, c.c
 std::string extent_text(const Difference& d) {
   std::string text = fmt::format("{} of {} elements of {} ({} x {}) differ; first at ({}, {})", d.count, d.total,
                                  d.tensor.name, d.tensor.rows, d.tensor.cols, d.first.row, d.first.col);
-  if (d.count > 1) {
+  if (d.count > 1 && !d.first_alone) {
     text += fmt::format(", last at ({}, {}), worst at ({}, {})", d.last.row, d.last.col, d.worst.row, d.worst.col);
   }
   return text;
@@ -98,7 +100,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     out += "  extent    " + extent_text(d) + "\n";
     std::string bins;
     for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
-    out += "  off by    " + bins + "\n";
+    if (!bins.empty()) out += "  off by    " + bins + "\n";
     if (!d.neighbours.empty()) out += "  beside    " + d.neighbours + "\n";
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
@@ -160,6 +162,7 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
                                 const GateOptions& options) {
   const Counterexample& e = *r.counterexample;
   const std::string text = to_text(e.minimal);
+  if (is_matmul(e.minimal.variant.operation) && e.minimal.elements() * e.minimal.depth > kMostToSave) return "";
   const std::string name =
       fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
   std::error_code error;

@@ -43,7 +43,7 @@ Json to_json(const Counterexample& e) {
     j["differing"] = d.count;
     j["total"] = d.total;
     j["first"] = {d.first.row, d.first.col};
-    j["worst"] = {d.worst.row, d.worst.col};
+    if (!d.first_alone) j["worst"] = {d.worst.row, d.worst.col};
     j["pattern"] = d.pattern;
     j["histogram"] = d.histogram;
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct CheckContext {
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
+  std::string unjudged = {};          // set by a check that could not be made here: why
 };
 
 struct Statement {
@@ -40,6 +42,7 @@ struct Statement {
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
+  bool recorded = true;  // false: replay, without the device, could not make its checks again in any time
 };
 
 // All statements, in the order in which the gate runs them.

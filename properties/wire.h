@@ -9,7 +9,13 @@ inline constexpr int kMaxTensors = 8;
 inline constexpr int kMaxOperations = 32;
 inline constexpr std::uint64_t kPage = 4096;
 
-enum class Request : std::uint32_t { describe, supports, run, sources };
+enum class Request : std::uint32_t {
+  describe,
+  supports,
+  run,
+  sources,
+  compare,  // run, and let the GPU model compare the output on the device
+};
 
 // In which stream a CUDA candidate is called, and how.
 enum class StreamMode : std::uint8_t {
@@ -30,6 +36,7 @@ struct Tensor {
   std::uint8_t dtype_bits = 0;
   std::uint8_t null_data = 0;  // hand over a null pointer (a refusal is expected)
   std::uint8_t guarded = 0;    // the pages before and after are made inaccessible during the call
+  std::uint8_t on_device = 0;  // no place in the shared memory: of the call's poison before it, and never brought back
 };
 
 struct Policy {
@@ -53,6 +60,24 @@ struct Policy {
   float alpha = 1;
 };
 
+// What the GPU model is to compute of a product: properties/model_claim.h.
+struct Model {
+  std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
+  std::int32_t b_format = 0;
+  std::int32_t promotion = 0;
+  std::uint8_t decodes = 0;  // E4M3 with E8M0 scales of 1 x 32 becomes BF16 first, on either side
+};
+
+// What it found (MxcheckGpuModelReport), or why it found nothing.
+struct Comparison {
+  std::uint64_t compared = 0;
+  std::uint64_t differing = 0;
+  std::uint64_t first = 0;  // number of the first output that differs
+  std::uint32_t expected = 0;
+  std::uint32_t observed = 0;
+  char problem[256] = {};
+};
+
 struct Message {
   Request request = Request::describe;
   std::int32_t operation = 0;
@@ -66,6 +91,8 @@ struct Message {
   std::uint64_t used_bytes = 0;   // by this call's tensors and red zones
   std::uint64_t byte_offset = 0;  // of every tensor
   StreamMode stream_mode = StreamMode::own;
+  std::uint8_t poison = 0;
+  Model model;  // of compare
 };
 
 struct Operation {
@@ -81,9 +108,11 @@ struct Reply {
   std::int32_t status = 0;       // mxcheck_status of the call; for describe: 0, or not usable with the reason below
   std::int32_t environment = 0;  // describe failed for want of something in the machine
   std::uint8_t workspace_broken = 0;  // run wrote past the workspace it asked for
+  std::uint8_t zones_broken = 0;      // run wrote beside an output that stays on the device
   char message[512] = {};
   char device_error[256] = {};  // the driver's words: the device is lost to this process
   char conduct[128] = {};       // what the call did that no call may
+  Comparison comparison;        // of compare
   char device_text[512] = {};   // describe: "key=value" lines about the device
   char name[64] = {};
   char version[64] = {};

@@ -128,7 +128,8 @@ mxcheck_matmul_policy to_policy(const wire::Policy& p) {
 
 class Worker {
  public:
-  Worker(const char* path, int socket, int shared) : path_(path), socket_(socket), memory_(shared) {}
+  Worker(const char* path, int socket, int shared, const char* gpu_model)
+      : path_(path), gpu_model_(gpu_model), socket_(socket), memory_(shared) {}
 
   int serve() {
     load();
@@ -178,7 +179,7 @@ class Worker {
     problem_ = validate();
     if (!problem_.empty() || table_->device != kDLCUDA) return;
     try {
-      cuda_ = std::make_unique<CudaWorker>();
+      cuda_ = std::make_unique<CudaWorker>(gpu_model_);
     } catch (const Error& e) {
       problem_ = std::string("needs a CUDA device: ") + e.what();
       lacks_device_ = true;
@@ -274,6 +275,7 @@ class Worker {
   }
 
   const char* path_;
+  const char* gpu_model_;
   int socket_;
   SharedMemory memory_;
   const mxcheck_candidate_table* table_ = nullptr;
@@ -286,12 +288,12 @@ class Worker {
 }  // namespace
 
 int run_worker(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 6) return 2;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
-  return Worker(argv[2], std::atoi(argv[3]), std::atoi(argv[4])).serve();
+  return Worker(argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argv[5]).serve();
 }
 
 }  // namespace mxcheck

@@ -4,7 +4,7 @@
 
 namespace mxcheck {
 
-// argv: mxcheck __worker LIBRARY SOCKET_FD SHARED_FD. Returns the exit status of the process.
+// argv: mxcheck __worker LIBRARY SOCKET_FD SHARED_FD GPU_MODEL (or nothing). Returns the exit status of the process.
 int run_worker(int argc, char** argv);
 
 }  // namespace mxcheck

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace mxcheck {
@@ -59,7 +60,7 @@ class Barrier {
 
 }  // namespace
 
-CudaWorker::CudaWorker() {
+CudaWorker::CudaWorker(std::string gpu_model) : model_(device_, std::move(gpu_model)) {
   for (CudaHandle& stream : streams_) stream = device_.create_stream();
 }
 
@@ -70,6 +71,7 @@ Lane& CudaWorker::lane(std::size_t number) {
 
 void CudaWorker::run(const DeviceCall& c) {
   try {
+    if (c.message.request == wire::Request::compare) return compared(c);
     switch (c.message.stream_mode) {
       case wire::StreamMode::own: return in_one_stream(c, streams_[0]);
       case wire::StreamMode::legacy: return in_one_stream(c, nullptr);
@@ -88,6 +90,25 @@ void CudaWorker::in_one_stream(const DeviceCall& c, CudaHandle stream) {
   lane.load(c, stream);
   lane.run(c, stream);
   lane.collect(c, stream, c.shared);
+}
+
+// A fault up to the first wait is the library's; what goes wrong after it is the model's, and says nothing of the
+// library. Tensors that are not brought back are where the library left them.
+void CudaWorker::compared(const DeviceCall& c) {
+  Lane& lane = this->lane(0);
+  if (!lane.prepare(c)) return;
+  lane.load(c, streams_[0]);
+  lane.run(c, streams_[0]);
+  device_.synchronize(streams_[0]);
+  if (c.reply.status == MXCHECK_OK) {
+    try {
+      model_.compare(
+          c.message, [&](int i) { return lane.address_of(c, i); }, streams_[0], c.reply.comparison);
+    } catch (const CudaFailure& failure) {
+      copy_text(c.reply.comparison.problem, "the GPU model failed: " + failure.what);
+    }
+  }
+  lane.collect(c, streams_[0], c.shared);
 }
 
 // Inputs arrive in the stream behind a barrier that opens when run has returned: a library that works in another

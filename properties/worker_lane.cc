@@ -10,7 +10,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::uint64_t kZone = 4096;  // before and after the workspace
+constexpr std::uint64_t kZone = 4096;  // before and after the workspace and what stays on the device
 constexpr unsigned char kPoison = 0xC7;
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{1} << 37;
 
@@ -37,6 +37,7 @@ void Lane::move() {
 
 CudaPointer Lane::address_of(const DeviceCall& c, int tensor) const {
   const wire::Tensor& t = c.message.tensors[tensor];
+  if (t.on_device != 0) return staying_[tensor].memory + kZone;
   const CudaDevice::Guarded& guarded = guarded_[tensor];
   return t.guarded != 0 ? guarded.begin + guarded.bytes - t.bytes : arena_ + t.offset;
 }
@@ -45,6 +46,7 @@ bool Lane::prepare(const DeviceCall& c) {
   reserve(arena_, arena_capacity_, std::max<std::uint64_t>(1, c.message.used_bytes));
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
+    if (t.on_device != 0) reserve(staying_[i].memory, staying_[i].capacity, t.bytes + 2 * kZone);
     if (t.guarded == 0 || t.bytes <= guarded_[i].bytes) continue;
     device_.free_guarded(guarded_[i]);
     guarded_[i] = {};
@@ -72,6 +74,7 @@ void Lane::load(const DeviceCall& c, CudaHandle stream) {
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
     if (t.guarded != 0) device_.to_device(address_of(c, i), c.shared + t.offset, t.bytes, stream);
+    if (t.on_device != 0) device_.fill(staying_[i].memory, c.message.poison, t.bytes + 2 * kZone, stream);
   }
   device_.fill(report_, 0, sizeof(mxcheck_device_report), stream);
 }
@@ -95,13 +98,20 @@ void Lane::run(const DeviceCall& c, CudaHandle stream) {
   c.reply.message[sizeof(c.reply.message) - 1] = '\0';
 }
 
-bool Lane::workspace_is_whole() {
-  if (workspace_bytes_ == 0) return true;
-  std::array<unsigned char, 2 * kZone> zones{};
-  device_.to_host(zones.data(), workspace_, kZone, nullptr);
-  device_.to_host(zones.data() + kZone, workspace_ + kZone + workspace_bytes_, kZone, nullptr);
+bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison) {
+  std::array<unsigned char, 2 * kZone> both{};
+  device_.to_host(both.data(), zones, kZone, nullptr);
+  device_.to_host(both.data() + kZone, zones + kZone + bytes, kZone, nullptr);
   device_.synchronize(nullptr);
-  return std::all_of(zones.begin(), zones.end(), [](unsigned char byte) { return byte == kPoison; });
+  return std::all_of(both.begin(), both.end(), [poison](unsigned char byte) { return byte == poison; });
+}
+
+void Lane::check_zones(const DeviceCall& c) {
+  if (workspace_bytes_ != 0 && !is_whole(workspace_, workspace_bytes_, kPoison)) c.reply.workspace_broken = 1;
+  for (int i = 0; i < c.tensors(); ++i) {
+    const wire::Tensor& t = c.message.tensors[i];
+    if (t.on_device != 0 && !is_whole(staying_[i].memory, t.bytes, c.message.poison)) c.reply.zones_broken = 1;
+  }
 }
 
 void Lane::collect(const DeviceCall& c, CudaHandle stream, std::byte* into) {
@@ -114,7 +124,7 @@ void Lane::collect(const DeviceCall& c, CudaHandle stream, std::byte* into) {
   mxcheck_device_report report{};
   device_.to_host(&report, report_, sizeof(report), stream);
   device_.synchronize(stream);
-  if (!workspace_is_whole()) c.reply.workspace_broken = 1;
+  check_zones(c);
   if (c.reply.status != MXCHECK_OK || report.status == MXCHECK_OK) return;
   c.reply.status = report.status;
   report.message[sizeof(report.message) - 1] = '\0';

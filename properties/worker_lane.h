@@ -1,6 +1,6 @@
 #pragma once
-// Device memory of one call in flight: the gate's tensors in an arena, or each between inaccessible granules; the
-// workspace between two zones; the report.
+// Device memory of one call in flight: the gate's tensors in an arena, or each between inaccessible granules; outputs
+// that stay on the device and the workspace, each between two zones; the report.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,11 +38,12 @@ class Lane {
   // Waits, and brings back the tensors to `into` (an image of the gate's shared memory) and the report to the reply.
   void collect(const DeviceCall& c, CudaHandle stream, std::byte* into);
   void move();  // to other addresses, at the next prepare
+  [[nodiscard]] CudaPointer address_of(const DeviceCall& c, int tensor) const;
 
  private:
-  [[nodiscard]] CudaPointer address_of(const DeviceCall& c, int tensor) const;
   void reserve(CudaPointer& memory, std::uint64_t& capacity, std::uint64_t bytes);
-  bool workspace_is_whole();
+  bool is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison);  // the zones around so many bytes
+  void check_zones(const DeviceCall& c);
 
   CudaDevice& device_;
   CudaPointer arena_ = 0;
@@ -52,6 +53,11 @@ class Lane {
   std::uint64_t workspace_bytes_ = 0;  // of the call
   CudaPointer report_ = 0;
   CudaDevice::Guarded guarded_[wire::kMaxTensors];
+  struct Staying {
+    CudaPointer memory = 0;
+    std::uint64_t capacity = 0;
+  };
+  Staying staying_[wire::kMaxTensors];
 };
 
 }  // namespace mxcheck

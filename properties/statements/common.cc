@@ -57,7 +57,7 @@ const std::vector<Statement>& all_statements() {
   static const std::vector<Statement> statements = [] {
     std::vector<Statement> all;
     for (std::vector<Statement> family : {equality_statements(), algebra_statements(), layout_statements(),
-                                          product_statements(), conduct_statements()}) {
+                                          product_statements(), large_product_statements(), conduct_statements()}) {
       for (Statement& s : family) all.push_back(std::move(s));
     }
     return all;

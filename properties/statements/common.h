@@ -18,6 +18,7 @@ std::vector<Statement> equality_statements();
 std::vector<Statement> algebra_statements();
 std::vector<Statement> layout_statements();
 std::vector<Statement> product_statements();
+std::vector<Statement> large_product_statements();
 std::vector<Statement> conduct_statements();
 
 inline constexpr std::uint8_t kPoisons[] = {0xA5, 0x3C};

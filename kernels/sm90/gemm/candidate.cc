@@ -98,18 +98,23 @@ constexpr mxcheck_operation fp8_sums() {
   return o;
 }
 
-constexpr mxcheck_operation fp8() {
-  mxcheck_operation o = product("sm90_fp8+promote128");
-  o.supports = [](const mxcheck_policy* p, DLDataType wide) { return offered([&] { check_fp8(p, wide); }); };
+// Of one family: what it offers, runs and needs.
+template <void (*kCheck)(const mxcheck_policy*, DLDataType), void (*kRun)(const mxcheck_call&),
+          std::uint64_t (*kWorkspace)(const mxcheck_call&)>
+constexpr mxcheck_operation gemm(const char* contract) {
+  mxcheck_operation o = product(contract);
+  o.supports = [](const mxcheck_policy* p, DLDataType wide) { return offered([&] { kCheck(p, wide); }); };
   o.workspace = [](const mxcheck_call* call, std::uint64_t* bytes) {
-    return guarded(call, [bytes](const mxcheck_call& c) { *bytes = fp8_workspace(c); });
+    return guarded(call, [bytes](const mxcheck_call& c) { *bytes = kWorkspace(c); });
   };
-  o.run = [](const mxcheck_call* call) { return guarded(call, run_fp8); };
+  o.run = [](const mxcheck_call* call) { return guarded(call, kRun); };
   return o;
 }
 
 constexpr std::array kOperations{
-    fp8(),
+    gemm<check_fp8, run_fp8, fp8_workspace>("sm90_fp8+promote128"),
+    gemm<check_bf16, run_bf16, bf16_workspace>("sm90_bf16"),
+    gemm<check_decode, run_decode, decode_workspace>("sm90_bf16+decode"),
     fp8_sums(),
     sums<Code::bf16>("sm90_bf16+from_c"),
     sums<Code::fp16>("sm90_fp16+from_c"),

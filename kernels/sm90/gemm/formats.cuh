@@ -7,7 +7,7 @@
 namespace mxcheck_sm90 {
 
 // Measured on an H200: docs/performance.md. The narrow one is for products of few tiles.
-using GemmWideShape = GemmShape<1, 2, 128, 1, false, false>;
+using GemmWideShape = GemmShape<1, 2, 128, 1, false, false, 4>;
 using GemmNarrowShape = GemmShape<1, 1, 128, 1, false, false>;
 using GemmRowShape = GemmShape<1, 2, 128, 2, false, false>;
 inline constexpr int kRaster = 16;

@@ -118,86 +118,24 @@ Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_t
   return x;
 }
 
-namespace {
+bool is_bf16(DLDataType type) { return same(type, kBf16Type); }
+bool is_fp32(DLDataType type) { return same(type, kFp32Type); }
+bool is_aligned(const void* data, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(data) % to == 0; }
 
-const char* name_of(Code code) {
-  constexpr const char* kNames[] = {"e4m3", "e5m2", "bf16", "fp16", "fp32"};
-  return kNames[static_cast<int>(code)];
-}
-
-DLDataType type_of(Code code) {
-  switch (code) {
-    case Code::bf16: return {kDLBfloat, 16, 1};
-    case Code::fp16: return {kDLFloat, 16, 1};
-    case Code::tf32: return {kDLFloat, 32, 1};
-    default: return kByteType;
-  }
-}
-
-void check(cudaError_t error) {
+void require_success(cudaError_t error) {
   if (error == cudaSuccess) return;
   throw Refusal(MXCHECK_DEVICE_ERROR, std::string("CUDA error ") + std::to_string(static_cast<int>(error)) + ", " +
                                           cudaGetErrorString(error));
 }
 
-void require_format(const mxcheck_matmul_policy& p, Code a, Code b) {
-  if (std::string_view(p.policy.format) == name_of(a) && std::string_view(p.format_b) == name_of(b)) return;
-  unsupported(std::string("formats ") + p.policy.format + " and " + p.format_b + " are not offered here");
-}
-
-Element element(const char* name) {
+Element fp8_element(const char* name) {
   if (std::string_view(name) == "e4m3") return Element::e4m3;
   if (std::string_view(name) == "e5m2") return Element::e5m2;
   unsupported("format " + std::string(name) + " is not offered: offered are e4m3 and e5m2");
 }
 
-bool is_bf16(DLDataType type) { return same(type, {kDLBfloat, 16, 1}); }
-bool is_fp32(DLDataType type) { return same(type, {kDLFloat, 32, 1}); }
-
-}  // namespace
-
-void check_sums(Code a, Code b, const mxcheck_policy* policy, DLDataType wide) {
-  const mxcheck_matmul_policy& p = matmul_policy(policy);
-  require_format(p, a, b);
-  if (!is_fp32(wide)) unsupported("sums are FP32");
-  if (p.grouping != MXCHECK_DENSE || p.scale_type != MXCHECK_NO_SCALES)
-    unsupported("sums have neither groups nor scales");
-  if (policy->block_rows != 0 || policy->block_cols != 0 || p.block_b_rows != 0 || p.block_b_cols != 0) {
-    unsupported("sums have no blocks: they must be 0 x 0");
-  }
-}
-
-void run_sums(Code a, Code b, const mxcheck_call& call) {
-  check_sums(a, b, call.policy, output_type(call));
-  const Product x = read_product(call, type_of(a), type_of(b));
-  if (x.policy->alpha != 1) unsupported("alpha is not offered: it must be 1");
-  if (x.index.data != nullptr || x.index.cols != 0) unsupported("a row index is not offered");
-  SumsJob job;
-  job.a_code = a, job.b_code = b;
-  job.a = x.a.data, job.b = x.b.data;
-  job.c = x.adds ? static_cast<const float*>(x.c.data) : nullptr;
-  job.d = static_cast<float*>(x.d.data);
-  job.m = x.policy->policy.rows, job.n = x.policy->policy.cols, job.k = x.policy->depth;
-  if (job.m == 0 || job.n == 0) return;
-  check(launch_sums(job, static_cast<cudaStream_t>(call.stream)));
-}
-
-void check_fp8(const mxcheck_policy* policy, DLDataType wide) {
-  const mxcheck_matmul_policy& p = matmul_policy(policy);
-  element(policy->format), element(p.format_b);
-  if (!is_bf16(wide) && !is_fp32(wide)) unsupported("d is offered in BF16 and FP32");
-  if (p.scale_type == MXCHECK_NO_SCALES) unsupported("products without scales are not offered");
-  const bool square = p.block_b_rows == 128 && p.block_b_cols == 128;
-  const bool row = p.block_b_rows == 1 && p.block_b_cols == 128;
-  if (policy->block_rows != 1 || policy->block_cols != 128 || (!square && !row)) {
-    unsupported("scales are offered for blocks of 1x128 of a, and of 128x128 or 1x128 of b");
-  }
-  if (square && p.grouping == MXCHECK_DEPTH) unsupported("groups along depth are offered with 1x128 blocks of b alone");
-}
-
-namespace {
-
 bool checks_on_device(const mxcheck_call& call) {
+  if (call.inputs == nullptr) invalid("inputs is null");
   for (int i = 2; i < call.num_inputs; ++i) {
     const DLDataType type = call.inputs[i].dtype;
     if (same(type, kOffsetType) || same(type, kIndexType)) return true;
@@ -205,61 +143,48 @@ bool checks_on_device(const mxcheck_call& call) {
   return false;
 }
 
-}  // namespace
-
-std::uint64_t fp8_workspace(const mxcheck_call& call) {
-  if (call.inputs == nullptr) invalid("inputs is null");
-  return checks_on_device(call) ? kCheckBytes : 0;
+void require_workspace(const mxcheck_call& call, std::uint64_t bytes) {
+  if (bytes == 0 || (call.workspace != nullptr && call.workspace_bytes >= bytes && is_aligned(call.workspace, 256))) {
+    return;
+  }
+  invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " + std::to_string(bytes) +
+          ", aligned to 256");
 }
 
-void run_fp8(const mxcheck_call& call) {
-  check_fp8(call.policy, output_type(call));
-  const Product x = read_product(call, kByteType, kByteType);
+void fill_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
-  if (p.depth % 128 != 0)
-    unsupported("a depth of " + std::to_string(p.depth) + " is not offered: multiples of 128 are");
-  const auto aligned = [](const void* data, std::uintptr_t to) {
-    return reinterpret_cast<std::uintptr_t>(data) % to == 0;
-  };
-  if (!aligned(x.a.data, 16) || !aligned(x.b.data, 16)) unsupported("a and b are offered at multiples of 16 bytes");
-  GemmFp8 gemm;
+  if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
+    unsupported("a and b are offered at multiples of 16 bytes");
+  }
   gemm.kind = p.grouping == MXCHECK_ROWS    ? GemmKind::rows
               : p.grouping == MXCHECK_DEPTH ? GemmKind::depth
                                             : GemmKind::dense;
-  gemm.a_format = element(p.policy.format), gemm.b_format = element(p.format_b);
-  gemm.a_scale_type = gemm.b_scale_type = p.scale_type == MXCHECK_E8M0 ? GemmScale::e8m0 : GemmScale::fp32;
-  gemm.b_block = p.block_b_rows == 128 ? GemmBlock::square : GemmBlock::row;
   gemm.output = is_bf16(output_type(call)) ? GemmOutput::bf16 : GemmOutput::fp32;
   gemm.accumulate = x.adds;
   gemm.a = x.a.data, gemm.b = x.b.data;
-  gemm.scale_a = x.scale_a.data, gemm.scale_b = x.scale_b.data;
   gemm.c = x.c.data, gemm.d = x.d.data;
   gemm.m = p.policy.rows, gemm.n = p.policy.cols, gemm.k = p.depth;
   gemm.experts = static_cast<int>(x.experts);
-  const bool gathers = x.index.cols != 0;
-  if (gathers) gemm.row_index = static_cast<const std::int32_t*>(x.index.data);
+  if (x.index.cols != 0) gemm.row_index = static_cast<const std::int32_t*>(x.index.data);
   gemm.a_rows = x.a.rows;
-  const auto stream = static_cast<cudaStream_t>(call.stream);
-  if (x.offsets.cols != 0 || gathers) {
-    if (call.workspace == nullptr || call.workspace_bytes < kCheckBytes || !aligned(call.workspace, 256)) {
-      invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " +
-              std::to_string(kCheckBytes) + ", aligned to 256");
-    }
-    CheckJob job;
-    if (x.offsets.cols != 0) {
-      job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
-      job.end = p.grouping == MXCHECK_ROWS ? gemm.m : gemm.k;
-      job.multiple = p.grouping == MXCHECK_DEPTH ? 128 : 1;
-      gemm.offsets = job.offsets + 1;
-    }
-    job.index = gemm.row_index, job.rows = gemm.m, job.source_rows = gemm.a_rows;
-    if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
-    auto* const result = static_cast<CheckResult*>(call.workspace);
-    check(launch_check(job, result, stream));
-    gemm.status = &result->status;
+}
+
+void check_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
+  const bool grouped = x.offsets.cols != 0;
+  if (!grouped && gemm.row_index == nullptr) return;
+  CheckJob job;
+  if (grouped) {
+    job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
+    job.end = gemm.kind == GemmKind::rows ? gemm.m : gemm.k;
+    job.multiple = gemm.kind == GemmKind::depth ? 128 : 1;
+    gemm.offsets = job.offsets + 1;
   }
-  check(gemm_fp8_launch(gemm, stream));
+  job.index = gemm.row_index, job.rows = gemm.m, job.source_rows = gemm.a_rows;
+  if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
+  auto* const result = static_cast<CheckResult*>(call.workspace);
+  require_success(launch_check(job, result, static_cast<cudaStream_t>(call.stream)));
+  gemm.status = &result->status;
 }
 
 }  // namespace mxcheck_sm90

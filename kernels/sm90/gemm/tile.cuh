@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/fp8.h"
-#include "kernels/sm90/geometry.h"
+#include "kernels/sm90/gemm/gemm.h"
 
 namespace mxcheck_sm90 {
 
-inline constexpr int kBlockK = 128;  // columns of a stage: one scale
+inline constexpr int kRowBytes = 128;  // of A and B in a stage
+inline constexpr int kBlockK = 128;    // columns of a stage of 8-bit codes: one scale
 inline constexpr int kConsumers = 2;
 inline constexpr int kGemmThreads = 128 * (1 + kConsumers);
 inline constexpr int kSharedBytes = 232448;  // of a CTA, the most there are
@@ -30,6 +30,8 @@ struct GemmShape {
   static constexpr bool kAhead = kAhead_;
   static constexpr int kSlots = kSlots_;
   static constexpr int kMaxStages = kMaxStages_;
+  static constexpr int kColumns = kBlockK;  // of A and B, of a stage
+  static constexpr int kARowBytes = kRowBytes;
   static constexpr int kSubs = kRowSubs * kColSubs;
   static constexpr int kConsumerM = 64 * kRowSubs;
   static constexpr int kM = kConsumers * kConsumerM;
@@ -41,13 +43,12 @@ struct GemmShape {
   static_assert(kSubN % 64 == 0 && kN <= 256 && kM <= 256 && kN / kCluster % 8 == 0);
 };
 
-// Shared memory from its start, which is aligned to 1024 bytes.
-template <class Shape, class Out, bool kBRow>
-struct GemmShared {
-  static constexpr int kABytes = Shape::kM * kBlockK;
-  static constexpr int kBBytes = Shape::kN * kBlockK;
-  static constexpr int kBScales = kBRow ? Shape::kN : 4;
-  static constexpr int kScaleBytes = (Shape::kM + kBScales) * 4;
+// Shared memory from its start, which is aligned to 1024 bytes; with kScales floats of scales a stage.
+template <class Shape, class Out, int kScales_>
+struct GemmLayout {
+  static constexpr int kABytes = Shape::kM * Shape::kARowBytes;
+  static constexpr int kBBytes = Shape::kN * kRowBytes;
+  static constexpr int kScaleBytes = kScales_ * 4;
   static constexpr int kHeaderBytes = 32;
   static constexpr int kChunkColumns = 128 / static_cast<int>(sizeof(Out));
   static constexpr int kChunks = Shape::kSubs * Shape::kSubN / kChunkColumns;  // of a consumer's part of a tile
@@ -58,13 +59,6 @@ struct GemmShared {
   static constexpr int kFit = (kSharedBytes - kOutBytes - kConsumers * kSlots * 8) / kStageBytes;
   static constexpr int kStages = kFit < Shape::kMaxStages ? kFit : Shape::kMaxStages;
   static_assert(kStages >= 3);
-
-  // Of 1 x 128 scales the products are ready before the partial is.
-  static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
-  // Registers of a consumer's thread and of a producer's: together those of the launch, 168 for each of 384 threads.
-  static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
-  static constexpr int kConsumerRegs = Shape::kARegs ? 232 : kFloats > 128 ? 216 : 208;
-  static constexpr int kProducerRegs = 504 - 2 * kConsumerRegs;
 
   static constexpr int kA = 0;
   static constexpr int kB = kA + kStages * kABytes;
@@ -79,6 +73,18 @@ struct GemmShared {
   static_assert(kB % 1024 == 0 && kOut % 1024 == 0 && kHeaders % 16 == 0 && kFull % 8 == 0);
 };
 
+// Registers of a consumer's thread and of a producer's are together those of the launch, 168 for each of 384 threads.
+constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_consumer; }
+
+template <class Shape, class Out, bool kBRow>
+struct GemmShared : GemmLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> {
+  // Of 1 x 128 scales the products are ready before the partial is.
+  static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
+  static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
+  static constexpr int kConsumerRegs = Shape::kARegs ? 232 : kFloats > 128 ? 216 : 208;
+  static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
+};
+
 // What the device code knows of a call.
 struct GemmJob {
   GemmKind kind = GemmKind::dense;
@@ -91,7 +97,7 @@ struct GemmJob {
   int experts = 1;
   int m = 0;
   int n = 0;
-  int kblocks = 0;  // k / 128
+  int kblocks = 0;  // stages of k
   std::int64_t k = 0;
   const std::uint8_t* a = nullptr;
   const void* scale_a = nullptr;
@@ -156,8 +162,8 @@ class GemmSchedule {
         tile.expert = static_cast<int>(id / of_expert);
         id %= of_expert;
         const std::int64_t first = tile.expert == 0 ? 0 : job_.offsets[tile.expert - 1];
-        tile.kblock = static_cast<int>(first / kBlockK);
-        tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / kBlockK) - tile.kblock;
+        tile.kblock = static_cast<int>(first / Shape::kColumns);
+        tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / Shape::kColumns) - tile.kblock;
       }
     }
     // Bands of job.raster row tiles, column by column.
