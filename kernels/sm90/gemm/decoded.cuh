@@ -39,7 +39,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   static constexpr int kAcc = Shape::kAccumulators;
   static constexpr int kSteps = Shape::kColumns / 16;
 
-  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(2); }
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32); }
 
   __device__ __forceinline__ std::uint32_t scales(int stage) const {
     return Ring::shared + Shared::kScales + stage * Shared::kScaleBytes;
@@ -56,9 +56,8 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     typename Ring::Schedule schedule(Ring::job, Ring::rank);
     GemmTile tile;
     Cursor at;
-    const auto publish = [&] {
-      __syncwarp();
-      if (Ring::lane == 0) ptx::barrier_arrive(Ring::full(at.stage));
+    const auto publish = [&] {  // every lane for what it stored
+      ptx::barrier_arrive(Ring::full(at.stage));
       at.advance();
     };
     while (schedule.next(tile)) {

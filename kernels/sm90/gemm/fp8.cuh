@@ -65,9 +65,8 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     Schedule schedule(job, rank);
     GemmTile tile;
     Cursor at;
-    const auto publish = [&] {
-      __syncwarp();
-      if (lane == 0) ptx::barrier_arrive(full(at.stage));
+    const auto publish = [&] {  // every lane for what it stored
+      ptx::barrier_arrive(full(at.stage));
       at.advance();
     };
     while (schedule.next(tile)) {
@@ -381,7 +380,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     out.finish();
   }
 
-  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(2 + (kBRow ? 1 : 0)); }
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + (kBRow ? 64 : 32)); }
 };
 
 // Maps for a shape's boxes, and the job; fp8.cu. Not for m, n = 0.

@@ -25,11 +25,15 @@ void require_depth(const mxcheck_matmul_policy& p, std::int64_t multiple) {
               " are");
 }
 
-// Where A is decoded: in the workspace, or on its way to the tensor cores. The result is the same.
-constexpr bool kDecodesOnTheWay = false;
+// Where A is decoded: in the workspace, or on its way to the tensor cores, once for every 256 columns of D. The result
+// is the same; which is faster was measured (docs/performance.md).
+bool decodes_on_the_way(const mxcheck_matmul_policy& p) {
+  return p.policy.cols <= p.policy.rows && p.grouping != MXCHECK_DEPTH;
+}
 
 // The workspace: what was found on the device, A in BF16 (not on the way), B in BF16.
 struct DecodePlan {
+  bool on_the_way = false;
   std::uint64_t a_at = kCheckBytes;
   std::uint64_t b_at = 0;
   std::uint64_t bytes = 0;
@@ -45,7 +49,8 @@ DecodePlan plan_decode(const mxcheck_call& call) {
     return (static_cast<std::uint64_t>(t.shape[0] * t.shape[1]) * 2 + 255) / 256 * 256;
   };
   DecodePlan plan;
-  plan.b_at = plan.a_at + (kDecodesOnTheWay ? 0 : bf16_bytes("a", call.inputs[0]));
+  plan.on_the_way = decodes_on_the_way(matmul_policy(call.policy));
+  plan.b_at = plan.a_at + (plan.on_the_way ? 0 : bf16_bytes("a", call.inputs[0]));
   plan.bytes = plan.b_at + bf16_bytes("b", call.inputs[1]);
   return plan;
 }
@@ -116,9 +121,9 @@ void run_decode(const mxcheck_call& call) {
   DecodeOperand& b = job.operands[0];
   DecodeOperand& a = job.operands[1];
   b = decoded(p.format_b, x.b, x.scale_b, workspace + plan.b_at);
-  b.paired = kDecodesOnTheWay;
+  b.paired = plan.on_the_way;
   gemm.b = b.values;
-  if constexpr (kDecodesOnTheWay) {
+  if (plan.on_the_way) {
     gemm.a_format = fp8_element(p.policy.format);
     gemm.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
   } else {
@@ -127,7 +132,7 @@ void run_decode(const mxcheck_call& call) {
   }
   job.status = gemm.status;
   require_success(launch_decode(job, stream));
-  require_success(kDecodesOnTheWay ? gemm_decoded_launch(gemm, stream) : gemm_bf16_launch(gemm, stream));
+  require_success(plan.on_the_way ? gemm_decoded_launch(gemm, stream) : gemm_bf16_launch(gemm, stream));
 }
 
 }  // namespace mxcheck_sm90

@@ -135,8 +135,7 @@ struct GemmRing {
     int untold = 0;
     const auto tell = [&] {
       ptx::fence_async();
-      __syncwarp();
-      if (lane == 0) ptx::barrier_arrive(full(told.stage));
+      ptx::barrier_arrive(full(told.stage));
       told.advance();
     };
     const auto done = [&] {
@@ -189,12 +188,13 @@ struct GemmRing {
 
   // --- consumers ----------------------------------------------------------------------------------------------------
 
+  // Every thread for what it read: one for its warp would do, but racecheck does not see a warp's own order.
   __device__ __forceinline__ void release(int stage) const {
-    __syncwarp();
     if constexpr (kCluster == 1) {
-      if (lane == 0) ptx::barrier_arrive(empty(stage));
+      ptx::barrier_arrive(empty(stage));
     } else {
-      if (lane < kCluster) ptx::barrier_arrive_at(empty(stage), static_cast<std::uint32_t>(lane));
+#pragma unroll
+      for (int r = 0; r < kCluster; ++r) ptx::barrier_arrive_at(empty(stage), static_cast<std::uint32_t>(r));
     }
   }
 
@@ -210,12 +210,12 @@ struct GemmRing {
     return tile;
   }
 
-  // By one thread. `arrivals`: of the producer's warps at a full stage, without those that gather.
+  // By one thread. `arrivals`: of the producer's threads at a full stage, without those that gather.
   __device__ __forceinline__ void init_ring(int arrivals) const {
-    const int gather = job.row_index != nullptr ? kGatherWarps : 0;
+    const int gather = job.row_index != nullptr ? kGatherWarps * 32 : 0;
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(full(i), static_cast<std::uint32_t>(arrivals + gather));
-      ptx::barrier_init(empty(i), kConsumers * 4 * kCluster);
+      ptx::barrier_init(empty(i), kConsumers * 128 * kCluster);
     }
     for (int i = 0; i < kConsumers * Shared::kSlots; ++i) ptx::barrier_init(shared + Shared::kLoaded + i * 8, 1);
     ptx::fence_barrier_init();

@@ -1,0 +1,85 @@
+# Faults put into a CUDA library on purpose: what sm90.cmake and sm90_gemm.cmake are made of.
+#
+# mxcheck_cuda_faults(LIBRARY FOLDER) begins a list of them for libmxcheck_LIBRARY.so, whose sources are in FOLDER.
+# mxcheck_cuda_fault(LIBRARY NAME "what it imitates" FILE SEARCH REPLACE SOURCE...): SEARCH occurs exactly once in FILE,
+# SOURCE... are the sources that see the change.
+# mxcheck_cuda_faults_end(LIBRARY): `ninja LIBRARY_faults` builds a library for each and lists them in
+# LIBRARY_faults/faults.tsv; on a machine with a Hopper GPU `mxcheck_fault_table TOOL LIBRARY_faults/faults.tsv` says what
+# the gate says to each, and `ninja LIBRARY_fault_table` does both.
+
+macro(mxcheck_cuda_faults LIBRARY FOLDER)
+  set(${LIBRARY}_folder ${FOLDER})
+  set(${LIBRARY}_out ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_faults)
+  file(MAKE_DIRECTORY ${${LIBRARY}_out})
+  set(${LIBRARY}_targets)
+  set(${LIBRARY}_lines "control\t\tnothing is changed\t./libmxcheck_${LIBRARY}.so\n")
+  set(${LIBRARY}_complaints)
+endmacro()
+
+function(mxcheck_cuda_fault LIBRARY NAME WHAT FILE SEARCH REPLACE)
+  set(folder ${${LIBRARY}_folder})
+  set(from ${PROJECT_SOURCE_DIR}/${folder})
+  file(READ ${from}/${FILE} text)
+  string(REPLACE "${SEARCH}" "" without "${text}")
+  string(LENGTH "${SEARCH}" length)
+  string(LENGTH "${text}" before)
+  string(LENGTH "${without}" after)
+  math(EXPR count "(${before} - ${after}) / ${length}")
+  if(NOT count EQUAL 1)
+    set(${LIBRARY}_complaints "${${LIBRARY}_complaints}\n  ${NAME}: in ${folder}/${FILE}, ${count} times: ${SEARCH}"
+        PARENT_SCOPE)
+    return()
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from}/${FILE})
+  string(REPLACE "${SEARCH}" "${REPLACE}" text "${text}")
+  set(overlay ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_${NAME})
+  file(CONFIGURE OUTPUT ${overlay}/${folder}/${FILE} CONTENT "${text}" @ONLY)
+  set(sources)
+  foreach(source ${ARGN})
+    if(source STREQUAL FILE)
+      list(APPEND sources ${overlay}/${folder}/${source})
+    else()
+      # A source that includes the changed header by its path: the overlay comes first among the include folders.
+      list(APPEND sources ${from}/${source})
+    endif()
+  endforeach()
+  string(REPLACE ";" "|" replaced "${ARGN}")
+  string(REPLACE "." "\\." replaced "${replaced}")
+  set(target mxcheck_${LIBRARY}_fault_${NAME})
+  add_library(${target} SHARED EXCLUDE_FROM_ALL
+              ${sources} $<FILTER:$<TARGET_OBJECTS:mxcheck_${LIBRARY}_objects>,EXCLUDE,/\(${replaced}\)\\.o$>)
+  target_include_directories(${target} BEFORE PRIVATE ${overlay})
+  target_link_libraries(${target} PRIVATE mxcheck_options mxcheck::dlpack CUDA::cudart_static)
+  target_compile_definitions(${target} PRIVATE MXCHECK_SM90_VERSION="fault")
+  set_target_properties(
+    ${target}
+    PROPERTIES CUDA_STANDARD 20
+               CUDA_ARCHITECTURES 90a-real
+               CUDA_RUNTIME_LIBRARY Static
+               LINKER_LANGUAGE CXX
+               LIBRARY_OUTPUT_DIRECTORY ${${LIBRARY}_out})
+  set(${LIBRARY}_targets ${${LIBRARY}_targets} ${target} PARENT_SCOPE)
+  set(${LIBRARY}_lines "${${LIBRARY}_lines}${NAME}\t\t${WHAT}\t./lib${target}.so\n" PARENT_SCOPE)
+endfunction()
+
+macro(mxcheck_cuda_faults_end LIBRARY)
+  if(${LIBRARY}_complaints)
+    message(WARNING "tests/faults/${LIBRARY}.cmake: each text must occur exactly once.${${LIBRARY}_complaints}")
+  endif()
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_complaints.txt "${${LIBRARY}_complaints}")
+  add_test(NAME faults.every_replacement_in_${LIBRARY}_applies
+           COMMAND ${CMAKE_COMMAND} -DCOMPLAINTS=${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_complaints.txt -P
+                   ${CMAKE_CURRENT_SOURCE_DIR}/no_complaints.cmake)
+  set_tests_properties(faults.every_replacement_in_${LIBRARY}_applies PROPERTIES LABELS quick)
+  file(WRITE ${${LIBRARY}_out}/faults.tsv "${${LIBRARY}_lines}")
+  add_custom_target(
+    ${LIBRARY}_faults
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:mxcheck_${LIBRARY}> ${${LIBRARY}_out}
+    DEPENDS mxcheck_${LIBRARY} ${${LIBRARY}_targets})
+  add_custom_target(
+    ${LIBRARY}_fault_table
+    COMMAND mxcheck_fault_table $<TARGET_FILE:mxcheck> faults.tsv
+    WORKING_DIRECTORY ${${LIBRARY}_out}
+    DEPENDS mxcheck ${LIBRARY}_faults
+    USES_TERMINAL)
+endmacro()

@@ -1,0 +1,201 @@
+// What the measures that the field tests matrix products by say of each faulty library:
+//
+//   mxcheck_field_measures faults.tsv      on a machine with a Hopper GPU
+//
+// Three products of normal data: dense; grouped along rows with gathered rows and C; grouped along depth. Each D is
+// compared with the product of the operands before they were quantized, as the field does, by the smallest cosine
+// similarity, the smallest SQNR and the largest calc_diff of the three; the thresholds are the field's (DeepGEMM 1e-3,
+// torchao 27 dB, 1 - cos < 1e-2).
+
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/candidate_matmul.h"
+#include "numerics/recipe.h"
+#include "reference/quantize.h"
+
+namespace {
+
+using namespace mxcheck;
+
+struct Product {
+  int grouping = MXCHECK_DENSE;
+  std::int64_t m = 512, n = 512, k = 2048, experts = 1;
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int32_t> index;
+  std::vector<float> c;
+  std::vector<std::uint8_t> a, b;
+  std::vector<std::uint8_t> scales_a, scales_b;
+  std::vector<double> right;  // of the operands as they were
+};
+
+std::vector<float> normal(std::mt19937& random, std::int64_t count) {
+  std::vector<float> x(static_cast<std::size_t>(count));
+  std::normal_distribution<float> draw;
+  for (float& v : x) v = draw(random);
+  return x;
+}
+
+MatrixView view(const std::vector<float>& x, std::int64_t rows, std::int64_t cols) {
+  return {Format::fp32, reinterpret_cast<const std::byte*>(x.data()), rows, cols, cols};
+}
+
+Product make(int grouping) {
+  std::mt19937 random(7 + static_cast<unsigned>(grouping));
+  Product p;
+  p.grouping = grouping;
+  if (grouping == MXCHECK_ROWS) p.offsets = {0, 130, 130, 131, 512};
+  if (grouping == MXCHECK_DEPTH) p.offsets = {0, 640, 640, 1024, 2048};
+  if (!p.offsets.empty()) p.experts = static_cast<std::int64_t>(p.offsets.size()) - 1;
+  const std::int64_t matrices = grouping == MXCHECK_ROWS ? p.experts : 1;
+  const std::int64_t results = grouping == MXCHECK_DEPTH ? p.experts : 1;
+  const std::vector<float> x = normal(random, p.m * p.k);
+  const std::vector<float> w = normal(random, matrices * p.n * p.k);
+  const Recipe recipe = recipe_by_name("rceil");
+  const Quantized qa = quantize(view(x, p.m, p.k), Format::e4m3, {1, 128}, recipe);
+  const BlockShape block_b = grouping == MXCHECK_DEPTH ? BlockShape{1, 128} : BlockShape{128, 128};
+  const Quantized qb = quantize(view(w, matrices * p.n, p.k), Format::e4m3, block_b, recipe);
+  p.a = qa.codes, p.scales_a = qa.scales, p.b = qb.codes, p.scales_b = qb.scales;
+  if (grouping == MXCHECK_ROWS) {
+    for (std::int64_t i = 0; i < p.m; ++i) p.index.push_back(static_cast<std::int32_t>((i * 37 + 5) % p.m));
+    p.c = normal(random, p.m * p.n);
+  }
+  for (std::int64_t e = 0; e < results; ++e) {
+    const std::int64_t begin = grouping == MXCHECK_DEPTH ? p.offsets[static_cast<std::size_t>(e)] : 0;
+    const std::int64_t end = grouping == MXCHECK_DEPTH ? p.offsets[static_cast<std::size_t>(e) + 1] : p.k;
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      std::int64_t expert = 0;
+      while (grouping == MXCHECK_ROWS && p.offsets[static_cast<std::size_t>(expert) + 1] <= i) ++expert;
+      const float* row = x.data() + (p.index.empty() ? i : p.index[static_cast<std::size_t>(i)]) * p.k;
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        const float* col = w.data() + (expert * p.n + j) * p.k;
+        double sum = p.c.empty() ? 0 : p.c[static_cast<std::size_t>(i * p.n + j)];
+        for (std::int64_t t = begin; t < end; ++t) sum += static_cast<double>(row[t]) * col[t];
+        p.right.push_back(sum);
+      }
+    }
+  }
+  return p;
+}
+
+struct Memory {
+  void* data = nullptr;
+  template <class T>
+  explicit Memory(const std::vector<T>& from) {
+    cudaMalloc(&data, from.size() * sizeof(T) + 256);
+    cudaMemcpy(data, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice);
+  }
+  ~Memory() { cudaFree(data); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+};
+
+struct Measures {
+  double cosine = 1, sqnr = 1e9, calc_diff = 0;
+};
+
+// D as FP32; empty where the library refused or the device failed.
+std::vector<float> run(const mxcheck_candidate_table& table, Product& p) {
+  const mxcheck_operation* operation = nullptr;
+  for (int i = 0; i < table.num_operations; ++i) {
+    if (std::string(table.operations[i].contract) == "sm90_fp8+promote128") operation = &table.operations[i];
+  }
+  if (operation == nullptr) return {};
+  const std::int64_t results = p.grouping == MXCHECK_DEPTH ? p.experts : 1;
+  std::vector<float> d(static_cast<std::size_t>(results * p.m * p.n), NAN);
+  const Memory a(p.a), b(p.b), sa(p.scales_a), sb(p.scales_b), c(p.c), offsets(p.offsets), index(p.index), out(d);
+  const Memory workspace(std::vector<char>(4096));
+  std::int64_t shapes[8][2];
+  std::vector<DLTensor> tensors;
+  const auto add = [&](const Memory& m, std::int64_t rows, std::int64_t cols, DLDataType type) {
+    auto& shape = shapes[tensors.size()];
+    shape[0] = rows < 0 ? cols : rows, shape[1] = cols;
+    tensors.push_back({m.data, {kDLCUDA, 0}, rows < 0 ? 1 : 2, type, shape, nullptr, 0});
+  };
+  const auto matrices = static_cast<std::int64_t>(p.b.size()) / (p.n * p.k);
+  const std::int64_t br = p.grouping == MXCHECK_DEPTH ? 1 : 128;
+  add(a, p.m, p.k, {kDLUInt, 8, 1}), add(b, matrices * p.n, p.k, {kDLUInt, 8, 1});
+  add(sa, p.m, p.k / 128, {kDLUInt, 8, 1}), add(sb, matrices * p.n / br, p.k / 128, {kDLUInt, 8, 1});
+  if (!p.c.empty()) add(c, p.m, p.n, {kDLFloat, 32, 1});
+  if (!p.offsets.empty()) add(offsets, -1, p.experts + 1, {kDLInt, 64, 1});
+  if (!p.index.empty()) add(index, -1, p.m, {kDLInt, 32, 1});
+  add(out, results * p.m, p.n, {kDLFloat, 32, 1});
+  mxcheck_matmul_policy policy{};
+  policy.policy.size = sizeof(policy);
+  policy.policy.format = policy.format_b = "e4m3", policy.policy.recipe = "";
+  policy.policy.block_rows = 1, policy.policy.block_cols = 128, policy.block_b_rows = br, policy.block_b_cols = 128;
+  policy.policy.rows = p.m, policy.policy.cols = p.n, policy.depth = p.k;
+  policy.scale_type = MXCHECK_E8M0, policy.grouping = p.grouping, policy.accumulate = p.c.empty() ? 0 : 1;
+  policy.alpha = 1;
+  char message[256] = "";
+  mxcheck_call call{};
+  call.size = sizeof(call);
+  call.num_inputs = static_cast<int>(tensors.size()) - 1, call.num_outputs = 1;
+  call.policy = &policy.policy, call.inputs = tensors.data(), call.outputs = tensors.data() + call.num_inputs;
+  call.workspace = workspace.data, call.workspace_bytes = 4096;
+  call.message = message, call.message_bytes = sizeof(message);
+  if (operation->run(&call) != MXCHECK_OK || cudaDeviceSynchronize() != cudaSuccess) return {};
+  cudaMemcpy(d.data(), out.data, d.size() * sizeof(float), cudaMemcpyDeviceToHost);
+  return d;
+}
+
+void measure(const std::vector<float>& d, const std::vector<double>& right, Measures& worst) {
+  double xy = 0, xx = 0, yy = 0, noise = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    xy += d[i] * right[i], xx += right[i] * right[i], yy += static_cast<double>(d[i]) * d[i];
+    noise += (d[i] - right[i]) * (d[i] - right[i]);
+  }
+  const auto least = [](double a, double b) { return a <= b ? a : b; };  // a NaN on the left wins nothing: see below
+  const double cosine = xy / std::sqrt(xx * yy);
+  const double sqnr = 10 * std::log10(xx / noise);
+  const double diff = 1 - 2 * xy / (xx + yy);
+  worst.cosine = std::isnan(cosine) ? NAN : least(worst.cosine, cosine);
+  worst.sqnr = std::isnan(sqnr) ? NAN : least(worst.sqnr, sqnr);
+  worst.calc_diff = std::isnan(diff) ? NAN : -least(-worst.calc_diff, -diff);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: mxcheck_field_measures faults.tsv\n");
+    return 2;
+  }
+  std::vector<Product> products{make(MXCHECK_DENSE), make(MXCHECK_ROWS), make(MXCHECK_DEPTH)};
+  std::printf("| fault | 1 - cos < 1e-2 | SQNR >= 27 dB | calc_diff < 1e-3 |\n|---|---|---|---|\n");
+  std::ifstream list(argv[1]);
+  for (std::string line; std::getline(list, line);) {
+    const std::string name = line.substr(0, line.find('\t'));
+    const std::string path = line.substr(line.rfind('\t') + 1);
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const auto function = library == nullptr
+                              ? nullptr
+                              : reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL));
+    Measures worst;
+    bool ran = function != nullptr;
+    for (Product& p : products) {
+      if (!ran) break;
+      const std::vector<float> d = run(*function(), p);
+      ran = !d.empty();
+      if (ran) measure(d, p.right, worst);
+    }
+    if (!ran) {
+      std::printf("| %s | does not run: %s | | |\n", name.c_str(), cudaGetErrorString(cudaGetLastError()));
+      continue;
+    }
+    const auto verdict = [](bool pass) { return pass ? "passes" : "fails"; };
+    std::printf("| %s | %s (%.1e) | %s (%.1f) | %s (%.1e) |\n", name.c_str(), verdict(1 - worst.cosine < 1e-2),
+                1 - worst.cosine, verdict(worst.sqnr >= 27), worst.sqnr, verdict(worst.calc_diff < 1e-3),
+                worst.calc_diff);
+    std::fflush(stdout);
+  }
+  return 0;
+}
