@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -201,17 +202,20 @@ std::vector<std::string> source_changes(const std::string& root, const std::stri
     } else if (source_digest(file.string()) != digest) {
       changes.push_back(path + " has changed");
     }
-    // Folders of which more than a header for others is listed are the kernels' own.
-    const auto beside = std::count_if(entries.begin(), entries.end(), [&](const auto& e) {
-      return fs::path(e.first).parent_path() == relative.parent_path();
-    });
-    if (beside > 1) folders.insert(relative.parent_path());
+    folders.insert(relative.parent_path());
   }
   for (const fs::path& folder : folders) {
     std::error_code ignored;
+    std::vector<std::string> unlisted;
     for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, ignored)) {
       const std::string path = (folder / entry.path().filename()).generic_string();
-      if (is_source(entry.path()) && !entries.contains(path)) changes.push_back(path + " is new");
+      if (is_source(entry.path()) && !entries.contains(path)) unlisted.push_back(path + " is new");
+    }
+    const auto listed = std::count_if(entries.begin(), entries.end(),
+                                      [&](const auto& e) { return fs::path(e.first).parent_path() == folder; });
+    // A folder is the kernels' own if most of it is listed; of others they take some files.
+    if (std::cmp_greater(listed, 1) && std::cmp_greater(listed, unlisted.size())) {
+      changes.insert(changes.end(), unlisted.begin(), unlisted.end());
     }
   }
   std::sort(changes.begin(), changes.end());

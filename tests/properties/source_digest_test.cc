@@ -89,6 +89,21 @@ TEST(SourceDigest, changed_missing_and_new_files_are_named) {
             (std::vector<std::string>{"k/a.cu has changed", "k/b.h is missing", "k/d.cuh is new"}));
 }
 
+TEST(SourceDigest, a_folder_that_files_are_borrowed_from_may_have_others) {
+  const test::TemporaryDirectory root;
+  std::filesystem::create_directories(root / "own");
+  std::filesystem::create_directories(root / "other");
+  for (const char* name : {"own/a.cu", "own/b.h", "other/c.h", "other/d.h", "other/e.cu", "other/f.cu", "other/g.cu"}) {
+    test::write_file(root / name, "int x;");
+  }
+  const std::string manifest = source_manifest(root.path(), {"own/a.cu", "own/b.h", "other/c.h", "other/d.h"});
+  EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
+  test::write_file(root / "other/c.h", "int y;");
+  test::write_file(root / "own/h.cu", "");
+  EXPECT_EQ(source_changes(root.path(), manifest),
+            (std::vector<std::string>{"other/c.h has changed", "own/h.cu is new"}));
+}
+
 TEST(SourceDigest, a_path_outside_the_root_is_not_followed) {
   const std::string digest(32, '0');
   EXPECT_EQ(source_changes("/", digest + "  ../etc/passwd\n"),
