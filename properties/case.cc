@@ -91,7 +91,7 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "layout") {
     if (value != "compact" && value != "tcgen05") fail(field, value, "compact or tcgen05");
     v.layout = value == "tcgen05" ? 1 : 0;
-  } else if (field == "x") {
+  } else if (field == "x" || field == "d") {
     v.wide = parse_format(field, value);
   } else if (field == "pad") {
     c.pad = parse_integer<std::uint8_t>(field, value);
@@ -112,8 +112,6 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
     v.scales = parse_word(field, value, kScaleWords);
   } else if (field == "groups") {
     v.groups = parse_word(field, value, kGroupWords);
-  } else if (field == "d") {
-    v.wide = parse_format(field, value);
   } else if (field == "depth") {
     c.depth = parse_integer<std::int64_t>(field, value);
   } else if (field == "adds") {

@@ -166,8 +166,7 @@ class Chains {
     const VI c_units = hn::Shr(hn::ShiftLeft<2>(significand), drop);
     // A special step is not ours, not even where what is finite in it comes to nothing.
     const auto special = hn::Gt(references, hn::Set(d, PackedOperand::kSpecialReference / 2));
-    const auto undecided =
-        hn::Or(special, hn::Or(hn::Gt(above, hn::Set(d, limit)), hn::Eq(field, hn::Set(d, 255))));
+    const auto undecided = hn::Or(special, hn::Or(hn::Gt(above, hn::Set(d, limit)), hn::Eq(field, hn::Set(d, 255))));
 
     hn::Store(hn::BitCast(DF(), hn::ShiftLeft<23>(hn::Add(power, hn::Set(d, 127)))), DF(), scale_[r] + g);
     hn::Store(hn::Sub(window, hn::Set(d, fraction_bits_)), d, quantum_[r] + g);
