@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "reference/matmul.h"
 #include "tools/product_input.h"
@@ -51,6 +52,7 @@ MatmulOperand operand_of(const Quantized& q, bool transposed) {
 QuantizedFile read(const std::string& path) {
   QuantizedFile file = from_safetensors(read_safetensors(path), path);
   if (!file.matrix.codes16.empty()) throw Error(ErrorKind::input, path + ": e5m6 codes are no operands of a product");
+  check_codes(file.matrix.element, std::as_bytes(std::span(file.matrix.codes)), path);
   return file;
 }
 

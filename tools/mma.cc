@@ -66,6 +66,7 @@ void read_side(const std::string& location, const std::string& format, Side& sid
   side.codes = read_tensor(location);
   side.stack = stack_of(side.codes, location);
   side.operand.format = code_format(format, side.codes, location);
+  check_codes(side.operand.format, side.codes.data, location);
   side.operand.rows = side.stack.rows, side.operand.depth = side.stack.cols;
   side.operand.row_stride = side.stack.cols;
 }

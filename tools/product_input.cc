@@ -48,6 +48,18 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
   return *format;
 }
 
+void check_codes(Format format, std::span<const std::byte> codes, const std::string& location) {
+  const int bits = spec(format).bits;
+  if (bits >= 8) return;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const int code = std::to_integer<int>(codes[i]);
+    if (code >> bits == 0) continue;
+    throw Error(ErrorKind::input, location + ": code " + std::to_string(code) + " at place " + std::to_string(i) +
+                                      ": " + std::string(spec(format).name) + " codes are 0 to " +
+                                      std::to_string((1 << bits) - 1) + ", one a byte");
+  }
+}
+
 std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const std::string& flag) {
   std::int64_t place[2] = {-1, -1};
   const std::size_t comma = text.find(',');

@@ -10,7 +10,7 @@ using test::values_of;
 
 class MmaTool : public test::ToolTest {
  protected:
-  void codes(const std::string& name, std::vector<std::int64_t> shape, std::uint8_t code) {
+  void codes(const std::string& name, const std::vector<std::int64_t>& shape, std::uint8_t code) {
     std::size_t count = 1;
     for (std::int64_t n : shape) count *= static_cast<std::size_t>(n);
     write_npy(dir / name, make_tensor("", Dtype::u8, shape, std::vector<std::uint8_t>(count, code)));
@@ -81,6 +81,9 @@ TEST_F(MmaTool, refuses_what_does_not_fit_and_writes_nothing) {
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
     EXPECT_FALSE(std::filesystem::exists(dir / "d.npy")) << arguments;
   }
+  const auto wide = mxcheck("mma --contract sm100_f8f6f4 --format-a e2m1 --a a.npy --b b.npy -o d.npy");
+  EXPECT_EQ(wide.code, 2);
+  EXPECT_NE(wide.err.find("code 56 at place 0: e2m1 codes are 0 to 15"), std::string::npos) << wide.err;
   EXPECT_EQ(mxcheck("mma --contract sm90_fp8 --a a.npy --b b.npy -o d.txt").code, 2);
   EXPECT_EQ(mxcheck("mma --contract sm90_fp8 --a a.npy --b b.npy -o a.npy").code, 2);
   EXPECT_EQ(mxcheck("mma --contract sm90_fp8 --a a.npy --b b.npy").code, 2);
