@@ -1,6 +1,9 @@
 // Matrix products: the bits of D are those of the contract that the operation claims.
 
 #include <array>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/candidate_matmul.h"
 #include "properties/product.h"
@@ -9,7 +12,50 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostToMatch = 4'000'000;  // multiplications: an answer for each contract costs time
+constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
+
+// The scales of an operand, each of them that of the block of k before it; the first keeps its own.
+std::vector<std::byte> scales_of_the_block_before(const Problem& p, const std::vector<std::byte>& scales) {
+  const std::size_t width = p.c.variant.scales == MXCHECK_FP32 ? 4 : 1;
+  const std::size_t line = static_cast<std::size_t>(p.c.depth / 128) * width;
+  std::vector<std::byte> shifted = scales;
+  if (line == 0 || p.c.variant.block.cols != 128 || p.c.depth % 128 != 0) return shifted;
+  for (std::size_t i = 0; i < shifted.size(); ++i) {
+    if (i % line >= width) shifted[i] = scales[i - width];
+  }
+  return shifted;
+}
+
+// What common slips make of D, by name.
+std::vector<std::pair<std::string, std::vector<std::byte>>> slips(const Problem& p, const MatmulContract& own) {
+  std::vector<std::pair<std::string, std::vector<std::byte>>> all;
+  const ExpectedTensor right = product_answer(p, own);
+  if (p.c.variant.wide == Format::bf16) {  // FP32 first, then its upper half
+    Problem wide = p;
+    wide.c.variant.wide = Format::fp32;
+    if (!p.c.adds) {
+      const std::vector<std::byte> words = product_answer(wide, own).bytes;
+      std::vector<std::byte> cut(right.bytes.size());
+      for (std::size_t i = 0; i + 1 < cut.size(); i += 2) cut[i] = words[2 * i + 2], cut[i + 1] = words[2 * i + 3];
+      all.emplace_back("D cut to BF16 in place of rounded", std::move(cut));
+    }
+  }
+  if (p.c.depth > 128 && p.c.variant.groups != MXCHECK_DEPTH) {
+    Matmul shorter = product_of(p, own);
+    shorter.a.depth = shorter.b.depth = (p.c.depth - 1) / 128 * 128;
+    std::vector<std::byte> d(right.bytes.size());
+    matmul(shorter, d.data());
+    all.emplace_back("the last block of 128 of k left out", std::move(d));
+  }
+  if (p.c.variant.scales != MXCHECK_NO_SCALES) {
+    Problem shifted = p;
+    shifted.scales_a = scales_of_the_block_before(p, p.scales_a);
+    all.emplace_back("A's scales taken from the block of k before", product_answer(shifted, own).bytes);
+    shifted.scales_a = p.scales_a, shifted.scales_b = scales_of_the_block_before(p, p.scales_b);
+    all.emplace_back("B's scales taken from the block of k before", product_answer(shifted, own).bytes);
+  }
+  return all;
+}
 
 // Under which other contract, or with which common slip, D would be exactly what was observed.
 std::vector<std::string> contracts_that_match(const Problem& p, const std::vector<std::byte>& observed) {
@@ -56,6 +102,9 @@ std::vector<std::string> contracts_that_match(const Problem& p, const std::vecto
       for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(one >> (8 * (i % 4)));
       try_problem(without, own, first ? "A's scales taken as 1" : "B's scales taken as 1");
     }
+  }
+  for (const auto& [name, bytes] : slips(p, own)) {
+    if (bytes == observed) names.push_back(name);
   }
   return names;
 }

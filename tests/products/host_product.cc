@@ -132,13 +132,34 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   if (slip == "fp32_sums") text = "ieee_fp32";
   if (slip == "a_scale_first") text += "+a_first";
   if (slip == "backwards") text += "+descending";
-  if (slip == "k_block_dropped" && k > 256) x.a.depth = x.b.depth = k - 128;
+  if (slip == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
+  std::vector<std::byte> shifted;
+  if (slip == "scale_before" && scaled && p->grouping == 0 && k % 128 == 0 && k > 0) {
+    const std::size_t width = p->scale_type == MXCHECK_E8M0 ? 1 : 4;
+    const auto* from = static_cast<const std::byte*>(x.a.scales);
+    const std::size_t line = static_cast<std::size_t>(k / 128) * width;
+    shifted.assign(from, from + line * static_cast<std::size_t>(a_rows));
+    for (std::size_t i = 0; i < shifted.size(); ++i) {
+      if (i % line >= width) shifted[i] = from[i - width];
+    }
+    x.a.scales = shifted.data();
+  }
+  std::vector<float> uncut;
   if (slip == "c_forgotten") x.c = nullptr;
   try {
     x.contract = mxcheck::matmul_contract(text);
     if (x.c == nullptr) x.contract.from_c = false;
     auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
-    mxcheck::matmul(x, d);
+    if (slip == "output_cut" && out_bits == 16 && x.c == nullptr) {
+      uncut.resize(static_cast<std::size_t>(results * m * n));
+      x.output = Format::fp32;
+      mxcheck::matmul(x, uncut.data());
+      for (std::size_t i = 0; i < uncut.size(); ++i) {
+        std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
+      }
+    } else {
+      mxcheck::matmul(x, d);
+    }
     if (slip == "last_row_zero" && m > 64 && n > 0) {
       const std::int64_t line = n * out_bits / 8;
       std::memset(d + (results * m - 1) * line, 0, static_cast<std::size_t>(line));

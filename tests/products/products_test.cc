@@ -55,7 +55,10 @@ INSTANTIATE_TEST_SUITE_P(All, Slips,
                          testing::Values(Slip{"fp32_sums", "exactly those of contract ieee_fp32"},
                                          Slip{"backwards", "+descending"}, Slip{"no_promotion", ""},
                                          Slip{"promotes_every_256", ""}, Slip{"a_scale_first", ""},
-                                         Slip{"k_block_dropped", ""}, Slip{"c_forgotten", "C not added"},
+                                         Slip{"k_block_dropped", "the last block of 128 of k left out"},
+                                         Slip{"output_cut", "D cut to BF16 in place of rounded"},
+                                         Slip{"scale_before", "A's scales taken from the block of k before"},
+                                         Slip{"c_forgotten", "C not added"},
                                          Slip{"last_row_zero", "all observed are zero"}),
                          [](const auto& info) { return std::string(info.param.fault); });
 
