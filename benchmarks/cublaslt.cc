@@ -14,8 +14,8 @@ constexpr std::uint64_t kWorkspace = std::uint64_t{64} << 20;
 constexpr int kAlgorithms = 8;
 constexpr const char* kPlaces[] = {
     "libcublasLt.so.13",
-    "/usr/local/cuda-13.0/targets/x86_64-linux/lib/libcublasLt.so.13",
-    "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13",
+    "/usr/local/cuda/lib64/libcublasLt.so.13",
+    "/usr/local/cuda/targets/x86_64-linux/lib/libcublasLt.so.13",
 };
 
 template <class Function>
