@@ -224,7 +224,7 @@ Statement cpu_library() {
   Statement s;
   s.name = "large_tensors_equal_the_cpu_library";
   s.sentence =
-      "tensors of production size (up to more than 2^31 elements in the exhaustive suite) have the bytes of the "
+      "tensors of production size (up to more than 2^32 elements in the exhaustive suite) have the bytes of the "
       "in-tree CPU library";
   s.source = "kernels/cpu";
   s.device = Statement::Device::cuda;
@@ -243,6 +243,8 @@ Statement cpu_library() {
     if (suite == Suite::exhaustive && is(v, "quantize") && main_block) {
       cases.push_back(corner(v, 131072, 7168, Data::slots, 13));
       cases.push_back(corner(v, 299'600, 7171, Data::slots, 14));  // 2^31 + 1,000,000 elements and odd rows
+      cases.push_back(
+          corner(v, 599'200, 7171, Data::slots, 15));  // 2^32 + 1,900,000: a number that is not signed wraps
     }
     return cases;
   };

@@ -60,7 +60,7 @@ mxcheck_cuda_fault(
   sm90 byte_0_decodes_to_zero "the scale 2^-127 is taken for 0" element.cuh
   [[byte == 0 ? 0x00400000 : byte << 23]] [[byte << 23]] dequantize.cu)
 mxcheck_cuda_fault(
-  sm90 index_wraps "an element's number is kept in 32 bits: seen beyond 2^31 elements, in the exhaustive suite" quantize.cuh
+  sm90 index_wraps "an element's number is kept in 32 bits: seen beyond 2^32 elements, in the exhaustive suite" quantize.cuh
   [[const std::int64_t start = first * p.cols + col;]]
   [[const std::int64_t start = static_cast<std::uint32_t>(first * p.cols + col);]] ${all_quantize})
 

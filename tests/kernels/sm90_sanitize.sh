@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: sm90_sanitize.sh BIN LIBRARY OUT: the four tools of compute-sanitizer on a machine with a Hopper GPU. Every kernel runs on
-# reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases.
+# reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases. The products,
+# libmxcheck_sm90_gemm.so beside LIBRARY, run under a gate of few cases, all four tools.
 set -euo pipefail
 bin=$1
 library=$2
@@ -27,4 +28,16 @@ else
   verdict=FAILED status=1
 fi
 printf 'memcheck  %-6s the gate: %s\n' "$verdict" "$(grep -E '^[0-9]+ statements' "$log")"
+gemm=$(dirname -- "$library")/libmxcheck_sm90_gemm.so
+for tool in memcheck racecheck initcheck synccheck; do
+  log="$out/sanitize_gemm_$tool.txt"
+  if compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 "$bin/mxcheck" gate --candidate "$gemm" \
+    --only 'matmul_of_small*' --cases 60 --seed 1 --time-limit 600 --save '' >"$log" 2>&1; then
+    verdict=clean
+  else
+    verdict=FAILED status=1
+  fi
+  printf '%-9s %-6s products: %s; %s\n' "$tool" "$verdict" "$(grep -E '^[0-9]+ statements' "$log")" \
+    "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//')"
+done
 exit "$status"
