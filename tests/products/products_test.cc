@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ostream>
 #include <string>
 
 namespace {
@@ -40,6 +41,7 @@ TEST(Products, the_reference_as_a_candidate_holds) {
 struct Slip {
   const char* fault;
   const char* named;  // what the report must say, or nothing
+  friend void PrintTo(const Slip& slip, std::ostream* out) { *out << slip.fault; }
 };
 
 class Slips : public testing::TestWithParam<Slip> {};
