@@ -52,7 +52,7 @@ void check_operands(const Contract& contract, Format a, Format b);
 // The operand's code as the contract reads it.
 Factor operand(const Contract& contract, Format format, std::uint32_t code);
 
-// K scales of either operand, one for every contract.scale_terms products; the format is E8M0 or E4M3 (as UE4M3).
+// Scales of either operand, one for every contract.scale_terms products of k; in E8M0, or E4M3 read as UE4M3.
 struct ContractScales {
   Format format = Format::e8m0;
   std::span<const std::uint8_t> a;

@@ -1,6 +1,6 @@
 // Operands of products. Element (row, k) is a pure function of the case, the operand and its place.
 //
-//   codes       integers from -2 to 2: every sum is exact, and every order and contract agrees
+//   codes       integers from -2 to 2: up to 4095 of k every sum is exact, and every order and contract agrees
 //   normal      normal, the rows' sizes spread over 2^-6 to 2^5, one in 256 eight times larger
 //   boundaries  pairs k, k + 1 that nearly cancel, next to terms at the edge of the window
 //   bits        uniform codes, NaN and infinities included
@@ -11,6 +11,7 @@
 // E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -96,7 +97,7 @@ class OperandCodes {
   std::uint32_t sign_;
 };
 
-std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row, std::int64_t block) {
+std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
   switch (data) {
     case Data::zeros:
     case Data::codes: return 127;
@@ -109,11 +110,11 @@ std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row, std::in
     case Data::slots: return static_cast<std::uint8_t>(row);  // 256 rows: every byte, on both sides every pair
     default: break;
   }
-  return static_cast<std::uint8_t>(107 + (word >> 8) % 41 + (block & 0));
+  return static_cast<std::uint8_t>(107 + (word >> 8) % 41);
 }
 
-float scale_value(Data data, std::uint64_t word, std::int64_t row, std::int64_t block) {
-  const std::uint8_t byte = scale_byte(data, word, row, block);
+float scale_value(Data data, std::uint64_t word, std::int64_t row) {
+  const std::uint8_t byte = scale_byte(data, word, row);
   if (data == Data::zeros || data == Data::codes) return 1;
   const std::uint32_t mantissa = static_cast<std::uint32_t>(word >> 40) & 0x7FFFFF;
   if (data == Data::specials && word % 97 == 9) return 0;
@@ -145,8 +146,8 @@ std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, 
   std::vector<std::byte> out(static_cast<std::size_t>(rows * blocks) * (bytes_only ? 1 : 4));
   for (std::int64_t i = 0; i < rows * blocks; ++i) {
     const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(i));
-    const std::uint8_t byte = scale_byte(c.data, word, i / blocks, i % blocks);
-    const float value = scale_value(c.data, word, i / blocks, i % blocks);
+    const std::uint8_t byte = scale_byte(c.data, word, i / blocks);
+    const float value = scale_value(c.data, word, i / blocks);
     if (bytes_only)
       out[static_cast<std::size_t>(i)] = std::byte{byte};
     else

@@ -56,6 +56,8 @@ TensorInfo scales_info(const Case& c, std::string name, BlockShape block) {
   return {std::move(name), Format::e8m0, g.rows, g.cols, 0, 0, false};
 }
 
+}  // namespace
+
 CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets) {
   CallTensor t;
   t.is_offsets = true;
@@ -73,8 +75,6 @@ CallTensor index_tensor(const std::vector<std::int32_t>& index) {
   t.bytes = index.size() * sizeof(std::int32_t);
   return t;
 }
-
-}  // namespace
 
 ScaleGeometry scale_geometry(const Case& c, BlockShape block) {
   ScaleGeometry g;

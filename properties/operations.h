@@ -61,6 +61,10 @@ std::vector<ExpectedTensor> reference_answer(const Problem& problem, const Recip
 
 wire::Policy to_policy(const Case& c);
 
+// Inputs that any operation may have; pointers into the vectors.
+CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets);
+CallTensor index_tensor(const std::vector<std::int32_t>& index);
+
 // Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED with
 // experts or a row stride is an option not offered: outcome stays empty, and so does the finding.
 struct Ran {

@@ -187,22 +187,8 @@ Call product_call(const Problem& p) {
     call.inputs.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, p.scales_b));
   }
   if (c.adds) call.inputs.push_back(tensor(v.wide, s.d_rows, c.cols, p.c_values));
-  if (v.groups != MXCHECK_DENSE) {
-    CallTensor t;
-    t.is_offsets = true;
-    t.shape = {static_cast<std::int64_t>(c.experts.size())};
-    t.data = reinterpret_cast<const std::byte*>(p.input.offsets.data());
-    t.bytes = c.experts.size() * sizeof(std::int64_t);
-    call.inputs.push_back(t);
-  }
-  if (c.gather != 0) {
-    CallTensor t;
-    t.is_index = true;
-    t.shape = {static_cast<std::int64_t>(p.index.size())};
-    t.data = reinterpret_cast<const std::byte*>(p.index.data());
-    t.bytes = p.index.size() * sizeof(std::int32_t);
-    call.inputs.push_back(t);
-  }
+  if (v.groups != MXCHECK_DENSE) call.inputs.push_back(offsets_tensor(p.input.offsets));
+  if (c.gather != 0) call.inputs.push_back(index_tensor(p.index));
   static const std::vector<std::byte> kNothing;
   call.outputs.push_back(tensor(v.wide, s.d_rows, c.cols, kNothing));
   return call;

@@ -208,7 +208,8 @@ std::vector<Statement> product_statements() {
   s[1] = s[0];
   s[1].name = "matmul_of_small_integers_is_exact";
   s[1].sentence = "where no rounding can happen, D is the exact product, whatever contract is claimed";
-  s[1].source = "integers below 2^13 are exact in every accumulator";
+  // Products of at most 4 over a drawn k of at most 2560, and a C of at most 4.
+  s[1].source = "sums below 2^14, which the 14 significant bits of the narrowest accumulator hold";
   s[1].data = {Data::codes};
   s[1].check = sums_integers;
   s[1].corners = {};
