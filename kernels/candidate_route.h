@@ -2,7 +2,8 @@
  * "route_metadata" and "route_backward", each optional. docs/router.md defines every variant and rule to the bit; the
  * contract of all four is "exact".
  *
- *   route           in  logits [tokens, experts] fp32 or bf16 (row stride allowed); bias [experts] fp32 where policy.bias
+ *   route           in  logits [tokens, experts] fp32 or bf16 (row stride allowed); bias [experts] fp32 where
+ *                       policy.bias
  *                   out experts [tokens, top_k] int32, best first; weights [tokens, top_k] fp32
  *
  *   route_round     token choice, counts, ranking, rounding and metadata in one call
@@ -20,21 +21,22 @@
  *                       row_slot, row_token, row_expert [capacity] int32: -1 for padding and behind the last row
  *                       slot_row [slots] int32: -1 for a dropped route
  *
- *   route_backward  in  logits [tokens, experts]; experts [tokens, top_k] int32, -1 for none; gradient [tokens, top_k] fp32
- *                   out gradient of the logits [tokens, experts], of the logits' type (bf16: rounded to nearest, ties to
- *                       even)
+ *   route_backward  in  logits [tokens, experts]; experts [tokens, top_k] int32, -1 for none; gradient [tokens, top_k]
+ *                       fp32
+ *                   out gradient of the logits [tokens, experts], of the logits' type (bf16: rounded to nearest,
+ *                       ties to even)
  *
  * policy.rows is tokens and policy.cols experts in all four; policy.recipe is the variant's name ("topk-softmax", ...),
  * format "", blocks 0, layout compact. All tensors but logits are contiguous.
  *
  * capacity: of route_round, min(tokens * experts, tokens * top_k + experts * (tile - 1)); tokens * top_k for the rule
- * "none" and the capacity rules; experts * min(capacity, tokens) for "expert-choice". Of route_metadata, slots + experts *
- * (tile - 1).
+ * "none" and the capacity rules; experts * min(capacity, tokens) for "expert-choice". Of route_metadata, slots +
+ * experts * (tile - 1).
  *
  * What only the device can see (a NaN where policy.nan is MXCHECK_NAN_REFUSE, an expert outside [-1, experts),
  * token_offsets that descend or do not go from 0 to slots) goes to call->report as MXCHECK_INVALID with the first place
- * (element number of the tensor, row by row) and, of integers, the value; nothing is written then. Host libraries return
- * MXCHECK_INVALID.
+ * (element number of the tensor, row by row) and, of integers, the value; nothing is written then. Host libraries
+ * return MXCHECK_INVALID.
  */
 #ifndef MXCHECK_CANDIDATE_ROUTE_H_
 #define MXCHECK_CANDIDATE_ROUTE_H_
@@ -47,8 +49,9 @@ extern "C" {
 
 typedef enum mxcheck_nan { MXCHECK_NAN_REFUSE = 0, MXCHECK_NAN_LAST = 1 } mxcheck_nan;
 
-/* call->policy of a router's operation points to the first member, whose size is that of this struct. supports() is asked
- * with rows, cols, top_k, groups_kept, tile, capacity, seed, step and layer 0, and with groups 1 for group-limited choice. */
+/* call->policy of a router's operation points to the first member, whose size is that of this struct. supports() is
+ * asked with rows, cols, top_k, groups_kept, tile, capacity, seed, step and layer 0, and with groups 1 for
+ * group-limited choice. */
 typedef struct mxcheck_route_policy {
   mxcheck_policy policy;
   int64_t top_k;

@@ -4,9 +4,9 @@
 //
 // Shapes. Logits are tokens x experts, FP32 or BF16 (FP16), row-major with any row stride. Routes are tokens x top_k.
 //
-// Errors: Error{usage} for a router that does not fit the logits (top_k of 0 or above experts, groups that do not divide
-// the experts, a bias of another length ...), naming what would; Error{input} for a NaN in logits or bias where the
-// router refuses them, naming the first. Threads (0: the machine's) change nothing but the time.
+// Errors: Error{usage} for a router that does not fit the logits (top_k of 0 or above experts, groups that do not
+// divide the experts, a bias of another length ...), naming what would; Error{input} for a NaN in logits or bias where
+// the router refuses them, naming the first. Threads (0: the machine's) change nothing but the time.
 
 #include <cstdint>
 #include <span>

@@ -14,11 +14,11 @@
 namespace mxcheck {
 
 enum class AssignRule : std::uint8_t {
-  none,            // token choice as it is
-  nr_f,            // nearest multiple of the tile, a half down
-  sr_f,            // up with probability (f - down) / tile
-  nr_s,            // nearest by the scores lost and gained
-  balance_f,       // the residual of all experts so far stays within half a tile
+  none,       // token choice as it is
+  nr_f,       // nearest multiple of the tile, a half down
+  sr_f,       // up with probability (f - down) / tile
+  nr_s,       // nearest by the scores lost and gained
+  balance_f,  // the residual of all experts so far stays within half a tile
   up,
   down,
   nr_even,         // nearest, a half to the even multiple
@@ -37,10 +37,10 @@ bool rounds_to_tiles(AssignRule rule);          // nr_f to nr_even
 
 struct Assign {
   AssignRule rule = AssignRule::none;
-  std::int64_t tile = 128;     // of the rounding rules
-  std::int64_t capacity = 0;   // of expert_choice and the capacity rules; 0 drops nothing
-  bool renormalize = true;     // weights over the kept experts of a token; false: the raw scores. Not of none
-  std::uint64_t seed = 0;      // of sr_f, with layer and step
+  std::int64_t tile = 128;    // of the rounding rules
+  std::int64_t capacity = 0;  // tokens of an expert: of expert_choice; of the capacity rules, where 0 drops nothing
+  bool renormalize = true;    // weights over the kept experts of a token; false: the raw scores. Not of none
+  std::uint64_t seed = 0;     // of sr_f, with layer and step
   std::uint32_t layer = 0;
   std::uint64_t step = 0;
 };
@@ -66,9 +66,10 @@ std::int64_t capacity_from_factor(AssignRule rule, double factor, std::int64_t t
 
 Assigned assign_tokens(const Router& router, const Assign& assign, const MatrixView& logits, int threads = 0);
 
-// Rounded counts alone, for one expert after the other: what each rule makes of counts f. lost_and_gained(e) gives the
-// scores at ranks down..up of expert e in rank order, f - down of them lost, the others gained; called for nr_s alone.
-// An expert whose up exceeds tokens goes down.
+// Rounded counts alone: what the rule makes of how many tokens chose each expert. boundary_scores, for nr_s: of each
+// expert whose count is no multiple of the tile and may go up, the scores at ranks down + 1 to up in rank order, the
+// first f - down of them lost by going down, the others gained by going up; others' may be empty. An expert whose up
+// exceeds tokens goes down. Error{input} for a count outside [0, tokens].
 std::vector<std::int64_t> rounded_counts(const Assign& assign, std::span<const std::int32_t> chosen,
                                          std::int64_t tokens,
                                          const std::vector<std::vector<float>>& boundary_scores = {});

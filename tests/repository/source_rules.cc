@@ -38,9 +38,9 @@ const std::vector<Arrow>& arrows() {
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"properties/",
        {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
-        "mxcheck_version.h"}},
-      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h"}},
-      {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h"}},
+        "kernels/candidate_route.h", "mxcheck_version.h"}},
+      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
+      {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
   };
   return all;
 }
