@@ -32,12 +32,16 @@ void fill_values(void* data, std::size_t bytes) {
 
 }  // namespace
 
-const mxcheck_operation& find_operation(const std::string& path, const std::string& name) {
+const mxcheck_candidate_table* find_table(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Error(ErrorKind::environment, std::string("cannot load the library: ") + dlerror());
   void* const symbol = dlsym(library, MXCHECK_CANDIDATE_SYMBOL);
   if (symbol == nullptr) throw Error(ErrorKind::environment, path + " has no symbol " MXCHECK_CANDIDATE_SYMBOL);
-  const mxcheck_candidate_table* const table = reinterpret_cast<mxcheck_candidate_function>(symbol)();
+  return reinterpret_cast<mxcheck_candidate_function>(symbol)();
+}
+
+const mxcheck_operation& find_operation(const std::string& path, const std::string& name) {
+  const mxcheck_candidate_table* const table = find_table(path);
   for (std::int32_t i = 0; i < table->num_operations; ++i) {
     if (table->operations[i].name == name) return table->operations[i];
   }

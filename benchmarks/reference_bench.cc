@@ -4,8 +4,46 @@
 
 #include "benchmarks/benchmarks.h"
 #include "reference/quantize.h"
+#include "reference/router.h"
+#include "reference/token_rounding.h"
 
 namespace mxcheck::bench {
+namespace {
+
+// Tokens a second: 16384 of BF16 logits around 0, all of them different enough.
+void register_router(const char* variant, std::int64_t experts, AssignRule rule) {
+  const std::string name = "reference_route/" + std::string(variant) + "/" + std::to_string(experts) + "_experts_8" +
+                           (rule == AssignRule::none ? "" : "/nr-f_128");
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [=](benchmark::State& state) {
+        constexpr std::int64_t kTokens = 16384;
+        std::vector<std::uint16_t> bits(static_cast<std::size_t>(kTokens * experts));
+        std::uint64_t word = 1;
+        for (std::uint16_t& b : bits) {
+          word = word * 6364136223846793005U + 1442695040888963407U;
+          b = static_cast<std::uint16_t>((word >> 63 << 15) | (0x3E00 + (word >> 40 & 0x1FF)));
+        }
+        const MatrixView x{Format::bf16, reinterpret_cast<const std::byte*>(bits.data()), kTokens, experts, experts};
+        Router router;
+        router.variant = &router_variant(variant);
+        router.top_k = 8;
+        Assign assign;
+        assign.rule = rule;
+        for (auto _ : state) {
+          if (rule == AssignRule::none) {
+            benchmark::DoNotOptimize(route(router, x).experts.data());
+          } else {
+            benchmark::DoNotOptimize(assign_tokens(router, assign, x).row_token.data());
+          }
+        }
+        state.SetItemsProcessed(state.iterations() * kTokens);
+      })
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace
 
 void register_reference_benchmarks() {
   for (const BlockShape block : {BlockShape{1, 32}, BlockShape{32, 1}}) {
@@ -25,6 +63,9 @@ void register_reference_benchmarks() {
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
   }
+  register_router("topk-softmax", 128, AssignRule::none);
+  register_router("softmax-topk-renorm", 128, AssignRule::none);
+  register_router("topk-softmax", 256, AssignRule::nr_f);
 }
 
 }  // namespace mxcheck::bench

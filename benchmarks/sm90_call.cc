@@ -28,12 +28,6 @@ std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
 
 }  // namespace
 
-void check_cuda(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    throw Error(ErrorKind::environment, std::string(what) + ": CUDA error " + cudaGetErrorString(error));
-  }
-}
-
 std::string DeviceRequest::text() const {
   std::string out = operation + " " + block_shape_name(block) + " " + std::string(spec(wide).name) + " " +
                     std::string(spec(element).name) + (tiled ? " tcgen05 " : " compact ") + std::to_string(rows) + "x" +
@@ -41,13 +35,6 @@ std::string DeviceRequest::text() const {
   if (experts != 0) out += " experts=" + std::to_string(experts);
   if (gather) out += " gather";
   return out;
-}
-
-DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {
-  check_cuda(cudaMalloc(&data_, std::max<std::uint64_t>(bytes, 1)), "cudaMalloc");
-}
-DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) cudaFree(data_);
 }
 
 void DeviceCall::add(Set& set, bool input, DLDataType type, std::vector<std::int64_t> shape) {

@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
+#include "benchmarks/device_memory.h"
 #include "kernels/candidate.h"
 #include "numerics/format.h"
 #include "reference/matrix.h"
@@ -27,25 +25,6 @@ struct DeviceRequest {
   int experts = 0;      // ragged, some empty; 0: no offsets
   bool gather = false;  // rows by index, from as many
   [[nodiscard]] std::string text() const;
-};
-
-// Throws Error{environment} with CUDA's words.
-void check_cuda(cudaError_t error, const char* what);
-
-class DeviceBuffer {
- public:
-  explicit DeviceBuffer(std::uint64_t bytes);
-  ~DeviceBuffer();
-  DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  DeviceBuffer& operator=(DeviceBuffer&&) = delete;
-  DeviceBuffer(const DeviceBuffer&) = delete;
-  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-  [[nodiscard]] void* data() const { return data_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-
- private:
-  void* data_ = nullptr;
-  std::uint64_t bytes_ = 0;
 };
 
 // Fills with values of training tensors: normal, with row scales and outliers. sm90_fill.cu.

@@ -1,6 +1,7 @@
 // mxcheck_sm90_gemm_bench [--json] [--quick] [--only GLOB] [--samples N] [--library PATH] [--cublaslt PATH]: every
-// output of each product is compared with the GPU model, then the product is timed with CUDA events next to cuBLASLt's
-// dense products of as much work, sample by sample in turn, from graphs of calls over copies of the tensors.
+// output of each product is compared with the GPU model, whose rate is printed as well; then the product is timed with
+// CUDA events next to cuBLASLt's dense products of as much work, sample by sample in turn, from graphs of calls over
+// copies of the tensors.
 
 #include <fnmatch.h>
 
@@ -110,6 +111,8 @@ struct Result {
   double distance = std::nan("");  // of cuBLASLt's blocks to our dense product
 
   [[nodiscard]] double tflops(const Contender& c) const { return request.operations() / c.median() / 1e6; }
+  // Of the GPU model, in the check: billions of products a second.
+  [[nodiscard]] double model_gmacs() const { return request.operations() / 2e9 / check.model_seconds; }
   [[nodiscard]] double ratio(const Contender& c) const { return c.median() / contenders.front().median(); }
   [[nodiscard]] bool wrong() const {
     return (check.offered && !check.equal) ||
@@ -186,6 +189,7 @@ void print_json(const Result& r, bool first) {
   fmt::print("{}\n{{\"case\": {}, \"m\": {}, \"n\": {}, \"k\": {}, \"check\": {}", first ? "" : ",",
              json_text(r.request.text()), r.request.m, r.request.n, r.request.k, json_of(r.check));
   if (r.request.grouping != MXCHECK_DENSE && r.check.offered) fmt::print(", \"dense_check\": {}", json_of(r.dense));
+  if (r.check.offered) fmt::print(", \"model_gmacs\": {:.1f}", r.model_gmacs());
   if (std::isfinite(r.distance)) fmt::print(", \"cublaslt_blocks_distance\": {:.4e}", r.distance);
   if (!r.contenders.empty()) fmt::print(", \"times\": {{");
   for (const Contender& c : r.contenders) {
@@ -221,7 +225,7 @@ void print_row(const Result& r) {
     }
     fmt::print(" {:>13}", cell);
   }
-  fmt::print("{}\n", r.check.equal ? "" : "  WRONG: " + r.check.message);
+  fmt::print(" {:>11.1f}{}\n", r.model_gmacs(), r.check.equal ? "" : "  WRONG: " + r.check.message);
   if (r.check.equal && r.wrong()) fmt::print("    the dense product is WRONG: {}\n", r.dense.message);
   for (const std::string& note : r.notes) fmt::print("    {}\n", note);
 }
@@ -266,11 +270,11 @@ void print_head(const Options& options, const GemmLibrary& library, const Cublas
              cublaslt == nullptr ? refusal : fmt::format("{}, {}", version, path));
   fmt::print(
       "Times of one call, medians of {}; then our rate over that of cuBLASLt and of our own dense product, "
-      "and theirs in TFLOPS.\n",
+      "and theirs in TFLOPS. The model: billions of products a second in the check of all outputs.\n",
       options.samples);
   fmt::print("{:<62} {:>9} {:>19} {:>7}", "case, m x n x k", "us", "least-most", "TFLOPS");
   for (const char* const column : kColumns) fmt::print(" {:>13}", column);
-  fmt::print("\n");
+  fmt::print(" {:>11}\n", "model GMAC/s");
 }
 
 int run(const Options& options) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -366,8 +367,11 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
   call.row_end = r.m;
   call.report = static_cast<MxcheckGpuModelReport*>(model_report.data());
   call.stream = stream;
+  check_cuda(cudaStreamSynchronize(stream), "what the GPU model reads");
+  const auto start = std::chrono::steady_clock::now();
   check_model(mxcheck_gpu_model_compare(&call, message.data(), message.size()), message.data());
   check_cuda(cudaStreamSynchronize(stream), "the GPU model");
+  result.model_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   MxcheckGpuModelReport report{};
   check_cuda(cudaMemcpy(&report, model_report.data(), sizeof report, cudaMemcpyDeviceToHost), "the model's report");
   const std::uint64_t all = count(outputs * r.m, r.n);

@@ -53,7 +53,8 @@ struct GemmCheck {
   bool offered = true;  // run may refuse what supports() was not asked
   bool equal = false;
   std::uint64_t compared = 0;
-  std::string message;  // what differs or why it is not offered
+  double model_seconds = 0;  // that the GPU model took for all outputs
+  std::string message;       // what differs or why it is not offered
 };
 
 // The product that was asked for, or the dense one of as much work: all rows with the first expert's b, all of k in

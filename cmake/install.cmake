@@ -1,5 +1,5 @@
 # Headers, libraries, the tool and the CMake package. find_package(mxcheck) gives mxcheck::numerics, mxcheck::reference,
-# mxcheck::goldens, and mxcheck::candidate (kernels/candidate.h, all that a kernel library needs).
+# mxcheck::goldens, and mxcheck::candidate (kernels/candidate*.h, all that a kernel library needs).
 include(CMakePackageConfigHelpers)
 
 add_library(mxcheck_candidate INTERFACE)
@@ -30,9 +30,11 @@ foreach(target ${exported})
   string(REPLACE mxcheck_ "" name ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/kernels/candidate.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxcheck/kernels)
+foreach(header candidate candidate_matmul candidate_route)
+  install(FILES ${PROJECT_SOURCE_DIR}/kernels/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxcheck/kernels)
+endforeach()
 install(TARGETS ${exported} EXPORT mxcheck_targets)
-foreach(target mxcheck mxcheck_cpu mxcheck_gpu_model)
+foreach(target mxcheck mxcheck_cpu mxcheck_sm90 mxcheck_sm90_gemm mxcheck_sm90_route mxcheck_gpu_model)
   if(TARGET ${target})
     install(TARGETS ${target})
   endif()

@@ -31,8 +31,8 @@ enum class Role : std::uint8_t {
 struct DatasetInfo {
   std::string name;  // letters, digits and '_', not starting with a digit
   Role role = Role::output;
-  std::string format;               // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int64", "uint32"
-  Dtype dtype = Dtype::u8;          // u8, u16, u32 for bits; i64 for offsets
+  std::string format;               // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int32", "uint32", ...
+  Dtype dtype = Dtype::u8;          // u8, u16, u32 for bits; i32 for indices; i64 for offsets
   std::vector<std::int64_t> shape;  // rank 1 or 2
   Attributes attributes;            // further ones; `role` and `format` are the two above
 };
@@ -46,7 +46,7 @@ struct GoldenInfo {
 inline constexpr const char* kGoldenSchema = "1";
 
 // The attribute `format` of elements of this format is spec(format).dtype_name. And back; Error{golden} for a name that
-// is none, "int64" included.
+// is none, "int32" and "int64" included.
 Format format_of_attribute(const std::string& name);
 
 }  // namespace mxcheck

@@ -30,7 +30,7 @@ class GoldenReader {
   GoldenReader& operator=(const GoldenReader&) = delete;
 
   [[nodiscard]] const GoldenInfo& info() const;
-  [[nodiscard]] const std::string& file_kind() const;  // "golden" or "quantized"
+  [[nodiscard]] const std::string& file_kind() const;  // "golden", "quantized", ...
   // One dataset from front to back; may outlive this. Error{golden} when there is no such dataset.
   [[nodiscard]] std::unique_ptr<RowReader> rows(const std::string& dataset) const;
   [[nodiscard]] Tensor read(const std::string& dataset) const;  // whole

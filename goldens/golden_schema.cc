@@ -44,17 +44,15 @@ int bits_of(Dtype dtype) { return static_cast<int>(8 * size_of(dtype)); }
 
 // An element holds one code, or several side by side (scale bytes packed into words).
 std::string format_objection(const DatasetInfo& set) {
-  constexpr const char* kOffsets = "int64";
-  const bool offsets = set.dtype == Dtype::i64;
-  if (!offsets && set.dtype != Dtype::u8 && set.dtype != Dtype::u16 && set.dtype != Dtype::u32) {
-    return "has elements that are none of u8 u16 u32 i64";
+  const bool integers = set.dtype == Dtype::i32 || set.dtype == Dtype::i64;  // indices and offsets: numbers, not bits
+  if (!integers && set.dtype != Dtype::u8 && set.dtype != Dtype::u16 && set.dtype != Dtype::u32) {
+    return "has elements that are none of u8 u16 u32 i32 i64";
   }
   const bool words = (set.dtype == Dtype::u32 && set.format == "uint32") ||  // random words, digests
                      (set.dtype == Dtype::u8 && set.format == "uint8");      // text
-  if (words || offsets || set.format == kOffsets) {
-    return words || (offsets && set.format == kOffsets)
-               ? ""
-               : "has format '" + set.format + "', which its elements do not fit";
+  if (words || integers || set.format == "int32" || set.format == "int64") {
+    const bool fits = words || (integers && set.format == (set.dtype == Dtype::i32 ? "int32" : "int64"));
+    return fits ? "" : "has format '" + set.format + "', which its elements do not fit";
   }
   try {
     const Format format = format_of_attribute(set.format);
@@ -89,14 +87,15 @@ Dtype golden_dtype(hid_t set, const Hdf5Place& place) {
   const Hdf5Handle type(H5Dget_type(set), H5Tclose);
   if (!type) place.refuse("damaged type" + hdf5_says());
   if (H5Tcommitted(type.id()) != 0) place.refuse("is of a named type; a golden holds plain integers");
-  const std::array<std::pair<hid_t, Dtype>, 4> known{{{H5T_STD_U8LE, Dtype::u8},
+  const std::array<std::pair<hid_t, Dtype>, 5> known{{{H5T_STD_U8LE, Dtype::u8},
                                                       {H5T_STD_U16LE, Dtype::u16},
                                                       {H5T_STD_U32LE, Dtype::u32},
+                                                      {H5T_STD_I32LE, Dtype::i32},
                                                       {H5T_STD_I64LE, Dtype::i64}}};
   for (const auto& [id, dtype] : known) {
     if (H5Tequal(type.id(), id) > 0) return dtype;
   }
-  place.refuse("has elements that are none of u8 u16 u32 i64, little-endian");
+  place.refuse("has elements that are none of u8 u16 u32 i32 i64, little-endian");
 }
 
 // Chunks of bounded size with checksums, extents that are final.
@@ -170,8 +169,8 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
 const char* role_name(Role role) { return role == Role::input ? "input" : "output"; }
 
 std::string objection(const GoldenInfo& info, const std::string& file_kind) {
-  if (file_kind != "golden" && file_kind != "quantized" && file_kind != "record") {
-    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are 'golden', 'quantized' and 'record'";
+  if (file_kind != "golden" && file_kind != "quantized" && file_kind != "record" && file_kind != "routes") {
+    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are 'golden', 'quantized', 'record', 'routes'";
   }
   if (std::string wrong = objection(info.attributes, {kFileKindKey, kVersionKey}); !wrong.empty()) return wrong;
   if (info.datasets.size() > kMaxDatasets) return "more than 256 datasets";

@@ -28,7 +28,7 @@ class GoldenWriter {
  public:
   struct Options {
     int compression = 0;               // deflate, 0 (none) to 9
-    const char* file_kind = "golden";  // attribute mxcheck_file; "quantized" for what mxcheck quantize writes
+    const char* file_kind = "golden";  // attribute mxcheck_file; "quantized" for what mxcheck quantize writes, ...
   };
   GoldenWriter(const std::string& path, const GoldenInfo& info, Options options);
   GoldenWriter(const std::string& path, const GoldenInfo& info) : GoldenWriter(path, info, Options()) {}

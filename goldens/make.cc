@@ -10,6 +10,7 @@
 #include "goldens/atomic_file.h"
 #include "goldens/golden_writer.h"
 #include "goldens/make_input.h"
+#include "goldens/make_routes.h"
 #include "goldens/make_tables.h"
 #include "numerics/error.h"
 #include "numerics/recipe_words.h"
@@ -185,7 +186,8 @@ class QuantizeMaker {
 
 ManifestEntry make_named(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
   if (golden.kind == GoldenKind::quantize) return QuantizeMaker(golden, path, options).run();
-  const Table table = make_table(golden);
+  const Table table = is_about_routers(golden.kind) ? make_routes(golden, options.input_directory, options.threads)
+                                                    : make_table(golden);
   GoldenWriter writer(path, table.info, {options.compression, "golden"});
   for (std::size_t i = 0; i < table.data.size(); ++i) writer.append(i, table.data[i]);
   return writer.commit();

@@ -199,9 +199,9 @@ Table make_table(const GoldenSpec& golden) {
     case GoldenKind::scales: return make_scales(golden);
     case GoldenKind::layout: return make_layout(golden);
     case GoldenKind::dequantize: return make_dequantize(golden);
-    case GoldenKind::quantize: break;
+    default: break;
   }
-  throw Error(ErrorKind::internal, "a quantize golden is no table");
+  throw Error(ErrorKind::internal, "a golden that is no table");
 }
 
 }  // namespace mxcheck

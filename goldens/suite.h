@@ -26,10 +26,31 @@
 //               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
 //               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
 //
+// Of routers (docs/router.md); ROUTER is "top_k" and, if wanted, "groups" with "groups_kept", "nan" ("refuse", "last"),
+// "scale" and "bias" (bits of float32, one and a list). In: logits [tokens, experts], bias. Names in datasets have '_'
+// for '-'.
+//
+//   route           "input", ROUTER, "variants" (all when absent). Out: experts_VARIANT (int32) and weights_VARIANT
+//                   (float32), [tokens, top_k].
+//   route_round     "input", ROUTER, "variant", "rules" (all when absent), "tile", "capacity" (of the rules that have
+//                   one), "weights" ("renorm", "raw"), "seed", "layer", "step". Out: chosen, and of each rule
+//                   offsets_RULE, row_token_RULE, row_weight_RULE, token_offsets_RULE, token_rows_RULE, as long as
+//                   there are rows.
+//   route_metadata  "experts", "tile", "slots": the expert of each, -1 for none; "width": slots of a token, or
+//                   "token_offsets". In: slot_experts (int32), token_offsets (int64) if any. Out: counts, offsets,
+//                   row_slot, row_token, row_expert, as long as there are rows, and slot_row.
+//   route_backward  as route. In also: experts_VARIANT and gradient [tokens, top_k]. Out: logits_gradient_VARIANT
+//                   (float32).
+//   route_losses    "input", ROUTER, "variant", "coefficient" (bits of float32). In: counts too. Out: balance_loss,
+//                   balance_gradient, z_loss, z_gradient (float32).
+//
 // "input": {"real": "layer0.w1", "rows_of": [0, 70], "cols_of": [0, 97]} (goldens/embedded.h; ranges optional), or
 // {"file": "x.npy"} (relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"), or {"bits":
 // ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}, or {"patterns": "bf16"}, all 65,536 of a 16-bit type as 256 x
-// 256. Any of them (but file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
+// 256; or, as logits, {"ties": "fp32", "rows": R, "cols": C}, of few values that lie close together, or {"loads": [0,
+// 3,
+// ...], "dtype": "bf16"}, whose largest logits give expert e that many tokens (goldens/make_logits.h). Any of them (but
+// file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
 //
 // Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
 // Error{usage} with the place ("goldens[3].block") and what would be right.
@@ -43,10 +64,25 @@
 #include "numerics/format.h"
 #include "numerics/recipe.h"
 #include "reference/matrix.h"
+#include "reference/token_rounding.h"
 
 namespace mxcheck {
 
-enum class GoldenKind : std::uint8_t { formats, casts, scales, layout, dequantize, quantize };
+enum class GoldenKind : std::uint8_t {
+  formats,
+  casts,
+  scales,
+  layout,
+  dequantize,
+  quantize,
+  route,
+  route_round,
+  route_metadata,
+  route_backward,
+  route_losses,
+};
+
+enum class MadeUp : std::uint8_t { no, ties, loads };  // goldens/make_logits.h
 
 struct Planted {
   std::int64_t row = 0;
@@ -61,15 +97,29 @@ struct Range {
 };
 
 struct InputSpec {
-  std::string real, file, patterns;  // exactly one of these, or bits
+  std::string real, file, patterns;  // exactly one of these, or bits, or made_up
   std::vector<std::uint32_t> bits;
-  Format dtype = Format::bf16;  // of bits and patterns
+  MadeUp made_up = MadeUp::no;
+  std::vector<std::int64_t> loads;
+  Format dtype = Format::bf16;  // of bits, patterns and what is made up
   std::string file_dtype;       // of file: "bf16" or "fp16" for unsigned 16-bit integers
   std::optional<std::int64_t> index;
   std::optional<Range> row_range, col_range;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::vector<Planted> plants;
+};
+
+struct RouteSpec {
+  std::vector<const RouterVariant*> variants;
+  Router router;            // without variant and bias
+  std::vector<float> bias;  // empty: none
+  std::vector<AssignRule> rules;
+  Assign assign;  // without rule; route_metadata: its tile
+  std::int64_t experts = 0, width = 0;
+  std::vector<std::int32_t> slots;
+  std::vector<std::int64_t> token_offsets;
+  float coefficient = 0;
 };
 
 struct GoldenSpec {
@@ -84,6 +134,7 @@ struct GoldenSpec {
   std::vector<std::int64_t> offsets;
   bool tcgen05 = false, deepgemm = false, values = false;
   std::uint8_t pad_byte = 0;
+  RouteSpec route;
   InputSpec input;
 };
 

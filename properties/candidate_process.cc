@@ -49,7 +49,8 @@ std::string printable(const char* text) {
   return out;
 }
 
-constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"};
+constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize",     "scale_layout",  "cast",
+                                            "route",    "route_round",   "route_metadata", "route_backward"};
 
 // "key=value" lines.
 std::vector<std::pair<std::string, std::string>> key_values(const std::string& text) {
@@ -173,9 +174,11 @@ void CandidateProcess::start() {
       }
     } else  // A misspelt name would otherwise be an operation that nothing is ever asked of.
       if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
-        throw Error(ErrorKind::usage,
-                    "candidate " + library_ + " has an operation '" + name +
-                        "'; known are quantize, quantize_dual, dequantize, scale_layout, cast, matmul");
+        throw Error(
+            ErrorKind::usage,
+            "candidate " + library_ + " has an operation '" + name +
+                "'; known are quantize, quantize_dual, dequantize, scale_layout, cast, matmul, route, route_round, "
+                "route_metadata, route_backward");
       }
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");

@@ -9,6 +9,7 @@
 
 #include "numerics/error.h"
 #include "numerics/recipe.h"
+#include "properties/case_route.h"
 
 namespace mxcheck {
 namespace {
@@ -110,6 +111,8 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
     v.block_b = value == "none" ? BlockShape{0, 0} : block_shape_by_name(value);
   } else if (field == "scales") {
     v.scales = parse_word(field, value, kScaleWords);
+  } else if (set_route_field(c, field, value)) {
+    return;
   } else if (field == "groups") {
     v.groups = parse_word(field, value, kGroupWords);
   } else if (field == "depth") {
@@ -161,6 +164,7 @@ void check_extent(const Case& c) {
   if (c.threads < 0) throw Error(ErrorKind::usage, "case field threads is negative; 0 is the library's choice");
   if (c.plants.size() > 8) throw Error(ErrorKind::usage, "case field plant occurs more than 8 times");
   if (is_matmul(c.variant.operation)) check_product(c);
+  if (is_route(c.variant.operation)) check_route(c);
   if (!c.experts.empty()) check_offsets(c.experts, experts_end(c));
   for (const Plant& p : c.plants) {
     if (p.bits >> (spec(c.variant.wide).bits - 1) > 1) {
@@ -189,6 +193,7 @@ std::int64_t experts_end(const Case& c) {
 }
 
 std::string to_text(const Variant& v) {
+  if (is_route(v.operation)) return route_text(v);
   std::ostringstream out;
   if (is_matmul(v.operation)) {
     out << "op=" << v.operation << " format=" << spec(v.format).name << " format_b=" << spec(v.format_b).name
@@ -205,6 +210,7 @@ std::string to_text(const Variant& v) {
 std::string to_text(const Case& c) {
   std::ostringstream out;
   out << to_text(c.variant) << " rows=" << c.rows << " cols=" << c.cols;
+  if (is_route(c.variant.operation)) out << route_fields(c);
   if (is_matmul(c.variant.operation)) out << " depth=" << c.depth;
   if (c.stride != 0) out << " stride=" << c.stride;
   if (!c.experts.empty()) {
@@ -228,6 +234,7 @@ namespace {
 Case fields_of(std::string_view text) {
   Case c;
   if (const std::size_t op = text.find("op=matmul:"); op != std::string_view::npos) c.variant.block = {0, 0};
+  if (text.find("op=route") != std::string_view::npos) c.variant.block = {0, 0}, c.variant.recipe.clear();
   for (std::string_view part : split(text, ' ')) {
     if (part.empty()) continue;
     const std::size_t equals = part.find('=');
@@ -285,6 +292,7 @@ std::vector<std::string> classes_of_product(const Case& c) {
 std::vector<std::string> classes_of(const Case& c) {
   const Variant& v = c.variant;
   if (is_matmul(v.operation)) return classes_of_product(c);
+  if (is_route(v.operation)) return classes_of_route(c);
   const bool has_x = reads_x(v);  // the others have no x to distribute
   std::vector<std::string> classes{v.operation,
                                    "x " + std::string(spec(v.wide).name),

@@ -10,6 +10,13 @@
 //   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
 //   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
 //
+// Routers have others again; rows are tokens, cols experts, k the experts of a token (0 in route_metadata:
+// token_offsets):
+//
+//   op=route_round variant=softmax-topk x=bf16 nan=last bias=1 limited=1 rule=nr-f weights=renorm rows=300 cols=16 k=4
+//   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10
+//   plant=...
+//
 // parse_case is the inverse of to_text; Error{usage} names the field and what it can be.
 
 #include <cstdint>
@@ -35,6 +42,12 @@ struct Variant {
   BlockShape block_b{0, 0};
   int scales = 0;  // mxcheck_scale_type
   int groups = 0;  // mxcheck_grouping
+  // Of routers alone: recipe is the variant's name, block none, wide the type of the logits.
+  bool nan_last = false;
+  bool bias = false;
+  bool limited = false;     // group-limited choice
+  std::string rule;         // of route_round
+  bool renormalize = true;  // of route_round
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
@@ -52,12 +65,13 @@ enum class Data : std::uint8_t {
   every_bf16,  // the (i mod 65536)-th BF16 pattern, scaled blocks apart: see expand.h
   every_amax,  // element (i, 0) is the FP32 or BF16 pattern seed + i
   every_word,  // element number i, row by row, is the pattern seed + i
+  every_row,   // routers: row i has the digits of seed + i, in an alphabet of few values; elsewhere zeros
   real,        // a window of the committed tensors of a trained model
 };
 
-inline constexpr std::string_view kDataNames[] = {"zeros",      "boundaries", "codes",  "normal", "bits",
-                                                  "specials",   "wide",       "sparse", "slots",  "every_bf16",
-                                                  "every_amax", "every_word", "real"};
+inline constexpr std::string_view kDataNames[] = {"zeros",      "boundaries", "codes",     "normal", "bits",
+                                                  "specials",   "wide",       "sparse",    "slots",  "every_bf16",
+                                                  "every_amax", "every_word", "every_row", "real"};
 
 struct Plant {
   std::int64_t row = 0;
@@ -82,6 +96,16 @@ struct Case {
   std::int64_t depth = 0;
   bool adds = false;  // C
   float alpha = 1;
+  // Of routers alone (kernels/candidate_route.h).
+  std::int64_t top_k = 0;
+  std::int64_t groups = 0;  // group-limited choice
+  std::int64_t groups_kept = 0;
+  std::int64_t tile = 1;
+  std::int64_t capacity = 0;
+  float scale = 1;
+  std::uint64_t step = 0;  // with the case's seed
+  std::uint32_t layer = 0;
+  int drops = 0;  // route_metadata, route_backward: percent of the routes that are -1
   friend bool operator==(const Case&, const Case&) = default;
 
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
@@ -93,6 +117,9 @@ bool reads_x(const Variant& variant);
 // "matmul:" and a contract.
 bool is_matmul(std::string_view operation);
 std::string_view contract_text(std::string_view operation);  // of a matmul
+// "route", "route_round", "route_metadata", "route_backward"; all but metadata read logits.
+bool is_route(std::string_view operation);
+bool reads_logits(const Variant& variant);
 // What the last offset of experts is: rows, or depth for products that are grouped along it.
 std::int64_t experts_end(const Case& c);
 

@@ -12,12 +12,25 @@
 namespace mxcheck {
 namespace {
 
-std::size_t width_of(Format format) { return static_cast<std::size_t>((spec(format).bits + 7) / 8); }
-
-std::uint32_t load(std::span<const std::byte> bytes, std::size_t width, std::int64_t index) {
-  std::uint32_t value = 0;
+std::uint64_t load(std::span<const std::byte> bytes, std::size_t width, std::int64_t index) {
+  std::uint64_t value = 0;
   std::memcpy(&value, bytes.data() + static_cast<std::size_t>(index) * width, width);
   return value;
+}
+
+std::int64_t integer(const TensorInfo& info, std::uint64_t word) {
+  return info.integer_bits == 32 ? static_cast<std::int32_t>(word) : static_cast<std::int64_t>(word);
+}
+
+// -1: a NaN against a number. Integers: their distance.
+std::int64_t steps_between(const TensorInfo& info, std::uint64_t want, std::uint64_t got) {
+  if (info.integer_bits == 0)
+    return ulp_distance_of_codes(info.format, static_cast<std::uint32_t>(want), static_cast<std::uint32_t>(got));
+  const std::int64_t a = integer(info, want);
+  const std::int64_t b = integer(info, got);
+  const std::uint64_t steps = a > b ? static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)
+                                    : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(steps, INT64_MAX));
 }
 
 std::string histogram_bin(std::int64_t ulps) {
@@ -32,19 +45,20 @@ std::string histogram_bin(std::int64_t ulps) {
 // What all differing elements have in common, gathered while they are counted.
 class Pattern {
  public:
-  Pattern(const TensorInfo& info, std::uint8_t poison) : info_(info), poison_(poison), width_(width_of(info.format)) {}
+  Pattern(const TensorInfo& info, std::uint8_t poison) : info_(info), poison_(poison), width_(bytes_of_element(info)) {}
 
-  void add(std::int64_t row, std::int64_t col, std::uint32_t observed) {
+  void add(std::int64_t row, std::int64_t col, std::uint64_t observed) {
     if (count_ == 0) first_row_ = min_row_ = max_row_ = row, first_col_ = min_col_ = max_col_ = col;
     ++count_;
     min_row_ = std::min(min_row_, row), max_row_ = std::max(max_row_, row);
     min_col_ = std::min(min_col_, col), max_col_ = std::max(max_col_, col);
     row_step_ = std::gcd(row_step_, std::abs(row - first_row_));
     col_step_ = std::gcd(col_step_, std::abs(col - first_col_));
-    const std::uint32_t poison = 0x01010101U * poison_;
-    all_poison_ = all_poison_ && observed == (width_ == 4 ? poison : poison & ((1U << (8 * width_)) - 1));
+    const std::uint64_t poison = 0x0101010101010101U * poison_;
+    all_poison_ = all_poison_ && observed == (width_ == 8 ? poison : poison & ((std::uint64_t{1} << (8 * width_)) - 1));
     all_zero_ = all_zero_ && observed == 0;
-    all_nan_ = all_nan_ && std::isnan(decode(info_.format, observed));
+    all_nan_ =
+        all_nan_ && info_.integer_bits == 0 && std::isnan(decode(info_.format, static_cast<std::uint32_t>(observed)));
   }
 
   [[nodiscard]] std::string text(std::int64_t total) const {
@@ -82,11 +96,27 @@ class Pattern {
   bool all_poison_ = true, all_zero_ = true, all_nan_ = true;
 };
 
+std::string element_text(const TensorInfo& info, std::uint32_t bits, std::int64_t value) {
+  return info.integer_bits != 0 ? std::to_string(value) : notations(info.format, bits);
+}
+
 }  // namespace
+
+std::size_t bytes_of_element(const TensorInfo& info) {
+  if (info.integer_bits != 0) return static_cast<std::size_t>(info.integer_bits / 8);
+  return static_cast<std::size_t>((spec(info.format).bits + 7) / 8);
+}
+
+std::string expected_text(const Difference& d) {
+  return element_text(d.tensor, d.first.expected, d.first.expected_integer);
+}
+std::string observed_text(const Difference& d) {
+  return element_text(d.tensor, d.first.observed, d.first.observed_integer);
+}
 
 std::optional<Difference> compare(const TensorInfo& info, std::span<const std::byte> expected,
                                   std::span<const std::byte> observed, std::uint8_t poison) {
-  const std::size_t width = width_of(info.format);
+  const std::size_t width = bytes_of_element(info);
   const std::int64_t total = info.rows * info.cols;
   if (expected.size() != observed.size() || expected.size() != static_cast<std::size_t>(total) * width) {
     throw Error(ErrorKind::internal, "compare: tensor " + info.name + " has " + std::to_string(expected.size()) +
@@ -98,19 +128,22 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
   d.total = total;
   Pattern pattern(info, poison);
   for (std::int64_t index = 0; index < total; ++index) {
-    const std::uint32_t want = load(expected, width, index);
-    const std::uint32_t got = load(observed, width, index);
+    const std::uint64_t want = load(expected, width, index);
+    const std::uint64_t got = load(observed, width, index);
     if (want == got) continue;
-    const std::int64_t ulps = ulp_distance_of_codes(info.format, want, got);
+    const std::int64_t ulps = steps_between(info, want, got);
     const bool both_nan = ulps == 0;
     if (info.any_nan_is_equal && both_nan) continue;
-    const Difference::Element element{index / info.cols, index % info.cols, want, got, ulps};
+    Difference::Element element{index / info.cols, index % info.cols, static_cast<std::uint32_t>(want),
+                                static_cast<std::uint32_t>(got), ulps};
+    if (info.integer_bits != 0)
+      element.expected_integer = integer(info, want), element.observed_integer = integer(info, got);
     if (d.count == 0) d.first = d.worst = element;
     const auto badness = [](std::int64_t u) { return u < 0 ? INT64_MAX : u; };
     if (badness(ulps) > badness(d.worst.ulps)) d.worst = element;
     d.last = element;
     ++d.count;
-    ++d.histogram[histogram_bin(ulps)];
+    if (info.integer_bits == 0) ++d.histogram[histogram_bin(ulps)];  // how far an index is off says nothing
     pattern.add(element.row, element.col, got);
   }
   if (d.count == 0) return std::nullopt;
@@ -120,9 +153,9 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
     const std::int64_t row = d.first.row + down;
     const std::int64_t col = d.first.col + right;
     if (row < 0 || row >= info.rows || col < 0 || col >= info.cols) continue;
-    const std::uint32_t want = load(expected, width, row * info.cols + col);
-    const std::uint32_t got = load(observed, width, row * info.cols + col);
-    const bool equal = want == got || (info.any_nan_is_equal && ulp_distance_of_codes(info.format, want, got) == 0);
+    const std::uint64_t want = load(expected, width, row * info.cols + col);
+    const std::uint64_t got = load(observed, width, row * info.cols + col);
+    const bool equal = want == got || (info.any_nan_is_equal && steps_between(info, want, got) == 0);
     d.neighbours += (d.neighbours.empty() ? "(" : ", (") + std::to_string(row) + ", " + std::to_string(col) + ") " +
                     (equal ? "right" : "wrong");
   }

@@ -20,6 +20,7 @@ struct TensorInfo {
   std::int64_t block_rows = 0;  // for pattern hints: elements of one block; 0 where there are none
   std::int64_t block_cols = 0;
   bool any_nan_is_equal = false;  // values: IEEE 754 leaves a NaN's payload open
+  int integer_bits = 0;           // 32 or 64: signed integers, and format counts for nothing
 };
 
 struct Difference {
@@ -31,7 +32,9 @@ struct Difference {
     std::int64_t col = 0;
     std::uint32_t expected = 0;
     std::uint32_t observed = 0;
-    std::int64_t ulps = 0;  // -1: one of the two is NaN
+    std::int64_t ulps = 0;              // -1: one of the two is NaN
+    std::int64_t expected_integer = 0;  // of integers, in place of the words
+    std::int64_t observed_integer = 0;
   };
   Element first;
   Element last;
@@ -41,6 +44,11 @@ struct Difference {
   std::string neighbours;                         // of the first: "(3, 31) right, (3, 33) wrong"
   std::string pattern;  // "only column 31", "every 32nd column", "all NaN", ...; empty if nothing stands out
 };
+
+// One element's value as a report shows it.
+std::string expected_text(const Difference& d);  // of the first
+std::string observed_text(const Difference& d);
+std::size_t bytes_of_element(const TensorInfo& info);
 
 // Nothing when equal. poison: what the observed tensor held before it was written.
 std::optional<Difference> compare(const TensorInfo& info, std::span<const std::byte> expected,

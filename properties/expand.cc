@@ -80,7 +80,8 @@ class Expander {
                       std::min(block_cols_, c_.cols - first_col)};
     const std::uint64_t word = random_word(c_.seed, static_cast<std::uint64_t>(i * c_.cols + j));
     switch (c_.data) {
-      case Data::zeros: return 0;
+      case Data::zeros:
+      case Data::every_row: return 0;  // routers have it
       case Data::boundaries: return boundaries(place, word);
       case Data::codes: return codes(place, word);
       case Data::normal: return normal(i, word);

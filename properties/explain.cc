@@ -11,6 +11,7 @@
 #include "properties/notation.h"
 #include "properties/operations.h"
 #include "properties/product.h"
+#include "properties/route.h"
 #include "reference/scale_layout.h"
 
 namespace mxcheck {
@@ -168,6 +169,7 @@ void explain_scale(const Problem& p, const ScaleGeometry& g, Finding& finding) {
 
 void explain(const Problem& p, std::size_t output, Finding& finding) {
   if (is_matmul(p.c.variant.operation)) return void(explain_product(p, finding));
+  if (is_route(p.c.variant.operation)) return explain_route(p, output, finding);
   const Difference::Element& e = finding.difference->first;
   const TensorInfo& info = finding.difference->tensor;
   const Variant& v = p.c.variant;

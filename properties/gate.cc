@@ -17,11 +17,11 @@
 namespace mxcheck {
 namespace {
 
-int random_cases(const Statement& s, const GateOptions& options, std::size_t variants) {
+int random_cases(const Statement& s, const GateOptions& options, std::span<const Variant> variants) {
   if (s.data.empty()) return 0;
   if (options.cases > 0) return options.cases;
   const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
-  return factor * std::max(600, s.cases_per_variant * static_cast<int>(variants));
+  return factor * std::max(600, s.cases_per_variant * static_cast<int>(weight_of(variants)));
 }
 
 class StatementRun {
@@ -53,7 +53,7 @@ class StatementRun {
         check_one(within_limits(std::move(c), limits_of(v)));
       }
     }
-    const int count = random_cases(s, options_, variants_.size());
+    const int count = random_cases(s, options_, variants_);
     if (!result_.counterexample && count > 0 && !stop()) run_random(count);
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (result_.counterexample) return;

@@ -4,10 +4,32 @@
 #include <bit>
 #include <utility>
 
+#include "properties/route.h"
+
 namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kMostElements = 50'000;
+
+// Operations of routers, and how much each weighs where it is offered.
+struct RouteWeight {
+  const char* operation;
+  std::size_t weight;
+};
+constexpr RouteWeight kRouteWeights[] = {
+    {"route", 40}, {"route_round", 80}, {"route_metadata", 20}, {"route_backward", 20}};
+
+// The variants of one operation, which follow one another.
+std::span<const Variant> of_operation(std::span<const Variant> variants, std::string_view operation) {
+  const auto is_it = [&](const Variant& v) { return v.operation == operation; };
+  const auto begin = std::find_if(variants.begin(), variants.end(), is_it);
+  return {begin, std::find_if_not(begin, variants.end(), is_it)};
+}
+
+std::size_t others(std::span<const Variant> variants) {
+  return static_cast<std::size_t>(
+      std::count_if(variants.begin(), variants.end(), [](const Variant& v) { return !is_route(v.operation); }));
+}
 
 std::int64_t draw_extent(Draw& draw, std::int64_t block, std::int64_t multiple, std::int64_t limit) {
   static constexpr std::int64_t kEdges[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257};
@@ -51,6 +73,28 @@ void fit_plants(Case& c) {
 
 }  // namespace
 
+std::size_t weight_of(std::span<const Variant> variants) {
+  std::size_t weight = others(variants);
+  for (const RouteWeight& route : kRouteWeights) {
+    if (!of_operation(variants, route.operation).empty()) weight += route.weight;
+  }
+  return weight;
+}
+
+const Variant& draw_variant(std::span<const Variant> variants, Draw& draw) {
+  std::uint64_t at = draw.below(weight_of(variants));
+  const std::size_t plain = others(variants);
+  if (at < plain) return variants[at];
+  at -= plain;
+  for (const RouteWeight& route : kRouteWeights) {
+    const std::span<const Variant> mine = of_operation(variants, route.operation);
+    if (mine.empty()) continue;
+    if (at < route.weight) return mine[draw.below(mine.size())];
+    at -= route.weight;
+  }
+  return variants.back();
+}
+
 void fit_experts(Case& c) {
   for (std::int64_t& end : c.experts) end = std::min(end, experts_end(c));
   if (!c.experts.empty()) c.experts.back() = experts_end(c);
@@ -59,8 +103,9 @@ void fit_experts(Case& c) {
 Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
                Draw& draw) {
   Case c;
-  c.variant = variants[draw.below(variants.size())];
+  c.variant = draw_variant(variants, draw);
   if (is_matmul(c.variant.operation)) return draw_product(statement, c.variant, process, draw);
+  if (is_route(c.variant.operation)) return draw_route(statement, c.variant, process, draw);
   c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
   c.data = draw.pick(statement.data);
   const OperationInfo* limits = process.operation(c.variant.operation);
@@ -102,6 +147,7 @@ Case within_limits(Case c, const OperationInfo& limits) {
   const std::int64_t gap = std::max<std::int64_t>(0, c.stride - c.cols);
   c.rows = fit(c.rows, limits.rows_multiple, limits.max_rows);
   c.cols = fit(c.cols, limits.cols_multiple, limits.max_cols);
+  fit_route(c);
   if (c.stride != 0) c.stride = c.cols + gap;
   fit_experts(c);
   fit_plants(c);
@@ -138,6 +184,7 @@ std::vector<std::int64_t> smaller_extents(std::int64_t extent) {
 }  // namespace
 
 std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
+  if (is_route(c.variant.operation)) return simpler_routes(c, finding);
   std::vector<Case> simpler;
   const auto try_case = [&](Case candidate) {
     fit_plants(candidate);

@@ -18,6 +18,10 @@ Case draw_case(const Statement& statement, std::span<const Variant> variants, co
 
 // The same for products: rows, cols and depth around edges of tiles, with about 2^24 multiplications at most.
 Case draw_product(const Statement& statement, const Variant& variant, const CandidateRunner& process, Draw& draw);
+// The variants of all operations of routers weigh, together, as a hundred and sixty others: there are thousands of
+// them, and they must not crowd out the rest. Those of routers come last among `variants`.
+std::size_t weight_of(std::span<const Variant> variants);
+const Variant& draw_variant(std::span<const Variant> variants, Draw& draw);
 // Offsets brought to the end that they must have.
 void fit_experts(Case& c);
 

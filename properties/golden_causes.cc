@@ -8,6 +8,7 @@
 
 #include "numerics/codec.h"
 #include "numerics/error.h"
+#include "properties/golden_routes.h"
 #include "reference/scale_layout.h"
 
 namespace mxcheck {
@@ -263,6 +264,7 @@ std::vector<Hypothesis> table_hypotheses(const GoldenTensors& golden, const Data
   if (kind == "dequantize") add_decoding(golden, dataset, all);
   if (kind == "layout") add_layouts(golden, dataset, scratch, all);
   if (kind == "casts") add_casts(golden, all);
+  for (Hypothesis& h : route_hypotheses(golden, dataset)) all.push_back(std::move(h));
   add_list_faults(golden, dataset, all);
   return all;
 }

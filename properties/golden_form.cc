@@ -40,6 +40,9 @@ std::string dtype_advice(const DatasetInfo& expected, Dtype observed) {
     return "has dtype " + have + "; " + want +
            " are needed: several codes a word, or one code widened? Write one byte a code";
   }
+  if (expected.dtype == Dtype::i32 || expected.dtype == Dtype::i64) {
+    return "has dtype " + have + "; " + safetensors_name(expected.dtype) + " is needed";
+  }
   return "has dtype " + have + "; " + want + " are needed";
 }
 
@@ -48,6 +51,11 @@ std::string shape_advice(const DatasetInfo& expected, const std::vector<std::int
   std::string text = "has shape " + text_of(have) + "; " + text_of(want) + " is needed";
   if (want.size() == 2 && have.size() == 2 && have[0] == want[1] && have[1] == want[0]) return text + ": the transpose";
   const std::int64_t count = count_of(have), needed = count_of(want);
+  const bool rows = expected.name.starts_with("row_") || expected.name.starts_with("token_rows");
+  if (rows && have.size() == 1 && count != needed) {
+    return text + (count > needed ? ": does it go on behind the last row? Leave that out"
+                                  : ": fewer rows than there should be");
+  }
   if (count == needed) return text + ": the same elements in another shape";
   if (needed % 2 == 0 && count == needed / 2) return text + ": two codes a byte? Unpack them, one code a byte";
   if (want.size() == 2 && have.size() == 2) {

@@ -77,13 +77,15 @@ class Judge {
     const Format format = element_format(info);
     TensorInfo shape;
     shape.name = info.name, shape.format = format;
-    const auto elements = static_cast<std::int64_t>(expected.size()) / ((spec(format).bits + 7) / 8);
+    shape.integer_bits = info.dtype == Dtype::i32 ? 32 : info.dtype == Dtype::i64 ? 64 : 0;
+    const auto elements = static_cast<std::int64_t>(expected.size() / bytes_of_element(shape));
     const bool matrix = info.shape.size() == 2 && info.shape[1] != 0;
     shape.cols = matrix ? info.shape[1] : elements;
     shape.rows = matrix ? elements / shape.cols : 1;
     if (quantize_ && info.name == "codes")
       shape.block_rows = problem_.block.rows, shape.block_cols = problem_.block.cols;
-    shape.any_nan_is_equal = format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
+    const bool wide = format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
+    shape.any_nan_is_equal = shape.integer_bits == 0 && wide;  // -1 is no NaN
     result.difference = compare(shape, expected, observed, 0);
     if (!result.difference) return;
     result.verdict = DatasetVerdict::different;
@@ -134,7 +136,6 @@ class Judge {
       return;
     }
     const Difference::Element& e = result.difference->first;
-    const Format format = result.difference->tensor.format;
     for (const char* input : {"x", "amax"}) {
       const auto at = golden_.tensors.find(input);
       if (at == golden_.tensors.end() || at->second.shape != info.shape) continue;
@@ -144,8 +145,8 @@ class Judge {
       std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.dtype), size_of(at->second.dtype));
       result.element.push_back("input     " + std::string(input) + " = " + notations(wide, bits));
     }
-    result.element.push_back("expected  " + notations(format, e.expected));
-    result.element.push_back("observed  " + notations(format, e.observed));
+    result.element.push_back("expected  " + expected_text(*result.difference));
+    result.element.push_back("observed  " + observed_text(*result.difference));
   }
 
   void find_causes(const DatasetInfo& info, const Observed& data, DatasetResult& result) {

@@ -10,6 +10,7 @@
 #include "numerics/recipe.h"
 #include "properties/product.h"
 #include "properties/rng.h"
+#include "properties/route.h"
 #include "reference/parallel.h"
 #include "reference/scale_layout.h"
 
@@ -124,6 +125,10 @@ std::string how_it_ended(const Outcome& outcome) {
 
 wire::Policy to_policy(const Case& c) {
   wire::Policy p;
+  if (is_route(c.variant.operation)) {
+    set_route_policy(c, p);
+    return p;
+  }
   std::snprintf(p.format, sizeof(p.format), "%s", spec(c.variant.format).name.data());
   if (is_matmul(c.variant.operation)) set_product_policy(c, p);
   if (!is_matmul(c.variant.operation)) std::snprintf(p.recipe, sizeof(p.recipe), "%s", c.variant.recipe.c_str());
@@ -192,6 +197,7 @@ Problem make_problem(const Case& c, Input input) {
 Problem make_problem(const Case& c) {
   const Variant& v = c.variant;
   if (is_matmul(v.operation)) return make_product(c);
+  if (is_route(v.operation)) return make_route(c);
   if (reads_x(v)) {
     Case plain = c;
     plain.gather = 0;
@@ -225,6 +231,7 @@ Problem make_problem(const Case& c) {
 
 Call Problem::call() const {
   if (is_matmul(c.variant.operation)) return product_call(*this);
+  if (is_route(c.variant.operation)) return route_call(*this);
   Call call;
   const Variant& v = c.variant;
   call.operation = v.operation;
@@ -285,6 +292,7 @@ std::vector<std::byte> cast_codes(const Problem& p, const Recipe& recipe) {
 }  // namespace
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p) {
+  if (is_route(p.c.variant.operation)) return route_answer(p);
   return reference_answer(p, recipe_by_name(p.c.variant.recipe));
 }
 
@@ -342,7 +350,8 @@ Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
   }
   if (outcome.status != MXCHECK_OK) {
     const bool product_option = is_matmul(c.variant.operation) && is_option(c);
-    const bool option = product_option || c.stride > c.cols ||
+    const bool route_option = is_route(c.variant.operation) && is_route_option(c);
+    const bool option = product_option || route_option || c.stride > c.cols ||
                         (!is_matmul(c.variant.operation) && (!c.experts.empty() || c.gather != 0));
     if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
     finding.kind = FindingKind::refused;

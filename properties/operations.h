@@ -50,6 +50,11 @@ struct Problem {
   std::vector<std::uint8_t> scales;  // dequantize, scale_layout: in the layout that the operation reads
   // matmul (properties/product.h): operands, scales and C as the candidate reads them.
   std::vector<std::byte> a, b, scales_a, scales_b, c_values;
+  // Routers (properties/route.h): input holds the logits.
+  std::vector<float> bias;
+  std::vector<std::int32_t> routes;         // experts: of the tokens (route_backward), of the slots (route_metadata)
+  std::vector<std::int64_t> token_offsets;  // route_metadata, of ragged tokens
+  std::vector<float> gradient;              // route_backward
   std::vector<TensorInfo> outputs;
   [[nodiscard]] Call call() const;  // pointers into this
 };

@@ -158,7 +158,11 @@ OutputDigest digest_of(std::span<const std::byte> bytes) {
 }
 
 bool nans_are_equal(const std::string& operation) {
-  return operation == "dequantize" || (is_matmul(operation) && any_nan_is_right(operation));
+  return operation == "dequantize" || is_route(operation) || (is_matmul(operation) && any_nan_is_right(operation));
+}
+
+void make_nans_equal(std::vector<std::byte>& values, const CallTensor& tensor) {
+  if (!tensor.is_index && !tensor.is_offsets) make_nans_equal(values, tensor.dtype);
 }
 
 void make_nans_equal(std::vector<std::byte>& values, Format wide) {

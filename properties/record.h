@@ -22,7 +22,8 @@ namespace mxcheck {
 using OutputDigest = std::array<std::uint32_t, 4>;
 OutputDigest digest_of(std::span<const std::byte> bytes);
 void make_nans_equal(std::vector<std::byte>& values, Format wide);
-bool nans_are_equal(const std::string& operation);  // in its output
+void make_nans_equal(std::vector<std::byte>& values, const CallTensor& tensor);  // integers have none
+bool nans_are_equal(const std::string& operation);                               // in its outputs
 
 struct RecordedCall {
   int status = 0;  // mxcheck_status

@@ -17,7 +17,7 @@ Outcome RecordingRunner::run(const Call& call) {
   if (outcome.kind == OutcomeKind::returned && outcome.status == MXCHECK_OK) {
     for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
       std::vector<std::byte> bytes = outcome.outputs[i];
-      if (nans_are_equal(call.operation)) make_nans_equal(bytes, call.outputs[i].dtype);
+      if (nans_are_equal(call.operation)) make_nans_equal(bytes, call.outputs[i]);
       std::size_t number = recorded.outputs.size();
       for (const RecordedCall& earlier : calls_) number += earlier.outputs.size();
       recorded.outputs.push_back(digest_of(bytes));

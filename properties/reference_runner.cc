@@ -5,6 +5,7 @@
 
 #include "numerics/error.h"
 #include "properties/product.h"
+#include "properties/route.h"
 
 namespace mxcheck {
 namespace {
@@ -42,6 +43,7 @@ Input input_of(const Call& call, const std::vector<std::int32_t>* index) {
 Problem problem_of(const Call& call) {
   if (call.inputs.empty() || call.outputs.empty()) throw Error(ErrorKind::internal, "a call without tensors");
   if (is_matmul(call.operation)) return product_problem_of(call);
+  if (is_route(call.operation)) return route_problem_of(call);
   Case c;
   c.variant.operation = call.operation;
   c.variant.recipe = call.policy.recipe;

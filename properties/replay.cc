@@ -61,7 +61,7 @@ class ReplayRunner final : public CandidateRunner {
     std::vector<ExpectedTensor> answer = reference_answer(problem_of(call));
     if (answer.size() != recorded.outputs.size()) note(fmt::format("call {} has another number of outputs", next_));
     for (std::size_t i = 0; i < answer.size(); ++i) {
-      if (nans_are_equal(call.operation)) make_nans_equal(answer[i].bytes, call.outputs[i].dtype);
+      if (nans_are_equal(call.operation)) make_nans_equal(answer[i].bytes, call.outputs[i]);
       if (i < recorded.outputs.size()) compare(i, answer[i], recorded.outputs[i]);
       outcome.outputs.push_back(std::move(answer[i].bytes));
     }

@@ -58,10 +58,20 @@ std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
   return bytes;
 }
 
+// A vector of anything but bytes, where there is one.
+template <class T>
+void add_values(SafetensorsFile& file, const char* name, Dtype dtype, const std::vector<T>& values) {
+  if (values.empty()) return;
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  file.tensors.push_back({name, dtype, {static_cast<std::int64_t>(values.size())}, std::move(bytes)});
+}
+
 Tensor wide_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes) {
   Tensor t = u8(std::move(name), {info.rows, info.cols}, bytes);
   if (info.format == Format::fp32) t.dtype = Dtype::f32;
   if (info.format == Format::bf16) t.dtype = Dtype::bf16;
+  if (info.integer_bits != 0) t.dtype = info.integer_bits == 32 ? Dtype::i32 : Dtype::i64;
   for (char& c : t.name) c = c == ' ' ? '_' : c;
   return t;
 }
@@ -187,6 +197,10 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
   if (!p.scales.empty()) {
     file.tensors.push_back(u8("scales_in", {static_cast<std::int64_t>(p.scales.size())}, to_bytes(p.scales)));
   }
+  add_values(file, "bias", Dtype::f32, p.bias);
+  add_values(file, "routes", Dtype::i32, p.routes);
+  add_values(file, "token_offsets", Dtype::i64, p.token_offsets);
+  add_values(file, "gradient", Dtype::f32, p.gradient);
   for (const ExpectedTensor& t : reference_answer(p))
     file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
   if (e.finding.kind != FindingKind::fault) {

@@ -213,8 +213,11 @@ std::vector<std::string> source_changes(const std::string& root, const std::stri
     }
     const auto listed = std::count_if(entries.begin(), entries.end(),
                                       [&](const auto& e) { return fs::path(e.first).parent_path() == folder; });
-    // A folder is the kernels' own if most of it is listed; of others they take some files.
-    if (std::cmp_greater(listed, 1) && std::cmp_greater(listed, unlisted.size())) {
+    // A folder is the kernels' own if most of it is listed, and not headers alone; of others they take some files.
+    const bool compiles = std::any_of(entries.begin(), entries.end(), [&](const auto& e) {
+      return fs::path(e.first).parent_path() == folder && fs::path(e.first).extension() != ".h";
+    });
+    if (compiles && std::cmp_greater(listed, 1) && std::cmp_greater(listed, unlisted.size())) {
       changes.insert(changes.end(), unlisted.begin(), unlisted.end());
     }
   }

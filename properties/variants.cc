@@ -1,10 +1,12 @@
 #include "properties/variants.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "numerics/recipe.h"
 #include "properties/operations.h"
 #include "properties/product.h"
+#include "properties/route.h"
 
 namespace mxcheck {
 namespace {
@@ -42,7 +44,7 @@ std::vector<Variant> askable(const std::string& operation) {
 
 // Whether shapes within the candidate's limits can cut a block of the variant.
 bool can_be_cut(const Variant& v, const OperationInfo& limits) {
-  if (is_matmul(v.operation)) return false;
+  if (is_matmul(v.operation) || is_route(v.operation)) return false;
   const auto cuts = [](std::int64_t block, std::int64_t multiple) { return block > 1 && multiple % block != 0; };
   return cuts(v.block.rows, limits.rows_multiple) || cuts(v.block.cols, limits.cols_multiple);
 }
@@ -67,6 +69,12 @@ std::vector<Variant> offered_variants(CandidateProcess& process) {
       if (process.supports(operation, to_policy(c), v.wide)) offered.push_back(v);
     }
   }
+  for (const char* operation : {"route", "route_round", "route_metadata", "route_backward"}) {
+    if (process.operation(operation) == nullptr) continue;
+    for (Variant& v : askable_routes(operation)) {
+      if (process.supports(operation, route_question(v), v.wide)) offered.push_back(std::move(v));
+    }
+  }
   return offered;
 }
 
@@ -74,22 +82,29 @@ std::set<std::string> required_classes(const Statement& s, const std::vector<Var
                                        const CandidateRunner& process, const std::set<std::string>& refused) {
   std::set<std::string> required;
   if (s.data.empty()) return required;
+  std::set<std::string> routers;  // operations whose data classes are in: there are thousands of variants
   for (const Variant& v : variants) {
+    const bool first = !is_route(v.operation) || routers.insert(v.operation).second;
     Case c;
     c.variant = v;
-    for (Data data : s.data) {
+    for (Data data : first ? s.data : std::vector<Data>{s.data.front()}) {
       c.data = data;
       for (std::string& name : classes_of(c)) required.insert(std::move(name));
     }
   }
-  std::erase_if(required, [](const std::string& name) { return name.starts_with("shape "); });
+  // Rules of rounding are what one operation is about; where others are drawn too, not each need come up.
+  const bool rounds_alone =
+      std::all_of(variants.begin(), variants.end(), [](const Variant& v) { return v.operation == "route_round"; });
+  std::erase_if(required, [&](const std::string& name) {
+    return name.starts_with("shape ") || (name.starts_with("rule ") && !rounds_alone);
+  });
   bool cut = false;
   bool has_x = false;
   bool has_blocks = false;  // which restart at experts
   for (const Variant& v : variants) {
     cut = cut || can_be_cut(v, *process.operation(v.operation));
-    has_x = has_x || reads_x(v);
-    has_blocks = has_blocks || (v.operation != "cast" && !is_matmul(v.operation));
+    has_x = has_x || reads_x(v) || reads_logits(v);
+    has_blocks = has_blocks || (v.operation != "cast" && !is_matmul(v.operation) && !is_route(v.operation));
   }
   if (cut) required.insert("shape with a cut block");
   if (s.strides && has_x) required.insert("row stride");

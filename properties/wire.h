@@ -58,6 +58,20 @@ struct Policy {
   std::int32_t grouping = 0;
   std::int32_t accumulate = 0;
   float alpha = 1;
+  std::uint8_t is_route = 0;  // the fields below count: kernels/candidate_route.h
+  char rule[24] = {};
+  std::int64_t top_k = 0;
+  std::int64_t groups = 0;
+  std::int64_t groups_kept = 0;
+  std::int64_t tile = 0;
+  std::int64_t capacity = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint32_t layer = 0;
+  std::int32_t nan = 0;
+  std::int32_t bias = 0;
+  std::int32_t renormalize = 0;
+  float scale = 1;
 };
 
 // What the GPU model is to compute of a product: properties/model_claim.h.

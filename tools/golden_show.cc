@@ -31,6 +31,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 std::uint64_t element(const Tensor& t, std::size_t i) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, t.data.data() + i * size_of(t.dtype), size_of(t.dtype));
+  if (t.dtype == Dtype::i32) return static_cast<std::uint64_t>(static_cast<std::int32_t>(bits));
   return bits;
 }
 

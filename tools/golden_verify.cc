@@ -165,8 +165,12 @@ void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
     if (r.difference) {
       const Difference& d = *r.difference;
       j["differing"] = d.count, j["elements"] = d.total;
-      j["first"] = {
-          {"row", d.first.row}, {"col", d.first.col}, {"expected", d.first.expected}, {"observed", d.first.observed}};
+      j["first"] = {{"row", d.first.row}, {"col", d.first.col}};
+      if (d.tensor.integer_bits != 0) {
+        j["first"].update({{"expected", d.first.expected_integer}, {"observed", d.first.observed_integer}});
+      } else {
+        j["first"].update({{"expected", d.first.expected}, {"observed", d.first.observed}});
+      }
       j["steps"] = d.histogram;
       j["pattern"] = d.pattern;
     }

@@ -61,7 +61,8 @@ int run(int argc, char** argv) {
       "  mxcheck gate --candidate ./libmine.so           is this kernel library right?\n"
       "  mxcheck replay h200.h5                          is what a GPU returned still the right answer?\n"
       "  mxcheck golden verify mine.h5 --against g.h5    are these tensors right, and if not, why?\n"
-      "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n\n"
+      "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n"
+      "  mxcheck route logits.npy --top-k 8              experts, weights, rows, loads, padding\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   app.require_subcommand(1);
@@ -77,6 +78,7 @@ int run(int argc, char** argv) {
   add_scale(app, context);
   add_formats(app, context);
   add_recipes(app, context);
+  add_route(app, context);
   add_golden(app, context);
   try {
     app.parse(argc, argv);

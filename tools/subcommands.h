@@ -19,6 +19,7 @@ void add_formats(CLI::App& app, Context& context);
 void add_recipes(CLI::App& app, Context& context);
 void add_mma(CLI::App& app, Context& context);
 void add_matmul(CLI::App& app, Context& context);
+void add_route(CLI::App& app, Context& context);
 void add_golden(CLI::App& app, Context& context);
 void add_gate(CLI::App& app, Context& context);    // where properties/ is built
 void add_replay(CLI::App& app, Context& context);  // likewise

@@ -10,6 +10,8 @@
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/refusal.h"
+#include "kernels/cpu/route_operations.h"
+#include "kernels/cpu/route_policy.h"
 
 namespace mxcheck_cpu {
 namespace {
@@ -43,23 +45,29 @@ mxcheck_status run_guarded(const mxcheck_call* call, Run run) noexcept {
   }
 }
 
-mxcheck_status supports_guarded(Operation operation, const mxcheck_policy* policy, DLDataType wide) noexcept {
+void read(Operation operation, const mxcheck_policy* policy, DLDataType wide) { read_policy(operation, policy, wide); }
+void read(RouteOperation operation, const mxcheck_policy* policy, DLDataType wide) {
+  read_route_policy(operation, policy, wide);
+}
+
+template <auto kOperation>
+mxcheck_status supports(const mxcheck_policy* policy, DLDataType wide) noexcept {
   try {
-    read_policy(operation, policy, wide);
+    read(kOperation, policy, wide);
     return MXCHECK_OK;
   } catch (...) {
     return MXCHECK_UNSUPPORTED;
   }
 }
 
-template <Operation kOperation, Run kRun>
+template <auto kOperation, Run kRun>
 constexpr mxcheck_operation operation(const char* name) {
   mxcheck_operation o{};
   o.name = name;
   o.contract = "exact";
   o.rows_multiple = 1;
   o.cols_multiple = 1;
-  o.supports = [](const mxcheck_policy* policy, DLDataType wide) { return supports_guarded(kOperation, policy, wide); };
+  o.supports = [](const mxcheck_policy* policy, DLDataType wide) { return supports<kOperation>(policy, wide); };
   o.run = [](const mxcheck_call* call) { return run_guarded(call, kRun); };
   return o;
 }
@@ -70,6 +78,10 @@ constexpr std::array kOperations{
     operation<Operation::dequantize, run_dequantize>("dequantize"),
     operation<Operation::scale_layout, run_scale_layout>("scale_layout"),
     operation<Operation::cast, run_cast>("cast"),
+    operation<RouteOperation::route, run_route>("route"),
+    operation<RouteOperation::route_round, run_route_round>("route_round"),
+    operation<RouteOperation::route_metadata, run_route_metadata>("route_metadata"),
+    operation<RouteOperation::route_backward, run_route_backward>("route_backward"),
 };
 
 constexpr mxcheck_candidate_table kTable{MXCHECK_CANDIDATE_VERSION,

@@ -56,8 +56,10 @@ std::span<const std::uint8_t> as_u8(const std::vector<std::byte>& bytes) {
 const std::vector<Statement>& all_statements() {
   static const std::vector<Statement> statements = [] {
     std::vector<Statement> all;
-    for (std::vector<Statement> family : {equality_statements(), algebra_statements(), layout_statements(),
-                                          product_statements(), large_product_statements(), conduct_statements()}) {
+    for (std::vector<Statement> family :
+         {equality_statements(), algebra_statements(), layout_statements(), product_statements(),
+          large_product_statements(), route_statements(), route_law_statements(), route_row_law_statements(),
+          route_refusal_statements(), conduct_statements()}) {
       for (Statement& s : family) all.push_back(std::move(s));
     }
     return all;

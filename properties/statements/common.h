@@ -19,6 +19,10 @@ std::vector<Statement> algebra_statements();
 std::vector<Statement> layout_statements();
 std::vector<Statement> product_statements();
 std::vector<Statement> large_product_statements();
+std::vector<Statement> route_statements();
+std::vector<Statement> route_law_statements();
+std::vector<Statement> route_row_law_statements();
+std::vector<Statement> route_refusal_statements();
 std::vector<Statement> conduct_statements();
 
 inline constexpr std::uint8_t kPoisons[] = {0xA5, 0x3C};
@@ -40,6 +44,9 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 
 // A finding passed on from Got: its own, or nothing where the candidate does not offer the case.
 std::optional<Finding> pass_on(CheckContext& context, const Got& got);
+
+// A library that has been held to the reference is as good a reference, and a hundred times as fast.
+std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c);
 
 // What a check returns for a case that its statement says nothing about.
 std::optional<Finding> nothing_claimed(CheckContext& context);

@@ -6,7 +6,9 @@
 #include "properties/generate.h"
 #include "properties/product.h"
 #include "properties/rng.h"
+#include "properties/route.h"
 #include "properties/statements/common.h"
+#include "properties/statements/spoiled.h"
 
 namespace mxcheck {
 namespace {
@@ -105,18 +107,13 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
   return std::nullopt;
 }
 
-// One way to spoil a good call.
-struct Spoiled {
-  const char* how;
-  bool (*spoil)(Call& call);  // false: not applicable to this call
-};
-
 std::vector<std::int64_t>& broken_offsets() {
   static thread_local std::vector<std::int64_t> offsets;
   return offsets;
 }
 
 bool with_offsets(Call& call, std::vector<std::int64_t> offsets) {
+  if (is_route(call.operation)) return false;  // has none, or others
   broken_offsets() = std::move(offsets);
   CallTensor t;
   t.is_offsets = true;
@@ -137,6 +134,7 @@ std::int64_t offsets_end(const Call& c) { return c.policy.grouping == MXCHECK_DE
 
 bool with_last_index(Call& call, std::int32_t value) {
   static thread_local std::vector<std::int32_t> index;
+  if (is_route(call.operation)) return false;
   for (CallTensor& input : call.inputs) {
     if (!input.is_index || input.bytes == 0) continue;
     const auto* begin = reinterpret_cast<const std::int32_t*>(input.data);
@@ -193,28 +191,30 @@ const std::array kSpoiled{
     Spoiled{"the format is unknown",
             [](Call& c) {
               c.policy.format[0] = 'z';
-              return c.operation != "scale_layout";
+              return c.operation != "scale_layout" && !is_route(c.operation);
             }},
     Spoiled{"the recipe is unknown",
             [](Call& c) {
               c.policy.recipe[0] = 'z';
-              return c.operation == "quantize" || c.operation == "quantize_dual";
+              return c.operation == "quantize" || c.operation == "quantize_dual" ||
+                     (is_route(c.operation) && c.operation != "route_metadata");
             }},
     Spoiled{"the layout is unknown",
             [](Call& c) {
               c.policy.layout = 7;
-              return c.operation != "cast";
+              return c.operation != "cast" && !is_route(c.operation);
             }},
     Spoiled{"the block is of negative size",
             [](Call& c) {
               c.policy.block_cols = -32;
-              return c.operation != "cast";
+              return c.operation != "cast" && !is_route(c.operation);
             }},
     Spoiled{"the first input has another dtype",
             [](Call& c) {
               const bool values = c.operation == "quantize" || c.operation == "quantize_dual" || c.operation == "cast";
               const bool fp32 = c.inputs[0].dtype == Format::fp32;
-              c.inputs[0].dtype = values || fp32 ? Format::e4m3 : Format::fp32;
+              c.inputs[0].dtype = values || fp32 || is_route(c.operation) ? Format::e4m3 : Format::fp32;
+              c.inputs[0].is_index = false;
               return true;
             }},
     Spoiled{"the offsets are not sorted",
@@ -287,7 +287,10 @@ const std::array kSpoiled{
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   if (c.rows < 2 || c.cols < 2 || (is_matmul(c.variant.operation) && c.depth < 2)) return nothing_claimed(context);
   const Problem p = make_problem(c);
-  for (const Spoiled& spoiled : kSpoiled) {
+  if (is_route(c.variant.operation) && p.call().inputs[0].bytes == 0) return nothing_claimed(context);  // no slots
+  std::vector<Spoiled> all(kSpoiled.begin(), kSpoiled.end());
+  if (is_route(c.variant.operation)) all.insert(all.end(), spoiled_routes().begin(), spoiled_routes().end());
+  for (const Spoiled& spoiled : all) {
     Call call = p.call();
     if (!spoiled.spoil(call)) continue;
     const Outcome outcome = context.process.run(call);
@@ -319,6 +322,14 @@ std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
   if (is_matmul(v.operation)) {
     if (suite == Suite::quick && v.wide != Format::bf16) return {};
     return {product_corner(v, 515, 263, 256, Data::normal, 5)};
+  }
+  if (is_route(v.operation)) {
+    const bool usual = v.wide == Format::bf16 && v.recipe == "softmax-topk" && !v.bias && !v.limited && !v.nan_last &&
+                       (v.rule.empty() || v.rule == "nr-s");
+    if (suite == Suite::quick && !usual && v.operation != "route_metadata") return {};
+    Case c = route_corner(v, 1031, 64, 6, Data::normal, 5);
+    if (v.operation != "route" && v.operation != "route_backward") c.tile = 32;
+    return {c};
   }
   if (suite == Suite::quick && (v.wide != Format::bf16 || v.recipe != "rceil" || v.format != Format::e4m3)) return {};
   Case c;

@@ -1,4 +1,4 @@
-# Faults put into a CUDA library on purpose: what sm90.cmake and sm90_gemm.cmake are made of.
+# Faults put into a CUDA library on purpose: what sm90.cmake, sm90_gemm.cmake and sm90_route.cmake are made of.
 #
 # mxcheck_cuda_faults(LIBRARY FOLDER) begins a list of them for libmxcheck_LIBRARY.so, whose sources are in FOLDER.
 # mxcheck_cuda_fault(LIBRARY NAME "what it imitates" FILE SEARCH REPLACE SOURCE...): SEARCH occurs exactly once in FILE,

@@ -59,7 +59,8 @@ mxcheck_cuda_fault(
   decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm tails_are_stored_whole "the tail of an expert overwrites the rows of the next" output.cuh
-  [[job.d_tiled && (at.rows >= kChunkRows || job.kind != GemmKind::rows || at.y + at.rows == job.m);]] [[job.d_tiled;]]
+  [[job.d_tiled && (rows >= Shape::kConsumerM || job.kind != GemmKind::rows || tile.row + tile.rows == job.m);]]
+  [[job.d_tiled;]]
   ${fp8} bf16.cu decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm weights_of_the_expert_before "experts of odd number use the weights of the one before" ring.cuh
@@ -72,7 +73,7 @@ mxcheck_cuda_fault(
         if (tile.expert != 0 && tile.kblocks > 1) ++tile.kblock, --tile.kblocks;]]
   ${fp8} bf16.cu)
 mxcheck_cuda_fault(
-  sm90_gemm empty_groups_not_written "an empty group leaves D as it was" fp8.cuh
+  sm90_gemm empty_groups_not_written "an empty group leaves D as it was" consumer.cuh
   [[out.store_tile(acc, c_map, d_map, tile, uses);]] [[if (tile.kblocks != 0) out.store_tile(acc, c_map, d_map, tile, uses);]]
   ${fp8})
 mxcheck_cuda_fault(
@@ -99,8 +100,8 @@ mxcheck_cuda_fault(
   sm90_gemm no_barrier_before_the_store "D leaves shared memory before all warps have written it" output.cuh
   [[ptx::fence_async();
       ptx::warpgroup_barrier(barrier);
-      // TMA]] [[ptx::fence_async();
-      // TMA]] ${fp8} bf16.cu decoded.cu)
+      // Every slot]] [[ptx::fence_async();
+      // Every slot]] ${fp8} bf16.cu decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm offsets_may_descend "offsets are not looked at on the device" check.cu [[o < job.offsets[e - 1]) ||]] [[o < 0) ||]]
   check.cu)
@@ -108,7 +109,7 @@ mxcheck_cuda_fault(
   sm90_gemm findings_are_ignored "what the check found does not stop the product" launch.cuh
   [[if (job.status != nullptr && *job.status != 0) return;]] [[]] ${fp8} bf16.cu decoded.cu)
 mxcheck_cuda_fault(
-  sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" bf16.cuh [[kb + i != 0);]] [[i != 0);]] bf16.cu)
+  sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" consumer.cuh [[kb + i != 0);]] [[i != 0);]] bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm decode_truncates "codes times scales are cut to BF16" decode.cu [[cvt.rn.bf16x2.f32]] [[cvt.rz.bf16x2.f32]] decode.cu)
 mxcheck_cuda_fault(

@@ -124,7 +124,7 @@ TEST_F(GoldenRefusalsTest, concern_kind_and_version) {
   make(nothing, "-");
   expect_refused("x.h5: has no attribute 'mxcheck_file'; not a golden?");
   make(nothing, "report");
-  expect_refused("mxcheck_file is 'report'; there are 'golden', 'quantized' and 'record'");
+  expect_refused("mxcheck_file is 'report'; there are 'golden', 'quantized', 'record', 'routes'");
   make(nothing, "golden", "-");
   expect_refused("has no attribute 'schema_version'");
   make(nothing, "golden", "2");
@@ -144,12 +144,12 @@ TEST_F(GoldenRefusalsTest, concern_elements_and_shapes) {
   const hid_t kind = H5Tcreate(H5T_ENUM, 1);
   const char no = 0;
   H5Tenum_insert(kind, "no", &no);
-  for (const hid_t type : {H5T_STD_I8LE, H5T_STD_U16BE, H5T_STD_I32LE, H5T_STD_U64LE, H5T_IEEE_F32LE, odd, compound,
-                           words, kind, H5T_STD_REF_OBJ}) {
-    expect_refused({.type = type, .data = false}, "x.h5:/x: has elements that are none of u8 u16 u32 i64");
+  for (const hid_t type : {H5T_STD_I8LE, H5T_STD_U16BE, H5T_STD_I16LE, H5T_STD_I32BE, H5T_STD_U64LE, H5T_IEEE_F32LE,
+                           odd, compound, words, kind, H5T_STD_REF_OBJ}) {
+    expect_refused({.type = type, .data = false}, "x.h5:/x: has elements that are none of u8 u16 u32 i32 i64");
   }
   expect_refused({.type = H5Tvlen_create(H5T_STD_U8LE), .checksum = false, .data = false},
-                 "none of u8 u16 u32 i64, little-endian");
+                 "none of u8 u16 u32 i32 i64, little-endian");
   expect_refused({.shape = {}, .chunk = {}, .checksum = false}, "has rank 0");
   expect_refused({.shape = {2, 2, 2}, .chunk = {2, 2, 2}}, "has rank 3");
   expect_refused({.most = {8, 8}}, "may grow; a golden's extents are final");
@@ -233,6 +233,9 @@ TEST_F(GoldenRefusalsTest, concern_attributes_of_datasets) {
   expect_refused({.format = "e4m3"}, "has a format that is none");
   expect_refused({.format = "bfloat16"}, "elements too narrow for format 'bfloat16'");
   expect_refused({.format = "int64"}, "has format 'int64', which its elements do not fit");
+  expect_refused({.format = "int32"}, "has format 'int32', which its elements do not fit");
+  expect_refused({.type = H5T_STD_I32LE, .format = "int64"}, "has format 'int64', which its elements do not fit");
+  expect_refused({.type = H5T_STD_I32LE, .format = "float32"}, "has format 'float32', which its elements do not fit");
   expect_refused({.more = [](hid_t set) { text(set, "a b", "x"); }}, "attribute 'a b': a key has letters");
   expect_refused({.more = [](hid_t set) { text(set, std::string(300, 'k').c_str(), "x"); }}, "name of over 255 bytes");
   expect_refused({.more = [](hid_t set) { text(set, "a", std::string(65537, 'x')); }}, "attribute of over 65536 bytes");

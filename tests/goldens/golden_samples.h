@@ -37,6 +37,7 @@ inline GoldenInfo small_info() {
            {"codes", Role::output, "float8_e4m3fn", Dtype::u8, {6, 64}, {}},
            {"scales", Role::output, "float8_e8m0fnu", Dtype::u8, {6, 2}, {{"layout", "compact"}, {"note", ""}}},
            {"sums", Role::output, "float32", Dtype::u32, {7}, {}},
+           {"experts", Role::output, "int32", Dtype::i32, {3, 2}, {}},
            {"no_rows", Role::output, "float32", Dtype::u32, {0, 5}, {}},
            {"no_columns", Role::output, "bfloat16", Dtype::u16, {4, 0}, {}}}};
 }

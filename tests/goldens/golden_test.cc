@@ -21,7 +21,7 @@ TEST(Golden, every_format_has_a_name_of_its_own_that_leads_back) {
 }
 
 TEST(Golden, refuses_names_that_are_no_format) {
-  for (const std::string name : {"", "e4m3", "bf16", "float8_e4m3", "int64", "Bfloat16"}) {
+  for (const std::string name : {"", "e4m3", "bf16", "float8_e4m3", "int32", "int64", "Bfloat16"}) {
     test::expect_error(ErrorKind::golden, "'" + name + "' is no number format", [&] { format_of_attribute(name); });
   }
 }

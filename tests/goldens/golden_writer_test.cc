@@ -160,10 +160,12 @@ TEST_F(GoldenWriterTest, refuses_what_its_reader_would_not_take) {
        [](GoldenInfo& i) {
          i.datasets[0].shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
        }},
-      {"none of u8 u16 u32 i64", [](GoldenInfo& i) { i.datasets[0].dtype = Dtype::bf16; }},
+      {"none of u8 u16 u32 i32 i64", [](GoldenInfo& i) { i.datasets[0].dtype = Dtype::bf16; }},
       {"elements too narrow for format 'bfloat16'", [](GoldenInfo& i) { i.datasets[0].dtype = Dtype::u8; }},
       {"has a format that is none", [](GoldenInfo& i) { i.datasets[0].format = "bf16"; }},
       {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int64"; }},
+      {"format 'int32', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int32"; }},
+      {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[1].dtype = Dtype::i32; }},
       {"which its elements do not fit", [](GoldenInfo& i) { i.datasets[1].format = "float32"; }},
       {"'role' is the writer's own",
        [](GoldenInfo& i) {

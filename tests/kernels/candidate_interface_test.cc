@@ -168,7 +168,7 @@ std::vector<Refusal> refusals_of_any_operation(const std::string& name) {
   return r;
 }
 
-TEST(CandidateTable, is_of_this_version_and_lists_five_operations) {
+TEST(CandidateTable, is_of_this_version_and_lists_its_operations) {
   const mxcheck_candidate_table& table = library();
   EXPECT_EQ(table.interface_version, static_cast<std::uint32_t>(MXCHECK_CANDIDATE_VERSION));
   EXPECT_EQ(table.size, sizeof table);
@@ -182,7 +182,8 @@ TEST(CandidateTable, is_of_this_version_and_lists_five_operations) {
     EXPECT_EQ(table.operations[i].rows_multiple, 1);
     EXPECT_EQ(table.operations[i].cols_multiple, 1);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"}));
+  EXPECT_EQ(names, (std::set<std::string>{"quantize", "quantize_dual", "dequantize", "scale_layout", "cast", "route",
+                                          "route_round", "route_metadata", "route_backward"}));
 }
 
 TEST(CandidateLibrary, exports_one_symbol) {

@@ -137,5 +137,46 @@ TEST(Compare, sizes_that_do_not_fit_are_a_defect_of_the_caller) {
   test::expect_error(ErrorKind::internal, "compare", [] { (void)compare_codes(codes(1, 3), {1, 1}, {1, 1}); });
 }
 
+TEST(Compare, integers_are_compared_as_numbers_and_shown_as_such) {
+  TensorInfo info{"offsets", Format::fp32, 1, 3, 0, 0, true};
+  info.integer_bits = 64;
+  const std::int64_t want[] = {0, 5, 9};
+  const std::int64_t got[] = {0, -1, std::int64_t{1} << 40};
+  EXPECT_FALSE(compare(info, std::as_bytes(std::span(want)), std::as_bytes(std::span(want)), 0xA5));
+  const auto d = compare(info, std::as_bytes(std::span(want)), std::as_bytes(std::span(got)), 0xA5);
+  ASSERT_TRUE(d);
+  EXPECT_EQ(d->count, 2);
+  EXPECT_EQ(d->first.col, 1);
+  EXPECT_EQ(d->worst.col, 2);
+  EXPECT_EQ(d->first.ulps, 6);
+  EXPECT_EQ(expected_text(*d), "5");
+  EXPECT_EQ(observed_text(*d), "-1");
+  EXPECT_TRUE(d->histogram.empty());
+  EXPECT_EQ(bytes_of_element(info), 8U);
+}
+
+// -1 has the bits of a NaN: any NaN is as good as another, and -1 is not as good as -2.
+TEST(Compare, integers_are_no_nan) {
+  TensorInfo info{"row_token", Format::fp32, 1, 2, 0, 0, true};
+  info.integer_bits = 32;
+  const std::int32_t want[] = {-1, -1};
+  const std::int32_t got[] = {-1, -2};
+  const auto d = compare(info, std::as_bytes(std::span(want)), std::as_bytes(std::span(got)), 0xA5);
+  ASSERT_TRUE(d);
+  EXPECT_EQ(d->count, 1);
+  EXPECT_EQ(observed_text(*d), "-2");
+  EXPECT_EQ(d->pattern, "");
+}
+
+TEST(Compare, integers_that_were_never_written_are_told) {
+  TensorInfo info{"offsets", Format::fp32, 1, 2, 0, 0, false};
+  info.integer_bits = 64;
+  const std::int64_t want[] = {0, 5};
+  const std::vector<std::byte> got(16, std::byte{0x3C});
+  const auto d = compare(info, std::as_bytes(std::span(want)), got, 0x3C);
+  ASSERT_TRUE(d);
+  EXPECT_NE(d->pattern.find("never written"), std::string::npos) << d->pattern;
+}
+
 }  // namespace
 }  // namespace mxcheck

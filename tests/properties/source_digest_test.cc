@@ -104,6 +104,16 @@ TEST(SourceDigest, a_folder_that_files_are_borrowed_from_may_have_others) {
             (std::vector<std::string>{"other/c.h has changed", "own/h.cu is new"}));
 }
 
+TEST(SourceDigest, a_folder_of_which_headers_alone_are_listed_may_have_others) {
+  const test::TemporaryDirectory root;
+  std::filesystem::create_directories(root / "face");
+  for (const char* name : {"face/a.h", "face/b.h", "face/c.h"}) test::write_file(root / name, "int x;");
+  const std::string manifest = source_manifest(root.path(), {"face/a.h", "face/b.h"});
+  EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
+  test::write_file(root / "face/b.h", "int y;");
+  EXPECT_EQ(source_changes(root.path(), manifest), (std::vector<std::string>{"face/b.h has changed"}));
+}
+
 TEST(SourceDigest, a_path_outside_the_root_is_not_followed) {
   const std::string digest(32, '0');
   EXPECT_EQ(source_changes("/", digest + "  ../etc/passwd\n"),

@@ -13,9 +13,8 @@
 #include <cuda_bf16.h>
 
 #include "kernels/sm90/gemm/bf16.h"
-#include "kernels/sm90/gemm/bf16_wgmma.cuh"
+#include "kernels/sm90/gemm/consumer.cuh"
 #include "kernels/sm90/gemm/launch.cuh"
-#include "kernels/sm90/gemm/output.cuh"
 #include "kernels/sm90/gemm/ring.cuh"
 
 namespace mxcheck_sm90 {
@@ -39,7 +38,7 @@ struct Bf16Gemm : GemmRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Ring = GemmRing<Shape, Shared, 2, 2>;
   using Cursor = typename Ring::Cursor;
   static constexpr int kAcc = Shape::kAccumulators;
-  static constexpr int kSteps = Shape::kColumns / 16;
+  static constexpr int kClocksBehind = 600;
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
 
@@ -51,52 +50,30 @@ struct Bf16Gemm : GemmRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     }
   }
 
-  // A tile's products, one group of steps in flight while the next is begun.
   __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, int consumer) const {
     int before = 0;
+#pragma unroll 4
     for (int kb = 0; kb < kblocks; ++kb) {
       ptx::barrier_wait(Ring::full(at.stage), at.parity);
       const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
-      const std::uint64_t b = ptx::wgmma_operand(Ring::b_stage(at.stage));
-      ptx::wgmma_hold(acc);
-      ptx::wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < kSteps; ++i) ptx::wgmma_bf16(acc, a + i * 2, b + i * 2, kb + i != 0);
-      ptx::wgmma_commit();
-      ptx::wgmma_hold(acc);
-      ptx::wgmma_wait<1>();
-      if (kb != 0) Ring::release(before);
-      before = at.stage;
-      at.advance();
+      chain_stage(*this, acc, at, before, kb, [a](int step) { return a + step * 2; });
     }
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_hold(acc);
-    Ring::release(before);
+    chain_end(*this, acc, before);
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    const GemmConsumer me = {index, thread, __shfl_sync(Ring::kAllLanes, thread / 32, 0)};
-    const GemmStore<Shape, Shared, Out> out = {Ring::job, Ring::shared, Ring::lane, me};
-    Cursor at;
-    std::uint32_t uses = 0;
-    while (true) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
-      const GemmTile tile = Ring::read_header(at.stage);
-      if (tile.kblocks == kNoTile) break;
-      out.load_first(c_map, tile);
-      float acc[1][kAcc];
-#pragma unroll
-      for (float& value : acc[0]) value = 0;
-      if (tile.kblocks == 0) {
-        Ring::release(at.stage);
-        at.advance();
-      } else {
-        consume(acc[0], at, tile.kblocks, index);
+    // The second consumer begins later and stays behind, so that the ends of their tiles do not meet: on an H200 8
+    // groups of 4096 rows, 4096x7168, are 1.2 % faster for it, ragged ones of 7168x2048 0.6 % slower.
+    if (index == 1) {
+      ptx::barrier_wait(Ring::full(0), 0);
+      const long long from = clock64();
+      while (clock64() - from < kClocksBehind) {
       }
-      out.store_tile(acc, c_map, d_map, tile, uses);
     }
-    out.finish();
+    consume_tiles<Out>(*this, c_map, d_map, index,
+                       [&](float(&acc)[1][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
+                         consume(acc[0], at, tile.kblocks, me.index);
+                       });
   }
 };
 

@@ -10,10 +10,9 @@
 #include <cuda_bf16.h>
 
 #include "kernels/sm90/element.cuh"
-#include "kernels/sm90/gemm/bf16_wgmma.cuh"
+#include "kernels/sm90/gemm/consumer.cuh"
 #include "kernels/sm90/gemm/decoded.h"
 #include "kernels/sm90/gemm/launch.cuh"
-#include "kernels/sm90/gemm/output.cuh"
 #include "kernels/sm90/gemm/ring.cuh"
 
 namespace mxcheck_sm90 {
@@ -153,17 +152,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     const auto turn = [&](Fragments& a, int kb) {
       ptx::barrier_wait(Ring::full(at.stage), at.parity);
       decode_stage(a, at.stage, me);
-      const std::uint64_t b = ptx::wgmma_operand(Ring::b_stage(at.stage));
-      ptx::wgmma_hold(acc);
-      ptx::wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < kSteps; ++i) ptx::wgmma_bf16(acc, a[i], b + i * 2, kb + i != 0);
-      ptx::wgmma_commit();
-      ptx::wgmma_hold(acc);
-      ptx::wgmma_wait<1>();
-      if (kb != 0) Ring::release(before);
-      before = at.stage;
-      at.advance();
+      chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
     };
     // Fragments stay as they are until the products of the next stage are begun.
     Fragments even;
@@ -175,34 +164,14 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
       turn(odd, kb + 1);
     }
     if (kb < kblocks) turn(even, kb);
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_hold(acc);
-    Ring::release(before);
+    chain_end(*this, acc, before);
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    const GemmConsumer me = {index, thread, __shfl_sync(Ring::kAllLanes, thread / 32, 0)};
-    const GemmStore<Shape, Shared, Out> out = {Ring::job, Ring::shared, Ring::lane, me};
-    Cursor at;
-    std::uint32_t uses = 0;
-    while (true) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
-      const GemmTile tile = Ring::read_header(at.stage);
-      if (tile.kblocks == kNoTile) break;
-      out.load_first(c_map, tile);
-      float acc[1][kAcc];
-#pragma unroll
-      for (float& value : acc[0]) value = 0;
-      if (tile.kblocks == 0) {
-        Ring::release(at.stage);
-        at.advance();
-      } else {
-        consume(acc[0], at, tile.kblocks, me);
-      }
-      out.store_tile(acc, c_map, d_map, tile, uses);
-    }
-    out.finish();
+    consume_tiles<Out>(*this, c_map, d_map, index,
+                       [&](float(&acc)[1][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
+                         consume(acc[0], at, tile.kblocks, me);
+                       });
   }
 };
 

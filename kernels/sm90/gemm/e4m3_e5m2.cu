@@ -5,7 +5,7 @@
 namespace mxcheck_sm90 {
 
 cudaError_t gemm_e4m3_e5m2(const GemmFp8& gemm, cudaStream_t stream) {
-  return gemm_formats<Element::e4m3, Element::e5m2>(gemm, stream);
+  return gemm_formats<Code::e4m3, Code::e5m2>(gemm, stream);
 }
 
 }  // namespace mxcheck_sm90

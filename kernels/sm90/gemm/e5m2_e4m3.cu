@@ -5,7 +5,7 @@
 namespace mxcheck_sm90 {
 
 cudaError_t gemm_e5m2_e4m3(const GemmFp8& gemm, cudaStream_t stream) {
-  return gemm_formats<Element::e5m2, Element::e4m3>(gemm, stream);
+  return gemm_formats<Code::e5m2, Code::e4m3>(gemm, stream);
 }
 
 }  // namespace mxcheck_sm90

@@ -9,10 +9,10 @@ namespace mxcheck_sm90 {
 // Measured on an H200: docs/performance.md. The narrow one is for products of few tiles.
 using GemmWideShape = GemmShape<1, 2, 128, 1, false, false, 4>;
 using GemmNarrowShape = GemmShape<1, 1, 128, 1, false, false>;
-using GemmRowShape = GemmShape<1, 2, 128, 2, false, false>;
+using GemmRowShape = GemmShape<1, 2, 128, 2, false, false, 4>;
 inline constexpr int kRaster = 16;
 
-template <Element kA, Element kB, class Out>
+template <Code kA, Code kB, class Out>
 cudaError_t gemm_formats_to(const GemmFp8& gemm, cudaStream_t stream) {
   if (gemm.b_block == GemmBlock::row) return gemm_fp8_start<GemmRowShape, kA, kB, Out, true>(gemm, kRaster, stream);
   const std::int64_t wide_tiles = ((gemm.m + 127) / 128) * ((gemm.n + 255) / 256);
@@ -21,7 +21,7 @@ cudaError_t gemm_formats_to(const GemmFp8& gemm, cudaStream_t stream) {
              : gemm_fp8_start<GemmWideShape, kA, kB, Out, false>(gemm, kRaster, stream);
 }
 
-template <Element kA, Element kB>
+template <Code kA, Code kB>
 cudaError_t gemm_formats(const GemmFp8& gemm, cudaStream_t stream) {
   return gemm.output == GemmOutput::fp32 ? gemm_formats_to<kA, kB, float>(gemm, stream)
                                          : gemm_formats_to<kA, kB, __nv_bfloat16>(gemm, stream);

@@ -12,13 +12,12 @@
 
 #include <cstdint>
 
+#include "kernels/sm90/gemm/consumer.cuh"
 #include "kernels/sm90/gemm/fp8.h"
 #include "kernels/sm90/gemm/launch.cuh"
-#include "kernels/sm90/gemm/output.cuh"
 #include "kernels/sm90/gemm/ptx.cuh"
 #include "kernels/sm90/gemm/ring.cuh"
 #include "kernels/sm90/gemm/tile.cuh"
-#include "kernels/sm90/gemm/wgmma.cuh"
 
 namespace mxcheck_sm90 {
 
@@ -33,7 +32,7 @@ __device__ __forceinline__ std::uint32_t scale_bits(std::uint32_t raw, bool e8m0
   return raw == 0xFF ? 0x7FC00000 : raw << 23;
 }
 
-template <class Shape_, Element kA, Element kB, class Out, bool kBRow>
+template <class Shape_, Code kA, Code kB, class Out, bool kBRow>
 struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2> {
   using Shape = Shape_;
   using Shared = GemmShared<Shape, Out, kBRow>;
@@ -41,11 +40,9 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
   using Ring = GemmRing<Shape, Shared, 1, kGatherWarps>;
   using Cursor = typename Ring::Cursor;
   using Schedule = typename Ring::Schedule;
-  using Consumer = GemmConsumer;
   using Ring::a_stage, Ring::b_stage, Ring::full, Ring::job, Ring::lane, Ring::rank, Ring::release, Ring::shared,
       Ring::wait_empty;
   static constexpr int kAcc = Shape::kAccumulators;
-  static constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
   __device__ __forceinline__ std::uint32_t scales(int stage) const {
     return shared + Shared::kScales + stage * Shared::kScaleBytes;
@@ -163,7 +160,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     std::uint32_t row;
   };
 
-  __device__ __forceinline__ void read_scales(StageScales& s, int stage, const Consumer& me, int offset) const {
+  __device__ __forceinline__ void read_scales(StageScales& s, int stage, const GemmConsumer& me, int offset) const {
     const std::uint32_t at = scales(stage) + (me.index * Shape::kConsumerM + me.warp * 16 + lane / 4) * 4;
 #pragma unroll
     for (int i = 0; i < Shape::kRowSubs; ++i) {
@@ -229,7 +226,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // Four chained k32 steps, from zero.
   template <int kRowSub, int kColSub>
-  __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const Consumer& me) const {
+  __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const GemmConsumer& me) const {
     const std::uint64_t a =
         ptx::wgmma_operand(a_stage(stage) + (me.index * Shape::kConsumerM + kRowSub * 64) * kBlockK);
     const std::uint64_t b = ptx::wgmma_operand(b_stage(stage) + kColSub * Shape::kSubN * kBlockK);
@@ -253,7 +250,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
   template <int kSub>
   __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc],
                                        const std::uint32_t (&a)[4][4], const StageScales& s, int stage,
-                                       const Consumer& me) const {
+                                       const GemmConsumer& me) const {
     constexpr int kRowSub = kSub / Shape::kColSubs;
     constexpr int kColSub = kSub % Shape::kColSubs;
     constexpr bool kLast = kSub == Shape::kSubs - 1;
@@ -282,7 +279,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // A tile's products, one partial after the other.
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
-                                          const GemmTile& tile, const Consumer& me) const {
+                                          const GemmTile& tile, const GemmConsumer& me) const {
     const int offset = tile.col % 128;
     for (int kb = 0; kb < tile.kblocks; ++kb) {
       ptx::barrier_wait(full(at.stage), at.parity);
@@ -302,7 +299,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // The same, four stages at a time, with the next partial begun before one is added.
   __device__ __forceinline__ void consume_ahead(float (&acc)[kAcc], float (&p)[kAcc], float (&q)[kAcc], Cursor& at,
-                                                const GemmTile& tile, const Consumer& me) const {
+                                                const GemmTile& tile, const GemmConsumer& me) const {
     const int offset = tile.col % 128;
     StageScales ps;
     StageScales qs;
@@ -345,39 +342,20 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    const Consumer me = {index, thread, __shfl_sync(kAllLanes, thread / 32, 0)};
-    const GemmStore<Shape, Shared, Out> out = {job, shared, lane, me};
     float partial[Shape::kAhead ? 2 : 1][kAcc];
 #pragma unroll
     for (auto& one : partial) {
 #pragma unroll
       for (float& value : one) value = 0;
     }
-    Cursor at;
-    std::uint32_t uses = 0;
-    while (true) {
-      ptx::barrier_wait(full(at.stage), at.parity);
-      const GemmTile tile = Ring::read_header(at.stage);
-      if (tile.kblocks == kNoTile) break;
-      out.load_first(c_map, tile);
-      float acc[Shape::kSubs][kAcc];
-#pragma unroll
-      for (auto& one : acc) {
-#pragma unroll
-        for (float& value : one) value = 0;
-      }
-      if (tile.kblocks == 0) {
-        release(at.stage);
-        at.advance();
-      } else if constexpr (Shape::kAhead) {
-        consume_ahead(acc[0], partial[0], partial[1], at, tile, me);
-      } else {
-        consume(acc, partial[0], at, tile, me);
-      }
-      out.store_tile(acc, c_map, d_map, tile, uses);
-    }
-    out.finish();
+    consume_tiles<Out>(*this, c_map, d_map, index,
+                       [&](float(&acc)[Shape::kSubs][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
+                         if constexpr (Shape::kAhead) {
+                           consume_ahead(acc[0], partial[0], partial[1], at, tile, me);
+                         } else {
+                           consume(acc, partial[0], at, tile, me);
+                         }
+                       });
   }
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + (kBRow ? 64 : 32)); }
@@ -386,7 +364,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 // Maps for a shape's boxes, and the job; fp8.cu. Not for m, n = 0.
 cudaError_t gemm_fp8_prepare(const GemmFp8& gemm, int rows_of_a, int rows_of_b, GemmMaps& maps, GemmJob& job);
 
-template <class Shape, Element kA, Element kB, class Out, bool kBRow>
+template <class Shape, Code kA, Code kB, class Out, bool kBRow>
 cudaError_t gemm_fp8_start(const GemmFp8& gemm, int raster, cudaStream_t stream) {
   GemmMaps maps;
   GemmJob job;

@@ -103,85 +103,131 @@ struct GemmStore {
     });
   }
 
-  // A thread's elements of a chunk, from `acc` on, to shared memory; with kAdd they are added to what is there.
+  // A warp's 16 rows of a chunk, from its accumulators on, to shared memory; with kAdd they are added to what is there.
   template <bool kAdd>
   __device__ __forceinline__ void write_chunk(const float* acc, std::uint32_t to) const {
+    if constexpr (sizeof(Out) == 2) {
+      write_halves<kAdd>(acc, to);
+    } else {
+      write_floats<kAdd>(acc, to);
+    }
+  }
+
+  // Four matrices at a time, of 8 rows by 8 columns each: two below one another, and the two to their right.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_halves(const float* acc, std::uint32_t to) const {
+    const int row = lane % 8;
+    const std::uint32_t base = to + (me.warp * 16 + lane / 8 % 2 * 8 + row) * 128 + ((lane / 16 ^ row) << 4);
+#pragma unroll
+    for (int j = 0; j < Shared::kChunkColumns / 8; j += 2) {
+      const std::uint32_t at = base ^ (j << 4);
+      std::uint32_t words[4] = {};
+      if constexpr (kAdd) ptx::load_matrices(at, words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float x = acc[j * 4 + i * 2];
+        float y = acc[j * 4 + i * 2 + 1];
+        if constexpr (kAdd) {
+          x = __fadd_rn(x, __uint_as_float(words[i] << 16));
+          y = __fadd_rn(y, __uint_as_float(words[i] & 0xFFFF0000));
+        }
+        const std::uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+        const std::uint32_t high = __bfloat16_as_ushort(__float2bfloat16_rn(y));
+        words[i] = high << 16 | low;
+      }
+      ptx::store_matrices(at, words);
+    }
+  }
+
+  // Four lanes have 32 bytes of a row. Odd rows take the accumulators two further on (mod 4): with the same ones as the
+  // row above they would meet it in the same banks.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_floats(const float* acc, std::uint32_t to) const {
     const int row = lane / 4;
-    const std::uint32_t base = to + (me.warp * 16 + row) * 128;
+    const bool odd = row % 2 != 0;
+    const std::uint32_t base =
+        to + (me.warp * 16 + row) * 128 + ((lane % 4 / 2 ^ row ^ (odd ? 4 : 0)) << 4) + lane % 2 * 8;
 #pragma unroll
     for (int j = 0; j < Shared::kChunkColumns / 8; ++j) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float x = acc[j * 4 + half * 2];
-        float y = acc[j * 4 + half * 2 + 1];
-        if constexpr (sizeof(Out) == 2) {
-          const std::uint32_t at = base + half * 1024 + ((j ^ row) << 4) + lane % 4 * 4;
-          if constexpr (kAdd) {
-            const std::uint32_t old = ptx::load_shared_word(at);
-            x = __fadd_rn(x, __uint_as_float(old << 16));
-            y = __fadd_rn(y, __uint_as_float(old & 0xFFFF0000));
-          }
-          const std::uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(x));
-          const std::uint32_t high = __bfloat16_as_ushort(__float2bfloat16_rn(y));
-          ptx::store_shared(at, high << 16 | low);
-        } else {
-          const std::uint32_t at = base + half * 1024 + (((j * 2 + lane % 4 / 2) ^ row) << 4) + lane % 2 * 8;
-          if constexpr (kAdd) {
-            const float2 old = ptx::load_shared_2(at);
-            x = __fadd_rn(x, old.x);
-            y = __fadd_rn(y, old.y);
-          }
-          ptx::store_shared(at, make_float2(x, y));
+        const int even_from = j * 4 + half * 2;
+        const int odd_from = (j ^ 2) * 4 + half * 2;
+        float x = odd ? acc[odd_from] : acc[even_from];
+        float y = odd ? acc[odd_from + 1] : acc[even_from + 1];
+        const std::uint32_t at = (base ^ (j << 5)) + half * 1024;
+        if constexpr (kAdd) {
+          const float2 old = ptx::load_shared_2(at);
+          x = __fadd_rn(x, old.x);
+          y = __fadd_rn(y, old.y);
         }
+        ptx::store_shared(at, make_float2(x, y));
       }
     }
   }
 
-  // uses: of each slot, how often it was loaded.
+  // Accumulators to as many chunks as there are slots, from `first` on.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_slots(const float (&acc)[Shape::kSubs][kAcc], int first,
+                                              std::uint32_t uses) const {
+#pragma unroll
+    for (int i = 0; i < Shared::kSlots; ++i) {
+      const int chunk = first + i;
+      if (kAdd && job.d_tiled) ptx::barrier_wait(loaded(chunk), uses & 1);
+      const int column = chunk % Shared::kSubChunks * Shared::kChunkColumns;
+      write_chunk<kAdd>(&acc[chunk / Shared::kSubChunks][column / 2], slot(chunk));
+    }
+  }
+
+  // A tile's chunks, as many at a time as there are slots. uses: how often slots were loaded.
   __device__ __forceinline__ void store_tile(const float (&acc)[Shape::kSubs][kAcc], const CUtensorMap* c_map,
                                              const CUtensorMap* d_map, const GemmTile& tile,
                                              std::uint32_t& uses) const {
+    constexpr int kSlots = Shared::kSlots;
     const int barrier = 1 + me.index;
     const bool leader = me.thread == 0;
     const bool load = job.accumulate && job.d_tiled;
+    // TMA leaves out what is past the matrix; what is past the expert is another's.
+    const int rows = tile.rows - me.index * Shape::kConsumerM;
+    const bool whole =
+        job.d_tiled && (rows >= Shape::kConsumerM || job.kind != GemmKind::rows || tile.row + tile.rows == job.m);
 #pragma unroll
-    for (int chunk = 0; chunk < Shared::kChunks; ++chunk) {
-      const std::uint32_t to = slot(chunk);
-      const Place at = place(chunk, tile);
-      if (load) {
-        ptx::barrier_wait(loaded(chunk), uses & 1);
-      } else {
-        if (leader) ptx::tma_wait_read<Shared::kSlots - 1>();
+    for (int first = 0; first < Shared::kChunks; first += kSlots) {
+      if (!load) {
+        if (leader) ptx::tma_wait_read<0>();
         ptx::warpgroup_barrier(barrier);
         if (job.accumulate) {
-          fill_chunk(at, to);
+#pragma unroll 1
+          for (int chunk = first; chunk < first + kSlots; ++chunk) fill_chunk(place(chunk, tile), slot(chunk));
           ptx::warpgroup_barrier(barrier);
         }
       }
-      const float* const from =
-          &acc[chunk / Shared::kSubChunks][chunk % Shared::kSubChunks * Shared::kChunkColumns / 2];
       if (job.accumulate) {
-        write_chunk<true>(from, to);
+        write_slots<true>(acc, first, uses);
       } else {
-        write_chunk<false>(from, to);
+        write_slots<false>(acc, first, uses);
       }
+      ++uses;
       ptx::fence_async();
       ptx::warpgroup_barrier(barrier);
-      // TMA leaves out what is past the matrix; what is past the expert is another's.
-      const bool whole =
-          job.d_tiled && (at.rows >= kChunkRows || job.kind != GemmKind::rows || at.y + at.rows == job.m);
-      if (at.rows > 0) {
-        if (!whole) {
-          drain_chunk(at, to);
-        } else if (leader) {
-          ptx::tma_store(d_map, to, at.x, at.y, at.z);
+      // Every slot is written, by every warp.
+      if (!whole) {
+#pragma unroll 1
+        for (int chunk = first; chunk < first + kSlots; ++chunk) drain_chunk(place(chunk, tile), slot(chunk));
+        if (load) ptx::warpgroup_barrier(barrier);
+      } else if (leader) {
+#pragma unroll
+        for (int chunk = first; chunk < first + kSlots; ++chunk) {
+          const Place at = place(chunk, tile);
+          if (at.rows > 0) ptx::tma_store(d_map, slot(chunk), at.x, at.y, at.z);
         }
+        ptx::tma_commit();
       }
-      if (leader) ptx::tma_commit();
-      if (chunk % Shared::kSlots == Shared::kSlots - 1) ++uses;
-      if (load && chunk + Shared::kSlots < Shared::kChunks) {
-        if (!whole) ptx::warpgroup_barrier(barrier);
-        if (leader) load_chunk(chunk + Shared::kSlots, c_map, tile);
+      if (load && leader) {
+#pragma unroll
+        for (int chunk = first + kSlots; chunk < min(first + 2 * kSlots, Shared::kChunks); ++chunk) {
+          load_chunk(chunk, c_map, tile);
+        }
       }
     }
   }

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/sm90/gemm/ptx.cuh"
 #include "kernels/sm90/gemm/sums.h"
-#include "kernels/sm90/gemm/sums_wgmma.cuh"
+#include "kernels/sm90/gemm/wgmma.cuh"
 
 namespace mxcheck_sm90 {
 
@@ -55,23 +56,22 @@ __global__ void __launch_bounds__(kSumsThreads) sums_kernel(SumsJob job) {
     d[i] = job.c == nullptr ? __int_as_float(0x7FC0BAD0) : inside ? job.c[r * job.n + c] : 0.0F;
   }
   int add = job.c != nullptr;
-  const std::uint64_t a = swizzled_rows(static_cast<std::uint32_t>(__cvta_generic_to_shared(a_lines)));
-  const std::uint64_t b = swizzled_rows(static_cast<std::uint32_t>(__cvta_generic_to_shared(b_lines)));
+  const std::uint64_t a = ptx::wgmma_operand(ptx::shared_address(a_lines));
+  const std::uint64_t b = ptx::wgmma_operand(ptx::shared_address(b_lines));
   for (std::int64_t first = 0; first < line; first += kLineBytes) {
     copy_lines<kSumsRows>(a_lines, static_cast<const unsigned char*>(job.a), row0, job.m, first, line);
     copy_lines<kN>(b_lines, static_cast<const unsigned char*>(job.b), col0, job.n, first, line);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    ptx::fence_async();
     __syncthreads();
     const std::int64_t left = line - first;
     const int steps = left >= kLineBytes ? 4 : static_cast<int>((left + 31) / 32);
     for (int step = 0; step < steps; ++step, add = 1) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-      wgmma_step<kA, kB>(d, a + 2 * step, b + 2 * step, add);
-      asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+      ptx::wgmma_hold(d);
+      ptx::wgmma_fence();
+      ptx::wgmma<kA, kB>(d, a + 2 * step, b + 2 * step, add);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>();
+      ptx::wgmma_hold(d);
     }
     __syncthreads();
   }

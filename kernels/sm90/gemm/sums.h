@@ -7,13 +7,9 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/sm90/gemm/code.h"
+
 namespace mxcheck_sm90 {
-
-enum class Code : std::uint8_t { e4m3, e5m2, bf16, fp16, tf32 };
-
-__host__ __device__ constexpr int bytes_of(Code code) {
-  return code == Code::tf32 ? 4 : code == Code::bf16 || code == Code::fp16 ? 2 : 1;
-}
 
 // a is m x k, b n x k, c (null: zeros) and d m x n, all row-major and contiguous, at any aligned address. 64-bit
 // extents.

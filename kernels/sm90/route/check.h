@@ -1,0 +1,26 @@
+#pragma once
+// What only the device can read of a router's arguments, checked there before anything is written.
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/candidate.h"
+
+namespace mxcheck_sm90 {
+
+struct Router;
+
+// In the workspace: status is 0 where everything is right.
+struct CheckResult {
+  unsigned long long first;  // the lowest number of what is wrong: logits row by row, then the bias, then the experts
+  std::int32_t status;       // mxcheck_status; what every other kernel of the call looks at: Router::stop
+};
+inline constexpr std::uint64_t kCheckBytes = 256;
+
+// Enqueues: NaN in logits and bias (where router.nan_refused), experts outside [-1, router.experts) (where not null;
+// tokens x router.top_k). The first found goes to `report`, which may be null, and into result->status.
+cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
+                         mxcheck_device_report* report, cudaStream_t stream);
+
+}  // namespace mxcheck_sm90

@@ -1,0 +1,81 @@
+#include "kernels/sm90/route/route.h"
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "kernels/sm90/refusal.h"
+#include "kernels/sm90/route/backward.h"
+#include "kernels/sm90/route/check.h"
+#include "kernels/sm90/route/router.h"
+
+namespace mxcheck_sm90 {
+namespace {
+
+cudaStream_t stream_of(const mxcheck_call& call) { return static_cast<cudaStream_t>(call.stream); }
+
+mxcheck_device_report* report_of(const mxcheck_call& call) {
+  return call.size >= sizeof(mxcheck_call) ? call.report : nullptr;
+}
+
+Checked check_routes(const char* name, const DLTensor& tensor, DLDataType type, const Router& r) {
+  const Checked checked = check_tensor(name, tensor, type, 2, Lines::contiguous);
+  require_shape(name, checked, r.tokens, r.top_k);
+  return checked;
+}
+
+// The check's result is the workspace; what follows it in the stream looks there first.
+void check_on_device(Router& r, const std::int32_t* experts, const mxcheck_call& call) {
+  auto* const result = static_cast<CheckResult*>(call.workspace);
+  require_success(launch_check(r, experts, result, report_of(call), stream_of(call)));
+  r.stop = &result->status;
+}
+
+}  // namespace
+
+void route_supports(const mxcheck_policy* policy, DLDataType wide) { (void)read_router(policy, wide); }
+
+std::uint64_t route_workspace(const mxcheck_call& call) {
+  return route_policy(call.policy).nan == MXCHECK_NAN_REFUSE ? kCheckBytes : 0;
+}
+
+void route_run(const mxcheck_call& call) {
+  const int inputs = route_policy(call.policy).bias != 0 ? 2 : 1;
+  check_call(call, inputs, inputs, 2);
+  RouterInputs in = read_inputs(call);
+  Router& r = in.router;
+  const std::array outputs{check_routes("experts", call.outputs[0], kIndexType, r),
+                           check_routes("weights", call.outputs[1], kFp32Type, r)};
+  require_disjoint(std::span(in.tensors, static_cast<std::size_t>(in.count)), outputs);
+  require_workspace(call, route_workspace(call));
+  if (r.nan_refused) check_on_device(r, nullptr, call);
+  require_success(
+      choose(r, static_cast<std::int32_t*>(outputs[0].data), static_cast<float*>(outputs[1].data), stream_of(call)));
+}
+
+// Groups and a bias are for choosing; the policy may name them.
+void backward_supports(const mxcheck_policy* policy, DLDataType wide) { (void)read_router(policy, wide); }
+
+std::uint64_t backward_workspace(const mxcheck_call&) { return kCheckBytes; }
+
+void backward_run(const mxcheck_call& call) {
+  check_call(call, 3, 3, 1);
+  const RouterInputs in = read_inputs(call, false);
+  BackwardJob job;
+  job.router = in.router;
+  Router& r = job.router;
+  const Checked experts = check_routes("experts", call.inputs[1], kIndexType, r);
+  const Checked gradient = check_routes("gradient", call.inputs[2], kFp32Type, r);
+  const DLDataType type = r.type == Logits::bf16 ? kBf16Type : kFp32Type;
+  const Checked out = check_tensor("gradient of logits", call.outputs[0], type, 2, Lines::contiguous);
+  require_shape("gradient of logits", out, r.tokens, r.experts);
+  require_disjoint(std::array{in.tensors[0], experts, gradient}, std::array{out});
+  require_workspace(call, kCheckBytes);
+  job.experts = static_cast<const std::int32_t*>(experts.data);
+  job.gradient = static_cast<const float*>(gradient.data);
+  job.out = out.data;
+  check_on_device(r, job.experts, call);
+  require_success(launch_backward(job, stream_of(call)));
+}
+
+}  // namespace mxcheck_sm90

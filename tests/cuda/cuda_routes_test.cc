@@ -1,0 +1,77 @@
+// The gate's way with a CUDA library's routers, on a driver of host memory: its own report of a NaN, records, replay.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "goldens/temporary_directory.h"
+#include "properties/gate.h"
+#include "properties/record.h"
+#include "properties/replay.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kRefusal = "a_nan_logit_is_refused_and_nothing_is_written";
+
+class CudaRoutes : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
+  void TearDown() override {
+    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA"}) unsetenv(name);
+  }
+  static GateReport gate(const char* mode, const std::string& only, bool record = false) {
+    setenv("FAKE_CUDA", mode, 1);
+    GateOptions o;
+    o.tool = MXCHECK_TOOL, o.library = std::string(MXCHECK_FAKE_CUDA) + "/libfake_route.so";
+    o.only = only, o.cases = 60, o.seed = 3, o.record = record;
+    return run_gate(o, [](const StatementResult&, bool) {});
+  }
+  static std::string found(const GateReport& report) {
+    for (const StatementResult& r : report.statements) {
+      if (r.counterexample) return r.counterexample->finding.summary;
+    }
+    return "";
+  }
+  static void expect_found(const char* mode, const std::string& words) {
+    const GateReport report = gate(mode, kRefusal);
+    EXPECT_EQ(exit_code(report), 1);
+    EXPECT_NE(found(report).find(words), std::string::npos) << found(report);
+  }
+};
+
+TEST_F(CudaRoutes, the_reference_as_a_kernel_holds_and_its_record_is_replayed) {
+  for (const char* only : {"rout*", "*_token*", kRefusal, "the_s*"}) {
+    const GateReport report = gate("", only, true);
+    EXPECT_EQ(exit_code(report), 0) << only << ": " << found(report);
+    const test::TemporaryDirectory dir;
+    write_record(dir / "routes.h5", *report.record);
+    const Record record = read_record(dir / "routes.h5");
+    EXPECT_GT(record.cases.size(), 30U);
+    const ReplayReport replayed = replay(record, 2, [](const ReplayedStatement&) {});
+    EXPECT_TRUE(replayed.equal()) << only;
+    EXPECT_EQ(replayed.cases(), static_cast<std::int64_t>(record.cases.size()));
+  }
+}
+
+TEST_F(CudaRoutes, a_changed_digest_is_found_by_replay) {
+  Record record = *gate("", "route_equals_the_reference", true).record;
+  for (RecordedCase& c : record.cases) {
+    if (c.calls.empty() || c.calls[0].outputs.empty()) continue;
+    c.calls[0].outputs[0][3] ^= 1;
+    break;
+  }
+  EXPECT_FALSE(replay(record, 2, [](const ReplayedStatement&) {}).equal());
+}
+
+TEST_F(CudaRoutes, a_refusal_that_is_none_is_found) { expect_found("says_nothing", "returned MXCHECK_OK"); }
+TEST_F(CudaRoutes, a_refusal_that_names_another_place_is_found) {
+  expect_found("another_place", "named another place");
+}
+TEST_F(CudaRoutes, a_refusal_that_wrote_before_is_found) {
+  expect_found("writes_before_it_refuses", "refused but wrote to an output");
+}
+
+}  // namespace
+}  // namespace mxcheck
