@@ -64,7 +64,7 @@ enum class Data : std::uint8_t {
   slots,       // every block has another scale and every element of it another code
   every_bf16,  // the (i mod 65536)-th BF16 pattern, scaled blocks apart: see expand.h
   every_amax,  // element (i, 0) is the FP32 or BF16 pattern seed + i
-  every_word,  // element number i, row by row, is the pattern seed + i
+  every_word,  // element number i, row by row, is the pattern seed + i; of products: a walking one
   every_row,   // routers: row i has the digits of seed + i, in an alphabet of few values; elsewhere zeros
   real,        // a window of the committed tensors of a trained model
 };

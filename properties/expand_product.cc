@@ -8,6 +8,9 @@
 //   specials    normal with a NaN or an infinity in one row in eight, zeros, subnormals, and the largest values
 //   sparse      one code in 32 is not zero
 //   slots       a value that tells its place: neighbouring rows, blocks of k and operands differ
+//   every_word  a walking one: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
+//   other
+//               tells its place, so that D is that one's columns; A walks where the seed is even, else B
 // E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands.
 
@@ -30,7 +33,13 @@ double two_to(int exponent) { return std::ldexp(1.0, exponent); }
 class OperandCodes {
  public:
   OperandCodes(const Case& c, Format format, std::uint64_t salt, std::int64_t depth)
-      : data_(c.data), f_(spec(format)), format_(format), seed_(c.seed ^ salt), depth_(depth) {
+      : data_(c.data),
+        f_(spec(format)),
+        format_(format),
+        seed_(c.seed ^ salt),
+        depth_(depth),
+        step_(c.seed / 2),
+        walks_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {
     sign_ = std::uint32_t{1} << (f_.bits - 1);
   }
 
@@ -45,6 +54,7 @@ class OperandCodes {
       case Data::specials: return special(row, word);
       case Data::sparse: return word % 32 == 0 ? normal(row, mix64(word)) : 0;
       case Data::slots: return slot(row, k);
+      case Data::every_word: return walks_ ? walk(row, k) : slot(row, k);
       default: return normal(row, word);
     }
   }
@@ -83,6 +93,10 @@ class OperandCodes {
     if (kind == 4) return sign | (f_.max_code - static_cast<std::uint32_t>(word % 3));
     return normal(row, word);
   }
+  [[nodiscard]] std::uint32_t walk(std::int64_t row, std::int64_t k) const {
+    const auto at = (static_cast<std::uint64_t>(row) + step_) % static_cast<std::uint64_t>(depth_);
+    return static_cast<std::uint64_t>(k) == at ? near(1) : 0;
+  }
   [[nodiscard]] std::uint32_t slot(std::int64_t row, std::int64_t k) const {
     const std::int64_t place = row * 7 + k / 32 * 5 + k % 32 * 3 + static_cast<std::int64_t>(seed_ % 13);
     return near((1 + static_cast<double>(place % 8) / 8) * two_to(static_cast<int>(place / 8 % 4) - 2) *
@@ -94,6 +108,8 @@ class OperandCodes {
   Format format_;
   std::uint64_t seed_;
   std::int64_t depth_;
+  std::uint64_t step_;
+  bool walks_;
   std::uint32_t sign_;
 };
 

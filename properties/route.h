@@ -32,8 +32,8 @@ Router router_of(const Problem& problem);
 Assign assign_of(const Case& c);
 std::int64_t rows_capacity(const Case& c, std::int64_t slots);  // of route_round and route_metadata
 
-// Whether the case asks for what a library may leave out, as supports() is not asked for it: a scale, a row stride, more
-// experts of a token than anyone has.
+// Whether the case asks for what a library may leave out, as supports() is not asked for it: a scale, a row stride,
+// more experts of a token than anyone has.
 bool is_route_option(const Case& c);
 
 // Names of common slips that give exactly what was observed (properties/route_model.h).

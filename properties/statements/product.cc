@@ -160,6 +160,14 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
     cases.push_back(sizes);
   }
   if (v.groups == MXCHECK_DEPTH) cases[8].experts = {0, 0, 128, 640, 640, 1280};
+  // A walking one over a tile: at every k in the quick suite, in every row at every k in the exhaustive one; in A, in
+  // B.
+  const std::uint64_t step = suite == Suite::quick ? 128 : suite == Suite::full ? 32 : 1;
+  for (std::uint64_t shift = 0; shift < 256; shift += step) {
+    for (const std::uint64_t operand : {0, 1}) {
+      cases.push_back(product_corner(v, 128, 256, 256, Data::every_word, 2 * shift + operand));
+    }
+  }
   if (v.scales != MXCHECK_NO_SCALES && suite != Suite::quick) {  // every pair of scale bytes
     cases.push_back(product_corner(v, 256, v.block_b.rows == 128 ? 32768 : 256, v.block.cols, Data::slots, 0));
     if (v.groups == MXCHECK_ROWS) cases.back().experts = {0, 256};
