@@ -23,8 +23,9 @@ template <class T>
 std::string differ(const char* name, const DeviceBuffer& observed, const std::vector<T>& expected) {
   const std::vector<std::byte> bytes = download(observed);
   if (bytes.size() != expected.size() * sizeof(T)) return std::string(name) + " has another size";
+  const auto* const right = reinterpret_cast<const std::byte*>(expected.data());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (std::memcmp(bytes.data() + i * sizeof(T), &expected[i], sizeof(T)) == 0) continue;
+    if (std::memcmp(bytes.data() + i * sizeof(T), right + i * sizeof(T), sizeof(T)) == 0) continue;
     T found;
     std::memcpy(&found, bytes.data() + i * sizeof(T), sizeof(T));
     return fmt::format("{}[{}] is {}, expected {}", name, i, found, expected[i]);

@@ -194,7 +194,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   const bool packed = router_variant(c.variant.recipe).packed;
   if (c.elements() == 0 || (c.variant.nan_last && !packed)) return nothing_claimed(context);
   const FormatSpec& wide = spec(c.variant.wide);
-  const std::uint32_t sign = (c.seed & 1) << (wide.bits - 1);
+  const std::uint32_t sign = static_cast<std::uint32_t>(c.seed & 1) << (wide.bits - 1);
   const std::uint32_t infinity = wide.max_code + 1;
   const bool plants_infinity = packed && (c.seed & 2) != 0;
   const std::uint32_t bits =

@@ -15,7 +15,6 @@ namespace mxcheck {
 namespace {
 
 using test::bits_of;
-using test::float_of;
 using test::nearest_float;
 using test::Real;
 
