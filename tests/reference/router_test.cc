@@ -26,7 +26,7 @@ Routes route_row(const Router& router, const Row& row) {
   return route(router, fp32_matrix(1, static_cast<std::int64_t>(row.size()), row).view());
 }
 
-void expect_routes(std::string_view name, const Row& row, std::vector<std::int32_t> experts, const Row& weights,
+void expect_routes(std::string_view name, const Row& row, const std::vector<std::int32_t>& experts, const Row& weights,
                    NanLogits nan = NanLogits::refuse) {
   const Router router = router_of(name, static_cast<std::int64_t>(experts.size()), nan);
   const Routes r = route_row(router, row);

@@ -52,12 +52,12 @@ class Tensors {
  public:
   explicit Tensors(const mxcheck_call& call) : call_(call) {}
 
-  const DLTensor& input(int code, int bits, std::vector<std::int64_t> shape) {
+  const DLTensor& input(int code, int bits, const std::vector<std::int64_t>& shape) {
     require(in_ < call_.num_inputs, "an input is missing");
     return checked(call_.inputs[in_++], code, bits, shape);
   }
   template <class T>
-  T* output(int code, std::vector<std::int64_t> shape) {
+  T* output(int code, const std::vector<std::int64_t>& shape) {
     require(out_ < call_.num_outputs, "an output is missing");
     const DLTensor& t = checked(call_.outputs[out_++], code, 8 * static_cast<int>(sizeof(T)), shape);
     return reinterpret_cast<T*>(const_cast<std::byte*>(data_of(t)));
