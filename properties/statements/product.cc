@@ -164,7 +164,7 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
   // B.
   const std::uint64_t step = suite == Suite::quick ? 128 : suite == Suite::full ? 32 : 1;
   for (std::uint64_t shift = 0; shift < 256; shift += step) {
-    for (const std::uint64_t operand : {0, 1}) {
+    for (const std::uint64_t operand : {std::uint64_t{0}, std::uint64_t{1}}) {
       cases.push_back(product_corner(v, 128, 256, 256, Data::every_word, 2 * shift + operand));
     }
   }
