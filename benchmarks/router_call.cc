@@ -49,6 +49,8 @@ std::vector<std::byte> download(const DeviceBuffer& buffer) {
 
 void upload(const DeviceBuffer& buffer, const void* from) {
   check_cuda(cudaMemcpy(buffer.data(), from, buffer.bytes(), cudaMemcpyHostToDevice), "upload");
+  // From pageable memory the last of it may still be on its way, and other streams do not wait for it.
+  check_cuda(cudaDeviceSynchronize(), "upload");
 }
 
 std::string RouterShape::text() const {
