@@ -9,9 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
-#include <exception>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -21,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/command_line.h"
 #include "benchmarks/cublaslt.h"
 #include "benchmarks/sm90_gemm_case.h"
 #include "numerics/error.h"
@@ -317,34 +316,15 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mxcheck::bench::Options options;
-  bool sampled = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--json") {
-      options.json = true;
-    } else if (name == "--quick") {
-      options.quick = true;
-    } else if (name == "--only" && i + 1 < argc) {
-      options.only = argv[++i];
-    } else if (name == "--samples" && i + 1 < argc) {
-      options.samples = std::max(1, std::atoi(argv[++i]));
-      sampled = true;
-    } else if (name == "--library" && i + 1 < argc) {
-      options.library = argv[++i];
-    } else if (name == "--cublaslt" && i + 1 < argc) {
-      options.cublaslt = argv[++i];
-    } else {
-      fmt::print(stderr,
-                 "usage: mxcheck_sm90_gemm_bench [--json] [--quick] [--only GLOB] [--samples N] [--library PATH] "
-                 "[--cublaslt PATH]\n");
-      return 2;
-    }
-  }
-  if (options.quick && !sampled) options.samples = 3;
-  try {
+  CLI::App app("Products of a Hopper library, checked and timed beside cuBLASLt", "mxcheck_sm90_gemm_bench");
+  app.add_option("--library", options.library, "The candidate");
+  app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so, where it is not found by itself");
+  app.add_option("--only", options.only, "Glob over the cases");
+  app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
+  app.add_flag("--json", options.json, "Print JSON");
+  mxcheck::bench::add_samples(app, options.samples);
+  return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
+    if (options.quick && app.count("--samples") == 0) options.samples = 3;
     return mxcheck::bench::run(options);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "mxcheck_sm90_gemm_bench: error: {}\n", e.what());
-    return 3;
-  }
+  });
 }

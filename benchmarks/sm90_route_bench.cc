@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/candidate_library.h"
+#include "benchmarks/command_line.h"
 #include "benchmarks/device_timer.h"
 #include "benchmarks/router_call.h"
 
@@ -147,28 +146,11 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mxcheck::bench::Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--json") {
-      options.json = true;
-    } else if (name == "--quick") {
-      options.quick = true;
-    } else if (name == "--library" && i + 1 < argc) {
-      options.library = argv[++i];
-    } else if (name == "--only" && i + 1 < argc) {
-      options.only = argv[++i];
-    } else if (name == "--samples" && i + 1 < argc) {
-      options.samples = std::max(1, std::atoi(argv[++i]));
-    } else {
-      fmt::print(stderr,
-                 "usage: mxcheck_sm90_route_bench [--library PATH] [--only TEXT] [--samples N] [--quick] [--json]\n");
-      return 2;
-    }
-  }
-  try {
-    return mxcheck::bench::run(options);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "mxcheck_sm90_route_bench: error: {}\n", e.what());
-    return 3;
-  }
+  CLI::App app("Routers of a Hopper library, checked and timed", "mxcheck_sm90_route_bench");
+  app.add_option("--library", options.library, "The candidate");
+  app.add_option("--only", options.only, "Cases whose operation and text have this");
+  app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
+  app.add_flag("--json", options.json, "Print JSON");
+  mxcheck::bench::add_samples(app, options.samples);
+  return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(options); });
 }

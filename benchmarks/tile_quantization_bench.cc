@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/candidate_library.h"
+#include "benchmarks/command_line.h"
 #include "benchmarks/device_timer.h"
 #include "benchmarks/router_call.h"
 #include "benchmarks/sm90_gemm_fill.h"
@@ -226,31 +225,12 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mxcheck::bench::Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--quick") {
-      options.quick = true;
-    } else if (name == "--fp8") {
-      options.fp8 = true;
-    } else if (name == "--gemm" && i + 1 < argc) {
-      options.gemm = argv[++i];
-    } else if (name == "--route" && i + 1 < argc) {
-      options.route = argv[++i];
-    } else if (name == "--only" && i + 1 < argc) {
-      options.only = argv[++i];
-    } else if (name == "--samples" && i + 1 < argc) {
-      options.samples = std::max(1, std::atoi(argv[++i]));
-    } else {
-      fmt::print(stderr,
-                 "usage: mxcheck_tile_quantization_bench [--gemm PATH] [--route PATH] [--only TEXT] [--samples N] "
-                 "[--quick] [--fp8]\n");
-      return 2;
-    }
-  }
-  try {
-    return mxcheck::bench::run(options);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "mxcheck_tile_quantization_bench: error: {}\n", e.what());
-    return 3;
-  }
+  CLI::App app("Grouped products under token choice and token rounding", "mxcheck_tile_quantization_bench");
+  app.add_option("--gemm", options.gemm, "The candidate that multiplies");
+  app.add_option("--route", options.route, "The candidate that routes");
+  app.add_option("--only", options.only, "Layers whose text has this");
+  app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
+  app.add_flag("--fp8", options.fp8, "E4M3 with scales of 1x128 and 128x128 in place of BF16");
+  mxcheck::bench::add_samples(app, options.samples);
+  return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(options); });
 }

@@ -1,7 +1,6 @@
 // The CPU library through the C interface alone, loaded as anybody's would be: the table, what it supports, and that
 // every wrong call is refused with one line of text and not a byte written.
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,20 +10,10 @@
 #include <string>
 
 #include "tests/kernels/candidate_call.h"
+#include "tests/kernels/cpu_library.h"
 
 namespace mxcheck {
 namespace {
-
-const mxcheck_candidate_table& library() {
-  static const mxcheck_candidate_table* const table = [] {
-    void* const handle = dlopen(MXCHECK_CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw std::runtime_error(dlerror());
-    void* const symbol = dlsym(handle, MXCHECK_CANDIDATE_SYMBOL);
-    if (symbol == nullptr) throw std::runtime_error(dlerror());
-    return reinterpret_cast<mxcheck_candidate_function>(symbol)();
-  }();
-  return *table;
-}
 
 // A valid call of one operation, to be spoilt: 40 x 70 BF16 with three experts.
 struct Valid {

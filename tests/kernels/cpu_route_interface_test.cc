@@ -1,7 +1,6 @@
 // The CPU library's routers through the C interface alone: what they offer, and that every wrong call is refused with
 // one line of text and not a byte written.
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,23 +10,13 @@
 
 #include "kernels/candidate_route.h"
 #include "tests/kernels/candidate_call.h"
+#include "tests/kernels/cpu_library.h"
 
 namespace mxcheck {
 namespace {
 
 constexpr DLDataType kI32Type{kDLInt, 32, 1};
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
-
-const mxcheck_candidate_table& library() {
-  static const mxcheck_candidate_table* const table = [] {
-    void* const handle = dlopen(MXCHECK_CPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw std::runtime_error(dlerror());
-    void* const symbol = dlsym(handle, MXCHECK_CANDIDATE_SYMBOL);
-    if (symbol == nullptr) throw std::runtime_error(dlerror());
-    return reinterpret_cast<mxcheck_candidate_function>(symbol)();
-  }();
-  return *table;
-}
 
 mxcheck_route_policy make_route_policy(const char* variant, const char* rule = "nr-f") {
   mxcheck_route_policy p{};
