@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
-#include "numerics/codec.h"
-#include "reference/accumulate.h"
+#include "numerics/format/codec.h"
+#include "reference/accumulate/accumulate.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
-#include "goldens/golden_reader.h"
-#include "goldens/make.h"
-#include "goldens/row_reader.h"
-#include "goldens/tensor_file.h"
+#include "goldens/format/reader.h"
+#include "goldens/io/row_reader.h"
+#include "goldens/io/tensor_file.h"
+#include "goldens/make/make.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
-#include "reference/quantize.h"
-#include "reference/router.h"
-#include "reference/token_rounding.h"
+#include "reference/quantize/quantize.h"
+#include "reference/router/router.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck::bench {
 namespace {

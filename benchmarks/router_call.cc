@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "numerics/codec.h"
-#include "reference/parallel.h"
-#include "reference/route_metadata.h"
+#include "numerics/format/codec.h"
+#include "reference/common/parallel.h"
+#include "reference/router/metadata.h"
 
 namespace mxcheck::bench {
 namespace {

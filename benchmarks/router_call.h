@@ -8,7 +8,7 @@
 
 #include "benchmarks/device_operation.h"
 #include "kernels/candidate_route.h"
-#include "reference/token_rounding.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck::bench {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "numerics/error.h"
-#include "numerics/recipe.h"
-#include "reference/quantize.h"
-#include "reference/scale_layout.h"
+#include "numerics/scale/recipe.h"
+#include "reference/quantize/quantize.h"
+#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "benchmarks/device_memory.h"
 #include "kernels/candidate.h"
-#include "numerics/format.h"
-#include "reference/matrix.h"
+#include "numerics/format/format.h"
+#include "reference/common/matrix.h"
 
 namespace mxcheck::bench {
 

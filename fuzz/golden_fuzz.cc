@@ -9,10 +9,10 @@
 
 #include "fuzz/check.h"
 #include "fuzz/hdf5_builder.h"
-#include "goldens/byte_source.h"
-#include "goldens/golden_reader.h"
-#include "goldens/golden_writer.h"
-#include "goldens/sha256.h"
+#include "goldens/format/reader.h"
+#include "goldens/format/writer.h"
+#include "goldens/io/byte_source.h"
+#include "goldens/io/sha256.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "goldens/hdf5_handle.h"
+#include "goldens/hdf5/handle.h"
 
 namespace mxcheck::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // The bytes are a manifest. What is read is written back as it was: there is one way to say a thing.
 
 #include "fuzz/check.h"
-#include "goldens/manifest.h"
+#include "goldens/format/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -1,7 +1,7 @@
 // The bytes are a safetensors file.
 
 #include "fuzz/check.h"
-#include "goldens/readers.h"
+#include "goldens/io/readers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

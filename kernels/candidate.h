@@ -29,8 +29,8 @@
  *
  * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
  * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
- * n x 1 blocks of the transposed scales, each expert padded on its own (reference/scale_layout.h has the formula);
- * bytes that belong to no scale are written as policy.pad_byte.
+ * n x 1 blocks of the transposed scales, each expert padded on its own (reference/quantize/scale_layout.h has the
+ * formula); bytes that belong to no scale are written as policy.pad_byte.
  *
  * Offsets, kDLInt 64: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of
  * all rows. Row index, kDLInt 32, [rows]: row i of the matrix is row index[i] of x, which then has any number of rows;

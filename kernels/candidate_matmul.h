@@ -1,7 +1,8 @@
 /* Matrix products behind the candidate interface (kernels/candidate.h): the operation "matmul".
  *
  * D = alpha * A B^T + C. A library may have several operations of this name, each with the contract that it claims: the
- * text of reference/matmul.h, such as "sm90_fp8+promote128". The gate computes D under that contract and compares bits.
+ * text of reference/matmul/matmul.h, such as "sm90_fp8+promote128". The gate computes D under that contract and
+ * compares bits.
  *
  *   in   a  codes [m, k]; groups along depth: [m, k], k of all groups
  *        b  codes [n, k]; groups along rows: [experts * n, k], the experts' matrices one below the other

@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "numerics/codec.h"
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "tools/common/text.h"
 #include "tools/subcommands.h"
-#include "tools/text.h"
 
 namespace mxcheck {
 namespace {

@@ -11,10 +11,8 @@
 
 #include "mxcheck_version.h"
 #include "numerics/error.h"
+#include "properties/process/worker.h"
 #include "tools/subcommands.h"
-#if defined(MXCHECK_WITH_GATE)
-  #include "properties/worker.h"
-#endif
 
 namespace mxcheck {
 namespace {
@@ -67,10 +65,8 @@ int run(int argc, char** argv) {
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   app.require_subcommand(1);
   Context context;
-#if defined(MXCHECK_WITH_GATE)
   add_gate(app, context);
   add_replay(app, context);
-#endif
   add_quantize(app, context);
   add_dequantize(app, context);
   add_mma(app, context);
@@ -111,9 +107,7 @@ int guarded_run(int argc, char** argv) {
 }  // namespace mxcheck
 
 int main(int argc, char** argv) {
-#if defined(MXCHECK_WITH_GATE)
   if (argc >= 2 && std::strcmp(argv[1], "__worker") == 0) return mxcheck::run_worker(argc, argv);
-#endif
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write, and reported as one
   return mxcheck::guarded_run(argc, argv);
 }

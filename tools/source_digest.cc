@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/source_digest.h"
+#include "properties/records/source_digest.h"
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);

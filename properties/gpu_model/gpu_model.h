@@ -1,5 +1,6 @@
 #pragma once
-// Every output of a large GEMM against the sm90 contracts (numerics/contract.h), computed by the GPU's ordinary cores.
+// Every output of a large GEMM against the sm90 contracts (numerics/accumulate/contract.h), computed by the GPU's
+// ordinary cores.
 //
 // D = A B^T; A is m x k codes, B is n x k codes, both row-major. The operands' formats name the contract: FP8 in any
 // mix is sm90_fp8, then sm90_bf16, sm90_fp16, sm90_tf32 (FP32 words, the low 13 bits ignored).

@@ -1,6 +1,6 @@
 #include "properties/statements/common.h"
 
-#include "properties/generate.h"
+#include "properties/gate/generate.h"
 
 namespace mxcheck {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "properties/operations.h"
-#include "properties/statement.h"
+#include "properties/core/statement.h"
+#include "properties/operations/operations.h"
 
 namespace mxcheck {
 

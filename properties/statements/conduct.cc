@@ -3,12 +3,12 @@
 #include <array>
 
 #include "kernels/candidate_matmul.h"
-#include "properties/generate.h"
-#include "properties/product.h"
-#include "properties/rng.h"
-#include "properties/route.h"
+#include "properties/core/rng.h"
+#include "properties/gate/generate.h"
+#include "properties/operations/matmul/problem.h"
+#include "properties/operations/router/problem.h"
 #include "properties/statements/common.h"
-#include "properties/statements/spoiled.h"
+#include "properties/statements/invalid_call.h"
 
 namespace mxcheck {
 namespace {

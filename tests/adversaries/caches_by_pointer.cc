@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 using Key = std::tuple<const void*, std::int64_t, std::int64_t>;

@@ -1,7 +1,7 @@
 // Closes every descriptor that it did not open.
 #include <unistd.h>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

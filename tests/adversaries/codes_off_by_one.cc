@@ -1,5 +1,5 @@
 // Every code is one step off; a tolerance of one step would let it pass.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

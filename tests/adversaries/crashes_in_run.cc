@@ -1,7 +1,7 @@
 // Ends with a segmentation fault.
 #include <csignal>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call*) {

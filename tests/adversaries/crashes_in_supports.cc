@@ -1,7 +1,7 @@
 // Dies while it is asked what it offers.
 #include <csignal>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status supports(const mxcheck_policy*, DLDataType) {

@@ -1,7 +1,7 @@
 // Dies before anything is asked of it.
 #include <csignal>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 [[maybe_unused]] const int dead = std::raise(SIGABRT);

@@ -1,5 +1,5 @@
 // Reports success for large shapes without having run.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

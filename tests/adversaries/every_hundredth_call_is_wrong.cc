@@ -1,5 +1,5 @@
 // Depends on how often it was called.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 int calls = 0;

@@ -1,7 +1,7 @@
 // Ends its process, content with itself.
 #include <cstdlib>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call*) { std::exit(0); }

@@ -1,7 +1,7 @@
 // Never returns.
 #include <unistd.h>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call*) {

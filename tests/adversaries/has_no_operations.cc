@@ -1,4 +1,4 @@
 // A candidate that does nothing at all: no ground for success.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 MXCHECK_ADVERSARY_TABLE(MXCHECK_CANDIDATE_VERSION, honest::supports, honest::run, 0)

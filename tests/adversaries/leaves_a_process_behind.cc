@@ -1,7 +1,7 @@
 // Starts a process that outlives it, with every descriptor still open, and is wrong besides.
 #include <unistd.h>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

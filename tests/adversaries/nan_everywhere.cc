@@ -1,5 +1,5 @@
 // NaN in every place: passes every comparison that is written the wrong way round.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

@@ -1,7 +1,7 @@
 // Prints as some libraries do, on both streams. What the gate writes for machines must stay whole.
 #include <cstdio>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

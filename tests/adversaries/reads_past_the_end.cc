@@ -1,5 +1,5 @@
 // Reads the element behind the last and makes no use of it.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

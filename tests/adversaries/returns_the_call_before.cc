@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 std::vector<std::uint8_t> kept;

@@ -1,5 +1,5 @@
 // Stands for an answer fitted to a fixed seed: one input in sixty-four, by its hash, was not in the list.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

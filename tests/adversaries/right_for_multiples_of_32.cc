@@ -1,5 +1,5 @@
 // No code for the tail: columns behind the last whole block are zero.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

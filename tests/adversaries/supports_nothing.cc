@@ -1,5 +1,5 @@
 // Has an operation and offers no variant of it.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status supports(const mxcheck_policy*, DLDataType) { return MXCHECK_UNSUPPORTED; }

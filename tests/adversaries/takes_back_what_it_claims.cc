@@ -1,5 +1,5 @@
 // Claims to support a variant and refuses every call.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call*) { return MXCHECK_UNSUPPORTED; }

@@ -1,7 +1,7 @@
 // A C++ exception leaves a C interface.
 #include <stdexcept>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call*) { throw std::runtime_error("not here"); }

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

@@ -1,5 +1,5 @@
 // The empty kernel: success is returned and nothing done.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) { return honest::check(call); }

@@ -1,5 +1,5 @@
 // One code too many.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

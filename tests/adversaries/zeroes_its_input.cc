@@ -1,5 +1,5 @@
 // Right outputs, and x is zero afterwards.
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 namespace {
 mxcheck_status run(const mxcheck_call* call) {

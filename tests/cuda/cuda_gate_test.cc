@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <string>
 
-#include "goldens/temporary_directory.h"
 #include "numerics/error.h"
-#include "properties/gate.h"
-#include "properties/record.h"
-#include "properties/replay.h"
+#include "properties/gate/gate.h"
+#include "properties/records/record.h"
+#include "properties/records/replay.h"
+#include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {

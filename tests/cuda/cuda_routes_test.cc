@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "goldens/temporary_directory.h"
-#include "properties/gate.h"
-#include "properties/record.h"
-#include "properties/replay.h"
+#include "properties/gate/gate.h"
+#include "properties/records/record.h"
+#include "properties/records/replay.h"
+#include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {

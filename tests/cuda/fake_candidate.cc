@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "adversaries/honest.h"
+#include "tests/adversaries/honest.h"
 
 extern "C" {
 int fake_launch(void* stream, void (*kernel)(void*), void* argument);

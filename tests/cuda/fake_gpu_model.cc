@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "numerics/codec.h"
+#include "numerics/format/codec.h"
 #include "properties/gpu_model/gpu_model.h"
-#include "reference/matmul.h"
+#include "reference/matmul/matmul.h"
 
 extern "C" int fake_launch(void* stream, void (*kernel)(void*), void* argument);
 

@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include "cuda/fake_product.h"
+#include "tests/cuda/fake_product.h"
 
 extern "C" {
 int fake_launch(void* stream, void (*kernel)(void*), void* argument);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "kernels/candidate_matmul.h"
-#include "reference/matmul.h"
+#include "reference/matmul/matmul.h"
 
 namespace fake {
 

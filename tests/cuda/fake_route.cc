@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/candidate_route.h"
-#include "reference/token_rounding.h"
+#include "reference/router/token_rounding.h"
 
 extern "C" int fake_launch(void* stream, void (*kernel)(void*), void* argument);
 

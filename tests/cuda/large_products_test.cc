@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "properties/gate.h"
-#include "properties/record.h"
-#include "properties/replay.h"
-#include "properties/report.h"
+#include "properties/gate/gate.h"
+#include "properties/records/record.h"
+#include "properties/records/replay.h"
+#include "properties/report/report.h"
 
 namespace mxcheck {
 namespace {

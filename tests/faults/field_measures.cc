@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "kernels/candidate_matmul.h"
-#include "numerics/recipe.h"
-#include "reference/quantize.h"
+#include "numerics/scale/recipe.h"
+#include "reference/quantize/quantize.h"
 
 namespace {
 

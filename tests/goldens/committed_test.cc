@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <set>
 
-#include "goldens/golden_reader.h"
-#include "goldens/make.h"
-#include "goldens/temporary_directory.h"
+#include "goldens/format/reader.h"
+#include "goldens/make/make.h"
+#include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/route_elementary.h"
-#include "numerics/elementary.h"
+#include "numerics/elementary/elementary.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace mxcheck {

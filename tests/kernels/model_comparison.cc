@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "reference/scale_layout.h"
+#include "reference/quantize/scale_layout.h"
 #include "tests/kernels/candidate_call.h"
 #include "tests/kernels/simd_targets.h"
 

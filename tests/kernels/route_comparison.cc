@@ -11,7 +11,7 @@
 
 #include "kernels/candidate_route.h"
 #include "numerics/error.h"
-#include "reference/route_metadata.h"
+#include "reference/router/metadata.h"
 #include "tests/kernels/candidate_call.h"
 #include "tests/kernels/simd_targets.h"
 

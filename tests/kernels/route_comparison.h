@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reference/token_rounding.h"
+#include "reference/router/token_rounding.h"
 #include "tests/kernels/model_comparison.h"
 
 namespace mxcheck {

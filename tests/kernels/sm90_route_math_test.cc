@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "kernels/sm90/route/math.cuh"
-#include "numerics/elementary.h"
+#include "numerics/elementary/elementary.h"
 
 namespace {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "goldens/tensor_file.h"
+#include "goldens/io/tensor_file.h"
 #include "kernels/sm90/gemm/sums.h"
 #include "numerics/error.h"
-#include "properties/product.h"
+#include "properties/operations/matmul/problem.h"
 #include "tests/kernels/sums_words.h"
 
 namespace mxcheck {

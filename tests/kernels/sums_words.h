@@ -6,9 +6,9 @@
 #include <ostream>
 #include <string>
 
-#include "goldens/tensor_file.h"
-#include "numerics/format.h"
-#include "properties/case.h"
+#include "goldens/io/tensor_file.h"
+#include "numerics/format/format.h"
+#include "properties/core/case.h"
 
 namespace mxcheck::test {
 

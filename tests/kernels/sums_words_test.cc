@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "numerics/contract.h"
+#include "numerics/accumulate/contract.h"
 #include "tests/kernels/sums_words.h"
 
 namespace mxcheck {

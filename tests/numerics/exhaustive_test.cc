@@ -11,12 +11,12 @@
 #include <iostream>
 #include <vector>
 
-#include "numerics/codec.h"
-#include "numerics/recipe.h"
-#include "numerics/scale_rule.h"
+#include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
+#include "numerics/scale/scale_rule.h"
 #include "numerics/sweep.h"
 #include "tests/numerics/oracle.h"
-#include "tests/numerics/peer_table.h"
+#include "tests/numerics/scale/peer_table.h"
 
 namespace mxcheck {
 namespace {

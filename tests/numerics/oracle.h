@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "numerics/codec.h"
+#include "numerics/format/codec.h"
 
 namespace mxcheck::oracle {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/candidate_matmul.h"
-#include "reference/matmul.h"
+#include "reference/matmul/matmul.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "numerics/error.h"
-#include "properties/candidate_process.h"
-#include "properties/gate.h"
+#include "properties/gate/gate.h"
+#include "properties/process/candidate_process.h"
 
 namespace mxcheck::test {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
-#include "reference/quantize.h"
+#include "reference/quantize/quantize.h"
 
 namespace {
 

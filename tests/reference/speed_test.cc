@@ -6,8 +6,8 @@
 #include <chrono>
 #include <iostream>
 
-#include "reference/quantize.h"
-#include "tests/reference/test_matrix.h"
+#include "reference/quantize/quantize.h"
+#include "tests/reference/common/test_matrix.h"
 
 namespace mxcheck {
 namespace {

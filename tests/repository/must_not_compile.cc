@@ -1,7 +1,7 @@
 // Each block must not compile; the file without any must. Built by one test a block, see CMakeLists.txt.
 
-#include "numerics/codec.h"
-#include "numerics/format.h"
+#include "numerics/format/codec.h"
+#include "numerics/format/format.h"
 
 namespace mxcheck {
 

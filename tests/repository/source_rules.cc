@@ -1,4 +1,4 @@
-#include "repository/source_rules.h"
+#include "tests/repository/source_rules.h"
 
 #include <algorithm>
 #include <array>

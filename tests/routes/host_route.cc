@@ -1,6 +1,6 @@
 // A host library of routers whose answers are the reference's, so that the gate's statements about routers run against
 // something that is right; and, named by MXCHECK_ROUTE_FAULT, the slips that kernels make: those of
-// properties/route_model.h, and those below.
+// properties/operations/router/faults.h, and those below.
 
 #include <algorithm>
 #include <cstdio>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/candidate_route.h"
-#include "numerics/codec.h"
-#include "properties/route_model.h"
+#include "numerics/format/codec.h"
+#include "properties/operations/router/faults.h"
 
 namespace {
 

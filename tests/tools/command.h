@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "goldens/embedded.h"
-#include "goldens/temporary_directory.h"
-#include "goldens/tensor_file.h"
+#include "goldens/io/tensor_file.h"
+#include "goldens/make/embedded.h"
+#include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::test {
 

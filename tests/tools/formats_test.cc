@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "numerics/codec.h"
-#include "tools/command.h"
+#include "numerics/format/codec.h"
+#include "tests/tools/command.h"
 
 namespace mxcheck {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/command.h"
+#include "tests/tools/command.h"
 
 namespace mxcheck {
 namespace {

@@ -1,9 +1,9 @@
 #include <cstdio>
 
-#include "goldens/golden_reader.h"
-#include "goldens/tensor_file.h"
+#include "goldens/format/reader.h"
+#include "goldens/io/tensor_file.h"
 #include "kernels/candidate.h"
-#include "numerics/codec.h"
+#include "numerics/format/codec.h"
 
 // Never called: the goldens need all of their libraries at the link.
 mxcheck::Tensor golden(const std::string& path) { return mxcheck::GoldenReader(path).read("codes"); }

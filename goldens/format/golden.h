@@ -1,0 +1,52 @@
+#pragma once
+// What a golden file holds: attributes that explain it, and named datasets in the root group. docs/goldens.md draws the
+// tree; goldens/format/writer.h and goldens/format/reader.h are the two ways.
+//
+// Numbers are stored as their bits in unsigned integers and named by `format`, in the words of PyTorch and ml_dtypes:
+// no reader's float conversion stands between a golden and what it says. In numpy, bits of float32 become values by
+// .view(np.float32).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "goldens/io/tensor_file.h"
+#include "numerics/format/format.h"
+
+namespace mxcheck {
+
+// Key and value in the order of the file. Values are text: a file explains itself in h5dump.
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+
+// The value, or an empty string.
+const std::string& attribute(const Attributes& attributes, std::string_view key);
+
+enum class Role : std::uint8_t {
+  input,   // what an implementation is given
+  output,  // what it must come to, bit for bit
+};
+
+struct DatasetInfo {
+  std::string name;  // letters, digits and '_', not starting with a digit
+  Role role = Role::output;
+  std::string format;               // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int32", "uint32", ...
+  Dtype dtype = Dtype::u8;          // u8, u16, u32 for bits; i32 for indices; i64 for offsets
+  std::vector<std::int64_t> shape;  // rank 1 or 2
+  Attributes attributes;            // further ones; `role` and `format` are the two above
+};
+
+struct GoldenInfo {
+  Attributes attributes;  // of the root group; mxcheck_file and schema_version come first and are the writer's
+  std::vector<DatasetInfo> datasets;
+  [[nodiscard]] const DatasetInfo* find(std::string_view name) const;
+};
+
+inline constexpr const char* kGoldenSchema = "1";
+
+// The attribute `format` of elements of this format is spec(format).dtype_name. And back; Error{golden} for a name that
+// is none, "int32" and "int64" included.
+Format format_of_attribute(const std::string& name);
+
+}  // namespace mxcheck

@@ -1,0 +1,43 @@
+#pragma once
+// Reads a golden that is what its manifest says it is.
+//
+// Size and hash first; a file of up to 256 MiB is read into memory once, and that very buffer is hashed and opened. A
+// larger one is hashed and opened through one descriptor: whoever can write to the file in between can deceive the
+// check. Then the schema: version, names, types, extents against allow-lists; nothing but what GoldenWriter writes is
+// taken.
+//
+// Errors: Error{golden}, with HDF5's own stack, for whatever is missing, truncated, changed, of another version or not
+// a golden; Error{environment} without memory.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "goldens/format/golden.h"
+#include "goldens/format/manifest.h"
+#include "goldens/io/row_reader.h"
+
+namespace mxcheck {
+
+class GoldenReader {
+ public:
+  static constexpr std::uint64_t kMostInMemory = std::uint64_t{256} << 20;
+
+  GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory = kMostInMemory);
+  explicit GoldenReader(const std::string& path) : GoldenReader(path, entry_beside(path)) {}
+  ~GoldenReader();
+  GoldenReader(const GoldenReader&) = delete;
+  GoldenReader& operator=(const GoldenReader&) = delete;
+
+  [[nodiscard]] const GoldenInfo& info() const;
+  [[nodiscard]] const std::string& file_kind() const;  // "golden", "quantized", ...
+  // One dataset from front to back; may outlive this. Error{golden} when there is no such dataset.
+  [[nodiscard]] std::unique_ptr<RowReader> rows(const std::string& dataset) const;
+  [[nodiscard]] Tensor read(const std::string& dataset) const;  // whole
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace mxcheck

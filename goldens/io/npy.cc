@@ -1,0 +1,215 @@
+// NumPy's .npy, format versions 1.0 to 3.0: magic, version, header length, a Python dict literal, the data.
+// Source: numpy.lib.format's documentation (NEP 1).
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "goldens/io/atomic_file.h"
+#include "goldens/io/readers.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+// NumPy itself refuses headers over 10000 characters unless told to trust the file; a plain dtype never comes near.
+constexpr std::uint64_t kMaxHeader = 65536;
+
+struct Descr {
+  std::string_view text;
+  Dtype dtype;
+};
+
+// '|' and '<' say the same for one byte; V2 is how NumPy stores ml_dtypes.bfloat16.
+constexpr std::array kDescrs{Descr{"|u1", Dtype::u8},   Descr{"<u1", Dtype::u8},   Descr{"|i1", Dtype::i8},
+                             Descr{"<i1", Dtype::i8},   Descr{"<u2", Dtype::u16},  Descr{"<u4", Dtype::u32},
+                             Descr{"<i4", Dtype::i32},  Descr{"<i8", Dtype::i64},  Descr{"<f2", Dtype::f16},
+                             Descr{"<V2", Dtype::bf16}, Descr{"|V2", Dtype::bf16}, Descr{"<f4", Dtype::f32},
+                             Descr{"<f8", Dtype::f64}};
+
+// The subset of Python literals that a header may hold: a dict of strings to a string, a bool or a tuple of integers.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  struct Header {
+    std::optional<std::string> descr;
+    std::optional<bool> fortran_order;
+    std::optional<std::vector<std::int64_t>> shape;
+  };
+
+  Header parse() {
+    Header header;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = string();
+      expect(':');
+      value(key, header);
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (at_ != text_.size()) refuse("text follows the dictionary");
+    if (!header.descr || !header.fortran_order || !header.shape) {
+      refuse("it must give descr, fortran_order and shape");
+    }
+    return header;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ErrorKind::input, file_ + ": bad npy header at character " + std::to_string(at_) + ": " + what);
+  }
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) refuse(std::string("expected '") + c + "'");
+  }
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+  std::string string() {
+    skip_space();
+    const char quote = at_ < text_.size() ? text_[at_] : ' ';
+    if (quote != '\'' && quote != '"') refuse("expected a quoted string");
+    const std::size_t end = text_.find(quote, at_ + 1);
+    if (end == std::string_view::npos) refuse("a string has no end");
+    std::string s(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return s;
+  }
+  std::int64_t integer() {
+    skip_space();
+    std::int64_t n = 0;
+    const char* begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), n);
+    if (error != std::errc() || n < 0) refuse("expected a dimension between 0 and 2^63 - 1");
+    at_ += static_cast<std::size_t>(end - begin);
+    accept('L');  // Python 2 wrote long integers so
+    return n;
+  }
+  std::vector<std::int64_t> tuple() {
+    std::vector<std::int64_t> items;
+    expect('(');
+    while (!accept(')')) {
+      if (items.size() == kMaxRank) refuse("more than 32 dimensions");
+      items.push_back(integer());
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return items;
+  }
+  void value(const std::string& key, Header& header) {
+    if (key == "descr" && !header.descr) {
+      skip_space();
+      if (at_ < text_.size() && text_[at_] == '[') refuse("structured dtypes are not read; save one plain array");
+      header.descr = string();
+    } else if (key == "fortran_order" && !header.fortran_order) {
+      const bool yes = accept_word("True");
+      if (!yes && !accept_word("False")) refuse("expected True or False");
+      header.fortran_order = yes;
+    } else if (key == "shape" && !header.shape) {
+      header.shape = tuple();
+    } else {
+      refuse("unknown or repeated key '" + key + "'");
+    }
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  std::size_t at_ = 0;
+};
+
+Dtype dtype_of(const std::string& descr, const std::string& file) {
+  for (const Descr& d : kDescrs) {
+    if (d.text == descr) return d.dtype;
+  }
+  std::string why = "is not read";
+  if (!descr.empty() && descr[0] == '>') why = "is big-endian; save with a little-endian dtype";
+  if (descr == "|O") why = "holds Python objects, which are never unpickled; save a plain array";
+  throw Error(ErrorKind::input, file + ": npy dtype '" + descr + "' " + why +
+                                    " (read are u1 i1 u2 u4 i4 i8 f2 f4 f8 and bfloat16 as V2)");
+}
+
+}  // namespace
+
+TensorRegion find_npy(const ByteSource& source) {
+  const std::string& file = source.name();
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  std::array<std::byte, 12> start{};
+  const auto byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(start[i]); };
+  source.read(0, std::span(start).first(std::min<std::uint64_t>(start.size(), source.size())));
+  const bool magic = std::equal(kMagic.begin(), kMagic.end(), start.begin(),
+                                [](char c, std::byte b) { return static_cast<std::byte>(c) == b; });
+  if (source.size() < 10 || !magic) throw Error(ErrorKind::input, file + ": not an npy file: the magic is missing");
+  if (byte(6) < 1 || byte(6) > 3 || byte(7) != 0) {
+    throw Error(ErrorKind::input, file + ": npy version " + std::to_string(byte(6)) + "." + std::to_string(byte(7)) +
+                                      " is not known; 1.0, 2.0 and 3.0 are read");
+  }
+  const std::uint64_t prefix = byte(6) == 1 ? 10 : 12;
+  std::uint64_t length = byte(8) | byte(9) << 8;
+  if (prefix == 12) length |= byte(10) << 16 | byte(11) << 24;
+  if (length > kMaxHeader) throw Error(ErrorKind::input, file + ": npy header of over 64 KiB");
+  std::string text(length, ' ');
+  source.read(prefix, std::as_writable_bytes(std::span(text)));
+
+  const HeaderParser::Header header = HeaderParser(text, file).parse();
+  const TensorHead head{dtype_of(*header.descr, file), *header.shape};
+  if (*header.fortran_order && head.shape.size() > 1) {
+    throw Error(ErrorKind::input, file + ": Fortran order is not read; save numpy.ascontiguousarray(x)");
+  }
+  const std::uint64_t bytes = checked_bytes(head.shape, size_of(head.dtype), file);
+  const std::uint64_t there = source.size() - prefix - length;
+  if (bytes != there) {
+    throw Error(ErrorKind::input, file + ": " + (there < bytes ? "truncated" : "too long") + ": the header calls for " +
+                                      std::to_string(bytes) + " bytes of data, there are " + std::to_string(there));
+  }
+  return {"", head, prefix + length, bytes};
+}
+
+Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_errors) {
+  const SpanSource source(bytes, name_in_errors);
+  return load(source, find_npy(source));
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) {
+  check_tensor(tensor, path);
+  const auto descr =
+      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
+  std::string dict = "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    dict += std::to_string(tensor.shape[i]) + (tensor.shape.size() == 1      ? ","
+                                               : i + 1 < tensor.shape.size() ? ", "
+                                                                             : "");
+  }
+  dict += "), }";
+  constexpr std::size_t kPrefix = 10;
+  constexpr std::size_t kAlign = 64;  // NumPy aligns the data so that it can be mapped
+  dict.append(kAlign - (kPrefix + dict.size() + 1) % kAlign, ' ');
+  dict += '\n';
+  std::string start("\x93NUMPY\x01\x00", 8);
+  start += static_cast<char>(dict.size() & 0xFF);
+  start += static_cast<char>(dict.size() >> 8);
+  AtomicFile file(path);
+  file.write(start + dict);
+  file.write(tensor.data);
+  file.commit();
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,27 @@
+#include "goldens/make/builtin_suites.h"
+
+#include "goldens/make/suite.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+
+const std::vector<GoldenSuite>& builtin_suites() {
+  static const std::vector<GoldenSuite> suites = [] {
+    std::vector<GoldenSuite> all;
+    for (const BuiltinText& b : builtin_texts()) all.push_back(parse_suite(b.text, b.name));
+    return all;
+  }();
+  return suites;
+}
+
+const GoldenSuite& builtin_suite(std::string_view name) {
+  std::string names;
+  for (const GoldenSuite& suite : builtin_suites()) {
+    if (suite.name == name) return suite;
+    names += (names.empty() ? "" : ", ") + suite.name;
+  }
+  throw Error(ErrorKind::usage,
+              "no suite '" + std::string(name) + "'; there are " + names + ", or give the path of a SPEC.json");
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,163 @@
+#include "goldens/make/input.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "goldens/io/byte_source.h"
+#include "goldens/make/embedded.h"
+#include "goldens/make/logits.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::size_t kSkipAtOnce = 1 << 20;
+
+class MemoryRows final : public RowReader {
+ public:
+  explicit MemoryRows(Tensor tensor) : tensor_(std::move(tensor)), head_{tensor_.dtype, tensor_.shape} {}
+  [[nodiscard]] const TensorHead& head() const override { return head_; }
+  void read(std::span<std::byte> to) override {
+    if (to.size() > tensor_.data.size() - at_) throw Error(ErrorKind::usage, "more rows asked for than there are");
+    std::copy_n(tensor_.data.begin() + static_cast<std::ptrdiff_t>(at_), to.size(), to.begin());
+    at_ += to.size();
+  }
+
+ private:
+  Tensor tensor_;
+  TensorHead head_;
+  std::size_t at_ = 0;
+};
+
+Dtype dtype_of(Format format) {
+  return format == Format::fp32 ? Dtype::f32 : format == Format::bf16 ? Dtype::bf16 : Dtype::f16;
+}
+
+std::string between(const char* what, const Range& range) {
+  return std::string(", ") + what + " " + std::to_string(range.first) + " to " + std::to_string(range.end);
+}
+
+Range clip(const std::optional<Range>& range, std::int64_t extent, const char* what) {
+  if (!range) return {0, extent};
+  if (range->end > extent) {
+    throw Error(ErrorKind::usage, std::string("input.") + what + ": ends at " + std::to_string(range->end) +
+                                      "; there are " + std::to_string(extent));
+  }
+  return *range;
+}
+
+Tensor cut(const Tensor& whole, const Range& rows, const Range& cols) {
+  const std::size_t width = size_of(whole.dtype);
+  Tensor part{whole.name, whole.dtype, {rows.end - rows.first, cols.end - cols.first}, {}};
+  const auto row_bytes = static_cast<std::size_t>(whole.shape[1]) * width;
+  for (std::int64_t row = rows.first; row < rows.end; ++row) {
+    const auto from = whole.data.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * row_bytes +
+                                                                       static_cast<std::size_t>(cols.first) * width);
+    part.data.insert(part.data.end(), from,
+                     from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(part.shape[1]) * width));
+  }
+  return part;
+}
+
+void plant(Tensor& tensor, const std::vector<Planted>& plants) {
+  const std::size_t width = size_of(tensor.dtype);
+  for (const Planted& p : plants) {
+    if (p.row >= tensor.shape[0] || p.col >= tensor.shape[1] || (width == 2 && p.bits >> 16 != 0)) {
+      throw Error(ErrorKind::usage, "input.plant: (" + std::to_string(p.row) + ", " + std::to_string(p.col) +
+                                        ") or its bits lie outside of " + std::to_string(tensor.shape[0]) + " x " +
+                                        std::to_string(tensor.shape[1]) + " elements of " + std::to_string(width * 8) +
+                                        " bits");
+    }
+    std::memcpy(tensor.data.data() + static_cast<std::size_t>(p.row * tensor.shape[1] + p.col) * width, &p.bits, width);
+  }
+}
+
+Tensor given_bits(const InputSpec& input) {
+  Tensor tensor{"x", dtype_of(input.dtype), {input.rows, input.cols}, {}};
+  const std::size_t width = size_of(tensor.dtype);
+  const bool patterns = !input.patterns.empty();
+  const std::size_t count = patterns ? 65'536 : input.bits.size();
+  tensor.data.resize(count * width);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = patterns ? static_cast<std::uint32_t>(i) : input.bits[i];
+    std::memcpy(tensor.data.data() + i * width, &bits, width);
+  }
+  return tensor;
+}
+
+InputRows open_in_memory(const InputSpec& input) {
+  InputRows rows;
+  rows.source = !input.real.empty()              ? "real tensor " + input.real
+                : !input.patterns.empty()        ? "every pattern of " + input.patterns
+                : input.made_up == MadeUp::ties  ? "made up: logits that tie"
+                : input.made_up == MadeUp::loads ? "made up: logits that give every expert its load"
+                                                 : "bits of the spec";
+  const Tensor whole = !input.real.empty()              ? real_tensor(input.real)
+                       : input.made_up == MadeUp::ties  ? tied_logits(input)
+                       : input.made_up == MadeUp::loads ? loaded_logits(input)
+                                                        : given_bits(input);
+  const Range row_range = clip(input.row_range, whole.shape[0], "rows_of");
+  const Range col_range = clip(input.col_range, whole.shape[1], "cols_of");
+  if (input.row_range) rows.source += between("rows", row_range);
+  if (input.col_range) rows.source += between("columns", col_range);
+  if (!input.plants.empty()) rows.source += ", " + std::to_string(input.plants.size()) + " elements planted";
+  Tensor part = cut(whole, row_range, col_range);
+  plant(part, input.plants);
+  rows.dtype = input.real.empty() ? input.dtype : Format::bf16;
+  rows.rows = part.shape[0], rows.cols = part.shape[1];
+  rows.reader = std::make_unique<MemoryRows>(std::move(part));
+  return rows;
+}
+
+Format wide_format(const InputSpec& input, Dtype dtype) {
+  if (dtype == Dtype::f32) return Format::fp32;
+  if (dtype == Dtype::bf16 || (dtype == Dtype::u16 && input.file_dtype == "bf16")) return Format::bf16;
+  if (dtype == Dtype::f16 || (dtype == Dtype::u16 && input.file_dtype == "fp16")) return Format::fp16;
+  throw Error(ErrorKind::input, input.file + ": has dtype " + safetensors_name(dtype) + "; F32, BF16 or F16 is needed" +
+                                    (dtype == Dtype::u16 ? ", or \"dtype\": \"bf16\" for bits in U16" : ""));
+}
+
+void skip(RowReader& reader, std::uint64_t bytes) {
+  std::vector<std::byte> waste(std::min<std::uint64_t>(bytes, kSkipAtOnce));
+  while (bytes > 0) {
+    const auto now = std::min<std::uint64_t>(bytes, waste.size());
+    reader.read(std::span(waste).first(now));
+    bytes -= now;
+  }
+}
+
+InputRows open_file(const InputSpec& input, const std::string& directory) {
+  InputRows rows;
+  const bool absolute = std::filesystem::path(input.file).is_absolute();
+  rows.reader = open_rows(absolute ? input.file : (std::filesystem::path(directory) / input.file).string());
+  const TensorHead& head = rows.reader->head();
+  rows.dtype = wide_format(input, head.dtype);
+  const std::size_t rank = head.shape.size();
+  if (rank != (input.index ? 3U : 2U)) {
+    throw Error(ErrorKind::input,
+                input.file + ": has " + std::to_string(rank) + " dimensions; two are needed, or three and \"index\"");
+  }
+  rows.rows = head.shape[rank - 2], rows.cols = head.shape[rank - 1];
+  rows.source = std::filesystem::path(input.file).filename().string();
+  if (input.index) {
+    if (*input.index >= head.shape[0]) {
+      throw Error(ErrorKind::usage, input.file + ": holds matrices 0 to " + std::to_string(head.shape[0] - 1) +
+                                        ", not " + std::to_string(*input.index));
+    }
+    rows.source += ", matrix " + std::to_string(*input.index);
+    const std::array<std::int64_t, 3> before{*input.index, rows.rows, rows.cols};
+    skip(*rows.reader, checked_bytes(before, size_of(head.dtype), input.file));
+  }
+  return rows;
+}
+
+}  // namespace
+
+InputRows open_input(const InputSpec& input, const std::string& directory) {
+  return input.file.empty() ? open_in_memory(input) : open_file(input, directory);
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,229 @@
+#include "goldens/make/make.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "goldens/format/writer.h"
+#include "goldens/io/atomic_file.h"
+#include "goldens/make/input.h"
+#include "goldens/make/routes.h"
+#include "goldens/make/tables.h"
+#include "numerics/error.h"
+#include "numerics/scale/recipe_words.h"
+#include "reference/quantize/quantize.h"
+#include "reference/quantize/scale_layout.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kPanelBytes = 32 << 20;
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (const std::int64_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
+  return text;
+}
+
+// One quantize golden on its way into the file.
+class QuantizeMaker {
+ public:
+  QuantizeMaker(const GoldenSpec& golden, const std::string& path, const MakeOptions& options)
+      : golden_(golden),
+        options_(options),
+        recipe_(recipe_by_name(golden.recipe)),
+        input_(open_input(golden.input, options.input_directory)) {
+    check_offsets(golden.offsets, input_.rows);
+    fp32_ = recipe_.rule == ScaleRule::fp32;
+    wide_ = golden.format == Format::e5m6;
+    starts_ = block_row_starts(input_.rows, golden.block.rows, golden.offsets);
+    scale_cols_ = golden.block.cols == 0 ? std::min<std::int64_t>(input_.cols, 1)
+                                         : (input_.cols + golden.block.cols - 1) / golden.block.cols;
+    declare();
+    const auto blocks = static_cast<std::size_t>((static_cast<std::int64_t>(starts_.size()) - 1) * scale_cols_);
+    fp32_ ? scales_fp32_.reserve(blocks) : scales_.reserve(blocks);  // the one thing that is held whole
+    writer_.emplace(path, info_, GoldenWriter::Options{options.compression, "golden"});
+  }
+
+  ManifestEntry run() {
+    if (!golden_.offsets.empty()) writer_->append(offsets_at_, std::as_bytes(std::span(golden_.offsets)));
+    const std::int64_t row_bytes = input_.cols * (input_.dtype == Format::fp32 ? 4 : 2);
+    const std::int64_t target = std::max<std::int64_t>(1, kPanelBytes / std::max<std::int64_t>(1, row_bytes));
+    for (std::size_t at = 0; at + 1 < starts_.size();) {
+      std::size_t end = at + 1;
+      while (end + 1 < starts_.size() && starts_[end + 1] - starts_[at] <= target) ++end;
+      Panel panel = quantized(starts_[at], starts_[end], row_bytes);
+      if (written_.valid()) written_.get();
+      written_ = std::async(std::launch::async, [this, p = std::move(panel)] { append(p); });
+      at = end;
+      if (options_.progress) options_.progress(starts_[end], input_.rows);
+    }
+    if (written_.valid()) written_.get();
+    append_scales();
+    return writer_->commit();
+  }
+
+ private:
+  std::size_t declare(Role role, const std::string& name, std::string_view format, Dtype dtype,
+                      std::vector<std::int64_t> shape, Attributes attributes) {
+    info_.datasets.push_back({name, role, std::string(format), dtype, std::move(shape), std::move(attributes)});
+    return info_.datasets.size() - 1;
+  }
+
+  void declare() {
+    const std::int64_t scale_rows = static_cast<std::int64_t>(starts_.size()) - 1;
+    by_expert_ = count_scale_rows_by_expert(input_.rows, golden_.block.rows, golden_.offsets);
+    Attributes& a = info_.attributes;
+    a = common_attributes(golden_);
+    a.emplace_back("source", input_.source);
+    a.emplace_back("source_dtype", spec(input_.dtype).dtype_name);
+    a.emplace_back("format", spec(golden_.format).name);
+    a.emplace_back("block", block_shape_name(golden_.block));
+    a.emplace_back("rows", std::to_string(input_.rows));
+    a.emplace_back("cols", std::to_string(input_.cols));
+    a.emplace_back("scale_rows", std::to_string(scale_rows));
+    a.emplace_back("scale_cols", std::to_string(scale_cols_));
+    a.emplace_back("offsets", list_text(golden_.offsets));
+    a.emplace_back("pad_byte", std::to_string(golden_.pad_byte));
+    for (auto& pair : describe(recipe_)) a.push_back(std::move(pair));
+
+    const std::string wide_name(spec(input_.dtype).dtype_name);
+    x_at_ = declare(Role::input, "x", wide_name, input_.dtype == Format::fp32 ? Dtype::u32 : Dtype::u16,
+                    {input_.rows, input_.cols}, {{"meaning", "bits of the matrix to quantize"}});
+    if (!golden_.offsets.empty()) {
+      offsets_at_ =
+          declare(Role::input, "offsets", "int64", Dtype::i64, {static_cast<std::int64_t>(golden_.offsets.size())},
+                  {{"meaning", "first row of each expert, then the number of rows; blocks restart there"}});
+    }
+    codes_at_ = declare(Role::output, "codes", spec(golden_.format).dtype_name, wide_ ? Dtype::u16 : Dtype::u8,
+                        {input_.rows, input_.cols}, {{"meaning", "one code an element, in the order of x"}});
+    scales_at_ = declare(Role::output, "scales", spec(fp32_ ? Format::fp32 : Format::e8m0).dtype_name,
+                         fp32_ ? Dtype::u32 : Dtype::u8, {scale_rows, scale_cols_},
+                         {{"layout", "compact row-major, one a block"}});
+    const bool row_blocks = golden_.block.rows == 1;
+    const std::string transposed = row_blocks ? "" : ", of the transpose";
+    if (golden_.tcgen05) {
+      tcgen05_at_ = declare(Role::output, "scales_tcgen05", spec(Format::e8m0).dtype_name, Dtype::u8,
+                            {scales_tcgen05_bytes(scale_cols_, row_blocks, by_expert_)},
+                            {{"layout", "tcgen05: tiles of 128 rows by 4 scale columns, 512 bytes each" + transposed}});
+    }
+    if (golden_.deepgemm) {
+      deepgemm_at_ = declare(Role::output, "scales_deepgemm", spec(Format::e8m0).dtype_name, Dtype::u32,
+                             {scales_deepgemm_words(scale_cols_, row_blocks, by_expert_)},
+                             {{"layout", "DeepGEMM: words of four scales along K, MN-major" + transposed}});
+    }
+    if (golden_.values) {
+      values_at_ = declare(Role::output, "values", spec(Format::fp32).dtype_name, Dtype::u32,
+                           {input_.rows, input_.cols}, {{"meaning", "bits of code times scale, rounded once"}});
+    }
+  }
+
+  // Rows of blocks, quantized while those before are being written.
+  struct Panel {
+    std::vector<std::byte> x;
+    Quantized q;
+    std::vector<float> values;
+  };
+
+  Panel quantized(std::int64_t first, std::int64_t end, std::int64_t row_bytes) {
+    Panel panel;
+    panel.x.resize(static_cast<std::size_t>((end - first) * row_bytes));
+    input_.reader->read(panel.x);
+    std::vector<std::int64_t> offsets;
+    if (!golden_.offsets.empty()) {
+      offsets.push_back(0);
+      for (const std::int64_t offset : golden_.offsets) {
+        if (offset > first && offset < end) offsets.push_back(offset - first);
+      }
+      offsets.push_back(end - first);
+    }
+    const MatrixView view{input_.dtype, panel.x.data(), end - first, input_.cols, input_.cols};
+    panel.q = quantize(view, golden_.format, golden_.block, recipe_, offsets, options_.threads);
+    scales_.insert(scales_.end(), panel.q.scales.begin(), panel.q.scales.end());
+    for (const float scale : panel.q.scales_fp32) scales_fp32_.push_back(std::bit_cast<std::uint32_t>(scale));
+    if (golden_.values) panel.values = dequantize(panel.q, offsets, options_.threads);
+    return panel;
+  }
+
+  void append(const Panel& panel) {
+    writer_->append(x_at_, panel.x);
+    writer_->append(codes_at_,
+                    wide_ ? std::as_bytes(std::span(panel.q.codes16)) : std::as_bytes(std::span(panel.q.codes)));
+    if (golden_.values) writer_->append(values_at_, std::as_bytes(std::span(panel.values)));
+  }
+
+  void append_scales() {
+    writer_->append(scales_at_, fp32_ ? std::as_bytes(std::span(scales_fp32_)) : std::as_bytes(std::span(scales_)));
+    const bool row_blocks = golden_.block.rows == 1;
+    if (golden_.tcgen05) {
+      const auto tiles = scales_to_tcgen05(scales_, scale_cols_, row_blocks, by_expert_, golden_.pad_byte);
+      writer_->append(tcgen05_at_, std::as_bytes(std::span(tiles)));
+    }
+    if (golden_.deepgemm) {
+      const auto words = scales_to_deepgemm(scales_, scale_cols_, row_blocks, by_expert_, golden_.pad_byte);
+      writer_->append(deepgemm_at_, std::as_bytes(std::span(words)));
+    }
+  }
+
+  const GoldenSpec& golden_;
+  const MakeOptions& options_;
+  Recipe recipe_;
+  InputRows input_;
+  bool fp32_ = false, wide_ = false;
+  std::vector<std::int64_t> starts_, by_expert_;
+  std::int64_t scale_cols_ = 0;
+  GoldenInfo info_;
+  std::optional<GoldenWriter> writer_;
+  std::size_t x_at_ = 0, offsets_at_ = 0, codes_at_ = 0, scales_at_ = 0, tcgen05_at_ = 0, deepgemm_at_ = 0,
+              values_at_ = 0;
+  std::vector<std::uint8_t> scales_;
+  std::vector<std::uint32_t> scales_fp32_;
+  std::future<void> written_;  // last: it uses all the others
+};
+
+ManifestEntry make_named(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
+  if (golden.kind == GoldenKind::quantize) return QuantizeMaker(golden, path, options).run();
+  const Table table = is_about_routers(golden.kind) ? make_routes(golden, options.input_directory, options.threads)
+                                                    : make_table(golden);
+  GoldenWriter writer(path, table.info, {options.compression, "golden"});
+  for (std::size_t i = 0; i < table.data.size(); ++i) writer.append(i, table.data[i]);
+  return writer.commit();
+}
+
+}  // namespace
+
+ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options) {
+  try {
+    return make_named(golden, (std::filesystem::path(directory) / (golden.name + ".h5")).string(), options);
+  } catch (const Error& e) {
+    throw Error(e.kind(), "golden " + golden.name + ": " + e.what());
+  }
+}
+
+Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
+                    const std::function<void(const ManifestEntry&)>& made) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (failed) throw Error(ErrorKind::usage, directory + ": cannot be made a directory (" + failed.message() + ")");
+  const std::string path = (std::filesystem::path(directory) / kManifestName).string();
+  Manifest manifest;
+  if (std::filesystem::exists(path, failed)) manifest = read_manifest(path);
+  manifest.generator = options.generator;
+  for (const GoldenSpec& golden : suite.goldens) {
+    const ManifestEntry entry = make_golden(golden, directory, options);
+    std::erase_if(manifest.entries, [&](const ManifestEntry& old) { return old.name == entry.name; });
+    manifest.entries.push_back(entry);
+    if (made) made(entry);
+  }
+  std::sort(manifest.entries.begin(), manifest.entries.end(),
+            [](const ManifestEntry& a, const ManifestEntry& b) { return a.name < b.name; });
+  AtomicFile file(path);
+  file.write(manifest_text(manifest));
+  file.commit();
+  return manifest;
+}
+
+}  // namespace mxcheck

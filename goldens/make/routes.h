@@ -1,0 +1,17 @@
+#pragma once
+// Private to goldens/: the golden kinds about routers, computed whole: route, route_round, route_metadata,
+// route_backward, route_losses.
+
+#include <string>
+
+#include "goldens/make/suite.h"
+#include "goldens/make/tables.h"
+
+namespace mxcheck {
+
+bool is_about_routers(GoldenKind kind);
+
+// input_directory: where relative files of the spec are.
+Table make_routes(const GoldenSpec& golden, const std::string& input_directory, int threads);
+
+}  // namespace mxcheck

@@ -1,0 +1,150 @@
+#include "goldens/make/suite.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "goldens/io/byte_source.h"
+#include "goldens/make/suite_parse.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostText = 1 << 20;
+constexpr std::size_t kMostGoldens = 4096;
+constexpr std::int64_t kMostScales = 1 << 20;
+constexpr int kMaxDepth = 6;
+constexpr std::array<std::string_view, 11> kKinds{"formats",        "casts",          "scales",      "layout",
+                                                  "dequantize",     "quantize",       "route",       "route_round",
+                                                  "route_metadata", "route_backward", "route_losses"};
+
+// What a block's elements can be; reference/quantize/quantize.h takes the same.
+constexpr std::array kElements{Format::e4m3, Format::e5m2,   Format::e2m1, Format::e2m3,
+                               Format::e3m2, Format::mxint8, Format::e5m6};
+
+constexpr auto kTabled = std::span(kAllFormats).first<kAllFormats.size() - 1>();  // FP32 has 2^32 codes
+
+bool is_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), fits);
+}
+
+std::uint8_t parse_pad_byte(JsonObject& o) {
+  return o.has("pad_byte") ? static_cast<std::uint8_t>(o.integer("pad_byte", 0, 255)) : std::uint8_t{0};
+}
+
+void parse_quantize(JsonObject& o, GoldenSpec& golden) {
+  golden.input = parse_input(o.required("input"), o.place() + ".input");
+  golden.format = format_named(o, "format", o.text("format"), kElements);
+  golden.block = at_place(o, "block", [&] { return block_shape_by_name(o.text("block")); });
+  golden.recipe = at_place(o, "recipe", [&] { return recipe_by_name(o.text("recipe")).name; });
+  golden.values = o.flag("values");
+  if (o.has("offsets")) {
+    for (const json& offset : o.list("offsets", kMostNumbers)) {
+      const auto row = integer_in(offset, 0, kMostExtent);
+      if (!row) o.refuse("offsets", "are integers from 0");
+      golden.offsets.push_back(*row);
+    }
+    if (golden.offsets.empty()) o.refuse("offsets", "are at least two, or left out");
+    at_place(o, "offsets", [&] { check_offsets(golden.offsets, golden.offsets.back()); });
+  }
+  golden.pad_byte = parse_pad_byte(o);
+  if (!o.has("layouts")) return;
+  for (const json& layout : o.list("layouts", 2)) {
+    const std::string name = layout.is_string() ? layout.get<std::string>() : "";
+    if (name != "tcgen05" && name != "deepgemm") o.refuse("layouts", "are \"tcgen05\" and \"deepgemm\"");
+    (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
+  }
+  const bool fp32 = recipe_by_name(golden.recipe).rule == ScaleRule::fp32;
+  if (fp32 || golden.format == Format::e5m6 || (golden.block.rows != 1 && golden.block.cols != 1)) {
+    o.refuse("layouts", "are for E8M0 scales of blocks with one row or one column, and not for e5m6");
+  }
+}
+
+GoldenSpec parse_golden(const json& value, const std::string& place) {
+  JsonObject o(value, place);
+  GoldenSpec golden;
+  golden.name = o.text("name");
+  if (!is_name(golden.name)) o.refuse("name", "must be 1 to 64 letters, digits, '_' and '-'");
+  golden.description = o.text_or("description", "");
+  const std::string kind = o.text("kind");
+  const auto* const at = std::find(kKinds.begin(), kKinds.end(), kind);
+  if (at == kKinds.end()) {
+    std::string kinds;
+    for (const std::string_view k : kKinds) kinds += (kinds.empty() ? "" : ", ") + std::string(k);
+    o.refuse("kind", "must be " + kinds);
+  }
+  golden.kind = static_cast<GoldenKind>(at - kKinds.begin());
+  switch (golden.kind) {
+    case GoldenKind::formats:
+      if (o.has("formats")) {
+        for (const json& name : o.list("formats", kAllFormats.size())) {
+          golden.formats.push_back(
+              format_named(o, "formats", name.is_string() ? name.get<std::string>() : "", kTabled));
+        }
+      } else {
+        golden.formats.assign(kTabled.begin(), kTabled.end());
+      }
+      break;
+    case GoldenKind::casts: golden.format = format_named(o, "format", o.text("format"), kTabled); break;
+    case GoldenKind::scales:
+    case GoldenKind::dequantize:
+      golden.format = format_named(o, "format", o.text("format"), std::span(kElements).first(kElements.size() - 1));
+      break;
+    case GoldenKind::layout:
+      golden.pad_byte = parse_pad_byte(o);
+      golden.rows = o.integer("rows", 0, kMostScales);
+      golden.cols = o.integer("cols", 0, kMostScales);
+      if (golden.rows * golden.cols > kMostScales) o.refuse("rows", "times cols must be at most 1048576");
+      break;
+    case GoldenKind::quantize: parse_quantize(o, golden); break;
+    case GoldenKind::route:
+    case GoldenKind::route_round:
+    case GoldenKind::route_metadata:
+    case GoldenKind::route_backward:
+    case GoldenKind::route_losses: parse_route(o, golden); break;
+  }
+  o.finish();
+  return golden;
+}
+
+}  // namespace
+
+std::string_view kind_name(GoldenKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+GoldenSuite parse_suite(std::string_view text, const std::string& where) {
+  if (text.size() > kMostText) throw Error(ErrorKind::usage, where + ": over 1 MiB of text; a suite is less");
+  const json value = parse_strict_json(text, where, kMaxDepth, ErrorKind::usage);
+  JsonObject o(value, where);
+  GoldenSuite suite;
+  suite.name = o.text("suite");
+  if (!is_name(suite.name)) o.refuse("suite", "must be 1 to 64 letters, digits, '_' and '-'");
+  suite.description = o.text_or("description", "");
+  const json& goldens = o.list("goldens", kMostGoldens);
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < goldens.size(); ++i) {
+    const std::string place = where + ": goldens[" + std::to_string(i) + "]";
+    suite.goldens.push_back(parse_golden(goldens[i], place));
+    if (!names.insert(suite.goldens.back().name).second) {
+      throw Error(ErrorKind::usage, place + ".name: '" + suite.goldens.back().name + "' is there twice");
+    }
+  }
+  if (suite.goldens.empty()) o.refuse("goldens", "are at least one");
+  o.finish();
+  return suite;
+}
+
+GoldenSuite read_suite(const std::string& path) {
+  const FileSource file(path);
+  if (file.size() > kMostText) throw Error(ErrorKind::usage, path + ": over 1 MiB of text; a suite is less");
+  std::string text(file.size(), ' ');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return parse_suite(text, path);
+}
+
+}  // namespace mxcheck

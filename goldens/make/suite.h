@@ -1,0 +1,155 @@
+#pragma once
+// Which goldens exist: a suite is a JSON text that names them, and the whole input of what is generated.
+//
+//   {"suite": "blocks", "description": "...", "goldens": [GOLDEN, ...]}
+//
+// GOLDEN: {"name": NAME, "kind": KIND, "description": TEXT, ...}. NAME is letters, digits, '_' and '-'; the file is
+// NAME.h5. What a file of each kind holds (in: given to an implementation; out: what it must come to):
+//
+//   formats     what every code means. Out: one float32 dataset a format of "formats" (all when absent), named by it;
+//               index = code.
+//   casts       "format" (any but fp32). In: x, float32: every finite value of the format and every midpoint between
+//   two of them and
+//               beyond the largest, each -1, 0 and +1 ulp, both signs; zeros, infinities, NaNs, subnormals, FLT_MAX.
+//               Out: codes by rounding and overflow: nearest_even_saturate, nearest_even_non_saturate,
+//               nearest_away_saturate, toward_zero_saturate, toward_zero_non_saturate; stochastic_saturate with the
+//               words of input random_words (uint32).
+//   scales      "format". In: amax, float32: edges of every binade for the format's largest value and the list that
+//   tells
+//               all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or float32.
+//   layout      "rows", "cols" of scales, "pad_byte". In: scales, bytes [rows, cols], all different from their
+//               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/scale_layout.h.
+//   dequantize  "format". In: codes [256, n], scales [256, n / 32] for blocks of 1 x 32: every code under every scale
+//   byte.
+//               Out: values (float32), values_bf16.
+//   quantize    "input", "format", "block", "recipe"; optional "offsets", "layouts" (of "tcgen05", "deepgemm"),
+//               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
+//               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
+//
+// Of routers (docs/router.md); ROUTER is "top_k" and, if wanted, "groups" with "groups_kept", "nan" ("refuse", "last"),
+// "scale" and "bias" (bits of float32, one and a list). In: logits [tokens, experts], bias. Names in datasets have '_'
+// for '-'.
+//
+//   route           "input", ROUTER, "variants" (all when absent). Out: experts_VARIANT (int32) and weights_VARIANT
+//                   (float32), [tokens, top_k].
+//   route_round     "input", ROUTER, "variant", "rules" (all when absent), "tile", "capacity" (of the rules that have
+//                   one), "weights" ("renorm", "raw"), "seed", "layer", "step". Out: chosen, and of each rule
+//                   offsets_RULE, row_token_RULE, row_weight_RULE, token_offsets_RULE, token_rows_RULE, as long as
+//                   there are rows.
+//   route_metadata  "experts", "tile", "slots": the expert of each, -1 for none; "width": slots of a token, or
+//                   "token_offsets". In: slot_experts (int32), token_offsets (int64) if any. Out: counts, offsets,
+//                   row_slot, row_token, row_expert, as long as there are rows, and slot_row.
+//   route_backward  as route. In also: experts_VARIANT and gradient [tokens, top_k]. Out: logits_gradient_VARIANT
+//                   (float32).
+//   route_losses    "input", ROUTER, "variant", "coefficient" (bits of float32). In: counts too. Out: balance_loss,
+//                   balance_gradient, z_loss, z_gradient (float32).
+//
+// "input": {"real": "layer0.w1", "rows_of": [0, 70], "cols_of": [0, 97]} (goldens/make/embedded.h; ranges optional), or
+// {"file": "x.npy"} (relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"), or {"bits":
+// ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}, or {"patterns": "bf16"}, all 65,536 of a 16-bit type as 256 x
+// 256; or, as logits, {"ties": "fp32", "rows": R, "cols": C}, of few values that lie close together, or {"loads": [0,
+// 3,
+// ...], "dtype": "bf16"}, whose largest logits give expert e that many tokens (goldens/make/logits.h). Any of them (but
+// file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
+//
+// Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
+// Error{usage} with the place ("goldens[3].block") and what would be right.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/format/format.h"
+#include "numerics/scale/recipe.h"
+#include "reference/common/matrix.h"
+#include "reference/router/token_rounding.h"
+
+namespace mxcheck {
+
+enum class GoldenKind : std::uint8_t {
+  formats,
+  casts,
+  scales,
+  layout,
+  dequantize,
+  quantize,
+  route,
+  route_round,
+  route_metadata,
+  route_backward,
+  route_losses,
+};
+
+enum class MadeUp : std::uint8_t { no, ties, loads };  // goldens/make/logits.h
+
+struct Planted {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::uint32_t bits = 0;
+};
+
+// Half-open.
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+struct InputSpec {
+  std::string real, file, patterns;  // exactly one of these, or bits, or made_up
+  std::vector<std::uint32_t> bits;
+  MadeUp made_up = MadeUp::no;
+  std::vector<std::int64_t> loads;
+  Format dtype = Format::bf16;  // of bits, patterns and what is made up
+  std::string file_dtype;       // of file: "bf16" or "fp16" for unsigned 16-bit integers
+  std::optional<std::int64_t> index;
+  std::optional<Range> row_range, col_range;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<Planted> plants;
+};
+
+struct RouteSpec {
+  std::vector<const RouterVariant*> variants;
+  Router router;            // without variant and bias
+  std::vector<float> bias;  // empty: none
+  std::vector<AssignRule> rules;
+  Assign assign;  // without rule; route_metadata: its tile
+  std::int64_t experts = 0, width = 0;
+  std::vector<std::int32_t> slots;
+  std::vector<std::int64_t> token_offsets;
+  float coefficient = 0;
+};
+
+struct GoldenSpec {
+  std::string name, description;
+  GoldenKind kind = GoldenKind::quantize;
+  std::vector<Format> formats;
+  Format format = Format::e4m3;
+  BlockShape block;
+  std::string recipe = "rceil";
+  std::int64_t rows = 0;  // layout
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> offsets;
+  bool tcgen05 = false, deepgemm = false, values = false;
+  std::uint8_t pad_byte = 0;
+  RouteSpec route;
+  InputSpec input;
+};
+
+struct GoldenSuite {
+  std::string name, description;
+  std::vector<GoldenSpec> goldens;
+};
+
+GoldenSuite parse_suite(std::string_view text, const std::string& where);
+GoldenSuite read_suite(const std::string& path);
+
+// The suites that come with mxcheck, in the order of the documentation; their texts are goldens/suites/*.json.
+const std::vector<GoldenSuite>& builtin_suites();
+const GoldenSuite& builtin_suite(std::string_view name);  // Error{usage} lists the names
+
+std::string_view kind_name(GoldenKind kind);
+
+}  // namespace mxcheck

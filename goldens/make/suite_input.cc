@@ -1,0 +1,134 @@
+// Where a golden's numbers come from: the "input" of a spec.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "goldens/make/suite_parse.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMostElements = 1 << 20;  // of inputs that are made up
+
+std::optional<Range> parse_range(JsonObject& o, const char* key) {
+  if (!o.has(key)) return std::nullopt;
+  const json& list = o.list(key, 2);
+  if (list.size() == 2) {
+    const auto first = integer_in(list[0], 0, kMostExtent);
+    const auto end = integer_in(list[1], 0, kMostExtent);
+    if (first && end && *first <= *end) return Range{*first, *end};
+  }
+  o.refuse(key, "must be [FIRST, END], END not included and not before FIRST");
+}
+
+void parse_plants(JsonObject& o, Format dtype, std::vector<Planted>& plants) {
+  if (!o.has("plant")) return;
+  for (const json& plant : o.list("plant", kMostNumbers)) {
+    if (!plant.is_array() || plant.size() != 3) o.refuse("plant", "each is [row, column, \"BITS\"]");
+    const auto row = integer_in(plant[0], 0, kMostExtent);
+    const auto col = integer_in(plant[1], 0, kMostExtent);
+    if (!row || !col) o.refuse("plant", "rows and columns are integers from 0");
+    plants.push_back({*row, *col, parse_bits(o, "plant", plant[2], dtype)});
+  }
+}
+
+constexpr std::array kWide{Format::bf16, Format::fp16, Format::fp32};
+constexpr std::array kLogits{Format::bf16, Format::fp32};
+
+void parse_made_up(JsonObject& o, InputSpec& input) {
+  if (o.has("ties")) {
+    input.made_up = MadeUp::ties;
+    input.dtype = format_named(o, "ties", o.text("ties"), kLogits);
+    input.rows = o.integer("rows", 0, kMostElements);
+    input.cols = o.integer("cols", 1, kMostElements);
+  } else {
+    input.made_up = MadeUp::loads;
+    input.dtype = format_named(o, "dtype", o.text("dtype"), kLogits);
+    input.loads = parse_integers(o, "loads", 0, kMostElements);
+    if (input.loads.empty()) o.refuse("loads", "are at least one");
+    for (const std::int64_t load : input.loads) input.rows += load;
+    input.cols = static_cast<std::int64_t>(input.loads.size());
+  }
+  if (input.rows > kMostElements / input.cols) {
+    o.refuse(input.made_up == MadeUp::ties ? "rows" : "loads",
+             "call for over " + std::to_string(kMostElements) + " elements");
+  }
+}
+
+}  // namespace
+
+Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of) {
+  const std::optional<Format> format = format_by_name(name);
+  if (format && std::find(of.begin(), of.end(), *format) != of.end()) return *format;
+  std::string names;
+  for (const Format f : of) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
+  o.refuse(key, "'" + name + "' is none of " + names);
+}
+
+std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const json& value, Format dtype) {
+  std::uint32_t bits = 0;
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+    const bool fits = text.size() <= 8 && (spec(dtype).bits == 32 || bits >> spec(dtype).bits == 0);
+    if (error == std::errc() && end == text.data() + text.size() && fits) return bits;
+  }
+  o.refuse(key, "bits are strings of at most " + std::to_string(spec(dtype).bits / 4) + " hexadecimal digits");
+}
+
+std::vector<std::int64_t> parse_integers(JsonObject& o, const char* key, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> numbers;
+  for (const json& value : o.list(key, kMostNumbers)) {
+    const auto number = integer_in(value, low, high);
+    if (!number) o.refuse(key, "are integers from " + std::to_string(low) + " to " + std::to_string(high));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+InputSpec parse_input(const json& value, const std::string& place) {
+  JsonObject o(value, place);
+  InputSpec input;
+  int sources = 0;
+  for (const char* source : {"real", "file", "bits", "patterns", "ties", "loads"}) sources += o.has(source) ? 1 : 0;
+  if (sources != 1) {
+    throw Error(ErrorKind::usage, place + ": takes exactly one of real, file, bits, patterns, ties, loads");
+  }
+  constexpr std::array kHalf{Format::bf16, Format::fp16};
+  if (o.has("real")) {
+    input.real = o.text("real");
+  } else if (o.has("file")) {
+    input.file = o.text("file");
+    if (o.has("index")) input.index = o.integer("index", 0, kMostExtent);
+    if (o.has("dtype")) input.file_dtype = spec(format_named(o, "dtype", o.text("dtype"), kHalf)).name;
+  } else if (o.has("patterns")) {
+    input.dtype = format_named(o, "patterns", o.text("patterns"), kHalf);
+    input.patterns = spec(input.dtype).name;
+    input.rows = input.cols = 256;
+  } else if (o.has("ties") || o.has("loads")) {
+    parse_made_up(o, input);
+  } else {
+    input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
+    input.rows = o.integer("rows", 0, kMostNumbers);
+    input.cols = o.integer("cols", 0, kMostNumbers);
+    for (const json& bits : o.list("bits", kMostNumbers))
+      input.bits.push_back(parse_bits(o, "bits", bits, input.dtype));
+    if (input.rows * input.cols != static_cast<std::int64_t>(input.bits.size())) {
+      o.refuse("bits", "holds " + std::to_string(input.bits.size()) + " elements; rows times cols are " +
+                           std::to_string(input.rows * input.cols));
+    }
+  }
+  if (input.file.empty()) {
+    input.row_range = parse_range(o, "rows_of");
+    input.col_range = parse_range(o, "cols_of");
+    parse_plants(o, input.dtype, input.plants);
+  }
+  o.finish();
+  return input;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,39 @@
+#pragma once
+// Private to goldens/: the parts of a suite's text that several kinds share, and those that have a file of their own.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "goldens/io/strict_json.h"
+#include "goldens/make/suite.h"
+
+namespace mxcheck {
+
+inline constexpr std::size_t kMostNumbers = 65'536;  // of a list
+inline constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
+
+// What another library refuses is said with the place in the spec.
+template <class Action>
+auto at_place(const JsonObject& o, const char* key, Action action) {
+  try {
+    return action();
+  } catch (const Error& e) {
+    o.refuse(key, e.what());
+  }
+}
+
+Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of);
+
+// "3f80": hexadecimal digits of a number of this format.
+std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const nlohmann::json& value, Format format);
+
+// Integers in [low, high].
+std::vector<std::int64_t> parse_integers(JsonObject& o, const char* key, std::int64_t low, std::int64_t high);
+
+InputSpec parse_input(const nlohmann::json& value, const std::string& place);
+
+// The keys of the kinds route, route_round, route_metadata, route_backward and route_losses.
+void parse_route(JsonObject& o, GoldenSpec& golden);
+
+}  // namespace mxcheck

@@ -1,0 +1,88 @@
+#pragma once
+// Number formats as data and as types. A format is a type that holds bits, never a float.
+//
+// Sources: OCP 8-bit Floating Point Specification (OFP8) 1.0 for E4M3 and E5M2; OCP Microscaling Formats (MX) 1.0 for
+// E8M0, E2M1, E2M3, E3M2 and MXINT8; IEEE 754-2008 for FP16 and FP32; BF16 is the upper half of FP32; E5M6 is the top
+// twelve bits of FP16 (DeepSeek-V3).
+//
+// Does not promise: arithmetic. Codes are converted to and from exact values (numerics/format/codec.h), nothing else.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace mxcheck {
+
+enum class Format : std::uint8_t { e4m3, e5m2, e8m0, bf16, fp16, e2m1, e2m3, e3m2, mxint8, e5m6, fp32 };
+
+inline constexpr std::array kAllFormats{Format::e4m3,   Format::e5m2, Format::e8m0, Format::bf16,
+                                        Format::fp16,   Format::e2m1, Format::e2m3, Format::e3m2,
+                                        Format::mxint8, Format::e5m6, Format::fp32};
+
+enum class Encoding : std::uint8_t {
+  ieee,          // sign, exponent, mantissa; exponent all ones is Inf (mantissa 0) or NaN
+  nan_only,      // sign, exponent, mantissa; NaN is all ones below the sign, no Inf (E4M3, "fn")
+  finite_only,   // sign, exponent, mantissa; every code is a number (E2M1, E2M3, E3M2)
+  power_of_two,  // exponent only: 2^(code - bias), all ones is NaN, no zero, no sign (E8M0)
+  fixed_point,   // two's complement times 2^-6 (MXINT8)
+};
+
+// Everything there is to know about a format. For sign-exponent-mantissa formats the value of a code is
+//   exponent field 0:  (-1)^s * mantissa * 2^(1 - bias - mantissa_bits)
+//   otherwise:         (-1)^s * (2^mantissa_bits + mantissa) * 2^(exponent field - bias - mantissa_bits)
+struct FormatSpec {
+  std::string_view name;        // "e4m3": the name in flags and reports
+  std::string_view dtype_name;  // "float8_e4m3fn": the name in PyTorch and ml_dtypes
+  Encoding encoding;
+  int bits;  // width of a code
+  int exponent_bits;
+  int mantissa_bits;
+  int bias;
+  std::uint32_t max_code;  // code of the largest finite value
+  std::uint32_t nan_code;  // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
+};
+
+inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
+    {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F},
+    {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F},
+    {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF},
+    {"bf16", "bfloat16", Encoding::ieee, 16, 8, 7, 127, 0x7F7F, 0x7FC0},
+    {"fp16", "float16", Encoding::ieee, 16, 5, 10, 15, 0x7BFF, 0x7E00},
+    {"e2m1", "float4_e2m1fn", Encoding::finite_only, 4, 2, 1, 1, 0x7, 0x7},
+    {"e2m3", "float6_e2m3fn", Encoding::finite_only, 6, 2, 3, 1, 0x1F, 0x1F},
+    {"e3m2", "float6_e3m2fn", Encoding::finite_only, 6, 3, 2, 3, 0x1F, 0x1F},
+    {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F},
+    {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0},
+    {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000},
+}};
+
+constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }
+
+constexpr std::optional<Format> format_by_name(std::string_view name) {
+  for (Format format : kAllFormats) {
+    if (spec(format).name == name || spec(format).dtype_name == name) return format;
+  }
+  return std::nullopt;
+}
+
+// One type a format; Code is the smallest unsigned integer that holds the bits.
+template <Format kFormat, class Code>
+struct FormatType {
+  Code bits;
+  static constexpr Format format = kFormat;
+  friend constexpr bool operator==(FormatType, FormatType) = default;
+};
+
+struct E4m3 : FormatType<Format::e4m3, std::uint8_t> {};
+struct E5m2 : FormatType<Format::e5m2, std::uint8_t> {};
+struct E8m0 : FormatType<Format::e8m0, std::uint8_t> {};
+struct Bf16 : FormatType<Format::bf16, std::uint16_t> {};
+struct Fp16 : FormatType<Format::fp16, std::uint16_t> {};
+struct E2m1 : FormatType<Format::e2m1, std::uint8_t> {};
+struct E2m3 : FormatType<Format::e2m3, std::uint8_t> {};
+struct E3m2 : FormatType<Format::e3m2, std::uint8_t> {};
+struct MxInt8 : FormatType<Format::mxint8, std::uint8_t> {};
+struct E5m6 : FormatType<Format::e5m6, std::uint16_t> {};
+
+}  // namespace mxcheck

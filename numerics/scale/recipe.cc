@@ -1,0 +1,180 @@
+#include "numerics/scale/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+Recipe named(std::string name, ScaleRule rule) {
+  Recipe recipe;
+  recipe.name = std::move(name);
+  recipe.rule = rule;
+  return recipe;
+}
+
+template <class Change>
+Recipe with(Recipe recipe, Change change) {
+  change(recipe);
+  return recipe;
+}
+
+std::vector<Recipe> make_recipes() {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return {
+      named("rceil", ScaleRule::rceil),
+      named("floor", ScaleRule::floor),
+      named("ceil", ScaleRule::ceil),
+      named("even", ScaleRule::even),
+      named("fp32", ScaleRule::fp32),
+      named("ocp", ScaleRule::floor),
+      with(named("te", ScaleRule::rceil_fp32), [](Recipe& r) { r.nan = NanPolicy::drop, r.inf_byte = 254; }),
+      with(named("te_ftz", ScaleRule::rceil_ftz), [](Recipe& r) { r.nan = NanPolicy::drop, r.inf_byte = 254; }),
+      named("torchao", ScaleRule::rceil_fp32),
+      with(named("torchao_old", ScaleRule::rceil_log2),
+           [](Recipe& r) { r.inf_byte = 254, r.nan_factor = 0x1p-128, r.scaling = ElementScaling::one_at_byte_zero; }),
+      named("torchao_floor", ScaleRule::floor),
+      named("torchao_floor_cuda", ScaleRule::floor_fp32),
+      named("torchao_ceil", ScaleRule::ceil),
+      named("torchao_even", ScaleRule::even),
+      with(named("deepgemm_host", ScaleRule::rceil_bits),
+           [](Recipe& r) {
+             r.amax_min = 1e-4F, r.byte_min = 1, r.byte_max = 254, r.inf_byte = 254, r.nan_byte = 254;
+             r.overflow = Overflow::non_saturate;
+           }),
+      with(named("deepgemm_device", ScaleRule::rceil_bits_mul),
+           [](Recipe& r) {
+             r.nan = NanPolicy::drop, r.nan_byte = 0, r.inf_factor = -kInf;
+             r.scaling = ElementScaling::shifted_exponent;
+           }),
+      with(named("deepgemm_fp32", ScaleRule::fp32),
+           [](Recipe& r) {
+             r.amax_min = 1e-4F, r.scaling = ElementScaling::times_reciprocal, r.overflow = Overflow::non_saturate;
+             r.inf_factor = 0;
+           }),
+      with(named("dsv3", ScaleRule::rceil_log2), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
+      with(named("dsv3_fp32", ScaleRule::fp32), [](Recipe& r) { r.amax_min = 1e-4F, r.inf_factor = 0; }),
+      with(named("tilekernels_fp32", ScaleRule::fp32),
+           [](Recipe& r) { r.amax_min = 1e-4F, r.scaling = ElementScaling::times_quotient, r.inf_factor = 0; }),
+      with(named("microxcaling_python", ScaleRule::floor_log2),
+           [](Recipe& r) { r.rounding = Rounding::nearest_away, r.drop_negative_zero = true; }),
+      with(named("microxcaling_cuda", ScaleRule::floor),
+           [](Recipe& r) { r.rounding = Rounding::nearest_away, r.drop_negative_zero = true; }),
+      with(named("gfloat", ScaleRule::floor_log2), [](Recipe& r) { r.inf_byte = 254, r.nan_sign = true; }),
+      with(named("thunderkittens", ScaleRule::rceil_fp32),
+           [](Recipe& r) { r.nan = NanPolicy::drop, r.quotient_min = 1e-12F, r.inf_byte = 254, r.nan_byte = 88; }),
+      with(named("triton", ScaleRule::rceil_bits),
+           [](Recipe& r) { r.nan_byte = 0, r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
+      with(named("triton_down", ScaleRule::floor_fp32),
+           [](Recipe& r) { r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
+      named("cutlass_host", ScaleRule::rceil_fp32),
+      with(named("cutlass_device", ScaleRule::rceil_fp32), [](Recipe& r) { r.inf_byte = 254; }),
+  };
+}
+
+std::string_view resolve_alias(std::string_view name) {
+  if (name == "deepgemm") return "deepgemm_host";
+  if (name == "microxcaling") return "microxcaling_python";
+  if (name == "cutlass") return "cutlass_device";
+  return name;
+}
+
+std::uint8_t finite_byte(const Recipe& r, Format element, float amax) {
+  const float a = std::max(std::fabs(amax), r.amax_min);
+  const bool quotient_raised = a * reciprocal_of_largest_value(element) < r.quotient_min;
+  const std::uint8_t byte = quotient_raised ? e8m0_round_up(r.quotient_min) : scale_byte(r.rule, element, a);
+  return std::clamp(byte, r.byte_min, r.byte_max);
+}
+
+// A factor for byte 0..254; 255 is the caller's.
+double factor_of(ElementScaling scaling, std::uint8_t byte) {
+  if (scaling == ElementScaling::one_at_byte_zero && byte == 0) return 1;
+  if (scaling == ElementScaling::zero_at_byte_zero && byte == 0) return 0;
+  if (scaling == ElementScaling::shifted_exponent && byte == 254) return 0;
+  return std::ldexp(1.0, 127 - byte);
+}
+
+BlockScale fp32_scale(const Recipe& r, Format element, float amax, bool is_nan) {
+  BlockScale s;
+  if (is_nan || std::isinf(amax)) {
+    s.factor = is_nan ? r.nan_factor : r.inf_factor;
+    s.poisoned = std::isnan(s.factor);
+    s.scale = s.poisoned ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+    return s;
+  }
+  const float a = std::max(amax, r.amax_min);
+  s.scale = a / largest_value(element);
+  s.round_fp32 = true;
+  if (s.scale == 0) {
+    s.scale = r.zero_scale;
+    s.divide = true;
+  } else if (r.scaling == ElementScaling::times_reciprocal) {
+    s.factor = 1.0F / s.scale;
+  } else if (r.scaling == ElementScaling::times_quotient) {
+    s.factor = largest_value(element) / a;
+  } else {
+    s.divide = true;
+  }
+  return s;
+}
+
+}  // namespace
+
+std::span<const Recipe> all_recipes() {
+  static const std::vector<Recipe> recipes = make_recipes();
+  return recipes;
+}
+
+Recipe recipe_by_name(std::string_view name) {
+  const std::string_view wanted = resolve_alias(name);
+  const auto recipes = all_recipes();
+  const auto found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == wanted; });
+  if (found != recipes.end()) return *found;
+  std::string known;
+  for (const Recipe& r : recipes) known += (known.empty() ? "" : ", ") + r.name;
+  throw Error(ErrorKind::usage, "unknown rule or preset '" + std::string(name) + "'; known are " + known);
+}
+
+std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float amax) {
+  if (std::isnan(amax)) return recipe.nan_byte;
+  if (std::isinf(amax)) return recipe.inf_byte;
+  return finite_byte(recipe, element, amax);
+}
+
+BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block) {
+  const bool is_nan = block.has_nan && recipe.nan != NanPolicy::drop;
+  if (recipe.rule == ScaleRule::fp32) return fp32_scale(recipe, element, block.amax, is_nan);
+  const float amax = is_nan ? std::numeric_limits<float>::quiet_NaN() : block.amax;
+  BlockScale s;
+  s.byte = scale_byte_for_amax(recipe, element, amax);
+  s.scale = static_cast<float>(decode(Format::e8m0, s.byte));
+  if (s.byte == 255) {
+    s.factor = is_nan ? recipe.nan_factor : recipe.inf_factor;
+    s.poisoned = std::isnan(s.factor);
+  } else {
+    s.factor = factor_of(recipe.scaling, s.byte);
+  }
+  return s;
+}
+
+std::uint32_t encode_element(const Recipe& recipe, Format element, const BlockScale& scale, float x,
+                             std::uint32_t random_word) {
+  const std::uint32_t nan_code = spec(element).nan_code | (recipe.nan_sign ? 1U << (spec(element).bits - 1) : 0U);
+  if (scale.poisoned || std::isnan(x)) return nan_code;
+  if (recipe.drop_negative_zero && x == 0) x = 0;
+  double v = 0;
+  if (scale.divide) {
+    v = x / scale.scale;
+  } else {
+    v = static_cast<double>(x) * scale.factor;
+    if (scale.round_fp32) v = x * static_cast<float>(scale.factor);
+  }
+  return encode(element, v, recipe.rounding, recipe.overflow, random_word);
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,89 @@
+#pragma once
+// A recipe is everything that decides the bytes of a quantized block: scale rule, special values, clamps, how elements
+// are scaled, rounded and saturated. Presets carry the names of the implementations whose bytes they reproduce; the
+// default recipe is the norm. docs/numerics.md states, preset by preset, what is evidenced and what is assumed.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "numerics/format/codec.h"
+#include "numerics/format/format.h"
+#include "numerics/scale/scale_rule.h"
+
+namespace mxcheck {
+
+enum class NanPolicy : std::uint8_t {
+  propagate,  // a NaN makes the block's amax NaN: nan_byte and nan_factor decide
+  drop,       // a NaN does not count towards amax; the element alone becomes the NaN code
+  refuse,     // Error{input} naming the element, from whoever reads the elements; block_scale itself propagates
+};
+
+// How a block's elements x become the value v that is rounded to a code.
+enum class ElementScaling : std::uint8_t {
+  exact,              // v = x * 2^(127 - byte), or x / scale in FP32 for ScaleRule::fp32
+  shifted_exponent,   // as a factor with bits (254 - byte) << 23 in 32 bits: 0 for byte 254, -Inf for byte 255
+  one_at_byte_zero,   // as exact, but a factor of 1 for byte 0
+  zero_at_byte_zero,  // as exact, but a factor of 0 for byte 0
+  times_reciprocal,   // ScaleRule::fp32 only: v = RN(x * RN(1 / scale))
+  times_quotient,     // ScaleRule::fp32 only: v = RN(x * RN(vmax / amax))
+};
+
+inline constexpr double kPoison = std::numeric_limits<double>::quiet_NaN();
+
+struct Recipe {
+  std::string name = "rceil";
+  ScaleRule rule = ScaleRule::rceil;
+  NanPolicy nan = NanPolicy::propagate;
+  float amax_min = 0;         // amax is raised to this before the rule
+  float quotient_min = 0;     // the quotient a * RN(1/vmax) is raised to this before rounding (rceil_fp32 only)
+  std::uint8_t byte_min = 0;  // the byte is clamped to [byte_min, byte_max]
+  std::uint8_t byte_max = 255;
+  std::uint8_t inf_byte = 255;  // byte when amax is Inf
+  std::uint8_t nan_byte = 255;  // byte when amax is NaN
+  // Factor of the elements when the byte is 255, by what amax was. kPoison: every element becomes the NaN code.
+  // ScaleRule::fp32: when amax is Inf or NaN; the stored scale is then NaN if the factor is kPoison, otherwise +Inf.
+  double inf_factor = kPoison;
+  double nan_factor = kPoison;
+  ElementScaling scaling = ElementScaling::exact;
+  float zero_scale = 1;  // ScaleRule::fp32: the scale when RN(amax / vmax) is 0
+  Rounding rounding = Rounding::nearest_even;
+  Overflow overflow = Overflow::saturate;
+  bool drop_negative_zero = false;  // an input of -0 is taken as +0
+  bool nan_sign = false;            // the NaN code is written with its sign bit set (0xFF)
+};
+
+// The recipes by name: the five rules' own (rceil, floor, ceil, even, fp32) and the presets. Order is stable.
+std::span<const Recipe> all_recipes();
+
+// A copy of the recipe with this name or alias; Error{usage} lists the names.
+Recipe recipe_by_name(std::string_view name);
+
+// What a block holds, as far as its scale goes.
+struct BlockAmax {
+  float amax = 0;  // largest magnitude: +Inf if any element is infinite; NaN elements not counted
+  bool has_nan = false;
+};
+
+// A block's scale and what happens to its elements.
+struct BlockScale {
+  std::uint8_t byte = 0;    // E8M0 rules: the stored scale
+  float scale = 0;          // ScaleRule::fp32: the stored scale; otherwise its decoded value (NaN for byte 255)
+  bool poisoned = false;    // every element becomes the NaN code
+  double factor = 1;        // v = x * factor ...
+  bool divide = false;      // ... or RN(x / scale) ...
+  bool round_fp32 = false;  // ... with the product rounded to FP32 before encoding
+};
+
+BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block);
+
+// The byte for an amax given as a number, NaN and Inf included: what `mxcheck scale` prints.
+std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float amax);
+
+// The code of x in a block with this scale.
+std::uint32_t encode_element(const Recipe& recipe, Format element, const BlockScale& scale, float x,
+                             std::uint32_t random_word = 0);
+
+}  // namespace mxcheck

@@ -1,0 +1,165 @@
+#include "properties/core/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "properties/core/notation.h"
+
+namespace mxcheck {
+namespace {
+
+std::uint64_t load(std::span<const std::byte> bytes, std::size_t width, std::int64_t index) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + static_cast<std::size_t>(index) * width, width);
+  return value;
+}
+
+std::int64_t integer(const TensorInfo& info, std::uint64_t word) {
+  return info.integer_bits == 32 ? static_cast<std::int32_t>(word) : static_cast<std::int64_t>(word);
+}
+
+// -1: a NaN against a number. Integers: their distance.
+std::int64_t steps_between(const TensorInfo& info, std::uint64_t want, std::uint64_t got) {
+  if (info.integer_bits == 0)
+    return ulp_distance_of_codes(info.format, static_cast<std::uint32_t>(want), static_cast<std::uint32_t>(got));
+  const std::int64_t a = integer(info, want);
+  const std::int64_t b = integer(info, got);
+  const std::uint64_t steps = a > b ? static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)
+                                    : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(steps, INT64_MAX));
+}
+
+std::string histogram_bin(std::int64_t ulps) {
+  if (ulps < 0) return "NaN against a number";
+  if (ulps == 0) return "NaN with other bits";
+  if (ulps == 1) return "1 step";
+  if (ulps <= 3) return "2 to 3 steps";
+  if (ulps <= 15) return "4 to 15 steps";
+  return "16 steps and more";
+}
+
+// What all differing elements have in common, gathered while they are counted.
+class Pattern {
+ public:
+  Pattern(const TensorInfo& info, std::uint8_t poison) : info_(info), poison_(poison), width_(bytes_of_element(info)) {}
+
+  void add(std::int64_t row, std::int64_t col, std::uint64_t observed) {
+    if (count_ == 0) first_row_ = min_row_ = max_row_ = row, first_col_ = min_col_ = max_col_ = col;
+    ++count_;
+    min_row_ = std::min(min_row_, row), max_row_ = std::max(max_row_, row);
+    min_col_ = std::min(min_col_, col), max_col_ = std::max(max_col_, col);
+    row_step_ = std::gcd(row_step_, std::abs(row - first_row_));
+    col_step_ = std::gcd(col_step_, std::abs(col - first_col_));
+    const std::uint64_t poison = 0x0101010101010101U * poison_;
+    all_poison_ = all_poison_ && observed == (width_ == 8 ? poison : poison & ((std::uint64_t{1} << (8 * width_)) - 1));
+    all_zero_ = all_zero_ && observed == 0;
+    all_nan_ =
+        all_nan_ && info_.integer_bits == 0 && std::isnan(decode(info_.format, static_cast<std::uint32_t>(observed)));
+  }
+
+  [[nodiscard]] std::string text(std::int64_t total) const {
+    std::string hint;
+    const auto say = [&](const std::string& what) { hint += (hint.empty() ? "" : "; ") + what; };
+    if (count_ == total && total > 1) say("every element");
+    if (all_poison_) say("never written (the poison is still there)");
+    if (all_nan_ && !all_poison_) say("all observed are NaN");
+    if (all_zero_) say("all observed are zero");
+    if (count_ > 1 && count_ != total) {
+      if (min_row_ == max_row_ && info_.rows > 1) say("only row " + std::to_string(min_row_));
+      if (min_col_ == max_col_) say("only column " + std::to_string(min_col_));
+      if (inside_one_block()) say("inside one block");
+      if (col_step_ > 1 && min_col_ != max_col_)
+        say("columns " + std::to_string(first_col_ % col_step_) + " modulo " + std::to_string(col_step_));
+      if (row_step_ > 1 && min_row_ != max_row_)
+        say("rows " + std::to_string(first_row_ % row_step_) + " modulo " + std::to_string(row_step_));
+    }
+    const std::int64_t cut = info_.block_cols > 0 ? info_.cols - info_.cols % info_.block_cols : info_.cols;
+    if (cut < info_.cols && cut > 0 && min_col_ >= cut) say("only in the cut block at the right edge");
+    return hint;
+  }
+
+ private:
+  [[nodiscard]] bool inside_one_block() const {
+    if (info_.block_rows <= 0 || info_.block_cols <= 0) return false;
+    return min_row_ / info_.block_rows == max_row_ / info_.block_rows &&
+           min_col_ / info_.block_cols == max_col_ / info_.block_cols;
+  }
+  const TensorInfo& info_;
+  std::uint8_t poison_;
+  std::size_t width_;
+  std::int64_t count_ = 0, first_row_ = 0, first_col_ = 0;
+  std::int64_t min_row_ = 0, max_row_ = 0, min_col_ = 0, max_col_ = 0, row_step_ = 0, col_step_ = 0;
+  bool all_poison_ = true, all_zero_ = true, all_nan_ = true;
+};
+
+std::string element_text(const TensorInfo& info, std::uint32_t bits, std::int64_t value) {
+  return info.integer_bits != 0 ? std::to_string(value) : notations(info.format, bits);
+}
+
+}  // namespace
+
+std::size_t bytes_of_element(const TensorInfo& info) {
+  if (info.integer_bits != 0) return static_cast<std::size_t>(info.integer_bits / 8);
+  return static_cast<std::size_t>((spec(info.format).bits + 7) / 8);
+}
+
+std::string expected_text(const Difference& d) {
+  return element_text(d.tensor, d.first.expected, d.first.expected_integer);
+}
+std::string observed_text(const Difference& d) {
+  return element_text(d.tensor, d.first.observed, d.first.observed_integer);
+}
+
+std::optional<Difference> compare(const TensorInfo& info, std::span<const std::byte> expected,
+                                  std::span<const std::byte> observed, std::uint8_t poison) {
+  const std::size_t width = bytes_of_element(info);
+  const std::int64_t total = info.rows * info.cols;
+  if (expected.size() != observed.size() || expected.size() != static_cast<std::size_t>(total) * width) {
+    throw Error(ErrorKind::internal, "compare: tensor " + info.name + " has " + std::to_string(expected.size()) +
+                                         " expected and " + std::to_string(observed.size()) + " observed bytes");
+  }
+  if (expected.empty() || std::memcmp(expected.data(), observed.data(), expected.size()) == 0) return std::nullopt;
+  Difference d;
+  d.tensor = info;
+  d.total = total;
+  Pattern pattern(info, poison);
+  for (std::int64_t index = 0; index < total; ++index) {
+    const std::uint64_t want = load(expected, width, index);
+    const std::uint64_t got = load(observed, width, index);
+    if (want == got) continue;
+    const std::int64_t ulps = steps_between(info, want, got);
+    const bool both_nan = ulps == 0;
+    if (info.any_nan_is_equal && both_nan) continue;
+    Difference::Element element{index / info.cols, index % info.cols, static_cast<std::uint32_t>(want),
+                                static_cast<std::uint32_t>(got), ulps};
+    if (info.integer_bits != 0)
+      element.expected_integer = integer(info, want), element.observed_integer = integer(info, got);
+    if (d.count == 0) d.first = d.worst = element;
+    const auto badness = [](std::int64_t u) { return u < 0 ? INT64_MAX : u; };
+    if (badness(ulps) > badness(d.worst.ulps)) d.worst = element;
+    d.last = element;
+    ++d.count;
+    if (info.integer_bits == 0) ++d.histogram[histogram_bin(ulps)];  // how far an index is off says nothing
+    pattern.add(element.row, element.col, got);
+  }
+  if (d.count == 0) return std::nullopt;
+  d.pattern = pattern.text(total);
+  constexpr std::int64_t kSteps[][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
+  for (const auto& [down, right] : kSteps) {
+    const std::int64_t row = d.first.row + down;
+    const std::int64_t col = d.first.col + right;
+    if (row < 0 || row >= info.rows || col < 0 || col >= info.cols) continue;
+    const std::uint64_t want = load(expected, width, row * info.cols + col);
+    const std::uint64_t got = load(observed, width, row * info.cols + col);
+    const bool equal = want == got || (info.any_nan_is_equal && steps_between(info, want, got) == 0);
+    d.neighbours += (d.neighbours.empty() ? "(" : ", (") + std::to_string(row) + ", " + std::to_string(col) + ") " +
+                    (equal ? "right" : "wrong");
+  }
+  return d;
+}
+
+}  // namespace mxcheck

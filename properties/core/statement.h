@@ -1,0 +1,51 @@
+#pragma once
+// A statement is a sentence about a candidate that must hold for every case, and the check that tries a case.
+//
+// Each is exact: bytes are equal or they are not. The name is the sentence; the same text is the JUnit case, the filter
+// of --only and the heading of the report.
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/case.h"
+#include "properties/core/finding.h"
+#include "properties/process/candidate_process.h"
+
+namespace mxcheck {
+
+enum class Suite { quick, full, exhaustive };
+
+struct CheckContext {
+  CandidateRunner& process;
+  std::span<const Variant> variants;  // everything the candidate supports
+  CandidateRunner* cpu = nullptr;     // CUDA candidates: the in-tree CPU library, where there is one
+  bool thorough = false;              // also find out which other recipe the bytes would match
+  bool not_offered = false;           // set by a check when the candidate does not offer the case's options
+  bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
+  std::string unjudged = {};          // set by a check that could not be made here: why
+};
+
+struct Statement {
+  std::string_view name;
+  std::string_view sentence;
+  std::string_view source;  // the clause it comes from
+  std::function<bool(const Variant&, std::span<const Variant>)> applies;
+  std::vector<Data> data;  // distributions, drawn uniformly; repeat to weigh; none: corners only
+  int experts = 30;        // percent of the cases with expert offsets
+  bool strides = true;     // draw row strides
+  std::function<std::optional<Finding>(CheckContext&, const Case&)> check;
+  // Enumerated cases that every run makes first, for one variant: boundaries before random.
+  std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
+  int cases_per_variant = 0;  // random cases are at least this times the variants
+  enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
+  bool recorded = true;  // false: replay, without the device, could not make its checks again in any time
+};
+
+// All statements, in the order in which the gate runs them.
+const std::vector<Statement>& all_statements();
+
+}  // namespace mxcheck

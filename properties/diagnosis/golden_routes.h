@@ -1,0 +1,15 @@
+#pragma once
+// What goes wrong in routers, for goldens of the kinds route and route_round.
+
+#include <vector>
+
+#include "properties/diagnosis/cause.h"
+#include "properties/diagnosis/golden_verdict.h"
+
+namespace mxcheck {
+
+// The hypotheses refer to golden, which must outlive them. None for other kinds. Error{golden} for attributes or
+// datasets that no such golden has.
+std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset);
+
+}  // namespace mxcheck

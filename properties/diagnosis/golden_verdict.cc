@@ -1,0 +1,236 @@
+#include "properties/diagnosis/golden_verdict.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "numerics/error.h"
+#include "properties/core/finding.h"
+#include "properties/core/notation.h"
+#include "properties/diagnosis/golden_causes.h"
+#include "properties/diagnosis/golden_form.h"
+#include "properties/operations/operations.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kMostToDiagnose = 1 << 20;  // elements: some hundred answers are computed over them
+
+template <class T>
+std::vector<T> values_of(const std::vector<std::byte>& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+Format element_format(const DatasetInfo& info) {
+  const std::optional<Format> format = format_by_name(info.format);
+  // Words of several codes, and plain words, are compared as bytes of scales and as bits of floats.
+  if (!format) return Format::fp32;
+  const bool packed = info.dtype == Dtype::u32 && *format != Format::fp32;
+  return packed ? Format::e8m0 : *format;
+}
+
+class Judge {
+ public:
+  Judge(const GoldenTensors& golden, const CandidateTensor& candidate) : golden_(golden), candidate_(candidate) {
+    quantize_ = attribute(golden.info.attributes, "kind") == "quantize";
+    if (quantize_) problem_ = problem_of(golden);
+  }
+
+  DatasetResult judge(const DatasetInfo& info) {
+    DatasetResult result{info, DatasetVerdict::equal, {}, {}, {}, {}};
+    std::optional<Tensor> observed;
+    try {
+      observed = candidate_(info.name);
+    } catch (const Error& e) {
+      result.verdict = DatasetVerdict::unreadable;
+      result.notes.emplace_back(e.what());
+      return result;
+    }
+    if (!observed) {
+      result.verdict = DatasetVerdict::missing;
+      result.notes.push_back("the candidate has no dataset " + info.name);
+      return result;
+    }
+    const Form form = form_of(info, *observed);
+    result.notes = form.notes;
+    if (form.comparable) compare_bits(info, observed->data, result);
+    if (!form.shape) result.verdict = DatasetVerdict::wrong_shape;
+    if (!form.dtype) result.verdict = DatasetVerdict::wrong_dtype;
+    return result;
+  }
+
+  // Scales come first: codes are held against the candidate's own.
+  void learn_scales(const Tensor& scales) {
+    const DatasetInfo* info = golden_.info.find("scales");
+    if (!quantize_ || info == nullptr || !form_of(*info, scales).comparable) return;
+    if (problem_.recipe.rule == ScaleRule::fp32) {
+      problem_.own_scales_fp32 = values_of<float>(scales.data);
+    } else {
+      problem_.own_scales = values_of<std::uint8_t>(scales.data);
+    }
+  }
+
+ private:
+  void compare_bits(const DatasetInfo& info, const std::vector<std::byte>& observed, DatasetResult& result) {
+    const std::vector<std::byte>& expected = golden_.tensors.at(info.name).data;
+    const Format format = element_format(info);
+    TensorInfo shape;
+    shape.name = info.name, shape.format = format;
+    shape.integer_bits = info.dtype == Dtype::i32 ? 32 : info.dtype == Dtype::i64 ? 64 : 0;
+    const auto elements = static_cast<std::int64_t>(expected.size() / bytes_of_element(shape));
+    const bool matrix = info.shape.size() == 2 && info.shape[1] != 0;
+    shape.cols = matrix ? info.shape[1] : elements;
+    shape.rows = matrix ? elements / shape.cols : 1;
+    if (quantize_ && info.name == "codes")
+      shape.block_rows = problem_.block.rows, shape.block_cols = problem_.block.cols;
+    const bool wide = format == Format::fp32 || format == Format::bf16 || format == Format::fp16;
+    shape.any_nan_is_equal = shape.integer_bits == 0 && wide;  // -1 is no NaN
+    result.difference = compare(shape, expected, observed, 0);
+    if (!result.difference) return;
+    result.verdict = DatasetVerdict::different;
+    explain_first(info, result);
+    const std::vector<std::byte> seen =
+        shape.any_nan_is_equal ? with_the_same_nans(format, expected, observed) : observed;
+    const Observed data{expected, seen, size_of(info.dtype)};
+    find_causes(info, data, result);
+    const bool certain =
+        !result.causes.empty() && (result.causes[0].starts_with("every ") || result.causes[0].starts_with("the "));
+    if (const auto tail = constant_tail(data, unit_of(info)); !certain && !tail.empty()) result.causes = tail;
+  }
+
+  [[nodiscard]] std::string unit_of(const DatasetInfo& info) const {
+    if (!quantize_ || info.name == "values") return "element";
+    if (info.name == "codes") return "code";
+    if (info.name == "scales") return "scale";
+    return info.dtype == Dtype::u32 ? "word" : "byte";
+  }
+
+  static std::vector<std::byte> with_the_same_nans(Format format, const std::vector<std::byte>& expected,
+                                                   std::vector<std::byte> observed) {
+    const auto width = static_cast<std::size_t>(spec(format).bits / 8);
+    for (std::size_t at = 0; at < observed.size(); at += width) {
+      std::uint32_t want = 0, have = 0;
+      std::memcpy(&want, expected.data() + at, width), std::memcpy(&have, observed.data() + at, width);
+      if (want != have && ulp_distance_of_codes(format, want, have) == 0)
+        std::memcpy(observed.data() + at, &want, width);
+    }
+    return observed;
+  }
+
+  // The gate explains quantized blocks; the rest is two numbers.
+  void explain_first(const DatasetInfo& info, DatasetResult& result) const {
+    const bool tiled = info.name == "scales_tcgen05";
+    const bool known = info.name == "codes" || info.name == "scales" || tiled;
+    Finding finding;
+    finding.difference = result.difference;
+    if (quantize_ && known && problem_.recipe.rule != ScaleRule::fp32) {
+      Case c;
+      c.variant = {"quantize", problem_.element, problem_.recipe.name, problem_.block, tiled ? 1 : 0, problem_.wide};
+      c.rows = problem_.rows, c.cols = problem_.cols, c.experts = problem_.offsets, c.pad = problem_.pad_byte;
+      Input input;
+      input.bytes = problem_.x;
+      input.view = {problem_.wide, input.bytes.data(), c.rows, c.cols, c.cols};
+      explain(make_problem(c, std::move(input)), info.name == "codes" ? 0 : 1, finding);
+      result.element = finding.element;
+      return;
+    }
+    const Difference::Element& e = result.difference->first;
+    for (const char* input : {"x", "amax"}) {
+      const auto at = golden_.tensors.find(input);
+      if (at == golden_.tensors.end() || at->second.shape != info.shape) continue;
+      const Format wide = element_format(*golden_.info.find(input));
+      const auto index = static_cast<std::size_t>(e.row * result.difference->tensor.cols + e.col);
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.dtype), size_of(at->second.dtype));
+      result.element.push_back("input     " + std::string(input) + " = " + notations(wide, bits));
+    }
+    result.element.push_back("expected  " + expected_text(*result.difference));
+    result.element.push_back("observed  " + observed_text(*result.difference));
+  }
+
+  void find_causes(const DatasetInfo& info, const Observed& data, DatasetResult& result) {
+    const bool codes = info.name == "codes";
+    if (!quantize_) {
+      GoldenProblem scratch;
+      result.causes = likeliest_causes(data, table_hypotheses(golden_, info, scratch), unit_of(info));
+    } else if (info.name == "scales_tcgen05" || info.name == "scales_deepgemm") {
+      result.causes = likeliest_causes(data, layout_hypotheses(problem_, info.name == "scales_tcgen05"), unit_of(info));
+    } else if (codes || info.name == "scales") {
+      const std::int64_t first = result.difference->first.row;
+      const std::int64_t row = codes ? first
+                                     : block_row_starts(problem_.rows, problem_.block.rows, problem_.offsets)
+                                           .at(static_cast<std::size_t>(first));
+      const bool all = problem_.rows * problem_.cols <= kMostToDiagnose;
+      const Window w = all ? window_at(problem_, 0, problem_.rows)
+                           : window_at(problem_, row, kMostToDiagnose / std::max<std::int64_t>(1, problem_.cols));
+      const GoldenProblem part = all ? problem_ : cut(problem_, w);
+      const std::int64_t from = codes ? w.first_row * problem_.cols : w.first_scale_row * problem_.expected.scale_cols;
+      const std::int64_t end = codes ? w.end_row * problem_.cols : w.end_scale_row * problem_.expected.scale_cols;
+      const auto slice = [&](std::span<const std::byte> bytes) {
+        return bytes.subspan(static_cast<std::size_t>(from) * data.width,
+                             static_cast<std::size_t>(end - from) * data.width);
+      };
+      const Observed seen{slice(data.expected), slice(data.observed), data.width};
+      result.causes = likeliest_causes(seen, codes ? code_hypotheses(part) : scale_hypotheses(part), unit_of(info));
+      if (result.causes.empty()) {
+        result.causes = codes ? common_to_wrong_codes(part, seen) : common_to_wrong_scales(part, seen);
+      }
+      if (!all && !result.causes.empty()) {
+        result.causes.push_back("(looked for in rows " + std::to_string(w.first_row) + " to " +
+                                std::to_string(w.end_row - 1) + ")");
+      }
+    }
+  }
+
+  const GoldenTensors& golden_;
+  const CandidateTensor& candidate_;
+  bool quantize_ = false;
+  GoldenProblem problem_;
+};
+
+}  // namespace
+
+bool GoldenVerdict::equal() const {
+  return !results.empty() && std::all_of(results.begin(), results.end(),
+                                         [](const DatasetResult& r) { return r.verdict == DatasetVerdict::equal; });
+}
+
+GoldenVerdict judge(const GoldenTensors& golden, const CandidateTensor& candidate,
+                    const std::vector<std::string>& only) {
+  std::string outputs;
+  for (const DatasetInfo& info : golden.info.datasets) {
+    if (info.role == Role::output) outputs += (outputs.empty() ? "" : ", ") + info.name;
+  }
+  for (const std::string& name : only) {
+    const DatasetInfo* info = golden.info.find(name);
+    if (info == nullptr || info->role != Role::output) {
+      throw Error(ErrorKind::usage, "the golden has no output '" + name + "'; it has " + outputs);
+    }
+  }
+  Judge judge(golden, candidate);
+  try {
+    if (const std::optional<Tensor> scales = candidate("scales")) judge.learn_scales(*scales);
+  } catch (const Error&) {  // becomes the verdict on scales below
+  }
+  GoldenVerdict verdict;
+  for (const DatasetInfo& info : golden.info.datasets) {
+    const bool asked = only.empty() || std::find(only.begin(), only.end(), info.name) != only.end();
+    if (info.role == Role::output && asked) verdict.results.push_back(judge.judge(info));
+  }
+  return verdict;
+}
+
+std::string_view verdict_word(DatasetVerdict verdict) {
+  switch (verdict) {
+    case DatasetVerdict::equal: return "equal";
+    case DatasetVerdict::different: return "DIFFERENT";
+    case DatasetVerdict::missing: return "MISSING";
+    case DatasetVerdict::unreadable: return "UNREADABLE";
+    case DatasetVerdict::wrong_dtype: return "WRONG DTYPE";
+    case DatasetVerdict::wrong_shape: return "WRONG SHAPE";
+  }
+  return "?";
+}
+
+}  // namespace mxcheck

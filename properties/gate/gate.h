@@ -1,0 +1,88 @@
+#pragma once
+// The gate: every statement, every variant the candidate supports, enumerated corners first, then random cases, and for
+// a failure the smallest case that still fails.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/finding.h"
+#include "properties/core/statement.h"
+#include "properties/process/candidate_process.h"
+#include "properties/records/record.h"
+
+namespace mxcheck {
+
+struct GateOptions {
+  std::string tool;            // the executable with the __worker entry
+  std::string library;         // path of the candidate
+  std::string gpu_model = "";  // path of the GPU model's library; empty: beside the tool, as find_gpu_model looks
+  Suite suite = Suite::quick;
+  std::string only = "*";  // glob over statement names
+  std::uint64_t seed = 0;
+  int cases = 0;                                 // random cases a statement; 0: the suite's
+  std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
+  bool fail_fast = false;
+  bool record = false;  // keep what every call returned: GateReport::record
+  const std::atomic<bool>* interrupted = nullptr;
+  std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
+};
+
+struct Counterexample {
+  Case minimal;
+  Case original;
+  Finding finding;
+  int shrink_tries = 0;
+  bool shrink_budget_spent = false;
+};
+
+enum class Verdict { held, failed, not_offered, inconclusive };
+
+struct StatementResult {
+  const Statement* statement = nullptr;
+  Verdict verdict = Verdict::held;
+  std::string reason;  // of inconclusive and not_offered
+  std::int64_t variants = 0;
+  std::int64_t cases = 0;                // checked and claimed
+  std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
+  std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
+  std::map<std::string, std::int64_t> classes;
+  double seconds = 0;
+  std::optional<Counterexample> counterexample;
+};
+
+struct GateReport {
+  CandidateInfo candidate;
+  std::string suite;
+  std::uint64_t seed = 0;
+  std::vector<Variant> variants;
+  std::vector<StatementResult> statements;
+  bool interrupted = false;
+  double seconds = 0;
+  std::optional<Record> record;  // of run_gate, if it was asked for
+};
+
+// Called as each statement begins and ends.
+using Progress = std::function<void(const StatementResult& statement, bool finished)>;
+
+// Error{usage} for a library that is no candidate or an --only that selects nothing.
+GateReport run_gate(const GateOptions& options, const Progress& progress);
+
+// A statement of the caller's own, run as the gate runs its own.
+StatementResult run_statement(const Statement& statement, const GateOptions& options);
+
+// One case of one statement, as printed by a report: "STATEMENT: CASE".
+GateReport reproduce(const GateOptions& options, std::string_view statement_and_case);
+
+// verification of a run: 0 all held; 6 a fault; 1 a counterexample; 4 inconclusive, interrupted, or nothing was run.
+int exit_code(const GateReport& report);
+
+std::string_view suite_name(Suite suite);
+
+}  // namespace mxcheck

@@ -1,0 +1,124 @@
+// Products of production size: every output against the GPU model, on the device.
+
+#include "kernels/candidate_matmul.h"
+#include "properties/core/notation.h"
+#include "properties/gate/generate.h"
+#include "properties/operations/matmul/model_claim.h"
+#include "properties/operations/matmul/problem.h"
+#include "properties/statements/common.h"
+
+namespace mxcheck {
+namespace {
+
+std::int64_t outputs_of(const TensorInfo& d) { return d.rows * d.cols; }
+
+bool same_word(const TensorInfo& d, std::uint32_t a, std::uint32_t b) {
+  return ulp_distance_of_codes(d.format, a, b) == 0 || a == b;
+}
+
+// The first output that differs, with the steps that lead to it, computed here from the same operands.
+Finding finding_of(const Problem& p, const wire::Comparison& found) {
+  const TensorInfo& d = p.outputs[0];
+  Finding finding;
+  finding.kind = FindingKind::mismatch;
+  finding.summary = "D differs from the GPU model of " + std::string(contract_text(p.c.variant.operation));
+  Difference& difference = finding.difference.emplace();
+  difference.tensor = d;
+  difference.count = static_cast<std::int64_t>(found.differing);
+  difference.total = static_cast<std::int64_t>(found.compared);
+  const auto at = static_cast<std::int64_t>(found.first);
+  difference.first = {at / d.cols, at % d.cols, found.expected, found.observed,
+                      ulp_distance_of_codes(d.format, found.expected, found.observed)};
+  difference.last = difference.worst = difference.first;
+  difference.first_alone = true;
+  const std::uint32_t reference = explain_product(p, finding);
+  if (!same_word(d, reference, found.expected)) {
+    finding.summary = "the GPU model itself differs from the reference, a defect of mxcheck; nothing is said of D";
+    finding.element.push_back("reference " + notations(d.format, reference));
+  }
+  return finding;
+}
+
+std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
+  const auto model = model_of(c);
+  const OperationInfo* limits = context.process.operation(c.variant.operation);
+  if (!model || limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
+  context.unjudged = context.process.why_no_model();
+  if (!context.unjudged.empty()) return std::nullopt;
+  const Problem p = make_problem(c);
+  Call call = p.call();
+  call.poison = kPoisons[c.seed & 1];
+  call.model = *model;
+  call.outputs[0].on_device = true;
+  const Ran ran = run_checked(context.process, call, c);
+  if (ran.finding) return ran.finding;
+  if (!ran.outcome) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  const wire::Comparison& found = ran.outcome->comparison;
+  context.unjudged = ran.outcome->unjudged;
+  if (context.unjudged.empty() && static_cast<std::int64_t>(found.compared) != outputs_of(p.outputs[0])) {
+    context.unjudged = "the GPU model compared " + std::to_string(found.compared) + " of " +
+                       std::to_string(outputs_of(p.outputs[0])) + " outputs";
+  }
+  if (!context.unjudged.empty() || found.differing == 0) return std::nullopt;
+  return finding_of(p, found);
+}
+
+// Eight experts of about the same size, none a multiple of a tile, one empty; along depth whole blocks of 128.
+void make_ragged(Case& c) {
+  const std::int64_t end = experts_end(c);
+  const std::int64_t unit = c.variant.groups == MXCHECK_DEPTH ? 128 : 1;
+  static constexpr std::int64_t kParts[] = {0, 131, 250, 250, 517, 641, 768, 905};  // of 1024
+  c.experts.clear();
+  for (const std::int64_t part : kParts) c.experts.push_back(end * part / 1024 / unit * unit);
+  c.experts.push_back(end);
+}
+
+// `tokens` rows, or, for weight gradients, so many of depth.
+Case production(const Variant& v, std::int64_t tokens, Data data, std::uint64_t seed) {
+  const bool gradient = v.groups == MXCHECK_DEPTH;
+  Case c =
+      gradient ? product_corner(v, 7168, 2048, tokens, data, seed) : product_corner(v, tokens, 7168, 2048, data, seed);
+  if (v.groups != MXCHECK_DENSE) make_ragged(c);
+  return c;
+}
+
+std::vector<Case> large_corners(const Variant& v, Suite suite) {
+  std::vector<Case> cases;
+  const auto add = [&cases](Case c) {
+    if (model_of(c)) cases.push_back(std::move(c));
+  };
+  add(product_corner(v, 2048, 1536, 1024, Data::normal, 21));
+  if (suite == Suite::quick) return cases;
+  add(product_corner(v, 2048, 1536, 1024, Data::boundaries, 22));
+  add(product_corner(v, 2048, 1536, 1024, Data::specials, 23));
+  add(production(v, 8192, Data::normal, 24));
+  if (suite == Suite::full || v.format != v.format_b) return cases;
+  add(production(v, 131'072, Data::normal, 25));
+  // More than 2^31 outputs.
+  if (v.groups == MXCHECK_DENSE) add(product_corner(v, 300'032, 7168, 128, Data::normal, 26));
+  return cases;
+}
+
+}  // namespace
+
+std::vector<Statement> large_product_statements() {
+  Statement s;
+  s.name = "large_products_equal_the_gpu_model";
+  s.sentence =
+      "every output of products of production size (131072 x 7168 x 2048, and more than 2^31 outputs, in the "
+      "exhaustive "
+      "suite) has the bits that the contract's model computes on the device";
+  s.source = "properties/gpu_model/gpu_model.h; numerics/accumulate/contract.h";
+  s.device = Statement::Device::cuda;
+  s.applies = [](const Variant& v, std::span<const Variant>) { return model_knows(v); };
+  s.check = equals_gpu_model;
+  s.corners = large_corners;
+  s.experts = 0, s.strides = false;
+  s.recorded = false;
+  return {s};
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,283 @@
+#include "properties/operations/router/faults.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "numerics/elementary/elementary.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr float kTiny = 1e-20F;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+constexpr RouteSlip kSlips[] = {
+    {"larger_index", "ties that go to the larger index", &RouteSlips::larger_index},
+    {"zeros_differ", "-0 below +0", &RouteSlips::zeros_differ},
+    {"nan_first", "NaN before every number", &RouteSlips::nan_first},
+    {"last_group_ignored", "groups without the last of them", &RouteSlips::last_group_ignored},
+    {"bias_in_weights", "the bias in weights too", &RouteSlips::bias_in_weights},
+    {"largest_not_subtracted", "softmax without the largest subtracted", &RouteSlips::largest_not_subtracted},
+    {"scale_forgotten", "scale left out", &RouteSlips::scale_forgotten},
+    {"half_up", "a half that goes up", &RouteSlips::half_up},
+    {"weakest", "the weakest tokens kept and admitted", &RouteSlips::weakest},
+    {"beyond_tokens", "counts that go up beyond the number of tokens", &RouteSlips::beyond_tokens},
+    {"chosen_again", "tokens admitted that had chosen the expert already", &RouteSlips::chosen_again},
+    {"sums_of_choice", "weights over the experts chosen before rounding", &RouteSlips::sums_of_choice},
+    {"descending", "tokens of an expert in descending order", &RouteSlips::descending},
+};
+
+// The order of candidates for the top k.
+class Order {
+ public:
+  Order(std::span<const float> keys, const RouteSlips& slips) : keys_(keys), slips_(slips) {}
+  bool operator()(std::int32_t a, std::int32_t b) const {
+    const float x = keys_[static_cast<std::size_t>(a)];
+    const float y = keys_[static_cast<std::size_t>(b)];
+    const bool nan_x = std::isnan(x);
+    const bool nan_y = std::isnan(y);
+    if (nan_x != nan_y) return slips_.nan_first ? nan_x : nan_y;
+    if (!nan_x && x != y) return x > y;
+    if (!nan_x && slips_.zeros_differ && std::signbit(x) != std::signbit(y)) return std::signbit(y);
+    return slips_.larger_index ? a > b : a < b;
+  }
+
+ private:
+  std::span<const float> keys_;
+  const RouteSlips& slips_;
+};
+
+// Experts that may be chosen.
+std::vector<std::int32_t> candidates(const Router& router, std::span<const float> keys, const RouteSlips& slips) {
+  std::vector<std::int32_t> all(keys.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (router.groups == 0) return all;
+  const auto size = static_cast<std::int64_t>(keys.size()) / router.groups;
+  const std::int64_t counted = std::min(size, std::max<std::int64_t>(1, router.top_k / router.groups_kept));
+  std::vector<float> values;
+  for (std::int64_t g = 0; g < router.groups; ++g) {
+    std::vector<float> of_group(keys.begin() + g * size, keys.begin() + (g + 1) * size);
+    for (float& key : of_group) key = std::isnan(key) ? -kInfinity : key;
+    std::sort(of_group.begin(), of_group.end(), std::greater<>());
+    float value = of_group[0];
+    for (std::int64_t n = 1; n < counted; ++n) value += of_group[static_cast<std::size_t>(n)];
+    values.push_back(value);
+  }
+  std::vector<std::int32_t> groups(static_cast<std::size_t>(router.groups));
+  std::iota(groups.begin(), groups.end(), 0);
+  if (slips.last_group_ignored && router.groups_kept < router.groups) groups.pop_back();
+  const RouteSlips none;
+  std::sort(groups.begin(), groups.end(), Order(values, none));
+  groups.resize(static_cast<std::size_t>(router.groups_kept));
+  std::erase_if(all, [&](std::int32_t e) {
+    return std::find(groups.begin(), groups.end(), static_cast<std::int32_t>(e / size)) == groups.end();
+  });
+  return all;
+}
+
+// Weights of one token, its experts best first. values: their logits (softmax over those kept) or scores.
+void weigh(const Router& router, std::span<float> values, const RouteSlips& slips) {
+  const RouterWeights kind = router.variant->weights;
+  if (kind == RouterWeights::softmax_of_kept) {
+    float largest = -kInfinity;
+    for (const float x : values) largest = std::isnan(x) ? largest : std::max(largest, x);
+    for (float& x : values) {
+      const float d = slips.largest_not_subtracted ? x : x == largest ? 0.0F : x - largest;
+      x = std::isnan(x) ? 0.0F : exp_rn(d);
+    }
+  }
+  const bool from_tiny = kind == RouterWeights::tiny_then_sum;
+  float sum = from_tiny ? kTiny : 0.0F;
+  for (const float s : values) sum += s;
+  if (kind == RouterWeights::sum_plus_tiny) sum += kTiny;
+  const bool raw = kind == RouterWeights::raw || (kind == RouterWeights::sum_plus_tiny && router.top_k == 1);
+  for (float& s : values) {
+    if (!raw) s = sum == 0 ? 0.0F : s / sum;
+    if (!slips.scale_forgotten) s *= router.scale;
+  }
+}
+
+bool is_about_choice(const RouteSlips& s) {
+  return s.larger_index || s.zeros_differ || s.nan_first || s.last_group_ignored || s.bias_in_weights ||
+         s.largest_not_subtracted || s.scale_forgotten;
+}
+
+// Tokens of one expert in the order in which it prefers them.
+std::vector<std::int32_t> ranks(std::span<const float> scores, std::int64_t tokens, std::int64_t experts,
+                                std::int64_t expert, const std::vector<bool>& chose) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(tokens));
+  std::iota(order.begin(), order.end(), 0);
+  const auto score = [&](std::int32_t t) { return scores[static_cast<std::size_t>(t * experts + expert)]; };
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    const bool chose_a = chose.empty() || chose[static_cast<std::size_t>(a)];
+    const bool chose_b = chose.empty() || chose[static_cast<std::size_t>(b)];
+    return chose_a != chose_b ? chose_a : score(a) > score(b);
+  });
+  return order;
+}
+
+// What an expert keeps of its f tokens, by rank: the first `count`, or with slips others.
+std::vector<std::int32_t> kept_tokens(const Assign& assign, std::vector<std::int32_t> order, std::int64_t f,
+                                      std::int64_t count, const RouteSlips& slips) {
+  if (assign.rule == AssignRule::capacity_order || assign.rule == AssignRule::none) {
+    order.resize(static_cast<std::size_t>(f));
+    std::sort(order.begin(), order.end());
+  } else if (slips.weakest && assign.rule != AssignRule::expert_choice) {
+    std::reverse(order.begin(), order.begin() + f);
+    std::reverse(order.begin() + f, order.end());
+  }
+  if (slips.chosen_again && count > f && f != 0) {
+    for (std::int64_t i = f; i < count; ++i)
+      order[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>(i % f)];
+  }
+  order.resize(static_cast<std::size_t>(count));
+  std::sort(order.begin(), order.end());
+  if (slips.descending) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+// Counts after rounding; scores at the boundary are those at ranks down + 1 to up.
+std::vector<std::int64_t> counts_of(const Assign& assign, std::span<const std::int32_t> chosen, std::int64_t tokens,
+                                    const std::vector<std::vector<float>>& boundary, const RouteSlips& slips) {
+  std::vector<std::int64_t> counts = rounded_counts(assign, chosen, tokens, boundary);
+  for (std::size_t e = 0; e < counts.size() && rounds_to_tiles(assign.rule); ++e) {
+    const std::int64_t over = chosen[e] % assign.tile;
+    const std::int64_t up = chosen[e] - over + assign.tile;
+    if (over == 0) continue;
+    if (slips.half_up && up <= tokens && 2 * over == assign.tile) counts[e] = up;
+    if (slips.beyond_tokens && up > tokens && assign.rule != AssignRule::down) counts[e] = tokens;
+  }
+  return counts;
+}
+
+void list_by_token(Assigned& a) {
+  a.token_offsets.assign(static_cast<std::size_t>(a.tokens) + 1, 0);
+  a.token_rows.assign(a.row_token.size(), -1);
+  const std::int64_t rows = a.offsets.back();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    ++a.token_offsets[static_cast<std::size_t>(a.row_token[static_cast<std::size_t>(row)]) + 1];
+  }
+  std::partial_sum(a.token_offsets.begin(), a.token_offsets.end(), a.token_offsets.begin());
+  std::vector<std::int64_t> next = a.token_offsets;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto token = static_cast<std::size_t>(a.row_token[static_cast<std::size_t>(row)]);
+    a.token_rows[static_cast<std::size_t>(next[token]++)] = static_cast<std::int32_t>(row);
+  }
+}
+
+}  // namespace
+
+std::span<const RouteSlip> all_route_slips() { return kSlips; }
+
+Routes model_routes(const Router& router, const MatrixView& logits, const RouteSlips& slips) {
+  if (router.variant->packed) return route(router, logits);
+  const bool by_logit = router.variant->score == RouterScore::logits;
+  const std::vector<float> scores = by_logit ? std::vector<float>() : router_scores(router, logits);
+  Routes routes;
+  routes.tokens = logits.rows, routes.top_k = router.top_k;
+  std::vector<float> row(static_cast<std::size_t>(logits.cols));
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    logits.read_row(t, row);
+    std::vector<float> values = row;
+    if (!by_logit) std::copy_n(scores.begin() + t * logits.cols, logits.cols, values.begin());
+    std::vector<float> keys = values;
+    for (std::size_t e = 0; e < keys.size(); ++e) {
+      if (std::isnan(row[e])) keys[e] = row[e];
+      if (!router.bias.empty()) keys[e] += router.bias[e];
+    }
+    if (slips.bias_in_weights && !router.bias.empty()) values = keys;
+    std::vector<std::int32_t> order = candidates(router, keys, slips);
+    std::sort(order.begin(), order.end(), Order(keys, slips));
+    order.resize(static_cast<std::size_t>(router.top_k));
+    std::vector<float> weights;
+    for (const std::int32_t e : order) weights.push_back(values[static_cast<std::size_t>(e)]);
+    weigh(router, weights, slips);
+    routes.experts.insert(routes.experts.end(), order.begin(), order.end());
+    routes.weights.insert(routes.weights.end(), weights.begin(), weights.end());
+  }
+  return routes;
+}
+
+Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouteSlips& slips) {
+  const std::int64_t tokens = logits.rows;
+  const std::int64_t experts = logits.cols;
+  const Routes routes = is_about_choice(slips) ? model_routes(router, logits, slips) : route(router, logits);
+  const std::vector<float> scores = router_scores(router, logits);
+  std::vector<std::vector<bool>> chose(static_cast<std::size_t>(experts),
+                                       std::vector<bool>(static_cast<std::size_t>(tokens)));
+  Assigned a;
+  a.tokens = tokens, a.experts = experts;
+  a.chosen.assign(static_cast<std::size_t>(experts), 0);
+  for (std::size_t i = 0; i < routes.experts.size(); ++i) {
+    const auto e = static_cast<std::size_t>(routes.experts[i]);
+    chose[e][i / static_cast<std::size_t>(router.top_k)] = true;
+    ++a.chosen[e];
+  }
+  const bool by_score = assign.rule == AssignRule::expert_choice;
+  std::vector<std::vector<std::int32_t>> orders;
+  std::vector<std::vector<float>> boundary(static_cast<std::size_t>(experts));
+  for (std::size_t e = 0; e < chose.size(); ++e) {
+    const auto expert = static_cast<std::int64_t>(e);
+    orders.push_back(ranks(scores, tokens, experts, expert, by_score ? std::vector<bool>() : chose[e]));
+    const std::int64_t down = a.chosen[e] - a.chosen[e] % assign.tile;
+    if (assign.rule != AssignRule::nr_s || down == a.chosen[e] || down + assign.tile > tokens) continue;
+    for (std::int64_t r = down; r < down + assign.tile; ++r) {
+      boundary[e].push_back(
+          scores[static_cast<std::size_t>(orders[e][static_cast<std::size_t>(r)] * experts + expert)]);
+    }
+  }
+  const std::vector<std::int64_t> counts = counts_of(assign, a.chosen, tokens, boundary, slips);
+  a.row_token.assign(static_cast<std::size_t>(assigned_capacity(router, assign, tokens, experts)), -1);
+  a.row_weight.assign(a.row_token.size(), 0);
+  a.offsets.push_back(0);
+  std::vector<float> sums(static_cast<std::size_t>(tokens));
+  std::vector<float> before(static_cast<std::size_t>(tokens));
+  for (std::size_t e = 0; e < orders.size(); ++e) {
+    const auto kept = kept_tokens(assign, std::move(orders[e]), a.chosen[e], counts[e], slips);
+    std::copy(kept.begin(), kept.end(), a.row_token.begin() + a.offsets.back());
+    a.offsets.push_back(a.offsets.back() + static_cast<std::int64_t>(kept.size()));
+    const auto score = [&](std::size_t t) { return scores[t * static_cast<std::size_t>(experts) + e]; };
+    for (const std::int32_t t : kept) sums[static_cast<std::size_t>(t)] += score(static_cast<std::size_t>(t));
+    for (std::size_t t = 0; t < before.size(); ++t) before[t] += chose[e][t] ? score(t) : 0.0F;
+  }
+  list_by_token(a);
+  for (std::size_t e = 0; e < chose.size(); ++e) {
+    for (std::int64_t row = a.offsets[e]; row < a.offsets[e + 1]; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      const auto t = static_cast<std::size_t>(a.row_token[at]);
+      const float sum = slips.sums_of_choice ? before[t] : sums[t];
+      float weight = scores[t * static_cast<std::size_t>(experts) + e];
+      if (assign.renormalize) weight = sum == 0 ? 0.0F : weight / sum;
+      if (!slips.scale_forgotten) weight *= router.scale;
+      if (assign.rule == AssignRule::none) {
+        const auto of_token = routes.experts.begin() + static_cast<std::ptrdiff_t>(t) * router.top_k;
+        const auto slot = std::find(of_token, of_token + router.top_k, static_cast<std::int32_t>(e));
+        weight = routes.weights[static_cast<std::size_t>(slot - routes.experts.begin())];
+      }
+      a.row_weight[at] = weight;
+    }
+  }
+  return a;
+}
+
+RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, std::int64_t width,
+                                  std::span<const std::int64_t> token_offsets, std::int64_t experts,
+                                  std::int64_t tile) {
+  RouteMetadata m = route_metadata(slot_experts, width, token_offsets, experts, tile);
+  for (std::size_t e = 0; e < m.counts.size(); ++e) {
+    const std::ptrdiff_t begin = m.offsets[e];
+    for (std::vector<std::int32_t>* rows : {&m.row_slot, &m.row_token}) {
+      std::reverse(rows->begin() + begin, rows->begin() + begin + m.counts[e]);
+    }
+    for (std::ptrdiff_t row = begin; row < begin + m.counts[e]; ++row) {
+      m.slot_row[static_cast<std::size_t>(m.row_slot[static_cast<std::size_t>(row)])] = static_cast<std::int32_t>(row);
+    }
+  }
+  return m;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,27 @@
+#pragma once
+// What the statements about routers share.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/operations/router/problem.h"
+#include "properties/statements/common.h"
+
+namespace mxcheck {
+
+// A finding without a tensor to compare with: the sentence says what is broken.
+Finding broken(std::string summary);
+
+// A statement about drawn cases; what it applies to and its corners are the caller's.
+Statement route_law(std::string_view name, std::string_view sentence,
+                    std::optional<Finding> (*check)(CheckContext&, const Case&));
+
+// Rounds to tiles.
+bool has_tiles(const Variant& v);
+
+// What every variant of route_round meets on every run: every count of tokens around two tiles, ties, too few tokens.
+std::vector<Case> rounding_corners(const Variant& v, Suite suite);
+
+}  // namespace mxcheck

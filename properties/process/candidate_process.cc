@@ -1,0 +1,331 @@
+#include "properties/process/candidate_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <tuple>
+
+#include <xxhash.h>
+
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "properties/core/case.h"
+#include "properties/process/shared_call.h"
+#include "reference/matmul/matmul.h"
+
+namespace mxcheck {
+namespace {
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+std::string file_digest(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::array<char, 17> hex{};
+  std::snprintf(hex.data(), hex.size(), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
+  return hex.data();
+}
+
+// Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
+std::string printable(const char* text) {
+  std::string out = text;
+  for (char& c : out) {
+    if (c < 0x20 || c > 0x7E) c = '?';
+  }
+  return out;
+}
+
+constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize",     "scale_layout",  "cast",
+                                            "route",    "route_round",   "route_metadata", "route_backward"};
+
+// "key=value" lines.
+std::vector<std::pair<std::string, std::string>> key_values(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos)
+      pairs.emplace_back(printable(line.substr(0, equals).c_str()), printable(line.substr(equals + 1).c_str()));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
+                                   const std::string& gpu_model)
+    : tool_(std::move(tool)), library_(std::move(library)), base_limit_(base_limit) {
+  std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
+  info_.path = library_;
+  info_.digest = file_digest(library_);
+  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
+  if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
+  try {
+    start();
+  } catch (...) {  // no destructor runs for a constructor that throws
+    stop();
+    close(shared_fd_);
+    throw;
+  }
+}
+
+CandidateProcess::~CandidateProcess() {
+  stop();
+  if (shared_ != nullptr) munmap(shared_, shared_bytes_);
+  if (shared_fd_ >= 0) close(shared_fd_);
+}
+
+void CandidateProcess::stop() {
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+  if (pid_ > 0) end_process(true);
+}
+
+// Waits for the process and returns how it ended. A process that closed its socket is dying, or was left without one by
+// the library: it has half a second to end by itself, so that its own signal is seen. What it started ends with it.
+int CandidateProcess::end_process(bool at_once) {
+  int status = 0;
+  pid_t done = 0;
+  for (int tries = at_once ? 0 : 50; tries > 0 && done == 0; --tries) {
+    done = waitpid(pid_, &status, WNOHANG);
+    if (done == 0) usleep(10'000);
+  }
+  kill(-pid_, SIGKILL);
+  if (done == 0) kill(pid_, SIGKILL);
+  while (done == 0 || (done < 0 && errno == EINTR)) done = waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+void CandidateProcess::restart() {
+  stop();
+  start();
+}
+
+void CandidateProcess::start() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error(ErrorKind::environment, "no socket pair for the candidate's process");
+  }
+  const std::string socket_text = std::to_string(ends[1]);
+  const std::string shared_text = std::to_string(shared_fd_);
+  std::array<const char*, 7> arguments{tool_.c_str(),       "__worker",         library_.c_str(), socket_text.c_str(),
+                                       shared_text.c_str(), gpu_model_.c_str(), nullptr};
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ < 0) {
+    close(ends[0]), close(ends[1]);
+    throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
+  }
+  if (pid_ == 0) {
+    // A group of its own: a Ctrl-C for the gate is no crash of the candidate, and what the library starts can be ended.
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    fcntl(ends[1], F_SETFD, 0);
+    fcntl(shared_fd_, F_SETFD, 0);
+    execv(tool_.c_str(), const_cast<char* const*>(arguments.data()));
+    _exit(127);
+  }
+  setpgid(pid_, pid_);  // here too: whichever of the two comes first
+  close(ends[1]);
+  socket_ = ends[0];
+  wire::Reply reply;
+  if (!exchange({}, reply, std::chrono::seconds(60))) {
+    throw Error(ErrorKind::usage,
+                "candidate " + library_ +
+                    (timed_out_ ? " did not finish loading within 60 s"
+                                : " crashed while it was loaded (signal " + std::to_string(signal_) + ")"));
+  }
+  if (reply.status != 0) {
+    throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
+                "candidate " + library_ + " " + printable(reply.message));
+  }
+  info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
+  if (reply.device != kDLCPU && reply.device != kDLCUDA) {
+    throw Error(ErrorKind::environment, "candidate " + library_ + " wants DLPack device kind " +
+                                            std::to_string(reply.device) + "; the gate has the host (1) and CUDA (2)");
+  }
+  info_.device = key_values(reply.device_text);
+  info_.operations.clear();
+  for (int i = 0; i < reply.num_operations; ++i) {
+    const wire::Operation& o = reply.operations[i];
+    std::string name = printable(o.name);
+    if (name == "matmul") {
+      name += ":" + printable(o.contract);
+      try {
+        (void)matmul_contract(contract_text(name));
+      } catch (const Error& e) {
+        throw Error(ErrorKind::usage, "candidate " + library_ + " has a matmul that nobody can check: " + e.what());
+      }
+    } else  // A misspelt name would otherwise be an operation that nothing is ever asked of.
+      if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
+        throw Error(
+            ErrorKind::usage,
+            "candidate " + library_ + " has an operation '" + name +
+                "'; known are quantize, quantize_dual, dequantize, scale_layout, cast, matmul, route, route_round, "
+                "route_metadata, route_backward");
+      }
+    if (operation(name) != nullptr) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
+    }
+    info_.operations.push_back({name, printable(o.contract), o.max_rows, o.max_cols,
+                                std::max<std::int64_t>(1, o.rows_multiple),
+                                std::max<std::int64_t>(1, o.cols_multiple)});
+  }
+  info_.sources = read_sources();
+}
+
+int CandidateProcess::operation_index(const std::string& name) const {
+  for (std::size_t i = 0; i < info_.operations.size(); ++i) {
+    if (info_.operations[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+const OperationInfo* CandidateRunner::operation(const std::string& name) const {
+  for (const OperationInfo& o : info().operations) {
+    if (o.name == name) return &o;
+  }
+  return nullptr;
+}
+
+// In pieces of a message's text; a library that goes on for ever is cut off.
+std::string CandidateProcess::read_sources() {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  std::string text;
+  while (text.size() < kMost) {
+    wire::Message message;
+    message.request = wire::Request::sources;
+    message.byte_offset = text.size();
+    message.shared_bytes = shared_bytes_;
+    wire::Reply reply;
+    if (!exchange(message, reply, base_limit_)) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while its list of sources was read");
+    }
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    if (reply.message[0] == '\0') break;
+    text += reply.message;
+  }
+  return text;
+}
+
+bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit) {
+  timed_out_ = false, signal_ = 0;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  bool answered = send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message));
+  std::size_t got = 0;
+  auto* into = reinterpret_cast<char*>(&reply);
+  while (answered && got < sizeof(reply)) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd waiting{socket_, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 200)));
+    if (ready <= 0 && interrupted_ != nullptr && interrupted_->load()) {
+      stop();
+      throw Interrupted();
+    }
+    if ((ready < 0 && errno == EINTR) || (ready == 0 && left > 0)) continue;
+    if (ready <= 0) {
+      timed_out_ = true;
+      break;
+    }
+    const ssize_t n = recv(socket_, into + got, sizeof(reply) - got, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  if (got == sizeof(reply)) return true;
+  signal_ = end_process(timed_out_);
+  stop();
+  return false;
+}
+
+bool CandidateProcess::supports(const std::string& operation, const wire::Policy& policy, Format wide) {
+  if (pid_ < 0) start();
+  wire::Message message;
+  message.request = wire::Request::supports;
+  message.operation = operation_index(operation);
+  if (message.operation < 0) return false;
+  message.policy = policy;
+  wire::Tensor dtype;
+  set_dtype({.dtype = wide}, dtype);
+  message.wide_code = dtype.dtype_code, message.wide_bits = dtype.dtype_bits;
+  message.shared_bytes = shared_bytes_;
+  wire::Reply reply;
+  if (!exchange(message, reply, base_limit_)) {
+    throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
+                                      (timed_out_ ? " does not return" : " crashes"));
+  }
+  return reply.status == MXCHECK_OK;
+}
+
+std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
+  if (bytes <= shared_bytes_) return shared_;
+  const std::uint64_t wanted = round_up(bytes + bytes / 4, 1 << 20);
+  if (shared_ != nullptr) munmap(shared_, shared_bytes_);
+  shared_ = nullptr, shared_bytes_ = 0;
+  if (ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
+    throw Error(ErrorKind::environment, "no memory for a case of " + std::to_string(wanted) + " bytes");
+  }
+  void* base = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_, 0);
+  if (base == MAP_FAILED) {
+    throw Error(ErrorKind::environment, "no address space for a case of " + std::to_string(wanted) + " bytes");
+  }
+  shared_ = static_cast<std::byte*>(base), shared_bytes_ = wanted;
+  return shared_;
+}
+
+Outcome CandidateProcess::run(const Call& call) {
+  if (pid_ < 0) start();
+  const SharedCall shared(call);
+  std::byte* base = reserve(shared.bytes());
+  wire::Message message = shared.message();
+  message.request = wire::Request::run;
+  message.operation = operation_index(call.operation);
+  message.shared_bytes = shared_bytes_;
+  if (call.model) message.request = wire::Request::compare, message.model = *call.model;
+  shared.write(base);
+
+  Outcome outcome;
+  wire::Reply reply;
+  const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
+  const auto limit = base_limit_ + std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
+  if (!exchange(message, reply, limit)) {
+    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
+    outcome.signal = signal_;
+    return outcome;
+  }
+  if (call.model) outcome.comparison = reply.comparison;
+  outcome.unjudged = printable(reply.comparison.problem);
+  if (reply.device_error[0] != '\0') {
+    stop();
+    if (!outcome.unjudged.empty()) return outcome;  // the model's, after the candidate had ended well
+    outcome.kind = OutcomeKind::crashed;
+    outcome.device_error = printable(reply.device_error);
+    return outcome;
+  }
+  if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
+  outcome.status = reply.status;
+  outcome.message = printable(reply.message);
+  if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";
+  if (reply.zones_broken != 0) outcome.trespass = "before or past an output";
+  shared.read(base, outcome);
+  return outcome;
+}
+
+}  // namespace mxcheck

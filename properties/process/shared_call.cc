@@ -1,0 +1,104 @@
+#include "properties/process/shared_call.h"
+
+#include <cstring>
+#include <string>
+
+#include "kernels/candidate.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every tensor
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) {
+  wire::Tensor t;
+  t.bytes = tensor.bytes;
+  t.ndim = static_cast<std::int32_t>(tensor.shape.size());
+  for (std::size_t i = 0; i < tensor.shape.size() && i < 2; ++i) t.shape[i] = tensor.shape[i];
+  t.row_stride = tensor.row_stride;
+  t.null_data = tensor.null_data ? 1 : 0;
+  t.guarded = guard && tensor.bytes != 0 ? 1 : 0;
+  set_dtype(tensor, t);
+  if (tensor.on_device) {
+    t.on_device = 1;
+    return t;
+  }
+  // Guarded tensors end where the next page begins, so that one element too many is a fault.
+  const std::uint64_t begin = round_up(cursor, wire::kPage) + kZone;
+  const std::uint64_t room = round_up(t.bytes, wire::kPage);
+  t.offset = guard ? begin + room - t.bytes : begin;
+  cursor = begin + room + kZone;
+  return t;
+}
+
+bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
+  if (bytes == 0) return true;
+  return data[0] == std::byte{value} && std::memcmp(data, data + 1, bytes - 1) == 0;
+}
+
+}  // namespace
+
+void set_dtype(const CallTensor& from, wire::Tensor& to) {
+  if (from.is_offsets) {
+    to.dtype_code = kDLInt, to.dtype_bits = 64;
+  } else if (from.is_index) {
+    to.dtype_code = kDLInt, to.dtype_bits = 32;
+  } else if (from.dtype == Format::fp32 || from.dtype == Format::fp16) {
+    to.dtype_code = kDLFloat, to.dtype_bits = from.dtype == Format::fp32 ? 32 : 16;
+  } else if (from.dtype == Format::bf16) {
+    to.dtype_code = kDLBfloat, to.dtype_bits = 16;
+  } else {
+    to.dtype_code = kDLUInt, to.dtype_bits = 8;
+  }
+}
+
+SharedCall::SharedCall(const Call& call) : call_(call) {
+  message_.policy = call.policy;
+  message_.num_inputs = static_cast<std::int32_t>(call.inputs.size());
+  message_.num_outputs = static_cast<std::int32_t>(call.outputs.size());
+  message_.byte_offset = call.byte_offset;
+  message_.stream_mode = call.stream;
+  message_.poison = call.poison;
+  for (const CallTensor& t : call.inputs) tensors_.push_back(&t);
+  for (const CallTensor& t : call.outputs) tensors_.push_back(&t);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    message_.tensors[i] = place(*tensors_[i], call.guard_pages, message_.used_bytes);
+    if (tensors_[i]->on_device) on_device_ += tensors_[i]->bytes;
+  }
+}
+
+void SharedCall::write(std::byte* base) const {
+  if (bytes() != 0) std::memset(base, call_.poison, bytes());
+  for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
+    const CallTensor& input = call_.inputs[i];
+    if (input.bytes != 0) std::memcpy(base + message_.tensors[i].offset, input.data, input.bytes);
+  }
+}
+
+void SharedCall::read(const std::byte* base, Outcome& outcome) const {
+  outcome.outputs_untouched = true;
+  std::uint64_t clean_from = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const wire::Tensor& t = message_.tensors[i];
+    const bool input = i < call_.inputs.size();
+    if (t.on_device != 0) {
+      outcome.outputs.emplace_back();
+      continue;
+    }
+    const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
+    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) outcome.trespass = "before " + what;
+    if (input && t.bytes != 0 && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
+      outcome.trespass = "into " + what;
+    }
+    if (!input) {
+      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
+      if (!all_equal(base + t.offset, t.bytes, call_.poison)) outcome.outputs_untouched = false;
+    }
+    clean_from = t.offset + t.bytes;
+  }
+  if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) outcome.trespass = "past the last output";
+}
+
+}  // namespace mxcheck

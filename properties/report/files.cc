@@ -1,0 +1,158 @@
+// The machine-readable forms of a report.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "properties/process/machine.h"
+#include "properties/report/report.h"
+
+namespace mxcheck {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::held: return "held";
+    case Verdict::failed: return "failed";
+    case Verdict::not_offered: return "not_offered";
+    case Verdict::inconclusive: return "inconclusive";
+  }
+  return "";
+}
+
+const char* word(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::mismatch: return "mismatch";
+    case FindingKind::trespass: return "trespass";
+    case FindingKind::refused: return "refused";
+    case FindingKind::fault: return "device-fault";
+  }
+  return "";
+}
+
+Json to_json(const Counterexample& e) {
+  Json j;
+  j["kind"] = word(e.finding.kind);
+  j["summary"] = e.finding.summary;
+  j["element"] = e.finding.element;
+  if (e.finding.difference) {
+    const Difference& d = *e.finding.difference;
+    j["tensor"] = d.tensor.name;
+    j["differing"] = d.count;
+    j["total"] = d.total;
+    j["first"] = {d.first.row, d.first.col};
+    if (!d.first_alone) j["worst"] = {d.worst.row, d.worst.col};
+    j["pattern"] = d.pattern;
+    j["histogram"] = d.histogram;
+  }
+  j["matches"] = e.finding.matches;
+  j["case"] = to_text(e.minimal);
+  j["original"] = to_text(e.original);
+  j["rows"] = e.minimal.rows;
+  j["cols"] = e.minimal.cols;
+  j["shrink_tries"] = e.shrink_tries;
+  j["shrink_budget_spent"] = e.shrink_budget_spent;
+  return j;
+}
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string junit_case(const GateReport& report, const StatementResult& r) {
+  std::string out = fmt::format("    <testcase classname=\"gate.{}\" name=\"{}\" time=\"{:.3f}\"", report.suite,
+                                r.statement->name, r.seconds);
+  if (r.verdict == Verdict::held) return out + "/>\n";
+  out += ">\n";
+  if (r.verdict == Verdict::not_offered) {
+    out += fmt::format("      <skipped message=\"{}\"/>\n", escape(r.reason));
+  } else if (r.counterexample) {
+    const char* type = r.counterexample->finding.kind == FindingKind::fault ? "device-fault" : "mismatch";
+    out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type,
+                       escape(r.counterexample->finding.summary), escape(counterexample_text(report, r, "")));
+  } else {
+    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escape(r.reason));
+  }
+  return out + "    </testcase>\n";
+}
+
+}  // namespace
+
+std::string report_json(const GateReport& report) {
+  Json j;
+  j["schema"] = "mxcheck.gate/1";
+  j["exit_code"] = exit_code(report);
+  j["seed"] = report.seed;
+  j["suite"] = report.suite;
+  j["interrupted"] = report.interrupted;
+  j["seconds"] = report.seconds;
+  j["candidate"] = {{"name", report.candidate.name},
+                    {"version", report.candidate.version},
+                    {"path", report.candidate.path},
+                    {"digest", report.candidate.digest}};
+  for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
+  j["variants"] = Json::array();
+  for (const Variant& v : report.variants) j["variants"].push_back(to_text(v));
+  j["statements"] = Json::array();
+  for (const StatementResult& r : report.statements) {
+    Json s;
+    s["name"] = r.statement->name;
+    s["verdict"] = word(r.verdict);
+    s["reason"] = r.reason;
+    s["cases"] = r.cases;
+    s["nothing_claimed"] = r.nothing_claimed;
+    s["options_not_offered"] = r.options_not_offered;
+    s["variants"] = r.variants;
+    s["seconds"] = r.seconds;
+    s["classes"] = r.classes;
+    if (r.counterexample) s["counterexample"] = to_json(*r.counterexample);
+    j["statements"].push_back(std::move(s));
+  }
+  return j.dump(2) + "\n";
+}
+
+std::string report_junit(const GateReport& report) {
+  std::int64_t failures = 0, errors = 0, skipped = 0, cases = 0;
+  std::string body;
+  for (const StatementResult& r : report.statements) {
+    cases += r.cases;
+    failures += r.verdict == Verdict::failed ? 1 : 0;
+    errors += r.verdict == Verdict::inconclusive ? 1 : 0;
+    skipped += r.verdict == Verdict::not_offered ? 1 : 0;
+    body += junit_case(report, r);
+  }
+  if (report.interrupted) {
+    ++errors;
+    body +=
+        "    <testcase classname=\"gate\" name=\"the_run_was_not_interrupted\">\n      <error type=\"inconclusive\" "
+        "message=\"interrupted by a signal\"/>\n    </testcase>\n";
+  }
+  std::string properties;
+  const auto property = [&](const std::string& key, const std::string& value) {
+    properties += fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", escape(key), escape(value));
+  };
+  property("seed", std::to_string(report.seed));
+  property("cases", std::to_string(cases));
+  property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
+  for (const auto& [key, value] : build_and_machine(report.candidate)) property(key, value);
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
+      "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "
+      "</testsuite>\n</testsuites>\n",
+      report.suite, report.statements.size() + (report.interrupted ? 1 : 0), failures, errors, skipped, report.seconds,
+      properties, body);
+}
+
+}  // namespace mxcheck

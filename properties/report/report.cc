@@ -1,0 +1,218 @@
+#include "properties/report/report.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "goldens/io/tensor_file.h"
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "properties/operations/operations.h"
+#include "properties/process/machine.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kMostToSave = std::int64_t{1} << 34;  // multiplications: expected outputs are the reference's
+
+const char* verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::held: return "held";
+    case Verdict::failed: return "FAILED";
+    case Verdict::not_offered: return "not offered";
+    case Verdict::inconclusive: return "INCONCLUSIVE";
+  }
+  return "";
+}
+
+std::string size_text(const Case& c) { return fmt::format("{} x {}", c.rows, c.cols); }
+
+std::string extent_text(const Difference& d) {
+  std::string text = fmt::format("{} of {} elements of {} ({} x {}) differ; first at ({}, {})", d.count, d.total,
+                                 d.tensor.name, d.tensor.rows, d.tensor.cols, d.first.row, d.first.col);
+  if (d.count > 1 && !d.first_alone) {
+    text += fmt::format(", last at ({}, {}), worst at ({}, {})", d.last.row, d.last.col, d.worst.row, d.worst.col);
+  }
+  return text;
+}
+
+std::string reproduce_line(const GateReport& report, const StatementResult& r) {
+  std::string path = report.candidate.path;  // quoted where a shell would not take it as one word
+  if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") != path.npos) {
+    for (std::size_t at = 0; (at = path.find('\'', at)) != path.npos; at += 4) path.replace(at, 1, "'\\''");
+    path = "'" + path + "'";
+  }
+  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", path, r.statement->name,
+                     to_text(r.counterexample->minimal));
+}
+
+Tensor u8(std::string name, std::vector<std::int64_t> shape, const std::vector<std::byte>& bytes) {
+  return {std::move(name), Dtype::u8, std::move(shape), bytes};
+}
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
+  std::vector<std::byte> bytes(values.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), values.size());
+  return bytes;
+}
+
+// A vector of anything but bytes, where there is one.
+template <class T>
+void add_values(SafetensorsFile& file, const char* name, Dtype dtype, const std::vector<T>& values) {
+  if (values.empty()) return;
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  file.tensors.push_back({name, dtype, {static_cast<std::int64_t>(values.size())}, std::move(bytes)});
+}
+
+Tensor wide_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes) {
+  Tensor t = u8(std::move(name), {info.rows, info.cols}, bytes);
+  if (info.format == Format::fp32) t.dtype = Dtype::f32;
+  if (info.format == Format::bf16) t.dtype = Dtype::bf16;
+  if (info.integer_bits != 0) t.dtype = info.integer_bits == 32 ? Dtype::i32 : Dtype::i64;
+  for (char& c : t.name) c = c == ' ' ? '_' : c;
+  return t;
+}
+
+}  // namespace
+
+std::string report_header(const GateReport& report) {
+  std::string operations;
+  for (const OperationInfo& o : report.candidate.operations) operations += (operations.empty() ? "" : ", ") + o.name;
+  return fmt::format("seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n\n", report.seed,
+                     report.suite, report.candidate.name, report.candidate.version, report.candidate.path,
+                     report.candidate.digest, operations.empty() ? "nothing" : operations, report.variants.size());
+}
+
+std::string statement_line(const StatementResult& r) {
+  const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
+  if (r.verdict == Verdict::not_offered) return fmt::format("{} {}\n", head, r.reason);
+  std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
+  if (r.nothing_claimed + r.options_not_offered > 0) {
+    line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
+                        r.nothing_claimed, r.options_not_offered);
+  }
+  if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
+  return line;
+}
+
+std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
+  const Counterexample& e = *r.counterexample;
+  std::string out =
+      fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   exact: bytes are equal or they are not\n",
+                  r.statement->name, r.statement->sentence, r.statement->source);
+  out += fmt::format("  found     {}\n", e.finding.summary);
+  for (const std::string& line : e.finding.element) out += "  " + line + "\n";
+  if (e.finding.difference) {
+    const Difference& d = *e.finding.difference;
+    out += "  extent    " + extent_text(d) + "\n";
+    std::string bins;
+    for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
+    if (!bins.empty()) out += "  off by    " + bins + "\n";
+    if (!d.neighbours.empty()) out += "  beside    " + d.neighbours + "\n";
+    if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
+  }
+  for (const std::string& match : e.finding.matches)
+    out += "  matches   the observed bytes are exactly those of " + match + "\n";
+  out += fmt::format("  case      {}\n", to_text(e.minimal));
+  out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
+                     e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
+  if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
+  out += "  again     " + reproduce_line(report, r) + "\n";
+  if (!saved.empty()) out += "  saved     " + saved + "\n";
+  out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
+                     report.candidate.version, report.candidate.digest);
+  for (const auto& [key, value] : build_and_machine(report.candidate)) out += fmt::format("  {:<9} {}\n", key, value);
+  return out;
+}
+
+std::string report_summary(const GateReport& report, bool with_classes) {
+  std::map<std::string, std::int64_t> classes;
+  std::int64_t cases = 0, held = 0, failed = 0, other = 0;
+  for (const StatementResult& r : report.statements) {
+    cases += r.cases;
+    held += r.verdict == Verdict::held ? 1 : 0;
+    failed += r.verdict == Verdict::failed ? 1 : 0;
+    other += r.verdict == Verdict::inconclusive ? 1 : 0;
+    for (const auto& [name, count] : r.classes) classes[name] += count;
+  }
+  const std::int64_t unoffered = static_cast<std::int64_t>(report.statements.size()) - held - failed - other;
+  std::string out;
+  if (with_classes) {
+    out += "\nclasses (cases that reached them)\n";
+    std::string line;
+    for (const auto& [name, count] : classes) {
+      const std::string cell = fmt::format("  {:<36} {:>7}", name, count);
+      if (!line.empty()) {
+        out += line + cell + "\n";
+        line.clear();
+      } else {
+        line = cell;
+      }
+    }
+    if (!line.empty()) out += line + "\n";
+  }
+  out += fmt::format(
+      "\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
+      report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
+      report.seconds);
+  if (report.interrupted) out += "interrupted: what had not run says nothing\n";
+  const int code = exit_code(report);
+  const char* meaning = code == 0   ? "every statement that ran held"
+                        : code == 1 ? "there is a counterexample"
+                        : code == 6 ? "the candidate crashed or hung"
+                                    : "inconclusive";
+  out += fmt::format("exit code {}: {}\n", code, meaning);
+  return out;
+}
+
+std::string save_counterexample(const GateReport& report, const StatementResult& r, const std::string& directory,
+                                const GateOptions& options) {
+  const Counterexample& e = *r.counterexample;
+  const std::string text = to_text(e.minimal);
+  if (is_matmul(e.minimal.variant.operation) && e.minimal.elements() * e.minimal.depth > kMostToSave) return "";
+  const std::string name =
+      fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
+  const Problem p = make_problem(e.minimal);
+  SafetensorsFile file;
+  file.metadata = {{"case", text},
+                   {"statement", std::string(r.statement->name)},
+                   {"candidate", report.candidate.digest},
+                   {"finding", e.finding.summary},
+                   {"seed", std::to_string(report.seed)}};
+  const std::int64_t stride = p.input.view.row_stride;
+  if (!p.input.bytes.empty()) {
+    Tensor x = u8("x", {e.minimal.rows, stride}, p.input.bytes);
+    x.dtype = e.minimal.variant.wide == Format::fp32   ? Dtype::f32
+              : e.minimal.variant.wide == Format::bf16 ? Dtype::bf16
+                                                       : Dtype::f16;
+    file.tensors.push_back(std::move(x));
+  }
+  if (!p.codes.empty()) file.tensors.push_back(u8("codes_in", {e.minimal.rows, e.minimal.cols}, to_bytes(p.codes)));
+  if (!p.scales.empty()) {
+    file.tensors.push_back(u8("scales_in", {static_cast<std::int64_t>(p.scales.size())}, to_bytes(p.scales)));
+  }
+  add_values(file, "bias", Dtype::f32, p.bias);
+  add_values(file, "routes", Dtype::i32, p.routes);
+  add_values(file, "token_offsets", Dtype::i64, p.token_offsets);
+  add_values(file, "gradient", Dtype::f32, p.gradient);
+  for (const ExpectedTensor& t : reference_answer(p))
+    file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
+  if (e.finding.kind != FindingKind::fault) {
+    CandidateProcess process(options.tool, options.library, options.time_limit);
+    const Outcome outcome = process.run(p.call());
+    for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
+      file.tensors.push_back(wide_tensor("observed_" + p.outputs[i].name, p.outputs[i], outcome.outputs[i]));
+    }
+  }
+  const std::string path = (std::filesystem::path(directory) / name).string();
+  write_safetensors(path, file);
+  return path;
+}
+
+}  // namespace mxcheck

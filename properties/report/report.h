@@ -1,0 +1,32 @@
+#pragma once
+// A gate run for people and for machines: text, JSON and JUnit XML, and a counterexample saved as tensors.
+// Same binary, candidate, seed and machine: the same text apart from seconds.
+
+#include <string>
+
+#include "properties/gate/gate.h"
+
+namespace mxcheck {
+
+// The line before anything runs: seed, candidate, suite.
+std::string report_header(const GateReport& report);
+
+// One line a statement: verdict, name, cases, variants, seconds.
+std::string statement_line(const StatementResult& result);
+
+// The counterexample of a failed statement: statement, place, inputs, expected and observed, extent, minimal case,
+// command that reproduces it, machine. saved: path of the saved case, or empty.
+std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
+
+// Totals, classes and the verdict.
+std::string report_summary(const GateReport& report, bool with_classes);
+
+std::string report_json(const GateReport& report);
+std::string report_junit(const GateReport& report);
+
+// Writes x (or codes and scales), expected and observed outputs of the minimal case as a safetensors file into the
+// directory, which is created; returns its path. The name is the statement's with a digest of the case.
+std::string save_counterexample(const GateReport& report, const StatementResult& result, const std::string& directory,
+                                const GateOptions& options);
+
+}  // namespace mxcheck

@@ -1,0 +1,20 @@
+#include "reference/accumulate/engine.h"
+
+#ifndef HWY_WANT_AVX3_DL
+  #define HWY_WANT_AVX3_DL  // Highway 1.0.3 leaves it out by default
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reference/accumulate/engine.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "reference/accumulate/engine_inl.h"
+
+#if HWY_ONCE
+namespace mxcheck::detail {
+
+HWY_EXPORT(RunChains);
+
+void run_chains(const ChainJob& job) { HWY_DYNAMIC_DISPATCH(RunChains)(job); }
+
+}  // namespace mxcheck::detail
+#endif

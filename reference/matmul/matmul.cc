@@ -1,0 +1,212 @@
+#include "reference/matmul/matmul.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "numerics/format/codec.h"
+#include "reference/accumulate/accumulate.h"
+#include "reference/common/checked_size.h"
+#include "reference/common/parallel.h"
+#include "reference/matmul/checks.h"
+#include "reference/matmul/operand.h"
+#include "reference/matmul/parts.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kPanel = 64;     // rows of A that a thread prepares at a time
+constexpr std::int64_t kColumns = 256;  // of D, that it computes at a time
+
+// One side of a product: packed, or, for exact sums of codes times scales, as factors with the scales in them.
+struct Prepared {
+  std::optional<PackedOperand> packed;
+  std::vector<std::vector<Factor>> factors;
+};
+
+bool scales_are_exact(const Matmul& p) {
+  return p.contract.sum->arithmetic == Arithmetic::exact && (p.a.scaled() || p.b.scaled());
+}
+
+Prepared prepare(const Matmul& product, const OperandWindow& w) {
+  const MatmulContract& c = product.contract;
+  Prepared p;
+  if (scales_are_exact(product)) {
+    for (std::int64_t i = 0; i < w.rows; ++i) p.factors.push_back(exact_factors(w, i));
+    return p;
+  }
+  const auto pack = [&](Format format, const void* codes) {
+    OperandSource source{codes, w.rows, w.depth, w.depth};
+    std::vector<std::uint8_t> scales;
+    if (c.sum->scale_terms != 0) {
+      for (std::int64_t i = 0; i < w.rows; ++i) {
+        const std::vector<std::uint8_t> row = step_scales(w, i, c.sum->scale_terms);
+        scales.insert(scales.end(), row.begin(), row.end());
+      }
+      source.scales = scales.data();
+      source.scale_row_stride = ceil_div(w.depth, c.sum->scale_terms);
+      source.scale_format = w.operand->scale_format;
+    }
+    p.packed.emplace(*c.sum, format, source);
+  };
+  if (c.decodes) {
+    pack(Format::bf16, decoded_bf16(w).data());
+  } else if (c.sum->arithmetic == Arithmetic::ieee_fp32 && (product.a.scaled() || product.b.scaled())) {
+    pack(Format::fp32, decoded_fp32(w).data());
+  } else {
+    pack(w.operand->format, gathered_codes(w).data());
+  }
+  return p;
+}
+
+// A tile of sums: rows [0, rows) of the panel by columns [j0, j1) of B.
+class Tile {
+ public:
+  Tile(const Matmul& p, const MatmulPart& part, std::int64_t row0, std::int64_t rows)
+      : p_(p), part_(part), row0_(row0), rows_(rows), a_window_(part.a.rows_from(row0, rows)) {
+    a_ = prepare(p, a_window_);
+  }
+
+  void compute(const Prepared& b, std::int64_t j0, std::int64_t j1, std::byte* d) {
+    j0_ = j0, width_ = j1 - j0;
+    acc_.assign(static_cast<std::size_t>(rows_ * width_), 0);
+    if (p_.contract.from_c) start_from_c();
+    if (scales_are_exact(p_)) {
+      exact(b);
+    } else if (p_.contract.promotion != 0) {
+      promoted(b);
+    } else {
+      chain(b, acc_, 0, part_.a.depth);
+    }
+    finish(d);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t at(std::int64_t i, std::int64_t j) const {
+    return part_.d_first + (row0_ + i) * part_.b.rows + j0_ + j;
+  }
+
+  void start_from_c() {
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      for (std::int64_t j = 0; j < width_; ++j) acc_[static_cast<std::size_t>(i * width_ + j)] = word_of_c(at(i, j));
+    }
+  }
+  [[nodiscard]] std::uint32_t word_of_c(std::int64_t index) const {
+    std::uint32_t word = 0;
+    const std::size_t width = code_width(p_.output);
+    std::memcpy(&word, static_cast<const std::byte*>(p_.c) + index * static_cast<std::int64_t>(width), width);
+    return word;
+  }
+
+  void exact(const Prepared& b) {
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      for (std::int64_t j = 0; j < width_; ++j) {
+        std::uint32_t& acc = acc_[static_cast<std::size_t>(i * width_ + j)];
+        acc = accumulate(*p_.contract.sum, a_.factors[static_cast<std::size_t>(i)],
+                         b.factors[static_cast<std::size_t>(j0_ + j)], acc);
+      }
+    }
+  }
+
+  // k in [begin, end): in one chain, or step by step from the end.
+  void chain(const Prepared& b, std::vector<std::uint32_t>& acc, std::int64_t begin, std::int64_t end) {
+    const Contract& sum = *p_.contract.sum;
+    const auto run = [&](std::int64_t from, std::int64_t to) {
+      accumulate_tile(*a_.packed, {0, rows_}, *b.packed, {j0_, j0_ + width_}, {from, to}, acc.data(), width_);
+    };
+    if (!p_.contract.descending || p_.contract.promotion != 0) return begin < end ? run(begin, end) : void();
+    const std::int64_t terms = sum.step.terms;
+    for (std::int64_t step = ceil_div(end - begin, terms); step-- > 0;) {
+      run(begin + step * terms, std::min(end, begin + (step + 1) * terms));
+    }
+  }
+
+  void promoted(const Prepared& b) {
+    const std::int64_t interval = p_.contract.promotion;
+    const std::int64_t intervals = ceil_div(part_.a.depth, interval);
+    std::vector<std::uint32_t> partial(acc_.size());
+    std::vector<float> scale_b(static_cast<std::size_t>(width_));
+    for (std::int64_t n = 0; n < intervals; ++n) {
+      const std::int64_t k = (p_.contract.descending ? intervals - 1 - n : n) * interval;
+      std::fill(partial.begin(), partial.end(), 0U);
+      chain(b, partial, k, std::min(part_.a.depth, k + interval));
+      for (std::int64_t j = 0; j < width_; ++j) scale_b[static_cast<std::size_t>(j)] = part_.b.scale(j0_ + j, k);
+      for (std::int64_t i = 0; i < rows_; ++i) {
+        const float scale_a = a_window_.scale(i, k);
+        for (std::int64_t j = 0; j < width_; ++j) {
+          const auto to = static_cast<std::size_t>(i * width_ + j);
+          promote(acc_[to], std::bit_cast<float>(partial[to]), scale_a, scale_b[static_cast<std::size_t>(j)]);
+        }
+      }
+    }
+  }
+  void promote(std::uint32_t& word, float sum, float scale_a, float scale_b) const {
+    const auto acc = std::bit_cast<float>(word);
+    float next = 0;
+    switch (p_.contract.order) {
+      case MatmulContract::Order::product: next = std::fma(sum, scale_a * scale_b, acc); break;
+      case MatmulContract::Order::a_first: next = std::fma(sum * scale_a, scale_b, acc); break;
+      case MatmulContract::Order::b_first: next = std::fma(sum * scale_b, scale_a, acc); break;
+    }
+    word = std::bit_cast<std::uint32_t>(next);
+  }
+
+  void finish(std::byte* d) const {
+    const std::size_t width = code_width(p_.output);
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      for (std::int64_t j = 0; j < width_; ++j) {
+        const std::int64_t to = at(i, j);
+        const bool adds_c = p_.c != nullptr && !p_.contract.from_c;
+        const std::uint32_t word =
+            finished_word(p_, acc_[static_cast<std::size_t>(i * width_ + j)], adds_c ? word_of_c(to) : 0, adds_c);
+        std::memcpy(d + to * static_cast<std::int64_t>(width), &word, width);
+      }
+    }
+  }
+
+  const Matmul& p_;
+  const MatmulPart& part_;
+  std::int64_t row0_;
+  std::int64_t rows_;
+  OperandWindow a_window_;
+  Prepared a_;
+  std::int64_t j0_ = 0;
+  std::int64_t width_ = 0;
+  std::vector<std::uint32_t> acc_;
+};
+
+}  // namespace
+
+std::uint32_t finished_word(const Matmul& p, std::uint32_t acc, std::uint32_t c, bool adds_c) {
+  const Contract& sum = *p.contract.sum;
+  const bool halves = sum.arithmetic == Arithmetic::fused && sum.step.output.c == Format::fp16;
+  float value = halves ? static_cast<float>(decode(Format::fp16, acc)) : std::bit_cast<float>(acc);
+  value = p.alpha * value;
+  if (adds_c) value = value + static_cast<float>(decode(p.output, c));
+  if (std::isnan(value)) return p.output == Format::fp32 ? 0x7FFFFFFF : 0x7FFF;
+  if (p.output == Format::fp32) return std::bit_cast<std::uint32_t>(value);
+  return encode(p.output, value, Rounding::nearest_even, Overflow::non_saturate);
+}
+
+void matmul(const Matmul& p, void* d) {
+  check_matmul(p);
+  for (const MatmulPart& part : parts_of(p)) {
+    if (part.a.rows == 0 || part.b.rows == 0) continue;
+    const Prepared b = prepare(p, part.b);
+    const std::int64_t panels = ceil_div(part.a.rows, kPanel);
+    const std::int64_t work = part.a.rows * part.b.rows * std::max<std::int64_t>(1, part.a.depth / 8);
+    parallel_ranges(panels, work, p.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        const std::int64_t row0 = panel * kPanel;
+        Tile tile(p, part, row0, std::min(kPanel, part.a.rows - row0));
+        for (std::int64_t j = 0; j < part.b.rows; j += kColumns) {
+          tile.compute(b, j, std::min(part.b.rows, j + kColumns), static_cast<std::byte*>(d));
+        }
+      }
+    });
+  }
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,101 @@
+#pragma once
+// Matrix products of codes, to the bit: D = alpha * A B^T + C under a named contract.
+//
+// Shapes. A is m x k, B is n x k, D and C are m x n, row-major. Groups along rows: B is experts x n x k, rows
+// [offsets[e], offsets[e + 1]) of A meet expert e's B. Groups along depth: D is experts x m x n, and D_e sums over
+// k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
+//
+// A contract as text is the name of a sum (numerics/accumulate/contract.h) and what a kernel does on top of it, in any
+// order:
+//   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
+//                 acc = fma(sum, s, acc), with s = RN(scale_a * scale_b), and s = 1 without scales
+//   +a_first    acc = fma(RN(sum * scale_a), scale_b, acc) in place of the product of the scales
+//   +b_first    the same with the scales exchanged
+//   +decode     operands are decoded with their scales to BF16 first: RN(code * scale), ties to even, Inf beyond
+//   +from_c     the sum starts from C (FP32) in place of adding C to it
+//   +descending the intervals (the steps, where there is no promotion) are taken in descending order of k
+//
+// Without +promote and +decode scales are part of the sum: hardware's own (sm100_mx*), exact (one rounding of the exact
+// sum of code * scale products), or, for ieee_fp32, those of operands dequantized to FP32.
+//
+// At the end: D = round(RN(alpha * acc) + C), every operation in FP32, the last to BF16 or FP16 where that is D's type
+// (ties to even). In D every NaN is 0x7FFFFFFF, 0x7FFF; a candidate may have any other, except where a tensor core's
+// own word reaches D.
+//
+// Errors: Error{usage} for shapes, formats, scales and contracts that do not fit one another, naming what would.
+// Threads (0: the machine's) change nothing but the time.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/accumulate/contract.h"
+#include "reference/common/matrix.h"
+
+namespace mxcheck {
+
+struct MatmulContract {
+  const Contract* sum = nullptr;
+  std::int64_t promotion = 0;
+  enum class Order : std::uint8_t { product, a_first, b_first } order = Order::product;
+  bool decodes = false;
+  bool from_c = false;
+  bool descending = false;
+};
+
+MatmulContract matmul_contract(std::string_view text);
+std::string to_text(const MatmulContract& contract);
+
+// One operand as it lies in memory: code (r, k) is element r * row_stride + k * depth_stride, of 1, 2 or 4 bytes as the
+// format needs. Scale (r / block.rows, k / block.cols) is element (...) * scale_row_stride + (...) *
+// scale_depth_stride.
+struct MatmulOperand {
+  Format format = Format::e4m3;
+  const void* codes = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t depth = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t depth_stride = 1;
+  BlockShape block{0, 0};              // of rows x depth; {0, 0}: no scales
+  Format scale_format = Format::e8m0;  // or fp32; e4m3 for UE4M3
+  const void* scales = nullptr;
+  std::int64_t scale_row_stride = 0;
+  std::int64_t scale_depth_stride = 1;
+
+  [[nodiscard]] bool scaled() const { return block.rows != 0; }
+};
+
+enum class Grouping : std::uint8_t { none, rows, depth };
+
+struct Matmul {
+  MatmulContract contract;
+  MatmulOperand a;
+  MatmulOperand b;               // groups along rows: of expert 0; the others follow it
+  Format output = Format::fp32;  // fp32, bf16, fp16
+  float alpha = 1;
+  const void* c = nullptr;  // of D's type and shape, or none
+  Grouping grouping = Grouping::none;
+  std::span<const std::int64_t> offsets;    // experts + 1; blocks of depth restart at each
+  std::span<const std::int32_t> row_index;  // row i of the product is row row_index[i] of a; empty: all in order
+  bool gathers = false;                     // row_index is meant, even if it is empty
+  int threads = 0;
+
+  [[nodiscard]] std::int64_t m() const { return gathers ? static_cast<std::int64_t>(row_index.size()) : a.rows; }
+  [[nodiscard]] std::int64_t experts() const {
+    return grouping == Grouping::none ? 1 : static_cast<std::int64_t>(offsets.size()) - 1;
+  }
+};
+
+// The whole product into d: (experts x) m x n elements of the output type.
+void matmul(const Matmul& product, void* d);
+
+// The same for one output, with every step in words (mxcheck matmul --explain): by the plain model, one line a step.
+struct ExplainedOutput {
+  std::uint32_t word = 0;
+  std::vector<std::string> lines;
+};
+ExplainedOutput explain_output(const Matmul& product, std::int64_t expert, std::int64_t i, std::int64_t j);
+
+}  // namespace mxcheck

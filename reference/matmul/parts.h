@@ -1,0 +1,25 @@
+#pragma once
+// A product as the products of its groups.
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/matmul/matmul.h"
+#include "reference/matmul/operand.h"
+
+namespace mxcheck {
+
+struct MatmulPart {
+  std::int64_t expert = 0;
+  OperandWindow a;
+  OperandWindow b;
+  std::int64_t d_first = 0;  // element of D (and C) that (0, 0) of this part is
+};
+
+// One part without groups, else one for each expert, empty ones included.
+std::vector<MatmulPart> parts_of(const Matmul& product);
+
+// What D holds where the sum is `acc` and, if adds_c, C is `c`.
+std::uint32_t finished_word(const Matmul& product, std::uint32_t acc, std::uint32_t c, bool adds_c);
+
+}  // namespace mxcheck

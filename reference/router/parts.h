@@ -1,0 +1,51 @@
+#pragma once
+// What token choice, its gradient and the losses have in common. For reference/router*.cc alone.
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference/router/router.h"
+
+namespace mxcheck::router_parts {
+
+// Error{usage} for a router that does not fit the logits, Error{input} for a NaN in its bias where it refuses them.
+void check_router(const Router& router, const MatrixView& logits);
+
+// One row; Error{input} for what the router refuses, naming the first.
+void read_logits(const Router& router, const MatrixView& logits, std::int64_t row, std::span<float> values);
+
+// Scores. `values` may hold NaN, whose score is +0.
+float sigmoid(float x);
+float sqrtsoftplus(float x);
+void scores_of(RouterScore score, std::span<const float> values, std::span<float> scores);
+
+// Returns m + log(S) of its m and S where asked for.
+void softmax(std::span<const float> values, std::span<float> scores, float* log_sum_exp = nullptr);
+
+// The order. A key is larger the earlier its value comes; keys of different indices differ, and none is 0. The upper
+// half ascends with the value: negative numbers with all bits flipped lie below positive ones with the sign set, -Inf
+// at 0x007FFFFF above NaN at 0, and -0 is +0. Below it the index is flipped.
+inline std::uint64_t order_key(float value, std::int64_t index) {
+  const auto bits = std::bit_cast<std::uint32_t>(value == 0 ? 0.0F : value);
+  const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
+  const std::uint32_t upper = value != value ? 0 : bits ^ (sign | 0x80000000);
+  return std::uint64_t{upper} << 32 | static_cast<std::uint32_t>(~index);
+}
+inline std::int64_t index_of(std::uint64_t key) { return static_cast<std::uint32_t>(~key); }
+
+// The largest keys, descending: as many as `first` takes. scratch is for reuse.
+void first_in_order(std::span<const std::uint64_t> keys, std::span<std::uint64_t> first,
+                    std::vector<std::uint64_t>& scratch);
+
+// Packed order: the low `bits` of a value replaced by its index, and cleared.
+int packed_bits(std::int64_t experts);
+float packed(float value, std::int64_t index, int bits);
+float cleared(float value, int bits);
+
+// Weights before `scale`, of the kept logits (softmax_of_kept) or scores in the order in which they are given. Returns
+// what scores were divided by: 1 where it is nothing.
+float kept_weights(const Router& router, std::span<const float> kept, std::span<float> weights);
+
+}  // namespace mxcheck::router_parts

@@ -1,0 +1,77 @@
+#pragma once
+// From token choice to the rows that each expert really gets: token rounding and its kin (docs/router.md). The number
+// of experts of a token varies after it, so the result is rows by expert with offsets, and rows by token with offsets.
+//
+// Errors: as in router.h; Error{usage} for a tile of 0, a capacity below 0, and more rows than int32 can count.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "reference/router/router.h"
+
+namespace mxcheck {
+
+enum class AssignRule : std::uint8_t {
+  none,       // token choice as it is
+  nr_f,       // nearest multiple of the tile, a half down
+  sr_f,       // up with probability (f - down) / tile
+  nr_s,       // nearest by the scores lost and gained
+  balance_f,  // the residual of all experts so far stays within half a tile
+  up,
+  down,
+  nr_even,         // nearest, a half to the even multiple
+  expert_choice,   // each expert its `capacity` best tokens
+  capacity_order,  // the first `capacity` tokens of each expert
+  capacity_score,  // the best `capacity` tokens of each expert
+};
+struct AssignRuleName {
+  AssignRule rule;
+  std::string_view name;  // "none", "nr-f", "sr-f", "nr-s", "balance-f", "up", "down", "nr-even", "expert-choice", ...
+  std::string_view meaning;
+};
+std::span<const AssignRuleName> all_assign_rules();
+AssignRule assign_rule(std::string_view name);  // Error{usage} lists the names
+bool rounds_to_tiles(AssignRule rule);          // nr_f to nr_even
+
+struct Assign {
+  AssignRule rule = AssignRule::none;
+  std::int64_t tile = 128;    // of the rounding rules
+  std::int64_t capacity = 0;  // tokens of an expert: of expert_choice; of the capacity rules, where 0 drops nothing
+  bool renormalize = true;    // weights over the kept experts of a token; false: the raw scores. Not of none
+  std::uint64_t seed = 0;     // of sr_f, with layer and step
+  std::uint32_t layer = 0;
+  std::uint64_t step = 0;
+};
+
+struct Assigned {
+  std::int64_t tokens = 0;
+  std::int64_t experts = 0;
+  std::vector<std::int32_t> chosen;         // [experts] tokens that chose the expert
+  std::vector<std::int64_t> offsets;        // [experts + 1] of the rows of each expert
+  std::vector<std::int32_t> row_token;      // [capacity] ascending within an expert; -1 behind the last row
+  std::vector<float> row_weight;            // [capacity] +0 behind the last row
+  std::vector<std::int64_t> token_offsets;  // [tokens + 1] of the rows of each token
+  std::vector<std::int32_t> token_rows;     // [capacity] by token, experts ascending: the row; -1 behind the last
+};
+
+// Rows that outputs have room for: tokens * top_k, experts * (tile - 1) more for rules that round to tiles (at most
+// tokens * experts in all), experts * min(capacity, tokens) for expert_choice.
+std::int64_t assigned_capacity(const Router& router, const Assign& assign, std::int64_t tokens, std::int64_t experts);
+
+// C = ceil(factor * tokens * top_k / experts) for expert choice, floor for the capacity rules; exact for the double.
+std::int64_t capacity_from_factor(AssignRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
+                                  std::int64_t experts);
+
+Assigned assign_tokens(const Router& router, const Assign& assign, const MatrixView& logits, int threads = 0);
+
+// Rounded counts alone: what the rule makes of how many tokens chose each expert. boundary_scores, for nr_s: of each
+// expert whose count is no multiple of the tile and may go up, the scores at ranks down + 1 to up in rank order, the
+// first f - down of them lost by going down, the others gained by going up; others' may be empty. An expert whose up
+// exceeds tokens goes down. Error{input} for a count outside [0, tokens].
+std::vector<std::int64_t> rounded_counts(const Assign& assign, std::span<const std::int32_t> chosen,
+                                         std::int64_t tokens,
+                                         const std::vector<std::vector<float>>& boundary_scores = {});
+
+}  // namespace mxcheck

@@ -1,0 +1,58 @@
+#pragma once
+// Goldens for the tests, and their manifest entries.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "goldens/format/golden.h"
+#include "goldens/format/writer.h"
+#include "goldens/io/sha256.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck::test {
+
+inline std::vector<std::byte> pattern(std::size_t bytes, std::size_t seed = 0) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i + seed) * 2654435761U >> 13);
+  return data;
+}
+
+inline std::size_t bytes_of(const DatasetInfo& set) {
+  std::size_t bytes = size_of(set.dtype);
+  for (const std::int64_t extent : set.shape) bytes *= static_cast<std::size_t>(extent);
+  return bytes;
+}
+
+inline std::size_t row_bytes_of(const DatasetInfo& set) {
+  return size_of(set.dtype) * (set.shape.size() == 2 ? static_cast<std::size_t>(set.shape[1]) : 1);
+}
+
+// One dataset of every dtype, ranks 1 and 2, without rows and without columns.
+inline GoldenInfo small_info() {
+  return {{{"suite", "quick"}, {"empty", ""}, {"text", "two words, \xC3\xA9"}},
+          {{"x", Role::input, "bfloat16", Dtype::u16, {6, 64}, {{"unit", "none"}}},
+           {"offsets", Role::input, "int64", Dtype::i64, {5}, {}},
+           {"codes", Role::output, "float8_e4m3fn", Dtype::u8, {6, 64}, {}},
+           {"scales", Role::output, "float8_e8m0fnu", Dtype::u8, {6, 2}, {{"layout", "compact"}, {"note", ""}}},
+           {"sums", Role::output, "float32", Dtype::u32, {7}, {}},
+           {"experts", Role::output, "int32", Dtype::i32, {3, 2}, {}},
+           {"no_rows", Role::output, "float32", Dtype::u32, {0, 5}, {}},
+           {"no_columns", Role::output, "bfloat16", Dtype::u16, {4, 0}, {}}}};
+}
+
+// The file, its data pattern(bytes, index of the dataset).
+inline ManifestEntry write_golden(const std::string& path, const GoldenInfo& info, GoldenWriter::Options options = {}) {
+  GoldenWriter writer(path, info, options);
+  for (std::size_t d = 0; d < info.datasets.size(); ++d) writer.append(d, pattern(bytes_of(info.datasets[d]), d));
+  return writer.commit();
+}
+
+// What a manifest would say of these bytes.
+inline ManifestEntry entry_of(const std::string& path) {
+  const std::string bytes = read_file(path);
+  return {sha256(std::as_bytes(std::span(bytes))), bytes.size(), std::filesystem::path(path).filename().string()};
+}
+
+}  // namespace mxcheck::test

@@ -1,0 +1,268 @@
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "goldens/io/readers.h"
+#include "tests/goldens/hdf5/hdf5_writer.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+using test::add_dataset;
+using test::DatasetOptions;
+using test::expect_error;
+using test::write_hdf5;
+
+class Hdf5Test : public testing::Test {
+ protected:
+  test::TemporaryDirectory dir;
+  std::string path = dir / "x.h5";
+};
+
+struct Expected {
+  hid_t type;
+  Dtype dtype;
+};
+
+TEST_F(Hdf5Test, reads_every_dtype) {
+  const std::vector<Expected> types{{H5T_STD_U8LE, Dtype::u8},
+                                    {H5T_STD_I8BE, Dtype::i8},
+                                    {H5T_STD_U16LE, Dtype::u16},
+                                    {H5T_STD_U32LE, Dtype::u32},
+                                    {H5T_STD_I32LE, Dtype::i32},
+                                    {H5T_STD_I64LE, Dtype::i64},
+                                    {H5T_IEEE_F32LE, Dtype::f32},
+                                    {H5T_IEEE_F64LE, Dtype::f64},
+                                    {test::small_float(10, 5, 15), Dtype::f16},
+                                    {test::small_float(7, 8, 127), Dtype::bf16}};
+  for (const Expected& e : types) {
+    if (e.dtype == Dtype::i8) continue;  // below: of one byte both orders are the same
+    std::vector<std::byte> bytes;
+    write_hdf5(path, [&](hid_t file) { bytes = add_dataset(file, "/x", e.type); });
+    const Tensor t = read_tensor(path + ":/x");
+    EXPECT_EQ(t.dtype, e.dtype);
+    EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(t.data, bytes);
+  }
+}
+
+TEST_F(Hdf5Test, reads_contiguous_compact_and_chunked_storage_with_the_three_filters) {
+  const std::vector<std::pair<std::string, DatasetOptions>> storages{
+      {"compact", {{5, 7}, {}, [](hid_t p) { H5Pset_layout(p, H5D_COMPACT); }}},
+      {"chunks that do not divide", {{5, 7}, {2, 3}, {}}},
+      {"deflate", {{50, 70}, {8, 70}, [](hid_t p) { H5Pset_deflate(p, 9); }}},
+      {"all three", {{50, 70}, {8, 9}, [](hid_t p) { H5Pset_shuffle(p), H5Pset_deflate(p, 1), H5Pset_fletcher32(p); }}},
+      {"empty", {{0, 4}, {}, {}}},
+  };
+  for (const auto& [name, options] : storages) {
+    std::vector<std::byte> bytes;
+    write_hdf5(path, [&, &o = options](hid_t file) {
+      H5Gclose(H5Gcreate2(file, "/g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      bytes = add_dataset(file, "/g/x", H5T_IEEE_F32LE, o);
+    });
+    EXPECT_EQ(read_tensor(path + ":/g/x").data, bytes) << name;
+  }
+}
+
+TEST_F(Hdf5Test, reads_zeros_that_deflate_to_almost_nothing) {
+  write_hdf5(path, [&](hid_t file) {
+    const hsize_t n = 1 << 22;
+    const DatasetOptions o{{n}, {n}, [](hid_t p) { H5Pset_deflate(p, 9); }, false};
+    add_dataset(file, "/x", H5T_STD_U8LE, o);
+    const std::vector<std::uint8_t> zeros(n);
+    const hid_t set = H5Dopen2(file, "/x", H5P_DEFAULT);
+    H5Dwrite(set, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data());
+    H5Dclose(set);
+  });
+  EXPECT_LT(std::filesystem::file_size(path), 10000U);
+  EXPECT_EQ(read_tensor(path + ":/x").data, std::vector<std::byte>(1 << 22));
+}
+
+TEST_F(Hdf5Test, takes_unsigned_integers_with_the_attribute_format_for_floats) {
+  for (const bool variable : {false, true}) {
+    write_hdf5(path, [&](hid_t file) {
+      for (const std::string name : {"bfloat16", "float16", "bfloat16x"}) {
+        add_dataset(file, "/" + name, H5T_STD_U16LE);
+        test::add_attribute(file, "/" + name, "format", name, variable);
+      }
+      for (const std::string name : {"float32", "float16"}) {
+        add_dataset(file, "/wide_" + name, H5T_STD_U32LE);
+        test::add_attribute(file, "/wide_" + name, "format", name, variable);
+      }
+    });
+    EXPECT_EQ(read_tensor(path + ":/bfloat16").dtype, Dtype::bf16);
+    EXPECT_EQ(read_tensor(path + ":/float16").dtype, Dtype::f16);
+    EXPECT_EQ(read_tensor(path + ":/bfloat16x").dtype, Dtype::u16);
+    EXPECT_EQ(read_tensor(path + ":/wide_float32").dtype, Dtype::f32);
+    EXPECT_EQ(read_tensor(path + ":/wide_float16").dtype, Dtype::u32);
+  }
+}
+
+TEST_F(Hdf5Test, refuses_types_that_are_not_plain_numbers) {
+  const hid_t compound = H5Tcreate(H5T_COMPOUND, 4);
+  H5Tinsert(compound, "a", 0, H5T_STD_U32LE);
+  const hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, 4);
+  const hid_t variable_text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(variable_text, H5T_VARIABLE);
+  const hid_t odd = H5Tcopy(H5T_STD_U32LE);
+  H5Tset_precision(odd, 24);
+  const hid_t enumeration = H5Tcreate(H5T_ENUM, 1);
+  const char no = 0;
+  H5Tenum_insert(enumeration, "FALSE", &no);
+  const std::vector<std::pair<hid_t, std::string>> types{{H5T_IEEE_F32BE, "big-endian"},
+                                                         {H5T_STD_U16BE, "big-endian"},
+                                                         {compound, "compound"},
+                                                         {text, "strings"},
+                                                         {variable_text, "variable-length"},
+                                                         {H5Tvlen_create(H5T_STD_U8LE), "variable-length"},
+                                                         {H5T_STD_REF_OBJ, "references"},
+                                                         {enumeration, "enumerated"},
+                                                         {odd, "a type that is not read"},
+                                                         {H5T_STD_U64LE, "not read"},
+                                                         {H5T_STD_I16LE, "read are little-endian u8"}};
+  for (const auto& [type, what] : types) {
+    write_hdf5(path, [&, t = type](hid_t file) { add_dataset(file, "/x", t, {{2}, {}, {}, false}); });
+    expect_error(ErrorKind::input, what, [&] { read_tensor(path + ":/x"); });
+  }
+}
+
+TEST_F(Hdf5Test, follows_no_links_and_opens_no_other_files) {
+  const std::string other = dir / "other.h5";
+  write_hdf5(other, [](hid_t file) { add_dataset(file, "/x", H5T_STD_U8LE); });
+  write_hdf5(path, [&](hid_t file) {
+    add_dataset(file, "/x", H5T_STD_U8LE);
+    H5Gclose(H5Gcreate2(file, "/g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Lcreate_soft("/x", file, "/soft", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/g", file, "/softgroup", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external(other.c_str(), "/x", file, "/external", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external(other.c_str(), "/", file, "/externalroot", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_hard(file, "/x", file, "/g/hard", H5P_DEFAULT, H5P_DEFAULT);
+    add_dataset(file, "/outside", H5T_STD_U8LE,
+                {{6}, {}, [&](hid_t p) { H5Pset_external(p, (dir / "raw").c_str(), 0, 6); }});
+    add_dataset(file, "/virtual", H5T_STD_U8LE,
+                {{6},
+                 {},
+                 [&](hid_t p) {
+                   const hsize_t six = 6;
+                   const hid_t space = H5Screate_simple(1, &six, nullptr);
+                   H5Pset_virtual(p, space, other.c_str(), "/x", space);
+                   H5Sclose(space);
+                 },
+                 false});
+  });
+  EXPECT_EQ(read_tensor(path + ":/g/hard").data.size(), 6U);
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"/soft", "'/soft' is a soft or external link"},
+      {"/softgroup/hard", "'/softgroup' is a soft or external link"},
+      {"/external", "link, which is not followed"},
+      {"/externalroot/x", "link, which is not followed"},
+      {"/outside", "external storage"},
+      {"/virtual", "virtual dataset"},
+      {"/g", "not a dataset"},
+      {"/nothing", "there is no '/nothing'"},
+      {"/x/y", "there is no '/x/y'"},
+      {"/", "names more than a group"},
+      {"x", "begins with '/'"},
+      {"/g//hard", "an empty name"},
+      {"/g/", "names more than a group"},
+  };
+  for (const auto& [name, text] : cases)
+    expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
+}
+
+TEST_F(Hdf5Test, refuses_other_filters_and_data_that_was_never_written) {
+  write_hdf5(path, [&](hid_t file) {
+    add_dataset(file, "/nbit", H5T_STD_U8LE, {{8}, {8}, [](hid_t p) { H5Pset_nbit(p); }});
+    add_dataset(file, "/scale", H5T_STD_I32LE, {{8}, {8}, [](hid_t p) { H5Pset_scaleoffset(p, H5Z_SO_INT, 0); }});
+    add_dataset(file, "/nochunks", H5T_STD_U8LE, {{8}, {4}, {}, false});
+    add_dataset(file, "/late", H5T_STD_U8LE, {{8}, {}, {}, false});
+    const hsize_t huge = hsize_t{1} << 50;
+    add_dataset(file, "/huge", H5T_STD_U8LE, {{huge}, {1 << 20}, {}, false});
+    add_dataset(file, "/overflow", H5T_STD_U8LE, {{huge, 1 << 13}, {1 << 10, 1 << 10}, {}, false});
+  });
+  const std::vector<std::pair<std::string, std::string>> cases{{"/nbit", "uses filter 5"},
+                                                               {"/scale", "uses filter 6"},
+                                                               {"/nochunks", "not every chunk was written"},
+                                                               {"/late", "more data than was written"},
+                                                               {"/huge", "more data than the file can hold"},
+                                                               {"/overflow", "overflow"}};
+  for (const auto& [name, text] : cases)
+    expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(path + ":" + n); });
+}
+
+// Both storages, so that chunk indices and filters are damaged too.
+void write_small(const std::string& path) {
+  write_hdf5(path, [](hid_t file) {
+    add_dataset(file, "/x", H5T_STD_U16LE);
+    add_dataset(file, "/c", H5T_STD_U8LE,
+                {{8, 8}, {4, 8}, [](hid_t p) { H5Pset_deflate(p, 1), H5Pset_fletcher32(p); }});
+  });
+}
+
+TEST_F(Hdf5Test, refuses_every_shorter_file) {
+  write_small(path);
+  const std::string whole = test::read_file(path);
+  ASSERT_LT(whole.size(), 16384U);
+  for (std::size_t n = 0; n < whole.size(); n += n < 1024 || n + 256 > whole.size() ? 1 : 37) {
+    test::write_file(dir / "cut.h5", whole.substr(0, n));
+    expect_error(ErrorKind::input, "cut.h5", [&] { read_tensor((dir / "cut.h5") + ":/x"); });
+  }
+}
+
+TEST_F(Hdf5Test, survives_changes_of_single_bytes) {
+  write_small(path);
+  const std::string whole = test::read_file(path);
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (whole.substr(at, 16) == std::string(16, '\0')) continue;  // slack
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ (at % 2 == 0 ? 0xFF : 0x01));
+    test::write_file(dir / "bad.h5", damaged);
+    try {
+      read_tensor((dir / "bad.h5") + (at % 3 == 0 ? ":/x" : ":/c"));
+    } catch (const Error& e) {
+      ASSERT_EQ(e.kind(), ErrorKind::input) << at;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100U);
+}
+
+TEST_F(Hdf5Test, a_file_with_a_checksum_gives_the_right_data_or_none) {
+  std::vector<std::byte> bytes;
+  write_hdf5(path, [&](hid_t file) {
+    bytes = add_dataset(file, "/x", H5T_STD_U8LE, {{64}, {64}, [](hid_t p) { H5Pset_fletcher32(p); }});
+  });
+  std::string damaged = test::read_file(path);
+  const std::string data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::size_t at = damaged.find(data);
+  ASSERT_NE(at, std::string::npos);
+  damaged[at + 10] = static_cast<char>(damaged[at + 10] ^ 1);
+  test::write_file(path, damaged);
+  expect_error(ErrorKind::input, "cannot be read", [&] { read_tensor(path + ":/x"); });
+}
+
+TEST_F(Hdf5Test, leaves_no_child_processes_and_no_open_files_behind) {
+  write_small(path);
+  const auto open_files = [] {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
+    return n;
+  };
+  const std::size_t before = open_files();
+  for (int i = 0; i < 5; ++i) {
+    read_tensor(path + ":/x");
+    expect_error(ErrorKind::input, "there is no", [&] { read_tensor(path + ":/y"); });
+  }
+  EXPECT_EQ(open_files(), before);
+  errno = 0;
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "goldens/io/tensor_file.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+using test::expect_error;
+
+SafetensorsFile parse(const std::string& bytes) {
+  return parse_safetensors(std::as_bytes(std::span(bytes)), "x.safetensors");
+}
+
+std::string with_header(const std::string& header, const std::string& data) {
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
+  return length + header + data;
+}
+
+Tensor tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const std::string& data) {
+  const auto bytes = std::as_bytes(std::span(data));
+  return {name, dtype, std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+SafetensorsFile sample() {
+  return {{tensor("codes", Dtype::u8, {3, 1}, "abc"), tensor("scales", Dtype::f32, {1, 1}, "wxyz")},
+          {{"format", "e4m3"}}};
+}
+
+// What the reference writer makes of the sample: widest elements first, header padded to 8 bytes with spaces.
+std::string sample_bytes() {
+  std::string header =
+      R"({"__metadata__":{"format":"e4m3"},"scales":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},)"
+      R"("codes":{"dtype":"U8","shape":[3,1],"data_offsets":[4,7]}})";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  return with_header(header, "wxyzabc");
+}
+
+TEST(Safetensors, writes_these_very_bytes_whatever_order_the_tensors_came_in) {
+  const test::TemporaryDirectory dir;
+  SafetensorsFile file = sample();
+  write_safetensors(dir / "a.safetensors", file);
+  EXPECT_EQ(test::read_file(dir / "a.safetensors"), sample_bytes());
+  std::reverse(file.tensors.begin(), file.tensors.end());
+  write_safetensors(dir / "b.safetensors", file);
+  EXPECT_EQ(test::read_file(dir / "b.safetensors"), sample_bytes());
+}
+
+TEST(Safetensors, reads_what_it_wrote) {
+  const SafetensorsFile file = parse(sample_bytes());
+  EXPECT_EQ(file.metadata, sample().metadata);
+  ASSERT_EQ(file.tensors.size(), 2U);
+  EXPECT_EQ(file.tensors[0].name, "scales");
+  EXPECT_EQ(file.tensors[1].name, "codes");
+  EXPECT_EQ(file.tensors[1].shape, (std::vector<std::int64_t>{3, 1}));
+  EXPECT_EQ(file.tensors[1].data, sample().tensors[0].data);
+  EXPECT_EQ(file.tensors[0].data, sample().tensors[1].data);
+}
+
+TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_names) {
+  const test::TemporaryDirectory dir;
+  SafetensorsFile file;
+  for (int d = 0; d <= static_cast<int>(Dtype::f64); ++d) {
+    const auto dtype = static_cast<Dtype>(d);
+    file.tensors.push_back(tensor(std::string("three ") + safetensors_name(dtype), dtype, {3},
+                                  std::string(3 * size_of(dtype), 'a' + static_cast<char>(d))));
+    file.tensors.push_back(tensor(std::string("none \"\\\n:") + safetensors_name(dtype), dtype, {4, 0, 9}, ""));
+    file.tensors.push_back(
+        tensor(std::string("scalar \xC3\xA9 ") + safetensors_name(dtype), dtype, {}, std::string(size_of(dtype), 'q')));
+  }
+  write_safetensors(dir / "x.safetensors", file);
+  const SafetensorsFile back = read_safetensors(dir / "x.safetensors");
+  ASSERT_EQ(back.tensors.size(), file.tensors.size());
+  for (const Tensor& t : file.tensors) {
+    const auto found =
+        std::find_if(back.tensors.begin(), back.tensors.end(), [&](const Tensor& b) { return b.name == t.name; });
+    ASSERT_NE(found, back.tensors.end()) << t.name;
+    EXPECT_EQ(found->dtype, t.dtype);
+    EXPECT_EQ(found->shape, t.shape);
+    EXPECT_EQ(found->data, t.data);
+    EXPECT_EQ(read_tensor((dir / "x.safetensors") + ":" + t.name).data, t.data) << t.name;
+  }
+}
+
+TEST(Safetensors, refuses_every_shorter_and_longer_file) {
+  const std::string whole = sample_bytes();
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    expect_error(ErrorKind::input, "x.safetensors: ", [&] { parse(whole.substr(0, n)); });
+  }
+  expect_error(ErrorKind::input, "1 bytes after the last tensor", [&] { parse(whole + "x"); });
+}
+
+TEST(Safetensors, survives_every_change_of_one_byte) {
+  const std::string whole = sample_bytes();
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (int change = 1; change < 256; ++change) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      try {
+        std::size_t bytes = 0;
+        for (const Tensor& t : parse(damaged).tensors) bytes += t.data.size();
+        ASSERT_EQ(bytes, 7U);
+      } catch (const Error& e) {
+        ASSERT_EQ(e.kind(), ErrorKind::input);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, whole.size() * 50);
+}
+
+TEST(Safetensors, says_what_is_wrong) {
+  const auto one = [](const std::string& entry) { return with_header("{\"t\":" + entry + "}", "abcd"); };
+  const auto two = [](const std::string& a, const std::string& b) {
+    return with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[)" + a +
+                           R"(]},"b":{"dtype":"U8","shape":[2],"data_offsets":[)" + b + "]}}",
+                       "abcd");
+  };
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "at least 8 bytes"},
+      {std::string(8, '\xFF'), "over 100 MB"},
+      {with_header("{}", "").substr(0, 9), "header is cut short"},
+      {with_header(" {}", ""), "must begin with '{'"},
+      {with_header("", ""), "must begin with '{'"},
+      {with_header("{\"t\":", ""), "not valid JSON"},
+      {with_header("{} {}", ""), "not valid JSON"},
+      {with_header("{\"\xFF\":1}", ""), "not valid JSON"},
+      {with_header("{}", "abcd"), "4 bytes after the last tensor"},
+      {one("[1]"), "nothing else"},
+      {one(R"({"dtype":"U8","shape":[4]})"), "nothing else"},
+      {one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"more":1})"), "nothing else"},
+      {one(R"({"dtype":8,"shape":[4],"data_offsets":[0,4]})"), "dtype must be a string"},
+      {one(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), "shape must be"},
+      {one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "shape must be"},
+      {one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape must be"},
+      {one(R"({"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,4]})"), "shape must be"},
+      {one(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,4]})"),
+       "at most 32"},
+      {one(R"({"dtype":"U8","shape":[4],"data_offsets":[0]})"), "two positions"},
+      {one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,-4]})"), "two positions"},
+      {one(R"({"dtype":"U8","shape":[4],"data_offsets":[4,0]})"), "ends before it begins"},
+      {one(R"({"dtype":"U8","shape":[5],"data_offsets":[0,5]})"), "truncated?"},
+      {one(R"({"dtype":"U8","shape":[3],"data_offsets":[0,4]})"), "do not call for"},
+      {one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"), "overflows"},
+      {one(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), "dtype F8_E4M3, which is not read"},
+      {two("0,2", "1,3"), "overlaps"},
+      {two("0,2", "0,2"), "overlaps"},
+      {two("0,2", "3,5"), "hole"},
+      {two("1,3", "3,5"), "hole"},
+      {with_header(R"({"__metadata__":{"a":1}})", ""), "must be a string"},
+      {with_header(R"({"__metadata__":[]})", ""), "object of strings"},
+      {with_header(R"({"a":1,"a":2})", ""), "names 'a' twice"},
+      {with_header(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "names 'a' twice"},
+      {with_header("{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}", ""), "nested too deeply"},
+  };
+  for (const auto& [bytes, text] : cases) expect_error(ErrorKind::input, text, [&, &b = bytes] { parse(b); });
+}
+
+TEST(Safetensors, reads_one_tensor_beside_others_of_types_it_does_not_know) {
+  const test::TemporaryDirectory dir;
+  test::write_file(
+      dir / "m.safetensors",
+      with_header(
+          R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+          "abcd"));
+  EXPECT_EQ(read_tensor((dir / "m.safetensors") + ":b").data[0], std::byte{'c'});
+  expect_error(ErrorKind::input, "F8_E4M3", [&] { read_tensor((dir / "m.safetensors") + ":a"); });
+  expect_error(ErrorKind::input, "which tensor?", [&] { read_tensor(dir / "m.safetensors"); });
+  expect_error(ErrorKind::input, "has no tensor 'c'; it has a, b",
+               [&] { read_tensor((dir / "m.safetensors") + ":c"); });
+}
+
+TEST(Safetensors, refuses_to_write_names_that_no_reader_could_tell_apart) {
+  const test::TemporaryDirectory dir;
+  const Tensor t = tensor("t", Dtype::u8, {1}, "a");
+  Tensor reserved = t;
+  reserved.name = "__metadata__";
+  Tensor not_text = t;
+  not_text.name = "\xFF";
+  const std::string path = dir / "x.safetensors";
+  expect_error(ErrorKind::usage, "given twice", [&] { write_safetensors(path, {{t, t}, {}}); });
+  expect_error(ErrorKind::usage, "reserved", [&] { write_safetensors(path, {{reserved}, {}}); });
+  expect_error(ErrorKind::usage, "UTF-8", [&] { write_safetensors(path, {{not_text}, {}}); });
+  EXPECT_TRUE(dir.names().empty());
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,214 @@
+#include "goldens/make/make.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "goldens/format/reader.h"
+#include "goldens/make/embedded.h"
+#include "numerics/format/codec.h"
+#include "reference/quantize/quantize.h"
+#include "reference/quantize/scale_layout.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+using test::expect_error;
+using test::read_file;
+using test::TemporaryDirectory;
+
+class MakeGolden : public testing::Test {
+ protected:
+  Manifest make(const std::string& goldens, MakeOptions options = {}) {
+    options.input_directory = dir.path();
+    return make_suite(parse_suite(R"({"suite": "s", "goldens": [)" + goldens + "]}", "t"), dir / "out", options);
+  }
+  [[nodiscard]] Tensor read(const std::string& golden, const std::string& dataset) const {
+    return GoldenReader(dir / ("out/" + golden + ".h5")).read(dataset);
+  }
+  TemporaryDirectory dir;
+};
+
+std::string quantize_of(const std::string& input, const std::string& block, const std::string& more = "") {
+  return R"({"name": "g", "kind": "quantize", "format": "e4m3", "recipe": "rceil", "block": ")" + block +
+         R"(", "input": )" + input + more + "}";
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_F(MakeGolden, holds_the_references_answer_and_its_input) {
+  for (const char* block : {"1x32", "32x1", "32x32", "1x128", "128x1", "128x128", "row"}) {
+    SCOPED_TRACE(block);
+    make(quantize_of(R"({"real": "layer0.x", "rows_of": [5, 105], "plant": [[3, 4, "7f80"]]})", block,
+                     R"(, "offsets": [0, 40, 40, 100], "values": true)"));
+    const Tensor& whole = real_tensor("layer0.x");
+    std::vector<std::byte> x(whole.data.begin() + 5 * 512 * 2, whole.data.begin() + 105 * 512 * 2);
+    const std::uint16_t infinity = 0x7F80;
+    std::memcpy(x.data() + (3 * 512 + 4) * 2, &infinity, 2);
+    EXPECT_EQ(read("g", "x").data, x);
+    const std::vector<std::int64_t> offsets{0, 40, 40, 100};
+    EXPECT_EQ(read("g", "offsets").data, bytes_of(offsets));
+    const MatrixView view{Format::bf16, x.data(), 100, 512, 512};
+    const Quantized q = quantize(view, Format::e4m3, block_shape_by_name(block), recipe_by_name("rceil"), offsets);
+    EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
+    EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
+    EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{q.scale_rows, q.scale_cols}));
+    EXPECT_EQ(read("g", "values").data, bytes_of(dequantize(q, offsets)));
+  }
+}
+
+// Panels of 32 MiB must not show. 5,000 x 8,192 BF16 are 80 MiB, three panels.
+TEST_F(MakeGolden, panels_do_not_show) {
+  constexpr std::int64_t kRows = 5000, kCols = 8192;
+  Tensor x{"", Dtype::bf16, {kRows, kCols}, std::vector<std::byte>(kRows * kCols * 2)};
+  for (std::size_t i = 0; i < x.data.size() / 2; ++i) {
+    const auto bits = static_cast<std::uint16_t>(0x3C00 + (i * 2654435761U >> 22));
+    std::memcpy(x.data.data() + 2 * i, &bits, 2);
+  }
+  write_npy(dir / "x.npy", x);
+  const std::vector<std::int64_t> offsets{0, 1000, 2047, 2047, 4999, 5000};
+  for (const char* block : {"1x32", "128x1", "32x32"}) {
+    SCOPED_TRACE(block);
+    std::vector<std::int64_t> progress;
+    MakeOptions options;
+    options.progress = [&](std::int64_t done, std::int64_t rows) {
+      progress.push_back(done);
+      EXPECT_EQ(rows, kRows);
+    };
+    const bool tiled = std::string(block) != "32x32";
+    make(quantize_of(R"({"file": "x.npy"})", block,
+                     R"(, "offsets": [0, 1000, 2047, 2047, 4999, 5000])" +
+                         std::string(tiled ? R"(, "layouts": ["tcgen05", "deepgemm"], "pad_byte": 9)" : "")),
+         options);
+    EXPECT_GE(progress.size(), 3U);
+    EXPECT_EQ(progress.back(), kRows);
+    const MatrixView view{Format::bf16, x.data.data(), kRows, kCols, kCols};
+    const Quantized q = quantize(view, Format::e4m3, block_shape_by_name(block), recipe_by_name("rceil"), offsets);
+    EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
+    EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
+    if (!tiled) continue;
+    const auto by_expert = count_scale_rows_by_expert(q, offsets);
+    const bool row_blocks = has_row_blocks(q.block);
+    EXPECT_EQ(read("g", "scales_tcgen05").data,
+              bytes_of(scales_to_tcgen05(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
+    EXPECT_EQ(read("g", "scales_deepgemm").data,
+              bytes_of(scales_to_deepgemm(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
+  }
+}
+
+TEST_F(MakeGolden, empty_matrices_and_float_scales_and_wide_codes_have_their_files) {
+  make(quantize_of(R"({"real": "layer0.x", "rows_of": [3, 3]})", "1x32", R"(, "layouts": ["tcgen05"])"));
+  EXPECT_EQ(read("g", "codes").shape, (std::vector<std::int64_t>{0, 512}));
+  EXPECT_EQ(read("g", "scales_tcgen05").shape, (std::vector<std::int64_t>{0}));
+  make(quantize_of(R"({"real": "layer0.x", "cols_of": [3, 3]})", "32x1"));
+  EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{6, 0}));
+  make(R"({"name": "w", "kind": "quantize", "format": "e5m6", "recipe": "fp32", "block": "1x128",
+           "input": {"real": "layer0.h", "rows_of": [0, 3], "cols_of": [0, 200]}})");
+  EXPECT_EQ(read("w", "codes").dtype, Dtype::u16);
+  EXPECT_EQ(read("w", "scales").dtype, Dtype::u32);
+  EXPECT_EQ(read("w", "scales").shape, (std::vector<std::int64_t>{3, 2}));
+}
+
+TEST_F(MakeGolden, generating_again_on_any_number_of_threads_gives_the_same_bytes) {
+  const std::string golden = quantize_of(R"({"real": "layer3.dO"})", "32x1", R"(, "layouts": ["deepgemm"])");
+  std::set<std::string> bytes, manifests;
+  for (const int threads : {1, 2, 7, 0}) {
+    MakeOptions options;
+    options.threads = threads;
+    make(golden, options);
+    bytes.insert(read_file(dir / "out/g.h5"));
+    manifests.insert(read_file(dir / "out/manifest.txt"));
+  }
+  EXPECT_EQ(bytes.size(), 1U);
+  EXPECT_EQ(manifests.size(), 1U);
+  MakeOptions compressed;
+  compressed.compression = 6;
+  make(golden, compressed);
+  EXPECT_LT(read_file(dir / "out/g.h5").size(), bytes.begin()->size());
+  EXPECT_EQ(read("g", "x").data, real_tensor("layer3.dO").data);
+}
+
+TEST_F(MakeGolden, the_manifest_keeps_what_other_suites_made) {
+  make(R"({"name": "a", "kind": "layout", "rows": 2, "cols": 3})");
+  const Manifest both = make(R"({"name": "b", "kind": "layout", "rows": 4, "cols": 3})");
+  EXPECT_EQ(both.entries.size(), 2U);
+  EXPECT_EQ(make(R"({"name": "a", "kind": "layout", "rows": 5, "cols": 3})").entries.size(), 2U);
+  EXPECT_EQ(read("a", "scales").shape, (std::vector<std::int64_t>{5, 3}));
+  EXPECT_EQ(read("b", "scales").shape, (std::vector<std::int64_t>{4, 3}));
+  test::write_file(dir / "out/manifest.txt", "not one\n");
+  expect_error(ErrorKind::golden, "manifest.txt",
+               [&] { make(R"({"name": "a", "kind": "layout", "rows": 2, "cols": 3})"); });
+}
+
+TEST_F(MakeGolden, tables_hold_what_the_codec_says) {
+  make(R"({"name": "f", "kind": "formats"}, {"name": "c", "kind": "casts", "format": "e4m3"},
+          {"name": "s", "kind": "scales", "format": "e4m3"}, {"name": "d", "kind": "dequantize", "format": "e2m1"})");
+  const Tensor e4m3 = read("f", "e4m3");
+  float value = 0;
+  std::memcpy(&value, e4m3.data.data() + 4 * 0x7E, 4);
+  EXPECT_EQ(value, 448.0F);
+  const Tensor x = read("c", "x"), codes = read("c", "nearest_even_saturate"),
+               cut = read("c", "toward_zero_non_saturate");
+  const std::size_t count = x.data.size() / 4;
+  EXPECT_GT(count, 1500U);  // 127 magnitudes and midpoints, three floats each, both signs
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(&value, x.data.data() + 4 * i, 4);
+    EXPECT_EQ(std::to_integer<unsigned>(codes.data[i]),
+              encode(Format::e4m3, value, Rounding::nearest_even, Overflow::saturate));
+    EXPECT_EQ(std::to_integer<unsigned>(cut.data[i]),
+              encode(Format::e4m3, value, Rounding::toward_zero, Overflow::non_saturate));
+  }
+  const Tensor amax = read("s", "amax"), floor = read("s", "floor"), te = read("s", "te");
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < floor.data.size(); ++i) {
+    std::memcpy(&value, amax.data.data() + 4 * i, 4);
+    if (std::isnan(value)) continue;
+    EXPECT_EQ(std::to_integer<int>(te.data[i]), scale_byte_for_amax(recipe_by_name("te"), Format::e4m3, value));
+    differ += floor.data[i] != te.data[i] ? 1 : 0;
+  }
+  EXPECT_GT(differ, 200U);
+  EXPECT_EQ(read("d", "values").shape, (std::vector<std::int64_t>{256, 32}));
+}
+
+TEST_F(MakeGolden, refusals_name_the_golden_and_leave_nothing) {
+  const auto refused = [&](ErrorKind kind, const std::string& text, const std::string& golden) {
+    expect_error(kind, text, [&] { make(golden); });
+    EXPECT_FALSE(std::filesystem::exists(dir / "out/g.h5"));
+    EXPECT_FALSE(std::filesystem::exists(dir / "out/manifest.txt"));
+  };
+  refused(ErrorKind::usage, "golden g: no real tensor 'layer9.x'", quantize_of(R"({"real": "layer9.x"})", "1x32"));
+  refused(ErrorKind::usage, "rows_of: ends at 193; there are 192",
+          quantize_of(R"({"real": "layer0.x", "rows_of": [0, 193]})", "1x32"));
+  refused(ErrorKind::usage, "input.plant: (192, 0)",
+          quantize_of(R"({"real": "layer0.x", "plant": [[192, 0, "0"]]})", "1x32"));
+  refused(ErrorKind::usage, "golden g: ", quantize_of(R"({"real": "layer0.x"})", "1x32", R"(, "offsets": [0, 191])"));
+  refused(ErrorKind::input, "golden g: ", quantize_of(R"({"file": "none.npy"})", "1x32"));
+  write_npy(dir / "i.npy", {"", Dtype::i32, {1, 1}, std::vector<std::byte>(4)});
+  refused(ErrorKind::input, "has dtype I32", quantize_of(R"({"file": "i.npy"})", "1x32"));
+  write_npy(dir / "v.npy", {"", Dtype::f32, {1}, std::vector<std::byte>(4)});
+  refused(ErrorKind::input, "has 1 dimensions; two are needed", quantize_of(R"({"file": "v.npy"})", "1x32"));
+  write_npy(dir / "t.npy", {"", Dtype::f32, {2, 1, 1}, std::vector<std::byte>(8)});
+  refused(ErrorKind::usage, "holds matrices 0 to 1, not 2", quantize_of(R"({"file": "t.npy", "index": 2})", "1x32"));
+  test::write_file(dir / "short.npy", read_file(dir / "t.npy").substr(0, 131));
+  refused(ErrorKind::input, "golden g: ", quantize_of(R"({"file": "short.npy", "index": 1})", "1x32"));
+}
+
+TEST_F(MakeGolden, a_matrix_out_of_three_is_the_one_asked_for) {
+  Tensor t{"", Dtype::f32, {3, 2, 2}, {}};
+  std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  t.data = bytes_of(values);
+  write_npy(dir / "t.npy", t);
+  make(quantize_of(R"({"file": "t.npy", "index": 1})", "1x32"));
+  EXPECT_EQ(read("g", "x").data, bytes_of(std::vector<float>{5, 6, 7, 8}));
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,277 @@
+// Goldens about routers: what their specs may say, and what the files hold.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "goldens/format/reader.h"
+#include "goldens/make/embedded.h"
+#include "goldens/make/logits.h"
+#include "goldens/make/make.h"
+#include "reference/router/loss.h"
+#include "reference/router/metadata.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+using test::expect_error;
+
+std::string suite_with(const std::string& golden) { return R"({"suite": "s", "goldens": [)" + golden + "]}"; }
+
+std::string golden_of(const std::string& kind, const std::string& more) {
+  return R"({"name": "g", "kind": ")" + kind + "\"" + (more.empty() ? "" : ", " + more) + "}";
+}
+
+constexpr const char* kTies = R"("input": {"ties": "fp32", "rows": 20, "cols": 8})";
+
+std::string ties(const std::string& more) { return std::string(kTies) + ", " + more; }
+
+template <class T>
+std::vector<T> values_of(const Tensor& tensor) {
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+class RouteGoldens : public testing::Test {
+ protected:
+  void make(const std::string& golden) { make_suite(parse_suite(suite_with(golden), "t"), dir.path(), {}); }
+  [[nodiscard]] GoldenInfo info() const { return GoldenReader(dir / "g.h5").info(); }
+  template <class T>
+  [[nodiscard]] std::vector<T> read(const std::string& dataset) const {
+    return values_of<T>(GoldenReader(dir / "g.h5").read(dataset));
+  }
+  // The logits as the file has them.
+  [[nodiscard]] std::vector<float> logits() const { return read<float>("logits"); }
+  test::TemporaryDirectory dir;
+};
+
+MatrixView view_of(const std::vector<float>& x, std::int64_t cols) {
+  const auto rows = static_cast<std::int64_t>(x.size()) / cols;
+  return {Format::fp32, std::as_bytes(std::span(x)).data(), rows, cols, cols};
+}
+
+Router router_of(std::string_view variant, std::int64_t top_k) {
+  Router router;
+  router.variant = &router_variant(variant);
+  router.top_k = top_k;
+  return router;
+}
+
+std::vector<std::string> output_names(const GoldenInfo& info) {
+  std::vector<std::string> names;
+  for (const DatasetInfo& set : info.datasets) {
+    if (set.role == Role::output) names.push_back(set.name);
+  }
+  return names;
+}
+
+TEST_F(RouteGoldens, choice_holds_every_variant) {
+  make(golden_of("route", ties(R"("top_k": 3, "scale": "40200000", "bias": ["0", "3f000000", "bf800000", "0", "0", "0",
+                               "40000000", "0"], "groups": 4, "groups_kept": 2)")));
+  const std::vector<float> x = logits(), bias{0, 0.5F, -1, 0, 0, 0, 2, 0};
+  EXPECT_EQ(read<float>("bias"), bias);
+  EXPECT_EQ(output_names(info()).size(), 2 * all_router_variants().size());
+  for (const RouterVariant& variant : all_router_variants()) {
+    Router router = router_of(variant.name, 3);
+    router.bias = bias, router.scale = 2.5F, router.groups = 4, router.groups_kept = 2;
+    const Routes routes = route(router, view_of(x, 8));
+    std::string name(variant.name);
+    std::replace(name.begin(), name.end(), '-', '_');
+    EXPECT_EQ(read<std::int32_t>("experts_" + name), routes.experts) << name;
+    EXPECT_EQ(read<float>("weights_" + name), routes.weights) << name;
+  }
+  const GoldenInfo i = info();
+  EXPECT_EQ(i.find("experts_sigmoid")->dtype, Dtype::i32);
+  EXPECT_EQ(i.find("experts_sigmoid")->format, "int32");
+  EXPECT_EQ(i.find("weights_sigmoid")->format, "float32");
+  EXPECT_EQ(i.find("logits")->role, Role::input);
+  EXPECT_EQ(attribute(i.attributes, "scale"), "0x40200000");
+  EXPECT_EQ(attribute(i.attributes, "groups_kept"), "2");
+  EXPECT_EQ(attribute(i.attributes, "source"), "made up: logits that tie");
+}
+
+TEST_F(RouteGoldens, rounding_holds_every_rule_without_what_lies_behind_the_rows) {
+  make(golden_of("route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4, "capacity": 5, "weights": "raw",
+                                     "seed": 9, "layer": 4294967295, "step": 4294967297)")));
+  const std::vector<float> x = logits();
+  EXPECT_EQ(output_names(info()).size(), 1 + 5 * all_assign_rules().size());
+  for (const AssignRuleName& rule : all_assign_rules()) {
+    Assign assign;
+    assign.rule = rule.rule, assign.tile = 4, assign.capacity = 5, assign.renormalize = false;
+    assign.seed = 9, assign.layer = 4294967295U, assign.step = 4294967297U;
+    const Assigned a = assign_tokens(router_of("sigmoid", 2), assign, view_of(x, 8));
+    const auto first = [&](auto values) { return values.resize(static_cast<std::size_t>(a.offsets.back())), values; };
+    std::string end = "_" + std::string(rule.name);
+    std::replace(end.begin(), end.end(), '-', '_');
+    EXPECT_EQ(read<std::int32_t>("chosen"), a.chosen);
+    EXPECT_EQ(read<std::int64_t>("offsets" + end), a.offsets) << end;
+    EXPECT_EQ(read<std::int32_t>("row_token" + end), first(a.row_token)) << end;
+    EXPECT_EQ(read<float>("row_weight" + end), first(a.row_weight)) << end;
+    EXPECT_EQ(read<std::int64_t>("token_offsets" + end), a.token_offsets) << end;
+    EXPECT_EQ(read<std::int32_t>("token_rows" + end), first(a.token_rows)) << end;
+  }
+}
+
+TEST_F(RouteGoldens, metadata_is_of_the_slots_given) {
+  make(golden_of("route_metadata", R"("experts": 3, "tile": 2, "width": 2, "slots": [2, 0, -1, 2, 0, 2])"));
+  EXPECT_EQ(read<std::int32_t>("slot_experts"), (std::vector<std::int32_t>{2, 0, -1, 2, 0, 2}));
+  EXPECT_EQ(read<std::int32_t>("counts"), (std::vector<std::int32_t>{2, 0, 3}));
+  EXPECT_EQ(read<std::int64_t>("offsets"), (std::vector<std::int64_t>{0, 2, 2, 6}));
+  EXPECT_EQ(read<std::int32_t>("row_slot"), (std::vector<std::int32_t>{1, 4, 0, 3, 5, -1}));
+  EXPECT_EQ(read<std::int32_t>("row_token"), (std::vector<std::int32_t>{0, 2, 0, 1, 2, -1}));
+  EXPECT_EQ(read<std::int32_t>("row_expert"), (std::vector<std::int32_t>{0, 0, 2, 2, 2, -1}));
+  EXPECT_EQ(read<std::int32_t>("slot_row"), (std::vector<std::int32_t>{2, 0, -1, 3, 1, 4}));
+  make(golden_of("route_metadata", R"("experts": 3, "tile": 1, "token_offsets": [0, 0, 3, 3], "slots": [2, 0, 1])"));
+  EXPECT_EQ(read<std::int64_t>("token_offsets"), (std::vector<std::int64_t>{0, 0, 3, 3}));
+  EXPECT_EQ(read<std::int32_t>("row_token"), (std::vector<std::int32_t>{1, 1, 1}));
+}
+
+TEST_F(RouteGoldens, gradients_and_losses_are_the_references) {
+  make(golden_of("route_backward", ties(R"("top_k": 2, "variants": ["sigmoid", "topk-softmax"])")));
+  const std::vector<float> x = logits(), gradient = read<float>("gradient");
+  EXPECT_EQ(output_names(info()),
+            (std::vector<std::string>{"logits_gradient_sigmoid", "logits_gradient_topk_softmax"}));
+  EXPECT_EQ(gradient, made_up_gradient(40));
+  EXPECT_GT(std::set<float>(gradient.begin(), gradient.end()).size(), 38U);
+  for (const float g : gradient) EXPECT_TRUE(g >= -1 && g < 1) << g;
+  for (const std::string name : {"sigmoid", "topk_softmax"}) {
+    const Router router = router_of(name == "sigmoid" ? name : "topk-softmax", 2);
+    const auto experts = read<std::int32_t>("experts_" + name);
+    EXPECT_EQ(experts, route(router, view_of(x, 8)).experts);
+    EXPECT_EQ(read<float>("logits_gradient_" + name), route_backward(router, view_of(x, 8), experts, gradient, 2));
+  }
+  make(golden_of("route_losses", ties(R"("top_k": 2, "variant": "sigmoid", "coefficient": "3c23d70a")")));
+  const auto counts = read<std::int32_t>("counts");
+  const RouterLoss balance = load_balancing_loss(view_of(x, 8), counts, 0.01F);
+  EXPECT_EQ(read<float>("balance_loss"), std::vector<float>{balance.value});
+  EXPECT_EQ(read<float>("balance_gradient"), balance.gradient);
+  EXPECT_EQ(read<float>("z_loss"), std::vector<float>{router_z_loss(view_of(x, 8), 0.01F).value});
+  EXPECT_EQ(read<float>("z_gradient"), router_z_loss(view_of(x, 8), 0.01F).gradient);
+}
+
+TEST_F(RouteGoldens, loads_are_what_one_expert_a_token_gives) {
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    make(golden_of("route_round", R"("input": {"loads": [0, 3, 1, 7, 4], "dtype": ")" + dtype + R"("}, "top_k": 1,
+                                  "variant": "softmax-topk", "tile": 4, "rules": ["nr-f", "nr-even"])"));
+    EXPECT_EQ(read<std::int32_t>("chosen"), (std::vector<std::int32_t>{0, 3, 1, 7, 4}));
+    EXPECT_EQ(read<std::int64_t>("offsets_nr_f"), (std::vector<std::int64_t>{0, 0, 4, 4, 12, 16}));
+  }
+}
+
+// Without ties and near ties the goldens would tell less than they say.
+TEST(MadeUpLogits, tie_in_every_way) {
+  InputSpec input;
+  input.rows = 48, input.cols = 16;
+  for (const Format dtype : {Format::fp32, Format::bf16}) {
+    input.dtype = dtype;
+    const Tensor t = tied_logits(input);
+    const MatrixView view{dtype, t.data.data(), 48, 16, 16};
+    int rows_with_ties = 0, boundary_ties = 0;
+    std::set<std::uint32_t> values;
+    for (std::int64_t row = 0; row < 48; ++row) {
+      std::vector<float> x(16);
+      view.read_row(row, x);
+      for (const float v : x) values.insert(std::bit_cast<std::uint32_t>(v));
+      std::sort(x.begin(), x.end(), std::greater<>());
+      rows_with_ties += std::adjacent_find(x.begin(), x.end()) != x.end() ? 1 : 0;
+      boundary_ties += x[3] == x[4] ? 1 : 0;
+    }
+    EXPECT_EQ(values.size(), 16U);
+    EXPECT_GT(rows_with_ties, 40);
+    EXPECT_GT(boundary_ties, 10);
+  }
+}
+
+TEST(RealRouterLogits, are_bf16_finite_and_of_two_layers) {
+  ASSERT_EQ(real_router_logits().tensors.size(), 2U);
+  for (const std::string name : {"layer0.router_logits", "layer3.router_logits"}) {
+    const Tensor& t = real_tensor(name);
+    EXPECT_EQ(t.dtype, Dtype::bf16);
+    EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2048, 32}));
+    std::uint32_t largest = 0;
+    for (const std::uint16_t bits : values_of<std::uint16_t>(t))
+      largest = std::max<std::uint32_t>(largest, bits & 0x7FFF);
+    EXPECT_GT(largest, 0x4000U);  // 2
+    EXPECT_LT(largest, 0x4180U);  // 16
+  }
+  const std::string file = test::read_file(std::string(MXCHECK_GOLDENS_DATA) + "/real_router.safetensors");
+  const SafetensorsFile committed = parse_safetensors(std::as_bytes(std::span(file)), "committed");
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(real_router_logits().tensors[i].name, committed.tensors.at(i).name);
+    EXPECT_EQ(real_router_logits().tensors[i].data, committed.tensors.at(i).data);
+  }
+}
+
+TEST(RouteSuites, refuse_what_cannot_be_meant_and_say_where) {
+  const std::string round = ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4, "rules": )");
+  const std::string slots = R"("experts": 3, "tile": 1, "slots": )";
+  const std::vector<std::array<std::string, 3>> table{
+      {"route", "", "lacks \"input\""},
+      {"route", kTies, "lacks \"top_k\""},
+      {"route", ties(R"("top_k": 0)"), "top_k: "},
+      {"route", ties(R"("top_k": 1, "variants": [])"), "variants: are at least one"},
+      {"route", ties(R"("top_k": 1, "variants": ["softmax"])"), "variants: "},
+      {"route", ties(R"("top_k": 1, "variants": [1])"), "variants: "},
+      {"route", ties(R"("top_k": 1, "variants": ["sigmoid", "sigmoid"])"), "variants: 'sigmoid' is there twice"},
+      {"route", ties(R"("top_k": 1, "variant": "sigmoid")"), "has \"variant\", which means nothing"},
+      {"route", ties(R"("top_k": 1, "nan": "first")"), "nan: must be refuse or last"},
+      {"route", ties(R"("top_k": 1, "scale": 1)"), "scale: bits are strings"},
+      {"route", ties(R"("top_k": 1, "bias": [])"), "bias: has one number an expert"},
+      {"route", ties(R"("top_k": 1, "bias": ["123456789"])"), "bias: bits are strings"},
+      {"route", ties(R"("top_k": 1, "groups": 2)"), "lacks \"groups_kept\""},
+      {"route", ties(R"("top_k": 1, "groups": 0, "groups_kept": 1)"), "groups: "},
+      {"route_round", ties(R"("top_k": 2, "tile": 4)"), "lacks \"variant\""},
+      {"route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 0)"), "tile: "},
+      {"route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4)"), "lacks \"capacity\""},
+      {"route_round", round + "[]", "rules: are at least one"},
+      {"route_round", round + R"(["up", "up"])", "rules: 'up' is there twice"},
+      {"route_round", round + R"(["nearest"])", "rules: "},
+      {"route_round", round + R"(["sr-f"])", "lacks \"seed\""},
+      {"route_round", round + R"(["up"], "seed": 1)", "has \"seed\", which means nothing"},
+      {"route_round", round + R"(["up"], "capacity": 1)", "has \"capacity\", which means nothing"},
+      {"route_round", round + R"(["sr-f"], "seed": 1, "layer": 4294967296, "step": 0)", "layer: "},
+      {"route_round", round + R"(["up"], "weights": "sum")", "weights: must be renorm or raw"},
+      {"route_metadata", slots + "[3], \"width\": 1", "slots: are integers from -1 to 2"},
+      {"route_metadata", slots + "[-2], \"width\": 1", "slots: are integers from -1 to 2"},
+      {"route_metadata", slots + "[0]", "width: or token_offsets is needed"},
+      {"route_metadata", slots + "[0], \"width\": 1, \"token_offsets\": [0, 1]", "width: or token_offsets is needed"},
+      {"route_metadata", slots + "[], \"token_offsets\": []", "token_offsets: are at least one"},
+      {"route_losses", ties(R"("top_k": 1, "variant": "sigmoid")"), "lacks \"coefficient\""},
+      {"route_losses", ties(R"("top_k": 1, "variant": "sigmoid", "coefficient": "7f800000")"), "must be finite"},
+      {"route", R"("top_k": 1, "input": {"ties": "fp16", "rows": 1, "cols": 1})", "ties: 'fp16' is none of"},
+      {"route", R"("top_k": 1, "input": {"ties": "fp32", "rows": 1048577, "cols": 1})", "rows: "},
+      {"route", R"("top_k": 1, "input": {"ties": "fp32", "rows": 1024, "cols": 1025})", "over 1048576 elements"},
+      {"route", R"("top_k": 1, "input": {"loads": [], "dtype": "fp32"})", "loads: are at least one"},
+      {"route", R"("top_k": 1, "input": {"loads": [-1], "dtype": "fp32"})", "loads: are integers from 0"},
+      {"route", R"("top_k": 1, "input": {"loads": [1048576, 1], "dtype": "fp32"})", "over 1048576 elements"},
+      {"route", R"("top_k": 1, "input": {"loads": [1], "ties": "fp32"})", "takes exactly one of"},
+  };
+  for (const auto& [kind, more, message] : table) {
+    const std::string text = suite_with(golden_of(kind, more));
+    SCOPED_TRACE(text);
+    expect_error(ErrorKind::usage, message, [&] { (void)parse_suite(text, "t"); });
+  }
+}
+
+TEST_F(RouteGoldens, what_does_not_fit_the_logits_is_refused_and_leaves_nothing) {
+  const auto refused = [&](ErrorKind kind, const std::string& golden) {
+    expect_error(kind, "golden g: ", [&] { make(golden); });
+    EXPECT_FALSE(std::filesystem::exists(dir / "g.h5")) << golden;
+  };
+  refused(ErrorKind::usage, golden_of("route", ties(R"("top_k": 9)")));
+  refused(ErrorKind::usage, golden_of("route", ties(R"("top_k": 1, "bias": ["0"])")));
+  refused(ErrorKind::usage, golden_of("route", ties(R"("top_k": 1, "groups": 3, "groups_kept": 1)")));
+  refused(ErrorKind::input, golden_of("route", R"("top_k": 1, "input": {"ties": "bf16", "rows": 2, "cols": 2,
+                                               "plant": [[1, 1, "7fc0"]]})"));
+  refused(ErrorKind::input, golden_of("route_metadata", R"("experts": 3, "tile": 1, "slots": [0, 1],
+                                                        "token_offsets": [0, 1])"));
+  refused(ErrorKind::usage, golden_of("route_metadata", R"("experts": 3, "tile": 1, "slots": [0, 1, 2], "width": 2)"));
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,282 @@
+// One step of a tensor core against vectors, and every wrong model that was believed of one against the same vectors:
+// each must be rejected by the vector that was made for it.
+
+#include "numerics/accumulate/fused_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "numerics/accumulate/contract.h"
+#include "numerics/error.h"
+#include "tests/numerics/accumulate/step_vectors.h"
+
+namespace mxcheck {
+namespace {
+
+using test::kScaledVectors;
+using test::kStepVectors;
+using test::kWords;
+using test::ScaledVector;
+using test::StepVector;
+using test::Word;
+
+std::uint32_t hex(std::string_view text) {
+  return static_cast<std::uint32_t>(std::stoul(std::string(text), nullptr, 16));
+}
+
+struct Operands {
+  std::vector<Factor> a;
+  std::vector<Factor> b;
+};
+
+// "0:38*38 4-7:00*7e" as `terms` lanes.
+Operands lanes(const Contract& contract, Format format, std::string_view text) {
+  const auto terms = static_cast<std::size_t>(contract.step.terms);
+  Operands o{std::vector(terms, operand(contract, format, 0)), std::vector(terms, operand(contract, format, 0))};
+  std::istringstream in{std::string(text)};
+  for (std::string word; in >> word;) {
+    const std::size_t colon = word.find(':');
+    const std::size_t dash = word.find('-');
+    const std::size_t star = word.find('*');
+    const std::size_t first = std::stoul(word);
+    const std::size_t last = dash < colon ? std::stoul(word.substr(dash + 1)) : first;
+    for (std::size_t k = first; k <= last; ++k) {
+      o.a.at(k) = operand(contract, format, hex(word.substr(colon + 1, star - colon - 1)));
+      o.b.at(k) = operand(contract, format, hex(word.substr(star + 1)));
+    }
+  }
+  return o;
+}
+
+std::uint32_t run(const Contract& contract, const FusedSum& step, const StepVector& v) {
+  const Operands o = lanes(contract, *format_by_name(v.format), v.lanes);
+  return fused_sum(step, o.a, o.b, hex(v.c));
+}
+
+const Contract& hopper(const StepVector& v) {
+  return contract_by_name(v.format == "bf16" ? "sm90_bf16" : v.format == "fp16" ? "sm90_fp16" : "sm90_fp8");
+}
+
+const Contract& blackwell(const StepVector& v) {
+  return contract_by_name(v.format == "bf16" || v.format == "fp16" ? "sm100_f16" : "sm100_f8f6f4");
+}
+
+std::uint32_t run(const FusedSum& step, const ScaledVector& v) {
+  const Contract& contract = contract_by_name("sm100_mxf8f6f4");
+  const Operands o = lanes(contract, Format::e4m3, v.lanes);
+  const std::uint8_t sa[] = {static_cast<std::uint8_t>(v.scale_a)};
+  const std::uint8_t sb[] = {static_cast<std::uint8_t>(v.scale_b)};
+  const StepScales scales{Format::e8m0, sa, sb};
+  return fused_sum(step, o.a, o.b, hex(v.c), &scales);
+}
+
+TEST(FusedSum, hopper_vectors) {
+  for (const StepVector& v : kStepVectors) EXPECT_EQ(run(hopper(v), hopper(v).step, v), hex(v.sm90)) << v.name;
+}
+
+TEST(FusedSum, blackwell_vectors) {
+  for (const StepVector& v : kStepVectors) EXPECT_EQ(run(blackwell(v), blackwell(v).step, v), hex(v.sm100)) << v.name;
+}
+
+TEST(FusedSum, scaled_blackwell_vectors) {
+  for (const ScaledVector& v : kScaledVectors) {
+    EXPECT_EQ(run(contract_by_name("sm100_mxf8f6f4").step, v), hex(v.d)) << v.name;
+  }
+}
+
+TEST(FusedSum, words_of_a_b200) {
+  for (const Word& w : kWords) {
+    const Contract& contract = contract_by_name(w.contract);
+    const Format format = *format_by_name(w.format);
+    std::vector<Factor> a;
+    std::vector<Factor> b;
+    std::istringstream in_a{std::string(w.a)};
+    std::istringstream in_b{std::string(w.b)};
+    for (std::string code; in_a >> code;) a.push_back(operand(contract, format, hex(code)));
+    for (std::string code; in_b >> code;) b.push_back(operand(contract, format, hex(code)));
+    ASSERT_EQ(a.size(), 32U);
+    const std::uint8_t sa[] = {static_cast<std::uint8_t>(w.scale_a)};
+    const std::uint8_t sb[] = {static_cast<std::uint8_t>(w.scale_b)};
+    const ContractScales scales{Format::e8m0, sa, sb};
+    EXPECT_EQ(accumulate(contract, a, b, hex(w.c), contract.scale_terms == 0 ? nullptr : &scales), hex(w.d))
+        << w.contract << " " << w.format;
+  }
+}
+
+// A wrong model of Hopper's steps, the vector that rejects it, and the word that it would have given.
+struct Wrong {
+  std::string_view model;
+  std::string_view vector;
+  bool sm90;
+  void (*change)(FusedSum&);
+  std::string_view gives;  // empty: whatever it is, not the right word
+};
+
+void finer(FusedSum& f) { ++f.fraction_bits; }
+void coarser(FusedSum& f) { --f.fraction_bits; }
+void keeps_fp32(FusedSum& f) { f.output = kFp32Output; }
+void rounds_output(FusedSum& f) { f.output.rounds_to_even = true; }
+void aligns_down(FusedSum& f) { f.alignment = Alignment::downward; }
+void aligns_to_nearest(FusedSum& f) { f.alignment = Alignment::nearest_even; }
+void normalizes(FusedSum& f) { f.normalizes_products = true; }
+void counts_zeros(FusedSum& f) { f.zero_products_count = true; }
+void adds_c_last(FusedSum& f) { f.adds_c_last = true; }
+void saturates(FusedSum& f) { f.saturates = true; }
+void higher_floor(FusedSum& f) { f.window_floor = -126; }
+void no_floor(FusedSum& f) { f.window_floor = -1000; }
+
+constexpr Wrong kWrong[] = {
+    {"F = 26", "V01", false, finer, "bf600000"},
+    {"F = 24", "V01", false, coarser, "bf000000"},
+    {"align floor", "V01", false, aligns_down, "bf800000"},
+    {"F = 12", "V02", true, coarser, "3f800000"},
+    {"FP32 accumulator", "V03", true, [](FusedSum& f) { keeps_fp32(f), f.fraction_bits = 25; }, "3f8003ff"},
+    {"align to nearest, output to nearest", "V03", true, [](FusedSum& f) { aligns_to_nearest(f), rounds_output(f); },
+     "3f800400"},
+    {"align floor", "V04", true, aligns_down, "bf800800"},
+    {"F = 12", "V05", true, coarser, "3f800000"},
+    {"F = 25", "V06", true, [](FusedSum& f) { keeps_fp32(f), f.fraction_bits = 25; }, "3f800200"},
+    {"F = 14", "V07", true, finer, "3f800400"},
+    {"F = 14", "V08", true, finer, "3f7ffc00"},
+    {"sign-fill shift", "V08", true, aligns_down, "3f7ff800"},
+    {"align floor", "V09", true, aligns_down, "3f7ff000"},
+    {"F = 12", "V09", true, coarser, "3f800000"},
+    {"normalized product", "V10", true, normalizes, "00000000"},
+    {"normalized subnormal", "V11", true, normalizes, "39800000"},
+    {"c added last", "V14", true, adds_c_last, "3f800000"},
+    {"c added last", "V14b", false, adds_c_last, "3a800000"},
+    {"F = 26", "V14b", false, finer, "3a800000"},
+    {"output to nearest", "V15", false, rounds_output, "43000001"},
+    {"output to nearest", "V15n", false, rounds_output, "c3000001"},
+    {"align floor", "V15n", true, aligns_down, "c3000800"},
+    {"F = 24", "V16", false, coarser, "c3000000"},
+    {"output to nearest", "V16", false, rounds_output, "c3000000"},
+    {"F = 26", "V17", false, finer, "c37fffff"},
+    {"FP32 accumulator", "V18", true, [](FusedSum& f) { keeps_fp32(f), f.fraction_bits = 25; }, "46800200"},
+    {"F = 12", "V18b", true, coarser, "467ff800"},
+    {"23-bit output", "V19", true, keeps_fp32, "40000200"},
+    {"zero products in the window", "V20", true, counts_zeros, "00000000"},
+    {"F = 24", "B1", true, coarser, "00000000"},
+    {"F = 26", "B2", true, finer, "32800000"},
+    {"saturation", "B5", true, saturates, "7f7fffff"},
+    {"floor of -126", "Z1", true, higher_floor, "00000000"},
+    {"no floor", "Z2", true, no_floor, "00000001"},
+};
+
+TEST(FusedSum, wrong_models_are_rejected) {
+  for (const Wrong& w : kWrong) {
+    const auto* v =
+        std::find_if(kStepVectors.begin(), kStepVectors.end(), [&](const StepVector& s) { return s.name == w.vector; });
+    ASSERT_NE(v, kStepVectors.end()) << w.vector;
+    const Contract& contract = w.sm90 ? hopper(*v) : blackwell(*v);
+    FusedSum wrong = contract.step;
+    w.change(wrong);
+    const std::uint32_t got = run(contract, wrong, *v);
+    EXPECT_NE(got, hex(w.sm90 ? v->sm90 : v->sm100)) << w.vector << ": " << w.model << " passes";
+    EXPECT_EQ(got, hex(w.gives)) << w.vector << ": " << w.model;
+  }
+}
+
+struct WrongScaled {
+  std::string_view model;
+  std::string_view vector;
+  void (*change)(FusedSum&);
+  std::string_view gives;
+};
+
+constexpr WrongScaled kWrongScaled[] = {
+    {"saturation", "M3", saturates, "7f7fffff"},
+    {"c added last", "M4b", adds_c_last, "3f800000"},
+    {"F = 26", "M10", finer, "c47fffff"},
+    {"F = 24", "M11", coarser, "bf800000"},
+    {"output to nearest", "M11", rounds_output, "bf800000"},
+    {"F = 26", "M12", finer, "bf7fffff"},
+    {"saturation", "M13", saturates, "7f7fffff"},
+    {"floor of -126", "Z3", higher_floor, "00000000"},
+    {"no floor", "Z4", no_floor, "00000001"},
+};
+
+TEST(FusedSum, wrong_models_of_scaled_steps_are_rejected) {
+  for (const WrongScaled& w : kWrongScaled) {
+    const auto* v = std::find_if(kScaledVectors.begin(), kScaledVectors.end(),
+                                 [&](const ScaledVector& s) { return s.name == w.vector; });
+    ASSERT_NE(v, kScaledVectors.end()) << w.vector;
+    FusedSum wrong = contract_by_name("sm100_mxf8f6f4").step;
+    w.change(wrong);
+    EXPECT_NE(run(wrong, *v), hex(v->d)) << w.vector << ": " << w.model << " passes";
+    EXPECT_EQ(run(wrong, *v), hex(w.gives)) << w.vector << ": " << w.model;
+  }
+}
+
+// Groups other than "all 32 and c at once" would show in the vectors made against them.
+TEST(FusedSum, steps_are_not_split) {
+  const auto split = [](std::string_view name, bool halves) {
+    const auto* v =
+        std::find_if(kStepVectors.begin(), kStepVectors.end(), [&](const StepVector& s) { return s.name == name; });
+    const Contract& contract = hopper(*v);
+    const Operands o = lanes(contract, *format_by_name(v->format), v->lanes);
+    const std::size_t half = o.a.size() / 2;
+    Operands first;
+    Operands second;
+    for (std::size_t k = 0; k < o.a.size(); ++k) {
+      Operands& to = (halves ? k < half : k % 2 == 0) ? first : second;
+      to.a.push_back(o.a[k]);
+      to.b.push_back(o.b[k]);
+    }
+    const std::uint32_t c = fused_sum(contract.step, first.a, first.b, hex(v->c));
+    return fused_sum(contract.step, second.a, second.b, c);
+  };
+  EXPECT_EQ(split("V12", true), 0x3f800000U);
+  EXPECT_EQ(split("V13", false), 0x3f800000U);
+  EXPECT_EQ(split("B4", true), 0x3f800000U);
+}
+
+TEST(FusedSum, order_does_not_matter) {
+  const Contract& contract = contract_by_name("sm90_fp8");
+  std::vector<Factor> a;
+  std::vector<Factor> b;
+  std::uint32_t state = 1;
+  const auto next = [&] { return state = state * 1664525 + 1013904223, (state >> 24) & 0xFF; };
+  for (int k = 0; k < 32; ++k) {
+    a.push_back(factor(Format::e4m3, next() % 0x7F));
+    b.push_back(factor(Format::e5m2, next() % 0x7B));
+  }
+  const std::uint32_t d = fused_sum(contract.step, a, b, 0x41234567);
+  std::reverse(a.begin(), a.end());
+  std::reverse(b.begin(), b.end());
+  EXPECT_EQ(fused_sum(contract.step, a, b, 0x41234567), d);
+}
+
+TEST(FusedSum, a_trace_says_what_was_kept_and_cut) {
+  const StepVector* v = &kStepVectors[8];  // V09: 1 - 1.5 * 2^-13
+  const Operands o = lanes(hopper(*v), Format::e4m3, v->lanes);
+  FusedTrace trace;
+  EXPECT_EQ(fused_sum(hopper(*v).step, o.a, o.b, 0, nullptr, &trace), trace.word);
+  EXPECT_FALSE(trace.special);
+  EXPECT_EQ(trace.window, 0);
+  ASSERT_EQ(trace.terms.size(), 2U);
+  EXPECT_EQ(trace.terms[0].units, 8192);
+  EXPECT_FALSE(trace.terms[0].cut);
+  EXPECT_EQ(trace.terms[1].units, -1);
+  EXPECT_TRUE(trace.terms[1].cut);
+  EXPECT_EQ(trace.sum, 8191);
+}
+
+TEST(FusedSum, wrong_requests_are_refused) {
+  const Contract& contract = contract_by_name("sm90_fp8");
+  const std::vector<Factor> a(33, factor(Format::e4m3, 0));
+  const std::span<const Factor> all = a;
+  EXPECT_THROW((void)fused_sum(contract.step, all, all, 0), Error);
+  EXPECT_THROW((void)fused_sum(contract.step, all.first(3), all.first(4), 0), Error);
+  const std::uint8_t scales[] = {127, 127, 127};
+  const StepScales odd{Format::e8m0, scales, scales};
+  EXPECT_THROW((void)fused_sum(contract.step, all.first(32), all.first(32), 0, &odd), Error);
+  EXPECT_THROW((void)factor(Format::e8m0, 0), Error);
+  EXPECT_THROW((void)factor(Format::mxint8, 0), Error);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,74 @@
+#include "properties/process/shared_call.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+namespace mxcheck {
+namespace {
+
+// An input of 5 bytes, an output of 7, and one of 2^40 that stays on the device.
+struct Three {
+  std::array<std::byte, 5> input{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
+  Call call;
+  Three() {
+    CallTensor in;
+    in.dtype = Format::e4m3, in.shape = {1, 5}, in.data = input.data(), in.bytes = 5;
+    CallTensor out;
+    out.dtype = Format::e4m3, out.shape = {7, 1}, out.bytes = 7;
+    CallTensor far;
+    far.dtype = Format::fp32, far.shape = {1 << 19, 1 << 19}, far.bytes = std::uint64_t{1} << 40, far.on_device = true;
+    call.inputs = {in}, call.outputs = {far, out};
+    call.poison = 0x3C;
+  }
+};
+
+TEST(SharedCall, what_stays_on_the_device_has_no_place) {
+  const Three t;
+  const SharedCall shared(t.call);
+  EXPECT_LT(shared.bytes(), 64U * 1024);
+  EXPECT_EQ(shared.bytes_on_device(), std::uint64_t{1} << 40);
+  const wire::Message& m = shared.message();
+  EXPECT_EQ(m.num_inputs, 1);
+  EXPECT_EQ(m.num_outputs, 2);
+  EXPECT_EQ(m.poison, 0x3C);
+  EXPECT_EQ(m.tensors[0].on_device + m.tensors[2].on_device, 0);
+  EXPECT_EQ(m.tensors[1].on_device, 1);
+  EXPECT_EQ(m.tensors[1].bytes, std::uint64_t{1} << 40);
+  EXPECT_EQ(m.tensors[1].shape[1], 1 << 19);
+}
+
+TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_a_trespass) {
+  const Three t;
+  const SharedCall shared(t.call);
+  std::vector<std::byte> memory(shared.bytes());
+  shared.write(memory.data());
+  const std::uint64_t input = shared.message().tensors[0].offset;
+  const std::uint64_t output = shared.message().tensors[2].offset;
+  EXPECT_EQ(std::memcmp(memory.data() + input, t.input.data(), 5), 0);
+  Outcome untouched;
+  shared.read(memory.data(), untouched);
+  EXPECT_TRUE(untouched.outputs_untouched);
+  EXPECT_FALSE(untouched.trespass);
+  ASSERT_EQ(untouched.outputs.size(), 2U);
+  EXPECT_TRUE(untouched.outputs[0].empty());
+  EXPECT_EQ(untouched.outputs[1], std::vector<std::byte>(7, std::byte{0x3C}));
+
+  struct Row {
+    std::uint64_t at;
+    const char* trespass;  // or none
+  };
+  for (const Row& row : {Row{output + 6, nullptr}, Row{output + 7, "past the last output"}, Row{input, "into input 0"},
+                         Row{input - 1, "before input 0"}, Row{output - 1, "before output 1"}}) {
+    shared.write(memory.data());
+    memory[row.at] = std::byte{0xEE};
+    Outcome outcome;
+    shared.read(memory.data(), outcome);
+    EXPECT_EQ(outcome.trespass.value_or("none"), row.trespass == nullptr ? "none" : row.trespass);
+    EXPECT_EQ(outcome.outputs_untouched, row.trespass != nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,264 @@
+#include "properties/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "goldens/io/tensor_file.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/properties/toy.h"
+
+namespace mxcheck {
+namespace {
+
+using test::result_of;
+using test::run_toy;
+
+constexpr const char* kFast = "[!el]*";  // without the statements that enumerate millions of elements
+constexpr const char* kQuantize = "quantize_equals_the_reference";
+
+// A checker of as much XML as JUnit needs: one root, elements nest and close, attributes are quoted and unique, text
+// holds no bare '<' or '&', all is printable ASCII. Empty if well-formed, else what is wrong.
+class XmlChecker {
+ public:
+  explicit XmlChecker(std::string text) : text_(std::move(text)) {}
+
+  std::string check() {
+    if (!eat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")) return "no declaration";
+    std::vector<std::string> open;
+    int roots = 0;
+    while (at_ < text_.size()) {
+      if (text_[at_] != '<') {
+        if (!text_until('<') || (open.empty() && text_[at_ - 1] != '\n')) return wrong("text");
+        continue;
+      }
+      if (eat("</")) {
+        const std::string name = word();
+        if (open.empty() || open.back() != name || !eat(">")) return wrong("closing " + name);
+        open.pop_back();
+        continue;
+      }
+      ++at_;
+      const std::string name = word();
+      if (name.empty()) return wrong("a tag");
+      if (open.empty() && ++roots > 1) return wrong("a second root");
+      elements.push_back(name);
+      std::set<std::string> seen;
+      while (eat(" ")) {
+        const std::string key = word();
+        if (key.empty() || !seen.insert(key).second || !eat("=\"")) return wrong("attribute " + key);
+        const std::size_t from = at_;
+        if (!text_until('"')) return wrong("value of " + key);
+        attributes[name + "." + key].push_back(text_.substr(from, at_ - from));
+        ++at_;
+      }
+      if (eat("/>")) continue;
+      if (!eat(">")) return wrong("end of tag " + name);
+      open.push_back(name);
+    }
+    return open.empty() && roots == 1 ? "" : "elements left open";
+  }
+
+  std::vector<std::string> elements;
+  std::map<std::string, std::vector<std::string>> attributes;
+
+ private:
+  bool eat(const std::string& what) {
+    if (text_.compare(at_, what.size(), what) != 0) return false;
+    at_ += what.size();
+    return true;
+  }
+  std::string word() {
+    const std::size_t from = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
+      ++at_;
+    return text_.substr(from, at_ - from);
+  }
+  bool text_until(char end) {
+    while (at_ < text_.size() && text_[at_] != end) {
+      const char c = text_[at_];
+      if (c == '<' || c > 0x7E || (c < 0x20 && c != '\n' && c != '\t')) return false;
+      if (c == '&') {
+        bool entity = false;
+        for (const char* name : {"&amp;", "&lt;", "&gt;", "&quot;"})
+          entity = entity || text_.compare(at_, std::strlen(name), name) == 0;
+        if (!entity) return false;
+      }
+      ++at_;
+    }
+    return at_ < text_.size() || end == '<';
+  }
+  std::string wrong(const std::string& what) const {
+    return what + " at " + std::to_string(at_) + ": " + text_.substr(at_, 60);
+  }
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+TEST(XmlChecker, tells_right_from_wrong) {
+  const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  EXPECT_EQ(XmlChecker(head + "<a x=\"1\"><b/>text &amp; more</a>\n").check(), "");
+  for (const char* bad : {"<a>", "<a></b>", "<a x=1/>", "<a x=\"1\" x=\"2\"/>", "<a>&</a>", "<a x=\"<\"/>", "<a/><b/>",
+                          "<a>\xff</a>", "<a>\x01</a>", "</a>", "text"}) {
+    EXPECT_NE(XmlChecker(head + bad).check(), "") << bad;
+  }
+}
+
+std::string without_seconds(const std::string& text) {
+  std::string out = std::regex_replace(text, std::regex("time=\"[0-9.]+\""), "time=\"T\"");
+  out = std::regex_replace(out, std::regex("\"seconds\": [0-9.e+-]+"), "\"seconds\": T");
+  return std::regex_replace(out, std::regex(" +[0-9.]+ s\\b"), " T s");
+}
+
+TEST(Report, a_counterexample_holds_all_that_a_reader_needs) {
+  const GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  const std::string text = counterexample_text(r, result_of(r, kQuantize), "somewhere/x.safetensors");
+  const char* items[] = {
+      // 1. statement, sentence, clause, kind of verdict
+      kQuantize, "must hold codes and scales are the reference's", "source    OCP MX 1.0", "verdict   exact",
+      // 2. where
+      "first at (0, 33)", "of codes (1 x 34)", "place     element (0, 1) of block (0, 1)", "columns 32 to 33",
+      // 3. the input four ways, amax, scale
+      "input     x(0, 33) = 0x", "amax      0x", "scale     0x", "by the reference", "scaled    x / 2^",
+      // 4. expected and observed four ways, distance
+      "expected  0x", "observed  0x", "; 1 step away",
+      // 5. extent, histogram, neighbours
+      "extent    1 of 34 elements", "off by    ", "beside    (0, 32) right",
+      // 6. the minimal case and how it was found
+      "case      op=quantize", "rows=1 cols=34", "shrunk    from ", " tries",
+      // 7. once more, and where it was saved
+      "again     mxcheck gate --candidate ", "--reproduce 'quantize_equals_the_reference: op=quantize",
+      "saved     somewhere/x.safetensors",
+      // 8. build, machine, candidate, seed
+      "seed      7", "candidate toy", "digest ", "mxcheck   ", "commit ", "compiler  ", "cpu       ", "system    "};
+  for (const char* item : items) {
+    EXPECT_NE(text.find(item), std::string::npos) << item << "\n" << text;
+  }
+  EXPECT_TRUE(std::regex_search(
+      text, std::regex("expected  0x[0-9a-f]{2} = [01]\\.[01]{4}\\.[01]{3} = -?0x[0-9a-f.p+-]+ = -?[0-9.e-]+")))
+      << text;
+  EXPECT_EQ(text.find("budget ran out"), std::string::npos);
+}
+
+TEST(Report, a_pass_says_what_was_tried) {  // item 9
+  const GateReport r = run_toy("", kFast, 250);
+  const std::string text = report_summary(r, true);
+  EXPECT_NE(text.find("worst difference 0 bits"), std::string::npos);
+  EXPECT_NE(text.find("exit code 0"), std::string::npos);
+  for (const char* name :
+       {"data boundaries", "data specials", "experts without rows", "shape with a cut block", "row stride"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << name;
+  }
+  std::string lines;
+  for (const StatementResult& s : r.statements) lines += statement_line(s);
+  EXPECT_NE(lines.find("held"), std::string::npos);
+  EXPECT_NE(lines.find("not offered"), std::string::npos);
+  EXPECT_NE(lines.find("cases that it says nothing about"), std::string::npos);  // discards
+  EXPECT_NE(report_header(r).find("seed 7"), std::string::npos);
+}
+
+TEST(Report, a_spent_budget_is_said) {
+  GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  r.statements[0].counterexample->shrink_budget_spent = true;
+  EXPECT_NE(counterexample_text(r, r.statements[0], "").find("a smaller case may exist"), std::string::npos);
+}
+
+TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
+  for (const char* mode : {"", "column_33_is_wrong", "crashes", "foreign_text", "supports_nothing", "no_message"}) {
+    GateReport r = run_toy(mode, mode[0] == '\0' ? kFast : "[pq]*", 20);
+    r.interrupted = mode[0] == 's';
+    const std::string text = report_junit(r);
+    XmlChecker xml(text);
+    EXPECT_EQ(xml.check(), "") << mode;
+    const auto count = [&](const std::string& name) {
+      return std::count(xml.elements.begin(), xml.elements.end(), name);
+    };
+    const auto attribute = [&](const std::string& name) {
+      return std::stol(xml.attributes["testsuite." + name].at(0));
+    };
+    EXPECT_EQ(count("testcase"), attribute("tests"));
+    EXPECT_EQ(count("failure"), attribute("failures"));
+    EXPECT_EQ(count("error"), attribute("errors"));
+    EXPECT_EQ(count("skipped"), attribute("skipped"));
+    std::set<std::string> keys(xml.attributes["property.name"].begin(), xml.attributes["property.name"].end());
+    for (const char* key : {"seed", "cases", "candidate", "mxcheck", "compiler", "cpu", "system"})
+      EXPECT_TRUE(keys.count(key)) << key;
+    if (std::string(mode) == "crashes") {
+      EXPECT_EQ(xml.attributes["failure.type"].at(0), "device-fault");
+    }
+    if (std::string(mode) == "column_33_is_wrong") {
+      EXPECT_EQ(xml.attributes["failure.type"].at(0), "mismatch");
+    }
+    if (r.interrupted) {
+      EXPECT_EQ(xml.attributes["error.message"].back(), "interrupted by a signal");
+    }
+  }
+}
+
+TEST(Report, json_parses_and_tells_the_same) {
+  for (const char* mode : {"", "column_33_is_wrong", "foreign_text"}) {
+    const GateReport r = run_toy(mode, "quantize_*", 60);
+    const auto j = nlohmann::json::parse(report_json(r));
+    EXPECT_EQ(j["schema"], "mxcheck.gate/1");
+    EXPECT_EQ(j["exit_code"], exit_code(r));
+    EXPECT_EQ(j["seed"], 7);
+    ASSERT_EQ(j["statements"].size(), r.statements.size());
+    const auto& first = j["statements"][0];
+    EXPECT_EQ(first["name"], kQuantize);
+    EXPECT_EQ(first.contains("counterexample"), mode[0] != '\0');
+    if (std::string(mode) != "column_33_is_wrong") continue;
+    EXPECT_EQ(first["counterexample"]["kind"], "mismatch");
+    EXPECT_EQ(first["counterexample"]["rows"], 1);
+    EXPECT_EQ(first["counterexample"]["cols"], 34);
+    EXPECT_EQ(first["counterexample"]["first"], (std::vector<int>{0, 33}));
+  }
+}
+
+TEST(Report, the_same_seed_gives_the_same_report_apart_from_seconds) {
+  for (const char* mode : {"", "column_33_is_wrong"}) {
+    const auto all = [&] {
+      const GateReport r = run_toy(mode, mode[0] == '\0' ? kFast : "[pq]*", 20);
+      std::string text = report_header(r) + report_json(r) + report_junit(r) + report_summary(r, true);
+      for (const StatementResult& s : r.statements) {
+        text += statement_line(s);
+        if (s.counterexample) text += counterexample_text(r, s, "");
+      }
+      return without_seconds(text);
+    };
+    EXPECT_EQ(all(), all()) << mode;
+  }
+}
+
+TEST(Report, a_path_that_a_shell_would_split_is_quoted) {
+  GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  r.candidate.path = "/tmp/my lib's/x.so";
+  const std::string text = counterexample_text(r, r.statements[0], "");
+  EXPECT_NE(text.find("--candidate '/tmp/my lib'\\''s/x.so' --reproduce"), std::string::npos) << text;
+}
+
+TEST(Report, a_counterexample_is_saved_with_inputs_and_both_answers) {
+  const test::TemporaryDirectory dir;
+  const GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  const test::Toy toy("column_33_is_wrong");
+  const std::string path = save_counterexample(r, r.statements[0], dir / "cases", test::toy_options());
+  const SafetensorsFile file = read_safetensors(path);
+  std::map<std::string, const Tensor*> tensors;
+  for (const Tensor& t : file.tensors) tensors[t.name] = &t;
+  for (const char* name : {"x", "expected_codes", "expected_scales", "observed_codes", "observed_scales"}) {
+    ASSERT_TRUE(tensors.count(name)) << name;
+  }
+  EXPECT_EQ(tensors["x"]->shape, (std::vector<std::int64_t>{1, 34}));
+  EXPECT_NE(tensors["expected_codes"]->data, tensors["observed_codes"]->data);
+  EXPECT_EQ(tensors["expected_scales"]->data, tensors["observed_scales"]->data);
+  EXPECT_EQ(file.metadata.at("case"), to_text(r.statements[0].counterexample->minimal));
+  EXPECT_EQ(save_counterexample(r, r.statements[0], dir / "cases", test::toy_options()), path);  // again: same name
+  test::write_file(dir / "file", "");
+  EXPECT_THROW((void)save_counterexample(r, r.statements[0], dir / "file", test::toy_options()), Error);
+}
+
+}  // namespace
+}  // namespace mxcheck

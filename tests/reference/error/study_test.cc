@@ -1,0 +1,158 @@
+#include "reference/error/study.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/reference/common/test_matrix.h"
+
+namespace mxcheck {
+namespace {
+
+using test::fp32_matrix;
+using test::TestMatrix;
+using test::thrown_by;
+
+Study study_of(const std::vector<float>& values, const char* recipe, Format element = Format::e4m3) {
+  const auto cols = static_cast<std::int64_t>(values.size());
+  return study(fp32_matrix(1, cols, values).view(), element, {1, 32}, recipe_by_name(recipe));
+}
+
+std::vector<float> padded(std::vector<float> values, std::size_t size = 32) {
+  values.resize(size);
+  return values;
+}
+
+TEST(Study, measures_a_block_computed_by_hand) {
+  // Scale 1: 448 and 1 stay, 2^-10 is a tie between 0 and 2^-9, which goes to the even 0.
+  const Study s = study_of(padded({448, 1, 0x1p-10F}), "rceil");
+  EXPECT_EQ(s.nonzero, 3U);
+  EXPECT_EQ(s.error.flushed, 1U);
+  EXPECT_DOUBLE_EQ(s.zeroed_share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(s.error.sqnr_db, 10 * std::log10((448.0 * 448 + 1 + 0x1p-20) / 0x1p-20));
+  EXPECT_EQ(s.error.median_relative, 0);
+  EXPECT_EQ(s.error.max_relative, 1);
+  EXPECT_EQ(s.blocks, 1U);
+  EXPECT_EQ(s.scales[127], 1U);
+  EXPECT_EQ(s.distinct_scales, 1U);
+  EXPECT_EQ(s.amax_lowest, 448);
+  EXPECT_EQ(s.amax_highest, 448);
+}
+
+TEST(Study, sees_floor_saturate_where_rceil_does_not) {
+  const Study floor = study_of(padded({500, 1}), "floor");
+  EXPECT_EQ(floor.error.saturated, 1U);
+  EXPECT_EQ(floor.scales[127], 1U);
+  EXPECT_DOUBLE_EQ(floor.error.max_relative, 52.0 / 500);
+  const Study rceil = study_of(padded({500, 1}), "rceil");
+  EXPECT_EQ(rceil.error.saturated, 0U);
+  EXPECT_EQ(rceil.scales[128], 1U);
+}
+
+TEST(Study, counts_dead_blocks_apart_from_blocks_of_zeros) {
+  // The clamp of 1e-4 gives byte 105, a scale of 2^-22: 1e-12 / 2^-22 = 4.2e-6 rounds to 0.
+  std::vector<float> values(96);
+  std::fill(values.begin(), values.begin() + 32, 1e-12F);
+  values[64] = 1;
+  const Study clamped = study_of(values, "deepgemm_host");
+  EXPECT_EQ(clamped.blocks, 3U);
+  EXPECT_EQ(clamped.zero_blocks, 1U);
+  EXPECT_EQ(clamped.dead_blocks, 1U);
+  EXPECT_EQ(clamped.clamped_blocks, 1U);
+  EXPECT_EQ(clamped.error.flushed, 32U);
+  EXPECT_DOUBLE_EQ(clamped.zeroed_share, 32.0 / 33);
+  EXPECT_EQ(clamped.scales[105], 2U);
+  const Study norm = study_of(values, "rceil");
+  EXPECT_EQ(norm.dead_blocks, 0U);
+  EXPECT_EQ(norm.clamped_blocks, 0U);
+  EXPECT_EQ(norm.error.flushed, 0U);
+  EXPECT_EQ(norm.distinct_scales, 3U);
+}
+
+TEST(Study, counts_fp32_scales_as_floats_and_by_exponent_field) {
+  std::vector<float> values(64);
+  values[0] = 448;         // scale 1
+  values[32] = 1.5 * 448;  // scale 1.5: the same exponent field
+  const Study s = study_of(values, "fp32");
+  EXPECT_EQ(s.distinct_scales, 2U);
+  EXPECT_EQ(s.scales[127], 2U);
+}
+
+TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
+  const std::int64_t rows = 45, cols = 71;
+  const TestMatrix input(Format::bf16, rows, cols, test::random_values(rows * cols, 7), 3);
+  const MatrixView view = input.view();
+  for (const Format element : test::kElements) {
+    for (const BlockShape block : test::kShapes) {
+      for (const char* recipe : {"floor", "dsv3_fp32", "deepgemm_host"}) {
+        const Quantized q = quantize(view, element, block, recipe_by_name(recipe));
+        const std::vector<float> values = dequantize(q);
+        double signal = 0, noise = 0;
+        std::uint64_t flushed = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const double x = view.at(static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols);
+          signal += x * x;
+          noise += (values[i] - x) * (values[i] - x);
+          if (x != 0 && values[i] == 0) ++flushed;
+        }
+        const Study s = study(view, element, block, recipe_by_name(recipe));
+        // Two sums of n squares in different orders differ by at most n * 2^-53 of themselves, 4.3 dB times that: below
+        // 1e-9 dB up to a million elements, and these are thousands.
+        EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe << block_shape_name(block);
+        EXPECT_EQ(s.error.flushed, flushed);
+        EXPECT_EQ(s.blocks, static_cast<std::uint64_t>(q.scale_rows * q.scale_cols));
+        std::uint64_t scales = 0;
+        for (const std::uint64_t n : s.scales) scales += n;
+        EXPECT_EQ(scales, s.blocks);
+      }
+    }
+  }
+}
+
+TEST(Study, does_not_depend_on_threads) {
+  const TestMatrix input(Format::fp32, 300, 200, test::random_values(300 * 200, 8));
+  const Study one = study(input.view(), Format::e4m3, {32, 1}, recipe_by_name("te"), 1);
+  const Study many = study(input.view(), Format::e4m3, {32, 1}, recipe_by_name("te"), 5);
+  EXPECT_EQ(one.error.sqnr_db, many.error.sqnr_db);
+  EXPECT_EQ(one.error.median_relative, many.error.median_relative);
+  EXPECT_EQ(one.scales, many.scales);
+}
+
+TEST(Study, takes_not_a_number_by_the_rules_of_the_measures) {
+  const Study s = study_of(padded({1, std::numeric_limits<float>::quiet_NaN(), 2}), "rceil");
+  EXPECT_TRUE(std::isnan(s.error.sqnr_db));
+  EXPECT_EQ(s.error.nan_in_both, 1U);
+  EXPECT_EQ(s.error.nan_introduced, 31U);
+  EXPECT_EQ(s.nonzero, 2U);
+  EXPECT_EQ(s.dead_blocks, 0U);
+  EXPECT_EQ(s.scales[255], 1U);
+}
+
+TEST(Study, finds_bf16_exact_for_bf16_and_half_an_ulp_off_for_fp32) {
+  const TestMatrix bf16(Format::bf16, 8, 8, test::random_values(64, 9));
+  EXPECT_EQ(study_bf16(bf16.view()).sqnr_db, std::numeric_limits<double>::infinity());
+  const ErrorMeasures m = study_bf16(fp32_matrix(1, 1, {1 + 0x1p-9F}).view());  // to 1
+  EXPECT_DOUBLE_EQ(m.max_relative, 0x1p-9 / (1 + 0x1p-9));
+}
+
+TEST(Study, counts_what_the_input_holds) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const InputFacts f = input_facts(fp32_matrix(1, 6, {0, -0.0F, -3, 0.5, inf, std::nanf("")}).view());
+  EXPECT_EQ(f.count, 6U);
+  EXPECT_EQ(f.zeros, 2U);
+  EXPECT_EQ(f.nan, 1U);
+  EXPECT_EQ(f.infinite, 1U);
+  EXPECT_EQ(f.smallest, 0.5F);
+  EXPECT_EQ(f.largest, 3);
+}
+
+TEST(Study, refuses_a_matrix_without_elements) {
+  const auto thrown = thrown_by([] { study(MatrixView{Format::fp32, nullptr, 0, 8, 8}, Format::e4m3, {}, {}); });
+  EXPECT_EQ(thrown.kind, ErrorKind::usage);
+  EXPECT_EQ(thrown.text, "a matrix of 0 x 8 has no elements to measure");
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,281 @@
+// Gradients of routers: bits against the formulas written once more, values against derivatives in 100 digits.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "reference/router/router.h"
+#include "tests/reference/common/test_matrix.h"
+#include "tests/reference/router/gradients.h"
+#include "tests/reference/router/oracle.h"
+
+namespace mxcheck {
+namespace {
+
+using test::bits;
+using test::fp32_matrix;
+using test::Real;
+using test::Reals;
+using test::router_of;
+using test::Row;
+using test::TestMatrix;
+using test::thrown_by;
+
+using Experts = std::vector<std::int32_t>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+Row backward_row(const Router& router, const Row& x, const Experts& experts, const Row& gradient) {
+  return route_backward(router, fp32_matrix(1, std::ssize(x), x).view(), experts, gradient, std::ssize(experts));
+}
+
+// docs/router.md's formulas, for one row; experts of -1 are none.
+Row by_formula(const Router& router, const Row& x, const Experts& experts, const Row& gradient) {
+  const RouterVariant& variant = *router.variant;
+  const std::uint32_t power = variant.packed ? test::power_of_two_from(x.size()) : 1;
+  Row weighed = variant.score == RouterScore::logits ? x : test::scores_row(variant.score, x);
+  for (float& v : weighed) v = test::cleared_of(v, power);
+  Row kept;
+  Row g;
+  Experts index;
+  for (std::size_t k = 0; k < experts.size(); ++k) {
+    if (experts[k] == -1) continue;
+    index.push_back(experts[k]);
+    kept.push_back(weighed[static_cast<std::size_t>(experts[k])]);
+    g.push_back(gradient[k] * router.scale);
+  }
+  Row out(x.size(), 0.0F);
+  if (kept.empty()) return out;
+  float divisor = -1;  // none
+  const Row w = test::weights_row(router, kept, &divisor);
+  const auto sum_of = [](const Row& a, const Row& b) {
+    float sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum = std::fma(a[i], b[i], sum);
+    return sum;
+  };
+  const float gw = sum_of(g, w);
+  Row h = g;
+  if (divisor >= 0) {
+    for (float& v : h) v = divisor == 0 ? 0.0F : (v - gw) / divisor;
+  }
+  const float hp = sum_of(h, kept);
+  if (variant.score == RouterScore::softmax) {
+    for (std::size_t e = 0; e < x.size(); ++e) out[e] = weighed[e] * (0 - hp);
+  }
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    float& dx = out[static_cast<std::size_t>(index[k])];
+    const float logit = x[static_cast<std::size_t>(index[k])];
+    switch (variant.score) {
+      case RouterScore::logits: dx = w[k] * (g[k] - gw); break;
+      case RouterScore::softmax: dx = kept[k] * (h[k] - hp); break;
+      case RouterScore::sigmoid: dx = h[k] * (test::sigmoid_of(logit) * test::sigmoid_of(-logit)); break;
+      case RouterScore::sqrtsoftplus:
+        dx = kept[k] == 0 ? 0.0F : h[k] * (test::sigmoid_of(logit) / (2 * kept[k]));
+        break;
+    }
+  }
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    if (std::isnan(x[e])) out[e] = 0;
+  }
+  return out;
+}
+
+TEST(RouteBackward, by_hand) {
+  // Two equal weights of a half: 1/2 * (g - (1 + 3) / 2).
+  EXPECT_EQ(backward_row(router_of("topk-softmax", 2), {7, 0, 7}, {0, 2}, {1, 3}), (Row{-0.5F, 0, 0.5F}));
+  // p = 1/4 everywhere: 1/4 * (h - 1/4).
+  EXPECT_EQ(backward_row(router_of("softmax-topk", 1), {0, 0, 0, 0}, {1}, {1}),
+            (Row{-0.0625F, 0.1875F, -0.0625F, -0.0625F}));
+  // s(0) s(-0) = 1/4, also where the route is the second of a list.
+  EXPECT_EQ(backward_row(router_of("sigmoid-raw", 2), {0, 5}, {-1, 0}, {kNaN, 2}), (Row{0.5F, 0}));
+  // P = 1, w = 1/2: h = 1 - 1/2 and -1/2.
+  EXPECT_EQ(backward_row(router_of("sigmoid", 2), {0, 0}, {0, 1}, {1, 0}), (Row{0.125F, -0.125F}));
+  // One kept of a sum: its weight is 1 whatever the logit.
+  EXPECT_EQ(backward_row(router_of("softmax-topk-renorm", 1), {3, 1}, {0}, {5}), (Row{0, 0}));
+  // top_k 1 divides by nothing.
+  EXPECT_EQ(backward_row(router_of("sigmoid", 1), {0, 0}, {1}, {1}), (Row{0, 0.25F}));
+}
+
+TEST(RouteBackward, of_what_has_no_derivative_is_0) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    if (variant.packed) continue;
+    const Row dx = backward_row(router_of(variant.name, 2, NanLogits::last), {kNaN, 1, 2}, {0, 1}, {1, 2});
+    EXPECT_EQ(bits(dx)[0], 0U) << variant.name;
+    EXPECT_EQ(bits(backward_row(router_of(variant.name, 2), {1, 2}, {-1, -1}, {1, 2}))[0] << 1, 0U) << variant.name;
+  }
+  EXPECT_EQ(backward_row(router_of("sqrtsoftplus-raw", 1), {-300}, {0}, {1}), Row{0});
+  EXPECT_EQ(backward_row(router_of("softmax-topk-renorm", 1), {-kInf, 0}, {0}, {1}), (Row{0, 0}));  // P = 0
+}
+
+TEST(RouteBackward, is_the_formulas_for_every_row_and_list_of_three_experts) {
+  const std::array letters{-kInf, -3.0F, -0.0F, 0.5F, 90.0F, kInf, kNaN};
+  const std::vector<Experts> lists{{0, 1}, {1, 0}, {2, -1}, {-1, 1}, {-1, -1}};
+  const std::vector<Row> gradients{{1, -0.3F}, {0, 0}, {1e30F, 3}};
+  std::size_t rows = 0;
+  for (const RouterVariant& variant : all_router_variants()) {
+    for (int n = 0; n < 7 * 7 * 7; ++n) {
+      const Row x{letters.at(static_cast<std::size_t>(n % 7)), letters.at(static_cast<std::size_t>(n / 7 % 7)),
+                  letters.at(static_cast<std::size_t>(n / 49))};
+      if (variant.packed && !std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); })) continue;
+      for (const std::int64_t top_k : {1, 2}) {
+        Router router = router_of(variant.name, top_k, NanLogits::last);
+        router.scale = 0.7F;
+        for (const Experts& experts : lists) {
+          for (const Row& g : gradients) {
+            ++rows;
+            const Row expected = by_formula(router, x, experts, g);
+            ASSERT_EQ(bits(backward_row(router, x, experts, g)), bits(expected))
+                << variant.name << " " << testing::PrintToString(x) << " " << testing::PrintToString(experts);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(rows, 80000U);
+}
+
+struct Drawn {
+  Row x;
+  Experts experts;
+  Row gradient;
+};
+
+Drawn drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
+  Drawn d;
+  const auto uniform = [&] { return static_cast<float>(engine() >> 8) * 0x1p-24F; };
+  for (std::size_t e = 0; e < experts; ++e) d.x.push_back(12 * uniform() - 6);
+  for (std::size_t e = 0; e < experts; ++e) d.experts.push_back(static_cast<std::int32_t>(e));
+  for (std::size_t k = 0; k < kept; ++k) {
+    std::swap(d.experts[k], d.experts[k + engine() % (experts - k)]);
+    d.gradient.push_back(4 * uniform() - 2);
+  }
+  d.experts.resize(kept);
+  return d;
+}
+
+// What rounding may do to dx_e, from the formulas. With r the relative error of scores and weights and K steps of a
+// sum: h = (g - sum g w) / D is within (2 r + (K + 3) u) H, H = (|g| + sum |g| w) / D, and a product p (h - sum h p)
+// within 4 r + (2 K + 5) u <= 6 r of p (H + sum H p); likewise where there is no second sum.
+Row allowed_errors(const Router& router, const Drawn& d) {
+  const RouterVariant& variant = *router.variant;
+  const Row weighed =
+      test::scores_row(variant.score == RouterScore::logits ? RouterScore::softmax : variant.score, d.x);
+  Row kept;
+  for (const std::int32_t e : d.experts) {
+    const auto i = static_cast<std::size_t>(e);
+    kept.push_back(variant.score == RouterScore::logits ? d.x[i] : weighed[i]);
+  }
+  float divisor = 1;
+  const Row w = test::weights_row(router, kept, &divisor);
+  float gw = 0;
+  for (std::size_t k = 0; k < w.size(); ++k) gw += std::fabs(d.gradient[k]) * std::fabs(w[k]);
+  const bool divides = variant.weights != RouterWeights::raw;
+  Row h(d.x.size(), 0.0F);
+  float hp = 0;
+  for (std::size_t k = 0; k < w.size(); ++k) {
+    const auto e = static_cast<std::size_t>(d.experts[k]);
+    h[e] = (std::fabs(d.gradient[k]) + (divides ? gw : 0)) / divisor;
+    if (variant.score == RouterScore::softmax) hp += h[e] * kept[k];
+    if (variant.score == RouterScore::logits) h[e] *= w[k];
+    if (variant.score == RouterScore::sigmoid) h[e] *= test::sigmoid_of(d.x[e]) * test::sigmoid_of(-d.x[e]);
+    if (variant.score == RouterScore::sqrtsoftplus) h[e] *= test::sigmoid_of(d.x[e]) / (2 * kept[k]);
+  }
+  const auto r = static_cast<float>(6 * test::relative_error(d.x, kept.size()) * std::fabs(router.scale));
+  for (std::size_t e = 0; e < h.size(); ++e) {
+    if (variant.score == RouterScore::softmax) h[e] = weighed[e] * (h[e] + hp);
+    h[e] = r * h[e] + 0x1p-140F;
+  }
+  return h;
+}
+
+TEST(RouteBackward, is_the_derivative_within_rounding) {
+  std::mt19937 engine(31);
+  for (const RouterVariant& variant : all_router_variants()) {
+    for (int i = 0; i < 30; ++i) {
+      const std::size_t experts = 2 + engine() % 9;
+      const std::size_t kept = 1 + engine() % experts;
+      const Drawn d = drawn(engine, experts, kept);
+      Router router = router_of(variant.name, static_cast<std::int64_t>(kept));
+      router.scale = i % 2 == 0 ? 1.0F : 2.5F;
+      const Row dx = backward_row(router, d.x, d.experts, d.gradient);
+      Row start = d.x;
+      if (variant.packed) {
+        for (float& v : start) v = test::cleared_of(v, test::power_of_two_from(experts));
+      }
+      const Reals exact = test::derivatives(test::reals(start), [&](const Reals& x) {
+        const Reals w = test::real_weights(router, x, d.experts);
+        Real loss = 0;
+        for (std::size_t k = 0; k < kept; ++k) loss += d.gradient[k] * w[k];
+        return loss;
+      });
+      const Row allowed = allowed_errors(router, d);
+      for (std::size_t e = 0; e < experts; ++e) {
+        const Real error = abs(exact[e] - Real(dx[e]));
+        EXPECT_LE(error, Real(allowed[e])) << variant.name << " expert " << e << " of " << experts << " kept " << kept;
+      }
+    }
+  }
+}
+
+// Adding one number to all logits changes no softmax.
+TEST(RouteBackward, of_softmax_adds_up_to_0_within_rounding) {
+  std::mt19937 engine(37);
+  for (const char* name : {"topk-softmax", "topk-softmax-packed", "softmax-topk", "softmax-topk-renorm"}) {
+    for (int i = 0; i < 200; ++i) {
+      const Drawn d = drawn(engine, 16, 4);
+      const Router router = router_of(name, 4);
+      const Row dx = backward_row(router, d.x, d.experts, d.gradient);
+      const Row allowed = allowed_errors(router, d);
+      double sum = 0;
+      double bound = 0;
+      for (std::size_t e = 0; e < dx.size(); ++e) sum += dx[e], bound += allowed[e];
+      EXPECT_LE(std::fabs(sum), bound) << name;
+    }
+  }
+}
+
+TEST(RouteBackward, threads_and_types_change_nothing) {
+  std::vector<float> values = test::random_values(3000 * 32, 41);
+  const TestMatrix matrix(Format::bf16, 3000, 32, values, 5);
+  const Row gradient = test::random_values(3000 * 4, 43);
+  for (const RouterVariant& variant : all_router_variants()) {
+    const Router router = router_of(variant.name, 4);
+    const Experts experts = route(router, matrix.view()).experts;
+    const Row one = route_backward(router, matrix.view(), experts, gradient, 4, 1);
+    for (const int threads : {0, 2, 5}) {
+      EXPECT_EQ(bits(route_backward(router, matrix.view(), experts, gradient, 4, threads)), bits(one)) << variant.name;
+    }
+    for (std::size_t t = 0; t < 3000; t += 331) {
+      Row x(32);
+      matrix.view().read_row(static_cast<std::int64_t>(t), x);
+      const Experts e(experts.begin() + 4 * static_cast<std::ptrdiff_t>(t),
+                      experts.begin() + 4 * static_cast<std::ptrdiff_t>(t) + 4);
+      const Row g(gradient.begin() + 4 * static_cast<std::ptrdiff_t>(t),
+                  gradient.begin() + 4 * static_cast<std::ptrdiff_t>(t) + 4);
+      EXPECT_EQ(bits(by_formula(router, x, e, g)), bits(std::span(one).subspan(32 * t, 32))) << variant.name;
+    }
+  }
+}
+
+TEST(RouteBackward, refuses_sizes_that_do_not_fit_and_experts_that_are_none) {
+  const TestMatrix m = fp32_matrix(2, 3, Row(6, 1.0F));
+  const auto refused = [&](const Experts& experts, const Row& gradient, std::int64_t width, ErrorKind kind,
+                           std::string_view text) {
+    const test::Thrown t =
+        thrown_by([&] { route_backward(router_of("sigmoid", 2), m.view(), experts, gradient, width); });
+    EXPECT_EQ(t.kind, kind);
+    EXPECT_EQ(t.text, text);
+  };
+  refused({}, {}, -1, ErrorKind::usage, "width -1: must be 0 or more");
+  refused({0, 1, 2}, {0, 0, 0, 0}, 2, ErrorKind::usage, "experts of 3 elements: must be one of each of the 4 routes");
+  refused({0, 1, 2, 1}, {0, 0}, 2, ErrorKind::usage,
+          "gradient of the weights of 2 elements: must be one of each of the 4 routes");
+  refused({0, 1, 3, -2}, Row(4), 2, ErrorKind::input, "expert 3 of route 2: must be from -1 (none) to 2");
+  refused({0, 1, -2, 3}, Row(4), 2, ErrorKind::input, "expert -2 of route 2: must be from -1 (none) to 2");
+  refused({0, 1, 1, 1}, Row(4), 2, ErrorKind::input, "expert 1 of route 3: token 1 has it twice");
+  EXPECT_NO_THROW(route_backward(router_of("sigmoid", 2), m.view(), Experts{-1, -1, 1, 0}, Row(4), 2));
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,231 @@
+// mxcheck gate as a user meets it: exit codes, refusals, files, signals.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+
+#include "properties/gate/gate.h"
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kToy = "gate --candidate '" MXCHECK_TOY "' ";
+constexpr const char* kQuantize = "--only quantize_equals_the_reference --seed 7 --cases 60 ";
+
+std::string as(const char* mode) { return "MXCHECK_TOY=" + std::string(mode) + " "; }
+
+class Gate : public test::ToolTest {
+ protected:
+  // The toy in a mode; `before` is a shell assignment, so that `exec` sees it.
+  test::Answer toy(const char* mode, const std::string& arguments) {
+    return mxcheck(kToy + arguments, "export " + as(mode) + "; ");
+  }
+  void expect_toy_refused(int code, const std::string& text, const char* mode, const std::string& arguments) {
+    expect_refused(code, text, kToy + arguments, "export " + as(mode) + "; ");
+  }
+};
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
+}
+
+TEST_F(Gate, exits_with_0_when_every_statement_held) {
+  const test::Answer a = toy("right", kQuantize);
+  EXPECT_EQ(a.code, 0) << a.out << a.err;
+  EXPECT_EQ(a.err, "");
+  expect_contains(a.out, "seed 7");
+  expect_contains(a.out, "held          quantize_equals_the_reference");
+  expect_contains(a.out, "exit code 0: every statement that ran held");
+  EXPECT_TRUE(dir.names().empty());
+}
+
+TEST_F(Gate, exits_with_1_and_a_counterexample_that_reproduces) {
+  const test::Answer first = toy("column_33_is_wrong", kQuantize);
+  EXPECT_EQ(first.code, 1) << first.err;
+  expect_contains(first.out, "exit code 1: there is a counterexample");
+  std::smatch line;
+  ASSERT_TRUE(std::regex_search(first.out, line, std::regex("  again     mxcheck (gate .*)\n"))) << first.out;
+  const test::Answer again = mxcheck(line[1].str(), "export " + as("column_33_is_wrong") + "; ");
+  EXPECT_EQ(again.code, 1) << again.err;
+  const auto finding = [](const std::string& text) {
+    const std::size_t from = text.find("  found     ");
+    return text.substr(from, text.find("  shrunk ") - from);
+  };
+  EXPECT_EQ(finding(again.out), finding(first.out));
+  expect_contains(finding(first.out), "rows=1 cols=34");
+  EXPECT_EQ(mxcheck(line[1].str(), "export " + as("right") + "; ").code, 0);  // mended
+}
+
+TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
+  struct Row {
+    std::string arguments, text;
+  };
+  for (const Row& row :
+       {Row{"--only nothing_like_it", "--only 'nothing_like_it' selects no statement"},
+        Row{"--only ''", "selects no statement"},
+        Row{"--suite huge", "unknown suite 'huge'; known are quick, full, exhaustive"},
+        Row{"--seed x", "--seed 'x' is not a number"}, Row{"--seed=-1", "--seed '-1' is not a number"},
+        Row{"--seed ' -1'", "is not a number"}, Row{"--seed 7x", "--seed '7x' is not a number"},
+        Row{"--seed 99999999999999999999", "is not a number"}, Row{"--cases 0", "--cases"},
+        Row{"--cases many", "--cases"}, Row{"--time-limit 0", "--time-limit must be from"},
+        Row{"--time-limit nan", "--time-limit must be from"}, Row{"--time-limit=-3", "--time-limit must be from"},
+        Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
+        Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "case field rows=x"},
+        Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
+        Row{"--junit /nowhere/at/all.xml", "/nowhere/at/all.xml"}, Row{"--junit .", "."},
+        Row{"--surprise", "--surprise"}}) {
+    expect_toy_refused(2, row.text, "right", row.arguments);
+  }
+}
+
+TEST_F(Gate, exits_with_2_when_the_candidate_is_none) {
+  test::write_file(dir / "text.so", "no library");
+  expect_refused(2, "candidate ./none.so does not exist", "gate --candidate ./none.so");
+  expect_refused(2, "no candidate named 'gpu9'; looked for", "gate --candidate gpu9");
+  expect_refused(2, "cannot be loaded", "gate --candidate ./text.so");
+  expect_refused(2, "has no function mxcheck_candidate", "gate --candidate '" MXCHECK_NO_CANDIDATE "'");
+  expect_toy_refused(2, "speaks interface version 99", "other_version", "");
+  expect_toy_refused(2, "crashed while it was loaded", "crashes_on_load", "");
+}
+
+TEST_F(Gate, exits_with_3_when_the_machine_lacks_what_the_candidate_wants) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a driver
+  expect_toy_refused(3, "needs a CUDA device", "wants_cuda", "");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST_F(Gate, exits_with_4_when_nothing_was_checked) {
+  const test::Answer a = toy("supports_nothing", kQuantize);
+  EXPECT_EQ(a.code, 4) << a.err;
+  expect_contains(a.out, "exit code 4: inconclusive");
+}
+
+TEST_F(Gate, exits_with_6_when_the_candidate_crashes_or_hangs) {
+  const test::Answer crash = toy("crashes", std::string(kQuantize) + "--junit r.xml");
+  EXPECT_EQ(crash.code, 6) << crash.err;
+  expect_contains(crash.out, "died (signal 11");
+  expect_contains(test::read_file(dir / "r.xml"), "<failure type=\"device-fault\"");
+  const test::Answer hang =
+      toy("hangs",
+          "--time-limit 0.2 --save '' --reproduce 'quantize_equals_the_reference: op=quantize format=e4m3 recipe=rceil "
+          "block=1x32 layout=compact x=bf16 rows=1 cols=1 data=zeros seed=0'");
+  EXPECT_EQ(hang.code, 6) << hang.err;
+  expect_contains(hang.out, "did not return within the time limit");
+}
+
+TEST_F(Gate, lists_every_statement_with_its_source) {
+  const test::Answer a = mxcheck("gate --list");
+  EXPECT_EQ(a.code, 0);
+  const test::Answer j = mxcheck("gate --list --json");
+  const auto list = nlohmann::json::parse(j.out);
+  EXPECT_EQ(list.size(), all_statements().size());
+  for (const auto& s : list) {
+    expect_contains(a.out, s["name"].get<std::string>() + "\n  " + s["sentence"].get<std::string>());
+    EXPECT_FALSE(s["source"].get<std::string>().empty());
+  }
+}
+
+TEST_F(Gate, json_is_all_there_is_on_standard_output) {
+  for (const char* mode : {"right", "column_33_is_wrong", "prints", "foreign_text"}) {
+    const test::Answer a = toy(mode, std::string(kQuantize) + "--json --save ''");
+    const auto j = nlohmann::json::parse(a.out, nullptr, false);
+    ASSERT_FALSE(j.is_discarded()) << mode << a.out;
+    EXPECT_EQ(j["exit_code"], a.code);
+    EXPECT_EQ(j["seed"], 7);
+  }
+}
+
+TEST_F(Gate, a_counterexample_is_saved_unless_it_is_not_wanted) {
+  EXPECT_EQ(toy("column_33_is_wrong", std::string(kQuantize) + "--save ''").code, 1);
+  EXPECT_TRUE(dir.names().empty());
+  const test::Answer a = toy("column_33_is_wrong", kQuantize);
+  EXPECT_EQ(dir.names(), (std::vector<std::string>{"mxcheck-cases"}));  // the documented default
+  expect_contains(a.out, "saved     mxcheck-cases/quantize_equals_the_reference_");
+}
+
+TEST_F(Gate, a_verdict_outweighs_a_file_that_cannot_be_written) {
+  test::write_file(dir / "file", "");
+  const test::Answer a = toy("column_33_is_wrong", std::string(kQuantize) + "--save file --junit r.xml");
+  EXPECT_EQ(a.code, 1) << a.err;
+  expect_contains(a.out, "exit code 1");
+  expect_contains(a.err, "file");
+  expect_contains(test::read_file(dir / "r.xml"), "<failure type=\"mismatch\"");
+}
+
+TEST_F(Gate, junit_is_written_when_it_holds_too) {
+  EXPECT_EQ(toy("right", std::string(kQuantize) + "--junit r.xml").code, 0);
+  const std::string text = test::read_file(dir / "r.xml");
+  expect_contains(text, "name=\"quantize_equals_the_reference\"");
+  expect_contains(text, "<property name=\"seed\" value=\"7\"/>");
+  EXPECT_EQ(text.find("<failure"), std::string::npos);
+}
+
+// A gate under way is told to stop: it says so, writes its JUnit file, and leaves no process.
+TEST_F(Gate, a_signal_ends_it_as_inconclusive_with_its_files_written) {
+  for (const char* mode : {"slow", "hangs"}) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      SCOPED_TRACE(std::string(mode) + " " + std::to_string(signal));
+      // The shell starts the gate, signals the whole group's leader after half a second, and returns the gate's status.
+      const std::string script =
+          "cd " + dir.path() + "; MXCHECK_TOY=" + mode + " '" MXCHECK_TOOL "' " + kToy +
+          "--seed 1 --cases 100000 --only 'quantize*' --time-limit 60 --junit r.xml > out 2> err & gate=$!; "
+          "sleep 0.7; worker=$(cat /proc/$gate/task/$gate/children); kill -" +
+          std::to_string(signal) +
+          " $gate; wait $gate; echo $? > code; sleep 0.2; [ -n \"$worker\" ] && [ ! -e /proc/$worker ] && "
+          "echo gone > worker";
+      const auto start = std::chrono::steady_clock::now();
+      test::write_file(dir / "script", script);
+      (void)!std::system(("setsid bash -m " + (dir / "script")).c_str());
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+      EXPECT_EQ(test::read_file(dir / "code"), "4\n") << test::read_file(dir / "err");
+      EXPECT_EQ(test::read_file(dir / "worker"), "gone\n");
+      const std::string junit = test::read_file(dir / "r.xml");
+      expect_contains(junit, "interrupted by a signal");
+      expect_contains(junit, "interrupted before all of its cases had run");
+      expect_contains(test::read_file(dir / "out"), "interrupted: what had not run says nothing");
+      for (const std::string& name : dir.names()) std::filesystem::remove_all(dir / name);
+    }
+  }
+}
+
+TEST_F(Gate, the_help_states_the_defaults_that_the_code_has) {
+  const test::Answer help = mxcheck("gate --help");
+  EXPECT_EQ(help.code, 0);
+  const auto stated = [&](const std::string& option, const std::string& value) {
+    // CLI11 2.1 writes "--suite TEXT=quick", later ones "--suite TEXT [quick]".
+    const std::regex pattern("--" + option + " [A-Z]+(=" + value + "| \\[" + value + "\\])\\s");
+    EXPECT_TRUE(std::regex_search(help.out, pattern)) << option << "\n" << help.out;
+  };
+  stated("candidate", "cpu");
+  stated("suite", "quick");
+  stated("only", "\\*");
+  stated("save", "mxcheck-cases");
+  stated("time-limit", "20");
+  EXPECT_EQ(GateOptions{}.time_limit, std::chrono::seconds(20));
+  EXPECT_EQ(GateOptions{}.suite, Suite::quick);
+  EXPECT_EQ(GateOptions{}.only, "*");
+  for (const char* code : {"0 every statement held", "1 a counterexample", "2 usage", "3 environment", "4 inconclusive",
+                           "6 the candidate crashed or hung", "70 a defect of mxcheck"}) {
+    EXPECT_NE(std::regex_replace(help.out, std::regex("\\s+"), " ").find(code), std::string::npos) << code;
+  }
+  // The default suite and candidate are the ones that a run without options names.
+  const test::Answer run = mxcheck("gate --only scale_layout_equals_the_reference --seed 1 --json");
+  const auto j = nlohmann::json::parse(run.out);
+  EXPECT_EQ(j["suite"], "quick");
+  EXPECT_EQ(j["candidate"]["name"], "cpu");
+}
+
+TEST_F(Gate, a_seed_that_was_not_given_is_drawn_and_said) {
+  const auto seed_of = [&] {
+    return nlohmann::json::parse(toy("right", "--only quantize* --cases 5 --json").out)["seed"];
+  };
+  EXPECT_NE(seed_of(), seed_of());
+}
+
+}  // namespace
+}  // namespace mxcheck

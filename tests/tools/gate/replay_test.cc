@@ -1,0 +1,88 @@
+// mxcheck gate --record and mxcheck replay, as a user types them.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/goldens/temporary_directory.h"
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+void expect_contains(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text << "\nexpected: " << words;
+}
+
+class Replay : public test::ToolTest {
+ protected:
+  test::Answer record(const std::string& more = "") {
+    return mxcheck("gate --only 'scale_layout*' --cases 200 --seed 1 --record '" + (dir / "r.h5") + "' " + more);
+  }
+};
+
+TEST_F(Replay, a_record_without_sources_is_inconclusive_until_that_is_accepted) {
+  ASSERT_EQ(record().code, 0);
+  const test::Answer asked = mxcheck("replay '" + (dir / "r.h5") + "'");
+  EXPECT_EQ(asked.code, 4) << asked.err;
+  expect_contains(asked.out, "the record names no sources");
+  const test::Answer accepted = mxcheck("replay --without-sources '" + (dir / "r.h5") + "'");
+  EXPECT_EQ(accepted.code, 0) << accepted.out;
+  expect_contains(accepted.out, "equal     scale_layout_equals_the_reference");
+  expect_contains(accepted.out, "0 cases differ");
+}
+
+TEST_F(Replay, json_says_the_same) {
+  ASSERT_EQ(record().code, 0);
+  const test::Answer a = mxcheck("replay --json --without-sources '" + (dir / "r.h5") + "'");
+  EXPECT_EQ(a.code, 0);
+  expect_contains(a.out, "\"different\": 0");
+  expect_contains(a.out, "\"exit_code\": 0");
+}
+
+TEST_F(Replay, the_committed_record_is_of_these_sources_and_refuses_others) {
+  const std::string file = std::string(MXCHECK_SOURCE_DIR) + "/goldens/records/h200_quick.h5";
+  namespace fs = std::filesystem;
+  fs::create_directories(dir / "kernels");
+  fs::create_directories(dir / "cmake");
+  fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/kernels/sm90", dir / "kernels/sm90");
+  for (const char* name : {"kernels/candidate.h", "cmake/cuda.cmake"}) {
+    fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/" + name, dir / name);
+  }
+  const std::string kernel = dir / "kernels/sm90/quantize.cuh";
+  const std::string text = test::read_file(kernel);
+  test::write_file(kernel, text + "\n// a comment changes nothing\n");
+  const test::Answer same = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  expect_contains(same.out, "NVIDIA H200");
+  test::write_file(kernel, text + "\nint one_more;\n");
+  const test::Answer changed = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
+  EXPECT_EQ(changed.code, 1);
+  expect_contains(changed.out, "source kernels/sm90/quantize.cuh has changed");
+  expect_contains(changed.out, "it has to be made again on the device");
+}
+
+TEST_F(Replay, a_damaged_record_is_exit_code_5) {
+  test::write_file(dir / "x.h5", "\x89HDF\r\n\x1a\n and no more");
+  const test::Answer a = mxcheck("replay '" + (dir / "x.h5") + "'");
+  EXPECT_EQ(a.code, 5);
+  EXPECT_EQ(a.out, "");
+}
+
+TEST_F(Replay, a_run_that_fails_leaves_no_record) {
+  const test::Answer a = mxcheck(
+      "gate --candidate " MXCHECK_FAULTY " --only 'quantize_eq*' --seed 1 --save '' --record '" + (dir / "r.h5") + "'");
+  EXPECT_EQ(a.code, 1);
+  expect_contains(a.err, "no record is written");
+  EXPECT_FALSE(std::filesystem::exists(dir / "r.h5"));
+}
+
+TEST_F(Replay, paths_and_options_that_cannot_be_are_refused_before_anything_runs) {
+  EXPECT_EQ(mxcheck("gate --record '" + (dir / "no/such/folder.h5") + "'").code, 2);
+  const test::Answer one = record("--reproduce 'quantize_equals_the_reference: op=quantize rows=1 cols=1'");
+  EXPECT_EQ(one.code, 2);
+  expect_contains(one.err, "--record keeps a run, not one case");
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,153 @@
+#include <cmath>
+
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+using test::make_tensor;
+using test::values_of;
+
+// Integers from -2 to 2, four times as large for even seeds so that the two sides' scales differ. They become codes
+// without a remainder, and sums of theirs are exact under every contract: at most 4 * 256 units, which 13 bits hold. So
+// products of them must be equal, and no tolerance is needed.
+float integer(std::int64_t i, unsigned seed) {
+  return static_cast<float>(((i * i + i / 7 + seed) % 5 - 2) * (seed % 2 == 0 ? 4 : 1));
+}
+
+// 20 x 30 sums over k = 256 of integers.
+std::vector<float> integer_sums(unsigned seed_x, unsigned seed_w) {
+  std::vector<float> sums;
+  for (std::int64_t i = 0; i < 20; ++i) {
+    for (std::int64_t j = 0; j < 30; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < 256; ++k) sum += integer(i * 256 + k, seed_x) * integer(j * 256 + k, seed_w);
+      sums.push_back(sum);
+    }
+  }
+  return sums;
+}
+
+float wave(std::int64_t i, unsigned seed) {
+  return std::sin(static_cast<float>(i) * 0.7F + static_cast<float>(seed)) * (i % 11 == 0 ? 4 : 1);
+}
+
+class MatmulTool : public test::ToolTest {
+ protected:
+  using Value = float (*)(std::int64_t, unsigned);
+  enum class As { is, transposed };
+
+  void quantized(const std::string& name, std::int64_t rows, std::int64_t cols, const std::string& arguments,
+                 unsigned seed, Value value = integer, As as = As::is) {
+    std::vector<float> x(static_cast<std::size_t>(rows * cols));
+    for (std::int64_t i = 0; i < rows * cols; ++i) {
+      const std::int64_t at = as == As::is ? i : i % cols * rows + i / cols;
+      x[static_cast<std::size_t>(at)] = value(i, seed);
+    }
+    const std::vector<std::int64_t> shape = as == As::is ? std::vector{rows, cols} : std::vector{cols, rows};
+    write_npy(dir / "raw.npy", make_tensor("", Dtype::f32, shape, x));
+    ASSERT_EQ(mxcheck("quantize raw.npy -o " + name + " " + arguments).code, 0);
+  }
+  std::vector<float> product(const std::string& arguments) {
+    const auto ran = mxcheck("matmul " + arguments + " -o d.npy");
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return values_of<float>(read_tensor(dir / "d.npy"));
+  }
+};
+
+TEST_F(MatmulTool, the_default_contract_is_exact_and_others_differ_from_it) {
+  quantized("x.safetensors", 20, 256, "--block 1x128", 1, wave);
+  quantized("w.safetensors", 30, 256, "--block 128x128", 2, wave);
+  const std::vector<float> exact = product("x.safetensors w.safetensors");
+  EXPECT_EQ(exact.size(), 600U);
+  EXPECT_EQ(product("x.safetensors w.safetensors --contract exact"), exact);
+  EXPECT_NE(product("x.safetensors w.safetensors --contract sm90_fp8+promote128"), exact);
+  quantized("x.safetensors", 20, 256, "--block 1x128", 1);
+  quantized("w.safetensors", 30, 256, "--block 128x128", 2);
+  for (const char* contract : {"exact", "sm90_fp8+promote128"}) {
+    EXPECT_EQ(product(std::string("x.safetensors w.safetensors --contract ") + contract), integer_sums(1, 2))
+        << contract;
+  }
+}
+
+TEST_F(MatmulTool, mx_scales_in_five_ways) {
+  quantized("x.safetensors", 20, 256, "--block 1x32", 3);
+  quantized("w.safetensors", 30, 256, "--block 1x32", 4);
+  const std::vector<float> sums = integer_sums(3, 4);
+  for (const char* contract : {"exact", "sm90_bf16+decode", "sm100_mxf8f6f4", "sm90_fp8+promote32", "ieee_fp32"}) {
+    EXPECT_EQ(product(std::string("x.safetensors w.safetensors --contract ") + contract), sums) << contract;
+  }
+}
+
+// The same product by a transposed file, quantized along its rows.
+TEST_F(MatmulTool, transposed_files_sum_over_their_rows) {
+  quantized("x.safetensors", 20, 256, "--block 1x128", 5, wave);
+  quantized("w.safetensors", 30, 256, "--block 1x128", 6, wave);
+  quantized("xt.safetensors", 20, 256, "--block 128x1", 5, wave, As::transposed);
+  quantized("wt.safetensors", 30, 256, "--block 128x1", 6, wave, As::transposed);
+  EXPECT_EQ(product("xt.safetensors wt.safetensors --transpose-a --transpose-b --contract sm90_fp8+promote128"),
+            product("x.safetensors w.safetensors --contract sm90_fp8+promote128"));
+}
+
+TEST_F(MatmulTool, groups_of_depth_add_up_to_the_whole) {
+  quantized("x.safetensors", 20, 256, "--block 1x128", 5);
+  quantized("w.safetensors", 30, 256, "--block 1x128", 6);
+  const std::vector<float> d = product("x.safetensors w.safetensors --contract sm90_fp8+promote128");
+  EXPECT_EQ(d, integer_sums(5, 6));
+  // Three groups of tokens, one empty: three matrices, the second of zeros.
+  quantized("xg.safetensors", 20, 256, "--block 128x1 --offsets 0,130,130,256", 5, integer, As::transposed);
+  quantized("wg.safetensors", 30, 256, "--block 128x1 --offsets 0,130,130,256", 6, integer, As::transposed);
+  const std::vector<float> g = product(
+      "xg.safetensors wg.safetensors --transpose-a --transpose-b --groups depth --contract sm90_fp8+promote128");
+  ASSERT_EQ(g.size(), 1800U);
+  for (std::size_t i = 600; i < 1200; ++i) EXPECT_EQ(g[i], 0);
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ(g[i] + g[1200 + i], d[i]);
+}
+
+TEST_F(MatmulTool, groups_of_rows_use_their_experts_weights) {
+  quantized("x.safetensors", 20, 128, "--block 1x128 --offsets 0,5,20", 7);
+  quantized("w.safetensors", 256, 128, "--block 128x128", 8);
+  const std::vector<float> all = product("x.safetensors w.safetensors --contract sm90_fp8+promote128");
+  const std::vector<float> d = product("x.safetensors w.safetensors --groups rows --contract sm90_fp8+promote128");
+  ASSERT_EQ(d.size(), 20U * 128);
+  for (std::size_t i = 0; i < 20; ++i) {
+    for (std::size_t j = 0; j < 128; ++j) EXPECT_EQ(d[i * 128 + j], all[i * 256 + j + (i < 5 ? 0 : 128)]);
+  }
+}
+
+TEST_F(MatmulTool, adds_c_and_explains) {
+  quantized("x.safetensors", 2, 128, "--block 1x128", 9);
+  quantized("w.safetensors", 2, 128, "--block 1x128", 10);
+  const std::vector<float> d = product("x.safetensors w.safetensors --contract sm90_fp8+promote128");
+  write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
+  const std::vector<float> sum =
+      product("x.safetensors w.safetensors --contract sm90_fp8+promote128 --c c.npy --alpha 0.5");
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(sum[i], d[i] * 0.5F + static_cast<float>(i + 1));
+  const auto ran = mxcheck("matmul x.safetensors w.safetensors --contract sm90_fp8+promote128 --explain 1,1");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_NE(ran.out.find("promoted: "), std::string::npos) << ran.out;
+}
+
+TEST_F(MatmulTool, refuses_what_does_not_fit_and_writes_nothing) {
+  quantized("x.safetensors", 20, 256, "--block 1x128 --offsets 0,5,20", 1);
+  quantized("w.safetensors", 30, 256, "--block 128x128", 2);
+  quantized("short.safetensors", 30, 128, "--block 128x128", 2);
+  quantized("fp4.safetensors", 30, 256, "--block 1x32 --format e2m1", 2);
+  write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
+  for (const char* arguments :
+       {"x.safetensors short.safetensors", "x.safetensors missing.safetensors",
+        "x.safetensors w.safetensors --contract nothing", "x.safetensors w.safetensors --contract sm90_fp8",
+        "x.safetensors w.safetensors --contract sm90_fp8+promote256",
+        "x.safetensors fp4.safetensors --contract sm90_fp8+promote32", "x.safetensors w.safetensors --c c.npy",
+        "w.safetensors x.safetensors --groups rows", "x.safetensors w.safetensors --groups depth",
+        "x.safetensors w.safetensors --groups rows --transpose-a", "x.safetensors w.safetensors --dtype f16"}) {
+    const auto ran = mxcheck(std::string("matmul ") + arguments + " -o d.npy");
+    EXPECT_EQ(ran.code, 2) << arguments << ran.err;
+    EXPECT_FALSE(std::filesystem::exists(dir / "d.npy")) << arguments;
+  }
+  EXPECT_EQ(mxcheck("matmul x.safetensors w.safetensors -o x.safetensors").code, 2);
+  EXPECT_EQ(mxcheck("matmul x.safetensors w.safetensors").code, 2);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,128 @@
+#include <cmath>
+#include <functional>
+
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+using test::make_tensor;
+using test::tensor_of;
+using test::values_of;
+
+class DequantizeTool : public test::ToolTest {
+ protected:
+  void SetUp() override {
+    write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{448, -1, 0.5, 3, 1e-3F, -0.0F}));
+    ASSERT_EQ(mxcheck("quantize x.npy -o q.safetensors").code, 0);
+  }
+  // The file of SetUp with one thing changed.
+  void write_changed(const std::function<void(SafetensorsFile&)>& change) {
+    SafetensorsFile file = read_safetensors(dir / "q.safetensors");
+    change(file);
+    write_safetensors(dir / "bad.safetensors", file);
+  }
+};
+
+Tensor& tensor_in(SafetensorsFile& file, const std::string& name) { return const_cast<Tensor&>(tensor_of(file, name)); }
+
+TEST_F(DequantizeTool, writes_npy_and_safetensors_in_f32_and_bf16) {
+  ASSERT_EQ(mxcheck("dequantize q.safetensors -o y.npy").code, 0);
+  const Tensor f32 = read_tensor(dir / "y.npy");
+  EXPECT_EQ(f32.shape, (std::vector<std::int64_t>{2, 3}));
+  // 3 and 1e-3 share a scale of 2^-7: 1e-3 * 2^7 = 0.128 is 0.125 in E4M3.
+  EXPECT_EQ(values_of<float>(f32), (std::vector<float>{448, -1, 0.5, 3, 0.125F / 128, -0.0F}));
+  EXPECT_TRUE(std::signbit(values_of<float>(f32)[5]));
+  ASSERT_EQ(mxcheck("dequantize q.safetensors -o y.safetensors").code, 0);
+  EXPECT_EQ(read_tensor((dir / "y.safetensors") + ":values").data, f32.data);
+  for (const std::string out : {"b.npy", "b.safetensors"}) {
+    ASSERT_EQ(mxcheck("dequantize q.safetensors --dtype bf16 -o " + out).code, 0);
+    const Tensor b = read_tensor(dir / out);
+    EXPECT_EQ(b.dtype, Dtype::bf16);
+    EXPECT_EQ(values_of<std::uint16_t>(b),
+              (std::vector<std::uint16_t>{0x43E0, 0xBF80, 0x3F00, 0x4040, 0x3A80, 0x8000}));
+  }
+}
+
+TEST_F(DequantizeTool, its_default_type_is_what_help_says) {
+  const std::string help = mxcheck("dequantize --help").out;
+  EXPECT_TRUE(help.find("}=f32") != std::string::npos || help.find("[f32]") != std::string::npos) << help;
+  mxcheck("dequantize q.safetensors -o y.npy");
+  EXPECT_EQ(read_tensor(dir / "y.npy").dtype, Dtype::f32);
+}
+
+TEST_F(DequantizeTool, refuses_files_that_contradict_themselves) {
+  using Change = std::function<void(SafetensorsFile&)>;
+  const auto meta = [](const std::string& key, const std::string& value) {
+    return [=](SafetensorsFile& f) { f.metadata[key] = value; };
+  };
+  const auto without = [](const std::string& key) { return [=](SafetensorsFile& f) { f.metadata.erase(key); }; };
+  const std::vector<std::pair<Change, std::string>> cases{
+      {[](SafetensorsFile& f) { f.metadata.clear(); }, "not a file of mxcheck quantize"},
+      {meta("mxcheck_file", "other"), "not a file of mxcheck quantize"},
+      {meta("file_version", "2"), "file_version is '2'; this mxcheck reads 1"},
+      {without("file_version"), "file_version is ''"},
+      {without("block"), "its metadata has no 'block'"},
+      {without("rule"), "its metadata has no 'rule'"},
+      {meta("rule", "best"), "metadata 'rule' is 'best'"},
+      {meta("format", "e4m4"), "unknown format 'e4m4'"},
+      {meta("block", "3x3"), "3x3"},
+      {meta("layout", "spiral"), "metadata 'layout' is 'spiral'"},
+      {meta("layout", "tcgen05"), "by the metadata it should be U8 [512]"},
+      {meta("layout", "deepgemm"), "by the metadata it should be U32 [4]"},
+      {meta("block", "32x1"), "scale_rows and scale_cols should be 1 and 3"},
+      {meta("pad_byte", "256"), "over 255"},
+      {meta("rows", "3"), "'codes' is U8 [2 x 3]; by the metadata it should be U8 [3 x 3]"},
+      {meta("rows", "-2"), "which is no size"},
+      {meta("rows", "2x"), "which is no size"},
+      {meta("cols", "99999999999999999999"), "which is no size"},
+      {meta("cols", "9223372036854775807"), "by the metadata it should be"},
+      {meta("scale_cols", "2"), "should be 2 and 1"},
+      {meta("offsets", "0,1"), "last offset (offset 1) is 1"},
+      {meta("offsets", "0,x"), "expected numbers"},
+      {meta("offsets", "0,1,2"), ""},  // legal for 1 x 32 blocks: rows 0 and 1 as experts of their own
+      {meta("format", "e5m6"), "by the metadata it should be U16"},
+      {meta("format", "e2m1"), "code 126 at row 0, column 0: e2m1 codes are 0 to 15"},
+      {meta("rule", "fp32"), "by the metadata it should be F32"},
+      {[](SafetensorsFile& f) { f.tensors.pop_back(); }, "should hold the tensors"},
+      {[](SafetensorsFile& f) {
+         f.tensors.push_back({"more", Dtype::u8, {0}, {}});
+       },
+       "and no others"},
+      {[](SafetensorsFile& f) { tensor_in(f, "codes").name = "Codes"; }, "should hold the tensors"},
+      {[](SafetensorsFile& f) { tensor_in(f, "codes").dtype = Dtype::i8; }, "'codes' is I8"},
+      {[](SafetensorsFile& f) {
+         tensor_in(f, "codes").shape = {3, 2};
+       },
+       "'codes' is U8 [3 x 2]"},
+      {[](SafetensorsFile& f) { tensor_in(f, "scales").shape = {2}; }, "'scales' is U8 [2]"},
+  };
+  for (const auto& [change, text] : cases) {
+    write_changed(change);
+    if (text.empty()) {
+      EXPECT_EQ(mxcheck("dequantize bad.safetensors -o ok.npy").code, 0);
+      std::filesystem::remove(dir / "ok.npy");
+    } else {
+      expect_refused(2, text, "dequantize bad.safetensors -o y.npy");
+    }
+  }
+}
+
+TEST_F(DequantizeTool, refuses_in_one_line_and_writes_nothing) {
+  test::write_file(dir / "cut.safetensors", test::read_file(dir / "q.safetensors").substr(0, 300));
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"q.safetensors", "--output is required"},
+      {"q.h5 -o y.npy", "takes the safetensors file that quantize writes"},
+      {"q.safetensors -o y.h5", "name the output OUT.npy or OUT.safetensors"},
+      {"q.safetensors -o q.safetensors", "is the input file"},
+      {"q.safetensors -o none/y.npy", "No such file or directory"},
+      {"none.safetensors -o y.npy", "cannot be opened"},
+      {"cut.safetensors -o y.npy", "truncated"},
+      {"x.npy -o y.npy", "safetensors"},
+      {"q.safetensors -o y.npy --dtype f64", "not in {"},
+  };
+  for (const auto& [arguments, text] : cases) expect_refused(2, text, "dequantize " + arguments);
+}
+
+}  // namespace
+}  // namespace mxcheck

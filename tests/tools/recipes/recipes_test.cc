@@ -1,0 +1,263 @@
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <sstream>
+
+#include "numerics/measure/measures.h"
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+using nlohmann::json;
+
+class RecipesTool : public test::ToolTest {
+ protected:
+  json recipes(const std::string& arguments) {
+    const test::Answer a = mxcheck("recipes --json " + arguments);
+    EXPECT_EQ(a.code, 0) << a.err;
+    return json::parse(a.out);
+  }
+
+  void write(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const std::vector<float>& values) {
+    if (dtype == Dtype::f32) {
+      write_npy(dir / name, test::make_tensor("t", dtype, std::move(shape), values));
+    } else {
+      const std::vector<double> wide(values.begin(), values.end());
+      write_npy(dir / name, test::make_tensor("t", dtype, std::move(shape), wide));
+    }
+  }
+};
+
+json line_of(const json& answer, const std::string& recipe, const std::string& format = "e4m3") {
+  for (const json& line : answer["tensors"][0]["recipes"]) {
+    if (line["recipe"] == recipe && line["format"] == format) return line;
+  }
+  return {};
+}
+
+bool has_finding(const json& answer, const std::string& kind, const std::string& start, const std::string& text) {
+  for (const json& f : answer["findings"]) {
+    const std::string said = f["text"];
+    if (f["kind"] == kind && said.rfind(start, 0) == 0 && said.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Every tag is closed, in order; attributes are quoted; no bare & or <. Enough of XML for a page of ours.
+std::string markup_error(const std::string& page) {
+  std::vector<std::string> open;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    if (page[i] == '&') {
+      const std::string entity = page.substr(i, page.find(';', i) - i + 1);
+      if (entity != "&amp;" && entity != "&lt;" && entity != "&gt;" && entity != "&quot;" && entity != "&#39;")
+        return "entity " + entity.substr(0, 20);
+    }
+    if (page[i] != '<') continue;
+    const std::size_t end = page.find('>', i);
+    if (end == std::string::npos) return "unclosed <";
+    const std::string tag = page.substr(i + 1, end - i - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" \n"));
+    if (tag.find('<') != std::string::npos) return "< in <" + tag;
+    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes in <" + tag;
+    i = end;
+    if (tag[0] == '!' || tag.back() == '/') continue;
+    if (tag[0] != '/') {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name.substr(1)) {
+      return "</" + name.substr(1) + "> closes " + (open.empty() ? "nothing" : open.back());
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back() + " stays open";
+}
+
+TEST_F(RecipesTool, shows_that_a_clamp_erases_gradients_and_that_floor_saturates) {
+  const json dh = recipes("real:layer3.dh");
+  EXPECT_GT(line_of(dh, "deepgemm_host")["zeroed_share"], 0.4);
+  EXPECT_LT(line_of(dh, "rceil")["zeroed_share"], 0.01);
+  EXPECT_TRUE(has_finding(dh, "erased", "deepgemm_host, dsv3 (e4m3 1x32): ",
+                          "of the nonzero elements become zero: every block's amax lies below the clamp of 0.0001"));
+  EXPECT_TRUE(has_finding(dh, "saturated", "floor", "where rceil saturates none"));
+  EXPECT_FALSE(has_finding(dh, "saturated", "rceil", ""));
+  const json x = recipes("real:layer0.x");
+  EXPECT_FALSE(has_finding(x, "erased", "", ""));
+  EXPECT_FALSE(has_finding(x, "clamped", "", ""));
+}
+
+TEST_F(RecipesTool, measures_what_quantize_and_dequantize_write) {
+  write_safetensors(dir / "x.safetensors", {{real_tensor("layer3.dh")}, {}});
+  for (const std::string recipe : {"floor", "deepgemm_host", "fp32"}) {
+    ASSERT_EQ(mxcheck("quantize x.safetensors -o q.safetensors --block 32x1 --rule " + recipe).code, 0);
+    ASSERT_EQ(mxcheck("dequantize q.safetensors -o y.npy").code, 0);
+    const std::vector<float> y = test::values_of<float>(read_tensor(dir / "y.npy"));
+    const auto codes = test::values_of<std::uint8_t>(test::tensor_of(read_safetensors(dir / "q.safetensors"), "codes"));
+    const auto bits = test::values_of<std::uint16_t>(real_tensor("layer3.dh"));
+    ErrorMeter meter(Format::e4m3);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::uint32_t wide = std::uint32_t{bits[i]} << 16;
+      float x = 0;
+      std::memcpy(&x, &wide, sizeof x);
+      meter.add(x, y[i], codes[i], 1);  // the scale decides saturation only, which is not compared
+    }
+    const json line = line_of(recipes("real:layer3.dh --direction col --recipe " + recipe), recipe);
+    EXPECT_EQ(line["block"], "32x1");
+    EXPECT_EQ(line["sqnr_db"], meter.measures().sqnr_db) << recipe;
+    EXPECT_EQ(line["median_relative"], meter.measures().median_relative);
+    EXPECT_EQ(line["max_relative"], meter.measures().max_relative);
+    EXPECT_EQ(line["flushed"], meter.measures().flushed);
+  }
+}
+
+TEST_F(RecipesTool, compares_the_documented_default_set) {
+  const json answer = recipes("real:layer0.x");
+  std::vector<std::string> names;
+  for (const json& line : answer["tensors"][0]["recipes"]) {
+    EXPECT_EQ(line["block"], "1x32");
+    if (line["format"] == "e4m3") names.push_back(line["recipe"]);
+  }
+  EXPECT_EQ(answer["tensors"][0]["recipes"].size(), 20U);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"ceil", "deepgemm_fp32", "deepgemm_host", "dsv3", "even", "floor", "fp32",
+                                             "microxcaling_python", "rceil", "thunderkittens"}));
+  std::string documented;
+  for (const char* name : {"rceil", "floor", "ceil", "even", "fp32", "deepgemm_host", "deepgemm_fp32", "dsv3",
+                           "microxcaling_python", "thunderkittens"})
+    documented += (documented.empty() ? "" : ",") + std::string(name);
+  EXPECT_NE(mxcheck("recipes --help").out.find("rceil,floor"), std::string::npos);
+  EXPECT_NE(test::read_file(MXCHECK_SOURCE_DIR "/docs/recipes.md").find(documented), std::string::npos);
+}
+
+TEST_F(RecipesTool, ranks_by_what_is_asked_and_cuts_the_table_at_the_top) {
+  double last = INFINITY;
+  const json by_sqnr = recipes("real:layer0.x --recipe all");
+  for (const json& line : by_sqnr["tensors"][0]["recipes"]) {
+    EXPECT_LE(line["sqnr_db"], last);
+    last = line["sqnr_db"];
+  }
+  last = 0;
+  const json by_zeroed = recipes("real:layer3.dh --sort zeroed");
+  for (const json& line : by_zeroed["tensors"][0]["recipes"]) {
+    EXPECT_GE(line["zeroed_share"], last);
+    last = line["zeroed_share"];
+  }
+  const std::string text = mxcheck("recipes real:layer0.x --top 3").out;
+  EXPECT_NE(text.find("      ... 17 more\n"), std::string::npos);
+}
+
+TEST_F(RecipesTool, says_in_json_what_the_page_of_the_documentation_says) {
+  write("x.npy", Dtype::f32, {1, 32}, std::vector<float>(32, 1 + 0x1p-9F));
+  const json answer = recipes("x.npy --recipe rceil --format e4m3");
+  const json& t = answer["tensors"][0];
+  EXPECT_EQ(t["name"], "x.npy");
+  EXPECT_EQ(t["dtype"], "float32");
+  EXPECT_GT(t["bf16"]["max_relative"], 0);
+  const json& line = t["recipes"][0];
+  for (const char* field :
+       {"rank",           "recipe",      "format",        "block",      "sqnr_db",         "median_relative",
+        "max_relative",   "flushed",     "zeroed_share",  "saturated",  "saturated_share", "nan_in_both",
+        "nan_introduced", "nan_lost",    "infinity_lost", "blocks",     "zero_blocks",     "dead_blocks",
+        "clamped_blocks", "amax_lowest", "amax_highest",  "scale_kind", "distinct_scales", "scale_bytes"}) {
+    EXPECT_TRUE(line.contains(field)) << field;
+  }
+  EXPECT_EQ(line["scale_bytes"], (json{{"119", 1}}));  // 1 / 2^-8 = 256 <= 448
+  EXPECT_EQ(recipes("real:layer0.x --recipe rceil")["tensors"][0]["bf16"]["sqnr_db"], "inf");
+}
+
+TEST_F(RecipesTool, multiplies_a_pair) {
+  const json p = recipes("--pair real:layer0.x real:layer0.w1 --format e4m3")["products"][0];
+  EXPECT_EQ(p["m"], 192);
+  EXPECT_EQ(p["n"], 192);
+  EXPECT_EQ(p["k"], 512);
+  EXPECT_EQ(p["bf16"]["sqnr_db"], "inf");
+  EXPECT_EQ(p["recipes"].size(), 10U);
+  EXPECT_GT(p["recipes"][9]["sqnr_db"], 20);
+  write("x.npy", Dtype::f32, {2, 3}, std::vector<float>(6, 1));
+  write("w.npy", Dtype::f32, {3, 4}, std::vector<float>(12, 1));
+  expect_refused(2, "K is 3, the activations' columns, and 4, the weights' columns", "recipes --pair x.npy w.npy");
+  EXPECT_EQ(mxcheck("recipes --pair x.npy w.npy --weights-layout kn").code, 0);
+}
+
+TEST_F(RecipesTool, says_the_same_for_any_number_of_threads) {
+  const std::string command = "recipes 'real:layer0.d*' --recipe all --direction both --json --html p.html --threads ";
+  const std::string one = mxcheck(command + "1").out;
+  const std::string page = test::read_file(dir / "p.html");
+  EXPECT_EQ(mxcheck(command + "5").out, one);
+  EXPECT_EQ(test::read_file(dir / "p.html"), page);
+  EXPECT_GT(one.size(), 1000U);
+}
+
+TEST_F(RecipesTool, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
+  ASSERT_EQ(mxcheck("recipes real:layer0.dh --pair real:layer0.x real:layer0.w1 --html p.html").code, 0);
+  const std::string page = test::read_file(dir / "p.html");
+  EXPECT_EQ(markup_error(page), "");
+  for (const char* word : {"http", "<script", "src=", "href=", "url(", "@import", "nan\"", "inf\""})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+  for (const char* word :
+       {"<svg", "<title>SQNR by recipe</title>", "<title>Elements lost by recipe</title>", "prefers-color-scheme: dark",
+        "lies below the clamp", "scope=\"col\"", "<caption>", "&lt;0.01 %"})
+    EXPECT_NE(page.find(word), std::string::npos) << word;
+  EXPECT_EQ(markup_error("<p>a</p>"), "");
+  EXPECT_NE(markup_error("<p>a<b></p>"), "");
+  EXPECT_NE(markup_error("<p>a & b</p>"), "");
+}
+
+TEST_F(RecipesTool, escapes_names_in_the_page) {
+  const std::string name = "<script>&\"'\xFF.npy";
+  write(name, Dtype::f32, {1, 32}, std::vector<float>(32, 1));
+  ASSERT_EQ(mxcheck("recipes ./*.npy --html p.html").code, 0);
+  const std::string page = test::read_file(dir / "p.html");
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;&amp;&quot;&#39;\xEF\xBF\xBD.npy"), std::string::npos);
+  EXPECT_EQ(markup_error(page), "");
+}
+
+TEST_F(RecipesTool, opens_in_a_browser_where_there_is_one) {
+  if (std::system("command -v chromium >/dev/null 2>&1") != 0) GTEST_SKIP() << "no chromium";
+  ASSERT_EQ(mxcheck("recipes real:layer3.dh --html p.html").code, 0);
+  const std::string command =
+      "timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir=" + (dir / "profile") +
+      " --dump-dom file://" + (dir / "p.html") + " > " + (dir / "dom") + " 2>/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string dom = test::read_file(dir / "dom");
+  EXPECT_NE(dom.find("lies below the clamp"), std::string::npos);
+  EXPECT_NE(dom.find("</main>"), std::string::npos);
+}
+
+TEST_F(RecipesTool, counts_what_is_not_finite) {
+  std::vector<float> values(64, 1);
+  values[3] = std::nanf("");
+  values[40] = INFINITY;
+  write("x.npy", Dtype::f32, {1, 64}, values);
+  const json answer = recipes("x.npy --format e4m3");
+  EXPECT_EQ(answer["tensors"][0]["nan"], 1);
+  EXPECT_EQ(answer["tensors"][0]["infinite"], 1);
+  EXPECT_EQ(line_of(answer, "rceil")["sqnr_db"], "nan");
+  EXPECT_TRUE(has_finding(answer, "not_finite", "the tensor itself holds 1 NaN and 1 infinities", ""));
+  EXPECT_EQ(mxcheck("recipes x.npy --html p.html").code, 0);
+  EXPECT_EQ(markup_error(test::read_file(dir / "p.html")), "");
+}
+
+TEST_F(RecipesTool, refuses_in_one_line_and_leaves_nothing) {
+  write("empty.npy", Dtype::f32, {0, 32}, {});
+  write("rank3.npy", Dtype::f32, {1, 1, 32}, std::vector<float>(32, 1));
+  write("wide.npy", Dtype::f64, {1, 4}, {1, 2, 3, 4});
+  expect_refused(2, "no tensor given", "recipes");
+  expect_refused(2, "unknown rule or preset 'nope'", "recipes real:layer0.x --recipe nope --html p.html");
+  expect_refused(2, "--recipe 'no*' matches no recipe", "recipes real:layer0.x --recipe 'no*'");
+  expect_refused(2, "unknown format 'e9m9'", "recipes real:layer0.x --format e9m9");
+  expect_refused(2, "no real tensor 'nope'", "recipes real:nope --html p.html");
+  expect_refused(2, "matches no real tensor", "recipes 'real:nope*'");
+  expect_refused(2, "0 x 32 has no elements", "recipes empty.npy");
+  expect_refused(2, "--index I", "recipes rank3.npy");
+  EXPECT_EQ(mxcheck("recipes rank3.npy --index 0").code, 0);
+  expect_refused(2, "has dtype F64", "recipes wide.npy --html p.html");
+  expect_refused(2, "name the page FILE.html", "recipes real:layer0.x --html rank3.npy");
+  expect_refused(2, "no/such", "recipes real:layer0.x --html no/such/p.html");
+  expect_refused(2, "blocks along K", "recipes --pair real:layer0.x real:layer0.w1 --direction col");
+  expect_refused(2, "lies across K", "recipes --pair real:layer0.x real:layer0.w1 --block 32x1 --html p.html");
+}
+
+}  // namespace
+}  // namespace mxcheck

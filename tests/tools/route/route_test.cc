@@ -1,0 +1,375 @@
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "goldens/format/writer.h"
+#include "reference/router/loss.h"
+#include "reference/router/metadata.h"
+#include "reference/router/token_rounding.h"
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+using nlohmann::json;
+using test::make_tensor;
+using test::tensor_of;
+using test::values_of;
+
+constexpr std::int64_t kTokens = 40, kExperts = 6;
+
+// Six values, so that rows have ties.
+std::vector<float> made_up_logits() {
+  std::vector<float> x;
+  for (std::uint32_t i = 0; i < kTokens * kExperts; ++i) {
+    x.push_back(static_cast<float>((i * 2654435761U >> 16) % 6) * 0.75F - 2);
+  }
+  return x;
+}
+
+class RouteTool : public test::ToolTest {
+ protected:
+  const std::vector<float> x = made_up_logits();
+  const MatrixView view{Format::fp32, std::as_bytes(std::span(x)).data(), kTokens, kExperts, kExperts};
+
+  void SetUp() override { write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {kTokens, kExperts}, x)); }
+  static Router router_of(const char* variant, std::int64_t top_k) {
+    Router router;
+    router.variant = &router_variant(variant);
+    router.top_k = top_k;
+    return router;
+  }
+  SafetensorsFile routed(const std::string& arguments) {
+    const auto ran = mxcheck("route " + arguments + " -o r.safetensors");
+    EXPECT_EQ(ran.code, 0) << arguments << "\n" << ran.err;
+    return ran.code == 0 ? read_safetensors(dir / "r.safetensors") : SafetensorsFile();
+  }
+  static void expect_rows(const SafetensorsFile& file, const Assigned& a) {
+    const auto rows = static_cast<std::size_t>(a.offsets.back());
+    const auto first = [&](auto values) { return values.resize(rows), values; };
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "chosen")), a.chosen);
+    EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "offsets")), a.offsets);
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "row_token")), first(a.row_token));
+    EXPECT_EQ(values_of<float>(tensor_of(file, "row_weight")), first(a.row_weight));
+    EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "token_offsets")), a.token_offsets);
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "token_rows")), first(a.token_rows));
+  }
+};
+
+// Three tokens whose answer needs no reference: equal logits share, the smaller index comes first.
+TEST_F(RouteTool, a_choice_that_can_be_checked_by_hand) {
+  const std::vector<float> three{1, 2, 2, 0, 5, 5, 5, 5, -INFINITY, 0, -0.0F, -1};
+  write_npy(dir / "three.npy", make_tensor("", Dtype::f32, {3, 4}, three));
+  const SafetensorsFile file = routed("three.npy --top-k 2");
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "experts")), (std::vector<std::int32_t>{1, 2, 0, 1, 1, 2}));
+  EXPECT_EQ(values_of<float>(tensor_of(file, "weights")), std::vector<float>(6, 0.5F));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "chosen")), (std::vector<std::int32_t>{1, 3, 2, 0}));
+  EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "offsets")), (std::vector<std::int64_t>{0, 1, 4, 6, 6}));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "row_token")), (std::vector<std::int32_t>{1, 0, 1, 2, 0, 2}));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "row_slot")), (std::vector<std::int32_t>{2, 0, 3, 4, 1, 5}));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "slot_row")), (std::vector<std::int32_t>{1, 4, 0, 2, 3, 5}));
+  EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "token_offsets")), (std::vector<std::int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "token_rows")), (std::vector<std::int32_t>{1, 4, 0, 2, 3, 5}));
+  EXPECT_EQ(tensor_of(file, "experts").dtype, Dtype::i32);
+  EXPECT_EQ(tensor_of(file, "experts").shape, (std::vector<std::int64_t>{3, 2}));
+  EXPECT_EQ(tensor_of(file, "weights").dtype, Dtype::f32);
+  EXPECT_EQ(tensor_of(file, "offsets").dtype, Dtype::i64);
+  EXPECT_EQ(file.metadata.at("variant"), "topk-softmax");
+  EXPECT_EQ(file.metadata.at("top_k"), "2");
+  EXPECT_EQ(file.metadata.at("rule"), "none");
+}
+
+TEST_F(RouteTool, every_variant_is_the_references) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    const std::string name(variant.name);
+    const SafetensorsFile file = routed("x.npy --top-k 3 --variant " + name);
+    const Routes routes = route(router_of(name.c_str(), 3), view);
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "experts")), routes.experts) << name;
+    EXPECT_EQ(values_of<float>(tensor_of(file, "weights")), routes.weights) << name;
+  }
+}
+
+TEST_F(RouteTool, every_rule_is_the_references_without_what_lies_behind_the_rows) {
+  const Router router = router_of("softmax-topk", 2);
+  for (const AssignRuleName& rule : all_assign_rules()) {
+    const bool capacity = !rounds_to_tiles(rule.rule) && rule.rule != AssignRule::none;
+    for (const char* weights : {"renorm", "raw"}) {
+      Assign assign;
+      assign.rule = rule.rule, assign.tile = 4, assign.renormalize = weights == std::string("renorm");
+      std::string arguments = "x.npy --top-k 2 --variant softmax-topk --tile 4 --round " + std::string(rule.name);
+      if (rule.rule != AssignRule::none) arguments += std::string(" --weights ") + weights;
+      if (capacity) arguments += " --capacity 9", assign.capacity = 9;
+      if (rule.rule == AssignRule::sr_f) {
+        arguments += " --seed 18446744073709551615 --layer 4294967295 --step 9";
+        assign.seed = 18446744073709551615U, assign.layer = 4294967295U, assign.step = 9;
+      }
+      SCOPED_TRACE(arguments);
+      const SafetensorsFile file = routed(arguments);
+      expect_rows(file, assign_tokens(router, assign, view));
+      EXPECT_EQ(file.tensors.size(), rule.rule == AssignRule::none ? 10U : 6U);
+    }
+  }
+}
+
+TEST_F(RouteTool, stochastic_rounding_takes_its_seed_layer_and_step) {
+  std::set<std::vector<std::byte>> seeds, layers, steps;
+  for (std::uint32_t n = 0; n < 6; ++n) {
+    for (auto* set : {&seeds, &layers, &steps}) {
+      Assign assign;
+      assign.rule = AssignRule::sr_f, assign.tile = 8;
+      assign.seed = set == &seeds ? n : 1, assign.layer = set == &layers ? n : 2, assign.step = set == &steps ? n : 3;
+      const SafetensorsFile file =
+          routed("x.npy --top-k 2 --round sr-f --tile 8 --seed " + std::to_string(assign.seed) + " --layer " +
+                 std::to_string(assign.layer) + " --step " + std::to_string(assign.step));
+      expect_rows(file, assign_tokens(router_of("topk-softmax", 2), assign, view));
+      set->insert(tensor_of(file, "offsets").data);
+    }
+  }
+  for (const auto* set : {&seeds, &layers, &steps}) EXPECT_GT(set->size(), 1U);
+}
+
+TEST_F(RouteTool, a_capacity_factor_is_the_capacity_that_it_gives) {
+  // 40 tokens * 2 / 6 experts are 13.3: up for expert choice, down for the others.
+  for (const auto& [rule, capacity] :
+       {std::pair("expert-choice", 14), {"capacity-order", 13}, {"capacity-score", 13}}) {
+    const std::string arguments = std::string("x.npy --top-k 2 --round ") + rule;
+    const SafetensorsFile by_factor = routed(arguments + " --capacity-factor 1");
+    const SafetensorsFile by_number = routed(arguments + " --capacity " + std::to_string(capacity));
+    EXPECT_EQ(by_factor.metadata.at("capacity"), std::to_string(capacity));
+    EXPECT_EQ(by_factor.metadata, by_number.metadata);
+    EXPECT_EQ(tensor_of(by_factor, "row_token").data, tensor_of(by_number, "row_token").data);
+  }
+}
+
+TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
+  const std::vector<float> bias{0, 3, -3, 0.5F, 0, 1};
+  write_npy(dir / "b.npy", make_tensor("", Dtype::f32, {kExperts}, bias));
+  Router router = router_of("sigmoid", 2);
+  router.bias = bias, router.groups = 3, router.groups_kept = 2, router.scale = 2.5F;
+  const SafetensorsFile file =
+      routed("x.npy --top-k 2 --variant sigmoid --bias b.npy --groups 3 --groups-kept 2 --scale 2.5");
+  const Routes routes = route(router, view);
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "experts")), routes.experts);
+  EXPECT_EQ(values_of<float>(tensor_of(file, "weights")), routes.weights);
+  EXPECT_NE(routes.experts, route(router_of("sigmoid", 2), view).experts);
+  write_npy(dir / "n.npy", make_tensor("", Dtype::f32, {1, 3}, std::vector<float>{NAN, 1, NAN}));
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(routed("n.npy --top-k 2 --nan last"), "experts")),
+            (std::vector<std::int32_t>{1, 0}));
+}
+
+// What is written is read again in either format, and logits are read from all three.
+TEST_F(RouteTool, files_of_all_formats_say_the_same) {
+  const SafetensorsFile one = routed("x.npy --top-k 2");
+  write_safetensors(dir / "x.safetensors", {{make_tensor("logits", Dtype::f32, {kTokens, kExperts}, x),
+                                             make_tensor("other", Dtype::f32, {1, 1}, std::vector<float>{0})},
+                                            {}});
+  GoldenWriter writer(dir / "x.h5", {{}, {{"logits", Role::input, "float32", Dtype::u32, {kTokens, kExperts}, {}}}});
+  writer.append(0, std::as_bytes(std::span(x)));
+  writer.commit();
+  for (const char* logits : {"x.safetensors:logits", "x.safetensors --name logits", "x.h5:/logits",
+                             "x.h5 --name logits", "x.h5 --name /logits"}) {
+    const SafetensorsFile same = routed(std::string(logits) + " --top-k 2");
+    ASSERT_EQ(same.tensors.size(), one.tensors.size()) << logits;
+    for (std::size_t i = 0; i < one.tensors.size(); ++i) EXPECT_EQ(same.tensors[i].data, one.tensors[i].data) << logits;
+  }
+  for (const char* out : {"r.h5", "r.hdf5"}) {
+    ASSERT_EQ(mxcheck(std::string("route x.npy --top-k 2 -o ") + out).code, 0);
+    for (const Tensor& t : one.tensors) {
+      const Tensor again = read_tensor(dir / (std::string(out) + ":/" + t.name));
+      EXPECT_EQ(again.dtype, t.dtype) << t.name;
+      EXPECT_EQ(again.shape, t.shape) << t.name;
+      EXPECT_EQ(again.data, t.data) << t.name;
+    }
+  }
+  // Indices that were written can be read where offsets are wanted.
+  const std::vector<float> matrix(80 * 32, 1.0F);
+  write_npy(dir / "m.npy", make_tensor("", Dtype::f32, {80, 32}, matrix));
+  for (const char* offsets : {"r.safetensors:offsets", "r.h5:/offsets"}) {
+    EXPECT_EQ(mxcheck(std::string("quantize m.npy -o q.safetensors --offsets ") + offsets).code, 0) << offsets;
+  }
+}
+
+TEST_F(RouteTool, takes_bf16_fp16_three_dimensions_and_real_logits) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : x) bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+  write_npy(dir / "bf.npy", make_tensor("", Dtype::bf16, {kTokens, kExperts}, bits));
+  write_npy(dir / "u.npy", make_tensor("", Dtype::u16, {kTokens, kExperts}, bits));
+  std::vector<float> twice(x.size(), 0);
+  twice.insert(twice.end(), x.begin(), x.end());
+  write_npy(dir / "t.npy", make_tensor("", Dtype::f32, {2, kTokens, kExperts}, twice));
+  const std::vector<std::byte> weights = tensor_of(routed("x.npy --top-k 2"), "weights").data;
+  for (const char* logits : {"bf.npy", "u.npy --dtype bf16", "t.npy --index 1"}) {
+    EXPECT_EQ(tensor_of(routed(std::string(logits) + " --top-k 2"), "weights").data, weights) << logits;
+  }
+  write_npy(dir / "h.npy", make_tensor("", Dtype::f16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x4000}));  // 1, 2
+  EXPECT_EQ(values_of<std::int32_t>(tensor_of(routed("h.npy --top-k 1"), "experts")), std::vector<std::int32_t>{1});
+  EXPECT_EQ(tensor_of(routed("real:layer0.router_logits --top-k 4"), "experts").shape,
+            (std::vector<std::int64_t>{2048, 4}));
+}
+
+TEST_F(RouteTool, no_tokens_give_empty_tensors) {
+  write_npy(dir / "e.npy", {"", Dtype::f32, {0, 5}, {}});
+  for (const char* more : {"", " --round nr-f", " --round expert-choice --capacity-factor 1"}) {
+    const SafetensorsFile file = routed(std::string("e.npy --top-k 2") + more);
+    EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "offsets")), std::vector<std::int64_t>(6, 0)) << more;
+    EXPECT_EQ(tensor_of(file, "row_token").shape, std::vector<std::int64_t>{0});
+  }
+}
+
+// Loads of 1, 4, 0 and 7 with tiles of 4. nr-f: 0, 4, 0, 8. The token that comes to expert 3 is the one with the
+// largest score for it, and expert 0's is left without any.
+TEST_F(RouteTool, reports_loads_padding_and_changes) {
+  std::vector<float> logits;
+  const std::vector<std::size_t> expert{0, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3};
+  for (std::size_t t = 0; t < expert.size(); ++t) {
+    std::vector<float> row{0, 0, -1, 0};
+    row[expert[t]] = 4;
+    if (t == 2) row[3] = 2;
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  write_npy(dir / "l.npy", make_tensor("", Dtype::f32, {12, 4}, logits));
+  EXPECT_EQ(mxcheck("route l.npy --top-k 1 --round nr-f --tile 4").out,
+            "l.npy: 12 tokens, 4 experts, top 1 by topk-softmax, then nr-f to tiles of 4\n"
+            "chosen    min 0, mean 3.0, max 7; 1 expert without tokens\n"
+            "kept      min 0, mean 3.0, max 8; 2 experts without tokens\n"
+            "experts   by tokens kept: 0: 2, 4: 1, 8: 1\n"
+            "padding   to tiles of 4: 4 of 16 rows (25.0 %) before, 0 of 12 rows (0.0 %) after\n"
+            "changed   pairs added 1, dropped 1; tokens without an expert 1, most experts of a token 2\n");
+  const auto loads = mxcheck("route l.npy --top-k 1 --tile 4 --loads -o r.h5");
+  EXPECT_EQ(loads.out,
+            "r.h5: 12 tokens, 4 experts, top 1 by topk-softmax\n"
+            "chosen    min 0, mean 3.0, max 7; 1 expert without tokens\n"
+            "  expert    chosen      kept   padding\n"
+            "       0         1         1         3\n"
+            "       1         4         4         0\n"
+            "       2         0         0         0\n"
+            "       3         7         7         1\n"
+            "padding   to tiles of 4: 4 of 16 rows (25.0 %) before, 4 of 16 rows (25.0 %) after\n"
+            "changed   pairs added 0, dropped 0; tokens without an expert 0, most experts of a token 1\n");
+  // Loads from 127 to 648: eight bins of 66.
+  EXPECT_NE(
+      mxcheck("route real:layer0.router_logits --top-k 4").out.find("by tokens kept: 127 to 192: 7, 193 to 258: 13, "),
+      std::string::npos);
+  const json j = json::parse(mxcheck("route l.npy --top-k 1 --round nr-f --tile 4 --json").out);
+  EXPECT_EQ(j["chosen"], json({1, 4, 0, 7}));
+  EXPECT_EQ(j["kept"], json({0, 4, 0, 8}));
+  EXPECT_EQ(j["before"], json({{"rows", 16}, {"padding", 4}}));
+  EXPECT_EQ(j["after"], json({{"rows", 12}, {"padding", 0}}));
+  EXPECT_EQ(j["added"], 1);
+  EXPECT_EQ(j["dropped"], 1);
+  EXPECT_EQ(j["tokens_without_expert"], 1);
+  EXPECT_EQ(j["most_experts_of_a_token"], 2);
+  EXPECT_FALSE(j.contains("z_loss"));
+}
+
+TEST_F(RouteTool, losses_are_the_references) {
+  const Routes routes = route(router_of("topk-softmax", 2), view);
+  std::vector<std::int32_t> counts(kExperts);
+  for (const std::int32_t e : routes.experts) ++counts[static_cast<std::size_t>(e)];
+  const json j = json::parse(mxcheck("route x.npy --top-k 2 --losses --json").out);
+  EXPECT_EQ(static_cast<float>(j["balance_loss"].get<double>()), load_balancing_loss(view, counts, 1).value);
+  EXPECT_EQ(static_cast<float>(j["z_loss"].get<double>()), router_z_loss(view, 1).value);
+  EXPECT_NE(mxcheck("route x.npy --top-k 2 --losses").out.find("losses    load balancing 1."), std::string::npos);
+}
+
+TEST_F(RouteTool, lists_every_variant_and_rule) {
+  const auto list = mxcheck("route --list");
+  EXPECT_EQ(list.code, 0);
+  const auto line = [](std::string_view name, std::string_view meaning) {
+    std::string text(name);
+    text.resize(22, ' ');
+    return "\n  " + text + std::string(meaning) + "\n";
+  };
+  for (const RouterVariant& v : all_router_variants()) {
+    EXPECT_NE(list.out.find(line(v.name, v.meaning)), std::string::npos) << list.out << v.name;
+  }
+  for (const AssignRuleName& r : all_assign_rules()) {
+    EXPECT_NE(list.out.find(line(r.name, r.meaning)), std::string::npos) << list.out << r.name;
+  }
+}
+
+TEST_F(RouteTool, threads_and_repetition_change_nothing) {
+  for (const char* out : {"a.safetensors", "a.h5"}) {
+    std::set<std::string> files;
+    for (const char* threads : {"1", "3", "0"}) {
+      const auto ran = mxcheck(std::string("route real:layer3.router_logits --top-k 4 --round nr-s --threads ") +
+                               threads + " -o " + out);
+      ASSERT_EQ(ran.code, 0) << ran.err;
+      files.insert(test::read_file(dir / out));
+    }
+    EXPECT_EQ(files.size(), 1U);
+  }
+}
+
+TEST_F(RouteTool, refuses_what_cannot_be_meant) {
+  const std::string x3 = "route x.npy --top-k 3 -o r.safetensors ";
+  expect_refused(2, "LOGITS is needed", "route --top-k 2");
+  expect_refused(2, "--top-k is needed", "route x.npy -o r.safetensors");
+  expect_refused(2, "--top-k", "route x.npy --top-k 0");
+  expect_refused(2, "x.npy: top_k", "route x.npy --top-k 7 -o r.safetensors");
+  expect_refused(2, "topk-softmax, ", x3 + "--variant softmax");
+  expect_refused(2, "nr-even, ", x3 + "--round nearest");
+  expect_refused(2, "--weights: of --round none", x3 + "--weights raw");
+  expect_refused(2, "--weights", x3 + "--round up --weights sum");
+  expect_refused(2, "are for --round sr-f", x3 + "--round nr-f --seed 1");
+  expect_refused(2, "are for --round sr-f", x3 + "--step 0");
+  expect_refused(2, "--seed", x3 + "--round sr-f --seed -1");
+  expect_refused(2, "--seed", x3 + "--round sr-f --seed 18446744073709551616");
+  expect_refused(2, "--step", x3 + "--round sr-f --step 1.5");
+  expect_refused(2, "--layer", x3 + "--round sr-f --layer 4294967296");
+  expect_refused(2, "--tile", x3 + "--tile 0");
+  expect_refused(2, "are for --round expert-choice", x3 + "--capacity 3");
+  expect_refused(2, "are for --round expert-choice", x3 + "--round up --capacity-factor 1");
+  expect_refused(2, "needs --capacity or --capacity-factor", x3 + "--round capacity-score");
+  expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity 3 --capacity-factor 1");
+  expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity -1");
+  expect_refused(2, "finite and above 0", x3 + "--round capacity-score --capacity-factor 0");
+  expect_refused(2, "finite and above 0", x3 + "--round capacity-score --capacity-factor nan");
+  expect_refused(2, "leaves no token for an expert", x3 + "--round capacity-score --capacity-factor 0.04");
+  expect_refused(2, "--groups", x3 + "--groups-kept 1");
+  expect_refused(2, "x.npy: ", x3 + "--groups 4 --groups-kept 2");
+  expect_refused(2, "--nan", x3 + "--nan first");
+  expect_refused(2, "--threads", x3 + "--threads -1");
+}
+
+TEST_F(RouteTool, refuses_tensors_that_are_no_logits) {
+  expect_refused(2, "none.npy", "route none.npy --top-k 1 -o r.h5");
+  expect_refused(2, "no real tensor 'layer9.router_logits'", "route real:layer9.router_logits --top-k 1");
+  write_npy(dir / "v.npy", make_tensor("", Dtype::f32, {3}, std::vector<float>{1, 2, 3}));
+  expect_refused(2, "has 1 dimensions; two are needed", "route v.npy --top-k 1 -o r.h5");
+  write_npy(dir / "i.npy", make_tensor("", Dtype::i32, {1, 1}, std::vector<std::int32_t>{1}));
+  expect_refused(2, "has dtype I32; F32, BF16 or F16 is needed", "route i.npy --top-k 1 -o r.h5");
+  expect_refused(2, "holds one tensor, without a name", "route x.npy --name x --top-k 1");
+  write_npy(dir / "n.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, NAN, 6}));
+  expect_refused(2, "n.npy: ", "route n.npy --top-k 1 -o r.h5");
+  write_npy(dir / "f.npy", make_tensor("", Dtype::f32, {1, 3}, std::vector<float>{1, -INFINITY, 3}));
+  expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --losses -o r.h5");
+  expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --variant topk-softmax-packed -o r.h5");
+  expect_refused(2, "x.npy: ", "route x.npy --top-k 1 --bias v.npy -o r.h5");
+  expect_refused(2, "a bias is one vector of F32", "route x.npy --top-k 1 --bias x.npy -o r.h5");
+  write_npy(dir / "e.npy", {"", Dtype::f32, {0}, {}});
+  expect_refused(2, "e.npy: is empty", "route x.npy --top-k 1 --bias e.npy -o r.h5");
+}
+
+TEST_F(RouteTool, an_output_is_whole_or_is_what_was_there) {
+  expect_refused(2, "name the output OUT.safetensors or OUT.h5", "route x.npy --top-k 1 -o r.npy");
+  write_safetensors(dir / "x.safetensors", {{make_tensor("a", Dtype::f32, {kTokens, kExperts}, x)}, {}});
+  expect_refused(2, "is an input file", "route x.safetensors:a --top-k 1 -o x.safetensors");
+  expect_refused(2, "is an input file", "route x.safetensors --name a --top-k 1 -o ./x.safetensors");
+  write_safetensors(dir / "b.safetensors", {{make_tensor("b", Dtype::f32, {2}, std::vector<float>{1, 2})}, {}});
+  expect_refused(2, "is an input file", "route x.npy --top-k 1 --bias b.safetensors:b -o b.safetensors");
+  expect_refused(2, "no_such_folder", "route x.npy --top-k 1 -o no_such_folder/r.h5");
+  // A disk that fills up.
+  for (const char* out : {"r.safetensors", "r.h5"}) {
+    expect_refused(3, out, std::string("route real:layer0.router_logits --top-k 4 -o ") + out, "ulimit -f 4; ");
+    ASSERT_EQ(mxcheck(std::string("route x.npy --top-k 1 -o ") + out).code, 0);
+    const std::string before = test::read_file(dir / out);
+    expect_refused(3, out, std::string("route real:layer0.router_logits --top-k 4 -o ") + out, "ulimit -f 4; ");
+    EXPECT_EQ(test::read_file(dir / out), before);
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,52 @@
+#include "tools/common/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "numerics/error.h"
+
+namespace mxcheck {
+
+const std::vector<Format>& element_formats() {
+  static const std::vector<Format> formats{Format::e4m3, Format::e5m2,   Format::e2m1, Format::e2m3,
+                                           Format::e3m2, Format::mxint8, Format::e5m6};
+  return formats;
+}
+
+Format element_format_by_name(const std::string& name) {
+  const std::vector<Format>& known = element_formats();
+  const auto format = format_by_name(name);
+  if (format && std::find(known.begin(), known.end(), *format) != known.end()) return *format;
+  std::string names;
+  for (const Format f : known) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
+  throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
+                                        : "unknown format '" + name + "'; known are ") +
+                                    names);
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    throw Error(ErrorKind::environment, "standard output cannot be written");
+  }
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  // Arguments and file names are repeated in the answer and may hold any bytes.
+  print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+nlohmann::ordered_json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  return decimal(value);
+}
+
+std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+std::string decimal(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+std::string hex(std::uint32_t bits, int width_in_bits) {
+  return fmt::format("0x{:0{}x}", bits, (width_in_bits + 3) / 4);
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,44 @@
+#pragma once
+// What the subcommands share in reading arguments and printing answers.
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/error.h"
+#include "numerics/format/format.h"
+#include "numerics/scale/recipe_words.h"  // hexfloat
+
+namespace mxcheck {
+
+// The formats that a block's elements can have, in the order of the documentation.
+const std::vector<Format>& element_formats();
+
+// The reference knows neither files nor flags: its errors are given the place that the user knows.
+template <class Action>
+void in_place(const std::string& where, Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    throw Error(e.kind(), where + ": " + e.what());
+  }
+}
+
+// Error{usage} listing the element formats for any other name.
+Format element_format_by_name(const std::string& name);
+
+// Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
+void print(std::string_view text);
+void print_json(const nlohmann::ordered_json& json);
+
+// JSON has no NaN and no infinities: these become the strings "nan", "inf" and "-inf".
+nlohmann::ordered_json json_number(double value);
+
+std::string decimal(double value);                       // the shortest decimal that reads back as the same double
+std::string decimal(float value);                        // ... as the same float
+std::string hex(std::uint32_t bits, int width_in_bits);  // 0x7e: as many digits as the width needs
+
+}  // namespace mxcheck

@@ -1,0 +1,197 @@
+// mxcheck gate: a kernel library in, a verdict and the smallest counterexamples out.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "goldens/io/atomic_file.h"
+#include "numerics/error.h"
+#include "properties/gate/gate.h"
+#include "properties/report/report.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+struct Options {
+  std::string candidate = "cpu";
+  std::string suite = "quick";
+  std::string only = "*";
+  std::string seed;
+  std::string junit;
+  std::string reproduce;
+  std::string record;
+  std::string save = "mxcheck-cases";
+  int cases = 0;
+  double time_limit = 20;
+  bool fail_fast = false;
+  bool json = false;
+  bool list = false;
+  bool classes = false;
+};
+
+std::atomic<bool> interrupted{false};
+void on_signal(int) { interrupted.store(true); }
+
+Suite parse_suite(const std::string& name) {
+  for (Suite suite : {Suite::quick, Suite::full, Suite::exhaustive}) {
+    if (name == suite_name(suite)) return suite;
+  }
+  throw Error(ErrorKind::usage, "unknown suite '" + name + "'; known are quick, full, exhaustive");
+}
+
+std::uint64_t parse_seed(const std::string& text) {
+  if (text.empty()) {
+    std::random_device source;
+    return (std::uint64_t{source()} << 16 ^ source()) & ((std::uint64_t{1} << 48) - 1);
+  }
+  std::size_t end = 0;
+  std::uint64_t seed = 0;
+  try {
+    if (text[0] >= '0' && text[0] <= '9') seed = std::stoull(text, &end, 0);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  if (end != text.size()) throw Error(ErrorKind::usage, "--seed '" + text + "' is not a number from 0 to 2^64 - 1");
+  return seed;
+}
+
+int list_statements(bool json) {
+  std::string out = json ? "[" : "";
+  bool first = true;
+  for (const Statement& s : all_statements()) {
+    if (json) {
+      out += fmt::format("{}\n  {{\"name\": \"{}\", \"sentence\": \"{}\", \"source\": \"{}\"}}", first ? "" : ",",
+                         s.name, s.sentence, s.source);
+    } else {
+      out += fmt::format("{}\n  {}\n  source: {}\n", s.name, s.sentence, s.source);
+    }
+    first = false;
+  }
+  std::fputs((out + (json ? "\n]\n" : "")).c_str(), stdout);
+  return 0;
+}
+
+GateOptions gate_options(const Options& o) {
+  GateOptions options;
+  options.tool = own_executable();
+  options.library = find_candidate_library(o.candidate, options.tool);
+  options.suite = parse_suite(o.suite);
+  options.only = o.only;
+  options.seed = parse_seed(o.seed);
+  options.cases = o.cases;
+  options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
+  options.fail_fast = o.fail_fast;
+  options.record = !o.record.empty();
+  options.interrupted = &interrupted;
+  return options;
+}
+
+void write_junit(const std::string& path, const GateReport& report) {
+  AtomicFile file(path);
+  file.write(report_junit(report));
+  file.commit();
+}
+
+int run_gate_command(const Options& o) {
+  if (o.list) return list_statements(o.json);
+  if (!(o.time_limit >= 0.1 && o.time_limit <= 86'400)) {
+    throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
+  }
+  if (!o.record.empty() && !o.reproduce.empty()) throw Error(ErrorKind::usage, "--record keeps a run, not one case");
+  for (const std::string& path : {o.junit, o.record}) {
+    if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
+  }
+  GateOptions options = gate_options(o);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGINT, on_signal);
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  options.begun = [&](const GateReport& begun) {
+    if (o.json) return;
+    std::fputs(report_header(begun).c_str(), stdout);
+    std::fflush(stdout);
+  };
+  const auto progress = [&](const StatementResult& r, bool finished) {
+    if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
+    if (!finished) return;
+    if (terminal) std::fputs("\x1b[2K", stderr);
+    if (!o.json) {
+      std::fputs(statement_line(r).c_str(), stdout);
+      std::fflush(stdout);
+    }
+  };
+  const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
+  // The verdict stands and is printed even where its files cannot be written any more.
+  std::string unwritten;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const Error& e) {
+      unwritten = e.what();
+    }
+  };
+  if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
+  if (report.record && exit_code(report) == 0) {
+    attempt([&] { write_record(o.record, *report.record); });
+  } else if (report.record) {
+    std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);
+  }
+  if (o.json) std::fputs(report_json(report).c_str(), stdout);
+  for (const StatementResult& r : report.statements) {
+    if (!r.counterexample) continue;
+    std::string saved;
+    if (!o.save.empty()) attempt([&] { saved = save_counterexample(report, r, o.save, options); });
+    if (!o.json) std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
+  }
+  if (!o.json) std::fputs(report_summary(report, o.classes).c_str(), stdout);
+  const int code = exit_code(report);
+  if (unwritten.empty()) return code;
+  if (code == 0 || code == 4) throw Error(ErrorKind::environment, unwritten);
+  std::fputs(fmt::format("mxcheck: error: {}\n", unwritten).c_str(), stderr);
+  return code;
+}
+
+}  // namespace
+
+void add_gate(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* gate = app.add_subcommand("gate", "Compare a kernel library with the reference, bit for bit");
+  gate->add_option("--candidate", options->candidate,
+                   "cpu, sm90, or the path of a shared library that implements kernels/candidate.h")
+      ->capture_default_str();
+  gate->add_option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
+      ->capture_default_str();
+  gate->add_option("--only", options->only, "run the statements whose names match this glob")->capture_default_str();
+  gate->add_option("--seed", options->seed,
+                   "root seed of the random cases; a fresh one is drawn and printed if not given");
+  gate->add_option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
+      ->check(CLI::Range(1, 10'000'000));
+  gate->add_option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
+  gate->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  gate->add_option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
+  gate->add_option("--save", options->save, "directory for counterexamples as tensors; '' saves none")
+      ->capture_default_str();
+  gate->add_option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
+      ->capture_default_str();
+  gate->add_flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
+  gate->add_flag("--classes", options->classes, "print how many cases reached each class of inputs");
+  gate->add_flag("--list", options->list, "print the statements and exit");
+  gate->add_flag("--json", options->json, "print the report as JSON");
+  gate->footer(
+      "Exit codes: 0 every statement held; 1 a counterexample; 2 usage; 3 environment; 4 inconclusive (nothing ran, a\n"
+      "class of inputs was not reached, interrupted); 6 the candidate crashed or hung; 70 a defect of mxcheck.\n\n"
+      "Examples:\n"
+      "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
+      "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
+      "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
+      "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
+  gate->callback([options, &context] { context.run = [options] { return run_gate_command(*options); }; });
+}
+
+}  // namespace mxcheck

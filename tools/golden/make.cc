@@ -1,0 +1,118 @@
+// mxcheck golden make and mxcheck golden suites.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "goldens/make/make.h"
+#include "goldens/make/suite.h"
+#include "mxcheck_version.h"
+#include "numerics/error.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/golden/golden.h"
+
+namespace mxcheck {
+namespace {
+
+struct Options {
+  std::string suite, output;
+  int compression = 0;
+  int threads = 0;
+  bool json = false;
+};
+
+bool is_file(const std::string& suite) { return suite.ends_with(".json") || suite.find('/') != std::string::npos; }
+
+int run_make(const Options& o) {
+  std::optional<GoldenSuite> from_file;
+  if (is_file(o.suite)) from_file = read_suite(o.suite);
+  const GoldenSuite& suite = from_file ? *from_file : builtin_suite(o.suite);
+  MakeOptions options;
+  if (from_file) options.input_directory = std::filesystem::path(o.suite).parent_path().string();
+  options.compression = o.compression;
+  options.threads = o.threads;
+  options.generator = std::string("mxcheck ") + kVersion;
+
+  std::size_t at = 0;
+  const auto name_of = [&] { return at < suite.goldens.size() ? suite.goldens[at].name : "manifest"; };
+  std::optional<Progress> progress(std::in_place, "making " + name_of());
+  options.progress = [&](std::int64_t done, std::int64_t rows) {
+    progress->now(
+        fmt::format("making {} ({} of {} goldens): row {} of {}", name_of(), at + 1, suite.goldens.size(), done, rows));
+  };
+  std::vector<ManifestEntry> made;
+  make_suite(suite, o.output, options, [&](const ManifestEntry& entry) {
+    made.push_back(entry);
+    ++at;
+    progress->now("making " + name_of());
+  });
+  progress.reset();
+
+  std::uint64_t bytes = 0;
+  for (const ManifestEntry& entry : made) bytes += entry.size;
+  if (o.json) {
+    nlohmann::ordered_json json{{"suite", suite.name}, {"output", o.output}, {"bytes", bytes}};
+    json["goldens"] = nlohmann::ordered_json::array();
+    for (const ManifestEntry& e : made)
+      json["goldens"].push_back({{"name", e.name}, {"size", e.size}, {"sha256", e.sha256}});
+    print_json(json);
+    return 0;
+  }
+  for (const ManifestEntry& e : made) print(fmt::format("{}  {:>11}  {}\n", e.sha256.substr(0, 16), e.size, e.name));
+  print(fmt::format("{}: {} golden{} of suite {}, {} bytes, and {}\n", o.output, made.size(),
+                    made.size() == 1 ? "" : "s", suite.name, bytes, kManifestName));
+  return 0;
+}
+
+int run_suites(bool as_json) {
+  nlohmann::ordered_json json{{"suites", nlohmann::ordered_json::array()}};
+  for (const GoldenSuite& suite : builtin_suites()) {
+    if (!as_json) print(fmt::format("{:<12}{:>3} goldens  {}\n", suite.name, suite.goldens.size(), suite.description));
+    nlohmann::ordered_json entry{{"name", suite.name}, {"description", suite.description}};
+    for (const GoldenSpec& golden : suite.goldens) {
+      entry["goldens"].push_back(
+          {{"name", golden.name}, {"kind", kind_name(golden.kind)}, {"description", golden.description}});
+    }
+    json["suites"].push_back(entry);
+  }
+  if (as_json) print_json(json);
+  return 0;
+}
+
+}  // namespace
+
+void add_golden_make(CLI::App& golden, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = golden.add_subcommand("make", "Compute goldens and write them with their manifest");
+  sub->add_option("--suite", o->suite, "A name that mxcheck golden suites lists, or SPEC.json")->required();
+  sub->add_option("-o,--output", o->output, "Directory; made if it is not there, goldens of the same names replaced")
+      ->required();
+  sub->add_option("--compression", o->compression, "Deflate level; the bytes then depend on the zlib at hand")
+      ->check(CLI::Range(0, 9))
+      ->capture_default_str();
+  sub->add_option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  sub->add_flag("--json", o->json, "Print what was made as JSON");
+  sub->footer(
+      "A golden is NAME.h5. manifest.txt lists size and SHA-256 of each; a golden that it does not list is not "
+      "trusted.\n"
+      "The same spec and input give the same bytes. docs/goldens.md has the schema and what a SPEC.json says:\n"
+      "  {\"suite\": \"mine\", \"goldens\": [{\"name\": \"w1\", \"kind\": \"quantize\", \"input\": {\"file\": "
+      "\"w1.npy\"},\n"
+      "    \"format\": \"e4m3\", \"block\": \"1x32\", \"recipe\": \"rceil\", \"layouts\": [\"tcgen05\"]}]}");
+  sub->callback([&context, o] { context.run = [o] { return run_make(*o); }; });
+}
+
+void add_golden_suites(CLI::App& golden, Context& context) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* sub = golden.add_subcommand("suites", "List the suites that come with mxcheck");
+  sub->add_flag("--json", *json, "Print them, with their goldens, as JSON");
+  sub->callback([&context, json] { context.run = [json] { return run_suites(*json); }; });
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,228 @@
+// mxcheck golden verify: somebody's tensors against a golden, bit for bit, and the likeliest cause of what differs.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "goldens/format/reader.h"
+#include "goldens/io/row_reader.h"
+#include "goldens/io/tensor_file.h"
+#include "numerics/error.h"
+#include "properties/core/notation.h"
+#include "properties/diagnosis/golden_verdict.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/golden/file.h"
+#include "tools/golden/golden.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 30;
+constexpr std::size_t kPiece = 4 << 20;
+
+struct Options {
+  std::string candidate, golden;
+  std::vector<std::string> only;
+  Trust trust;
+  bool json = false;
+};
+
+std::uint64_t bytes_of(const TensorHead& head) {
+  std::uint64_t bytes = size_of(head.dtype);
+  for (const std::int64_t extent : head.shape) bytes *= static_cast<std::uint64_t>(extent);  // checked by the reader
+  return bytes;
+}
+
+// Whether the candidate's dataset has the golden's shape, type and bytes, read piece by piece: the common case,
+// whatever the size. Anything else is looked at more closely.
+bool same_bytes(const GoldenReader& golden, const DatasetInfo& info, const std::string& candidate) {
+  const std::unique_ptr<RowReader> want = golden.rows(info.name);
+  const std::unique_ptr<RowReader> have = open_rows(candidate + ":/" + info.name);
+  if (have->head().dtype != want->head().dtype || have->head().shape != want->head().shape) return false;
+  std::vector<std::byte> a(kPiece), b(kPiece);
+  for (std::uint64_t left = bytes_of(want->head()); left > 0;) {
+    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(left, kPiece));
+    std::future<void> golden_read = std::async(std::launch::async, [&] { want->read(std::span(a).first(now)); });
+    have->read(std::span(b).first(now));  // in another process, at the same time
+    golden_read.get();
+    if (std::memcmp(a.data(), b.data(), now) != 0) return false;
+    left -= now;
+  }
+  return true;
+}
+
+bool is_absent(const Error& e) { return std::string(e.what()).find("there is no '/") != std::string::npos; }
+
+GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
+  std::uint64_t bytes = 0;
+  for (const DatasetInfo& info : golden.info().datasets) bytes += bytes_of({info.dtype, info.shape});
+  // What is equal needs no more than a pass over both; the rest needs tensors in memory.
+  std::vector<std::string> names;
+  GoldenVerdict all_equal;
+  for (const DatasetInfo& info : golden.info().datasets) {
+    const bool asked = o.only.empty() || std::find(o.only.begin(), o.only.end(), info.name) != o.only.end();
+    if (info.role != Role::output || !asked) continue;
+    bool equal = false;
+    try {
+      equal = same_bytes(golden, info, o.candidate);
+    } catch (const Error& e) {
+      if (e.kind() == ErrorKind::golden) throw;  // the candidate's own faults become verdicts below
+    }
+    if (equal) {
+      all_equal.results.push_back({info, DatasetVerdict::equal, {}, {}, {}, {}});
+    } else {
+      names.push_back(info.name);
+    }
+  }
+  if (names.empty() && o.only.size() <= all_equal.results.size() && !all_equal.results.empty()) return all_equal;
+  if (bytes > kMostInMemory) {
+    for (const DatasetInfo& info : golden.info().datasets) {
+      if (std::find(names.begin(), names.end(), info.name) == names.end()) continue;
+      all_equal.results.push_back(
+          {info,
+           DatasetVerdict::different,
+           {"the golden is over 1 GiB: that it differs is all that was looked at; make one of a "
+            "slice of the rows to see where and why"},
+           {},
+           {},
+           {}});
+    }
+    return all_equal;
+  }
+  GoldenTensors tensors{golden.info(), {}};
+  for (const DatasetInfo& info : golden.info().datasets) tensors.tensors[info.name] = golden.read(info.name);
+  return judge(
+      tensors,
+      [&](const std::string& name) -> std::optional<Tensor> {
+        try {
+          return read_tensor(o.candidate + ":/" + name);
+        } catch (const Error& e) {
+          if (is_absent(e)) return std::nullopt;
+          throw;
+        }
+      },
+      o.only);
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text;
+}
+
+void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
+  const Attributes& a = golden.info().attributes;
+  std::string about;
+  for (const char* key : {"kind", "format", "block", "recipe", "source"}) {
+    if (!attribute(a, key).empty()) about += (about.empty() ? "" : ", ") + attribute(a, key);
+  }
+  print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, about));
+  std::size_t equal = 0, missing = 0;
+  for (const DatasetResult& r : verdict.results) {
+    equal += r.verdict == DatasetVerdict::equal ? 1 : 0;
+    missing += r.verdict == DatasetVerdict::missing ? 1 : 0;
+    print(fmt::format("{:<13} {:<28}{:<16}{}\n", verdict_word(r.verdict), r.expected.name, r.expected.format,
+                      shape_text(r.expected.shape)));
+  }
+  for (const DatasetResult& r : verdict.results) {
+    if (r.verdict == DatasetVerdict::missing || (r.verdict == DatasetVerdict::equal && r.notes.empty())) continue;
+    print(fmt::format("\n{}\n", r.expected.name));
+    for (const std::string& note : r.notes) print(fmt::format("  form      {}\n", note));
+    for (const std::string& cause : r.causes) print(fmt::format("  cause     {}\n", cause));
+    for (const std::string& line : r.element) print(fmt::format("  {}\n", line));
+    if (!r.difference) continue;
+    const Difference& d = *r.difference;
+    print(fmt::format("  extent    {} of {} elements differ; first at ({}, {}), last at ({}, {})\n", d.count, d.total,
+                      d.first.row, d.first.col, d.last.row, d.last.col));
+    std::string bins;
+    for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
+    print(fmt::format("  off by    {}\n", bins));
+    if (!d.neighbours.empty()) print(fmt::format("  beside    {}\n", d.neighbours));
+    if (!d.pattern.empty()) print(fmt::format("  pattern   {}\n", d.pattern));
+  }
+  print(fmt::format("\n{} of {} datasets are equal, bit for bit\n", equal, verdict.results.size()));
+  if (missing > 0) print(fmt::format("{} missing; --only NAME,... asks for fewer\n", missing));
+}
+
+void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
+  nlohmann::ordered_json json{{"candidate", o.candidate}, {"golden", o.golden}, {"equal", verdict.equal()}};
+  json["datasets"] = nlohmann::ordered_json::array();
+  for (const DatasetResult& r : verdict.results) {
+    nlohmann::ordered_json j{
+        {"name", r.expected.name},
+        {"format", r.expected.format},
+        {"shape", r.expected.shape},
+        {"verdict", r.verdict == DatasetVerdict::equal ? "equal" : std::string(verdict_word(r.verdict))},
+        {"form", r.notes},
+        {"causes", r.causes},
+        {"element", r.element}};
+    if (r.difference) {
+      const Difference& d = *r.difference;
+      j["differing"] = d.count, j["elements"] = d.total;
+      j["first"] = {{"row", d.first.row}, {"col", d.first.col}};
+      if (d.tensor.integer_bits != 0) {
+        j["first"].update({{"expected", d.first.expected_integer}, {"observed", d.first.observed_integer}});
+      } else {
+        j["first"].update({{"expected", d.first.expected}, {"observed", d.first.observed}});
+      }
+      j["steps"] = d.histogram;
+      j["pattern"] = d.pattern;
+    }
+    json["datasets"].push_back(j);
+  }
+  print_json(json);
+}
+
+int run(const Options& o) {
+  const std::string extension = std::filesystem::path(o.candidate).extension().string();
+  if (extension != ".h5" && extension != ".hdf5") {
+    throw Error(ErrorKind::usage, o.candidate + ": a candidate is an HDF5 file, FILE.h5");
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(o.candidate, error)) {
+    throw Error(ErrorKind::input, o.candidate + ": there is no such file");
+  }
+  std::optional<Progress> progress(std::in_place, "reading " + o.golden);
+  const GoldenReader golden(o.golden, trusted_entry(o.golden, o.trust));
+  if (golden.file_kind() != "golden")
+    throw Error(ErrorKind::golden, o.golden + ": is no golden; mxcheck quantize wrote it");
+  progress->now("comparing " + o.candidate);
+  const GoldenVerdict verdict = verify(o, golden);
+  progress.reset();
+  const bool unreadable = std::all_of(verdict.results.begin(), verdict.results.end(),
+                                      [](const DatasetResult& r) { return r.verdict == DatasetVerdict::unreadable; });
+  if (unreadable && !verdict.results.empty()) throw Error(ErrorKind::input, verdict.results.front().notes.front());
+  o.json ? print_verdict_json(o, verdict) : print_verdict(o, golden, verdict);
+  return verdict.equal() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_golden_verify(CLI::App& golden, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = golden.add_subcommand("verify", "Compare a candidate's datasets with a golden's, bit for bit");
+  sub->add_option("CANDIDATE", o->candidate, "An HDF5 file with datasets named as the golden's outputs")->required();
+  sub->add_option("--against", o->golden, "GOLDEN.h5")->required();
+  sub->add_option("--only", o->only, "Outputs to compare, separated by commas (default: all)")->delimiter(',');
+  add_trust_options(*sub, o->trust);
+  sub->add_flag("--json", o->json, "Print the verdict as JSON");
+  sub->footer(
+      "dtype and shape are looked at first, then bits. `cause` names what would give exactly the candidate's bytes, "
+      "or\n"
+      "most of them: a recipe, a rounding, a layout. Codes are held against the candidate's own scales.\n"
+      "Exit codes: 0 equal; 1 different, or a dataset is missing or of another form; 2 a candidate that cannot be "
+      "read;\n"
+      "5 a golden that is missing, corrupt or not in its manifest.\n\n"
+      "Examples:\n"
+      "  mxcheck golden verify mine.h5 --against goldens/layer0_dO_1x32.h5\n"
+      "  mxcheck golden verify mine.h5 --against goldens/scales_e4m3.h5 --only te,torchao");
+  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+}
+
+}  // namespace mxcheck

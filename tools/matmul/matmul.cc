@@ -1,0 +1,177 @@
+// mxcheck matmul: the product of two files of mxcheck quantize, as a kernel under a named contract must give it.
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "goldens/io/quantized_file.h"
+#include "reference/matmul/matmul.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/matmul/operands.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+struct Options {
+  std::string a, b, c, output;
+  std::string contract = "exact";
+  std::string dtype = "f32";
+  std::string groups = "none";
+  bool transpose_a = false;
+  bool transpose_b = false;
+  std::int64_t experts = 1;
+  float alpha = 1;
+  std::string explain;
+  std::int64_t expert = 0;
+};
+
+// The matrix as it was quantized is rows x k, or, transposed, k x rows.
+MatmulOperand operand_of(const Quantized& q, bool transposed) {
+  MatmulOperand x;
+  x.format = q.element;
+  x.codes = q.codes.data();
+  x.rows = transposed ? q.cols : q.rows;
+  x.depth = transposed ? q.rows : q.cols;
+  x.row_stride = transposed ? 1 : q.cols;
+  x.depth_stride = transposed ? q.cols : 1;
+  const BlockShape block{q.block.rows == 0 ? std::max<std::int64_t>(1, q.rows) : q.block.rows,
+                         q.block.cols == 0 ? std::max<std::int64_t>(1, q.cols) : q.block.cols};
+  x.block = transposed ? BlockShape{block.cols, block.rows} : block;
+  x.scale_format = q.scales_fp32.empty() ? Format::e8m0 : Format::fp32;
+  x.scales = q.scales_fp32.empty() ? static_cast<const void*>(q.scales.data()) : q.scales_fp32.data();
+  x.scale_row_stride = transposed ? 1 : q.scale_cols;
+  x.scale_depth_stride = transposed ? q.scale_cols : 1;
+  return x;
+}
+
+QuantizedFile read(const std::string& path) {
+  QuantizedFile file = from_safetensors(read_safetensors(path), path);
+  if (!file.matrix.codes16.empty()) throw Error(ErrorKind::input, path + ": e5m6 codes are no operands of a product");
+  check_codes(file.matrix.element, std::as_bytes(std::span(file.matrix.codes)), path);
+  return file;
+}
+
+// Groups: offsets that the quantizer wrote with its blocks.
+void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const QuantizedFile& b) {
+  if (o.groups == "none") {
+    const bool split =
+        (a.offsets.size() > 2 && a.matrix.block.rows != 1) || (b.offsets.size() > 2 && b.matrix.block.rows != 1);
+    if (split)
+      throw Error(ErrorKind::usage, "blocks restart at experts in these files: --groups rows or depth is needed");
+    return;
+  }
+  p.grouping = o.groups == "rows" ? Grouping::rows : Grouping::depth;
+  p.offsets = a.offsets;
+  if (a.offsets.empty()) throw Error(ErrorKind::input, o.a + ": has no offsets; quantize --offsets writes them");
+  if (p.grouping == Grouping::depth) {
+    if (!o.transpose_a || !o.transpose_b) {
+      throw Error(ErrorKind::usage,
+                  "--groups depth sums over tokens, the rows of both files: --transpose-a --transpose-b");
+    }
+    if (a.offsets != b.offsets) throw Error(ErrorKind::input, o.b + ": has other offsets than " + o.a);
+    return;
+  }
+  const std::int64_t experts = p.experts();
+  if (o.transpose_a || o.transpose_b || p.b.rows % experts != 0) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--groups rows: {} holds the weights of {} experts, one after another", o.b, experts));
+  }
+  p.b.rows /= experts;
+  const bool restarts = b.offsets.size() == a.offsets.size();  // quantized expert by expert
+  if (p.b.block.rows != 1 && p.b.rows % p.b.block.rows != 0 && !restarts) {
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: blocks of {} rows run across experts of {}; quantize them with --offsets", o.b,
+                            p.b.block.rows, p.b.rows));
+  }
+}
+
+int run(const Options& o) {
+  if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
+  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c});
+  Matmul p;
+  p.contract = matmul_contract(o.contract);
+  std::optional<Progress> progress(std::in_place, "reading " + o.a);
+  const QuantizedFile a = read(o.a);
+  const QuantizedFile b = read(o.b);
+  p.a = operand_of(a.matrix, o.transpose_a);
+  p.b = operand_of(b.matrix, o.transpose_b);
+  p.output = o.dtype == "f32" ? Format::fp32 : Format::bf16;
+  p.alpha = o.alpha;
+  set_groups(o, p, a, b);
+  const Dtype dtype = o.dtype == "f32" ? Dtype::f32 : Dtype::bf16;
+  Tensor d{"d", dtype, {}, {}};
+  if (p.grouping == Grouping::depth) d.shape.push_back(p.experts());
+  d.shape.insert(d.shape.end(), {p.m(), p.b.rows});
+  Tensor c;
+  if (!o.c.empty()) {
+    c = read_tensor(o.c);
+    if (c.dtype != dtype || c.shape != d.shape) {
+      throw Error(ErrorKind::input, fmt::format("{}: C has D's type and shape: {} of {}", o.c, safetensors_name(dtype),
+                                                fmt::join(d.shape, " x ")));
+    }
+    p.c = c.data.data();
+  }
+  if (!o.explain.empty()) {
+    const auto [i, j] = parse_place(o.explain, "--explain");
+    const ExplainedOutput explained = explain_output(p, o.expert, i, j);
+    progress.reset();
+    for (const std::string& line : explained.lines) print(line + "\n");
+    if (o.output.empty()) return 0;
+    progress.emplace("multiplying");
+  }
+  progress->now("multiplying");
+  d.data.resize(static_cast<std::size_t>(p.m() * p.b.rows * (p.grouping == Grouping::depth ? p.experts() : 1)) *
+                size_of(dtype));
+  matmul(p, d.data.data());
+  const std::string shape = fmt::format("{}", fmt::join(d.shape, " x "));
+  write_product(o.output, std::move(d));
+  progress.reset();
+  print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,
+                    spec(p.a.format).name, block_shape_name(p.a.block), spec(p.b.format).name,
+                    block_shape_name(p.b.block), p.a.depth, to_text(p.contract)));
+  return 0;
+}
+
+}  // namespace
+
+void add_matmul(CLI::App& app, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("matmul", "The product of two quantized matrices under a named contract");
+  sub->add_option("A", o->a, "A safetensors file of mxcheck quantize: m x k")->required();
+  sub->add_option("B", o->b, "Another: n x k")->required();
+  sub->add_option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub->add_option("--contract", o->contract,
+                  "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
+      ->capture_default_str();
+  sub->add_option("--dtype", o->dtype, "Type of D")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  sub->add_option("--c", o->c, "C, added to the sums: of D's type and shape");
+  sub->add_option("--alpha", o->alpha, "Multiplies the sums before C is added")->capture_default_str();
+  sub->add_flag("--transpose-a", o->transpose_a, "A's file holds k x m: the sum runs over its rows");
+  sub->add_flag("--transpose-b", o->transpose_b, "B's file holds k x n");
+  sub->add_option(
+         "--groups", o->groups,
+         "rows: experts have rows of A each, and matrices of B one below the other; depth: D is one matrix an expert")
+      ->check(CLI::IsMember({"none", "rows", "depth"}))
+      ->capture_default_str();
+  sub->add_option("--explain", o->explain, "ROW,COLUMN of an output to show step by step");
+  sub->add_option("--expert", o->expert, "Of which matrix of D, with --groups depth");
+  sub->footer(
+      "A contract is the name of a sum (mxcheck mma --list) and what a kernel does on top of it:\n"
+      "  +promoteN  every N of k the sum is multiplied by the scales and added to an FP32 sum: fma(sum, sa * sb, acc)\n"
+      "  +a_first, +b_first  fma(sum * sa, sb, acc) and fma(sum * sb, sa, acc)\n"
+      "  +decode    operands become BF16 first: code * scale, ties to even\n"
+      "  +descending  the last of k first\n"
+      "Offsets, for --groups, are those that the files were quantized with.\n\n"
+      "Examples:\n"
+      "  mxcheck matmul x.safetensors w.safetensors --contract sm90_fp8+promote128 --dtype bf16 -o y.npy\n"
+      "  mxcheck matmul x.safetensors w.safetensors --contract sm90_bf16+decode --explain 0,5\n"
+      "  mxcheck matmul dy.safetensors x.safetensors --transpose-a --transpose-b --groups depth -o dw.npy");
+  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+}
+
+}  // namespace mxcheck

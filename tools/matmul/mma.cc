@@ -1,0 +1,174 @@
+// mxcheck mma: sums of products of codes as a tensor core's instructions give them.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "reference/matmul/matmul.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/matmul/operands.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+struct Options {
+  std::string contract;
+  std::string a, b, c, scale_a, scale_b, output;
+  std::string format_a, format_b;
+  std::string explain;
+  bool list = false;
+};
+
+int list_contracts() {
+  for (const Contract& c : contracts()) {
+    std::string formats;
+    for (Format f : c.operands) formats += (formats.empty() ? "" : " ") + std::string(spec(f).name);
+    print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, name_of(c.evidence), c.note, formats));
+  }
+  return 0;
+}
+
+struct Side {
+  Tensor codes;
+  Tensor scales;
+  Stack stack;
+  MatmulOperand operand;
+};
+
+// Scales as the contract has them: one for every scale_terms products, or every interval of promotion.
+void read_scales(const std::string& location, const MatmulContract& contract, Side& side) {
+  if (location.empty()) return;
+  side.scales = read_tensor(location);
+  const Stack s = stack_of(side.scales, location);
+  const std::int64_t block = contract.sum->scale_terms != 0 ? contract.sum->scale_terms : contract.promotion;
+  if (block == 0) {
+    throw Error(ErrorKind::usage, location + ": contract " + to_text(contract) +
+                                      " takes no scales; +promoteN adds up every N of k times them");
+  }
+  const std::int64_t blocks = (side.stack.cols + block - 1) / block;
+  if (s.count != side.stack.count || s.rows != side.stack.rows || s.cols != blocks) {
+    throw Error(ErrorKind::input,
+                fmt::format("{}: is {} x {}; {} scales for each of {} rows are needed, one for {} of k", location,
+                            s.rows, s.cols, blocks, side.stack.rows, block));
+  }
+  const bool bytes = side.scales.dtype == Dtype::u8;
+  if (!bytes && side.scales.dtype != Dtype::f32) throw Error(ErrorKind::input, location + ": scales are U8 or F32");
+  const Format narrow = contract.sum->scale_terms != 0 ? contract.sum->scales.front() : Format::e8m0;
+  side.operand.block = {1, block};
+  side.operand.scale_format = bytes ? narrow : Format::fp32;
+  side.operand.scale_row_stride = blocks;
+}
+
+void read_side(const std::string& location, const std::string& format, Side& side) {
+  side.codes = read_tensor(location);
+  side.stack = stack_of(side.codes, location);
+  side.operand.format = code_format(format, side.codes, location);
+  check_codes(side.operand.format, side.codes.data, location);
+  side.operand.rows = side.stack.rows, side.operand.depth = side.stack.cols;
+  side.operand.row_stride = side.stack.cols;
+}
+
+// The n-th matrix of a batch.
+void select(Side& side, std::int64_t n) {
+  const std::int64_t codes = side.stack.rows * side.stack.cols * static_cast<std::int64_t>(size_of(side.codes.dtype));
+  side.operand.codes = side.codes.data.data() + n * codes;
+  if (!side.operand.scaled()) return;
+  const std::int64_t scales =
+      side.stack.rows * side.operand.scale_row_stride * static_cast<std::int64_t>(size_of(side.scales.dtype));
+  side.operand.scales = side.scales.data.data() + n * scales;
+}
+
+int run(const Options& o) {
+  if (o.list) return list_contracts();
+  for (const auto& [flag, value] : {std::pair{"--contract", o.contract}, {"--a", o.a}, {"--b", o.b}}) {
+    if (value.empty())
+      throw Error(ErrorKind::usage, std::string(flag) + " is needed; mxcheck mma --help says what for");
+  }
+  if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
+  Matmul p;
+  p.contract = matmul_contract(o.contract);
+  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c, o.scale_a, o.scale_b});
+  Side a;
+  Side b;
+  read_side(o.a, o.format_a, a);
+  read_side(o.b, o.format_b, b);
+  if (a.stack.count != b.stack.count) {
+    throw Error(ErrorKind::input, fmt::format("{} has {} matrices, {} has {}", o.a, a.stack.count, o.b, b.stack.count));
+  }
+  read_scales(o.scale_a, p.contract, a);
+  read_scales(o.scale_b, p.contract, b);
+  p.output = p.contract.sum->arithmetic == Arithmetic::fused ? p.contract.sum->step.output.c : Format::fp32;
+  const Dtype dtype = p.output == Format::fp16 ? Dtype::f16 : Dtype::f32;
+  Tensor c;
+  if (!o.c.empty()) {
+    c = read_tensor(o.c);
+    const Stack s = stack_of(c, o.c);
+    const bool bits = c.dtype == Dtype::u32 && dtype == Dtype::f32;
+    if ((c.dtype != dtype && !bits) || s.count != a.stack.count || s.rows != a.stack.rows || s.cols != b.stack.rows) {
+      throw Error(ErrorKind::input,
+                  fmt::format("{}: C is {} of {} x {}", o.c, safetensors_name(dtype), a.stack.rows, b.stack.rows));
+    }
+    p.contract.from_c = p.contract.promotion == 0;
+  }
+  const std::int64_t outputs = a.stack.rows * b.stack.rows;
+  const std::int64_t matrix = outputs * static_cast<std::int64_t>(size_of(dtype));
+  Tensor d{"d", dtype, {}, std::vector<std::byte>(static_cast<std::size_t>(matrix * a.stack.count))};
+  if (a.stack.batched) d.shape.push_back(a.stack.count);
+  d.shape.insert(d.shape.end(), {a.stack.rows, b.stack.rows});
+
+  const auto at = [&](std::int64_t n) {
+    select(a, n), select(b, n);
+    p.a = a.operand, p.b = b.operand;
+    p.c = o.c.empty() ? nullptr : c.data.data() + n * matrix;
+  };
+  if (!o.explain.empty()) {
+    const auto [i, j] = parse_place(o.explain, "--explain");
+    at(0);
+    for (const std::string& line : explain_output(p, 0, i, j).lines) print(line + "\n");
+  }
+  if (o.output.empty()) return 0;
+  std::optional<Progress> progress(std::in_place, "multiplying");
+  for (std::int64_t n = 0; n < a.stack.count; ++n) {
+    at(n);
+    matmul(p, d.data.data() + n * matrix);
+  }
+  write_product(o.output, std::move(d));
+  progress.reset();
+  print(fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
+                    to_text(p.contract), spec(p.a.format).name, spec(p.b.format).name));
+  return 0;
+}
+
+}  // namespace
+
+void add_mma(CLI::App& app, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
+  sub->add_flag("--list", o->list, "List the contracts, and how each was checked");
+  sub->add_option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
+  sub->add_option("--a", o->a,
+                  "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
+  sub->add_option("--b", o->b, "Codes of B, n x k");
+  sub->add_option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
+  sub->add_option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
+  sub->add_option("--format-b", o->format_b, "Format of B's codes");
+  sub->add_option("--scale-a", o->scale_a,
+                  "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
+  sub->add_option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
+  sub->add_option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub->add_option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
+  sub->footer(
+      "D = A B^T + C, k in steps of the instruction. A leading dimension, the same for all tensors, is a batch.\n"
+      "K may end inside a step: the rest is zeros. NaN is 7fffffff, as the hardware writes it.\n\n"
+      "Examples:\n"
+      "  mxcheck mma --list\n"
+      "  mxcheck mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy\n"
+      "  mxcheck mma --contract sm90_fp8+promote128 --a a.npy --b b.npy --explain 3,7\n"
+      "  mxcheck mma --contract sm100_mxf8f6f4 --a a.npy --b b.npy --scale-a sa.npy --scale-b sb.npy -o d.npy");
+  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+}
+
+}  // namespace mxcheck

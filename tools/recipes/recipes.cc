@@ -1,0 +1,298 @@
+// mxcheck recipes: what each recipe does to a tensor, beside BF16, and to the product of two.
+
+#include "tools/recipes/recipes.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "goldens/io/atomic_file.h"
+#include "goldens/make/embedded.h"
+#include "numerics/error.h"
+#include "reference/common/parallel.h"
+#include "tools/common/matrix_input.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+// One of each family that writes other bytes; docs/recipes.md lists them.
+constexpr const char* kDefaultRecipes =
+    "rceil,floor,ceil,even,fp32,deepgemm_host,deepgemm_fp32,dsv3,microxcaling_python,thunderkittens";
+constexpr std::int64_t kMemory = std::int64_t{8} << 30;  // what the studies of several recipes at once may take
+constexpr std::int64_t kBytesOfAnElement = 32;           // in one study: codes, values, relative errors twice
+
+struct Options {
+  std::vector<std::string> inputs;
+  std::vector<std::string> formats{"e4m3", "e5m2"};
+  std::vector<std::string> blocks{"1x32"};
+  std::vector<std::string> recipes;
+  std::string direction = "row";
+  std::vector<std::string> pair;
+  std::string weights_layout = "nk";
+  std::string against = "bf16";
+  std::string sort = "sqnr";
+  std::optional<std::int64_t> index;
+  std::size_t top = 0;
+  int threads = 0;
+  std::string html;
+  bool json = false;
+};
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::vector<Recipe> chosen_recipes(const Options& o) {
+  std::vector<std::string> patterns = o.recipes;
+  if (patterns.empty()) patterns = CLI::detail::split(kDefaultRecipes, ',');
+  std::vector<Recipe> out;
+  const auto add = [&](const Recipe& recipe) {
+    const auto same = [&](const Recipe& r) { return r.name == recipe.name; };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(recipe);
+  };
+  for (const std::string& pattern : patterns) {
+    const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
+    if (!is_glob && pattern != "all") {
+      add(recipe_by_name(pattern));
+      continue;
+    }
+    bool any = false;
+    for (const Recipe& recipe : all_recipes()) {
+      if (pattern != "all" && !matches(pattern, recipe.name)) continue;
+      add(recipe);
+      any = true;
+    }
+    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale 1 lists them");
+  }
+  return out;
+}
+
+std::vector<BlockShape> chosen_blocks(const Options& o) {
+  std::vector<BlockShape> out;
+  const auto add = [&](BlockShape shape) {
+    if (std::find(out.begin(), out.end(), shape) == out.end()) out.push_back(shape);
+  };
+  for (const std::string& name : o.blocks) {
+    const BlockShape shape = block_shape_by_name(name);
+    if (o.direction != "col") add(shape);
+    if (o.direction != "row") add({shape.cols, shape.rows});
+  }
+  return out;
+}
+
+std::vector<Combination> combinations(const Options& o) {
+  std::vector<Combination> out;
+  const std::vector<Recipe> recipes = chosen_recipes(o);
+  std::vector<Format> formats;
+  for (const std::string& name : o.formats) {
+    const Format f = element_format_by_name(name);
+    if (std::find(formats.begin(), formats.end(), f) == formats.end()) formats.push_back(f);
+  }
+  for (const Format format : formats) {
+    for (const BlockShape block : chosen_blocks(o)) {
+      for (const Recipe& recipe : recipes) out.push_back({format, block, recipe});
+    }
+  }
+  return out;
+}
+
+constexpr std::string_view kReal = "real:";
+
+// real:GLOB stands for each embedded tensor that matches.
+std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
+  std::vector<std::string> out;
+  for (const std::string& input : inputs) {
+    if (input.rfind(kReal, 0) != 0 || input.find_first_of("*?[") == std::string::npos) {
+      out.push_back(input);
+      continue;
+    }
+    const std::size_t before = out.size();
+    for (const Tensor& t : real_tensors().tensors) {
+      const std::string name = std::string(kReal) + t.name;
+      if (matches(input, name)) out.push_back(name);
+    }
+    if (out.size() == before) refuse("'" + input + "' matches no real tensor; 'real:*' takes all of them");
+  }
+  return out;
+}
+
+Tensor tensor_at(const std::string& location) {
+  if (location.rfind(kReal, 0) == 0) return real_tensor(location.substr(kReal.size()));
+  return read_tensor(location);
+}
+
+std::string printable(std::string name) {
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return name;
+}
+
+// Lower is better; NaN is last.
+double rank_key(const std::string& sort, const Study& s) {
+  const double key = sort == "median"      ? s.error.median_relative
+                     : sort == "max"       ? s.error.max_relative
+                     : sort == "zeroed"    ? s.zeroed_share
+                     : sort == "saturated" ? s.error.saturated_share
+                     : sort == "dead"      ? static_cast<double>(s.dead_blocks)
+                                           : -s.error.sqnr_db;
+  return std::isnan(key) ? INFINITY : key;
+}
+
+// Each combination on one thread, several at once: the order of the sums in a study does not depend on threads.
+template <class Body>
+void over_combinations(std::size_t count, std::int64_t work, int threads, Progress& progress, const std::string& what,
+                       Body body) {
+  std::atomic<std::size_t> next{0};
+  const auto workers = std::min<std::int64_t>(
+      thread_count(threads),
+      std::max<std::int64_t>(1, kMemory / (kBytesOfAnElement * std::max<std::int64_t>(1, work))));
+  parallel_ranges(workers, work * static_cast<std::int64_t>(count), static_cast<int>(workers),
+                  [&](std::int64_t, std::int64_t) {
+                    for (std::size_t i = next++; i < count; i = next++) {
+                      progress.now(fmt::format("{}: recipe {} of {}", what, i + 1, count));
+                      body(i);
+                    }
+                  });
+}
+
+TensorReport study_tensor(const Options& o, const std::string& location, const std::vector<Combination>& all,
+                          Progress& progress) {
+  TensorReport report;
+  report.name = printable(location);
+  progress.now("reading " + report.name);
+  const Tensor tensor = tensor_at(location);
+  const MatrixView matrix = matrix_of({location, o.index, ""}, tensor);
+  report.dtype = matrix.dtype;
+  report.rows = matrix.rows;
+  report.cols = matrix.cols;
+  in_place(location, [&] {
+    report.facts = input_facts(matrix);
+    report.bf16 = study_bf16(matrix);
+    report.lines.resize(all.size());
+    over_combinations(all.size(), matrix.rows * matrix.cols, o.threads, progress, report.name, [&](std::size_t i) {
+      report.lines[i] = {all[i], study(matrix, all[i].format, all[i].block, all[i].recipe, 1)};
+    });
+  });
+  std::stable_sort(report.lines.begin(), report.lines.end(), [&](const StudyLine& a, const StudyLine& b) {
+    return rank_key(o.sort, a.study) < rank_key(o.sort, b.study);
+  });
+  return report;
+}
+
+ProductReport study_pair(const Options& o, const std::vector<Combination>& all, Progress& progress) {
+  ProductReport report;
+  report.activations = printable(o.pair[0]);
+  report.weights = printable(o.pair[1]);
+  report.layout = o.weights_layout == "nk" ? WeightsLayout::nk : WeightsLayout::kn;
+  progress.now("reading " + report.activations);
+  const Tensor x = tensor_at(o.pair[0]);
+  const Tensor w = tensor_at(o.pair[1]);
+  const auto index_of = [&](const Tensor& t) { return t.shape.size() == 3 ? o.index : std::nullopt; };
+  const MatrixView x_view = matrix_of({o.pair[0], index_of(x), ""}, x);
+  const MatrixView w_view = matrix_of({o.pair[1], index_of(w), ""}, w);
+  in_place(o.pair[0] + " and " + o.pair[1], [&] {
+    progress.now("the exact product");
+    const Product product(x_view, w_view, report.layout);
+    report.m = product.m();
+    report.n = product.n();
+    report.k = product.k();
+    report.gamma = product.gamma();
+    report.bf16 = product.error_of_bf16();
+    report.lines.resize(all.size());
+    const std::int64_t work = report.m * report.k + report.n * report.k + report.m * report.n;
+    over_combinations(all.size(), work, o.threads, progress, "product", [&](std::size_t i) {
+      report.lines[i] = {all[i], product.error(all[i].format, all[i].block, all[i].recipe)};
+    });
+  });
+  const auto key = [](const ProductLine& l) { return std::isnan(l.error.sqnr_db) ? -INFINITY : l.error.sqnr_db; };
+  std::stable_sort(report.lines.begin(), report.lines.end(),
+                   [&](const ProductLine& a, const ProductLine& b) { return key(a) > key(b); });
+  return report;
+}
+
+int run(const Options& o) {
+  const std::vector<Combination> all = combinations(o);
+  const std::vector<std::string> inputs = expanded(o.inputs);
+  if (inputs.empty() && o.pair.empty()) refuse("no tensor given: name files, real:NAME, or --pair ACTIVATIONS WEIGHTS");
+  if (!o.pair.empty() && o.direction != "row") refuse("--pair takes blocks along K; --direction is for tensors alone");
+  const bool is_html = o.html.ends_with(".html") || o.html.ends_with(".htm");
+  if (!o.html.empty() && !is_html) refuse("--html " + o.html + ": name the page FILE.html");
+  // Opened first: a path that cannot be written is known before the work, and nothing is there until commit.
+  std::optional<AtomicFile> page;
+  if (!o.html.empty()) page.emplace(o.html);
+
+  RecipesReport report;
+  std::optional<Progress> progress(std::in_place, "starting");
+  for (const std::string& input : inputs) report.tensors.push_back(study_tensor(o, input, all, *progress));
+  if (!o.pair.empty()) report.products.push_back(study_pair(o, all, *progress));
+  report.findings = findings_of(report);
+  progress.reset();
+  if (page) {
+    page->write(recipes_page(report));
+    page->commit();
+  }
+  o.json ? print_json(recipes_json(report)) : print(recipes_text(report, o.top));
+  return 0;
+}
+
+}  // namespace
+
+void add_recipes(CLI::App& app, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("recipes", "Compare quantization recipes on tensors, next to BF16");
+  sub->add_option(
+      "IN", o->inputs,
+      "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
+  sub->add_option("--against", o->against, "What the recipes are compared with")
+      ->check(CLI::IsMember({"bf16"}))
+      ->capture_default_str();
+  sub->add_option("--format", o->formats, "Formats of the elements, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--block", o->blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--direction", o->direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
+      ->check(CLI::IsMember({"row", "col", "both"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--recipe", o->recipes,
+         std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
+      ->delimiter(',');
+  sub->add_option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K")
+      ->expected(2);
+  sub->add_option("--weights-layout", o->weights_layout, "Weights are N x K (nk: Y = X W^T) or K x N (kn: Y = X W)")
+      ->check(CLI::IsMember({"nk", "kn"}))
+      ->capture_default_str();
+  sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
+  sub->add_option("--sort", o->sort, "What the table is ranked by")
+      ->check(CLI::IsMember({"sqnr", "median", "max", "zeroed", "saturated", "dead"}))
+      ->capture_default_str();
+  sub->add_option("--top", o->top, "Print the first N lines of each table; 0 for all")->capture_default_str();
+  sub->add_option("--threads", o->threads, "Threads; 0 for the machine's. Changes nothing but the time")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  sub->add_option("--html", o->html, "Also write FILE.html: one page with plots that needs nothing else");
+  sub->add_flag("--json", o->json, "Print JSON; NaN and infinities are strings");
+  sub->footer(
+      "docs/recipes.md says what each column means and when a finding is stated.\n\n"
+      "Examples:\n"
+      "  mxcheck recipes real:layer0.dO                      gradients that a clamp of 1e-4 erases\n"
+      "  mxcheck recipes x.npy --recipe all --html x.html    every recipe, and a page\n"
+      "  mxcheck recipes g.safetensors:dw --recipe 'deepgemm*,rceil' --direction both --sort zeroed\n"
+      "  mxcheck recipes --pair x.npy w.npy --block 1x128 --format e4m3");
+  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+}
+
+}  // namespace mxcheck

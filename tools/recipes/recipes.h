@@ -1,0 +1,78 @@
+#pragma once
+// The pieces of mxcheck recipes: what was measured (recipes.cc), what it means in words (recipes_findings.cc), and how
+// it is shown (recipes_report.cc on the terminal and as JSON, recipes_page.cc as a page).
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "reference/error/matmul_error.h"
+#include "reference/error/study.h"
+
+namespace mxcheck {
+
+struct Combination {
+  Format format = Format::e4m3;
+  BlockShape block;
+  Recipe recipe;
+};
+
+struct StudyLine {
+  Combination what;
+  Study study;
+};
+
+struct TensorReport {
+  std::string name;  // as the user gave it, unprintable characters replaced
+  Format dtype = Format::bf16;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  InputFacts facts;
+  ErrorMeasures bf16;
+  std::vector<StudyLine> lines;  // ranked
+};
+
+struct ProductLine {
+  Combination what;  // block: that of the activations
+  ProductError error;
+};
+
+struct ProductReport {
+  std::string activations, weights;
+  WeightsLayout layout = WeightsLayout::nk;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  double gamma = 0;
+  ProductError bf16;
+  std::vector<ProductLine> lines;  // ranked by SQNR
+};
+
+// A sentence that follows from the figures by the thresholds of recipes_findings.cc.
+struct RecipeFinding {
+  std::string where;  // the tensor's name, or "A x W"
+  std::string
+      kind;  // "bf16", "zero", "not_finite", "erased", "dead_blocks", "clamped", "saturated", "behind", "product"
+  std::string text;
+};
+
+struct RecipesReport {
+  std::vector<TensorReport> tensors;
+  std::vector<ProductReport> products;  // none or one
+  std::vector<RecipeFinding> findings;
+};
+
+std::vector<RecipeFinding> findings_of(const RecipesReport& report);
+
+// The first `top` lines of each table; 0 for all.
+std::string recipes_text(const RecipesReport& report, std::size_t top);
+nlohmann::ordered_json recipes_json(const RecipesReport& report);
+std::string recipes_page(const RecipesReport& report);
+
+std::string percent(double share);            // "0 %", "<0.01 %", "3.12 %", ">99.99 %", "100 %"
+std::string figure(double value);             // three significant digits
+std::string decibels(double sqnr_db);         // "31.42", "inf"
+std::string scale_range(const Study& study);  // "118-121": the lowest and the highest byte; "120" for one
+
+}  // namespace mxcheck

@@ -1,0 +1,36 @@
+#pragma once
+// Routes as a file that explains itself: OUT.safetensors, or OUT.h5 with the same as datasets and attributes.
+//
+//   rows   chosen I32 [experts], offsets I64 [experts + 1], row_token I32 [rows], row_weight F32 [rows],
+//          token_offsets I64 [tokens + 1], token_rows I32 [rows]            (reference/router/token_rounding.h,
+//          trimmed)
+//   none   also experts I32 [tokens, top_k], weights F32 [tokens, top_k], row_slot I32 [rows], slot_row I32
+//          [tokens * top_k]                                                  (reference/router/metadata.h)
+//   __metadata__  mxcheck_file = "routes", file_version = "1", variant, rule and every number that they depend on
+//
+// The same logits and options give the same bytes.
+
+#include <string>
+#include <vector>
+
+#include "goldens/io/tensor_file.h"
+#include "reference/router/metadata.h"
+#include "reference/router/token_rounding.h"
+
+namespace mxcheck {
+
+struct RoutesFile {
+  Router router;
+  Assign assign;
+  Format source = Format::fp32;
+  Routes routes;  // token choice, before any rule
+  Assigned assigned;
+  RouteMetadata metadata;  // of rule none
+};
+
+// Error{usage} for a name that is neither OUT.safetensors nor OUT.h5, or that of an input file.
+void check_routes_output(const std::string& output, const std::vector<std::string>& inputs);
+
+void write_routes(const std::string& output, const RoutesFile& file);
+
+}  // namespace mxcheck

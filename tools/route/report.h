@@ -1,0 +1,37 @@
+#pragma once
+// What a router does to the experts' loads, and a rule to the tokens, in numbers.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "reference/router/token_rounding.h"
+
+namespace mxcheck {
+
+struct RouteReport {
+  std::int64_t tokens = 0, experts = 0, top_k = 0, tile = 0;
+  std::vector<std::int64_t> chosen, kept;  // tokens of each expert, before and after the rule
+  std::int64_t added = 0, dropped = 0;     // pairs of token and expert
+  std::int64_t without_expert = 0;         // tokens
+  std::int64_t most_experts = 0;           // of one token
+  std::optional<float> balance_loss, z_loss;
+};
+
+RouteReport report_of(const Routes& before, const Assigned& after, std::int64_t tile);
+
+// Rows that experts would lie in if each started at a multiple of the tile, and how many of them would be padding.
+struct Padding {
+  std::int64_t rows = 0;
+  std::int64_t padding = 0;
+};
+Padding padding_of(std::span<const std::int64_t> loads, std::int64_t tile);
+
+// Lines for people; loads: one line an expert in place of a histogram.
+std::string text_of(const RouteReport& report, bool loads);
+nlohmann::ordered_json json_of(const RouteReport& report);
+
+}  // namespace mxcheck

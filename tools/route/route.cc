@@ -1,0 +1,255 @@
+// mxcheck route: router logits to experts, weights and rows, and what that does to the experts' loads.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "goldens/make/embedded.h"
+#include "numerics/error.h"
+#include "reference/router/loss.h"
+#include "tools/common/matrix_input.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/route/file.h"
+#include "tools/route/report.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();  // rows are counted in int32
+
+struct Options {
+  std::string input, name, output;
+  std::string variant = "topk-softmax";
+  std::optional<std::int64_t> top_k, index;
+  std::string dtype, bias;
+  std::int64_t groups = 0, groups_kept = 0;
+  std::string nan = "refuse";
+  float scale = 1;
+  std::string round = "none";
+  std::int64_t tile = 128;
+  std::optional<std::int64_t> capacity;
+  std::optional<double> capacity_factor;
+  std::string weights;
+  std::optional<std::uint64_t> seed, step;
+  std::optional<std::uint32_t> layer;
+  int threads = 0;
+  bool losses = false, loads = false, json = false, list = false;
+};
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
+
+bool has_capacity(AssignRule rule) {
+  return rule == AssignRule::expert_choice || rule == AssignRule::capacity_order || rule == AssignRule::capacity_score;
+}
+
+int print_list() {
+  print("variants\n");
+  for (const RouterVariant& v : all_router_variants()) print(fmt::format("  {:<22}{}\n", v.name, v.meaning));
+  print("rules\n");
+  for (const AssignRuleName& r : all_assign_rules()) print(fmt::format("  {:<22}{}\n", r.name, r.meaning));
+  return 0;
+}
+
+std::string location_of(const Options& o) {
+  if (o.name.empty()) return o.input;
+  if (o.input.ends_with(".npy")) refuse("--name " + o.name + ": " + o.input + " holds one tensor, without a name");
+  const bool hdf5 = o.input.ends_with(".h5") || o.input.ends_with(".hdf5");
+  return o.input + (hdf5 && o.name[0] != '/' ? ":/" : ":") + o.name;
+}
+
+Tensor logits_at(const std::string& location) {
+  constexpr std::string_view kReal = "real:";
+  return location.starts_with(kReal) ? real_tensor(location.substr(kReal.size())) : read_tensor(location);
+}
+
+std::vector<float> bias_at(const std::string& location) {
+  if (location.empty()) return {};
+  const Tensor t = read_tensor(location);
+  if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
+    throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
+  }
+  std::vector<float> bias(t.data.size() / sizeof(float));
+  if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
+  std::memcpy(bias.data(), t.data.data(), t.data.size());
+  return bias;
+}
+
+// All of the rule but the capacity, which may depend on the number of tokens.
+Assign assign_of(const Options& o) {
+  Assign a;
+  a.rule = assign_rule(o.round);
+  a.tile = o.tile;
+  const bool none = a.rule == AssignRule::none;
+  if (none && !o.weights.empty()) refuse("--weights: of --round none they are the variant's");
+  a.renormalize = o.weights != "raw";
+  const bool random = a.rule == AssignRule::sr_f;
+  if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
+  a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
+  const bool given = o.capacity || o.capacity_factor;
+  if (given && !has_capacity(a.rule)) {
+    refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
+  }
+  if (!given && has_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
+  if (o.capacity_factor && !(std::isfinite(*o.capacity_factor) && *o.capacity_factor > 0)) {
+    refuse("--capacity-factor must be finite and above 0");
+  }
+  return a;
+}
+
+void set_capacity(const Options& o, Assign& a, const MatrixView& logits) {
+  if (o.capacity) a.capacity = *o.capacity;
+  if (!o.capacity_factor || logits.cols == 0) return;
+  a.capacity = capacity_from_factor(a.rule, *o.capacity_factor, logits.rows, *o.top_k, logits.cols);
+  if (a.capacity == 0 && logits.rows > 0) {  // which the capacity rules would take for no limit at all
+    refuse(fmt::format("--capacity-factor {}: leaves no token for an expert", *o.capacity_factor));
+  }
+}
+
+std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
+  std::string text = fmt::format("{} tokens, {} experts, top {} by {}", logits.rows, logits.cols, f.router.top_k,
+                                 f.router.variant->name);
+  if (f.router.groups > 0) text += fmt::format(" in {} of {} groups", f.router.groups_kept, f.router.groups);
+  const AssignRule rule = f.assign.rule;
+  if (rule == AssignRule::none) return text;
+  for (const AssignRuleName& known : all_assign_rules()) {
+    if (known.rule == rule) text += fmt::format(", then {}", known.name);
+  }
+  if (has_capacity(rule)) return text + fmt::format(" with capacity {}", f.assign.capacity);
+  return text + fmt::format(" to tiles of {}", f.assign.tile);
+}
+
+int run(const Options& o) {
+  if (o.list) return print_list();
+  if (o.input.empty()) refuse("LOGITS is needed, or --list");
+  if (!o.top_k) refuse("--top-k is needed");
+  const std::string location = location_of(o);
+  RoutesFile file;
+  file.router.variant = &router_variant(o.variant);
+  file.router.top_k = *o.top_k;
+  file.router.groups = o.groups, file.router.groups_kept = o.groups_kept;
+  file.router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
+  file.router.scale = o.scale;
+  file.assign = assign_of(o);
+  if (!o.output.empty()) check_routes_output(o.output, {location, o.bias});
+
+  std::optional<Progress> progress(std::in_place, "reading " + location);
+  const Tensor tensor = logits_at(location);
+  const MatrixView logits = matrix_of({location, o.index, o.dtype}, tensor);
+  const std::vector<float> bias = bias_at(o.bias);
+  file.router.bias = bias;
+  file.source = logits.dtype;
+  set_capacity(o, file.assign, logits);
+  progress->now(fmt::format("routing {} tokens", logits.rows));
+  RouteReport report;
+  in_place(location, [&] {
+    file.routes = route(file.router, logits, o.threads);
+    file.assigned = assign_tokens(file.router, file.assign, logits, o.threads);
+    if (file.assign.rule == AssignRule::none) {
+      file.metadata = route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, 1);
+    }
+    report = report_of(file.routes, file.assigned, o.tile);
+    if (!o.losses) return;
+    report.balance_loss = load_balancing_loss(logits, file.assigned.chosen, 1, o.threads).value;
+    report.z_loss = router_z_loss(logits, 1, o.threads).value;
+  });
+  if (!o.output.empty()) {
+    progress->now("writing " + o.output);
+    write_routes(o.output, file);
+  }
+  progress.reset();
+  if (o.json) {
+    nlohmann::ordered_json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
+    json.update(json_of(report));
+    print_json(json);
+    return 0;
+  }
+  const std::string place = o.output.empty() ? location : o.output;
+  print(fmt::format("{}: {}\n{}", place, what_was_done(file, logits), text_of(report, o.loads)));
+  return 0;
+}
+
+void add_rule_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
+  const std::string group = "Rows (what becomes of token choice)";
+  sub->add_option("--round", o->round, "Rule; --list names them")->capture_default_str()->group(group);
+  sub->add_option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted for")
+      ->check(CLI::Range(std::int64_t{1}, kMostCount))
+      ->capture_default_str()
+      ->group(group);
+  auto* capacity = sub->add_option("--capacity", o->capacity,
+                                   "Tokens an expert takes at most; 0: all that chose it, but of expert-choice none")
+                       ->check(CLI::Range(std::int64_t{0}, kMostCount))
+                       ->group(group);
+  sub->add_option("--capacity-factor", o->capacity_factor, "The same as a multiple of tokens * top_k / experts")
+      ->excludes(capacity)
+      ->group(group);
+  sub->add_option("--weights", o->weights, "After a rule: over the sum of a token's kept scores, or the scores")
+      ->check(CLI::IsMember({"renorm", "raw"}))
+      ->group(group);
+  const CLI::Validator counter(  // a minus sign would wrap around, and more digits be cut
+      [](const std::string& text) {
+        std::uint64_t number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool fits = error == std::errc() && end == text.data() + text.size();
+        return fits ? std::string() : "'" + text + "' is no number from 0 to 2^64 - 1";
+      },
+      "");
+  sub->add_option("--seed", o->seed, "Of sr-f (0)")->check(counter)->group(group);
+  sub->add_option("--layer", o->layer, "Of sr-f (0)")->check(counter)->group(group);
+  sub->add_option("--step", o->step, "Of sr-f (0)")->check(counter)->group(group);
+}
+
+}  // namespace
+
+void add_route(CLI::App& app, Context& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("route", "Router logits to experts, weights and rows, and the experts' loads");
+  sub->add_option(
+      "LOGITS", o->input,
+      "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, [tokens, experts]");
+  sub->add_option("--name", o->name, "The tensor's name, where LOGITS is a file alone");
+  sub->add_option("-o,--output", o->output, "OUT.safetensors or OUT.h5; without it the numbers are printed alone");
+  sub->add_option("--variant", o->variant, "What the weights are; --list names them")->capture_default_str();
+  sub->add_option("--top-k", o->top_k, "Experts of a token")->check(CLI::Range(std::int64_t{1}, kMostCount));
+  sub->add_option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone");
+  auto* groups = sub->add_option("--groups", o->groups, "Group-limited choice: runs of experts of equal length")
+                     ->check(CLI::Range(std::int64_t{1}, kMostCount));
+  sub->add_option("--groups-kept", o->groups_kept, "Groups whose experts can be chosen")
+      ->check(CLI::Range(std::int64_t{1}, kMostCount))
+      ->needs(groups);
+  sub->add_option("--nan", o->nan, "A NaN is refused, or comes last")
+      ->check(CLI::IsMember({"refuse", "last"}))
+      ->capture_default_str();
+  sub->add_option("--scale", o->scale, "Multiplies every weight")->capture_default_str();
+  add_rule_options(sub, o);
+  sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
+  sub->add_option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this")
+      ->check(CLI::IsMember({"bf16", "fp16"}));
+  sub->add_option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  sub->add_flag("--losses", o->losses, "Load-balancing loss and z loss, with a coefficient of 1");
+  sub->add_flag("--loads", o->loads, "One line an expert");
+  sub->add_flag("--json", o->json, "Print the numbers as JSON");
+  sub->add_flag("--list", o->list, "List variants and rules");
+  sub->footer(
+      "OUT holds, of every rule: chosen [experts], offsets [experts + 1], row_token and row_weight [rows], "
+      "token_offsets\n"
+      "[tokens + 1], token_rows [rows]. Of --round none also experts and weights [tokens, top_k], row_slot [rows] and\n"
+      "slot_row [tokens * top_k]. Indices are I32, offsets I64, weights F32. docs/router.md defines every bit of "
+      "them.\n\n"
+      "Examples:\n"
+      "  mxcheck route real:layer0.router_logits --top-k 4 --round nr-f --losses\n"
+      "  mxcheck route logits.npy --top-k 8 --variant sigmoid --bias b.npy --groups 8 --groups-kept 4 -o "
+      "r.safetensors\n"
+      "  mxcheck route acts.h5 --name router_logits --top-k 2 --round expert-choice --capacity-factor 1 -o r.h5");
+  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+}
+
+}  // namespace mxcheck
