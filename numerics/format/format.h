@@ -41,20 +41,22 @@ struct FormatSpec {
   int bias;
   std::uint32_t max_code;  // code of the largest finite value
   std::uint32_t nan_code;  // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
+  bool is_element;         // of a scaled block: what operations can be asked to quantize to
+  bool is_value;           // what tensors hold before quantization and after dequantization
 };
 
 inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
-    {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F},
-    {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F},
-    {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF},
-    {"bf16", "bfloat16", Encoding::ieee, 16, 8, 7, 127, 0x7F7F, 0x7FC0},
-    {"fp16", "float16", Encoding::ieee, 16, 5, 10, 15, 0x7BFF, 0x7E00},
-    {"e2m1", "float4_e2m1fn", Encoding::finite_only, 4, 2, 1, 1, 0x7, 0x7},
-    {"e2m3", "float6_e2m3fn", Encoding::finite_only, 6, 2, 3, 1, 0x1F, 0x1F},
-    {"e3m2", "float6_e3m2fn", Encoding::finite_only, 6, 3, 2, 3, 0x1F, 0x1F},
-    {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F},
-    {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0},
-    {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000},
+    {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F, true, false},
+    {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F, true, false},
+    {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF, false, false},
+    {"bf16", "bfloat16", Encoding::ieee, 16, 8, 7, 127, 0x7F7F, 0x7FC0, false, true},
+    {"fp16", "float16", Encoding::ieee, 16, 5, 10, 15, 0x7BFF, 0x7E00, false, true},
+    {"e2m1", "float4_e2m1fn", Encoding::finite_only, 4, 2, 1, 1, 0x7, 0x7, true, false},
+    {"e2m3", "float6_e2m3fn", Encoding::finite_only, 6, 2, 3, 1, 0x1F, 0x1F, true, false},
+    {"e3m2", "float6_e3m2fn", Encoding::finite_only, 6, 3, 2, 3, 0x1F, 0x1F, true, false},
+    {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F, true, false},
+    {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0, false, false},
+    {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000, false, true},
 }};
 
 constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }
@@ -65,6 +67,30 @@ constexpr std::optional<Format> format_by_name(std::string_view name) {
   }
   return std::nullopt;
 }
+
+namespace detail {
+template <std::size_t kCount>
+constexpr std::array<Format, kCount> formats_where(bool FormatSpec::*property) {
+  std::array<Format, kCount> found{};
+  std::size_t n = 0;
+  for (Format format : kAllFormats) {
+    if (spec(format).*property) found[n++] = format;
+  }
+  return found;
+}
+constexpr std::size_t count_where(bool FormatSpec::*property) {
+  std::size_t n = 0;
+  for (Format format : kAllFormats) n += spec(format).*property ? 1 : 0;
+  return n;
+}
+}  // namespace detail
+
+// Every element format, in the order of the table: a format that is marked in it is asked for everywhere.
+inline constexpr auto kElementFormats =
+    detail::formats_where<detail::count_where(&FormatSpec::is_element)>(&FormatSpec::is_element);
+// Every type of values, the usual one first.
+inline constexpr std::array kValueFormats{Format::bf16, Format::fp32, Format::fp16};
+static_assert(kValueFormats.size() == detail::count_where(&FormatSpec::is_value));
 
 // One type a format; Code is the smallest unsigned integer that holds the bits.
 template <Format kFormat, class Code>

@@ -34,6 +34,15 @@ void check_matrix(const MatrixView& matrix);
 struct BlockShape {
   std::int64_t rows = 1;
   std::int64_t cols = 32;
+
+  // Height and width of a block in a matrix of so many rows and columns, at least 1.
+  [[nodiscard]] constexpr std::int64_t height(std::int64_t matrix_rows) const {
+    return rows != 0 ? rows : matrix_rows > 1 ? matrix_rows : 1;
+  }
+  [[nodiscard]] constexpr std::int64_t width(std::int64_t matrix_cols) const {
+    return cols != 0 ? cols : matrix_cols > 1 ? matrix_cols : 1;
+  }
+  [[nodiscard]] constexpr BlockShape transposed() const { return {cols, rows}; }
   friend bool operator==(BlockShape, BlockShape) = default;
 };
 

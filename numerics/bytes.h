@@ -1,0 +1,33 @@
+#pragma once
+// Values as the bytes that memory holds, and back. The host's byte order: little-endian, as all files and tensors here.
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace mxcheck {
+
+template <class T>
+std::vector<std::byte> to_bytes(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<std::byte> bytes(values.size_bytes());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+template <class T>
+std::vector<std::byte> to_bytes(const std::vector<T>& values) {
+  return to_bytes(std::span<const T>(values));
+}
+
+// As many whole values as the bytes hold, whatever their alignment.
+template <class T>
+std::vector<T> values_in(std::span<const std::byte> bytes) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace mxcheck
