@@ -162,4 +162,17 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
   return d;
 }
 
+void make_nans_equal(std::vector<std::byte>& values, Format dtype) {
+  const auto replace = [&]<class Word>(Word infinity, Word nan) {
+    for (std::size_t at = 0; at + sizeof(Word) <= values.size(); at += sizeof(Word)) {
+      Word word = 0;
+      std::memcpy(&word, values.data() + at, sizeof(word));
+      const Word magnitude = static_cast<Word>(word & static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1))));
+      if (magnitude > infinity) std::memcpy(values.data() + at, &nan, sizeof(nan));
+    }
+  };
+  if (dtype == Format::fp32) replace(std::uint32_t{0x7F800000}, std::uint32_t{0x7FC00000});
+  if (dtype == Format::bf16) replace(std::uint16_t{0x7F80}, std::uint16_t{0x7FC0});
+}
+
 }  // namespace mxcheck

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "numerics/format/format.h"
 
@@ -53,5 +54,8 @@ std::size_t bytes_of_element(const TensorInfo& info);
 // Nothing when equal. poison: what the observed tensor held before it was written.
 std::optional<Difference> compare(const TensorInfo& info, std::span<const std::byte> expected,
                                   std::span<const std::byte> observed, std::uint8_t poison);
+
+// Every NaN of these values (FP32 or BF16; nothing happens to others) made the same one.
+void make_nans_equal(std::vector<std::byte>& values, Format dtype);
 
 }  // namespace mxcheck

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/core/case.h"
@@ -17,6 +18,10 @@ enum class FindingKind {
   refused,   // refused what it claims to support, or accepted what it must refuse
   fault,     // the process died or did not answer
 };
+constexpr std::string_view to_text(FindingKind kind) {
+  constexpr std::string_view kTexts[] = {"mismatch", "trespass", "refused", "device-fault"};
+  return kTexts[static_cast<std::size_t>(kind)];
+}
 
 struct Finding {
   FindingKind kind = FindingKind::mismatch;
@@ -24,8 +29,8 @@ struct Finding {
   std::optional<Difference> difference;  // mismatch
   std::vector<std::string> element;      // lines about the first differing element: inputs, expected, observed
   std::vector<std::string> matches;      // other recipes or layouts whose bytes are exactly the observed ones
-  // What explains the first differing element: kept so that shrinking can isolate it.
-  std::vector<Plant> culprits;
+  // The input elements that the first differing element follows from: shrinking tries them alone.
+  std::vector<Plant> relevant;
 };
 
 }  // namespace mxcheck

@@ -11,13 +11,17 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/finding.h"
-#include "properties/process/candidate_process.h"
 
 namespace mxcheck {
 
 enum class Suite { quick, full, exhaustive };
+constexpr std::string_view to_text(Suite suite) {
+  constexpr std::string_view kTexts[] = {"quick", "full", "exhaustive"};
+  return kTexts[static_cast<std::size_t>(suite)];
+}
 
 struct CheckContext {
   CandidateRunner& process;
@@ -34,7 +38,7 @@ struct Statement {
   std::string_view sentence;
   std::string_view source;  // the clause it comes from
   std::function<bool(const Variant&, std::span<const Variant>)> applies;
-  std::vector<Data> data;  // distributions, drawn uniformly; repeat to weigh; none: corners only
+  std::vector<Data> data;  // distributions, drawn uniformly; repeat to make one likelier; none: corners only
   int experts = 30;        // percent of the cases with expert offsets
   bool strides = true;     // draw row strides
   std::function<std::optional<Finding>(CheckContext&, const Case&)> check;
@@ -45,7 +49,10 @@ struct Statement {
   bool recorded = true;  // false: replay, without the device, could not make its checks again in any time
 };
 
-// All statements, in the order in which the gate runs them.
+// All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then
+// those about every operation's conduct.
 const std::vector<Statement>& all_statements();
+
+bool offers(std::span<const Variant> variants, const Variant& wanted);
 
 }  // namespace mxcheck

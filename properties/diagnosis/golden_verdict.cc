@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "properties/core/finding.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_causes.h"
 #include "properties/diagnosis/golden_form.h"
-#include "properties/operations/operations.h"
+#include "properties/operations/quantize/problem.h"
 
 namespace mxcheck {
 namespace {
@@ -126,12 +127,13 @@ class Judge {
     finding.difference = result.difference;
     if (quantize_ && known && problem_.recipe.rule != ScaleRule::fp32) {
       Case c;
-      c.variant = {"quantize", problem_.element, problem_.recipe.name, problem_.block, tiled ? 1 : 0, problem_.wide};
-      c.rows = problem_.rows, c.cols = problem_.cols, c.experts = problem_.offsets, c.pad = problem_.pad_byte;
-      Input input;
-      input.bytes = problem_.x;
-      input.view = {problem_.wide, input.bytes.data(), c.rows, c.cols, c.cols};
-      explain(make_problem(c, std::move(input)), info.name == "codes" ? 0 : 1, finding);
+      c.variant = {"quantize", problem_.wide};
+      blocks_of(c.variant) = {problem_.element, problem_.recipe.name, problem_.block,
+                              tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT};
+      c.rows = problem_.rows, c.cols = problem_.cols, c.experts = problem_.offsets;
+      blocks_case(c).pad = problem_.pad_byte;
+      const QuantizeProblem problem(c, Input{problem_.x, problem_.wide, c.rows, c.cols, c.cols});
+      problem.explain(info.name == "codes" ? 0 : 1, finding);
       result.element = finding.element;
       return;
     }

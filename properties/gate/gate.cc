@@ -8,7 +8,8 @@
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
-#include "properties/gate/generate.h"
+#include "numerics/text.h"
+#include "properties/core/limits.h"
 #include "properties/gate/search.h"
 #include "properties/gate/variants.h"
 #include "properties/process/machine.h"
@@ -98,7 +99,7 @@ class StatementRun {
 
   [[nodiscard]] SimplerCases simpler() const {
     return [this](const Case& c, const Finding& finding) {
-      std::vector<Case> cases = simpler_cases(c, finding);
+      std::vector<Case> cases = operation_named(c.variant.operation).simpler(c, finding);
       for (Case& n : cases) {
         const OperationInfo& limits = limits_of(n.variant);  // before n is moved from
         n = within_limits(std::move(n), limits);
@@ -215,14 +216,10 @@ class StatementRun {
       result_.reason = "this suite has no case of it for what the candidate offers";
       return;
     }
-    if (result_.cases == 0 && result_.options_not_offered > 0) {  // every case has experts, and those are optional
+    if (result_.cases == 0 && result_.options_not_offered > 0) {  // every case asks for an option
       result_.verdict = Verdict::not_offered;
-      result_.reason = "the candidate offers no expert offsets";
-      return;
-    }
-    if (result_.cases == 0 && result_.options_not_offered > 0) {
-      result_.verdict = Verdict::not_offered;
-      result_.reason = "the candidate offers neither the expert offsets nor the row strides that this is about";
+      result_.reason = "the candidate does not offer the options that every case asks for: " +
+                       (refused_.empty() ? std::string("expert offsets and row strides") : join(refused_));
       return;
     }
     const std::int64_t bar = std::min<std::int64_t>(30, (result_.cases + 99) / 100);
@@ -272,7 +269,7 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
 GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   GateReport report;
   report.candidate = process.info();
-  report.suite = suite_name(options.suite);
+  report.suite = to_text(options.suite);
   report.seed = options.seed;
   report.variants = offered_variants(process);
   if (options.begun) options.begun(report);
@@ -280,10 +277,6 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
 }
 
 }  // namespace
-
-std::string_view suite_name(Suite suite) {
-  return suite == Suite::quick ? "quick" : suite == Suite::full ? "full" : "exhaustive";
-}
 
 GateReport run_gate(const GateOptions& options, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
@@ -302,7 +295,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
                                       (process.info().cuda ? "CUDA" : "host") + " libraries");
   }
   GateReport report = begin_report(options, process);
-  process.heed(options.interrupted);
+  process.watch(options.interrupted);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
   RecordingRunner recording(process);
   for (const Statement* s : selected) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "properties/core/finding.h"
+#include "properties/core/operation.h"
 #include "properties/core/statement.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
@@ -82,7 +83,5 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
 
 // verification of a run: 0 all held; 6 a fault; 1 a counterexample; 4 inconclusive, interrupted, or nothing was run.
 int exit_code(const GateReport& report);
-
-std::string_view suite_name(Suite suite);
 
 }  // namespace mxcheck

@@ -22,9 +22,9 @@
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
-#include "properties/core/case.h"
+#include "numerics/text.h"
+#include "properties/core/operation.h"
 #include "properties/process/shared_call.h"
-#include "reference/matmul/matmul.h"
 
 namespace mxcheck {
 namespace {
@@ -48,9 +48,6 @@ std::string printable(const char* text) {
   }
   return out;
 }
-
-constexpr const char* kKnownOperations[] = {"quantize", "quantize_dual", "dequantize",     "scale_layout",  "cast",
-                                            "route",    "route_round",   "route_metadata", "route_backward"};
 
 // "key=value" lines.
 std::vector<std::pair<std::string, std::string>> key_values(const std::string& text) {
@@ -164,27 +161,23 @@ void CandidateProcess::start() {
   info_.operations.clear();
   for (int i = 0; i < reply.num_operations; ++i) {
     const wire::Operation& o = reply.operations[i];
+    const std::string contract = printable(o.contract);
     std::string name = printable(o.name);
-    if (name == "matmul") {
-      name += ":" + printable(o.contract);
-      try {
-        (void)matmul_contract(contract_text(name));
-      } catch (const Error& e) {
-        throw Error(ErrorKind::usage, "candidate " + library_ + " has a matmul that nobody can check: " + e.what());
-      }
-    } else  // A misspelt name would otherwise be an operation that nothing is ever asked of.
-      if (std::find(std::begin(kKnownOperations), std::end(kKnownOperations), name) == std::end(kKnownOperations)) {
-        throw Error(
-            ErrorKind::usage,
-            "candidate " + library_ + " has an operation '" + name +
-                "'; known are quantize, quantize_dual, dequantize, scale_layout, cast, matmul, route, route_round, "
-                "route_metadata, route_backward");
-      }
+    // A misspelt name would otherwise be an operation that nothing is ever asked of.
+    const Operation* known = find_operation(name);
+    if (known == nullptr || known->name() != name) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
+                                        join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
+    }
+    try {
+      name = known->variant_name(contract);
+    } catch (const Error& e) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
+    }
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
     }
-    info_.operations.push_back({name, printable(o.contract), o.max_rows, o.max_cols,
-                                std::max<std::int64_t>(1, o.rows_multiple),
+    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, std::max<std::int64_t>(1, o.rows_multiple),
                                 std::max<std::int64_t>(1, o.cols_multiple)});
   }
   info_.sources = read_sources();
@@ -195,13 +188,6 @@ int CandidateProcess::operation_index(const std::string& name) const {
     if (info_.operations[i].name == name) return static_cast<int>(i);
   }
   return -1;
-}
-
-const OperationInfo* CandidateRunner::operation(const std::string& name) const {
-  for (const OperationInfo& o : info().operations) {
-    if (o.name == name) return &o;
-  }
-  return nullptr;
 }
 
 // In pieces of a message's text; a library that goes on for ever is cut off.
@@ -255,16 +241,16 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
   return false;
 }
 
-bool CandidateProcess::supports(const std::string& operation, const wire::Policy& policy, Format wide) {
+bool CandidateProcess::supports(const std::string& operation, const Policy& policy, Format dtype) {
   if (pid_ < 0) start();
   wire::Message message;
   message.request = wire::Request::supports;
   message.operation = operation_index(operation);
   if (message.operation < 0) return false;
   message.policy = policy;
-  wire::Tensor dtype;
-  set_dtype({.dtype = wide}, dtype);
-  message.wide_code = dtype.dtype_code, message.wide_bits = dtype.dtype_bits;
+  wire::Tensor values;
+  set_dtype({.dtype = dtype}, values);
+  message.dtype_code = values.dtype_code, message.dtype_bits = values.dtype_bits;
   message.shared_bytes = shared_bytes_;
   wire::Reply reply;
   if (!exchange(message, reply, base_limit_)) {

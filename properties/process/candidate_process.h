@@ -19,92 +19,10 @@
 #include <vector>
 
 #include "numerics/format/format.h"
+#include "properties/core/candidate.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
-
-struct OperationInfo {
-  std::string name;
-  std::string contract;
-  std::int64_t max_rows = 0;  // 0: no limit
-  std::int64_t max_cols = 0;
-  std::int64_t rows_multiple = 1;
-  std::int64_t cols_multiple = 1;
-};
-
-struct CandidateInfo {
-  std::string path;
-  std::string name;
-  std::string version;
-  std::string digest;  // XXH3 of the library file
-  bool cuda = false;
-  std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
-  std::vector<OperationInfo> operations;
-  std::string sources;  // what the library exports as MXCHECK_CANDIDATE_SOURCES_SYMBOL, if it does
-};
-
-struct CallTensor {
-  Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
-  bool is_offsets = false;      // int64 instead
-  bool is_index = false;        // int32 instead
-  std::vector<std::int64_t> shape;
-  std::int64_t row_stride = 0;      // in elements; 0: contiguous
-  const std::byte* data = nullptr;  // inputs: what to hand over
-  std::uint64_t bytes = 0;
-  bool null_data = false;
-  bool on_device = false;  // outputs of CUDA candidates: never brought back, the zones around it are looked at there
-};
-
-struct Call {
-  std::string operation;
-  wire::Policy policy;
-  std::vector<CallTensor> inputs;
-  std::vector<CallTensor> outputs;
-  std::uint8_t poison = 0xA5;     // what outputs and red zones hold before the call
-  std::uint64_t byte_offset = 0;  // DLTensor's: data points this far before the tensor's first byte; 0 to wire::kPage
-  bool guard_pages = false;       // tensors end at inaccessible pages
-  wire::StreamMode stream = wire::StreamMode::own;  // CUDA candidates
-  std::optional<wire::Model> model;  // CUDA candidates' products: compare the output on the device (model_claim.h)
-};
-
-enum class OutcomeKind {
-  returned,   // status and message say how
-  crashed,    // the process died: signal
-  timed_out,  // no answer within the limit
-};
-
-struct Outcome {
-  OutcomeKind kind = OutcomeKind::returned;
-  int status = 0;  // mxcheck_status
-  std::string message;
-  int signal = 0;
-  std::string device_error;                     // crashed: the driver's words, where it was the device
-  std::optional<std::string> conduct;           // what the call did that no call may
-  std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
-  std::optional<std::string> trespass;          // wrote outside its outputs: where
-  bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
-  wire::Comparison comparison;                  // of a call with a model
-  std::string unjudged;                         // why there is none
-};
-
-struct Interrupted {};
-
-// Whatever answers calls as a candidate does: a library in its process, or what stands for one.
-class CandidateRunner {
- public:
-  CandidateRunner() = default;
-  virtual ~CandidateRunner() = default;
-  CandidateRunner(const CandidateRunner&) = delete;
-  CandidateRunner& operator=(const CandidateRunner&) = delete;
-
-  [[nodiscard]] virtual const CandidateInfo& info() const = 0;
-  virtual Outcome run(const Call& call) = 0;
-  virtual void restart() = 0;  // a fresh process: no state of earlier calls
-  // Why no call can have a model; empty where it can.
-  [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
-  // Null when there is no such operation.
-  [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
-};
 
 class CandidateProcess final : public CandidateRunner {
  public:
@@ -115,10 +33,10 @@ class CandidateProcess final : public CandidateRunner {
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  bool supports(const std::string& operation, const wire::Policy& policy, Format wide);
+  bool supports(const std::string& operation, const Policy& policy, Format dtype);
   Outcome run(const Call& call) override;
   // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
-  void heed(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
+  void watch(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
   void restart() override;
   [[nodiscard]] std::string why_no_model() const override { return no_model_; }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "properties/core/call.h"
+
 namespace mxcheck::wire {
 
 inline constexpr int kMaxTensors = 8;
@@ -15,15 +17,6 @@ enum class Request : std::uint32_t {
   run,
   sources,
   compare,  // run, and let the GPU model compare the output on the device
-};
-
-// In which stream a CUDA candidate is called, and how.
-enum class StreamMode : std::uint8_t {
-  own,       // one that does not synchronize with the default stream
-  legacy,    // the default stream
-  behind,    // inputs arrive in the stream after run has returned
-  captured,  // captured into a graph, which is launched twice
-  crowded,   // three calls in flight at once, in three streams, at new addresses
 };
 
 struct Tensor {
@@ -39,65 +32,12 @@ struct Tensor {
   std::uint8_t on_device = 0;  // no place in the shared memory: of the call's poison before it, and never brought back
 };
 
-struct Policy {
-  char format[16] = {};
-  char recipe[32] = {};
-  std::int64_t block_rows = 0;
-  std::int64_t block_cols = 0;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int32_t layout = 0;
-  std::int32_t threads = 0;
-  std::uint8_t pad_byte = 0;
-  std::uint8_t is_product = 0;  // the fields below count: kernels/candidate_matmul.h
-  char format_b[16] = {};
-  std::int64_t block_b_rows = 0;
-  std::int64_t block_b_cols = 0;
-  std::int64_t depth = 0;
-  std::int32_t scale_type = 0;
-  std::int32_t grouping = 0;
-  std::int32_t accumulate = 0;
-  float alpha = 1;
-  std::uint8_t is_route = 0;  // the fields below count: kernels/candidate_route.h
-  char rule[24] = {};
-  std::int64_t top_k = 0;
-  std::int64_t groups = 0;
-  std::int64_t groups_kept = 0;
-  std::int64_t tile = 0;
-  std::int64_t capacity = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
-  std::uint32_t layer = 0;
-  std::int32_t nan = 0;
-  std::int32_t bias = 0;
-  std::int32_t renormalize = 0;
-  float scale = 1;
-};
-
-// What the GPU model is to compute of a product: properties/model_claim.h.
-struct Model {
-  std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
-  std::int32_t b_format = 0;
-  std::int32_t promotion = 0;
-  std::uint8_t decodes = 0;  // E4M3 with E8M0 scales of 1 x 32 becomes BF16 first, on either side
-};
-
-// What it found (MxcheckGpuModelReport), or why it found nothing.
-struct Comparison {
-  std::uint64_t compared = 0;
-  std::uint64_t differing = 0;
-  std::uint64_t first = 0;  // number of the first output that differs
-  std::uint32_t expected = 0;
-  std::uint32_t observed = 0;
-  char problem[256] = {};
-};
-
 struct Message {
   Request request = Request::describe;
   std::int32_t operation = 0;
   Policy policy;
-  std::uint8_t wide_code = 0;
-  std::uint8_t wide_bits = 0;
+  std::uint8_t dtype_code = 0;  // of supports
+  std::uint8_t dtype_bits = 0;
   std::int32_t num_inputs = 0;
   std::int32_t num_outputs = 0;
   Tensor tensors[kMaxTensors];  // inputs, then outputs
@@ -106,7 +46,7 @@ struct Message {
   std::uint64_t byte_offset = 0;  // of every tensor
   StreamMode stream_mode = StreamMode::own;
   std::uint8_t poison = 0;
-  Model model;  // of compare
+  DeviceModel model;  // of compare
 };
 
 struct Operation {
@@ -126,7 +66,7 @@ struct Reply {
   char message[512] = {};
   char device_error[256] = {};  // the driver's words: the device is lost to this process
   char conduct[128] = {};       // what the call did that no call may
-  Comparison comparison;        // of compare
+  DeviceComparison comparison;  // of compare
   char device_text[512] = {};   // describe: "key=value" lines about the device
   char name[64] = {};
   char version[64] = {};

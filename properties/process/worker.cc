@@ -16,8 +16,6 @@
 #include <string>
 
 #include "kernels/candidate.h"
-#include "kernels/candidate_matmul.h"
-#include "kernels/candidate_route.h"
 #include "numerics/error.h"
 #include "properties/process/wire.h"
 #include "properties/process/worker_call.h"
@@ -100,62 +98,6 @@ struct Workspace {
   };
   std::unique_ptr<unsigned char[], Free> memory;
   std::uint64_t bytes;
-};
-
-void fill_base(const wire::Policy& p, std::size_t size, mxcheck_policy& policy) {
-  policy.size = static_cast<std::uint32_t>(size);
-  policy.layout = p.layout;
-  policy.format = p.format;
-  policy.recipe = p.recipe;
-  policy.block_rows = p.block_rows;
-  policy.block_cols = p.block_cols;
-  policy.rows = p.rows;
-  policy.cols = p.cols;
-  policy.threads = p.threads;
-  policy.pad_byte = p.pad_byte;
-}
-
-mxcheck_matmul_policy product_policy(const wire::Policy& p) {
-  mxcheck_matmul_policy product{};
-  fill_base(p, p.is_product != 0 ? sizeof(product) : sizeof(product.policy), product.policy);
-  product.format_b = p.format_b;
-  product.block_b_rows = p.block_b_rows;
-  product.block_b_cols = p.block_b_cols;
-  product.depth = p.depth;
-  product.scale_type = p.scale_type;
-  product.grouping = p.grouping;
-  product.accumulate = p.accumulate;
-  product.alpha = p.alpha;
-  return product;
-}
-
-mxcheck_route_policy route_policy(const wire::Policy& p) {
-  mxcheck_route_policy route{};
-  fill_base(p, sizeof(route), route.policy);
-  route.top_k = p.top_k;
-  route.groups = p.groups;
-  route.groups_kept = p.groups_kept;
-  route.nan = p.nan;
-  route.bias = p.bias;
-  route.scale = p.scale;
-  route.renormalize = p.renormalize;
-  route.rule = p.rule;
-  route.tile = p.tile;
-  route.capacity = p.capacity;
-  route.seed = p.seed;
-  route.step = p.step;
-  route.layer = p.layer;
-  return route;
-}
-
-// As many bytes as its size says: the policy of a router, of a product, or of neither.
-struct AnyPolicy {
-  explicit AnyPolicy(const wire::Policy& p)
-      : is_route(p.is_route != 0), product(product_policy(p)), route(route_policy(p)) {}
-  [[nodiscard]] const mxcheck_policy& policy() const { return is_route ? route.policy : product.policy; }
-  bool is_route;
-  mxcheck_matmul_policy product;
-  mxcheck_route_policy route;
 };
 
 class Worker {
@@ -249,10 +191,10 @@ class Worker {
       return;
     }
     const mxcheck_operation& operation = table_->operations[message.operation];
-    const AnyPolicy any(message.policy);
-    const mxcheck_policy& policy = any.policy();
+    const PolicyInPlace in_place(message.policy);
+    const mxcheck_policy& policy = *in_place.get();
     if (message.request == wire::Request::supports) {
-      reply.status = operation.supports(&policy, DLDataType{message.wide_code, message.wide_bits, 1});
+      reply.status = operation.supports(&policy, DLDataType{message.dtype_code, message.dtype_bits, 1});
       return;
     }
     run(operation, policy, message, reply);

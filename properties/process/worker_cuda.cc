@@ -73,11 +73,11 @@ void CudaWorker::run(const DeviceCall& c) {
   try {
     if (c.message.request == wire::Request::compare) return compared(c);
     switch (c.message.stream_mode) {
-      case wire::StreamMode::own: return in_one_stream(c, streams_[0]);
-      case wire::StreamMode::legacy: return in_one_stream(c, nullptr);
-      case wire::StreamMode::behind: return behind_a_barrier(c);
-      case wire::StreamMode::captured: return captured(c);
-      case wire::StreamMode::crowded: return crowded(c);
+      case StreamMode::own: return in_one_stream(c, streams_[0]);
+      case StreamMode::legacy: return in_one_stream(c, nullptr);
+      case StreamMode::behind: return behind_a_barrier(c);
+      case StreamMode::captured: return captured(c);
+      case StreamMode::crowded: return crowded(c);
     }
   } catch (const CudaFailure& failure) {
     copy_text(c.reply.device_error, failure.what);

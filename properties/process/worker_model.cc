@@ -21,27 +21,27 @@ T* pointer_to(CudaPointer address) {
   return reinterpret_cast<T*>(address);
 }
 
-void say(wire::Comparison& into, const char* what, const char* why) {
+void say(DeviceComparison& into, const char* what, const char* why) {
   std::snprintf(into.problem, sizeof(into.problem), "the GPU model %s: %s", what, why);
 }
 
 }  // namespace
 
 MxcheckGpuModelCall model_call(const wire::Message& message, const AddressOfTensor& address_of) {
-  const wire::Policy& p = message.policy;
+  const auto p = read<mxcheck_matmul_policy>(message.policy);
   MxcheckGpuModelCall call{};
   call.a_format = message.model.a_format, call.b_format = message.model.b_format;
-  call.m = p.rows, call.n = p.cols, call.k = p.depth;
+  call.m = p.policy.rows, call.n = p.policy.cols, call.k = p.depth;
   call.a_rows = message.tensors[0].shape[0];
   call.promotion = message.model.promotion;
   call.scale_format = p.scale_type;
-  call.scale_a_block = static_cast<std::int32_t>(p.block_cols);
+  call.scale_a_block = static_cast<std::int32_t>(p.policy.block_cols);
   call.scale_b_block = static_cast<std::int32_t>(p.block_b_cols);
   call.scale_b_rows = static_cast<std::int32_t>(p.block_b_rows);
   call.groups = p.grouping;
   call.experts = 1;
   call.alpha = p.alpha;
-  call.row_end = p.rows;
+  call.row_end = p.policy.rows;
   int next = 0;
   call.a = pointer_to<const void>(address_of(next++));
   call.b = pointer_to<const void>(address_of(next++));
@@ -90,7 +90,7 @@ CudaPointer GpuModel::reserve(Buffer& buffer, std::uint64_t bytes) {
 }
 
 // Both operands as BF16, in memory of this object.
-bool GpuModel::decode(const wire::Message& message, MxcheckGpuModelCall& call, wire::Comparison& into) {
+bool GpuModel::decode(const wire::Message& message, MxcheckGpuModelCall& call, DeviceComparison& into) {
   char why[160] = {};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t rows = message.tensors[i].shape[0];
@@ -109,7 +109,7 @@ bool GpuModel::decode(const wire::Message& message, MxcheckGpuModelCall& call, w
 }
 
 void GpuModel::compare(const wire::Message& message, const AddressOfTensor& address_of, CudaHandle stream,
-                       wire::Comparison& into) {
+                       DeviceComparison& into) {
   if (const std::string why = load(); !why.empty()) return say(into, "cannot be loaded", why.c_str());
   MxcheckGpuModelCall call = model_call(message, address_of);
   const CudaPointer at = reserve(report_, sizeof(MxcheckGpuModelReport));

@@ -27,7 +27,7 @@ class GpuModel {
 
   // Waits. into.problem says why nothing was compared; a driver call that fails is a CudaFailure.
   void compare(const wire::Message& message, const AddressOfTensor& address_of, CudaHandle stream,
-               wire::Comparison& into);
+               DeviceComparison& into);
 
  private:
   struct Buffer {
@@ -36,7 +36,7 @@ class GpuModel {
   };
   [[nodiscard]] std::string load();
   CudaPointer reserve(Buffer& buffer, std::uint64_t bytes);
-  [[nodiscard]] bool decode(const wire::Message& message, MxcheckGpuModelCall& call, wire::Comparison& into);
+  [[nodiscard]] bool decode(const wire::Message& message, MxcheckGpuModelCall& call, DeviceComparison& into);
 
   CudaDevice& device_;
   std::string library_;

@@ -13,7 +13,7 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
 #include "numerics/error.h"
-#include "properties/operations/matmul/problem.h"
+#include "properties/core/operation.h"
 
 namespace mxcheck {
 namespace {
@@ -157,25 +157,10 @@ OutputDigest digest_of(std::span<const std::byte> bytes) {
           static_cast<std::uint32_t>(hash.low64 >> 32), static_cast<std::uint32_t>(hash.low64)};
 }
 
-bool nans_are_equal(const std::string& operation) {
-  return operation == "dequantize" || is_route(operation) || (is_matmul(operation) && any_nan_is_right(operation));
-}
+bool nans_are_equal(const std::string& operation) { return operation_named(operation).any_nan_is_equal(operation); }
 
 void make_nans_equal(std::vector<std::byte>& values, const CallTensor& tensor) {
   if (!tensor.is_index && !tensor.is_offsets) make_nans_equal(values, tensor.dtype);
-}
-
-void make_nans_equal(std::vector<std::byte>& values, Format wide) {
-  const auto replace = [&]<class Word>(Word infinity, Word nan) {
-    for (std::size_t at = 0; at + sizeof(Word) <= values.size(); at += sizeof(Word)) {
-      Word word = 0;
-      std::memcpy(&word, values.data() + at, sizeof(word));
-      const Word magnitude = static_cast<Word>(word & static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1))));
-      if (magnitude > infinity) std::memcpy(values.data() + at, &nan, sizeof(nan));
-    }
-  };
-  if (wide == Format::fp32) replace(std::uint32_t{0x7F800000}, std::uint32_t{0x7FC00000});
-  if (wide == Format::bf16) replace(std::uint16_t{0x7F80}, std::uint16_t{0x7FC0});
 }
 
 void write_record(const std::string& path, const Record& record) {

@@ -18,10 +18,10 @@
 
 namespace mxcheck {
 
-// XXH3 of 128 bits, as four words, the highest first. Of values y with every NaN as one: which NaN is nobody's concern.
+// XXH3 of 128 bits, as four words, the highest first. Of values with every NaN made the same one: IEEE 754
+// leaves open which NaN an operation returns.
 using OutputDigest = std::array<std::uint32_t, 4>;
 OutputDigest digest_of(std::span<const std::byte> bytes);
-void make_nans_equal(std::vector<std::byte>& values, Format wide);
 void make_nans_equal(std::vector<std::byte>& values, const CallTensor& tensor);  // integers have none
 bool nans_are_equal(const std::string& operation);                               // in its outputs
 

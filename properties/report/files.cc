@@ -22,19 +22,9 @@ const char* word(Verdict verdict) {
   return "";
 }
 
-const char* word(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::mismatch: return "mismatch";
-    case FindingKind::trespass: return "trespass";
-    case FindingKind::refused: return "refused";
-    case FindingKind::fault: return "device-fault";
-  }
-  return "";
-}
-
 Json to_json(const Counterexample& e) {
   Json j;
-  j["kind"] = word(e.finding.kind);
+  j["kind"] = to_text(e.finding.kind);
   j["summary"] = e.finding.summary;
   j["element"] = e.finding.element;
   if (e.finding.difference) {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <cstring>
 #include <filesystem>
 
 #include "goldens/io/tensor_file.h"
 #include "kernels/candidate.h"
 #include "numerics/error.h"
-#include "properties/operations/operations.h"
+#include "numerics/text.h"
+#include "properties/core/check.h"
 #include "properties/process/machine.h"
 
 namespace mxcheck {
@@ -48,29 +48,13 @@ std::string reproduce_line(const GateReport& report, const StatementResult& r) {
                      to_text(r.counterexample->minimal));
 }
 
-Tensor u8(std::string name, std::vector<std::int64_t> shape, const std::vector<std::byte>& bytes) {
-  return {std::move(name), Dtype::u8, std::move(shape), bytes};
-}
-
-std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
-  std::vector<std::byte> bytes(values.size());
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), values.size());
-  return bytes;
-}
-
-// A vector of anything but bytes, where there is one.
-template <class T>
-void add_values(SafetensorsFile& file, const char* name, Dtype dtype, const std::vector<T>& values) {
-  if (values.empty()) return;
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  file.tensors.push_back({name, dtype, {static_cast<std::int64_t>(values.size())}, std::move(bytes)});
-}
-
-Tensor wide_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes) {
-  Tensor t = u8(std::move(name), {info.rows, info.cols}, bytes);
+// As a file's tensor; codes and scale bytes as U8.
+Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
+  Tensor t{std::move(name), Dtype::u8, {info.rows, info.cols}, bytes};
+  if (is_vector) t.shape = {info.cols};
   if (info.format == Format::fp32) t.dtype = Dtype::f32;
   if (info.format == Format::bf16) t.dtype = Dtype::bf16;
+  if (info.format == Format::fp16) t.dtype = Dtype::f16;
   if (info.integer_bits != 0) t.dtype = info.integer_bits == 32 ? Dtype::i32 : Dtype::i64;
   for (char& c : t.name) c = c == ' ' ? '_' : c;
   return t;
@@ -79,8 +63,8 @@ Tensor wide_tensor(std::string name, const TensorInfo& info, const std::vector<s
 }  // namespace
 
 std::string report_header(const GateReport& report) {
-  std::string operations;
-  for (const OperationInfo& o : report.candidate.operations) operations += (operations.empty() ? "" : ", ") + o.name;
+  const std::string operations =
+      join(report.candidate.operations, ", ", [](const OperationInfo& o) { return std::string_view(o.name); });
   return fmt::format("seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n\n", report.seed,
                      report.suite, report.candidate.name, report.candidate.version, report.candidate.path,
                      report.candidate.digest, operations.empty() ? "nothing" : operations, report.variants.size());
@@ -172,42 +156,28 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
                                 const GateOptions& options) {
   const Counterexample& e = *r.counterexample;
   const std::string text = to_text(e.minimal);
-  if (is_matmul(e.minimal.variant.operation) && e.minimal.elements() * e.minimal.depth > kMostToSave) return "";
+  if (operation_named(e.minimal.variant.operation).work(e.minimal) > kMostToSave) return "";
   const std::string name =
       fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
-  const Problem p = make_problem(e.minimal);
+  const std::unique_ptr<Problem> p = make_problem(e.minimal);
   SafetensorsFile file;
   file.metadata = {{"case", text},
                    {"statement", std::string(r.statement->name)},
                    {"candidate", report.candidate.digest},
                    {"finding", e.finding.summary},
                    {"seed", std::to_string(report.seed)}};
-  const std::int64_t stride = p.input.view.row_stride;
-  if (!p.input.bytes.empty()) {
-    Tensor x = u8("x", {e.minimal.rows, stride}, p.input.bytes);
-    x.dtype = e.minimal.variant.wide == Format::fp32   ? Dtype::f32
-              : e.minimal.variant.wide == Format::bf16 ? Dtype::bf16
-                                                       : Dtype::f16;
-    file.tensors.push_back(std::move(x));
-  }
-  if (!p.codes.empty()) file.tensors.push_back(u8("codes_in", {e.minimal.rows, e.minimal.cols}, to_bytes(p.codes)));
-  if (!p.scales.empty()) {
-    file.tensors.push_back(u8("scales_in", {static_cast<std::int64_t>(p.scales.size())}, to_bytes(p.scales)));
-  }
-  add_values(file, "bias", Dtype::f32, p.bias);
-  add_values(file, "routes", Dtype::i32, p.routes);
-  add_values(file, "token_offsets", Dtype::i64, p.token_offsets);
-  add_values(file, "gradient", Dtype::f32, p.gradient);
-  for (const ExpectedTensor& t : reference_answer(p))
-    file.tensors.push_back(wide_tensor("expected_" + t.info.name, t.info, t.bytes));
+  for (const SavedTensor& t : p->saved()) file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
+  for (const ExpectedTensor& t : p->answer())
+    file.tensors.push_back(file_tensor("expected_" + t.info.name, t.info, t.bytes, false));
   if (e.finding.kind != FindingKind::fault) {
     CandidateProcess process(options.tool, options.library, options.time_limit);
-    const Outcome outcome = process.run(p.call());
+    const Outcome outcome = process.run(p->call());
     for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
-      file.tensors.push_back(wide_tensor("observed_" + p.outputs[i].name, p.outputs[i], outcome.outputs[i]));
+      const TensorInfo& info = p->outputs[i];
+      file.tensors.push_back(file_tensor("observed_" + info.name, info, outcome.outputs[i], false));
     }
   }
   const std::string path = (std::filesystem::path(directory) / name).string();

@@ -41,7 +41,7 @@ void on_signal(int) { interrupted.store(true); }
 
 Suite parse_suite(const std::string& name) {
   for (Suite suite : {Suite::quick, Suite::full, Suite::exhaustive}) {
-    if (name == suite_name(suite)) return suite;
+    if (name == to_text(suite)) return suite;
   }
   throw Error(ErrorKind::usage, "unknown suite '" + name + "'; known are quick, full, exhaustive");
 }

@@ -1,4 +1,4 @@
-// Operands of products. Element (row, k) is a pure function of the case, the operand and its place.
+// Operands of GEMMs. Element (row, k) is a pure function of the case, the operand and its place.
 //
 //   codes       integers from -2 to 2: up to 4095 of k every sum is exact, and every order and contract agrees
 //   normal      normal, the rows' sizes spread over 2^-6 to 2^5, one in 256 eight times larger
@@ -8,21 +8,18 @@
 //   specials    normal with a NaN or an infinity in one row in eight, zeros, subnormals, and the largest values
 //   sparse      one code in 32 is not zero
 //   slots       a value that tells its place: neighbouring rows, blocks of k and operands differ
-//   every_word  a walking one: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
-//   other
-//               tells its place, so that D is that one's columns; A walks where the seed is even, else B
+//   every_word  one-hot rows: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
+//               other tells its place, so that D is that one's columns; A is one-hot where the seed is even, else B
 // E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands.
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "numerics/format/codec.h"
-#include "properties/core/rng.h"
+#include "properties/core/input.h"
 #include "properties/operations/matmul/problem.h"
-#include "reference/common/parallel.h"
 #include "reference/matmul/operand.h"
 
 namespace mxcheck {
@@ -39,9 +36,7 @@ class OperandCodes {
         seed_(c.seed ^ salt),
         depth_(depth),
         step_(c.seed / 2),
-        walks_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {
-    sign_ = std::uint32_t{1} << (f_.bits - 1);
-  }
+        one_hot_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {}
 
   [[nodiscard]] std::uint32_t at(std::int64_t row, std::int64_t k) const {
     const std::uint64_t word = random_word(seed_, static_cast<std::uint64_t>(row * depth_ + k));
@@ -49,25 +44,21 @@ class OperandCodes {
       case Data::zeros: return 0;
       case Data::codes: return near(static_cast<double>(word % 5) - 2);
       case Data::boundaries: return cancelling(row, k, word);
-      case Data::bits: return static_cast<std::uint32_t>(word >> 32) & (sign_ * 2 - 1);
-      case Data::wide: return any_finite(word);
+      case Data::bits: return static_cast<std::uint32_t>(word >> 32) & (sign_bit(format_) * 2 - 1);
+      case Data::wide: return any_finite(format_, word);
       case Data::specials: return special(row, word);
       case Data::sparse: return word % 32 == 0 ? normal(row, mix64(word)) : 0;
       case Data::slots: return slot(row, k);
-      case Data::every_word: return walks_ ? walk(row, k) : slot(row, k);
+      case Data::every_word: return one_hot_ ? one_hot(row, k) : slot(row, k);
       default: return normal(row, word);
     }
   }
 
  private:
-  [[nodiscard]] std::uint32_t near(double value) const {
-    return encode(format_, value, Rounding::nearest_even, Overflow::saturate);
-  }
+  [[nodiscard]] std::uint32_t near(double value) const { return nearest_bits(format_, value); }
   [[nodiscard]] std::uint32_t normal(std::int64_t row, std::uint64_t word) const {
-    double sum = -2;
-    for (int n = 0; n < 4; ++n) sum += static_cast<double>((word >> (16 * n)) & 0xFFFF) / 65536;
     const int size = static_cast<int>(random_word(seed_ ^ 0x2074, static_cast<std::uint64_t>(row)) % 12) - 6;
-    return near(sum * 1.75 * two_to(size + ((mix64(word) & 0xFF) == 0 ? 3 : 0)));
+    return near(four_uniforms(word) * 1.75 * two_to(size + ((mix64(word) & 0xFF) == 0 ? 3 : 0)));
   }
   [[nodiscard]] std::uint32_t cancelling(std::int64_t row, std::int64_t k, std::uint64_t word) const {
     const std::uint64_t pair = random_word(seed_ ^ 0xCA9CE1, static_cast<std::uint64_t>(row * depth_ + k / 2));
@@ -76,16 +67,9 @@ class OperandCodes {
     const double value = (1 + static_cast<double>(pair >> 32 & 7) / 8) * two_to(static_cast<int>(pair >> 40) % 5);
     return near((k & 1) != 0 ? -value : value);
   }
-  [[nodiscard]] std::uint32_t any_finite(std::uint64_t word) const {
-    const std::uint32_t exponents = (f_.max_code >> f_.mantissa_bits) + 1;
-    const auto exponent = static_cast<std::uint32_t>((word >> 32) % exponents);
-    const std::uint32_t mantissa = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << f_.mantissa_bits) - 1);
-    const std::uint32_t code = std::min(f_.max_code, exponent << f_.mantissa_bits | mantissa);
-    return (word >> 63 != 0 ? sign_ : 0) | code;
-  }
   [[nodiscard]] std::uint32_t special(std::int64_t row, std::uint64_t word) const {
     const std::uint64_t kind = random_word(seed_ ^ 0x59EC, static_cast<std::uint64_t>(row)) % 8;
-    const std::uint32_t sign = word >> 63 != 0 ? sign_ : 0;
+    const std::uint32_t sign = word >> 63 != 0 ? sign_bit(format_) : 0;
     if (kind == 0 && word % 61 == 0) return sign | f_.nan_code;
     if (kind == 1 && word % 61 == 0 && f_.encoding == Encoding::ieee) return sign | (f_.max_code + 1);
     if (kind == 2) return sign;
@@ -93,7 +77,7 @@ class OperandCodes {
     if (kind == 4) return sign | (f_.max_code - static_cast<std::uint32_t>(word % 3));
     return normal(row, word);
   }
-  [[nodiscard]] std::uint32_t walk(std::int64_t row, std::int64_t k) const {
+  [[nodiscard]] std::uint32_t one_hot(std::int64_t row, std::int64_t k) const {
     const auto at = (static_cast<std::uint64_t>(row) + step_) % static_cast<std::uint64_t>(depth_);
     return static_cast<std::uint64_t>(k) == at ? near(1) : 0;
   }
@@ -109,8 +93,7 @@ class OperandCodes {
   std::uint64_t seed_;
   std::int64_t depth_;
   std::uint64_t step_;
-  bool walks_;
-  std::uint32_t sign_;
+  bool one_hot_;
 };
 
 std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
@@ -158,7 +141,7 @@ std::vector<std::byte> expand_operand(const Case& c, Format format, std::uint64_
 
 std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, std::int64_t rows,
                                              std::int64_t blocks) {
-  const bool bytes_only = c.variant.scales == 1;
+  const bool bytes_only = matmul_of(c.variant).scales == MXCHECK_E8M0;
   std::vector<std::byte> out(static_cast<std::size_t>(rows * blocks) * (bytes_only ? 1 : 4));
   for (std::int64_t i = 0; i < rows * blocks; ++i) {
     const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(i));
@@ -173,7 +156,7 @@ std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, 
 }
 
 std::vector<std::byte> expand_c(const Case& c, std::int64_t count) {
-  const Format format = c.variant.wide;
+  const Format format = c.variant.dtype;
   const std::size_t width = code_width(format);
   std::vector<std::byte> out(static_cast<std::size_t>(count) * width);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -185,10 +168,9 @@ std::vector<std::byte> expand_c(const Case& c, std::int64_t count) {
     if (c.data == Data::zeros)
       bits = 0;
     else if (c.data == Data::codes)
-      bits = encode(format, static_cast<double>(word % 9) - 4, Rounding::nearest_even, Overflow::saturate);
+      bits = nearest_bits(format, static_cast<double>(word % 9) - 4);
     else if (c.data != Data::bits && c.data != Data::wide) {
-      bits = encode(format, value * (far ? two_to(static_cast<int>(word >> 16) % 24) : 1), Rounding::nearest_even,
-                    Overflow::saturate);
+      bits = nearest_bits(format, value * (far ? two_to(static_cast<int>(word >> 16) % 24) : 1));
     }
     std::memcpy(out.data() + static_cast<std::size_t>(i) * width, &bits, width);
   }

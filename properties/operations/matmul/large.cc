@@ -1,11 +1,11 @@
-// Products of production size: every output against the GPU model, on the device.
+// GEMMs of production size: every output against the GPU model, on the device.
 
-#include "kernels/candidate_matmul.h"
+#include "properties/core/check.h"
+#include "properties/core/limits.h"
 #include "properties/core/notation.h"
-#include "properties/gate/generate.h"
 #include "properties/operations/matmul/model_claim.h"
+#include "properties/operations/matmul/operation.h"
 #include "properties/operations/matmul/problem.h"
-#include "properties/statements/common.h"
 
 namespace mxcheck {
 namespace {
@@ -17,7 +17,7 @@ bool same_word(const TensorInfo& d, std::uint32_t a, std::uint32_t b) {
 }
 
 // The first output that differs, with the steps that lead to it, computed here from the same operands.
-Finding finding_of(const Problem& p, const wire::Comparison& found) {
+Finding finding_of(const MatmulProblem& p, const DeviceComparison& found) {
   const TensorInfo& d = p.outputs[0];
   Finding finding;
   finding.kind = FindingKind::mismatch;
@@ -31,7 +31,7 @@ Finding finding_of(const Problem& p, const wire::Comparison& found) {
                       ulp_distance_of_codes(d.format, found.expected, found.observed)};
   difference.last = difference.worst = difference.first;
   difference.first_alone = true;
-  const std::uint32_t reference = explain_product(p, finding);
+  const std::uint32_t reference = p.explain_steps(finding);
   if (!same_word(d, reference, found.expected)) {
     finding.summary = "the GPU model itself differs from the reference, a defect of mxcheck; nothing is said of D";
     finding.element.push_back("reference " + notations(d.format, reference));
@@ -45,7 +45,7 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
   if (!model || limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
   context.unjudged = context.process.why_no_model();
   if (!context.unjudged.empty()) return std::nullopt;
-  const Problem p = make_problem(c);
+  const MatmulProblem p(c);
   Call call = p.call();
   call.poison = kPoisons[c.seed & 1];
   call.model = *model;
@@ -56,7 +56,7 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
     context.not_offered = true;
     return std::nullopt;
   }
-  const wire::Comparison& found = ran.outcome->comparison;
+  const DeviceComparison& found = ran.outcome->comparison;
   context.unjudged = ran.outcome->unjudged;
   if (context.unjudged.empty() && static_cast<std::int64_t>(found.compared) != outputs_of(p.outputs[0])) {
     context.unjudged = "the GPU model compared " + std::to_string(found.compared) + " of " +
@@ -68,8 +68,9 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
 
 // Eight experts of about the same size, none a multiple of a tile, one empty; along depth whole blocks of 128.
 void make_ragged(Case& c) {
-  const std::int64_t end = experts_end(c);
-  const std::int64_t unit = c.variant.groups == MXCHECK_DEPTH ? 128 : 1;
+  const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
+  const std::int64_t end = by_depth ? matmul_case(c).depth : c.rows;
+  const std::int64_t unit = by_depth ? 128 : 1;
   static constexpr std::int64_t kParts[] = {0, 131, 250, 250, 517, 641, 768, 905};  // of 1024
   c.experts.clear();
   for (const std::int64_t part : kParts) c.experts.push_back(end * part / 1024 / unit * unit);
@@ -78,10 +79,11 @@ void make_ragged(Case& c) {
 
 // `tokens` rows, or, for weight gradients, so many of depth.
 Case production(const Variant& v, std::int64_t tokens, Data data, std::uint64_t seed) {
-  const bool gradient = v.groups == MXCHECK_DEPTH;
+  const int groups = matmul_of(v).groups;
+  const bool gradient = groups == MXCHECK_DEPTH;
   Case c =
-      gradient ? product_corner(v, 7168, 2048, tokens, data, seed) : product_corner(v, tokens, 7168, 2048, data, seed);
-  if (v.groups != MXCHECK_DENSE) make_ragged(c);
+      gradient ? matmul_corner(v, 7168, 2048, tokens, data, seed) : matmul_corner(v, tokens, 7168, 2048, data, seed);
+  if (groups != MXCHECK_DENSE) make_ragged(c);
   return c;
 }
 
@@ -90,27 +92,26 @@ std::vector<Case> large_corners(const Variant& v, Suite suite) {
   const auto add = [&cases](Case c) {
     if (model_of(c)) cases.push_back(std::move(c));
   };
-  add(product_corner(v, 2048, 1536, 1024, Data::normal, 21));
+  add(matmul_corner(v, 2048, 1536, 1024, Data::normal, 21));
   if (suite == Suite::quick) return cases;
-  add(product_corner(v, 2048, 1536, 1024, Data::boundaries, 22));
-  add(product_corner(v, 2048, 1536, 1024, Data::specials, 23));
+  add(matmul_corner(v, 2048, 1536, 1024, Data::boundaries, 22));
+  add(matmul_corner(v, 2048, 1536, 1024, Data::specials, 23));
   add(production(v, 8192, Data::normal, 24));
-  if (suite == Suite::full || v.format != v.format_b) return cases;
+  if (suite == Suite::full || matmul_of(v).format != matmul_of(v).format_b) return cases;
   add(production(v, 131'072, Data::normal, 25));
   // More than 2^31 outputs.
-  if (v.groups == MXCHECK_DENSE) add(product_corner(v, 300'032, 7168, 128, Data::normal, 26));
+  if (matmul_of(v).groups == MXCHECK_DENSE) add(matmul_corner(v, 300'032, 7168, 128, Data::normal, 26));
   return cases;
 }
 
 }  // namespace
 
-std::vector<Statement> large_product_statements() {
+std::vector<Statement> large_matmul_statements() {
   Statement s;
   s.name = "large_products_equal_the_gpu_model";
   s.sentence =
       "every output of products of production size (131072 x 7168 x 2048, and more than 2^31 outputs, in the "
-      "exhaustive "
-      "suite) has the bits that the contract's model computes on the device";
+      "exhaustive suite) has the bits that the contract's model computes on the device";
   s.source = "properties/gpu_model/gpu_model.h; numerics/accumulate/contract.h";
   s.device = Statement::Device::cuda;
   s.applies = [](const Variant& v, std::span<const Variant>) { return model_knows(v); };

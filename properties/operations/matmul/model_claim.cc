@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/candidate_matmul.h"
 #include "properties/gpu_model/gpu_model.h"
+#include "properties/operations/matmul/fields.h"
 #include "reference/matmul/matmul.h"
 
 namespace mxcheck {
@@ -21,11 +21,13 @@ std::optional<int> model_format(std::string_view sum, Format format) {
 }
 
 // What the variant alone says.
-std::optional<wire::Model> model_of_variant(const Variant& v) {
-  if (!is_matmul(v.operation) || (v.wide != Format::fp32 && v.wide != Format::bf16)) return std::nullopt;
-  const MatmulContract contract = matmul_contract(contract_text(v.operation));
+std::optional<DeviceModel> model_of_variant(const Variant& variant) {
+  if (!is_matmul(variant.operation)) return std::nullopt;
+  if (variant.dtype != Format::fp32 && variant.dtype != Format::bf16) return std::nullopt;
+  const MatmulVariant& v = matmul_of(variant);
+  const MatmulContract contract = matmul_contract(contract_text(variant.operation));
   if (contract.order != MatmulContract::Order::product || contract.descending) return std::nullopt;
-  wire::Model model;
+  DeviceModel model;
   model.promotion = static_cast<std::int32_t>(contract.promotion);
   model.decodes = contract.decodes ? 1 : 0;
   constexpr BlockShape kMx{1, 32};
@@ -46,8 +48,8 @@ std::optional<wire::Model> model_of_variant(const Variant& v) {
 }
 
 // Groups with k start where the model begins intervals and blocks: at multiples of each.
-bool depth_groups_fit(const Case& c, const wire::Model& model) {
-  const std::int64_t of[] = {model.promotion, c.variant.block.cols, c.variant.block_b.cols};
+bool depth_groups_fit(const Case& c, const DeviceModel& model) {
+  const std::int64_t of[] = {model.promotion, matmul_of(c.variant).block.cols, matmul_of(c.variant).block_b.cols};
   for (std::size_t e = 1; e < c.experts.size(); ++e) {
     if (c.experts[e] == c.experts[e - 1]) continue;
     if (std::any_of(std::begin(of), std::end(of), [&](std::int64_t n) { return n > 0 && c.experts[e - 1] % n != 0; }))
@@ -60,12 +62,12 @@ bool depth_groups_fit(const Case& c, const wire::Model& model) {
 
 bool model_knows(const Variant& v) { return model_of_variant(v).has_value(); }
 
-std::optional<wire::Model> model_of(const Case& c) {
+std::optional<DeviceModel> model_of(const Case& c) {
   const auto model = model_of_variant(c.variant);
   if (!model) return std::nullopt;
   const bool from_c = matmul_contract(contract_text(c.variant.operation)).from_c;
-  if (c.adds && (from_c || c.variant.wide != Format::fp32)) return std::nullopt;
-  if (c.variant.groups == MXCHECK_DEPTH && !depth_groups_fit(c, *model)) return std::nullopt;
+  if (matmul_case(c).adds && (from_c || c.variant.dtype != Format::fp32)) return std::nullopt;
+  if (matmul_of(c.variant).groups == MXCHECK_DEPTH && !depth_groups_fit(c, *model)) return std::nullopt;
   return model;
 }
 

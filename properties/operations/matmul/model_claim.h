@@ -1,5 +1,5 @@
 #pragma once
-// The products that the GPU model (properties/gpu_model/gpu_model.h) can be asked for, so that it has the reference's
+// The GEMMs that the GPU model (properties/gpu_model/gpu_model.h) can be asked for, so that it has the reference's
 // bits:
 //
 //   sm90_fp8, sm90_bf16, sm90_fp16, sm90_tf32   with or without +promoteN; scales with +promoteN alone, blocks of 1 row
@@ -12,13 +12,13 @@
 
 #include <optional>
 
+#include "properties/core/call.h"
 #include "properties/core/case.h"
-#include "properties/process/wire.h"
 
 namespace mxcheck {
 
 // How the model is asked for the case; nothing where it cannot be.
-std::optional<wire::Model> model_of(const Case& c);
+std::optional<DeviceModel> model_of(const Case& c);
 
 // Whether there are cases of the variant for which it can.
 bool model_knows(const Variant& v);

@@ -1,21 +1,23 @@
 #include "properties/operations/matmul/problem.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "kernels/candidate_matmul.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "properties/core/check.h"
+#include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/operations/matmul/operation.h"
 #include "reference/common/checked_size.h"
 #include "reference/matmul/operand.h"
 
 namespace mxcheck {
 namespace {
 
-// Shapes of a product's tensors.
+// Shapes of a matmul's tensors.
 struct Shapes {
   std::int64_t experts = 1;
   std::int64_t a_rows = 0;
@@ -27,7 +29,7 @@ struct Shapes {
 
 std::int64_t blocks_along(const Case& c, std::int64_t block) {
   if (block == 0) return 0;
-  if (c.variant.groups != MXCHECK_DEPTH) return ceil_div(c.depth, block);
+  if (matmul_of(c.variant).groups != MXCHECK_DEPTH) return ceil_div(matmul_case(c).depth, block);
   std::int64_t blocks = 0;
   for (std::size_t e = 1; e < c.experts.size(); ++e) blocks += ceil_div(c.experts[e] - c.experts[e - 1], block);
   return blocks;
@@ -36,7 +38,7 @@ std::int64_t blocks_along(const Case& c, std::int64_t block) {
 std::int64_t scale_rows(std::int64_t rows, std::int64_t block) { return block == 0 ? 0 : ceil_div(rows, block); }
 
 Shapes shapes_of(const Case& c) {
-  const Variant& v = c.variant;
+  const MatmulVariant& v = matmul_of(c.variant);
   Shapes s;
   if (v.groups != MXCHECK_DENSE) s.experts = static_cast<std::int64_t>(c.experts.size()) - 1;
   const std::int64_t matrices = v.groups == MXCHECK_ROWS ? s.experts : 1;
@@ -58,9 +60,9 @@ CallTensor tensor(Format format, std::int64_t rows, std::int64_t cols, const std
   return t;
 }
 
-Format scale_format(const Variant& v) { return v.scales == MXCHECK_FP32 ? Format::fp32 : Format::e8m0; }
+Format scale_format(const MatmulVariant& v) { return v.scales == MXCHECK_FP32 ? Format::fp32 : Format::e8m0; }
 
-MatmulOperand operand_of(const Variant& v, Format format, BlockShape block, const std::vector<std::byte>& codes,
+MatmulOperand operand_of(const MatmulVariant& v, Format format, BlockShape block, const std::vector<std::byte>& codes,
                          const std::vector<std::byte>& scales, std::int64_t rows, std::int64_t depth,
                          std::int64_t scale_cols) {
   MatmulOperand x;
@@ -74,207 +76,117 @@ MatmulOperand operand_of(const Variant& v, Format format, BlockShape block, cons
 }
 
 TensorInfo output_info(const Case& c) {
-  return {"d", c.variant.wide, shapes_of(c).d_rows, c.cols, 128, 128, any_nan_is_right(c.variant.operation)};
+  return {"d", c.variant.dtype, shapes_of(c).d_rows, c.cols, 128, 128, any_nan_in_d_is_equal(c.variant.operation)};
 }
 
 }  // namespace
 
-std::vector<Variant> askable_products(const std::string& operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
-  const Contract& sum = *contract.sum;
-  constexpr std::array kNarrow{Format::e4m3, Format::e5m2};
-  const std::span<const Format> formats = contract.decodes ? std::span<const Format>(kNarrow) : sum.operands;
-  std::vector<std::pair<BlockShape, BlockShape>> blocks;
-  std::vector<int> scales{MXCHECK_NO_SCALES};
-  if (sum.scale_terms != 0) {
-    blocks = {{{1, sum.scale_terms}, {1, sum.scale_terms}}}, scales = {MXCHECK_E8M0};
-  } else if (contract.promotion != 0 || contract.decodes) {
-    for (std::int64_t width : {32, 128}) {
-      if (contract.promotion != 0 && width % contract.promotion != 0) continue;
-      blocks.push_back({{1, width}, {1, width}});
-      if (width == 128) blocks.push_back({{1, 128}, {128, 128}});
-    }
-    scales = {MXCHECK_E8M0, MXCHECK_FP32};
-    if (!contract.decodes) scales.insert(scales.begin(), MXCHECK_NO_SCALES);
-  }
-  std::vector<Variant> all;
-  const auto add = [&](Format a, Format b, int scale, BlockShape block_a, BlockShape block_b) {
-    for (int groups : {MXCHECK_DENSE, MXCHECK_ROWS, MXCHECK_DEPTH}) {
-      for (Format wide : {Format::bf16, Format::fp32}) {
-        if (contract.from_c && wide != Format::fp32) continue;
-        Variant v;
-        v.operation = operation;
-        v.format = a, v.format_b = b, v.block = block_a, v.block_b = block_b;
-        v.scales = scale, v.groups = groups, v.wide = wide;
-        all.push_back(std::move(v));
-      }
-    }
-  };
-  for (Format a : formats) {
-    for (Format b : formats) {
-      if (a != b && !contract.decodes && !sum.mixes) continue;
-      for (int scale : scales) {
-        if (scale == MXCHECK_NO_SCALES)
-          add(a, b, scale, {0, 0}, {0, 0});
-        else
-          for (const auto& [block_a, block_b] : blocks) add(a, b, scale, block_a, block_b);
-      }
-    }
-  }
-  return all;
+MatmulProblem::MatmulProblem(const Case& from) : Problem(from) {
+  const MatmulVariant& v = matmul_of(from.variant);
+  const std::int64_t depth = matmul_case(from).depth;
+  const Shapes s = shapes_of(from);
+  a = expand_operand(from, v.format, 0xA, s.a_rows, depth);
+  b = expand_operand(from, v.format_b, 0xB, s.b_rows, depth);
+  scales_a = expand_operand_scales(from, 0xA, s.scale_rows_a, s.scale_cols_a);
+  scales_b = expand_operand_scales(from, 0xB, s.scale_rows_b, s.scale_cols_b);
+  if (matmul_case(from).adds) c_values = expand_c(from, s.d_rows * from.cols);
+  if (from.gather != 0) index = draw_index(from.seed, from.rows, from.gather);
+  outputs = {output_info(from)};
 }
 
-Case product_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::int64_t depth, Data data,
-                    std::uint64_t seed) {
-  Case c;
-  c.variant = v;
-  c.rows = rows, c.cols = cols, c.depth = depth, c.data = data, c.seed = seed;
-  if (v.groups == MXCHECK_ROWS) c.experts = {0, rows / 3, rows / 3, rows};
-  if (v.groups == MXCHECK_DEPTH) c.experts = {0, depth / 256 * 128, depth / 256 * 128, depth};
-  return c;
-}
-
-bool is_option(const Case& c) {
-  const bool ragged_depth = c.depth % 128 != 0 || (c.variant.groups == MXCHECK_DEPTH &&
-                                                   std::any_of(c.experts.begin(), c.experts.end(),
-                                                               [](std::int64_t e) { return e % 128 != 0; }));
-  return c.adds || c.alpha != 1 || c.gather != 0 || ragged_depth;
-}
-
-bool any_nan_is_right(std::string_view operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
-  return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0;
-}
-
-void set_product_policy(const Case& c, wire::Policy& p) {
-  const Variant& v = c.variant;
-  p.is_product = 1;
-  std::snprintf(p.format_b, sizeof(p.format_b), "%s", spec(v.format_b).name.data());
-  p.block_b_rows = v.block_b.rows, p.block_b_cols = v.block_b.cols;
-  p.depth = c.depth;
-  p.scale_type = v.scales, p.grouping = v.groups;
-  p.accumulate = c.adds ? 1 : 0;
-  p.alpha = c.alpha;
-}
-
-Problem make_product(const Case& c) {
-  const Variant& v = c.variant;
-  const Shapes s = shapes_of(c);
-  Problem p;
-  p.c = c;
-  p.input.offsets = c.experts;
-  p.a = expand_operand(c, v.format, 0xA, s.a_rows, c.depth);
-  p.b = expand_operand(c, v.format_b, 0xB, s.b_rows, c.depth);
-  p.scales_a = expand_operand_scales(c, 0xA, s.scale_rows_a, s.scale_cols_a);
-  p.scales_b = expand_operand_scales(c, 0xB, s.scale_rows_b, s.scale_cols_b);
-  if (c.adds) p.c_values = expand_c(c, s.d_rows * c.cols);
-  if (c.gather != 0) p.index = draw_index(c.seed, c.rows, c.gather);
-  p.outputs = {output_info(c)};
-  return p;
-}
-
-Call product_call(const Problem& p) {
-  const Case& c = p.c;
-  const Variant& v = c.variant;
-  const Shapes s = shapes_of(c);
-  Call call;
-  call.operation = v.operation;
-  call.policy = to_policy(c);
-  call.inputs.push_back(tensor(v.format, s.a_rows, c.depth, p.a));
-  call.inputs.push_back(tensor(v.format_b, s.b_rows, c.depth, p.b));
-  if (v.scales != MXCHECK_NO_SCALES) {
-    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_a, s.scale_cols_a, p.scales_a));
-    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, p.scales_b));
-  }
-  if (c.adds) call.inputs.push_back(tensor(v.wide, s.d_rows, c.cols, p.c_values));
-  if (v.groups != MXCHECK_DENSE) call.inputs.push_back(offsets_tensor(p.input.offsets));
-  if (c.gather != 0) call.inputs.push_back(index_tensor(p.index));
-  static const std::vector<std::byte> kNothing;
-  call.outputs.push_back(tensor(v.wide, s.d_rows, c.cols, kNothing));
-  return call;
-}
-
-Matmul product_of(const Problem& p, const MatmulContract& contract) {
-  const Case& c = p.c;
-  const Variant& v = c.variant;
-  const Shapes s = shapes_of(c);
-  Matmul m;
-  m.contract = contract;
-  m.a = operand_of(v, v.format, v.block, p.a, p.scales_a, s.a_rows, c.depth, s.scale_cols_a);
-  m.b = operand_of(v, v.format_b, v.block_b, p.b, p.scales_b, c.cols, c.depth, s.scale_cols_b);
-  m.output = v.wide;
-  m.alpha = c.alpha;
-  static const std::byte kNoElements{};
-  if (c.adds) m.c = p.c_values.empty() ? &kNoElements : p.c_values.data();
-  m.grouping = v.groups == MXCHECK_ROWS ? Grouping::rows : v.groups == MXCHECK_DEPTH ? Grouping::depth : Grouping::none;
-  m.offsets = p.input.offsets;
-  m.row_index = p.index, m.gathers = c.gather != 0;
-  // Where there is no C to start from, a sum starts from zero.
-  if (!c.adds) m.contract.from_c = false;
-  return m;
-}
-
-ExpectedTensor product_answer(const Problem& p) {
-  return product_answer(p, matmul_contract(contract_text(p.c.variant.operation)));
-}
-
-ExpectedTensor product_answer(const Problem& p, const MatmulContract& contract) {
-  const TensorInfo info = output_info(p.c);
-  ExpectedTensor d{info,
-                   std::vector<std::byte>(static_cast<std::size_t>(info.rows * info.cols) * code_width(info.format))};
-  const Matmul m = product_of(p, contract);
-  matmul(m, d.bytes.data());
-  return d;
-}
-
-Problem product_problem_of(const Call& call) {
-  Problem p;
-  Case& c = p.c;
-  Variant& v = c.variant;
-  const wire::Policy& policy = call.policy;
-  const auto a = format_by_name(policy.format);
-  const auto b = format_by_name(policy.format_b);
+MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
+  const auto policy = read<mxcheck_matmul_policy>(call.policy);
+  const auto format_a = format_by_name(policy.policy.format);
+  const auto format_b = format_by_name(policy.format_b);
   const std::size_t needed = 2U + (policy.scale_type != 0 ? 2U : 0U) + (policy.accumulate != 0 ? 1U : 0U);
-  if (!a || !b || call.inputs.size() < needed)
-    throw Error(ErrorKind::internal, "a call of a product that no statement makes");
-  v.operation = call.operation;
-  v.format = *a, v.format_b = *b;
-  v.block = {policy.block_rows, policy.block_cols}, v.block_b = {policy.block_b_rows, policy.block_b_cols};
-  v.scales = policy.scale_type, v.groups = policy.grouping;
-  v.wide = call.outputs[0].dtype;
-  c.rows = policy.rows, c.cols = policy.cols, c.depth = policy.depth;
-  c.adds = policy.accumulate != 0, c.alpha = policy.alpha;
+  if (!format_a || !format_b || call.inputs.size() < needed)
+    throw Error(ErrorKind::internal, "a call of a matmul that no statement makes");
+  c.variant = {call.operation, call.outputs[0].dtype};
+  matmul_of(c.variant) = {*format_a,
+                          *format_b,
+                          {policy.policy.block_rows, policy.policy.block_cols},
+                          {policy.block_b_rows, policy.block_b_cols},
+                          policy.scale_type,
+                          policy.grouping};
+  c.rows = policy.policy.rows, c.cols = policy.policy.cols;
+  matmul_case(c) = {policy.depth, policy.accumulate != 0, policy.alpha};
   std::size_t next = 0;
   const auto bytes = [&] {
     const CallTensor& t = call.inputs[next++];
     return std::vector<std::byte>(t.data, t.data + t.bytes);
   };
-  p.a = bytes(), p.b = bytes();
-  if (v.scales != MXCHECK_NO_SCALES) p.scales_a = bytes(), p.scales_b = bytes();
-  if (c.adds) p.c_values = bytes();
+  a = bytes(), b = bytes();
+  if (policy.scale_type != MXCHECK_NO_SCALES) scales_a = bytes(), scales_b = bytes();
+  if (policy.accumulate != 0) c_values = bytes();
   for (; next < call.inputs.size(); ++next) {
     const CallTensor& t = call.inputs[next];
-    if (t.is_offsets) {
-      c.experts.resize(t.bytes / sizeof(std::int64_t));
-      std::memcpy(c.experts.data(), t.data, t.bytes);
-    }
-    if (t.is_index) {
-      p.index.resize(t.bytes / sizeof(std::int32_t));
-      if (t.bytes != 0) std::memcpy(p.index.data(), t.data, t.bytes);
-      c.gather = call.inputs[0].shape[0];
-    }
+    if (t.is_offsets) c.experts = values_in<std::int64_t>({t.data, t.bytes});
+    if (t.is_index) index = values_in<std::int32_t>({t.data, t.bytes}), c.gather = call.inputs[0].shape[0];
   }
-  p.input.offsets = c.experts;
-  p.outputs = {output_info(c)};
-  return p;
+  outputs = {output_info(c)};
 }
 
-std::uint32_t explain_product(const Problem& p, Finding& finding) {
+Call MatmulProblem::call() const {
+  const MatmulVariant& v = matmul_of(c.variant);
+  const std::int64_t depth = matmul_case(c).depth;
+  const Shapes s = shapes_of(c);
+  Call call;
+  call.operation = c.variant.operation;
+  call.policy = operation_named(c.variant.operation).policy(c);
+  call.inputs.push_back(tensor(v.format, s.a_rows, depth, a));
+  call.inputs.push_back(tensor(v.format_b, s.b_rows, depth, b));
+  if (v.scales != MXCHECK_NO_SCALES) {
+    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
+    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
+  }
+  if (matmul_case(c).adds) call.inputs.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, c_values));
+  if (v.groups != MXCHECK_DENSE) call.inputs.push_back(offsets_tensor(c.experts));
+  if (c.gather != 0) call.inputs.push_back(index_tensor(index));
+  static const std::vector<std::byte> kNothing;
+  call.outputs.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, kNothing));
+  return call;
+}
+
+Matmul MatmulProblem::matmul(const MatmulContract& contract) const {
+  const MatmulVariant& v = matmul_of(c.variant);
+  const MatmulCase& own = matmul_case(c);
+  const Shapes s = shapes_of(c);
+  Matmul m;
+  m.contract = contract;
+  m.a = operand_of(v, v.format, v.block, a, scales_a, s.a_rows, own.depth, s.scale_cols_a);
+  m.b = operand_of(v, v.format_b, v.block_b, b, scales_b, c.cols, own.depth, s.scale_cols_b);
+  m.output = c.variant.dtype;
+  m.alpha = own.alpha;
+  static const std::byte kNoElements{};
+  if (own.adds) m.c = c_values.empty() ? &kNoElements : c_values.data();
+  m.grouping = v.groups == MXCHECK_ROWS ? Grouping::rows : v.groups == MXCHECK_DEPTH ? Grouping::depth : Grouping::none;
+  m.offsets = c.experts;
+  m.row_index = index, m.gathers = c.gather != 0;
+  // Where there is no C to start from, a sum starts from zero.
+  if (!own.adds) m.contract.from_c = false;
+  return m;
+}
+
+MatmulContract MatmulProblem::contract() const { return matmul_contract(contract_text(c.variant.operation)); }
+
+std::vector<ExpectedTensor> MatmulProblem::answer() const { return {answer(contract())}; }
+
+ExpectedTensor MatmulProblem::answer(const MatmulContract& contract) const {
+  const TensorInfo info = output_info(c);
+  ExpectedTensor d{info,
+                   std::vector<std::byte>(static_cast<std::size_t>(info.rows * info.cols) * code_width(info.format))};
+  mxcheck::matmul(matmul(contract), d.bytes.data());
+  return d;
+}
+
+void MatmulProblem::explain(std::size_t, Finding& finding) const { (void)explain_steps(finding); }
+
+std::uint32_t MatmulProblem::explain_steps(Finding& finding) const {
   if (!finding.difference) return 0;
   const Difference::Element& at = finding.difference->first;
-  const Matmul m = product_of(p, matmul_contract(contract_text(p.c.variant.operation)));
+  const Matmul m = matmul(contract());
   const bool by_depth = m.grouping == Grouping::depth;
-  const std::int64_t rows = std::max<std::int64_t>(1, p.c.rows);
+  const std::int64_t rows = std::max<std::int64_t>(1, c.rows);
   const ExplainedOutput explained =
       explain_output(m, by_depth ? at.row / rows : 0, by_depth ? at.row % rows : at.row, at.col);
   constexpr std::size_t kMost = 24;
@@ -284,8 +196,8 @@ std::uint32_t explain_product(const Problem& p, Finding& finding) {
     if (!left_out) finding.element.push_back("  " + explained.lines[i]);
     if (left_out && i == kMost / 2) finding.element.push_back("  ...");
   }
-  finding.element.push_back("expected  " + notations(p.c.variant.wide, at.expected));
-  finding.element.push_back("observed  " + notations(p.c.variant.wide, at.observed));
+  finding.element.push_back("expected  " + notations(c.variant.dtype, at.expected));
+  finding.element.push_back("observed  " + notations(c.variant.dtype, at.observed));
   return explained.word;
 }
 

@@ -1,19 +1,25 @@
 // What quantization commutes with: the candidate is compared with itself, so the reference can be wrong and these hold.
 
+#include <atomic>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/candidate.h"
+#include "numerics/bytes.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
-#include "properties/statements/common.h"
+#include "properties/core/check.h"
+#include "properties/operations/dequantize/problem.h"
+#include "properties/operations/quantize/operation.h"
+#include "properties/operations/quantize/problem.h"
+#include "properties/operations/scaled_blocks/expand.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 
 namespace mxcheck {
 namespace {
 
 // Recipes whose scale follows the amax alone, with no clamp: the ones that these laws hold for.
 bool follows_amax(const Variant& v) {
-  const Recipe r = recipe_by_name(v.recipe);
+  const Recipe r = recipe_by_name(blocks_of(v).recipe);
   const bool plain_rule = r.rule == ScaleRule::rceil || r.rule == ScaleRule::floor || r.rule == ScaleRule::ceil ||
                           r.rule == ScaleRule::rceil_fp32;
   return plain_rule && r.amax_min == 0 && r.quotient_min == 0 && r.scaling == ElementScaling::exact &&
@@ -22,71 +28,46 @@ bool follows_amax(const Variant& v) {
 
 bool quantizes(const Variant& v) { return v.operation == "quantize" && follows_amax(v); }
 
-std::size_t width_of(Format wide) { return wide == Format::fp32 ? 4 : 2; }
-
-std::uint32_t load(const Input& input, std::int64_t i, std::int64_t j) {
-  std::uint32_t bits = 0;
-  const std::size_t width = width_of(input.view.dtype);
-  std::memcpy(&bits, input.bytes.data() + static_cast<std::size_t>(i * input.view.row_stride + j) * width, width);
-  return bits;
-}
-
-// A dense matrix of the case's wide type from a function of (row, column).
+// A dense matrix of the case's type from a function of (row, column).
 template <class BitsAt>
-Input make_input(Format wide, std::int64_t rows, std::int64_t cols, BitsAt bits_at) {
-  Input input;
-  const std::size_t width = width_of(wide);
-  input.bytes.resize(static_cast<std::size_t>(rows * cols) * width);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-      const std::uint32_t bits = bits_at(i, j);
-      std::memcpy(input.bytes.data() + static_cast<std::size_t>(i * cols + j) * width, &bits, width);
-    }
-  }
-  input.view = {wide, input.bytes.data(), rows, cols, cols};
-  return input;
+Input dense_input(const Case& c, std::int64_t rows, std::int64_t cols, const BitsAt& bits_at) {
+  return make_input(c.variant.dtype, rows, cols, cols, bits_at);
 }
 
 std::vector<std::uint8_t> compact(const Case& c, BlockShape block, const std::vector<std::byte>& scales) {
-  return to_compact(c, scale_geometry(c, block), as_u8(scales));
+  return to_compact(scale_geometry(c, block), values_in<std::uint8_t>(scales), blocks_of(c.variant).layout);
 }
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint8_t>& v) { return std::as_bytes(std::span(v)); }
 
-TensorInfo compact_scales(const Case& c) {
-  const ScaleGeometry g = scale_geometry(c, c.variant.block);
-  return {"scales", Format::e8m0, g.rows, g.cols, 0, 0, false};
-}
+TensorInfo compact_scales(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
 
 std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c, expand(c));  // a row that came twice would bring another block's scale along
+  const QuantizeProblem p(c, expand(c));  // a row that came twice would bring another block's scale along
   const Got quantized = run_problem(context, p);
   if (!quantized.usable()) return pass_on(context, quantized);
-  Problem back;
-  back.c = c;
-  back.c.variant.operation = "dequantize", back.c.variant.recipe = "rceil";
-  back.input.offsets = c.experts;
-  const auto codes = as_u8(quantized.outputs[0]);
-  const auto scales = as_u8(quantized.outputs[1]);
-  back.codes.assign(codes.begin(), codes.end()), back.scales.assign(scales.begin(), scales.end());
-  back.outputs = {{"y", c.variant.wide, c.rows, c.cols, 0, 0, true}};
-  const Got returned = run_problem(context, back);
+  Case back = c;
+  back.variant.operation = "dequantize", blocks_of(back.variant).recipe = "rceil";
+  const DequantizeProblem returning(back, values_in<std::uint8_t>(quantized.outputs[0]),
+                                    values_in<std::uint8_t>(quantized.outputs[1]));
+  const Got returned = run_problem(context, returning);
   if (!returned.usable()) return pass_on(context, returned);
-  const Input dense = make_input(c.variant.wide, c.rows, c.cols, [&](auto i, auto j) { return load(p.input, i, j); });
-  return differ(back.outputs[0], dense.bytes, returned.outputs[0],
+  const Input dense = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return p.input.bits(i, j); });
+  return differ(returning.outputs[0], dense.bytes, returned.outputs[0],
                 "x is exactly representable, and dequantize(quantize(x)) is not x");
 }
 
 std::optional<Finding> transpose(CheckContext& context, const Case& c) {
   const Input x = expand(c);
-  const Problem column = make_problem(c, x);
+  const QuantizeProblem column(c, x);
   const Got by_column = run_problem(context, column);
   if (!by_column.usable()) return pass_on(context, by_column);
   Case t = c;
   t.rows = c.cols, t.cols = c.rows, t.stride = 0, t.plants.clear();
-  t.variant.block = {c.variant.block.cols, c.variant.block.rows};
-  const Got by_row = run_problem(context, make_problem(t, make_input(c.variant.wide, t.rows, t.cols,
-                                                                     [&](auto i, auto j) { return load(x, j, i); })));
+  const BlockShape block = blocks_of(c.variant).block;
+  blocks_of(t.variant).block = block.transposed();
+  const Input turned = dense_input(c, t.rows, t.cols, [&](auto i, auto j) { return x.bits(j, i); });
+  const Got by_row = run_problem(context, QuantizeProblem(t, turned));
   if (!by_row.usable()) return pass_on(context, by_row);
   std::vector<std::byte> codes(by_row.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -98,28 +79,28 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
                       "column codes are not the row codes of the transpose")) {
     return f;
   }
-  const std::vector<std::uint8_t> rows = compact(t, t.variant.block, by_row.outputs[1]);
-  const ScaleGeometry g = scale_geometry(c, c.variant.block);
+  const std::vector<std::uint8_t> rows = compact(t, block.transposed(), by_row.outputs[1]);
+  const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
   std::vector<std::uint8_t> scales(rows.size());
   for (std::int64_t i = 0; i < g.rows; ++i) {
     for (std::int64_t j = 0; j < g.cols; ++j) {
       scales[static_cast<std::size_t>(i * g.cols + j)] = rows[static_cast<std::size_t>(j * g.rows + i)];
     }
   }
-  return differ(compact_scales(c), bytes_of(scales), bytes_of(compact(c, c.variant.block, by_column.outputs[1])),
+  return differ(compact_scales(c), bytes_of(scales), bytes_of(compact(c, block, by_column.outputs[1])),
                 "column scales are not the row scales of the transpose");
 }
 
 std::optional<Finding> dual_is_both(CheckContext& context, const Case& c) {
   const Input x = expand(c);
-  const Problem dual = make_problem(c, x);
+  const QuantizeProblem dual(c, x);
   const Got both = run_problem(context, dual);
   if (!both.usable()) return pass_on(context, both);
   for (std::size_t side = 0; side < 2; ++side) {
     Case single = c;
     single.variant.operation = "quantize";
-    if (side == 1) single.variant.block = {c.variant.block.cols, c.variant.block.rows};
-    const Got one = run_problem(context, make_problem(single, x));
+    if (side == 1) blocks_of(single.variant).block = blocks_of(c.variant).block.transposed();
+    const Got one = run_problem(context, QuantizeProblem(single, x));
     if (!one.usable()) return pass_on(context, one);
     for (std::size_t i = 0; i < 2; ++i) {
       if (auto f = differ(dual.outputs[2 * side + i], one.outputs[i], both.outputs[2 * side + i],
@@ -132,23 +113,23 @@ std::optional<Finding> dual_is_both(CheckContext& context, const Case& c) {
 }
 
 // x * 2^k where that is exact, nothing elsewhere.
-std::optional<std::uint32_t> shifted(Format wide, std::uint32_t bits, int k) {
-  const double value = std::ldexp(decode(wide, bits), k);
+std::optional<std::uint32_t> shifted(Format dtype, std::uint32_t bits, int k) {
+  const double value = std::ldexp(decode(dtype, bits), k);
   if (!std::isfinite(value)) return std::nullopt;
-  const std::uint32_t moved = to_wide_bits(wide, value);
-  if (decode(wide, moved) != value) return std::nullopt;
+  const std::uint32_t moved = nearest_bits(dtype, value);
+  if (decode(dtype, moved) != value) return std::nullopt;
   return moved;
 }
 
 std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
   const int k = static_cast<int>(c.seed % 17) - 8;
   const Input x = expand(c);
-  const Problem p = make_problem(c, x);
-  const ScaleGeometry g = scale_geometry(c, c.variant.block);
-  bool exact = true;
-  const Input moved = make_input(c.variant.wide, c.rows, c.cols, [&](auto i, auto j) {
-    const auto bits = shifted(c.variant.wide, load(x, i, j), k);
-    exact = exact && bits;
+  const QuantizeProblem p(c, x);
+  const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
+  std::atomic<bool> exact = true;  // rows are drawn by several threads
+  const Input moved = dense_input(c, c.rows, c.cols, [&](auto i, auto j) {
+    const auto bits = shifted(c.variant.dtype, x.bits(i, j), k);
+    if (!bits) exact = false;
     return bits.value_or(0);
   });
   if (!exact) return nothing_claimed(context);  // some element would overflow or lose bits
@@ -156,10 +137,10 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
   if (!before.usable()) return pass_on(context, before);
   Case dense = c;
   dense.stride = 0;
-  const Got after = run_problem(context, make_problem(dense, moved));
+  const Got after = run_problem(context, QuantizeProblem(dense, moved));
   if (!after.usable()) return pass_on(context, after);
-  std::vector<std::uint8_t> want = compact(c, c.variant.block, before.outputs[1]);
-  const std::vector<std::uint8_t> got = compact(c, c.variant.block, after.outputs[1]);
+  std::vector<std::uint8_t> want = compact(c, blocks_of(c.variant).block, before.outputs[1]);
+  const std::vector<std::uint8_t> got = compact(c, blocks_of(c.variant).block, after.outputs[1]);
   for (std::size_t b = 0; b < want.size(); ++b) {
     const int byte = want[b] + k;
     // Nothing is claimed near the clamps and for blocks of zeros. What the second run gave has no say in it: a wrong
@@ -178,21 +159,21 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
 
 std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
   const Input x = expand(c);
-  const Problem p = make_problem(c, x);
+  const QuantizeProblem p(c, x);
   const Got plus = run_problem(context, p);
   if (!plus.usable()) return pass_on(context, plus);
-  const std::uint32_t sign = std::uint32_t{1} << (spec(c.variant.wide).bits - 1);
+  const std::uint32_t sign = sign_bit(c.variant.dtype);
   Case dense = c;
   dense.stride = 0;
-  const Got minus =
-      run_problem(context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols,
-                                                          [&](auto i, auto j) { return load(x, i, j) ^ sign; })));
+  const Input negated = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return x.bits(i, j) ^ sign; });
+  const Got minus = run_problem(context, QuantizeProblem(dense, negated));
   if (!minus.usable()) return pass_on(context, minus);
-  const FormatSpec& f = spec(c.variant.format);
+  const Format format = blocks_of(c.variant).format;
   std::vector<std::byte> want = plus.outputs[0];
   for (std::byte& code : want) {
     const auto value = static_cast<std::uint32_t>(code);
-    if (!std::isnan(decode(c.variant.format, value))) code ^= std::byte{static_cast<unsigned char>(1U << (f.bits - 1))};
+    if (!std::isnan(decode(format, value)))
+      code ^= std::byte{static_cast<unsigned char>(1U << (spec(format).bits - 1))};
   }
   if (auto d = differ(p.outputs[1], plus.outputs[1], minus.outputs[1], "scales of -x are not those of x")) return d;
   return differ(p.outputs[0], want, minus.outputs[0], "codes of -x are not those of x with the sign turned");
@@ -200,22 +181,22 @@ std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
 
 // Whole block rows and whole block columns moved one place on, cyclically.
 std::optional<Finding> permutation(CheckContext& context, const Case& c) {
-  const BlockShape block{c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows,
-                         c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols};
+  const BlockShape shape = blocks_of(c.variant).block;
+  const BlockShape block{shape.height(c.rows), shape.width(c.cols)};
   const auto moved = [](std::int64_t at, std::int64_t size, std::int64_t extent) {
     const std::int64_t whole = extent / size * size;
     return at >= whole ? at : (at + size) % whole;
   };
   const Input x = expand(c);
-  const Problem p = make_problem(c, x);
+  const QuantizeProblem p(c, x);
   const Got before = run_problem(context, p);
   if (!before.usable()) return pass_on(context, before);
   Case dense = c;
   dense.stride = 0;
-  const Got after =
-      run_problem(context, make_problem(dense, make_input(c.variant.wide, c.rows, c.cols, [&](auto i, auto j) {
-                                          return load(x, moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
-                                        })));
+  const Input permuted = dense_input(c, c.rows, c.cols, [&](auto i, auto j) {
+    return x.bits(moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
+  });
+  const Got after = run_problem(context, QuantizeProblem(dense, permuted));
   if (!after.usable()) return pass_on(context, after);
   std::vector<std::byte> codes(before.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -225,8 +206,8 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
     }
   }
   if (auto f = differ(p.outputs[0], codes, after.outputs[0], "blocks that moved got other codes")) return f;
-  const ScaleGeometry g = scale_geometry(c, c.variant.block);
-  const std::vector<std::uint8_t> scales = compact(c, c.variant.block, before.outputs[1]);
+  const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
+  const std::vector<std::uint8_t> scales = compact(c, blocks_of(c.variant).block, before.outputs[1]);
   std::vector<std::uint8_t> want(scales.size());
   for (std::int64_t i = 0; i < g.rows; ++i) {
     for (std::int64_t j = 0; j < g.cols; ++j) {
@@ -235,34 +216,38 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
       want[static_cast<std::size_t>(i * g.cols + j)] = scales[static_cast<std::size_t>(from_row * g.cols + from_col)];
     }
   }
-  return differ(compact_scales(c), bytes_of(want), bytes_of(compact(c, c.variant.block, after.outputs[1])),
+  return differ(compact_scales(c), bytes_of(want), bytes_of(compact(c, blocks_of(c.variant).block, after.outputs[1])),
                 "blocks that moved got other scales");
 }
 
 }  // namespace
 
-std::vector<Statement> algebra_statements() {
+std::vector<Statement> quantize_algebra_statements() {
   const auto any = [](const Variant& v, std::span<const Variant>) { return quantizes(v); };
   const auto with_dequantize = [](const Variant& v, std::span<const Variant> all) {
+    if (!quantizes(v)) return false;
     Variant back = v;
-    back.operation = "dequantize", back.recipe = "rceil";
-    return quantizes(v) && offers(all, back);
+    back.operation = "dequantize", blocks_of(back).recipe = "rceil";
+    return offers(all, back);
   };
   const auto columns = [](const Variant& v, std::span<const Variant> all) {
+    if (!quantizes(v)) return false;
     Variant row = v;
-    row.block = {v.block.cols, v.block.rows};
-    return quantizes(v) && v.block.cols == 1 && v.block.rows > 1 && offers(all, row);
+    const BlockShape block = blocks_of(v).block;
+    blocks_of(row).block = block.transposed();
+    return block.cols == 1 && block.rows > 1 && offers(all, row);
   };
   const auto dual = [](const Variant& v, std::span<const Variant> all) {
+    if (v.operation != "quantize_dual") return false;
     Variant row = v;
     row.operation = "quantize";
     Variant column = row;
-    column.block = {v.block.cols, v.block.rows};
-    return v.operation == "quantize_dual" && offers(all, row) && offers(all, column);
+    blocks_of(column).block = blocks_of(v).block.transposed();
+    return offers(all, row) && offers(all, column);
   };
   const std::vector<Data> mixture{Data::boundaries, Data::normal, Data::real, Data::bits, Data::specials, Data::wide};
   const auto signed_codes = [](const Variant& v, std::span<const Variant>) {  // MXINT8 is two's complement
-    return quantizes(v) && spec(v.format).encoding != Encoding::fixed_point;
+    return quantizes(v) && spec(blocks_of(v).format).encoding != Encoding::fixed_point;
   };
   std::vector<Statement> s(6);
   s[0] = {"dequantize_inverts_quantize_on_representable_values",

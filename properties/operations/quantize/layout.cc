@@ -1,10 +1,15 @@
 // Layouts, padding, tails and experts: where a block is must not matter to what it becomes.
 
-#include <cstring>
 #include <numeric>
 
 #include "kernels/candidate.h"
-#include "properties/statements/common.h"
+#include "numerics/bytes.h"
+#include "properties/core/check.h"
+#include "properties/operations/quantize/operation.h"
+#include "properties/operations/quantize/problem.h"
+#include "properties/operations/scale_layout/problem.h"
+#include "properties/operations/scaled_blocks/expand.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 
 namespace mxcheck {
 namespace {
@@ -15,18 +20,11 @@ std::vector<Data> usual_data() {
   return {Data::boundaries, Data::normal, Data::real, Data::specials, Data::slots, Data::wide};
 }
 
-// A copy of the input with other extents: what is new is +0.
-Input padded(const Case& c, const Input& from, std::int64_t rows, std::int64_t cols) {
-  const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-  Input to;
-  to.bytes.resize(static_cast<std::size_t>(rows * cols) * width);
-  const auto kept = static_cast<std::size_t>(std::min(cols, c.cols)) * width;
-  for (std::int64_t i = 0; kept != 0 && i < std::min(rows, c.rows); ++i) {
-    std::memcpy(to.bytes.data() + static_cast<std::size_t>(i * cols) * width,
-                from.bytes.data() + static_cast<std::size_t>(i * from.view.row_stride) * width, kept);
-  }
-  to.view = {c.variant.wide, to.bytes.data(), rows, cols, cols};
-  return to;
+// A dense copy of the input with other extents: what is new is +0.
+Input padded(const Input& from, std::int64_t rows, std::int64_t cols) {
+  return make_input(from.dtype, rows, cols, cols, [&](std::int64_t i, std::int64_t j) {
+    return i < from.rows && j < from.cols ? from.bits(i, j) : 0;
+  });
 }
 
 std::vector<std::byte> corner_of(std::span<const std::byte> matrix, std::int64_t stride, std::int64_t rows,
@@ -39,41 +37,31 @@ std::vector<std::byte> corner_of(std::span<const std::byte> matrix, std::int64_t
 }
 
 std::vector<std::byte> compact_bytes(const Case& c, const std::vector<std::byte>& scales) {
-  const std::vector<std::uint8_t> bytes = to_compact(c, scale_geometry(c, c.variant.block), as_u8(scales));
-  std::vector<std::byte> out(bytes.size());
-  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size());
-  return out;
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  return to_bytes(to_compact(scale_geometry(c, v.block), values_in<std::uint8_t>(scales), v.layout));
 }
 
-TensorInfo compact_scales(const Case& c) {
-  const ScaleGeometry g = scale_geometry(c, c.variant.block);
-  return {"scales", Format::e8m0, g.rows, g.cols, 0, 0, false};
-}
+TensorInfo compact_scales(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
 
 std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c) {
   Case compact = c;
-  compact.variant.layout = MXCHECK_COMPACT;
+  blocks_of(compact.variant).layout = MXCHECK_COMPACT;
   const Input input = expand(c);
-  const Problem tiled_problem = make_problem(c, input);
+  const QuantizeProblem tiled_problem(c, input);
   const Got tiled = run_problem(context, tiled_problem);
   if (!tiled.usable()) return pass_on(context, tiled);
-  const Got plain = run_problem(context, make_problem(compact, input));
+  const Got plain = run_problem(context, QuantizeProblem(compact, input));
   if (!plain.usable()) return pass_on(context, plain);
   if (auto f = differ(tiled_problem.outputs[0], plain.outputs[0], tiled.outputs[0],
                       "codes depend on the layout of the scales")) {
     return f;
   }
-  Problem change;
-  change.c = c;
-  change.c.variant.operation = "scale_layout";
-  change.c.variant.format = Format::e4m3, change.c.variant.recipe = "rceil", change.c.variant.wide = Format::bf16;
-  change.input.offsets = c.experts;
-  const auto bytes = as_u8(plain.outputs[1]);
-  change.scales.assign(bytes.begin(), bytes.end());
-  change.outputs = {tiled_problem.outputs[1]};
-  if (!offers(context.variants, change.c.variant)) {
-    const auto reference = reference_answer(change);
-    return differ(tiled_problem.outputs[1], reference[0].bytes, tiled.outputs[1],
+  Case changing = c;
+  changing.variant.operation = "scale_layout", changing.variant.dtype = Format::bf16;
+  blocks_of(changing.variant).format = Format::e4m3, blocks_of(changing.variant).recipe = "rceil";
+  const ScaleLayoutProblem change(changing, values_in<std::uint8_t>(plain.outputs[1]));
+  if (!offers(context.variants, changing.variant)) {
+    return differ(tiled_problem.outputs[1], change.answer()[0].bytes, tiled.outputs[1],
                   "tiled scales are not the compact scales in tiles");
   }
   const Got changed = run_problem(context, change);
@@ -86,11 +74,11 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
   Case tight = c;
   tight.stride = 0;
   const Input input = expand(c);  // NaN behind each row
-  const Got strided = run_problem(context, make_problem(c, input));
+  const Got strided = run_problem(context, QuantizeProblem(c, input));
   if (!strided.usable()) return pass_on(context, strided);
   Case other_pad = tight;
-  other_pad.pad = static_cast<std::uint8_t>(c.pad ^ 0xFF);
-  const Problem plain = make_problem(other_pad, padded(c, input, c.rows, c.cols));
+  blocks_case(other_pad).pad = static_cast<std::uint8_t>(blocks_case(c).pad ^ 0xFF);
+  const QuantizeProblem plain(other_pad, padded(input, c.rows, c.cols));
   const Got dense = run_problem(context, plain);
   if (!dense.usable()) return pass_on(context, dense);
   if (auto f =
@@ -104,16 +92,17 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
 std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) {
   if (c.elements() == 0) return nothing_claimed(context);
   const Input input = expand(c);
-  const Problem plain = make_problem(c, padded(c, input, c.rows, c.cols));
+  const QuantizeProblem plain(c, padded(input, c.rows, c.cols));
   const Got cut = run_problem(context, plain);
   if (!cut.usable()) return pass_on(context, cut);
   const OperationInfo& limits = *context.process.operation(c.variant.operation);
   const auto up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
+  const BlockShape block = blocks_of(c.variant).block;
   Case whole = c;  // whole blocks, and a shape that the candidate takes
-  whole.rows = up(c.rows, std::lcm(std::max<std::int64_t>(1, c.variant.block.rows), limits.rows_multiple));
-  whole.cols = c.variant.block.cols == 0 ? up(c.cols + 5, limits.cols_multiple)
-                                         : up(c.cols, std::lcm(c.variant.block.cols, limits.cols_multiple));
-  const Got full = run_problem(context, make_problem(whole, padded(c, input, whole.rows, whole.cols)));
+  whole.rows = up(c.rows, std::lcm(std::max<std::int64_t>(1, block.rows), limits.rows_multiple));
+  whole.cols =
+      block.cols == 0 ? up(c.cols + 5, limits.cols_multiple) : up(c.cols, std::lcm(block.cols, limits.cols_multiple));
+  const Got full = run_problem(context, QuantizeProblem(whole, padded(input, whole.rows, whole.cols)));
   if (!full.usable()) return pass_on(context, full);
   if (auto f = differ(plain.outputs[0], corner_of(full.outputs[0], whole.cols, c.rows, c.cols), cut.outputs[0],
                       "codes of a cut block differ from the same block filled up with zeros")) {
@@ -129,7 +118,7 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
 std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
   if (c.experts.empty()) return nothing_claimed(context);
   const Input input = expand(c);
-  const Problem together_problem = make_problem(c, input);
+  const QuantizeProblem together_problem(c, input);
   const Got together = run_problem(context, together_problem);
   if (!together.usable()) return pass_on(context, together);
   std::vector<std::byte> codes;
@@ -140,13 +129,11 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
     alone.rows = c.experts[e] - c.experts[e - 1];
     alone.plants.clear();
     Input part = input;
-    const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-    const auto row_bytes = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(input.view.row_stride) * width);
+    const auto row_bytes = static_cast<std::ptrdiff_t>(input.row_bytes());
     part.bytes.assign(input.bytes.begin() + c.experts[e - 1] * row_bytes,
                       input.bytes.begin() + c.experts[e] * row_bytes);
-    part.offsets.clear();
-    part.view = {c.variant.wide, part.bytes.data(), alone.rows, c.cols, input.view.row_stride};
-    const Got got = run_problem(context, make_problem(alone, part));
+    part.rows = alone.rows;
+    const Got got = run_problem(context, QuantizeProblem(alone, part));
     if (!got.usable()) return pass_on(context, got);
     codes.insert(codes.end(), got.outputs[0].begin(), got.outputs[0].end());
     scales.insert(scales.end(), got.outputs[1].begin(), got.outputs[1].end());
@@ -165,7 +152,7 @@ std::vector<Case> expert_corners(const Variant& v, Suite) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     Case c;
     c.variant = v, c.rows = 150, c.cols = 67, c.data = seed % 2 == 0 ? Data::boundaries : Data::slots, c.seed = seed,
-    c.pad = 254;
+    blocks_case(c).pad = 254;
     const std::vector<std::int64_t> offsets[] = {
         {0, 0, 31, 64, 150}, {0, 1, 2, 150, 150}, {0, 129, 130, 150}, {0, 33, 97, 150}};
     c.experts = offsets[seed];
@@ -176,11 +163,12 @@ std::vector<Case> expert_corners(const Variant& v, Suite) {
 
 }  // namespace
 
-std::vector<Statement> layout_statements() {
+std::vector<Statement> quantize_layout_statements() {
   const auto tiled = [](const Variant& v, std::span<const Variant> all) {
+    if (!quantizes(v) || blocks_of(v).layout != MXCHECK_TCGEN05) return false;
     Variant compact = v;
-    compact.layout = MXCHECK_COMPACT;
-    return quantizes(v) && v.layout == MXCHECK_TCGEN05 && offers(all, compact);
+    blocks_of(compact).layout = MXCHECK_COMPACT;
+    return offers(all, compact);
   };
   const auto any = [](const Variant& v, std::span<const Variant>) { return quantizes(v); };
   std::vector<Statement> s(4);

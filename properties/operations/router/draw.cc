@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <bit>
 
-#include "properties/operations/router/problem.h"
+#include "properties/core/limits.h"
+#include "properties/operations/router/operation.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kMostLogits = 6'000;  // exp, correctly rounded, takes its time
 constexpr std::int64_t kMostSlots = 20'000;
-
-std::int64_t to_multiple(std::int64_t extent, std::int64_t multiple, std::int64_t limit) {
-  extent = (extent + multiple - 1) / multiple * multiple;
-  return limit > 0 ? std::min(extent, limit / multiple * multiple) : extent;
-}
 
 std::int64_t draw_tokens(Draw& draw) {
   static constexpr std::int64_t kEdges[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 127, 128, 129, 256, 257};
@@ -47,46 +44,45 @@ void draw_groups(Draw& draw, Case& c) {
   for (std::int64_t g = 1; g <= std::min<std::int64_t>(c.cols, 32); ++g) {
     if (c.cols % g == 0) divisors.push_back(g);
   }
-  c.groups = draw.pick(divisors);
-  c.groups_kept = draw.between(1, c.groups);
+  route_case(c).groups = draw.pick(divisors);
+  route_case(c).groups_kept = draw.between(1, route_case(c).groups);
 }
 
 void draw_rounding(Draw& draw, Case& c) {
-  c.tile = rounds_to_tiles(assign_rule(c.variant.rule)) ? draw_tile(draw) : 1;
-  const std::int64_t fair = c.rows * c.top_k / c.cols;
+  route_case(c).tile = rounds_to_tiles(assign_rule(route_of(c.variant).rule)) ? draw_tile(draw) : 1;
+  const std::int64_t fair = c.rows * route_case(c).top_k / c.cols;
   const std::int64_t capacities[] = {0, 1, fair, fair, fair + 1, 2 * fair, c.rows + 5, draw.between(0, c.rows)};
-  const AssignRule rule = assign_rule(c.variant.rule);
+  const AssignRule rule = assign_rule(route_of(c.variant).rule);
   const bool limits =
       rule == AssignRule::expert_choice || rule == AssignRule::capacity_order || rule == AssignRule::capacity_score;
-  if (limits) c.capacity = draw.pick(capacities);
+  if (limits) route_case(c).capacity = draw.pick(capacities);
   if (rule != AssignRule::sr_f) return;
-  c.step = draw.word() >> (draw.chance(50) ? 40 : 0);
-  c.layer = static_cast<std::uint32_t>(draw.word() >> (draw.chance(50) ? 56 : 32));
+  route_case(c).step = draw.word() >> (draw.chance(50) ? 40 : 0);
+  route_case(c).layer = static_cast<std::uint32_t>(draw.word() >> (draw.chance(50) ? 56 : 32));
 }
 
 }  // namespace
 
 void fit_route(Case& c) {
-  if (!is_route(c.variant.operation)) return;
-  c.tile = std::max<std::int64_t>(1, c.tile);
+  route_case(c).tile = std::max<std::int64_t>(1, route_case(c).tile);
   c.cols = std::max<std::int64_t>(1, c.cols);
   if (c.variant.operation == "route_metadata") return;
   std::int64_t most = c.cols;
-  if (c.variant.limited) {
-    c.groups = std::clamp<std::int64_t>(c.groups, 1, c.cols);
-    while (c.cols % c.groups != 0) --c.groups;
-    c.groups_kept = std::clamp<std::int64_t>(c.groups_kept, 1, c.groups);
-    most = c.groups_kept * (c.cols / c.groups);
+  if (route_of(c.variant).limited) {
+    route_case(c).groups = std::clamp<std::int64_t>(route_case(c).groups, 1, c.cols);
+    while (c.cols % route_case(c).groups != 0) --route_case(c).groups;
+    route_case(c).groups_kept = std::clamp<std::int64_t>(route_case(c).groups_kept, 1, route_case(c).groups);
+    most = route_case(c).groups_kept * (c.cols / route_case(c).groups);
   }
-  c.top_k = std::clamp<std::int64_t>(c.top_k, 1, most);
+  route_case(c).top_k = std::clamp<std::int64_t>(route_case(c).top_k, 1, most);
 }
 
 Case route_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, Data data,
                   std::uint64_t seed) {
   Case c;
   c.variant = v;
-  c.rows = tokens, c.cols = experts, c.top_k = top_k, c.data = data, c.seed = seed;
-  if (v.limited) c.groups = 4, c.groups_kept = 2;
+  c.rows = tokens, c.cols = experts, route_case(c).top_k = top_k, c.data = data, c.seed = seed;
+  if (route_of(v).limited) route_case(c).groups = 4, route_case(c).groups_kept = 2;
   fit_route(c);
   return c;
 }
@@ -103,15 +99,16 @@ Case draw_route(const Statement& statement, const Variant& variant, const Candid
   const std::int64_t most = metadata ? kMostSlots : kMostLogits;
   while (c.elements() > most && c.rows > limits->rows_multiple)
     c.rows = std::max(limits->rows_multiple, c.rows / 2 / limits->rows_multiple * limits->rows_multiple);
-  if (variant.limited) draw_groups(draw, c);
-  c.top_k = draw_top_k(draw, variant.limited ? c.groups_kept * (c.cols / c.groups) : c.cols);
-  if (metadata && draw.chance(40)) c.top_k = 0;
-  if (metadata) c.tile = draw_tile(draw);
+  if (route_of(variant).limited) draw_groups(draw, c);
+  route_case(c).top_k = draw_top_k(
+      draw, route_of(variant).limited ? route_case(c).groups_kept * (c.cols / route_case(c).groups) : c.cols);
+  if (metadata && draw.chance(40)) route_case(c).top_k = 0;
+  if (metadata) route_case(c).tile = draw_tile(draw);
   if (variant.operation == "route_round") draw_rounding(draw, c);
   static constexpr float kScales[] = {2.5F, 0.5F, 1.0F / 3};
-  if (!metadata && draw.chance(20)) c.scale = draw.pick(kScales);
+  if (!metadata && draw.chance(20)) route_case(c).scale = draw.pick(kScales);
   static constexpr int kDrops[] = {5, 30, 100};
-  if ((metadata || variant.operation == "route_backward") && draw.chance(40)) c.drops = draw.pick(kDrops);
+  if ((metadata || variant.operation == "route_backward") && draw.chance(40)) route_case(c).drops = draw.pick(kDrops);
   static constexpr std::int64_t kGaps[] = {1, 3, 8, 32};
   if (statement.strides && reads_logits(variant) && draw.chance(20)) c.stride = c.cols + draw.pick(kGaps);
   if (draw.chance(25)) c.threads = static_cast<int>(draw.between(1, 4));
@@ -136,27 +133,28 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
       if (n >= least && n < value) with([&](Case& to) { set(to, n); });
     }
   };
-  if (c.data != Data::zeros && !finding.culprits.empty() && reads_logits(c.variant)) {
+  if (c.data != Data::zeros && !finding.relevant.empty() && reads_logits(c.variant)) {
     with([&](Case& n) {  // the token alone, its logits planted
-      n.data = Data::zeros, n.plants = finding.culprits, n.rows = 1, n.stride = 0, n.threads = 0;
+      n.data = Data::zeros, n.plants = finding.relevant, n.rows = 1, n.stride = 0, n.threads = 0;
       for (Plant& p : n.plants) p.row = 0;
     });
-    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.culprits; });
+    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
   }
   shrink(c.rows, 1, [](Case& n, std::int64_t to) { n.rows = to; });
   shrink(c.cols, 1, [](Case& n, std::int64_t to) { n.cols = to; });
-  if (c.top_k != 0) shrink(c.top_k, 1, [](Case& n, std::int64_t to) { n.top_k = to; });
-  if (c.top_k == 0) with([](Case& n) { n.top_k = 1; });
-  shrink(c.tile, 1, [](Case& n, std::int64_t to) { n.tile = to; });
-  shrink(c.capacity, 0, [](Case& n, std::int64_t to) { n.capacity = to; });
-  shrink(c.groups, 1, [](Case& n, std::int64_t to) { n.groups = to; });
-  shrink(c.groups_kept, 1, [](Case& n, std::int64_t to) { n.groups_kept = to; });
+  if (route_case(c).top_k != 0)
+    shrink(route_case(c).top_k, 1, [](Case& n, std::int64_t to) { route_case(n).top_k = to; });
+  if (route_case(c).top_k == 0) with([](Case& n) { route_case(n).top_k = 1; });
+  shrink(route_case(c).tile, 1, [](Case& n, std::int64_t to) { route_case(n).tile = to; });
+  shrink(route_case(c).capacity, 0, [](Case& n, std::int64_t to) { route_case(n).capacity = to; });
+  shrink(route_case(c).groups, 1, [](Case& n, std::int64_t to) { route_case(n).groups = to; });
+  shrink(route_case(c).groups_kept, 1, [](Case& n, std::int64_t to) { route_case(n).groups_kept = to; });
   if (c.stride != 0) with([](Case& n) { n.stride = 0; });
   if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  if (c.scale != 1) with([](Case& n) { n.scale = 1; });
-  if (c.step != 0) with([](Case& n) { n.step = 0; });
-  if (c.layer != 0) with([](Case& n) { n.layer = 0; });
-  if (c.drops != 0) with([](Case& n) { n.drops = 0; });
+  if (route_case(c).scale != 1) with([](Case& n) { route_case(n).scale = 1; });
+  if (route_case(c).step != 0) with([](Case& n) { route_case(n).step = 0; });
+  if (route_case(c).layer != 0) with([](Case& n) { route_case(n).layer = 0; });
+  if (route_case(c).drops != 0) with([](Case& n) { route_case(n).drops = 0; });
   if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
   if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
   for (std::size_t i = 0; i < c.plants.size(); ++i) {

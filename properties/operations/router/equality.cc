@@ -2,34 +2,22 @@
 
 #include <algorithm>
 
+#include "properties/operations/router/problem.h"
 #include "properties/operations/router/statements.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostToMatch = 100'000;  // logits: a reference answer for each slip costs time
+constexpr std::int64_t kMostToMatch = 100'000;  // logits: a reference answer for each fault costs time
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
-  const std::vector<ExpectedTensor> expected = reference_answer(p);
-  const bool large = c.elements() > kMostToMatch;
-  for (const std::uint8_t poison : kPoisons) {
-    if (large && poison != kPoisons[c.seed & 1]) continue;
-    const Got got = run_problem(context, p, poison);
-    if (!got.usable()) return pass_on(context, got);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      auto finding = differ(expected[i].info, expected[i].bytes, got.outputs[i],
-                            expected[i].info.name + " differ from the reference");
-      if (!finding) continue;
-      explain(p, i, *finding);
-      if (context.thorough && !large) finding->matches = routes_that_match(p, got.outputs);
-      return finding;
-    }
-  }
-  return std::nullopt;
+  const RouteProblem p(c);
+  EqualityOptions options{kMostToMatch, kPoisons[c.seed & 1]};
+  if (c.elements() <= kMostToMatch) options.matches = routes_that_match;
+  return equals_answer(context, p, p.answer(), options);
 }
 
-bool is_plain(const Variant& v) { return !v.bias && !v.limited; }
+bool is_plain(const Variant& v) { return !route_of(v).bias && !route_of(v).limited; }
 
 // What every variant meets on every run: none and one of everything, ties in all places, every kind of value.
 std::vector<Case> choice_corners(const Variant& v, Suite suite) {
@@ -40,12 +28,12 @@ std::vector<Case> choice_corners(const Variant& v, Suite suite) {
       route_corner(v, 16, 20, 1, Data::bits, 7),       route_corner(v, 3, 128, 8, Data::normal, 8),
   };
   cases[3].stride = cases[3].cols + 3;
-  cases[7].scale = 2.5F;
+  route_case(cases[7]).scale = 2.5F;
   if (suite == Suite::quick) return cases;
   cases.push_back(route_corner(v, 300, 64, 6, Data::specials, 9));
   cases.push_back(route_corner(v, 100, 256, 8, Data::wide, 10));
   cases.push_back(route_corner(v, 40, 512, 10, Data::boundaries, 11));
-  if (v.recipe == "softmax-topk-renorm" && is_plain(v))
+  if (route_of(v).router == "softmax-topk-renorm" && is_plain(v))
     cases.push_back(route_corner(v, 4099, 128, 8, Data::normal, 12));
   return cases;
 }
@@ -53,8 +41,9 @@ std::vector<Case> choice_corners(const Variant& v, Suite suite) {
 Case rounding_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, std::int64_t tile,
                      Data data, std::uint64_t seed) {
   Case c = route_corner(v, tokens, experts, top_k, data, seed);
-  if (rounds_to_tiles(assign_rule(v.rule))) c.tile = tile;
-  if (!rounds_to_tiles(assign_rule(v.rule)) && assign_rule(v.rule) != AssignRule::none) c.capacity = tile;
+  if (rounds_to_tiles(assign_rule(route_of(v).rule))) route_case(c).tile = tile;
+  if (!rounds_to_tiles(assign_rule(route_of(v).rule)) && assign_rule(route_of(v).rule) != AssignRule::none)
+    route_case(c).capacity = tile;
   return c;
 }
 
@@ -71,21 +60,22 @@ Case every_count(const Variant& v, std::int64_t tile, bool is_short) {
 }  // namespace
 
 std::vector<Case> rounding_corners(const Variant& v, Suite suite) {
-  const bool usual = v.recipe == "topk-softmax" || v.recipe == "softmax-topk" || v.recipe == "sigmoid";
-  const bool first = usual && is_plain(v) && !v.nan_last && v.wide == Format::bf16;
-  if (suite == Suite::quick && !(first && v.renormalize)) return {};
+  const bool usual =
+      route_of(v).router == "topk-softmax" || route_of(v).router == "softmax-topk" || route_of(v).router == "sigmoid";
+  const bool first = usual && is_plain(v) && !route_of(v).nan_last && v.dtype == Format::bf16;
+  if (suite == Suite::quick && !(first && route_of(v).renormalize)) return {};
   std::vector<Case> cases{
       rounding_corner(v, 0, 4, 2, 8, Data::zeros, 1),      rounding_corner(v, 1, 3, 1, 2, Data::codes, 2),
       rounding_corner(v, 37, 8, 1, 8, Data::zeros, 3),     rounding_corner(v, 19, 6, 6, 4, Data::zeros, 4),
       rounding_corner(v, 70, 12, 3, 16, Data::codes, 5),   rounding_corner(v, 50, 8, 2, 5, Data::specials, 6),
       rounding_corner(v, 130, 16, 4, 32, Data::normal, 7), rounding_corner(v, 33, 24, 3, 1, Data::boundaries, 8),
   };
-  cases[6].scale = 2.5F;
+  route_case(cases[6]).scale = 2.5F;
   for (const std::int64_t tile : {1, 2, 3, 4, 7, 8}) {
     for (const bool is_short : {false, true}) cases.push_back(every_count(v, tile, is_short));
   }
-  const bool paper =
-      v.recipe == "softmax-topk" && first && (v.rule == "nr-f" || v.rule == "balance-f" || v.rule == "nr-s");
+  const bool paper = route_of(v).router == "softmax-topk" && first &&
+                     (route_of(v).rule == "nr-f" || route_of(v).rule == "balance-f" || route_of(v).rule == "nr-s");
   if (paper || suite == Suite::exhaustive) cases.push_back(every_count(v, 128, false));
   if (suite != Suite::quick && first) cases.push_back(rounding_corner(v, 4100, 64, 8, 128, Data::normal, 9));
   return cases;
@@ -98,7 +88,7 @@ std::vector<Case> metadata_corners(const Variant& v, Suite suite) {
   const auto add = [&](std::int64_t tokens, std::int64_t experts, std::int64_t width, std::int64_t tile, Data data,
                        int drops) {
     Case c = route_corner(v, tokens, experts, width, data, cases.size());
-    c.tile = tile, c.drops = drops;
+    route_case(c).tile = tile, route_case(c).drops = drops;
     cases.push_back(c);
   };
   for (const std::int64_t tile : {1, 8, 128}) {
@@ -118,8 +108,8 @@ std::vector<Case> metadata_corners(const Variant& v, Suite suite) {
 
 std::vector<Case> backward_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases = choice_corners(v, suite);
-  for (std::size_t i = 0; i < cases.size(); i += 2) cases[i].drops = 30;
-  cases[4].drops = 100;
+  for (std::size_t i = 0; i < cases.size(); i += 2) route_case(cases[i]).drops = 30;
+  route_case(cases[4]).drops = 100;
   return cases;
 }
 
@@ -136,7 +126,7 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
 
 // All rows of so many experts over an alphabet of few values, and every k.
 std::vector<Case> every_row(const Variant& v, Suite suite) {
-  const bool usual = v.wide == Format::bf16 && !v.bias;
+  const bool usual = v.dtype == Format::bf16 && !route_of(v).bias;
   if (suite != Suite::exhaustive && !usual) return {};
   const std::int64_t experts = suite == Suite::quick ? 4 : 6;
   std::int64_t rows = 1;
@@ -144,8 +134,8 @@ std::vector<Case> every_row(const Variant& v, Suite suite) {
   std::vector<Case> cases;
   for (std::int64_t k = 1; k <= experts; ++k) {
     Case c = route_corner(v, rows, experts, k, Data::every_row, 0);
-    if (v.limited) c.groups = 2, c.groups_kept = k <= experts / 2 ? 1 : 2;
-    c.top_k = k;
+    if (route_of(v).limited) route_case(c).groups = 2, route_case(c).groups_kept = k <= experts / 2 ? 1 : 2;
+    route_case(c).top_k = k;
     cases.push_back(c);
   }
   return cases;
@@ -153,10 +143,10 @@ std::vector<Case> every_row(const Variant& v, Suite suite) {
 
 // Scores of one logit, or of one beside a zero.
 std::vector<Case> every_logit(const Variant& v, Suite suite) {
-  const bool softmax = v.recipe == "softmax-topk" || v.recipe == "topk-softmax";
+  const bool softmax = route_of(v).router == "softmax-topk" || route_of(v).router == "topk-softmax";
   const std::int64_t experts = softmax ? 2 : 1;
   const Data data = softmax ? Data::every_amax : Data::every_word;
-  if (v.wide == Format::bf16) return {route_corner(v, 65'536, experts, experts, data, 0)};
+  if (v.dtype == Format::bf16) return {route_corner(v, 65'536, experts, experts, data, 0)};
   std::vector<Case> cases;
   const std::int64_t rows = suite == Suite::quick ? 2048 : 65'536;
   // 0, where results leave 1, are subnormal, overflow, and infinity: 2^-26, 2^-12, 1/4, 1, 16, 88, 104.
@@ -181,9 +171,9 @@ std::vector<Case> every_logit(const Variant& v, Suite suite) {
 std::vector<Case> production(const Variant& v, Suite suite) {
   const bool quick = suite == Suite::quick;
   Case c = quick ? route_corner(v, 16'384, 128, 8, Data::normal, 1) : route_corner(v, 65'536, 256, 8, Data::normal, 1);
-  if (v.operation == "route_metadata" || has_tiles(v)) c.tile = 128;
-  if (v.operation == "route_backward") c.drops = 10;
-  c.capacity = v.operation == "route_round" && !has_tiles(v) ? c.rows / 10 : 0;
+  if (v.operation == "route_metadata" || has_tiles(v)) route_case(c).tile = 128;
+  if (v.operation == "route_backward") route_case(c).drops = 10;
+  route_case(c).capacity = v.operation == "route_round" && !has_tiles(v) ? c.rows / 10 : 0;
   std::vector<Case> cases{c};
   if (suite != Suite::exhaustive) return cases;
   c.rows = 1'048'577;  // and a tile that is cut
@@ -200,9 +190,11 @@ Statement cpu_library() {
   s.source = "kernels/cpu";
   s.device = Statement::Device::cuda;
   s.applies = [](const Variant& v, std::span<const Variant>) {
-    const bool usual = v.recipe == "topk-softmax" || v.recipe == "softmax-topk-renorm" || v.recipe == "sigmoid";
+    if (!is_route(v)) return false;
+    const bool usual = route_of(v).router == "topk-softmax" || route_of(v).router == "softmax-topk-renorm" ||
+                       route_of(v).router == "sigmoid";
     return v.operation == "route_metadata" ||
-           (is_route(v.operation) && usual && is_plain(v) && !v.nan_last && v.wide == Format::bf16 && v.renormalize);
+           (usual && is_plain(v) && !route_of(v).nan_last && v.dtype == Format::bf16 && route_of(v).renormalize);
   };
   s.check = equals_cpu_library;
   s.corners = production;
@@ -211,7 +203,7 @@ Statement cpu_library() {
 
 }  // namespace
 
-std::vector<Statement> route_statements() {
+std::vector<Statement> route_equality_statements() {
   std::vector<Statement> s{
       equality("route_equals_the_reference", "route",
                "the experts of every token, in their order, and the bits of their weights are the reference's"),
@@ -241,9 +233,10 @@ std::vector<Statement> route_statements() {
                "of either sign) has the reference's score, alone or beside a zero");
   logits.data.clear();
   logits.applies = [](const Variant& v, std::span<const Variant>) {
-    const bool alone = v.recipe == "sigmoid-raw" || v.recipe == "sqrtsoftplus-raw";
-    const bool softmax = v.recipe == "softmax-topk" || v.recipe == "topk-softmax";
-    return v.operation == "route" && (alone || softmax) && v.nan_last && is_plain(v);
+    if (v.operation != "route") return false;
+    const bool alone = route_of(v).router == "sigmoid-raw" || route_of(v).router == "sqrtsoftplus-raw";
+    const bool softmax = route_of(v).router == "softmax-topk" || route_of(v).router == "topk-softmax";
+    return (alone || softmax) && route_of(v).nan_last && is_plain(v);
   };
   logits.corners = every_logit;
   s.push_back(std::move(logits));

@@ -20,38 +20,30 @@
 #include <numeric>
 
 #include "goldens/make/embedded.h"
-#include "numerics/format/codec.h"
-#include "properties/core/rng.h"
+#include "properties/core/input.h"
 #include "properties/operations/router/problem.h"
-#include "reference/common/parallel.h"
 
 namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kMostRaggedSlots = 7;  // of a token
 
-std::uint32_t sign_bit(Format wide) { return std::uint32_t{1} << (spec(wide).bits - 1); }
-
-// Roughly normal: four uniforms summed; exact, the same on every machine.
-double bell(std::uint64_t word) {
-  double sum = -2;
-  for (int n = 0; n < 4; ++n) sum += static_cast<double>((word >> (16 * n)) & 0xFFFF) / 65536;
-  return sum * 1.75;
-}
+// Roughly normal.
+double bell(std::uint64_t word) { return four_uniforms(word) * 1.75; }
 
 // The bits of the type's number next to value, by so many steps of magnitude.
-std::uint32_t beside(Format wide, double value, int steps) {
-  return to_wide_bits(wide, value) + static_cast<std::uint32_t>(steps);
+std::uint32_t beside(Format dtype, double value, int steps) {
+  return nearest_bits(dtype, value) + static_cast<std::uint32_t>(steps);
 }
 
-bool refuses_infinity(const Variant& v) { return router_variant(v.recipe).packed; }
-bool refuses_nan(const Variant& v) { return !v.nan_last || refuses_infinity(v); }
+bool refuses_infinity(const Variant& v) { return router_variant(route_of(v).router).packed; }
+bool refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
 
 // What a router of the variant may be given in place of these bits.
 std::uint32_t allowed(const Variant& v, std::uint32_t bits) {
-  const std::uint32_t sign = bits & sign_bit(v.wide);
-  const std::uint32_t infinity = spec(v.wide).max_code + 1;
-  std::uint32_t magnitude = bits & (sign_bit(v.wide) - 1);
+  const std::uint32_t sign = bits & sign_bit(v.dtype);
+  const std::uint32_t infinity = spec(v.dtype).max_code + 1;
+  std::uint32_t magnitude = bits & (sign_bit(v.dtype) - 1);
   if (magnitude > infinity && refuses_nan(v)) magnitude = infinity;
   if (magnitude == infinity && refuses_infinity(v)) magnitude = infinity - 1;
   return sign | magnitude;
@@ -59,10 +51,10 @@ std::uint32_t allowed(const Variant& v, std::uint32_t bits) {
 
 class Logits {
  public:
-  explicit Logits(const Case& c) : c_(c), wide_(c.variant.wide) {
+  explicit Logits(const Case& c) : c_(c), own_(route_case(c)), dtype_(c.variant.dtype) {
     if (c.data == Data::slots) plan_loads();
     if (c.data == Data::every_row) alphabet_ = small_alphabet(c.variant);
-    if (c.data == Data::real) choose_window();
+    if (c.data == Data::real) window_ = RealWindow(real_router_logits(), c.seed, 1);
   }
 
   [[nodiscard]] std::uint32_t at(std::int64_t i, std::int64_t j) const {
@@ -72,15 +64,15 @@ class Logits {
       case Data::zeros: return 0;
       case Data::codes: return code(word);
       case Data::boundaries: return near_tie(i, word);
-      case Data::bits: return allowed(c_.variant, static_cast<std::uint32_t>(word) & (sign_bit(wide_) * 2 - 1));
-      case Data::wide: return finite(word);
+      case Data::bits: return allowed(c_.variant, static_cast<std::uint32_t>(word) & (sign_bit(dtype_) * 2 - 1));
+      case Data::wide: return any_finite(dtype_, word);
       case Data::specials: return allowed(c_.variant, special(i, j, word));
-      case Data::sparse: return word % 8 == 0 ? to_wide_bits(wide_, bell(mix64(word))) : 0;
+      case Data::sparse: return word % 8 == 0 ? nearest_bits(dtype_, bell(mix64(word))) : 0;
       case Data::slots: return slot(i, j, word);
       case Data::every_word: return given(c_.seed + place);
       case Data::every_amax: return j == 0 ? given(c_.seed + static_cast<std::uint64_t>(i)) : 0;
       case Data::every_row: return digit(c_.seed + static_cast<std::uint64_t>(i), j);
-      case Data::real: return real(i, j);
+      case Data::real: return window_.bits(dtype_, i, j);
       default: return normal(j, word);
     }
   }
@@ -89,66 +81,61 @@ class Logits {
   [[nodiscard]] std::uint32_t code(std::uint64_t word) const {
     static constexpr double kValues[] = {-1, -1, 1, 1, 1, 2};
     const std::uint64_t kind = word % 10;
-    if (kind < 2) return kind == 0 ? 0 : sign_bit(wide_);
-    if (kind < 8) return to_wide_bits(wide_, kValues[kind - 2]);
-    return beside(wide_, (word & 16) != 0 ? 1 : -1, kind == 8 ? 1 : -1);
+    if (kind < 2) return kind == 0 ? 0 : sign_bit(dtype_);
+    if (kind < 8) return nearest_bits(dtype_, kValues[kind - 2]);
+    return beside(dtype_, (word & 16) != 0 ? 1 : -1, kind == 8 ? 1 : -1);
   }
   [[nodiscard]] std::uint32_t normal(std::int64_t j, std::uint64_t word) const {
     const std::uint64_t expert = random_word(c_.seed ^ 0x9009, static_cast<std::uint64_t>(j)) % 16;
     const double popular = expert == 0 ? -7 : expert == 1 ? 5 : static_cast<double>(expert) / 8 - 1;
-    return to_wide_bits(wide_, bell(word) + popular);
+    return nearest_bits(dtype_, bell(word) + popular);
   }
   [[nodiscard]] std::uint32_t near_tie(std::int64_t i, std::uint64_t word) const {
     const std::uint64_t row = random_word(c_.seed ^ 0x71E5, static_cast<std::uint64_t>(i));
-    const std::uint32_t middle = to_wide_bits(wide_, bell(row) * 3);
-    if (wide_ == Format::fp32 && (row & 1) != 0) return (middle & ~0xFFFU) | (static_cast<std::uint32_t>(word) & 0xFFF);
-    const std::uint32_t magnitude = std::max<std::uint32_t>(1, middle & (sign_bit(wide_) - 1));
-    return (middle & sign_bit(wide_)) | (magnitude + static_cast<std::uint32_t>(word % 3) - 1);
-  }
-  [[nodiscard]] std::uint32_t finite(std::uint64_t word) const {
-    const FormatSpec& w = spec(wide_);
-    const auto exponent = static_cast<std::uint32_t>((word >> 32) % ((w.max_code >> w.mantissa_bits) + 1));
-    const std::uint32_t mantissa = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
-    return (word >> 63 != 0 ? sign_bit(wide_) : 0) | exponent << w.mantissa_bits | mantissa;
+    const std::uint32_t middle = nearest_bits(dtype_, bell(row) * 3);
+    if (dtype_ == Format::fp32 && (row & 1) != 0)
+      return (middle & ~0xFFFU) | (static_cast<std::uint32_t>(word) & 0xFFF);
+    const std::uint32_t magnitude = std::max<std::uint32_t>(1, middle & (sign_bit(dtype_) - 1));
+    return (middle & sign_bit(dtype_)) | (magnitude + static_cast<std::uint32_t>(word % 3) - 1);
   }
   [[nodiscard]] std::uint32_t special(std::int64_t i, std::int64_t j, std::uint64_t word) const {
-    const FormatSpec& w = spec(wide_);
+    const FormatSpec& w = spec(dtype_);
     const std::uint64_t row = random_word(c_.seed ^ 0x59EC, static_cast<std::uint64_t>(i));
     const bool chosen = static_cast<std::uint64_t>(j) == (row >> 20) % static_cast<std::uint64_t>(c_.cols);
-    const std::uint32_t sign = word >> 63 != 0 ? sign_bit(wide_) : 0;
+    const std::uint32_t sign = word >> 63 != 0 ? sign_bit(dtype_) : 0;
     const std::uint32_t infinity = w.max_code + 1;
     const std::uint32_t mantissa = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
     const std::uint32_t nan = infinity | std::max<std::uint32_t>(1, mantissa);
-    const std::uint32_t ordinary = to_wide_bits(wide_, bell(mix64(word)));
+    const std::uint32_t ordinary = nearest_bits(dtype_, bell(mix64(word)));
     switch (row % 15) {
       case 0: return 0;
-      case 1: return sign_bit(wide_);
+      case 1: return sign_bit(dtype_);
       case 2: return sign;
       case 3: return chosen ? sign | nan : ordinary;
       case 4: return chosen ? infinity : ordinary;
-      case 5: return word % 3 == 0 ? infinity : word % 3 == 1 ? sign_bit(wide_) | infinity : ordinary;
+      case 5: return word % 3 == 0 ? infinity : word % 3 == 1 ? sign_bit(dtype_) | infinity : ordinary;
       case 6: return sign | mantissa;
       case 7: return sign | (w.max_code - static_cast<std::uint32_t>(word % 4));
       case 8: return sign | nan;
-      case 9: return chosen ? ordinary : sign_bit(wide_) | infinity;
+      case 9: return chosen ? ordinary : sign_bit(dtype_) | infinity;
       case 10: return word % 4 == 0 ? sign | nan : word % 4 == 1 ? sign | infinity : word % 4 == 2 ? sign : ordinary;
-      case 11: return sign_bit(wide_) | infinity;
+      case 11: return sign_bit(dtype_) | infinity;
       case 12:
-        return to_wide_bits(wide_, bell(word) * 100);  // softmax has scores of 0, and subnormal ones
+        return nearest_bits(dtype_, bell(word) * 100);  // softmax has scores of 0, and subnormal ones
       // Scores of sigmoid about and below 1e-20, none of them large.
-      case 13: return to_wide_bits(wide_, -28 - static_cast<double>(row >> 8 & 31) - std::abs(bell(word)));
+      case 13: return nearest_bits(dtype_, -28 - static_cast<double>(row >> 8 & 31) - std::abs(bell(word)));
       default: return word % 2 == 0 ? sign | nan : ordinary;
     }
   }
 
   // Which experts a token goes to: slots in a row are those of one expert after the other, and of consecutive tokens.
   void plan_loads() {
-    const std::int64_t slots = c_.rows * c_.top_k;
-    const std::int64_t counted = c_.cols - c_.top_k;
+    const std::int64_t slots = c_.rows * own_.top_k;
+    const std::int64_t counted = c_.cols - own_.top_k;
     std::int64_t left = slots;
     for (std::int64_t e = 0; e < c_.cols; ++e) {
       const std::int64_t fillers = c_.cols - e;
-      std::int64_t load = (static_cast<std::int64_t>(c_.seed % 1024) + e) % (2 * c_.tile + 2);
+      std::int64_t load = (static_cast<std::int64_t>(c_.seed % 1024) + e) % (2 * own_.tile + 2);
       // What is left must fit into those after it, and not be used up by it.
       if (e < counted)
         load = std::clamp(load, std::max<std::int64_t>(0, left - (fillers - 1) * c_.rows), std::min(left, c_.rows));
@@ -163,11 +150,11 @@ class Logits {
     const std::int64_t end = first_slot_[static_cast<std::size_t>(j) + 1];
     const std::int64_t first = c_.rows == 0 ? 0 : begin + ((i - begin) % c_.rows + c_.rows) % c_.rows;
     const double value = 6 + static_cast<double>(word % 16) / 32;
-    return to_wide_bits(wide_, first < end ? value : value - 12);
+    return nearest_bits(dtype_, first < end ? value : value - 12);
   }
 
   [[nodiscard]] std::uint32_t given(std::uint64_t pattern) const {
-    const auto bits = static_cast<std::uint32_t>(pattern) & (sign_bit(wide_) * 2 - 1);
+    const auto bits = static_cast<std::uint32_t>(pattern) & (sign_bit(dtype_) * 2 - 1);
     return allowed(c_.variant, bits) == bits ? bits : 0;
   }
   [[nodiscard]] std::uint32_t digit(std::uint64_t number, std::int64_t j) const {
@@ -175,43 +162,13 @@ class Logits {
     return alphabet_[number % alphabet_.size()];
   }
 
-  void choose_window() {
-    const SafetensorsFile& file = real_router_logits();
-    window_ = &file.tensors[c_.seed % file.tensors.size()];
-    first_row_ = static_cast<std::int64_t>(mix64(c_.seed) % static_cast<std::uint64_t>(window_->shape[0]));
-    first_col_ = static_cast<std::int64_t>(mix64(c_.seed + 1) % static_cast<std::uint64_t>(window_->shape[1]));
-  }
-  [[nodiscard]] std::uint32_t real(std::int64_t i, std::int64_t j) const {
-    const std::int64_t row = (first_row_ + i) % window_->shape[0];
-    const std::int64_t col = (first_col_ + j) % window_->shape[1];
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, window_->data.data() + 2 * (row * window_->shape[1] + col), 2);
-    return wide_ == Format::bf16 ? bits : to_wide_bits(wide_, decode(Format::bf16, bits));
-  }
-
   const Case& c_;
-  Format wide_;
+  const RouteCase& own_;
+  Format dtype_;
   std::vector<std::int64_t> first_slot_;
   std::vector<std::uint32_t> alphabet_;
-  const Tensor* window_ = nullptr;
-  std::int64_t first_row_ = 0;
-  std::int64_t first_col_ = 0;
+  RealWindow window_;
 };
-
-template <class Word>
-void fill(const Case& c, const Logits& logits, std::int64_t stride, std::vector<std::byte>& bytes) {
-  parallel_ranges(c.rows, c.rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Word> row(static_cast<std::size_t>(stride), static_cast<Word>(spec(c.variant.wide).nan_code));
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < c.cols; ++j) row[static_cast<std::size_t>(j)] = static_cast<Word>(logits.at(i, j));
-      for (const Plant& p : c.plants) {
-        if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
-      }
-      const auto words = std::as_bytes(std::span(row));
-      std::copy(words.begin(), words.end(), bytes.begin() + i * stride * static_cast<std::ptrdiff_t>(sizeof(Word)));
-    }
-  });
-}
 
 // FP32 numbers for what goes with logits of this kind.
 float companion(Data data, std::uint64_t word) {
@@ -234,26 +191,17 @@ float companion(Data data, std::uint64_t word) {
 }  // namespace
 
 std::vector<std::uint32_t> small_alphabet(const Variant& v) {
-  const std::uint32_t sign = sign_bit(v.wide);
-  const std::uint32_t one = to_wide_bits(v.wide, 1);
-  const std::uint32_t infinity = spec(v.wide).max_code + 1;
+  const std::uint32_t sign = sign_bit(v.dtype);
+  const std::uint32_t one = nearest_bits(v.dtype, 1);
+  const std::uint32_t infinity = spec(v.dtype).max_code + 1;
   if (refuses_infinity(v)) return {sign | one, sign, 0, 1, one, one + 1, one + 64};
   if (refuses_nan(v)) return {sign | infinity, sign | one, sign, 0, one, infinity};
-  return {sign | infinity, sign | one, sign, 0, one, infinity, spec(v.wide).nan_code};
+  return {sign | infinity, sign | one, sign, 0, one, infinity, spec(v.dtype).nan_code};
 }
 
 Input expand_logits(const Case& c) {
-  Input input;
-  const std::int64_t stride = std::max(c.stride, c.cols);
-  const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-  input.bytes.resize(static_cast<std::size_t>(c.rows * stride) * width);
   const Logits logits(c);
-  if (width == 4)
-    fill<std::uint32_t>(c, logits, stride, input.bytes);
-  else
-    fill<std::uint16_t>(c, logits, stride, input.bytes);
-  input.view = {c.variant.wide, input.bytes.data(), c.rows, c.cols, stride};
-  return input;
+  return expand_input(c, [&](std::int64_t i, std::int64_t j) { return logits.at(i, j); });
 }
 
 std::vector<float> expand_bias(const Case& c) {
@@ -293,7 +241,7 @@ std::vector<std::int32_t> expand_slot_experts(const Case& c, std::int64_t slots)
   std::vector<std::int32_t> experts(static_cast<std::size_t>(slots));
   const auto all = static_cast<std::uint64_t>(c.cols);
   std::uint64_t expert = 0;  // of slots: runs of 0 to 2 * tile + 1
-  std::uint64_t left = c.seed % static_cast<std::uint64_t>(2 * c.tile + 2);
+  std::uint64_t left = c.seed % static_cast<std::uint64_t>(2 * route_case(c).tile + 2);
   for (std::size_t i = 0; i < experts.size(); ++i) {
     const std::uint64_t word = random_word(c.seed ^ 0xE4, i);
     std::uint64_t to = (word >> 16) % all;
@@ -303,19 +251,20 @@ std::vector<std::int32_t> expand_slot_experts(const Case& c, std::int64_t slots)
       case Data::boundaries: to = word % 2 == 0 ? 0 : all - 1; break;
       case Data::normal: to = std::min(to, (word >> 40) % all); break;
       case Data::slots:
-        for (; left == 0; ++expert) left = (c.seed + expert + 1) % static_cast<std::uint64_t>(2 * c.tile + 2);
+        for (; left == 0; ++expert)
+          left = (c.seed + expert + 1) % static_cast<std::uint64_t>(2 * route_case(c).tile + 2);
         to = expert % all, --left;
         break;
       default: break;
     }
-    const bool dropped = word % 100 < static_cast<std::uint64_t>(c.drops);
+    const bool dropped = word % 100 < static_cast<std::uint64_t>(route_case(c).drops);
     experts[i] = dropped ? -1 : static_cast<std::int32_t>(to);
   }
   return experts;
 }
 
 std::vector<std::int32_t> expand_chosen_experts(const Case& c) {
-  const auto width = static_cast<std::size_t>(c.top_k);
+  const auto width = static_cast<std::size_t>(route_case(c).top_k);
   std::vector<std::int32_t> chosen(static_cast<std::size_t>(c.rows) * width);
   std::vector<std::int32_t> all(static_cast<std::size_t>(c.cols));
   std::iota(all.begin(), all.end(), 0);
@@ -323,7 +272,7 @@ std::vector<std::int32_t> expand_chosen_experts(const Case& c) {
     const std::uint64_t word = random_word(c.seed ^ 0xC405E, i);
     const std::size_t slot = i % width;
     std::swap(all[slot], all[slot + word % (all.size() - slot)]);
-    const bool dropped = (word >> 32) % 100 < static_cast<std::uint64_t>(c.drops);
+    const bool dropped = (word >> 32) % 100 < static_cast<std::uint64_t>(route_case(c).drops);
     chosen[i] = dropped ? -1 : all[slot];
   }
   return chosen;

@@ -15,44 +15,44 @@ namespace {
 constexpr float kTiny = 1e-20F;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-constexpr RouteSlip kSlips[] = {
-    {"larger_index", "ties that go to the larger index", &RouteSlips::larger_index},
-    {"zeros_differ", "-0 below +0", &RouteSlips::zeros_differ},
-    {"nan_first", "NaN before every number", &RouteSlips::nan_first},
-    {"last_group_ignored", "groups without the last of them", &RouteSlips::last_group_ignored},
-    {"bias_in_weights", "the bias in weights too", &RouteSlips::bias_in_weights},
-    {"largest_not_subtracted", "softmax without the largest subtracted", &RouteSlips::largest_not_subtracted},
-    {"scale_forgotten", "scale left out", &RouteSlips::scale_forgotten},
-    {"half_up", "a half that goes up", &RouteSlips::half_up},
-    {"weakest", "the weakest tokens kept and admitted", &RouteSlips::weakest},
-    {"beyond_tokens", "counts that go up beyond the number of tokens", &RouteSlips::beyond_tokens},
-    {"chosen_again", "tokens admitted that had chosen the expert already", &RouteSlips::chosen_again},
-    {"sums_of_choice", "weights over the experts chosen before rounding", &RouteSlips::sums_of_choice},
-    {"descending", "tokens of an expert in descending order", &RouteSlips::descending},
+constexpr RouterFault kFaults[] = {
+    {"larger_index", "ties that go to the larger index", &RouterFaults::larger_index},
+    {"zeros_differ", "-0 below +0", &RouterFaults::zeros_differ},
+    {"nan_first", "NaN before every number", &RouterFaults::nan_first},
+    {"last_group_ignored", "groups without the last of them", &RouterFaults::last_group_ignored},
+    {"bias_in_weights", "the bias in weights too", &RouterFaults::bias_in_weights},
+    {"largest_not_subtracted", "softmax without the largest subtracted", &RouterFaults::largest_not_subtracted},
+    {"scale_forgotten", "scale left out", &RouterFaults::scale_forgotten},
+    {"half_up", "a half that goes up", &RouterFaults::half_up},
+    {"weakest", "the weakest tokens kept and admitted", &RouterFaults::weakest},
+    {"beyond_tokens", "counts that go up beyond the number of tokens", &RouterFaults::beyond_tokens},
+    {"chosen_again", "tokens admitted that had chosen the expert already", &RouterFaults::chosen_again},
+    {"sums_of_choice", "weights over the experts chosen before rounding", &RouterFaults::sums_of_choice},
+    {"descending", "tokens of an expert in descending order", &RouterFaults::descending},
 };
 
 // The order of candidates for the top k.
 class Order {
  public:
-  Order(std::span<const float> keys, const RouteSlips& slips) : keys_(keys), slips_(slips) {}
+  Order(std::span<const float> keys, const RouterFaults& faults) : keys_(keys), faults_(faults) {}
   bool operator()(std::int32_t a, std::int32_t b) const {
     const float x = keys_[static_cast<std::size_t>(a)];
     const float y = keys_[static_cast<std::size_t>(b)];
     const bool nan_x = std::isnan(x);
     const bool nan_y = std::isnan(y);
-    if (nan_x != nan_y) return slips_.nan_first ? nan_x : nan_y;
+    if (nan_x != nan_y) return faults_.nan_first ? nan_x : nan_y;
     if (!nan_x && x != y) return x > y;
-    if (!nan_x && slips_.zeros_differ && std::signbit(x) != std::signbit(y)) return std::signbit(y);
-    return slips_.larger_index ? a > b : a < b;
+    if (!nan_x && faults_.zeros_differ && std::signbit(x) != std::signbit(y)) return std::signbit(y);
+    return faults_.larger_index ? a > b : a < b;
   }
 
  private:
   std::span<const float> keys_;
-  const RouteSlips& slips_;
+  const RouterFaults& faults_;
 };
 
 // Experts that may be chosen.
-std::vector<std::int32_t> candidates(const Router& router, std::span<const float> keys, const RouteSlips& slips) {
+std::vector<std::int32_t> candidates(const Router& router, std::span<const float> keys, const RouterFaults& faults) {
   std::vector<std::int32_t> all(keys.size());
   std::iota(all.begin(), all.end(), 0);
   if (router.groups == 0) return all;
@@ -69,8 +69,8 @@ std::vector<std::int32_t> candidates(const Router& router, std::span<const float
   }
   std::vector<std::int32_t> groups(static_cast<std::size_t>(router.groups));
   std::iota(groups.begin(), groups.end(), 0);
-  if (slips.last_group_ignored && router.groups_kept < router.groups) groups.pop_back();
-  const RouteSlips none;
+  if (faults.last_group_ignored && router.groups_kept < router.groups) groups.pop_back();
+  const RouterFaults none;
   std::sort(groups.begin(), groups.end(), Order(values, none));
   groups.resize(static_cast<std::size_t>(router.groups_kept));
   std::erase_if(all, [&](std::int32_t e) {
@@ -80,13 +80,13 @@ std::vector<std::int32_t> candidates(const Router& router, std::span<const float
 }
 
 // Weights of one token, its experts best first. values: their logits (softmax over those kept) or scores.
-void weigh(const Router& router, std::span<float> values, const RouteSlips& slips) {
+void weigh(const Router& router, std::span<float> values, const RouterFaults& faults) {
   const RouterWeights kind = router.variant->weights;
   if (kind == RouterWeights::softmax_of_kept) {
     float largest = -kInfinity;
     for (const float x : values) largest = std::isnan(x) ? largest : std::max(largest, x);
     for (float& x : values) {
-      const float d = slips.largest_not_subtracted ? x : x == largest ? 0.0F : x - largest;
+      const float d = faults.largest_not_subtracted ? x : x == largest ? 0.0F : x - largest;
       x = std::isnan(x) ? 0.0F : exp_rn(d);
     }
   }
@@ -97,11 +97,11 @@ void weigh(const Router& router, std::span<float> values, const RouteSlips& slip
   const bool raw = kind == RouterWeights::raw || (kind == RouterWeights::sum_plus_tiny && router.top_k == 1);
   for (float& s : values) {
     if (!raw) s = sum == 0 ? 0.0F : s / sum;
-    if (!slips.scale_forgotten) s *= router.scale;
+    if (!faults.scale_forgotten) s *= router.scale;
   }
 }
 
-bool is_about_choice(const RouteSlips& s) {
+bool is_about_choice(const RouterFaults& s) {
   return s.larger_index || s.zeros_differ || s.nan_first || s.last_group_ignored || s.bias_in_weights ||
          s.largest_not_subtracted || s.scale_forgotten;
 }
@@ -120,36 +120,36 @@ std::vector<std::int32_t> ranks(std::span<const float> scores, std::int64_t toke
   return order;
 }
 
-// What an expert keeps of its f tokens, by rank: the first `count`, or with slips others.
+// What an expert keeps of its f tokens, by rank: the first `count`, or with faults others.
 std::vector<std::int32_t> kept_tokens(const Assign& assign, std::vector<std::int32_t> order, std::int64_t f,
-                                      std::int64_t count, const RouteSlips& slips) {
+                                      std::int64_t count, const RouterFaults& faults) {
   if (assign.rule == AssignRule::capacity_order || assign.rule == AssignRule::none) {
     order.resize(static_cast<std::size_t>(f));
     std::sort(order.begin(), order.end());
-  } else if (slips.weakest && assign.rule != AssignRule::expert_choice) {
+  } else if (faults.weakest && assign.rule != AssignRule::expert_choice) {
     std::reverse(order.begin(), order.begin() + f);
     std::reverse(order.begin() + f, order.end());
   }
-  if (slips.chosen_again && count > f && f != 0) {
+  if (faults.chosen_again && count > f && f != 0) {
     for (std::int64_t i = f; i < count; ++i)
       order[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>(i % f)];
   }
   order.resize(static_cast<std::size_t>(count));
   std::sort(order.begin(), order.end());
-  if (slips.descending) std::reverse(order.begin(), order.end());
+  if (faults.descending) std::reverse(order.begin(), order.end());
   return order;
 }
 
 // Counts after rounding; scores at the boundary are those at ranks down + 1 to up.
 std::vector<std::int64_t> counts_of(const Assign& assign, std::span<const std::int32_t> chosen, std::int64_t tokens,
-                                    const std::vector<std::vector<float>>& boundary, const RouteSlips& slips) {
+                                    const std::vector<std::vector<float>>& boundary, const RouterFaults& faults) {
   std::vector<std::int64_t> counts = rounded_counts(assign, chosen, tokens, boundary);
   for (std::size_t e = 0; e < counts.size() && rounds_to_tiles(assign.rule); ++e) {
     const std::int64_t over = chosen[e] % assign.tile;
     const std::int64_t up = chosen[e] - over + assign.tile;
     if (over == 0) continue;
-    if (slips.half_up && up <= tokens && 2 * over == assign.tile) counts[e] = up;
-    if (slips.beyond_tokens && up > tokens && assign.rule != AssignRule::down) counts[e] = tokens;
+    if (faults.half_up && up <= tokens && 2 * over == assign.tile) counts[e] = up;
+    if (faults.beyond_tokens && up > tokens && assign.rule != AssignRule::down) counts[e] = tokens;
   }
   return counts;
 }
@@ -171,9 +171,9 @@ void list_by_token(Assigned& a) {
 
 }  // namespace
 
-std::span<const RouteSlip> all_route_slips() { return kSlips; }
+std::span<const RouterFault> all_router_faults() { return kFaults; }
 
-Routes model_routes(const Router& router, const MatrixView& logits, const RouteSlips& slips) {
+Routes model_routes(const Router& router, const MatrixView& logits, const RouterFaults& faults) {
   if (router.variant->packed) return route(router, logits);
   const bool by_logit = router.variant->score == RouterScore::logits;
   const std::vector<float> scores = by_logit ? std::vector<float>() : router_scores(router, logits);
@@ -189,23 +189,23 @@ Routes model_routes(const Router& router, const MatrixView& logits, const RouteS
       if (std::isnan(row[e])) keys[e] = row[e];
       if (!router.bias.empty()) keys[e] += router.bias[e];
     }
-    if (slips.bias_in_weights && !router.bias.empty()) values = keys;
-    std::vector<std::int32_t> order = candidates(router, keys, slips);
-    std::sort(order.begin(), order.end(), Order(keys, slips));
+    if (faults.bias_in_weights && !router.bias.empty()) values = keys;
+    std::vector<std::int32_t> order = candidates(router, keys, faults);
+    std::sort(order.begin(), order.end(), Order(keys, faults));
     order.resize(static_cast<std::size_t>(router.top_k));
     std::vector<float> weights;
     for (const std::int32_t e : order) weights.push_back(values[static_cast<std::size_t>(e)]);
-    weigh(router, weights, slips);
+    weigh(router, weights, faults);
     routes.experts.insert(routes.experts.end(), order.begin(), order.end());
     routes.weights.insert(routes.weights.end(), weights.begin(), weights.end());
   }
   return routes;
 }
 
-Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouteSlips& slips) {
+Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouterFaults& faults) {
   const std::int64_t tokens = logits.rows;
   const std::int64_t experts = logits.cols;
-  const Routes routes = is_about_choice(slips) ? model_routes(router, logits, slips) : route(router, logits);
+  const Routes routes = is_about_choice(faults) ? model_routes(router, logits, faults) : route(router, logits);
   const std::vector<float> scores = router_scores(router, logits);
   std::vector<std::vector<bool>> chose(static_cast<std::size_t>(experts),
                                        std::vector<bool>(static_cast<std::size_t>(tokens)));
@@ -230,14 +230,14 @@ Assigned model_rows(const Router& router, const Assign& assign, const MatrixView
           scores[static_cast<std::size_t>(orders[e][static_cast<std::size_t>(r)] * experts + expert)]);
     }
   }
-  const std::vector<std::int64_t> counts = counts_of(assign, a.chosen, tokens, boundary, slips);
+  const std::vector<std::int64_t> counts = counts_of(assign, a.chosen, tokens, boundary, faults);
   a.row_token.assign(static_cast<std::size_t>(assigned_capacity(router, assign, tokens, experts)), -1);
   a.row_weight.assign(a.row_token.size(), 0);
   a.offsets.push_back(0);
   std::vector<float> sums(static_cast<std::size_t>(tokens));
   std::vector<float> before(static_cast<std::size_t>(tokens));
   for (std::size_t e = 0; e < orders.size(); ++e) {
-    const auto kept = kept_tokens(assign, std::move(orders[e]), a.chosen[e], counts[e], slips);
+    const auto kept = kept_tokens(assign, std::move(orders[e]), a.chosen[e], counts[e], faults);
     std::copy(kept.begin(), kept.end(), a.row_token.begin() + a.offsets.back());
     a.offsets.push_back(a.offsets.back() + static_cast<std::int64_t>(kept.size()));
     const auto score = [&](std::size_t t) { return scores[t * static_cast<std::size_t>(experts) + e]; };
@@ -249,10 +249,10 @@ Assigned model_rows(const Router& router, const Assign& assign, const MatrixView
     for (std::int64_t row = a.offsets[e]; row < a.offsets[e + 1]; ++row) {
       const auto at = static_cast<std::size_t>(row);
       const auto t = static_cast<std::size_t>(a.row_token[at]);
-      const float sum = slips.sums_of_choice ? before[t] : sums[t];
+      const float sum = faults.sums_of_choice ? before[t] : sums[t];
       float weight = scores[t * static_cast<std::size_t>(experts) + e];
       if (assign.renormalize) weight = sum == 0 ? 0.0F : weight / sum;
-      if (!slips.scale_forgotten) weight *= router.scale;
+      if (!faults.scale_forgotten) weight *= router.scale;
       if (assign.rule == AssignRule::none) {
         const auto of_token = routes.experts.begin() + static_cast<std::ptrdiff_t>(t) * router.top_k;
         const auto slot = std::find(of_token, of_token + router.top_k, static_cast<std::int32_t>(e));

@@ -1,5 +1,5 @@
 #pragma once
-// The router once more, with a switch for each slip that kernels make: what a slip would give, to name the cause of a
+// The router once more, with a switch for each fault that kernels make: what a fault would give, to name the cause of a
 // difference. With every switch off it gives what the reference gives, which is a test of both.
 //
 // Not for packed order: its choice and weights are taken from the reference, and switches about them do nothing.
@@ -14,7 +14,7 @@
 
 namespace mxcheck {
 
-struct RouteSlips {
+struct RouterFaults {
   // Choosing.
   bool larger_index = false;
   bool zeros_differ = false;
@@ -34,15 +34,15 @@ struct RouteSlips {
   bool descending = false;
 };
 
-struct RouteSlip {
+struct RouterFault {
   std::string_view name;
   std::string_view text;
-  bool RouteSlips::*on;
+  bool RouterFaults::*on;
 };
-std::span<const RouteSlip> all_route_slips();
+std::span<const RouterFault> all_router_faults();
 
-Routes model_routes(const Router& router, const MatrixView& logits, const RouteSlips& slips);
-Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouteSlips& slips);
+Routes model_routes(const Router& router, const MatrixView& logits, const RouterFaults& faults);
+Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouterFaults& faults);
 // Slots of an expert in descending order.
 RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, std::int64_t width,
                                   std::span<const std::int64_t> token_offsets, std::int64_t experts, std::int64_t tile);

@@ -4,15 +4,19 @@
 #include "properties/operations/router/statements.h"
 
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
+
+#include "numerics/bytes.h"
+#include "properties/operations/router/problem.h"
 
 namespace mxcheck {
 namespace {
 
 // Tokens moved a third of the way round.
 std::optional<Finding> permutes(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   const Got before = run_problem(context, p);
   if (!before.usable()) return pass_on(context, before);
   if (c.rows < 2) return nothing_claimed(context);
@@ -25,14 +29,12 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
     }
     return to;
   };
-  Problem other = p;
-  const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-  other.input.bytes = moved(p.input.bytes, static_cast<std::size_t>(p.input.view.row_stride) * width);
-  other.input.view.data = other.input.bytes.data();
+  RouteProblem other = p;
+  other.input.bytes = moved(p.input.bytes, p.input.row_bytes());
   const Got after = run_problem(context, other);
   if (!after.usable()) return pass_on(context, after);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    const std::vector<std::byte> want = moved(before.outputs[i], static_cast<std::size_t>(c.top_k) * 4);
+    const std::vector<std::byte> want = moved(before.outputs[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
     if (auto f = differ(p.outputs[i], want, after.outputs[i], p.outputs[i].name + " of tokens that moved are others"))
       return f;
   }
@@ -40,26 +42,26 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
 }
 
 std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
-  Problem p = make_problem(c);
-  p.c.scale = 1;
+  RouteProblem p(c);
+  route_case(p.c).scale = 1;
   const Got plain = run_problem(context, p);
   if (!plain.usable()) return pass_on(context, plain);
   static constexpr float kScales[] = {2.5F, 0.5F, 1.0F / 3, 3};
-  p.c.scale = kScales[c.seed % 4];
+  route_case(p.c).scale = kScales[c.seed % 4];
   const Got scaled = run_problem(context, p);
   if (!scaled.usable()) return pass_on(context, scaled);
   std::vector<std::byte> want = plain.outputs[1];
   auto weights = values_in<float>(want);
-  for (float& weight : weights) weight *= p.c.scale;
+  for (float& weight : weights) weight *= route_case(p.c).scale;
   if (!want.empty()) std::memcpy(want.data(), weights.data(), want.size());
   if (auto f = differ(p.outputs[0], plain.outputs[0], scaled.outputs[0], "experts are others with a scale")) return f;
   return differ(p.outputs[1], want, scaled.outputs[1],
-                fmt::format("weights with scale {} are not those without, multiplied", p.c.scale));
+                fmt::format("weights with scale {} are not those without, multiplied", route_case(p.c).scale));
 }
 
 // By logits alone the order can be seen in the input.
 std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
   const auto experts = values_in<std::int32_t>(got.outputs[0]);
@@ -71,20 +73,20 @@ std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) 
     return x > y || (!(x < y) && a < b);
   };
   for (std::int64_t t = 0; t < c.rows; ++t) {
-    p.input.view.read_row(t, row);
+    p.input.view().read_row(t, row);
     std::vector<bool> chosen(row.size());
-    for (std::int64_t n = 0; n < c.top_k; ++n) {
-      const std::int32_t e = experts[static_cast<std::size_t>(t * c.top_k + n)];
+    for (std::int64_t n = 0; n < route_case(c).top_k; ++n) {
+      const std::int32_t e = experts[static_cast<std::size_t>(t * route_case(c).top_k + n)];
       if (e < 0 || e >= c.cols)
         return broken(fmt::format("token {} goes to expert {}, and there are {}", t, e, c.cols));
       if (chosen[static_cast<std::size_t>(e)]) return broken(fmt::format("token {} goes to expert {} twice", t, e));
       chosen[static_cast<std::size_t>(e)] = true;
-      const std::int32_t last = n == 0 ? e : experts[static_cast<std::size_t>(t * c.top_k + n - 1)];
+      const std::int32_t last = n == 0 ? e : experts[static_cast<std::size_t>(t * route_case(c).top_k + n - 1)];
       if (n > 0 && !before(last, e))
         return broken(fmt::format("token {}: expert {} ({}) stands before expert {} ({})", t, last,
                                   row[static_cast<std::size_t>(last)], e, row[static_cast<std::size_t>(e)]));
     }
-    const std::int32_t last = experts[static_cast<std::size_t>((t + 1) * c.top_k - 1)];
+    const std::int32_t last = experts[static_cast<std::size_t>((t + 1) * route_case(c).top_k - 1)];
     for (std::int32_t e = 0; e < c.cols; ++e) {
       if (!chosen[static_cast<std::size_t>(e)] && before(e, last))
         return broken(fmt::format("token {}: expert {} ({}) is chosen, and expert {} ({}) is not", t, last,
@@ -105,7 +107,9 @@ Finding broken(std::string summary) {
   return finding;
 }
 
-bool has_tiles(const Variant& v) { return v.operation == "route_round" && rounds_to_tiles(assign_rule(v.rule)); }
+bool has_tiles(const Variant& v) {
+  return v.operation == "route_round" && rounds_to_tiles(assign_rule(route_of(v).rule));
+}
 
 Statement route_law(std::string_view name, std::string_view sentence,
                     std::optional<Finding> (*check)(CheckContext&, const Case&)) {
@@ -129,7 +133,7 @@ std::vector<Statement> route_law_statements() {
                 scale_multiplies),
   };
   s[0].applies = [](const Variant& v, std::span<const Variant>) {
-    return v.operation == "route" && v.recipe == "topk-softmax" && !v.bias && !v.limited;
+    return v.operation == "route" && route_of(v).router == "topk-softmax" && !route_of(v).bias && !route_of(v).limited;
   };
   s[1].applies = s[2].applies = is_choice;
   return s;

@@ -1,11 +1,10 @@
-// Which other variant, rule or common slip would give exactly the observed bytes.
+// Which other variant, rule or common fault would give exactly the observed bytes.
 
 #include <algorithm>
 #include <exception>
 
 #include "properties/operations/router/faults.h"
 #include "properties/operations/router/problem.h"
-#include "properties/records/record.h"
 
 namespace mxcheck {
 namespace {
@@ -13,42 +12,27 @@ namespace {
 using Bytes = std::vector<std::vector<std::byte>>;
 
 // Any NaN is as good as another.
-Bytes comparable(const Problem& p, Bytes bytes) {
+Bytes comparable(const RouteProblem& p, Bytes bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (p.outputs[i].integer_bits == 0) make_nans_equal(bytes[i], p.outputs[i].format);
   }
   return bytes;
 }
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
-
-Bytes with_slips(const Problem& p, const RouteSlips& slips) {
-  const Case& c = p.c;
-  if (c.variant.operation == "route") {
-    const Routes r = model_routes(router_of(p), p.input.view, slips);
-    return {bytes_of(r.experts), bytes_of(r.weights)};
-  }
-  if (c.variant.operation == "route_round") {
-    const Assigned a = model_rows(router_of(p), assign_of(c), p.input.view, slips);
-    return {bytes_of(a.chosen),     bytes_of(a.offsets),       bytes_of(a.row_token),
-            bytes_of(a.row_weight), bytes_of(a.token_offsets), bytes_of(a.token_rows)};
-  }
-  if (c.variant.operation == "route_metadata" && slips.descending) {
-    const RouteMetadata m = metadata_descending(p.routes, c.top_k, p.token_offsets, c.cols, c.tile);
-    return {bytes_of(m.counts),    bytes_of(m.offsets),    bytes_of(m.row_slot),
-            bytes_of(m.row_token), bytes_of(m.row_expert), bytes_of(m.slot_row)};
-  }
+Bytes with_faults(const RouteProblem& p, const RouterFaults& faults) {
+  const RouteCase& own = route_case(p.c);
+  const std::string& operation = p.c.variant.operation;
+  if (operation == "route") return bytes_of(model_routes(p.router(), p.input.view(), faults));
+  if (operation == "route_round") return bytes_of(model_rows(p.router(), p.token_rounding(), p.input.view(), faults));
+  if (operation == "route_metadata" && faults.descending)
+    return bytes_of(metadata_descending(p.routes, own.top_k, p.token_offsets, p.c.cols, own.tile));
   return {};
 }
 
 }  // namespace
 
-std::vector<std::string> routes_that_match(const Problem& p, std::span<const std::vector<std::byte>> observed) {
+std::vector<std::string> routes_that_match(const Problem& problem, std::span<const std::vector<std::byte>> observed) {
+  const auto& p = dynamic_cast<const RouteProblem&>(problem);
   std::vector<std::string> names;
   const Bytes seen = comparable(p, {observed.begin(), observed.end()});
   const auto try_bytes = [&](const std::string& name, const auto& make) {
@@ -59,38 +43,38 @@ std::vector<std::string> routes_that_match(const Problem& p, std::span<const std
     }
   };
   const auto try_case = [&](const std::string& name, const auto& change) {
-    Problem other = p;
+    RouteProblem other = p;
     change(other.c);
     if (other.c == p.c) return;
     try_bytes(name, [&] {
       Bytes bytes;
-      for (ExpectedTensor& t : route_answer(other)) bytes.push_back(std::move(t.bytes));
+      for (ExpectedTensor& t : other.answer()) bytes.push_back(std::move(t.bytes));
       return bytes;
     });
   };
   if (reads_logits(p.c.variant)) {
     for (const RouterVariant& v : all_router_variants()) {
-      try_case("variant " + std::string(v.name), [&](Case& c) { c.variant.recipe = v.name; });
+      try_case("variant " + std::string(v.name), [&](Case& c) { route_of(c.variant).router = v.name; });
     }
-    try_case("no bias", [](Case& c) { c.variant.bias = false; });
-    try_case("groups that limit nothing", [](Case& c) { c.groups = c.groups_kept = 0; });
-    if (p.c.variant.operation == "route_backward") try_case("a scale of 1", [](Case& c) { c.scale = 1; });
+    try_case("no bias", [](Case& c) { route_of(c.variant).bias = false; });
+    try_case("groups that limit nothing", [](Case& c) { route_case(c).groups = route_case(c).groups_kept = 0; });
+    if (p.c.variant.operation == "route_backward") try_case("a scale of 1", [](Case& c) { route_case(c).scale = 1; });
   }
   if (p.c.variant.operation == "route_round") {
     for (const AssignRuleName& rule : all_assign_rules()) {
-      try_case("rule " + std::string(rule.name), [&](Case& c) { c.variant.rule = rule.name; });
+      try_case("rule " + std::string(rule.name), [&](Case& c) { route_of(c.variant).rule = rule.name; });
     }
-    try_case("raw scores for weights", [](Case& c) { c.variant.renormalize = false; });
-    try_case("weights over the kept experts", [](Case& c) { c.variant.renormalize = true; });
+    try_case("raw scores for weights", [](Case& c) { route_of(c.variant).renormalize = false; });
+    try_case("weights over the kept experts", [](Case& c) { route_of(c.variant).renormalize = true; });
     try_case("a seed of 0", [](Case& c) { c.seed = 0; });
-    try_case("a step of 0", [](Case& c) { c.step = 0; });
-    try_case("a step of 32 bits", [](Case& c) { c.step &= 0xFFFFFFFF; });
-    try_case("a layer of 0", [](Case& c) { c.layer = 0; });
+    try_case("a step of 0", [](Case& c) { route_case(c).step = 0; });
+    try_case("a step of 32 bits", [](Case& c) { route_case(c).step &= 0xFFFFFFFF; });
+    try_case("a layer of 0", [](Case& c) { route_case(c).layer = 0; });
   }
-  for (const RouteSlip& slip : all_route_slips()) {
-    RouteSlips one;
-    one.*slip.on = true;
-    try_bytes(std::string(slip.text), [&] { return with_slips(p, one); });
+  for (const RouterFault& fault : all_router_faults()) {
+    RouterFaults one;
+    one.*fault.on = true;
+    try_bytes(std::string(fault.text), [&] { return with_faults(p, one); });
   }
   return names;
 }

@@ -1,12 +1,13 @@
 #include "properties/operations/router/problem.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "kernels/candidate_route.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "numerics/format/codec.h"
+#include "properties/core/check.h"
+#include "properties/operations/router/operation.h"
 
 namespace mxcheck {
 namespace {
@@ -21,11 +22,23 @@ TensorInfo floats(std::string name, Format format, std::int64_t rows, std::int64
   return {std::move(name), format, rows, cols, 0, 0, true};
 }
 
+// Rows that an output of route_round or route_metadata has room for.
+std::int64_t rows_capacity(const Case& c, std::int64_t slots) {
+  const RouteCase& own = route_case(c);
+  if (c.variant.operation == "route_metadata") return slots + c.cols * (own.tile - 1);
+  if (c.variant.operation != "route_round") return 0;
+  const AssignRule rule = assign_rule(route_of(c.variant).rule);
+  if (rule == AssignRule::expert_choice) return c.cols * std::min(own.capacity, c.rows);
+  if (!rounds_to_tiles(rule)) return c.rows * own.top_k;
+  return std::min(c.rows * c.cols, c.rows * own.top_k + c.cols * (own.tile - 1));
+}
+
 std::vector<TensorInfo> outputs_of(const Case& c, std::int64_t slots) {
   const std::string& operation = c.variant.operation;
+  const std::int64_t top_k = route_case(c).top_k;
   const std::int64_t capacity = rows_capacity(c, slots);
   if (operation == "route") {
-    return {integers("experts", 32, c.rows, c.top_k), floats("weights", Format::fp32, c.rows, c.top_k)};
+    return {integers("experts", 32, c.rows, top_k), floats("weights", Format::fp32, c.rows, top_k)};
   }
   if (operation == "route_round") {
     return {integers("chosen", 32, 1, c.cols),
@@ -40,14 +53,7 @@ std::vector<TensorInfo> outputs_of(const Case& c, std::int64_t slots) {
             integers("row_slot", 32, 1, capacity),   integers("row_token", 32, 1, capacity),
             integers("row_expert", 32, 1, capacity), integers("slot_row", 32, 1, slots)};
   }
-  return {floats("gradient of the logits", c.variant.wide, c.rows, c.cols)};
-}
-
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
+  return {floats("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
 }
 
 CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64_t> shape) {
@@ -59,166 +65,92 @@ CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64
   return t;
 }
 
-CallTensor logits_tensor(const Problem& p) {
-  const Case& c = p.c;
-  const std::int64_t stride = p.input.view.row_stride;
-  CallTensor t;
-  t.dtype = c.variant.wide;
-  t.shape = {c.rows, c.cols};
-  t.row_stride = stride > c.cols ? stride : 0;
-  t.data = p.input.bytes.data();
-  const std::uint64_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-  // The gap behind the last row is not part of a strided tensor.
-  if (c.elements() != 0) t.bytes = static_cast<std::uint64_t>((c.rows - 1) * stride + c.cols) * width;
-  return t;
-}
-
-template <class T>
-std::vector<T> values_of(const CallTensor& t) {
-  return values_in<T>({t.data, t.bytes});
-}
-
-std::vector<std::byte> rounded_to(Format wide, const std::vector<float>& values) {
-  if (wide == Format::fp32) return bytes_of(values);
+std::vector<std::byte> rounded_to(Format dtype, const std::vector<float>& values) {
+  if (dtype == Format::fp32) return to_bytes(values);
   std::vector<std::uint16_t> words(values.size());
   std::transform(values.begin(), values.end(), words.begin(), [](float value) {
     return static_cast<std::uint16_t>(
         encode(Format::bf16, static_cast<double>(value), Rounding::nearest_even, Overflow::non_saturate));
   });
-  return bytes_of(words);
+  return to_bytes(words);
 }
 
 }  // namespace
 
-std::vector<Variant> askable_routes(const std::string& operation) {
-  std::vector<Variant> all;
-  Variant v;
-  v.operation = operation, v.recipe = "", v.block = {0, 0};
-  if (operation == "route_metadata") return {v};
-  const bool chooses = operation != "route_backward";
-  const bool rounds = operation == "route_round";
-  const auto add_rules = [&] {
-    if (!rounds) return all.push_back(v);
-    for (const AssignRuleName& rule : all_assign_rules()) {
-      v.rule = rule.name;
-      for (const bool renormalize : {true, false}) {
-        v.renormalize = renormalize;
-        if (renormalize || rule.rule != AssignRule::none) all.push_back(v);  // whose weights are token choice's
-      }
-    }
-  };
-  for (const RouterVariant& router : all_router_variants()) {
-    v.recipe = router.name;
-    for (const Format wide : {Format::bf16, Format::fp32}) {
-      v.wide = wide;
-      for (const bool last : {false, true}) {
-        v.nan_last = last;
-        for (const int options : {0, 1, 2, 3}) {
-          if (!chooses && options != 0) continue;
-          v.bias = (options & 1) != 0, v.limited = (options & 2) != 0;
-          add_rules();
-        }
-      }
-    }
-  }
-  return all;
-}
-
-wire::Policy route_question(const Variant& v) {
-  Case c;
-  c.variant = v;
-  c.groups = v.limited ? 1 : 0;
-  c.tile = 0;
-  wire::Policy policy;
-  set_route_policy(c, policy);
-  return policy;
-}
-
-void set_route_policy(const Case& c, wire::Policy& p) {
-  const Variant& v = c.variant;
-  p.is_route = 1;
-  std::snprintf(p.recipe, sizeof(p.recipe), "%s", v.recipe.c_str());
-  std::snprintf(p.rule, sizeof(p.rule), "%s", v.rule.c_str());
-  p.rows = c.rows, p.cols = c.cols, p.threads = c.threads;
-  p.top_k = c.top_k, p.groups = c.groups, p.groups_kept = c.groups_kept;
-  p.nan = v.nan_last ? MXCHECK_NAN_LAST : MXCHECK_NAN_REFUSE;
-  p.bias = v.bias ? 1 : 0;
-  p.scale = c.scale;
-  p.renormalize = v.renormalize ? 1 : 0;
-  if (v.operation == "route_round" || v.operation == "route_metadata") p.tile = c.tile;
-  if (v.operation != "route_round") return;
-  p.capacity = c.capacity;
-  // Of a question all three are 0, as those of a case without them.
-  p.seed = c.seed, p.step = c.step, p.layer = c.layer;
-}
-
-bool is_route_option(const Case& c) { return c.scale != 1 || c.stride > c.cols || c.top_k > 16; }
-
-Router router_of(const Problem& p) {
-  const Case& c = p.c;
-  Router router;
-  router.variant = &router_variant(c.variant.recipe);
-  router.top_k = c.top_k, router.groups = c.groups, router.groups_kept = c.groups_kept;
-  router.nan = c.variant.nan_last ? NanLogits::last : NanLogits::refuse;
-  router.scale = c.scale;
-  if (c.variant.bias) router.bias = p.bias;
-  return router;
-}
-
-Assign assign_of(const Case& c) {
-  Assign assign;
-  assign.rule = assign_rule(c.variant.rule);
-  assign.tile = c.tile, assign.capacity = c.capacity;
-  assign.renormalize = c.variant.renormalize;
-  assign.seed = c.seed, assign.layer = c.layer, assign.step = c.step;
-  return assign;
-}
-
-std::int64_t rows_capacity(const Case& c, std::int64_t slots) {
-  if (c.variant.operation == "route_metadata") return slots + c.cols * (c.tile - 1);
-  if (c.variant.operation != "route_round") return 0;
-  const AssignRule rule = assign_rule(c.variant.rule);
-  if (rule == AssignRule::expert_choice) return c.cols * std::min(c.capacity, c.rows);
-  if (!rounds_to_tiles(rule)) return c.rows * c.top_k;
-  return std::min(c.rows * c.cols, c.rows * c.top_k + c.cols * (c.tile - 1));
-}
-
-Problem make_route(const Case& c) {
-  const std::string& operation = c.variant.operation;
-  Problem p;
-  p.c = c;
-  std::int64_t slots = 0;
+RouteProblem::RouteProblem(const Case& from) : Problem(from) {
+  const std::string& operation = from.variant.operation;
   if (operation == "route_metadata") {
-    if (c.top_k == 0) p.token_offsets = expand_token_offsets(c);
-    slots = c.top_k == 0 ? p.token_offsets.back() : c.rows * c.top_k;
-    p.routes = expand_slot_experts(c, slots);
+    const std::int64_t top_k = route_case(from).top_k;
+    if (top_k == 0) token_offsets = expand_token_offsets(from);
+    routes = expand_slot_experts(from, top_k == 0 ? token_offsets.back() : from.rows * top_k);
   } else {
-    p.input = expand_logits(c);
-    if (c.variant.bias) p.bias = expand_bias(c);
+    input = expand_logits(from);
+    if (route_of(from.variant).bias) bias = expand_bias(from);
   }
   if (operation == "route_backward") {
-    p.routes = expand_chosen_experts(c);
-    p.gradient = expand_gradient(c, p.routes);
+    routes = expand_chosen_experts(from);
+    gradient = expand_gradient(from, routes);
   }
-  p.outputs = outputs_of(c, slots);
-  return p;
+  describe_outputs();
 }
 
-Call route_call(const Problem& p) {
-  const Case& c = p.c;
+RouteProblem::RouteProblem(const Call& call) : Problem(Case{}) {
+  const auto policy = read<mxcheck_route_policy>(call.policy);
+  c.variant.operation = call.operation;
+  route_of(c.variant) = {policy.policy.recipe, policy.nan == MXCHECK_NAN_LAST, policy.bias != 0, policy.groups != 0,
+                         policy.rule,          policy.renormalize != 0};
+  c.rows = policy.policy.rows, c.cols = policy.policy.cols;
+  c.threads = policy.policy.threads;
+  c.seed = policy.seed;
+  route_case(c) = {policy.top_k,    policy.groups, policy.groups_kept, std::max<std::int64_t>(1, policy.tile),
+                   policy.capacity, policy.scale,  policy.step,        policy.layer};
+  std::size_t next = 0;
+  const auto take = [&]() -> const CallTensor& {
+    if (next == call.inputs.size()) throw Error(ErrorKind::internal, "a call of a router that no statement makes");
+    return call.inputs[next++];
+  };
+  const auto floats_of = [](const CallTensor& t) { return values_in<float>({t.data, t.bytes}); };
+  const auto integers_of = [](const CallTensor& t) { return values_in<std::int32_t>({t.data, t.bytes}); };
+  if (reads_logits(c.variant)) {
+    const CallTensor& logits = take();
+    c.variant.dtype = logits.dtype;
+    input = {{logits.data, logits.data + logits.bytes},
+             logits.dtype,
+             c.rows,
+             c.cols,
+             logits.row_stride != 0 ? logits.row_stride : c.cols};
+    if (policy.bias != 0) bias = floats_of(take());
+    if (call.operation == "route_backward") routes = integers_of(take()), gradient = floats_of(take());
+  } else {
+    routes = integers_of(take());
+    if (policy.top_k == 0) {
+      const CallTensor& offsets = take();
+      token_offsets = values_in<std::int64_t>({offsets.data, offsets.bytes});
+    }
+  }
+  describe_outputs();
+}
+
+void RouteProblem::describe_outputs() {
+  outputs = outputs_of(c, reads_logits(c.variant) ? 0 : static_cast<std::int64_t>(routes.size()));
+}
+
+Call RouteProblem::call() const {
   const std::string& operation = c.variant.operation;
+  const std::int64_t top_k = route_case(c).top_k;
   Call call;
   call.operation = operation;
-  call.policy = to_policy(c);
-  if (reads_logits(c.variant)) call.inputs.push_back(logits_tensor(p));
-  if (c.variant.bias) call.inputs.push_back(float_tensor(p.bias, {c.cols}));
+  call.policy = operation_named(operation).policy(c);
+  if (reads_logits(c.variant))
+    call.inputs.push_back(values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes));
+  if (route_of(c.variant).bias) call.inputs.push_back(float_tensor(bias, {c.cols}));
   if (operation == "route_metadata" || operation == "route_backward") {
-    call.inputs.push_back(index_tensor(p.routes));
-    if (operation == "route_backward") call.inputs.back().shape = {c.rows, c.top_k};
+    call.inputs.push_back(index_tensor(routes));
+    if (operation == "route_backward") call.inputs.back().shape = {c.rows, top_k};
   }
-  if (operation == "route_metadata" && c.top_k == 0) call.inputs.push_back(offsets_tensor(p.token_offsets));
-  if (operation == "route_backward") call.inputs.push_back(float_tensor(p.gradient, {c.rows, c.top_k}));
-  for (const TensorInfo& info : p.outputs) {
+  if (operation == "route_metadata" && top_k == 0) call.inputs.push_back(offsets_tensor(token_offsets));
+  if (operation == "route_backward") call.inputs.push_back(float_tensor(gradient, {c.rows, top_k}));
+  for (const TensorInfo& info : outputs) {
     CallTensor t;
     t.dtype = info.format;
     t.is_index = info.integer_bits == 32, t.is_offsets = info.integer_bits == 64;
@@ -230,64 +162,74 @@ Call route_call(const Problem& p) {
   return call;
 }
 
-std::vector<ExpectedTensor> route_answer(const Problem& p) {
-  const Case& c = p.c;
+Router RouteProblem::router() const {
+  const RouteVariant& v = route_of(c.variant);
+  const RouteCase& own = route_case(c);
+  Router router;
+  router.variant = &router_variant(v.router);
+  router.top_k = own.top_k, router.groups = own.groups, router.groups_kept = own.groups_kept;
+  router.nan = v.nan_last ? NanLogits::last : NanLogits::refuse;
+  router.scale = own.scale;
+  if (v.bias) router.bias = bias;
+  return router;
+}
+
+Assign RouteProblem::token_rounding() const {
+  const RouteVariant& v = route_of(c.variant);
+  const RouteCase& own = route_case(c);
+  Assign assign;
+  assign.rule = assign_rule(v.rule);
+  assign.tile = own.tile, assign.capacity = own.capacity;
+  assign.renormalize = v.renormalize;
+  assign.seed = c.seed, assign.layer = own.layer, assign.step = own.step;
+  return assign;
+}
+
+RouteMetadata RouteProblem::metadata() const {
+  return route_metadata(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
+}
+
+std::vector<std::vector<std::byte>> bytes_of(const Routes& r) { return {to_bytes(r.experts), to_bytes(r.weights)}; }
+std::vector<std::vector<std::byte>> bytes_of(const Assigned& a) {
+  return {to_bytes(a.chosen),     to_bytes(a.offsets),       to_bytes(a.row_token),
+          to_bytes(a.row_weight), to_bytes(a.token_offsets), to_bytes(a.token_rows)};
+}
+std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& m) {
+  return {to_bytes(m.counts),    to_bytes(m.offsets),    to_bytes(m.row_slot),
+          to_bytes(m.row_token), to_bytes(m.row_expert), to_bytes(m.slot_row)};
+}
+
+std::vector<ExpectedTensor> RouteProblem::answer() const {
   const std::string& operation = c.variant.operation;
   std::vector<std::vector<std::byte>> bytes;
   if (operation == "route") {
-    const Routes routes = route(router_of(p), p.input.view);
-    bytes = {bytes_of(routes.experts), bytes_of(routes.weights)};
+    bytes = bytes_of(route(router(), input.view()));
   } else if (operation == "route_round") {
-    const Assigned rows = assign_tokens(router_of(p), assign_of(c), p.input.view);
-    bytes = {bytes_of(rows.chosen),     bytes_of(rows.offsets),       bytes_of(rows.row_token),
-             bytes_of(rows.row_weight), bytes_of(rows.token_offsets), bytes_of(rows.token_rows)};
+    bytes = bytes_of(assign_tokens(router(), token_rounding(), input.view()));
   } else if (operation == "route_metadata") {
-    const RouteMetadata rows = route_metadata(p.routes, c.top_k, p.token_offsets, c.cols, c.tile);
-    bytes = {bytes_of(rows.counts),    bytes_of(rows.offsets),    bytes_of(rows.row_slot),
-             bytes_of(rows.row_token), bytes_of(rows.row_expert), bytes_of(rows.slot_row)};
+    bytes = bytes_of(metadata());
   } else {
-    bytes = {rounded_to(c.variant.wide, route_backward(router_of(p), p.input.view, p.routes, p.gradient, c.top_k))};
+    bytes = {
+        rounded_to(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k))};
   }
   std::vector<ExpectedTensor> answer;
-  for (std::size_t i = 0; i < bytes.size(); ++i) answer.push_back({p.outputs[i], std::move(bytes[i])});
+  for (std::size_t i = 0; i < bytes.size(); ++i) answer.push_back({outputs[i], std::move(bytes[i])});
   return answer;
 }
 
-Problem route_problem_of(const Call& call) {
-  Problem p;
-  Case& c = p.c;
-  const wire::Policy& policy = call.policy;
-  c.variant.operation = call.operation;
-  c.variant.recipe = policy.recipe, c.variant.block = {0, 0};
-  c.variant.nan_last = policy.nan == MXCHECK_NAN_LAST;
-  c.variant.bias = policy.bias != 0, c.variant.limited = policy.groups != 0;
-  c.variant.rule = policy.rule, c.variant.renormalize = policy.renormalize != 0;
-  c.rows = policy.rows, c.cols = policy.cols;
-  c.top_k = policy.top_k, c.groups = policy.groups, c.groups_kept = policy.groups_kept;
-  c.tile = std::max<std::int64_t>(1, policy.tile), c.capacity = policy.capacity;
-  c.scale = policy.scale, c.seed = policy.seed, c.step = policy.step, c.layer = policy.layer;
-  std::size_t next = 0;
-  const auto take = [&]() -> const CallTensor& {
-    if (next == call.inputs.size()) throw Error(ErrorKind::internal, "a call of a router that no statement makes");
-    return call.inputs[next++];
+std::vector<SavedTensor> RouteProblem::saved() const {
+  std::vector<SavedTensor> saved;
+  const auto add = [&](const char* name, TensorInfo info, std::vector<std::byte> bytes) {
+    const bool is_vector = info.rows == 1 && std::string_view(name) != "x";
+    if (!bytes.empty()) saved.push_back({name, std::move(info), std::move(bytes), is_vector});
   };
-  std::int64_t slots = 0;
-  if (reads_logits(c.variant)) {
-    const CallTensor& logits = take();
-    c.variant.wide = logits.dtype;
-    p.input.bytes.assign(logits.data, logits.data + logits.bytes);
-    p.input.view = {logits.dtype, p.input.bytes.data(), c.rows, c.cols,
-                    logits.row_stride != 0 ? logits.row_stride : c.cols};
-    if (c.variant.bias) p.bias = values_of<float>(take());
-    if (call.operation == "route_backward")
-      p.routes = values_of<std::int32_t>(take()), p.gradient = values_of<float>(take());
-  } else {
-    p.routes = values_of<std::int32_t>(take());
-    slots = static_cast<std::int64_t>(p.routes.size());
-    if (c.top_k == 0) p.token_offsets = values_of<std::int64_t>(take());
-  }
-  p.outputs = outputs_of(c, slots);
-  return p;
+  const auto count = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
+  add("x", floats("x", input.dtype, input.rows, input.stride), input.bytes);
+  add("bias", floats("bias", Format::fp32, 1, count(bias)), to_bytes(bias));
+  add("routes", integers("routes", 32, 1, count(routes)), to_bytes(routes));
+  add("token_offsets", integers("token_offsets", 64, 1, count(token_offsets)), to_bytes(token_offsets));
+  add("gradient", floats("gradient", Format::fp32, 1, count(gradient)), to_bytes(gradient));
+  return saved;
 }
 
 }  // namespace mxcheck

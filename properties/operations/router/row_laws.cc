@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "numerics/bytes.h"
 #include "numerics/elementary/elementary.h"
+#include "properties/operations/router/problem.h"
 
 namespace mxcheck {
 namespace {
@@ -79,10 +81,10 @@ std::string rows_problem(const Rows& r, const Case& c) {
 
 // Scores and choice of all pairs.
 struct Choice {
-  Choice(const Problem& p, std::span<const std::int32_t> experts)
-      : tokens(p.c.rows), all(p.c.cols), scores(router_scores(router_of(p), p.input.view)), chose(scores.size()) {
+  Choice(const RouteProblem& p, std::span<const std::int32_t> experts)
+      : tokens(p.c.rows), all(p.c.cols), scores(router_scores(p.router(), p.input.view())), chose(scores.size()) {
     for (std::size_t i = 0; i < experts.size(); ++i) {
-      const auto token = static_cast<std::int64_t>(i) / p.c.top_k;
+      const auto token = static_cast<std::int64_t>(i) / route_case(p.c).top_k;
       chose[static_cast<std::size_t>(token * all + experts[i])] = true;
     }
   }
@@ -120,48 +122,48 @@ bool up_by_scores(const Choice& choice, std::int64_t e, std::int64_t down, std::
 
 // Which of the two a rule takes, as docs/router.md has it; residual is balance-f's, before this expert.
 bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f, std::int64_t residual) {
-  const std::int64_t lost = f % c.tile;
-  const std::int64_t gained = c.tile - lost;
-  switch (assign_rule(c.variant.rule)) {
+  const std::int64_t lost = f % route_case(c).tile;
+  const std::int64_t gained = route_case(c).tile - lost;
+  switch (assign_rule(route_of(c.variant).rule)) {
     case AssignRule::up: return true;
     case AssignRule::down: return false;
     case AssignRule::nr_f: return gained < lost;
-    case AssignRule::nr_even: return gained < lost || (gained == lost && f / c.tile % 2 == 1);
+    case AssignRule::nr_even: return gained < lost || (gained == lost && f / route_case(c).tile % 2 == 1);
     case AssignRule::balance_f: return std::abs(residual + gained) < std::abs(residual - lost);
     case AssignRule::sr_f: {
-      const auto low = static_cast<std::uint32_t>(c.step);
-      const auto high = static_cast<std::uint32_t>(c.step >> 32);
-      const std::uint32_t word = philox_word(c.seed, static_cast<std::uint32_t>(e), c.layer, low, high);
+      const auto low = static_cast<std::uint32_t>(route_case(c).step);
+      const auto high = static_cast<std::uint32_t>(route_case(c).step >> 32);
+      const std::uint32_t word = philox_word(c.seed, static_cast<std::uint32_t>(e), route_case(c).layer, low, high);
       const auto share = static_cast<unsigned __int128>(lost) << 32;
-      return static_cast<unsigned __int128>(word) * static_cast<std::uint64_t>(c.tile) < share;
+      return static_cast<unsigned __int128>(word) * static_cast<std::uint64_t>(route_case(c).tile) < share;
     }
     default: return up_by_scores(choice, e, f - lost, f, f + gained);
   }
 }
 
 std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, c); !problem.empty()) return broken(std::move(problem));
-  const Choice choice(p, route(router_of(p), p.input.view).experts);
+  const Choice choice(p, route(p.router(), p.input.view()).experts);
   std::int64_t residual = 0;
   bool forced = false;
   for (std::int64_t e = 0; e < c.cols; ++e) {
     const std::int64_t f = choice.count(e);
     const std::int64_t kept = r.count(e);
-    const std::int64_t down = f - f % c.tile;
-    const std::int64_t up = f == down ? f : down + c.tile;
-    const std::string who = fmt::format("expert {}, which {} tokens chose, tile {}: ", e, f, c.tile);
+    const std::int64_t down = f - f % route_case(c).tile;
+    const std::int64_t up = f == down ? f : down + route_case(c).tile;
+    const std::string who = fmt::format("expert {}, which {} tokens chose, tile {}: ", e, f, route_case(c).tile);
     if (r.chosen[static_cast<std::size_t>(e)] != f)
       return broken(who + fmt::format("chosen says {}", r.chosen[static_cast<std::size_t>(e)]));
-    if (kept % c.tile != 0) return broken(who + fmt::format("it keeps {}, no multiple of the tile", kept));
+    if (kept % route_case(c).tile != 0) return broken(who + fmt::format("it keeps {}, no multiple of the tile", kept));
     if (kept != down && kept != up) return broken(who + fmt::format("it keeps {}, neither {} nor {}", kept, down, up));
     const bool up_is_right = f != down && up <= c.rows && goes_up(c, choice, e, f, residual);
     const std::int64_t right = up_is_right ? up : down;
     if (kept != right) {
-      return broken(who + fmt::format("it keeps {}, and {} takes {}{}", kept, c.variant.rule, right,
+      return broken(who + fmt::format("it keeps {}, and {} takes {}{}", kept, route_of(c.variant).rule, right,
                                       up > c.rows ? " (there are too few tokens to go up)" : ""));
     }
     // The first `kept` in the expert's order: whoever is kept comes before whoever is not.
@@ -182,14 +184,14 @@ std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
     }
     residual += kept - f;
     forced = forced || (f != down && up > c.rows);
-    if (c.variant.rule == "balance-f" && !forced && 2 * std::abs(residual) > c.tile)
+    if (route_of(c.variant).rule == "balance-f" && !forced && 2 * std::abs(residual) > route_case(c).tile)
       return broken(who + fmt::format("{} rows were added so far, more than half a tile", residual));
   }
   return std::nullopt;
 }
 
 std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
   const Rows r(got);
@@ -220,21 +222,21 @@ std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
 
 Variant choice_of(const Variant& v) {
   Variant route = v;
-  route.operation = "route", route.rule.clear(), route.renormalize = true;
+  route.operation = "route", route_of(route).rule.clear(), route_of(route).renormalize = true;
   return route;
 }
 
 std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
   Case one = c;
-  one.tile = 1, one.capacity = 0;
-  const Problem p = make_problem(one);
+  route_case(one).tile = 1, route_case(one).capacity = 0;
+  const RouteProblem p(one);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, one); !problem.empty()) return broken(std::move(problem));
-  Problem choice = p;
+  RouteProblem choice = p;
   choice.c.variant = choice_of(c.variant);
-  choice.outputs = make_problem(choice.c).outputs;
+  choice.describe_outputs();
   const Got chosen = run_problem(context, choice);
   if (!chosen.usable()) return pass_on(context, chosen);
   const auto experts = values_in<std::int32_t>(chosen.outputs[0]);
@@ -242,7 +244,7 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
   std::vector<std::int32_t> slot(static_cast<std::size_t>(c.elements()), -1);
   for (std::size_t i = 0; i < experts.size(); ++i) {
     if (experts[i] < 0 || experts[i] >= c.cols) return broken(fmt::format("route gives expert {}", experts[i]));
-    slot[i / static_cast<std::size_t>(c.top_k) * static_cast<std::size_t>(c.cols) +
+    slot[i / static_cast<std::size_t>(route_case(c).top_k) * static_cast<std::size_t>(c.cols) +
          static_cast<std::size_t>(experts[i])] = static_cast<std::int32_t>(i);
   }
   if (r.offsets.back() != static_cast<std::int64_t>(experts.size()))
@@ -256,7 +258,7 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
       const std::uint32_t own = r.weight[static_cast<std::size_t>(row)];
       const std::uint32_t theirs = weights[static_cast<std::size_t>(at)];
       const bool nan = std::isnan(std::bit_cast<float>(own)) && std::isnan(std::bit_cast<float>(theirs));
-      if (c.variant.rule == "none" && own != theirs && !nan)
+      if (route_of(c.variant).rule == "none" && own != theirs && !nan)
         return broken(
             fmt::format("token {}, expert {}: weight bits {:#010x}, and route has {:#010x}", t, e, own, theirs));
     }
@@ -266,7 +268,7 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
 
 // Row and slot are each other's inverse, rows of an expert ascend, padding is padding.
 std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
   const auto counts = values_in<std::int32_t>(got.outputs[0]);
@@ -279,16 +281,17 @@ std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
   if (std::string problem = offsets_problem("offsets", offsets, capacity); !problem.empty())
     return broken(std::move(problem));
   const auto token_of = [&](std::int32_t slot) -> std::int64_t {
-    if (c.top_k != 0) return slot / c.top_k;
+    if (route_case(c).top_k != 0) return slot / route_case(c).top_k;
     return std::upper_bound(p.token_offsets.begin(), p.token_offsets.end(), slot) - p.token_offsets.begin() - 1;
   };
   for (std::int64_t e = 0; e < c.cols; ++e) {
     const auto expert = static_cast<std::size_t>(e);
-    if (offsets[expert + 1] % c.tile != 0)
-      return broken(fmt::format("expert {} ends at {}, no multiple of {}", e, offsets[expert + 1], c.tile));
+    if (offsets[expert + 1] % route_case(c).tile != 0)
+      return broken(fmt::format("expert {} ends at {}, no multiple of {}", e, offsets[expert + 1], route_case(c).tile));
     const std::int64_t room = offsets[expert + 1] - offsets[expert];
-    if (counts[expert] < 0 || counts[expert] > room || room - counts[expert] >= c.tile)
-      return broken(fmt::format("expert {} has {} routes in {} rows of tiles of {}", e, counts[expert], room, c.tile));
+    if (counts[expert] < 0 || counts[expert] > room || room - counts[expert] >= route_case(c).tile)
+      return broken(fmt::format("expert {} has {} routes in {} rows of tiles of {}", e, counts[expert], room,
+                                route_case(c).tile));
     for (std::int64_t row = offsets[expert]; row < offsets[expert + 1]; ++row) {
       const auto at = static_cast<std::size_t>(row);
       const bool padding = row >= offsets[expert] + counts[expert];
@@ -349,7 +352,7 @@ std::vector<Statement> route_row_law_statements() {
   s[0].corners = rounding_corners;
   s[1].applies = [](const Variant& v, All) { return v.operation == "route_round"; };
   s[2].applies = [](const Variant& v, All all) {
-    return v.operation == "route_round" && v.rule != "expert-choice" && offers(all, choice_of(v));
+    return v.operation == "route_round" && route_of(v).rule != "expert-choice" && offers(all, choice_of(v));
   };
   s[3].applies = [](const Variant& v, All) { return v.operation == "route_metadata"; };
   return s;

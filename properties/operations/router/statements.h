@@ -6,10 +6,16 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/operations/router/problem.h"
-#include "properties/statements/common.h"
+#include "properties/core/check.h"
+#include "properties/operations/router/operation.h"
 
 namespace mxcheck {
+
+// The families (equality.cc, laws.cc, row_laws.cc, refusals.cc).
+std::vector<Statement> route_equality_statements();
+std::vector<Statement> route_law_statements();
+std::vector<Statement> route_row_law_statements();
+std::vector<Statement> route_refusal_statements();
 
 // A finding without a tensor to compare with: the sentence says what is broken.
 Finding broken(std::string summary);

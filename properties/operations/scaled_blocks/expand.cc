@@ -1,14 +1,10 @@
-#include "properties/operations/quantize/expand.h"
+#include "properties/operations/scaled_blocks/expand.h"
 
 #include <algorithm>
-#include <cstring>
-#include <span>
+#include <bit>
 
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
-#include "numerics/format/codec.h"
-#include "properties/core/rng.h"
-#include "reference/common/parallel.h"
 
 namespace mxcheck {
 namespace {
@@ -17,13 +13,11 @@ constexpr double two_to(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-std::uint32_t sign_bit(Format wide) { return std::uint32_t{1} << (spec(wide).bits - 1); }
-
 // One unit in the last place up or down in magnitude, staying finite and keeping the sign.
-std::uint32_t move_ulp(Format wide, std::uint32_t bits, int by) {
-  const std::uint32_t sign = bits & sign_bit(wide);
+std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
+  const std::uint32_t sign = bits & sign_bit(dtype);
   const std::int64_t magnitude =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(bits & (sign_bit(wide) - 1)) + by, 0, spec(wide).max_code);
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(bits & (sign_bit(dtype) - 1)) + by, 0, spec(dtype).max_code);
   return sign | static_cast<std::uint32_t>(magnitude);
 }
 
@@ -39,38 +33,15 @@ struct Place {
 class Expander {
  public:
   explicit Expander(const Case& c)
-      : c_(c), wide_(c.variant.wide), element_(c.variant.format), top_(exponent_of_largest(c.variant.format)) {
-    block_cols_ = c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols;
-    const std::int64_t block_rows =
-        c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows;
-    blocks_across_ = (c.cols + block_cols_ - 1) / block_cols_;
-    std::int64_t start = 0;
-    std::int64_t block_row = 0;
-    std::size_t expert = 1;
-    for (std::int64_t i = 0; i < c.rows; ++i) {
-      while (expert < c.experts.size() && c.experts[expert] <= i) {
-        if (i > start) ++block_row;
-        start = i, ++expert;
-      }
-      if (i - start == block_rows) start = i, ++block_row;
-      rows_.push_back({block_row, i - start, 0});
-    }
-    for (std::size_t i = rows_.size(); i-- > 0;) {
-      const bool last = i + 1 == rows_.size() || rows_[i + 1].block_row != rows_[i].block_row;
-      rows_[i].block_rows = last ? rows_[i].row_in_block + 1 : rows_[i + 1].block_rows;
-    }
-    for (std::uint32_t code = 0; code <= spec(element_).max_code; ++code) {
-      const double value = decode(element_, code);
-      edges_.push_back(value);
-      if (code < spec(element_).max_code) edges_.push_back((value + decode(element_, code + 1)) / 2);
-    }
-    const double step = decode(element_, spec(element_).max_code) - decode(element_, spec(element_).max_code - 1);
-    for (double beyond = decode(element_, spec(element_).max_code) + step / 2; beyond < two_to(top_ + 1);
-         beyond += step / 2) {
-      beyond_.push_back(beyond);
-    }
-    if (beyond_.empty()) beyond_.push_back(decode(element_, spec(element_).max_code));
-    if (c.data == Data::real) choose_window();
+      : c_(c),
+        dtype_(c.variant.dtype),
+        element_(blocks_of(c.variant).format),
+        top_(exponent_of_largest(element_)),
+        block_cols_(blocks_of(c.variant).block.width(c.cols)),
+        blocks_across_((c.cols + block_cols_ - 1) / block_cols_) {
+    place_rows();
+    list_edges();
+    if (c.data == Data::real) window_ = RealWindow(real_tensors(), c.seed, 32);
   }
 
   [[nodiscard]] std::uint32_t bits_at(std::int64_t i, std::int64_t j) const {
@@ -85,20 +56,54 @@ class Expander {
       case Data::boundaries: return boundaries(place, word);
       case Data::codes: return codes(place, word);
       case Data::normal: return normal(i, word);
-      case Data::bits: return static_cast<std::uint32_t>(word) & (sign_bit(wide_) * 2 - 1);
+      case Data::bits: return static_cast<std::uint32_t>(word) & (sign_bit(dtype_) * 2 - 1);
       case Data::specials: return specials(place, word);
-      case Data::wide: return any_finite(word);
-      case Data::sparse: return is_chosen(place) ? any_finite(word) : 0;
+      case Data::wide: return any_finite(dtype_, word);
+      case Data::sparse: return is_chosen(place) ? any_finite(dtype_, word) : 0;
       case Data::slots: return slots(place, j);
       case Data::every_bf16: return every_bf16(i, j);
       case Data::every_word: return static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i * c_.cols + j));
       case Data::every_amax: return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
-      case Data::real: return real(i, j);
+      case Data::real: return window_.bits(dtype_, i, j);
     }
     return 0;
   }
 
  private:
+  void place_rows() {
+    const std::int64_t height = blocks_of(c_.variant).block.height(c_.rows);
+    std::int64_t start = 0;
+    std::int64_t block_row = 0;
+    std::size_t expert = 1;
+    for (std::int64_t i = 0; i < c_.rows; ++i) {
+      while (expert < c_.experts.size() && c_.experts[expert] <= i) {
+        if (i > start) ++block_row;
+        start = i, ++expert;
+      }
+      if (i - start == height) start = i, ++block_row;
+      rows_.push_back({block_row, i - start, 0});
+    }
+    for (std::size_t i = rows_.size(); i-- > 0;) {
+      const bool last = i + 1 == rows_.size() || rows_[i + 1].block_row != rows_[i].block_row;
+      rows_[i].block_rows = last ? rows_[i].row_in_block + 1 : rows_[i + 1].block_rows;
+    }
+  }
+
+  // Values and midpoints of the element format; what lies above its largest value.
+  void list_edges() {
+    for (std::uint32_t code = 0; code <= spec(element_).max_code; ++code) {
+      const double value = decode(element_, code);
+      edges_.push_back(value);
+      if (code < spec(element_).max_code) edges_.push_back((value + decode(element_, code + 1)) / 2);
+    }
+    const double step = decode(element_, spec(element_).max_code) - decode(element_, spec(element_).max_code - 1);
+    for (double beyond = decode(element_, spec(element_).max_code) + step / 2; beyond < two_to(top_ + 1);
+         beyond += step / 2) {
+      beyond_.push_back(beyond);
+    }
+    if (beyond_.empty()) beyond_.push_back(decode(element_, spec(element_).max_code));
+  }
+
   static int exponent_of_largest(Format element) {
     int exponent = -126;
     while (two_to(exponent + 1) <= decode(element, spec(element).max_code)) ++exponent;
@@ -107,7 +112,7 @@ class Expander {
 
   // The block's exponent e: mostly moderate, one in eight anywhere, one in eight at an end.
   [[nodiscard]] int block_exponent(std::int64_t block, int lowest) const {
-    const int highest = (wide_ == Format::fp16 ? 15 : 127) - top_;
+    const int highest = (dtype_ == Format::fp16 ? 15 : 127) - top_;
     const std::uint64_t word = random_word(c_.seed ^ 0xB10C, static_cast<std::uint64_t>(block));
     const auto within = [&](std::uint64_t n) { return static_cast<int>((word >> 8) % n); };
     int e = -12 + within(20);
@@ -115,11 +120,11 @@ class Expander {
     if (word % 8 == 1) e = (word & 0x10000) != 0 ? highest - within(3) : lowest + within(4);
     return std::clamp(e, lowest, highest);
   }
-  [[nodiscard]] int lowest_exponent() const { return wide_ == Format::fp16 ? -24 - top_ : -130; }
+  [[nodiscard]] int lowest_exponent() const { return dtype_ == Format::fp16 ? -24 - top_ : -130; }
   // Below this the smallest step of the element format times 2^e is no value of the wide type.
   [[nodiscard]] int lowest_exact_exponent() const {
     const FormatSpec& f = spec(element_);
-    const FormatSpec& w = spec(wide_);
+    const FormatSpec& w = spec(dtype_);
     const int element_step = f.encoding == Encoding::fixed_point ? -f.mantissa_bits : 1 - f.bias - f.mantissa_bits;
     return std::max(1 - w.bias - w.mantissa_bits - element_step, -127);
   }
@@ -144,8 +149,8 @@ class Expander {
     }
     // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
     if (kind == 0 && !is_chosen(p) && value == decode(element_, spec(element_).max_code)) value /= 2;
-    const std::uint32_t bits = move_ulp(wide_, to_wide_bits(wide_, value * two_to(e)), ulp);
-    return (word & 1) != 0 ? bits | sign_bit(wide_) : bits;
+    const std::uint32_t bits = move_ulp(dtype_, nearest_bits(dtype_, value * two_to(e)), ulp);
+    return (word & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t codes(const Place& p, std::uint64_t word) const {
@@ -157,40 +162,29 @@ class Expander {
       while (lowest > 0 && decode(element_, lowest - 1) >= two_to(top_)) --lowest;
       code = lowest + static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code - lowest + 1));
     }
-    const std::uint32_t bits = to_wide_bits(wide_, decode(element_, code) * two_to(e));
+    const std::uint32_t bits = nearest_bits(dtype_, decode(element_, code) * two_to(e));
     const bool no_sign = code == 0 && spec(element_).encoding == Encoding::fixed_point;  // it has no -0
-    return (word & 1) != 0 && !no_sign ? bits | sign_bit(wide_) : bits;
+    return (word & 1) != 0 && !no_sign ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t normal(std::int64_t i, std::uint64_t word) const {
-    // Four uniforms summed: mean 2, variance 1/3; exact in double, the same on every machine.
-    double sum = -2;
-    for (int k = 0; k < 4; ++k) sum += static_cast<double>((word >> (16 * k)) & 0xFFFF) / 65536;
     const std::uint64_t row = random_word(c_.seed ^ 0x2074, static_cast<std::uint64_t>(i));
-    const int lowest = wide_ == Format::fp16 ? -10 : -30;
+    const int lowest = dtype_ == Format::fp16 ? -10 : -30;
     const int exponent = lowest + static_cast<int>(row % 32);
     const bool outlier = (mix64(word) & 0xFF) == 0;
-    return to_wide_bits(wide_, sum * 1.75 * two_to(exponent + (outlier ? 4 : 0)));
-  }
-
-  [[nodiscard]] std::uint32_t any_finite(std::uint64_t word) const {
-    const FormatSpec& w = spec(wide_);
-    const std::uint32_t exponents = (w.max_code >> w.mantissa_bits) + 1;
-    const std::uint32_t exponent = static_cast<std::uint32_t>((word >> 32) % exponents);
-    const std::uint32_t mantissa = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
-    return ((word >> 63) != 0 ? sign_bit(wide_) : 0) | (exponent << w.mantissa_bits) | mantissa;
+    return nearest_bits(dtype_, four_uniforms(word) * 1.75 * two_to(exponent + (outlier ? 4 : 0)));
   }
 
   [[nodiscard]] std::uint32_t specials(const Place& p, std::uint64_t word) const {
-    const FormatSpec& w = spec(wide_);
+    const FormatSpec& w = spec(dtype_);
     const std::uint32_t inf = w.max_code + 1;
-    const std::uint32_t sign = (word >> 63) != 0 ? sign_bit(wide_) : 0;
+    const std::uint32_t sign = (word >> 63) != 0 ? sign_bit(dtype_) : 0;
     const std::uint32_t subnormal = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
     const std::uint32_t nan = inf | std::max<std::uint32_t>(1, subnormal);
-    const std::uint32_t ordinary = sign | to_wide_bits(wide_, 1 + static_cast<double>(word & 0xFF));
+    const std::uint32_t ordinary = sign | nearest_bits(dtype_, 1 + static_cast<double>(word & 0xFF));
     switch (random_word(c_.seed ^ 0x59EC, static_cast<std::uint64_t>(p.block)) % 13) {
       case 0: return 0;
-      case 1: return sign_bit(wide_);
+      case 1: return sign_bit(dtype_);
       case 2: return sign;
       case 3: return is_chosen(p) ? sign | nan : ordinary;
       case 4: return is_chosen(p) ? sign | inf : ordinary;
@@ -213,34 +207,19 @@ class Expander {
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     const std::uint32_t top = spec(element_).max_code;
     const std::uint32_t code = first ? top : static_cast<std::uint32_t>(number % top);
-    const std::uint32_t bits = to_wide_bits(wide_, decode(element_, code) * two_to(e));
-    return (j & 1) != 0 ? bits | sign_bit(wide_) : bits;
+    const std::uint32_t bits = nearest_bits(dtype_, decode(element_, code) * two_to(e));
+    return (j & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t every_bf16(std::int64_t i, std::int64_t j) const {
     const int byte = static_cast<int>(i / kEveryBf16RowsPerByte % kEveryBf16Bytes);
     const double pin = decode(element_, spec(element_).max_code) * two_to(byte - 127);
-    if (j % 32 == 31) return to_wide_bits(wide_, pin);
+    if (j % 32 == 31) return nearest_bits(dtype_, pin);
     const std::int64_t pattern = 31 * (i % kEveryBf16RowsPerByte) + j % 32;
     if (pattern > 0xFFFF) return 0;
     const double value = decode(Format::bf16, static_cast<std::uint32_t>(pattern));
     const bool below_pin = value <= pin && value >= -pin;  // false for NaN
-    return below_pin ? to_wide_bits(wide_, value) : 0;
-  }
-
-  void choose_window() {
-    const SafetensorsFile& file = real_tensors();
-    window_ = &file.tensors[c_.seed % file.tensors.size()];
-    first_row_ = static_cast<std::int64_t>(mix64(c_.seed) % static_cast<std::uint64_t>(window_->shape[0]));
-    first_col_ =
-        static_cast<std::int64_t>(mix64(c_.seed + 1) % static_cast<std::uint64_t>(window_->shape[1]) / 32 * 32);
-  }
-  [[nodiscard]] std::uint32_t real(std::int64_t i, std::int64_t j) const {
-    const std::int64_t row = (first_row_ + i) % window_->shape[0];
-    const std::int64_t col = (first_col_ + j) % window_->shape[1];
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, window_->data.data() + 2 * (row * window_->shape[1] + col), 2);
-    return wide_ == Format::bf16 ? bits : to_wide_bits(wide_, decode(Format::bf16, bits));
+    return below_pin ? nearest_bits(dtype_, value) : 0;
   }
 
   struct Row {
@@ -249,67 +228,33 @@ class Expander {
     std::int64_t block_rows;
   };
   const Case& c_;
-  Format wide_;
+  Format dtype_;
   Format element_;
   int top_;  // exponent of the element format's largest value
-  std::int64_t block_cols_ = 1;
-  std::int64_t blocks_across_ = 1;
+  std::int64_t block_cols_;
+  std::int64_t blocks_across_;
   std::vector<Row> rows_;
   std::vector<double> edges_;   // values and midpoints of the element format
   std::vector<double> beyond_;  // above its largest value, below the next power of two
-  const Tensor* window_ = nullptr;
-  std::int64_t first_row_ = 0;
-  std::int64_t first_col_ = 0;
+  RealWindow window_;
 };
-
-template <class Word>
-void fill(const Case& c, const Expander& expander, std::int64_t stride, std::vector<std::byte>& bytes) {
-  parallel_ranges(c.rows, c.rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Word> row(static_cast<std::size_t>(stride), static_cast<Word>(spec(c.variant.wide).nan_code));
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < c.cols; ++j)
-        row[static_cast<std::size_t>(j)] = static_cast<Word>(expander.bits_at(i, j));
-      for (const Plant& p : c.plants) {
-        if (p.row == i) row[static_cast<std::size_t>(p.col)] = static_cast<Word>(p.bits);
-      }
-      const auto words = std::as_bytes(std::span(row));
-      std::copy(words.begin(), words.end(), bytes.begin() + i * stride * static_cast<std::ptrdiff_t>(sizeof(Word)));
-    }
-  });
-}
 
 }  // namespace
 
-std::uint32_t to_wide_bits(Format wide, double value) {
-  return encode(wide, value, Rounding::nearest_even, Overflow::saturate);
-}
-
-float from_wide_bits(Format wide, std::uint32_t bits) { return static_cast<float>(decode(wide, bits)); }
-
 Input expand(const Case& c) {
-  if ((c.data == Data::every_amax || c.data == Data::every_word) && c.variant.wide == Format::fp16) {
+  if ((c.data == Data::every_amax || c.data == Data::every_word) && c.variant.dtype == Format::fp16) {
     throw Error(ErrorKind::usage, "case field data=every_amax and every_word are for x=fp32 and x=bf16");
   }
-  Input input;
-  const std::int64_t stride = std::max(c.stride, c.cols);
-  const std::size_t width = c.variant.wide == Format::fp32 ? 4 : 2;
-  input.bytes.resize(static_cast<std::size_t>(c.rows * stride) * width);
   const Expander expander(c);
-  if (width == 4) {
-    fill<std::uint32_t>(c, expander, stride, input.bytes);
-  } else {
-    fill<std::uint16_t>(c, expander, stride, input.bytes);
-  }
-  input.offsets = c.experts;
-  input.view = {c.variant.wide, input.bytes.data(), c.rows, c.cols, stride};
-  return input;
+  return expand_input(c, [&](std::int64_t i, std::int64_t j) { return expander.bits_at(i, j); });
 }
 
 std::vector<std::uint8_t> expand_codes(const Case& c) {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(c.elements()));
-  const std::uint64_t all = std::uint64_t{1} << std::min(8, spec(c.variant.format).bits);
-  const std::int64_t height = c.variant.block.rows == 0 ? std::max<std::int64_t>(1, c.rows) : c.variant.block.rows;
-  const std::int64_t width = c.variant.block.cols == 0 ? std::max<std::int64_t>(1, c.cols) : c.variant.block.cols;
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const std::uint64_t all = std::uint64_t{1} << std::min(8, spec(v.format).bits);
+  const std::int64_t height = v.block.height(c.rows);
+  const std::int64_t width = v.block.width(c.cols);
   const std::int64_t blocks_across = (c.cols + width - 1) / width;
   for (std::size_t at = 0; at < codes.size(); ++at) {
     if (c.data == Data::zeros) break;

@@ -4,38 +4,28 @@
 // Distributions are drawn in units of the variant's own blocks, so that boundaries are boundaries for the block shape
 // under test: every block has a power of two 2^e of its own (mostly moderate, now and then anywhere in the type's
 // range, smallest and largest included). Next to it:
-//   boundaries  an element is a value or midpoint of the element format times 2^e, moved by -1, 0 or +1 ulp of the wide
+//   boundaries  an element is a value or midpoint of the element format times 2^e, moved by -1, 0 or +1 ulp of x's
 //               type; two blocks in eight have an amax on the edges where the scale byte changes (vmax * 2^e and the
 //               power of two above it, -1/0/+1 ulp)
 //   codes       a value of the element format times 2^e; the block's first element has the largest exponent, so that
 //               the scale is 2^e under round-up and floor alike and every element is exactly representable
-//   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0;
-//   rows
-//               run through the bytes 0 to 247, which is as far as a finite BF16 takes E4M3's (other formats: less far,
-//               and the last bytes repeat): row r has byte (r / 2115) % 248 and patterns from 31 * (r % 2115)
-// The gap behind each row of a strided x holds NaN, so that reading it shows.
+//   sparse      one nonzero element a block, anywhere in it
+//   slots       every block has another scale and every element of it another code
+//   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0.
+//               Rows run through the bytes 0 to 247, which is as far as a finite BF16 takes E4M3's (other formats: less
+//               far, and the last bytes repeat): row r has byte (r / 2115) % 248 and patterns from 31 * (r % 2115)
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "properties/core/case.h"
-#include "reference/common/matrix.h"
+#include "properties/core/input.h"
+#include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {
 
-struct Input {
-  std::vector<std::byte> bytes;       // rows * stride elements of the wide type
-  std::vector<std::int64_t> offsets;  // empty: none
-  MatrixView view;                    // of bytes
-};
-
 // The matrix x of a case.
 Input expand(const Case& c);
-
-// The bits of the wide type nearest to value, and its float: for tests and statements that build elements.
-std::uint32_t to_wide_bits(Format wide, double value);
-float from_wide_bits(Format wide, std::uint32_t bits);
 
 // Random codes and scale bytes for operations that start from them, in the compact shapes of the case; scale bytes are
 // drawn from all 256, with the extremes often. data=slots: block after block without experts has the next byte, and the

@@ -1,0 +1,95 @@
+#pragma once
+// One call of a candidate's operation, and what became of it: tensors, policy, and how the call is to be made.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "numerics/format/format.h"
+#include "properties/core/policy.h"
+
+namespace mxcheck {
+
+// In which stream a CUDA candidate is called, and how.
+enum class StreamMode : std::uint8_t {
+  own,       // one that does not synchronize with the default stream
+  legacy,    // the default stream
+  behind,    // inputs arrive in the stream after run has returned
+  captured,  // captured into a graph, which is launched twice
+  crowded,   // three calls in flight at once, in three streams, at new addresses
+};
+
+// What the GPU model is to compute of a product: properties/model_claim.h.
+struct DeviceModel {
+  std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
+  std::int32_t b_format = 0;
+  std::int32_t promotion = 0;
+  std::uint8_t decodes = 0;  // E4M3 with E8M0 scales of 1 x 32 becomes BF16 first, on either side
+};
+
+// What it found (MxcheckGpuModelReport), or why it found nothing.
+struct DeviceComparison {
+  std::uint64_t compared = 0;
+  std::uint64_t differing = 0;
+  std::uint64_t first = 0;  // number of the first output that differs
+  std::uint32_t expected = 0;
+  std::uint32_t observed = 0;
+  char problem[256] = {};
+};
+
+struct CallTensor {
+  Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
+  bool is_offsets = false;      // int64 instead
+  bool is_index = false;        // int32 instead
+  std::vector<std::int64_t> shape;
+  std::int64_t row_stride = 0;      // in elements; 0: contiguous
+  const std::byte* data = nullptr;  // inputs: what to hand over
+  std::uint64_t bytes = 0;
+  bool null_data = false;
+  bool on_device = false;  // outputs of CUDA candidates: never brought back, the zones around it are looked at there
+};
+
+struct Call {
+  std::string operation;  // "quantize", "matmul:CONTRACT"
+  Policy policy;
+  std::vector<CallTensor> inputs;
+  std::vector<CallTensor> outputs;
+  std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
+  std::uint64_t byte_offset = 0;        // DLTensor's: data points this far before the tensor's first byte; 0 to 4096
+  bool guard_pages = false;             // tensors end at inaccessible pages
+  StreamMode stream = StreamMode::own;  // CUDA candidates
+  std::optional<DeviceModel> model;     // CUDA candidates' products: compare the output on the device (model_claim.h)
+
+  // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
+  const std::byte* own(std::vector<std::byte> bytes) {
+    owned.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return owned.back()->data();
+  }
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> owned;
+};
+
+enum class OutcomeKind {
+  returned,   // status and message say how
+  crashed,    // the process died: signal
+  timed_out,  // no answer within the limit
+};
+
+struct Outcome {
+  OutcomeKind kind = OutcomeKind::returned;
+  int status = 0;  // mxcheck_status
+  std::string message;
+  int signal = 0;
+  std::string device_error;                     // crashed: the driver's words, where it was the device
+  std::optional<std::string> conduct;           // what the call did that no call may
+  std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
+  std::optional<std::string> trespass;          // wrote outside its outputs: where
+  bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
+  DeviceComparison comparison;                  // of a call with a model
+  std::string unjudged;                         // why there is none
+};
+
+}  // namespace mxcheck

@@ -1,0 +1,52 @@
+#pragma once
+// What a candidate says of itself, and whatever answers calls as one does.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/core/call.h"
+
+namespace mxcheck {
+
+struct OperationInfo {
+  std::string name;
+  std::string contract;
+  std::int64_t max_rows = 0;  // 0: no limit
+  std::int64_t max_cols = 0;
+  std::int64_t rows_multiple = 1;
+  std::int64_t cols_multiple = 1;
+};
+
+struct CandidateInfo {
+  std::string path;
+  std::string name;
+  std::string version;
+  std::string digest;  // XXH3 of the library file
+  bool cuda = false;
+  std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
+  std::vector<OperationInfo> operations;
+  std::string sources;  // what the library exports as MXCHECK_CANDIDATE_SOURCES_SYMBOL, if it does
+};
+
+struct Interrupted {};
+
+// Whatever answers calls as a candidate does: a library in its process, or what stands for one.
+class CandidateRunner {
+ public:
+  CandidateRunner() = default;
+  virtual ~CandidateRunner() = default;
+  CandidateRunner(const CandidateRunner&) = delete;
+  CandidateRunner& operator=(const CandidateRunner&) = delete;
+
+  [[nodiscard]] virtual const CandidateInfo& info() const = 0;
+  virtual Outcome run(const Call& call) = 0;
+  virtual void restart() = 0;  // a fresh process: no state of earlier calls
+  // Why no call can have a model; empty where it can.
+  [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
+  // Null when there is no such operation.
+  [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
+};
+
+}  // namespace mxcheck

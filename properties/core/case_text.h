@@ -1,0 +1,51 @@
+#pragma once
+// Reading the fields of a case: one message for whatever is wrong, "case field NAME=VALUE is not ...".
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "numerics/error.h"
+#include "numerics/format/format.h"
+#include "numerics/text.h"
+#include "reference/common/matrix.h"
+
+namespace mxcheck {
+
+// Error{usage}.
+[[noreturn]] inline void fail_field(std::string_view field, std::string_view value, std::string_view right) {
+  throw Error(ErrorKind::usage, fmt::format("case field {}={} is not {}", field, value, right));
+}
+
+template <class Number>
+Number number_field(std::string_view field, std::string_view value, int base = 10) {
+  const auto number = parse_number<Number>(value, base);
+  if (!number) fail_field(field, value, "a number in range");
+  return *number;
+}
+
+// The index of the word.
+inline int word_field(std::string_view field, std::string_view value, std::span<const std::string_view> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == value) return static_cast<int>(i);
+  }
+  fail_field(field, value, "one of " + join(words));
+}
+
+inline Format format_field(std::string_view field, std::string_view value) {
+  const auto format = format_by_name(value);
+  if (!format) fail_field(field, value, "a format");
+  return *format;
+}
+
+// "none" stands for operands without scales.
+inline BlockShape block_field(std::string_view value) {
+  return value == "none" ? BlockShape{0, 0} : block_shape_by_name(value);
+}
+inline std::string block_field_text(BlockShape block) {
+  return block == BlockShape{0, 0} ? "none" : block_shape_name(block);
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,159 @@
+#include "properties/core/check.h"
+
+#include <cstring>
+#include <utility>
+
+#include "kernels/candidate.h"
+#include "properties/core/limits.h"
+
+namespace mxcheck {
+namespace {
+
+std::string how_it_ended(const Outcome& outcome) {
+  if (outcome.kind == OutcomeKind::timed_out) return "the candidate did not return within the time limit";
+  if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
+  return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
+         (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")";
+}
+
+CallTensor integers(std::size_t count, const void* data, std::size_t width) {
+  CallTensor t;
+  t.shape = {static_cast<std::int64_t>(count)};
+  t.data = static_cast<const std::byte*>(data);
+  t.bytes = count * width;
+  return t;
+}
+
+}  // namespace
+
+std::unique_ptr<Problem> make_problem(const Case& c) { return operation_named(c.variant.operation).make_problem(c); }
+
+CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets) {
+  CallTensor t = integers(offsets.size(), offsets.data(), sizeof(std::int64_t));
+  t.is_offsets = true;
+  return t;
+}
+
+CallTensor index_tensor(const std::vector<std::int32_t>& index) {
+  CallTensor t = integers(index.size(), index.data(), sizeof(std::int32_t));
+  t.is_index = true;
+  return t;
+}
+
+Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
+  Outcome outcome = process.run(call);
+  Finding finding;
+  if (outcome.kind != OutcomeKind::returned) {
+    const Outcome again = process.run(call);  // in the fresh process that run starts
+    const bool confirmed = again.kind != OutcomeKind::returned;
+    finding.kind = FindingKind::fault;
+    finding.summary = how_it_ended(outcome);
+    finding.summary += confirmed ? "; again in a fresh process" : "; not in a fresh process: state of earlier calls";
+    return {std::nullopt, finding};
+  }
+  if (outcome.trespass) {
+    finding.kind = FindingKind::trespass;
+    finding.summary = "the candidate wrote " + *outcome.trespass;
+    return {std::nullopt, finding};
+  }
+  if (outcome.conduct) {
+    finding.kind = FindingKind::refused;
+    finding.summary = *outcome.conduct;
+    return {std::nullopt, finding};
+  }
+  if (outcome.status != MXCHECK_OK) {
+    const bool option = operation_named(c.variant.operation).is_option(c);
+    if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
+    finding.kind = FindingKind::refused;
+    finding.summary = "the candidate refused a case that it claims to support: status " +
+                      std::to_string(outcome.status) + ", \"" + outcome.message + "\"";
+    return {std::nullopt, finding};
+  }
+  return {std::move(outcome), std::nullopt};
+}
+
+Got run_call(CheckContext& context, const Call& call, const Case& c) {
+  // Statements ask about transposes, halves and padded copies of a case: not all of them need be within the limits.
+  const OperationInfo* limits = context.process.operation(call.operation);
+  if (limits != nullptr && !is_within_limits(c, *limits)) return {{}, std::nullopt, false, true};
+  Ran ran = run_checked(context.process, call, c);
+  Got got;
+  got.finding = std::move(ran.finding);
+  got.offered = got.finding || ran.outcome;
+  if (ran.outcome) got.outputs = std::move(ran.outcome->outputs);
+  return got;
+}
+
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison) {
+  Call call = problem.call();
+  call.poison = poison;
+  if (poison == kPoisons[1])
+    call.byte_offset = 256;  // the second run of a case is also the one that says where it starts
+  return run_call(context, call, problem.c);
+}
+
+std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
+                              std::span<const std::byte> observed, const std::string& summary) {
+  std::optional<Difference> difference = compare(info, expected, observed, kPoisons[0]);
+  if (!difference) return std::nullopt;
+  Finding finding;
+  finding.kind = FindingKind::mismatch;
+  finding.summary = summary;
+  finding.difference = std::move(difference);
+  return finding;
+}
+
+std::optional<Finding> pass_on(CheckContext& context, const Got& got) {
+  if (!got.offered) (got.outside_limits ? context.nothing_claimed : context.not_offered) = true;
+  return got.finding;
+}
+
+std::optional<Finding> nothing_claimed(CheckContext& context) {
+  context.nothing_claimed = true;
+  return std::nullopt;
+}
+
+std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
+                                     const std::vector<ExpectedTensor>& expected, const EqualityOptions& options) {
+  for (const std::uint8_t poison : kPoisons) {
+    if (p.c.elements() > options.one_poison_above && poison != options.poison_of_large) continue;
+    const Got got = run_problem(context, p, poison);
+    if (!got.usable()) return pass_on(context, got);
+    for (const std::size_t i : p.order()) {
+      std::optional<Finding> finding =
+          differ(expected[i].info, expected[i].bytes, got.outputs[i], expected[i].info.name + " differ" + options.of);
+      if (!finding) continue;
+      p.explain(i, *finding);
+      if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
+      return finding;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c) {
+  if (context.cpu == nullptr) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  Case plain = c;
+  plain.gather = 0;
+  const std::unique_ptr<Problem> p = make_problem(plain);
+  const Got got = run_problem(context, *p);
+  if (!got.usable()) return pass_on(context, got);
+  const Ran cpu = run_checked(*context.cpu, p->call(), plain);
+  if (!cpu.outcome) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  for (const std::size_t i : p->order()) {
+    std::optional<Finding> finding = differ(p->outputs[i], cpu.outcome->outputs[i], got.outputs[i],
+                                            p->outputs[i].name + " differ from the CPU library's");
+    if (!finding) continue;
+    p->explain(i, *finding);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,66 @@
+#pragma once
+// What the checks of statements share: running a problem, comparing its outputs, what a refusal means.
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/core/operation.h"
+
+namespace mxcheck {
+
+inline constexpr std::uint8_t kPoisons[] = {0xA5, 0x3C};
+
+std::unique_ptr<Problem> make_problem(const Case& c);
+
+// Inputs that any operation may have; pointers into the vectors.
+CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets);
+CallTensor index_tensor(const std::vector<std::int32_t>& index);
+
+// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED for a case
+// that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does finding.
+struct Ran {
+  std::optional<Outcome> outcome;
+  std::optional<Finding> finding;
+};
+Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
+
+// The outputs of a run, or the finding that stopped it, or neither: not offered.
+struct Got {
+  std::vector<std::vector<std::byte>> outputs;
+  std::optional<Finding> finding;
+  bool offered = true;
+  bool outside_limits = false;  // the candidate does not claim shapes like this one
+  [[nodiscard]] bool usable() const { return offered && !finding; }
+};
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0]);
+Got run_call(CheckContext& context, const Call& call, const Case& c);
+
+// A finding passed on from Got: its own, or nothing where the candidate does not offer the case.
+std::optional<Finding> pass_on(CheckContext& context, const Got& got);
+// What a check returns for a case that its statement says nothing about.
+std::optional<Finding> nothing_claimed(CheckContext& context);
+
+// A mismatch finding if the tensors differ.
+std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
+                              std::span<const std::byte> observed, const std::string& summary);
+
+// The candidate's outputs are the reference's, over each poison; of large cases over one of them. matches: which other
+// recipe, contract or fault the outputs are exactly those of, asked for where the context is thorough.
+struct EqualityOptions {
+  std::int64_t one_poison_above = INT64_MAX;  // elements
+  std::uint8_t poison_of_large = kPoisons[0];
+  std::string of = " from the reference";  // in "codes differ from the reference"
+  std::function<std::vector<std::string>(const Problem&, const std::vector<std::vector<std::byte>>&)> matches = {};
+};
+std::optional<Finding> equals_answer(CheckContext& context, const Problem& problem,
+                                     const std::vector<ExpectedTensor>& expected, const EqualityOptions& options);
+
+// The candidate's outputs are those of the in-tree CPU library: one that has been held to the reference is as good a
+// reference, and a hundred times as fast.
+std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c);
+
+}  // namespace mxcheck

@@ -1,0 +1,148 @@
+#pragma once
+// All that the gate needs of an operation, and the registry of operations: nothing outside properties/operations/ names
+// one. docs/extending.md adds an operation step by step.
+//
+// An operation's own fields are a type of its own (properties/core/own_fields.h), in variants and in cases; what is
+// here works on Variant and Case and asks the operation for the rest.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/candidate.h"
+#include "properties/core/case.h"
+#include "properties/core/compare.h"
+#include "properties/core/finding.h"
+#include "properties/core/rng.h"
+#include "properties/core/statement.h"
+
+namespace mxcheck {
+
+// One tensor that an operation must write.
+struct ExpectedTensor {
+  TensorInfo info;
+  std::vector<std::byte> bytes;
+};
+
+// An input tensor as a file of a saved counterexample holds it.
+struct SavedTensor {
+  std::string name;
+  TensorInfo info;  // element formats and e8m0: bytes
+  std::vector<std::byte> bytes;
+  bool is_vector = false;  // of one dimension, info.cols
+};
+
+// The tensors of a case, ready to hand to a candidate, and the reference's answer to it.
+class Problem {
+ public:
+  explicit Problem(Case from) : c(std::move(from)) {}
+  Problem(const Problem&) = default;
+  Problem& operator=(const Problem&) = default;
+  virtual ~Problem() = default;
+
+  Case c;
+  std::vector<TensorInfo> outputs;
+
+  [[nodiscard]] virtual Call call() const = 0;  // pointers into this
+  [[nodiscard]] virtual std::vector<ExpectedTensor> answer() const = 0;
+  // Lines that explain finding.difference, which is in output number `output`, and the inputs it follows from.
+  virtual void explain(std::size_t output, Finding& finding) const = 0;
+  // What a saved counterexample holds beside expected and observed outputs.
+  [[nodiscard]] virtual std::vector<SavedTensor> saved() const = 0;
+  // The outputs in the order in which a difference tells most: scales before the codes that follow from them.
+  [[nodiscard]] virtual std::vector<std::size_t> order() const;
+};
+
+// A way to make a good call one that must be refused.
+struct InvalidCall {
+  const char* how;
+  std::function<bool(Call&)> make;  // false: not applicable to this call
+};
+
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  // As in the candidate's table. Variant::operation is this, or more: "matmul:CONTRACT".
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  // Variant::operation of a table's entry with this contract. Error{usage} for a contract that nobody can check.
+  [[nodiscard]] virtual std::string variant_name(std::string_view contract) const;
+
+  // Variants: everything that could be asked, and the policy that `supports` is asked with.
+  [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
+  [[nodiscard]] virtual Policy question(const Variant& v) const;
+  [[nodiscard]] virtual Policy policy(const Case& c) const = 0;
+
+  // Text: "op=... x=bf16" of a variant; " depth=..." after rows and cols; " pad=..." after the plants.
+  [[nodiscard]] virtual std::string variant_text(const Variant& v) const = 0;
+  [[nodiscard]] virtual std::string shape_text(const Case& c) const;
+  [[nodiscard]] virtual std::string option_text(const Case& c) const;
+  // False: no field of this operation. Error{usage} for a value that cannot be.
+  virtual bool set_field(Case& c, std::string_view field, std::string_view value) const = 0;
+  // Error{usage} for a case that no call could pose.
+  virtual void check(const Case& c) const;
+
+  // Classes of inputs that a case counts for, and those that a statement's cases must reach for its verdict to count.
+  [[nodiscard]] virtual std::vector<std::string> classes(const Case& c) const = 0;
+  [[nodiscard]] virtual std::vector<std::string> required(const Statement& s, const Variant& v,
+                                                          const OperationInfo& limits) const;
+  // Whether a class of a variant must be reached; alone: the statement is about no other operation.
+  [[nodiscard]] virtual bool is_required(std::string_view name, bool alone) const;
+
+  // Drawing: how often among others (as so many variants; none: as often as it has variants), one case, and simpler
+  // ones in place of a failing one (the boldest first).
+  [[nodiscard]] virtual std::optional<std::size_t> fixed_weight() const { return std::nullopt; }
+  [[nodiscard]] virtual Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
+                                  Draw& draw) const = 0;
+  [[nodiscard]] virtual std::vector<Case> simpler(const Case& c, const Finding& finding) const = 0;
+  // After rows or cols have changed: what follows from them.
+  virtual void fit(Case& c) const;
+  // What the last of the expert offsets is.
+  [[nodiscard]] virtual std::int64_t experts_end(const Case& c) const { return c.rows; }
+  // Half as many rows, with groups that fit or none.
+  virtual void halve_rows(Case& c) const;
+  // Multiplications or elements: what the reference's time grows with.
+  [[nodiscard]] virtual std::int64_t work(const Case& c) const { return c.elements(); }
+
+  // The tensors of a case; the problem that a call poses, read from the call's own tensors (Error{internal} for a call
+  // that no statement makes of a good case).
+  [[nodiscard]] virtual std::unique_ptr<Problem> make_problem(const Case& c) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Problem> problem_of(const Call& call) const = 0;
+  // Whether any NaN in the outputs is as good as another.
+  [[nodiscard]] virtual bool any_nan_is_equal(std::string_view operation) const = 0;
+
+  // Whether the case asks for what a library may leave out, as supports() is not asked for it.
+  [[nodiscard]] virtual bool is_option(const Case& c) const;
+  // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
+  [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
+  [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
+  // Cases large enough that a library has a reason to use several threads, ragged in both directions.
+  [[nodiscard]] virtual std::vector<Case> large_cases(const Variant& v, Suite suite) const = 0;
+};
+
+// A folder of properties/operations: its operations and the statements about them.
+struct OperationModule {
+  std::vector<const Operation*> operations;
+  std::vector<Statement> statements;
+};
+
+// The registry. Built-in modules are those of properties/operations/registry.cc, in its order.
+const std::vector<OperationModule>& all_modules();
+const std::vector<const Operation*>& all_operations();
+// By Variant::operation or by the table's name; null when there is none.
+const Operation* find_operation(std::string_view operation);
+// Error{usage} that lists what there is.
+const Operation& operation_named(std::string_view operation);
+
+// For tests and programs of one's own, before the first look at the registry's contents: a further module at the end.
+void add_module(OperationModule (*make)());
+
+}  // namespace mxcheck

@@ -1,0 +1,86 @@
+#include "properties/operations/cast/operation.h"
+
+#include <utility>
+
+#include "kernels/candidate.h"
+#include "properties/core/check.h"
+#include "properties/core/invalid_call.h"
+#include "properties/operations/quantize/problem.h"
+#include "properties/operations/scaled_blocks/operation.h"
+
+namespace mxcheck {
+namespace {
+
+class Cast final : public ScaledBlocksOperation {
+ public:
+  Cast() : ScaledBlocksOperation("cast", true) {}
+
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<QuantizeProblem>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return quantize_problem_of(call);
+  }
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
+    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format()};
+    for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
+    return all;
+  }
+
+ protected:
+  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
+    return blocks_of(v).layout == MXCHECK_COMPACT && blocks_of(v).block == BlockShape{1, 32};
+  }
+  [[nodiscard]] bool has_experts() const override { return false; }
+};
+
+std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
+  const QuantizeProblem p(c);
+  EqualityOptions options;  // a chunk of a whole domain
+  if (c.data == Data::every_word) options.one_poison_above = 1'000'000;
+  options.poison_of_large = kPoisons[c.seed >> 24 & 1];
+  return equals_answer(context, p, p.answer(), options);
+}
+
+std::vector<Case> every_word(const Variant& v, Suite suite) {
+  std::vector<Case> cases;
+  if (v.dtype == Format::bf16) cases.push_back(blocks_corner(v, 65536, 1, Data::every_word, 0));
+  if (v.dtype != Format::fp32) return cases;
+  if (suite == Suite::exhaustive) {
+    constexpr std::uint64_t kChunk = std::uint64_t{1} << 24;
+    for (std::uint64_t from = 0; from < (std::uint64_t{1} << 32); from += kChunk) {
+      cases.push_back(blocks_corner(v, 1 << 14, 1 << 10, Data::every_word, from));
+    }
+    return cases;
+  }
+  // Zero, the smallest codes and their halves, the largest, and infinity, of either format, with either sign.
+  for (std::uint64_t from : {0x00000000U, 0x37000000U, 0x3A800000U, 0x43E00000U, 0x47600000U, 0x7F800000U}) {
+    for (std::uint64_t sign : {0x00000000U, 0x80000000U}) {
+      cases.push_back(blocks_corner(v, 8192, 1, Data::every_word, ((from | sign) - 4096U) & 0xFFFFFFFFU));
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+OperationModule cast_module() {
+  static const Cast kCast;
+  std::vector<Statement> s(2);
+  s[0] = blocks_equality("cast_equals_the_reference", "cast",
+                         "codes without a scale are the reference's, byte for byte", "OFP8 1.0 section 5");
+  s[0].check = equals_reference;
+  s[1].name = "every_word_is_cast_as_the_reference";
+  s[1].sentence =
+      "without a scale, each BF16 word (and, in the exhaustive suite, each of the 2^32 FP32 words) gets the "
+      "reference's code";
+  s[1].source = "OFP8 1.0 section 5";
+  s[1].applies = [](const Variant& v, std::span<const Variant>) {
+    return v.operation == "cast" && v.dtype != Format::fp16;
+  };
+  s[1].check = equals_reference;
+  s[1].corners = every_word;
+  return {{&kCast}, std::move(s)};
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,44 @@
+#pragma once
+// The fields of matmul (kernels/candidate_matmul.h), whose operation is "matmul:" and its contract. m is rows, n cols,
+// k depth; experts are offsets along rows or depth:
+//
+//   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
+//   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/candidate_matmul.h"
+#include "numerics/format/format.h"
+#include "properties/core/case.h"
+#include "reference/common/matrix.h"
+
+namespace mxcheck {
+
+struct MatmulVariant {
+  Format format = Format::e4m3;  // of A
+  Format format_b = Format::e4m3;
+  BlockShape block{0, 0};  // of A's scales; 0 x 0 where there are none
+  BlockShape block_b{0, 0};
+  int scales = MXCHECK_NO_SCALES;  // mxcheck_scale_type
+  int groups = MXCHECK_DENSE;      // mxcheck_grouping
+  friend bool operator==(const MatmulVariant&, const MatmulVariant&) = default;
+};
+struct MatmulCase {
+  std::int64_t depth = 0;
+  bool adds = false;  // C
+  float alpha = 1;
+  friend bool operator==(const MatmulCase&, const MatmulCase&) = default;
+};
+
+inline const MatmulVariant& matmul_of(const Variant& v) { return v.own.get<MatmulVariant>(); }
+inline MatmulVariant& matmul_of(Variant& v) { return v.own.edit<MatmulVariant>(); }
+inline const MatmulCase& matmul_case(const Case& c) { return c.own.get<MatmulCase>(); }
+inline MatmulCase& matmul_case(Case& c) { return c.own.edit<MatmulCase>(); }
+
+inline bool is_matmul(std::string_view operation) { return operation.starts_with("matmul:"); }
+inline std::string_view contract_text(std::string_view operation) {
+  return operation.substr(std::string_view("matmul:").size());
+}
+
+}  // namespace mxcheck

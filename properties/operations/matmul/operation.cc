@@ -1,0 +1,238 @@
+#include "properties/operations/matmul/operation.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "properties/core/case_text.h"
+#include "properties/core/invalid_call.h"
+#include "properties/core/limits.h"
+#include "properties/operations/matmul/problem.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};   // mxcheck_scale_type
+constexpr std::string_view kGroups[] = {"none", "rows", "depth"};  // mxcheck_grouping
+constexpr std::int64_t kMostCodes = std::int64_t{1} << 36;         // of an operand
+
+// K is cut by no block of 128, nor is a group's.
+bool has_ragged_depth(const Case& c) {
+  const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
+  return matmul_case(c).depth % 128 != 0 ||
+         (by_depth && std::any_of(c.experts.begin(), c.experts.end(), [](std::int64_t e) { return e % 128 != 0; }));
+}
+
+std::vector<InvalidCall> invalid_matmuls() {
+  using P = mxcheck_matmul_policy;
+  return {
+      {"K of the second operand is one less",
+       [](Call& c) {
+         if (read<P>(c.policy).depth == 0) return false;
+         --c.inputs[1].shape[1];
+         return true;
+       }},
+      invalid_policy<P>("the policy's depth disagrees with the operands", [](P& p) { return p.depth += 128, true; }),
+      {"the second operand's format is unknown",
+       [](Call& c) {
+         const std::string wrong = "z" + std::string(read<P>(c.policy).format_b).substr(1);
+         edit<P>(c.policy, [&](P& p) { p.format_b = wrong.c_str(); });
+         return true;
+       }},
+      {"the scales of the first operand have one column too few",
+       [](Call& c) {
+         if (read<P>(c.policy).scale_type == MXCHECK_NO_SCALES || c.inputs[2].shape[1] == 0) return false;
+         --c.inputs[2].shape[1];
+         return true;
+       }},
+      {"the scales of the second operand have one row too few",
+       [](Call& c) {
+         if (read<P>(c.policy).scale_type == MXCHECK_NO_SCALES || c.inputs[3].shape[0] == 0) return false;
+         --c.inputs[3].shape[0];
+         return true;
+       }},
+      invalid_policy<P>("the type of scales is unknown", [](P& p) { return p.scale_type = 9, true; }),
+      invalid_policy<P>("the kind of groups is unknown", [](P& p) { return p.grouping = 9, true; }),
+      invalid_policy<P>("C is promised and missing", [](P& p) { return std::exchange(p.accumulate, 1) == 0; }),
+      invalid_policy<P>("the blocks of the second operand are of negative size",
+                        [](P& p) { return p.block_b_cols = -128, true; }),
+  };
+}
+
+class MatmulOperation final : public Operation {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "matmul"; }
+  [[nodiscard]] std::string variant_name(std::string_view contract) const override {
+    (void)matmul_contract(contract);
+    return "matmul:" + std::string(contract);
+  }
+  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
+    return askable_matmuls(operation);
+  }
+
+  [[nodiscard]] Policy policy(const Case& c) const override {
+    const MatmulVariant& v = matmul_of(c.variant);
+    const MatmulCase& own = matmul_case(c);
+    mxcheck_matmul_policy p{};
+    p.policy.format = spec(v.format).name.data();
+    p.policy.block_rows = v.block.rows, p.policy.block_cols = v.block.cols;
+    p.policy.rows = c.rows, p.policy.cols = c.cols;
+    p.policy.threads = c.threads;
+    p.format_b = spec(v.format_b).name.data();
+    p.block_b_rows = v.block_b.rows, p.block_b_cols = v.block_b.cols;
+    p.depth = own.depth;
+    p.scale_type = v.scales, p.grouping = v.groups;
+    p.accumulate = own.adds ? 1 : 0;
+    p.alpha = own.alpha;
+    return pack(p, {offsetof(mxcheck_matmul_policy, format_b)});
+  }
+
+  [[nodiscard]] std::string variant_text(const Variant& variant) const override {
+    const MatmulVariant& v = matmul_of(variant);
+    return fmt::format("op={} format={} format_b={} block={} block_b={} scales={} groups={} d={}", variant.operation,
+                       spec(v.format).name, spec(v.format_b).name, block_field_text(v.block),
+                       block_field_text(v.block_b), kScales[v.scales], kGroups[v.groups], spec(variant.dtype).name);
+  }
+  [[nodiscard]] std::string shape_text(const Case& c) const override {
+    return fmt::format(" depth={}", matmul_case(c).depth);
+  }
+  [[nodiscard]] std::string option_text(const Case& c) const override {
+    std::string text;
+    if (matmul_case(c).adds) text += " adds=1";
+    if (matmul_case(c).alpha != 1) text += fmt::format(" alpha={}", matmul_case(c).alpha);
+    return text;
+  }
+  bool set_field(Case& c, std::string_view field, std::string_view value) const override;
+  void check(const Case& c) const override;
+
+  [[nodiscard]] std::vector<std::string> classes(const Case& c) const override;
+  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
+                          Draw& draw) const override {
+    return draw_matmul(s, v, process, draw);
+  }
+  [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
+    return simpler_matmuls(c, finding);
+  }
+  [[nodiscard]] std::int64_t experts_end(const Case& c) const override {
+    return matmul_of(c.variant).groups == MXCHECK_DEPTH ? matmul_case(c).depth : c.rows;
+  }
+  void halve_rows(Case& c) const override {
+    c.rows /= 2;
+    fit_experts(c);
+  }
+  [[nodiscard]] std::int64_t work(const Case& c) const override { return c.elements() * matmul_case(c).depth; }
+
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<MatmulProblem>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return std::make_unique<MatmulProblem>(call);
+  }
+  [[nodiscard]] bool any_nan_is_equal(std::string_view operation) const override {
+    return any_nan_in_d_is_equal(operation);
+  }
+
+  // C, alpha, a row index, ends that are no multiple of 128.
+  [[nodiscard]] bool is_option(const Case& c) const override {
+    return matmul_case(c).adds || matmul_case(c).alpha != 1 || c.gather != 0 || has_ragged_depth(c);
+  }
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
+    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_layout(), negative_block()};
+    const auto end = [](const Call& call) {
+      const auto p = read<mxcheck_matmul_policy>(call.policy);
+      return p.grouping == MXCHECK_DEPTH ? p.depth : p.policy.rows;
+    };
+    for (const auto& family : {invalid_offsets(end), invalid_matmuls(), invalid_row_index()})
+      all.insert(all.end(), family.begin(), family.end());
+    return all;
+  }
+  [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
+    return Operation::has_invalid_calls(c) && matmul_case(c).depth >= 2;
+  }
+  [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override {
+    if (suite == Suite::quick && v.dtype != Format::bf16) return {};
+    return {matmul_corner(v, 515, 263, 256, Data::normal, 5)};
+  }
+};
+
+bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
+  MatmulVariant& v = matmul_of(c.variant);
+  if (field == "format") {
+    v.format = format_field(field, value);
+  } else if (field == "format_b") {
+    v.format_b = format_field(field, value);
+  } else if (field == "block") {
+    v.block = block_field(value);
+  } else if (field == "block_b") {
+    v.block_b = block_field(value);
+  } else if (field == "scales") {
+    v.scales = word_field(field, value, kScales);
+  } else if (field == "groups") {
+    v.groups = word_field(field, value, kGroups);
+  } else if (field == "depth") {
+    matmul_case(c).depth = number_field<std::int64_t>(field, value);
+  } else if (field == "adds") {
+    matmul_case(c).adds = number_field<int>(field, value) != 0;
+  } else if (field == "alpha") {
+    matmul_case(c).alpha = number_field<float>(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void MatmulOperation::check(const Case& c) const {
+  const std::int64_t depth = matmul_case(c).depth;
+  const auto too_large = [](std::int64_t a, std::int64_t b) { return b != 0 && a > kMostCodes / b; };
+  if (depth < 0 || too_large(c.rows, depth) || too_large(c.cols, depth)) {
+    throw Error(ErrorKind::usage, fmt::format("a matmul of {} x {} x {}; operands of at most 2^36 codes are possible",
+                                              c.rows, c.cols, depth));
+  }
+  if ((matmul_of(c.variant).groups != MXCHECK_DENSE) == c.experts.empty()) {
+    throw Error(ErrorKind::usage, "case field experts goes with groups=rows and groups=depth");
+  }
+  if (!c.plants.empty() || c.stride != 0) throw Error(ErrorKind::usage, "a matmul has neither plants nor a stride");
+}
+
+std::vector<std::string> MatmulOperation::classes(const Case& c) const {
+  const MatmulVariant& v = matmul_of(c.variant);
+  std::vector<std::string> classes{c.variant.operation,
+                                   fmt::format("d {}", spec(c.variant.dtype).name),
+                                   fmt::format("formats {} {}", spec(v.format).name, spec(v.format_b).name),
+                                   fmt::format("blocks {} {}", block_field_text(v.block), block_field_text(v.block_b)),
+                                   fmt::format("scales {}", kScales[v.scales]),
+                                   fmt::format("groups {}", kGroups[v.groups]),
+                                   fmt::format("data {}", to_text(c.data))};
+  const auto add_if = [&](bool holds, const char* name) {
+    if (holds) classes.emplace_back(name);
+  };
+  const bool empty = c.elements() == 0;
+  const bool tail = c.rows % 128 != 0 || c.cols % 128 != 0;
+  add_if(empty, "shape empty");
+  add_if(matmul_case(c).depth == 0, "shape without depth");
+  add_if(!empty, tail ? "shape with a cut tile" : "shape of whole tiles of 128");
+  add_if(c.elements() > 1'000'000, "shape over a million outputs");
+  add_if(c.gather != 0, "gathered rows");
+  add_if(matmul_case(c).adds, "adds C");
+  add_if(matmul_case(c).alpha != 1, "alpha");
+  add_if(!c.experts.empty() && std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end(),
+         "empty groups");
+  return classes;
+}
+
+}  // namespace
+
+bool any_nan_in_d_is_equal(std::string_view operation) {
+  const MatmulContract contract = matmul_contract(contract_text(operation));
+  return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0;
+}
+
+OperationModule matmul_module() {
+  static const MatmulOperation kMatmul;
+  OperationModule module{{&kMatmul}, matmul_statements()};
+  for (Statement& s : large_matmul_statements()) module.statements.push_back(std::move(s));
+  return module;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,42 @@
+#pragma once
+// Problems of quantize, quantize_dual and cast: a matrix x in, codes and scales out.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "numerics/scale/recipe.h"
+#include "properties/core/input.h"
+#include "properties/core/operation.h"
+#include "properties/operations/scaled_blocks/fields.h"
+
+namespace mxcheck {
+
+class QuantizeProblem final : public Problem {
+ public:
+  explicit QuantizeProblem(const Case& c);  // x drawn from the case
+  // x given; where the case gathers, from rows of which none comes twice.
+  QuantizeProblem(const Case& c, Input x);
+
+  Input input;                      // as the candidate must see it, gathered
+  std::vector<std::int32_t> index;  // gather: row i of input is row index[i] of source
+  std::vector<std::byte> source;    // gather: rows that nothing names hold NaN
+
+  [[nodiscard]] Call call() const override;
+  [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
+  [[nodiscard]] std::vector<ExpectedTensor> answer(const Recipe& recipe) const;
+  void explain(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] std::vector<std::size_t> order() const override;  // scales before the codes that follow from them
+
+ private:
+  void describe_outputs();
+  void gather_from(std::int64_t source_rows);
+  void explain_code(BlockShape block, Finding& finding) const;
+  void explain_scale(BlockShape block, Finding& finding) const;
+};
+
+// Of a call of one of the three.
+std::unique_ptr<Problem> quantize_problem_of(const Call& call);
+
+}  // namespace mxcheck

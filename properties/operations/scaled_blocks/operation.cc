@@ -1,0 +1,167 @@
+#include "properties/operations/scaled_blocks/operation.h"
+
+#include <cstring>
+
+#include "kernels/candidate.h"
+#include "numerics/bytes.h"
+#include "numerics/scale/recipe.h"
+#include "properties/core/case_text.h"
+#include "properties/core/invalid_call.h"
+#include "reference/quantize/scale_layout.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
+
+}  // namespace
+
+std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
+  std::vector<Variant> all;
+  for (const Recipe& recipe : all_recipes()) {
+    if (recipe.rule == ScaleRule::fp32 || (!depends_on_recipe() && recipe.name != "rceil")) continue;
+    for (Format format : kElementFormats) {
+      for (const std::string_view block : all_block_shape_names()) {
+        for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
+          for (Format dtype : kValueFormats) {
+            Variant v{operation, dtype};
+            blocks_of(v) = {format, recipe.name, block_shape_by_name(block), layout};
+            if (layout == MXCHECK_TCGEN05 && !has_tiles(blocks_of(v).block)) continue;
+            if (can_be_asked(v)) all.push_back(std::move(v));
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+Policy ScaledBlocksOperation::policy(const Case& c) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  mxcheck_policy p{};
+  p.format = spec(v.format).name.data();
+  p.recipe = v.recipe.c_str();
+  p.block_rows = v.block.rows, p.block_cols = v.block.cols;
+  p.rows = c.rows, p.cols = c.cols;
+  p.layout = v.layout;
+  p.threads = c.threads;
+  p.pad_byte = blocks_case(c).pad;
+  return pack(p);
+}
+
+std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {
+  const ScaledBlocksVariant& v = blocks_of(variant);
+  return fmt::format("op={} format={} recipe={} block={} layout={} x={}", variant.operation, spec(v.format).name,
+                     v.recipe, block_shape_name(v.block), kLayouts[v.layout], spec(variant.dtype).name);
+}
+
+std::string ScaledBlocksOperation::option_text(const Case& c) const {
+  const int pad = blocks_case(c).pad;
+  return blocks_of(c.variant).layout != 0 || pad != 0 ? fmt::format(" pad={}", pad) : "";
+}
+
+bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
+  ScaledBlocksVariant& v = blocks_of(c.variant);
+  if (field == "format") {
+    v.format = format_field(field, value);
+  } else if (field == "recipe") {
+    v.recipe = recipe_by_name(value).name;
+  } else if (field == "block") {
+    v.block = block_shape_by_name(value);
+  } else if (field == "layout") {
+    v.layout = word_field(field, value, kLayouts);
+  } else if (field == "pad") {
+    blocks_case(c).pad = number_field<std::uint8_t>(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::vector<std::string> ScaledBlocksOperation::classes(const Case& c) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  std::vector<std::string> classes{
+      c.variant.operation,
+      "x " + std::string(spec(c.variant.dtype).name),
+      "format " + std::string(spec(v.format).name),
+      "recipe " + v.recipe,
+      "block " + block_shape_name(v.block),
+      "scales " + std::string(kLayouts[v.layout]),
+      "data " + std::string(reads_x_ ? to_text(c.data) : std::string_view("random codes and scale bytes"))};
+  const bool tail = c.rows % v.block.height(c.rows) != 0 || c.cols % v.block.width(c.cols) != 0;
+  if (c.elements() == 0) classes.emplace_back("shape empty");
+  if (c.elements() != 0) classes.emplace_back(tail ? "shape with a cut block" : "shape of whole blocks");
+  if (c.rows == 1 || c.cols == 1) classes.emplace_back("shape one row or column");
+  if (c.elements() > 1'000'000) classes.emplace_back("shape over a million elements");
+  if (c.stride > c.cols) classes.emplace_back("row stride");
+  if (c.gather != 0) classes.emplace_back("gathered rows");
+  if (!c.experts.empty()) {
+    classes.emplace_back("experts");
+    if (std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end()) {
+      classes.emplace_back("experts without rows");
+    }
+  }
+  return classes;
+}
+
+std::vector<std::string> ScaledBlocksOperation::required(const Statement& s, const Variant& v,
+                                                         const OperationInfo& limits) const {
+  std::vector<std::string> required;
+  const BlockShape block = blocks_of(v).block;
+  // Whether shapes within the candidate's limits can cut a block of the variant.
+  const auto cuts = [](std::int64_t size, std::int64_t multiple) { return size > 1 && multiple % size != 0; };
+  if (cuts(block.rows, limits.rows_multiple) || cuts(block.cols, limits.cols_multiple))
+    required.emplace_back("shape with a cut block");
+  if (s.strides && reads_x_) required.emplace_back("row stride");
+  if (s.experts > 0 && has_experts()) required.insert(required.end(), {"experts", "experts without rows"});
+  return required;
+}
+
+std::vector<InvalidCall> ScaledBlocksOperation::invalid_calls() const {
+  std::vector<InvalidCall> all;
+  for (InvalidCall& invalid : invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; }))
+    all.push_back(std::move(invalid));
+  for (InvalidCall& invalid : invalid_row_index()) all.push_back(std::move(invalid));
+  return all;
+}
+
+Case case_of(const Call& call) {
+  const auto policy = read<mxcheck_policy>(call.policy);
+  const auto format = format_by_name(policy.format);
+  if (!format) throw Error(ErrorKind::internal, "a call of an unknown format");
+  Case c;
+  c.variant.operation = call.operation;
+  blocks_of(c.variant) = {*format, policy.recipe, {policy.block_rows, policy.block_cols}, policy.layout};
+  c.rows = policy.rows, c.cols = policy.cols;
+  c.threads = policy.threads;
+  blocks_case(c).pad = policy.pad_byte;
+  for (const CallTensor& tensor : call.inputs) {
+    if (tensor.is_offsets) c.experts = values_in<std::int64_t>({tensor.data, tensor.bytes});
+  }
+  return c;
+}
+
+CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uint8_t>& bytes) {
+  CallTensor t;
+  t.dtype = Format::e4m3;
+  t.shape = std::move(shape);
+  t.bytes = bytes.size();
+  t.data = reinterpret_cast<const std::byte*>(bytes.data());
+  return t;
+}
+
+std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout) {
+  std::vector<CallTensor> tensors;
+  for (const TensorInfo& info : outputs) {
+    CallTensor t;
+    t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
+    t.shape = {info.rows, info.cols};
+    if (info.format == Format::e8m0 && layout == MXCHECK_TCGEN05) t.shape = {info.cols};
+    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) *
+              static_cast<std::uint64_t>((spec(info.format).bits + 7) / 8);
+    tensors.push_back(t);
+  }
+  return tensors;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,69 @@
+#pragma once
+// What the operations on blocks that share a scale have in common; each adds its tensors and its statements.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/operation.h"
+#include "properties/operations/scaled_blocks/fields.h"
+
+namespace mxcheck {
+
+class ScaledBlocksOperation : public Operation {
+ public:
+  // reads_x: the operation has a matrix x, which is drawn from the case's data and may be strided or gathered.
+  ScaledBlocksOperation(std::string_view name, bool reads_x) : name_(name), reads_x_(reads_x) {}
+
+  [[nodiscard]] std::string_view name() const final { return name_; }
+  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
+  [[nodiscard]] Policy policy(const Case& c) const final;
+  [[nodiscard]] std::string variant_text(const Variant& v) const final;
+  [[nodiscard]] std::string option_text(const Case& c) const final;
+  bool set_field(Case& c, std::string_view field, std::string_view value) const final;
+  [[nodiscard]] std::vector<std::string> classes(const Case& c) const final;
+  [[nodiscard]] std::vector<std::string> required(const Statement& s, const Variant& v,
+                                                  const OperationInfo& limits) const final;
+  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process, Draw& draw) const final;
+  [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const final;
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override;
+  [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const final;
+  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return false; }
+
+ protected:
+  // Whether a combination of fields is one that this operation can be asked for.
+  [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
+  // Recipes make no difference to what only reads codes and scales: those are asked for with the norm alone.
+  [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
+  // Blocks restart at experts' ends; cast has neither.
+  [[nodiscard]] virtual bool has_experts() const { return true; }
+
+ private:
+  std::string_view name_;
+  bool reads_x_;
+};
+
+// The case that a call's policy and offsets say; dtype is the caller's.
+Case case_of(const Call& call);
+
+// A case of the variant with a pad byte of 255.
+Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed);
+// Shapes and data that every variant meets on every run, whatever the seed.
+std::vector<Case> usual_corners(const Variant& v, Suite suite);
+
+// A statement that the outputs of one operation are the reference's, on drawn data of every kind.
+Statement blocks_equality(std::string_view name, std::string_view operation, std::string_view sentence,
+                          std::string_view source);
+
+// Scale layouts are tiled for blocks of one row or one column.
+inline bool has_tiles(BlockShape block) { return block.rows == 1 || block.cols == 1; }
+
+// The statement that tensors of over sixteen million elements are right, of all these operations.
+std::vector<Statement> large_tensor_statements();
+
+// A tensor of uint8: codes or scale bytes.
+CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uint8_t>& bytes);
+// The outputs of a call, by their descriptions; 1-D where scales are tiled.
+std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout);
+
+}  // namespace mxcheck
