@@ -29,7 +29,7 @@ std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
 }  // namespace
 
 std::string DeviceRequest::text() const {
-  std::string out = operation + " " + block_shape_name(block) + " " + std::string(spec(wide).name) + " " +
+  std::string out = operation + " " + to_text(block) + " " + std::string(spec(wide).name) + " " +
                     std::string(spec(element).name) + (tiled ? " tcgen05 " : " compact ") + std::to_string(rows) + "x" +
                     std::to_string(cols);
   if (experts != 0) out += " experts=" + std::to_string(experts);
@@ -158,7 +158,7 @@ std::string DeviceCall::difference(cudaStream_t stream) {
   check_cuda(cudaStreamSynchronize(stream), "the call");
 
   std::vector<std::vector<std::uint8_t>> expected;
-  const Recipe recipe = recipe_by_name("rceil");
+  const Recipe recipe = recipe_named("rceil");
   const auto in_layout = [&](const Quantized& q) {
     if (!request_.tiled) return q.scales;
     return scales_to_tcgen05(q.scales, q.scale_cols, q.block.rows == 1, count_scale_rows_by_expert(q, offsets_), 0);

@@ -124,10 +124,10 @@ QuantizedFile parse(const SafetensorsFile& file, const std::string& path) {
   const Metadata meta(file.metadata, path);
   QuantizedFile out;
   Quantized& q = out.matrix;
-  const auto rule = scale_rule_by_name(meta.text("rule"));
+  const auto rule = find_scale_rule(meta.text("rule"));
   if (!rule) refuse(path, "metadata 'rule' is '" + meta.text("rule") + "', which is not known");
-  q.element = element_format_by_name(meta.text("format"));
-  q.block = block_shape_by_name(meta.text("block"));
+  q.element = element_format_named(meta.text("format"));
+  q.block = block_shape_named(meta.text("block"));
   out.layout = meta.word("layout", layout_words());
   check_layout(out.layout, q.element, q.block, *rule);
   const std::int64_t pad = meta.size("pad_byte");
@@ -176,8 +176,8 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
   if (layout == ScaleLayout::compact) return;
   const std::string name = "layout " + word_of(layout_words(), layout);
   if (block.rows != 1 && block.cols != 1) {
-    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " +
-                                      block_shape_name(block) + " blocks need layout compact");
+    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " + to_text(block) +
+                                      " blocks need layout compact");
   }
   if (rule == ScaleRule::fp32) {
     throw Error(ErrorKind::usage, name + " holds E8M0 bytes; rules with FP32 scales need layout compact");
@@ -200,7 +200,7 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   out.metadata["mxcheck_file"] = "quantized";
   out.metadata["file_version"] = "1";
   out.metadata["format"] = spec(q.element).name;
-  out.metadata["block"] = block_shape_name(q.block);
+  out.metadata["block"] = to_text(q.block);
   out.metadata["layout"] = word_of(layout_words(), file.layout);
   out.metadata["pad_byte"] = std::to_string(file.pad_byte);
   out.metadata["rows"] = std::to_string(q.rows);
@@ -223,7 +223,7 @@ void write_quantized(const std::string& path, const SafetensorsFile& file) {
   for (const auto& [key, value] : file.metadata) {
     if (key != "mxcheck_file") info.attributes.emplace_back(key, value);  // the writer's own
   }
-  const std::optional<Format> element = format_by_name(file.metadata.at("format"));
+  const std::optional<Format> element = find_format(file.metadata.at("format"));
   for (const Tensor& t : file.tensors) {
     const bool fp32 = t.dtype == Dtype::f32;
     const Format format = t.name == "codes" ? element.value() : fp32 ? Format::fp32 : Format::e8m0;

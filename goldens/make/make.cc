@@ -34,7 +34,7 @@ class QuantizeMaker {
   QuantizeMaker(const GoldenSpec& golden, const std::string& path, const MakeOptions& options)
       : golden_(golden),
         options_(options),
-        recipe_(recipe_by_name(golden.recipe)),
+        recipe_(recipe_named(golden.recipe)),
         input_(open_input(golden.input, options.input_directory)) {
     check_offsets(golden.offsets, input_.rows);
     fp32_ = recipe_.rule == ScaleRule::fp32;
@@ -81,7 +81,7 @@ class QuantizeMaker {
     a.emplace_back("source", input_.source);
     a.emplace_back("source_dtype", spec(input_.dtype).dtype_name);
     a.emplace_back("format", spec(golden_.format).name);
-    a.emplace_back("block", block_shape_name(golden_.block));
+    a.emplace_back("block", to_text(golden_.block));
     a.emplace_back("rows", std::to_string(input_.rows));
     a.emplace_back("cols", std::to_string(input_.cols));
     a.emplace_back("scale_rows", std::to_string(scale_rows));

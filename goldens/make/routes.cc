@@ -20,8 +20,8 @@ std::string underscored(std::string_view name) {
   return text;
 }
 
-std::string_view name_of(AssignRule rule) {
-  for (const AssignRuleName& known : all_assign_rules()) {
+std::string_view name_of(TokenRoundingRule rule) {
+  for (const TokenRoundingRuleSpec& known : all_token_rounding_rules()) {
     if (known.rule == rule) return known.name;
   }
   throw Error(ErrorKind::internal, "a rule that is not in the list");
@@ -127,16 +127,16 @@ class Maker {
 
   void round() {
     const Router router = router_of(*route_.variants[0]);
-    Assign assign = route_.assign;
-    attribute("tile", std::to_string(assign.tile));
-    attribute("capacity", std::to_string(assign.capacity));
-    attribute("weights", assign.renormalize ? "renorm" : "raw");
-    attribute("seed", std::to_string(assign.seed));
-    attribute("layer", std::to_string(assign.layer));
-    attribute("step", std::to_string(assign.step));
-    for (const AssignRule rule : route_.rules) {
-      assign.rule = rule;
-      const Assigned a = assign_tokens(router, assign, view_, threads_);
+    TokenRounding token_rounding = route_.token_rounding;
+    attribute("tile", std::to_string(token_rounding.tile));
+    attribute("capacity", std::to_string(token_rounding.capacity));
+    attribute("weights", token_rounding.renormalize ? "renorm" : "raw");
+    attribute("seed", std::to_string(token_rounding.seed));
+    attribute("layer", std::to_string(token_rounding.layer));
+    attribute("step", std::to_string(token_rounding.step));
+    for (const TokenRoundingRule rule : route_.rules) {
+      token_rounding.rule = rule;
+      const RoundedTokens a = round_tokens(router, token_rounding, view_, threads_);
       if (rule == route_.rules[0]) {
         list(Role::output, "chosen", std::span(a.chosen), "tokens that chose each expert, before any rule");
       }
@@ -152,10 +152,10 @@ class Maker {
 
   void sort() {
     const RouteMetadata m =
-        route_metadata(route_.slots, route_.width, route_.token_offsets, route_.experts, route_.assign.tile);
+        route_metadata(route_.slots, route_.width, route_.token_offsets, route_.experts, route_.token_rounding.tile);
     attribute("experts", std::to_string(route_.experts));
     attribute("width", std::to_string(route_.width));
-    attribute("tile", std::to_string(route_.assign.tile));
+    attribute("tile", std::to_string(route_.token_rounding.tile));
     list(Role::input, "slot_experts", std::span(route_.slots), "token after token; -1: dropped");
     if (!route_.token_offsets.empty()) {
       list(Role::input, "token_offsets", std::span(route_.token_offsets), "first slot of each token, then all slots");

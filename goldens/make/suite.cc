@@ -41,8 +41,8 @@ std::uint8_t parse_pad_byte(JsonObject& o) {
 void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   golden.input = parse_input(o.required("input"), o.place() + ".input");
   golden.format = format_named(o, "format", o.text("format"), kElements);
-  golden.block = at_place(o, "block", [&] { return block_shape_by_name(o.text("block")); });
-  golden.recipe = at_place(o, "recipe", [&] { return recipe_by_name(o.text("recipe")).name; });
+  golden.block = at_place(o, "block", [&] { return block_shape_named(o.text("block")); });
+  golden.recipe = at_place(o, "recipe", [&] { return recipe_named(o.text("recipe")).name; });
   golden.values = o.flag("values");
   if (o.has("offsets")) {
     for (const json& offset : o.list("offsets", kMostNumbers)) {
@@ -60,7 +60,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
     if (name != "tcgen05" && name != "deepgemm") o.refuse("layouts", "are \"tcgen05\" and \"deepgemm\"");
     (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
   }
-  const bool fp32 = recipe_by_name(golden.recipe).rule == ScaleRule::fp32;
+  const bool fp32 = recipe_named(golden.recipe).rule == ScaleRule::fp32;
   if (fp32 || golden.format == Format::e5m6 || (golden.block.rows != 1 && golden.block.cols != 1)) {
     o.refuse("layouts", "are for E8M0 scales of blocks with one row or one column, and not for e5m6");
   }

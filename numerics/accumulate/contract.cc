@@ -120,9 +120,9 @@ std::uint32_t sum_ieee(std::span<const Factor> a, std::span<const Factor> b, std
 
 }  // namespace
 
-std::span<const Contract> contracts() { return kContracts; }
+std::span<const Contract> all_contracts() { return kContracts; }
 
-const Contract& contract_by_name(std::string_view name) {
+const Contract& contract_named(std::string_view name) {
   const auto* found =
       std::find_if(kContracts.begin(), kContracts.end(), [&](const Contract& c) { return c.name == name; });
   if (found != kContracts.end()) return *found;
@@ -131,7 +131,7 @@ const Contract& contract_by_name(std::string_view name) {
   refuse("unknown contract '" + std::string(name) + "'; there are " + all);
 }
 
-std::string_view name_of(Evidence evidence) {
+std::string_view to_text(Evidence evidence) {
   switch (evidence) {
     case Evidence::definition: return "definition";
     case Evidence::measured: return "measured";

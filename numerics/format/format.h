@@ -61,7 +61,7 @@ inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
 
 constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }
 
-constexpr std::optional<Format> format_by_name(std::string_view name) {
+constexpr std::optional<Format> find_format(std::string_view name) {
   for (Format format : kAllFormats) {
     if (spec(format).name == name || spec(format).dtype_name == name) return format;
   }

@@ -130,7 +130,7 @@ std::span<const Recipe> all_recipes() {
   return recipes;
 }
 
-Recipe recipe_by_name(std::string_view name) {
+Recipe recipe_named(std::string_view name) {
   const std::string_view wanted = resolve_alias(name);
   const auto recipes = all_recipes();
   const auto found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == wanted; });

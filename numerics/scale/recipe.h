@@ -59,7 +59,7 @@ struct Recipe {
 std::span<const Recipe> all_recipes();
 
 // A copy of the recipe with this name or alias; Error{usage} lists the names.
-Recipe recipe_by_name(std::string_view name);
+Recipe recipe_named(std::string_view name);
 
 // What a block holds, as far as its scale goes.
 struct BlockAmax {

@@ -46,7 +46,7 @@ const std::vector<std::pair<std::string, ElementScaling>>& scaling_words() {
 std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
   const auto yes_no = [](bool b) { return std::string(b ? "yes" : "no"); };
   return {{"recipe", r.name},
-          {"rule", std::string(name(r.rule))},
+          {"rule", std::string(to_text(r.rule))},
           {"nan", word_of(nan_words(), r.nan)},
           {"amax_min", hexfloat(r.amax_min)},
           {"quotient_min", hexfloat(r.quotient_min)},

@@ -59,9 +59,9 @@ int rounded_exponent_field(float a, Format element) {
 
 }  // namespace
 
-std::string_view name(ScaleRule rule) { return kNames[static_cast<std::size_t>(rule)]; }
+std::string_view to_text(ScaleRule rule) { return kNames[static_cast<std::size_t>(rule)]; }
 
-std::optional<ScaleRule> scale_rule_by_name(std::string_view name) {
+std::optional<ScaleRule> find_scale_rule(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<ScaleRule>(found - kNames.begin());

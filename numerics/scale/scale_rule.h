@@ -32,8 +32,8 @@ enum class ScaleRule : std::uint8_t {
   floor_log2,      // floor(RN(log2 a)) - emax
 };
 
-std::string_view name(ScaleRule rule);
-std::optional<ScaleRule> scale_rule_by_name(std::string_view name);
+std::string_view to_text(ScaleRule rule);
+std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
 // The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry.
 // ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa format, or MXINT8.

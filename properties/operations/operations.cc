@@ -293,7 +293,7 @@ std::vector<std::byte> cast_codes(const Problem& p, const Recipe& recipe) {
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p) {
   if (is_route(p.c.variant.operation)) return route_answer(p);
-  return reference_answer(p, recipe_by_name(p.c.variant.recipe));
+  return reference_answer(p, recipe_named(p.c.variant.recipe));
 }
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p, const Recipe& recipe) {

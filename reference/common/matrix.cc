@@ -91,7 +91,7 @@ void check_matrix(const MatrixView& m) {
   }
 }
 
-BlockShape block_shape_by_name(std::string_view name) {
+BlockShape block_shape_named(std::string_view name) {
   std::string known;
   for (const NamedShape& s : kNamedShapes) {
     if (s.name == name) return s.shape;
@@ -100,7 +100,7 @@ BlockShape block_shape_by_name(std::string_view name) {
   refuse("unknown block shape '" + std::string(name) + "'; known are " + known);
 }
 
-std::string block_shape_name(BlockShape shape) {
+std::string to_text(BlockShape shape) {
   for (const NamedShape& s : kNamedShapes) {
     if (s.shape == shape) return std::string(s.name);
   }

@@ -48,8 +48,8 @@ struct BlockShape {
 
 // "1x32", "32x1", "32x32", "1x128", "128x1", "128x128", "row"; Error{usage} for anything else. Any other shape can be
 // written as a BlockShape; it has a name in messages only.
-BlockShape block_shape_by_name(std::string_view name);
-std::string block_shape_name(BlockShape shape);
+BlockShape block_shape_named(std::string_view name);
+std::string to_text(BlockShape shape);
 std::span<const std::string_view> all_block_shape_names();
 
 // Expert offsets: nondecreasing, first 0, last rows. Empty means one group of all rows. Throws Error{usage} otherwise.

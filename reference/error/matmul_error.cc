@@ -57,7 +57,7 @@ double round_to_bf16(float x) {
 
 }  // namespace
 
-Product::Product(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout)
+MatmulErrorMeter::MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout)
     : x_(activations), w_(weights), layout_(layout) {
   check_matrix(x_);
   check_matrix(w_);
@@ -76,7 +76,7 @@ Product::Product(const MatrixView& activations, const MatrixView& weights, Weigh
   exact_ = multiply(values_of(x_, as_it_is), values_of(w_, as_it_is));
 }
 
-std::vector<double> Product::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
+std::vector<double> MatmulErrorMeter::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
   std::vector<double> out;
   resize_or_throw(out, checked_product(m(), n(), "product"), "product");
   const View left(x.data(), m(), k());
@@ -90,7 +90,7 @@ std::vector<double> Product::multiply(const std::vector<double>& x, const std::v
   return out;
 }
 
-ProductError Product::compare(const std::vector<double>& z) const {
+MatmulError MatmulErrorMeter::compare(const std::vector<double>& z) const {
   PairwiseSum signal, noise;
   double largest = 0;
   bool finite = true;
@@ -110,21 +110,20 @@ ProductError Product::compare(const std::vector<double>& z) const {
   return {10 * std::log10(s / n), std::sqrt(n / s), largest / std::sqrt(s / static_cast<double>(z.size()))};
 }
 
-ProductError Product::error(Format element, BlockShape block, const Recipe& recipe) const {
+MatmulError MatmulErrorMeter::error(Format element, BlockShape block, const Recipe& recipe) const {
   if (block.cols == 1 && block.rows != 1) {
-    throw Error(ErrorKind::usage,
-                "block " + block_shape_name(block) + " lies across K; a product takes blocks along K");
+    throw Error(ErrorKind::usage, "block " + to_text(block) + " lies across K; a product takes blocks along K");
   }
   const BlockShape w_block = layout_ == WeightsLayout::nk ? block : BlockShape{block.cols, block.rows};
   return compare(
       multiply(quantized_values(x_, element, block, recipe), quantized_values(w_, element, w_block, recipe)));
 }
 
-ProductError Product::error_of_bf16() const {
+MatmulError MatmulErrorMeter::error_of_bf16() const {
   return compare(multiply(values_of(x_, round_to_bf16), values_of(w_, round_to_bf16)));
 }
 
-double Product::gamma() const {
+double MatmulErrorMeter::gamma() const {
   const double ku = static_cast<double>(k()) * std::numeric_limits<double>::epsilon() / 2;
   return ku / (1 - ku);
 }

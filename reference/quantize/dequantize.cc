@@ -20,7 +20,7 @@ void check_size(std::size_t size, std::int64_t expected, const std::string& what
 void check_quantized(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
   if (q.rows < 0 || q.cols < 0 || q.block.rows < 0 || q.block.cols < 0 || threads < 0) {
     throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.rows) + " x " + std::to_string(q.cols) +
-                                      " in blocks of " + block_shape_name(q.block) + " on " + std::to_string(threads) +
+                                      " in blocks of " + to_text(q.block) + " on " + std::to_string(threads) +
                                       " threads: every number must be 0 or more");
   }
   if (spec(q.element).bits > 12 || q.element == Format::e8m0) {
@@ -31,7 +31,7 @@ void check_quantized(const Quantized& q, std::span<const std::int64_t> offsets, 
   const std::int64_t scale_cols = q.block.cols == 0 ? std::int64_t{q.cols > 0} : ceil_div(q.cols, q.block.cols);
   if (q.scale_rows != scale_rows || q.scale_cols != scale_cols) {
     throw Error(ErrorKind::usage, "scales of " + std::to_string(q.scale_rows) + " x " + std::to_string(q.scale_cols) +
-                                      ": blocks of " + block_shape_name(q.block) + " under these offsets make " +
+                                      ": blocks of " + to_text(q.block) + " under these offsets make " +
                                       std::to_string(scale_rows) + " x " + std::to_string(scale_cols));
   }
   const std::int64_t elements = checked_product(q.rows, q.cols, "matrix elements");

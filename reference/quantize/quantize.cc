@@ -136,7 +136,7 @@ void check_request(const MatrixView& input, Format element, BlockShape block, co
   }
   if (block.rows < 0 || block.cols < 0) {
     throw Error(ErrorKind::usage,
-                "block of " + block_shape_name(block) + ": rows and columns must be 1 or more, or 0 for all of them");
+                "block of " + to_text(block) + ": rows and columns must be 1 or more, or 0 for all of them");
   }
   if (recipe.rounding == Rounding::stochastic) {
     throw Error(ErrorKind::usage, "recipe " + recipe.name +

@@ -192,7 +192,7 @@ std::int64_t scales_deepgemm_words(std::int64_t scale_cols, bool row_blocks,
 bool has_row_blocks(BlockShape block) {
   if (block.rows == 1) return true;
   if (block.cols == 1) return false;
-  refuse("scales of " + block_shape_name(block) +
+  refuse("scales of " + to_text(block) +
          " blocks: the tcgen05 and DeepGEMM layouts hold blocks of one row or one column; use the compact layout");
 }
 

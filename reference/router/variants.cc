@@ -73,7 +73,7 @@ void check_bias(const Router& router, std::int64_t experts) {
 
 std::span<const RouterVariant> all_router_variants() { return kVariants; }
 
-const RouterVariant& router_variant(std::string_view name) {
+const RouterVariant& router_variant_named(std::string_view name) {
   std::string known;
   for (const RouterVariant& v : kVariants) {
     if (v.name == name) return v;

@@ -16,9 +16,9 @@ const std::vector<Format>& element_formats() {
   return formats;
 }
 
-Format element_format_by_name(const std::string& name) {
+Format element_format_named(const std::string& name) {
   const std::vector<Format>& known = element_formats();
-  const auto format = format_by_name(name);
+  const auto format = find_format(name);
   if (format && std::find(known.begin(), known.end(), *format) != known.end()) return *format;
   std::string names;
   for (const Format f : known) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);

@@ -41,10 +41,10 @@ struct Options {
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 Recipe chosen_recipe(const Options& o) {
-  if (o.rule.empty() && o.preset.empty()) return recipe_by_name(kDefaultRecipe);
-  if (o.rule.empty() || o.preset.empty()) return recipe_by_name(o.rule.empty() ? o.preset : o.rule);
-  const Recipe rule = recipe_by_name(o.rule);
-  const Recipe preset = recipe_by_name(o.preset);
+  if (o.rule.empty() && o.preset.empty()) return recipe_named(kDefaultRecipe);
+  if (o.rule.empty() || o.preset.empty()) return recipe_named(o.rule.empty() ? o.preset : o.rule);
+  const Recipe rule = recipe_named(o.rule);
+  const Recipe preset = recipe_named(o.preset);
   if (rule.name != preset.name)
     refuse("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
@@ -131,7 +131,7 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
                               {"output", o.output},
                               {"source_dtype", spec(source).dtype_name},
                               {"format", spec(q.element).name},
-                              {"block", block_shape_name(q.block)},
+                              {"block", to_text(q.block)},
                               {"layout", o.layout},
                               {"pad_byte", file.pad_byte},
                               {"rows", q.rows},
@@ -146,8 +146,8 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
 int run(const Options& o) {
   const Recipe recipe = recipe_of(o);
   QuantizedFile file;
-  const Format element = element_format_by_name(o.format);
-  const BlockShape block = block_shape_by_name(o.block);
+  const Format element = element_format_named(o.format);
+  const BlockShape block = block_shape_named(o.block);
   file.layout = value_of(layout_words(), o.layout);
   file.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(file.layout, element, block, recipe.rule);

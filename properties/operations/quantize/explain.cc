@@ -125,7 +125,7 @@ BlockScale explain_block(const Problem& p, const Bounds& b, Finding& finding) {
   const std::uint32_t magnitude = largest.bits & ~(1U << (spec(wide).bits - 1));
   finding.element.push_back("amax      " + notations(wide, magnitude) + " at " + at(largest.row, largest.col) +
                             (amax.has_nan ? "; the block holds a NaN at " + at(nan.row, nan.col) : ""));
-  const BlockScale scale = block_scale(recipe_by_name(p.c.variant.recipe), p.c.variant.format, amax);
+  const BlockScale scale = block_scale(recipe_named(p.c.variant.recipe), p.c.variant.format, amax);
   finding.element.push_back("scale     " + notations(Format::e8m0, scale.byte) + " by the reference");
   finding.culprits.push_back(largest);
   if (amax.has_nan) finding.culprits.push_back(nan);

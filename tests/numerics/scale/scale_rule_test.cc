@@ -41,10 +41,10 @@ std::vector<std::uint32_t> boundary_amax(Format element) {
 TEST(ScaleRule, names_are_found_again) {
   for (int i = 0; i < 12; ++i) {
     const auto rule = static_cast<ScaleRule>(i);
-    EXPECT_EQ(scale_rule_by_name(name(rule)), rule) << name(rule);
+    EXPECT_EQ(find_scale_rule(to_text(rule)), rule) << to_text(rule);
   }
-  EXPECT_EQ(name(ScaleRule::floor_log2), "floor_log2");
-  EXPECT_EQ(scale_rule_by_name("rciel"), std::nullopt);
+  EXPECT_EQ(to_text(ScaleRule::floor_log2), "floor_log2");
+  EXPECT_EQ(find_scale_rule("rciel"), std::nullopt);
 }
 
 TEST(ScaleRule, largest_values_are_those_of_the_formats) {
@@ -75,7 +75,7 @@ TEST(ScaleRule, the_sign_of_amax_is_ignored) {
     if (rule == ScaleRule::fp32) continue;
     for (const std::uint32_t bits : boundary_amax(Format::e4m3)) {
       ASSERT_EQ(scale_byte(rule, Format::e4m3, as_float(bits)), scale_byte(rule, Format::e4m3, -as_float(bits)))
-          << name(rule) << " 0x" << std::hex << bits;
+          << to_text(rule) << " 0x" << std::hex << bits;
     }
   }
 }
@@ -119,7 +119,7 @@ TEST(ScaleRule, finite_amax_reaches_these_bytes_and_no_others) {
     for (const std::uint32_t bits : boundary_amax(c.element))
       seen[scale_byte(c.rule, c.element, as_float(bits))] = true;
     for (int byte = 0; byte < 256; ++byte) {
-      EXPECT_EQ(seen[static_cast<std::size_t>(byte)], byte <= c.largest) << name(c.rule) << " byte " << byte;
+      EXPECT_EQ(seen[static_cast<std::size_t>(byte)], byte <= c.largest) << to_text(c.rule) << " byte " << byte;
     }
   }
 }
@@ -139,8 +139,8 @@ TEST(ScaleRule, scaled_amax_lands_in_the_rules_interval) {
       const double a = as_float(bits);
       if (a < 0x1p-100 || a > 0x1p127) continue;
       const double scaled = a / decode(Format::e8m0, scale_byte(c.rule, Format::e4m3, as_float(bits)));
-      ASSERT_TRUE(c.open_below ? scaled > c.above : scaled >= c.above) << name(c.rule) << std::hexfloat << " " << a;
-      ASSERT_TRUE(c.open_above ? scaled < c.below : scaled <= c.below) << name(c.rule) << std::hexfloat << " " << a;
+      ASSERT_TRUE(c.open_below ? scaled > c.above : scaled >= c.above) << to_text(c.rule) << std::hexfloat << " " << a;
+      ASSERT_TRUE(c.open_above ? scaled < c.below : scaled <= c.below) << to_text(c.rule) << std::hexfloat << " " << a;
     }
   }
 }
@@ -223,7 +223,7 @@ TEST(ScaleRule, rounding_amax_to_bf16_first_changes_32768_floats_a_binade) {
       const float b = as_float(encode<Bf16>(a, Rounding::nearest_even, Overflow::saturate).bits * 0x10000U);
       changed += scale_byte(rule, Format::e4m3, a) != scale_byte(rule, Format::e4m3, b) ? 1 : 0;
     }
-    EXPECT_EQ(changed, 32768) << name(rule);
+    EXPECT_EQ(changed, 32768) << to_text(rule);
   }
 }
 

@@ -174,7 +174,7 @@ TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
   const auto values = test::random_values(rows * cols, 23);
   const test::TestMatrix m = test::fp32_matrix(rows, cols, values);
   const Sizes offsets{0, 100, 100, 133, 300};
-  const Recipe rceil = recipe_by_name("rceil");
+  const Recipe rceil = recipe_named("rceil");
   const Quantized col = quantize(m.view(), Format::e4m3, {32, 1}, rceil, offsets);
   const Sizes counts = count_scale_rows_by_expert(col, offsets);
   EXPECT_EQ(counts, (Sizes{4, 0, 2, 6}));
@@ -199,7 +199,7 @@ TEST(ScaleLayout, knows_row_blocks_from_column_blocks_and_refuses_the_rest) {
   for (const BlockShape block : {BlockShape{32, 32}, BlockShape{128, 128}, BlockShape{0, 0}}) {
     const auto thrown = thrown_by([&] { has_row_blocks(block); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    EXPECT_EQ(thrown.text, "scales of " + block_shape_name(block) +
+    EXPECT_EQ(thrown.text, "scales of " + to_text(block) +
                                " blocks: the tcgen05 and DeepGEMM layouts hold blocks of one row or one column; use "
                                "the compact layout");
   }
