@@ -20,13 +20,6 @@ std::string underscored(std::string_view name) {
   return text;
 }
 
-std::string_view name_of(TokenRoundingRule rule) {
-  for (const TokenRoundingRuleSpec& known : all_token_rounding_rules()) {
-    if (known.rule == rule) return known.name;
-  }
-  throw Error(ErrorKind::internal, "a rule that is not in the list");
-}
-
 std::string hex(float value) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "0x";
@@ -140,7 +133,7 @@ class Maker {
       if (rule == route_.rules[0]) {
         list(Role::output, "chosen", std::span(a.chosen), "tokens that chose each expert, before any rule");
       }
-      const std::string name(name_of(rule)), end = "_" + underscored(name);
+      const std::string name(to_text(rule)), end = "_" + underscored(name);
       const auto rows = static_cast<std::size_t>(a.offsets.back());
       list(Role::output, "offsets" + end, std::span(a.offsets), "first row of each expert, then all rows, by " + name);
       list(Role::output, "row_token" + end, std::span(a.row_token).first(rows), "ascending within an expert");

@@ -54,11 +54,6 @@ void parse_router(JsonObject& o, RouteSpec& route) {
   if (route.bias.empty()) o.refuse("bias", "has one number an expert, or is left out");
 }
 
-bool has_capacity(TokenRoundingRule rule) {
-  return rule == TokenRoundingRule::expert_choice || rule == TokenRoundingRule::capacity_order ||
-         rule == TokenRoundingRule::capacity_score;
-}
-
 void parse_rounding(JsonObject& o, RouteSpec& route) {
   if (o.has("rules")) {
     for (const json& name : o.list("rules", all_token_rounding_rules().size())) {
@@ -75,7 +70,7 @@ void parse_rounding(JsonObject& o, RouteSpec& route) {
   }
   TokenRounding& token_rounding = route.token_rounding;
   token_rounding.tile = o.integer("tile", 1, kMostRows);
-  if (std::any_of(route.rules.begin(), route.rules.end(), has_capacity)) {
+  if (std::any_of(route.rules.begin(), route.rules.end(), takes_capacity)) {
     token_rounding.capacity = o.integer("capacity", 0, kMostRows);
   }
   const std::string weights = o.text_or("weights", "renorm");

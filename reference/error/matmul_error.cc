@@ -21,7 +21,7 @@ using View = Eigen::Map<const RowMajor>;
 template <class Round>
 std::vector<double> values_of(const MatrixView& m, Round round) {
   std::vector<double> out;
-  resize_or_throw(out, m.rows * m.cols, "operand of the product");
+  resize_or_throw(out, m.rows * m.cols, "operand of the matmul");
   std::vector<float> row(static_cast<std::size_t>(m.cols));
   auto to = out.begin();
   for (std::int64_t r = 0; r < m.rows; ++r) {
@@ -35,9 +35,9 @@ std::vector<double> values_of(const MatrixView& m, Round round) {
 std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
   const Quantized q = quantize(m, element, block, recipe, {}, 1);
   const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});
-  const std::int64_t block_cols = block.cols == 0 ? q.cols : block.cols;
+  const std::int64_t block_cols = block.width(q.cols);
   std::vector<double> out;
-  resize_or_throw(out, q.rows * q.cols, "operand of the product");
+  resize_or_throw(out, q.rows * q.cols, "operand of the matmul");
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
     for (std::int64_t r = starts[i]; r < starts[i + 1]; ++r) {
       for (std::int64_t c = 0; c < q.cols; ++c) {
@@ -69,7 +69,7 @@ MatmulErrorMeter::MatmulErrorMeter(const MatrixView& activations, const MatrixVi
                                       "; weights of " + (nk ? "K x N are layout kn" : "N x K are layout nk"));
   }
   if (x_.rows == 0 || x_.cols == 0 || n() == 0) {
-    throw Error(ErrorKind::usage, "a product of " + std::to_string(m()) + " x " + std::to_string(k()) + " by " +
+    throw Error(ErrorKind::usage, "a matmul of " + std::to_string(m()) + " x " + std::to_string(k()) + " by " +
                                       std::to_string(k()) + " x " + std::to_string(n()) + " has no elements");
   }
   const auto as_it_is = [](float x) { return double{x}; };
@@ -78,7 +78,7 @@ MatmulErrorMeter::MatmulErrorMeter(const MatrixView& activations, const MatrixVi
 
 std::vector<double> MatmulErrorMeter::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
   std::vector<double> out;
-  resize_or_throw(out, checked_product(m(), n(), "product"), "product");
+  resize_or_throw(out, checked_product(m(), n(), "matmul"), "matmul");
   const View left(x.data(), m(), k());
   const View right(w.data(), w_.rows, w_.cols);
   Eigen::Map<RowMajor> y(out.data(), m(), n());
@@ -112,9 +112,9 @@ MatmulError MatmulErrorMeter::compare(const std::vector<double>& z) const {
 
 MatmulError MatmulErrorMeter::error(Format element, BlockShape block, const Recipe& recipe) const {
   if (block.cols == 1 && block.rows != 1) {
-    throw Error(ErrorKind::usage, "block " + to_text(block) + " lies across K; a product takes blocks along K");
+    throw Error(ErrorKind::usage, "block " + to_text(block) + " lies across K; a matmul takes blocks along K");
   }
-  const BlockShape w_block = layout_ == WeightsLayout::nk ? block : BlockShape{block.cols, block.rows};
+  const BlockShape w_block = layout_ == WeightsLayout::nk ? block : block.transposed();
   return compare(
       multiply(quantized_values(x_, element, block, recipe), quantized_values(w_, element, w_block, recipe)));
 }

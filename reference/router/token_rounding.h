@@ -29,11 +29,15 @@ enum class TokenRoundingRule : std::uint8_t {
 struct TokenRoundingRuleSpec {
   TokenRoundingRule rule;
   std::string_view name;  // "none", "nr-f", "sr-f", "nr-s", "balance-f", "up", "down", "nr-even", "expert-choice", ...
+  bool rounds_to_tiles;   // counts become multiples of TokenRounding::tile
+  bool takes_capacity;    // TokenRounding::capacity limits them
   std::string_view meaning;
 };
-std::span<const TokenRoundingRuleSpec> all_token_rounding_rules();
+std::span<const TokenRoundingRuleSpec> all_token_rounding_rules();   // in the order of the enumeration
 TokenRoundingRule token_rounding_rule_named(std::string_view name);  // Error{usage} lists the names
-bool rounds_to_tiles(TokenRoundingRule rule);                        // nr_f to nr_even
+std::string_view to_text(TokenRoundingRule rule);
+bool rounds_to_tiles(TokenRoundingRule rule);
+bool takes_capacity(TokenRoundingRule rule);
 
 struct TokenRounding {
   TokenRoundingRule rule = TokenRoundingRule::none;

@@ -32,7 +32,7 @@ std::vector<std::int64_t> scale_rows_of_experts(const Case& c, std::int64_t rows
 std::vector<std::uint8_t> in_layout(const Case& c, const std::vector<std::uint8_t>& compact, std::int64_t rows,
                                     std::int64_t scale_cols, std::uint8_t pad) {
   if (c.layout == MXCHECK_COMPACT) return compact;
-  return scales_to_tcgen05(compact, scale_cols, c.block.rows == 1, scale_rows_of_experts(c, rows), pad);
+  return to_layout(ScaleLayout::tcgen05, {scale_rows_of_experts(c, rows), scale_cols, c.block}, compact, pad);
 }
 
 TestTensor& scale_tensor(CandidateCall& call, mxcheck_layout layout, const std::vector<std::uint8_t>& expected,

@@ -69,11 +69,6 @@ Router router_of(const RouteCase& c) {
   return r;
 }
 
-std::string rule_name(TokenRoundingRule rule) {
-  const auto rules = all_token_rounding_rules();
-  return std::string(std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r.rule == rule; })->name);
-}
-
 // A call, its tensors ending where their memory does.
 struct RouteCall {
   mxcheck_route_policy policy{};
@@ -84,7 +79,7 @@ struct RouteCall {
   std::string rule;
 
   RouteCall(const RouteCase& c, std::int64_t tokens, std::int64_t experts)
-      : variant(c.variant), rule(rule_name(c.token_rounding.rule)) {
+      : variant(c.variant), rule(to_text(c.token_rounding.rule)) {
     policy.policy = make_policy("", variant.c_str(), 0, 0);
     policy.policy.size = sizeof policy;
     policy.policy.rows = tokens;
@@ -226,7 +221,7 @@ Sample<T> random_logits(LogitKind kind, std::uint64_t seed, std::int64_t tokens,
 std::string RouteCase::text() const {
   return variant + ", top_k " + std::to_string(top_k) + ", groups " + std::to_string(groups) + "/" +
          std::to_string(groups_kept) + (bias.empty() ? "" : ", bias") + ", scale " + std::to_string(scale) + ", rule " +
-         rule_name(token_rounding.rule) + ", tile " + std::to_string(token_rounding.tile) + ", capacity " +
+         std::string(to_text(token_rounding.rule)) + ", tile " + std::to_string(token_rounding.tile) + ", capacity " +
          std::to_string(token_rounding.capacity) + ", " + std::to_string(threads) + " threads";
 }
 

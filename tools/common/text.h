@@ -14,9 +14,6 @@
 
 namespace mxcheck {
 
-// The formats that a block's elements can have, in the order of the documentation.
-const std::vector<Format>& element_formats();
-
 // The reference knows neither files nor flags: its errors are given the place that the user knows.
 template <class Action>
 void in_place(const std::string& where, Action action) {

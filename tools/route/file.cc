@@ -25,13 +25,6 @@ Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& value
   return list_of(name, dtype, values, static_cast<std::int64_t>(values.size()));
 }
 
-std::string_view name_of(TokenRoundingRule rule) {
-  for (const TokenRoundingRuleSpec& known : all_token_rounding_rules()) {
-    if (known.rule == rule) return known.name;
-  }
-  throw Error(ErrorKind::internal, "a rule that is not in the list");
-}
-
 SafetensorsFile to_safetensors(const RoutesFile& file) {
   const RoundedTokens& a = file.rounded;
   const std::int64_t rows = a.offsets.back();
@@ -63,7 +56,7 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
   m["nan"] = r.nan == NanLogits::last ? "last" : "refuse";
   m["scale"] = hexfloat(r.scale);
   m["bias"] = r.bias.empty() ? "no" : "yes";
-  m["rule"] = name_of(file.token_rounding.rule);
+  m["rule"] = to_text(file.token_rounding.rule);
   m["tile"] = std::to_string(file.token_rounding.tile);
   m["capacity"] = std::to_string(file.token_rounding.capacity);
   m["row_weights"] = file.token_rounding.rule == TokenRoundingRule::none ? "variant"

@@ -45,11 +45,6 @@ struct Options {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
-bool has_capacity(TokenRoundingRule rule) {
-  return rule == TokenRoundingRule::expert_choice || rule == TokenRoundingRule::capacity_order ||
-         rule == TokenRoundingRule::capacity_score;
-}
-
 int print_list() {
   print("variants\n");
   for (const RouterVariant& v : all_router_variants()) print(fmt::format("  {:<22}{}\n", v.name, v.meaning));
@@ -95,10 +90,10 @@ TokenRounding token_rounding_of(const Options& o) {
   if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
   a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
   const bool given = o.capacity || o.capacity_factor;
-  if (given && !has_capacity(a.rule)) {
+  if (given && !takes_capacity(a.rule)) {
     refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
   }
-  if (!given && has_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
+  if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
   if (o.capacity_factor && !(std::isfinite(*o.capacity_factor) && *o.capacity_factor > 0)) {
     refuse("--capacity-factor must be finite and above 0");
   }
@@ -120,10 +115,8 @@ std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
   if (f.router.groups > 0) text += fmt::format(" in {} of {} groups", f.router.groups_kept, f.router.groups);
   const TokenRoundingRule rule = f.token_rounding.rule;
   if (rule == TokenRoundingRule::none) return text;
-  for (const TokenRoundingRuleSpec& known : all_token_rounding_rules()) {
-    if (known.rule == rule) text += fmt::format(", then {}", known.name);
-  }
-  if (has_capacity(rule)) return text + fmt::format(" with capacity {}", f.token_rounding.capacity);
+  text += fmt::format(", then {}", to_text(rule));
+  if (takes_capacity(rule)) return text + fmt::format(" with capacity {}", f.token_rounding.capacity);
   return text + fmt::format(" to tiles of {}", f.token_rounding.tile);
 }
 

@@ -95,12 +95,9 @@ TEST_F(MakeGolden, panels_do_not_show) {
     EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
     EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
     if (!tiled) continue;
-    const auto by_expert = count_scale_rows_by_expert(q, offsets);
-    const bool row_blocks = has_row_blocks(q.block);
-    EXPECT_EQ(read("g", "scales_tcgen05").data,
-              bytes_of(scales_to_tcgen05(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
-    EXPECT_EQ(read("g", "scales_deepgemm").data,
-              bytes_of(scales_to_deepgemm(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
+    const ScaleShape shape = scale_shape(q, offsets);
+    EXPECT_EQ(read("g", "scales_tcgen05").data, bytes_of(to_layout(ScaleLayout::tcgen05, shape, q.scales, 9)));
+    EXPECT_EQ(read("g", "scales_deepgemm").data, bytes_of(to_layout(ScaleLayout::deepgemm, shape, q.scales, 9)));
   }
 }
 

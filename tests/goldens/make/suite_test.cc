@@ -135,7 +135,7 @@ TEST(GoldenSuite, the_built_in_ones_have_their_files_names_and_reach_every_kind_
     }
   }
   EXPECT_EQ(kinds.size(), 11U);
-  EXPECT_EQ(shapes.size(), all_block_shape_names().size());
+  EXPECT_EQ(shapes.size(), kBlockShapes.size());
   EXPECT_EQ(recipes.size(), all_recipes().size());
 }
 

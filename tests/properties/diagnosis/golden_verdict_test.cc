@@ -294,7 +294,8 @@ TEST(GoldenVerdict, faults_of_layouts_are_named) {
   Bytes compact = scales;
   compact.resize(golden.tensors.at("scales_tcgen05").data.size(), 255);
   EXPECT_NE(cause("scales_tcgen05", compact).find("compact scales, copied"), std::string::npos);
-  EXPECT_NE(cause("scales_tcgen05", to_tcgen05(scales, 96, 8, 0)).find("padding of 0 in place of 255"),
+  EXPECT_NE(cause("scales_tcgen05", to_layout(ScaleLayout::tcgen05, {{96}, 8}, scales, 0))
+                .find("padding of 0 in place of 255"),
             std::string::npos);
   Bytes plain(compact.size(), 255);  // tiles without the interleaving of rows
   for (std::size_t i = 0; i < 96; ++i) {
@@ -309,7 +310,7 @@ TEST(GoldenVerdict, faults_of_layouts_are_named) {
   Tensors t = golden.tensors;
   Bytes wrong = scales;
   for (std::uint8_t& b : wrong) b = b < 254 ? static_cast<std::uint8_t>(b + 1) : b;
-  put(t["scales"], wrong), put(t["scales_tcgen05"], to_tcgen05(wrong, 96, 8, 255));
+  put(t["scales"], wrong), put(t["scales_tcgen05"], to_layout(ScaleLayout::tcgen05, {{96}, 8}, wrong, 255));
   EXPECT_EQ(first_cause(result_of(judged(golden, t), "scales_tcgen05")),
             "the layout is right for the candidate's own scales: only those are wrong");
 }

@@ -69,9 +69,9 @@ TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
   const std::vector<std::pair<std::string, BlockShape>> expected{
       {"1x32", {1, 32}},   {"32x1", {32, 1}},       {"32x32", {32, 32}}, {"1x128", {1, 128}},
       {"128x1", {128, 1}}, {"128x128", {128, 128}}, {"row", {1, 0}}};
-  ASSERT_EQ(all_block_shape_names().size(), expected.size());
+  ASSERT_EQ(kBlockShapes.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(all_block_shape_names()[i], expected[i].first);
+    EXPECT_EQ(kBlockShapes[i].name, expected[i].first);
     EXPECT_EQ(block_shape_named(expected[i].first), expected[i].second);
     EXPECT_EQ(to_text(expected[i].second), expected[i].first);
   }

@@ -74,7 +74,7 @@ TEST(MatmulErrorMeter, names_both_sizes_when_k_differs) {
   const MatmulErrorMeter right(x.view(), w.view(), WeightsLayout::kn);
   EXPECT_EQ(right.n(), 4);
   const auto across = thrown_by([&] { static_cast<void>(right.error(Format::e4m3, {32, 1}, kNorm)); });
-  EXPECT_EQ(across.text, "block 32x1 lies across K; a product takes blocks along K");
+  EXPECT_EQ(across.text, "block 32x1 lies across K; a matmul takes blocks along K");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
   const std::int64_t rows = 45, cols = 71;
   const TestMatrix input(Format::bf16, rows, cols, test::random_values(rows * cols, 7), 3);
   const MatrixView view = input.view();
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     for (const BlockShape block : test::kShapes) {
       for (const char* recipe : {"floor", "dsv3_fp32", "deepgemm_host"}) {
         const Quantized q = quantize(view, element, block, recipe_named(recipe));

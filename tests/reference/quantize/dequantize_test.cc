@@ -105,7 +105,7 @@ TEST(Dequantize, takes_special_fp32_scales_as_numbers) {
 
 // Every code of every format under every scale, against ldexp of the code's value.
 TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     const std::uint32_t count = 1U << spec(element).bits;
     std::vector<std::uint16_t> codes(count);
     for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint16_t>(i);
@@ -137,7 +137,7 @@ TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
 }
 
 TEST(Dequantize, inverts_quantize_on_representable_values) {
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     for (const BlockShape block : test::kShapes) {
       const std::int64_t rows = 130;
       const std::int64_t cols = 37;
@@ -247,9 +247,9 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
          "scales of 3 x 1: blocks of 1x32 under these offsets make 3 x 2");
   expect([](Quantized& q) { q.element = Format::e5m6; }, usage, "120 one-byte codes: the shape asks for 0");
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
-    expect(
-        [&](Quantized& q) { q.element = wrong; }, usage,
-        "element format " + std::string(spec(wrong).name) + ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
+    expect([&](Quantized& q) { q.element = wrong; }, usage,
+           "element format " + std::string(spec(wrong).name) +
+               ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
   }
   expect([](Quantized& q) { q.rows = -3; }, usage,
          "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");

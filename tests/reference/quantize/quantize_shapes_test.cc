@@ -122,7 +122,7 @@ TEST(ColumnBlocks, are_row_blocks_of_the_transpose) {
     const auto values = random_values(rows * cols, 11, 50);
     const TestMatrix m = fp32_matrix(rows, cols, values);
     const TestMatrix t = fp32_matrix(cols, rows, transposed(values, rows, cols));
-    for (const Format element : test::kElements) {
+    for (const Format element : kQuantizedFormats) {
       for (const std::int64_t n : {32, 128, 5, 1, 0}) {
         for (const std::string name : {"rceil", "floor", "te", "fp32"}) {
           const Quantized col = quantize(m.view(), element, {n, 1}, recipe_named(name));

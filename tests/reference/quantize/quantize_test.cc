@@ -199,14 +199,14 @@ TEST(Quantize, keeps_fp32_scales_and_their_three_ways_to_scale_apart) {
   }
 }
 
-TEST(Quantize, gives_zero_blocks_the_recipes_fp32_scale) {
-  Recipe recipe = recipe_named("fp32");
-  const std::vector<float> zeros{0, -0.F};
-  EXPECT_EQ(quantize(fp32_matrix(1, 2, zeros).view(), Format::e4m3, {1, 128}, recipe).scales_fp32, std::vector{1.0F});
-  recipe.zero_scale = 0.25F;
-  const Quantized q = quantize(fp32_matrix(1, 2, zeros).view(), Format::e4m3, {1, 128}, recipe);
-  EXPECT_EQ(q.scales_fp32, std::vector{0.25F});
-  EXPECT_EQ(q.codes, (Codes{0x00, 0x80}));
+TEST(Quantize, gives_blocks_whose_quotient_is_zero_an_fp32_scale_of_1) {
+  const Recipe recipe = recipe_named("fp32");
+  for (const float x : {0.F, 0x1p-149F}) {
+    const std::vector<float> values{x, -0.F};
+    const Quantized q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
+    EXPECT_EQ(q.scales_fp32, std::vector{1.0F});
+    EXPECT_EQ(q.codes, (Codes{0x00, 0x80}));
+  }
 }
 
 TEST(Quantize, lets_a_dropped_nan_touch_its_own_element_alone) {
@@ -307,7 +307,7 @@ TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     return thrown.text;
   };
-  const std::string elements = ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6";
+  const std::string elements = ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6";
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
     EXPECT_EQ(text([&] {
                 quantize(m.view(), wrong, {1, 32}, rceil);

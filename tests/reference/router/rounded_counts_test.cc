@@ -20,10 +20,6 @@ constexpr std::array kRounding{TokenRoundingRule::nr_f,    TokenRoundingRule::sr
 
 TokenRounding rounding(TokenRoundingRule rule, std::int64_t tile) { return {.rule = rule, .tile = tile}; }
 
-std::string name_of(TokenRoundingRule rule) {
-  return std::string(all_token_rounding_rules()[static_cast<std::size_t>(rule)].name);
-}
-
 TEST(RoundedCounts, send_halves_down_or_to_the_even_multiple) {
   struct Row {
     std::int32_t f;
@@ -68,8 +64,8 @@ TEST(RoundedCounts, are_those_of_the_oracle_for_every_count_to_two_tiles) {
             ranked.insert(ranked.end(), boundary[0].begin(), boundary[0].end());
           }
           const Counts counts = rounded_counts(token_rounding, Chosen{static_cast<std::int32_t>(f)}, tokens, boundary);
-          const std::string text = name_of(rule) + ", f " + std::to_string(f) + " of " + std::to_string(tokens) +
-                                   ", tile " + std::to_string(tile);
+          const std::string text = std::string(to_text(rule)) + ", f " + std::to_string(f) + " of " +
+                                   std::to_string(tokens) + ", tile " + std::to_string(tile);
           ASSERT_EQ(counts.size(), 1U);
           const std::int64_t r = counts[0];
           EXPECT_EQ(r, test::oracle_count(token_rounding, f, tokens, 0, ranked, 0)) << text;
