@@ -158,8 +158,8 @@ Table make_layout(const GoldenSpec& golden) {
   const std::vector<std::uint8_t> tiles = to_layout(ScaleLayout::tcgen05, shape, scales, golden.pad_byte);
   table.add(Role::output, "tcgen05", Format::e8m0, vector_of(tiles.size()), tiles,
             {{"layout", "tcgen05: tiles of 128 rows by 4 columns, 512 bytes each"}});
-  const auto packed = values_in<std::uint32_t>(
-      std::as_bytes(std::span(to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte))));
+  const std::vector<std::uint8_t> bytes = to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte);
+  const auto packed = values_in<std::uint32_t>(std::as_bytes(std::span(bytes)));
   table.add(Role::output, "deepgemm", Format::e8m0, vector_of(packed.size()), packed,
             {{"layout", "DeepGEMM: words of four columns' bytes, little-endian, MN-major, rows padded to 4"}});
   return table.take();
