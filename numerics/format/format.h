@@ -7,6 +7,8 @@
 //
 //   spec(Format::e4m3).max_code == 0x7E,  find_format("float8_e5m2") == Format::e5m2
 //
+// Errors: none.
+//
 // Does not promise: arithmetic. Codes are converted to and from exact values (numerics/format/codec.h), nothing else.
 
 #include <array>

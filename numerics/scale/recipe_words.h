@@ -4,6 +4,8 @@
 //   to_text(NanPolicy::drop)              == "drop"
 //   value_in(kNanPolicies, "drop")        == NanPolicy::drop     (numerics/names.h)
 //   describe(recipe_named("te"))[2].second == "drop"             (of the key "nan")
+//
+// Errors: none; a word that there is not is std::nullopt.
 
 #include <array>
 #include <string>

@@ -6,6 +6,11 @@
 // which for a normal amax is integer-only: exponent field, plus one if the significand exceeds that of vmax.
 // The other rules repeat what others compute, rounding errors included; numerics/scale/recipe.h names who uses which.
 //
+//   scale_byte(ScaleRule::rceil, Format::e4m3, 448.0F) == 127
+//
+// Sources: OCP MX 1.0 section 6.3 for floor; the implementations named in numerics/scale/recipe.h for the others.
+// Errors: Error{internal} for a byte of ScaleRule::fp32.
+//
 // Does not promise: anything about elements or about blocks with NaN or Inf in them. That is numerics/scale/recipe.h.
 
 #include <cstdint>
@@ -32,7 +37,7 @@ enum class ScaleRule : std::uint8_t {
   floor_log2,      // floor(RN(log2 a)) - emax
 };
 
-std::string_view to_text(ScaleRule rule);
+std::string_view to_text(ScaleRule rule);  // the names above
 std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
 // The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry.

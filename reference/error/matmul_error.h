@@ -1,9 +1,9 @@
 #pragma once
-// What quantizing both operands does to their product, with nothing else in the way.
+// What quantizing both operands does to a matmul, with nothing else in the way.
 //
 // Y = X W with X of M x K (activations, K last) and W of N x K (`nk`: Y = X W^T) or K x N (`kn`). Blocks lie along K in
 // both: a block of 1 x n of X is 1 x n of an nk W and n x 1 of a kn W; a square block is the same in both.
-// Both products are computed in double from exact operands: the inputs as they are, and code * scale, which a double
+// Both results are computed in double from exact operands: the inputs as they are, and code * scale, which a double
 // holds. A product of two inputs is exact in double too (24 + 24 bits), so what is left is the rounding of sums:
 //   |computed - exact| <= gamma_K * (|X| |W|),   gamma_K = K u / (1 - K u),   u = 2^-53
 // elementwise and for any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
@@ -15,6 +15,9 @@
 //   frobenius      sqrt(sum (Z - Y)^2 / sum Y^2)
 //   max_over_rms   max |Z - Y| / sqrt(mean Y^2)
 // NaN and Inf in an operand, or that quantization makes, leave NaN in all three.
+//
+//   const MatmulErrorMeter meter(x, w, WeightsLayout::nk);
+//   meter.error(Format::e4m3, {1, 32}, recipe_named("rceil")).sqnr_db
 //
 // Errors: Error{usage} naming both sizes when K differs, for empty operands and for blocks across K (n x 1).
 
@@ -33,7 +36,7 @@ struct MatmulError {
   double max_over_rms = 0;
 };
 
-// The views' memory must outlive it. Holds the exact product: 8 bytes for each of M * N.
+// The views' memory must outlive it. Holds the exact result: 8 bytes for each of M * N.
 class MatmulErrorMeter {
  public:
   MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout);

@@ -51,7 +51,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
 
 void check_groups(const Matmul& p) {
   if (p.grouping == Grouping::none) {
-    if (!p.offsets.empty()) refuse("offsets are given, but the product has no groups");
+    if (!p.offsets.empty()) refuse("offsets are given, but the matmul has no groups");
     return;
   }
   const std::int64_t end = p.grouping == Grouping::rows ? p.m() : p.a.depth;
@@ -71,7 +71,7 @@ void check_groups(const Matmul& p) {
 
 void check_matmul(const Matmul& p) {
   const MatmulContract& c = p.contract;
-  if (c.sum == nullptr) refuse("a product without a contract");
+  if (c.sum == nullptr) refuse("a matmul without a contract");
   if (p.a.depth != p.b.depth) {
     refuse("K differs: operand a has " + std::to_string(p.a.depth) + ", operand b " + std::to_string(p.b.depth));
   }
@@ -85,7 +85,7 @@ void check_matmul(const Matmul& p) {
   if (c.sum->scale_terms != 0 && p.a.scale_format != p.b.scale_format)
     refuse("both operands' scales must be of one format");
   if (p.output != Format::fp32 && p.output != Format::bf16 && p.output != Format::fp16) {
-    refuse("a product is written as fp32, bf16 or fp16, not " + std::string(spec(p.output).name));
+    refuse("D is written as fp32, bf16 or fp16, not " + std::string(spec(p.output).name));
   }
   if (c.from_c && p.c == nullptr) refuse("contract " + to_text(c) + " starts from C: there is none");
   if (c.from_c && (p.alpha != 1 || (c.sum->arithmetic == Arithmetic::fused ? p.output != c.sum->step.output.c

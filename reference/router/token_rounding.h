@@ -2,7 +2,11 @@
 // From token choice to the rows that each expert really gets: token rounding and its kin (docs/router.md). The number
 // of experts of a token varies after it, so the result is rows by expert with offsets, and rows by token with offsets.
 //
-// Errors: as in router.h; Error{usage} for a tile of 0, a capacity below 0, and more rows than int32 can count.
+//   const TokenRounding rounding{.rule = token_rounding_rule_named("nr-f"), .tile = 128};
+//   const RoundedTokens rows = round_tokens(router, rounding, logits);
+//
+// Sources: docs/router.md. Errors: as in router.h; Error{usage} for a tile of 0, a capacity below 0, and more rows than
+// int32 can count.
 
 #include <cstdint>
 #include <span>
