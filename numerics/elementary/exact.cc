@@ -1,5 +1,5 @@
-// Double-double arithmetic: a number is the unevaluated sum of two doubles, the second at most half an ulp of the
-// first.
+// Double-double arithmetic: a number is the sum of two doubles that is not carried out, the second at most half an ulp
+// of the first.
 
 #include "numerics/elementary/exact.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// exp and log with about 100 bits, rounded once to FP32: the second step of elementary.cc, where doubles do not decide.
-// Slow.
+// exp and log with about 100 bits, rounded once to FP32: the slow second step of elementary.cc, where doubles leave the
+// rounding open.
 //
 // 100 bits are enough: for an x other than 0 (exp) or 1 (log) the result is transcendental, so never halfway between
 // two FP32, and the nearest to halfway among 2^32 inputs differs from it some 60 bits after the leading one. Next to

@@ -59,9 +59,8 @@ int floor_log2(float a) { return parts(a).exponent + 23; }
 // For how many units of the significand of x, counted from 2^n upward or downward, RN(log2 x) is still n. One unit is
 // 2^-23 of 2^n above it and 2^-24 below, and so changes log2 by that over ln 2; half the gap from n to the next float
 // is 2^(binade - 24), the gap being that of n's binade, or of the one below where n is a power of two and the logarithm
-// goes toward zero. Next to n = 0 floats lie so close that RN changes with the first unit. No tie: log2 x is
-// irrational. The curvature of log2 adds less than 2^-13 units to counts whose fractions keep farther than that from an
-// integer.
+// goes toward zero. Next to n = 0 floats lie so close that RN changes with the first unit. There are no ties:
+// log2 x is irrational. The curvature of log2 adds less than 2^-13 units, and no count lies that close to an integer.
 std::uint32_t units_that_round_to(int n, bool above) {
   if (n == 0) return 0;
   const auto magnitude = static_cast<std::uint32_t>(std::abs(n));

@@ -5,8 +5,7 @@
 // [offsets[e], offsets[e + 1]) of A meet expert e's B. Groups along depth: D is experts x m x n, and D_e sums over
 // k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
 //
-// A contract as text is the name of a sum (numerics/accumulate/contract.h) and, in any order, what a kernel does on
-// top:
+// A contract as text is the name of a sum (numerics/accumulate/contract.h), then, in any order, what is done on top:
 //   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
 //                 acc = fma(sum, s, acc), with s = RN(scale_a * scale_b), and s = 1 without scales
 //   +a_first    acc = fma(RN(sum * scale_a), scale_b, acc) in place of the product of the scales

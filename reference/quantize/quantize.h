@@ -49,8 +49,8 @@ void check_quantized_format(Format element);
 Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                    std::span<const std::int64_t> offsets = {}, int threads = 0);
 
-// Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks. n of 0: whole rows and
-// whole columns.
+// Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks. n of 0 stands for
+// whole rows and whole columns.
 struct DualQuantized {
   Quantized row;
   Quantized col;

@@ -18,8 +18,7 @@
 //
 // K runs along the compact columns of row blocks (1 x n): r = compact rows, c = compact columns. It runs down the rows
 // of column blocks (n x 1), whose transpose is laid out: r = compact columns, c = compact rows. With experts each has a
-// layout (and padding) of its own, one after the other in memory. Blocks of several rows and columns have no layout but
-// compact.
+// layout (and padding) of its own, one after the other in memory. Other blocks have layout compact alone.
 //
 //   const Quantized q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
 //   const auto tiles = to_layout(ScaleLayout::tcgen05, scale_shape(q), q.scales);

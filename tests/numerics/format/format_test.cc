@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "numerics/text.h"
+
 namespace mxcheck {
 namespace {
 
@@ -25,6 +27,13 @@ TEST(Format, unknown_names_are_no_format) {
   for (const char* name : {"", "E4M3", "e4m3 ", "e4m3fnuz", "float8_e4m3"}) {
     EXPECT_EQ(find_format(name), std::nullopt) << name;
   }
+}
+
+TEST(Format, lists_keep_the_order_of_the_table) {
+  const auto names = [](const auto& formats) { return join(formats, ", ", [](Format f) { return spec(f).name; }); };
+  EXPECT_EQ(names(kElementFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8");
+  EXPECT_EQ(names(kQuantizedFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
+  EXPECT_EQ(names(kValueFormats), "bf16, fp32, fp16");
 }
 
 TEST(Format, fields_fill_the_width) {
