@@ -1,5 +1,6 @@
 #pragma once
 // Values as the bytes that memory holds, and back. The host's byte order: little-endian, as all files and tensors here.
+// No errors.
 
 #include <cstddef>
 #include <cstring>

@@ -4,7 +4,8 @@
 //   sweep(0, kAllPatterns, 2, [](std::uint32_t pattern) { return f(pattern) == g(pattern); }).mismatches == 0
 //
 // The result depends on the range and the check alone: mismatches are counted, and the first is the lowest pattern,
-// whatever the number of threads. An exception of a check ends the sweep and is thrown again to the caller.
+// whatever the number of threads.
+// Errors: those of a check; the first ends the sweep.
 //
 // Does not promise: the order in which patterns are visited. A check must be safe to call from several threads; who
 // includes this links Threads::Threads.

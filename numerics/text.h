@@ -1,5 +1,5 @@
 #pragma once
-// Text in small pieces: lists in messages, numbers in arguments. For whoever reads or writes a line of text; no I/O.
+// Text in small pieces: lists in messages, numbers in arguments. No I/O, no errors.
 
 #include <charconv>
 #include <optional>

@@ -3,10 +3,16 @@
 //
 //   exact            one rounding of the exact sum: what no order and no hardware can change
 //   ieee_fp32        acc = fma(a_k, b_k, acc) in FP32, k ascending
-//   sm90_*, sm100_*  steps of a tensor core (numerics/accumulate/fused_sum.h), k ascending, the accumulator kept
-//   between them
+//   sm90_*, sm100_*  steps of a tensor core (numerics/accumulate/fused_sum.h), k ascending, each starting from the
+//                    accumulator that the one before left
 //
-// A GEMM names a contract, and states promotion, scales and output on top of it (reference/matmul/matmul.h).
+// A matmul names a contract, and states promotion, scales and output on top of it (reference/matmul/matmul.h).
+//
+//   const Contract& c = contract_named("sm90_fp8");
+//   const std::vector<Factor> a = {operand(c, Format::e4m3, 0x38), ...}, b = ...;    // K of each
+//   const std::uint32_t d = accumulate(c, a, b, 0);                                  // an FP32 word
+//
+// Sources: those of fused_sum.h; docs/contracts.md. Errors: Error{usage}, where a function says so.
 //
 // Does not promise: that hardware does this. `evidence` says how that was checked, for each.
 
@@ -40,12 +46,12 @@ struct Contract {
   std::string_view note;  // one line for people
 };
 
-std::span<const Contract> contracts();
+std::span<const Contract> all_contracts();
 
-// Error{usage} naming all contracts when there is none of that name.
-const Contract& contract_by_name(std::string_view name);
+// Error{usage} lists the names when there is none of that name.
+const Contract& contract_named(std::string_view name);
 
-std::string_view name_of(Evidence evidence);
+std::string_view to_text(Evidence evidence);
 
 // Error{usage} when the contract does not take these formats.
 void check_operands(const Contract& contract, Format a, Format b);

@@ -4,7 +4,14 @@
 // A fixed-point accumulator (Kulisch) of 1216 bits: from 2^-640, below the product of two FP32 subnormals under the two
 // smallest scales, to 2^575, above 2^63 products of the largest.
 //
-// Does not promise: infinities and NaN. Whoever adds looks for those first (numerics/accumulate/contract.h).
+//   ExactSum sum;
+//   sum.add(false, 3, -1);   // + 3 * 2^-1
+//   sum.add(true, 1, -40);   // - 2^-40
+//   sum.rounded(Format::fp32) == 0x3FC00000
+//
+// Source: Kulisch, Computer Arithmetic and Validity (2013). Errors: Error{usage}, below.
+//
+// Does not promise: infinities and NaN. The caller looks for those first (numerics/accumulate/contract.h).
 
 #include <array>
 #include <cstdint>

@@ -3,10 +3,9 @@
 //
 //   d = convert( sum over k of align(a_k * b_k) + align(c) )
 //
-// 1. A finite code is (-1)^s * M * 2^(E - m): E is the encoded exponent, 1 - bias for subnormals and zero, which are
-// not
-//    normalized; m is the count of stored fraction bits. A product has the exponent E_a + E_b (plus those of its E8M0
-//    scales) and is not normalized either.
+// 1. A finite code is (-1)^s * M * 2^(E - m). E is the encoded exponent, 1 - bias for subnormals and zero, which stay
+//    as they are (no normalization); m is the count of stored fraction bits. A product has the exponent E_a + E_b (plus
+//    those of its E8M0 scales) and is not normalized either.
 // 2. The window is the largest exponent among the products that are not zero, c if it is not zero, and window_floor.
 // 3. Every term's magnitude is cut to a multiple of 2^(window - fraction_bits), toward zero, each on its own.
 // 4. The sum of what is left is exact, and converted once: cut toward zero (FP32, or E8M13 in an FP32 word), or rounded
@@ -16,6 +15,12 @@
 //
 // Sources: Xie et al., MMA-Sim (arXiv 2511.10909); Khattak and Mikaitis (arXiv 2512.07004); both reverse-engineered, as
 // NVIDIA documents none of it. numerics/accumulate/contract.h says of each set of constants how it was checked.
+//
+//   const FusedSum& step = contract_named("sm90_fp8").step;
+//   const Factor one = factor(Format::e4m3, 0x38);
+//   fused_sum(step, {&one, 1}, {&one, 1}, 0x3F800000) == 0x40000000    // 1 * 1 + 1
+//
+// Errors: Error{usage}, where a function says so.
 //
 // Does not promise: speed. reference/matmul/matmul.h computes the same sums by the billion.
 

@@ -1,7 +1,9 @@
 #pragma once
 // exp, log1p and log of FP32 numbers, correctly rounded: the FP32 number nearest to the exact value, ties to even
 // (there are none but at exact results), subnormal results included. A definition and not an algorithm, so that any
-// implementation can be held to it; and the sum of a row in a fixed order.
+// implementation can be held to it; the sum of a row in a fixed order; and the random words of stochastic rules.
+//
+// No errors. No libm decides a bit of any result (elementary.cc says how).
 
 #include <cstdint>
 #include <span>
@@ -21,8 +23,8 @@ float log_rn(float x);
 // length is no power of two counts as followed by +0. Of an empty row: +0.
 float pairwise_sum(std::span<const float> values);
 
-// Word 0 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): key = (low, high half of seed), counter = the four
-// words.
+// Word 0 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) under the key (low, high half of seed) and the counter
+// (c0, c1, c2, c3).
 std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3);
 
 }  // namespace mxcheck

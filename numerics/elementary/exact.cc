@@ -1,5 +1,5 @@
-// Double-double arithmetic: a number is the unevaluated sum of two doubles, the second at most half an ulp of the
-// first.
+// Double-double arithmetic: a number is the sum of two doubles that is not carried out, the second at most half an ulp
+// of the first.
 
 #include "numerics/elementary/exact.h"
 
@@ -10,41 +10,40 @@
 namespace mxcheck {
 namespace {
 
-struct Wide {
+struct DoubleDouble {
   double high = 0;
   double low = 0;
 };
 
-Wide sum_of(double a, double b) {
+DoubleDouble sum_of(double a, double b) {
   const double sum = a + b;
   const double b_in_it = sum - a;
   return {sum, (a - (sum - b_in_it)) + (b - b_in_it)};  // exact
 }
 
-Wide operator+(Wide a, Wide b) {
-  const Wide s = sum_of(a.high, b.high);
-  const Wide t = sum_of(a.low, b.low);
-  const Wide u = sum_of(s.high, s.low + t.high);
+DoubleDouble operator+(DoubleDouble a, DoubleDouble b) {
+  const DoubleDouble s = sum_of(a.high, b.high);
+  const DoubleDouble t = sum_of(a.low, b.low);
+  const DoubleDouble u = sum_of(s.high, s.low + t.high);
   return sum_of(u.high, u.low + t.low);
 }
 
-Wide operator*(Wide a, Wide b) {
+DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
   const double product = a.high * b.high;
   const double rest = std::fma(a.high, b.high, -product);  // exact
   return sum_of(product, rest + (a.high * b.low + a.low * b.high));
 }
 
-Wide operator/(Wide a, Wide b) {
+DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
   const double first = a.high / b.high;
-  Wide rest = a + Wide{-first} * b;
+  DoubleDouble rest = a + DoubleDouble{-first} * b;
   const double second = rest.high / b.high;
-  rest = rest + Wide{-second} * b;
-  return sum_of(first, second) + Wide{rest.high / b.high};
+  rest = rest + DoubleDouble{-second} * b;
+  return sum_of(first, second) + DoubleDouble{rest.high / b.high};
 }
 
-// Rounded to odd first: what is left of 53 bits tells less than half from half from more than half, whatever FP32
-// keeps.
-float rounded_once(Wide value) {
+// Rounded to odd first, so that the 53 bits still tell less than half from half from more, however many FP32 keeps.
+float rounded_once(DoubleDouble value) {
   auto bits = std::bit_cast<std::uint64_t>(value.high);
   if (value.low != 0) {
     const bool outward = (value.low > 0) == (value.high > 0);
@@ -54,9 +53,9 @@ float rounded_once(Wide value) {
 }
 
 // n * ln 2 for |n| < 2^8: ln 2 in parts of 45, 45 and 53 bits, so that two products are exact.
-Wide multiple_of_ln2(int n) {
-  const Wide high = sum_of(n * 0x1.62e42fefa3900p-1, n * 0x1.de6af278ece00p-46);
-  return high + Wide{n * 0x1.803f2f6af40f3p-92};
+DoubleDouble multiple_of_ln2(int n) {
+  const DoubleDouble high = sum_of(n * 0x1.62e42fefa3900p-1, n * 0x1.de6af278ece00p-46);
+  return high + DoubleDouble{n * 0x1.803f2f6af40f3p-92};
 }
 
 }  // namespace
@@ -65,22 +64,22 @@ Wide multiple_of_ln2(int n) {
 // times makes 2^8 of an error of some 2^-104.
 float exact_exp(double x) {
   const int n = static_cast<int>(std::lrint(x * 0x1.71547652b82fep+0));
-  const Wide negative = multiple_of_ln2(-n);
-  Wide r = Wide{x} + negative;
+  const DoubleDouble negative = multiple_of_ln2(-n);
+  DoubleDouble r = DoubleDouble{x} + negative;
   r = {r.high / 256, r.low / 256};
-  Wide power{1};
-  for (int i = 11; i > 0; --i) power = Wide{1} + power * r / Wide{static_cast<double>(i)};
+  DoubleDouble power{1};
+  for (int i = 11; i > 0; --i) power = DoubleDouble{1} + power * r / DoubleDouble{static_cast<double>(i)};
   for (int i = 0; i < 8; ++i) power = power * power;
   return rounded_once({std::ldexp(power.high, n), std::ldexp(power.low, n)});
 }
 
 // As in double, with 30 terms: (z^2)^31 is below 2^-150.
 float exact_log(double f, int n) {
-  const Wide z = Wide{f} / sum_of(2, f);
-  const Wide w = z * z;
-  Wide series{};
-  for (int i = 30; i >= 0; --i) series = series * w + Wide{1} / Wide{2.0 * i + 1};
-  return rounded_once(multiple_of_ln2(n) + Wide{2} * z * series);
+  const DoubleDouble z = DoubleDouble{f} / sum_of(2, f);
+  const DoubleDouble w = z * z;
+  DoubleDouble series{};
+  for (int i = 30; i >= 0; --i) series = series * w + DoubleDouble{1} / DoubleDouble{2.0 * i + 1};
+  return rounded_once(multiple_of_ln2(n) + DoubleDouble{2} * z * series);
 }
 
 }  // namespace mxcheck

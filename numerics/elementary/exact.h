@@ -1,9 +1,12 @@
 #pragma once
-// exp and log with about 100 bits, rounded once to FP32: the second step of numerics/elementary.cc. Slow.
+// exp and log with about 100 bits, rounded once to FP32: the slow second step of elementary.cc, where doubles leave the
+// rounding open.
 //
 // 100 bits are enough: for an x other than 0 (exp) or 1 (log) the result is transcendental, so never halfway between
-// two FP32, and how near it comes to halfway is decided among 2^32 inputs, some 60 bits after the leading one. Where
-// the reason is another (exp(x) next to 1, log1p(x) next to x) the distance is x^2 / 2 or more.
+// two FP32, and the nearest to halfway among 2^32 inputs differs from it some 60 bits after the leading one. Next to
+// exp(x) = 1 and log1p(x) = x, where results are near to halfway for another reason, the distance is x^2 / 2 or more.
+//
+// No errors; arguments outside the ranges below are not looked at.
 
 namespace mxcheck {
 

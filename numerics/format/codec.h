@@ -10,6 +10,8 @@
 // E8M0 is a format like the others here: encode(Format::e8m0, v, Rounding::upward, Overflow::non_saturate) is CUDA's
 // cudaRoundPosInf, Rounding::toward_zero its cudaRoundZero, and the nearest two are there as well.
 //
+// Errors: none. Codes with bits beyond their format are the caller's mistake and decode to anything.
+//
 // Does not promise: the sign or payload of a NaN. Any NaN encodes as the format's nan_code.
 
 #include <bit>

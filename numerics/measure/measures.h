@@ -11,6 +11,12 @@
 // NaN never passes: when x and y do not have their NaN, and their infinities, in the same places, the three measures
 // are NaN and every `measure <= bound` is false; the counts below say why. Nothing measured gives NaN as well.
 //
+//   ErrorMeter meter(Format::e4m3);
+//   for (...) meter.add(x, code_value * scale, code, scale);
+//   meter.measures().sqnr_db
+//
+// Errors: Error{usage} for codes wider than their format and for E8M0 as elements.
+//
 // Does not promise: a verdict. These measures pass kernels with wrong scales; bits decide (docs/numerics.md).
 
 #include <cstddef>

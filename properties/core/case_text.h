@@ -35,17 +35,15 @@ inline int word_field(std::string_view field, std::string_view value, std::span<
 }
 
 inline Format format_field(std::string_view field, std::string_view value) {
-  const auto format = format_by_name(value);
+  const auto format = find_format(value);
   if (!format) fail_field(field, value, "a format");
   return *format;
 }
 
 // "none" stands for operands without scales.
 inline BlockShape block_field(std::string_view value) {
-  return value == "none" ? BlockShape{0, 0} : block_shape_by_name(value);
+  return value == "none" ? BlockShape{0, 0} : block_shape_named(value);
 }
-inline std::string block_field_text(BlockShape block) {
-  return block == BlockShape{0, 0} ? "none" : block_shape_name(block);
-}
+inline std::string block_field_text(BlockShape block) { return block == BlockShape{0, 0} ? "none" : to_text(block); }
 
 }  // namespace mxcheck

@@ -2,13 +2,15 @@
 // Chains of a contract's steps over tiles of outputs, to the bit what numerics' accumulate() gives for each output.
 //
 //   const PackedOperand a(contract, Format::e4m3, {a_codes, m, k, k});
-//   const PackedOperand b(contract, Format::e4m3, {b_codes, n, k, k});  // row j of b is column j of the product
+//   const PackedOperand b(contract, Format::e4m3, {b_codes, n, k, k});  // row j of b is column j of D
 //   std::vector<std::uint32_t> acc(m * n);                              // c: FP32 words, here zeros
 //   accumulate_tile(a, {0, m}, b, {0, n}, {0, k}, acc.data(), n);
 //
 // Contracts for which runs_on_engine() holds take a SIMD engine: 10^10 products a second and core with AVX-512. It
 // hands steps of outputs that it cannot decide (NaN, Inf, results near the ends of FP32's range, sums beyond 31 bits,
 // codes of BF16 and TF32 very far apart) to the plain model, which takes all other contracts whole.
+//
+// Errors: Error{usage}, below.
 //
 // Does not promise: speed where that happens. The plain model does 10^8 products a second.
 

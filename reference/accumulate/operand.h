@@ -5,6 +5,8 @@
 // floats, exponents as bytes. Both then stay small whatever the format's range, and an E8M0 scale of the step is a
 // change of the reference alone. What a float or a byte cannot say (NaN, Inf) is a mark in the reference.
 //
+// Errors: Error{usage} of the constructor.
+//
 // Does not promise: little memory. An element takes 5 bytes and its code. Pack parts of what is large.
 
 #include <cstddef>
@@ -64,8 +66,7 @@ class PackedOperand {
   [[nodiscard]] Factor factor(std::int64_t row, std::int64_t k) const;
   [[nodiscard]] const std::uint8_t* scales(std::int64_t row) const { return scales_.data() + row * scales_a_row_; }
 
-  // What the engine reads; there only if runs_on_engine(contract). A panel's k ascend, filled with zeros to whole
-  // steps.
+  // What the engine reads, if runs_on_engine(contract) alone. A panel's k ascend, filled with zeros to whole steps.
   [[nodiscard]] const Values* values(std::int64_t panel, std::int64_t step) const {
     return values_.data() + (panel * steps_ + step) * contract_.step.terms;
   }
@@ -87,9 +88,9 @@ class PackedOperand {
   std::int64_t k_;
   std::int64_t steps_ = 0;
   std::int64_t scales_a_row_ = 0;
-  std::vector<std::uint8_t> narrow_;  // codes, by the width of their format
-  std::vector<std::uint16_t> half_;
-  std::vector<std::uint32_t> wide_;
+  std::vector<std::uint8_t> codes8_;  // the codes, in the vector of their format's width
+  std::vector<std::uint16_t> codes16_;
+  std::vector<std::uint32_t> codes32_;
   std::vector<std::uint8_t> scales_;
   std::vector<Values> values_;
   std::vector<Exponents> exponents_;

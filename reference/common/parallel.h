@@ -2,6 +2,10 @@
 // One loop over several threads. Each index is done by exactly one thread; a body that writes only what belongs to its
 // indices gives the same result for every thread count. When several indices throw, the exception of the lowest range
 // is rethrown: also independent of the thread count, as long as a body goes through its range in order.
+//
+//   parallel_ranges(rows, rows * cols, threads, [&](std::int64_t begin, std::int64_t end) { ... });
+//
+// Errors: those of the body.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
-// What quantizing both operands does to their product, with nothing else in the way.
+// What quantizing both operands does to a matmul, with nothing else in the way.
 //
 // Y = X W with X of M x K (activations, K last) and W of N x K (`nk`: Y = X W^T) or K x N (`kn`). Blocks lie along K in
 // both: a block of 1 x n of X is 1 x n of an nk W and n x 1 of a kn W; a square block is the same in both.
-// Both products are computed in double from exact operands: the inputs as they are, and code * scale, which a double
+// Both results are computed in double from exact operands: the inputs as they are, and code * scale, which a double
 // holds. A product of two inputs is exact in double too (24 + 24 bits), so what is left is the rounding of sums:
 //   |computed - exact| <= gamma_K * (|X| |W|),   gamma_K = K u / (1 - K u),   u = 2^-53
 // elementwise and for any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
@@ -16,6 +16,9 @@
 //   max_over_rms   max |Z - Y| / sqrt(mean Y^2)
 // NaN and Inf in an operand, or that quantization makes, leave NaN in all three.
 //
+//   const MatmulErrorMeter meter(x, w, WeightsLayout::nk);
+//   meter.error(Format::e4m3, {1, 32}, recipe_named("rceil")).sqnr_db
+//
 // Errors: Error{usage} naming both sizes when K differs, for empty operands and for blocks across K (n x 1).
 
 #include <cstdint>
@@ -27,19 +30,19 @@ namespace mxcheck {
 
 enum class WeightsLayout : std::uint8_t { nk, kn };
 
-struct ProductError {
+struct MatmulError {
   double sqnr_db = 0;
   double frobenius = 0;
   double max_over_rms = 0;
 };
 
-// The views' memory must outlive it. Holds the exact product: 8 bytes for each of M * N.
-class Product {
+// The views' memory must outlive it. Holds the exact result: 8 bytes for each of M * N.
+class MatmulErrorMeter {
  public:
-  Product(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout);
+  MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout);
 
-  [[nodiscard]] ProductError error(Format element, BlockShape block, const Recipe& recipe) const;
-  [[nodiscard]] ProductError error_of_bf16() const;  // both operands rounded to BF16, nearest even
+  [[nodiscard]] MatmulError error(Format element, BlockShape block, const Recipe& recipe) const;
+  [[nodiscard]] MatmulError error_of_bf16() const;  // both operands rounded to BF16, nearest even
 
   [[nodiscard]] std::int64_t m() const { return x_.rows; }
   [[nodiscard]] std::int64_t n() const { return layout_ == WeightsLayout::nk ? w_.rows : w_.cols; }
@@ -48,7 +51,7 @@ class Product {
 
  private:
   [[nodiscard]] std::vector<double> multiply(const std::vector<double>& x, const std::vector<double>& w) const;
-  [[nodiscard]] ProductError compare(const std::vector<double>& z) const;
+  [[nodiscard]] MatmulError compare(const std::vector<double>& z) const;
 
   MatrixView x_, w_;
   WeightsLayout layout_;

@@ -2,13 +2,12 @@
 // What one recipe does to one tensor: how far the values move, what is lost, and which scales are written.
 //
 // The error is that of numerics/measure/measures.h between the input and dequantize(quantize(input)), in FP32, element
-// by element in row-major order. A block is one of quantize's (reference/quantize/quantize.h), cut short by an edge or
-// not.
+// by element in row-major order. Blocks are those of quantize (reference/quantize/quantize.h), those at an edge too.
 //
 // NaN and Inf follow the measures' rules: a NaN or Inf that quantization moves or spreads makes the three measures NaN,
 // and the counts in `error` say why. Threads (0: the machine's) change nothing but the time.
 //
-// Example: study(view, Format::e4m3, {1, 32}, recipe_by_name("rceil")).error.sqnr_db
+// Example: study(view, Format::e4m3, {1, 32}, recipe_named("rceil")).error.sqnr_db
 //
 // Errors: those of quantize; Error{usage} for a matrix without elements, of which nothing can be said.
 // Memory: about 24 bytes an element while it runs. Does not promise: a verdict (docs/numerics.md).

@@ -25,7 +25,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
     return;
   }
   if (x.block.rows < 0 || x.block.cols <= 0) {
-    refuse(of(name) + " has scales of blocks " + block_shape_name(x.block) + ": a number of rows and of k is needed");
+    refuse(of(name) + " has scales of blocks " + to_text(x.block) + ": a number of rows and of k is needed");
   }
   const bool hardware = c.sum->scale_terms != 0;
   const bool plain_sum = c.sum->arithmetic == Arithmetic::fused && c.promotion == 0 && !c.decodes && !hardware;
@@ -39,7 +39,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
   }
   if (hardware && (x.block.rows != 1 || x.block.cols != c.sum->scale_terms)) {
     refuse("contract " + to_text(c) + " has scales of blocks 1x" + std::to_string(c.sum->scale_terms) + ", operand " +
-           name + " of " + block_shape_name(x.block));
+           name + " of " + to_text(x.block));
   }
   const auto known = hardware ? c.sum->scales : std::span<const Format>();
   const bool in_list = std::find(known.begin(), known.end(), x.scale_format) != known.end();
@@ -51,7 +51,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
 
 void check_groups(const Matmul& p) {
   if (p.grouping == Grouping::none) {
-    if (!p.offsets.empty()) refuse("offsets are given, but the product has no groups");
+    if (!p.offsets.empty()) refuse("offsets are given, but the matmul has no groups");
     return;
   }
   const std::int64_t end = p.grouping == Grouping::rows ? p.m() : p.a.depth;
@@ -71,7 +71,7 @@ void check_groups(const Matmul& p) {
 
 void check_matmul(const Matmul& p) {
   const MatmulContract& c = p.contract;
-  if (c.sum == nullptr) refuse("a product without a contract");
+  if (c.sum == nullptr) refuse("a matmul without a contract");
   if (p.a.depth != p.b.depth) {
     refuse("K differs: operand a has " + std::to_string(p.a.depth) + ", operand b " + std::to_string(p.b.depth));
   }
@@ -85,7 +85,7 @@ void check_matmul(const Matmul& p) {
   if (c.sum->scale_terms != 0 && p.a.scale_format != p.b.scale_format)
     refuse("both operands' scales must be of one format");
   if (p.output != Format::fp32 && p.output != Format::bf16 && p.output != Format::fp16) {
-    refuse("a product is written as fp32, bf16 or fp16, not " + std::string(spec(p.output).name));
+    refuse("D is written as fp32, bf16 or fp16, not " + std::string(spec(p.output).name));
   }
   if (c.from_c && p.c == nullptr) refuse("contract " + to_text(c) + " starts from C: there is none");
   if (c.from_c && (p.alpha != 1 || (c.sum->arithmetic == Arithmetic::fused ? p.output != c.sum->step.output.c

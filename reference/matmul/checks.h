@@ -1,10 +1,11 @@
 #pragma once
-// Whether a product's parts fit one another; Error{usage} naming what does not, and what would.
+// Whether a matmul's operands, scales, groups and contract fit one another. Errors: Error{usage} naming what does not,
+// and what would.
 
 #include "reference/matmul/matmul.h"
 
 namespace mxcheck {
 
-void check_matmul(const Matmul& product);
+void check_matmul(const Matmul& m);
 
 }  // namespace mxcheck

@@ -1,6 +1,5 @@
-#include <charconv>
-
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "reference/matmul/matmul.h"
 
 namespace mxcheck {
@@ -12,12 +11,9 @@ namespace {
 
 std::int64_t interval(std::string_view text, std::string_view part) {
   const std::string_view digits = part.substr(std::string_view("promote").size());
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value <= 0) {
-    refuse(text, "promote is followed by how many elements of k, as in promote128");
-  }
-  return value;
+  const auto value = parse_number<std::int64_t>(digits);
+  if (!value || *value <= 0) refuse(text, "promote is followed by how many elements of k, as in promote128");
+  return *value;
 }
 
 void check(const MatmulContract& c, std::string_view text) {
@@ -39,7 +35,7 @@ void check(const MatmulContract& c, std::string_view text) {
 
 }  // namespace
 
-MatmulContract matmul_contract(std::string_view text) {
+MatmulContract parse_matmul_contract(std::string_view text) {
   MatmulContract c;
   if (text.ends_with('+')) refuse(text, "nothing follows the last +");
   std::string_view rest = text;
@@ -48,7 +44,7 @@ MatmulContract matmul_contract(std::string_view text) {
     const std::string_view part = rest.substr(0, plus);
     rest = plus == std::string_view::npos ? std::string_view() : rest.substr(plus + 1);
     if (first) {
-      c.sum = &contract_by_name(part);
+      c.sum = &contract_named(part);
     } else if (part.starts_with("promote")) {
       c.promotion = interval(text, part);
     } else if (part == "a_first" || part == "b_first") {

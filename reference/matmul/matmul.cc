@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kPanel = 64;     // rows of A that a thread prepares at a time
 constexpr std::int64_t kColumns = 256;  // of D, that it computes at a time
 
-// One side of a product: packed, or, for exact sums of codes times scales, as factors with the scales in them.
+// One operand: packed, or, for exact sums of codes times scales, as factors with the scales in them.
 struct Prepared {
   std::optional<PackedOperand> packed;
   std::vector<std::vector<Factor>> factors;
@@ -30,10 +30,10 @@ bool scales_are_exact(const Matmul& p) {
   return p.contract.sum->arithmetic == Arithmetic::exact && (p.a.scaled() || p.b.scaled());
 }
 
-Prepared prepare(const Matmul& product, const OperandWindow& w) {
-  const MatmulContract& c = product.contract;
+Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
+  const MatmulContract& c = matmul.contract;
   Prepared p;
-  if (scales_are_exact(product)) {
+  if (scales_are_exact(matmul)) {
     for (std::int64_t i = 0; i < w.rows; ++i) p.factors.push_back(exact_factors(w, i));
     return p;
   }
@@ -53,7 +53,7 @@ Prepared prepare(const Matmul& product, const OperandWindow& w) {
   };
   if (c.decodes) {
     pack(Format::bf16, decoded_bf16(w).data());
-  } else if (c.sum->arithmetic == Arithmetic::ieee_fp32 && (product.a.scaled() || product.b.scaled())) {
+  } else if (c.sum->arithmetic == Arithmetic::ieee_fp32 && (matmul.a.scaled() || matmul.b.scaled())) {
     pack(Format::fp32, decoded_fp32(w).data());
   } else {
     pack(w.operand->format, gathered_codes(w).data());

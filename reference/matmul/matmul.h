@@ -1,12 +1,11 @@
 #pragma once
-// Matrix products of codes, to the bit: D = alpha * A B^T + C under a named contract.
+// Matmuls (GEMMs) of codes, to the bit: D = alpha * A B^T + C under a named contract.
 //
 // Shapes. A is m x k, B is n x k, D and C are m x n, row-major. Groups along rows: B is experts x n x k, rows
 // [offsets[e], offsets[e + 1]) of A meet expert e's B. Groups along depth: D is experts x m x n, and D_e sums over
 // k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
 //
-// A contract as text is the name of a sum (numerics/accumulate/contract.h) and what a kernel does on top of it, in any
-// order:
+// A contract as text is the name of a sum (numerics/accumulate/contract.h), then, in any order, what is done on top:
 //   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
 //                 acc = fma(sum, s, acc), with s = RN(scale_a * scale_b), and s = 1 without scales
 //   +a_first    acc = fma(RN(sum * scale_a), scale_b, acc) in place of the product of the scales
@@ -22,8 +21,14 @@
 // (ties to even). In D every NaN is 0x7FFFFFFF, 0x7FFF; a candidate may have any other, except where a tensor core's
 // own word reaches D.
 //
-// Errors: Error{usage} for shapes, formats, scales and contracts that do not fit one another, naming what would.
-// Threads (0: the machine's) change nothing but the time.
+//   Matmul m;                                                    // dense, FP32 D, no C
+//   m.contract = parse_matmul_contract("sm90_fp8+promote128");
+//   m.a = {Format::e4m3, a_codes, rows, k, k};                   // and block, scale_format, scales, scale_row_stride
+//   m.b = {Format::e4m3, b_codes, cols, k, k};
+//   matmul(m, d);                                                // rows x cols floats
+//
+// Sources: docs/contracts.md. Errors: Error{usage} for shapes, formats, scales and contracts that do not fit one
+// another, naming what would. Threads (0: the machine's) change nothing but the time.
 
 #include <cstdint>
 #include <span>
@@ -45,7 +50,7 @@ struct MatmulContract {
   bool descending = false;
 };
 
-MatmulContract matmul_contract(std::string_view text);
+MatmulContract parse_matmul_contract(std::string_view text);  // Error{usage} says what is wrong with the text
 std::string to_text(const MatmulContract& contract);
 
 // One operand as it lies in memory: code (r, k) is element r * row_stride + k * depth_stride, of 1, 2 or 4 bytes as the
@@ -78,7 +83,7 @@ struct Matmul {
   const void* c = nullptr;  // of D's type and shape, or none
   Grouping grouping = Grouping::none;
   std::span<const std::int64_t> offsets;    // experts + 1; blocks of depth restart at each
-  std::span<const std::int32_t> row_index;  // row i of the product is row row_index[i] of a; empty: all in order
+  std::span<const std::int32_t> row_index;  // row i of D is of row row_index[i] of a; empty: all in order
   bool gathers = false;                     // row_index is meant, even if it is empty
   int threads = 0;
 
@@ -88,14 +93,14 @@ struct Matmul {
   }
 };
 
-// The whole product into d: (experts x) m x n elements of the output type.
-void matmul(const Matmul& product, void* d);
+// The whole of D: (experts x) m x n elements of the output type.
+void matmul(const Matmul& m, void* d);
 
 // The same for one output, with every step in words (mxcheck matmul --explain): by the plain model, one line a step.
 struct ExplainedOutput {
   std::uint32_t word = 0;
   std::vector<std::string> lines;
 };
-ExplainedOutput explain_output(const Matmul& product, std::int64_t expert, std::int64_t i, std::int64_t j);
+ExplainedOutput explain_output(const Matmul& m, std::int64_t expert, std::int64_t i, std::int64_t j);
 
 }  // namespace mxcheck

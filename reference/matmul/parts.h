@@ -1,5 +1,5 @@
 #pragma once
-// A product as the products of its groups.
+// A matmul as the matmuls of its groups. For matmul.cc and explain.cc; a checked matmul (checks.h), so no errors.
 
 #include <cstdint>
 #include <vector>
@@ -17,9 +17,9 @@ struct MatmulPart {
 };
 
 // One part without groups, else one for each expert, empty ones included.
-std::vector<MatmulPart> parts_of(const Matmul& product);
+std::vector<MatmulPart> parts_of(const Matmul& m);
 
 // What D holds where the sum is `acc` and, if adds_c, C is `c`.
-std::uint32_t finished_word(const Matmul& product, std::uint32_t acc, std::uint32_t c, bool adds_c);
+std::uint32_t finished_word(const Matmul& m, std::uint32_t acc, std::uint32_t c, bool adds_c);
 
 }  // namespace mxcheck

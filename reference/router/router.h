@@ -4,6 +4,9 @@
 //
 // Shapes. Logits are tokens x experts, FP32 or BF16 (FP16), row-major with any row stride. Routes are tokens x top_k.
 //
+//   Router router{.variant = &router_variant_named("topk-softmax"), .top_k = 8};
+//   const Routes routes = route(router, {Format::fp32, logits, tokens, experts, experts});
+//
 // Errors: Error{usage} for a router that does not fit the logits (top_k of 0 or above experts, groups that do not
 // divide the experts, a bias of another length ...), naming what would; Error{input} for a NaN in logits or bias where
 // the router refuses them, naming the first. Threads (0: the machine's) change nothing but the time.
@@ -36,7 +39,7 @@ struct RouterVariant {
   std::string_view meaning;
 };
 std::span<const RouterVariant> all_router_variants();
-const RouterVariant& router_variant(std::string_view name);  // Error{usage} lists the names
+const RouterVariant& router_variant_named(std::string_view name);  // Error{usage} lists the names
 
 struct Router {
   const RouterVariant* variant = nullptr;

@@ -2,7 +2,8 @@
 // Tokens in the order in which an expert prefers them: those that chose it first, then larger scores, then smaller
 // indices. -0 equals +0; scores are neither negative nor NaN.
 //
-// Nothing is sorted in full: keys that are distinct numbers, and a selection.
+// Nothing is sorted in full: keys that are distinct numbers, and a selection. No errors: the
+// caller sees to the arguments.
 
 #include <cstdint>
 #include <span>

@@ -63,7 +63,7 @@ nlohmann::ordered_json json_of(const Padding& p) { return {{"rows", p.rows}, {"p
 
 }  // namespace
 
-RouteReport report_of(const Routes& before, const Assigned& after, std::int64_t tile) {
+RouteReport report_of(const Routes& before, const RoundedTokens& after, std::int64_t tile) {
   RouteReport r;
   r.tokens = after.tokens, r.experts = after.experts, r.top_k = before.top_k, r.tile = tile;
   r.chosen.assign(after.chosen.begin(), after.chosen.end());

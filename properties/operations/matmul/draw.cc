@@ -79,7 +79,7 @@ Case draw_matmul(const Statement& statement, const Variant& variant, const Candi
   shrink_to_most(c, limits);
   const int groups = matmul_of(variant).groups;
   if (groups != MXCHECK_DENSE) draw_groups(draw, c);
-  const MatmulContract contract = matmul_contract(contract_text(variant.operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(variant.operation));
   matmul_case(c).adds = draw.chance(contract.from_c ? 60 : 25);
   static constexpr float kAlphas[] = {0.5F, -1, 1.0F / 3};
   if (!contract.from_c && draw.chance(5)) matmul_case(c).alpha = draw.pick(kAlphas);

@@ -25,7 +25,7 @@ std::optional<DeviceModel> model_of_variant(const Variant& variant) {
   if (!is_matmul(variant.operation)) return std::nullopt;
   if (variant.dtype != Format::fp32 && variant.dtype != Format::bf16) return std::nullopt;
   const MatmulVariant& v = matmul_of(variant);
-  const MatmulContract contract = matmul_contract(contract_text(variant.operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(variant.operation));
   if (contract.order != MatmulContract::Order::product || contract.descending) return std::nullopt;
   DeviceModel model;
   model.promotion = static_cast<std::int32_t>(contract.promotion);
@@ -65,7 +65,7 @@ bool model_knows(const Variant& v) { return model_of_variant(v).has_value(); }
 std::optional<DeviceModel> model_of(const Case& c) {
   const auto model = model_of_variant(c.variant);
   if (!model) return std::nullopt;
-  const bool from_c = matmul_contract(contract_text(c.variant.operation)).from_c;
+  const bool from_c = parse_matmul_contract(contract_text(c.variant.operation)).from_c;
   if (matmul_case(c).adds && (from_c || c.variant.dtype != Format::fp32)) return std::nullopt;
   if (matmul_of(c.variant).groups == MXCHECK_DEPTH && !depth_groups_fit(c, *model)) return std::nullopt;
   return model;

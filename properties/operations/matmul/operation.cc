@@ -64,7 +64,7 @@ class MatmulOperation final : public Operation {
  public:
   [[nodiscard]] std::string_view name() const override { return "matmul"; }
   [[nodiscard]] std::string variant_name(std::string_view contract) const override {
-    (void)matmul_contract(contract);
+    (void)parse_matmul_contract(contract);
     return "matmul:" + std::string(contract);
   }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
@@ -224,7 +224,7 @@ std::vector<std::string> MatmulOperation::classes(const Case& c) const {
 }  // namespace
 
 bool any_nan_in_d_is_equal(std::string_view operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(operation));
   return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0;
 }
 

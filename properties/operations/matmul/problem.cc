@@ -96,8 +96,8 @@ MatmulProblem::MatmulProblem(const Case& from) : Problem(from) {
 
 MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
   const auto policy = read<mxcheck_matmul_policy>(call.policy);
-  const auto format_a = format_by_name(policy.policy.format);
-  const auto format_b = format_by_name(policy.format_b);
+  const auto format_a = find_format(policy.policy.format);
+  const auto format_b = find_format(policy.format_b);
   const std::size_t needed = 2U + (policy.scale_type != 0 ? 2U : 0U) + (policy.accumulate != 0 ? 1U : 0U);
   if (!format_a || !format_b || call.inputs.size() < needed)
     throw Error(ErrorKind::internal, "a call of a matmul that no statement makes");
@@ -167,7 +167,7 @@ Matmul MatmulProblem::matmul(const MatmulContract& contract) const {
   return m;
 }
 
-MatmulContract MatmulProblem::contract() const { return matmul_contract(contract_text(c.variant.operation)); }
+MatmulContract MatmulProblem::contract() const { return parse_matmul_contract(contract_text(c.variant.operation)); }
 
 std::vector<ExpectedTensor> MatmulProblem::answer() const { return {answer(contract())}; }
 

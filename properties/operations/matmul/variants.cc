@@ -10,7 +10,7 @@
 namespace mxcheck {
 
 std::vector<Variant> askable_matmuls(const std::string& operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(operation));
   const Contract& sum = *contract.sum;
   constexpr std::array kNarrow{Format::e4m3, Format::e5m2};
   const std::span<const Format> formats = contract.decodes ? std::span<const Format>(kNarrow) : sum.operands;

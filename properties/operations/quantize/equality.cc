@@ -28,12 +28,12 @@ std::vector<std::string> recipes_that_match(const Problem& problem,
     if (equal) names.push_back(name);
   };
   for (const Recipe& recipe : all_recipes()) {
-    if (recipe.rule != ScaleRule::fp32 && recipe.name != own) try_recipe(recipe, "recipe " + recipe.name);
+    if (recipe.has_e8m0_scales() && recipe.name != own) try_recipe(recipe, "recipe " + recipe.name);
   }
-  Recipe changed = recipe_by_name(own);
+  Recipe changed = recipe_named(own);
   changed.rounding = Rounding::nearest_away, try_recipe(changed, "ties away from zero");
   changed.rounding = Rounding::toward_zero, try_recipe(changed, "rounding toward zero");
-  changed = recipe_by_name(own);
+  changed = recipe_named(own);
   changed.overflow = Overflow::non_saturate, try_recipe(changed, "a non-saturating cast");
   return names;
 }

@@ -34,7 +34,7 @@ BlockScale explain_block(const QuantizeProblem& p, const BlockBounds& b, Finding
   finding.element.push_back("amax      " + notations(dtype, magnitude) + " at " + place_text(largest.row, largest.col) +
                             (amax.has_nan ? "; the block holds a NaN at " + place_text(nan.row, nan.col) : ""));
   const ScaledBlocksVariant& v = blocks_of(p.c.variant);
-  const BlockScale scale = block_scale(recipe_by_name(v.recipe), v.format, amax);
+  const BlockScale scale = block_scale(recipe_named(v.recipe), v.format, amax);
   finding.element.push_back("scale     " + notations(Format::e8m0, scale.byte) + " by the reference");
   finding.relevant.push_back(largest);
   if (amax.has_nan) finding.relevant.push_back(nan);

@@ -93,7 +93,7 @@ Call QuantizeProblem::call() const {
 }
 
 std::vector<ExpectedTensor> QuantizeProblem::answer() const {
-  return answer(recipe_by_name(blocks_of(c.variant).recipe));
+  return answer(recipe_named(blocks_of(c.variant).recipe));
 }
 
 std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const {

@@ -36,7 +36,7 @@ std::uint32_t beside(Format dtype, double value, int steps) {
   return nearest_bits(dtype, value) + static_cast<std::uint32_t>(steps);
 }
 
-bool refuses_infinity(const Variant& v) { return router_variant(route_of(v).router).packed; }
+bool refuses_infinity(const Variant& v) { return router_variant_named(route_of(v).router).packed; }
 bool refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
 
 // What a router of the variant may be given in place of these bits.

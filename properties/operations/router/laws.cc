@@ -108,7 +108,7 @@ Finding broken(std::string summary) {
 }
 
 bool has_tiles(const Variant& v) {
-  return v.operation == "route_round" && rounds_to_tiles(assign_rule(route_of(v).rule));
+  return v.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(route_of(v).rule));
 }
 
 Statement route_law(std::string_view name, std::string_view sentence,

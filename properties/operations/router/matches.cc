@@ -61,7 +61,7 @@ std::vector<std::string> routes_that_match(const Problem& problem, std::span<con
     if (p.c.variant.operation == "route_backward") try_case("a scale of 1", [](Case& c) { route_case(c).scale = 1; });
   }
   if (p.c.variant.operation == "route_round") {
-    for (const AssignRuleName& rule : all_assign_rules()) {
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       try_case("rule " + std::string(rule.name), [&](Case& c) { route_of(c.variant).rule = rule.name; });
     }
     try_case("raw scores for weights", [](Case& c) { route_of(c.variant).renormalize = false; });

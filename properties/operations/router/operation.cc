@@ -128,7 +128,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
   RouteVariant& v = route_of(c.variant);
   RouteCase& own = route_case(c);
   if (field == "variant") {
-    v.router = router_variant(value).name;
+    v.router = router_variant_named(value).name;
   } else if (field == "nan") {
     v.nan_last = word_field(field, value, kNan) != 0;
   } else if (field == "bias") {
@@ -136,7 +136,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
   } else if (field == "limited") {
     v.limited = word_field(field, value, kFlag) != 0;
   } else if (field == "rule") {
-    (void)assign_rule(value);
+    (void)token_rounding_rule_named(value);
     v.rule = value;
   } else if (field == "weights") {
     v.renormalize = word_field(field, value, kWeights) != 0;

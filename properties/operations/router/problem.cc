@@ -27,8 +27,8 @@ std::int64_t rows_capacity(const Case& c, std::int64_t slots) {
   const RouteCase& own = route_case(c);
   if (c.variant.operation == "route_metadata") return slots + c.cols * (own.tile - 1);
   if (c.variant.operation != "route_round") return 0;
-  const AssignRule rule = assign_rule(route_of(c.variant).rule);
-  if (rule == AssignRule::expert_choice) return c.cols * std::min(own.capacity, c.rows);
+  const TokenRoundingRule rule = token_rounding_rule_named(route_of(c.variant).rule);
+  if (rule == TokenRoundingRule::expert_choice) return c.cols * std::min(own.capacity, c.rows);
   if (!rounds_to_tiles(rule)) return c.rows * own.top_k;
   return std::min(c.rows * c.cols, c.rows * own.top_k + c.cols * (own.tile - 1));
 }
@@ -166,7 +166,7 @@ Router RouteProblem::router() const {
   const RouteVariant& v = route_of(c.variant);
   const RouteCase& own = route_case(c);
   Router router;
-  router.variant = &router_variant(v.router);
+  router.variant = &router_variant_named(v.router);
   router.top_k = own.top_k, router.groups = own.groups, router.groups_kept = own.groups_kept;
   router.nan = v.nan_last ? NanLogits::last : NanLogits::refuse;
   router.scale = own.scale;
@@ -174,15 +174,15 @@ Router RouteProblem::router() const {
   return router;
 }
 
-Assign RouteProblem::token_rounding() const {
+TokenRounding RouteProblem::token_rounding() const {
   const RouteVariant& v = route_of(c.variant);
   const RouteCase& own = route_case(c);
-  Assign assign;
-  assign.rule = assign_rule(v.rule);
-  assign.tile = own.tile, assign.capacity = own.capacity;
-  assign.renormalize = v.renormalize;
-  assign.seed = c.seed, assign.layer = own.layer, assign.step = own.step;
-  return assign;
+  TokenRounding token_rounding;
+  token_rounding.rule = token_rounding_rule_named(v.rule);
+  token_rounding.tile = own.tile, token_rounding.capacity = own.capacity;
+  token_rounding.renormalize = v.renormalize;
+  token_rounding.seed = c.seed, token_rounding.layer = own.layer, token_rounding.step = own.step;
+  return token_rounding;
 }
 
 RouteMetadata RouteProblem::metadata() const {
@@ -190,7 +190,7 @@ RouteMetadata RouteProblem::metadata() const {
 }
 
 std::vector<std::vector<std::byte>> bytes_of(const Routes& r) { return {to_bytes(r.experts), to_bytes(r.weights)}; }
-std::vector<std::vector<std::byte>> bytes_of(const Assigned& a) {
+std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& a) {
   return {to_bytes(a.chosen),     to_bytes(a.offsets),       to_bytes(a.row_token),
           to_bytes(a.row_weight), to_bytes(a.token_offsets), to_bytes(a.token_rows)};
 }
@@ -205,7 +205,7 @@ std::vector<ExpectedTensor> RouteProblem::answer() const {
   if (operation == "route") {
     bytes = bytes_of(route(router(), input.view()));
   } else if (operation == "route_round") {
-    bytes = bytes_of(assign_tokens(router(), token_rounding(), input.view()));
+    bytes = bytes_of(round_tokens(router(), token_rounding(), input.view()));
   } else if (operation == "route_metadata") {
     bytes = bytes_of(metadata());
   } else {

@@ -34,13 +34,13 @@ class RouteProblem final : public Problem {
   void describe_outputs();  // of the case as it is
   // As the reference takes it; pointers into this.
   [[nodiscard]] Router router() const;
-  [[nodiscard]] Assign token_rounding() const;
+  [[nodiscard]] TokenRounding token_rounding() const;
   [[nodiscard]] RouteMetadata metadata() const;
 };
 
 // The outputs' bytes of what the reference, or a model of a fault, gives.
 std::vector<std::vector<std::byte>> bytes_of(const Routes& routes);
-std::vector<std::vector<std::byte>> bytes_of(const Assigned& rows);
+std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& rows);
 std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& metadata);
 
 // Names of common faults that give exactly what was observed (properties/operations/router/faults.h).

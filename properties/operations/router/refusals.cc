@@ -22,7 +22,8 @@ using P = mxcheck_route_policy;
 bool chooses(const Call& c) { return c.operation == "route" || c.operation == "route_round"; }
 bool has_top_k(const Call& c) { return chooses(c) || c.operation == "route_backward"; }
 bool has_tile(const Call& c) {
-  const bool rounds = c.operation == "route_round" && rounds_to_tiles(assign_rule(read<P>(c.policy).rule));
+  const bool rounds =
+      c.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(read<P>(c.policy).rule));
   return rounds || c.operation == "route_metadata";
 }
 bool has_capacity(const Call& c) {
@@ -168,7 +169,7 @@ std::vector<InvalidCall> invalid_token_offsets() {
 
 // A logit that is refused, planted at a place that the seed tells.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
-  const bool packed = router_variant(route_of(c.variant).router).packed;
+  const bool packed = router_variant_named(route_of(c.variant).router).packed;
   if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return nothing_claimed(context);
   const FormatSpec& logit = spec(c.variant.dtype);
   const std::uint32_t sign = static_cast<std::uint32_t>(c.seed & 1) << (logit.bits - 1);
@@ -231,7 +232,7 @@ std::vector<Statement> route_refusal_statements() {
       "MXCHECK_INVALID, its place where only the device sees it, and no output byte changed";
   s.source = "docs/router.md; kernels/candidate_route.h";
   s.applies = [](const Variant& v, std::span<const Variant>) {
-    return reads_logits(v) && (!route_of(v).nan_last || router_variant(route_of(v).router).packed);
+    return reads_logits(v) && (!route_of(v).nan_last || router_variant_named(route_of(v).router).packed);
   };
   s.data = {Data::normal, Data::codes, Data::slots};
   s.experts = 0;

@@ -124,13 +124,13 @@ bool up_by_scores(const Choice& choice, std::int64_t e, std::int64_t down, std::
 bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f, std::int64_t residual) {
   const std::int64_t lost = f % route_case(c).tile;
   const std::int64_t gained = route_case(c).tile - lost;
-  switch (assign_rule(route_of(c.variant).rule)) {
-    case AssignRule::up: return true;
-    case AssignRule::down: return false;
-    case AssignRule::nr_f: return gained < lost;
-    case AssignRule::nr_even: return gained < lost || (gained == lost && f / route_case(c).tile % 2 == 1);
-    case AssignRule::balance_f: return std::abs(residual + gained) < std::abs(residual - lost);
-    case AssignRule::sr_f: {
+  switch (token_rounding_rule_named(route_of(c.variant).rule)) {
+    case TokenRoundingRule::up: return true;
+    case TokenRoundingRule::down: return false;
+    case TokenRoundingRule::nr_f: return gained < lost;
+    case TokenRoundingRule::nr_even: return gained < lost || (gained == lost && f / route_case(c).tile % 2 == 1);
+    case TokenRoundingRule::balance_f: return std::abs(residual + gained) < std::abs(residual - lost);
+    case TokenRoundingRule::sr_f: {
       const auto low = static_cast<std::uint32_t>(route_case(c).step);
       const auto high = static_cast<std::uint32_t>(route_case(c).step >> 32);
       const std::uint32_t word = philox_word(c.seed, static_cast<std::uint32_t>(e), route_case(c).layer, low, high);

@@ -38,11 +38,11 @@ std::vector<Variant> askable_routes(const std::string& operation) {
   const bool rounds = operation == "route_round";
   const auto add_rules = [&] {
     if (!rounds) return all.push_back(v);
-    for (const AssignRuleName& rule : all_assign_rules()) {
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       route_of(v).rule = rule.name;
       for (const bool renormalize : {true, false}) {
         route_of(v).renormalize = renormalize;
-        if (renormalize || rule.rule != AssignRule::none) all.push_back(v);  // whose weights are token choice's
+        if (renormalize || rule.rule != TokenRoundingRule::none) all.push_back(v);  // whose weights are token choice's
       }
     }
   };

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "kernels/candidate.h"
-#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
 
@@ -20,11 +19,8 @@ ScaleGeometry scale_geometry(const Case& c, BlockShape block) {
       g.rows_of_expert.push_back((c.experts[e] - c.experts[e - 1] + height - 1) / height);
     }
   }
-  for (std::int64_t rows : g.rows_of_expert) {
-    g.rows += rows;
-    if (g.row_blocks()) g.tiled_bytes += tcgen05_bytes(rows, g.cols);
-    if (!g.row_blocks() && block.cols == 1) g.tiled_bytes += tcgen05_bytes(g.cols, rows);
-  }
+  for (std::int64_t rows : g.rows_of_expert) g.rows += rows;
+  if (has_layout(ScaleLayout::tcgen05, block)) g.tiled_bytes = layout_bytes(ScaleLayout::tcgen05, g.shape());
   return g;
 }
 
@@ -42,12 +38,12 @@ std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t ro
 std::vector<std::uint8_t> in_layout(const Case& c, const ScaleGeometry& g, std::vector<std::uint8_t> compact,
                                     int layout) {
   if (layout == MXCHECK_COMPACT) return compact;
-  return scales_to_tcgen05(compact, g.cols, g.row_blocks(), g.rows_of_expert, blocks_case(c).pad);
+  return to_layout(ScaleLayout::tcgen05, g.shape(), compact, blocks_case(c).pad);
 }
 
 std::vector<std::uint8_t> to_compact(const ScaleGeometry& g, std::span<const std::uint8_t> scales, int layout) {
   if (layout == MXCHECK_COMPACT) return {scales.begin(), scales.end()};
-  return scales_from_tcgen05(scales, g.cols, g.row_blocks(), g.rows_of_expert);
+  return from_layout(ScaleLayout::tcgen05, g.shape(), scales);
 }
 
 TensorInfo codes_info(const Case& c, std::string name, BlockShape block) {

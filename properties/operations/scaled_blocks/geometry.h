@@ -8,6 +8,7 @@
 
 #include "properties/core/compare.h"
 #include "properties/operations/scaled_blocks/fields.h"
+#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
 
@@ -20,6 +21,7 @@ struct ScaleGeometry {
   std::int64_t tiled_bytes = 0;  // 0 where the layout is not defined (blocks of several rows and columns)
   [[nodiscard]] std::int64_t count() const { return rows * cols; }
   [[nodiscard]] bool row_blocks() const { return block.rows == 1; }
+  [[nodiscard]] ScaleShape shape() const { return {rows_of_expert, cols, block}; }
 };
 ScaleGeometry scale_geometry(const Case& c, BlockShape block);
 std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t row);  // compact, of the row's block

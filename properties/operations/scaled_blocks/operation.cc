@@ -7,7 +7,6 @@
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
 #include "properties/core/invalid_call.h"
-#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
 namespace {
@@ -19,14 +18,14 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
   for (const Recipe& recipe : all_recipes()) {
-    if (recipe.rule == ScaleRule::fp32 || (!depends_on_recipe() && recipe.name != "rceil")) continue;
+    if (!recipe.has_e8m0_scales() || (!depends_on_recipe() && recipe.name != "rceil")) continue;
     for (Format format : kElementFormats) {
-      for (const std::string_view block : all_block_shape_names()) {
+      for (const auto& [name, block] : kBlockShapes) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
           for (Format dtype : kValueFormats) {
             Variant v{operation, dtype};
-            blocks_of(v) = {format, recipe.name, block_shape_by_name(block), layout};
-            if (layout == MXCHECK_TCGEN05 && !has_tiles(blocks_of(v).block)) continue;
+            blocks_of(v) = {format, recipe.name, block, layout};
+            if (layout == MXCHECK_TCGEN05 && !has_tiles(block)) continue;
             if (can_be_asked(v)) all.push_back(std::move(v));
           }
         }
@@ -52,7 +51,7 @@ Policy ScaledBlocksOperation::policy(const Case& c) const {
 std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {
   const ScaledBlocksVariant& v = blocks_of(variant);
   return fmt::format("op={} format={} recipe={} block={} layout={} x={}", variant.operation, spec(v.format).name,
-                     v.recipe, block_shape_name(v.block), kLayouts[v.layout], spec(variant.dtype).name);
+                     v.recipe, to_text(v.block), kLayouts[v.layout], spec(variant.dtype).name);
 }
 
 std::string ScaledBlocksOperation::option_text(const Case& c) const {
@@ -65,9 +64,9 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
   if (field == "format") {
     v.format = format_field(field, value);
   } else if (field == "recipe") {
-    v.recipe = recipe_by_name(value).name;
+    v.recipe = recipe_named(value).name;
   } else if (field == "block") {
-    v.block = block_shape_by_name(value);
+    v.block = block_shape_named(value);
   } else if (field == "layout") {
     v.layout = word_field(field, value, kLayouts);
   } else if (field == "pad") {
@@ -85,7 +84,7 @@ std::vector<std::string> ScaledBlocksOperation::classes(const Case& c) const {
       "x " + std::string(spec(c.variant.dtype).name),
       "format " + std::string(spec(v.format).name),
       "recipe " + v.recipe,
-      "block " + block_shape_name(v.block),
+      "block " + to_text(v.block),
       "scales " + std::string(kLayouts[v.layout]),
       "data " + std::string(reads_x_ ? to_text(c.data) : std::string_view("random codes and scale bytes"))};
   const bool tail = c.rows % v.block.height(c.rows) != 0 || c.cols % v.block.width(c.cols) != 0;
@@ -127,7 +126,7 @@ std::vector<InvalidCall> ScaledBlocksOperation::invalid_calls() const {
 
 Case case_of(const Call& call) {
   const auto policy = read<mxcheck_policy>(call.policy);
-  const auto format = format_by_name(policy.format);
+  const auto format = find_format(policy.format);
   if (!format) throw Error(ErrorKind::internal, "a call of an unknown format");
   Case c;
   c.variant.operation = call.operation;

@@ -35,12 +35,12 @@ ScalePlace scale_at(const ScaleGeometry& g, std::int64_t offset) {
     const std::int64_t k = g.row_blocks() ? g.cols : rows;
     for (std::int64_t i = 0; i < r; ++i) {
       for (std::int64_t j = 0; j < k; ++j) {
-        if (base + tcgen05_offset(i, j, k) == offset) {
+        if (base + layout_offset(ScaleLayout::tcgen05, i, j, r, k) == offset) {
           return g.row_blocks() ? ScalePlace{before + i, j} : ScalePlace{before + j, i};
         }
       }
     }
-    base += tcgen05_bytes(r, k);
+    base += layout_bytes(ScaleLayout::tcgen05, {{r}, k});
     before += rows;
   }
   return {};

@@ -8,13 +8,15 @@
 #include <random>
 #include <vector>
 
-#include "numerics/elementary/exact.h"
 #include "tests/numerics/elementary/multiprecision.h"
 
 namespace mxcheck {
 namespace {
 
 using test::bits_of;
+using test::exp_by_digits;
+using test::log1p_by_digits;
+using test::log_by_digits;
 using test::nearest_float;
 using test::Real;
 
@@ -22,10 +24,6 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 constexpr float kLargest = std::numeric_limits<float>::max();
-
-float exp_by_digits(float x) { return nearest_float(exp(Real(x))); }
-float log_by_digits(float x) { return nearest_float(log(Real(x))); }
-float log1p_by_digits(float x) { return nearest_float(log(1 + Real(x))); }
 
 void expect_exp(float x) { EXPECT_EQ(bits_of(exp_rn(x)), bits_of(exp_by_digits(x))) << std::hexfloat << x; }
 void expect_log(float x) { EXPECT_EQ(bits_of(log_rn(x)), bits_of(log_by_digits(x))) << std::hexfloat << x; }
@@ -175,21 +173,6 @@ TEST(Log1pRn, is_nearest_to_100_digits_in_every_binade) {
   for (const float x : of_every_binade(-149, 127)) expect_log1p(x);
   for (const float x : {0.41F, 0.41421356F, 0x1p-24F, 0x1p-23F, 0x1p-29F, 0x1p29F, 0x1p30F, 0x1p53F}) {
     for (const float y : around(x, 100)) expect_log1p(y);
-  }
-}
-
-// The second step alone, on what the first would settle too.
-TEST(ExactStep, is_nearest_to_100_digits) {
-  std::mt19937 engine(13);
-  for (int i = 0; i < 3000; ++i) {
-    const float x = std::ldexp(1 + static_cast<float>(engine() >> 9) * 0x1p-23F, static_cast<int>(engine() % 30) - 24);
-    EXPECT_EQ(bits_of(exact_exp(x)), bits_of(exp_by_digits(x))) << std::hexfloat << x;
-    EXPECT_EQ(bits_of(exact_exp(-x)), bits_of(exp_by_digits(-x))) << std::hexfloat << -x;
-    int n = 0;
-    const double f = 2 * std::frexp(static_cast<double>(x), &n) - 1;
-    if (f >= 0.5) continue;
-    EXPECT_EQ(bits_of(exact_log(f, n - 1)), bits_of(log_by_digits(x))) << std::hexfloat << x;
-    EXPECT_EQ(bits_of(exact_log(f, 0)), bits_of(log1p_by_digits(static_cast<float>(f)))) << std::hexfloat << f;
   }
 }
 

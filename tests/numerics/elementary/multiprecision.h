@@ -29,4 +29,8 @@ inline float nearest_float(const Real& value) {
   return value < 0 ? -result : result;
 }
 
+inline float exp_by_digits(float x) { return nearest_float(exp(Real(x))); }
+inline float log_by_digits(float x) { return nearest_float(log(Real(x))); }
+inline float log1p_by_digits(float x) { return nearest_float(log(1 + Real(x))); }
+
 }  // namespace mxcheck::test

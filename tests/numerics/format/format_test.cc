@@ -4,15 +4,17 @@
 
 #include <set>
 
+#include "numerics/text.h"
+
 namespace mxcheck {
 namespace {
 
 TEST(Format, every_format_is_found_by_both_of_its_names) {
   for (const Format format : kAllFormats) {
-    EXPECT_EQ(format_by_name(spec(format).name), format) << spec(format).name;
-    EXPECT_EQ(format_by_name(spec(format).dtype_name), format) << spec(format).dtype_name;
+    EXPECT_EQ(find_format(spec(format).name), format) << spec(format).name;
+    EXPECT_EQ(find_format(spec(format).dtype_name), format) << spec(format).dtype_name;
   }
-  EXPECT_EQ(format_by_name("float8_e4m3fn"), Format::e4m3);
+  EXPECT_EQ(find_format("float8_e4m3fn"), Format::e4m3);
 }
 
 TEST(Format, names_are_distinct) {
@@ -23,8 +25,15 @@ TEST(Format, names_are_distinct) {
 
 TEST(Format, unknown_names_are_no_format) {
   for (const char* name : {"", "E4M3", "e4m3 ", "e4m3fnuz", "float8_e4m3"}) {
-    EXPECT_EQ(format_by_name(name), std::nullopt) << name;
+    EXPECT_EQ(find_format(name), std::nullopt) << name;
   }
+}
+
+TEST(Format, lists_keep_the_order_of_the_table) {
+  const auto names = [](const auto& formats) { return join(formats, ", ", [](Format f) { return spec(f).name; }); };
+  EXPECT_EQ(names(kElementFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8");
+  EXPECT_EQ(names(kQuantizedFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
+  EXPECT_EQ(names(kValueFormats), "bf16, fp32, fp16");
 }
 
 TEST(Format, fields_fill_the_width) {

@@ -1,4 +1,4 @@
-// Products against a second way to compute each output: the plain model and IEEE operations, one output at a time.
+// Matmuls against a second way to compute each output: the plain model and IEEE operations, one output at a time.
 
 #include "reference/matmul/matmul.h"
 
@@ -13,56 +13,14 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "tests/reference/matmul/test_matmul.h"
 
 namespace mxcheck {
 namespace {
 
-// A product with everything that it points to.
-struct Owned {
-  Matmul m;
-  std::vector<std::uint8_t> a, b;
-  std::vector<std::uint8_t> bytes_a, bytes_b;
-  std::vector<float> floats_a, floats_b;
-  std::vector<float> c;
-  std::vector<std::int64_t> offsets;
-  std::vector<std::int32_t> index;
-};
-
-struct Shape {
-  std::int64_t m, n, k;
-  std::int64_t matrices = 1;  // of b
-};
-
-void fill(Owned& o, std::string_view contract, Shape s, BlockShape block_a, BlockShape block_b, Format scale,
-          unsigned seed) {
-  std::mt19937 random(seed);
-  const auto code = [&] {
-    const double x = std::normal_distribution<double>()(random);
-    return static_cast<std::uint8_t>(encode(Format::e4m3, x, Rounding::nearest_even, Overflow::saturate));
-  };
-  o.m.contract = matmul_contract(contract);
-  o.a.resize(static_cast<std::size_t>(s.m * s.k));
-  o.b.resize(static_cast<std::size_t>(s.matrices * s.n * s.k));
-  for (std::uint8_t& x : o.a) x = code();
-  for (std::uint8_t& x : o.b) x = code();
-  o.m.a.codes = o.a.data(), o.m.a.rows = s.m, o.m.a.depth = o.m.a.row_stride = s.k;
-  o.m.b.codes = o.b.data(), o.m.b.rows = s.n, o.m.b.depth = o.m.b.row_stride = s.k;
-  const auto scales = [&](MatmulOperand& x, BlockShape block, std::int64_t matrices, std::vector<std::uint8_t>& bytes,
-                          std::vector<float>& floats) {
-    if (block.rows == 0) return;
-    x.block = block, x.scale_format = scale;
-    const std::int64_t columns = (s.k + block.cols - 1) / block.cols + 3;  // room for groups that end inside a block
-    const std::int64_t rows = matrices * ((x.rows + block.rows - 1) / block.rows);
-    for (std::int64_t i = 0; i < rows * columns; ++i) {
-      bytes.push_back(static_cast<std::uint8_t>(120 + random() % 15));
-      floats.push_back(std::ldexp(1 + static_cast<float>(random() % 1024) / 1024, static_cast<int>(random() % 10) - 5));
-    }
-    x.scales = scale == Format::fp32 ? static_cast<const void*>(floats.data()) : bytes.data();
-    x.scale_row_stride = columns;
-  };
-  scales(o.m.a, block_a, 1, o.bytes_a, o.floats_a);
-  scales(o.m.b, block_b, s.matrices, o.bytes_b, o.floats_b);
-}
+using test::fill;
+using test::Owned;
+using test::run;
 
 float word(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
@@ -90,13 +48,6 @@ float promoted(const Matmul& m, std::int64_t i, std::int64_t j, std::int64_t beg
     acc = std::fma(sum, scale_of(m.a, i, block) * scale_of(m.b, scale_row_b, block), acc);
   }
   return acc;
-}
-
-std::vector<float> run(const Matmul& m) {
-  const std::int64_t results = m.grouping == Grouping::depth ? m.experts() : 1;
-  std::vector<float> d(static_cast<std::size_t>(results * m.m() * m.b.rows), -77);
-  matmul(m, d.data());
-  return d;
 }
 
 TEST(Matmul, promotes_every_128_with_both_kinds_of_scales) {
@@ -198,7 +149,7 @@ TEST(Matmul, decodes_to_bf16_and_then_sums) {
       std::vector<Factor> fb;
       for (std::int64_t k = 0; k < 96; ++k) fa.push_back(decoded(o.m.a, i, k)), fb.push_back(decoded(o.m.b, j, k));
       ASSERT_EQ(std::bit_cast<std::uint32_t>(d[static_cast<std::size_t>(i * 65 + j)]),
-                accumulate(contract_by_name("sm90_bf16"), fa, fb, 0));
+                accumulate(contract_named("sm90_bf16"), fa, fb, 0));
     }
   }
 }
@@ -230,7 +181,7 @@ TEST(Matmul, orders_of_scales_and_of_k_are_told_apart) {
   const std::vector<float> product = run(o.m);
   for (const char* other : {"sm90_fp8+promote128+a_first", "sm90_fp8+promote128+b_first",
                             "sm90_fp8+promote128+descending", "sm90_fp8+promote64", "exact", "ieee_fp32"}) {
-    o.m.contract = matmul_contract(other);
+    o.m.contract = parse_matmul_contract(other);
     EXPECT_NE(run(o.m), product) << other;
   }
 }
@@ -258,75 +209,12 @@ TEST(Matmul, threads_change_nothing) {
   }
 }
 
-TEST(Matmul, an_explained_output_is_the_output) {
-  for (const char* contract :
-       {"sm90_fp8+promote128", "sm90_fp8+promote32+descending", "exact", "ieee_fp32", "sm90_bf16+decode"}) {
-    Owned o;
-    const std::int64_t block = std::string(contract).find("128") != std::string::npos ? 128 : 32;
-    fill(o, contract, {6, 9, 200}, {1, block}, {1, block}, Format::e8m0, 12);
-    o.c.assign(54, 0.25F), o.m.c = o.c.data();
-    const std::vector<float> d = run(o.m);
-    for (std::int64_t i = 0; i < 6; ++i) {
-      for (std::int64_t j = 0; j < 9; ++j) {
-        const ExplainedOutput e = explain_output(o.m, 0, i, j);
-        EXPECT_EQ(e.word, std::bit_cast<std::uint32_t>(d[static_cast<std::size_t>(i * 9 + j)])) << contract;
-        EXPECT_GE(e.lines.size(), 3U);
-      }
-    }
-    EXPECT_THROW((void)explain_output(o.m, 0, 6, 0), Error);
-    EXPECT_THROW((void)explain_output(o.m, 1, 0, 0), Error);
-  }
-}
-
-TEST(Matmul, empty_products_are_defined) {
+TEST(Matmul, empty_ones_are_defined) {
   Owned o;
   fill(o, "sm90_fp8+promote128", {3, 4, 0}, {1, 128}, {128, 128}, Format::e8m0, 13);
   for (float d : run(o.m)) EXPECT_EQ(std::bit_cast<std::uint32_t>(d), 0U);
   o.m.a.rows = 0;
   EXPECT_TRUE(run(o.m).empty());
-}
-
-TEST(Matmul, contracts_are_read_and_written) {
-  for (const char* text : {"exact", "sm90_fp8+promote128", "sm90_fp8+promote64+a_first", "sm90_bf16+decode",
-                           "sm90_bf16+from_c", "sm90_fp8+promote128+b_first+descending"}) {
-    EXPECT_EQ(to_text(matmul_contract(text)), text);
-  }
-  for (const char* text :
-       {"", "sm90", "sm90_fp8+", "sm90_fp8+promote", "sm90_fp8+promote0", "sm90_fp8+promote33", "sm90_fp8+promote-1",
-        "sm90_fp8+promotex", "exact+promote32", "sm90_fp8+a_first", "sm90_fp8+decode", "sm90_fp8+promote128+from_c",
-        "sm100_mxf8f6f4+promote32", "exact+descending", "sm90_fp8+fast", "sm90_fp8_fp16+promote32"}) {
-    EXPECT_THROW((void)matmul_contract(text), Error) << text;
-  }
-}
-
-TEST(Matmul, parts_that_do_not_fit_are_refused) {
-  const auto refused = [](auto change) {
-    Owned o;
-    fill(o, "sm90_fp8+promote128", {6, 8, 256, 2}, {1, 128}, {128, 128}, Format::e8m0, 14);
-    o.offsets = {0, 2, 6};
-    change(o);
-    std::vector<float> d(96, -77);
-    EXPECT_THROW(matmul(o.m, d.data()), Error);
-    for (float x : d) EXPECT_EQ(x, -77);
-  };
-  refused([](Owned& o) { o.m.contract = {}; });
-  refused([](Owned& o) { o.m.b.depth = 128; });
-  refused([](Owned& o) { o.m.a.rows = -1; });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_fp8"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_fp8+promote256"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_bf16"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm100_mxf8f6f4"); });
-  refused([](Owned& o) { o.m.a.format = Format::bf16; });
-  refused([](Owned& o) { o.m.a.scale_format = Format::bf16; });
-  refused([](Owned& o) { o.m.a.block = {1, -128}; });
-  refused([](Owned& o) { o.m.output = Format::e4m3; });
-  refused([](Owned& o) { o.m.grouping = Grouping::rows; });
-  refused([](Owned& o) { o.m.offsets = o.offsets; });
-  refused([](Owned& o) { o.offsets = {0, 7, 6}, o.m.grouping = Grouping::rows, o.m.offsets = o.offsets; });
-  refused([](Owned& o) { o.offsets = {1, 6}, o.m.grouping = Grouping::rows, o.m.offsets = o.offsets; });
-  refused([](Owned& o) { o.offsets = {0, 128}, o.m.grouping = Grouping::depth, o.m.offsets = o.offsets; });
-  refused([](Owned& o) { o.index = {0, 6}, o.m.gathers = true, o.m.row_index = o.index; });
-  refused([](Owned& o) { o.m.contract.from_c = true; });
 }
 
 }  // namespace
