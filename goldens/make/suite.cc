@@ -11,8 +11,6 @@
 namespace mxcheck {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::uint64_t kMostText = 1 << 20;
 constexpr std::size_t kMostGoldens = 4096;
 constexpr std::int64_t kMostScales = 1 << 20;
@@ -45,7 +43,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   golden.recipe = at_place(o, "recipe", [&] { return recipe_by_name(o.text("recipe")).name; });
   golden.values = o.flag("values");
   if (o.has("offsets")) {
-    for (const json& offset : o.list("offsets", kMostNumbers)) {
+    for (const Json& offset : o.list("offsets", kMostNumbers)) {
       const auto row = integer_in(offset, 0, kMostExtent);
       if (!row) o.refuse("offsets", "are integers from 0");
       golden.offsets.push_back(*row);
@@ -55,8 +53,8 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   }
   golden.pad_byte = parse_pad_byte(o);
   if (!o.has("layouts")) return;
-  for (const json& layout : o.list("layouts", 2)) {
-    const std::string name = layout.is_string() ? layout.get<std::string>() : "";
+  for (const Json& layout : o.list("layouts", 2)) {
+    const std::string name = text_in(layout);
     if (name != "tcgen05" && name != "deepgemm") o.refuse("layouts", "are \"tcgen05\" and \"deepgemm\"");
     (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
   }
@@ -66,7 +64,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   }
 }
 
-GoldenSpec parse_golden(const json& value, const std::string& place) {
+GoldenSpec parse_golden(const Json& value, const std::string& place) {
   JsonObject o(value, place);
   GoldenSpec golden;
   golden.name = o.text("name");
@@ -83,9 +81,8 @@ GoldenSpec parse_golden(const json& value, const std::string& place) {
   switch (golden.kind) {
     case GoldenKind::formats:
       if (o.has("formats")) {
-        for (const json& name : o.list("formats", kAllFormats.size())) {
-          golden.formats.push_back(
-              format_named(o, "formats", name.is_string() ? name.get<std::string>() : "", kTabled));
+        for (const Json& name : o.list("formats", kAllFormats.size())) {
+          golden.formats.push_back(format_named(o, "formats", text_in(name), kTabled));
         }
       } else {
         golden.formats.assign(kTabled.begin(), kTabled.end());
@@ -119,13 +116,13 @@ std::string_view kind_name(GoldenKind kind) { return kKinds[static_cast<std::siz
 
 GoldenSuite parse_suite(std::string_view text, const std::string& where) {
   if (text.size() > kMostText) throw Error(ErrorKind::usage, where + ": over 1 MiB of text; a suite is less");
-  const json value = parse_strict_json(text, where, kMaxDepth, ErrorKind::usage);
+  const Json value = parse_json(text, where, kMaxDepth, ErrorKind::usage);
   JsonObject o(value, where);
   GoldenSuite suite;
   suite.name = o.text("suite");
   if (!is_name(suite.name)) o.refuse("suite", "must be 1 to 64 letters, digits, '_' and '-'");
   suite.description = o.text_or("description", "");
-  const json& goldens = o.list("goldens", kMostGoldens);
+  const Json::Array& goldens = o.list("goldens", kMostGoldens);
   std::set<std::string> names;
   for (std::size_t i = 0; i < goldens.size(); ++i) {
     const std::string place = where + ": goldens[" + std::to_string(i) + "]";

@@ -33,16 +33,6 @@ void print(std::string_view text) {
   }
 }
 
-void print_json(const nlohmann::ordered_json& json) {
-  // Arguments and file names are repeated in the answer and may hold any bytes.
-  print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-}
-
-nlohmann::ordered_json json_number(double value) {
-  if (std::isfinite(value)) return value;
-  return decimal(value);
-}
-
 std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 std::string decimal(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 std::string hex(std::uint32_t bits, int width_in_bits) {

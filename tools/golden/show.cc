@@ -8,6 +8,7 @@
 #include "goldens/format/reader.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/golden/file.h"
 #include "tools/golden/golden.h"
@@ -51,15 +52,15 @@ void print_elements(const DatasetInfo& info, const Tensor& t, std::int64_t first
   if (shown < count) print(fmt::format("  ... {} more; --first N prints N\n", count - shown));
 }
 
-nlohmann::ordered_json to_json(const Options& o, const GoldenReader& golden, const ManifestEntry& entry) {
-  nlohmann::ordered_json json{{"file", o.file}, {"size", entry.size}, {"sha256", entry.sha256}};
+Json to_json(const Options& o, const GoldenReader& golden, const ManifestEntry& entry) {
+  Json json{{"file", o.file}, {"size", entry.size}, {"sha256", entry.sha256}};
   for (const auto& [key, value] : golden.info().attributes) json["attributes"][key] = value;
   for (const DatasetInfo& info : golden.info().datasets) {
-    nlohmann::ordered_json d{{"name", info.name},
-                             {"role", info.role == Role::input ? "input" : "output"},
-                             {"dtype", safetensors_name(info.dtype)},
-                             {"format", info.format},
-                             {"shape", info.shape}};
+    Json d{{"name", info.name},
+           {"role", info.role == Role::input ? "input" : "output"},
+           {"dtype", safetensors_name(info.dtype)},
+           {"format", info.format},
+           {"shape", info.shape}};
     for (const auto& [key, value] : info.attributes) d["attributes"][key] = value;
     json["datasets"].push_back(d);
   }
@@ -98,15 +99,15 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_golden_show(CLI::App& golden, Context& context) {
+void add_golden_show(Command& golden) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = golden.add_subcommand("show", "Print what a golden says: attributes, datasets, elements");
-  sub->add_option("FILE", o->file, "GOLDEN.h5")->required();
-  sub->add_option("--dataset", o->dataset, "Print this dataset's attributes and first elements");
-  sub->add_option("--first", o->first, "How many elements")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  add_trust_options(*sub, o->trust);
-  sub->add_flag("--json", o->json, "Print attributes and datasets as JSON");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  Command sub = golden.subcommand("show", "Print what a golden says: attributes, datasets, elements");
+  sub.option("FILE", o->file, "GOLDEN.h5").required();
+  sub.option("--dataset", o->dataset, "Print this dataset's attributes and first elements");
+  sub.option("--first", o->first, "How many elements").between(0, 1 << 20).shows_default();
+  add_trust_options(sub, o->trust);
+  sub.flag("--json", o->json, "Print attributes and datasets as JSON");
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

@@ -144,23 +144,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_mma(CLI::App& app, Context& context) {
+void add_mma(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
-  sub->add_flag("--list", o->list, "List the contracts, and how each was checked");
-  sub->add_option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
-  sub->add_option("--a", o->a,
-                  "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
-  sub->add_option("--b", o->b, "Codes of B, n x k");
-  sub->add_option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
-  sub->add_option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
-  sub->add_option("--format-b", o->format_b, "Format of B's codes");
-  sub->add_option("--scale-a", o->scale_a,
-                  "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
-  sub->add_option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
-  sub->add_option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
-  sub->add_option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
-  sub->footer(
+  Command sub = app.subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
+  sub.flag("--list", o->list, "List the contracts, and how each was checked");
+  sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
+  sub.option("--a", o->a, "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
+  sub.option("--b", o->b, "Codes of B, n x k");
+  sub.option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
+  sub.option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
+  sub.option("--format-b", o->format_b, "Format of B's codes");
+  sub.option("--scale-a", o->scale_a, "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
+  sub.option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
+  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub.option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
+  sub.footer(
       "D = A B^T + C, k in steps of the instruction. A leading dimension, the same for all tensors, is a batch.\n"
       "K may end inside a step: the rest is zeros. NaN is 7fffffff, as the hardware writes it.\n\n"
       "Examples:\n"
@@ -168,7 +166,7 @@ void add_mma(CLI::App& app, Context& context) {
       "  mxcheck mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy\n"
       "  mxcheck mma --contract sm90_fp8+promote128 --a a.npy --b b.npy --explain 3,7\n"
       "  mxcheck mma --contract sm100_mxf8f6f4 --a a.npy --b b.npy --scale-a sa.npy --scale-b sb.npy -o d.npy");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

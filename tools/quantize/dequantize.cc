@@ -8,6 +8,7 @@
 
 #include "goldens/io/quantized_file.h"
 #include "numerics/error.h"
+#include "tools/common/json.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -63,24 +64,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_dequantize(CLI::App& app, Context& context) {
+void add_dequantize(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("dequantize", "Values from the codes and scales that quantize wrote");
-  sub->add_option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it")
-      ->required();
-  sub->add_option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values")->required();
-  sub->add_option("--dtype", o->dtype, "Type of the values")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  sub->add_flag("--json", o->json, "Print what was done as JSON");
-  sub->footer(
+  Command sub = app.subcommand("dequantize", "Values from the codes and scales that quantize wrote");
+  sub.option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it").required();
+  sub.option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values").required();
+  sub.option("--dtype", o->dtype, "Type of the values").one_of({"f32", "bf16"}).shows_default();
+  sub.flag("--json", o->json, "Print what was done as JSON");
+  sub.footer(
       "Each value is code times scale, exact, then rounded once to the type (nearest even). A block whose scale is "
       "NaN\n"
       "is NaN. NumPy has no bfloat16: in OUT.npy it has dtype V2, as ml_dtypes stores it.\n\n"
       "Examples:\n"
       "  mxcheck dequantize q.safetensors -o y.npy\n"
       "  mxcheck dequantize q.safetensors -o y.safetensors --dtype bf16");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

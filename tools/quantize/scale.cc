@@ -11,13 +11,12 @@
 
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct Options {
   std::string rule;
@@ -96,14 +95,14 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 void print_rows_as_json(const std::vector<Row>& rows, Format format) {
-  ordered_json list = ordered_json::array();
+  Json list = Json::array();
   for (const Row& row : rows) {
-    ordered_json item{{"amax", row.amax},
-                      {"bits", bits_of(row.value)},
-                      {"hexfloat", hexfloat(row.value)},
-                      {"value", json_number(row.value)},
-                      {"rule", row.recipe->name}};
-    item["byte"] = row.byte ? ordered_json(*row.byte) : ordered_json();
+    Json item{{"amax", row.amax},
+              {"bits", bits_of(row.value)},
+              {"hexfloat", hexfloat(row.value)},
+              {"value", json_number(row.value)},
+              {"rule", row.recipe->name}};
+    item["byte"] = row.byte ? Json(*row.byte) : Json();
     item["scale"] = json_number(row.scale);
     item["scale_bits"] = bits_of(row.scale);
     list.push_back(std::move(item));
@@ -130,17 +129,15 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_scale(CLI::App& app, Context& context) {
+void add_scale(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
-  sub->add_option("AMAX", options->amax,
-                  "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan")
-      ->required();
-  sub->add_option("--rule,--preset", options->rule,
-                  "A rule or preset (rceil, floor, te, ...); without it, all of them");
-  sub->add_option("--format", options->format, "Format of the elements")->capture_default_str();
-  sub->add_flag("--json", options->json, "Print JSON; NaN and infinities are strings");
-  sub->footer(
+  Command sub = app.subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
+  sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan")
+      .required();
+  sub.option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them");
+  sub.option("--format", options->format, "Format of the elements").shows_default();
+  sub.flag("--json", options->json, "Print JSON; NaN and infinities are strings");
+  sub.footer(
       "The scale byte is an E8M0 code: the scale is 2^(byte - 127), and 255 is NaN. Rules with FP32 scales (fp32\n"
       "and NAME_fp32) have no byte and print the float. A decimal that is no float is rounded once, to the nearest;\n"
       "bits and hexfloat say which float was used. 0x and up to 8 hexadecimal digits are FP32 bits.\n\n"
@@ -148,7 +145,7 @@ void add_scale(CLI::App& app, Context& context) {
       "  mxcheck scale --rule rceil 448 448.0001 0x1.cp+8 0x43e00001\n"
       "  mxcheck scale 0x04600001              where the rules disagree: one ulp above 448 * 2^-127\n"
       "  mxcheck scale --format e5m2 --json inf nan 0");
-  sub->callback([&context, options] { context.run = [options] { return run(*options); }; });
+  sub.runs([options] { return run(*options); });
 }
 
 }  // namespace mxcheck

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 
 namespace mxcheck {
@@ -59,7 +60,7 @@ std::string padding_text(const Padding& p) {
   return fmt::format("{} of {} rows ({:.1f} %)", p.padding, p.rows, share);
 }
 
-nlohmann::ordered_json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
+Json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
 
 }  // namespace
 
@@ -125,19 +126,19 @@ std::string text_of(const RouteReport& r, bool loads) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const RouteReport& r) {
-  nlohmann::ordered_json json{{"tokens", r.tokens},
-                              {"experts", r.experts},
-                              {"top_k", r.top_k},
-                              {"tile", r.tile},
-                              {"chosen", r.chosen},
-                              {"kept", r.kept},
-                              {"before", json_of(padding_of(r.chosen, r.tile))},
-                              {"after", json_of(padding_of(r.kept, r.tile))},
-                              {"added", r.added},
-                              {"dropped", r.dropped},
-                              {"tokens_without_expert", r.without_expert},
-                              {"most_experts_of_a_token", r.most_experts}};
+Json json_of(const RouteReport& r) {
+  Json json{{"tokens", r.tokens},
+            {"experts", r.experts},
+            {"top_k", r.top_k},
+            {"tile", r.tile},
+            {"chosen", r.chosen},
+            {"kept", r.kept},
+            {"before", json_of(padding_of(r.chosen, r.tile))},
+            {"after", json_of(padding_of(r.kept, r.tile))},
+            {"added", r.added},
+            {"dropped", r.dropped},
+            {"tokens_without_expert", r.without_expert},
+            {"most_experts_of_a_token", r.most_experts}};
   if (r.balance_loss) json["balance_loss"] = json_number(*r.balance_loss), json["z_loss"] = json_number(*r.z_loss);
   return json;
 }
