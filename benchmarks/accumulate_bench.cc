@@ -64,7 +64,7 @@ void pack(benchmark::State& state, const Contract& contract, Format format, std:
 
 template <class Code>
 void register_contract(const std::string& name, Format format) {
-  const Contract& contract = contract_by_name(name);
+  const Contract& contract = contract_named(name);
   const std::string suffix = name + "/" + std::string(spec(format).name);
   const auto add = [&](const std::string& what, auto body) {
     benchmark::RegisterBenchmark((what + "/" + suffix).c_str(), body)->Unit(benchmark::kMillisecond);

@@ -9,7 +9,7 @@ namespace mxcheck::bench {
 // on one thread and on all cores.
 void register_cpu_benchmarks(const std::string& library);
 
-// reference::quantize, route and assign_tokens, one thread's plain code on all cores: elements or tokens a second.
+// reference::quantize, route and round_tokens, one thread's plain code on all cores: elements or tokens a second.
 void register_reference_benchmarks();
 
 // Chains of tensor-core steps, by the engine and by the plain model: multiplications a second.

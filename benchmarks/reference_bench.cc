@@ -11,9 +11,9 @@ namespace mxcheck::bench {
 namespace {
 
 // Tokens a second: 16384 of BF16 logits around 0, all of them different enough.
-void register_router(const char* variant, std::int64_t experts, AssignRule rule) {
+void register_router(const char* variant, std::int64_t experts, TokenRoundingRule rule) {
   const std::string name = "reference_route/" + std::string(variant) + "/" + std::to_string(experts) + "_experts_8" +
-                           (rule == AssignRule::none ? "" : "/nr-f_128");
+                           (rule == TokenRoundingRule::none ? "" : "/nr-f_128");
   benchmark::RegisterBenchmark(
       name.c_str(),
       [=](benchmark::State& state) {
@@ -26,15 +26,15 @@ void register_router(const char* variant, std::int64_t experts, AssignRule rule)
         }
         const MatrixView x{Format::bf16, reinterpret_cast<const std::byte*>(bits.data()), kTokens, experts, experts};
         Router router;
-        router.variant = &router_variant(variant);
+        router.variant = &router_variant_named(variant);
         router.top_k = 8;
-        Assign assign;
-        assign.rule = rule;
+        TokenRounding token_rounding;
+        token_rounding.rule = rule;
         for (auto _ : state) {
-          if (rule == AssignRule::none) {
+          if (rule == TokenRoundingRule::none) {
             benchmark::DoNotOptimize(route(router, x).experts.data());
           } else {
-            benchmark::DoNotOptimize(assign_tokens(router, assign, x).row_token.data());
+            benchmark::DoNotOptimize(round_tokens(router, token_rounding, x).row_token.data());
           }
         }
         state.SetItemsProcessed(state.iterations() * kTokens);
@@ -47,7 +47,7 @@ void register_router(const char* variant, std::int64_t experts, AssignRule rule)
 
 void register_reference_benchmarks() {
   for (const BlockShape block : {BlockShape{1, 32}, BlockShape{32, 1}}) {
-    const std::string name = "reference_quantize/bf16/" + block_shape_name(block);
+    const std::string name = "reference_quantize/bf16/" + to_text(block);
     benchmark::RegisterBenchmark(
         name.c_str(),
         [=](benchmark::State& state) {
@@ -56,16 +56,16 @@ void register_reference_benchmarks() {
           std::vector<std::uint16_t> bits(kRows * kCols);
           for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(0x3800 + i * 40503 % 1024);
           const MatrixView x{Format::bf16, reinterpret_cast<const std::byte*>(bits.data()), kRows, kCols, kCols};
-          const Recipe recipe = recipe_by_name("rceil");
+          const Recipe recipe = recipe_named("rceil");
           for (auto _ : state) benchmark::DoNotOptimize(quantize(x, Format::e4m3, block, recipe).codes.data());
           state.SetItemsProcessed(state.iterations() * kRows * kCols);
         })
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
   }
-  register_router("topk-softmax", 128, AssignRule::none);
-  register_router("softmax-topk-renorm", 128, AssignRule::none);
-  register_router("topk-softmax", 256, AssignRule::nr_f);
+  register_router("topk-softmax", 128, TokenRoundingRule::none);
+  register_router("softmax-topk-renorm", 128, TokenRoundingRule::none);
+  register_router("topk-softmax", 256, TokenRoundingRule::nr_f);
 }
 
 }  // namespace mxcheck::bench

@@ -84,15 +84,15 @@ MatrixView view_of(const RouterShape& s, const std::vector<std::uint8_t>& logits
 
 Router router_of(const RouterShape& s) {
   Router r;
-  r.variant = &router_variant(s.variant);
+  r.variant = &router_variant_named(s.variant);
   r.top_k = s.top_k;
   r.nan = s.refuse_nan ? NanLogits::refuse : NanLogits::last;
   return r;
 }
 
-Assign assign_of(const RouterShape& s) {
-  Assign a;
-  a.rule = assign_rule(s.rule);
+TokenRounding token_rounding_of(const RouterShape& s) {
+  TokenRounding a;
+  a.rule = token_rounding_rule_named(s.rule);
   a.tile = s.tile;
   return a;
 }
@@ -141,7 +141,7 @@ RoundCall::RoundCall(const mxcheck_operation& operation, const RouterShape& shap
     : shape_(shape),
       host_logits_(draw_logits(shape, seed)),
       policy_(policy_of(shape_)),
-      capacity_(assigned_capacity(router_of(shape), assign_of(shape), shape.tokens, shape.experts)),
+      capacity_(token_rounding_capacity(router_of(shape), token_rounding_of(shape), shape.tokens, shape.experts)),
       logits_(host_logits_.size()),
       chosen_(bytes_of(shape.experts, 4)),
       offsets_(bytes_of(shape.experts + 1, 8)),
@@ -165,7 +165,7 @@ std::string RoundCall::difference(cudaStream_t stream) {
   poison(stream, {&chosen_, &offsets_, &row_token_, &row_weight_, &token_offsets_, &token_rows_});
   enqueue(stream);
   if (std::string found = call_.report(); !found.empty()) return found;
-  const Assigned right = assign_tokens(router_of(shape_), assign_of(shape_), view_of(shape_, host_logits_));
+  const RoundedTokens right = round_tokens(router_of(shape_), token_rounding_of(shape_), view_of(shape_, host_logits_));
   std::string d = differ("chosen", chosen_, right.chosen);
   if (d.empty()) d = differ("offsets", offsets_, right.offsets);
   if (d.empty()) d = differ("row_token", row_token_, right.row_token);

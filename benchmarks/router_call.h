@@ -28,7 +28,7 @@ struct RouterShape {
 std::vector<std::uint8_t> draw_logits(const RouterShape& shape, std::uint64_t seed);
 MatrixView view_of(const RouterShape& shape, const std::vector<std::uint8_t>& logits);
 Router router_of(const RouterShape& shape);
-Assign assign_of(const RouterShape& shape);
+TokenRounding token_rounding_of(const RouterShape& shape);
 
 mxcheck_route_policy policy_of(const RouterShape& shape);
 

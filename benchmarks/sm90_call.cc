@@ -29,7 +29,7 @@ std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
 }  // namespace
 
 std::string DeviceRequest::text() const {
-  std::string out = operation + " " + block_shape_name(block) + " " + std::string(spec(wide).name) + " " +
+  std::string out = operation + " " + to_text(block) + " " + std::string(spec(wide).name) + " " +
                     std::string(spec(element).name) + (tiled ? " tcgen05 " : " compact ") + std::to_string(rows) + "x" +
                     std::to_string(cols);
   if (experts != 0) out += " experts=" + std::to_string(experts);
@@ -57,7 +57,7 @@ void DeviceCall::add_scales(Set& set, bool input, BlockShape block) {
   std::int64_t tiles = 0;
   for (const std::int64_t n : by_expert) {
     rows += n;
-    tiles += block.rows == 1 ? tcgen05_bytes(n, cols) : tcgen05_bytes(cols, n);
+    tiles += layout_bytes(ScaleLayout::tcgen05, {{n}, cols, block});
   }
   if (request_.tiled) {
     add(set, input, {kDLUInt, 8, 1}, {tiles});
@@ -158,10 +158,10 @@ std::string DeviceCall::difference(cudaStream_t stream) {
   check_cuda(cudaStreamSynchronize(stream), "the call");
 
   std::vector<std::vector<std::uint8_t>> expected;
-  const Recipe recipe = recipe_by_name("rceil");
+  const Recipe recipe = recipe_named("rceil");
   const auto in_layout = [&](const Quantized& q) {
     if (!request_.tiled) return q.scales;
-    return scales_to_tcgen05(q.scales, q.scale_cols, q.block.rows == 1, count_scale_rows_by_expert(q, offsets_), 0);
+    return to_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), q.scales);
   };
   std::vector<std::uint8_t> first = fetch(set.memory[0]);
   if (quantizes(request_)) {
@@ -188,9 +188,7 @@ std::string DeviceCall::difference(cudaStream_t stream) {
     q.scale_cols = (request_.cols + q.block.cols - 1) / q.block.cols;
     q.scale_rows = count_scale_rows(request_.rows, q.block.rows, offsets_);
     const std::vector<std::uint8_t> scales = fetch(set.memory[1]);
-    q.scales = request_.tiled ? scales_from_tcgen05(scales, q.scale_cols, q.block.rows == 1,
-                                                    count_scale_rows_by_expert(q, offsets_))
-                              : scales;
+    q.scales = request_.tiled ? from_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), scales) : scales;
     q.codes = std::move(first);
     const auto take = [&](const auto& values) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());

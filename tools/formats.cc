@@ -113,7 +113,7 @@ int print_codes(Format format, bool json) {
 
 int run(const Options& options) {
   if (options.name.empty()) return list_formats(options.json);
-  const std::optional<Format> format = format_by_name(options.name);
+  const std::optional<Format> format = find_format(options.name);
   if (format) return print_codes(*format, options.json);
   std::string names;
   for (const Format f : kAllFormats) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);

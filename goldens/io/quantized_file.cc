@@ -3,12 +3,12 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "goldens/format/writer.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
-#include "reference/quantize/scale_layout.h"
 #include "tools/common/text.h"
 
 namespace mxcheck {
@@ -31,24 +31,21 @@ std::vector<T> values_of(const Tensor& tensor) {
   return values;
 }
 
-std::int64_t flat_size(std::size_t size) { return static_cast<std::int64_t>(size); }
+// tcgen05 tiles are bytes, DeepGEMM's scales words of four.
+Dtype dtype_of(ScaleLayout layout) { return layout == ScaleLayout::deepgemm ? Dtype::u32 : Dtype::u8; }
+std::vector<std::int64_t> flat_shape(ScaleLayout layout, std::int64_t bytes) {
+  return {bytes / static_cast<std::int64_t>(size_of(dtype_of(layout)))};
+}
 
 Tensor scales_tensor(const QuantizedFile& file) {
   const Quantized& q = file.matrix;
   const std::vector<std::int64_t> compact{q.scale_rows, q.scale_cols};
   if (!q.scales_fp32.empty()) return tensor_of("scales", Dtype::f32, compact, q.scales_fp32);
   if (file.layout == ScaleLayout::compact) return tensor_of("scales", Dtype::u8, compact, q.scales);
-  const std::vector<std::int64_t> experts = count_scale_rows_by_expert(q, file.offsets);
-  const bool row_blocks = has_row_blocks(q.block);
-  if (q.scales.empty()) {  // nothing to lay out, however many rows of nothing there are
-    return {"scales", file.layout == ScaleLayout::tcgen05 ? Dtype::u8 : Dtype::u32, {0}, {}};
-  }
-  if (file.layout == ScaleLayout::tcgen05) {
-    const auto tiles = scales_to_tcgen05(q.scales, q.scale_cols, row_blocks, experts, file.pad_byte);
-    return tensor_of("scales", Dtype::u8, {flat_size(tiles.size())}, tiles);
-  }
-  const auto words = scales_to_deepgemm(q.scales, q.scale_cols, row_blocks, experts, file.pad_byte);
-  return tensor_of("scales", Dtype::u32, {flat_size(words.size())}, words);
+  // Nothing to lay out, however many rows of nothing there are.
+  if (q.scales.empty()) return {"scales", dtype_of(file.layout), {0}, {}};
+  const auto bytes = to_layout(file.layout, scale_shape(q, file.offsets), q.scales, file.pad_byte);
+  return tensor_of("scales", dtype_of(file.layout), flat_shape(file.layout, std::ssize(bytes)), bytes);
 }
 
 // The metadata of a file from outside, each value checked as it is taken.
@@ -70,11 +67,9 @@ class Metadata {
     }
     return n;
   }
-  template <class T>
-  T word(const std::string& key, const std::vector<std::pair<std::string, T>>& table) const {
-    for (const auto& [known, value] : table) {
-      if (known == text(key)) return value;
-    }
+  template <class Table>
+  auto word(const std::string& key, const Table& table) const {
+    if (const auto value = value_in(table, text(key))) return *value;
     refuse(path_, "metadata '" + key + "' is '" + text(key) + "', which is not known");
   }
 
@@ -106,17 +101,11 @@ void take_scales(QuantizedFile& file, bool fp32, const Tensor& scales, const std
     check_tensor_is(scales, Dtype::u8, compact, path);
     q.scales = values_of<std::uint8_t>(scales);
   } else if (q.rows == 0 || q.cols == 0) {
-    check_tensor_is(scales, file.layout == ScaleLayout::tcgen05 ? Dtype::u8 : Dtype::u32, {0}, path);
+    check_tensor_is(scales, dtype_of(file.layout), {0}, path);
   } else {
-    const std::vector<std::int64_t> experts = count_scale_rows_by_expert(q, file.offsets);
-    const bool row_blocks = has_row_blocks(q.block);
-    if (file.layout == ScaleLayout::tcgen05) {
-      check_tensor_is(scales, Dtype::u8, {scales_tcgen05_bytes(q.scale_cols, row_blocks, experts)}, path);
-      q.scales = scales_from_tcgen05(values_of<std::uint8_t>(scales), q.scale_cols, row_blocks, experts);
-    } else {
-      check_tensor_is(scales, Dtype::u32, {scales_deepgemm_words(q.scale_cols, row_blocks, experts)}, path);
-      q.scales = scales_from_deepgemm(values_of<std::uint32_t>(scales), q.scale_cols, row_blocks, experts);
-    }
+    const ScaleShape shape = scale_shape(q, file.offsets);
+    check_tensor_is(scales, dtype_of(file.layout), flat_shape(file.layout, layout_bytes(file.layout, shape)), path);
+    q.scales = from_layout(file.layout, shape, values_of<std::uint8_t>(scales));
   }
 }
 
@@ -124,11 +113,11 @@ QuantizedFile parse(const SafetensorsFile& file, const std::string& path) {
   const Metadata meta(file.metadata, path);
   QuantizedFile out;
   Quantized& q = out.matrix;
-  const auto rule = scale_rule_by_name(meta.text("rule"));
+  const auto rule = find_scale_rule(meta.text("rule"));
   if (!rule) refuse(path, "metadata 'rule' is '" + meta.text("rule") + "', which is not known");
-  q.element = element_format_by_name(meta.text("format"));
-  q.block = block_shape_by_name(meta.text("block"));
-  out.layout = meta.word("layout", layout_words());
+  q.element = element_format_named(meta.text("format"));
+  q.block = block_shape_named(meta.text("block"));
+  out.layout = meta.word("layout", kScaleLayouts);
   check_layout(out.layout, q.element, q.block, *rule);
   const std::int64_t pad = meta.size("pad_byte");
   if (pad > 255) refuse(path, "metadata 'pad_byte' is over 255");
@@ -166,18 +155,12 @@ QuantizedFile parse(const SafetensorsFile& file, const std::string& path) {
 
 }  // namespace
 
-const std::vector<std::pair<std::string, ScaleLayout>>& layout_words() {
-  static const std::vector<std::pair<std::string, ScaleLayout>> words{
-      {"compact", ScaleLayout::compact}, {"tcgen05", ScaleLayout::tcgen05}, {"deepgemm", ScaleLayout::deepgemm}};
-  return words;
-}
-
 void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRule rule) {
   if (layout == ScaleLayout::compact) return;
-  const std::string name = "layout " + word_of(layout_words(), layout);
-  if (block.rows != 1 && block.cols != 1) {
-    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " +
-                                      block_shape_name(block) + " blocks need layout compact");
+  const std::string name = "layout " + std::string(to_text(layout));
+  if (!has_layout(layout, block)) {
+    throw Error(ErrorKind::usage, name + " holds scales of blocks of one row or one column; " + to_text(block) +
+                                      " blocks need layout compact");
   }
   if (rule == ScaleRule::fp32) {
     throw Error(ErrorKind::usage, name + " holds E8M0 bytes; rules with FP32 scales need layout compact");
@@ -200,8 +183,8 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   out.metadata["mxcheck_file"] = "quantized";
   out.metadata["file_version"] = "1";
   out.metadata["format"] = spec(q.element).name;
-  out.metadata["block"] = block_shape_name(q.block);
-  out.metadata["layout"] = word_of(layout_words(), file.layout);
+  out.metadata["block"] = to_text(q.block);
+  out.metadata["layout"] = to_text(file.layout);
   out.metadata["pad_byte"] = std::to_string(file.pad_byte);
   out.metadata["rows"] = std::to_string(q.rows);
   out.metadata["cols"] = std::to_string(q.cols);
@@ -223,7 +206,7 @@ void write_quantized(const std::string& path, const SafetensorsFile& file) {
   for (const auto& [key, value] : file.metadata) {
     if (key != "mxcheck_file") info.attributes.emplace_back(key, value);  // the writer's own
   }
-  const std::optional<Format> element = format_by_name(file.metadata.at("format"));
+  const std::optional<Format> element = find_format(file.metadata.at("format"));
   for (const Tensor& t : file.tensors) {
     const bool fp32 = t.dtype == Dtype::f32;
     const Format format = t.name == "codes" ? element.value() : fp32 ? Format::fp32 : Format::e8m0;

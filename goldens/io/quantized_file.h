@@ -17,12 +17,9 @@
 
 #include "goldens/io/tensor_file.h"
 #include "reference/quantize/quantize.h"
+#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
-
-enum class ScaleLayout { compact, tcgen05, deepgemm };
-
-const std::vector<std::pair<std::string, ScaleLayout>>& layout_words();
 
 struct QuantizedFile {
   Quantized matrix;

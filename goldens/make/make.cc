@@ -34,7 +34,7 @@ class QuantizeMaker {
   QuantizeMaker(const GoldenSpec& golden, const std::string& path, const MakeOptions& options)
       : golden_(golden),
         options_(options),
-        recipe_(recipe_by_name(golden.recipe)),
+        recipe_(recipe_named(golden.recipe)),
         input_(open_input(golden.input, options.input_directory)) {
     check_offsets(golden.offsets, input_.rows);
     fp32_ = recipe_.rule == ScaleRule::fp32;
@@ -81,7 +81,7 @@ class QuantizeMaker {
     a.emplace_back("source", input_.source);
     a.emplace_back("source_dtype", spec(input_.dtype).dtype_name);
     a.emplace_back("format", spec(golden_.format).name);
-    a.emplace_back("block", block_shape_name(golden_.block));
+    a.emplace_back("block", to_text(golden_.block));
     a.emplace_back("rows", std::to_string(input_.rows));
     a.emplace_back("cols", std::to_string(input_.cols));
     a.emplace_back("scale_rows", std::to_string(scale_rows));
@@ -107,12 +107,12 @@ class QuantizeMaker {
     const std::string transposed = row_blocks ? "" : ", of the transpose";
     if (golden_.tcgen05) {
       tcgen05_at_ = declare(Role::output, "scales_tcgen05", spec(Format::e8m0).dtype_name, Dtype::u8,
-                            {scales_tcgen05_bytes(scale_cols_, row_blocks, by_expert_)},
+                            {layout_bytes(ScaleLayout::tcgen05, scale_shape())},
                             {{"layout", "tcgen05: tiles of 128 rows by 4 scale columns, 512 bytes each" + transposed}});
     }
     if (golden_.deepgemm) {
       deepgemm_at_ = declare(Role::output, "scales_deepgemm", spec(Format::e8m0).dtype_name, Dtype::u32,
-                             {scales_deepgemm_words(scale_cols_, row_blocks, by_expert_)},
+                             {layout_bytes(ScaleLayout::deepgemm, scale_shape()) / 4},
                              {{"layout", "DeepGEMM: words of four scales along K, MN-major" + transposed}});
     }
     if (golden_.values) {
@@ -157,16 +157,15 @@ class QuantizeMaker {
 
   void append_scales() {
     writer_->append(scales_at_, fp32_ ? std::as_bytes(std::span(scales_fp32_)) : std::as_bytes(std::span(scales_)));
-    const bool row_blocks = golden_.block.rows == 1;
-    if (golden_.tcgen05) {
-      const auto tiles = scales_to_tcgen05(scales_, scale_cols_, row_blocks, by_expert_, golden_.pad_byte);
-      writer_->append(tcgen05_at_, std::as_bytes(std::span(tiles)));
-    }
-    if (golden_.deepgemm) {
-      const auto words = scales_to_deepgemm(scales_, scale_cols_, row_blocks, by_expert_, golden_.pad_byte);
-      writer_->append(deepgemm_at_, std::as_bytes(std::span(words)));
-    }
+    const auto append_in = [&](ScaleLayout layout, std::size_t at) {
+      const auto bytes = to_layout(layout, scale_shape(), scales_, golden_.pad_byte);
+      writer_->append(at, std::as_bytes(std::span(bytes)));
+    };
+    if (golden_.tcgen05) append_in(ScaleLayout::tcgen05, tcgen05_at_);
+    if (golden_.deepgemm) append_in(ScaleLayout::deepgemm, deepgemm_at_);
   }
+
+  [[nodiscard]] ScaleShape scale_shape() const { return {by_expert_, scale_cols_, golden_.block}; }
 
   const GoldenSpec& golden_;
   const MakeOptions& options_;

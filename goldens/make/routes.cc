@@ -20,13 +20,6 @@ std::string underscored(std::string_view name) {
   return text;
 }
 
-std::string_view name_of(AssignRule rule) {
-  for (const AssignRuleName& known : all_assign_rules()) {
-    if (known.rule == rule) return known.name;
-  }
-  throw Error(ErrorKind::internal, "a rule that is not in the list");
-}
-
 std::string hex(float value) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "0x";
@@ -127,20 +120,20 @@ class Maker {
 
   void round() {
     const Router router = router_of(*route_.variants[0]);
-    Assign assign = route_.assign;
-    attribute("tile", std::to_string(assign.tile));
-    attribute("capacity", std::to_string(assign.capacity));
-    attribute("weights", assign.renormalize ? "renorm" : "raw");
-    attribute("seed", std::to_string(assign.seed));
-    attribute("layer", std::to_string(assign.layer));
-    attribute("step", std::to_string(assign.step));
-    for (const AssignRule rule : route_.rules) {
-      assign.rule = rule;
-      const Assigned a = assign_tokens(router, assign, view_, threads_);
+    TokenRounding token_rounding = route_.token_rounding;
+    attribute("tile", std::to_string(token_rounding.tile));
+    attribute("capacity", std::to_string(token_rounding.capacity));
+    attribute("weights", token_rounding.renormalize ? "renorm" : "raw");
+    attribute("seed", std::to_string(token_rounding.seed));
+    attribute("layer", std::to_string(token_rounding.layer));
+    attribute("step", std::to_string(token_rounding.step));
+    for (const TokenRoundingRule rule : route_.rules) {
+      token_rounding.rule = rule;
+      const RoundedTokens a = round_tokens(router, token_rounding, view_, threads_);
       if (rule == route_.rules[0]) {
         list(Role::output, "chosen", std::span(a.chosen), "tokens that chose each expert, before any rule");
       }
-      const std::string name(name_of(rule)), end = "_" + underscored(name);
+      const std::string name(to_text(rule)), end = "_" + underscored(name);
       const auto rows = static_cast<std::size_t>(a.offsets.back());
       list(Role::output, "offsets" + end, std::span(a.offsets), "first row of each expert, then all rows, by " + name);
       list(Role::output, "row_token" + end, std::span(a.row_token).first(rows), "ascending within an expert");
@@ -152,10 +145,10 @@ class Maker {
 
   void sort() {
     const RouteMetadata m =
-        route_metadata(route_.slots, route_.width, route_.token_offsets, route_.experts, route_.assign.tile);
+        route_metadata(route_.slots, route_.width, route_.token_offsets, route_.experts, route_.token_rounding.tile);
     attribute("experts", std::to_string(route_.experts));
     attribute("width", std::to_string(route_.width));
-    attribute("tile", std::to_string(route_.assign.tile));
+    attribute("tile", std::to_string(route_.token_rounding.tile));
     list(Role::input, "slot_experts", std::span(route_.slots), "token after token; -1: dropped");
     if (!route_.token_offsets.empty()) {
       list(Role::input, "token_offsets", std::span(route_.token_offsets), "first slot of each token, then all slots");

@@ -19,10 +19,6 @@ constexpr std::array<std::string_view, 11> kKinds{"formats",        "casts",    
                                                   "dequantize",     "quantize",       "route",       "route_round",
                                                   "route_metadata", "route_backward", "route_losses"};
 
-// What a block's elements can be; reference/quantize/quantize.h takes the same.
-constexpr std::array kElements{Format::e4m3, Format::e5m2,   Format::e2m1, Format::e2m3,
-                               Format::e3m2, Format::mxint8, Format::e5m6};
-
 constexpr auto kTabled = std::span(kAllFormats).first<kAllFormats.size() - 1>();  // FP32 has 2^32 codes
 
 bool is_name(std::string_view name) {
@@ -38,9 +34,9 @@ std::uint8_t parse_pad_byte(JsonObject& o) {
 
 void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   golden.input = parse_input(o.required("input"), o.place() + ".input");
-  golden.format = format_named(o, "format", o.text("format"), kElements);
-  golden.block = at_place(o, "block", [&] { return block_shape_by_name(o.text("block")); });
-  golden.recipe = at_place(o, "recipe", [&] { return recipe_by_name(o.text("recipe")).name; });
+  golden.format = format_named(o, "format", o.text("format"), kQuantizedFormats);
+  golden.block = at_place(o, "block", [&] { return block_shape_named(o.text("block")); });
+  golden.recipe = at_place(o, "recipe", [&] { return recipe_named(o.text("recipe")).name; });
   golden.values = o.flag("values");
   if (o.has("offsets")) {
     for (const Json& offset : o.list("offsets", kMostNumbers)) {
@@ -58,7 +54,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
     if (name != "tcgen05" && name != "deepgemm") o.refuse("layouts", "are \"tcgen05\" and \"deepgemm\"");
     (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
   }
-  const bool fp32 = recipe_by_name(golden.recipe).rule == ScaleRule::fp32;
+  const bool fp32 = !recipe_named(golden.recipe).has_e8m0_scales();
   if (fp32 || golden.format == Format::e5m6 || (golden.block.rows != 1 && golden.block.cols != 1)) {
     o.refuse("layouts", "are for E8M0 scales of blocks with one row or one column, and not for e5m6");
   }
@@ -90,9 +86,7 @@ GoldenSpec parse_golden(const Json& value, const std::string& place) {
       break;
     case GoldenKind::casts: golden.format = format_named(o, "format", o.text("format"), kTabled); break;
     case GoldenKind::scales:
-    case GoldenKind::dequantize:
-      golden.format = format_named(o, "format", o.text("format"), std::span(kElements).first(kElements.size() - 1));
-      break;
+    case GoldenKind::dequantize: golden.format = format_named(o, "format", o.text("format"), kElementFormats); break;
     case GoldenKind::layout:
       golden.pad_byte = parse_pad_byte(o);
       golden.rows = o.integer("rows", 0, kMostScales);

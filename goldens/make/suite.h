@@ -114,8 +114,8 @@ struct RouteSpec {
   std::vector<const RouterVariant*> variants;
   Router router;            // without variant and bias
   std::vector<float> bias;  // empty: none
-  std::vector<AssignRule> rules;
-  Assign assign;  // without rule; route_metadata: its tile
+  std::vector<TokenRoundingRule> rules;
+  TokenRounding token_rounding;  // without rule; route_metadata: its tile
   std::int64_t experts = 0, width = 0;
   std::vector<std::int32_t> slots;
   std::vector<std::int64_t> token_offsets;

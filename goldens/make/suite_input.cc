@@ -61,7 +61,7 @@ void parse_made_up(JsonObject& o, InputSpec& input) {
 }  // namespace
 
 Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of) {
-  const std::optional<Format> format = format_by_name(name);
+  const std::optional<Format> format = find_format(name);
   if (format && std::find(of.begin(), of.end(), *format) != of.end()) return *format;
   o.refuse(key, "'" + name + "' is none of " + join(of, ", ", [](Format f) { return spec(f).name; }));
 }

@@ -18,7 +18,7 @@ float parse_float(const JsonObject& o, const char* key, const Json& value) {
 }
 
 const RouterVariant* variant_named(const JsonObject& o, const char* key, const std::string& name) {
-  return at_place(o, key, [&] { return &router_variant(name); });
+  return at_place(o, key, [&] { return &router_variant_named(name); });
 }
 
 void parse_variants(JsonObject& o, RouteSpec& route) {
@@ -52,15 +52,11 @@ void parse_router(JsonObject& o, RouteSpec& route) {
   if (route.bias.empty()) o.refuse("bias", "has one number an expert, or is left out");
 }
 
-bool has_capacity(AssignRule rule) {
-  return rule == AssignRule::expert_choice || rule == AssignRule::capacity_order || rule == AssignRule::capacity_score;
-}
-
 void parse_rounding(JsonObject& o, RouteSpec& route) {
   if (o.has("rules")) {
-    for (const Json& name : o.list("rules", all_assign_rules().size())) {
+    for (const Json& name : o.list("rules", all_token_rounding_rules().size())) {
       const std::string text = text_in(name);
-      const AssignRule rule = at_place(o, "rules", [&] { return assign_rule(text); });
+      const TokenRoundingRule rule = at_place(o, "rules", [&] { return token_rounding_rule_named(text); });
       if (std::find(route.rules.begin(), route.rules.end(), rule) != route.rules.end()) {
         o.refuse("rules", "'" + text + "' is there twice");
       }
@@ -68,26 +64,26 @@ void parse_rounding(JsonObject& o, RouteSpec& route) {
     }
     if (route.rules.empty()) o.refuse("rules", "are at least one, or left out");
   } else {
-    for (const AssignRuleName& known : all_assign_rules()) route.rules.push_back(known.rule);
+    for (const TokenRoundingRuleSpec& known : all_token_rounding_rules()) route.rules.push_back(known.rule);
   }
-  Assign& assign = route.assign;
-  assign.tile = o.integer("tile", 1, kMostRows);
-  if (std::any_of(route.rules.begin(), route.rules.end(), has_capacity)) {
-    assign.capacity = o.integer("capacity", 0, kMostRows);
+  TokenRounding& token_rounding = route.token_rounding;
+  token_rounding.tile = o.integer("tile", 1, kMostRows);
+  if (std::any_of(route.rules.begin(), route.rules.end(), takes_capacity)) {
+    token_rounding.capacity = o.integer("capacity", 0, kMostRows);
   }
   const std::string weights = o.text_or("weights", "renorm");
   if (weights != "renorm" && weights != "raw") o.refuse("weights", "must be renorm or raw");
-  assign.renormalize = weights == "renorm";
-  if (std::find(route.rules.begin(), route.rules.end(), AssignRule::sr_f) == route.rules.end()) return;
+  token_rounding.renormalize = weights == "renorm";
+  if (std::find(route.rules.begin(), route.rules.end(), TokenRoundingRule::sr_f) == route.rules.end()) return;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  assign.seed = static_cast<std::uint64_t>(o.integer("seed", 0, kMost));
-  assign.layer = static_cast<std::uint32_t>(o.integer("layer", 0, std::numeric_limits<std::uint32_t>::max()));
-  assign.step = static_cast<std::uint64_t>(o.integer("step", 0, kMost));
+  token_rounding.seed = static_cast<std::uint64_t>(o.integer("seed", 0, kMost));
+  token_rounding.layer = static_cast<std::uint32_t>(o.integer("layer", 0, std::numeric_limits<std::uint32_t>::max()));
+  token_rounding.step = static_cast<std::uint64_t>(o.integer("step", 0, kMost));
 }
 
 void parse_metadata(JsonObject& o, RouteSpec& route) {
   route.experts = o.integer("experts", 1, kMostRows);
-  route.assign.tile = o.integer("tile", 1, kMostRows);
+  route.token_rounding.tile = o.integer("tile", 1, kMostRows);
   for (const std::int64_t expert : parse_integers(o, "slots", -1, route.experts - 1)) {
     route.slots.push_back(static_cast<std::int32_t>(expert));
   }

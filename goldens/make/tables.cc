@@ -9,6 +9,7 @@
 #include <string>
 
 #include "goldens/make/boundaries.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
@@ -95,9 +96,11 @@ Table make_casts(const GoldenSpec& golden) {
   for (std::size_t i = 0; i < x.size(); ++i) words.push_back(stochastic_word(i));
   table.words(Role::input, "random_words", vector_of(x.size()), words,
               {{"meaning", "for stochastic_saturate: added to the first 32 bits of the discarded fraction"}});
-  std::vector<std::pair<std::string, Rounding>> roundings = rounding_words();
-  if (golden.format == Format::e8m0) roundings.emplace_back("upward", Rounding::upward);
-  const auto add = [&](const std::string& rounding, Rounding how, const std::string& overflow, Overflow beyond) {
+  std::vector<Rounding> roundings;
+  for (const auto& entry : kElementRoundings) roundings.push_back(entry.value);
+  if (golden.format == Format::e8m0) roundings.push_back(Rounding::upward);
+  const auto add = [&](Rounding how, Overflow beyond) {
+    const std::string rounding(to_text(how)), overflow(to_text(beyond));
     std::vector<std::uint32_t> codes;
     for (std::size_t i = 0; i < x.size(); ++i) {
       codes.push_back(encode(golden.format, std::bit_cast<float>(x[i]), how, beyond, words[i]));
@@ -105,10 +108,10 @@ Table make_casts(const GoldenSpec& golden) {
     table.add_codes(Role::output, rounding + "_" + overflow, golden.format, vector_of(codes.size()), codes,
                     {{"rounding", rounding}, {"overflow", overflow}});
   };
-  for (const auto& [rounding, how] : roundings) {
-    for (const auto& [overflow, beyond] : overflow_words()) add(rounding, how, overflow, beyond);
+  for (const Rounding how : roundings) {
+    for (const auto& entry : kOverflows) add(how, entry.value);
   }
-  add("stochastic", Rounding::stochastic, "saturate", Overflow::saturate);
+  add(Rounding::stochastic, Overflow::saturate);
   return table.take();
 }
 
@@ -151,10 +154,12 @@ Table make_layout(const GoldenSpec& golden) {
     scales[i] = byte == golden.pad_byte ? static_cast<std::uint8_t>(byte ^ 1) : byte;
   }
   table.add(Role::input, "scales", Format::e8m0, {golden.rows, golden.cols}, scales, {{"layout", "compact row-major"}});
-  const std::vector<std::uint8_t> tiles = to_tcgen05(scales, golden.rows, golden.cols, golden.pad_byte);
+  const ScaleShape shape{{golden.rows}, golden.cols};
+  const std::vector<std::uint8_t> tiles = to_layout(ScaleLayout::tcgen05, shape, scales, golden.pad_byte);
   table.add(Role::output, "tcgen05", Format::e8m0, vector_of(tiles.size()), tiles,
             {{"layout", "tcgen05: tiles of 128 rows by 4 columns, 512 bytes each"}});
-  const std::vector<std::uint32_t> packed = to_deepgemm(scales, golden.rows, golden.cols, golden.pad_byte);
+  const auto packed = values_in<std::uint32_t>(
+      std::as_bytes(std::span(to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte))));
   table.add(Role::output, "deepgemm", Format::e8m0, vector_of(packed.size()), packed,
             {{"layout", "DeepGEMM: words of four columns' bytes, little-endian, MN-major, rows padded to 4"}});
   return table.take();

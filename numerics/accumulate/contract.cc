@@ -9,6 +9,7 @@
 #include "numerics/accumulate/exact_sum.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/names.h"
 
 namespace mxcheck {
 namespace {
@@ -18,6 +19,7 @@ using Kind = Factor::Kind;
 constexpr std::array kAny{Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3,
                           Format::e3m2, Format::bf16, Format::fp16, Format::fp32};
 constexpr std::array kFp8{Format::e4m3, Format::e5m2};
+// kind::f8f6f4 takes these: the elements but MXINT8, which has no exponent.
 constexpr std::array kNarrow{Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2};
 constexpr std::array kBf16{Format::bf16};
 constexpr std::array kFp16{Format::fp16};
@@ -68,12 +70,15 @@ constexpr std::array kContracts{
              Evidence::models, "tcgen05 kind::mxf4nvf4 with UE4M3 scales: as sm100_mxf4; groups of 16 are not settled"},
 };
 
+constexpr std::array<Named<Evidence>, 4> kEvidence{{{"definition", Evidence::definition},
+                                                    {"measured", Evidence::measured},
+                                                    {"published words", Evidence::published},
+                                                    {"models agree", Evidence::models}}};
+
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 std::string names(std::span<const Format> formats) {
-  std::string all;
-  for (Format f : formats) all += (all.empty() ? "" : ", ") + std::string(spec(f).name);
-  return all;
+  return join(formats, ", ", [](Format f) { return spec(f).name; });
 }
 
 double value_of(const Factor& x) {
@@ -120,26 +125,11 @@ std::uint32_t sum_ieee(std::span<const Factor> a, std::span<const Factor> b, std
 
 }  // namespace
 
-std::span<const Contract> contracts() { return kContracts; }
+std::span<const Contract> all_contracts() { return kContracts; }
 
-const Contract& contract_by_name(std::string_view name) {
-  const auto* found =
-      std::find_if(kContracts.begin(), kContracts.end(), [&](const Contract& c) { return c.name == name; });
-  if (found != kContracts.end()) return *found;
-  std::string all;
-  for (const Contract& c : kContracts) all += (all.empty() ? "" : ", ") + std::string(c.name);
-  refuse("unknown contract '" + std::string(name) + "'; there are " + all);
-}
+const Contract& contract_named(std::string_view name) { return entry_named(kContracts, "contract", name); }
 
-std::string_view name_of(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::definition: return "definition";
-    case Evidence::measured: return "measured";
-    case Evidence::published: return "published words";
-    case Evidence::models: return "models agree";
-  }
-  return "";
-}
+std::string_view to_text(Evidence evidence) { return name_in(kEvidence, evidence); }
 
 void check_operands(const Contract& contract, Format a, Format b) {
   for (Format f : {a, b}) {

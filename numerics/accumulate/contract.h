@@ -40,12 +40,12 @@ struct Contract {
   std::string_view note;  // one line for people
 };
 
-std::span<const Contract> contracts();
+std::span<const Contract> all_contracts();
 
 // Error{usage} naming all contracts when there is none of that name.
-const Contract& contract_by_name(std::string_view name);
+const Contract& contract_named(std::string_view name);
 
-std::string_view name_of(Evidence evidence);
+std::string_view to_text(Evidence evidence);
 
 // Error{usage} when the contract does not take these formats.
 void check_operands(const Contract& contract, Format a, Format b);

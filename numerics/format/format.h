@@ -5,6 +5,8 @@
 // E8M0, E2M1, E2M3, E3M2 and MXINT8; IEEE 754-2008 for FP16 and FP32; BF16 is the upper half of FP32; E5M6 is the top
 // twelve bits of FP16 (DeepSeek-V3).
 //
+//   spec(Format::e4m3).max_code == 0x7E,  find_format("float8_e5m2") == Format::e5m2
+//
 // Does not promise: arithmetic. Codes are converted to and from exact values (numerics/format/codec.h), nothing else.
 
 #include <array>
@@ -43,25 +45,27 @@ struct FormatSpec {
   std::uint32_t nan_code;  // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
   bool is_element;         // of a scaled block: what operations can be asked to quantize to
   bool is_value;           // what tensors hold before quantization and after dequantization
+  bool is_quantized;       // what the reference quantizes to: elements, and E5M6, which no library is asked for
 };
 
 inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
-    {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F, true, false},
-    {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F, true, false},
-    {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF, false, false},
-    {"bf16", "bfloat16", Encoding::ieee, 16, 8, 7, 127, 0x7F7F, 0x7FC0, false, true},
-    {"fp16", "float16", Encoding::ieee, 16, 5, 10, 15, 0x7BFF, 0x7E00, false, true},
-    {"e2m1", "float4_e2m1fn", Encoding::finite_only, 4, 2, 1, 1, 0x7, 0x7, true, false},
-    {"e2m3", "float6_e2m3fn", Encoding::finite_only, 6, 2, 3, 1, 0x1F, 0x1F, true, false},
-    {"e3m2", "float6_e3m2fn", Encoding::finite_only, 6, 3, 2, 3, 0x1F, 0x1F, true, false},
-    {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F, true, false},
-    {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0, false, false},
-    {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000, false, true},
+    {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F, true, false, true},
+    {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F, true, false, true},
+    {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF, false, false, false},
+    {"bf16", "bfloat16", Encoding::ieee, 16, 8, 7, 127, 0x7F7F, 0x7FC0, false, true, false},
+    {"fp16", "float16", Encoding::ieee, 16, 5, 10, 15, 0x7BFF, 0x7E00, false, true, false},
+    {"e2m1", "float4_e2m1fn", Encoding::finite_only, 4, 2, 1, 1, 0x7, 0x7, true, false, true},
+    {"e2m3", "float6_e2m3fn", Encoding::finite_only, 6, 2, 3, 1, 0x1F, 0x1F, true, false, true},
+    {"e3m2", "float6_e3m2fn", Encoding::finite_only, 6, 3, 2, 3, 0x1F, 0x1F, true, false, true},
+    {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F, true, false, true},
+    {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0, false, false, true},
+    {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000, false, true, false},
 }};
 
 constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }
 
-constexpr std::optional<Format> format_by_name(std::string_view name) {
+// By either name.
+constexpr std::optional<Format> find_format(std::string_view name) {
   for (Format format : kAllFormats) {
     if (spec(format).name == name || spec(format).dtype_name == name) return format;
   }
@@ -88,6 +92,9 @@ constexpr std::size_t count_where(bool FormatSpec::*property) {
 // Every element format, in the order of the table: a format that is marked in it is asked for everywhere.
 inline constexpr auto kElementFormats =
     detail::formats_where<detail::count_where(&FormatSpec::is_element)>(&FormatSpec::is_element);
+// Every format that the reference quantizes to: those and E5M6.
+inline constexpr auto kQuantizedFormats =
+    detail::formats_where<detail::count_where(&FormatSpec::is_quantized)>(&FormatSpec::is_quantized);
 // Every type of values, the usual one first.
 inline constexpr std::array kValueFormats{Format::bf16, Format::fp32, Format::fp16};
 static_assert(kValueFormats.size() == detail::count_where(&FormatSpec::is_value));

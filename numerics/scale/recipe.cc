@@ -1,12 +1,13 @@
 #include "numerics/scale/recipe.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
-#include "numerics/error.h"
+#include "numerics/names.h"
 
 namespace mxcheck {
 namespace {
@@ -77,12 +78,8 @@ std::vector<Recipe> make_recipes() {
   };
 }
 
-std::string_view resolve_alias(std::string_view name) {
-  if (name == "deepgemm") return "deepgemm_host";
-  if (name == "microxcaling") return "microxcaling_python";
-  if (name == "cutlass") return "cutlass_device";
-  return name;
-}
+constexpr std::array<Named<std::string_view>, 3> kAliases{
+    {{"deepgemm", "deepgemm_host"}, {"microxcaling", "microxcaling_python"}, {"cutlass", "cutlass_device"}}};
 
 std::uint8_t finite_byte(const Recipe& r, Format element, float amax) {
   const float a = std::max(std::fabs(amax), r.amax_min);
@@ -111,7 +108,7 @@ BlockScale fp32_scale(const Recipe& r, Format element, float amax, bool is_nan) 
   s.scale = a / largest_value(element);
   s.round_fp32 = true;
   if (s.scale == 0) {
-    s.scale = r.zero_scale;
+    s.scale = kScaleOfZeroQuotient;
     s.divide = true;
   } else if (r.scaling == ElementScaling::times_reciprocal) {
     s.factor = 1.0F / s.scale;
@@ -130,14 +127,11 @@ std::span<const Recipe> all_recipes() {
   return recipes;
 }
 
-Recipe recipe_by_name(std::string_view name) {
-  const std::string_view wanted = resolve_alias(name);
-  const auto recipes = all_recipes();
-  const auto found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == wanted; });
-  if (found != recipes.end()) return *found;
-  std::string known;
-  for (const Recipe& r : recipes) known += (known.empty() ? "" : ", ") + r.name;
-  throw Error(ErrorKind::usage, "unknown rule or preset '" + std::string(name) + "'; known are " + known);
+Recipe recipe_named(std::string_view name) {
+  for (const auto& [alias, recipe] : kAliases) {
+    if (alias == name) name = recipe;
+  }
+  return entry_named(all_recipes(), "rule or preset", name);
 }
 
 std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float amax) {
@@ -148,7 +142,7 @@ std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float ama
 
 BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block) {
   const bool is_nan = block.has_nan && recipe.nan != NanPolicy::drop;
-  if (recipe.rule == ScaleRule::fp32) return fp32_scale(recipe, element, block.amax, is_nan);
+  if (!recipe.has_e8m0_scales()) return fp32_scale(recipe, element, block.amax, is_nan);
   const float amax = is_nan ? std::numeric_limits<float>::quiet_NaN() : block.amax;
   BlockScale s;
   s.byte = scale_byte_for_amax(recipe, element, amax);

@@ -2,6 +2,12 @@
 // A recipe is everything that decides the bytes of a quantized block: scale rule, special values, clamps, how elements
 // are scaled, rounded and saturated. Presets carry the names of the implementations whose bytes they reproduce; the
 // default recipe is the norm. docs/numerics.md states, preset by preset, what is evidenced and what is assumed.
+//
+//   const Recipe te = recipe_named("te");
+//   const BlockScale s = block_scale(te, Format::e4m3, {.amax = 448});   // s.byte == 127, s.factor == 1
+//   encode_element(te, Format::e4m3, s, 449.0F) == 0x7E
+//
+// Errors: Error{usage} of recipe_named; block_scale and encode_element have none.
 
 #include <cstdint>
 #include <limits>
@@ -48,18 +54,25 @@ struct Recipe {
   double inf_factor = kPoison;
   double nan_factor = kPoison;
   ElementScaling scaling = ElementScaling::exact;
-  float zero_scale = 1;  // ScaleRule::fp32: the scale when RN(amax / vmax) is 0
   Rounding rounding = Rounding::nearest_even;
   Overflow overflow = Overflow::saturate;
   bool drop_negative_zero = false;  // an input of -0 is taken as +0
   bool nan_sign = false;            // the NaN code is written with its sign bit set (0xFF)
+
+  // Scales are E8M0 bytes, not floats: the recipes that kernel libraries are asked for (kernels/candidate.h has no FP32
+  // scales), and whose scales have layouts (reference/quantize/scale_layout.h).
+  [[nodiscard]] bool has_e8m0_scales() const { return rule != ScaleRule::fp32; }
 };
+
+// ScaleRule::fp32: the stored scale where RN(amax / vmax) is 0, that is of blocks of zeros and of the smallest
+// subnormals. The same in all recipes.
+inline constexpr float kScaleOfZeroQuotient = 1;
 
 // The recipes by name: the five rules' own (rceil, floor, ceil, even, fp32) and the presets. Order is stable.
 std::span<const Recipe> all_recipes();
 
-// A copy of the recipe with this name or alias; Error{usage} lists the names.
-Recipe recipe_by_name(std::string_view name);
+// A copy of the recipe with this name or alias (deepgemm, microxcaling, cutlass); Error{usage} lists the names.
+Recipe recipe_named(std::string_view name);
 
 // What a block holds, as far as its scale goes.
 struct BlockAmax {

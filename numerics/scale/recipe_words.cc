@@ -13,41 +13,11 @@ std::string hexfloat(double value) {
   return text.data();
 }
 
-const std::vector<std::pair<std::string, NanPolicy>>& nan_words() {
-  static const std::vector<std::pair<std::string, NanPolicy>> words{
-      {"propagate", NanPolicy::propagate}, {"drop", NanPolicy::drop}, {"refuse", NanPolicy::refuse}};
-  return words;
-}
-
-const std::vector<std::pair<std::string, Rounding>>& rounding_words() {
-  static const std::vector<std::pair<std::string, Rounding>> words{{"nearest_even", Rounding::nearest_even},
-                                                                   {"nearest_away", Rounding::nearest_away},
-                                                                   {"toward_zero", Rounding::toward_zero}};
-  return words;
-}
-
-const std::vector<std::pair<std::string, Overflow>>& overflow_words() {
-  static const std::vector<std::pair<std::string, Overflow>> words{{"saturate", Overflow::saturate},
-                                                                   {"non_saturate", Overflow::non_saturate}};
-  return words;
-}
-
-const std::vector<std::pair<std::string, ElementScaling>>& scaling_words() {
-  static const std::vector<std::pair<std::string, ElementScaling>> words{
-      {"exact", ElementScaling::exact},
-      {"shifted_exponent", ElementScaling::shifted_exponent},
-      {"one_at_byte_zero", ElementScaling::one_at_byte_zero},
-      {"zero_at_byte_zero", ElementScaling::zero_at_byte_zero},
-      {"times_reciprocal", ElementScaling::times_reciprocal},
-      {"times_quotient", ElementScaling::times_quotient}};
-  return words;
-}
-
 std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
   const auto yes_no = [](bool b) { return std::string(b ? "yes" : "no"); };
   return {{"recipe", r.name},
-          {"rule", std::string(name(r.rule))},
-          {"nan", word_of(nan_words(), r.nan)},
+          {"rule", std::string(to_text(r.rule))},
+          {"nan", std::string(to_text(r.nan))},
           {"amax_min", hexfloat(r.amax_min)},
           {"quotient_min", hexfloat(r.quotient_min)},
           {"byte_min", std::to_string(r.byte_min)},
@@ -56,10 +26,10 @@ std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
           {"nan_byte", std::to_string(r.nan_byte)},
           {"inf_factor", hexfloat(r.inf_factor)},
           {"nan_factor", hexfloat(r.nan_factor)},
-          {"element_scaling", word_of(scaling_words(), r.scaling)},
-          {"zero_scale", hexfloat(r.zero_scale)},
-          {"rounding", word_of(rounding_words(), r.rounding)},
-          {"overflow", word_of(overflow_words(), r.overflow)},
+          {"element_scaling", std::string(to_text(r.scaling))},
+          {"zero_scale", hexfloat(kScaleOfZeroQuotient)},
+          {"rounding", std::string(to_text(r.rounding))},
+          {"overflow", std::string(to_text(r.overflow))},
           {"drop_negative_zero", yes_no(r.drop_negative_zero)},
           {"nan_sign", yes_no(r.nan_sign)}};
 }

@@ -1,47 +1,52 @@
 #pragma once
-// A recipe's policies as words: what flags take and files record.
+// A recipe's policies as words: what options take, messages list and files record.
+//
+//   to_text(NanPolicy::drop)              == "drop"
+//   value_in(kNanPolicies, "drop")        == NanPolicy::drop     (numerics/names.h)
+//   describe(recipe_named("te"))[2].second == "drop"             (of the key "nan")
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "numerics/names.h"
 #include "numerics/scale/recipe.h"
 
 namespace mxcheck {
 
+inline constexpr std::array<Named<NanPolicy>, 3> kNanPolicies{
+    {{"propagate", NanPolicy::propagate}, {"drop", NanPolicy::drop}, {"refuse", NanPolicy::refuse}}};
+
+inline constexpr std::array<Named<Rounding>, 5> kRoundings{{{"nearest_even", Rounding::nearest_even},
+                                                            {"nearest_away", Rounding::nearest_away},
+                                                            {"toward_zero", Rounding::toward_zero},
+                                                            {"stochastic", Rounding::stochastic},
+                                                            {"upward", Rounding::upward}}};
+// Those that elements can be asked to be rounded by: stochastic needs random words, upward is for scales.
+inline constexpr std::array kElementRoundings{kRoundings[0], kRoundings[1], kRoundings[2]};
+
+inline constexpr std::array<Named<Overflow>, 2> kOverflows{
+    {{"saturate", Overflow::saturate}, {"non_saturate", Overflow::non_saturate}}};
+
+inline constexpr std::array<Named<ElementScaling>, 6> kElementScalings{
+    {{"exact", ElementScaling::exact},
+     {"shifted_exponent", ElementScaling::shifted_exponent},
+     {"one_at_byte_zero", ElementScaling::one_at_byte_zero},
+     {"zero_at_byte_zero", ElementScaling::zero_at_byte_zero},
+     {"times_reciprocal", ElementScaling::times_reciprocal},
+     {"times_quotient", ElementScaling::times_quotient}}};
+
+constexpr std::string_view to_text(NanPolicy policy) { return name_in(kNanPolicies, policy); }
+constexpr std::string_view to_text(Rounding rounding) { return name_in(kRoundings, rounding); }
+constexpr std::string_view to_text(Overflow overflow) { return name_in(kOverflows, overflow); }
+constexpr std::string_view to_text(ElementScaling scaling) { return name_in(kElementScalings, scaling); }
+
 std::string hexfloat(double value);  // 0x1.cp+8, nan, inf
 
-// Words of the flags, in the order of the help; what they select.
-const std::vector<std::pair<std::string, NanPolicy>>& nan_words();
-const std::vector<std::pair<std::string, Rounding>>& rounding_words();  // without stochastic: it needs words
-const std::vector<std::pair<std::string, Overflow>>& overflow_words();
-const std::vector<std::pair<std::string, ElementScaling>>& scaling_words();
-
 // Every field of the recipe as key and value, in a fixed order: two recipes with the same fields give the same bytes.
+// Numbers as hexfloats, bytes in decimal, flags as yes and no.
 std::vector<std::pair<std::string, std::string>> describe(const Recipe& recipe);
-
-template <class T>
-std::vector<std::string> words_of(const std::vector<std::pair<std::string, T>>& table) {
-  std::vector<std::string> words;
-  for (const auto& [word, value] : table) words.push_back(word);
-  return words;
-}
-
-template <class T>
-T value_of(const std::vector<std::pair<std::string, T>>& table, const std::string& word) {
-  for (const auto& [known, value] : table) {
-    if (known == word) return value;
-  }
-  return table.front().second;  // unreachable: the parser has checked the word
-}
-
-template <class T>
-std::string word_of(const std::vector<std::pair<std::string, T>>& table, T value) {
-  for (const auto& [word, known] : table) {
-    if (known == value) return word;
-  }
-  return "other";
-}
 
 }  // namespace mxcheck

@@ -4,16 +4,27 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/names.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames{"rceil",      "floor",          "ceil",       "even",
-                                                  "fp32",       "rceil_fp32",     "rceil_ftz",  "rceil_log2",
-                                                  "rceil_bits", "rceil_bits_mul", "floor_fp32", "floor_log2"};
+constexpr std::array<Named<ScaleRule>, 12> kRules{{{"rceil", ScaleRule::rceil},
+                                                   {"floor", ScaleRule::floor},
+                                                   {"ceil", ScaleRule::ceil},
+                                                   {"even", ScaleRule::even},
+                                                   {"fp32", ScaleRule::fp32},
+                                                   {"rceil_fp32", ScaleRule::rceil_fp32},
+                                                   {"rceil_ftz", ScaleRule::rceil_ftz},
+                                                   {"rceil_log2", ScaleRule::rceil_log2},
+                                                   {"rceil_bits", ScaleRule::rceil_bits},
+                                                   {"rceil_bits_mul", ScaleRule::rceil_bits_mul},
+                                                   {"floor_fp32", ScaleRule::floor_fp32},
+                                                   {"floor_log2", ScaleRule::floor_log2}}};
 
 constexpr int kBias = 127;
 constexpr std::uint32_t kMantissaMask = 0x7FFFFF;
@@ -45,6 +56,21 @@ int ceil_log2_quotient(float a, float v) {
 
 int floor_log2(float a) { return parts(a).exponent + 23; }
 
+// For how many units of the significand of x, counted from 2^n upward or downward, RN(log2 x) is still n. One unit is
+// 2^-23 of 2^n above it and 2^-24 below, and so changes log2 by that over ln 2; half the gap from n to the next float
+// is 2^(binade - 24), the gap being that of n's binade, or of the one below where n is a power of two and the logarithm
+// goes toward zero. Next to n = 0 floats lie so close that RN changes with the first unit. No tie: log2 x is
+// irrational. The curvature of log2 adds less than 2^-13 units to counts whose fractions keep farther than that from an
+// integer.
+std::uint32_t units_that_round_to(int n, bool above) {
+  if (n == 0) return 0;
+  const auto magnitude = static_cast<std::uint32_t>(std::abs(n));
+  const bool toward_zero = above == (n < 0);
+  const int binade = std::bit_width(magnitude) - 1 - (toward_zero && std::has_single_bit(magnitude) ? 1 : 0);
+  constexpr std::uint64_t kLn2 = 0xB17217F7;  // floor(2^32 ln 2)
+  return binade < 0 ? 0 : static_cast<std::uint32_t>(kLn2 << binade >> (above ? 33 : 32));
+}
+
 int largest_exponent(Format element) { return floor_log2(largest_value(element)); }
 
 // 2^exponent for -126 <= exponent <= 127.
@@ -59,22 +85,24 @@ int rounded_exponent_field(float a, Format element) {
 
 }  // namespace
 
-std::string_view name(ScaleRule rule) { return kNames[static_cast<std::size_t>(rule)]; }
+std::string_view to_text(ScaleRule rule) { return name_in(kRules, rule); }
 
-std::optional<ScaleRule> scale_rule_by_name(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<ScaleRule>(found - kNames.begin());
-}
+std::optional<ScaleRule> find_scale_rule(std::string_view name) { return value_in(kRules, name); }
 
 float largest_value(Format element) { return static_cast<float>(decode(element, spec(element).max_code)); }
 
 float reciprocal_of_largest_value(Format element) { return 1.0F / largest_value(element); }
 
-float log2_rounded(float x) {
-  // The double log2 is within 1 ulp (2^-52 relative); it decides the float's rounding unless the exact value lies that
-  // close to a midpoint of floats, which the test excludes at the only places a scale rule looks: next to integers.
-  return static_cast<float>(std::log2(static_cast<double>(x)));
+int floor_of_rounded_log2(float x) {
+  const Parts p = parts(x);
+  const int n = p.exponent + 23;
+  return 0x1000000 - p.significand <= units_that_round_to(n + 1, false) ? n + 1 : n;
+}
+
+int ceil_of_rounded_log2(float x) {
+  const Parts p = parts(x);
+  const int n = p.exponent + 23;
+  return p.significand - 0x800000 <= units_that_round_to(n, true) ? n : n + 1;
 }
 
 std::uint8_t e8m0_round_up(float v) {
@@ -100,14 +128,13 @@ std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
     }
     case ScaleRule::rceil_fp32: return e8m0_round_up(product());
     case ScaleRule::rceil_ftz: return product() < 0x1p-126F ? 0 : e8m0_round_up(product());
-    case ScaleRule::rceil_log2:
-      return quotient() == 0 ? 0 : clamp_byte(static_cast<int>(std::ceil(log2_rounded(quotient()))) + kBias);
+    case ScaleRule::rceil_log2: return quotient() == 0 ? 0 : clamp_byte(ceil_of_rounded_log2(quotient()) + kBias);
     case ScaleRule::rceil_bits: return clamp_byte(round_bits_up(quotient()));
     case ScaleRule::rceil_bits_mul: return clamp_byte(round_bits_up(product()));
     case ScaleRule::floor_fp32:
       return clamp_byte(exponent_field(std::bit_cast<std::uint32_t>(a * power_of_two(-largest_exponent(element)))));
     case ScaleRule::floor_log2:
-      return a == 0 ? 0 : clamp_byte(static_cast<int>(std::floor(log2_rounded(a))) - largest_exponent(element) + kBias);
+      return a == 0 ? 0 : clamp_byte(floor_of_rounded_log2(a) - largest_exponent(element) + kBias);
     case ScaleRule::fp32: break;
   }
   throw Error(ErrorKind::internal, "scale rule fp32 has no scale byte: its scale is a float");

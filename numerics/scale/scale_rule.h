@@ -6,7 +6,7 @@
 // which for a normal amax is integer-only: exponent field, plus one if the significand exceeds that of vmax.
 // The other rules repeat what others compute, rounding errors included; numerics/scale/recipe.h names who uses which.
 //
-// Does not promise: anything about elements or about blocks with NaN or Inf in them. That is numerics/recipe.h.
+// Does not promise: anything about elements or about blocks with NaN or Inf in them. That is numerics/scale/recipe.h.
 
 #include <cstdint>
 #include <optional>
@@ -32,8 +32,8 @@ enum class ScaleRule : std::uint8_t {
   floor_log2,      // floor(RN(log2 a)) - emax
 };
 
-std::string_view name(ScaleRule rule);
-std::optional<ScaleRule> scale_rule_by_name(std::string_view name);
+std::string_view to_text(ScaleRule rule);
+std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
 // The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry.
 // ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa format, or MXINT8.
@@ -46,8 +46,10 @@ std::uint8_t e8m0_round_up(float v);
 float largest_value(Format element);
 float reciprocal_of_largest_value(Format element);
 
-// RN(log2 x) for finite x > 0, correctly rounded on every machine: no libm has a say in it.
-// Source of the claim: tests/numerics/scale/scale_rule_test.cc compares with 100 digits at every exponent.
-float log2_rounded(float x);
+// floor(RN(log2 x)) and ceil(RN(log2 x)) for finite x > 0, RN the correctly rounded FP32 logarithm: next to an integer
+// n the logarithm of several floats rounds to n. In integers, so that no libm has a say in a scale.
+//   floor_of_rounded_log2(0x1.fffff4p+8) == 8, floor_of_rounded_log2(0x1.fffff6p+8) == 9    (n = 9: five floats below)
+int floor_of_rounded_log2(float x);
+int ceil_of_rounded_log2(float x);
 
 }  // namespace mxcheck

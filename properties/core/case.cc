@@ -55,7 +55,7 @@ Data parse_data(std::string_view text) {
 }
 
 Format parse_format(std::string_view field, std::string_view text) {
-  const auto format = format_by_name(text);
+  const auto format = find_format(text);
   if (!format) fail(field, text, "a format");
   return *format;
 }
@@ -77,7 +77,7 @@ float parse_alpha(std::string_view field, std::string_view text) {
   return value;
 }
 
-std::string block_text(BlockShape block) { return block == BlockShape{0, 0} ? "none" : block_shape_name(block); }
+std::string block_text(BlockShape block) { return block == BlockShape{0, 0} ? "none" : to_text(block); }
 
 void set_field(Case& c, std::string_view field, std::string_view value) {
   Variant& v = c.variant;
@@ -86,9 +86,9 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "format") {
     v.format = parse_format(field, value);
   } else if (field == "recipe") {
-    v.recipe = recipe_by_name(value).name;
+    v.recipe = recipe_named(value).name;
   } else if (field == "block") {
-    v.block = value == "none" ? BlockShape{0, 0} : block_shape_by_name(value);
+    v.block = value == "none" ? BlockShape{0, 0} : block_shape_named(value);
   } else if (field == "layout") {
     if (value != "compact" && value != "tcgen05") fail(field, value, "compact or tcgen05");
     v.layout = value == "tcgen05" ? 1 : 0;
@@ -108,7 +108,7 @@ void set_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "format_b") {
     v.format_b = parse_format(field, value);
   } else if (field == "block_b") {
-    v.block_b = value == "none" ? BlockShape{0, 0} : block_shape_by_name(value);
+    v.block_b = value == "none" ? BlockShape{0, 0} : block_shape_named(value);
   } else if (field == "scales") {
     v.scales = parse_word(field, value, kScaleWords);
   } else if (set_route_field(c, field, value)) {
@@ -202,7 +202,7 @@ std::string to_text(const Variant& v) {
     return out.str();
   }
   out << "op=" << v.operation << " format=" << spec(v.format).name << " recipe=" << v.recipe
-      << " block=" << block_shape_name(v.block) << " layout=" << (v.layout == 0 ? "compact" : "tcgen05")
+      << " block=" << to_text(v.block) << " layout=" << (v.layout == 0 ? "compact" : "tcgen05")
       << " x=" << spec(v.wide).name;
   return out.str();
 }
@@ -298,7 +298,7 @@ std::vector<std::string> classes_of(const Case& c) {
                                    "x " + std::string(spec(v.wide).name),
                                    "format " + std::string(spec(v.format).name),
                                    "recipe " + v.recipe,
-                                   "block " + block_shape_name(v.block),
+                                   "block " + to_text(v.block),
                                    v.layout == 0 ? "scales compact" : "scales tcgen05",
                                    "data " + (has_x ? std::string(kDataNames[static_cast<std::size_t>(c.data)])
                                                     : std::string("random codes and scale bytes"))};

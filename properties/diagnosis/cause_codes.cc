@@ -218,7 +218,7 @@ void add_places(const GoldenProblem& p, Codes& codes) {
   codes.add({"zeros that nobody wrote over", [&p] { return std::vector<std::byte>(p.expected.codes.size()); }});
   const BlockShape other{p.block.cols, p.block.rows};
   if (p.block.rows != p.block.cols && p.block.cols != 0) {
-    codes.add({"blocks of " + block_shape_name(other) + " in place of " + block_shape_name(p.block), [&p, other] {
+    codes.add({"blocks of " + to_text(other) + " in place of " + to_text(p.block), [&p, other] {
                  const Quantized q = quantize(p.view(), p.element, other, p.recipe, p.offsets);
                  const auto bytes = std::as_bytes(std::span(q.codes));
                  return std::vector<std::byte>(bytes.begin(), bytes.end());

@@ -17,7 +17,8 @@ std::vector<std::byte> padded(std::vector<std::uint8_t> bytes, std::size_t size,
 template <class Offset>
 std::vector<std::byte> tiles_with(const std::vector<std::uint8_t>& compact, std::int64_t rows, std::int64_t cols,
                                   std::uint8_t pad, Offset offset) {
-  std::vector<std::byte> tiles(static_cast<std::size_t>(tcgen05_bytes(rows, cols)), static_cast<std::byte>(pad));
+  std::vector<std::byte> tiles(static_cast<std::size_t>(layout_bytes(ScaleLayout::tcgen05, {{rows}, cols})),
+                               static_cast<std::byte>(pad));
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
       const std::int64_t at = offset(i, j);
@@ -33,11 +34,12 @@ std::vector<std::byte> tiles_with(const std::vector<std::uint8_t>& compact, std:
 
 std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) {
   const Quantized& q = p.expected;
+  const ScaleLayout layout = tcgen05 ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm;
   const bool row_blocks = q.block.rows == 1;
-  const auto by_expert = count_scale_rows_by_expert(q, p.offsets);
-  const auto lay_out = [=, &p](const std::vector<std::uint8_t>& compact, std::uint8_t pad) {
-    return tcgen05 ? dataset_bytes(scales_to_tcgen05(compact, p.expected.scale_cols, row_blocks, by_expert, pad))
-                   : dataset_bytes(scales_to_deepgemm(compact, p.expected.scale_cols, row_blocks, by_expert, pad));
+  const ScaleShape shape = scale_shape(q, p.offsets);
+  const std::vector<std::int64_t>& by_expert = shape.rows_of_expert;
+  const auto lay_out = [=](const std::vector<std::uint8_t>& compact, std::uint8_t pad) {
+    return dataset_bytes(to_layout(layout, shape, compact, pad));
   };
   std::vector<Hypothesis> all;
   if (p.own_scales) {
@@ -74,8 +76,7 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
   }
   if (by_expert.size() == 1) {
     all.push_back({"the layout of the scales without transposing them", [=, &p] {
-                     return tcgen05 ? dataset_bytes(to_tcgen05(p.expected.scales, rows, cols, p.pad_byte))
-                                    : dataset_bytes(to_deepgemm(p.expected.scales, rows, cols, p.pad_byte));
+                     return dataset_bytes(to_layout(layout, {{rows}, cols}, p.expected.scales, p.pad_byte));
                    }});
     all.push_back({"the layout of the transposed scales", [=, &p] {
                      std::vector<std::uint8_t> turned(p.expected.scales.size());
@@ -83,15 +84,12 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
                        turned[static_cast<std::size_t>(i % cols * rows + i / cols)] =
                            p.expected.scales[static_cast<std::size_t>(i)];
                      }
-                     return tcgen05 ? dataset_bytes(to_tcgen05(turned, cols, rows, p.pad_byte))
-                                    : dataset_bytes(to_deepgemm(turned, cols, rows, p.pad_byte));
+                     return dataset_bytes(to_layout(layout, {{cols}, rows}, turned, p.pad_byte));
                    }});
   } else {
     all.push_back(
         {"one layout of all rows, not one for each expert", [=, &p] {
-           const std::vector<std::int64_t> whole{rows};
-           return tcgen05 ? dataset_bytes(scales_to_tcgen05(p.expected.scales, cols, row_blocks, whole, p.pad_byte))
-                          : dataset_bytes(scales_to_deepgemm(p.expected.scales, cols, row_blocks, whole, p.pad_byte));
+           return dataset_bytes(to_layout(layout, {{rows}, cols, p.expected.block}, p.expected.scales, p.pad_byte));
          }});
   }
   if (!tcgen05) {

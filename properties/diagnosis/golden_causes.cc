@@ -38,7 +38,7 @@ std::vector<T> values_of(const Tensor& t) {
 }
 
 Format named_format(const GoldenInfo& info) {
-  const std::optional<Format> format = format_by_name(attribute(info.attributes, "format"));
+  const std::optional<Format> format = find_format(attribute(info.attributes, "format"));
   if (!format)
     throw Error(ErrorKind::golden, "its attribute format is none: '" + attribute(info.attributes, "format") + "'");
   return *format;
@@ -232,8 +232,8 @@ GoldenProblem problem_of(const GoldenTensors& golden) {
   p.x = x.data;
   p.rows = x.shape.at(0), p.cols = x.shape.at(1);
   p.element = named_format(golden.info);
-  p.block = block_shape_by_name(attribute(golden.info.attributes, "block"));
-  p.recipe = recipe_by_name(attribute(golden.info.attributes, "recipe"));
+  p.block = block_shape_named(attribute(golden.info.attributes, "block"));
+  p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
   p.pad_byte = static_cast<std::uint8_t>(number(golden.info, "pad_byte"));
   if (golden.info.find("offsets") != nullptr) p.offsets = values_of<std::int64_t>(tensor(golden, "offsets"));
   Quantized& q = p.expected;

@@ -159,25 +159,26 @@ void add_choices(const std::shared_ptr<const RouteProblem>& p, bool weights, std
   });
 }
 
-void add_roundings(const GoldenTensors& golden, const std::shared_ptr<const RouteProblem>& p, const Assign& assign,
-                   const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
+void add_roundings(const GoldenTensors& golden, const std::shared_ptr<const RouteProblem>& p,
+                   const TokenRounding& token_rounding, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
   if (!dataset.name.starts_with("row_weight_")) return;
-  const auto add = [&](const std::string& text, const Assign& other, float scale) {
+  const auto add = [&](const std::string& text, const TokenRounding& other, float scale) {
     all.push_back({text, [p, other, scale] {
                      Router router = p->given();
                      router.scale = scale;
-                     Assigned a = assign_tokens(router, other, p->view());
+                     RoundedTokens a = round_tokens(router, other, p->view());
                      a.row_weight.resize(static_cast<std::size_t>(a.offsets.back()));
                      return dataset_bytes(a.row_weight);
                    }});
   };
-  if (assign.rule != AssignRule::none) {
-    Assign other = assign;
-    other.renormalize = !assign.renormalize;
-    add(assign.renormalize ? "raw scores, not divided by those that are kept" : "scores divided by those that are kept",
+  if (token_rounding.rule != TokenRoundingRule::none) {
+    TokenRounding other = token_rounding;
+    other.renormalize = !token_rounding.renormalize;
+    add(token_rounding.renormalize ? "raw scores, not divided by those that are kept"
+                                   : "scores divided by those that are kept",
         other, p->router.scale);
   }
-  if (p->router.scale != 1) add("no scale", assign, 1);
+  if (p->router.scale != 1) add("no scale", token_rounding, 1);
   all.push_back({"weights rounded to BF16", [&golden, name = dataset.name] {
                    std::vector<float> right(golden.tensors.at(name).data.size() / sizeof(float));
                    if (!right.empty()) {
@@ -202,19 +203,19 @@ std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const Data
     add_choices(problem, dataset.name.starts_with("weights_"), all);
     return all;
   }
-  const AssignRuleName* rule =
-      named_in(dataset.name, all_assign_rules(), [](const AssignRuleName& r) { return r.name; });
+  const TokenRoundingRuleSpec* rule =
+      named_in(dataset.name, all_token_rounding_rules(), [](const TokenRoundingRuleSpec& r) { return r.name; });
   if (rule == nullptr) return all;
-  problem->router.variant = &router_variant(attribute(golden.info.attributes, "variant"));
-  Assign assign;
-  assign.rule = rule->rule;
-  assign.tile = static_cast<std::int64_t>(number(golden.info, "tile"));
-  assign.capacity = static_cast<std::int64_t>(number(golden.info, "capacity"));
-  assign.renormalize = attribute(golden.info.attributes, "weights") != "raw";
-  assign.seed = number(golden.info, "seed");
-  assign.layer = static_cast<std::uint32_t>(number(golden.info, "layer"));
-  assign.step = number(golden.info, "step");
-  add_roundings(golden, problem, assign, dataset, all);
+  problem->router.variant = &router_variant_named(attribute(golden.info.attributes, "variant"));
+  TokenRounding token_rounding;
+  token_rounding.rule = rule->rule;
+  token_rounding.tile = static_cast<std::int64_t>(number(golden.info, "tile"));
+  token_rounding.capacity = static_cast<std::int64_t>(number(golden.info, "capacity"));
+  token_rounding.renormalize = attribute(golden.info.attributes, "weights") != "raw";
+  token_rounding.seed = number(golden.info, "seed");
+  token_rounding.layer = static_cast<std::uint32_t>(number(golden.info, "layer"));
+  token_rounding.step = number(golden.info, "step");
+  add_roundings(golden, problem, token_rounding, dataset, all);
   return all;
 }
 

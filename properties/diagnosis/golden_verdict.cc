@@ -23,7 +23,7 @@ std::vector<T> values_of(const std::vector<std::byte>& bytes) {
 }
 
 Format element_format(const DatasetInfo& info) {
-  const std::optional<Format> format = format_by_name(info.format);
+  const std::optional<Format> format = find_format(info.format);
   // Words of several codes, and plain words, are compared as bytes of scales and as bits of floats.
   if (!format) return Format::fp32;
   const bool packed = info.dtype == Dtype::u32 && *format != Format::fp32;

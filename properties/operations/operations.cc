@@ -92,8 +92,8 @@ ScaleGeometry scale_geometry(const Case& c, BlockShape block) {
   }
   for (std::int64_t rows : g.rows_of_expert) {
     g.rows += rows;
-    if (g.row_blocks()) g.tiled_bytes += tcgen05_bytes(rows, g.cols);
-    if (!g.row_blocks() && block.cols == 1) g.tiled_bytes += tcgen05_bytes(g.cols, rows);
+    if (g.row_blocks()) g.tiled_bytes += layout_bytes(ScaleLayout::tcgen05, {{rows}, g.cols});
+    if (!g.row_blocks() && block.cols == 1) g.tiled_bytes += layout_bytes(ScaleLayout::tcgen05, {{g.cols}, rows});
   }
   return g;
 }
@@ -104,12 +104,12 @@ std::int64_t scale_bytes(const ScaleGeometry& g, int layout) {
 
 std::vector<std::uint8_t> in_layout(const Case& c, const ScaleGeometry& g, std::vector<std::uint8_t> compact) {
   if (c.variant.layout == MXCHECK_COMPACT) return compact;
-  return scales_to_tcgen05(compact, g.cols, g.row_blocks(), g.rows_of_expert, c.pad);
+  return to_layout(ScaleLayout::tcgen05, {g.rows_of_expert, g.cols, g.block}, compact, c.pad);
 }
 
 std::vector<std::uint8_t> to_compact(const Case& c, const ScaleGeometry& g, std::span<const std::uint8_t> scales) {
   if (c.variant.layout == MXCHECK_COMPACT) return {scales.begin(), scales.end()};
-  return scales_from_tcgen05(scales, g.cols, g.row_blocks(), g.rows_of_expert);
+  return from_layout(ScaleLayout::tcgen05, {g.rows_of_expert, g.cols, g.block}, scales);
 }
 
 namespace {
@@ -293,7 +293,7 @@ std::vector<std::byte> cast_codes(const Problem& p, const Recipe& recipe) {
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p) {
   if (is_route(p.c.variant.operation)) return route_answer(p);
-  return reference_answer(p, recipe_by_name(p.c.variant.recipe));
+  return reference_answer(p, recipe_named(p.c.variant.recipe));
 }
 
 std::vector<ExpectedTensor> reference_answer(const Problem& p, const Recipe& recipe) {

@@ -168,7 +168,7 @@ void CandidateProcess::start() {
     if (name == "matmul") {
       name += ":" + printable(o.contract);
       try {
-        (void)matmul_contract(contract_text(name));
+        (void)parse_matmul_contract(contract_text(name));
       } catch (const Error& e) {
         throw Error(ErrorKind::usage, "candidate " + library_ + " has a matmul that nobody can check: " + e.what());
       }

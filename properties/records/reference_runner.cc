@@ -49,7 +49,7 @@ Problem problem_of(const Call& call) {
   c.variant.recipe = call.policy.recipe;
   c.variant.block = {call.policy.block_rows, call.policy.block_cols};
   c.variant.layout = call.policy.layout;
-  const auto format = format_by_name(call.policy.format);
+  const auto format = find_format(call.policy.format);
   if (!format) throw Error(ErrorKind::internal, "a call of an unknown format");
   c.variant.format = *format;
   c.rows = call.policy.rows, c.cols = call.policy.cols;

@@ -12,11 +12,11 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
-std::string text_of(Extent e) { return std::to_string(e.begin) + " to " + std::to_string(e.end); }
+std::string to_text(Extent e) { return std::to_string(e.begin) + " to " + std::to_string(e.end); }
 
 void check_extent(const char* what, Extent e, std::int64_t size) {
   if (e.begin >= 0 && e.begin <= e.end && e.end <= size) return;
-  refuse(std::string(what) + " " + text_of(e) + " are not within the operand's 0 to " + std::to_string(size));
+  refuse(std::string(what) + " " + to_text(e) + " are not within the operand's 0 to " + std::to_string(size));
 }
 
 void check(const PackedOperand& a, Extent rows, const PackedOperand& b, Extent cols, Extent k) {
@@ -31,7 +31,7 @@ void check(const PackedOperand& a, Extent rows, const PackedOperand& b, Extent c
   check_extent("k", k, a.k());
   const int unit = std::max({1, contract.step.terms, contract.scale_terms});
   if (k.begin % unit != 0 || (k.end % unit != 0 && k.end != a.k())) {
-    refuse("k " + text_of(k) + " are not whole steps of " + std::to_string(unit));
+    refuse("k " + to_text(k) + " are not whole steps of " + std::to_string(unit));
   }
 }
 

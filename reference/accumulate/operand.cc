@@ -47,9 +47,9 @@ PackedOperand::PackedOperand(const Contract& contract, Format format, const Oper
     : contract_(contract), format_(format), scale_format_(source.scale_format), rows_(source.rows), k_(source.k) {
   check_operands(contract, format, format);
   const int bits = spec(format).bits;
-  if (bits <= 8) copy_codes(source, narrow_);
-  if (bits > 8 && bits <= 16) copy_codes(source, half_);
-  if (bits > 16) copy_codes(source, wide_);
+  if (bits <= 8) copy_codes(source, codes8_);
+  if (bits > 8 && bits <= 16) copy_codes(source, codes16_);
+  if (bits > 16) copy_codes(source, codes32_);
   copy_scales(source);
   if (!runs_on_engine(contract)) return;
 
@@ -90,7 +90,7 @@ void PackedOperand::copy_scales(const OperandSource& source) {
 
 Factor PackedOperand::factor(std::int64_t row, std::int64_t k) const {
   const auto at = static_cast<std::size_t>(row * k_ + k);
-  const std::uint32_t code = !narrow_.empty() ? narrow_[at] : !half_.empty() ? half_[at] : wide_[at];
+  const std::uint32_t code = !codes8_.empty() ? codes8_[at] : !codes16_.empty() ? codes16_[at] : codes32_[at];
   return operand(contract_, format_, code);
 }
 

@@ -87,9 +87,9 @@ class PackedOperand {
   std::int64_t k_;
   std::int64_t steps_ = 0;
   std::int64_t scales_a_row_ = 0;
-  std::vector<std::uint8_t> narrow_;  // codes, by the width of their format
-  std::vector<std::uint16_t> half_;
-  std::vector<std::uint32_t> wide_;
+  std::vector<std::uint8_t> codes8_;  // the codes, in the vector of their format's width
+  std::vector<std::uint16_t> codes16_;
+  std::vector<std::uint32_t> codes32_;
   std::vector<std::uint8_t> scales_;
   std::vector<Values> values_;
   std::vector<Exponents> exponents_;

@@ -1,6 +1,5 @@
 #include "reference/common/matrix.h"
 
-#include <array>
 #include <bit>
 #include <cstring>
 
@@ -10,25 +9,6 @@
 
 namespace mxcheck {
 namespace {
-
-struct NamedShape {
-  std::string_view name;
-  BlockShape shape;
-};
-
-constexpr std::array<NamedShape, 7> kNamedShapes{{{"1x32", {1, 32}},
-                                                  {"32x1", {32, 1}},
-                                                  {"32x32", {32, 32}},
-                                                  {"1x128", {1, 128}},
-                                                  {"128x1", {128, 1}},
-                                                  {"128x128", {128, 128}},
-                                                  {"row", {1, 0}}}};
-
-constexpr auto kShapeNames = [] {
-  std::array<std::string_view, kNamedShapes.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kNamedShapes[i].name;
-  return names;
-}();
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
@@ -71,7 +51,7 @@ void MatrixView::read_row(std::int64_t row, std::span<float> values) const {
 }
 
 void check_matrix(const MatrixView& m) {
-  if (m.dtype != Format::fp32 && m.dtype != Format::bf16 && m.dtype != Format::fp16) {
+  if (!spec(m.dtype).is_value) {
     refuse("matrix of type " + std::string(spec(m.dtype).name) + ": must be fp32, bf16 or fp16");
   }
   if (m.rows < 0 || m.cols < 0) {
@@ -91,23 +71,12 @@ void check_matrix(const MatrixView& m) {
   }
 }
 
-BlockShape block_shape_by_name(std::string_view name) {
-  std::string known;
-  for (const NamedShape& s : kNamedShapes) {
-    if (s.name == name) return s.shape;
-    known += (known.empty() ? "" : ", ") + std::string(s.name);
-  }
-  refuse("unknown block shape '" + std::string(name) + "'; known are " + known);
-}
+BlockShape block_shape_named(std::string_view name) { return entry_named(kBlockShapes, "block shape", name).value; }
 
-std::string block_shape_name(BlockShape shape) {
-  for (const NamedShape& s : kNamedShapes) {
-    if (s.shape == shape) return std::string(s.name);
-  }
-  return std::to_string(shape.rows) + "x" + std::to_string(shape.cols);
+std::string to_text(BlockShape shape) {
+  const std::string_view name = name_in(kBlockShapes, shape);
+  return name.empty() ? std::to_string(shape.rows) + "x" + std::to_string(shape.cols) : std::string(name);
 }
-
-std::span<const std::string_view> all_block_shape_names() { return kShapeNames; }
 
 void check_offsets(std::span<const std::int64_t> offsets, std::int64_t rows) {
   if (offsets.empty()) return;

@@ -1,6 +1,12 @@
 #pragma once
 // A read-only row-major matrix of FP32, BF16 or FP16 values, and the block shapes that quantization cuts it into.
+//
+//   const MatrixView x{Format::bf16, std::as_bytes(std::span(words)).data(), rows, cols, cols};
+//   const BlockShape block = block_shape_named("32x1");
+//
+// Errors: Error{usage} of the check_ functions and of names that there are not. at() and read_row() check nothing.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +14,7 @@
 #include <string_view>
 
 #include "numerics/format/format.h"
+#include "numerics/names.h"
 
 namespace mxcheck {
 
@@ -43,14 +50,20 @@ struct BlockShape {
     return cols != 0 ? cols : matrix_cols > 1 ? matrix_cols : 1;
   }
   [[nodiscard]] constexpr BlockShape transposed() const { return {cols, rows}; }
-  friend bool operator==(BlockShape, BlockShape) = default;
+  friend constexpr bool operator==(BlockShape, BlockShape) = default;
 };
 
-// "1x32", "32x1", "32x32", "1x128", "128x1", "128x128", "row"; Error{usage} for anything else. Any other shape can be
-// written as a BlockShape; it has a name in messages only.
-BlockShape block_shape_by_name(std::string_view name);
-std::string block_shape_name(BlockShape shape);
-std::span<const std::string_view> all_block_shape_names();
+// Every shape that has a name: what options take and libraries are asked for, in this order. Any other can be written
+// as a BlockShape.
+inline constexpr std::array<Named<BlockShape>, 7> kBlockShapes{{{"1x32", {1, 32}},
+                                                                {"32x1", {32, 1}},
+                                                                {"32x32", {32, 32}},
+                                                                {"1x128", {1, 128}},
+                                                                {"128x1", {128, 1}},
+                                                                {"128x128", {128, 128}},
+                                                                {"row", {1, 0}}}};
+BlockShape block_shape_named(std::string_view name);  // Error{usage} lists the names
+std::string to_text(BlockShape shape);                // its name, or as "16x8"
 
 // Expert offsets: nondecreasing, first 0, last rows. Empty means one group of all rows. Throws Error{usage} otherwise.
 void check_offsets(std::span<const std::int64_t> offsets, std::int64_t rows);

@@ -21,7 +21,7 @@ using View = Eigen::Map<const RowMajor>;
 template <class Round>
 std::vector<double> values_of(const MatrixView& m, Round round) {
   std::vector<double> out;
-  resize_or_throw(out, m.rows * m.cols, "operand of the product");
+  resize_or_throw(out, m.rows * m.cols, "operand of the matmul");
   std::vector<float> row(static_cast<std::size_t>(m.cols));
   auto to = out.begin();
   for (std::int64_t r = 0; r < m.rows; ++r) {
@@ -35,9 +35,9 @@ std::vector<double> values_of(const MatrixView& m, Round round) {
 std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
   const Quantized q = quantize(m, element, block, recipe, {}, 1);
   const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});
-  const std::int64_t block_cols = block.cols == 0 ? q.cols : block.cols;
+  const std::int64_t block_cols = block.width(q.cols);
   std::vector<double> out;
-  resize_or_throw(out, q.rows * q.cols, "operand of the product");
+  resize_or_throw(out, q.rows * q.cols, "operand of the matmul");
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
     for (std::int64_t r = starts[i]; r < starts[i + 1]; ++r) {
       for (std::int64_t c = 0; c < q.cols; ++c) {
@@ -57,7 +57,7 @@ double round_to_bf16(float x) {
 
 }  // namespace
 
-Product::Product(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout)
+MatmulErrorMeter::MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout)
     : x_(activations), w_(weights), layout_(layout) {
   check_matrix(x_);
   check_matrix(w_);
@@ -69,16 +69,16 @@ Product::Product(const MatrixView& activations, const MatrixView& weights, Weigh
                                       "; weights of " + (nk ? "K x N are layout kn" : "N x K are layout nk"));
   }
   if (x_.rows == 0 || x_.cols == 0 || n() == 0) {
-    throw Error(ErrorKind::usage, "a product of " + std::to_string(m()) + " x " + std::to_string(k()) + " by " +
+    throw Error(ErrorKind::usage, "a matmul of " + std::to_string(m()) + " x " + std::to_string(k()) + " by " +
                                       std::to_string(k()) + " x " + std::to_string(n()) + " has no elements");
   }
   const auto as_it_is = [](float x) { return double{x}; };
   exact_ = multiply(values_of(x_, as_it_is), values_of(w_, as_it_is));
 }
 
-std::vector<double> Product::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
+std::vector<double> MatmulErrorMeter::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
   std::vector<double> out;
-  resize_or_throw(out, checked_product(m(), n(), "product"), "product");
+  resize_or_throw(out, checked_product(m(), n(), "matmul"), "matmul");
   const View left(x.data(), m(), k());
   const View right(w.data(), w_.rows, w_.cols);
   Eigen::Map<RowMajor> y(out.data(), m(), n());
@@ -90,7 +90,7 @@ std::vector<double> Product::multiply(const std::vector<double>& x, const std::v
   return out;
 }
 
-ProductError Product::compare(const std::vector<double>& z) const {
+MatmulError MatmulErrorMeter::compare(const std::vector<double>& z) const {
   PairwiseSum signal, noise;
   double largest = 0;
   bool finite = true;
@@ -110,21 +110,20 @@ ProductError Product::compare(const std::vector<double>& z) const {
   return {10 * std::log10(s / n), std::sqrt(n / s), largest / std::sqrt(s / static_cast<double>(z.size()))};
 }
 
-ProductError Product::error(Format element, BlockShape block, const Recipe& recipe) const {
+MatmulError MatmulErrorMeter::error(Format element, BlockShape block, const Recipe& recipe) const {
   if (block.cols == 1 && block.rows != 1) {
-    throw Error(ErrorKind::usage,
-                "block " + block_shape_name(block) + " lies across K; a product takes blocks along K");
+    throw Error(ErrorKind::usage, "block " + to_text(block) + " lies across K; a matmul takes blocks along K");
   }
-  const BlockShape w_block = layout_ == WeightsLayout::nk ? block : BlockShape{block.cols, block.rows};
+  const BlockShape w_block = layout_ == WeightsLayout::nk ? block : block.transposed();
   return compare(
       multiply(quantized_values(x_, element, block, recipe), quantized_values(w_, element, w_block, recipe)));
 }
 
-ProductError Product::error_of_bf16() const {
+MatmulError MatmulErrorMeter::error_of_bf16() const {
   return compare(multiply(values_of(x_, round_to_bf16), values_of(w_, round_to_bf16)));
 }
 
-double Product::gamma() const {
+double MatmulErrorMeter::gamma() const {
   const double ku = static_cast<double>(k()) * std::numeric_limits<double>::epsilon() / 2;
   return ku / (1 - ku);
 }

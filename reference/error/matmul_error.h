@@ -27,19 +27,19 @@ namespace mxcheck {
 
 enum class WeightsLayout : std::uint8_t { nk, kn };
 
-struct ProductError {
+struct MatmulError {
   double sqnr_db = 0;
   double frobenius = 0;
   double max_over_rms = 0;
 };
 
 // The views' memory must outlive it. Holds the exact product: 8 bytes for each of M * N.
-class Product {
+class MatmulErrorMeter {
  public:
-  Product(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout);
+  MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout);
 
-  [[nodiscard]] ProductError error(Format element, BlockShape block, const Recipe& recipe) const;
-  [[nodiscard]] ProductError error_of_bf16() const;  // both operands rounded to BF16, nearest even
+  [[nodiscard]] MatmulError error(Format element, BlockShape block, const Recipe& recipe) const;
+  [[nodiscard]] MatmulError error_of_bf16() const;  // both operands rounded to BF16, nearest even
 
   [[nodiscard]] std::int64_t m() const { return x_.rows; }
   [[nodiscard]] std::int64_t n() const { return layout_ == WeightsLayout::nk ? w_.rows : w_.cols; }
@@ -48,7 +48,7 @@ class Product {
 
  private:
   [[nodiscard]] std::vector<double> multiply(const std::vector<double>& x, const std::vector<double>& w) const;
-  [[nodiscard]] ProductError compare(const std::vector<double>& z) const;
+  [[nodiscard]] MatmulError compare(const std::vector<double>& z) const;
 
   MatrixView x_, w_;
   WeightsLayout layout_;

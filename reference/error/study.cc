@@ -71,7 +71,7 @@ Study study(const MatrixView& input, Format element, BlockShape block, const Rec
   const Quantized q = quantize(input, element, block, recipe, {}, threads);
   const std::vector<float> values = dequantize(q, {}, threads);
   const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});
-  const std::int64_t block_cols = block.cols == 0 ? q.cols : block.cols;
+  const std::int64_t block_cols = block.width(q.cols);
   Study s;
   ErrorMeter meter(element);
   std::vector<float> row(static_cast<std::size_t>(q.cols));

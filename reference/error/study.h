@@ -8,7 +8,7 @@
 // NaN and Inf follow the measures' rules: a NaN or Inf that quantization moves or spreads makes the three measures NaN,
 // and the counts in `error` say why. Threads (0: the machine's) change nothing but the time.
 //
-// Example: study(view, Format::e4m3, {1, 32}, recipe_by_name("rceil")).error.sqnr_db
+// Example: study(view, Format::e4m3, {1, 32}, recipe_named("rceil")).error.sqnr_db
 //
 // Errors: those of quantize; Error{usage} for a matrix without elements, of which nothing can be said.
 // Memory: about 24 bytes an element while it runs. Does not promise: a verdict (docs/numerics.md).

@@ -25,7 +25,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
     return;
   }
   if (x.block.rows < 0 || x.block.cols <= 0) {
-    refuse(of(name) + " has scales of blocks " + block_shape_name(x.block) + ": a number of rows and of k is needed");
+    refuse(of(name) + " has scales of blocks " + to_text(x.block) + ": a number of rows and of k is needed");
   }
   const bool hardware = c.sum->scale_terms != 0;
   const bool plain_sum = c.sum->arithmetic == Arithmetic::fused && c.promotion == 0 && !c.decodes && !hardware;
@@ -39,7 +39,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
   }
   if (hardware && (x.block.rows != 1 || x.block.cols != c.sum->scale_terms)) {
     refuse("contract " + to_text(c) + " has scales of blocks 1x" + std::to_string(c.sum->scale_terms) + ", operand " +
-           name + " of " + block_shape_name(x.block));
+           name + " of " + to_text(x.block));
   }
   const auto known = hardware ? c.sum->scales : std::span<const Format>();
   const bool in_list = std::find(known.begin(), known.end(), x.scale_format) != known.end();

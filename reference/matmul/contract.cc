@@ -39,7 +39,7 @@ void check(const MatmulContract& c, std::string_view text) {
 
 }  // namespace
 
-MatmulContract matmul_contract(std::string_view text) {
+MatmulContract parse_matmul_contract(std::string_view text) {
   MatmulContract c;
   if (text.ends_with('+')) refuse(text, "nothing follows the last +");
   std::string_view rest = text;
@@ -48,7 +48,7 @@ MatmulContract matmul_contract(std::string_view text) {
     const std::string_view part = rest.substr(0, plus);
     rest = plus == std::string_view::npos ? std::string_view() : rest.substr(plus + 1);
     if (first) {
-      c.sum = &contract_by_name(part);
+      c.sum = &contract_named(part);
     } else if (part.starts_with("promote")) {
       c.promotion = interval(text, part);
     } else if (part == "a_first" || part == "b_first") {

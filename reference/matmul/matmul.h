@@ -45,7 +45,7 @@ struct MatmulContract {
   bool descending = false;
 };
 
-MatmulContract matmul_contract(std::string_view text);
+MatmulContract parse_matmul_contract(std::string_view text);
 std::string to_text(const MatmulContract& contract);
 
 // One operand as it lies in memory: code (r, k) is element r * row_stride + k * depth_stride, of 1, 2 or 4 bytes as the

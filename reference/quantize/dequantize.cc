@@ -20,24 +20,21 @@ void check_size(std::size_t size, std::int64_t expected, const std::string& what
 void check_quantized(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
   if (q.rows < 0 || q.cols < 0 || q.block.rows < 0 || q.block.cols < 0 || threads < 0) {
     throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.rows) + " x " + std::to_string(q.cols) +
-                                      " in blocks of " + block_shape_name(q.block) + " on " + std::to_string(threads) +
+                                      " in blocks of " + to_text(q.block) + " on " + std::to_string(threads) +
                                       " threads: every number must be 0 or more");
   }
-  if (spec(q.element).bits > 12 || q.element == Format::e8m0) {
-    throw Error(ErrorKind::usage, "element format " + std::string(spec(q.element).name) +
-                                      ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
-  }
+  check_quantized_format(q.element);
   const std::int64_t scale_rows = count_scale_rows(q.rows, q.block.rows, offsets);
-  const std::int64_t scale_cols = q.block.cols == 0 ? std::int64_t{q.cols > 0} : ceil_div(q.cols, q.block.cols);
+  const std::int64_t scale_cols = ceil_div(q.cols, q.block.width(q.cols));
   if (q.scale_rows != scale_rows || q.scale_cols != scale_cols) {
     throw Error(ErrorKind::usage, "scales of " + std::to_string(q.scale_rows) + " x " + std::to_string(q.scale_cols) +
-                                      ": blocks of " + block_shape_name(q.block) + " under these offsets make " +
+                                      ": blocks of " + to_text(q.block) + " under these offsets make " +
                                       std::to_string(scale_rows) + " x " + std::to_string(scale_cols));
   }
   const std::int64_t elements = checked_product(q.rows, q.cols, "matrix elements");
-  const bool wide = q.element == Format::e5m6;
-  check_size(q.codes.size(), wide ? 0 : elements, "one-byte codes");
-  check_size(q.codes16.size(), wide ? elements : 0, "two-byte codes");
+  const bool two_bytes = q.element == Format::e5m6;
+  check_size(q.codes.size(), two_bytes ? 0 : elements, "one-byte codes");
+  check_size(q.codes16.size(), two_bytes ? elements : 0, "two-byte codes");
   const std::int64_t scales = scale_rows * scale_cols;  // at most elements
   if (!q.scales.empty() && !q.scales_fp32.empty()) {
     throw Error(ErrorKind::usage, "both E8M0 and FP32 scales: a quantized matrix has one kind");
@@ -71,7 +68,7 @@ std::vector<Out> dequantize_to(const Quantized& q, std::span<const std::int64_t>
   resize_or_throw(out, q.rows * q.cols, "dequantized values");
   const std::vector<double> values = decode_table(q.element);
   const std::vector<std::int64_t> row_starts = block_row_starts(q.rows, q.block.rows, offsets);
-  const std::int64_t block_cols = q.block.cols == 0 ? q.cols : q.block.cols;
+  const std::int64_t block_cols = q.block.width(q.cols);
   const auto scale_at = [&](std::size_t i) {
     return q.scales_fp32.empty() ? decode(Format::e8m0, q.scales[i]) : double{q.scales_fp32[i]};
   };

@@ -7,6 +7,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
 
@@ -122,21 +123,10 @@ void check_request(const MatrixView& input, Format element, BlockShape block, co
                    std::span<const std::int64_t> offsets, int threads) {
   check_matrix(input);
   check_offsets(offsets, input.rows);
-  switch (element) {
-    case Format::e4m3:
-    case Format::e5m2:
-    case Format::e2m1:
-    case Format::e2m3:
-    case Format::e3m2:
-    case Format::mxint8:
-    case Format::e5m6: break;
-    default:
-      throw Error(ErrorKind::usage, "element format " + std::string(spec(element).name) +
-                                        ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
-  }
+  check_quantized_format(element);
   if (block.rows < 0 || block.cols < 0) {
     throw Error(ErrorKind::usage,
-                "block of " + block_shape_name(block) + ": rows and columns must be 1 or more, or 0 for all of them");
+                "block of " + to_text(block) + ": rows and columns must be 1 or more, or 0 for all of them");
   }
   if (recipe.rounding == Rounding::stochastic) {
     throw Error(ErrorKind::usage, "recipe " + recipe.name +
@@ -150,6 +140,12 @@ void check_request(const MatrixView& input, Format element, BlockShape block, co
 
 }  // namespace
 
+void check_quantized_format(Format element) {
+  if (spec(element).is_quantized) return;
+  const std::string known = join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; });
+  throw Error(ErrorKind::usage, "element format " + std::string(spec(element).name) + ": must be one of " + known);
+}
+
 Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                    std::span<const std::int64_t> offsets, int threads) {
   check_request(input, element, block, recipe, offsets, threads);
@@ -158,7 +154,7 @@ Quantized quantize(const MatrixView& input, Format element, BlockShape block, co
   out.block = block;
   out.rows = input.rows;
   out.cols = input.cols;
-  const std::int64_t block_cols = block.cols == 0 ? std::max<std::int64_t>(1, input.cols) : block.cols;
+  const std::int64_t block_cols = block.width(input.cols);
   out.scale_rows = count_scale_rows(input.rows, block.rows, offsets);
   out.scale_cols = ceil_div(input.cols, block_cols);
   const std::int64_t elements = input.rows * input.cols;  // check_matrix: fits
@@ -169,7 +165,7 @@ Quantized quantize(const MatrixView& input, Format element, BlockShape block, co
   } else {
     resize_or_throw(out.codes, elements, "codes");
   }
-  if (recipe.rule == ScaleRule::fp32) {
+  if (!recipe.has_e8m0_scales()) {
     resize_or_throw(out.scales_fp32, scales, "scales");
   } else {
     resize_or_throw(out.scales, scales, "scales");
@@ -194,9 +190,8 @@ std::vector<std::int64_t> count_scale_rows_by_expert(std::int64_t rows, std::int
                 std::to_string(rows) + " rows in blocks of " + std::to_string(block_rows) + ": both must be 0 or more");
   }
   check_offsets(offsets, rows);
-  const auto blocks = [block_rows](std::int64_t n) {
-    return block_rows == 0 ? std::int64_t{n > 0} : ceil_div(n, block_rows);
-  };
+  const BlockShape block{block_rows, 1};
+  const auto blocks = [block](std::int64_t n) { return ceil_div(n, block.height(n)); };
   if (offsets.empty()) return {blocks(rows)};
   std::vector<std::int64_t> counts;
   for (std::size_t e = 0; e + 1 < offsets.size(); ++e) counts.push_back(blocks(offsets[e + 1] - offsets[e]));
@@ -222,7 +217,7 @@ std::vector<std::int64_t> block_row_starts(std::int64_t rows, std::int64_t block
   if (offsets.empty()) offsets = one_expert;
   std::size_t i = 0;
   for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
-    const std::int64_t step = block_rows == 0 ? rows : block_rows;
+    const std::int64_t step = BlockShape{block_rows, 1}.height(rows);
     for (std::int64_t row = offsets[e]; row < offsets[e + 1];) {
       starts[i++] = row;
       row = offsets[e + 1] - row > step ? row + step : offsets[e + 1];

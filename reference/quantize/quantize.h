@@ -15,6 +15,9 @@
 // Error{input} for a NaN under NanPolicy::refuse, the first in row-major order; Error{environment} without memory.
 // Threads (0: the machine's) change nothing but the time; they share out rows of blocks.
 //
+//   const Quantized q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
+//   const std::vector<float> back = dequantize(q);
+//
 // Does not promise: stochastic rounding, which needs a random word an element; Error{usage}.
 
 #include <cstdint>
@@ -40,7 +43,9 @@ struct Quantized {
   std::vector<float> scales_fp32;      // ScaleRule::fp32; empty otherwise
 };
 
-// Elements: e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6.
+// Error{usage} for a format that is none of kQuantizedFormats: e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6.
+void check_quantized_format(Format element);
+
 Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                    std::span<const std::int64_t> offsets = {}, int threads = 0);
 

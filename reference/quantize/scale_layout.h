@@ -1,68 +1,74 @@
 #pragma once
-// Where scale bytes live in memory: compact row-major [r, c] and the layouts that hardware and libraries read.
+// Where E8M0 scale bytes live in memory: compact, and the two layouts that hardware and libraries read.
 //
-// tcgen05 (also cuBLASLt block scaling): tiles of 128 rows by 4 scale columns, 512 bytes each,
-//   offset(i, j) = ((i / 128) * ceil(c / 4) + j / 4) * 512 + (i % 32) * 16 + ((i % 128) / 32) * 4 + j % 4
-//   bytes        = roundup(r, 128) * roundup(c, 4)
-// Source: CUDA C++ / cuBLAS documentation, "1D block scaling factors layout"; facts agree with CUTLASS and torchao.
+// compact   row-major, as quantize gives them: the scale of block (i, j) at i * cols + j. Blocks of any shape.
 //
-// DeepGEMM packed: MN-major words of four consecutive K scales, little-endian (scale j in byte j % 4),
-//   word(i, j / 4) at index (j / 4) * roundup(r, 4) + i,   words = ceil(c / 4) * roundup(r, 4)
+// tcgen05   what tcgen05.mma and cuBLASLt's block scaling read, for r rows of M or N and c scales along K: tiles of 128
+//           rows by 4 scales, 512 bytes each, tiles along K first,
+//             offset(i, j) = ((i / 128) * ceil(c / 4) + j / 4) * 512 + (i % 32) * 16 + ((i % 128) / 32) * 4 + j % 4
+//             bytes        = roundup(r, 128) * roundup(c, 4)
+//           Source: cuBLAS documentation, "1D Block Scaling Factors Layout"; CUTLASS and torchao agree.
 //
-// r counts rows of M or N, c scales along K. For column blocks (n x 1) K runs down the input, so the matrix laid out is
-// the transpose of the compact scales: r = cols, c = scale rows. With expert offsets each expert is laid out (and
-// padded) on its own, one after the other: row blocks split r, column blocks split c.
+// deepgemm  the packed words of DeepGEMM: 32 bits hold four scales along K, the first in the lowest byte; the words of
+//           one group of four follow one another down the rows. Bytes, as a little-endian machine stores the words,
+//             offset(i, j) = ((j / 4) * roundup(r, 4) + i) * 4 + j % 4
+//             bytes        = roundup(r, 4) * ceil(c / 4) * 4
+//           As words: values_in<std::uint32_t>() of numerics/bytes.h. Source: DeepGEMM,
+//           get_mn_major_tma_aligned_packed_ue8m0_tensor.
 //
-// Bytes that belong to no scale hold the pad byte. Both directions are exact inverses on the scales.
-// Errors: Error{usage} for sizes that do not fit r, c or overflow; Error{environment} without memory.
+// K runs along the compact columns of row blocks (1 x n): r = compact rows, c = compact columns. It runs down the rows
+// of column blocks (n x 1), whose transpose is laid out: r = compact columns, c = compact rows. With experts each has a
+// layout (and padding) of its own, one after the other in memory. Blocks of several rows and columns have no layout but
+// compact.
 //
-// Does not promise: a layout for two-dimensional blocks (32x32, 128x128). tcgen05 has none; has_row_blocks refuses.
+//   const Quantized q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
+//   const auto tiles = to_layout(ScaleLayout::tcgen05, scale_shape(q), q.scales);
+//
+// Errors: Error{usage} for blocks that have no such layout, sizes below 0, beyond 2^63 - 1 or other than the shape's;
+// Error{environment} without memory.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "reference/common/matrix.h"
+#include "numerics/names.h"
+#include "reference/quantize/quantize.h"
 
 namespace mxcheck {
 
-// offset(row, col) of an r x cols matrix, 0 <= col < cols; bytes of the whole, padding included (0 when r or c is 0).
-std::int64_t tcgen05_offset(std::int64_t row, std::int64_t col, std::int64_t cols);
-std::int64_t tcgen05_bytes(std::int64_t rows, std::int64_t cols);
-std::vector<std::uint8_t> to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
-                                     std::uint8_t pad);
-std::vector<std::uint8_t> from_tcgen05(std::span<const std::uint8_t> tiled, std::int64_t rows, std::int64_t cols);
+enum class ScaleLayout : std::uint8_t { compact, tcgen05, deepgemm };
 
-std::int64_t deepgemm_words(std::int64_t rows, std::int64_t cols);
-std::vector<std::uint32_t> to_deepgemm(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
-                                       std::uint8_t pad);
-std::vector<std::uint8_t> from_deepgemm(std::span<const std::uint32_t> packed, std::int64_t rows, std::int64_t cols);
+inline constexpr std::array<Named<ScaleLayout>, 3> kScaleLayouts{
+    {{"compact", ScaleLayout::compact}, {"tcgen05", ScaleLayout::tcgen05}, {"deepgemm", ScaleLayout::deepgemm}}};
+constexpr std::string_view to_text(ScaleLayout layout) { return name_in(kScaleLayouts, layout); }
+constexpr std::optional<ScaleLayout> find_scale_layout(std::string_view name) { return value_in(kScaleLayouts, name); }
 
-// Compact scales of a quantized matrix straight to tiles, with transposition for column blocks and one padded piece an
-// expert. row_blocks: blocks have one row (n columns); otherwise they have one column (n rows). scale_rows_of_expert
-// lists each expert's compact scale rows (one entry: no experts), as count_scale_rows_by_expert of
-// reference/quantize/quantize.h gives them.
-std::vector<std::uint8_t> scales_to_tcgen05(std::span<const std::uint8_t> compact, std::int64_t scale_cols,
-                                            bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert,
-                                            std::uint8_t pad);
-std::vector<std::uint8_t> scales_from_tcgen05(std::span<const std::uint8_t> tiled, std::int64_t scale_cols,
-                                              bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert);
+// The compact scales of one matrix. {{rows}, cols} is a plain matrix of scales of row blocks.
+struct ScaleShape {
+  std::vector<std::int64_t> rows_of_expert;  // compact rows of each expert; one entry without experts
+  std::int64_t cols = 0;                     // compact columns
+  BlockShape block{1, 32};                   // one row or one column: which way K runs. The other extent has no say
+};
+ScaleShape scale_shape(const Quantized& q, std::span<const std::int64_t> offsets = {});
 
-// The size of that flat buffer.
-std::int64_t scales_tcgen05_bytes(std::int64_t scale_cols, bool row_blocks,
-                                  std::span<const std::int64_t> scale_rows_of_expert);
+// Bytes of the whole, padding included; 0 where there are no scales.
+std::int64_t layout_bytes(ScaleLayout layout, const ScaleShape& shape);
 
-// The same three for DeepGEMM's packed words.
-std::vector<std::uint32_t> scales_to_deepgemm(std::span<const std::uint8_t> compact, std::int64_t scale_cols,
-                                              bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert,
-                                              std::uint8_t pad);
-std::vector<std::uint8_t> scales_from_deepgemm(std::span<const std::uint32_t> packed, std::int64_t scale_cols,
-                                               bool row_blocks, std::span<const std::int64_t> scale_rows_of_expert);
-std::int64_t scales_deepgemm_words(std::int64_t scale_cols, bool row_blocks,
-                                   std::span<const std::int64_t> scale_rows_of_expert);
+// The byte of scale (i, j) in the layout of one r x c matrix, by the formulas above (compact: i * c + j).
+// Error{usage} for a scale outside it.
+std::int64_t layout_offset(ScaleLayout layout, std::int64_t i, std::int64_t j, std::int64_t r, std::int64_t c);
 
-// The row_blocks argument for a block shape: true for one row, false for one column; Error{usage} for blocks of several
-// rows and columns. (A block of 1 x 1 is a row block.)
-bool has_row_blocks(BlockShape block);
+// Compact scales into a layout, whose bytes that belong to no scale hold `pad`, and back. Exact inverses on the scales.
+std::vector<std::uint8_t> to_layout(ScaleLayout layout, const ScaleShape& shape, std::span<const std::uint8_t> compact,
+                                    std::uint8_t pad = 0);
+std::vector<std::uint8_t> from_layout(ScaleLayout layout, const ScaleShape& shape, std::span<const std::uint8_t> bytes);
+
+// Whether the layout holds scales of such blocks: compact of any, the others of blocks of one row or one column.
+constexpr bool has_layout(ScaleLayout layout, BlockShape block) {
+  return layout == ScaleLayout::compact || block.rows == 1 || block.cols == 1;
+}
 
 }  // namespace mxcheck

@@ -36,7 +36,7 @@ struct RouterVariant {
   std::string_view meaning;
 };
 std::span<const RouterVariant> all_router_variants();
-const RouterVariant& router_variant(std::string_view name);  // Error{usage} lists the names
+const RouterVariant& router_variant_named(std::string_view name);  // Error{usage} lists the names
 
 struct Router {
   const RouterVariant* variant = nullptr;

@@ -30,10 +30,10 @@ std::vector<std::vector<float>> boundary_scores(const TokenRanks& ranks, std::sp
 }
 
 // The tokens that an expert keeps, ascending.
-Tokens kept_tokens(AssignRule rule, const TokenRanks& ranks, std::int64_t expert, std::int64_t count) {
-  if (rule == AssignRule::expert_choice) return ranks.first_by_score(expert, count);
+Tokens kept_tokens(TokenRoundingRule rule, const TokenRanks& ranks, std::int64_t expert, std::int64_t count) {
+  if (rule == TokenRoundingRule::expert_choice) return ranks.first_by_score(expert, count);
   const std::span<const std::int32_t> chosen = ranks.chosen(expert);
-  if (rule == AssignRule::capacity_order || std::cmp_equal(count, chosen.size())) {
+  if (rule == TokenRoundingRule::capacity_order || std::cmp_equal(count, chosen.size())) {
     return {chosen.begin(), chosen.begin() + count};
   }
   return ranks.first(expert, count);
@@ -41,7 +41,7 @@ Tokens kept_tokens(AssignRule rule, const TokenRanks& ranks, std::int64_t expert
 
 // visit(expert, row) for all rows in their order.
 template <class Visit>
-void for_each_row(const Assigned& a, Visit visit) {
+void for_each_row(const RoundedTokens& a, Visit visit) {
   for (std::int64_t e = 0; e < a.experts; ++e) {
     const auto i = static_cast<std::size_t>(e);
     for (std::int64_t row = a.offsets[i]; row < a.offsets[i + 1]; ++row) visit(e, static_cast<std::size_t>(row));
@@ -49,8 +49,8 @@ void for_each_row(const Assigned& a, Visit visit) {
 }
 
 // Rows by expert, without weights.
-Assigned rows_by_expert(const std::vector<Tokens>& kept, std::int64_t tokens, std::int64_t capacity) {
-  Assigned a;
+RoundedTokens rows_by_expert(const std::vector<Tokens>& kept, std::int64_t tokens, std::int64_t capacity) {
+  RoundedTokens a;
   a.tokens = tokens;
   a.experts = static_cast<std::int64_t>(kept.size());
   resize_or_throw(a.row_token, capacity, "tokens of rows", -1);
@@ -64,7 +64,7 @@ Assigned rows_by_expert(const std::vector<Tokens>& kept, std::int64_t tokens, st
 }
 
 // Rows ascend with their experts, so that those of a token do.
-void list_rows_by_token(Assigned& a) {
+void list_rows_by_token(RoundedTokens& a) {
   resize_or_throw(a.token_offsets, a.tokens + 1, "offsets of tokens");
   resize_or_throw(a.token_rows, static_cast<std::int64_t>(a.row_token.size()), "rows of tokens", -1);
   for_each_row(a, [&](std::int64_t /*expert*/, std::size_t row) {
@@ -79,7 +79,7 @@ void list_rows_by_token(Assigned& a) {
 }
 
 // Scores over those of the token's kept experts, added by ascending expert, which is the order of rows.
-void weigh_by_scores(Assigned& a, std::span<const float> scores, bool renormalize, float scale) {
+void weigh_by_scores(RoundedTokens& a, std::span<const float> scores, bool renormalize, float scale) {
   std::vector<float> sums(static_cast<std::size_t>(a.tokens), 0.0F);
   for_each_row(a, [&](std::int64_t expert, std::size_t row) {
     const std::int64_t token = a.row_token[row];
@@ -98,7 +98,7 @@ void weigh_by_scores(Assigned& a, std::span<const float> scores, bool renormaliz
 }
 
 // Those of token choice; they have their scale.
-void weigh_by_routes(Assigned& a, const Routes& routes, const RouteMetadata& chosen) {
+void weigh_by_routes(RoundedTokens& a, const Routes& routes, const RouteMetadata& chosen) {
   for_each_row(a, [&](std::int64_t /*expert*/, std::size_t row) {
     a.row_weight[row] = routes.weights[static_cast<std::size_t>(chosen.row_slot[row])];
   });
@@ -106,14 +106,15 @@ void weigh_by_routes(Assigned& a, const Routes& routes, const RouteMetadata& cho
 
 }  // namespace
 
-Assigned assign_tokens(const Router& router, const Assign& assign, const MatrixView& logits, int threads) {
+RoundedTokens round_tokens(const Router& router, const TokenRounding& token_rounding, const MatrixView& logits,
+                           int threads) {
   check_matrix(logits);
   const std::int64_t tokens = logits.rows;
   const std::int64_t experts = logits.cols;
-  const std::int64_t capacity = assigned_capacity(router, assign, tokens, experts);
+  const std::int64_t capacity = token_rounding_capacity(router, token_rounding, tokens, experts);
   const Routes routes = route(router, logits, threads);
   const RouteMetadata chosen = route_metadata(routes.experts, routes.top_k, {}, experts, 1);
-  const bool plain = assign.rule == AssignRule::none;
+  const bool plain = token_rounding.rule == TokenRoundingRule::none;
   const std::vector<float> scores = plain ? std::vector<float>() : router_scores(router, logits, threads);
 
   std::vector<Tokens> kept(static_cast<std::size_t>(experts));
@@ -123,25 +124,26 @@ Assigned assign_tokens(const Router& router, const Assign& assign, const MatrixV
     }
   } else {
     const TokenRanks ranks(chosen, scores, tokens, threads);
-    const std::vector<std::int64_t> counts = rounded_counts(
-        assign, chosen.counts, tokens,
-        assign.rule == AssignRule::nr_s ? boundary_scores(ranks, chosen.counts, assign.tile, tokens, threads)
-                                        : std::vector<std::vector<float>>());
+    const std::vector<std::int64_t> counts =
+        rounded_counts(token_rounding, chosen.counts, tokens,
+                       token_rounding.rule == TokenRoundingRule::nr_s
+                           ? boundary_scores(ranks, chosen.counts, token_rounding.tile, tokens, threads)
+                           : std::vector<std::vector<float>>());
     parallel_ranges(experts, experts * tokens, threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t e = begin; e < end; ++e) {
         const auto i = static_cast<std::size_t>(e);
-        kept[i] = kept_tokens(assign.rule, ranks, e, counts[i]);
+        kept[i] = kept_tokens(token_rounding.rule, ranks, e, counts[i]);
       }
     });
   }
 
-  Assigned a = rows_by_expert(kept, tokens, capacity);
+  RoundedTokens a = rows_by_expert(kept, tokens, capacity);
   a.chosen = chosen.counts;
   list_rows_by_token(a);
   if (plain) {
     weigh_by_routes(a, routes, chosen);
   } else {
-    weigh_by_scores(a, scores, assign.renormalize, router.scale);
+    weigh_by_scores(a, scores, token_rounding.renormalize, router.scale);
   }
   return a;
 }

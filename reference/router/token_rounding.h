@@ -13,7 +13,7 @@
 
 namespace mxcheck {
 
-enum class AssignRule : std::uint8_t {
+enum class TokenRoundingRule : std::uint8_t {
   none,       // token choice as it is
   nr_f,       // nearest multiple of the tile, a half down
   sr_f,       // up with probability (f - down) / tile
@@ -26,17 +26,21 @@ enum class AssignRule : std::uint8_t {
   capacity_order,  // the first `capacity` tokens of each expert
   capacity_score,  // the best `capacity` tokens of each expert
 };
-struct AssignRuleName {
-  AssignRule rule;
+struct TokenRoundingRuleSpec {
+  TokenRoundingRule rule;
   std::string_view name;  // "none", "nr-f", "sr-f", "nr-s", "balance-f", "up", "down", "nr-even", "expert-choice", ...
+  bool rounds_to_tiles;   // counts become multiples of TokenRounding::tile
+  bool takes_capacity;    // TokenRounding::capacity limits them
   std::string_view meaning;
 };
-std::span<const AssignRuleName> all_assign_rules();
-AssignRule assign_rule(std::string_view name);  // Error{usage} lists the names
-bool rounds_to_tiles(AssignRule rule);          // nr_f to nr_even
+std::span<const TokenRoundingRuleSpec> all_token_rounding_rules();   // in the order of the enumeration
+TokenRoundingRule token_rounding_rule_named(std::string_view name);  // Error{usage} lists the names
+std::string_view to_text(TokenRoundingRule rule);
+bool rounds_to_tiles(TokenRoundingRule rule);
+bool takes_capacity(TokenRoundingRule rule);
 
-struct Assign {
-  AssignRule rule = AssignRule::none;
+struct TokenRounding {
+  TokenRoundingRule rule = TokenRoundingRule::none;
   std::int64_t tile = 128;    // of the rounding rules
   std::int64_t capacity = 0;  // tokens of an expert: of expert_choice; of the capacity rules, where 0 drops nothing
   bool renormalize = true;    // weights over the kept experts of a token; false: the raw scores. Not of none
@@ -45,7 +49,7 @@ struct Assign {
   std::uint64_t step = 0;
 };
 
-struct Assigned {
+struct RoundedTokens {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;
   std::vector<std::int32_t> chosen;         // [experts] tokens that chose the expert
@@ -58,19 +62,21 @@ struct Assigned {
 
 // Rows that outputs have room for: tokens * top_k, experts * (tile - 1) more for rules that round to tiles (at most
 // tokens * experts in all), experts * min(capacity, tokens) for expert_choice.
-std::int64_t assigned_capacity(const Router& router, const Assign& assign, std::int64_t tokens, std::int64_t experts);
+std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& token_rounding, std::int64_t tokens,
+                                     std::int64_t experts);
 
 // C = ceil(factor * tokens * top_k / experts) for expert choice, floor for the capacity rules; exact for the double.
-std::int64_t capacity_from_factor(AssignRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
+std::int64_t capacity_from_factor(TokenRoundingRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
                                   std::int64_t experts);
 
-Assigned assign_tokens(const Router& router, const Assign& assign, const MatrixView& logits, int threads = 0);
+RoundedTokens round_tokens(const Router& router, const TokenRounding& token_rounding, const MatrixView& logits,
+                           int threads = 0);
 
 // Rounded counts alone: what the rule makes of how many tokens chose each expert. boundary_scores, for nr_s: of each
 // expert whose count is no multiple of the tile and may go up, the scores at ranks down + 1 to up in rank order, the
 // first f - down of them lost by going down, the others gained by going up; others' may be empty. An expert whose up
 // exceeds tokens goes down. Error{input} for a count outside [0, tokens].
-std::vector<std::int64_t> rounded_counts(const Assign& assign, std::span<const std::int32_t> chosen,
+std::vector<std::int64_t> rounded_counts(const TokenRounding& token_rounding, std::span<const std::int32_t> chosen,
                                          std::int64_t tokens,
                                          const std::vector<std::vector<float>>& boundary_scores = {});
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "reference/router/parts.h"
 #include "reference/router/router.h"
 
@@ -73,14 +74,7 @@ void check_bias(const Router& router, std::int64_t experts) {
 
 std::span<const RouterVariant> all_router_variants() { return kVariants; }
 
-const RouterVariant& router_variant(std::string_view name) {
-  std::string known;
-  for (const RouterVariant& v : kVariants) {
-    if (v.name == name) return v;
-    known += (known.empty() ? "" : ", ") + std::string(v.name);
-  }
-  refuse("unknown router '" + std::string(name) + "'; known are " + known);
-}
+const RouterVariant& router_variant_named(std::string_view name) { return entry_named(kVariants, "router", name); }
 
 namespace router_parts {
 

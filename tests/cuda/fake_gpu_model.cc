@@ -44,7 +44,7 @@ mxcheck::MatmulOperand operand_of(const MxcheckGpuModelCall& c, bool first) {
 void compare(void* argument) {
   const MxcheckGpuModelCall& c = *static_cast<const MxcheckGpuModelCall*>(argument);
   mxcheck::Matmul x;
-  x.contract = mxcheck::matmul_contract(kSums[c.a_format]);
+  x.contract = mxcheck::parse_matmul_contract(kSums[c.a_format]);
   x.contract.promotion = c.promotion;
   x.a = operand_of(c, true), x.b = operand_of(c, false);
   x.output = c.output == MXCHECK_GPU_MODEL_OUT_BF16 ? Format::bf16 : Format::fp32;

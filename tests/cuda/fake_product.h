@@ -20,7 +20,7 @@ inline mxcheck::Matmul product_of(const mxcheck_call& call, std::string_view con
   mxcheck::Matmul x;
   const auto operand = [&](int i, const char* format, std::int64_t rows, mxcheck::BlockShape block) {
     mxcheck::MatmulOperand o;
-    o.format = *mxcheck::format_by_name(format), o.codes = data_of(in[i]);
+    o.format = *mxcheck::find_format(format), o.codes = data_of(in[i]);
     o.rows = rows, o.depth = o.row_stride = p.depth;
     if (!scaled) return o;
     o.block = block;
@@ -43,7 +43,7 @@ inline mxcheck::Matmul product_of(const mxcheck_call& call, std::string_view con
   x.output = call.outputs[0].dtype.bits == 16 ? mxcheck::Format::bf16 : mxcheck::Format::fp32;
   x.alpha = p.alpha;
   x.grouping = static_cast<mxcheck::Grouping>(p.grouping);
-  x.contract = mxcheck::matmul_contract(contract);
+  x.contract = mxcheck::parse_matmul_contract(contract);
   if (x.c == nullptr) x.contract.from_c = false;
   return x;
 }

@@ -52,7 +52,7 @@ void kernel(void* argument) {
   const DLTensor& t = launch.call.inputs[0];
   const DLTensor* out = launch.call.outputs;
   mxcheck::Router router;
-  router.variant = &mxcheck::router_variant(launch.recipe);
+  router.variant = &mxcheck::router_variant_named(launch.recipe);
   router.top_k = p.top_k;
   router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
   router.scale = p.scale;
@@ -60,10 +60,10 @@ void kernel(void* argument) {
                                    p.policy.rows, p.policy.cols, t.strides != nullptr ? t.strides[0] : p.policy.cols};
   try {
     if (launch.rounds) {
-      mxcheck::Assign assign;
-      assign.rule = mxcheck::assign_rule(launch.rule);
-      assign.tile = p.tile, assign.renormalize = p.renormalize != 0;
-      const mxcheck::Assigned a = assign_tokens(router, assign, logits);
+      mxcheck::TokenRounding token_rounding;
+      token_rounding.rule = mxcheck::token_rounding_rule_named(launch.rule);
+      token_rounding.tile = p.tile, token_rounding.renormalize = p.renormalize != 0;
+      const mxcheck::RoundedTokens a = round_tokens(router, token_rounding, logits);
       write(out[0], a.chosen), write(out[1], a.offsets), write(out[2], a.row_token);
       write(out[3], a.row_weight), write(out[4], a.token_offsets), write(out[5], a.token_rows);
     } else {

@@ -59,7 +59,7 @@ Product make(int grouping) {
   const std::int64_t results = grouping == MXCHECK_DEPTH ? p.experts : 1;
   const std::vector<float> x = normal(random, p.m * p.k);
   const std::vector<float> w = normal(random, matrices * p.n * p.k);
-  const Recipe recipe = recipe_by_name("rceil");
+  const Recipe recipe = recipe_named("rceil");
   const Quantized qa = quantize(view(x, p.m, p.k), Format::e4m3, {1, 128}, recipe);
   const BlockShape block_b = grouping == MXCHECK_DEPTH ? BlockShape{1, 128} : BlockShape{128, 128};
   const Quantized qb = quantize(view(w, matrices * p.n, p.k), Format::e4m3, block_b, recipe);

@@ -39,7 +39,7 @@ void expect_all_shapes_equal(std::uint64_t seed, std::int64_t rows, std::int64_t
     if (block.rows == 1 && block.cols != 0) {
       ASSERT_EQ(quantize_dual_difference(c, x), "") << rows << " x " << cols << ", seed " << seed;
     }
-    const Quantized q = quantize(x.view(), c.format, block, recipe_by_name(c.recipe), c.offsets);
+    const Quantized q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
     ASSERT_EQ(dequantize_difference(c, q, sizeof(T) == 2 ? Format::bf16 : Format::fp32), "")
         << rows << " x " << cols << ", seed " << seed;
     if (line) {
@@ -170,7 +170,7 @@ TEST(CpuLibrary, gives_the_same_bytes_whatever_the_number_of_threads) {
         c.best_target_only = threads != 3;
         ASSERT_EQ(quantize_difference(c, x), "") << cols;
         if (threads != 3) continue;
-        const Quantized q = quantize(x.view(), c.format, block, recipe_by_name(c.recipe), c.offsets);
+        const Quantized q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
         ASSERT_EQ(dequantize_difference(c, q, Format::fp32), "") << cols;
         ASSERT_EQ(dequantize_difference(c, q, Format::bf16), "") << cols;
         if (block.rows == 1 && block.cols != 0) {
@@ -218,7 +218,7 @@ TEST(CpuLibrary, ignores_the_floating_point_environment) {
       const Sample<std::uint16_t> x = patterns_below(static_cast<std::uint16_t>(field << 7 | 0x41));
       const Case c{Format::e4m3, "rceil", {1, 32}, MXCHECK_COMPACT, {}, 1, mxcsr};
       ASSERT_EQ(quantize_difference(c, x), "") << std::hex << mxcsr;
-      const Quantized q = quantize(x.view(), c.format, c.block, recipe_by_name(c.recipe));
+      const Quantized q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe));
       ASSERT_EQ(dequantize_difference(c, q, Format::fp32), "") << std::hex << mxcsr;
       ASSERT_EQ(dequantize_difference(c, q, Format::bf16), "") << std::hex << mxcsr;
     }

@@ -12,8 +12,8 @@
 namespace mxcheck {
 namespace {
 
-Assign random_assign(Words& words, AssignRule rule, std::int64_t tokens) {
-  Assign a;
+TokenRounding random_token_rounding(Words& words, TokenRoundingRule rule, std::int64_t tokens) {
+  TokenRounding a;
   a.rule = rule;
   a.tile = std::array<std::int64_t, 7>{
       1, 2, 3, 4, 16, tokens + 1, std::numeric_limits<std::int64_t>::max()}[static_cast<std::size_t>(words.below(7))];
@@ -28,7 +28,7 @@ Assign random_assign(Words& words, AssignRule rule, std::int64_t tokens) {
 template <class T>
 void expect_equal_rows(std::uint64_t seed) {
   Words words(seed);
-  for (const AssignRuleName& rule : all_assign_rules()) {
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     for (const LogitKind kind : kLogitKinds) {
       const std::int64_t experts = std::array{1, 2, 7, 32, 50}[static_cast<std::size_t>(words.below(5))];
       const std::int64_t tokens = std::array{0, 1, 15, 16, 33, 80}[static_cast<std::size_t>(words.below(6))];
@@ -40,7 +40,7 @@ void expect_equal_rows(std::uint64_t seed) {
       if (words.below(2) == 0) {
         for (std::int64_t e = 0; e < experts; ++e) c.bias.push_back(static_cast<float>(words.below(9)) * 0.25F - 1);
       }
-      c.assign = random_assign(words, rule.rule, tokens);
+      c.token_rounding = random_token_rounding(words, rule.rule, tokens);
       ASSERT_EQ(round_difference(c, random_logits<T>(kind, words.next(), tokens, experts, experts + 1)), "")
           << tokens << " x " << experts << ", kind " << static_cast<int>(kind) << ", seed " << seed;
     }
@@ -57,14 +57,14 @@ TEST(CpuRouteRound, equals_the_reference_of_fp32) {
 // Scores that are equal make nr-s a tie, and ranks a matter of tokens alone.
 TEST(CpuRouteRound, of_equal_scores) {
   const std::vector<std::uint16_t> ones(40 * 6, 0x3F80);
-  for (const AssignRuleName& rule : all_assign_rules()) {
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     for (const std::int64_t tile : {1, 4, 7, 16, 80}) {
       RouteCase c;
       c.variant = "sigmoid";
       c.top_k = 2;
-      c.assign.rule = rule.rule;
-      c.assign.tile = tile;
-      c.assign.capacity = tile;
+      c.token_rounding.rule = rule.rule;
+      c.token_rounding.tile = tile;
+      c.token_rounding.capacity = tile;
       ASSERT_EQ(round_difference(c, sample_of<std::uint16_t>(40, 6, ones)), "");
     }
   }
@@ -72,16 +72,16 @@ TEST(CpuRouteRound, of_equal_scores) {
 
 TEST(CpuRouteRound, does_not_depend_on_threads) {
   const auto x = random_logits<std::uint16_t>(LogitKind::close, 2, 4000, 96, 96);
-  for (const AssignRuleName& rule : all_assign_rules()) {
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     for (const std::int32_t threads : {1, 2, 3}) {
       RouteCase c;
       c.variant = "softmax-topk";
       c.top_k = 6;
       c.threads = threads;
       c.best_target_only = true;
-      c.assign.rule = rule.rule;
-      c.assign.tile = 128;
-      c.assign.capacity = 200;
+      c.token_rounding.rule = rule.rule;
+      c.token_rounding.tile = 128;
+      c.token_rounding.capacity = 200;
       ASSERT_EQ(round_difference(c, x), "");
     }
   }

@@ -32,7 +32,7 @@ std::vector<std::int64_t> scale_rows_of_experts(const Case& c, std::int64_t rows
 std::vector<std::uint8_t> in_layout(const Case& c, const std::vector<std::uint8_t>& compact, std::int64_t rows,
                                     std::int64_t scale_cols, std::uint8_t pad) {
   if (c.layout == MXCHECK_COMPACT) return compact;
-  return scales_to_tcgen05(compact, scale_cols, c.block.rows == 1, scale_rows_of_experts(c, rows), pad);
+  return to_layout(ScaleLayout::tcgen05, {scale_rows_of_experts(c, rows), scale_cols, c.block}, compact, pad);
 }
 
 TestTensor& scale_tensor(CandidateCall& call, mxcheck_layout layout, const std::vector<std::uint8_t>& expected,
@@ -87,14 +87,14 @@ std::string over_targets(const Case& c, const Run& run) {
 }  // namespace
 
 std::string Case::text() const {
-  return std::string(spec(format).name) + " " + recipe + " " + block_shape_name(block) +
+  return std::string(spec(format).name) + " " + recipe + " " + to_text(block) +
          (layout == MXCHECK_TCGEN05 ? " tcgen05" : "") + ", " + std::to_string(offsets.size()) + " offsets, " +
          std::to_string(threads) + " threads";
 }
 
 template <class T>
 std::string quantize_difference(const Case& c, const Sample<T>& x) {
-  const Quantized q = quantize(x.view(), c.format, c.block, recipe_by_name(c.recipe), c.offsets);
+  const Quantized q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe), c.offsets);
   const mxcheck_policy policy = policy_of(c, x.rows, x.cols);
   const std::vector<std::uint8_t> scales = in_layout(c, q.scales, x.rows, q.scale_cols, policy.pad_byte);
   return over_targets(c, [&] {
@@ -112,7 +112,7 @@ std::string quantize_difference(const Case& c, const Sample<T>& x) {
 template <class T>
 std::string quantize_dual_difference(const Case& c, const Sample<T>& x) {
   const std::int64_t n = c.block.cols;
-  const DualQuantized q = quantize_dual(x.view(), c.format, n, recipe_by_name(c.recipe), c.offsets);
+  const DualQuantized q = quantize_dual(x.view(), c.format, n, recipe_named(c.recipe), c.offsets);
   const mxcheck_policy policy = policy_of(c, x.rows, x.cols);
   Case columns = c;
   columns.block = {n, 1};

@@ -59,7 +59,7 @@ class UseControlBits {
 
 Router router_of(const RouteCase& c) {
   Router r;
-  r.variant = &router_variant(c.variant);
+  r.variant = &router_variant_named(c.variant);
   r.top_k = c.top_k;
   r.groups = c.groups;
   r.groups_kept = c.groups_kept;
@@ -67,11 +67,6 @@ Router router_of(const RouteCase& c) {
   r.scale = c.scale;
   r.bias = c.bias;
   return r;
-}
-
-std::string rule_name(AssignRule rule) {
-  const auto rules = all_assign_rules();
-  return std::string(std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r.rule == rule; })->name);
 }
 
 // A call, its tensors ending where their memory does.
@@ -84,7 +79,7 @@ struct RouteCall {
   std::string rule;
 
   RouteCall(const RouteCase& c, std::int64_t tokens, std::int64_t experts)
-      : variant(c.variant), rule(rule_name(c.assign.rule)) {
+      : variant(c.variant), rule(to_text(c.token_rounding.rule)) {
     policy.policy = make_policy("", variant.c_str(), 0, 0);
     policy.policy.size = sizeof policy;
     policy.policy.rows = tokens;
@@ -96,13 +91,13 @@ struct RouteCall {
     policy.nan = c.nan == NanLogits::refuse ? MXCHECK_NAN_REFUSE : MXCHECK_NAN_LAST;
     policy.bias = c.bias.empty() ? 0 : 1;
     policy.scale = c.scale;
-    policy.renormalize = c.assign.renormalize ? 1 : 0;
+    policy.renormalize = c.token_rounding.renormalize ? 1 : 0;
     policy.rule = rule.c_str();
-    policy.tile = c.assign.tile;
-    policy.capacity = c.assign.capacity;
-    policy.seed = c.assign.seed;
-    policy.step = c.assign.step;
-    policy.layer = c.assign.layer;
+    policy.tile = c.token_rounding.tile;
+    policy.capacity = c.token_rounding.capacity;
+    policy.seed = c.token_rounding.seed;
+    policy.step = c.token_rounding.step;
+    policy.layer = c.token_rounding.layer;
   }
 
   template <class T>
@@ -226,8 +221,8 @@ Sample<T> random_logits(LogitKind kind, std::uint64_t seed, std::int64_t tokens,
 std::string RouteCase::text() const {
   return variant + ", top_k " + std::to_string(top_k) + ", groups " + std::to_string(groups) + "/" +
          std::to_string(groups_kept) + (bias.empty() ? "" : ", bias") + ", scale " + std::to_string(scale) + ", rule " +
-         rule_name(assign.rule) + ", tile " + std::to_string(assign.tile) + ", capacity " +
-         std::to_string(assign.capacity) + ", " + std::to_string(threads) + " threads";
+         std::string(to_text(token_rounding.rule)) + ", tile " + std::to_string(token_rounding.tile) + ", capacity " +
+         std::to_string(token_rounding.capacity) + ", " + std::to_string(threads) + " threads";
 }
 
 template <class T>
@@ -253,8 +248,8 @@ std::string route_difference(const RouteCase& c, const Sample<T>& logits) {
 template <class T>
 std::string round_difference(const RouteCase& c, const Sample<T>& logits) {
   std::string refused;
-  const Assigned a = ask([&] { return assign_tokens(router_of(c), c.assign, logits.view(), 1); }, refused);
-  const std::int64_t capacity = assigned_capacity(router_of(c), c.assign, logits.rows, logits.cols);
+  const RoundedTokens a = ask([&] { return round_tokens(router_of(c), c.token_rounding, logits.view(), 1); }, refused);
+  const std::int64_t capacity = token_rounding_capacity(router_of(c), c.token_rounding, logits.rows, logits.cols);
   return on_every_target(
       "route_round", c, logits.rows, logits.cols, refused,
       [&](RouteCall& call) {
@@ -315,7 +310,7 @@ std::string metadata_difference(const std::vector<std::int32_t>& slot_experts, s
       ask([&] { return route_metadata(slot_experts, width, token_offsets, experts, tile); }, refused);
   RouteCase c;
   c.top_k = token_offsets.empty() ? width : 0;
-  c.assign.tile = tile;
+  c.token_rounding.tile = tile;
   c.threads = threads;
   c.best_target_only = true;
   return on_every_target(

@@ -28,7 +28,7 @@ struct RouteCase {
   NanLogits nan = NanLogits::last;
   float scale = 1;
   std::vector<float> bias;
-  Assign assign;
+  TokenRounding token_rounding;
   std::int32_t threads = 1;
   bool best_target_only = false;
   std::uint32_t mxcsr = 0;  // floating-point control bits set while the candidate runs

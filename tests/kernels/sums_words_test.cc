@@ -32,7 +32,7 @@ TEST_P(SumsWords, are_those_of_the_contract) {
   static const SafetensorsFile file = read_safetensors(MXCHECK_SUMS);
   const auto tensors = by_name(file);
   const test::SumsKind& kind = GetParam();
-  const Contract& contract = contract_by_name(kind.contract);
+  const Contract& contract = contract_named(kind.contract);
   ASSERT_EQ(contract.step.terms, kind.terms);
   std::int64_t compared = 0;
   for (const Data data : test::kSumsData) {

@@ -157,11 +157,11 @@ TEST(Exhaustive, approximations_are_wrong_as_often_as_counted) {
                {ScaleRule::rceil_bits, 73400096, 0xE1, 0x04600000}};
   const auto largest = oracle::largest_amax_per_byte(Format::e4m3);
   for (const auto& c : cases) {
-    const Stopwatch watch(std::string(name(c.rule)) + " on 2^31 amax, e4m3");
+    const Stopwatch watch(std::string(to_text(c.rule)) + " on 2^31 amax, e4m3");
     const SweepResult result = sweep_rule(c.rule, Format::e4m3, largest);
-    EXPECT_EQ(result.mismatches, c.wrong) << name(c.rule);
-    EXPECT_EQ(result.first, c.first) << name(c.rule);
-    EXPECT_EQ(result.last, c.last) << name(c.rule);
+    EXPECT_EQ(result.mismatches, c.wrong) << to_text(c.rule);
+    EXPECT_EQ(result.first, c.first) << to_text(c.rule);
+    EXPECT_EQ(result.last, c.last) << to_text(c.rule);
   }
 }
 
@@ -193,9 +193,9 @@ TEST(Exhaustive, dividing_by_448_and_multiplying_by_its_reciprocal_differ_for_ha
 // The recipes of one class differ in name or in elements; rules of the same ScaleRule need no sweep.
 TEST(Exhaustive, recipes_listed_as_equal_store_the_same_bytes_for_every_amax) {
   for (const auto& members : peers::kEqualBytes) {
-    const Recipe first = recipe_by_name(members[0]);
+    const Recipe first = recipe_named(members[0]);
     for (const auto name : members) {
-      const Recipe other = recipe_by_name(name);
+      const Recipe other = recipe_named(name);
       EXPECT_EQ(other.rule, first.rule) << name;
       EXPECT_EQ(other.amax_min, first.amax_min) << name;
       EXPECT_EQ(other.quotient_min, first.quotient_min) << name;

@@ -48,8 +48,8 @@ std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + 
 mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   const mxcheck_matmul_policy* p = policy_of(call->policy);
   if (p == nullptr) return refuse(call, MXCHECK_INVALID, "no policy of a matmul");
-  const auto a_format = mxcheck::format_by_name(p->policy.format);
-  const auto b_format = mxcheck::format_by_name(p->format_b);
+  const auto a_format = mxcheck::find_format(p->policy.format);
+  const auto b_format = mxcheck::find_format(p->format_b);
   const std::int64_t m = p->policy.rows;
   const std::int64_t n = p->policy.cols;
   const std::int64_t k = p->depth;
@@ -147,7 +147,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   std::vector<float> uncut;
   if (slip == "c_forgotten") x.c = nullptr;
   try {
-    x.contract = mxcheck::matmul_contract(text);
+    x.contract = mxcheck::parse_matmul_contract(text);
     if (x.c == nullptr) x.contract.from_c = false;
     auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
     if (slip == "output_cut" && out_bits == 16 && x.c == nullptr) {

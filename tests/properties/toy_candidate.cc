@@ -115,7 +115,7 @@ mxcheck_status run(const mxcheck_call* call) {
   const mxcheck::MatrixView view{mxcheck::Format::bf16, reinterpret_cast<std::byte*>(data_of(x)), p.rows, p.cols,
                                  stride};
   const mxcheck::Quantized q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32},
-                                                 mxcheck::recipe_by_name(mode("floor") ? "floor" : "rceil"), {}, 1);
+                                                 mxcheck::recipe_named(mode("floor") ? "floor" : "rceil"), {}, 1);
   char* codes = data_of(call->outputs[0]);
   char* scales = data_of(call->outputs[1]);
   if (!q.codes.empty()) std::memcpy(codes, q.codes.data(), q.codes.size());

@@ -33,12 +33,11 @@ TEST(Speed, of_quantize_and_dequantize_is_64_M_elements_a_minute_and_thread) {
   const std::int64_t side = 512;
   const test::TestMatrix m(Format::bf16, side, side, test::random_values(side * side, 29));
   for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e5m6}) {
-    for (const std::string_view name : all_block_shape_names()) {
-      const BlockShape block = block_shape_by_name(name);
+    for (const auto& [name, block] : kBlockShapes) {
       for (const std::string recipe : {"rceil", "fp32"}) {
         Quantized q;
         const double forth =
-            rate(side * side, [&] { q = quantize(m.view(), element, block, recipe_by_name(recipe), {}, 1); });
+            rate(side * side, [&] { q = quantize(m.view(), element, block, recipe_named(recipe), {}, 1); });
         const double back = rate(side * side, [&] { dequantize_bf16(q, {}, 1); });
         std::cout << spec(element).name << " " << name << " " << recipe << ": quantize " << forth / 1e6
                   << " M/s, dequantize " << back / 1e6 << " M/s\n";

@@ -18,12 +18,12 @@
 
 namespace {
 
-using mxcheck::Assign;
-using mxcheck::Assigned;
 using mxcheck::Format;
+using mxcheck::RoundedTokens;
 using mxcheck::RouteMetadata;
 using mxcheck::Router;
 using mxcheck::Routes;
+using mxcheck::TokenRounding;
 
 std::string_view fault() {
   const char* name = std::getenv("MXCHECK_ROUTE_FAULT");
@@ -120,7 +120,7 @@ struct Problem {
     const std::int64_t stride = t.strides != nullptr ? t.strides[0] : p.policy.cols;
     logits = {bf16 ? Format::bf16 : Format::fp32, Tensors::data_of(t), p.policy.rows, p.policy.cols, stride};
     if (has_bias && p.bias != 0) bias = values_of<float>(tensors.input(kDLFloat, 32, {p.policy.cols}));
-    router.variant = &mxcheck::router_variant(p.policy.recipe);
+    router.variant = &mxcheck::router_variant_named(p.policy.recipe);
     router.top_k = p.top_k, router.groups = p.groups, router.groups_kept = p.groups_kept;
     router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
     router.scale = p.scale;
@@ -128,9 +128,9 @@ struct Problem {
     require(p.top_k >= 1 && p.top_k <= p.policy.cols, "top_k is 1 to the number of experts");
     if (fault() == "nan_accepted" && !router.variant->packed) router.nan = mxcheck::NanLogits::last;
     if (fault() == "wrong_set" && router.variant->name == "topk-softmax")
-      router.variant = &mxcheck::router_variant("softmax-topk");
+      router.variant = &mxcheck::router_variant_named("softmax-topk");
     if (fault() == "not_renormalized" && router.variant->name == "softmax-topk-renorm")
-      router.variant = &mxcheck::router_variant("softmax-topk");
+      router.variant = &mxcheck::router_variant_named("softmax-topk");
   }
   const mxcheck_route_policy& p;
   Tensors tensors;
@@ -145,7 +145,7 @@ auto answer(Router router, Run run) {
   if (fault() != "packed_order" || router.variant->name != "topk-softmax") return run(router);
   try {
     Router other = router;
-    other.variant = &mxcheck::router_variant("topk-softmax-packed");
+    other.variant = &mxcheck::router_variant_named("topk-softmax-packed");
     return run(other);
   } catch (const std::exception&) {
     return run(router);
@@ -170,18 +170,20 @@ void run_route(const mxcheck_call& call) {
   write(experts, routes.experts), write(weights, routes.weights);
 }
 
-Assigned rows_of(const Problem& x) {
-  Assign assign;
-  assign.rule = mxcheck::assign_rule(x.p.rule);
-  assign.tile = rounds_to_tiles(assign.rule) ? x.p.tile : 1;
-  assign.capacity = x.p.capacity, assign.renormalize = x.p.renormalize != 0;
-  assign.seed = x.p.seed, assign.step = x.p.step, assign.layer = x.p.layer;
-  require(assign.tile >= 1 && assign.capacity >= 0, "tile is 1 or more, capacity 0 or more");
-  if (fault() == "half_even" && assign.rule == mxcheck::AssignRule::nr_f) assign.rule = mxcheck::AssignRule::nr_even;
-  if (fault() == "layer_ignored") assign.layer = 0;
-  if (fault() == "step_cut") assign.step &= 0xFFFFFFFF;
-  Assigned right = answer(x.router, [&](const Router& router) { return assign_tokens(router, assign, x.logits); });
-  return is_of_model() ? model_rows(x.router, assign, x.logits, slips()) : right;
+RoundedTokens rows_of(const Problem& x) {
+  TokenRounding token_rounding;
+  token_rounding.rule = mxcheck::token_rounding_rule_named(x.p.rule);
+  token_rounding.tile = rounds_to_tiles(token_rounding.rule) ? x.p.tile : 1;
+  token_rounding.capacity = x.p.capacity, token_rounding.renormalize = x.p.renormalize != 0;
+  token_rounding.seed = x.p.seed, token_rounding.step = x.p.step, token_rounding.layer = x.p.layer;
+  require(token_rounding.tile >= 1 && token_rounding.capacity >= 0, "tile is 1 or more, capacity 0 or more");
+  if (fault() == "half_even" && token_rounding.rule == mxcheck::TokenRoundingRule::nr_f)
+    token_rounding.rule = mxcheck::TokenRoundingRule::nr_even;
+  if (fault() == "layer_ignored") token_rounding.layer = 0;
+  if (fault() == "step_cut") token_rounding.step &= 0xFFFFFFFF;
+  RoundedTokens right =
+      answer(x.router, [&](const Router& router) { return round_tokens(router, token_rounding, x.logits); });
+  return is_of_model() ? model_rows(x.router, token_rounding, x.logits, slips()) : right;
 }
 
 void run_round(const mxcheck_call& call) {
@@ -189,7 +191,7 @@ void run_round(const mxcheck_call& call) {
   x.read_logits(true);
   const std::int64_t tokens = x.p.policy.rows;
   const std::int64_t experts = x.p.policy.cols;
-  Assigned a = rows_of(x);
+  RoundedTokens a = rows_of(x);
   const auto capacity = static_cast<std::int64_t>(a.row_token.size());
   auto* chosen = x.tensors.output<std::int32_t>(kDLInt, {experts});
   auto* offsets = x.tensors.output<std::int64_t>(kDLInt, {experts + 1});
@@ -253,7 +255,7 @@ void run_backward(const mxcheck_call& call) {
   x.tensors.done();
   if (fault() == "scale_forgotten") x.router.scale = 1;
   if (fault() == "sum_left_out" && x.router.variant->name == "softmax-topk-renorm")
-    x.router.variant = &mxcheck::router_variant("softmax-topk");
+    x.router.variant = &mxcheck::router_variant_named("softmax-topk");
   const std::vector<float> dx = route_backward(x.router, x.logits, experts, gradient, x.p.top_k);
   for (std::size_t i = 0; i < dx.size(); ++i) {
     if (!bf16) floats[i] = dx[i];

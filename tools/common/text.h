@@ -12,9 +12,6 @@
 
 namespace mxcheck {
 
-// The formats that a block's elements can have, in the order of the documentation.
-const std::vector<Format>& element_formats();
-
 // The reference knows neither files nor flags: its errors are given the place that the user knows.
 template <class Action>
 void in_place(const std::string& where, Action action) {
@@ -26,7 +23,7 @@ void in_place(const std::string& where, Action action) {
 }
 
 // Error{usage} listing the element formats for any other name.
-Format element_format_by_name(const std::string& name);
+Format element_format_named(const std::string& name);
 
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);

@@ -37,7 +37,7 @@ std::uint64_t element(const Tensor& t, std::size_t i) {
 }
 
 void print_elements(const DatasetInfo& info, const Tensor& t, std::int64_t first) {
-  const std::optional<Format> format = format_by_name(info.format);
+  const std::optional<Format> format = find_format(info.format);
   const std::size_t count = t.data.size() / size_of(t.dtype);
   const std::size_t shown = std::min<std::size_t>(count, static_cast<std::size_t>(first));
   const std::int64_t cols = t.shape.size() == 2 ? t.shape[1] : 0;

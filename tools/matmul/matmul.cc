@@ -94,7 +94,7 @@ int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
   if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c});
   Matmul p;
-  p.contract = matmul_contract(o.contract);
+  p.contract = parse_matmul_contract(o.contract);
   std::optional<Progress> progress(std::in_place, "reading " + o.a);
   const QuantizedFile a = read(o.a);
   const QuantizedFile b = read(o.b);
@@ -132,8 +132,8 @@ int run(const Options& o) {
   write_product(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,
-                    spec(p.a.format).name, block_shape_name(p.a.block), spec(p.b.format).name,
-                    block_shape_name(p.b.block), p.a.depth, to_text(p.contract)));
+                    spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block), p.a.depth,
+                    to_text(p.contract)));
   return 0;
 }
 

@@ -23,10 +23,10 @@ struct Options {
 };
 
 int list_contracts() {
-  for (const Contract& c : contracts()) {
+  for (const Contract& c : all_contracts()) {
     std::string formats;
     for (Format f : c.operands) formats += (formats.empty() ? "" : " ") + std::string(spec(f).name);
-    print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, name_of(c.evidence), c.note, formats));
+    print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, to_text(c.evidence), c.note, formats));
   }
   return 0;
 }
@@ -89,7 +89,7 @@ int run(const Options& o) {
   }
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
   Matmul p;
-  p.contract = matmul_contract(o.contract);
+  p.contract = parse_matmul_contract(o.contract);
   if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c, o.scale_a, o.scale_b});
   Side a;
   Side b;

@@ -34,7 +34,7 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
     throw Error(ErrorKind::input,
                 location + ": is " + safetensors_name(t.dtype) + "; codes are U8 or U16, values BF16, F16 or F32");
   }
-  const auto format = format_by_name(name);
+  const auto format = find_format(name);
   if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
   const bool integers = t.dtype == Dtype::u8 || t.dtype == Dtype::u16 || t.dtype == Dtype::u32;

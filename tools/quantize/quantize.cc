@@ -42,10 +42,10 @@ struct Options {
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 Recipe chosen_recipe(const Options& o) {
-  if (o.rule.empty() && o.preset.empty()) return recipe_by_name(kDefaultRecipe);
-  if (o.rule.empty() || o.preset.empty()) return recipe_by_name(o.rule.empty() ? o.preset : o.rule);
-  const Recipe rule = recipe_by_name(o.rule);
-  const Recipe preset = recipe_by_name(o.preset);
+  if (o.rule.empty() && o.preset.empty()) return recipe_named(kDefaultRecipe);
+  if (o.rule.empty() || o.preset.empty()) return recipe_named(o.rule.empty() ? o.preset : o.rule);
+  const Recipe rule = recipe_named(o.rule);
+  const Recipe preset = recipe_named(o.preset);
   if (rule.name != preset.name)
     refuse("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
@@ -56,7 +56,7 @@ Recipe recipe_of(const Options& o) {
   Recipe r = chosen_recipe(o);
   const bool fp32 = r.rule == ScaleRule::fp32;
   if (!o.nan.empty()) {
-    r.nan = value_of(nan_words(), o.nan);
+    r.nan = value_in(kNanPolicies, o.nan).value();
     r.nan_byte = 255;
     r.nan_factor = kPoison;
   }
@@ -69,8 +69,8 @@ Recipe recipe_of(const Options& o) {
     if (!std::isfinite(*o.amax_min) || *o.amax_min < 0) refuse("--amax-min must be finite and at least 0");
     r.amax_min = *o.amax_min;
   }
-  if (!o.rounding.empty()) r.rounding = value_of(rounding_words(), o.rounding);
-  if (!o.overflow.empty()) r.overflow = value_of(overflow_words(), o.overflow);
+  if (!o.rounding.empty()) r.rounding = value_in(kElementRoundings, o.rounding).value();
+  if (!o.overflow.empty()) r.overflow = value_in(kOverflows, o.overflow).value();
   if (!o.op.empty()) {
     if (!fp32) refuse("--op is for FP32 scales; with a power of two, dividing and multiplying are the same");
     r.scaling = o.op == "divide"     ? ElementScaling::exact
@@ -132,7 +132,7 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
             {"output", o.output},
             {"source_dtype", spec(source).dtype_name},
             {"format", spec(q.element).name},
-            {"block", block_shape_name(q.block)},
+            {"block", to_text(q.block)},
             {"layout", o.layout},
             {"pad_byte", file.pad_byte},
             {"rows", q.rows},
@@ -147,9 +147,9 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
 int run(const Options& o) {
   const Recipe recipe = recipe_of(o);
   QuantizedFile file;
-  const Format element = element_format_by_name(o.format);
-  const BlockShape block = block_shape_by_name(o.block);
-  file.layout = value_of(layout_words(), o.layout);
+  const Format element = element_format_named(o.format);
+  const BlockShape block = block_shape_named(o.block);
+  file.layout = find_scale_layout(o.layout).value();
   file.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(file.layout, element, block, recipe.rule);
   check_output(o);
@@ -173,13 +173,13 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   const auto add = [&](const char* flag, std::string& to, std::vector<std::string> words, const char* text) {
     sub.option(flag, to, text).one_of(words).in_group(group);
   };
-  add("--nan", o->nan, words_of(nan_words()),
+  add("--nan", o->nan, names_in(kNanPolicies),
       "A NaN makes its block NaN (byte 255), does not count in amax, or is refused");
   add("--inf", o->inf, {"nan", "saturate"},
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
-  add("--rounding", o->rounding, words_of(rounding_words()), "Rounding of the elements");
-  add("--overflow", o->overflow, words_of(overflow_words()), "What becomes of elements beyond the largest value");
+  add("--rounding", o->rounding, names_in(kElementRoundings), "Rounding of the elements");
+  add("--overflow", o->overflow, names_in(kOverflows), "What becomes of elements beyond the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
 }
 
@@ -196,7 +196,7 @@ void add_quantize(Command& app) {
   sub.option("--rule", o->rule,
              std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
   sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
-  sub.option("--layout", o->layout, "Layout of the scales").one_of(words_of(layout_words())).shows_default();
+  sub.option("--layout", o->layout, "Layout of the scales").one_of(names_in(kScaleLayouts)).shows_default();
   sub.option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds").between(0, 255).shows_default();
   sub.option("--offsets", o->offsets, "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
   sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");

@@ -111,12 +111,12 @@ void print_rows_as_json(const std::vector<Row>& rows, Format format) {
 }
 
 int run(const Options& options) {
-  const Format format = element_format_by_name(options.format);
+  const Format format = element_format_named(options.format);
   std::vector<Recipe> recipes;
   if (options.rule.empty()) {
     recipes.assign(all_recipes().begin(), all_recipes().end());
   } else {
-    recipes.push_back(recipe_by_name(options.rule));
+    recipes.push_back(recipe_named(options.rule));
   }
   std::vector<Row> rows;
   for (const std::string& text : options.amax) {

@@ -111,9 +111,9 @@ void add_lines(std::vector<RecipeFinding>& out, const TensorReport& t) {
   for (const char* kind : {"not_finite", "erased", "dead_blocks", "clamped", "saturated", "behind"}) {
     for (const Group& g : groups) {
       if (g.remark.kind != kind) continue;
-      out.push_back({t.name, kind,
-                     fmt::format("{} ({} {}): {}", g.recipes, spec(g.what.format).name, block_shape_name(g.what.block),
-                                 g.remark.text)});
+      out.push_back(
+          {t.name, kind,
+           fmt::format("{} ({} {}): {}", g.recipes, spec(g.what.format).name, to_text(g.what.block), g.remark.text)});
     }
   }
 }
@@ -136,10 +136,10 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
   for (const ProductReport& p : report.products) {
     for (const ProductLine& line : p.lines) {
       if (!(line.error.frobenius <= kErased * 10)) {  // NaN too
-        out.push_back({p.activations + " x " + p.weights, "product",
-                       fmt::format("{} ({} {}): the product is off by {} of its own norm", line.what.recipe.name,
-                                   spec(line.what.format).name, block_shape_name(line.what.block),
-                                   percent(line.error.frobenius))});
+        out.push_back(
+            {p.activations + " x " + p.weights, "product",
+             fmt::format("{} ({} {}): the product is off by {} of its own norm", line.what.recipe.name,
+                         spec(line.what.format).name, to_text(line.what.block), percent(line.error.frobenius))});
       }
     }
   }

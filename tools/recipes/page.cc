@@ -59,7 +59,7 @@ std::string escape(const std::string& text) {
 }
 
 std::string label(const Combination& what) {
-  return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, block_shape_name(what.block));
+  return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, to_text(what.block));
 }
 
 struct Bar {
@@ -133,7 +133,7 @@ std::string tensor_table(const TensorReport& t) {
   std::size_t rank = 0;
   for (const auto& [what, s] : t.lines) {
     out += fmt::format("<tr><td>{}</td><th scope=\"row\" class=\"name\">{}</th>", ++rank, what.recipe.name);
-    out += cell(std::string(spec(what.format).name)) + cell(block_shape_name(what.block));
+    out += cell(std::string(spec(what.format).name)) + cell(to_text(what.block));
     out += cell(decibels(s.error.sqnr_db)) + cell(figure(s.error.median_relative)) + cell(figure(s.error.max_relative));
     out += cell(percent(s.zeroed_share), s.zeroed_share >= 0.01);
     out +=
@@ -242,7 +242,7 @@ std::string product_section(const ProductReport& p) {
       "Norm: Frobenius norm of the error by that of the product</caption>" +
       head({"rank", "recipe", "format", "block", "SQNR dB", "norm", "largest / rms"}) + "<tbody>\n";
   const auto row = [](const std::string& rank, const std::string& name, const std::string& format,
-                      const std::string& block, const ProductError& e) {
+                      const std::string& block, const MatmulError& e) {
     return fmt::format(
         "<tr><td>{}</td><th scope=\"row\" class=\"name\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}"
         "</td><td>{}</td></tr>\n",
@@ -251,8 +251,7 @@ std::string product_section(const ProductReport& p) {
   out += row("-", "bf16", "bf16", "-", p.bf16);
   std::size_t rank = 0;
   for (const auto& [what, e] : p.lines) {
-    out += row(std::to_string(++rank), what.recipe.name, std::string(spec(what.format).name),
-               block_shape_name(what.block), e);
+    out += row(std::to_string(++rank), what.recipe.name, std::string(spec(what.format).name), to_text(what.block), e);
   }
   return out + "</tbody></table></div></section>\n";
 }

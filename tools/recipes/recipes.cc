@@ -67,7 +67,7 @@ std::vector<Recipe> chosen_recipes(const Options& o) {
   for (const std::string& pattern : patterns) {
     const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
     if (!is_glob && pattern != "all") {
-      add(recipe_by_name(pattern));
+      add(recipe_named(pattern));
       continue;
     }
     bool any = false;
@@ -87,7 +87,7 @@ std::vector<BlockShape> chosen_blocks(const Options& o) {
     if (std::find(out.begin(), out.end(), shape) == out.end()) out.push_back(shape);
   };
   for (const std::string& name : o.blocks) {
-    const BlockShape shape = block_shape_by_name(name);
+    const BlockShape shape = block_shape_named(name);
     if (o.direction != "col") add(shape);
     if (o.direction != "row") add({shape.cols, shape.rows});
   }
@@ -99,7 +99,7 @@ std::vector<Combination> combinations(const Options& o) {
   const std::vector<Recipe> recipes = chosen_recipes(o);
   std::vector<Format> formats;
   for (const std::string& name : o.formats) {
-    const Format f = element_format_by_name(name);
+    const Format f = element_format_named(name);
     if (std::find(formats.begin(), formats.end(), f) == formats.end()) formats.push_back(f);
   }
   for (const Format format : formats) {
@@ -207,7 +207,7 @@ ProductReport study_pair(const Options& o, const std::vector<Combination>& all, 
   const MatrixView w_view = matrix_of({o.pair[1], index_of(w), ""}, w);
   in_place(o.pair[0] + " and " + o.pair[1], [&] {
     progress.now("the exact product");
-    const Product product(x_view, w_view, report.layout);
+    const MatmulErrorMeter product(x_view, w_view, report.layout);
     report.m = product.m();
     report.n = product.n();
     report.k = product.k();

@@ -34,7 +34,7 @@ struct TensorReport {
 
 struct ProductLine {
   Combination what;  // block: that of the activations
-  ProductError error;
+  MatmulError error;
 };
 
 struct ProductReport {
@@ -44,7 +44,7 @@ struct ProductReport {
   std::int64_t n = 0;
   std::int64_t k = 0;
   double gamma = 0;
-  ProductError bf16;
+  MatmulError bf16;
   std::vector<ProductLine> lines;  // ranked by SQNR
 };
 

@@ -24,7 +24,7 @@ std::string tensor_text(const TensorReport& t, std::size_t top) {
   const std::size_t shown = top == 0 ? t.lines.size() : std::min(top, t.lines.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [what, s] = t.lines[i];
-    out += fmt::format(kRow, i + 1, what.recipe.name, spec(what.format).name, block_shape_name(what.block),
+    out += fmt::format(kRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
                        decibels(s.error.sqnr_db), figure(s.error.median_relative), figure(s.error.max_relative),
                        percent(s.zeroed_share), percent(s.error.saturated_share), s.dead_blocks, s.distinct_scales,
                        scale_range(s));
@@ -42,7 +42,7 @@ std::string product_text(const ProductReport& p, std::size_t top) {
   const std::size_t shown = top == 0 ? p.lines.size() : std::min(top, p.lines.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [what, e] = p.lines[i];
-    out += fmt::format(kProductRow, i + 1, what.recipe.name, spec(what.format).name, block_shape_name(what.block),
+    out += fmt::format(kProductRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
                        decibels(e.sqnr_db), figure(e.frobenius), figure(e.max_over_rms));
   }
   if (shown < p.lines.size()) out += fmt::format("      ... {} more\n", p.lines.size() - shown);
@@ -63,10 +63,8 @@ Json measures_json(const ErrorMeasures& e) {
 }
 
 Json what_json(std::size_t rank, const Combination& what) {
-  return {{"rank", rank},
-          {"recipe", what.recipe.name},
-          {"format", spec(what.format).name},
-          {"block", block_shape_name(what.block)}};
+  return {
+      {"rank", rank}, {"recipe", what.recipe.name}, {"format", spec(what.format).name}, {"block", to_text(what.block)}};
 }
 
 Json tensor_json(const TensorReport& t) {
@@ -102,7 +100,7 @@ Json tensor_json(const TensorReport& t) {
   return json;
 }
 
-Json product_error_json(const ProductError& e) {
+Json product_error_json(const MatmulError& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"frobenius", json_number(e.frobenius)},
           {"max_over_rms", json_number(e.max_over_rms)}};

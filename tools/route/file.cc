@@ -25,15 +25,8 @@ Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& value
   return list_of(name, dtype, values, static_cast<std::int64_t>(values.size()));
 }
 
-std::string_view name_of(AssignRule rule) {
-  for (const AssignRuleName& known : all_assign_rules()) {
-    if (known.rule == rule) return known.name;
-  }
-  throw Error(ErrorKind::internal, "a rule that is not in the list");
-}
-
 SafetensorsFile to_safetensors(const RoutesFile& file) {
-  const Assigned& a = file.assigned;
+  const RoundedTokens& a = file.rounded;
   const std::int64_t rows = a.offsets.back();
   SafetensorsFile out;
   out.tensors = {list_of("chosen", Dtype::i32, a.chosen),
@@ -42,7 +35,7 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
                  list_of("row_weight", Dtype::f32, a.row_weight, rows),
                  list_of("token_offsets", Dtype::i64, a.token_offsets),
                  list_of("token_rows", Dtype::i32, a.token_rows, rows)};
-  if (file.assign.rule == AssignRule::none) {
+  if (file.token_rounding.rule == TokenRoundingRule::none) {
     const std::vector<std::int64_t> shape{file.routes.tokens, file.routes.top_k};
     out.tensors.push_back(tensor_of("experts", Dtype::i32, shape, std::span(file.routes.experts)));
     out.tensors.push_back(tensor_of("weights", Dtype::f32, shape, std::span(file.routes.weights)));
@@ -63,13 +56,15 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
   m["nan"] = r.nan == NanLogits::last ? "last" : "refuse";
   m["scale"] = hexfloat(r.scale);
   m["bias"] = r.bias.empty() ? "no" : "yes";
-  m["rule"] = name_of(file.assign.rule);
-  m["tile"] = std::to_string(file.assign.tile);
-  m["capacity"] = std::to_string(file.assign.capacity);
-  m["row_weights"] = file.assign.rule == AssignRule::none ? "variant" : file.assign.renormalize ? "renorm" : "raw";
-  m["seed"] = std::to_string(file.assign.seed);
-  m["layer"] = std::to_string(file.assign.layer);
-  m["step"] = std::to_string(file.assign.step);
+  m["rule"] = to_text(file.token_rounding.rule);
+  m["tile"] = std::to_string(file.token_rounding.tile);
+  m["capacity"] = std::to_string(file.token_rounding.capacity);
+  m["row_weights"] = file.token_rounding.rule == TokenRoundingRule::none ? "variant"
+                     : file.token_rounding.renormalize                   ? "renorm"
+                                                                         : "raw";
+  m["seed"] = std::to_string(file.token_rounding.seed);
+  m["layer"] = std::to_string(file.token_rounding.layer);
+  m["step"] = std::to_string(file.token_rounding.step);
   return out;
 }
 

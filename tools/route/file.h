@@ -21,10 +21,10 @@ namespace mxcheck {
 
 struct RoutesFile {
   Router router;
-  Assign assign;
+  TokenRounding token_rounding;
   Format source = Format::fp32;
   Routes routes;  // token choice, before any rule
-  Assigned assigned;
+  RoundedTokens rounded;
   RouteMetadata metadata;  // of rule none
 };
 

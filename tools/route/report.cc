@@ -64,7 +64,7 @@ Json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding
 
 }  // namespace
 
-RouteReport report_of(const Routes& before, const Assigned& after, std::int64_t tile) {
+RouteReport report_of(const Routes& before, const RoundedTokens& after, std::int64_t tile) {
   RouteReport r;
   r.tokens = after.tokens, r.experts = after.experts, r.top_k = before.top_k, r.tile = tile;
   r.chosen.assign(after.chosen.begin(), after.chosen.end());

@@ -20,7 +20,7 @@ struct RouteReport {
   std::optional<float> balance_loss, z_loss;
 };
 
-RouteReport report_of(const Routes& before, const Assigned& after, std::int64_t tile);
+RouteReport report_of(const Routes& before, const RoundedTokens& after, std::int64_t tile);
 
 // Rows that experts would lie in if each started at a multiple of the tile, and how many of them would be padding.
 struct Padding {

@@ -45,15 +45,12 @@ struct Options {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
-bool has_capacity(AssignRule rule) {
-  return rule == AssignRule::expert_choice || rule == AssignRule::capacity_order || rule == AssignRule::capacity_score;
-}
-
 int print_list() {
   print("variants\n");
   for (const RouterVariant& v : all_router_variants()) print(fmt::format("  {:<22}{}\n", v.name, v.meaning));
   print("rules\n");
-  for (const AssignRuleName& r : all_assign_rules()) print(fmt::format("  {:<22}{}\n", r.name, r.meaning));
+  for (const TokenRoundingRuleSpec& r : all_token_rounding_rules())
+    print(fmt::format("  {:<22}{}\n", r.name, r.meaning));
   return 0;
 }
 
@@ -82,28 +79,28 @@ std::vector<float> bias_at(const std::string& location) {
 }
 
 // All of the rule but the capacity, which may depend on the number of tokens.
-Assign assign_of(const Options& o) {
-  Assign a;
-  a.rule = assign_rule(o.round);
+TokenRounding token_rounding_of(const Options& o) {
+  TokenRounding a;
+  a.rule = token_rounding_rule_named(o.round);
   a.tile = o.tile;
-  const bool none = a.rule == AssignRule::none;
+  const bool none = a.rule == TokenRoundingRule::none;
   if (none && !o.weights.empty()) refuse("--weights: of --round none they are the variant's");
   a.renormalize = o.weights != "raw";
-  const bool random = a.rule == AssignRule::sr_f;
+  const bool random = a.rule == TokenRoundingRule::sr_f;
   if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
   a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
   const bool given = o.capacity || o.capacity_factor;
-  if (given && !has_capacity(a.rule)) {
+  if (given && !takes_capacity(a.rule)) {
     refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
   }
-  if (!given && has_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
+  if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
   if (o.capacity_factor && !(std::isfinite(*o.capacity_factor) && *o.capacity_factor > 0)) {
     refuse("--capacity-factor must be finite and above 0");
   }
   return a;
 }
 
-void set_capacity(const Options& o, Assign& a, const MatrixView& logits) {
+void set_capacity(const Options& o, TokenRounding& a, const MatrixView& logits) {
   if (o.capacity) a.capacity = *o.capacity;
   if (!o.capacity_factor || logits.cols == 0) return;
   a.capacity = capacity_from_factor(a.rule, *o.capacity_factor, logits.rows, *o.top_k, logits.cols);
@@ -116,13 +113,11 @@ std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
   std::string text = fmt::format("{} tokens, {} experts, top {} by {}", logits.rows, logits.cols, f.router.top_k,
                                  f.router.variant->name);
   if (f.router.groups > 0) text += fmt::format(" in {} of {} groups", f.router.groups_kept, f.router.groups);
-  const AssignRule rule = f.assign.rule;
-  if (rule == AssignRule::none) return text;
-  for (const AssignRuleName& known : all_assign_rules()) {
-    if (known.rule == rule) text += fmt::format(", then {}", known.name);
-  }
-  if (has_capacity(rule)) return text + fmt::format(" with capacity {}", f.assign.capacity);
-  return text + fmt::format(" to tiles of {}", f.assign.tile);
+  const TokenRoundingRule rule = f.token_rounding.rule;
+  if (rule == TokenRoundingRule::none) return text;
+  text += fmt::format(", then {}", to_text(rule));
+  if (takes_capacity(rule)) return text + fmt::format(" with capacity {}", f.token_rounding.capacity);
+  return text + fmt::format(" to tiles of {}", f.token_rounding.tile);
 }
 
 int run(const Options& o) {
@@ -131,12 +126,12 @@ int run(const Options& o) {
   if (!o.top_k) refuse("--top-k is needed");
   const std::string location = location_of(o);
   RoutesFile file;
-  file.router.variant = &router_variant(o.variant);
+  file.router.variant = &router_variant_named(o.variant);
   file.router.top_k = *o.top_k;
   file.router.groups = o.groups, file.router.groups_kept = o.groups_kept;
   file.router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
   file.router.scale = o.scale;
-  file.assign = assign_of(o);
+  file.token_rounding = token_rounding_of(o);
   if (!o.output.empty()) check_routes_output(o.output, {location, o.bias});
 
   std::optional<Progress> progress(std::in_place, "reading " + location);
@@ -145,18 +140,18 @@ int run(const Options& o) {
   const std::vector<float> bias = bias_at(o.bias);
   file.router.bias = bias;
   file.source = logits.dtype;
-  set_capacity(o, file.assign, logits);
+  set_capacity(o, file.token_rounding, logits);
   progress->now(fmt::format("routing {} tokens", logits.rows));
   RouteReport report;
   in_place(location, [&] {
     file.routes = route(file.router, logits, o.threads);
-    file.assigned = assign_tokens(file.router, file.assign, logits, o.threads);
-    if (file.assign.rule == AssignRule::none) {
+    file.rounded = round_tokens(file.router, file.token_rounding, logits, o.threads);
+    if (file.token_rounding.rule == TokenRoundingRule::none) {
       file.metadata = route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, 1);
     }
-    report = report_of(file.routes, file.assigned, o.tile);
+    report = report_of(file.routes, file.rounded, o.tile);
     if (!o.losses) return;
-    report.balance_loss = load_balancing_loss(logits, file.assigned.chosen, 1, o.threads).value;
+    report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, 1, o.threads).value;
     report.z_loss = router_z_loss(logits, 1, o.threads).value;
   });
   if (!o.output.empty()) {

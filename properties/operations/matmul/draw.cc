@@ -74,7 +74,7 @@ Case draw_product(const Statement& statement, const Variant& variant, const Cand
     if (c.elements() * c.depth == before) break;
   }
   if (variant.groups != MXCHECK_DENSE) draw_groups(draw, c);
-  const MatmulContract contract = matmul_contract(contract_text(variant.operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(variant.operation));
   c.adds = draw.chance(contract.from_c ? 60 : 25);
   static constexpr float kAlphas[] = {0.5F, -1, 1.0F / 3};
   if (!contract.from_c && draw.chance(5)) c.alpha = draw.pick(kAlphas);

@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::vector<std::byte>>> slips(const Problem&
 // Under which other contract, or with which common slip, D would be exactly what was observed.
 std::vector<std::string> contracts_that_match(const Problem& p, const std::vector<std::byte>& observed) {
   std::vector<std::string> names;
-  const MatmulContract own = matmul_contract(contract_text(p.c.variant.operation));
+  const MatmulContract own = parse_matmul_contract(contract_text(p.c.variant.operation));
   const auto try_problem = [&](const Problem& other, const MatmulContract& contract, const std::string& name) {
     try {
       if (product_answer(other, contract).bytes == observed) names.push_back(name);
@@ -83,7 +83,7 @@ std::vector<std::string> contracts_that_match(const Problem& p, const std::vecto
   MatmulContract other = own;
   other.descending = !own.descending;
   if (own.sum->arithmetic == Arithmetic::fused) try_contract(other);
-  for (const char* name : {"exact", "ieee_fp32"}) try_contract(matmul_contract(name));
+  for (const char* name : {"exact", "ieee_fp32"}) try_contract(parse_matmul_contract(name));
   if (p.c.adds) {
     Problem without = p;
     without.c.adds = false;
@@ -133,7 +133,7 @@ std::optional<Finding> sums_integers(CheckContext& context, const Case& c) {
   const Problem p = make_problem(c);
   const Got got = run_problem(context, p);
   if (!got.usable()) return pass_on(context, got);
-  const ExpectedTensor expected = product_answer(p, matmul_contract("exact"));
+  const ExpectedTensor expected = product_answer(p, parse_matmul_contract("exact"));
   auto finding =
       differ(expected.info, expected.bytes, got.outputs[0], "D differs from the exact product of small integers");
   if (finding) explain(p, 0, *finding);
@@ -195,7 +195,9 @@ std::vector<Case> many_sums(const Variant& v, Suite suite) {
   return cases;
 }
 
-bool is_plain(const Variant& v) { return is_matmul(v.operation) && matmul_contract(contract_text(v.operation)).from_c; }
+bool is_plain(const Variant& v) {
+  return is_matmul(v.operation) && parse_matmul_contract(contract_text(v.operation)).from_c;
+}
 
 }  // namespace
 

@@ -23,7 +23,7 @@ std::optional<int> model_format(std::string_view sum, Format format) {
 // What the variant alone says.
 std::optional<wire::Model> model_of_variant(const Variant& v) {
   if (!is_matmul(v.operation) || (v.wide != Format::fp32 && v.wide != Format::bf16)) return std::nullopt;
-  const MatmulContract contract = matmul_contract(contract_text(v.operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(v.operation));
   if (contract.order != MatmulContract::Order::product || contract.descending) return std::nullopt;
   wire::Model model;
   model.promotion = static_cast<std::int32_t>(contract.promotion);
@@ -63,7 +63,7 @@ bool model_knows(const Variant& v) { return model_of_variant(v).has_value(); }
 std::optional<wire::Model> model_of(const Case& c) {
   const auto model = model_of_variant(c.variant);
   if (!model) return std::nullopt;
-  const bool from_c = matmul_contract(contract_text(c.variant.operation)).from_c;
+  const bool from_c = parse_matmul_contract(contract_text(c.variant.operation)).from_c;
   if (c.adds && (from_c || c.variant.wide != Format::fp32)) return std::nullopt;
   if (c.variant.groups == MXCHECK_DEPTH && !depth_groups_fit(c, *model)) return std::nullopt;
   return model;

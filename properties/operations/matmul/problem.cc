@@ -80,7 +80,7 @@ TensorInfo output_info(const Case& c) {
 }  // namespace
 
 std::vector<Variant> askable_products(const std::string& operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(operation));
   const Contract& sum = *contract.sum;
   constexpr std::array kNarrow{Format::e4m3, Format::e5m2};
   const std::span<const Format> formats = contract.decodes ? std::span<const Format>(kNarrow) : sum.operands;
@@ -142,7 +142,7 @@ bool is_option(const Case& c) {
 }
 
 bool any_nan_is_right(std::string_view operation) {
-  const MatmulContract contract = matmul_contract(contract_text(operation));
+  const MatmulContract contract = parse_matmul_contract(contract_text(operation));
   return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0;
 }
 
@@ -215,7 +215,7 @@ Matmul product_of(const Problem& p, const MatmulContract& contract) {
 }
 
 ExpectedTensor product_answer(const Problem& p) {
-  return product_answer(p, matmul_contract(contract_text(p.c.variant.operation)));
+  return product_answer(p, parse_matmul_contract(contract_text(p.c.variant.operation)));
 }
 
 ExpectedTensor product_answer(const Problem& p, const MatmulContract& contract) {
@@ -232,8 +232,8 @@ Problem product_problem_of(const Call& call) {
   Case& c = p.c;
   Variant& v = c.variant;
   const wire::Policy& policy = call.policy;
-  const auto a = format_by_name(policy.format);
-  const auto b = format_by_name(policy.format_b);
+  const auto a = find_format(policy.format);
+  const auto b = find_format(policy.format_b);
   const std::size_t needed = 2U + (policy.scale_type != 0 ? 2U : 0U) + (policy.accumulate != 0 ? 1U : 0U);
   if (!a || !b || call.inputs.size() < needed)
     throw Error(ErrorKind::internal, "a call of a product that no statement makes");
@@ -272,7 +272,7 @@ Problem product_problem_of(const Call& call) {
 std::uint32_t explain_product(const Problem& p, Finding& finding) {
   if (!finding.difference) return 0;
   const Difference::Element& at = finding.difference->first;
-  const Matmul m = product_of(p, matmul_contract(contract_text(p.c.variant.operation)));
+  const Matmul m = product_of(p, parse_matmul_contract(contract_text(p.c.variant.operation)));
   const bool by_depth = m.grouping == Grouping::depth;
   const std::int64_t rows = std::max<std::int64_t>(1, p.c.rows);
   const ExplainedOutput explained =

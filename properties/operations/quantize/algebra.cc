@@ -13,7 +13,7 @@ namespace {
 
 // Recipes whose scale follows the amax alone, with no clamp: the ones that these laws hold for.
 bool follows_amax(const Variant& v) {
-  const Recipe r = recipe_by_name(v.recipe);
+  const Recipe r = recipe_named(v.recipe);
   const bool plain_rule = r.rule == ScaleRule::rceil || r.rule == ScaleRule::floor || r.rule == ScaleRule::ceil ||
                           r.rule == ScaleRule::rceil_fp32;
   return plain_rule && r.amax_min == 0 && r.quotient_min == 0 && r.scaling == ElementScaling::exact &&

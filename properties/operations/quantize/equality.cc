@@ -21,10 +21,10 @@ std::vector<std::string> recipes_that_match(const Problem& p, const std::vector<
     if (recipe.rule != ScaleRule::fp32 && recipe.name != p.c.variant.recipe)
       try_recipe(recipe, "recipe " + recipe.name);
   }
-  Recipe changed = recipe_by_name(p.c.variant.recipe);
+  Recipe changed = recipe_named(p.c.variant.recipe);
   changed.rounding = Rounding::nearest_away, try_recipe(changed, "ties away from zero");
   changed.rounding = Rounding::toward_zero, try_recipe(changed, "rounding toward zero");
-  changed = recipe_by_name(p.c.variant.recipe);
+  changed = recipe_named(p.c.variant.recipe);
   changed.overflow = Overflow::non_saturate, try_recipe(changed, "a non-saturating cast");
   return names;
 }

@@ -73,12 +73,12 @@ Slot slot_at(const ScaleGeometry& g, std::int64_t offset) {
     const std::int64_t k = g.row_blocks() ? g.cols : rows;
     for (std::int64_t i = 0; i < r; ++i) {
       for (std::int64_t j = 0; j < k; ++j) {
-        if (base + tcgen05_offset(i, j, k) == offset) {
+        if (base + layout_offset(ScaleLayout::tcgen05, i, j, r, k) == offset) {
           return g.row_blocks() ? Slot{before + i, j} : Slot{before + j, i};
         }
       }
     }
-    base += tcgen05_bytes(r, k);
+    base += layout_bytes(ScaleLayout::tcgen05, {{r}, k});
     before += rows;
   }
   return {};
@@ -125,7 +125,7 @@ BlockScale explain_block(const Problem& p, const Bounds& b, Finding& finding) {
   const std::uint32_t magnitude = largest.bits & ~(1U << (spec(wide).bits - 1));
   finding.element.push_back("amax      " + notations(wide, magnitude) + " at " + at(largest.row, largest.col) +
                             (amax.has_nan ? "; the block holds a NaN at " + at(nan.row, nan.col) : ""));
-  const BlockScale scale = block_scale(recipe_by_name(p.c.variant.recipe), p.c.variant.format, amax);
+  const BlockScale scale = block_scale(recipe_named(p.c.variant.recipe), p.c.variant.format, amax);
   finding.element.push_back("scale     " + notations(Format::e8m0, scale.byte) + " by the reference");
   finding.culprits.push_back(largest);
   if (amax.has_nan) finding.culprits.push_back(nan);

@@ -58,7 +58,7 @@ bool reads_logits(const Variant& v) { return is_route(v.operation) && v.operatio
 bool set_route_field(Case& c, std::string_view field, std::string_view value) {
   Variant& v = c.variant;
   if (field == "variant") {
-    v.recipe = router_variant(value).name;
+    v.recipe = router_variant_named(value).name;
   } else if (field == "nan") {
     v.nan_last = one_of(field, value, "refuse", "last");
   } else if (field == "bias") {
@@ -66,7 +66,7 @@ bool set_route_field(Case& c, std::string_view field, std::string_view value) {
   } else if (field == "limited") {
     v.limited = one_of(field, value, "0", "1");
   } else if (field == "rule") {
-    (void)assign_rule(value);
+    (void)token_rounding_rule_named(value);
     v.rule = value;
   } else if (field == "weights") {
     v.renormalize = one_of(field, value, "raw", "renorm");

@@ -52,14 +52,14 @@ void draw_groups(Draw& draw, Case& c) {
 }
 
 void draw_rounding(Draw& draw, Case& c) {
-  c.tile = rounds_to_tiles(assign_rule(c.variant.rule)) ? draw_tile(draw) : 1;
+  c.tile = rounds_to_tiles(token_rounding_rule_named(c.variant.rule)) ? draw_tile(draw) : 1;
   const std::int64_t fair = c.rows * c.top_k / c.cols;
   const std::int64_t capacities[] = {0, 1, fair, fair, fair + 1, 2 * fair, c.rows + 5, draw.between(0, c.rows)};
-  const AssignRule rule = assign_rule(c.variant.rule);
-  const bool limits =
-      rule == AssignRule::expert_choice || rule == AssignRule::capacity_order || rule == AssignRule::capacity_score;
+  const TokenRoundingRule rule = token_rounding_rule_named(c.variant.rule);
+  const bool limits = rule == TokenRoundingRule::expert_choice || rule == TokenRoundingRule::capacity_order ||
+                      rule == TokenRoundingRule::capacity_score;
   if (limits) c.capacity = draw.pick(capacities);
-  if (rule != AssignRule::sr_f) return;
+  if (rule != TokenRoundingRule::sr_f) return;
   c.step = draw.word() >> (draw.chance(50) ? 40 : 0);
   c.layer = static_cast<std::uint32_t>(draw.word() >> (draw.chance(50) ? 56 : 32));
 }

@@ -53,8 +53,10 @@ std::vector<Case> choice_corners(const Variant& v, Suite suite) {
 Case rounding_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, std::int64_t tile,
                      Data data, std::uint64_t seed) {
   Case c = route_corner(v, tokens, experts, top_k, data, seed);
-  if (rounds_to_tiles(assign_rule(v.rule))) c.tile = tile;
-  if (!rounds_to_tiles(assign_rule(v.rule)) && assign_rule(v.rule) != AssignRule::none) c.capacity = tile;
+  if (rounds_to_tiles(token_rounding_rule_named(v.rule))) c.tile = tile;
+  if (!rounds_to_tiles(token_rounding_rule_named(v.rule)) &&
+      token_rounding_rule_named(v.rule) != TokenRoundingRule::none)
+    c.capacity = tile;
   return c;
 }
 

@@ -44,7 +44,7 @@ std::uint32_t beside(Format wide, double value, int steps) {
   return to_wide_bits(wide, value) + static_cast<std::uint32_t>(steps);
 }
 
-bool refuses_infinity(const Variant& v) { return router_variant(v.recipe).packed; }
+bool refuses_infinity(const Variant& v) { return router_variant_named(v.recipe).packed; }
 bool refuses_nan(const Variant& v) { return !v.nan_last || refuses_infinity(v); }
 
 // What a router of the variant may be given in place of these bits.

@@ -73,24 +73,24 @@ void explain_token(const Problem& p, std::int64_t token, Finding& finding) {
 // f, the multiples around it, and what decided; then the ranks beside the boundary.
 void explain_expert(const Problem& p, std::int64_t expert, Finding& finding) {
   const Case& c = p.c;
-  const Assign assign = assign_of(c);
+  const TokenRounding token_rounding = token_rounding_of(c);
   const Router router = router_of(p);
-  const Assigned rows = assign_tokens(router, assign, p.input.view);
+  const RoundedTokens rows = round_tokens(router, token_rounding, p.input.view);
   const auto e = static_cast<std::size_t>(expert);
   const std::int64_t f = rows.chosen[e];
   const std::int64_t kept = rows.offsets[e + 1] - rows.offsets[e];
   std::string line = fmt::format("expert    {}: {} tokens chose it, rule {}", expert, f, c.variant.rule);
-  if (rounds_to_tiles(assign.rule)) {
+  if (rounds_to_tiles(token_rounding.rule)) {
     const std::int64_t down = f - f % c.tile;
     const std::int64_t up = f == down ? f : down + c.tile;
     line += fmt::format(" to multiples of {}: down {} ({} lost) or up {} ({} gained){}", c.tile, down, f - down, up,
                         up - f, up > c.rows ? ", which is more than there are tokens" : "");
-    if (assign.rule == AssignRule::balance_f) {
+    if (token_rounding.rule == TokenRoundingRule::balance_f) {
       std::int64_t residual = 0;
       for (std::size_t n = 0; n < e; ++n) residual += rows.offsets[n + 1] - rows.offsets[n] - rows.chosen[n];
       line += fmt::format("; added so far {}", residual);
     }
-    if (assign.rule == AssignRule::sr_f) {
+    if (token_rounding.rule == TokenRoundingRule::sr_f) {
       const std::uint32_t word =
           philox_word(c.seed, static_cast<std::uint32_t>(expert), c.layer, static_cast<std::uint32_t>(c.step),
                       static_cast<std::uint32_t>(c.step >> 32));
@@ -109,7 +109,7 @@ void explain_expert(const Problem& p, std::int64_t expert, Finding& finding) {
   const auto score = [&](std::int32_t t) { return scores[static_cast<std::size_t>(t) * rows.chosen.size() + e]; };
   std::vector<std::int32_t> order(chose.size());
   std::iota(order.begin(), order.end(), 0);
-  const bool by_score = assign.rule == AssignRule::expert_choice;
+  const bool by_score = token_rounding.rule == TokenRoundingRule::expert_choice;
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
     const bool chose_a = chose[static_cast<std::size_t>(a)];
     const bool chose_b = chose[static_cast<std::size_t>(b)];
@@ -126,7 +126,7 @@ void explain_expert(const Problem& p, std::int64_t expert, Finding& finding) {
 
 // Of outputs by row: the expert of the row.
 std::int64_t expert_of_row(const Problem& p, std::int64_t row) {
-  const Assigned rows = assign_tokens(router_of(p), assign_of(p.c), p.input.view);
+  const RoundedTokens rows = round_tokens(router_of(p), token_rounding_of(p.c), p.input.view);
   for (std::int64_t e = 0; e < p.c.cols; ++e) {
     if (row < rows.offsets[static_cast<std::size_t>(e) + 1]) return e;
   }
@@ -141,7 +141,7 @@ void explain_rounding(const Problem& p, std::size_t output, Finding& finding) {
     explain_expert(p, std::max<std::int64_t>(0, col - 1), finding);
   } else if (output <= 3) {
     explain_expert(p, expert_of_row(p, col), finding);
-    const auto answer = assign_tokens(router_of(p), assign_of(p.c), p.input.view);
+    const auto answer = round_tokens(router_of(p), token_rounding_of(p.c), p.input.view);
     const std::int32_t token = answer.row_token[static_cast<std::size_t>(col)];
     if (output == 3 && token >= 0) explain_token(p, token, finding);
   } else if (output == 4) {

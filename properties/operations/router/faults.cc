@@ -121,12 +121,12 @@ std::vector<std::int32_t> ranks(std::span<const float> scores, std::int64_t toke
 }
 
 // What an expert keeps of its f tokens, by rank: the first `count`, or with slips others.
-std::vector<std::int32_t> kept_tokens(const Assign& assign, std::vector<std::int32_t> order, std::int64_t f,
-                                      std::int64_t count, const RouteSlips& slips) {
-  if (assign.rule == AssignRule::capacity_order || assign.rule == AssignRule::none) {
+std::vector<std::int32_t> kept_tokens(const TokenRounding& token_rounding, std::vector<std::int32_t> order,
+                                      std::int64_t f, std::int64_t count, const RouteSlips& slips) {
+  if (token_rounding.rule == TokenRoundingRule::capacity_order || token_rounding.rule == TokenRoundingRule::none) {
     order.resize(static_cast<std::size_t>(f));
     std::sort(order.begin(), order.end());
-  } else if (slips.weakest && assign.rule != AssignRule::expert_choice) {
+  } else if (slips.weakest && token_rounding.rule != TokenRoundingRule::expert_choice) {
     std::reverse(order.begin(), order.begin() + f);
     std::reverse(order.begin() + f, order.end());
   }
@@ -141,20 +141,21 @@ std::vector<std::int32_t> kept_tokens(const Assign& assign, std::vector<std::int
 }
 
 // Counts after rounding; scores at the boundary are those at ranks down + 1 to up.
-std::vector<std::int64_t> counts_of(const Assign& assign, std::span<const std::int32_t> chosen, std::int64_t tokens,
-                                    const std::vector<std::vector<float>>& boundary, const RouteSlips& slips) {
-  std::vector<std::int64_t> counts = rounded_counts(assign, chosen, tokens, boundary);
-  for (std::size_t e = 0; e < counts.size() && rounds_to_tiles(assign.rule); ++e) {
-    const std::int64_t over = chosen[e] % assign.tile;
-    const std::int64_t up = chosen[e] - over + assign.tile;
+std::vector<std::int64_t> counts_of(const TokenRounding& token_rounding, std::span<const std::int32_t> chosen,
+                                    std::int64_t tokens, const std::vector<std::vector<float>>& boundary,
+                                    const RouteSlips& slips) {
+  std::vector<std::int64_t> counts = rounded_counts(token_rounding, chosen, tokens, boundary);
+  for (std::size_t e = 0; e < counts.size() && rounds_to_tiles(token_rounding.rule); ++e) {
+    const std::int64_t over = chosen[e] % token_rounding.tile;
+    const std::int64_t up = chosen[e] - over + token_rounding.tile;
     if (over == 0) continue;
-    if (slips.half_up && up <= tokens && 2 * over == assign.tile) counts[e] = up;
-    if (slips.beyond_tokens && up > tokens && assign.rule != AssignRule::down) counts[e] = tokens;
+    if (slips.half_up && up <= tokens && 2 * over == token_rounding.tile) counts[e] = up;
+    if (slips.beyond_tokens && up > tokens && token_rounding.rule != TokenRoundingRule::down) counts[e] = tokens;
   }
   return counts;
 }
 
-void list_by_token(Assigned& a) {
+void list_by_token(RoundedTokens& a) {
   a.token_offsets.assign(static_cast<std::size_t>(a.tokens) + 1, 0);
   a.token_rows.assign(a.row_token.size(), -1);
   const std::int64_t rows = a.offsets.back();
@@ -202,14 +203,15 @@ Routes model_routes(const Router& router, const MatrixView& logits, const RouteS
   return routes;
 }
 
-Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouteSlips& slips) {
+RoundedTokens model_rows(const Router& router, const TokenRounding& token_rounding, const MatrixView& logits,
+                         const RouteSlips& slips) {
   const std::int64_t tokens = logits.rows;
   const std::int64_t experts = logits.cols;
   const Routes routes = is_about_choice(slips) ? model_routes(router, logits, slips) : route(router, logits);
   const std::vector<float> scores = router_scores(router, logits);
   std::vector<std::vector<bool>> chose(static_cast<std::size_t>(experts),
                                        std::vector<bool>(static_cast<std::size_t>(tokens)));
-  Assigned a;
+  RoundedTokens a;
   a.tokens = tokens, a.experts = experts;
   a.chosen.assign(static_cast<std::size_t>(experts), 0);
   for (std::size_t i = 0; i < routes.experts.size(); ++i) {
@@ -217,27 +219,28 @@ Assigned model_rows(const Router& router, const Assign& assign, const MatrixView
     chose[e][i / static_cast<std::size_t>(router.top_k)] = true;
     ++a.chosen[e];
   }
-  const bool by_score = assign.rule == AssignRule::expert_choice;
+  const bool by_score = token_rounding.rule == TokenRoundingRule::expert_choice;
   std::vector<std::vector<std::int32_t>> orders;
   std::vector<std::vector<float>> boundary(static_cast<std::size_t>(experts));
   for (std::size_t e = 0; e < chose.size(); ++e) {
     const auto expert = static_cast<std::int64_t>(e);
     orders.push_back(ranks(scores, tokens, experts, expert, by_score ? std::vector<bool>() : chose[e]));
-    const std::int64_t down = a.chosen[e] - a.chosen[e] % assign.tile;
-    if (assign.rule != AssignRule::nr_s || down == a.chosen[e] || down + assign.tile > tokens) continue;
-    for (std::int64_t r = down; r < down + assign.tile; ++r) {
+    const std::int64_t down = a.chosen[e] - a.chosen[e] % token_rounding.tile;
+    if (token_rounding.rule != TokenRoundingRule::nr_s || down == a.chosen[e] || down + token_rounding.tile > tokens)
+      continue;
+    for (std::int64_t r = down; r < down + token_rounding.tile; ++r) {
       boundary[e].push_back(
           scores[static_cast<std::size_t>(orders[e][static_cast<std::size_t>(r)] * experts + expert)]);
     }
   }
-  const std::vector<std::int64_t> counts = counts_of(assign, a.chosen, tokens, boundary, slips);
-  a.row_token.assign(static_cast<std::size_t>(assigned_capacity(router, assign, tokens, experts)), -1);
+  const std::vector<std::int64_t> counts = counts_of(token_rounding, a.chosen, tokens, boundary, slips);
+  a.row_token.assign(static_cast<std::size_t>(token_rounding_capacity(router, token_rounding, tokens, experts)), -1);
   a.row_weight.assign(a.row_token.size(), 0);
   a.offsets.push_back(0);
   std::vector<float> sums(static_cast<std::size_t>(tokens));
   std::vector<float> before(static_cast<std::size_t>(tokens));
   for (std::size_t e = 0; e < orders.size(); ++e) {
-    const auto kept = kept_tokens(assign, std::move(orders[e]), a.chosen[e], counts[e], slips);
+    const auto kept = kept_tokens(token_rounding, std::move(orders[e]), a.chosen[e], counts[e], slips);
     std::copy(kept.begin(), kept.end(), a.row_token.begin() + a.offsets.back());
     a.offsets.push_back(a.offsets.back() + static_cast<std::int64_t>(kept.size()));
     const auto score = [&](std::size_t t) { return scores[t * static_cast<std::size_t>(experts) + e]; };
@@ -251,9 +254,9 @@ Assigned model_rows(const Router& router, const Assign& assign, const MatrixView
       const auto t = static_cast<std::size_t>(a.row_token[at]);
       const float sum = slips.sums_of_choice ? before[t] : sums[t];
       float weight = scores[t * static_cast<std::size_t>(experts) + e];
-      if (assign.renormalize) weight = sum == 0 ? 0.0F : weight / sum;
+      if (token_rounding.renormalize) weight = sum == 0 ? 0.0F : weight / sum;
       if (!slips.scale_forgotten) weight *= router.scale;
-      if (assign.rule == AssignRule::none) {
+      if (token_rounding.rule == TokenRoundingRule::none) {
         const auto of_token = routes.experts.begin() + static_cast<std::ptrdiff_t>(t) * router.top_k;
         const auto slot = std::find(of_token, of_token + router.top_k, static_cast<std::int32_t>(e));
         weight = routes.weights[static_cast<std::size_t>(slot - routes.experts.begin())];

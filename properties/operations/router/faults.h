@@ -42,7 +42,8 @@ struct RouteSlip {
 std::span<const RouteSlip> all_route_slips();
 
 Routes model_routes(const Router& router, const MatrixView& logits, const RouteSlips& slips);
-Assigned model_rows(const Router& router, const Assign& assign, const MatrixView& logits, const RouteSlips& slips);
+RoundedTokens model_rows(const Router& router, const TokenRounding& token_rounding, const MatrixView& logits,
+                         const RouteSlips& slips);
 // Slots of an expert in descending order.
 RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, std::int64_t width,
                                   std::span<const std::int64_t> token_offsets, std::int64_t experts, std::int64_t tile);

@@ -105,7 +105,9 @@ Finding broken(std::string summary) {
   return finding;
 }
 
-bool has_tiles(const Variant& v) { return v.operation == "route_round" && rounds_to_tiles(assign_rule(v.rule)); }
+bool has_tiles(const Variant& v) {
+  return v.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(v.rule));
+}
 
 Statement route_law(std::string_view name, std::string_view sentence,
                     std::optional<Finding> (*check)(CheckContext&, const Case&)) {

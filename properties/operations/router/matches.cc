@@ -34,7 +34,7 @@ Bytes with_slips(const Problem& p, const RouteSlips& slips) {
     return {bytes_of(r.experts), bytes_of(r.weights)};
   }
   if (c.variant.operation == "route_round") {
-    const Assigned a = model_rows(router_of(p), assign_of(c), p.input.view, slips);
+    const RoundedTokens a = model_rows(router_of(p), token_rounding_of(c), p.input.view, slips);
     return {bytes_of(a.chosen),     bytes_of(a.offsets),       bytes_of(a.row_token),
             bytes_of(a.row_weight), bytes_of(a.token_offsets), bytes_of(a.token_rows)};
   }
@@ -77,7 +77,7 @@ std::vector<std::string> routes_that_match(const Problem& p, std::span<const std
     if (p.c.variant.operation == "route_backward") try_case("a scale of 1", [](Case& c) { c.scale = 1; });
   }
   if (p.c.variant.operation == "route_round") {
-    for (const AssignRuleName& rule : all_assign_rules()) {
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       try_case("rule " + std::string(rule.name), [&](Case& c) { c.variant.rule = rule.name; });
     }
     try_case("raw scores for weights", [](Case& c) { c.variant.renormalize = false; });

@@ -99,11 +99,11 @@ std::vector<Variant> askable_routes(const std::string& operation) {
   const bool rounds = operation == "route_round";
   const auto add_rules = [&] {
     if (!rounds) return all.push_back(v);
-    for (const AssignRuleName& rule : all_assign_rules()) {
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       v.rule = rule.name;
       for (const bool renormalize : {true, false}) {
         v.renormalize = renormalize;
-        if (renormalize || rule.rule != AssignRule::none) all.push_back(v);  // whose weights are token choice's
+        if (renormalize || rule.rule != TokenRoundingRule::none) all.push_back(v);  // whose weights are token choice's
       }
     }
   };
@@ -157,7 +157,7 @@ bool is_route_option(const Case& c) { return c.scale != 1 || c.stride > c.cols |
 Router router_of(const Problem& p) {
   const Case& c = p.c;
   Router router;
-  router.variant = &router_variant(c.variant.recipe);
+  router.variant = &router_variant_named(c.variant.recipe);
   router.top_k = c.top_k, router.groups = c.groups, router.groups_kept = c.groups_kept;
   router.nan = c.variant.nan_last ? NanLogits::last : NanLogits::refuse;
   router.scale = c.scale;
@@ -165,20 +165,20 @@ Router router_of(const Problem& p) {
   return router;
 }
 
-Assign assign_of(const Case& c) {
-  Assign assign;
-  assign.rule = assign_rule(c.variant.rule);
-  assign.tile = c.tile, assign.capacity = c.capacity;
-  assign.renormalize = c.variant.renormalize;
-  assign.seed = c.seed, assign.layer = c.layer, assign.step = c.step;
-  return assign;
+TokenRounding token_rounding_of(const Case& c) {
+  TokenRounding token_rounding;
+  token_rounding.rule = token_rounding_rule_named(c.variant.rule);
+  token_rounding.tile = c.tile, token_rounding.capacity = c.capacity;
+  token_rounding.renormalize = c.variant.renormalize;
+  token_rounding.seed = c.seed, token_rounding.layer = c.layer, token_rounding.step = c.step;
+  return token_rounding;
 }
 
 std::int64_t rows_capacity(const Case& c, std::int64_t slots) {
   if (c.variant.operation == "route_metadata") return slots + c.cols * (c.tile - 1);
   if (c.variant.operation != "route_round") return 0;
-  const AssignRule rule = assign_rule(c.variant.rule);
-  if (rule == AssignRule::expert_choice) return c.cols * std::min(c.capacity, c.rows);
+  const TokenRoundingRule rule = token_rounding_rule_named(c.variant.rule);
+  if (rule == TokenRoundingRule::expert_choice) return c.cols * std::min(c.capacity, c.rows);
   if (!rounds_to_tiles(rule)) return c.rows * c.top_k;
   return std::min(c.rows * c.cols, c.rows * c.top_k + c.cols * (c.tile - 1));
 }
@@ -238,7 +238,7 @@ std::vector<ExpectedTensor> route_answer(const Problem& p) {
     const Routes routes = route(router_of(p), p.input.view);
     bytes = {bytes_of(routes.experts), bytes_of(routes.weights)};
   } else if (operation == "route_round") {
-    const Assigned rows = assign_tokens(router_of(p), assign_of(c), p.input.view);
+    const RoundedTokens rows = round_tokens(router_of(p), token_rounding_of(c), p.input.view);
     bytes = {bytes_of(rows.chosen),     bytes_of(rows.offsets),       bytes_of(rows.row_token),
              bytes_of(rows.row_weight), bytes_of(rows.token_offsets), bytes_of(rows.token_rows)};
   } else if (operation == "route_metadata") {

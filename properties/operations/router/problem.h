@@ -29,7 +29,7 @@ Problem route_problem_of(const Call& call);  // properties/records/reference_run
 
 // The problem as the reference takes it; pointers into the problem.
 Router router_of(const Problem& problem);
-Assign assign_of(const Case& c);
+TokenRounding token_rounding_of(const Case& c);
 std::int64_t rows_capacity(const Case& c, std::int64_t slots);  // of route_round and route_metadata
 
 // Whether the case asks for what a library may leave out, as supports() is not asked for it: a scale, a row stride,

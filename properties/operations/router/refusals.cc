@@ -70,13 +70,15 @@ const std::array kSpoiledRoutes{
     Spoiled{"the tile is 0",
             [](Call& c) {
               c.policy.tile = 0;
-              const bool rounds = c.operation == "route_round" && rounds_to_tiles(assign_rule(c.policy.rule));
+              const bool rounds =
+                  c.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(c.policy.rule));
               return rounds || c.operation == "route_metadata";
             }},
     Spoiled{"the tile is negative",
             [](Call& c) {
               c.policy.tile = -8;
-              const bool rounds = c.operation == "route_round" && rounds_to_tiles(assign_rule(c.policy.rule));
+              const bool rounds =
+                  c.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(c.policy.rule));
               return rounds || c.operation == "route_metadata";
             }},
     Spoiled{"the capacity is negative",
@@ -191,7 +193,7 @@ const std::array kSpoiledRoutes{
 
 // A logit that is refused, planted at a place that the seed tells.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
-  const bool packed = router_variant(c.variant.recipe).packed;
+  const bool packed = router_variant_named(c.variant.recipe).packed;
   if (c.elements() == 0 || (c.variant.nan_last && !packed)) return nothing_claimed(context);
   const FormatSpec& wide = spec(c.variant.wide);
   const std::uint32_t sign = static_cast<std::uint32_t>(c.seed & 1) << (wide.bits - 1);
@@ -250,7 +252,7 @@ std::vector<Statement> route_refusal_statements() {
       "its place where only the device sees it, and no output byte changed";
   s.source = "docs/router.md; kernels/candidate_route.h";
   s.applies = [](const Variant& v, std::span<const Variant>) {
-    return reads_logits(v) && (!v.nan_last || router_variant(v.recipe).packed);
+    return reads_logits(v) && (!v.nan_last || router_variant_named(v.recipe).packed);
   };
   s.data = {Data::normal, Data::codes, Data::slots};
   s.experts = 0;

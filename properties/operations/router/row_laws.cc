@@ -122,13 +122,13 @@ bool up_by_scores(const Choice& choice, std::int64_t e, std::int64_t down, std::
 bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f, std::int64_t residual) {
   const std::int64_t lost = f % c.tile;
   const std::int64_t gained = c.tile - lost;
-  switch (assign_rule(c.variant.rule)) {
-    case AssignRule::up: return true;
-    case AssignRule::down: return false;
-    case AssignRule::nr_f: return gained < lost;
-    case AssignRule::nr_even: return gained < lost || (gained == lost && f / c.tile % 2 == 1);
-    case AssignRule::balance_f: return std::abs(residual + gained) < std::abs(residual - lost);
-    case AssignRule::sr_f: {
+  switch (token_rounding_rule_named(c.variant.rule)) {
+    case TokenRoundingRule::up: return true;
+    case TokenRoundingRule::down: return false;
+    case TokenRoundingRule::nr_f: return gained < lost;
+    case TokenRoundingRule::nr_even: return gained < lost || (gained == lost && f / c.tile % 2 == 1);
+    case TokenRoundingRule::balance_f: return std::abs(residual + gained) < std::abs(residual - lost);
+    case TokenRoundingRule::sr_f: {
       const auto low = static_cast<std::uint32_t>(c.step);
       const auto high = static_cast<std::uint32_t>(c.step >> 32);
       const std::uint32_t word = philox_word(c.seed, static_cast<std::uint32_t>(e), c.layer, low, high);

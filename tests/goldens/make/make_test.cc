@@ -57,7 +57,7 @@ TEST_F(MakeGolden, holds_the_references_answer_and_its_input) {
     const std::vector<std::int64_t> offsets{0, 40, 40, 100};
     EXPECT_EQ(read("g", "offsets").data, bytes_of(offsets));
     const MatrixView view{Format::bf16, x.data(), 100, 512, 512};
-    const Quantized q = quantize(view, Format::e4m3, block_shape_by_name(block), recipe_by_name("rceil"), offsets);
+    const Quantized q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
     EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
     EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
     EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{q.scale_rows, q.scale_cols}));
@@ -91,16 +91,13 @@ TEST_F(MakeGolden, panels_do_not_show) {
     EXPECT_GE(progress.size(), 3U);
     EXPECT_EQ(progress.back(), kRows);
     const MatrixView view{Format::bf16, x.data.data(), kRows, kCols, kCols};
-    const Quantized q = quantize(view, Format::e4m3, block_shape_by_name(block), recipe_by_name("rceil"), offsets);
+    const Quantized q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
     EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
     EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
     if (!tiled) continue;
-    const auto by_expert = count_scale_rows_by_expert(q, offsets);
-    const bool row_blocks = has_row_blocks(q.block);
-    EXPECT_EQ(read("g", "scales_tcgen05").data,
-              bytes_of(scales_to_tcgen05(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
-    EXPECT_EQ(read("g", "scales_deepgemm").data,
-              bytes_of(scales_to_deepgemm(q.scales, q.scale_cols, row_blocks, by_expert, 9)));
+    const ScaleShape shape = scale_shape(q, offsets);
+    EXPECT_EQ(read("g", "scales_tcgen05").data, bytes_of(to_layout(ScaleLayout::tcgen05, shape, q.scales, 9)));
+    EXPECT_EQ(read("g", "scales_deepgemm").data, bytes_of(to_layout(ScaleLayout::deepgemm, shape, q.scales, 9)));
   }
 }
 
@@ -171,7 +168,7 @@ TEST_F(MakeGolden, tables_hold_what_the_codec_says) {
   for (std::size_t i = 0; i < floor.data.size(); ++i) {
     std::memcpy(&value, amax.data.data() + 4 * i, 4);
     if (std::isnan(value)) continue;
-    EXPECT_EQ(std::to_integer<int>(te.data[i]), scale_byte_for_amax(recipe_by_name("te"), Format::e4m3, value));
+    EXPECT_EQ(std::to_integer<int>(te.data[i]), scale_byte_for_amax(recipe_named("te"), Format::e4m3, value));
     differ += floor.data[i] != te.data[i] ? 1 : 0;
   }
   EXPECT_GT(differ, 200U);

@@ -57,7 +57,7 @@ MatrixView view_of(const std::vector<float>& x, std::int64_t cols) {
 
 Router router_of(std::string_view variant, std::int64_t top_k) {
   Router router;
-  router.variant = &router_variant(variant);
+  router.variant = &router_variant_named(variant);
   router.top_k = top_k;
   return router;
 }
@@ -99,12 +99,13 @@ TEST_F(RouteGoldens, rounding_holds_every_rule_without_what_lies_behind_the_rows
   make(golden_of("route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4, "capacity": 5, "weights": "raw",
                                      "seed": 9, "layer": 4294967295, "step": 4294967297)")));
   const std::vector<float> x = logits();
-  EXPECT_EQ(output_names(info()).size(), 1 + 5 * all_assign_rules().size());
-  for (const AssignRuleName& rule : all_assign_rules()) {
-    Assign assign;
-    assign.rule = rule.rule, assign.tile = 4, assign.capacity = 5, assign.renormalize = false;
-    assign.seed = 9, assign.layer = 4294967295U, assign.step = 4294967297U;
-    const Assigned a = assign_tokens(router_of("sigmoid", 2), assign, view_of(x, 8));
+  EXPECT_EQ(output_names(info()).size(), 1 + 5 * all_token_rounding_rules().size());
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
+    TokenRounding token_rounding;
+    token_rounding.rule = rule.rule, token_rounding.tile = 4, token_rounding.capacity = 5,
+    token_rounding.renormalize = false;
+    token_rounding.seed = 9, token_rounding.layer = 4294967295U, token_rounding.step = 4294967297U;
+    const RoundedTokens a = round_tokens(router_of("sigmoid", 2), token_rounding, view_of(x, 8));
     const auto first = [&](auto values) { return values.resize(static_cast<std::size_t>(a.offsets.back())), values; };
     std::string end = "_" + std::string(rule.name);
     std::replace(end.begin(), end.end(), '-', '_');

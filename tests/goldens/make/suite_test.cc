@@ -130,12 +130,12 @@ TEST(GoldenSuite, the_built_in_ones_have_their_files_names_and_reach_every_kind_
     for (const GoldenSpec& golden : suite.goldens) {
       kinds.insert(golden.kind);
       if (golden.kind != GoldenKind::quantize) continue;
-      shapes.insert(block_shape_name(golden.block));
+      shapes.insert(to_text(golden.block));
       recipes.insert(golden.recipe);
     }
   }
   EXPECT_EQ(kinds.size(), 11U);
-  EXPECT_EQ(shapes.size(), all_block_shape_names().size());
+  EXPECT_EQ(shapes.size(), kBlockShapes.size());
   EXPECT_EQ(recipes.size(), all_recipes().size());
 }
 

@@ -29,17 +29,17 @@ std::vector<Factor> repeated(const Contract& contract, Format format, std::uint3
 
 TEST(Contract, names_are_unique_and_found) {
   std::set<std::string_view> names;
-  for (const Contract& c : contracts()) {
+  for (const Contract& c : all_contracts()) {
     EXPECT_TRUE(names.insert(c.name).second) << c.name;
-    EXPECT_EQ(&contract_by_name(c.name), &c);
+    EXPECT_EQ(&contract_named(c.name), &c);
     EXPECT_FALSE(c.operands.empty());
     EXPECT_FALSE(c.note.empty());
-    EXPECT_FALSE(name_of(c.evidence).empty());
+    EXPECT_FALSE(to_text(c.evidence).empty());
     EXPECT_EQ(c.arithmetic == Arithmetic::fused, c.step.terms > 0);
     EXPECT_EQ(c.scales.empty(), c.scale_terms == 0);
   }
   try {
-    (void)contract_by_name("sm90_fp4");
+    (void)contract_named("sm90_fp4");
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::usage);
@@ -48,15 +48,15 @@ TEST(Contract, names_are_unique_and_found) {
 }
 
 TEST(Contract, operands_are_checked) {
-  EXPECT_NO_THROW(check_operands(contract_by_name("sm90_fp8"), Format::e4m3, Format::e5m2));
-  EXPECT_THROW(check_operands(contract_by_name("sm90_fp8"), Format::e4m3, Format::bf16), Error);
-  EXPECT_THROW(check_operands(contract_by_name("sm100_f16"), Format::fp16, Format::bf16), Error);
-  EXPECT_THROW(check_operands(contract_by_name("exact"), Format::e8m0, Format::e4m3), Error);
+  EXPECT_NO_THROW(check_operands(contract_named("sm90_fp8"), Format::e4m3, Format::e5m2));
+  EXPECT_THROW(check_operands(contract_named("sm90_fp8"), Format::e4m3, Format::bf16), Error);
+  EXPECT_THROW(check_operands(contract_named("sm100_f16"), Format::fp16, Format::bf16), Error);
+  EXPECT_THROW(check_operands(contract_named("exact"), Format::e8m0, Format::e4m3), Error);
 }
 
 // The accumulator of wgmma FP8 keeps 13 fraction bits, whether anything is added or not.
 TEST(Contract, an_fp8_accumulator_loses_what_is_small) {
-  const Contract& c = contract_by_name("sm90_fp8");
+  const Contract& c = contract_named("sm90_fp8");
   const auto one = factors(c, Format::e4m3, {0x38});
   EXPECT_EQ(accumulate(c, one, one, std::bit_cast<std::uint32_t>(16384.0F)), std::bit_cast<std::uint32_t>(16384.0F));
   const auto zero = repeated(c, Format::e4m3, 0, 32);
@@ -66,7 +66,7 @@ TEST(Contract, an_fp8_accumulator_loses_what_is_small) {
 
 // A sum of ones ends at 2^14, where the window's unit is 2 and every further product is cut to nothing.
 TEST(Contract, steps_follow_one_another) {
-  const Contract& c = contract_by_name("sm90_fp8");
+  const Contract& c = contract_named("sm90_fp8");
   for (const auto& [count, sum] :
        {std::pair{8192, 8192.0F}, {16384, 16384.0F}, {16416, 16384.0F}, {1 << 20, 16384.0F}}) {
     const auto ones = repeated(c, Format::e4m3, 0x38, static_cast<std::size_t>(count));
@@ -75,7 +75,7 @@ TEST(Contract, steps_follow_one_another) {
 }
 
 TEST(Contract, a_partial_step_is_filled_with_zeros) {
-  for (const Contract& c : contracts()) {
+  for (const Contract& c : all_contracts()) {
     if (c.scale_terms != 0) continue;
     const Format f = c.operands.front();
     std::mt19937 random(3);
@@ -96,7 +96,7 @@ TEST(Contract, a_partial_step_is_filled_with_zeros) {
 }
 
 TEST(Contract, small_integers_agree_in_all) {
-  for (const Contract& c : contracts()) {
+  for (const Contract& c : all_contracts()) {
     const Format f = c.operands.front();
     std::mt19937 random(4);
     std::vector<Factor> a;
@@ -120,7 +120,7 @@ TEST(Contract, small_integers_agree_in_all) {
 }
 
 TEST(Contract, tf32_ignores_the_low_bits_of_a_word) {
-  const Contract& c = contract_by_name("sm90_tf32");
+  const Contract& c = contract_named("sm90_tf32");
   EXPECT_EQ(operand(c, Format::fp32, 0x3F801FFF).significand, 0x800000U);
   EXPECT_EQ(operand(c, Format::fp32, 0x7F800001).kind, Factor::Kind::infinite);  // its payload is not read
   EXPECT_EQ(operand(c, Format::fp32, 0x7F802000).kind, Factor::Kind::nan);
@@ -128,7 +128,7 @@ TEST(Contract, tf32_ignores_the_low_bits_of_a_word) {
 
 TEST(Contract, ieee_and_exact_know_specials) {
   for (std::string_view name : {"ieee_fp32", "exact"}) {
-    const Contract& c = contract_by_name(name);
+    const Contract& c = contract_named(name);
     const auto run = [&](std::uint32_t a, std::uint32_t b, std::uint32_t c0) {
       return accumulate(c, factors(c, Format::bf16, {a}), factors(c, Format::bf16, {b}), c0);
     };
@@ -143,8 +143,8 @@ TEST(Contract, ieee_and_exact_know_specials) {
 
 // What tells `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
 TEST(Contract, exact_rounds_once) {
-  const Contract& exact = contract_by_name("exact");
-  const Contract& ieee = contract_by_name("ieee_fp32");
+  const Contract& exact = contract_named("exact");
+  const Contract& ieee = contract_named("ieee_fp32");
   const auto a = factors(exact, Format::bf16, {0x4B80, 0x3F80, 0x3F80});
   const auto one = factors(exact, Format::bf16, {0x3F80, 0x3F80, 0x3F80});
   EXPECT_EQ(accumulate(exact, a, one, 0), std::bit_cast<std::uint32_t>(16777218.0F));
@@ -152,7 +152,7 @@ TEST(Contract, exact_rounds_once) {
 }
 
 TEST(Contract, scales_are_checked) {
-  const Contract& mx = contract_by_name("sm100_mxf8f6f4");
+  const Contract& mx = contract_named("sm100_mxf8f6f4");
   const auto x = repeated(mx, Format::e4m3, 0x38, 33);
   const std::vector<std::uint8_t> two{127, 128};
   const ContractScales scales{Format::e8m0, two, two};
@@ -162,19 +162,19 @@ TEST(Contract, scales_are_checked) {
   EXPECT_THROW((void)accumulate(mx, x, x, 0, &ue4m3), Error);
   const ContractScales one{Format::e8m0, std::span(two).first(1), two};
   EXPECT_THROW((void)accumulate(mx, x, x, 0, &one), Error);
-  EXPECT_THROW((void)accumulate(contract_by_name("sm90_fp8"), x, x, 0, &scales), Error);
+  EXPECT_THROW((void)accumulate(contract_named("sm90_fp8"), x, x, 0, &scales), Error);
   EXPECT_THROW((void)accumulate(mx, x, std::span(x).first(3), 0, &scales), Error);
 }
 
 // FP4: 64 products in groups of 16 that are exact, aligned by their scales alone.
 TEST(Contract, fp4_groups_are_exact) {
-  const Contract& mx = contract_by_name("sm100_mxf4");
+  const Contract& mx = contract_named("sm100_mxf4");
   const auto six = repeated(mx, Format::e2m1, 0x7, 64);
   const std::vector<std::uint8_t> scales_a{127, 130};
   const std::vector<std::uint8_t> scales_b{127, 127};
   const ContractScales scales{Format::e8m0, scales_a, scales_b};
   EXPECT_EQ(accumulate(mx, six, six, 0, &scales), std::bit_cast<std::uint32_t>(36.0F * 32 + 36.0F * 32 * 8));
-  const Contract& nv = contract_by_name("sm100_nvf4");
+  const Contract& nv = contract_named("sm100_nvf4");
   const std::vector<std::uint8_t> ue4m3{0x38, 0xB8, 0x40, 0x3C};  // 1, 1 (its sign is ignored), 2, 1.5
   const ContractScales nv_scales{Format::e4m3, ue4m3, ue4m3};
   EXPECT_EQ(accumulate(nv, six, six, 0, &nv_scales), std::bit_cast<std::uint32_t>(36.0F * 16 * (1 + 1 + 4 + 2.25F)));

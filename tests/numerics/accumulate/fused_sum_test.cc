@@ -52,20 +52,20 @@ Operands lanes(const Contract& contract, Format format, std::string_view text) {
 }
 
 std::uint32_t run(const Contract& contract, const FusedSum& step, const StepVector& v) {
-  const Operands o = lanes(contract, *format_by_name(v.format), v.lanes);
+  const Operands o = lanes(contract, *find_format(v.format), v.lanes);
   return fused_sum(step, o.a, o.b, hex(v.c));
 }
 
 const Contract& hopper(const StepVector& v) {
-  return contract_by_name(v.format == "bf16" ? "sm90_bf16" : v.format == "fp16" ? "sm90_fp16" : "sm90_fp8");
+  return contract_named(v.format == "bf16" ? "sm90_bf16" : v.format == "fp16" ? "sm90_fp16" : "sm90_fp8");
 }
 
 const Contract& blackwell(const StepVector& v) {
-  return contract_by_name(v.format == "bf16" || v.format == "fp16" ? "sm100_f16" : "sm100_f8f6f4");
+  return contract_named(v.format == "bf16" || v.format == "fp16" ? "sm100_f16" : "sm100_f8f6f4");
 }
 
 std::uint32_t run(const FusedSum& step, const ScaledVector& v) {
-  const Contract& contract = contract_by_name("sm100_mxf8f6f4");
+  const Contract& contract = contract_named("sm100_mxf8f6f4");
   const Operands o = lanes(contract, Format::e4m3, v.lanes);
   const std::uint8_t sa[] = {static_cast<std::uint8_t>(v.scale_a)};
   const std::uint8_t sb[] = {static_cast<std::uint8_t>(v.scale_b)};
@@ -83,14 +83,14 @@ TEST(FusedSum, blackwell_vectors) {
 
 TEST(FusedSum, scaled_blackwell_vectors) {
   for (const ScaledVector& v : kScaledVectors) {
-    EXPECT_EQ(run(contract_by_name("sm100_mxf8f6f4").step, v), hex(v.d)) << v.name;
+    EXPECT_EQ(run(contract_named("sm100_mxf8f6f4").step, v), hex(v.d)) << v.name;
   }
 }
 
 TEST(FusedSum, words_of_a_b200) {
   for (const Word& w : kWords) {
-    const Contract& contract = contract_by_name(w.contract);
-    const Format format = *format_by_name(w.format);
+    const Contract& contract = contract_named(w.contract);
+    const Format format = *find_format(w.format);
     std::vector<Factor> a;
     std::vector<Factor> b;
     std::istringstream in_a{std::string(w.a)};
@@ -204,7 +204,7 @@ TEST(FusedSum, wrong_models_of_scaled_steps_are_rejected) {
     const auto* v = std::find_if(kScaledVectors.begin(), kScaledVectors.end(),
                                  [&](const ScaledVector& s) { return s.name == w.vector; });
     ASSERT_NE(v, kScaledVectors.end()) << w.vector;
-    FusedSum wrong = contract_by_name("sm100_mxf8f6f4").step;
+    FusedSum wrong = contract_named("sm100_mxf8f6f4").step;
     w.change(wrong);
     EXPECT_NE(run(wrong, *v), hex(v->d)) << w.vector << ": " << w.model << " passes";
     EXPECT_EQ(run(wrong, *v), hex(w.gives)) << w.vector << ": " << w.model;
@@ -217,7 +217,7 @@ TEST(FusedSum, steps_are_not_split) {
     const auto* v =
         std::find_if(kStepVectors.begin(), kStepVectors.end(), [&](const StepVector& s) { return s.name == name; });
     const Contract& contract = hopper(*v);
-    const Operands o = lanes(contract, *format_by_name(v->format), v->lanes);
+    const Operands o = lanes(contract, *find_format(v->format), v->lanes);
     const std::size_t half = o.a.size() / 2;
     Operands first;
     Operands second;
@@ -235,7 +235,7 @@ TEST(FusedSum, steps_are_not_split) {
 }
 
 TEST(FusedSum, order_does_not_matter) {
-  const Contract& contract = contract_by_name("sm90_fp8");
+  const Contract& contract = contract_named("sm90_fp8");
   std::vector<Factor> a;
   std::vector<Factor> b;
   std::uint32_t state = 1;
@@ -266,7 +266,7 @@ TEST(FusedSum, a_trace_says_what_was_kept_and_cut) {
 }
 
 TEST(FusedSum, wrong_requests_are_refused) {
-  const Contract& contract = contract_by_name("sm90_fp8");
+  const Contract& contract = contract_named("sm90_fp8");
   const std::vector<Factor> a(33, factor(Format::e4m3, 0));
   const std::span<const Factor> all = a;
   EXPECT_THROW((void)fused_sum(contract.step, all, all, 0), Error);

@@ -9,10 +9,10 @@ namespace {
 
 TEST(Format, every_format_is_found_by_both_of_its_names) {
   for (const Format format : kAllFormats) {
-    EXPECT_EQ(format_by_name(spec(format).name), format) << spec(format).name;
-    EXPECT_EQ(format_by_name(spec(format).dtype_name), format) << spec(format).dtype_name;
+    EXPECT_EQ(find_format(spec(format).name), format) << spec(format).name;
+    EXPECT_EQ(find_format(spec(format).dtype_name), format) << spec(format).dtype_name;
   }
-  EXPECT_EQ(format_by_name("float8_e4m3fn"), Format::e4m3);
+  EXPECT_EQ(find_format("float8_e4m3fn"), Format::e4m3);
 }
 
 TEST(Format, names_are_distinct) {
@@ -23,7 +23,7 @@ TEST(Format, names_are_distinct) {
 
 TEST(Format, unknown_names_are_no_format) {
   for (const char* name : {"", "E4M3", "e4m3 ", "e4m3fnuz", "float8_e4m3"}) {
-    EXPECT_EQ(format_by_name(name), std::nullopt) << name;
+    EXPECT_EQ(find_format(name), std::nullopt) << name;
   }
 }
 

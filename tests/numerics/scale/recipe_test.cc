@@ -34,7 +34,7 @@ BlockScale scale_of(const Recipe& recipe, const std::vector<float>& block) {
 }
 
 std::uint32_t code_in(const char* recipe, const std::vector<float>& block, float x) {
-  const Recipe r = recipe_by_name(recipe);
+  const Recipe r = recipe_named(recipe);
   return encode_element(r, Format::e4m3, scale_of(r, block), x);
 }
 
@@ -42,7 +42,7 @@ TEST(Recipe, every_implementation_gives_its_byte_for_every_amax_of_the_table) {
   for (const peers::Row& row : peers::kTable) {
     for (std::size_t column = 0; column < std::size(peers::kColumns); ++column) {
       if (row.bytes[column] == peers::kNone) continue;
-      const Recipe recipe = recipe_by_name(peers::kColumns[column]);
+      const Recipe recipe = recipe_named(peers::kColumns[column]);
       EXPECT_EQ(scale_byte_for_amax(recipe, Format::e4m3, as_float(row.amax)), row.bytes[column])
           << peers::kColumns[column] << " of 0x" << std::hex << row.amax;
     }
@@ -109,7 +109,7 @@ constexpr Specials kSpecials[] = {
 
 TEST(Recipe, blocks_with_zero_infinity_and_nan_follow_each_implementation) {
   for (const Specials& s : kSpecials) {
-    const Recipe r = recipe_by_name(s.recipe);
+    const Recipe r = recipe_named(s.recipe);
     const auto code = [&](const BlockScale& scale, float x) { return encode_element(r, Format::e4m3, scale, x); };
     const BlockScale zero = scale_of(r, {0.0F, -0.0F});
     EXPECT_EQ(zero.byte, s.zero_byte) << s.recipe;
@@ -170,7 +170,7 @@ TEST(Recipe, torchaos_shared_golden_cases_hold) {
       {"torchao_even", {as_float(0x43FFFFFF)}, as_float(0x43FFFFFF), 128, 0x78},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(scale_of(recipe_by_name(c.recipe), c.block).byte, c.byte) << c.recipe << " " << c.element;
+    EXPECT_EQ(scale_of(recipe_named(c.recipe), c.block).byte, c.byte) << c.recipe << " " << c.element;
     EXPECT_EQ(code_in(c.recipe, c.block, c.element), c.code) << c.recipe << " " << std::hexfloat << c.element;
   }
 }
@@ -202,17 +202,17 @@ TEST(Recipe, float_scales_divide_or_multiply_as_their_implementation) {
 }
 
 TEST(Recipe, float_scales_are_stored_as_amax_over_the_largest_value) {
-  EXPECT_EQ(scale_of(recipe_by_name("fp32"), {408, -1}).scale, 408.0F / 448.0F);
-  EXPECT_EQ(scale_of(recipe_by_name("fp32"), {0}).scale, 1.0F);
+  EXPECT_EQ(scale_of(recipe_named("fp32"), {408, -1}).scale, 408.0F / 448.0F);
+  EXPECT_EQ(scale_of(recipe_named("fp32"), {0}).scale, 1.0F);
   for (const char* name : {"dsv3_fp32", "deepgemm_fp32", "tilekernels_fp32"}) {
-    EXPECT_EQ(scale_of(recipe_by_name(name), {0}).scale, 1e-4F / 448) << name;
-    EXPECT_EQ(scale_of(recipe_by_name(name), {kInf, 1}).scale, kInf) << name;
+    EXPECT_EQ(scale_of(recipe_named(name), {0}).scale, 1e-4F / 448) << name;
+    EXPECT_EQ(scale_of(recipe_named(name), {kInf, 1}).scale, kInf) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, kInf), 0x7FU) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, 1), 0x00U) << name;
-    EXPECT_TRUE(std::isnan(scale_of(recipe_by_name(name), {kNan, 1}).scale)) << name;
+    EXPECT_TRUE(std::isnan(scale_of(recipe_named(name), {kNan, 1}).scale)) << name;
     EXPECT_EQ(code_in(name, {kNan, 1}, 1), 0x7FU) << name;
   }
-  EXPECT_TRUE(std::isnan(scale_of(recipe_by_name("fp32"), {kInf}).scale));
+  EXPECT_TRUE(std::isnan(scale_of(recipe_named("fp32"), {kInf}).scale));
 }
 
 TEST(Recipe, microxcaling_rounds_ties_away_and_drops_the_sign_of_zero) {
@@ -241,8 +241,8 @@ TEST(Recipe, factors_from_shifted_exponents_are_zero_for_byte_254) {
 }
 
 TEST(Recipe, clamps_act_before_and_after_the_rule) {
-  EXPECT_EQ(scale_byte_for_amax(recipe_by_name("deepgemm_host"), Format::e4m3, 1e-5F), 105);
-  EXPECT_EQ(scale_byte_for_amax(recipe_by_name("thunderkittens"), Format::e4m3, 1e-10F), 88);
+  EXPECT_EQ(scale_byte_for_amax(recipe_named("deepgemm_host"), Format::e4m3, 1e-5F), 105);
+  EXPECT_EQ(scale_byte_for_amax(recipe_named("thunderkittens"), Format::e4m3, 1e-10F), 88);
   Recipe r;
   r.byte_min = 10, r.byte_max = 120;
   EXPECT_EQ(scale_byte_for_amax(r, Format::e4m3, 0), 10);
@@ -258,7 +258,7 @@ TEST(Recipe, nan_is_left_to_the_reader_of_elements_when_refused) {
 
 TEST(Recipe, scaling_a_block_by_a_power_of_two_shifts_the_byte_and_keeps_the_codes) {
   for (const char* name : {"rceil", "floor", "ceil", "even", "te", "torchao", "triton", "microxcaling_cuda"}) {
-    const Recipe r = recipe_by_name(name);
+    const Recipe r = recipe_named(name);
     for (const float x : {300.0F, 1.0F, -0.3F, 449.0F, 511.0F}) {
       const BlockScale small = block_scale(r, Format::e4m3, {511});
       const BlockScale large = block_scale(r, Format::e4m3, {511 * 0x1p40F});
@@ -269,9 +269,9 @@ TEST(Recipe, scaling_a_block_by_a_power_of_two_shifts_the_byte_and_keeps_the_cod
 }
 
 TEST(Recipe, aliases_name_one_of_a_pair) {
-  EXPECT_EQ(recipe_by_name("deepgemm").name, "deepgemm_host");
-  EXPECT_EQ(recipe_by_name("microxcaling").name, "microxcaling_python");
-  EXPECT_EQ(recipe_by_name("cutlass").name, "cutlass_device");
+  EXPECT_EQ(recipe_named("deepgemm").name, "deepgemm_host");
+  EXPECT_EQ(recipe_named("microxcaling").name, "microxcaling_python");
+  EXPECT_EQ(recipe_named("cutlass").name, "cutlass_device");
 }
 
 TEST(Recipe, names_are_distinct) {
@@ -295,7 +295,7 @@ TEST(Recipe, every_recipe_is_described_in_the_docs) {
 
 TEST(Recipe, an_unknown_name_is_refused_with_the_known_ones) {
   try {
-    recipe_by_name("rciel");
+    recipe_named("rciel");
     FAIL() << "expected an Error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);

@@ -294,7 +294,8 @@ TEST(GoldenVerdict, faults_of_layouts_are_named) {
   Bytes compact = scales;
   compact.resize(golden.tensors.at("scales_tcgen05").data.size(), 255);
   EXPECT_NE(cause("scales_tcgen05", compact).find("compact scales, copied"), std::string::npos);
-  EXPECT_NE(cause("scales_tcgen05", to_tcgen05(scales, 96, 8, 0)).find("padding of 0 in place of 255"),
+  EXPECT_NE(cause("scales_tcgen05", to_layout(ScaleLayout::tcgen05, {{96}, 8}, scales, 0))
+                .find("padding of 0 in place of 255"),
             std::string::npos);
   Bytes plain(compact.size(), 255);  // tiles without the interleaving of rows
   for (std::size_t i = 0; i < 96; ++i) {
@@ -309,7 +310,7 @@ TEST(GoldenVerdict, faults_of_layouts_are_named) {
   Tensors t = golden.tensors;
   Bytes wrong = scales;
   for (std::uint8_t& b : wrong) b = b < 254 ? static_cast<std::uint8_t>(b + 1) : b;
-  put(t["scales"], wrong), put(t["scales_tcgen05"], to_tcgen05(wrong, 96, 8, 255));
+  put(t["scales"], wrong), put(t["scales_tcgen05"], to_layout(ScaleLayout::tcgen05, {{96}, 8}, wrong, 255));
   EXPECT_EQ(first_cause(result_of(judged(golden, t), "scales_tcgen05")),
             "the layout is right for the candidate's own scales: only those are wrong");
 }
@@ -321,7 +322,7 @@ TEST(GoldenVerdict, a_recipe_is_named_for_its_codes) {
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 96, 256, 256};
   for (const char* name : {"dsv3", "triton", "deepgemm_device", "microxcaling_cuda"}) {
     Tensors t = golden.tensors;
-    const Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_by_name(name));
+    const Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_named(name));
     put(t["scales"], q.scales), put(t["codes"], q.codes);
     const std::string cause = first_cause(result_of(judged(golden, t), "codes"));
     EXPECT_TRUE(cause.find(name) != std::string::npos ||
@@ -440,14 +441,14 @@ TEST(GoldenVerdict, column_blocks_experts_and_float_scales_are_understood) {
   const Bytes x = bytes_of(experts.tensors.at("x"));
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 100, 200, 200};
   Tensors t = experts.tensors;
-  Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_by_name("rceil"));
+  Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
   put(t["codes"], q.codes);
   EXPECT_NE(first_cause(result_of(judged(experts, t), "codes")).find("blocks of 1x32 in place of 32x1"),
             std::string::npos);
   const GoldenTensors fp32 = make(quantize_of(input, "1x128", "fp32"));
   t = fp32.tensors;
-  q = quantize(view, Format::e4m3, {1, 128}, recipe_by_name("fp32"));
-  Recipe reciprocal = recipe_by_name("fp32");
+  q = quantize(view, Format::e4m3, {1, 128}, recipe_named("fp32"));
+  Recipe reciprocal = recipe_named("fp32");
   reciprocal.scaling = ElementScaling::times_reciprocal;
   put(t["codes"], quantize(view, Format::e4m3, {1, 128}, reciprocal).codes);
   EXPECT_NE(first_cause(result_of(judged(fp32, t), "codes")).find("x times the reciprocal of the scale"),

@@ -250,7 +250,7 @@ void for_each_mix(const Contract& contract, Body body) {
 
 TEST(Accumulate, hopper_takes_the_engine_and_so_do_steps_like_it) {
   std::string names;
-  for (const Contract& contract : contracts()) {
+  for (const Contract& contract : all_contracts()) {
     if (runs_on_engine(contract)) names += std::string(contract.name) + " ";
   }
   EXPECT_EQ(names, "sm90_fp8 sm90_bf16 sm90_fp16 sm90_tf32 sm100_f8f6f4 sm100_f16 sm100_tf32 sm100_mxf8f6f4 ");
@@ -258,7 +258,7 @@ TEST(Accumulate, hopper_takes_the_engine_and_so_do_steps_like_it) {
 
 TEST(Accumulate, equals_the_plain_model_for_all_contracts_formats_and_data) {
   unsigned seed = 0;
-  for (const Contract& contract : contracts()) {
+  for (const Contract& contract : all_contracts()) {
     for_each_mix(contract, [&](Format fa, Format fb) {
       for (Data data : kAllData) {
         ++seed;
@@ -272,7 +272,7 @@ TEST(Accumulate, equals_the_plain_model_for_all_contracts_formats_and_data) {
 
 TEST(Accumulate, equals_the_plain_model_for_all_k) {
   unsigned seed = 1000;
-  for (const Contract& contract : contracts()) {
+  for (const Contract& contract : all_contracts()) {
     const Format format = contract.operands.front();
     for (std::int64_t k : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 100, 512, 1030}) {
       for (Data data : {Data::normal, Data::cancelling}) {
@@ -286,7 +286,7 @@ TEST(Accumulate, equals_the_plain_model_for_all_k) {
 TEST(Accumulate, equals_the_plain_model_for_more_data_on_hopper) {
   unsigned seed = 2000;
   for (const std::string_view name : {"sm90_fp8", "sm90_bf16", "sm90_fp16", "sm90_tf32"}) {
-    const Contract& contract = contract_by_name(name);
+    const Contract& contract = contract_named(name);
     for_each_mix(contract, [&](Format fa, Format fb) {
       for (Data data : kAllData) {
         const Problem p = random_problem(contract, fa, fb, data, 9, 130, 160, ++seed);
@@ -320,7 +320,7 @@ Problem chosen_problem(const Contract& contract, Format format, const std::vecto
 // A product of a code that is far below its row's largest, next to a window that comes down to it.
 TEST(Accumulate, codes_far_below_their_row_count_where_the_window_is_low) {
   for (const std::string_view name : {"sm90_bf16", "sm90_tf32", "sm100_f16"}) {
-    const Contract& contract = contract_by_name(name);
+    const Contract& contract = contract_named(name);
     for (int i = 0; i < 60; ++i) {
       const double x = std::ldexp(1.5, -20 - i);
       const double window = std::ldexp(1, -i);
@@ -337,7 +337,7 @@ TEST(Accumulate, codes_far_below_their_row_count_where_the_window_is_low) {
 
 // Products of 2^-130 whose sum is a normal number: what is kept of them tells the floor from one of -120.
 TEST(Accumulate, the_floor_of_the_window_is_the_contracts) {
-  const Contract& contract = contract_by_name("sm90_tf32");
+  const Contract& contract = contract_named("sm90_tf32");
   Random random(5);
   std::vector<std::vector<double>> rows(16);
   for (auto& row : rows) {
@@ -350,7 +350,7 @@ TEST(Accumulate, the_floor_of_the_window_is_the_contracts) {
 // What is finite beside an infinity or a NaN may cancel: the step is the special's all the same. Found by the gate on
 // an H200, whose tensor cores were right.
 TEST(Accumulate, specials_beside_a_sum_of_nothing) {
-  const Contract& contract = contract_by_name("sm90_fp8");
+  const Contract& contract = contract_named("sm90_fp8");
   constexpr std::uint8_t kOne = 0x3C;  // of E5M2
   constexpr std::uint8_t kMinusOne = 0xBC;
   for (const std::uint8_t special : std::initializer_list<std::uint8_t>{0x7C, 0xFC, 0x7F}) {
@@ -377,7 +377,7 @@ TEST(Accumulate, specials_beside_a_sum_of_nothing) {
 
 // Sums on either side of 2^31 units: 16 * 1.75 + 16 * 2.25 = 64, and c.
 TEST(Accumulate, sums_of_31_bits_are_right) {
-  const Contract& contract = contract_by_name("sm100_f8f6f4");
+  const Contract& contract = contract_named("sm100_f8f6f4");
   std::vector<std::vector<double>> a(1, std::vector<double>(32, 1.5));
   std::vector<std::vector<double>> b(8, std::vector<double>(32, 1.5));
   for (std::size_t k = 0; k < 32; k += 2) {
@@ -394,7 +394,7 @@ TEST(Accumulate, sums_of_31_bits_are_right) {
 }
 
 TEST(Accumulate, no_k_leaves_c) {
-  const Contract& contract = contract_by_name("sm90_fp8");
+  const Contract& contract = contract_named("sm90_fp8");
   const Problem p = random_problem(contract, Format::e4m3, Format::e4m3, Data::normal, 3, 5, 0, 1);
   EXPECT_EQ(p.whole(), p.c);
 }
@@ -402,7 +402,7 @@ TEST(Accumulate, no_k_leaves_c) {
 // Tiles at any place, with any width, in pieces of k: the same words, and nothing written beside them.
 TEST(Accumulate, tiles_and_pieces_of_k_give_the_same_words) {
   for (const std::string_view name : {"sm90_fp8", "sm90_bf16", "sm100_mxf8f6f4", "sm90_fp8_fp16", "sm100_nvf4"}) {
-    const Contract& contract = contract_by_name(name);
+    const Contract& contract = contract_named(name);
     const Format format = contract.operands.front();
     const Problem p = random_problem(contract, format, format, Data::normal, 71, 140, 136, 3);
     const PackedOperand a = p.a.packed(contract, 2);
@@ -427,7 +427,7 @@ TEST(Accumulate, tiles_and_pieces_of_k_give_the_same_words) {
 }
 
 TEST(Accumulate, threads_share_operands) {
-  const Contract& contract = contract_by_name("sm90_bf16");
+  const Contract& contract = contract_named("sm90_bf16");
   const Problem p = random_problem(contract, Format::bf16, Format::bf16, Data::specials, 40, 100, 128, 4);
   const PackedOperand a = p.a.packed(contract);
   const PackedOperand b = p.b.packed(contract);
@@ -448,7 +448,7 @@ TEST(Accumulate, every_simd_target_gives_the_same_words) {
     const UseSimdTarget use(target);
     unsigned seed = 3000;
     for (const std::string_view name : {"sm90_fp8", "sm90_bf16", "sm100_f8f6f4", "sm90_tf32", "sm100_mxf8f6f4"}) {
-      const Contract& contract = contract_by_name(name);
+      const Contract& contract = contract_named(name);
       const Format format = contract.operands.front();
       for (Data data : kAllData) {
         Problem p = random_problem(contract, format, format, data, 5, 70, 64, ++seed);
@@ -462,7 +462,7 @@ TEST(Accumulate, every_simd_target_gives_the_same_words) {
 TEST(Accumulate, does_not_depend_on_the_rounding_mode_nor_on_flushed_subnormals) {
   unsigned seed = 4000;
   for (const std::string_view name : {"sm90_fp8", "sm90_bf16", "sm100_f8f6f4", "sm90_tf32"}) {
-    const Contract& contract = contract_by_name(name);
+    const Contract& contract = contract_named(name);
     const Format format = contract.operands.front();
     for (Data data : {Data::normal, Data::largest, Data::small, Data::spread, Data::subnormal}) {
       const Problem p = random_problem(contract, format, format, data, 4, 64, 96, ++seed);
@@ -485,11 +485,11 @@ TEST(Accumulate, does_not_depend_on_the_rounding_mode_nor_on_flushed_subnormals)
 }
 
 TEST(Accumulate, wrong_requests_are_refused) {
-  const Contract& fp8 = contract_by_name("sm90_fp8");
+  const Contract& fp8 = contract_named("sm90_fp8");
   const std::vector<std::uint8_t> codes(4 * 64);
   const PackedOperand a(fp8, Format::e4m3, {codes.data(), 4, 64, 64});
   const PackedOperand shorter(fp8, Format::e4m3, {codes.data(), 4, 32, 32});
-  const PackedOperand other(contract_by_name("sm100_f8f6f4"), Format::e4m3, {codes.data(), 4, 64, 64});
+  const PackedOperand other(contract_named("sm100_f8f6f4"), Format::e4m3, {codes.data(), 4, 64, 64});
   std::vector<std::uint32_t> acc(16);
   const auto tile = [&](const PackedOperand& b, Extent rows, Extent cols, Extent k) {
     accumulate_tile(a, rows, b, cols, k, acc.data(), 4);
@@ -503,12 +503,12 @@ TEST(Accumulate, wrong_requests_are_refused) {
   EXPECT_THROW(tile(a, {0, 4}, {0, 4}, {16, 64}), Error);
   EXPECT_THROW(tile(a, {0, 4}, {0, 4}, {0, 33}), Error);
   EXPECT_THROW(PackedOperand(fp8, Format::bf16, {codes.data(), 1, 64, 64}), Error);
-  EXPECT_THROW(PackedOperand(contract_by_name("sm100_mxf8f6f4"), Format::e4m3, {codes.data(), 4, 64, 64}), Error);
+  EXPECT_THROW(PackedOperand(contract_named("sm100_mxf8f6f4"), Format::e4m3, {codes.data(), 4, 64, 64}), Error);
   OperandSource scaled{codes.data(), 4, 64, 64};
   scaled.scales = codes.data();
   EXPECT_THROW(PackedOperand(fp8, Format::e4m3, scaled), Error);
   scaled.scale_format = Format::e4m3;
-  EXPECT_THROW(PackedOperand(contract_by_name("sm100_mxf8f6f4"), Format::e4m3, scaled), Error);
+  EXPECT_THROW(PackedOperand(contract_named("sm100_mxf8f6f4"), Format::e4m3, scaled), Error);
 }
 
 }  // namespace

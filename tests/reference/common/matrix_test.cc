@@ -69,19 +69,19 @@ TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
   const std::vector<std::pair<std::string, BlockShape>> expected{
       {"1x32", {1, 32}},   {"32x1", {32, 1}},       {"32x32", {32, 32}}, {"1x128", {1, 128}},
       {"128x1", {128, 1}}, {"128x128", {128, 128}}, {"row", {1, 0}}};
-  ASSERT_EQ(all_block_shape_names().size(), expected.size());
+  ASSERT_EQ(kBlockShapes.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(all_block_shape_names()[i], expected[i].first);
-    EXPECT_EQ(block_shape_by_name(expected[i].first), expected[i].second);
-    EXPECT_EQ(block_shape_name(expected[i].second), expected[i].first);
+    EXPECT_EQ(kBlockShapes[i].name, expected[i].first);
+    EXPECT_EQ(block_shape_named(expected[i].first), expected[i].second);
+    EXPECT_EQ(to_text(expected[i].second), expected[i].first);
   }
 }
 
 TEST(BlockShape, outside_the_seven_has_a_name_for_messages_only) {
-  EXPECT_EQ(block_shape_name({3, 5}), "3x5");
-  EXPECT_EQ(block_shape_name({0, 1}), "0x1");
+  EXPECT_EQ(to_text({3, 5}), "3x5");
+  EXPECT_EQ(to_text({0, 1}), "0x1");
   for (const std::string name : {"", "3x5", "1X32", "1x32 ", "x", "1x0", "rows"}) {
-    const auto thrown = thrown_by([&] { block_shape_by_name(name); });
+    const auto thrown = thrown_by([&] { block_shape_named(name); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     EXPECT_EQ(thrown.text,
               "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row");

@@ -95,9 +95,6 @@ std::vector<T> transposed(const std::vector<T>& values, std::int64_t rows, std::
   return out;
 }
 
-inline constexpr std::array kElements{Format::e4m3, Format::e5m2,   Format::e2m1, Format::e2m3,
-                                      Format::e3m2, Format::mxint8, Format::e5m6};
-
 // The named shapes and some that are not: whole extents, and blocks smaller than anything the field uses.
 inline constexpr std::array<BlockShape, 12> kShapes{
     {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}, {0, 1}, {0, 0}, {3, 5}, {1, 1}, {0, 7}}};

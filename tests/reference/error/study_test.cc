@@ -17,7 +17,7 @@ using test::thrown_by;
 
 Study study_of(const std::vector<float>& values, const char* recipe, Format element = Format::e4m3) {
   const auto cols = static_cast<std::int64_t>(values.size());
-  return study(fp32_matrix(1, cols, values).view(), element, {1, 32}, recipe_by_name(recipe));
+  return study(fp32_matrix(1, cols, values).view(), element, {1, 32}, recipe_named(recipe));
 }
 
 std::vector<float> padded(std::vector<float> values, std::size_t size = 32) {
@@ -84,10 +84,10 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
   const std::int64_t rows = 45, cols = 71;
   const TestMatrix input(Format::bf16, rows, cols, test::random_values(rows * cols, 7), 3);
   const MatrixView view = input.view();
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     for (const BlockShape block : test::kShapes) {
       for (const char* recipe : {"floor", "dsv3_fp32", "deepgemm_host"}) {
-        const Quantized q = quantize(view, element, block, recipe_by_name(recipe));
+        const Quantized q = quantize(view, element, block, recipe_named(recipe));
         const std::vector<float> values = dequantize(q);
         double signal = 0, noise = 0;
         std::uint64_t flushed = 0;
@@ -97,10 +97,10 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
           noise += (values[i] - x) * (values[i] - x);
           if (x != 0 && values[i] == 0) ++flushed;
         }
-        const Study s = study(view, element, block, recipe_by_name(recipe));
+        const Study s = study(view, element, block, recipe_named(recipe));
         // Two sums of n squares in different orders differ by at most n * 2^-53 of themselves, 4.3 dB times that: below
         // 1e-9 dB up to a million elements, and these are thousands.
-        EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe << block_shape_name(block);
+        EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe << to_text(block);
         EXPECT_EQ(s.error.flushed, flushed);
         EXPECT_EQ(s.blocks, static_cast<std::uint64_t>(q.scale_rows * q.scale_cols));
         std::uint64_t scales = 0;
@@ -113,8 +113,8 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
 
 TEST(Study, does_not_depend_on_threads) {
   const TestMatrix input(Format::fp32, 300, 200, test::random_values(300 * 200, 8));
-  const Study one = study(input.view(), Format::e4m3, {32, 1}, recipe_by_name("te"), 1);
-  const Study many = study(input.view(), Format::e4m3, {32, 1}, recipe_by_name("te"), 5);
+  const Study one = study(input.view(), Format::e4m3, {32, 1}, recipe_named("te"), 1);
+  const Study many = study(input.view(), Format::e4m3, {32, 1}, recipe_named("te"), 5);
   EXPECT_EQ(one.error.sqnr_db, many.error.sqnr_db);
   EXPECT_EQ(one.error.median_relative, many.error.median_relative);
   EXPECT_EQ(one.scales, many.scales);

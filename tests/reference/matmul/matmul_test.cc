@@ -40,7 +40,7 @@ void fill(Owned& o, std::string_view contract, Shape s, BlockShape block_a, Bloc
     const double x = std::normal_distribution<double>()(random);
     return static_cast<std::uint8_t>(encode(Format::e4m3, x, Rounding::nearest_even, Overflow::saturate));
   };
-  o.m.contract = matmul_contract(contract);
+  o.m.contract = parse_matmul_contract(contract);
   o.a.resize(static_cast<std::size_t>(s.m * s.k));
   o.b.resize(static_cast<std::size_t>(s.matrices * s.n * s.k));
   for (std::uint8_t& x : o.a) x = code();
@@ -198,7 +198,7 @@ TEST(Matmul, decodes_to_bf16_and_then_sums) {
       std::vector<Factor> fb;
       for (std::int64_t k = 0; k < 96; ++k) fa.push_back(decoded(o.m.a, i, k)), fb.push_back(decoded(o.m.b, j, k));
       ASSERT_EQ(std::bit_cast<std::uint32_t>(d[static_cast<std::size_t>(i * 65 + j)]),
-                accumulate(contract_by_name("sm90_bf16"), fa, fb, 0));
+                accumulate(contract_named("sm90_bf16"), fa, fb, 0));
     }
   }
 }
@@ -230,7 +230,7 @@ TEST(Matmul, orders_of_scales_and_of_k_are_told_apart) {
   const std::vector<float> product = run(o.m);
   for (const char* other : {"sm90_fp8+promote128+a_first", "sm90_fp8+promote128+b_first",
                             "sm90_fp8+promote128+descending", "sm90_fp8+promote64", "exact", "ieee_fp32"}) {
-    o.m.contract = matmul_contract(other);
+    o.m.contract = parse_matmul_contract(other);
     EXPECT_NE(run(o.m), product) << other;
   }
 }
@@ -289,13 +289,13 @@ TEST(Matmul, empty_products_are_defined) {
 TEST(Matmul, contracts_are_read_and_written) {
   for (const char* text : {"exact", "sm90_fp8+promote128", "sm90_fp8+promote64+a_first", "sm90_bf16+decode",
                            "sm90_bf16+from_c", "sm90_fp8+promote128+b_first+descending"}) {
-    EXPECT_EQ(to_text(matmul_contract(text)), text);
+    EXPECT_EQ(to_text(parse_matmul_contract(text)), text);
   }
   for (const char* text :
        {"", "sm90", "sm90_fp8+", "sm90_fp8+promote", "sm90_fp8+promote0", "sm90_fp8+promote33", "sm90_fp8+promote-1",
         "sm90_fp8+promotex", "exact+promote32", "sm90_fp8+a_first", "sm90_fp8+decode", "sm90_fp8+promote128+from_c",
         "sm100_mxf8f6f4+promote32", "exact+descending", "sm90_fp8+fast", "sm90_fp8_fp16+promote32"}) {
-    EXPECT_THROW((void)matmul_contract(text), Error) << text;
+    EXPECT_THROW((void)parse_matmul_contract(text), Error) << text;
   }
 }
 
@@ -312,10 +312,10 @@ TEST(Matmul, parts_that_do_not_fit_are_refused) {
   refused([](Owned& o) { o.m.contract = {}; });
   refused([](Owned& o) { o.m.b.depth = 128; });
   refused([](Owned& o) { o.m.a.rows = -1; });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_fp8"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_fp8+promote256"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm90_bf16"); });
-  refused([](Owned& o) { o.m.contract = matmul_contract("sm100_mxf8f6f4"); });
+  refused([](Owned& o) { o.m.contract = parse_matmul_contract("sm90_fp8"); });
+  refused([](Owned& o) { o.m.contract = parse_matmul_contract("sm90_fp8+promote256"); });
+  refused([](Owned& o) { o.m.contract = parse_matmul_contract("sm90_bf16"); });
+  refused([](Owned& o) { o.m.contract = parse_matmul_contract("sm100_mxf8f6f4"); });
   refused([](Owned& o) { o.m.a.format = Format::bf16; });
   refused([](Owned& o) { o.m.a.scale_format = Format::bf16; });
   refused([](Owned& o) { o.m.a.block = {1, -128}; });

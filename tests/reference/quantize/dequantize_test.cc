@@ -105,7 +105,7 @@ TEST(Dequantize, takes_special_fp32_scales_as_numbers) {
 
 // Every code of every format under every scale, against ldexp of the code's value.
 TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     const std::uint32_t count = 1U << spec(element).bits;
     std::vector<std::uint16_t> codes(count);
     for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint16_t>(i);
@@ -137,7 +137,7 @@ TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
 }
 
 TEST(Dequantize, inverts_quantize_on_representable_values) {
-  for (const Format element : test::kElements) {
+  for (const Format element : kQuantizedFormats) {
     for (const BlockShape block : test::kShapes) {
       const std::int64_t rows = 130;
       const std::int64_t cols = 37;
@@ -160,9 +160,9 @@ TEST(Dequantize, inverts_quantize_on_representable_values) {
       }
       const TestMatrix m = fp32_matrix(rows, cols, values);
       for (const std::string name : {"rceil", "floor", "fp32"}) {
-        const Quantized q = quantize(m.view(), element, block, recipe_by_name(name));
+        const Quantized q = quantize(m.view(), element, block, recipe_named(name));
         ASSERT_EQ(bits_of(dequantize(q)), bits_of(values))
-            << spec(element).name << " " << block_shape_name(block) << " " << name;
+            << spec(element).name << " " << to_text(block) << " " << name;
       }
     }
   }
@@ -174,7 +174,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
   const TestMatrix m = fp32_matrix(rows, cols, random_values(rows * cols, 3, 500));
   for (const Sizes& offsets : std::vector<Sizes>{{}, {0, 137}, {0, 0, 33, 34, 34, 137}}) {
     for (const BlockShape block : test::kShapes) {
-      const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_by_name("rceil"), offsets);
+      const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"), offsets);
       const std::vector<float> got = dequantize(q, offsets);
       const std::vector<std::uint16_t> got16 = dequantize_bf16(q, offsets);
       std::int64_t scale_row = -1;
@@ -191,8 +191,8 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
           if (std::isnan(exact)) {
             ASSERT_TRUE(std::isnan(got[at]));
           } else {
-            ASSERT_EQ(double{got[at]}, exact) << block_shape_name(block) << " " << i << " " << j;
-            ASSERT_EQ(decode(Format::bf16, got16[at]), exact) << block_shape_name(block) << " " << i << " " << j;
+            ASSERT_EQ(double{got[at]}, exact) << to_text(block) << " " << i << " " << j;
+            ASSERT_EQ(decode(Format::bf16, got16[at]), exact) << to_text(block) << " " << i << " " << j;
           }
         }
       }
@@ -203,7 +203,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
 TEST(Dequantize, gives_the_same_whatever_the_threads) {
   const TestMatrix m = fp32_matrix(517, 301, random_values(517 * 301, 5));
   for (const BlockShape block : test::kShapes) {
-    const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_by_name("rceil"));
+    const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"));
     for (const int threads : {0, 2, 3, 64}) {
       EXPECT_EQ(bits_of(dequantize(q, {}, threads)), bits_of(dequantize(q, {}, 1)));
       EXPECT_EQ(dequantize_bf16(q, {}, threads), dequantize_bf16(q, {}, 1));
@@ -216,7 +216,7 @@ TEST(Dequantize, of_nothing_is_nothing) {
        std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 40}, {40, 0}, {std::int64_t{1} << 60, 0}}) {
     for (const BlockShape block : test::kShapes) {
       const Quantized q =
-          quantize({Format::fp32, nullptr, rows, cols, cols}, Format::e4m3, block, recipe_by_name("rceil"));
+          quantize({Format::fp32, nullptr, rows, cols, cols}, Format::e4m3, block, recipe_named("rceil"));
       EXPECT_TRUE(dequantize(q).empty());
       EXPECT_TRUE(dequantize_bf16(q).empty());
     }
@@ -225,7 +225,7 @@ TEST(Dequantize, of_nothing_is_nothing) {
 
 TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
   const Quantized right =
-      quantize(fp32_matrix(3, 40, random_values(120, 1)).view(), Format::e4m3, {1, 32}, recipe_by_name("rceil"));
+      quantize(fp32_matrix(3, 40, random_values(120, 1)).view(), Format::e4m3, {1, 32}, recipe_named("rceil"));
   const auto expect = [&](auto change, ErrorKind kind, const std::string& text) {
     Quantized q = right;
     change(q);
@@ -247,9 +247,9 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
          "scales of 3 x 1: blocks of 1x32 under these offsets make 3 x 2");
   expect([](Quantized& q) { q.element = Format::e5m6; }, usage, "120 one-byte codes: the shape asks for 0");
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
-    expect(
-        [&](Quantized& q) { q.element = wrong; }, usage,
-        "element format " + std::string(spec(wrong).name) + ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
+    expect([&](Quantized& q) { q.element = wrong; }, usage,
+           "element format " + std::string(spec(wrong).name) +
+               ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
   }
   expect([](Quantized& q) { q.rows = -3; }, usage,
          "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");

@@ -27,7 +27,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 Quantized one_block(std::vector<float> values, const std::string& recipe, Format element = Format::e4m3,
                     Format dtype = Format::fp32) {
   values.resize(32);
-  return quantize(TestMatrix(dtype, 1, 32, values).view(), element, {1, 32}, recipe_by_name(recipe));
+  return quantize(TestMatrix(dtype, 1, 32, values).view(), element, {1, 32}, recipe_named(recipe));
 }
 
 struct GoldenCase {
@@ -96,7 +96,7 @@ const Codes kCountingCodes{0x00, 0x50, 0x58, 0x5C, 0x60, 0x62, 0x64, 0x66, 0x68,
                            0x73, 0x74, 0x74, 0x74, 0x75, 0x76, 0x76, 0x76, 0x77, 0x78};
 
 TEST(Quantize, gives_the_bytes_of_a_block_computed_by_hand_as_row_and_as_column) {
-  const Recipe rceil = recipe_by_name("rceil");
+  const Recipe rceil = recipe_named("rceil");
   for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
     const Quantized row = quantize(TestMatrix(dtype, 1, 32, kCounting).view(), Format::e4m3, {1, 32}, rceil);
     EXPECT_EQ(row.scales, Codes{124});
@@ -112,7 +112,7 @@ TEST(Quantize, gives_each_block_of_two_dimensions_its_own_scale_tails_included) 
   const std::vector<float> values{448, 0, 1, -1, 7,  //
                                   -2,  1, 0, .5, 1,  //
                                   896, 1, 2, 1,  3.5F};
-  const Quantized q = quantize(fp32_matrix(3, 5, values).view(), Format::e4m3, {2, 2}, recipe_by_name("rceil"));
+  const Quantized q = quantize(fp32_matrix(3, 5, values).view(), Format::e4m3, {2, 2}, recipe_named("rceil"));
   EXPECT_EQ(q.scale_rows, 2);
   EXPECT_EQ(q.scale_cols, 3);
   EXPECT_EQ(q.scales, (Codes{127, 119, 121, 128, 120, 120}));
@@ -160,7 +160,7 @@ TEST(Quantize, rounds_e5m6_subnormals_to_nearest_in_whole_rows) {
   for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
     for (const std::string recipe : {"rceil", "fp32"}) {
       const TestMatrix m(dtype, 1, 300, values);
-      const Quantized q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_by_name(recipe));
+      const Quantized q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_named(recipe));
       EXPECT_EQ(q.scale_rows * q.scale_cols, 1);
       EXPECT_EQ(recipe == "fp32" ? q.scales_fp32.at(0) : decode(Format::e8m0, q.scales.at(0)), 1.0);
       EXPECT_EQ(q.codes16[0], 0x7BF);
@@ -187,7 +187,7 @@ TEST(Quantize, keeps_fp32_scales_and_their_three_ways_to_scale_apart) {
                                 {4.75F, 0.890625F, ElementScaling::times_quotient, 80},
                                 {4.75F, 0.890625F, ElementScaling::times_reciprocal, 88}};
   for (const Case& c : cases) {
-    Recipe recipe = recipe_by_name("fp32");
+    Recipe recipe = recipe_named("fp32");
     recipe.scaling = c.scaling;
     const std::vector<float> values{c.amax, c.x};
     const Quantized q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
@@ -199,14 +199,14 @@ TEST(Quantize, keeps_fp32_scales_and_their_three_ways_to_scale_apart) {
   }
 }
 
-TEST(Quantize, gives_zero_blocks_the_recipes_fp32_scale) {
-  Recipe recipe = recipe_by_name("fp32");
-  const std::vector<float> zeros{0, -0.F};
-  EXPECT_EQ(quantize(fp32_matrix(1, 2, zeros).view(), Format::e4m3, {1, 128}, recipe).scales_fp32, std::vector{1.0F});
-  recipe.zero_scale = 0.25F;
-  const Quantized q = quantize(fp32_matrix(1, 2, zeros).view(), Format::e4m3, {1, 128}, recipe);
-  EXPECT_EQ(q.scales_fp32, std::vector{0.25F});
-  EXPECT_EQ(q.codes, (Codes{0x00, 0x80}));
+TEST(Quantize, gives_blocks_whose_quotient_is_zero_an_fp32_scale_of_1) {
+  const Recipe recipe = recipe_named("fp32");
+  for (const float x : {0.F, 0x1p-149F}) {
+    const std::vector<float> values{x, -0.F};
+    const Quantized q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
+    EXPECT_EQ(q.scales_fp32, std::vector{1.0F});
+    EXPECT_EQ(q.codes, (Codes{0x00, 0x80}));
+  }
 }
 
 TEST(Quantize, lets_a_dropped_nan_touch_its_own_element_alone) {
@@ -226,7 +226,7 @@ TEST(Quantize, saturates_an_inf_where_the_recipe_keeps_a_finite_scale) {
 }
 
 TEST(Quantize, refuses_a_nan_by_its_first_row_and_column_whatever_the_block_and_the_threads) {
-  Recipe recipe = recipe_by_name("rceil");
+  Recipe recipe = recipe_named("rceil");
   recipe.nan = NanPolicy::refuse;
   const std::int64_t rows = 300;
   const std::int64_t cols = 700;
@@ -249,7 +249,7 @@ TEST(Quantize, refuses_a_nan_by_its_first_row_and_column_whatever_the_block_and_
 std::vector<Recipe> many_recipes() {
   std::vector<Recipe> recipes(all_recipes().begin(), all_recipes().end());
   const auto add = [&](std::string name, auto change) {
-    Recipe recipe = recipe_by_name("rceil");
+    Recipe recipe = recipe_named("rceil");
     recipe.name = std::move(name);
     change(recipe);
     recipes.push_back(recipe);
@@ -298,7 +298,7 @@ TEST(Quantize, equals_block_scale_and_encode_element_for_every_recipe_on_every_b
 TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
   const std::vector<float> values(8, 1.0F);
   const TestMatrix m = fp32_matrix(2, 4, values);
-  const Recipe rceil = recipe_by_name("rceil");
+  const Recipe rceil = recipe_named("rceil");
   Recipe stochastic = rceil;
   stochastic.rounding = Rounding::stochastic;
   const std::vector<std::int64_t> offsets{0, 1};
@@ -307,7 +307,7 @@ TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     return thrown.text;
   };
-  const std::string elements = ": must be e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6";
+  const std::string elements = ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6";
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
     EXPECT_EQ(text([&] {
                 quantize(m.view(), wrong, {1, 32}, rceil);
@@ -350,7 +350,7 @@ TEST(Quantize, says_so_when_there_is_no_memory) {
   const std::byte byte{};
   const std::int64_t side = std::int64_t{1} << 30;
   const MatrixView m{Format::fp32, &byte, side, side, side};
-  const auto thrown = thrown_by([&] { quantize(m, Format::e4m3, {1, 32}, recipe_by_name("rceil")); });
+  const auto thrown = thrown_by([&] { quantize(m, Format::e4m3, {1, 32}, recipe_named("rceil")); });
   EXPECT_EQ(thrown.kind, ErrorKind::environment);
   EXPECT_EQ(thrown.text, "codes: no memory for 1152921504606846976 values of 1 bytes");
 }

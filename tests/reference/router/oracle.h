@@ -22,7 +22,7 @@ using Row = std::vector<float>;
 
 inline Router router_of(std::string_view name, std::int64_t top_k, NanLogits nan = NanLogits::refuse) {
   Router r;
-  r.variant = &router_variant(name);
+  r.variant = &router_variant_named(name);
   r.top_k = top_k;
   r.nan = nan;
   return r;

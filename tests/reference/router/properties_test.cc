@@ -123,12 +123,12 @@ TEST(SoftmaxFirst, renormalized_equals_softmax_of_the_kept_within_rounding_but_n
 TEST(Variants, have_names_and_unknown_ones_are_refused_with_the_list) {
   std::set<std::string_view> names;
   for (const RouterVariant& v : all_router_variants()) {
-    EXPECT_EQ(&router_variant(v.name), &v);
+    EXPECT_EQ(&router_variant_named(v.name), &v);
     EXPECT_FALSE(v.meaning.empty());
     names.insert(v.name);
   }
   EXPECT_EQ(names.size(), 9U);
-  const test::Thrown t = thrown_by([] { router_variant("topk"); });
+  const test::Thrown t = thrown_by([] { router_variant_named("topk"); });
   EXPECT_EQ(t.kind, ErrorKind::usage);
   EXPECT_EQ(t.text,
             "unknown router 'topk'; known are topk-softmax, topk-softmax-packed, softmax-topk, softmax-topk-renorm, "

@@ -14,12 +14,11 @@ using test::thrown_by;
 using Counts = std::vector<std::int64_t>;
 using Chosen = std::vector<std::int32_t>;
 
-constexpr std::array kRounding{AssignRule::nr_f,      AssignRule::sr_f, AssignRule::nr_s, AssignRule::nr_even,
-                               AssignRule::balance_f, AssignRule::up,   AssignRule::down};
+constexpr std::array kRounding{TokenRoundingRule::nr_f,    TokenRoundingRule::sr_f,      TokenRoundingRule::nr_s,
+                               TokenRoundingRule::nr_even, TokenRoundingRule::balance_f, TokenRoundingRule::up,
+                               TokenRoundingRule::down};
 
-Assign rounding(AssignRule rule, std::int64_t tile) { return {.rule = rule, .tile = tile}; }
-
-std::string name_of(AssignRule rule) { return std::string(all_assign_rules()[static_cast<std::size_t>(rule)].name); }
+TokenRounding rounding(TokenRoundingRule rule, std::int64_t tile) { return {.rule = rule, .tile = tile}; }
 
 TEST(RoundedCounts, send_halves_down_or_to_the_even_multiple) {
   struct Row {
@@ -31,8 +30,9 @@ TEST(RoundedCounts, send_halves_down_or_to_the_even_multiple) {
                                {193, 256, 256}, {256, 256, 256}, {319, 256, 256}, {320, 256, 256}, {321, 384, 384},
                                {447, 384, 384}, {448, 384, 512}, {449, 512, 512}, {512, 512, 512}};
   for (const Row& row : table) {
-    EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_f, 128), Chosen{row.f}, 1024), Counts{row.nr_f}) << row.f;
-    EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_even, 128), Chosen{row.f}, 1024), Counts{row.nr_even}) << row.f;
+    EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_f, 128), Chosen{row.f}, 1024), Counts{row.nr_f}) << row.f;
+    EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_even, 128), Chosen{row.f}, 1024), Counts{row.nr_even})
+        << row.f;
   }
 }
 
@@ -54,27 +54,27 @@ TEST(RoundedCounts, are_those_of_the_oracle_for_every_count_to_two_tiles) {
       const std::int64_t up = (f + tile - 1) / tile * tile;
       for (const std::int64_t tokens : {f, f + 1, up - 1, up, up + 1, 3 * tile}) {
         if (tokens < f) continue;
-        for (const AssignRule rule : kRounding) {
-          Assign assign = rounding(rule, tile);
-          assign.seed = engine();
+        for (const TokenRoundingRule rule : kRounding) {
+          TokenRounding token_rounding = rounding(rule, tile);
+          token_rounding.seed = engine();
           std::vector<float> ranked(static_cast<std::size_t>(down), 2.0F);
           std::vector<std::vector<float>> boundary(1);
           if (f != down && up <= tokens) {
             boundary[0] = drawn_scores(engine, f - down, tile);
             ranked.insert(ranked.end(), boundary[0].begin(), boundary[0].end());
           }
-          const Counts counts = rounded_counts(assign, Chosen{static_cast<std::int32_t>(f)}, tokens, boundary);
-          const std::string text = name_of(rule) + ", f " + std::to_string(f) + " of " + std::to_string(tokens) +
-                                   ", tile " + std::to_string(tile);
+          const Counts counts = rounded_counts(token_rounding, Chosen{static_cast<std::int32_t>(f)}, tokens, boundary);
+          const std::string text = std::string(to_text(rule)) + ", f " + std::to_string(f) + " of " +
+                                   std::to_string(tokens) + ", tile " + std::to_string(tile);
           ASSERT_EQ(counts.size(), 1U);
           const std::int64_t r = counts[0];
-          EXPECT_EQ(r, test::oracle_count(assign, f, tokens, 0, ranked, 0)) << text;
+          EXPECT_EQ(r, test::oracle_count(token_rounding, f, tokens, 0, ranked, 0)) << text;
           EXPECT_EQ(r % tile, 0) << text;
           EXPECT_LT(std::abs(r - f), tile) << text;
           EXPECT_TRUE(r == down || r == up) << text;
           EXPECT_LE(r, tokens) << text;
           EXPECT_TRUE(r == down || up <= tokens) << text;
-          if (rule == AssignRule::nr_f || rule == AssignRule::nr_even) {
+          if (rule == TokenRoundingRule::nr_f || rule == TokenRoundingRule::nr_even) {
             EXPECT_TRUE(2 * std::abs(r - f) <= tile || up > tokens) << text;
           }
         }
@@ -87,11 +87,12 @@ TEST(RoundedCounts, are_those_of_the_oracle_for_every_count_to_two_tiles) {
 TEST(RoundedCounts, of_balance_f_carry_the_residual) {
   // tile 4: 2 is a half and goes down (z -2); the next 1 would go down alone (z -3), but up gives +1; 3 from +1: down
   // gives -2, up +2, a tie, down; 4 is a multiple; 2 from -2: up gives 0.
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::balance_f, 4), Chosen{2, 1, 3, 4, 2}, 100), (Counts{0, 4, 0, 4, 4}));
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::balance_f, 4), Chosen{2, 1, 3, 4, 2}, 100),
+            (Counts{0, 4, 0, 4, 4}));
   // With 3 tokens nothing goes up.
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::balance_f, 4), Chosen{2, 1, 3}, 3), (Counts{0, 0, 0}));
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::balance_f, 4), Chosen{2, 1, 3}, 3), (Counts{0, 0, 0}));
   // 7 of 7 tokens is forced down (z -3), so that 1 goes up (z 0), and 1 down (z -1).
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::balance_f, 4), Chosen{7, 1, 1}, 7), (Counts{4, 4, 0}));
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::balance_f, 4), Chosen{7, 1, 1}, 7), (Counts{4, 4, 0}));
 }
 
 TEST(RoundedCounts, of_balance_f_have_a_residual_of_at_most_half_a_tile_at_every_prefix) {
@@ -105,7 +106,7 @@ TEST(RoundedCounts, of_balance_f_have_a_residual_of_at_most_half_a_tile_at_every
     for (std::uint64_t e = engine() % 40; e-- > 0;) {
       chosen.push_back(static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(most + 1)));
     }
-    const Counts counts = rounded_counts(rounding(AssignRule::balance_f, tile), chosen, tokens);
+    const Counts counts = rounded_counts(rounding(TokenRoundingRule::balance_f, tile), chosen, tokens);
     std::int64_t residual = 0;
     for (std::size_t e = 0; e < chosen.size(); ++e) {
       residual += counts[e] - chosen[e];
@@ -115,9 +116,9 @@ TEST(RoundedCounts, of_balance_f_have_a_residual_of_at_most_half_a_tile_at_every
 }
 
 TEST(RoundedCounts, of_nr_s_compare_the_scores_lost_and_gained) {
-  const Assign assign = rounding(AssignRule::nr_s, 4);
+  const TokenRounding token_rounding = rounding(TokenRoundingRule::nr_s, 4);
   const auto count = [&](const std::vector<float>& scores, std::int32_t f) {
-    return rounded_counts(assign, Chosen{f}, 100, {scores})[0];
+    return rounded_counts(token_rounding, Chosen{f}, 100, {scores})[0];
   };
   EXPECT_EQ(count({0.5F, 0.1F, 0.1F, 0.1F}, 5), 8);    // one strong would be lost, three weak are gained: nr-f says 4
   EXPECT_EQ(count({0.1F, 0.1F, 0.1F, 0.75F}, 7), 4);   // and the reverse: nr-f says 8
@@ -131,10 +132,12 @@ TEST(RoundedCounts, of_nr_s_compare_the_scores_lost_and_gained) {
 
 TEST(RoundedCounts, of_nr_s_add_in_the_order_of_ranks_in_fp32) {
   const float tiny = 0x1p-24F;  // half the distance of FP32 numbers at 1: 1 + tiny is 1, tiny + tiny + 1 is not
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_s, 4), Chosen{3}, 100, {{1, tiny, tiny, 1}}), Counts{0});
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_s, 4), Chosen{3}, 100, {{tiny, tiny, 1, 1}}), Counts{4});
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_s, 4), Chosen{1}, 100, {{0x1.000002p0F, 1, tiny, tiny}}), Counts{4});
-  EXPECT_EQ(rounded_counts(rounding(AssignRule::nr_s, 4), Chosen{1}, 100, {{0x1.000002p0F, tiny, tiny, 1}}), Counts{0});
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_s, 4), Chosen{3}, 100, {{1, tiny, tiny, 1}}), Counts{0});
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_s, 4), Chosen{3}, 100, {{tiny, tiny, 1, 1}}), Counts{4});
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_s, 4), Chosen{1}, 100, {{0x1.000002p0F, 1, tiny, tiny}}),
+            Counts{4});
+  EXPECT_EQ(rounded_counts(rounding(TokenRoundingRule::nr_s, 4), Chosen{1}, 100, {{0x1.000002p0F, tiny, tiny, 1}}),
+            Counts{0});
 }
 
 // word 0 of Philox4x32-10 computed apart; 0x6627E8D5 is the published test vector of zeros. over is the smallest f -
@@ -174,25 +177,25 @@ TEST(RoundedCounts, of_sr_f_go_up_where_the_word_of_seed_layer_step_and_expert_s
                                {long_seed, 7, long_step, 2, 0xB65E0A9B, 92}};
   for (const Row& row : table) {
     EXPECT_EQ((std::uint64_t{row.word} * 128 >> 32) + 1, static_cast<std::uint64_t>(row.over));
-    Assign assign = rounding(AssignRule::sr_f, 128);
-    assign.seed = row.seed;
-    assign.layer = row.layer;
-    assign.step = row.step;
+    TokenRounding token_rounding = rounding(TokenRoundingRule::sr_f, 128);
+    token_rounding.seed = row.seed;
+    token_rounding.layer = row.layer;
+    token_rounding.step = row.step;
     for (const std::int32_t down : {0, 128, 1280}) {
       Chosen chosen(row.expert, 0);  // counts of experts before make no difference
       chosen.push_back(down + row.over - 1);
-      EXPECT_EQ(rounded_counts(assign, chosen, 4096).back(), down) << std::hex << row.word;
+      EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down) << std::hex << row.word;
       chosen.back() = down + row.over;
-      EXPECT_EQ(rounded_counts(assign, chosen, 4096).back(), down + 128) << std::hex << row.word;
+      EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down + 128) << std::hex << row.word;
     }
   }
 }
 
 TEST(RoundedCounts, of_sr_f_go_down_where_both_sides_are_equal) {
-  Assign assign = rounding(AssignRule::sr_f, 1 << 22);
-  assign.seed = 141;  // word 0xB3408400, whose low ten bits are 0
-  EXPECT_EQ(rounded_counts(assign, Chosen{0xB3408400U >> 10}, 1 << 23), Counts{0});
-  EXPECT_EQ(rounded_counts(assign, Chosen{(0xB3408400U >> 10) + 1}, 1 << 23), Counts{1 << 22});
+  TokenRounding token_rounding = rounding(TokenRoundingRule::sr_f, 1 << 22);
+  token_rounding.seed = 141;  // word 0xB3408400, whose low ten bits are 0
+  EXPECT_EQ(rounded_counts(token_rounding, Chosen{0xB3408400U >> 10}, 1 << 23), Counts{0});
+  EXPECT_EQ(rounded_counts(token_rounding, Chosen{(0xB3408400U >> 10) + 1}, 1 << 23), Counts{1 << 22});
 }
 
 // Hoeffding: the mean of n draws is off its expectation by more than t with a chance of at most 2 exp(-2 n t^2); that
@@ -206,10 +209,10 @@ TEST(RoundedCounts, of_sr_f_go_up_as_often_as_they_should) {
   std::vector<int> ups(overs.size(), 0);
   for (int seed = 0; seed < seeds; ++seed) {
     for (int step = 0; step < steps; ++step) {
-      Assign assign = rounding(AssignRule::sr_f, 128);
-      assign.seed = static_cast<std::uint64_t>(seed);
-      assign.step = static_cast<std::uint64_t>(step);
-      const Counts counts = rounded_counts(assign, overs, 1024);
+      TokenRounding token_rounding = rounding(TokenRoundingRule::sr_f, 128);
+      token_rounding.seed = static_cast<std::uint64_t>(seed);
+      token_rounding.step = static_cast<std::uint64_t>(step);
+      const Counts counts = rounded_counts(token_rounding, overs, 1024);
       for (std::size_t e = 0; e < overs.size(); ++e) ups[e] += counts[e] != 0 ? 1 : 0;
     }
   }
@@ -220,11 +223,15 @@ TEST(RoundedCounts, of_sr_f_go_up_as_often_as_they_should) {
 
 TEST(RoundedCounts, of_rules_without_tiles_are_limited_by_the_capacity) {
   const Chosen chosen{0, 3, 10, 7};
-  EXPECT_EQ(rounded_counts({.rule = AssignRule::none, .tile = 0, .capacity = 5}, chosen, 10), (Counts{0, 3, 10, 7}));
-  EXPECT_EQ(rounded_counts({.rule = AssignRule::expert_choice, .capacity = 5}, chosen, 10), (Counts{5, 5, 5, 5}));
-  EXPECT_EQ(rounded_counts({.rule = AssignRule::expert_choice, .capacity = 11}, chosen, 10), (Counts{10, 10, 10, 10}));
-  EXPECT_EQ(rounded_counts({.rule = AssignRule::expert_choice, .capacity = 0}, chosen, 10), (Counts{0, 0, 0, 0}));
-  for (const AssignRule rule : {AssignRule::capacity_order, AssignRule::capacity_score}) {
+  EXPECT_EQ(rounded_counts({.rule = TokenRoundingRule::none, .tile = 0, .capacity = 5}, chosen, 10),
+            (Counts{0, 3, 10, 7}));
+  EXPECT_EQ(rounded_counts({.rule = TokenRoundingRule::expert_choice, .capacity = 5}, chosen, 10),
+            (Counts{5, 5, 5, 5}));
+  EXPECT_EQ(rounded_counts({.rule = TokenRoundingRule::expert_choice, .capacity = 11}, chosen, 10),
+            (Counts{10, 10, 10, 10}));
+  EXPECT_EQ(rounded_counts({.rule = TokenRoundingRule::expert_choice, .capacity = 0}, chosen, 10),
+            (Counts{0, 0, 0, 0}));
+  for (const TokenRoundingRule rule : {TokenRoundingRule::capacity_order, TokenRoundingRule::capacity_score}) {
     EXPECT_EQ(rounded_counts({.rule = rule, .capacity = 5}, chosen, 10), (Counts{0, 3, 5, 5}));
     EXPECT_EQ(rounded_counts({.rule = rule, .capacity = 0}, chosen, 10), (Counts{0, 3, 10, 7}));
   }
@@ -232,7 +239,7 @@ TEST(RoundedCounts, of_rules_without_tiles_are_limited_by_the_capacity) {
 
 TEST(RoundedCounts, of_tiles_beyond_all_tokens_are_none) {
   for (const std::int64_t tile : {std::int64_t{11}, std::numeric_limits<std::int64_t>::max()}) {
-    for (const AssignRule rule : kRounding) {
+    for (const TokenRoundingRule rule : kRounding) {
       EXPECT_EQ(rounded_counts(rounding(rule, tile), Chosen{0, 3, 10}, 10, std::vector<std::vector<float>>(3)),
                 (Counts{0, 0, 0}));
     }
@@ -240,25 +247,25 @@ TEST(RoundedCounts, of_tiles_beyond_all_tokens_are_none) {
 }
 
 TEST(RoundedCounts, refuse_what_makes_no_sense) {
-  const auto thrown = [](const Assign& assign, const Chosen& chosen, std::int64_t tokens,
+  const auto thrown = [](const TokenRounding& token_rounding, const Chosen& chosen, std::int64_t tokens,
                          const std::vector<std::vector<float>>& scores = {}) {
-    return thrown_by([&] { static_cast<void>(rounded_counts(assign, chosen, tokens, scores)); });
+    return thrown_by([&] { static_cast<void>(rounded_counts(token_rounding, chosen, tokens, scores)); });
   };
   const auto expect = [](const test::Thrown& t, ErrorKind kind, const std::string& text) {
     EXPECT_EQ(t.kind, kind);
     EXPECT_EQ(t.text, "rounded counts: " + text);
   };
-  const Assign down = rounding(AssignRule::down, 4);
-  expect(thrown(rounding(AssignRule::up, 0), {1}, 4), ErrorKind::usage, "tile 0: must be 1 or more");
-  expect(thrown({.rule = AssignRule::capacity_order, .capacity = -1}, {1}, 4), ErrorKind::usage,
+  const TokenRounding down = rounding(TokenRoundingRule::down, 4);
+  expect(thrown(rounding(TokenRoundingRule::up, 0), {1}, 4), ErrorKind::usage, "tile 0: must be 1 or more");
+  expect(thrown({.rule = TokenRoundingRule::capacity_order, .capacity = -1}, {1}, 4), ErrorKind::usage,
          "capacity -1: must be 0 or more");
   expect(thrown(down, {}, -1), ErrorKind::usage, "-1 tokens: must be 0 or more, and what int32 counts");
   expect(thrown(down, {}, std::int64_t{1} << 31), ErrorKind::usage,
          "2147483648 tokens: must be 0 or more, and what int32 counts");
   expect(thrown(down, {0, -1}, 4), ErrorKind::input, "expert 1 was chosen by -1 tokens: must be in [0, 4]");
   expect(thrown(down, {0, 4, 5}, 4), ErrorKind::input, "expert 2 was chosen by 5 tokens: must be in [0, 4]");
-  expect(thrown(rounding(AssignRule::nr_s, 4), {1}, 4), ErrorKind::usage, "scores of 0 experts for counts of 1");
-  expect(thrown(rounding(AssignRule::nr_s, 4), {1}, 4, {{1, 1, 1}}), ErrorKind::usage,
+  expect(thrown(rounding(TokenRoundingRule::nr_s, 4), {1}, 4), ErrorKind::usage, "scores of 0 experts for counts of 1");
+  expect(thrown(rounding(TokenRoundingRule::nr_s, 4), {1}, 4, {{1, 1, 1}}), ErrorKind::usage,
          "expert 0 has 3 scores at ranks down + 1 to up: nr-s needs 4");
 }
 

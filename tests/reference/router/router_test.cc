@@ -90,7 +90,7 @@ TEST(Route, bias_chooses_and_does_not_weigh) {
   EXPECT_EQ(r.experts, (std::vector<std::int32_t>{2, 1}));
   EXPECT_EQ(r.weights, (Row{test::sigmoid_of(-3), test::sigmoid_of(3)}));
   // The largest of the kept is no longer the first: m is the largest all the same.
-  router.variant = &router_variant("topk-softmax");
+  router.variant = &router_variant_named("topk-softmax");
   const Row far{0, 0, 300};
   router.bias = far;
   EXPECT_EQ(route_row(router, {0, 200, -1}).weights, (Row{0, 1}));

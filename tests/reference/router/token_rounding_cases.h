@@ -1,5 +1,5 @@
 #pragma once
-// What tests of token rounding assign: a few tokens whose order is known, and drawn cases.
+// What tests of token rounding round: a few tokens whose order is known, and drawn cases.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ namespace mxcheck::test {
 
 inline Router router_of(const char* variant, std::int64_t top_k) {
   Router router;
-  router.variant = &router_variant(variant);
+  router.variant = &router_variant_named(variant);
   router.top_k = top_k;
   return router;
 }
@@ -38,7 +38,7 @@ inline std::vector<float> normal_logits(std::int64_t count, std::uint64_t seed) 
 inline const TestMatrix kSix = fp32_matrix(6, 2, {3, 0, 1, 0, 2, 0, 0, 1, 0, 0.5F, 0.25F, 0});
 
 // The tokens of each expert.
-inline std::vector<std::set<std::int32_t>> tokens_by_expert(const Assigned& a) {
+inline std::vector<std::set<std::int32_t>> tokens_by_expert(const RoundedTokens& a) {
   std::vector<std::set<std::int32_t>> sets;
   for (std::size_t e = 0; e < a.chosen.size(); ++e) {
     sets.emplace_back(a.row_token.begin() + a.offsets[e], a.row_token.begin() + a.offsets[e + 1]);
@@ -48,13 +48,13 @@ inline std::vector<std::set<std::int32_t>> tokens_by_expert(const Assigned& a) {
 
 // Logits and what to do with them: of few distinct values one time in two, so that there are ties; some experts far
 // more popular than others one time in two; -0, -Inf and NaN where the router takes them.
-struct AssignCase {
+struct TokenRoundingCase {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;
   std::vector<float> logits;
   std::vector<float> bias;
   Router base;  // without the bias, whose memory is this case's
-  Assign assign;
+  TokenRounding token_rounding;
   Format dtype = Format::fp32;
 
   [[nodiscard]] Router router() const {
@@ -65,17 +65,17 @@ struct AssignCase {
   [[nodiscard]] TestMatrix matrix() const { return {dtype, tokens, experts, logits, 3}; }
   [[nodiscard]] std::string text() const {
     return std::to_string(tokens) + " x " + std::to_string(experts) + ", top " + std::to_string(base.top_k) + ", " +
-           std::string(base.variant->name) + ", tile " + std::to_string(assign.tile) + ", capacity " +
-           std::to_string(assign.capacity);
+           std::string(base.variant->name) + ", tile " + std::to_string(token_rounding.tile) + ", capacity " +
+           std::to_string(token_rounding.capacity);
   }
 };
 
-inline AssignCase draw_case(std::uint64_t seed) {
+inline TokenRoundingCase draw_case(std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
   };
-  AssignCase c;
+  TokenRoundingCase c;
   c.tokens = below(8) == 0 ? below(3) : 1 + below(160);
   c.experts = 1 + below(12);
   const auto variants = all_router_variants();
@@ -89,12 +89,12 @@ inline AssignCase draw_case(std::uint64_t seed) {
   c.base.scale = below(3) == 0 ? 2.5F : 1.0F;
   if (!c.base.variant->packed && below(2) == 0) c.base.nan = NanLogits::last;
   constexpr std::array<std::int64_t, 9> kTiles{1, 2, 3, 5, 8, 16, 32, 128, std::int64_t{1} << 62};
-  c.assign.tile = kTiles[static_cast<std::size_t>(below(kTiles.size()))];
-  c.assign.capacity = below(40);
-  c.assign.renormalize = below(3) != 0;
-  c.assign.seed = engine();
-  c.assign.layer = static_cast<std::uint32_t>(engine());
-  c.assign.step = engine();
+  c.token_rounding.tile = kTiles[static_cast<std::size_t>(below(kTiles.size()))];
+  c.token_rounding.capacity = below(40);
+  c.token_rounding.renormalize = below(3) != 0;
+  c.token_rounding.seed = engine();
+  c.token_rounding.layer = static_cast<std::uint32_t>(engine());
+  c.token_rounding.step = engine();
   c.dtype = below(2) == 0 ? Format::fp32 : Format::bf16;
   const bool few = below(2) == 0;
   const bool skewed = below(2) == 0;

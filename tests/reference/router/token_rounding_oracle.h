@@ -18,10 +18,10 @@
 namespace mxcheck::test {
 
 // One expert's count. scores: of all tokens in the order of ranks. residual: of the experts before, for balance-f.
-inline std::int64_t oracle_count(const Assign& a, std::int64_t f, std::int64_t tokens, std::int64_t expert,
+inline std::int64_t oracle_count(const TokenRounding& a, std::int64_t f, std::int64_t tokens, std::int64_t expert,
                                  const std::vector<float>& scores, std::int64_t residual) {
-  if (a.rule == AssignRule::none) return f;
-  if (a.rule == AssignRule::expert_choice) return std::min(tokens, a.capacity);
+  if (a.rule == TokenRoundingRule::none) return f;
+  if (a.rule == TokenRoundingRule::expert_choice) return std::min(tokens, a.capacity);
   if (!rounds_to_tiles(a.rule)) return a.capacity == 0 || f < a.capacity ? f : a.capacity;
   // Multiples that tokens can fill and that are less than a tile away: one or two, ascending.
   std::vector<std::int64_t> near;
@@ -37,17 +37,17 @@ inline std::int64_t oracle_count(const Assign& a, std::int64_t f, std::int64_t t
     return to_up < to_down || (to_up == to_down && half_up) ? up : down;
   };
   switch (a.rule) {
-    case AssignRule::nr_f: return closest_to(f, false);
-    case AssignRule::nr_even: return closest_to(f, up % (2 * a.tile) == 0);
-    case AssignRule::balance_f: return closest_to(f - residual, false);
-    case AssignRule::up: return up;
-    case AssignRule::sr_f: {
+    case TokenRoundingRule::nr_f: return closest_to(f, false);
+    case TokenRoundingRule::nr_even: return closest_to(f, up % (2 * a.tile) == 0);
+    case TokenRoundingRule::balance_f: return closest_to(f - residual, false);
+    case TokenRoundingRule::up: return up;
+    case TokenRoundingRule::sr_f: {
       const std::uint64_t word =
           philox_word(a.seed, static_cast<std::uint32_t>(expert), a.layer,
                       static_cast<std::uint32_t>(a.step & 0xFFFFFFFFU), static_cast<std::uint32_t>(a.step >> 32));
       return std::cmp_less(word * static_cast<std::uint64_t>(a.tile) >> 32, f - down) ? up : down;
     }
-    case AssignRule::nr_s: {
+    case TokenRoundingRule::nr_s: {
       const auto sum = [&](std::int64_t begin, std::int64_t end) {
         return std::accumulate(scores.begin() + begin, scores.begin() + end, 0.0F);
       };
@@ -57,7 +57,7 @@ inline std::int64_t oracle_count(const Assign& a, std::int64_t f, std::int64_t t
   }
 }
 
-inline Assigned oracle_assign(const Router& router, const Assign& a, const MatrixView& logits) {
+inline RoundedTokens oracle_round_tokens(const Router& router, const TokenRounding& a, const MatrixView& logits) {
   const Routes routes = route(router, logits);
   const std::vector<float> all_scores = router_scores(router, logits);
   const std::int64_t tokens = logits.rows;
@@ -70,7 +70,7 @@ inline Assigned oracle_assign(const Router& router, const Assign& a, const Matri
   const auto score = [&](std::int64_t t, std::int64_t e) {
     return all_scores.at(static_cast<std::size_t>(t * experts + e));
   };
-  Assigned out{.tokens = tokens, .experts = experts};
+  RoundedTokens out{.tokens = tokens, .experts = experts};
   std::vector<std::set<std::int32_t>> kept(static_cast<std::size_t>(experts));
   std::int64_t residual = 0;
   out.offsets.push_back(0);
@@ -80,8 +80,8 @@ inline Assigned oracle_assign(const Router& router, const Assign& a, const Matri
     const auto chose = [&](std::int64_t t) { return chosen_weight.contains({t, e}); };
     const auto f = static_cast<std::int64_t>(std::count_if(order.begin(), order.end(), chose));
     std::stable_sort(order.begin(), order.end(), [&](auto x, auto y) { return score(x, e) > score(y, e); });
-    if (a.rule != AssignRule::expert_choice) std::stable_partition(order.begin(), order.end(), chose);
-    if (a.rule == AssignRule::capacity_order) std::sort(order.begin(), order.begin() + f);
+    if (a.rule != TokenRoundingRule::expert_choice) std::stable_partition(order.begin(), order.end(), chose);
+    if (a.rule == TokenRoundingRule::capacity_order) std::sort(order.begin(), order.begin() + f);
     std::vector<float> scores;
     for (const std::int32_t t : order) scores.push_back(score(t, e));
     const std::int64_t r = oracle_count(a, f, tokens, e, scores, residual);
@@ -91,7 +91,7 @@ inline Assigned oracle_assign(const Router& router, const Assign& a, const Matri
     kept[static_cast<std::size_t>(e)] = {order.begin(), order.begin() + r};
   }
 
-  const auto capacity = static_cast<std::size_t>(assigned_capacity(router, a, tokens, experts));
+  const auto capacity = static_cast<std::size_t>(token_rounding_capacity(router, a, tokens, experts));
   out.row_token.assign(capacity, -1);
   out.row_weight.assign(capacity, 0);
   out.token_rows.assign(capacity, -1);
@@ -104,7 +104,7 @@ inline Assigned oracle_assign(const Router& router, const Assign& a, const Matri
     }
     std::int64_t at = out.token_offsets.back();
     for (auto& [e, w] : weight) {
-      if (a.rule == AssignRule::none) {
+      if (a.rule == TokenRoundingRule::none) {
         w = chosen_weight.at({t, e});
       } else {
         if (a.renormalize) w = sum == 0 ? 0 : w / sum;
@@ -123,7 +123,7 @@ inline Assigned oracle_assign(const Router& router, const Assign& a, const Matri
 }
 
 // Every field, weights by their bits.
-inline bool same(const Assigned& a, const Assigned& b) {
+inline bool same(const RoundedTokens& a, const RoundedTokens& b) {
   const auto bits = [](float x, float y) { return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y); };
   return a.tokens == b.tokens && a.experts == b.experts && a.chosen == b.chosen && a.offsets == b.offsets &&
          a.row_token == b.row_token && a.token_offsets == b.token_offsets && a.token_rows == b.token_rows &&

@@ -11,10 +11,10 @@
 namespace mxcheck {
 namespace {
 
-using test::AssignCase;
 using test::draw_case;
 using test::same;
 using test::TestMatrix;
+using test::TokenRoundingCase;
 using test::tokens_by_expert;
 
 constexpr std::uint64_t kCases = test::kSanitized ? 100 : 400;
@@ -23,18 +23,18 @@ constexpr std::uint64_t kCases = test::kSanitized ? 100 : 400;
 template <class Holds, class Visit>
 void for_each_case(Holds holds, Visit visit) {
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
-    AssignCase c = draw_case(seed);
+    TokenRoundingCase c = draw_case(seed);
     const TestMatrix m = c.matrix();
-    for (const AssignRuleName& rule : all_assign_rules()) {
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       if (!holds(rule.rule)) continue;
-      c.assign.rule = rule.rule;
+      c.token_rounding.rule = rule.rule;
       visit(c, m.view(), std::string(rule.name) + ": " + c.text() + ", seed " + std::to_string(seed));
     }
   }
 }
 
-std::vector<std::set<std::int32_t>> token_choice(const AssignCase& c, const MatrixView& logits) {
-  return tokens_by_expert(assign_tokens(c.router(), {.rule = AssignRule::none}, logits));
+std::vector<std::set<std::int32_t>> token_choice(const TokenRoundingCase& c, const MatrixView& logits) {
+  return tokens_by_expert(round_tokens(c.router(), {.rule = TokenRoundingRule::none}, logits));
 }
 
 bool is_subset(const std::set<std::int32_t>& a, const std::set<std::int32_t>& b) {
@@ -42,22 +42,22 @@ bool is_subset(const std::set<std::int32_t>& a, const std::set<std::int32_t>& b)
 }
 
 TEST(TokenRoundingProperties, is_that_of_the_slow_way) {
-  for_each_case([](AssignRule) { return true; },
-                [](const AssignCase& c, const MatrixView& logits, const std::string& text) {
-                  const Assigned a = assign_tokens(c.router(), c.assign, logits);
-                  EXPECT_TRUE(same(a, test::oracle_assign(c.router(), c.assign, logits))) << text;
+  for_each_case([](TokenRoundingRule) { return true; },
+                [](const TokenRoundingCase& c, const MatrixView& logits, const std::string& text) {
+                  const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
+                  EXPECT_TRUE(same(a, test::oracle_round_tokens(c.router(), c.token_rounding, logits))) << text;
                 });
 }
 
 TEST(TokenRoundingProperties, counts_are_multiples_of_the_tile_next_to_the_counts_chosen) {
-  for_each_case(rounds_to_tiles, [](const AssignCase& c, const MatrixView& logits, const std::string& text) {
-    const Assigned a = assign_tokens(c.router(), c.assign, logits);
+  for_each_case(rounds_to_tiles, [](const TokenRoundingCase& c, const MatrixView& logits, const std::string& text) {
+    const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
     const auto kept = tokens_by_expert(a);
     for (std::size_t e = 0; e < kept.size(); ++e) {
       const auto r = static_cast<std::int64_t>(kept[e].size());
-      EXPECT_EQ(r % c.assign.tile, 0) << text;
-      EXPECT_LT(std::abs(r - a.chosen[e]), c.assign.tile) << text;
-      if (a.chosen[e] % c.assign.tile == 0) {
+      EXPECT_EQ(r % c.token_rounding.tile, 0) << text;
+      EXPECT_LT(std::abs(r - a.chosen[e]), c.token_rounding.tile) << text;
+      if (a.chosen[e] % c.token_rounding.tile == 0) {
         EXPECT_EQ(r, a.chosen[e]) << text;
       }
     }
@@ -67,20 +67,20 @@ TEST(TokenRoundingProperties, counts_are_multiples_of_the_tile_next_to_the_count
 // Kept tokens contain those that chose the expert or are contained in them; and only the last tile differs: the first
 // `down` in the order of scores among those that chose it are kept.
 TEST(TokenRoundingProperties, only_the_last_tile_differs_from_token_choice) {
-  for_each_case(rounds_to_tiles, [](const AssignCase& c, const MatrixView& logits, const std::string& text) {
-    const Assigned a = assign_tokens(c.router(), c.assign, logits);
+  for_each_case(rounds_to_tiles, [](const TokenRoundingCase& c, const MatrixView& logits, const std::string& text) {
+    const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
     const auto kept = tokens_by_expert(a);
     const auto chosen = token_choice(c, logits);
     const std::vector<float> scores = router_scores(c.router(), logits);
     for (std::size_t e = 0; e < kept.size(); ++e) {
       const bool up = kept[e].size() >= chosen[e].size();
       EXPECT_TRUE(up ? is_subset(chosen[e], kept[e]) : is_subset(kept[e], chosen[e])) << text;
-      if (c.assign.rule == AssignRule::down) {
+      if (c.token_rounding.rule == TokenRoundingRule::down) {
         EXPECT_TRUE(is_subset(kept[e], chosen[e])) << text;
       }
       const std::int64_t f = a.chosen[e];
-      const std::int64_t down = f - f % c.assign.tile;
-      if (c.assign.rule == AssignRule::up && c.assign.tile <= c.tokens - down) {
+      const std::int64_t down = f - f % c.token_rounding.tile;
+      if (c.token_rounding.rule == TokenRoundingRule::up && c.token_rounding.tile <= c.tokens - down) {
         EXPECT_TRUE(is_subset(chosen[e], kept[e])) << text;
       }
       // Whatever is kept beats whatever is not, among those that chose the expert and among the others.
@@ -103,36 +103,37 @@ TEST(TokenRoundingProperties, only_the_last_tile_differs_from_token_choice) {
 }
 
 TEST(TokenRoundingProperties, a_tile_of_one_is_token_choice) {
-  for_each_case(rounds_to_tiles, [](AssignCase c, const MatrixView& logits, const std::string& text) {
-    c.assign.tile = 1;
-    EXPECT_EQ(tokens_by_expert(assign_tokens(c.router(), c.assign, logits)), token_choice(c, logits)) << text;
+  for_each_case(rounds_to_tiles, [](TokenRoundingCase c, const MatrixView& logits, const std::string& text) {
+    c.token_rounding.tile = 1;
+    EXPECT_EQ(tokens_by_expert(round_tokens(c.router(), c.token_rounding, logits)), token_choice(c, logits)) << text;
   });
 }
 
 TEST(TokenRoundingProperties, nearest_is_within_half_a_tile_and_balance_so_in_all) {
   for_each_case(
-      [](AssignRule rule) {
-        return rule == AssignRule::nr_f || rule == AssignRule::nr_even || rule == AssignRule::balance_f;
+      [](TokenRoundingRule rule) {
+        return rule == TokenRoundingRule::nr_f || rule == TokenRoundingRule::nr_even ||
+               rule == TokenRoundingRule::balance_f;
       },
-      [](const AssignCase& c, const MatrixView& logits, const std::string& text) {
-        const Assigned a = assign_tokens(c.router(), c.assign, logits);
+      [](const TokenRoundingCase& c, const MatrixView& logits, const std::string& text) {
+        const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
         std::int64_t residual = 0;
         for (std::size_t e = 0; e < a.chosen.size(); ++e) {
-          const std::int64_t down = a.chosen[e] - a.chosen[e] % c.assign.tile;
-          if (down != a.chosen[e] && c.assign.tile > c.tokens - down) break;  // up is not possible
+          const std::int64_t down = a.chosen[e] - a.chosen[e] % c.token_rounding.tile;
+          if (down != a.chosen[e] && c.token_rounding.tile > c.tokens - down) break;  // up is not possible
           const std::int64_t difference = a.offsets[e + 1] - a.offsets[e] - a.chosen[e];
-          residual = (c.assign.rule == AssignRule::balance_f ? residual : 0) + difference;
-          EXPECT_LE(2 * std::abs(residual), c.assign.tile) << text << ", expert " << e;
+          residual = (c.token_rounding.rule == TokenRoundingRule::balance_f ? residual : 0) + difference;
+          EXPECT_LE(2 * std::abs(residual), c.token_rounding.tile) << text << ", expert " << e;
         }
       });
 }
 
 TEST(TokenRoundingProperties, rows_by_expert_and_by_token_are_each_others_inverse) {
-  for_each_case([](AssignRule) { return true; },
-                [](const AssignCase& c, const MatrixView& logits, const std::string& text) {
-                  const Assigned a = assign_tokens(c.router(), c.assign, logits);
-                  const auto capacity =
-                      static_cast<std::size_t>(assigned_capacity(c.router(), c.assign, c.tokens, c.experts));
+  for_each_case([](TokenRoundingRule) { return true; },
+                [](const TokenRoundingCase& c, const MatrixView& logits, const std::string& text) {
+                  const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
+                  const auto capacity = static_cast<std::size_t>(
+                      token_rounding_capacity(c.router(), c.token_rounding, c.tokens, c.experts));
                   ASSERT_EQ(a.row_token.size(), capacity) << text;
                   ASSERT_EQ(a.row_weight.size(), capacity) << text;
                   ASSERT_EQ(a.token_rows.size(), capacity) << text;
@@ -173,11 +174,11 @@ TEST(TokenRoundingProperties, rows_by_expert_and_by_token_are_each_others_invers
 // n weights are off their exact quotients by at most 2^-24 each, the sum they were divided by by n - 1 times that: so
 // their sum is within n * 2^-24 of 1, or twice that for the terms of higher order; absolute 2^-149 for subnormal ones.
 TEST(TokenRoundingProperties, renormalized_weights_add_up_to_one) {
-  for_each_case([](AssignRule rule) { return rule != AssignRule::none; },
-                [](AssignCase c, const MatrixView& logits, const std::string& text) {
-                  c.assign.renormalize = true;
+  for_each_case([](TokenRoundingRule rule) { return rule != TokenRoundingRule::none; },
+                [](TokenRoundingCase c, const MatrixView& logits, const std::string& text) {
+                  c.token_rounding.renormalize = true;
                   c.base.scale = 1;
-                  const Assigned a = assign_tokens(c.router(), c.assign, logits);
+                  const RoundedTokens a = round_tokens(c.router(), c.token_rounding, logits);
                   for (std::size_t t = 0; t + 1 < a.token_offsets.size(); ++t) {
                     double sum = 0;
                     const std::int64_t n = a.token_offsets[t + 1] - a.token_offsets[t];
@@ -191,7 +192,7 @@ TEST(TokenRoundingProperties, renormalized_weights_add_up_to_one) {
 }
 
 TEST(TokenRoundingProperties, do_not_depend_on_threads) {
-  AssignCase c = draw_case(1);
+  TokenRoundingCase c = draw_case(1);
   c.tokens = 700;
   c.experts = 130;  // enough for five threads
   c.bias.clear();
@@ -199,16 +200,17 @@ TEST(TokenRoundingProperties, do_not_depend_on_threads) {
   std::mt19937_64 engine(3);
   for (std::int64_t i = 0; i < c.tokens * c.experts; ++i)
     c.logits.push_back(static_cast<float>(engine() % 97) * 0.125F);
-  c.base = Router{.variant = &router_variant("softmax-topk"), .top_k = 6};
-  c.assign.tile = 16;
-  c.assign.capacity = 20;
+  c.base = Router{.variant = &router_variant_named("softmax-topk"), .top_k = 6};
+  c.token_rounding.tile = 16;
+  c.token_rounding.capacity = 20;
   const TestMatrix m = c.matrix();
-  for (const AssignRuleName& rule : all_assign_rules()) {
-    c.assign.rule = rule.rule;
-    const Assigned one = assign_tokens(c.router(), c.assign, m.view(), 1);
-    EXPECT_TRUE(same(one, test::oracle_assign(c.router(), c.assign, m.view()))) << rule.name;
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
+    c.token_rounding.rule = rule.rule;
+    const RoundedTokens one = round_tokens(c.router(), c.token_rounding, m.view(), 1);
+    EXPECT_TRUE(same(one, test::oracle_round_tokens(c.router(), c.token_rounding, m.view()))) << rule.name;
     for (const int threads : {0, 2, 3, 7}) {
-      EXPECT_TRUE(same(assign_tokens(c.router(), c.assign, m.view(), threads), one)) << rule.name << ", " << threads;
+      EXPECT_TRUE(same(round_tokens(c.router(), c.token_rounding, m.view(), threads), one))
+          << rule.name << ", " << threads;
     }
   }
 }

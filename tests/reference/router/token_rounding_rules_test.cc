@@ -14,41 +14,42 @@ using test::thrown_by;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-TEST(AssignRules, have_names_in_the_order_of_the_enumeration) {
+TEST(TokenRoundingRules, have_names_in_the_order_of_the_enumeration) {
   const std::vector<std::string> names{"none", "nr-f",    "sr-f",          "nr-s",           "balance-f",     "up",
                                        "down", "nr-even", "expert-choice", "capacity-order", "capacity-score"};
-  ASSERT_EQ(all_assign_rules().size(), names.size());
+  ASSERT_EQ(all_token_rounding_rules().size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const AssignRuleName& rule = all_assign_rules()[i];
+    const TokenRoundingRuleSpec& rule = all_token_rounding_rules()[i];
     EXPECT_EQ(rule.name, names[i]);
     EXPECT_EQ(static_cast<std::size_t>(rule.rule), i);
-    EXPECT_EQ(assign_rule(rule.name), rule.rule);
+    EXPECT_EQ(token_rounding_rule_named(rule.name), rule.rule);
     EXPECT_EQ(rounds_to_tiles(rule.rule), i >= 1 && i <= 7) << rule.name;
     EXPECT_FALSE(rule.meaning.empty());
   }
-  const auto thrown = thrown_by([] { assign_rule("nr"); });
+  const auto thrown = thrown_by([] { token_rounding_rule_named("nr"); });
   EXPECT_EQ(thrown.kind, ErrorKind::usage);
   EXPECT_EQ(thrown.text,
             "unknown rule 'nr'; known are none, nr-f, sr-f, nr-s, balance-f, up, down, nr-even, expert-choice, "
             "capacity-order, capacity-score");
 }
 
-std::int64_t capacity_of(AssignRule rule, std::int64_t top_k, std::int64_t tile, std::int64_t capacity,
+std::int64_t capacity_of(TokenRoundingRule rule, std::int64_t top_k, std::int64_t tile, std::int64_t capacity,
                          std::int64_t tokens, std::int64_t experts) {
   Router router;
   router.top_k = top_k;
-  return assigned_capacity(router, {.rule = rule, .tile = tile, .capacity = capacity}, tokens, experts);
+  return token_rounding_capacity(router, {.rule = rule, .tile = tile, .capacity = capacity}, tokens, experts);
 }
 
-TEST(AssignedCapacity, is_what_a_rule_can_fill_at_most) {
-  EXPECT_EQ(capacity_of(AssignRule::none, 2, 8, 0, 100, 5), 200);
-  EXPECT_EQ(capacity_of(AssignRule::capacity_order, 2, 8, 3, 100, 5), 200);
-  EXPECT_EQ(capacity_of(AssignRule::capacity_score, 2, 8, 3, 100, 5), 200);
-  EXPECT_EQ(capacity_of(AssignRule::expert_choice, 2, 8, 3, 100, 5), 15);
-  EXPECT_EQ(capacity_of(AssignRule::expert_choice, 2, 8, 300, 100, 5), 500);
-  EXPECT_EQ(capacity_of(AssignRule::expert_choice, 2, 8, 0, 100, 5), 0);
-  for (const AssignRule rule : {AssignRule::nr_f, AssignRule::sr_f, AssignRule::nr_s, AssignRule::balance_f,
-                                AssignRule::up, AssignRule::down, AssignRule::nr_even}) {
+TEST(TokenRoundingCapacity, is_what_a_rule_can_fill_at_most) {
+  EXPECT_EQ(capacity_of(TokenRoundingRule::none, 2, 8, 0, 100, 5), 200);
+  EXPECT_EQ(capacity_of(TokenRoundingRule::capacity_order, 2, 8, 3, 100, 5), 200);
+  EXPECT_EQ(capacity_of(TokenRoundingRule::capacity_score, 2, 8, 3, 100, 5), 200);
+  EXPECT_EQ(capacity_of(TokenRoundingRule::expert_choice, 2, 8, 3, 100, 5), 15);
+  EXPECT_EQ(capacity_of(TokenRoundingRule::expert_choice, 2, 8, 300, 100, 5), 500);
+  EXPECT_EQ(capacity_of(TokenRoundingRule::expert_choice, 2, 8, 0, 100, 5), 0);
+  for (const TokenRoundingRule rule :
+       {TokenRoundingRule::nr_f, TokenRoundingRule::sr_f, TokenRoundingRule::nr_s, TokenRoundingRule::balance_f,
+        TokenRoundingRule::up, TokenRoundingRule::down, TokenRoundingRule::nr_even}) {
     EXPECT_EQ(capacity_of(rule, 2, 8, 3, 100, 5), 235);
     EXPECT_EQ(capacity_of(rule, 2, 1, 3, 100, 5), 200);
     EXPECT_EQ(capacity_of(rule, 4, 128, 3, 100, 5), 500);  // all pairs
@@ -57,40 +58,40 @@ TEST(AssignedCapacity, is_what_a_rule_can_fill_at_most) {
   }
 }
 
-TEST(AssignedCapacity, refuses_what_int32_cannot_count_and_what_makes_no_sense) {
+TEST(TokenRoundingCapacity, refuses_what_int32_cannot_count_and_what_makes_no_sense) {
   const auto text = [](auto... values) {
     const auto thrown = thrown_by([&] { static_cast<void>(capacity_of(values...)); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     return thrown.text;
   };
-  EXPECT_EQ(capacity_of(AssignRule::none, 1, 1, 0, (std::int64_t{1} << 31) - 1, 2), (std::int64_t{1} << 31) - 1);
-  EXPECT_EQ(text(AssignRule::none, 2, 1, 0, 1 << 30, 2), "routes: 2147483648 rows are more than int32 counts");
-  EXPECT_EQ(text(AssignRule::expert_choice, 1, 1, 0, std::int64_t{1} << 31, 2),
+  EXPECT_EQ(capacity_of(TokenRoundingRule::none, 1, 1, 0, (std::int64_t{1} << 31) - 1, 2), (std::int64_t{1} << 31) - 1);
+  EXPECT_EQ(text(TokenRoundingRule::none, 2, 1, 0, 1 << 30, 2), "routes: 2147483648 rows are more than int32 counts");
+  EXPECT_EQ(text(TokenRoundingRule::expert_choice, 1, 1, 0, std::int64_t{1} << 31, 2),
             "tokens: 2147483648 rows are more than int32 counts");
-  EXPECT_EQ(text(AssignRule::expert_choice, 1, 1, 1 << 20, 1 << 20, 1 << 11),
+  EXPECT_EQ(text(TokenRoundingRule::expert_choice, 1, 1, 1 << 20, 1 << 20, 1 << 11),
             "capacity: 2147483648 rows are more than int32 counts");
-  EXPECT_EQ(text(AssignRule::nr_f, 1, 1 << 20, 0, 1 << 20, 1 << 11),
+  EXPECT_EQ(text(TokenRoundingRule::nr_f, 1, 1 << 20, 0, 1 << 20, 1 << 11),
             "capacity: 2147483648 rows are more than int32 counts");
-  EXPECT_EQ(capacity_of(AssignRule::nr_f, 1, 1 << 20, 0, 1 << 20, (1 << 11) - 1), ((1LL << 11) - 1) << 20);
-  EXPECT_EQ(text(AssignRule::up, 1, kMost, 0, 1 << 30, kMost),
+  EXPECT_EQ(capacity_of(TokenRoundingRule::nr_f, 1, 1 << 20, 0, 1 << 20, (1 << 11) - 1), ((1LL << 11) - 1) << 20);
+  EXPECT_EQ(text(TokenRoundingRule::up, 1, kMost, 0, 1 << 30, kMost),
             "rows admitted: 9223372036854775807 x 1073741824 is beyond 2^63 - 1; use smaller dimensions");
-  EXPECT_EQ(text(AssignRule::up, 1, 0, 0, 4, 4), "tile 0: must be 1 or more");
-  EXPECT_EQ(text(AssignRule::expert_choice, 1, 0, -1, 4, 4), "capacity -1: must be 0 or more");
-  EXPECT_EQ(capacity_of(AssignRule::none, 1, 0, -1, 4, 4), 4);  // neither is the rule's
+  EXPECT_EQ(text(TokenRoundingRule::up, 1, 0, 0, 4, 4), "tile 0: must be 1 or more");
+  EXPECT_EQ(text(TokenRoundingRule::expert_choice, 1, 0, -1, 4, 4), "capacity -1: must be 0 or more");
+  EXPECT_EQ(capacity_of(TokenRoundingRule::none, 1, 0, -1, 4, 4), 4);  // neither is the rule's
   for (const std::int64_t top_k : {-1, 0, 5}) {
-    EXPECT_EQ(text(AssignRule::none, top_k, 1, 0, 4, 4),
+    EXPECT_EQ(text(TokenRoundingRule::none, top_k, 1, 0, 4, 4),
               "top_k " + std::to_string(top_k) + " of 4 x 4 logits: must be in [1, experts]");
   }
-  EXPECT_EQ(text(AssignRule::none, 1, 1, 0, -1, 4), "top_k 1 of -1 x 4 logits: must be in [1, experts]");
+  EXPECT_EQ(text(TokenRoundingRule::none, 1, 1, 0, -1, 4), "top_k 1 of -1 x 4 logits: must be in [1, experts]");
 }
 
 TEST(CapacityFromFactor, is_exact_for_the_double) {
-  const AssignRule up = AssignRule::expert_choice;
-  const AssignRule down = AssignRule::capacity_order;
+  const TokenRoundingRule up = TokenRoundingRule::expert_choice;
+  const TokenRoundingRule down = TokenRoundingRule::capacity_order;
   EXPECT_EQ(capacity_from_factor(up, 1.25, 1024, 8, 64), 160);
   EXPECT_EQ(capacity_from_factor(down, 1.25, 1024, 8, 64), 160);
   EXPECT_EQ(capacity_from_factor(up, 1, 100, 2, 7), 29);
-  EXPECT_EQ(capacity_from_factor(AssignRule::capacity_score, 1, 100, 2, 7), 28);
+  EXPECT_EQ(capacity_from_factor(TokenRoundingRule::capacity_score, 1, 100, 2, 7), 28);
   EXPECT_EQ(capacity_from_factor(up, 0.1, 10, 1, 1), 2);    // the double is above 0.1,
   EXPECT_EQ(capacity_from_factor(down, 0.1, 10, 1, 1), 1);  // though 0.1 * 10 rounds to 1
   EXPECT_EQ(capacity_from_factor(down, 0.3, 10, 1, 1), 2);  // and below 0.3, though 0.3 * 10 rounds to 3
@@ -119,8 +120,8 @@ TEST(CapacityFromFactor, is_the_quotient_of_rational_numbers) {
     cpp_int n = cpp_int(m) * tokens * top_k;
     cpp_int d = experts;
     (exponent < 0 ? d : n) <<= std::abs(exponent);
-    for (const AssignRule rule : {AssignRule::expert_choice, AssignRule::capacity_order}) {
-      const cpp_int expected = rule == AssignRule::expert_choice ? cpp_int((n + d - 1) / d) : cpp_int(n / d);
+    for (const TokenRoundingRule rule : {TokenRoundingRule::expert_choice, TokenRoundingRule::capacity_order}) {
+      const cpp_int expected = rule == TokenRoundingRule::expert_choice ? cpp_int((n + d - 1) / d) : cpp_int(n / d);
       std::int64_t got = -1;
       const auto thrown = thrown_by([&] { got = capacity_from_factor(rule, factor, tokens, top_k, experts); });
       if (expected <= kMost) {
@@ -137,17 +138,18 @@ TEST(CapacityFromFactor, is_the_quotient_of_rational_numbers) {
 }
 
 TEST(CapacityFromFactor, refuses_what_makes_no_sense) {
-  const auto text = [](AssignRule rule, double factor, std::int64_t tokens, std::int64_t top_k, std::int64_t experts) {
+  const auto text = [](TokenRoundingRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
+                       std::int64_t experts) {
     const auto thrown =
         thrown_by([&] { static_cast<void>(capacity_from_factor(rule, factor, tokens, top_k, experts)); });
     EXPECT_EQ(thrown.kind, ErrorKind::usage);
     return thrown.text;
   };
-  for (const AssignRule rule : {AssignRule::none, AssignRule::nr_f, AssignRule::nr_even}) {
+  for (const TokenRoundingRule rule : {TokenRoundingRule::none, TokenRoundingRule::nr_f, TokenRoundingRule::nr_even}) {
     EXPECT_EQ(text(rule, 1, 1, 1, 1), "a capacity factor: only expert-choice and the capacity rules take one");
   }
   const std::string rest = "0 experts: the factor must be finite and 0 or more, sizes 0 or more, experts 1 or more";
-  const AssignRule rule = AssignRule::expert_choice;
+  const TokenRoundingRule rule = TokenRoundingRule::expert_choice;
   EXPECT_EQ(text(rule, 1, 1, 1, 0), "capacity of factor 1.000000, 1 tokens, top_k 1, " + rest);
   for (const double factor : {-1.0, -5e-324, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     EXPECT_TRUE(text(rule, factor, 1, 1, 10).ends_with(rest)) << factor;

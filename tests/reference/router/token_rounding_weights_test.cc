@@ -26,10 +26,10 @@ using Floats = std::vector<float>;
 
 TEST(TokenRoundingWeights, multiplies_weights_by_the_scale_last) {
   Router router = router_of("topk-softmax", 1);
-  const Assign assign{.rule = AssignRule::up, .tile = 5};
-  const Assigned plain = assign_tokens(router, assign, kSix.view());
+  const TokenRounding token_rounding{.rule = TokenRoundingRule::up, .tile = 5};
+  const RoundedTokens plain = round_tokens(router, token_rounding, kSix.view());
   router.scale = 1.1F;
-  const Assigned scaled = assign_tokens(router, assign, kSix.view());
+  const RoundedTokens scaled = round_tokens(router, token_rounding, kSix.view());
   EXPECT_EQ(scaled.row_token, plain.row_token);
   for (std::size_t i = 0; i < plain.row_weight.size(); ++i) {
     EXPECT_EQ(scaled.row_weight[i], plain.row_weight[i] * 1.1F);
@@ -42,7 +42,8 @@ TEST(TokenRoundingWeights, none_is_token_choice_with_its_own_weights) {
     Router router = router_of(std::string(variant.name).c_str(), 3);
     router.scale = 0.3F;
     const Routes routes = route(router, m.view());
-    const Assigned a = assign_tokens(router, {.rule = AssignRule::none, .tile = 0, .renormalize = false}, m.view());
+    const RoundedTokens a =
+        round_tokens(router, {.rule = TokenRoundingRule::none, .tile = 0, .renormalize = false}, m.view());
     EXPECT_EQ(a.offsets.back(), 120);
     for (std::int64_t t = 0; t < 40; ++t) {
       std::map<std::int32_t, float> expected;
@@ -71,12 +72,12 @@ TEST(TokenRoundingWeights, gives_zero_weights_where_the_sum_of_scores_is_zero) {
                                     none, none, 0, none,  //
                                     none, none, none, 0});
   const Router router = router_of("topk-softmax", 1);
-  const Assigned a = assign_tokens(router, {.rule = AssignRule::expert_choice, .capacity = 1}, m.view());
+  const RoundedTokens a = round_tokens(router, {.rule = TokenRoundingRule::expert_choice, .capacity = 1}, m.view());
   EXPECT_EQ(a.row_token, (Ints{1, 0, 2, 3}));
   EXPECT_EQ(a.row_weight, (Floats{1, 0, 1, 1}));
   EXPECT_FALSE(std::signbit(a.row_weight[1]));
-  const Assigned raw =
-      assign_tokens(router, {.rule = AssignRule::expert_choice, .capacity = 1, .renormalize = false}, m.view());
+  const RoundedTokens raw =
+      round_tokens(router, {.rule = TokenRoundingRule::expert_choice, .capacity = 1, .renormalize = false}, m.view());
   EXPECT_EQ(raw.row_weight, (Floats{1, 0, 1, 1}));
 }
 
@@ -84,11 +85,11 @@ TEST(TokenRoundingWeights, takes_scores_that_are_all_zero_or_infinite) {
   const float inf = std::numeric_limits<float>::infinity();
   const Router router = router_of("sqrtsoftplus", 1);
   const TestMatrix zero = fp32_matrix(5, 2, Floats(10, -inf));
-  const Assigned a = assign_tokens(router, {.rule = AssignRule::nr_s, .tile = 2}, zero.view());
+  const RoundedTokens a = round_tokens(router, {.rule = TokenRoundingRule::nr_s, .tile = 2}, zero.view());
   EXPECT_EQ(a.offsets, (Offsets{0, 4, 4}));
   EXPECT_EQ(a.row_weight, Floats(7, 0));
   const TestMatrix infinite = fp32_matrix(3, 2, {1, 0, inf, 0, 2, 0});
-  const Assigned b = assign_tokens(router, {.rule = AssignRule::down, .tile = 2}, infinite.view());
+  const RoundedTokens b = round_tokens(router, {.rule = TokenRoundingRule::down, .tile = 2}, infinite.view());
   EXPECT_EQ(tokens_by_expert(b), (Sets{{1, 2}, {}}));  // the infinite score is the best
   EXPECT_TRUE(std::isnan(b.row_weight[0]));            // Inf / Inf
   EXPECT_EQ(b.row_weight[1], 1);
@@ -99,7 +100,7 @@ TEST(TokenRoundingWeights, ranks_without_the_bias) {
   Router router = router_of("sigmoid", 1);
   const Floats bias{10, 0};
   router.bias = bias;
-  const Assigned a = assign_tokens(router, {.rule = AssignRule::down, .tile = 4}, kSix.view());
+  const RoundedTokens a = round_tokens(router, {.rule = TokenRoundingRule::down, .tile = 4}, kSix.view());
   EXPECT_EQ(a.chosen, (Ints{6, 0}));
   EXPECT_EQ(tokens_by_expert(a), (Sets{{0, 1, 2, 5}, {}}));
 }
@@ -112,8 +113,8 @@ TEST(TokenRoundingWeights, tells_fill_scores_apart_that_become_equal_less_one) {
   const Router router = router_of("topk-softmax", 1);
   const Floats few = router_scores(router, tiny.view());
   EXPECT_EQ(few[1] - 1.0F, few[3] - 1.0F);
-  const Assign up{.rule = AssignRule::expert_choice, .capacity = 1};
-  EXPECT_EQ(tokens_by_expert(assign_tokens(router, up, tiny.view())), (Sets{{0}, {1}}));
+  const TokenRounding up{.rule = TokenRoundingRule::expert_choice, .capacity = 1};
+  EXPECT_EQ(tokens_by_expert(round_tokens(router, up, tiny.view())), (Sets{{0}, {1}}));
 
   const std::int64_t experts = 256;
   const TestMatrix m = fp32_matrix(1, experts, normal_logits(experts, 11));

@@ -120,7 +120,7 @@ TEST_F(QuantizeTool, writes_what_the_reference_computes) {
   const Tensor& t = real_tensor("layer3.dh");
   const MatrixView view{Format::bf16, t.data.data(), 160, 512, 512};
   const std::vector<std::int64_t> offsets{0, 50, 50, 160};
-  const Quantized q = quantize(view, Format::e5m2, {32, 1}, recipe_by_name("te"), offsets);
+  const Quantized q = quantize(view, Format::e5m2, {32, 1}, recipe_named("te"), offsets);
   const SafetensorsFile file =
       quantized("real.safetensors:layer3.dh --format e5m2 --block 32x1 --preset te --offsets 0,50,50,160");
   EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), q.codes);

@@ -37,7 +37,7 @@ class RouteTool : public test::ToolTest {
   void SetUp() override { write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {kTokens, kExperts}, x)); }
   static Router router_of(const char* variant, std::int64_t top_k) {
     Router router;
-    router.variant = &router_variant(variant);
+    router.variant = &router_variant_named(variant);
     router.top_k = top_k;
     return router;
   }
@@ -46,7 +46,7 @@ class RouteTool : public test::ToolTest {
     EXPECT_EQ(ran.code, 0) << arguments << "\n" << ran.err;
     return ran.code == 0 ? read_safetensors(dir / "r.safetensors") : SafetensorsFile();
   }
-  static void expect_rows(const SafetensorsFile& file, const Assigned& a) {
+  static void expect_rows(const SafetensorsFile& file, const RoundedTokens& a) {
     const auto rows = static_cast<std::size_t>(a.offsets.back());
     const auto first = [&](auto values) { return values.resize(rows), values; };
     EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "chosen")), a.chosen);
@@ -93,22 +93,23 @@ TEST_F(RouteTool, every_variant_is_the_references) {
 
 TEST_F(RouteTool, every_rule_is_the_references_without_what_lies_behind_the_rows) {
   const Router router = router_of("softmax-topk", 2);
-  for (const AssignRuleName& rule : all_assign_rules()) {
-    const bool capacity = !rounds_to_tiles(rule.rule) && rule.rule != AssignRule::none;
+  for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
+    const bool capacity = !rounds_to_tiles(rule.rule) && rule.rule != TokenRoundingRule::none;
     for (const char* weights : {"renorm", "raw"}) {
-      Assign assign;
-      assign.rule = rule.rule, assign.tile = 4, assign.renormalize = weights == std::string("renorm");
+      TokenRounding token_rounding;
+      token_rounding.rule = rule.rule, token_rounding.tile = 4,
+      token_rounding.renormalize = weights == std::string("renorm");
       std::string arguments = "x.npy --top-k 2 --variant softmax-topk --tile 4 --round " + std::string(rule.name);
-      if (rule.rule != AssignRule::none) arguments += std::string(" --weights ") + weights;
-      if (capacity) arguments += " --capacity 9", assign.capacity = 9;
-      if (rule.rule == AssignRule::sr_f) {
+      if (rule.rule != TokenRoundingRule::none) arguments += std::string(" --weights ") + weights;
+      if (capacity) arguments += " --capacity 9", token_rounding.capacity = 9;
+      if (rule.rule == TokenRoundingRule::sr_f) {
         arguments += " --seed 18446744073709551615 --layer 4294967295 --step 9";
-        assign.seed = 18446744073709551615U, assign.layer = 4294967295U, assign.step = 9;
+        token_rounding.seed = 18446744073709551615U, token_rounding.layer = 4294967295U, token_rounding.step = 9;
       }
       SCOPED_TRACE(arguments);
       const SafetensorsFile file = routed(arguments);
-      expect_rows(file, assign_tokens(router, assign, view));
-      EXPECT_EQ(file.tensors.size(), rule.rule == AssignRule::none ? 10U : 6U);
+      expect_rows(file, round_tokens(router, token_rounding, view));
+      EXPECT_EQ(file.tensors.size(), rule.rule == TokenRoundingRule::none ? 10U : 6U);
     }
   }
 }
@@ -117,13 +118,14 @@ TEST_F(RouteTool, stochastic_rounding_takes_its_seed_layer_and_step) {
   std::set<std::vector<std::byte>> seeds, layers, steps;
   for (std::uint32_t n = 0; n < 6; ++n) {
     for (auto* set : {&seeds, &layers, &steps}) {
-      Assign assign;
-      assign.rule = AssignRule::sr_f, assign.tile = 8;
-      assign.seed = set == &seeds ? n : 1, assign.layer = set == &layers ? n : 2, assign.step = set == &steps ? n : 3;
+      TokenRounding token_rounding;
+      token_rounding.rule = TokenRoundingRule::sr_f, token_rounding.tile = 8;
+      token_rounding.seed = set == &seeds ? n : 1, token_rounding.layer = set == &layers ? n : 2,
+      token_rounding.step = set == &steps ? n : 3;
       const SafetensorsFile file =
-          routed("x.npy --top-k 2 --round sr-f --tile 8 --seed " + std::to_string(assign.seed) + " --layer " +
-                 std::to_string(assign.layer) + " --step " + std::to_string(assign.step));
-      expect_rows(file, assign_tokens(router_of("topk-softmax", 2), assign, view));
+          routed("x.npy --top-k 2 --round sr-f --tile 8 --seed " + std::to_string(token_rounding.seed) + " --layer " +
+                 std::to_string(token_rounding.layer) + " --step " + std::to_string(token_rounding.step));
+      expect_rows(file, round_tokens(router_of("topk-softmax", 2), token_rounding, view));
       set->insert(tensor_of(file, "offsets").data);
     }
   }
@@ -285,7 +287,7 @@ TEST_F(RouteTool, lists_every_variant_and_rule) {
   for (const RouterVariant& v : all_router_variants()) {
     EXPECT_NE(list.out.find(line(v.name, v.meaning)), std::string::npos) << list.out << v.name;
   }
-  for (const AssignRuleName& r : all_assign_rules()) {
+  for (const TokenRoundingRuleSpec& r : all_token_rounding_rules()) {
     EXPECT_NE(list.out.find(line(r.name, r.meaning)), std::string::npos) << list.out << r.name;
   }
 }

@@ -102,8 +102,8 @@ TEST(Expand, codes_come_back_exactly_under_round_up_and_floor) {
           c.variant.format = format, c.variant.wide = wide, c.variant.block = block;
           if (seed % 2 == 1) c.experts = {0, 5, 5, 40, 67};
           const Input x = expand(c);
-          Quantized up = quantize(x.view, format, block, recipe_by_name("rceil"), c.experts);
-          const Quantized down = quantize(x.view, format, block, recipe_by_name("floor"), c.experts);
+          Quantized up = quantize(x.view, format, block, recipe_named("rceil"), c.experts);
+          const Quantized down = quantize(x.view, format, block, recipe_named("floor"), c.experts);
           ASSERT_EQ(up.scales, down.scales) << to_text(c);
           ASSERT_EQ(up.codes, down.codes) << to_text(c);
           const std::vector<float> back = dequantize(up, c.experts);
@@ -126,7 +126,7 @@ TEST(Expand, codes_come_back_exactly_under_round_up_and_floor) {
 TEST(Expand, boundaries_hit_every_midpoint_of_e4m3_and_both_neighbours) {
   std::set<int> missing;
   for (int i = 0; i < 126 * 3; ++i) missing.insert(i);
-  const Recipe rceil = recipe_by_name("rceil");
+  const Recipe rceil = recipe_named("rceil");
   for (std::uint64_t seed = 0; seed < 40 && !missing.empty(); ++seed) {
     const Case c = make_case(Data::boundaries, 64, 256, seed);
     const Input x = expand(c);
@@ -182,7 +182,7 @@ TEST(Expand, boundaries_put_the_amax_on_the_edges_of_the_scale) {
         }
       }
       for (std::size_t i = 0; i < seen.size(); ++i) {
-        EXPECT_GE(seen[i], 5) << block_shape_name(block) << " edge " << i;
+        EXPECT_GE(seen[i], 5) << to_text(block) << " edge " << i;
       }
     }
   }
@@ -196,7 +196,7 @@ TEST(Expand, every_bf16_meets_every_scale_byte_that_it_promises) {
   for (const char* name : {"rceil", "floor"}) {
     for (std::int64_t from = 0; from < kEveryBf16Rows; from += kChunk) {
       const MatrixView part{Format::bf16, x.bytes.data() + from * 64, kChunk, 32, 32};
-      const Quantized q = quantize(part, Format::e4m3, {1, 32}, recipe_by_name(name));
+      const Quantized q = quantize(part, Format::e4m3, {1, 32}, recipe_named(name));
       for (std::int64_t i = 0; i < kChunk; ++i) {
         const std::int64_t byte = (from + i) / kEveryBf16RowsPerByte;
         // Floor ends one byte earlier: the largest BF16 is below 2^128.
@@ -218,7 +218,7 @@ TEST(Expand, every_bf16_meets_every_scale_byte_that_it_promises) {
 }
 
 TEST(Expand, no_finite_amax_has_a_larger_byte_than_every_bf16_reaches) {
-  EXPECT_EQ(scale_byte_for_amax(recipe_by_name("rceil"), Format::e4m3, 0x1.fep127F), kEveryBf16Bytes - 1);
+  EXPECT_EQ(scale_byte_for_amax(recipe_named("rceil"), Format::e4m3, 0x1.fep127F), kEveryBf16Bytes - 1);
   EXPECT_GE(kEveryBf16RowsPerByte * 31, 65536);
 }
 
@@ -346,7 +346,7 @@ TEST(Expand, every_kind_of_special_block_appears) {
       }
     }
     for (const char* kind : kKinds) {
-      EXPECT_GE(seen[kind], 2) << kind << " in blocks " << block_shape_name(block);
+      EXPECT_GE(seen[kind], 2) << kind << " in blocks " << to_text(block);
     }
   }
 }
@@ -357,10 +357,10 @@ TEST(Expand, sparse_blocks_hold_one_element_whatever_cuts_them) {
     c.variant.block = block, c.experts = {0, 3, 40, 77};
     std::int64_t nonzero = 0;
     for_each(c, [&](const Input& in, auto i, auto j) { nonzero += bits_at(in, i, j) != 0 ? 1 : 0; });
-    const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_by_name("rceil"), c.experts);
+    const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_named("rceil"), c.experts);
     const auto blocks = static_cast<std::int64_t>(q.scales.size());
     EXPECT_LE(nonzero, blocks);
-    EXPECT_GE(nonzero, blocks - blocks / 32 - 1) << block_shape_name(block);  // +0 is drawn now and then
+    EXPECT_GE(nonzero, blocks - blocks / 32 - 1) << to_text(block);  // +0 is drawn now and then
   }
 }
 
@@ -369,24 +369,24 @@ TEST(Expand, slots_tell_every_block_from_its_neighbours_and_every_element_from_t
     for (std::int64_t cols : {std::int64_t{512}, std::int64_t{500}}) {
       Case c = make_case(Data::slots, 300, cols, 4);
       c.variant.block = block;
-      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_by_name("rceil"));
+      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_named("rceil"));
       const auto scale = [&](std::int64_t i, std::int64_t j) {
         return q.scales[static_cast<std::size_t>(i * q.scale_cols + j)];
       };
       for (std::int64_t i = 0; i < q.scale_rows; ++i) {
         for (std::int64_t j = 0; j < q.scale_cols; ++j) {
           if (i > 0) {
-            ASSERT_NE(scale(i, j), scale(i - 1, j)) << block_shape_name(block) << i << ' ' << j;
+            ASSERT_NE(scale(i, j), scale(i - 1, j)) << to_text(block) << i << ' ' << j;
           }
           if (j > 0) {
-            ASSERT_NE(scale(i, j), scale(i, j - 1)) << block_shape_name(block) << i << ' ' << j;
+            ASSERT_NE(scale(i, j), scale(i, j - 1)) << to_text(block) << i << ' ' << j;
           }
         }
       }
       for (std::int64_t i = 0; i < c.rows; ++i) {
         for (std::int64_t j = 1; j < cols; ++j) {
           const std::size_t at = static_cast<std::size_t>(i * cols + j);
-          ASSERT_NE(q.codes[at], q.codes[at - 1]) << block_shape_name(block) << i << ' ' << j;
+          ASSERT_NE(q.codes[at], q.codes[at - 1]) << to_text(block) << i << ' ' << j;
         }
       }
     }
@@ -482,7 +482,7 @@ TEST(Expand, slots_for_dequantize_pair_every_code_with_every_scale_byte) {
         seen.set(p.scales[static_cast<std::size_t>(scale)] * 256U + p.codes[static_cast<std::size_t>(i * c.cols + j)]);
       }
     }
-    EXPECT_TRUE(seen.all()) << block_shape_name(block) << ' ' << seen.count();
+    EXPECT_TRUE(seen.all()) << to_text(block) << ' ' << seen.count();
   }
 }
 

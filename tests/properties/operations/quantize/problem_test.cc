@@ -25,9 +25,9 @@ TEST(Operations, scale_geometry_is_the_references) {
     for (const std::vector<std::int64_t>& experts :
          {std::vector<std::int64_t>{}, {0, 150}, {0, 0, 31, 64, 150}, {0, 1, 2, 150, 150}}) {
       const Case c = make_case("quantize", block, 0, experts);
-      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_by_name("rceil"), experts);
+      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_named("rceil"), experts);
       const ScaleGeometry g = scale_geometry(c, block);
-      EXPECT_EQ(g.rows, q.scale_rows) << block_shape_name(block);
+      EXPECT_EQ(g.rows, q.scale_rows) << to_text(block);
       EXPECT_EQ(g.cols, q.scale_cols);
       EXPECT_EQ(g.count(), static_cast<std::int64_t>(q.scales.size()));
       EXPECT_EQ(g.rows_of_expert, count_scale_rows_by_expert(q, experts));
@@ -37,7 +37,7 @@ TEST(Operations, scale_geometry_is_the_references) {
       }
       const Case tiled = make_case("quantize", block, 1, experts);
       const std::vector<std::uint8_t> tiles = in_layout(tiled, g, q.scales);
-      EXPECT_EQ(scale_bytes(g, MXCHECK_TCGEN05), static_cast<std::int64_t>(tiles.size())) << block_shape_name(block);
+      EXPECT_EQ(scale_bytes(g, MXCHECK_TCGEN05), static_cast<std::int64_t>(tiles.size())) << to_text(block);
       EXPECT_EQ(scale_bytes(g, MXCHECK_COMPACT), g.count());
       EXPECT_EQ(to_compact(tiled, g, tiles), q.scales);
       EXPECT_EQ(in_layout(c, g, q.scales), q.scales);

@@ -31,7 +31,7 @@ TEST(ExpandRoute, slots_give_every_expert_the_load_that_was_told) {
       for (const bool bias : {false, true}) {
         c.variant.bias = bias;
         const Problem p = make_problem(c);
-        const Assigned a = assign_tokens(router_of(p), assign_of(c), p.input.view);
+        const RoundedTokens a = round_tokens(router_of(p), token_rounding_of(c), p.input.view);
         for (std::int64_t e = 0; e < 2 * tile + 2; ++e)
           EXPECT_EQ(a.chosen[static_cast<std::size_t>(e)], e) << variant << " tile " << tile;
       }

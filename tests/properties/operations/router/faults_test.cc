@@ -44,8 +44,8 @@ TEST(RouteModel, without_slips_gives_the_references_routes) {
 TEST(RouteModel, without_slips_gives_the_references_rows) {
   for (const Case& c : cases_of("route_round")) {
     const Problem p = make_problem(c);
-    const Assigned want = assign_tokens(router_of(p), assign_of(c), p.input.view);
-    const Assigned got = model_rows(router_of(p), assign_of(c), p.input.view, {});
+    const RoundedTokens want = round_tokens(router_of(p), token_rounding_of(c), p.input.view);
+    const RoundedTokens got = model_rows(router_of(p), token_rounding_of(c), p.input.view, {});
     ASSERT_EQ(want.chosen, got.chosen) << to_text(c);
     ASSERT_EQ(want.offsets, got.offsets) << to_text(c);
     ASSERT_EQ(want.row_token, got.row_token) << to_text(c);
@@ -78,7 +78,7 @@ TEST(RouteModel, every_slip_is_named_where_it_shows) {
         std::memcpy(observed[0].data(), r.experts.data(), observed[0].size());
         std::memcpy(observed[1].data(), r.weights.data(), observed[1].size());
       } else {
-        const Assigned a = model_rows(router_of(p), assign_of(c), p.input.view, one);
+        const RoundedTokens a = model_rows(router_of(p), token_rounding_of(c), p.input.view, one);
         std::memcpy(observed[0].data(), a.chosen.data(), observed[0].size());
         std::memcpy(observed[1].data(), a.offsets.data(), observed[1].size());
         std::memcpy(observed[2].data(), a.row_token.data(), observed[2].size());

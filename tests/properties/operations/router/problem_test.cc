@@ -42,7 +42,8 @@ TEST(RouteOperations, expected_tensors_have_the_sizes_that_the_call_hands_over) 
       EXPECT_EQ(call.outputs[i].is_offsets, expected[i].info.integer_bits == 64);
     }
     if (c.variant.operation != "route_round") continue;
-    EXPECT_EQ(rows_capacity(c, 0), assigned_capacity(router_of(p), assign_of(c), c.rows, c.cols)) << to_text(c);
+    EXPECT_EQ(rows_capacity(c, 0), token_rounding_capacity(router_of(p), token_rounding_of(c), c.rows, c.cols))
+        << to_text(c);
   }
 }
 
