@@ -8,6 +8,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
 #include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -115,8 +116,7 @@ int run(const Options& options) {
   if (options.name.empty()) return list_formats(options.json);
   const std::optional<Format> format = find_format(options.name);
   if (format) return print_codes(*format, options.json);
-  std::string names;
-  for (const Format f : kAllFormats) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
+  const std::string names = join(kAllFormats, ", ", [](Format f) { return spec(f).name; });
   throw Error(ErrorKind::usage, "unknown format '" + options.name + "'; known are " + names);
 }
 

@@ -7,6 +7,7 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/make/suite_parse.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -69,9 +70,7 @@ GoldenSpec parse_golden(const Json& value, const std::string& place) {
   const std::string kind = o.text("kind");
   const auto* const at = std::find(kKinds.begin(), kKinds.end(), kind);
   if (at == kKinds.end()) {
-    std::string kinds;
-    for (const std::string_view k : kKinds) kinds += (kinds.empty() ? "" : ", ") + std::string(k);
-    o.refuse("kind", "must be " + kinds);
+    o.refuse("kind", "must be " + join(kKinds));
   }
   golden.kind = static_cast<GoldenKind>(at - kKinds.begin());
   switch (golden.kind) {
@@ -133,9 +132,7 @@ GoldenSuite parse_suite(std::string_view text, const std::string& where) {
 GoldenSuite read_suite(const std::string& path) {
   const FileSource file(path);
   if (file.size() > kMostText) throw Error(ErrorKind::usage, path + ": over 1 MiB of text; a suite is less");
-  std::string text(file.size(), ' ');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return parse_suite(text, path);
+  return parse_suite(file.text(), path);
 }
 
 }  // namespace mxcheck

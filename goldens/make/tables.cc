@@ -23,12 +23,6 @@ namespace {
 constexpr std::int64_t kScaleBytes = 256;
 constexpr std::int64_t kBlock = 32;
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 class Builder {
  public:
   explicit Builder(const GoldenSpec& golden) { table_.info.attributes = common_attributes(golden); }
@@ -39,7 +33,7 @@ class Builder {
     constexpr Dtype kDtype = sizeof(T) == 1 ? Dtype::u8 : sizeof(T) == 2 ? Dtype::u16 : Dtype::u32;
     table_.info.datasets.push_back(
         {name, role, std::string(spec(format).dtype_name), kDtype, std::move(shape), std::move(attributes)});
-    table_.data.push_back(bytes_of(values));
+    table_.data.push_back(to_bytes(values));
   }
   // Codes in the smallest unsigned integer that holds them.
   void add_codes(Role role, const std::string& name, Format format, std::vector<std::int64_t> shape,
@@ -158,8 +152,8 @@ Table make_layout(const GoldenSpec& golden) {
   const std::vector<std::uint8_t> tiles = to_layout(ScaleLayout::tcgen05, shape, scales, golden.pad_byte);
   table.add(Role::output, "tcgen05", Format::e8m0, vector_of(tiles.size()), tiles,
             {{"layout", "tcgen05: tiles of 128 rows by 4 columns, 512 bytes each"}});
-  const auto packed = values_in<std::uint32_t>(
-      std::as_bytes(std::span(to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte))));
+  const std::vector<std::uint8_t> bytes = to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte);
+  const auto packed = values_in<std::uint32_t>(std::as_bytes(std::span(bytes)));
   table.add(Role::output, "deepgemm", Format::e8m0, vector_of(packed.size()), packed,
             {{"layout", "DeepGEMM: words of four columns' bytes, little-endian, MN-major, rows padded to 4"}});
   return table.take();

@@ -6,17 +6,8 @@
 #include <cstdio>
 
 #include "numerics/error.h"
-#include "numerics/text.h"
 
 namespace mxcheck {
-
-Format element_format_named(const std::string& name) {
-  const auto format = find_format(name);
-  if (format && spec(*format).is_quantized) return *format;
-  throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
-                                        : "unknown format '" + name + "'; known are ") +
-                                    join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; }));
-}
 
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {

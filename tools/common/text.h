@@ -22,9 +22,6 @@ void in_place(const std::string& where, Action action) {
   }
 }
 
-// Error{usage} listing the element formats for any other name.
-Format element_format_named(const std::string& name);
-
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
 

@@ -8,6 +8,7 @@
 #include "goldens/format/reader.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
 #include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/golden/file.h"
@@ -22,12 +23,6 @@ struct Options {
   std::int64_t first = 16;
   bool json = false;
 };
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
 
 std::uint64_t element(const Tensor& t, std::size_t i) {
   std::uint64_t bits = 0;
@@ -71,8 +66,7 @@ int run(const Options& o) {
   const ManifestEntry entry = trusted_entry(o.file, o.trust);
   const GoldenReader golden(o.file, entry);
   if (!o.dataset.empty() && golden.info().find(o.dataset) == nullptr) {
-    std::string names;
-    for (const DatasetInfo& info : golden.info().datasets) names += (names.empty() ? "" : ", ") + info.name;
+    const std::string names = join(golden.info().datasets, ", ", [](const auto& info) { return info.name; });
     throw Error(ErrorKind::usage, o.file + ": has no dataset '" + o.dataset + "'; there are " + names);
   }
   if (o.json) {
@@ -89,7 +83,7 @@ int run(const Options& o) {
   for (const DatasetInfo& info : golden.info().datasets) {
     if (!o.dataset.empty() && info.name != o.dataset) continue;
     print(fmt::format("{:<7} {:<28}{:<5}{:<16}{}\n", info.role == Role::input ? "input" : "output", info.name,
-                      safetensors_name(info.dtype), info.format, shape_text(info.shape)));
+                      safetensors_name(info.dtype), info.format, shape_to_text(info.shape)));
     if (o.dataset.empty()) continue;
     for (const auto& [key, value] : info.attributes) print(fmt::format("  {:<20}{}\n", key, value));
     print_elements(info, golden.read(info.name), o.first);

@@ -13,6 +13,7 @@
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_verdict.h"
 #include "tools/common/json.h"
@@ -111,25 +112,19 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
       o.only);
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
-
 void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
   const Attributes& a = golden.info().attributes;
-  std::string about;
+  std::vector<std::string> about;
   for (const char* key : {"kind", "format", "block", "recipe", "source"}) {
-    if (!attribute(a, key).empty()) about += (about.empty() ? "" : ", ") + attribute(a, key);
+    if (!attribute(a, key).empty()) about.push_back(attribute(a, key));
   }
-  print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, about));
+  print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, join(about)));
   std::size_t equal = 0, missing = 0;
   for (const DatasetResult& r : verdict.results) {
     equal += r.verdict == DatasetVerdict::equal ? 1 : 0;
     missing += r.verdict == DatasetVerdict::missing ? 1 : 0;
     print(fmt::format("{:<13} {:<28}{:<16}{}\n", verdict_word(r.verdict), r.expected.name, r.expected.format,
-                      shape_text(r.expected.shape)));
+                      shape_to_text(r.expected.shape)));
   }
   for (const DatasetResult& r : verdict.results) {
     if (r.verdict == DatasetVerdict::missing || (r.verdict == DatasetVerdict::equal && r.notes.empty())) continue;
@@ -141,9 +136,8 @@ void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVer
     const Difference& d = *r.difference;
     print(fmt::format("  extent    {} of {} elements differ; first at ({}, {}), last at ({}, {})\n", d.count, d.total,
                       d.first.row, d.first.col, d.last.row, d.last.col));
-    std::string bins;
-    for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
-    print(fmt::format("  off by    {}\n", bins));
+    const auto bin_text = [](const auto& bin) { return fmt::format("{}: {}", bin.first, bin.second); };
+    print(fmt::format("  off by    {}\n", join(d.histogram, ", ", bin_text)));
     if (!d.neighbours.empty()) print(fmt::format("  beside    {}\n", d.neighbours));
     if (!d.pattern.empty()) print(fmt::format("  pattern   {}\n", d.pattern));
   }

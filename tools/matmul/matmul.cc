@@ -9,6 +9,7 @@
 
 #include "goldens/io/quantized_file.h"
 #include "reference/matmul/matmul.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/matmul/operands.h"
@@ -92,7 +93,7 @@ void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const Quant
 
 int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
-  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c});
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
   std::optional<Progress> progress(std::in_place, "reading " + o.a);
@@ -129,7 +130,7 @@ int run(const Options& o) {
                 size_of(dtype));
   matmul(p, d.data.data());
   const std::string shape = fmt::format("{}", fmt::join(d.shape, " x "));
-  write_product(o.output, std::move(d));
+  write_result(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,
                     spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block), p.a.depth,

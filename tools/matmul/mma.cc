@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "numerics/text.h"
 #include "reference/matmul/matmul.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/matmul/operands.h"
@@ -24,8 +26,7 @@ struct Options {
 
 int list_contracts() {
   for (const Contract& c : all_contracts()) {
-    std::string formats;
-    for (Format f : c.operands) formats += (formats.empty() ? "" : " ") + std::string(spec(f).name);
+    const std::string formats = join(c.operands, " ", [](Format f) { return spec(f).name; });
     print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, to_text(c.evidence), c.note, formats));
   }
   return 0;
@@ -90,7 +91,7 @@ int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
-  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c, o.scale_a, o.scale_b});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c, o.scale_a, o.scale_b});
   Side a;
   Side b;
   read_side(o.a, o.format_a, a);
@@ -135,7 +136,7 @@ int run(const Options& o) {
     at(n);
     matmul(p, d.data.data() + n * matrix);
   }
-  write_product(o.output, std::move(d));
+  write_result(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
                     to_text(p.contract), spec(p.a.format).name, spec(p.b.format).name));

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "goldens/format/described_file.h"
 #include "goldens/io/quantized_file.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -22,23 +24,9 @@ struct Options {
   bool json = false;
 };
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 int run(const Options& o) {
-  const std::filesystem::path out(o.output);
-  const bool npy = out.extension() == ".npy";
-  if (!npy && out.extension() != ".safetensors") {
-    throw Error(ErrorKind::usage, o.output + ": name the output OUT.npy or OUT.safetensors");
-  }
-  std::error_code error;
-  if (std::filesystem::equivalent(o.input, out, error) && !error) {
-    throw Error(ErrorKind::usage, o.output + ": is the input file; choose another output");
-  }
-  if (const auto extension = std::filesystem::path(o.input).extension(); extension == ".h5" || extension == ".hdf5") {
+  check_output(o.output, OutputKinds::npy_or_safetensors, {o.input});
+  if (is_hdf5_path(o.input)) {
     throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
   }
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
@@ -47,12 +35,12 @@ int run(const Options& o) {
   progress->now("dequantizing " + std::to_string(q.rows) + " x " + std::to_string(q.cols));
   Tensor values{"values", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {q.rows, q.cols}, {}};
   try {
-    values.data = o.dtype == "f32" ? bytes_of(dequantize(q, file.offsets)) : bytes_of(dequantize_bf16(q, file.offsets));
+    values.data = o.dtype == "f32" ? to_bytes(dequantize(q, file.offsets)) : to_bytes(dequantize_bf16(q, file.offsets));
   } catch (const Error& e) {  // a code that its format does not have
     throw Error(e.kind(), o.input + ": " + e.what());
   }
   progress->now("writing " + o.output);
-  npy ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
+  o.output.ends_with(".npy") ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
   progress.reset();
   if (o.json) {
     print_json({{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}});

@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
-#include "goldens/io/byte_source.h"
+#include "goldens/io/offsets.h"
 #include "goldens/io/quantized_file.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
 #include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -22,7 +21,6 @@ namespace mxcheck {
 namespace {
 
 constexpr const char* kDefaultRecipe = "rceil";
-constexpr std::uint64_t kMaxOffsetsText = 16 << 20;
 
 struct Options {
   std::string input, output;
@@ -80,43 +78,11 @@ Recipe recipe_of(const Options& o) {
   return r;
 }
 
-// A list, or the name of a file: of text, or an I64 or I32 vector in one of the tensor formats.
+// A list, or the name of a file.
 std::vector<std::int64_t> offsets_of(const std::string& text) {
   if (text.empty()) return {};
-  if (text.find_first_not_of("0123456789, ") == std::string::npos) return parse_offsets(text, "--offsets");
-  const bool tensor = text.find(".npy") != std::string::npos || text.find(".safetensors") != std::string::npos ||
-                      text.find(".h5") != std::string::npos;
-  if (!tensor) {
-    const FileSource file(text);
-    if (file.size() > kMaxOffsetsText) throw Error(ErrorKind::input, text + ": over 16 MiB of offsets");
-    std::string content(file.size(), ' ');
-    file.read(0, std::as_writable_bytes(std::span(content)));
-    return parse_offsets(content, text);
-  }
-  const Tensor t = read_tensor(text);
-  const bool narrow = t.dtype == Dtype::i32;
-  if (t.shape.size() != 1 || (t.dtype != Dtype::i64 && !narrow)) {
-    throw Error(ErrorKind::input, text + ": offsets are one vector of I64 or I32");
-  }
-  std::vector<std::int64_t> offsets(t.data.size() / size_of(t.dtype));
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    std::int32_t half = 0;
-    std::memcpy(narrow ? static_cast<void*>(&half) : &offsets[i], t.data.data() + i * size_of(t.dtype),
-                size_of(t.dtype));
-    if (narrow) offsets[i] = half;
-  }
-  return offsets;
-}
-
-void check_output(const Options& o) {
-  const std::filesystem::path out(o.output);
-  if (!is_quantized_path(o.output)) refuse(o.output + ": name the output OUT.safetensors or OUT.h5");
-  std::error_code error;
-  for (std::size_t end = o.input.size(); end != std::string::npos && end > 0; end = o.input.rfind(':', end - 1)) {
-    if (std::filesystem::equivalent(o.input.substr(0, end), out, error) && !error) {
-      refuse(o.output + ": is the input file; choose another output");
-    }
-  }
+  const bool is_list = text.find_first_not_of("0123456789, ") == std::string::npos;
+  return is_list ? parse_offsets(text, "--offsets") : read_offsets(text);
 }
 
 void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
@@ -152,7 +118,7 @@ int run(const Options& o) {
   file.layout = find_scale_layout(o.layout).value();
   file.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(file.layout, element, block, recipe.rule);
-  check_output(o);
+  check_output(o.output, OutputKinds::safetensors_or_hdf5, {o.input});
   file.offsets = offsets_of(o.offsets);
 
   std::optional<Progress> progress(std::in_place, "reading " + o.input);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "goldens/io/atomic_file.h"
+#include "goldens/io/quantized_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "numerics/text.h"
 #include "tools/common/json.h"
 #include "tools/common/text.h"
 
@@ -39,9 +40,7 @@ std::string histogram_text(std::span<const std::int64_t> loads) {
   std::map<std::int64_t, std::int64_t> each;
   for (const std::int64_t load : loads) ++each[load];
   if (static_cast<std::int64_t>(each.size()) <= kMostBins) {
-    std::string text;
-    for (const auto& [load, count] : each) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", load, count);
-    return text;
+    return join(each, ", ", [](const auto& bin) { return fmt::format("{}: {}", bin.first, bin.second); });
   }
   const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
   const std::int64_t width = (*most - *least) / kMostBins + 1;

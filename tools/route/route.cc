@@ -3,19 +3,20 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include "goldens/io/routes_file.h"
 #include "goldens/make/embedded.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "reference/router/loss.h"
 #include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/route/file.h"
 #include "tools/route/report.h"
 #include "tools/subcommands.h"
 
@@ -72,9 +73,8 @@ std::vector<float> bias_at(const std::string& location) {
   if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
     throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
   }
-  std::vector<float> bias(t.data.size() / sizeof(float));
+  std::vector<float> bias = values_in<float>(t.data);
   if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
-  std::memcpy(bias.data(), t.data.data(), t.data.size());
   return bias;
 }
 
@@ -132,7 +132,7 @@ int run(const Options& o) {
   file.router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
   file.router.scale = o.scale;
   file.token_rounding = token_rounding_of(o);
-  if (!o.output.empty()) check_routes_output(o.output, {location, o.bias});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::safetensors_or_hdf5, {location, o.bias});
 
   std::optional<Progress> progress(std::in_place, "reading " + location);
   const Tensor tensor = logits_at(location);
