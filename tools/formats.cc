@@ -8,13 +8,13 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct Options {
   std::string name;
@@ -53,7 +53,7 @@ std::string layout(const FormatSpec& f) {
 }
 
 int list_formats(bool json) {
-  ordered_json rows = ordered_json::array();
+  Json rows = Json::array();
   std::string text = fmt::format("{:<7} {:<16} {:>4} {:<7} {:>4} {:>23} {:>23} {:>23} {:>10} {:>10}\n", "name", "dtype",
                                  "bits", "s-e-m", "bias", "max", "min normal", "min subnormal", "inf", "nan");
   for (const Format format : kAllFormats) {
@@ -63,16 +63,16 @@ int list_formats(bool json) {
     text += fmt::format("{:<7} {:<16} {:>4} {:<7} {:>4} {:>23} {:>23} {:>23} {:>10} {:>10}\n", f.name, f.dtype_name,
                         f.bits, layout(f), f.bias, decimal(m.max), decimal(m.min_normal),
                         m.min_subnormal ? decimal(*m.min_subnormal) : "-", code(m.inf), code(m.nan));
-    ordered_json row{{"name", f.name},
-                     {"dtype", f.dtype_name},
-                     {"bits", f.bits},
-                     {"layout", layout(f)},
-                     {"bias", f.bias},
-                     {"max", json_number(m.max)},
-                     {"min_normal", json_number(m.min_normal)}};
-    row["min_subnormal"] = m.min_subnormal ? json_number(*m.min_subnormal) : ordered_json();
-    row["inf"] = m.inf ? ordered_json(code(m.inf)) : ordered_json();
-    row["nan"] = m.nan ? ordered_json(code(m.nan)) : ordered_json();
+    Json row{{"name", f.name},
+             {"dtype", f.dtype_name},
+             {"bits", f.bits},
+             {"layout", layout(f)},
+             {"bias", f.bias},
+             {"max", json_number(m.max)},
+             {"min_normal", json_number(m.min_normal)}};
+    row["min_subnormal"] = m.min_subnormal ? json_number(*m.min_subnormal) : Json();
+    row["inf"] = m.inf ? Json(code(m.inf)) : Json();
+    row["nan"] = m.nan ? Json(code(m.nan)) : Json();
     rows.push_back(std::move(row));
   }
   json ? print_json(rows) : print(text);
@@ -94,7 +94,7 @@ int print_codes(Format format, bool json) {
                                       " has 2^32 codes, too many for a table; name a format of at most "
                                       "16 bits");
   }
-  ordered_json codes = ordered_json::array();
+  Json codes = Json::array();
   std::string text = fmt::format("{:<8} {:<20} {:<20} {}\n", "code", "fields", "hexfloat", "decimal");
   for (std::uint32_t code = 0; code < std::uint32_t{1} << f.bits; ++code) {
     const double value = decode(format, code);
@@ -116,25 +116,23 @@ int run(const Options& options) {
   if (options.name.empty()) return list_formats(options.json);
   const std::optional<Format> format = find_format(options.name);
   if (format) return print_codes(*format, options.json);
-  std::string names;
-  for (const Format f : kAllFormats) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
+  const std::string names = join(kAllFormats, ", ", [](Format f) { return spec(f).name; });
   throw Error(ErrorKind::usage, "unknown format '" + options.name + "'; known are " + names);
 }
 
 }  // namespace
 
-void add_formats(CLI::App& app, Context& context) {
+void add_formats(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("formats", "Number formats, and the code table of one");
-  sub->add_option("NAME", options->name,
-                  "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them");
-  sub->add_flag("--json", options->json, "Print JSON; NaN and infinities are strings");
-  sub->footer(
+  Command sub = app.subcommand("formats", "Number formats, and the code table of one");
+  sub.option("NAME", options->name, "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them");
+  sub.flag("--json", options->json, "Print JSON; NaN and infinities are strings");
+  sub.footer(
       "Examples:\n"
       "  mxcheck formats            one line a format: width, bias, range, special codes\n"
       "  mxcheck formats e4m3       256 lines: code, sign.exponent.mantissa, hexfloat, decimal\n"
       "  mxcheck formats bf16       65536 lines");
-  sub->callback([&context, options] { context.run = [options] { return run(*options); }; });
+  sub.runs([options] { return run(*options); });
 }
 
 }  // namespace mxcheck

@@ -43,13 +43,11 @@ int complain(std::string text, int code) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{
-      "Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right."};
-  app.name("mxcheck");
-  app.set_version_flag("--version",
-                       std::string("mxcheck ") + kVersion + " (commit " + kCommit + (kDirty ? ", modified)" : ")"),
-                       "Print the version and exit");
-  app.get_formatter()->column_width(34);
+  CommandLine line(
+      "mxcheck",
+      "Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right.",
+      std::string("mxcheck ") + kVersion + " (commit " + kCommit + (kDirty ? ", modified)" : ")"));
+  Command app = line.top();
   app.footer(
       "Examples:\n"
       "  mxcheck scale --rule rceil 448 0x43e00001       the scale byte of a block with this largest magnitude\n"
@@ -63,28 +61,18 @@ int run(int argc, char** argv) {
       "  mxcheck route logits.npy --top-k 8              experts, weights, rows, loads, padding\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
-  app.require_subcommand(1);
-  Context context;
-  add_gate(app, context);
-  add_replay(app, context);
-  add_quantize(app, context);
-  add_dequantize(app, context);
-  add_mma(app, context);
-  add_matmul(app, context);
-  add_scale(app, context);
-  add_formats(app, context);
-  add_recipes(app, context);
-  add_route(app, context);
-  add_golden(app, context);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    if (!app.get_subcommands().empty()) return complain(e.what(), kUsage);
-    if (argc < 2) return complain("no subcommand given; mxcheck --help lists them", kUsage);
-    return complain("unknown subcommand or option '" + std::string(argv[1]) + "'; mxcheck --help lists them", kUsage);
-  }
-  return context.run();
+  add_gate(app);
+  add_replay(app);
+  add_quantize(app);
+  add_dequantize(app);
+  add_mma(app);
+  add_matmul(app);
+  add_scale(app);
+  add_formats(app);
+  add_recipes(app);
+  add_route(app);
+  add_golden(app);
+  return line.run(argc, argv);
 }
 
 int guarded_run(int argc, char** argv) {

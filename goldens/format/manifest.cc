@@ -1,13 +1,13 @@
 #include "goldens/format/manifest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 
 #include "goldens/format/golden.h"
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -68,12 +68,13 @@ class Parser {
     if (entry.sha256.size() != kHashDigits || !hex) refuse("a line begins with 64 lower-case hexadecimal digits");
     line.remove_prefix(kHashDigits);
     skip_gap(line);
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), entry.size);
-    const auto digits = static_cast<std::size_t>(end - line.data());
+    const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+    const auto size = parse_number<std::uint64_t>(line.substr(0, digits));
     const bool padded = digits > 1 && line[0] == '0';
-    if (error != std::errc() || padded || entry.size > std::numeric_limits<std::int64_t>::max()) {
+    if (!size || padded || *size > std::numeric_limits<std::int64_t>::max()) {
       refuse("the size must be a decimal number below 2^63, without zeros before it");
     }
+    entry.size = *size;
     line.remove_prefix(digits);
     skip_gap(line);
     const bool plain = !line.empty() && line.size() <= kMaxName && printable(line) && line.front() != ' ' &&
@@ -123,8 +124,7 @@ Manifest read_manifest(const std::string& path) {
   try {
     const FileSource file(path);
     if (file.size() > kMaxText) throw Error(ErrorKind::input, path + ": over 16 MiB; not a manifest?");
-    text.resize(file.size());
-    file.read(0, std::as_writable_bytes(std::span(text)));
+    text = file.text();
   } catch (const Error& e) {
     throw Error(ErrorKind::golden, std::string("no manifest: ") + e.what());
   }

@@ -25,6 +25,12 @@ void check_range(const ByteSource& source, std::uint64_t offset, std::size_t cou
 
 }  // namespace
 
+std::string ByteSource::text() const {
+  std::string text(size(), ' ');
+  read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 void SpanSource::read(std::uint64_t offset, std::span<std::byte> to) const {
   check_range(*this, offset, to.size());
   std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());

@@ -20,6 +20,7 @@ class ByteSource {
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   // Fills `to` from `offset`; Error{input} when that is beyond the end.
   virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
+  [[nodiscard]] std::string text() const;  // all of it, for files whose size the caller has bounded
 
  private:
   std::string name_;

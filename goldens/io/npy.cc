@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -94,13 +94,13 @@ class HeaderParser {
   }
   std::int64_t integer() {
     skip_space();
-    std::int64_t n = 0;
-    const char* begin = text_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), n);
-    if (error != std::errc() || n < 0) refuse("expected a dimension between 0 and 2^63 - 1");
-    at_ += static_cast<std::size_t>(end - begin);
+    const std::string_view rest = text_.substr(at_);
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const auto extent = parse_number<std::int64_t>(rest.substr(0, digits));
+    if (!extent) refuse("expected a dimension between 0 and 2^63 - 1");
+    at_ += digits;
     accept('L');  // Python 2 wrote long integers so
-    return n;
+    return *extent;
   }
   std::vector<std::int64_t> tuple() {
     std::vector<std::int64_t> items;
@@ -193,12 +193,8 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   const auto descr =
       std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
   std::string dict = "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    dict += std::to_string(tensor.shape[i]) + (tensor.shape.size() == 1      ? ","
-                                               : i + 1 < tensor.shape.size() ? ", "
-                                                                             : "");
-  }
-  dict += "), }";
+  dict += join(tensor.shape, ", ", [](std::int64_t extent) { return std::to_string(extent); });
+  dict += tensor.shape.size() == 1 ? ",), }" : "), }";
   constexpr std::size_t kPrefix = 10;
   constexpr std::size_t kAlign = 64;  // NumPy aligns the data so that it can be mapped
   dict.append(kAlign - (kPrefix + dict.size() + 1) % kAlign, ' ');

@@ -1,34 +1,19 @@
 #include "goldens/io/quantized_file.h"
 
-#include <charconv>
-#include <cstring>
-#include <filesystem>
 #include <iterator>
 
-#include "goldens/format/writer.h"
-#include "goldens/io/readers.h"
+#include "goldens/format/described_file.h"
+#include "goldens/io/offsets.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
-#include "tools/common/text.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::input, path + ": " + what);
-}
-
-template <class T>
-Tensor tensor_of(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {name, dtype, std::move(shape), {bytes.begin(), bytes.end()}};
-}
-
-template <class T>
-std::vector<T> values_of(const Tensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-  return values;
 }
 
 // tcgen05 tiles are bytes, DeepGEMM's scales words of four.
@@ -40,12 +25,12 @@ std::vector<std::int64_t> flat_shape(ScaleLayout layout, std::int64_t bytes) {
 Tensor scales_tensor(const QuantizedFile& file) {
   const Quantized& q = file.matrix;
   const std::vector<std::int64_t> compact{q.scale_rows, q.scale_cols};
-  if (!q.scales_fp32.empty()) return tensor_of("scales", Dtype::f32, compact, q.scales_fp32);
-  if (file.layout == ScaleLayout::compact) return tensor_of("scales", Dtype::u8, compact, q.scales);
+  if (!q.scales_fp32.empty()) return {"scales", Dtype::f32, compact, to_bytes(q.scales_fp32)};
+  if (file.layout == ScaleLayout::compact) return {"scales", Dtype::u8, compact, to_bytes(q.scales)};
   // Nothing to lay out, however many rows of nothing there are.
   if (q.scales.empty()) return {"scales", dtype_of(file.layout), {0}, {}};
   const auto bytes = to_layout(file.layout, scale_shape(q, file.offsets), q.scales, file.pad_byte);
-  return tensor_of("scales", dtype_of(file.layout), flat_shape(file.layout, std::ssize(bytes)), bytes);
+  return {"scales", dtype_of(file.layout), flat_shape(file.layout, std::ssize(bytes)), to_bytes(bytes)};
 }
 
 // The metadata of a file from outside, each value checked as it is taken.
@@ -59,13 +44,9 @@ class Metadata {
     return found->second;
   }
   std::int64_t size(const std::string& key) const {
-    const std::string& t = text(key);
-    std::int64_t n = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), n);
-    if (error != std::errc() || end != t.data() + t.size() || n < 0) {
-      refuse(path_, "metadata '" + key + "' is '" + t + "', which is no size");
-    }
-    return n;
+    const auto number = parse_number<std::int64_t>(text(key));
+    if (!number || *number < 0) refuse(path_, "metadata '" + key + "' is '" + text(key) + "', which is no size");
+    return *number;
   }
   template <class Table>
   auto word(const std::string& key, const Table& table) const {
@@ -78,17 +59,11 @@ class Metadata {
   const std::string& path_;
 };
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t n : shape) text += (text.empty() ? "" : " x ") + std::to_string(n);
-  return "[" + text + "]";
-}
-
 void check_tensor_is(const Tensor& tensor, Dtype dtype, const std::vector<std::int64_t>& shape,
                      const std::string& path) {
   if (tensor.dtype == dtype && tensor.shape == shape) return;
-  refuse(path, "'" + tensor.name + "' is " + safetensors_name(tensor.dtype) + " " + shape_text(tensor.shape) +
-                   "; by the metadata it should be " + safetensors_name(dtype) + " " + shape_text(shape));
+  refuse(path, "'" + tensor.name + "' is " + safetensors_name(tensor.dtype) + " [" + shape_to_text(tensor.shape) + "]" +
+                   "; by the metadata it should be " + safetensors_name(dtype) + " [" + shape_to_text(shape) + "]");
 }
 
 void take_scales(QuantizedFile& file, bool fp32, const Tensor& scales, const std::string& path) {
@@ -96,16 +71,16 @@ void take_scales(QuantizedFile& file, bool fp32, const Tensor& scales, const std
   const std::vector<std::int64_t> compact{q.scale_rows, q.scale_cols};
   if (fp32) {
     check_tensor_is(scales, Dtype::f32, compact, path);
-    q.scales_fp32 = values_of<float>(scales);
+    q.scales_fp32 = values_in<float>(scales.data);
   } else if (file.layout == ScaleLayout::compact) {
     check_tensor_is(scales, Dtype::u8, compact, path);
-    q.scales = values_of<std::uint8_t>(scales);
+    q.scales = values_in<std::uint8_t>(scales.data);
   } else if (q.rows == 0 || q.cols == 0) {
     check_tensor_is(scales, dtype_of(file.layout), {0}, path);
   } else {
     const ScaleShape shape = scale_shape(q, file.offsets);
     check_tensor_is(scales, dtype_of(file.layout), flat_shape(file.layout, layout_bytes(file.layout, shape)), path);
-    q.scales = from_layout(file.layout, shape, values_of<std::uint8_t>(scales));
+    q.scales = from_layout(file.layout, shape, values_in<std::uint8_t>(scales.data));
   }
 }
 
@@ -145,15 +120,23 @@ QuantizedFile parse(const SafetensorsFile& file, const std::string& path) {
                      std::to_string(q.scale_cols));
   }
   if (wide) {
-    q.codes16 = values_of<std::uint16_t>(*codes);
+    q.codes16 = values_in<std::uint16_t>(codes->data);
   } else {
-    q.codes = values_of<std::uint8_t>(*codes);
+    q.codes = values_in<std::uint8_t>(codes->data);
   }
   take_scales(out, *rule == ScaleRule::fp32, *scales, path);
   return out;
 }
 
 }  // namespace
+
+Format element_format_named(const std::string& name) {
+  const std::optional<Format> format = find_format(name);
+  if (format && spec(*format).is_quantized) return *format;
+  throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
+                                        : "unknown format '" + name + "'; known are ") +
+                                    join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; }));
+}
 
 void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRule rule) {
   if (layout == ScaleLayout::compact) return;
@@ -174,8 +157,8 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   const Quantized& q = file.matrix;
   SafetensorsFile out;
   const std::vector<std::int64_t> shape{q.rows, q.cols};
-  out.tensors.push_back(q.element == Format::e5m6 ? tensor_of("codes", Dtype::u16, shape, q.codes16)
-                                                  : tensor_of("codes", Dtype::u8, shape, q.codes));
+  out.tensors.push_back(q.element == Format::e5m6 ? Tensor{"codes", Dtype::u16, shape, to_bytes(q.codes16)}
+                                                  : Tensor{"codes", Dtype::u8, shape, to_bytes(q.codes)});
   out.tensors.push_back(scales_tensor(file));
   // An empty matrix has no vector of either kind of scales to tell them apart by.
   if (recipe.rule == ScaleRule::fp32) out.tensors.back().dtype = Dtype::f32;
@@ -190,32 +173,17 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   out.metadata["cols"] = std::to_string(q.cols);
   out.metadata["scale_rows"] = std::to_string(q.scale_rows);
   out.metadata["scale_cols"] = std::to_string(q.scale_cols);
-  out.metadata["offsets"] = offsets_text(file.offsets);
+  out.metadata["offsets"] = offsets_to_text(file.offsets);
   out.metadata["source_dtype"] = spec(source).dtype_name;
   return out;
 }
 
-bool is_quantized_path(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  return extension == ".safetensors" || extension == ".h5" || extension == ".hdf5";
-}
-
 void write_quantized(const std::string& path, const SafetensorsFile& file) {
-  if (std::filesystem::path(path).extension() == ".safetensors") return write_safetensors(path, file);
-  GoldenInfo info;
-  for (const auto& [key, value] : file.metadata) {
-    if (key != "mxcheck_file") info.attributes.emplace_back(key, value);  // the writer's own
-  }
-  const std::optional<Format> element = find_format(file.metadata.at("format"));
-  for (const Tensor& t : file.tensors) {
-    const bool fp32 = t.dtype == Dtype::f32;
-    const Format format = t.name == "codes" ? element.value() : fp32 ? Format::fp32 : Format::e8m0;
-    info.datasets.push_back(
-        {t.name, Role::output, std::string(spec(format).dtype_name), fp32 ? Dtype::u32 : t.dtype, t.shape, {}});
-  }
-  GoldenWriter writer(path, info, {0, "quantized"});
-  for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
-  writer.commit();
+  const Format element = find_format(file.metadata.at("format")).value();
+  write_described(path, file, [&](const Tensor& t) {
+    const Format format = t.name == "codes" ? element : t.dtype == Dtype::f32 ? Format::fp32 : Format::e8m0;
+    return spec(format).dtype_name;
+  });
 }
 
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path) {
@@ -231,32 +199,6 @@ QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path) {
     const std::string text = e.what();
     throw Error(e.kind(), text.compare(0, path.size(), path) == 0 ? text : path + ": " + text);
   }
-}
-
-std::vector<std::int64_t> parse_offsets(const std::string& text, const std::string& where) {
-  std::vector<std::int64_t> offsets;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto skip = [&] {
-    while (at != end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r')) ++at;
-  };
-  for (skip(); at != end; skip()) {
-    std::int64_t n = 0;
-    const auto [next, error] = std::from_chars(at, end, n);
-    if (error != std::errc() || n < 0) throw Error(ErrorKind::usage, where + ": expected numbers like 0,96,192");
-    offsets.push_back(n);
-    at = next;
-    skip();
-    if (at != end && *at == ',') ++at;
-  }
-  if (offsets.empty()) throw Error(ErrorKind::usage, where + ": no numbers; expected something like 0,96,192");
-  return offsets;
-}
-
-std::string offsets_text(const std::vector<std::int64_t>& offsets) {
-  std::string text;
-  for (const std::int64_t n : offsets) text += (text.empty() ? "" : ",") + std::to_string(n);
-  return text;
 }
 
 }  // namespace mxcheck

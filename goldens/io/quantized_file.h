@@ -28,6 +28,9 @@ struct QuantizedFile {
   std::uint8_t pad_byte = 0;
 };
 
+// A format that matrices are quantized to; Error{usage} that lists them for any other name.
+Format element_format_named(const std::string& name);
+
 // Error{usage} for layouts that cannot hold these scales: two-dimensional blocks, FP32 scales, E5M6.
 void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRule rule);
 
@@ -35,14 +38,9 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
 
 // To FILE.safetensors, or to FILE.h5: the same tensors as datasets /codes and /scales (FP32 scales as their bits in
 // uint32), the same metadata as attributes of the root group.
-bool is_quantized_path(const std::string& path);
 void write_quantized(const std::string& path, const SafetensorsFile& file);
 
 // Error{input} for anything that a file written by to_safetensors would not hold; path is for messages.
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path);
-
-// Expert offsets: "0,96,192".
-std::vector<std::int64_t> parse_offsets(const std::string& text, const std::string& where);
-std::string offsets_text(const std::vector<std::int64_t>& offsets);
 
 }  // namespace mxcheck

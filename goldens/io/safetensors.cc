@@ -1,8 +1,6 @@
 // safetensors: a 64-bit little-endian header length, a JSON header, then the tensors' bytes without holes.
 // Source: the format section of the safetensors README; the limits and refusals are those of its own reader.
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,11 +13,10 @@
 #include "goldens/io/readers.h"
 #include "goldens/io/strict_json.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference reader's own limit
 constexpr int kMaxDepth = 4;                       // header, tensor, list: three are used
@@ -40,10 +37,6 @@ struct Index {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
 
-json parse_json(const std::string& text, const std::string& file) {
-  return parse_strict_json(text, file + ": safetensors header", kMaxDepth, ErrorKind::input);
-}
-
 std::optional<Dtype> known_dtype(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(Dtype::f64); ++i) {
     if (name == safetensors_name(static_cast<Dtype>(i))) return static_cast<Dtype>(i);
@@ -51,27 +44,38 @@ std::optional<Dtype> known_dtype(const std::string& name) {
   return std::nullopt;
 }
 
-Entry parse_entry(const std::string& name, const json& value, const std::string& where) {
-  Entry entry;
-  entry.name = name;
-  const bool complete = value.is_object() && value.size() == 3 && value.contains("dtype") && value.contains("shape") &&
-                        value.contains("data_offsets");
-  if (!complete) refuse(where + ": it must give dtype, shape and data_offsets, and nothing else");
-  const json& shape = value["shape"];
-  const json& offsets = value["data_offsets"];
-  const auto is_size = [](const json& v) { return v.is_number_unsigned() && v.get<std::uint64_t>() >> 63 == 0; };
-  if (!value["dtype"].is_string()) refuse(where + ": dtype must be a string");
-  if (!shape.is_array() || shape.size() > kMaxRank || !std::all_of(shape.begin(), shape.end(), is_size)) {
-    refuse(where + ": shape must be a list of at most 32 sizes");
+std::optional<std::uint64_t> size_in(const Json& value) {
+  const auto* size = value.get_if<std::uint64_t>();
+  return size != nullptr && *size >> 63 == 0 ? std::optional(*size) : std::nullopt;
+}
+
+// The sizes of a list of at most `most`; nothing for anything else.
+std::optional<std::vector<std::uint64_t>> sizes_in(const Json& value, std::size_t most) {
+  const auto* list = value.get_if<Json::Array>();
+  if (list == nullptr || list->size() > most) return std::nullopt;
+  std::vector<std::uint64_t> sizes;
+  for (const Json& element : *list) {
+    const std::optional<std::uint64_t> size = size_in(element);
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
   }
-  if (!offsets.is_array() || offsets.size() != 2 || !std::all_of(offsets.begin(), offsets.end(), is_size)) {
-    refuse(where + ": data_offsets must be two positions");
+  return sizes;
+}
+
+Entry parse_entry(const std::string& name, const Json& value, const std::string& where) {
+  const Json* dtype = value.find("dtype");
+  const Json* shape = value.find("shape");
+  const Json* offsets = value.find("data_offsets");
+  if (dtype == nullptr || shape == nullptr || offsets == nullptr || value.size() != 3) {
+    refuse(where + ": it must give dtype, shape and data_offsets, and nothing else");
   }
-  entry.dtype = value["dtype"].get<std::string>();
-  for (const json& extent : shape) entry.shape.push_back(extent.get<std::int64_t>());
-  entry.begin = offsets[0].get<std::uint64_t>();
-  entry.end = offsets[1].get<std::uint64_t>();
-  return entry;
+  const auto* dtype_name = dtype->get_if<std::string>();
+  if (dtype_name == nullptr) refuse(where + ": dtype must be a string");
+  const auto extents = sizes_in(*shape, kMaxRank);
+  if (!extents) refuse(where + ": shape must be a list of at most 32 sizes");
+  const auto positions = sizes_in(*offsets, 2);
+  if (!positions || positions->size() != 2) refuse(where + ": data_offsets must be two positions");
+  return {name, *dtype_name, {extents->begin(), extents->end()}, (*positions)[0], (*positions)[1]};
 }
 
 // Every byte of the data belongs to exactly one tensor, and each tensor has the bytes that its shape calls for.
@@ -111,19 +115,22 @@ Index parse_index(const ByteSource& source) {
   source.read(start.size(), std::as_writable_bytes(std::span(text)));
   if (text.empty() || text[0] != '{') refuse(file + ": safetensors header must begin with '{'");
 
-  const json header = parse_json(text, file);
-  if (!header.is_object()) refuse(file + ": safetensors header must be one JSON object");
+  const Json header = parse_json(text, file + ": safetensors header", kMaxDepth, ErrorKind::input);
+  const auto* members = header.get_if<Json::Object>();
+  if (members == nullptr) refuse(file + ": safetensors header must be one JSON object");
   Index index;
   index.data_start = start.size() + length;
-  for (const auto& [name, value] : header.items()) {
+  for (const auto& [name, value] : *members) {
     if (name != "__metadata__") {
       index.entries.push_back(parse_entry(name, value, file + ": tensor '" + name + "'"));
       continue;
     }
-    if (!value.is_object()) refuse(file + ": __metadata__ must be an object of strings");
-    for (const auto& [key, text_value] : value.items()) {
-      if (!text_value.is_string()) refuse(file + ": __metadata__ '" + key + "' must be a string");
-      index.metadata[key] = text_value.get<std::string>();
+    const auto* pairs = value.get_if<Json::Object>();
+    if (pairs == nullptr) refuse(file + ": __metadata__ must be an object of strings");
+    for (const auto& [key, text_value] : *pairs) {
+      const auto* words = text_value.get_if<std::string>();
+      if (words == nullptr) refuse(file + ": __metadata__ '" + key + "' must be a string");
+      index.metadata[key] = *words;
     }
   }
   check_layout(index, source.size() - index.data_start, file);
@@ -141,12 +148,49 @@ TensorRegion region_of(const ByteSource& source, const Index& index, const Entry
 
 std::string names_of(const Index& index) {
   constexpr std::size_t kShown = 20;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kShown, index.entries.size()); ++i) {
-    names += (i == 0 ? "" : ", ") + index.entries[i].name;
+  if (index.entries.empty()) return "none";
+  const auto shown = std::span(index.entries).first(std::min(kShown, index.entries.size()));
+  const std::string names = join(shown, ", ", [](const Entry& entry) -> const std::string& { return entry.name; });
+  const std::size_t more = index.entries.size() - shown.size();
+  return more == 0 ? names : names + ", and " + std::to_string(more) + " more";
+}
+
+// Widest elements first, then by name, as the reference writer does: every tensor is aligned to its own elements, and
+// the bytes do not depend on the order in which tensors were given.
+std::vector<const Tensor*> in_file_order(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> order;
+  for (const Tensor& t : tensors) order.push_back(&t);
+  std::sort(order.begin(), order.end(), [](const Tensor* a, const Tensor* b) {
+    return std::pair(size_of(b->dtype), std::string_view(a->name)) <
+           std::pair(size_of(a->dtype), std::string_view(b->name));
+  });
+  return order;
+}
+
+// Padded with spaces to whole words.
+std::string header_of(const std::vector<const Tensor*>& order, const SafetensorsFile& file, const std::string& path) {
+  Json header = Json::object();
+  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
+  std::set<std::string_view> names{"", "__metadata__"};
+  std::uint64_t at = 0;
+  for (const Tensor* t : order) {
+    check_tensor(*t, path);
+    if (!names.insert(t->name).second) {
+      throw Error(ErrorKind::usage, path + ": tensor name '" + t->name + "' is empty, reserved or given twice");
+    }
+    const std::vector<std::uint64_t> offsets{at, at + t->data.size()};
+    header.append(t->name, {{"dtype", safetensors_name(t->dtype)}, {"shape", t->shape}, {"data_offsets", offsets}});
+    at = offsets[1];
   }
-  if (index.entries.size() > kShown) names += ", and " + std::to_string(index.entries.size() - kShown) + " more";
-  return names.empty() ? "none" : names;
+  std::string text;
+  try {
+    text = to_text(header, {-1, JsonOrder::given, NotUtf8::refused});
+  } catch (const Error&) {
+    throw Error(ErrorKind::usage, path + ": tensor names and metadata must be UTF-8");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > kMaxHeader) throw Error(ErrorKind::usage, path + ": safetensors header of over 100 MB");
+  return text;
 }
 
 }  // namespace
@@ -177,39 +221,13 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
   return read_safetensors(SpanSource(bytes, name_in_errors));
 }
 
-// Widest elements first, then by name, as the reference writer does: every tensor is aligned to its own elements, and
-// the bytes do not depend on the order in which tensors were given.
 void write_safetensors(const std::string& path, const SafetensorsFile& file) {
-  std::vector<const Tensor*> order;
-  for (const Tensor& t : file.tensors) order.push_back(&t);
-  std::sort(order.begin(), order.end(), [](const Tensor* a, const Tensor* b) {
-    return std::pair(size_of(b->dtype), std::string_view(a->name)) <
-           std::pair(size_of(a->dtype), std::string_view(b->name));
-  });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
-  std::uint64_t at = 0;
-  for (const Tensor* t : order) {
-    check_tensor(*t, path);
-    if (t->name.empty() || t->name == "__metadata__" || header.contains(t->name)) {
-      throw Error(ErrorKind::usage, path + ": tensor name '" + t->name + "' is empty, reserved or given twice");
-    }
-    header[t->name] = {
-        {"dtype", safetensors_name(t->dtype)}, {"shape", t->shape}, {"data_offsets", {at, at + t->data.size()}}};
-    at += t->data.size();
-  }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception&) {
-    throw Error(ErrorKind::usage, path + ": tensor names and metadata must be UTF-8");
-  }
-  text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > kMaxHeader) throw Error(ErrorKind::usage, path + ": safetensors header of over 100 MB");
+  const std::vector<const Tensor*> order = in_file_order(file.tensors);
+  const std::string header = header_of(order, file, path);
   std::string start(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) start[i] = static_cast<char>(text.size() >> (8 * i) & 0xFF);
+  for (std::size_t i = 0; i < 8; ++i) start[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
   AtomicFile out(path);
-  out.write(start + text);
+  out.write(start + header);
   for (const Tensor* t : order) out.write(t->data);
   out.commit();
 }

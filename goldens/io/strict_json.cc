@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace mxcheck {
+#include "numerics/text.h"
 
-using nlohmann::json;
+namespace mxcheck {
 
 namespace {
 
@@ -13,36 +13,16 @@ constexpr std::size_t kMostText = 4096;
 
 }  // namespace
 
-json parse_strict_json(std::string_view text, const std::string& where, int max_depth, ErrorKind kind) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > max_depth) throw Error(kind, where + ": nested too deeply; " + std::to_string(max_depth) + " are used");
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw Error(kind, where + ": names '" + parsed.get<std::string>() + "' twice");
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::parse_error& e) {
-    throw Error(kind, where + ": is not valid JSON (at byte " + std::to_string(e.byte) + ")");
-  } catch (const json::exception&) {
-    throw Error(kind, where + ": is not valid JSON");
-  }
+JsonObject::JsonObject(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
+  if (object.get_if<Json::Object>() == nullptr) throw Error(ErrorKind::usage, place_ + ": must be an object {...}");
 }
 
-JsonObject::JsonObject(const json& object, std::string place) : object_(object), place_(std::move(place)) {
-  if (!object.is_object()) throw Error(ErrorKind::usage, place_ + ": must be an object {...}");
-}
+bool JsonObject::has(const char* key) const { return object_.find(key) != nullptr; }
 
-bool JsonObject::has(const char* key) const { return object_.contains(key); }
-
-const json& JsonObject::required(const char* key) {
+const Json& JsonObject::required(const char* key) {
   taken_.insert(key);
-  const auto at = object_.find(key);
-  if (at == object_.end()) throw Error(ErrorKind::usage, place_ + ": lacks \"" + key + "\"");
+  const Json* at = object_.find(key);
+  if (at == nullptr) throw Error(ErrorKind::usage, place_ + ": lacks \"" + key + "\"");
   return *at;
 }
 
@@ -51,9 +31,9 @@ void JsonObject::refuse(const std::string& key, const std::string& what) const {
 }
 
 std::string JsonObject::text(const char* key) {
-  const json& value = required(key);
-  if (!value.is_string()) refuse(key, "must be a string");
-  const auto& words = value.get_ref<const std::string&>();
+  const auto* value = required(key).get_if<std::string>();
+  if (value == nullptr) refuse(key, "must be a string");
+  const std::string& words = *value;
   const bool plain = std::none_of(words.begin(), words.end(),
                                   [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (words.size() > kMostText || !plain) refuse(key, "must be one line of at most 4096 characters");
@@ -72,31 +52,32 @@ std::int64_t JsonObject::integer(const char* key, std::int64_t low, std::int64_t
 
 bool JsonObject::flag(const char* key) {
   if (!has(key)) return false;
-  const json& value = required(key);
-  if (!value.is_boolean()) refuse(key, "must be true or false");
-  return value.get<bool>();
+  const auto* value = required(key).get_if<bool>();
+  if (value == nullptr) refuse(key, "must be true or false");
+  return *value;
 }
 
-const json& JsonObject::list(const char* key, std::size_t most) {
-  const json& value = required(key);
-  if (!value.is_array() || value.size() > most) refuse(key, "must be a list of at most " + std::to_string(most));
-  return value;
+const Json::Array& JsonObject::list(const char* key, std::size_t most) {
+  const auto* value = required(key).get_if<Json::Array>();
+  if (value == nullptr || value->size() > most) refuse(key, "must be a list of at most " + std::to_string(most));
+  return *value;
 }
 
 void JsonObject::finish() const {
-  std::string known;
-  for (const std::string& key : taken_) known += (known.empty() ? "" : ", ") + key;
-  for (const auto& [key, value] : object_.items()) {
-    if (!taken_.contains(key)) {
-      throw Error(ErrorKind::usage, place_ + ": has \"" + key + "\", which means nothing here; known are " + known);
-    }
+  for (const auto& [key, value] : *object_.get_if<Json::Object>()) {
+    if (taken_.contains(key)) continue;
+    throw Error(ErrorKind::usage,
+                place_ + ": has \"" + key + "\", which means nothing here; known are " + join(taken_));
   }
 }
 
-std::optional<std::int64_t> integer_in(const json& value, std::int64_t low, std::int64_t high) {
-  if (!value.is_number_integer()) return std::nullopt;
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() >> 63 != 0) return std::nullopt;
-  const auto number = value.get<std::int64_t>();
+std::optional<std::int64_t> integer_in(const Json& value, std::int64_t low, std::int64_t high) {
+  if (const auto* negative = value.get_if<std::int64_t>()) {
+    return *negative >= low && *negative <= high ? std::optional(*negative) : std::nullopt;
+  }
+  const auto* positive = value.get_if<std::uint64_t>();
+  if (positive == nullptr || *positive >> 63 != 0) return std::nullopt;
+  const auto number = static_cast<std::int64_t>(*positive);
   return number >= low && number <= high ? std::optional(number) : std::nullopt;
 }
 

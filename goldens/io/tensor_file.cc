@@ -8,6 +8,7 @@
 
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -73,6 +74,10 @@ std::size_t size_of(Dtype dtype) {
 const char* safetensors_name(Dtype dtype) {
   constexpr std::array kNames{"U8", "I8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
   return kNames.at(static_cast<std::size_t>(dtype));
+}
+
+std::string shape_to_text(std::span<const std::int64_t> shape) {
+  return join(shape, " x ", [](std::int64_t extent) { return std::to_string(extent); });
 }
 
 void check_tensor(const Tensor& tensor, const std::string& where) {

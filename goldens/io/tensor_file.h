@@ -23,6 +23,8 @@ enum class Dtype : std::uint8_t { u8, i8, u16, u32, i32, i64, f16, bf16, f32, f6
 std::size_t size_of(Dtype dtype);
 const char* safetensors_name(Dtype dtype);  // "U8", "BF16", ...
 
+std::string shape_to_text(std::span<const std::int64_t> shape);  // "3 x 64"
+
 struct Tensor {
   std::string name;
   Dtype dtype = Dtype::u8;

@@ -2,6 +2,7 @@
 
 #include "goldens/make/suite.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 
@@ -15,11 +16,10 @@ const std::vector<GoldenSuite>& builtin_suites() {
 }
 
 const GoldenSuite& builtin_suite(std::string_view name) {
-  std::string names;
   for (const GoldenSuite& suite : builtin_suites()) {
     if (suite.name == name) return suite;
-    names += (names.empty() ? "" : ", ") + suite.name;
   }
+  const std::string names = join(builtin_suites(), ", ", [](const GoldenSuite& suite) { return suite.name; });
   throw Error(ErrorKind::usage,
               "no suite '" + std::string(name) + "'; there are " + names + ", or give the path of a SPEC.json");
 }

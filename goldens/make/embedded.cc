@@ -1,6 +1,7 @@
 #include "goldens/make/embedded.h"
 
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 // From embedded_data.S, which CMake writes.
 extern "C" {
@@ -32,14 +33,14 @@ const SafetensorsFile& real_router_logits() {
 }
 
 const Tensor& real_tensor(std::string_view name) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const SafetensorsFile* file : {&real_tensors(), &real_router_logits()}) {
     for (const Tensor& t : file->tensors) {
       if (t.name == name) return t;
-      names += (names.empty() ? "" : ", ") + t.name;
+      names.push_back(t.name);
     }
   }
-  throw Error(ErrorKind::usage, "no real tensor '" + std::string(name) + "'; there are " + names);
+  throw Error(ErrorKind::usage, "no real tensor '" + std::string(name) + "'; there are " + join(names));
 }
 
 }  // namespace mxcheck

@@ -9,6 +9,7 @@
 
 #include "goldens/format/writer.h"
 #include "goldens/io/atomic_file.h"
+#include "goldens/io/offsets.h"
 #include "goldens/make/input.h"
 #include "goldens/make/routes.h"
 #include "goldens/make/tables.h"
@@ -21,12 +22,6 @@ namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kPanelBytes = 32 << 20;
-
-std::string list_text(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (const std::int64_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
-  return text;
-}
 
 // One quantize golden on its way into the file.
 class QuantizeMaker {
@@ -86,7 +81,7 @@ class QuantizeMaker {
     a.emplace_back("cols", std::to_string(input_.cols));
     a.emplace_back("scale_rows", std::to_string(scale_rows));
     a.emplace_back("scale_cols", std::to_string(scale_cols_));
-    a.emplace_back("offsets", list_text(golden_.offsets));
+    a.emplace_back("offsets", offsets_to_text(golden_.offsets));
     a.emplace_back("pad_byte", std::to_string(golden_.pad_byte));
     for (auto& pair : describe(recipe_)) a.push_back(std::move(pair));
 

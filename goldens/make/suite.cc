@@ -7,11 +7,10 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/make/suite_parse.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint64_t kMostText = 1 << 20;
 constexpr std::size_t kMostGoldens = 4096;
@@ -41,7 +40,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   golden.recipe = at_place(o, "recipe", [&] { return recipe_named(o.text("recipe")).name; });
   golden.values = o.flag("values");
   if (o.has("offsets")) {
-    for (const json& offset : o.list("offsets", kMostNumbers)) {
+    for (const Json& offset : o.list("offsets", kMostNumbers)) {
       const auto row = integer_in(offset, 0, kMostExtent);
       if (!row) o.refuse("offsets", "are integers from 0");
       golden.offsets.push_back(*row);
@@ -51,8 +50,8 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   }
   golden.pad_byte = parse_pad_byte(o);
   if (!o.has("layouts")) return;
-  for (const json& layout : o.list("layouts", 2)) {
-    const std::string name = layout.is_string() ? layout.get<std::string>() : "";
+  for (const Json& layout : o.list("layouts", 2)) {
+    const std::string name = text_in(layout);
     if (name != "tcgen05" && name != "deepgemm") o.refuse("layouts", "are \"tcgen05\" and \"deepgemm\"");
     (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
   }
@@ -62,7 +61,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   }
 }
 
-GoldenSpec parse_golden(const json& value, const std::string& place) {
+GoldenSpec parse_golden(const Json& value, const std::string& place) {
   JsonObject o(value, place);
   GoldenSpec golden;
   golden.name = o.text("name");
@@ -71,17 +70,14 @@ GoldenSpec parse_golden(const json& value, const std::string& place) {
   const std::string kind = o.text("kind");
   const auto* const at = std::find(kKinds.begin(), kKinds.end(), kind);
   if (at == kKinds.end()) {
-    std::string kinds;
-    for (const std::string_view k : kKinds) kinds += (kinds.empty() ? "" : ", ") + std::string(k);
-    o.refuse("kind", "must be " + kinds);
+    o.refuse("kind", "must be " + join(kKinds));
   }
   golden.kind = static_cast<GoldenKind>(at - kKinds.begin());
   switch (golden.kind) {
     case GoldenKind::formats:
       if (o.has("formats")) {
-        for (const json& name : o.list("formats", kAllFormats.size())) {
-          golden.formats.push_back(
-              format_named(o, "formats", name.is_string() ? name.get<std::string>() : "", kTabled));
+        for (const Json& name : o.list("formats", kAllFormats.size())) {
+          golden.formats.push_back(format_named(o, "formats", text_in(name), kTabled));
         }
       } else {
         golden.formats.assign(kTabled.begin(), kTabled.end());
@@ -113,13 +109,13 @@ std::string_view kind_name(GoldenKind kind) { return kKinds[static_cast<std::siz
 
 GoldenSuite parse_suite(std::string_view text, const std::string& where) {
   if (text.size() > kMostText) throw Error(ErrorKind::usage, where + ": over 1 MiB of text; a suite is less");
-  const json value = parse_strict_json(text, where, kMaxDepth, ErrorKind::usage);
+  const Json value = parse_json(text, where, kMaxDepth, ErrorKind::usage);
   JsonObject o(value, where);
   GoldenSuite suite;
   suite.name = o.text("suite");
   if (!is_name(suite.name)) o.refuse("suite", "must be 1 to 64 letters, digits, '_' and '-'");
   suite.description = o.text_or("description", "");
-  const json& goldens = o.list("goldens", kMostGoldens);
+  const Json::Array& goldens = o.list("goldens", kMostGoldens);
   std::set<std::string> names;
   for (std::size_t i = 0; i < goldens.size(); ++i) {
     const std::string place = where + ": goldens[" + std::to_string(i) + "]";
@@ -136,9 +132,7 @@ GoldenSuite parse_suite(std::string_view text, const std::string& where) {
 GoldenSuite read_suite(const std::string& path) {
   const FileSource file(path);
   if (file.size() > kMostText) throw Error(ErrorKind::usage, path + ": over 1 MiB of text; a suite is less");
-  std::string text(file.size(), ' ');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return parse_suite(text, path);
+  return parse_suite(file.text(), path);
 }
 
 }  // namespace mxcheck

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "goldens/make/suite_parse.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::int64_t kMostElements = 1 << 20;  // of inputs that are made up
 
 std::optional<Range> parse_range(JsonObject& o, const char* key) {
   if (!o.has(key)) return std::nullopt;
-  const json& list = o.list(key, 2);
+  const Json::Array& list = o.list(key, 2);
   if (list.size() == 2) {
     const auto first = integer_in(list[0], 0, kMostExtent);
     const auto end = integer_in(list[1], 0, kMostExtent);
@@ -27,12 +25,13 @@ std::optional<Range> parse_range(JsonObject& o, const char* key) {
 
 void parse_plants(JsonObject& o, Format dtype, std::vector<Planted>& plants) {
   if (!o.has("plant")) return;
-  for (const json& plant : o.list("plant", kMostNumbers)) {
-    if (!plant.is_array() || plant.size() != 3) o.refuse("plant", "each is [row, column, \"BITS\"]");
-    const auto row = integer_in(plant[0], 0, kMostExtent);
-    const auto col = integer_in(plant[1], 0, kMostExtent);
+  for (const Json& plant : o.list("plant", kMostNumbers)) {
+    const auto* parts = plant.get_if<Json::Array>();
+    if (parts == nullptr || parts->size() != 3) o.refuse("plant", "each is [row, column, \"BITS\"]");
+    const auto row = integer_in((*parts)[0], 0, kMostExtent);
+    const auto col = integer_in((*parts)[1], 0, kMostExtent);
     if (!row || !col) o.refuse("plant", "rows and columns are integers from 0");
-    plants.push_back({*row, *col, parse_bits(o, "plant", plant[2], dtype)});
+    plants.push_back({*row, *col, parse_bits(o, "plant", (*parts)[2], dtype)});
   }
 }
 
@@ -64,25 +63,19 @@ void parse_made_up(JsonObject& o, InputSpec& input) {
 Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of) {
   const std::optional<Format> format = find_format(name);
   if (format && std::find(of.begin(), of.end(), *format) != of.end()) return *format;
-  std::string names;
-  for (const Format f : of) names += (names.empty() ? "" : ", ") + std::string(spec(f).name);
-  o.refuse(key, "'" + name + "' is none of " + names);
+  o.refuse(key, "'" + name + "' is none of " + join(of, ", ", [](Format f) { return spec(f).name; }));
 }
 
-std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const json& value, Format dtype) {
-  std::uint32_t bits = 0;
-  if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-    const bool fits = text.size() <= 8 && (spec(dtype).bits == 32 || bits >> spec(dtype).bits == 0);
-    if (error == std::errc() && end == text.data() + text.size() && fits) return bits;
-  }
+std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const Json& value, Format dtype) {
+  const auto* text = value.get_if<std::string>();
+  const auto bits = text != nullptr && text->size() <= 8 ? parse_number<std::uint32_t>(*text, 16) : std::nullopt;
+  if (bits && (spec(dtype).bits == 32 || *bits >> spec(dtype).bits == 0)) return *bits;
   o.refuse(key, "bits are strings of at most " + std::to_string(spec(dtype).bits / 4) + " hexadecimal digits");
 }
 
 std::vector<std::int64_t> parse_integers(JsonObject& o, const char* key, std::int64_t low, std::int64_t high) {
   std::vector<std::int64_t> numbers;
-  for (const json& value : o.list(key, kMostNumbers)) {
+  for (const Json& value : o.list(key, kMostNumbers)) {
     const auto number = integer_in(value, low, high);
     if (!number) o.refuse(key, "are integers from " + std::to_string(low) + " to " + std::to_string(high));
     numbers.push_back(*number);
@@ -90,7 +83,7 @@ std::vector<std::int64_t> parse_integers(JsonObject& o, const char* key, std::in
   return numbers;
 }
 
-InputSpec parse_input(const json& value, const std::string& place) {
+InputSpec parse_input(const Json& value, const std::string& place) {
   JsonObject o(value, place);
   InputSpec input;
   int sources = 0;
@@ -115,7 +108,7 @@ InputSpec parse_input(const json& value, const std::string& place) {
     input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
     input.rows = o.integer("rows", 0, kMostNumbers);
     input.cols = o.integer("cols", 0, kMostNumbers);
-    for (const json& bits : o.list("bits", kMostNumbers))
+    for (const Json& bits : o.list("bits", kMostNumbers))
       input.bits.push_back(parse_bits(o, "bits", bits, input.dtype));
     if (input.rows * input.cols != static_cast<std::int64_t>(input.bits.size())) {
       o.refuse("bits", "holds " + std::to_string(input.bits.size()) + " elements; rows times cols are " +

@@ -25,13 +25,19 @@ auto at_place(const JsonObject& o, const char* key, Action action) {
 
 Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of);
 
+// The text, or an empty one where the value is something else.
+inline std::string text_in(const Json& value) {
+  const auto* text = value.get_if<std::string>();
+  return text != nullptr ? *text : std::string();
+}
+
 // "3f80": hexadecimal digits of a number of this format.
-std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const nlohmann::json& value, Format format);
+std::uint32_t parse_bits(const JsonObject& o, const std::string& key, const Json& value, Format format);
 
 // Integers in [low, high].
 std::vector<std::int64_t> parse_integers(JsonObject& o, const char* key, std::int64_t low, std::int64_t high);
 
-InputSpec parse_input(const nlohmann::json& value, const std::string& place);
+InputSpec parse_input(const Json& value, const std::string& place);
 
 // The keys of the kinds route, route_round, route_metadata, route_backward and route_losses.
 void parse_route(JsonObject& o, GoldenSpec& golden);

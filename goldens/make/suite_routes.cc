@@ -11,11 +11,9 @@
 namespace mxcheck {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
-float parse_float(const JsonObject& o, const char* key, const json& value) {
+float parse_float(const JsonObject& o, const char* key, const Json& value) {
   return std::bit_cast<float>(parse_bits(o, key, value, Format::fp32));
 }
 
@@ -28,8 +26,8 @@ void parse_variants(JsonObject& o, RouteSpec& route) {
     for (const RouterVariant& variant : all_router_variants()) route.variants.push_back(&variant);
     return;
   }
-  for (const json& name : o.list("variants", all_router_variants().size())) {
-    const RouterVariant* variant = variant_named(o, "variants", name.is_string() ? name.get<std::string>() : "");
+  for (const Json& name : o.list("variants", all_router_variants().size())) {
+    const RouterVariant* variant = variant_named(o, "variants", text_in(name));
     if (std::find(route.variants.begin(), route.variants.end(), variant) != route.variants.end()) {
       o.refuse("variants", "'" + std::string(variant->name) + "' is there twice");
     }
@@ -50,14 +48,14 @@ void parse_router(JsonObject& o, RouteSpec& route) {
   router.nan = nan == "last" ? NanLogits::last : NanLogits::refuse;
   if (o.has("scale")) router.scale = parse_float(o, "scale", o.required("scale"));
   if (!o.has("bias")) return;
-  for (const json& bits : o.list("bias", kMostNumbers)) route.bias.push_back(parse_float(o, "bias", bits));
+  for (const Json& bits : o.list("bias", kMostNumbers)) route.bias.push_back(parse_float(o, "bias", bits));
   if (route.bias.empty()) o.refuse("bias", "has one number an expert, or is left out");
 }
 
 void parse_rounding(JsonObject& o, RouteSpec& route) {
   if (o.has("rules")) {
-    for (const json& name : o.list("rules", all_token_rounding_rules().size())) {
-      const std::string text = name.is_string() ? name.get<std::string>() : "";
+    for (const Json& name : o.list("rules", all_token_rounding_rules().size())) {
+      const std::string text = text_in(name);
       const TokenRoundingRule rule = at_place(o, "rules", [&] { return token_rounding_rule_named(text); });
       if (std::find(route.rules.begin(), route.rules.end(), rule) != route.rules.end()) {
         o.refuse("rules", "'" + text + "' is there twice");

@@ -23,12 +23,6 @@ namespace {
 constexpr std::int64_t kScaleBytes = 256;
 constexpr std::int64_t kBlock = 32;
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 class Builder {
  public:
   explicit Builder(const GoldenSpec& golden) { table_.info.attributes = common_attributes(golden); }
@@ -39,7 +33,7 @@ class Builder {
     constexpr Dtype kDtype = sizeof(T) == 1 ? Dtype::u8 : sizeof(T) == 2 ? Dtype::u16 : Dtype::u32;
     table_.info.datasets.push_back(
         {name, role, std::string(spec(format).dtype_name), kDtype, std::move(shape), std::move(attributes)});
-    table_.data.push_back(bytes_of(values));
+    table_.data.push_back(to_bytes(values));
   }
   // Codes in the smallest unsigned integer that holds them.
   void add_codes(Role role, const std::string& name, Format format, std::vector<std::int64_t> shape,

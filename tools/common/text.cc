@@ -6,32 +6,13 @@
 #include <cstdio>
 
 #include "numerics/error.h"
-#include "numerics/text.h"
 
 namespace mxcheck {
-
-Format element_format_named(const std::string& name) {
-  const auto format = find_format(name);
-  if (format && spec(*format).is_quantized) return *format;
-  throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
-                                        : "unknown format '" + name + "'; known are ") +
-                                    join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; }));
-}
 
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     throw Error(ErrorKind::environment, "standard output cannot be written");
   }
-}
-
-void print_json(const nlohmann::ordered_json& json) {
-  // Arguments and file names are repeated in the answer and may hold any bytes.
-  print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-}
-
-nlohmann::ordered_json json_number(double value) {
-  if (std::isfinite(value)) return value;
-  return decimal(value);
 }
 
 std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }

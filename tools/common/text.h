@@ -1,8 +1,6 @@
 #pragma once
 // What the subcommands share in reading arguments and printing answers.
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,15 +22,8 @@ void in_place(const std::string& where, Action action) {
   }
 }
 
-// Error{usage} listing the element formats for any other name.
-Format element_format_named(const std::string& name);
-
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
-void print_json(const nlohmann::ordered_json& json);
-
-// JSON has no NaN and no infinities: these become the strings "nan", "inf" and "-inf".
-nlohmann::ordered_json json_number(double value);
 
 std::string decimal(double value);                       // the shortest decimal that reads back as the same double
 std::string decimal(float value);                        // ... as the same float

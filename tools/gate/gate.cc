@@ -159,31 +159,29 @@ int run_gate_command(const Options& o) {
 
 }  // namespace
 
-void add_gate(CLI::App& app, Context& context) {
+void add_gate(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* gate = app.add_subcommand("gate", "Compare a kernel library with the reference, bit for bit");
-  gate->add_option("--candidate", options->candidate,
-                   "cpu, sm90, or the path of a shared library that implements kernels/candidate.h")
-      ->capture_default_str();
-  gate->add_option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
-      ->capture_default_str();
-  gate->add_option("--only", options->only, "run the statements whose names match this glob")->capture_default_str();
-  gate->add_option("--seed", options->seed,
-                   "root seed of the random cases; a fresh one is drawn and printed if not given");
-  gate->add_option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
-      ->check(CLI::Range(1, 10'000'000));
-  gate->add_option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
-  gate->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
-  gate->add_option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
-  gate->add_option("--save", options->save, "directory for counterexamples as tensors; '' saves none")
-      ->capture_default_str();
-  gate->add_option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
-      ->capture_default_str();
-  gate->add_flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
-  gate->add_flag("--classes", options->classes, "print how many cases reached each class of inputs");
-  gate->add_flag("--list", options->list, "print the statements and exit");
-  gate->add_flag("--json", options->json, "print the report as JSON");
-  gate->footer(
+  Command gate = app.subcommand("gate", "Compare a kernel library with the reference, bit for bit");
+  gate.option("--candidate", options->candidate,
+              "cpu, sm90, or the path of a shared library that implements kernels/candidate.h")
+      .shows_default();
+  gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
+      .shows_default();
+  gate.option("--only", options->only, "run the statements whose names match this glob").shows_default();
+  gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
+  gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
+      .between(1, 10'000'000);
+  gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
+  gate.option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
+  gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
+  gate.option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
+      .shows_default();
+  gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
+  gate.flag("--classes", options->classes, "print how many cases reached each class of inputs");
+  gate.flag("--list", options->list, "print the statements and exit");
+  gate.flag("--json", options->json, "print the report as JSON");
+  gate.footer(
       "Exit codes: 0 every statement held; 1 a counterexample; 2 usage; 3 environment; 4 inconclusive (nothing ran, a\n"
       "class of inputs was not reached, interrupted); 6 the candidate crashed or hung; 70 a defect of mxcheck.\n\n"
       "Examples:\n"
@@ -191,7 +189,7 @@ void add_gate(CLI::App& app, Context& context) {
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
       "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
-  gate->callback([options, &context] { context.run = [options] { return run_gate_command(*options); }; });
+  gate.runs([options] { return run_gate_command(*options); });
 }
 
 }  // namespace mxcheck

@@ -4,10 +4,9 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "properties/records/replay.h"
 #include "properties/records/source_digest.h"
+#include "tools/common/json.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -81,17 +80,17 @@ std::string verdict(const Options& o, const ReplayReport& report, const Sources&
 }
 
 std::string as_json(const Options& o, const Record& record, const ReplayReport& report, const Sources& sources) {
-  nlohmann::json j{{"candidate", record.candidate.name},
-                   {"version", record.candidate.version},
-                   {"library_digest", record.candidate.digest},
-                   {"mxcheck", record.mxcheck},
-                   {"suite", record.suite},
-                   {"seed", record.seed},
-                   {"seconds", report.seconds},
-                   {"source_files", sources.files},
-                   {"source_changes", sources.changes},
-                   {"unknown_statements", report.unknown},
-                   {"exit_code", exit_code(o, report, sources)}};
+  Json j{{"candidate", record.candidate.name},
+         {"version", record.candidate.version},
+         {"library_digest", record.candidate.digest},
+         {"mxcheck", record.mxcheck},
+         {"suite", record.suite},
+         {"seed", record.seed},
+         {"seconds", report.seconds},
+         {"source_files", sources.files},
+         {"source_changes", sources.changes},
+         {"unknown_statements", report.unknown},
+         {"exit_code", exit_code(o, report, sources)}};
   for (const auto& [key, value] : record.candidate.device) j["device"][key] = value;
   for (const ReplayedStatement& s : report.statements) {
     j["statements"].push_back({{"name", s.name},
@@ -101,7 +100,7 @@ std::string as_json(const Options& o, const Record& record, const ReplayReport& 
                                {"different", s.different},
                                {"differences", s.differences}});
   }
-  return j.dump(2) + "\n";
+  return to_text(j, {2, JsonOrder::by_name}) + "\n";
 }
 
 int run_replay(const Options& o) {
@@ -123,23 +122,23 @@ int run_replay(const Options& o) {
 
 }  // namespace
 
-void add_replay(CLI::App& app, Context& context) {
+void add_replay(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* replay =
-      app.add_subcommand("replay", "Compare a record of a gate's run on a GPU with the reference, without a GPU");
-  replay->add_option("record", options->file, "what mxcheck gate --record wrote")->required();
-  replay->add_option("--root", options->root, "folder under which the kernels' sources lie, as the record names them")
-      ->capture_default_str();
-  replay->add_flag("--without-sources", options->without_sources, "do not ask whether the kernels have changed since");
-  replay->add_option("--threads", options->threads, "0 for the machine's")->check(CLI::Range(0, 1024));
-  replay->add_flag("--json", options->json, "print the report as JSON");
-  replay->footer(
+  Command replay =
+      app.subcommand("replay", "Compare a record of a gate's run on a GPU with the reference, without a GPU");
+  replay.option("record", options->file, "what mxcheck gate --record wrote").required();
+  replay.option("--root", options->root, "folder under which the kernels' sources lie, as the record names them")
+      .shows_default();
+  replay.flag("--without-sources", options->without_sources, "do not ask whether the kernels have changed since");
+  replay.option("--threads", options->threads, "0 for the machine's").between(0, 1024);
+  replay.flag("--json", options->json, "print the report as JSON");
+  replay.footer(
       "Exit codes: 0 every output is the reference's and no source has changed; 1 a difference, or changed sources;\n"
       "2 usage; 4 inconclusive (no cases, or the record names no sources); 5 not a record, or a damaged one.\n\n"
       "Examples:\n"
       "  mxcheck replay goldens/records/h200_quick.h5          in a checkout of the kernels that it is of\n"
       "  mxcheck replay theirs.h5 --without-sources            the answers alone");
-  replay->callback([options, &context] { context.run = [options] { return run_replay(*options); }; });
+  replay.runs([options] { return run_replay(*options); });
 }
 
 }  // namespace mxcheck

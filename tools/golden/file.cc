@@ -7,10 +7,10 @@
 
 namespace mxcheck {
 
-void add_trust_options(CLI::App& sub, Trust& trust) {
-  auto* manifest =
-      sub.add_option("--manifest", trust.manifest, "Manifest of the golden (default: manifest.txt beside it)");
-  sub.add_option("--sha256", trust.sha256, "The golden's SHA-256, where there is no manifest")->excludes(manifest);
+void add_trust_options(Command& sub, Trust& trust) {
+  const auto manifest =
+      sub.option("--manifest", trust.manifest, "Manifest of the golden (default: manifest.txt beside it)");
+  sub.option("--sha256", trust.sha256, "The golden's SHA-256, where there is no manifest").excludes(manifest);
 }
 
 ManifestEntry trusted_entry(const std::string& golden, const Trust& trust) {

@@ -1,11 +1,10 @@
 #pragma once
 // Why a golden is believed: its manifest, or a hash from the command line.
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 
 #include "goldens/format/manifest.h"
+#include "tools/common/command_line.h"
 
 namespace mxcheck {
 
@@ -14,7 +13,7 @@ struct Trust {
   std::string sha256;    // instead of a manifest
 };
 
-void add_trust_options(CLI::App& sub, Trust& trust);
+void add_trust_options(Command& sub, Trust& trust);
 
 // Error{golden} for a golden that nothing vouches for.
 ManifestEntry trusted_entry(const std::string& golden, const Trust& trust);

@@ -4,14 +4,14 @@
 
 namespace mxcheck {
 
-void add_golden(CLI::App& app, Context& context) {
-  CLI::App* sub = app.add_subcommand("golden", "Make, show and verify against golden tensors in HDF5 files");
-  sub->require_subcommand(1);
-  add_golden_make(*sub, context);
-  add_golden_verify(*sub, context);
-  add_golden_show(*sub, context);
-  add_golden_suites(*sub, context);
-  sub->footer(
+void add_golden(Command& app) {
+  Command sub = app.subcommand("golden", "Make, show and verify against golden tensors in HDF5 files");
+  sub.requires_subcommand();
+  add_golden_make(sub);
+  add_golden_verify(sub);
+  add_golden_show(sub);
+  add_golden_suites(sub);
+  sub.footer(
       "Examples:\n"
       "  mxcheck golden suites                                   the suites that come with mxcheck\n"
       "  mxcheck golden make --suite real -o goldens             their files, and manifest.txt\n"

@@ -5,9 +5,9 @@
 
 namespace mxcheck {
 
-void add_golden_make(CLI::App& golden, Context& context);
-void add_golden_suites(CLI::App& golden, Context& context);
-void add_golden_show(CLI::App& golden, Context& context);
-void add_golden_verify(CLI::App& golden, Context& context);  // where properties/ is built
+void add_golden_make(Command& golden);
+void add_golden_suites(Command& golden);
+void add_golden_show(Command& golden);
+void add_golden_verify(Command& golden);  // where properties/ is built
 
 }  // namespace mxcheck

@@ -11,6 +11,7 @@
 #include "goldens/make/suite.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
+#include "tools/common/json.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/golden/golden.h"
@@ -55,8 +56,8 @@ int run_make(const Options& o) {
   std::uint64_t bytes = 0;
   for (const ManifestEntry& entry : made) bytes += entry.size;
   if (o.json) {
-    nlohmann::ordered_json json{{"suite", suite.name}, {"output", o.output}, {"bytes", bytes}};
-    json["goldens"] = nlohmann::ordered_json::array();
+    Json json{{"suite", suite.name}, {"output", o.output}, {"bytes", bytes}};
+    json["goldens"] = Json::array();
     for (const ManifestEntry& e : made)
       json["goldens"].push_back({{"name", e.name}, {"size", e.size}, {"sha256", e.sha256}});
     print_json(json);
@@ -69,10 +70,10 @@ int run_make(const Options& o) {
 }
 
 int run_suites(bool as_json) {
-  nlohmann::ordered_json json{{"suites", nlohmann::ordered_json::array()}};
+  Json json{{"suites", Json::array()}};
   for (const GoldenSuite& suite : builtin_suites()) {
     if (!as_json) print(fmt::format("{:<12}{:>3} goldens  {}\n", suite.name, suite.goldens.size(), suite.description));
-    nlohmann::ordered_json entry{{"name", suite.name}, {"description", suite.description}};
+    Json entry{{"name", suite.name}, {"description", suite.description}};
     for (const GoldenSpec& golden : suite.goldens) {
       entry["goldens"].push_back(
           {{"name", golden.name}, {"kind", kind_name(golden.kind)}, {"description", golden.description}});
@@ -85,34 +86,34 @@ int run_suites(bool as_json) {
 
 }  // namespace
 
-void add_golden_make(CLI::App& golden, Context& context) {
+void add_golden_make(Command& golden) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = golden.add_subcommand("make", "Compute goldens and write them with their manifest");
-  sub->add_option("--suite", o->suite, "A name that mxcheck golden suites lists, or SPEC.json")->required();
-  sub->add_option("-o,--output", o->output, "Directory; made if it is not there, goldens of the same names replaced")
-      ->required();
-  sub->add_option("--compression", o->compression, "Deflate level; the bytes then depend on the zlib at hand")
-      ->check(CLI::Range(0, 9))
-      ->capture_default_str();
-  sub->add_option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  sub->add_flag("--json", o->json, "Print what was made as JSON");
-  sub->footer(
+  Command sub = golden.subcommand("make", "Compute goldens and write them with their manifest");
+  sub.option("--suite", o->suite, "A name that mxcheck golden suites lists, or SPEC.json").required();
+  sub.option("-o,--output", o->output, "Directory; made if it is not there, goldens of the same names replaced")
+      .required();
+  sub.option("--compression", o->compression, "Deflate level; the bytes then depend on the zlib at hand")
+      .between(0, 9)
+      .shows_default();
+  sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
+      .between(0, 4096)
+      .shows_default();
+  sub.flag("--json", o->json, "Print what was made as JSON");
+  sub.footer(
       "A golden is NAME.h5. manifest.txt lists size and SHA-256 of each; a golden that it does not list is not "
       "trusted.\n"
       "The same spec and input give the same bytes. docs/goldens.md has the schema and what a SPEC.json says:\n"
       "  {\"suite\": \"mine\", \"goldens\": [{\"name\": \"w1\", \"kind\": \"quantize\", \"input\": {\"file\": "
       "\"w1.npy\"},\n"
       "    \"format\": \"e4m3\", \"block\": \"1x32\", \"recipe\": \"rceil\", \"layouts\": [\"tcgen05\"]}]}");
-  sub->callback([&context, o] { context.run = [o] { return run_make(*o); }; });
+  sub.runs([o] { return run_make(*o); });
 }
 
-void add_golden_suites(CLI::App& golden, Context& context) {
+void add_golden_suites(Command& golden) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* sub = golden.add_subcommand("suites", "List the suites that come with mxcheck");
-  sub->add_flag("--json", *json, "Print them, with their goldens, as JSON");
-  sub->callback([&context, json] { context.run = [json] { return run_suites(*json); }; });
+  Command sub = golden.subcommand("suites", "List the suites that come with mxcheck");
+  sub.flag("--json", *json, "Print them, with their goldens, as JSON");
+  sub.runs([json] { return run_suites(*json); });
 }
 
 }  // namespace mxcheck

@@ -8,6 +8,8 @@
 #include "goldens/format/reader.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/golden/file.h"
 #include "tools/golden/golden.h"
@@ -21,12 +23,6 @@ struct Options {
   std::int64_t first = 16;
   bool json = false;
 };
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
 
 std::uint64_t element(const Tensor& t, std::size_t i) {
   std::uint64_t bits = 0;
@@ -51,15 +47,15 @@ void print_elements(const DatasetInfo& info, const Tensor& t, std::int64_t first
   if (shown < count) print(fmt::format("  ... {} more; --first N prints N\n", count - shown));
 }
 
-nlohmann::ordered_json to_json(const Options& o, const GoldenReader& golden, const ManifestEntry& entry) {
-  nlohmann::ordered_json json{{"file", o.file}, {"size", entry.size}, {"sha256", entry.sha256}};
+Json to_json(const Options& o, const GoldenReader& golden, const ManifestEntry& entry) {
+  Json json{{"file", o.file}, {"size", entry.size}, {"sha256", entry.sha256}};
   for (const auto& [key, value] : golden.info().attributes) json["attributes"][key] = value;
   for (const DatasetInfo& info : golden.info().datasets) {
-    nlohmann::ordered_json d{{"name", info.name},
-                             {"role", info.role == Role::input ? "input" : "output"},
-                             {"dtype", safetensors_name(info.dtype)},
-                             {"format", info.format},
-                             {"shape", info.shape}};
+    Json d{{"name", info.name},
+           {"role", info.role == Role::input ? "input" : "output"},
+           {"dtype", safetensors_name(info.dtype)},
+           {"format", info.format},
+           {"shape", info.shape}};
     for (const auto& [key, value] : info.attributes) d["attributes"][key] = value;
     json["datasets"].push_back(d);
   }
@@ -70,8 +66,7 @@ int run(const Options& o) {
   const ManifestEntry entry = trusted_entry(o.file, o.trust);
   const GoldenReader golden(o.file, entry);
   if (!o.dataset.empty() && golden.info().find(o.dataset) == nullptr) {
-    std::string names;
-    for (const DatasetInfo& info : golden.info().datasets) names += (names.empty() ? "" : ", ") + info.name;
+    const std::string names = join(golden.info().datasets, ", ", [](const auto& info) { return info.name; });
     throw Error(ErrorKind::usage, o.file + ": has no dataset '" + o.dataset + "'; there are " + names);
   }
   if (o.json) {
@@ -88,7 +83,7 @@ int run(const Options& o) {
   for (const DatasetInfo& info : golden.info().datasets) {
     if (!o.dataset.empty() && info.name != o.dataset) continue;
     print(fmt::format("{:<7} {:<28}{:<5}{:<16}{}\n", info.role == Role::input ? "input" : "output", info.name,
-                      safetensors_name(info.dtype), info.format, shape_text(info.shape)));
+                      safetensors_name(info.dtype), info.format, shape_to_text(info.shape)));
     if (o.dataset.empty()) continue;
     for (const auto& [key, value] : info.attributes) print(fmt::format("  {:<20}{}\n", key, value));
     print_elements(info, golden.read(info.name), o.first);
@@ -98,15 +93,15 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_golden_show(CLI::App& golden, Context& context) {
+void add_golden_show(Command& golden) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = golden.add_subcommand("show", "Print what a golden says: attributes, datasets, elements");
-  sub->add_option("FILE", o->file, "GOLDEN.h5")->required();
-  sub->add_option("--dataset", o->dataset, "Print this dataset's attributes and first elements");
-  sub->add_option("--first", o->first, "How many elements")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  add_trust_options(*sub, o->trust);
-  sub->add_flag("--json", o->json, "Print attributes and datasets as JSON");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  Command sub = golden.subcommand("show", "Print what a golden says: attributes, datasets, elements");
+  sub.option("FILE", o->file, "GOLDEN.h5").required();
+  sub.option("--dataset", o->dataset, "Print this dataset's attributes and first elements");
+  sub.option("--first", o->first, "How many elements").between(0, 1 << 20).shows_default();
+  add_trust_options(sub, o->trust);
+  sub.flag("--json", o->json, "Print attributes and datasets as JSON");
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

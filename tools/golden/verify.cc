@@ -13,8 +13,10 @@
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_verdict.h"
+#include "tools/common/json.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/golden/file.h"
@@ -110,25 +112,19 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
       o.only);
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
-
 void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
   const Attributes& a = golden.info().attributes;
-  std::string about;
+  std::vector<std::string> about;
   for (const char* key : {"kind", "format", "block", "recipe", "source"}) {
-    if (!attribute(a, key).empty()) about += (about.empty() ? "" : ", ") + attribute(a, key);
+    if (!attribute(a, key).empty()) about.push_back(attribute(a, key));
   }
-  print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, about));
+  print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, join(about)));
   std::size_t equal = 0, missing = 0;
   for (const DatasetResult& r : verdict.results) {
     equal += r.verdict == DatasetVerdict::equal ? 1 : 0;
     missing += r.verdict == DatasetVerdict::missing ? 1 : 0;
     print(fmt::format("{:<13} {:<28}{:<16}{}\n", verdict_word(r.verdict), r.expected.name, r.expected.format,
-                      shape_text(r.expected.shape)));
+                      shape_to_text(r.expected.shape)));
   }
   for (const DatasetResult& r : verdict.results) {
     if (r.verdict == DatasetVerdict::missing || (r.verdict == DatasetVerdict::equal && r.notes.empty())) continue;
@@ -140,9 +136,8 @@ void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVer
     const Difference& d = *r.difference;
     print(fmt::format("  extent    {} of {} elements differ; first at ({}, {}), last at ({}, {})\n", d.count, d.total,
                       d.first.row, d.first.col, d.last.row, d.last.col));
-    std::string bins;
-    for (const auto& [bin, count] : d.histogram) bins += fmt::format("{}{}: {}", bins.empty() ? "" : ", ", bin, count);
-    print(fmt::format("  off by    {}\n", bins));
+    const auto bin_text = [](const auto& bin) { return fmt::format("{}: {}", bin.first, bin.second); };
+    print(fmt::format("  off by    {}\n", join(d.histogram, ", ", bin_text)));
     if (!d.neighbours.empty()) print(fmt::format("  beside    {}\n", d.neighbours));
     if (!d.pattern.empty()) print(fmt::format("  pattern   {}\n", d.pattern));
   }
@@ -151,17 +146,16 @@ void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVer
 }
 
 void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
-  nlohmann::ordered_json json{{"candidate", o.candidate}, {"golden", o.golden}, {"equal", verdict.equal()}};
-  json["datasets"] = nlohmann::ordered_json::array();
+  Json json{{"candidate", o.candidate}, {"golden", o.golden}, {"equal", verdict.equal()}};
+  json["datasets"] = Json::array();
   for (const DatasetResult& r : verdict.results) {
-    nlohmann::ordered_json j{
-        {"name", r.expected.name},
-        {"format", r.expected.format},
-        {"shape", r.expected.shape},
-        {"verdict", r.verdict == DatasetVerdict::equal ? "equal" : std::string(verdict_word(r.verdict))},
-        {"form", r.notes},
-        {"causes", r.causes},
-        {"element", r.element}};
+    Json j{{"name", r.expected.name},
+           {"format", r.expected.format},
+           {"shape", r.expected.shape},
+           {"verdict", r.verdict == DatasetVerdict::equal ? "equal" : std::string(verdict_word(r.verdict))},
+           {"form", r.notes},
+           {"causes", r.causes},
+           {"element", r.element}};
     if (r.difference) {
       const Difference& d = *r.difference;
       j["differing"] = d.count, j["elements"] = d.total;
@@ -204,15 +198,15 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_golden_verify(CLI::App& golden, Context& context) {
+void add_golden_verify(Command& golden) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = golden.add_subcommand("verify", "Compare a candidate's datasets with a golden's, bit for bit");
-  sub->add_option("CANDIDATE", o->candidate, "An HDF5 file with datasets named as the golden's outputs")->required();
-  sub->add_option("--against", o->golden, "GOLDEN.h5")->required();
-  sub->add_option("--only", o->only, "Outputs to compare, separated by commas (default: all)")->delimiter(',');
-  add_trust_options(*sub, o->trust);
-  sub->add_flag("--json", o->json, "Print the verdict as JSON");
-  sub->footer(
+  Command sub = golden.subcommand("verify", "Compare a candidate's datasets with a golden's, bit for bit");
+  sub.option("CANDIDATE", o->candidate, "An HDF5 file with datasets named as the golden's outputs").required();
+  sub.option("--against", o->golden, "GOLDEN.h5").required();
+  sub.option("--only", o->only, "Outputs to compare, separated by commas (default: all)").comma_separated();
+  add_trust_options(sub, o->trust);
+  sub.flag("--json", o->json, "Print the verdict as JSON");
+  sub.footer(
       "dtype and shape are looked at first, then bits. `cause` names what would give exactly the candidate's bytes, "
       "or\n"
       "most of them: a recipe, a rounding, a layout. Codes are held against the candidate's own scales.\n"
@@ -222,7 +216,7 @@ void add_golden_verify(CLI::App& golden, Context& context) {
       "Examples:\n"
       "  mxcheck golden verify mine.h5 --against goldens/layer0_dO_1x32.h5\n"
       "  mxcheck golden verify mine.h5 --against goldens/scales_e4m3.h5 --only te,torchao");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

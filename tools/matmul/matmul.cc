@@ -9,6 +9,7 @@
 
 #include "goldens/io/quantized_file.h"
 #include "reference/matmul/matmul.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/matmul/operands.h"
@@ -92,7 +93,7 @@ void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const Quant
 
 int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
-  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c});
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
   std::optional<Progress> progress(std::in_place, "reading " + o.a);
@@ -129,7 +130,7 @@ int run(const Options& o) {
                 size_of(dtype));
   matmul(p, d.data.data());
   const std::string shape = fmt::format("{}", fmt::join(d.shape, " x "));
-  write_product(o.output, std::move(d));
+  write_result(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,
                     spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block), p.a.depth,
@@ -139,28 +140,27 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_matmul(CLI::App& app, Context& context) {
+void add_matmul(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("matmul", "The product of two quantized matrices under a named contract");
-  sub->add_option("A", o->a, "A safetensors file of mxcheck quantize: m x k")->required();
-  sub->add_option("B", o->b, "Another: n x k")->required();
-  sub->add_option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
-  sub->add_option("--contract", o->contract,
-                  "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
-      ->capture_default_str();
-  sub->add_option("--dtype", o->dtype, "Type of D")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
-  sub->add_option("--c", o->c, "C, added to the sums: of D's type and shape");
-  sub->add_option("--alpha", o->alpha, "Multiplies the sums before C is added")->capture_default_str();
-  sub->add_flag("--transpose-a", o->transpose_a, "A's file holds k x m: the sum runs over its rows");
-  sub->add_flag("--transpose-b", o->transpose_b, "B's file holds k x n");
-  sub->add_option(
+  Command sub = app.subcommand("matmul", "The product of two quantized matrices under a named contract");
+  sub.option("A", o->a, "A safetensors file of mxcheck quantize: m x k").required();
+  sub.option("B", o->b, "Another: n x k").required();
+  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub.option("--contract", o->contract, "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
+      .shows_default();
+  sub.option("--dtype", o->dtype, "Type of D").one_of({"f32", "bf16"}).shows_default();
+  sub.option("--c", o->c, "C, added to the sums: of D's type and shape");
+  sub.option("--alpha", o->alpha, "Multiplies the sums before C is added").shows_default();
+  sub.flag("--transpose-a", o->transpose_a, "A's file holds k x m: the sum runs over its rows");
+  sub.flag("--transpose-b", o->transpose_b, "B's file holds k x n");
+  sub.option(
          "--groups", o->groups,
          "rows: experts have rows of A each, and matrices of B one below the other; depth: D is one matrix an expert")
-      ->check(CLI::IsMember({"none", "rows", "depth"}))
-      ->capture_default_str();
-  sub->add_option("--explain", o->explain, "ROW,COLUMN of an output to show step by step");
-  sub->add_option("--expert", o->expert, "Of which matrix of D, with --groups depth");
-  sub->footer(
+      .one_of({"none", "rows", "depth"})
+      .shows_default();
+  sub.option("--explain", o->explain, "ROW,COLUMN of an output to show step by step");
+  sub.option("--expert", o->expert, "Of which matrix of D, with --groups depth");
+  sub.footer(
       "A contract is the name of a sum (mxcheck mma --list) and what a kernel does on top of it:\n"
       "  +promoteN  every N of k the sum is multiplied by the scales and added to an FP32 sum: fma(sum, sa * sb, acc)\n"
       "  +a_first, +b_first  fma(sum * sa, sb, acc) and fma(sum * sb, sa, acc)\n"
@@ -171,7 +171,7 @@ void add_matmul(CLI::App& app, Context& context) {
       "  mxcheck matmul x.safetensors w.safetensors --contract sm90_fp8+promote128 --dtype bf16 -o y.npy\n"
       "  mxcheck matmul x.safetensors w.safetensors --contract sm90_bf16+decode --explain 0,5\n"
       "  mxcheck matmul dy.safetensors x.safetensors --transpose-a --transpose-b --groups depth -o dw.npy");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "numerics/text.h"
 #include "reference/matmul/matmul.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/matmul/operands.h"
@@ -24,8 +26,7 @@ struct Options {
 
 int list_contracts() {
   for (const Contract& c : all_contracts()) {
-    std::string formats;
-    for (Format f : c.operands) formats += (formats.empty() ? "" : " ") + std::string(spec(f).name);
+    const std::string formats = join(c.operands, " ", [](Format f) { return spec(f).name; });
     print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, to_text(c.evidence), c.note, formats));
   }
   return 0;
@@ -90,7 +91,7 @@ int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
-  if (!o.output.empty()) check_product_output(o.output, {o.a, o.b, o.c, o.scale_a, o.scale_b});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c, o.scale_a, o.scale_b});
   Side a;
   Side b;
   read_side(o.a, o.format_a, a);
@@ -135,7 +136,7 @@ int run(const Options& o) {
     at(n);
     matmul(p, d.data.data() + n * matrix);
   }
-  write_product(o.output, std::move(d));
+  write_result(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
                     to_text(p.contract), spec(p.a.format).name, spec(p.b.format).name));
@@ -144,23 +145,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_mma(CLI::App& app, Context& context) {
+void add_mma(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
-  sub->add_flag("--list", o->list, "List the contracts, and how each was checked");
-  sub->add_option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
-  sub->add_option("--a", o->a,
-                  "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
-  sub->add_option("--b", o->b, "Codes of B, n x k");
-  sub->add_option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
-  sub->add_option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
-  sub->add_option("--format-b", o->format_b, "Format of B's codes");
-  sub->add_option("--scale-a", o->scale_a,
-                  "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
-  sub->add_option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
-  sub->add_option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
-  sub->add_option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
-  sub->footer(
+  Command sub = app.subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
+  sub.flag("--list", o->list, "List the contracts, and how each was checked");
+  sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
+  sub.option("--a", o->a, "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
+  sub.option("--b", o->b, "Codes of B, n x k");
+  sub.option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
+  sub.option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
+  sub.option("--format-b", o->format_b, "Format of B's codes");
+  sub.option("--scale-a", o->scale_a, "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
+  sub.option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
+  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub.option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
+  sub.footer(
       "D = A B^T + C, k in steps of the instruction. A leading dimension, the same for all tensors, is a batch.\n"
       "K may end inside a step: the rest is zeros. NaN is 7fffffff, as the hardware writes it.\n\n"
       "Examples:\n"
@@ -168,7 +167,7 @@ void add_mma(CLI::App& app, Context& context) {
       "  mxcheck mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy\n"
       "  mxcheck mma --contract sm90_fp8+promote128 --a a.npy --b b.npy --explain 3,7\n"
       "  mxcheck mma --contract sm100_mxf8f6f4 --a a.npy --b b.npy --scale-a sa.npy --scale-b sb.npy -o d.npy");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

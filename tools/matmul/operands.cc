@@ -1,9 +1,10 @@
 #include "tools/matmul/operands.h"
 
-#include <charconv>
-#include <filesystem>
+#include <algorithm>
+#include <string_view>
 
 #include "numerics/error.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 
@@ -61,35 +62,16 @@ void check_codes(Format format, std::span<const std::byte> codes, const std::str
 }
 
 std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const std::string& flag) {
-  std::int64_t place[2] = {-1, -1};
-  const std::size_t comma = text.find(',');
-  bool right = comma != std::string::npos;
-  for (int n = 0; right && n < 2; ++n) {
-    const char* begin = text.data() + (n == 0 ? 0 : comma + 1);
-    const char* end = text.data() + (n == 0 ? comma : text.size());
-    const auto [last, error] = std::from_chars(begin, end, place[n]);
-    right = error == std::errc() && last == end && place[n] >= 0;
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const auto row = parse_number<std::int64_t>(std::string_view(text).substr(0, comma));
+  const auto col = parse_number<std::int64_t>(std::string_view(text).substr(std::min(comma + 1, text.size())));
+  if (!row || !col || *row < 0 || *col < 0) {
+    throw Error(ErrorKind::usage, flag + " " + text + ": an output is named ROW,COLUMN");
   }
-  if (!right) throw Error(ErrorKind::usage, flag + " " + text + ": an output is named ROW,COLUMN");
-  return {place[0], place[1]};
+  return {*row, *col};
 }
 
-void check_product_output(const std::string& output, const std::vector<std::string>& inputs) {
-  const std::filesystem::path out(output);
-  if (out.extension() != ".npy" && out.extension() != ".safetensors") {
-    throw Error(ErrorKind::usage, output + ": name the output OUT.npy or OUT.safetensors");
-  }
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    const std::string file = input.substr(
-        0, input.rfind(".safetensors:") == std::string::npos ? std::string::npos : input.rfind(".safetensors:") + 12);
-    if (!input.empty() && std::filesystem::equivalent(file, out, error) && !error) {
-      throw Error(ErrorKind::usage, output + ": is an input file; choose another output");
-    }
-  }
-}
-
-void write_product(const std::string& output, Tensor d) {
+void write_result(const std::string& output, Tensor d) {
   if (output.ends_with(".npy")) return write_npy(output, d);
   write_safetensors(output, {{std::move(d)}, {}});
 }

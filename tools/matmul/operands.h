@@ -1,12 +1,11 @@
 #pragma once
-// What mma and matmul share: tensors as operands of a product.
+// What mma and matmul share: tensors as operands.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "goldens/io/tensor_file.h"
 #include "numerics/format/format.h"
@@ -32,8 +31,7 @@ void check_codes(Format format, std::span<const std::byte> codes, const std::str
 // "3,7" as two numbers, or Error{usage} naming the flag.
 std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const std::string& flag);
 
-// Where D goes: OUT.npy or OUT.safetensors, and none of the inputs.
-void check_product_output(const std::string& output, const std::vector<std::string>& inputs);
-void write_product(const std::string& output, Tensor d);
+// To OUT.npy, or OUT.safetensors with the one tensor.
+void write_result(const std::string& output, Tensor d);
 
 }  // namespace mxcheck

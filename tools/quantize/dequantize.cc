@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "goldens/format/described_file.h"
 #include "goldens/io/quantized_file.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -21,23 +24,9 @@ struct Options {
   bool json = false;
 };
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 int run(const Options& o) {
-  const std::filesystem::path out(o.output);
-  const bool npy = out.extension() == ".npy";
-  if (!npy && out.extension() != ".safetensors") {
-    throw Error(ErrorKind::usage, o.output + ": name the output OUT.npy or OUT.safetensors");
-  }
-  std::error_code error;
-  if (std::filesystem::equivalent(o.input, out, error) && !error) {
-    throw Error(ErrorKind::usage, o.output + ": is the input file; choose another output");
-  }
-  if (const auto extension = std::filesystem::path(o.input).extension(); extension == ".h5" || extension == ".hdf5") {
+  check_output(o.output, OutputKinds::npy_or_safetensors, {o.input});
+  if (is_hdf5_path(o.input)) {
     throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
   }
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
@@ -46,12 +35,12 @@ int run(const Options& o) {
   progress->now("dequantizing " + std::to_string(q.rows) + " x " + std::to_string(q.cols));
   Tensor values{"values", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {q.rows, q.cols}, {}};
   try {
-    values.data = o.dtype == "f32" ? bytes_of(dequantize(q, file.offsets)) : bytes_of(dequantize_bf16(q, file.offsets));
+    values.data = o.dtype == "f32" ? to_bytes(dequantize(q, file.offsets)) : to_bytes(dequantize_bf16(q, file.offsets));
   } catch (const Error& e) {  // a code that its format does not have
     throw Error(e.kind(), o.input + ": " + e.what());
   }
   progress->now("writing " + o.output);
-  npy ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
+  o.output.ends_with(".npy") ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
   progress.reset();
   if (o.json) {
     print_json({{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}});
@@ -63,24 +52,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_dequantize(CLI::App& app, Context& context) {
+void add_dequantize(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("dequantize", "Values from the codes and scales that quantize wrote");
-  sub->add_option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it")
-      ->required();
-  sub->add_option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values")->required();
-  sub->add_option("--dtype", o->dtype, "Type of the values")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  sub->add_flag("--json", o->json, "Print what was done as JSON");
-  sub->footer(
+  Command sub = app.subcommand("dequantize", "Values from the codes and scales that quantize wrote");
+  sub.option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it").required();
+  sub.option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values").required();
+  sub.option("--dtype", o->dtype, "Type of the values").one_of({"f32", "bf16"}).shows_default();
+  sub.flag("--json", o->json, "Print what was done as JSON");
+  sub.footer(
       "Each value is code times scale, exact, then rounded once to the type (nearest even). A block whose scale is "
       "NaN\n"
       "is NaN. NumPy has no bfloat16: in OUT.npy it has dtype V2, as ml_dtypes stores it.\n\n"
       "Examples:\n"
       "  mxcheck dequantize q.safetensors -o y.npy\n"
       "  mxcheck dequantize q.safetensors -o y.safetensors --dtype bf16");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

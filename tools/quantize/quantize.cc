@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
-#include "goldens/io/byte_source.h"
+#include "goldens/io/offsets.h"
 #include "goldens/io/quantized_file.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
+#include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/subcommands.h"
@@ -21,7 +21,6 @@ namespace mxcheck {
 namespace {
 
 constexpr const char* kDefaultRecipe = "rceil";
-constexpr std::uint64_t kMaxOffsetsText = 16 << 20;
 
 struct Options {
   std::string input, output;
@@ -79,43 +78,11 @@ Recipe recipe_of(const Options& o) {
   return r;
 }
 
-// A list, or the name of a file: of text, or an I64 or I32 vector in one of the tensor formats.
+// A list, or the name of a file.
 std::vector<std::int64_t> offsets_of(const std::string& text) {
   if (text.empty()) return {};
-  if (text.find_first_not_of("0123456789, ") == std::string::npos) return parse_offsets(text, "--offsets");
-  const bool tensor = text.find(".npy") != std::string::npos || text.find(".safetensors") != std::string::npos ||
-                      text.find(".h5") != std::string::npos;
-  if (!tensor) {
-    const FileSource file(text);
-    if (file.size() > kMaxOffsetsText) throw Error(ErrorKind::input, text + ": over 16 MiB of offsets");
-    std::string content(file.size(), ' ');
-    file.read(0, std::as_writable_bytes(std::span(content)));
-    return parse_offsets(content, text);
-  }
-  const Tensor t = read_tensor(text);
-  const bool narrow = t.dtype == Dtype::i32;
-  if (t.shape.size() != 1 || (t.dtype != Dtype::i64 && !narrow)) {
-    throw Error(ErrorKind::input, text + ": offsets are one vector of I64 or I32");
-  }
-  std::vector<std::int64_t> offsets(t.data.size() / size_of(t.dtype));
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    std::int32_t half = 0;
-    std::memcpy(narrow ? static_cast<void*>(&half) : &offsets[i], t.data.data() + i * size_of(t.dtype),
-                size_of(t.dtype));
-    if (narrow) offsets[i] = half;
-  }
-  return offsets;
-}
-
-void check_output(const Options& o) {
-  const std::filesystem::path out(o.output);
-  if (!is_quantized_path(o.output)) refuse(o.output + ": name the output OUT.safetensors or OUT.h5");
-  std::error_code error;
-  for (std::size_t end = o.input.size(); end != std::string::npos && end > 0; end = o.input.rfind(':', end - 1)) {
-    if (std::filesystem::equivalent(o.input.substr(0, end), out, error) && !error) {
-      refuse(o.output + ": is the input file; choose another output");
-    }
-  }
+  const bool is_list = text.find_first_not_of("0123456789, ") == std::string::npos;
+  return is_list ? parse_offsets(text, "--offsets") : read_offsets(text);
 }
 
 void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
@@ -127,18 +94,18 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
                       o.layout));
     return;
   }
-  nlohmann::ordered_json json{{"input", o.input},
-                              {"output", o.output},
-                              {"source_dtype", spec(source).dtype_name},
-                              {"format", spec(q.element).name},
-                              {"block", to_text(q.block)},
-                              {"layout", o.layout},
-                              {"pad_byte", file.pad_byte},
-                              {"rows", q.rows},
-                              {"cols", q.cols},
-                              {"scale_rows", q.scale_rows},
-                              {"scale_cols", q.scale_cols},
-                              {"offsets", file.offsets}};
+  Json json{{"input", o.input},
+            {"output", o.output},
+            {"source_dtype", spec(source).dtype_name},
+            {"format", spec(q.element).name},
+            {"block", to_text(q.block)},
+            {"layout", o.layout},
+            {"pad_byte", file.pad_byte},
+            {"rows", q.rows},
+            {"cols", q.cols},
+            {"scale_rows", q.scale_rows},
+            {"scale_cols", q.scale_cols},
+            {"offsets", file.offsets}};
   for (const auto& [key, value] : describe(recipe)) json["policy"][key] = value;
   print_json(json);
 }
@@ -151,7 +118,7 @@ int run(const Options& o) {
   file.layout = find_scale_layout(o.layout).value();
   file.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(file.layout, element, block, recipe.rule);
-  check_output(o);
+  check_output(o.output, OutputKinds::safetensors_or_hdf5, {o.input});
   file.offsets = offsets_of(o.offsets);
 
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
@@ -167,16 +134,16 @@ int run(const Options& o) {
   return 0;
 }
 
-void add_policy_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
+void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   const std::string group = "Policies (each replaces that of the rule or preset)";
   const auto add = [&](const char* flag, std::string& to, std::vector<std::string> words, const char* text) {
-    sub->add_option(flag, to, text)->check(CLI::IsMember(std::move(words)))->group(group);
+    sub.option(flag, to, text).one_of(words).in_group(group);
   };
   add("--nan", o->nan, names_in(kNanPolicies),
       "A NaN makes its block NaN (byte 255), does not count in amax, or is refused");
   add("--inf", o->inf, {"nan", "saturate"},
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
-  sub->add_option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)")->group(group);
+  sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
   add("--rounding", o->rounding, names_in(kElementRoundings), "Rounding of the elements");
   add("--overflow", o->overflow, names_in(kOverflows), "What becomes of elements beyond the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
@@ -184,32 +151,25 @@ void add_policy_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
 
 }  // namespace
 
-void add_quantize(CLI::App& app, Context& context) {
+void add_quantize(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("quantize", "Quantize a matrix in blocks that share a scale");
-  sub->add_option("IN", o->input,
-                  "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
-      ->required();
-  sub->add_option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales")->required();
-  sub->add_option("--format", o->format, "Format of the elements")->capture_default_str();
-  sub->add_option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")->capture_default_str();
-  sub->add_option("--rule", o->rule,
-                  std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
-  sub->add_option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
-  sub->add_option("--layout", o->layout, "Layout of the scales")
-      ->check(CLI::IsMember(names_in(kScaleLayouts)))
-      ->capture_default_str();
-  sub->add_option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds")
-      ->check(CLI::Range(0, 255))
-      ->capture_default_str();
-  sub->add_option("--offsets", o->offsets,
-                  "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
-  sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
-  sub->add_option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this")
-      ->check(CLI::IsMember({"bf16", "fp16"}));
-  sub->add_flag("--json", o->json, "Print what was done as JSON");
+  Command sub = app.subcommand("quantize", "Quantize a matrix in blocks that share a scale");
+  sub.option("IN", o->input, "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
+      .required();
+  sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales").required();
+  sub.option("--format", o->format, "Format of the elements").shows_default();
+  sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row").shows_default();
+  sub.option("--rule", o->rule,
+             std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
+  sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
+  sub.option("--layout", o->layout, "Layout of the scales").one_of(names_in(kScaleLayouts)).shows_default();
+  sub.option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds").between(0, 255).shows_default();
+  sub.option("--offsets", o->offsets, "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
+  sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");
+  sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
+  sub.flag("--json", o->json, "Print what was done as JSON");
   add_policy_options(sub, o);
-  sub->footer(
+  sub.footer(
       "codes are U8 of the input's shape (U16 for e5m6). scales are U8, or F32 for rules with FP32 scales, of shape\n"
       "[ceil(rows / block rows), ceil(cols / block cols)]; with layout tcgen05 flat U8 (column blocks: of the\n"
       "transpose), with deepgemm flat U32. The file's metadata records every policy; dequantize needs no flags.\n\n"
@@ -218,7 +178,7 @@ void add_quantize(CLI::App& app, Context& context) {
       "  mxcheck quantize model.safetensors:layers.0.w1 -o q.safetensors --index 3 --block 32x1 --layout tcgen05\n"
       "  mxcheck quantize x.h5:/x -o q.safetensors --format e5m2 --preset te --nan refuse\n"
       "  mxcheck quantize tokens.npy -o q.safetensors --block 128x1 --rule fp32 --op multiply --offsets 0,300,512");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

@@ -44,11 +44,8 @@ details { font-size: 13px; } summary { cursor: pointer; color: var(--muted); }
 
 // Names come from users: the five characters of markup are escaped, and bytes that are no UTF-8 are replaced.
 std::string escape(const std::string& text) {
-  using nlohmann::json;
-  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto valid = json::parse(dumped).get<std::string>();
   std::string out;
-  for (const char c : valid) {
+  for (const char c : valid_utf8(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;

@@ -12,9 +12,12 @@
 #include <optional>
 
 #include "goldens/io/atomic_file.h"
+#include "goldens/io/quantized_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "reference/common/parallel.h"
+#include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
@@ -54,7 +57,9 @@ bool matches(const std::string& pattern, const std::string& name) {
 
 std::vector<Recipe> chosen_recipes(const Options& o) {
   std::vector<std::string> patterns = o.recipes;
-  if (patterns.empty()) patterns = CLI::detail::split(kDefaultRecipes, ',');
+  if (patterns.empty()) {
+    for (const std::string_view name : split(kDefaultRecipes, ',')) patterns.emplace_back(name);
+  }
   std::vector<Recipe> out;
   const auto add = [&](const Recipe& recipe) {
     const auto same = [&](const Recipe& r) { return r.name == recipe.name; };
@@ -248,51 +253,44 @@ int run(const Options& o) {
 
 }  // namespace
 
-void add_recipes(CLI::App& app, Context& context) {
+void add_recipes(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("recipes", "Compare quantization recipes on tensors, next to BF16");
-  sub->add_option(
-      "IN", o->inputs,
-      "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
-  sub->add_option("--against", o->against, "What the recipes are compared with")
-      ->check(CLI::IsMember({"bf16"}))
-      ->capture_default_str();
-  sub->add_option("--format", o->formats, "Formats of the elements, separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  sub->add_option("--block", o->blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
-      ->delimiter(',')
-      ->capture_default_str();
-  sub->add_option("--direction", o->direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
-      ->check(CLI::IsMember({"row", "col", "both"}))
-      ->capture_default_str();
-  sub->add_option(
-         "--recipe", o->recipes,
-         std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
-      ->delimiter(',');
-  sub->add_option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K")
-      ->expected(2);
-  sub->add_option("--weights-layout", o->weights_layout, "Weights are N x K (nk: Y = X W^T) or K x N (kn: Y = X W)")
-      ->check(CLI::IsMember({"nk", "kn"}))
-      ->capture_default_str();
-  sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
-  sub->add_option("--sort", o->sort, "What the table is ranked by")
-      ->check(CLI::IsMember({"sqnr", "median", "max", "zeroed", "saturated", "dead"}))
-      ->capture_default_str();
-  sub->add_option("--top", o->top, "Print the first N lines of each table; 0 for all")->capture_default_str();
-  sub->add_option("--threads", o->threads, "Threads; 0 for the machine's. Changes nothing but the time")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  sub->add_option("--html", o->html, "Also write FILE.html: one page with plots that needs nothing else");
-  sub->add_flag("--json", o->json, "Print JSON; NaN and infinities are strings");
-  sub->footer(
+  Command sub = app.subcommand("recipes", "Compare quantization recipes on tensors, next to BF16");
+  sub.option("IN", o->inputs,
+             "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
+  sub.option("--against", o->against, "What the recipes are compared with").one_of({"bf16"}).shows_default();
+  sub.option("--format", o->formats, "Formats of the elements, separated by commas").comma_separated().shows_default();
+  sub.option("--block", o->blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+      .comma_separated()
+      .shows_default();
+  sub.option("--direction", o->direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
+      .one_of({"row", "col", "both"})
+      .shows_default();
+  sub.option("--recipe", o->recipes,
+             std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
+      .comma_separated();
+  sub.option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K").exactly(2);
+  sub.option("--weights-layout", o->weights_layout, "Weights are N x K (nk: Y = X W^T) or K x N (kn: Y = X W)")
+      .one_of({"nk", "kn"})
+      .shows_default();
+  sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");
+  sub.option("--sort", o->sort, "What the table is ranked by")
+      .one_of({"sqnr", "median", "max", "zeroed", "saturated", "dead"})
+      .shows_default();
+  sub.option("--top", o->top, "Print the first N lines of each table; 0 for all").shows_default();
+  sub.option("--threads", o->threads, "Threads; 0 for the machine's. Changes nothing but the time")
+      .between(0, 1024)
+      .shows_default();
+  sub.option("--html", o->html, "Also write FILE.html: one page with plots that needs nothing else");
+  sub.flag("--json", o->json, "Print JSON; NaN and infinities are strings");
+  sub.footer(
       "docs/recipes.md says what each column means and when a finding is stated.\n\n"
       "Examples:\n"
       "  mxcheck recipes real:layer0.dO                      gradients that a clamp of 1e-4 erases\n"
       "  mxcheck recipes x.npy --recipe all --html x.html    every recipe, and a page\n"
       "  mxcheck recipes g.safetensors:dw --recipe 'deepgemm*,rceil' --direction both --sort zeroed\n"
       "  mxcheck recipes --pair x.npy w.npy --block 1x128 --format e4m3");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

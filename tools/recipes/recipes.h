@@ -2,13 +2,12 @@
 // The pieces of mxcheck recipes: what was measured (recipes.cc), what it means in words (recipes_findings.cc), and how
 // it is shown (recipes_report.cc on the terminal and as JSON, recipes_page.cc as a page).
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <vector>
 
 #include "reference/error/matmul_error.h"
 #include "reference/error/study.h"
+#include "tools/common/json.h"
 
 namespace mxcheck {
 
@@ -67,7 +66,7 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 
 // The first `top` lines of each table; 0 for all.
 std::string recipes_text(const RecipesReport& report, std::size_t top);
-nlohmann::ordered_json recipes_json(const RecipesReport& report);
+Json recipes_json(const RecipesReport& report);
 std::string recipes_page(const RecipesReport& report);
 
 std::string percent(double share);            // "0 %", "<0.01 %", "3.12 %", ">99.99 %", "100 %"

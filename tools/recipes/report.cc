@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/recipes/recipes.h"
 
 namespace mxcheck {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr const char* kRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}  {}\n";
 constexpr const char* kProductRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
@@ -50,7 +49,7 @@ std::string product_text(const ProductReport& p, std::size_t top) {
   return out + "\n";
 }
 
-ordered_json measures_json(const ErrorMeasures& e) {
+Json measures_json(const ErrorMeasures& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"median_relative", json_number(e.median_relative)},
           {"max_relative", json_number(e.max_relative)},
@@ -63,25 +62,25 @@ ordered_json measures_json(const ErrorMeasures& e) {
           {"infinity_lost", e.infinity_lost}};
 }
 
-ordered_json what_json(std::size_t rank, const Combination& what) {
+Json what_json(std::size_t rank, const Combination& what) {
   return {
       {"rank", rank}, {"recipe", what.recipe.name}, {"format", spec(what.format).name}, {"block", to_text(what.block)}};
 }
 
-ordered_json tensor_json(const TensorReport& t) {
-  ordered_json json{{"name", t.name},
-                    {"dtype", spec(t.dtype).dtype_name},
-                    {"rows", t.rows},
-                    {"cols", t.cols},
-                    {"zeros", t.facts.zeros},
-                    {"nan", t.facts.nan},
-                    {"infinite", t.facts.infinite},
-                    {"smallest", t.facts.smallest},
-                    {"largest", t.facts.largest},
-                    {"bf16", measures_json(t.bf16)}};
-  json["recipes"] = ordered_json::array();
+Json tensor_json(const TensorReport& t) {
+  Json json{{"name", t.name},
+            {"dtype", spec(t.dtype).dtype_name},
+            {"rows", t.rows},
+            {"cols", t.cols},
+            {"zeros", t.facts.zeros},
+            {"nan", t.facts.nan},
+            {"infinite", t.facts.infinite},
+            {"smallest", t.facts.smallest},
+            {"largest", t.facts.largest},
+            {"bf16", measures_json(t.bf16)}};
+  json["recipes"] = Json::array();
   for (const auto& [what, s] : t.lines) {
-    ordered_json line = what_json(json["recipes"].size() + 1, what);
+    Json line = what_json(json["recipes"].size() + 1, what);
     line.update(measures_json(s.error));
     line["zeroed_share"] = s.zeroed_share;
     line["blocks"] = s.blocks;
@@ -92,7 +91,7 @@ ordered_json tensor_json(const TensorReport& t) {
     line["amax_highest"] = json_number(s.amax_highest);
     line["scale_kind"] = what.recipe.rule == ScaleRule::fp32 ? "fp32" : "e8m0";
     line["distinct_scales"] = s.distinct_scales;
-    line["scale_bytes"] = ordered_json::object();
+    line["scale_bytes"] = Json::object();
     for (std::size_t byte = 0; byte < s.scales.size(); ++byte) {
       if (s.scales[byte] != 0) line["scale_bytes"][std::to_string(byte)] = s.scales[byte];
     }
@@ -101,7 +100,7 @@ ordered_json tensor_json(const TensorReport& t) {
   return json;
 }
 
-ordered_json matmul_error_json(const MatmulError& e) {
+Json product_error_json(const MatmulError& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"frobenius", json_number(e.frobenius)},
           {"max_over_rms", json_number(e.max_over_rms)}};
@@ -144,29 +143,29 @@ std::string recipes_text(const RecipesReport& report, std::size_t top) {
   return out;
 }
 
-ordered_json recipes_json(const RecipesReport& report) {
-  ordered_json json;
-  json["tensors"] = ordered_json::array();
+Json recipes_json(const RecipesReport& report) {
+  Json json;
+  json["tensors"] = Json::array();
   for (const TensorReport& t : report.tensors) json["tensors"].push_back(tensor_json(t));
-  json["products"] = ordered_json::array();
+  json["products"] = Json::array();
   for (const ProductReport& p : report.products) {
-    ordered_json item{{"activations", p.activations},
-                      {"weights", p.weights},
-                      {"weights_layout", p.layout == WeightsLayout::nk ? "nk" : "kn"},
-                      {"m", p.m},
-                      {"n", p.n},
-                      {"k", p.k},
-                      {"gamma", p.gamma},
-                      {"bf16", matmul_error_json(p.bf16)}};
-    item["recipes"] = ordered_json::array();
+    Json item{{"activations", p.activations},
+              {"weights", p.weights},
+              {"weights_layout", p.layout == WeightsLayout::nk ? "nk" : "kn"},
+              {"m", p.m},
+              {"n", p.n},
+              {"k", p.k},
+              {"gamma", p.gamma},
+              {"bf16", product_error_json(p.bf16)}};
+    item["recipes"] = Json::array();
     for (const auto& [what, error] : p.lines) {
-      ordered_json line = what_json(item["recipes"].size() + 1, what);
-      line.update(matmul_error_json(error));
+      Json line = what_json(item["recipes"].size() + 1, what);
+      line.update(product_error_json(error));
       item["recipes"].push_back(std::move(line));
     }
     json["products"].push_back(std::move(item));
   }
-  json["findings"] = ordered_json::array();
+  json["findings"] = Json::array();
   for (const RecipeFinding& f : report.findings) {
     json["findings"].push_back({{"where", f.where}, {"kind", f.kind}, {"text", f.text}});
   }

@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "numerics/text.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 
 namespace mxcheck {
@@ -38,9 +40,7 @@ std::string histogram_text(std::span<const std::int64_t> loads) {
   std::map<std::int64_t, std::int64_t> each;
   for (const std::int64_t load : loads) ++each[load];
   if (static_cast<std::int64_t>(each.size()) <= kMostBins) {
-    std::string text;
-    for (const auto& [load, count] : each) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", load, count);
-    return text;
+    return join(each, ", ", [](const auto& bin) { return fmt::format("{}: {}", bin.first, bin.second); });
   }
   const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
   const std::int64_t width = (*most - *least) / kMostBins + 1;
@@ -59,7 +59,7 @@ std::string padding_text(const Padding& p) {
   return fmt::format("{} of {} rows ({:.1f} %)", p.padding, p.rows, share);
 }
 
-nlohmann::ordered_json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
+Json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
 
 }  // namespace
 
@@ -125,19 +125,19 @@ std::string text_of(const RouteReport& r, bool loads) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const RouteReport& r) {
-  nlohmann::ordered_json json{{"tokens", r.tokens},
-                              {"experts", r.experts},
-                              {"top_k", r.top_k},
-                              {"tile", r.tile},
-                              {"chosen", r.chosen},
-                              {"kept", r.kept},
-                              {"before", json_of(padding_of(r.chosen, r.tile))},
-                              {"after", json_of(padding_of(r.kept, r.tile))},
-                              {"added", r.added},
-                              {"dropped", r.dropped},
-                              {"tokens_without_expert", r.without_expert},
-                              {"most_experts_of_a_token", r.most_experts}};
+Json json_of(const RouteReport& r) {
+  Json json{{"tokens", r.tokens},
+            {"experts", r.experts},
+            {"top_k", r.top_k},
+            {"tile", r.tile},
+            {"chosen", r.chosen},
+            {"kept", r.kept},
+            {"before", json_of(padding_of(r.chosen, r.tile))},
+            {"after", json_of(padding_of(r.kept, r.tile))},
+            {"added", r.added},
+            {"dropped", r.dropped},
+            {"tokens_without_expert", r.without_expert},
+            {"most_experts_of_a_token", r.most_experts}};
   if (r.balance_loss) json["balance_loss"] = json_number(*r.balance_loss), json["z_loss"] = json_number(*r.z_loss);
   return json;
 }

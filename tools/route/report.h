@@ -6,9 +6,8 @@
 #include <span>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "reference/router/token_rounding.h"
+#include "tools/common/json.h"
 
 namespace mxcheck {
 
@@ -32,6 +31,6 @@ Padding padding_of(std::span<const std::int64_t> loads, std::int64_t tile);
 
 // Lines for people; loads: one line an expert in place of a histogram.
 std::string text_of(const RouteReport& report, bool loads);
-nlohmann::ordered_json json_of(const RouteReport& report);
+Json json_of(const RouteReport& report);
 
 }  // namespace mxcheck

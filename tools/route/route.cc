@@ -2,20 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include "goldens/io/routes_file.h"
 #include "goldens/make/embedded.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "reference/router/loss.h"
+#include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/route/file.h"
 #include "tools/route/report.h"
 #include "tools/subcommands.h"
 
@@ -72,9 +73,8 @@ std::vector<float> bias_at(const std::string& location) {
   if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
     throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
   }
-  std::vector<float> bias(t.data.size() / sizeof(float));
+  std::vector<float> bias = values_in<float>(t.data);
   if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
-  std::memcpy(bias.data(), t.data.data(), t.data.size());
   return bias;
 }
 
@@ -132,7 +132,7 @@ int run(const Options& o) {
   file.router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
   file.router.scale = o.scale;
   file.token_rounding = token_rounding_of(o);
-  if (!o.output.empty()) check_routes_output(o.output, {location, o.bias});
+  if (!o.output.empty()) check_output(o.output, OutputKinds::safetensors_or_hdf5, {location, o.bias});
 
   std::optional<Progress> progress(std::in_place, "reading " + location);
   const Tensor tensor = logits_at(location);
@@ -160,7 +160,7 @@ int run(const Options& o) {
   }
   progress.reset();
   if (o.json) {
-    nlohmann::ordered_json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
+    Json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
     json.update(json_of(report));
     print_json(json);
     return 0;
@@ -170,70 +170,58 @@ int run(const Options& o) {
   return 0;
 }
 
-void add_rule_options(CLI::App* sub, const std::shared_ptr<Options>& o) {
+void add_rule_options(Command& sub, const std::shared_ptr<Options>& o) {
   const std::string group = "Rows (what becomes of token choice)";
-  sub->add_option("--round", o->round, "Rule; --list names them")->capture_default_str()->group(group);
-  sub->add_option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted for")
-      ->check(CLI::Range(std::int64_t{1}, kMostCount))
-      ->capture_default_str()
-      ->group(group);
-  auto* capacity = sub->add_option("--capacity", o->capacity,
+  sub.option("--round", o->round, "Rule; --list names them").shows_default().in_group(group);
+  sub.option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted for")
+      .between(1, kMostCount)
+      .shows_default()
+      .in_group(group);
+  const auto capacity = sub.option("--capacity", o->capacity,
                                    "Tokens an expert takes at most; 0: all that chose it, but of expert-choice none")
-                       ->check(CLI::Range(std::int64_t{0}, kMostCount))
-                       ->group(group);
-  sub->add_option("--capacity-factor", o->capacity_factor, "The same as a multiple of tokens * top_k / experts")
-      ->excludes(capacity)
-      ->group(group);
-  sub->add_option("--weights", o->weights, "After a rule: over the sum of a token's kept scores, or the scores")
-      ->check(CLI::IsMember({"renorm", "raw"}))
-      ->group(group);
-  const CLI::Validator counter(  // a minus sign would wrap around, and more digits be cut
-      [](const std::string& text) {
-        std::uint64_t number = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        const bool fits = error == std::errc() && end == text.data() + text.size();
-        return fits ? std::string() : "'" + text + "' is no number from 0 to 2^64 - 1";
-      },
-      "");
-  sub->add_option("--seed", o->seed, "Of sr-f (0)")->check(counter)->group(group);
-  sub->add_option("--layer", o->layer, "Of sr-f (0)")->check(counter)->group(group);
-  sub->add_option("--step", o->step, "Of sr-f (0)")->check(counter)->group(group);
+                            .between(0, kMostCount)
+                            .in_group(group);
+  sub.option("--capacity-factor", o->capacity_factor, "The same as a multiple of tokens * top_k / experts")
+      .excludes(capacity)
+      .in_group(group);
+  sub.option("--weights", o->weights, "After a rule: over the sum of a token's kept scores, or the scores")
+      .one_of({"renorm", "raw"})
+      .in_group(group);
+  sub.option("--seed", o->seed, "Of sr-f (0)").counter().in_group(group);
+  sub.option("--layer", o->layer, "Of sr-f (0)").counter().in_group(group);
+  sub.option("--step", o->step, "Of sr-f (0)").counter().in_group(group);
 }
 
 }  // namespace
 
-void add_route(CLI::App& app, Context& context) {
+void add_route(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("route", "Router logits to experts, weights and rows, and the experts' loads");
-  sub->add_option(
-      "LOGITS", o->input,
-      "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, [tokens, experts]");
-  sub->add_option("--name", o->name, "The tensor's name, where LOGITS is a file alone");
-  sub->add_option("-o,--output", o->output, "OUT.safetensors or OUT.h5; without it the numbers are printed alone");
-  sub->add_option("--variant", o->variant, "What the weights are; --list names them")->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Experts of a token")->check(CLI::Range(std::int64_t{1}, kMostCount));
-  sub->add_option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone");
-  auto* groups = sub->add_option("--groups", o->groups, "Group-limited choice: runs of experts of equal length")
-                     ->check(CLI::Range(std::int64_t{1}, kMostCount));
-  sub->add_option("--groups-kept", o->groups_kept, "Groups whose experts can be chosen")
-      ->check(CLI::Range(std::int64_t{1}, kMostCount))
-      ->needs(groups);
-  sub->add_option("--nan", o->nan, "A NaN is refused, or comes last")
-      ->check(CLI::IsMember({"refuse", "last"}))
-      ->capture_default_str();
-  sub->add_option("--scale", o->scale, "Multiplies every weight")->capture_default_str();
+  Command sub = app.subcommand("route", "Router logits to experts, weights and rows, and the experts' loads");
+  sub.option("LOGITS", o->input,
+             "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, [tokens, experts]");
+  sub.option("--name", o->name, "The tensor's name, where LOGITS is a file alone");
+  sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5; without it the numbers are printed alone");
+  sub.option("--variant", o->variant, "What the weights are; --list names them").shows_default();
+  sub.option("--top-k", o->top_k, "Experts of a token").between(1, kMostCount);
+  sub.option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone");
+  const auto groups =
+      sub.option("--groups", o->groups, "Group-limited choice: runs of experts of equal length").between(1, kMostCount);
+  sub.option("--groups-kept", o->groups_kept, "Groups whose experts can be chosen")
+      .between(1, kMostCount)
+      .needs(groups);
+  sub.option("--nan", o->nan, "A NaN is refused, or comes last").one_of({"refuse", "last"}).shows_default();
+  sub.option("--scale", o->scale, "Multiplies every weight").shows_default();
   add_rule_options(sub, o);
-  sub->add_option("--index", o->index, "Which matrix of a tensor with three dimensions");
-  sub->add_option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this")
-      ->check(CLI::IsMember({"bf16", "fp16"}));
-  sub->add_option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  sub->add_flag("--losses", o->losses, "Load-balancing loss and z loss, with a coefficient of 1");
-  sub->add_flag("--loads", o->loads, "One line an expert");
-  sub->add_flag("--json", o->json, "Print the numbers as JSON");
-  sub->add_flag("--list", o->list, "List variants and rules");
-  sub->footer(
+  sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");
+  sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
+  sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
+      .between(0, 4096)
+      .shows_default();
+  sub.flag("--losses", o->losses, "Load-balancing loss and z loss, with a coefficient of 1");
+  sub.flag("--loads", o->loads, "One line an expert");
+  sub.flag("--json", o->json, "Print the numbers as JSON");
+  sub.flag("--list", o->list, "List variants and rules");
+  sub.footer(
       "OUT holds, of every rule: chosen [experts], offsets [experts + 1], row_token and row_weight [rows], "
       "token_offsets\n"
       "[tokens + 1], token_rows [rows]. Of --round none also experts and weights [tokens, top_k], row_slot [rows] and\n"
@@ -244,7 +232,7 @@ void add_route(CLI::App& app, Context& context) {
       "  mxcheck route logits.npy --top-k 8 --variant sigmoid --bias b.npy --groups 8 --groups-kept 4 -o "
       "r.safetensors\n"
       "  mxcheck route acts.h5 --name router_logits --top-k 2 --round expert-choice --capacity-factor 1 -o r.h5");
-  sub->callback([&context, o] { context.run = [o] { return run(*o); }; });
+  sub.runs([o] { return run(*o); });
 }
 
 }  // namespace mxcheck

@@ -11,7 +11,6 @@
 // The same logits and options give the same bytes.
 
 #include <string>
-#include <vector>
 
 #include "goldens/io/tensor_file.h"
 #include "reference/router/metadata.h"
@@ -28,9 +27,7 @@ struct RoutesFile {
   RouteMetadata metadata;  // of rule none
 };
 
-// Error{usage} for a name that is neither OUT.safetensors nor OUT.h5, or that of an input file.
-void check_routes_output(const std::string& output, const std::vector<std::string>& inputs);
-
+// To OUT.safetensors or OUT.h5 (goldens/format/described_file.h).
 void write_routes(const std::string& output, const RoutesFile& file);
 
 }  // namespace mxcheck

@@ -1,0 +1,133 @@
+#include "tools/common/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+
+#include "numerics/error.h"
+#include "numerics/text.h"
+
+namespace mxcheck {
+
+CommandOption CommandOption::required() {
+  option_->required();
+  return *this;
+}
+
+CommandOption CommandOption::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+CommandOption CommandOption::one_of(const std::vector<std::string>& words) {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+CommandOption CommandOption::between(std::int64_t low, std::int64_t high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+CommandOption CommandOption::counter() {
+  option_->check(CLI::Validator(  // a minus sign would wrap around, and more digits be cut
+      [](const std::string& text) {
+        return parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is no number from 0 to 2^64 - 1";
+      },
+      ""));
+  return *this;
+}
+
+CommandOption CommandOption::comma_separated() {
+  option_->delimiter(',');
+  return *this;
+}
+
+CommandOption CommandOption::exactly(int values) {
+  option_->expected(values);
+  return *this;
+}
+
+CommandOption CommandOption::excludes(const CommandOption& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+CommandOption CommandOption::needs(const CommandOption& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+CommandOption CommandOption::in_group(const std::string& heading) {
+  option_->group(heading);
+  return *this;
+}
+
+Command Command::subcommand(const std::string& name, const std::string& what) {
+  return {app_->add_subcommand(name, what), chosen_};
+}
+
+void Command::requires_subcommand() { app_->require_subcommand(1); }
+
+template <class T>
+CommandOption Command::option(const std::string& names, T& to, const std::string& help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+
+template CommandOption Command::option(const std::string&, std::string&, const std::string&);
+template CommandOption Command::option(const std::string&, std::vector<std::string>&, const std::string&);
+template CommandOption Command::option(const std::string&, int&, const std::string&);
+template CommandOption Command::option(const std::string&, float&, const std::string&);
+template CommandOption Command::option(const std::string&, double&, const std::string&);
+template CommandOption Command::option(const std::string&, std::size_t&, const std::string&);
+template CommandOption Command::option(const std::string&, std::int64_t&, const std::string&);
+template CommandOption Command::option(const std::string&, std::optional<float>&, const std::string&);
+template CommandOption Command::option(const std::string&, std::optional<double>&, const std::string&);
+template CommandOption Command::option(const std::string&, std::optional<std::int64_t>&, const std::string&);
+template CommandOption Command::option(const std::string&, std::optional<std::uint32_t>&, const std::string&);
+template CommandOption Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
+
+CommandOption Command::flag(const std::string& name, bool& to, const std::string& help) {
+  return CommandOption(app_->add_flag(name, to, help));
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+void Command::runs(const std::function<int()>& action) {
+  app_->callback([chosen = chosen_, action] { *chosen = action; });
+}
+
+struct CommandLine::State {
+  explicit State(const std::string& what) : app(what) {}
+  CLI::App app;
+  std::function<int()> chosen;
+};
+
+CommandLine::CommandLine(const std::string& name, const std::string& what, const std::string& version)
+    : state_(std::make_unique<State>(what)) {
+  CLI::App& app = state_->app;
+  app.name(name);
+  app.set_version_flag("--version", version, "Print the version and exit");
+  app.get_formatter()->column_width(34);
+  app.require_subcommand(1);
+}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::top() { return {&state_->app, &state_->chosen}; }
+
+int CommandLine::run(int argc, char** argv) {
+  CLI::App& app = state_->app;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    if (!app.get_subcommands().empty()) throw Error(ErrorKind::usage, e.what());
+    const std::string help = "; " + app.get_name() + " --help lists them";
+    if (argc < 2) throw Error(ErrorKind::usage, "no subcommand given" + help);
+    throw Error(ErrorKind::usage, "unknown subcommand or option '" + std::string(argv[1]) + "'" + help);
+  }
+  return state_->chosen();
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,79 @@
+#pragma once
+// The command line in a few calls, so that one source alone reads CLI11, whose headers take eight seconds to compile.
+//
+//   Command sub = parent.subcommand("scale", "The scale of a block");
+//   sub.option("--format", o->format, "Format of the elements").shows_default();
+//   sub.runs([o] { return run(*o); });
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace mxcheck {
+
+// One option, to say more of it.
+class CommandOption {
+ public:
+  explicit CommandOption(CLI::Option* option) : option_(option) {}
+  CommandOption required();
+  CommandOption shows_default();
+  CommandOption one_of(const std::vector<std::string>& words);
+  CommandOption between(std::int64_t low, std::int64_t high);  // inclusive
+  CommandOption counter();                                     // 0 to 2^64 - 1, digits alone
+  CommandOption comma_separated();
+  CommandOption exactly(int values);
+  CommandOption excludes(const CommandOption& other);
+  CommandOption needs(const CommandOption& other);
+  CommandOption in_group(const std::string& heading);
+
+ private:
+  CLI::Option* option_;
+};
+
+class Command {
+ public:
+  Command(CLI::App* app, std::function<int()>* chosen) : app_(app), chosen_(chosen) {}
+  Command subcommand(const std::string& name, const std::string& what);
+  void requires_subcommand();
+
+  // "-o,--output", or "NAME" for what stands without a flag. T: std::string, a vector of them, int, float, double,
+  // std::size_t, std::int64_t, or a std::optional of float, double, std::int64_t, std::uint32_t, std::uint64_t. `to`
+  // keeps its value when the option is not given, and outlives the command line.
+  template <class T>
+  CommandOption option(const std::string& names, T& to, const std::string& help);
+  CommandOption flag(const std::string& name, bool& to, const std::string& help);
+
+  void footer(const std::string& text);
+  // What to do when this subcommand is the chosen one: returns the exit code, throws mxcheck::Error for bad input.
+  void runs(const std::function<int()>& action);
+
+ private:
+  CLI::App* app_;
+  std::function<int()>* chosen_;
+};
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& what, const std::string& version);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  Command top();
+  // Runs the chosen subcommand and returns its exit code; --help and --version print and return 0. Error{usage} for
+  // arguments that fit no subcommand.
+  int run(int argc, char** argv);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mxcheck
