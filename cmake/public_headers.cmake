@@ -16,7 +16,8 @@ set(mxcheck_public_numerics
     measure/measures.h
     scale/recipe.h
     scale/recipe_words.h
-    scale/scale_rule.h)
+    scale/scale_rule.h
+    text.h)
 
 set(mxcheck_public_reference
     common/matrix.h
