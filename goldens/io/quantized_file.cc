@@ -7,9 +7,9 @@
 #include "goldens/format/writer.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
+#include "numerics/format/element_format.h"
 #include "numerics/scale/recipe_words.h"
 #include "reference/quantize/scale_layout.h"
-#include "tools/common/text.h"
 
 namespace mxcheck {
 namespace {

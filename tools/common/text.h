@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "numerics/error.h"
-#include "numerics/format/format.h"
-#include "numerics/scale/recipe_words.h"  // hexfloat
+#include "numerics/format/element_format.h"  // element_formats
+#include "numerics/scale/recipe_words.h"     // hexfloat
 
 namespace mxcheck {
-
-// The formats that a block's elements can have, in the order of the documentation.
-const std::vector<Format>& element_formats();
 
 // The reference knows neither files nor flags: its errors are given the place that the user knows.
 template <class Action>
@@ -26,9 +23,6 @@ void in_place(const std::string& where, Action action) {
     throw Error(e.kind(), where + ": " + e.what());
   }
 }
-
-// Error{usage} listing the element formats for any other name.
-Format element_format_by_name(const std::string& name);
 
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
