@@ -1,39 +1,71 @@
 # Headers, libraries, the tool and the CMake package. find_package(mxcheck) gives mxcheck::numerics, mxcheck::reference,
-# mxcheck::goldens, and mxcheck::candidate (kernels/candidate*.h, all that a kernel library needs).
+# mxcheck::goldens and mxcheck::candidate (kernels/candidate*.h, all that a kernel library needs), and all of them as
+# mxcheck::mxcheck. docs/library.md is the user's page.
 include(CMakePackageConfigHelpers)
+include(${CMAKE_CURRENT_LIST_DIR}/public_headers.cmake)
+
+# The public headers as they are installed: under an include root of their own.
+set(sources)
+foreach(folder ${mxcheck_public_folders})
+  list(TRANSFORM mxcheck_public_${folder} PREPEND ${PROJECT_SOURCE_DIR}/${folder}/ OUTPUT_VARIABLE headers)
+  list(APPEND sources ${headers})
+endforeach()
+set(include_dir ${PROJECT_BINARY_DIR}/include)
+set(script ${CMAKE_CURRENT_LIST_DIR}/write_public_headers.cmake)
+add_custom_command(
+  OUTPUT ${include_dir}/public_headers.stamp
+  COMMAND ${CMAKE_COMMAND} -D SOURCE_DIR=${PROJECT_SOURCE_DIR} -D INCLUDE_DIR=${include_dir} -P ${script}
+  COMMAND ${CMAKE_COMMAND} -E touch ${include_dir}/public_headers.stamp
+  DEPENDS ${sources} ${script} ${CMAKE_CURRENT_LIST_DIR}/public_headers.cmake
+  COMMENT "Writing the public headers"
+  VERBATIM)
+add_custom_target(mxcheck_public_headers ALL DEPENDS ${include_dir}/public_headers.stamp)
+install(DIRECTORY ${include_dir}/mxcheck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 add_library(mxcheck_candidate INTERFACE)
 target_include_directories(mxcheck_candidate INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/mxcheck>)
+                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(mxcheck_candidate INTERFACE mxcheck::dlpack)
+add_library(mxcheck_all INTERFACE)
+set_target_properties(mxcheck_all PROPERTIES EXPORT_NAME mxcheck)
 
-set(exported mxcheck_options mxcheck_candidate)
-set(needed dlpack threads)
-foreach(folder numerics reference goldens)
-  if(TARGET mxcheck_${folder})
-    list(APPEND exported mxcheck_${folder})
-    install(
-      DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
-      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxcheck
-      FILES_MATCHING
-      PATTERN "*.h")
-    get_target_property(libraries mxcheck_${folder} LINK_LIBRARIES)
-    foreach(library ${libraries})
-      if(library MATCHES "^mxcheck::(.+)$")
-        list(APPEND needed ${CMAKE_MATCH_1})
-      endif()
-    endforeach()
+# Archives need the libraries that they call at the user's link; what they took from headers is in them already, and no
+# public header includes it.
+set(headers_only eigen json xxhash)
+if(MXCHECK_PORTABLE)
+  list(APPEND headers_only fmt)
+endif()
+set(package_components)
+set(package_needs)  # CMake code: which libraries of others each component needs
+foreach(component candidate numerics reference goldens)
+  if(NOT TARGET mxcheck_${component})
+    continue()
   endif()
+  list(APPEND package_components ${component})
+  get_target_property(libraries mxcheck_${component} INTERFACE_LINK_LIBRARIES)
+  set(needed)
+  foreach(name ${headers_only})
+    list(REMOVE_ITEM libraries "$<LINK_ONLY:mxcheck::${name}>")
+  endforeach()
+  set_target_properties(mxcheck_${component} PROPERTIES EXPORT_NAME ${component}
+                                                        INTERFACE_LINK_LIBRARIES "${libraries}")
+  target_link_libraries(mxcheck_all INTERFACE mxcheck_${component})
+  foreach(library ${libraries})
+    if(library MATCHES "mxcheck::([a-z0-9]+)")
+      list(APPEND needed ${CMAKE_MATCH_1})
+    elseif(library MATCHES "Threads::Threads")
+      list(APPEND needed threads)
+    elseif(library MATCHES "mxcheck_(numerics|reference)")
+      list(APPEND needed ${needs_of_${CMAKE_MATCH_1}})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES needed)
+  set(needs_of_${component} ${needed})
+  string(APPEND package_needs "set(mxcheck_needs_${component} \"${needed}\")\n")
 endforeach()
-list(REMOVE_DUPLICATES needed)
-foreach(target ${exported})
-  string(REPLACE mxcheck_ "" name ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-endforeach()
-foreach(header candidate candidate_matmul candidate_route)
-  install(FILES ${PROJECT_SOURCE_DIR}/kernels/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxcheck/kernels)
-endforeach()
-install(TARGETS ${exported} EXPORT mxcheck_targets)
+set_target_properties(mxcheck_options PROPERTIES EXPORT_NAME options)
+list(TRANSFORM package_components PREPEND mxcheck_ OUTPUT_VARIABLE exported)
+install(TARGETS mxcheck_options mxcheck_all ${exported} EXPORT mxcheck_targets)
 foreach(target mxcheck mxcheck_cpu mxcheck_sm90 mxcheck_sm90_gemm mxcheck_sm90_route mxcheck_gpu_model)
   if(TARGET ${target})
     install(TARGETS ${target})

@@ -25,26 +25,6 @@ bool starts_with_any(std::string_view path, std::span<const std::string_view> pr
 constexpr std::array<std::string_view, 10> kFolders{"numerics/",   "reference/", "goldens/", "kernels/", "properties/",
                                                     "benchmarks/", "examples/",  "tools/",   "tests/",   "fuzz/"};
 
-struct Arrow {
-  std::string_view from;
-  std::vector<std::string_view> to;  // prefixes of includes
-};
-
-// kernels/<name>/ has its own folder as a further prefix; what is not listed may include anything.
-const std::vector<Arrow>& arrows() {
-  static const std::vector<Arrow> all{
-      {"numerics/", {"numerics/"}},
-      {"reference/", {"reference/", "numerics/"}},
-      {"goldens/", {"goldens/", "numerics/", "reference/"}},
-      {"properties/",
-       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
-        "kernels/candidate_route.h", "mxcheck_version.h"}},
-      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
-      {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
-  };
-  return all;
-}
-
 struct WordRule {
   const char* pattern;
   std::string_view what;
@@ -120,27 +100,16 @@ std::string code_only(std::string_view text, bool keep_literals) {
   return out;
 }
 
-std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
-  const auto arrow = std::ranges::find_if(arrows(), [&](const Arrow& a) { return path.starts_with(a.from); });
-  if (arrow == arrows().end()) return {};
-  std::vector<std::string_view> allowed = arrow->to;
-  const std::size_t own = path.find('/', arrow->from.size());
-  if (arrow->from == "kernels/" && own != std::string_view::npos) allowed.push_back(path.substr(0, own + 1));
+std::vector<Include> includes_of(std::string_view text) {
   static const std::regex include(R"(^\s*#\s*include\s*(["<])([^">]+)[">].*)");
-  std::vector<Finding> findings;
+  std::vector<Include> includes;
   const std::string code = code_only(text, true);
   for_each_line(code, [&](std::size_t number, std::string_view line) {
     std::match_results<std::string_view::const_iterator> match;
     if (!std::regex_match(line.begin(), line.end(), match, include)) return;
-    const std::string name = match[2];
-    // A name without a folder is a neighbour, which this tree does not use, or generated; of others come "hwy/..." too.
-    const bool bare = match[1] == "\"" && name.find('/') == std::string::npos;
-    if (!bare && !starts_with_any(name, kFolders) && name.find("..") == std::string::npos) return;
-    if (!starts_with_any(name, allowed)) {
-      findings.push_back({number, std::string(path) + " must not include " + name});
-    }
+    includes.push_back({number, match[2], match[1] == "\""});
   });
-  return findings;
+  return includes;
 }
 
 std::vector<Finding> forbidden_words(std::string_view path, std::string_view text) {

@@ -19,8 +19,12 @@ struct Finding {
 // The text with comments, and with literals unless they are kept, turned into spaces; line breaks stay.
 std::string code_only(std::string_view text, bool keep_literals = false);
 
-// Includes that the arrows of docs/design.md do not allow. path is relative to the repository's root.
-std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text);
+struct Include {
+  std::size_t line;
+  std::string name;
+  bool quoted;  // "name", not <name>
+};
+std::vector<Include> includes_of(std::string_view text);
 
 // Words that do not belong where the path says the text is: output and process control in libraries, value conversions
 // by reinterpret_cast, RapidCheck's own float generators.

@@ -6,115 +6,20 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
-#include <set>
 #include <string>
+#include <vector>
+
+#include "tests/repository/tree.h"
 
 namespace mxcheck::repository {
 namespace {
-
-namespace fs = std::filesystem;
-
-const fs::path kRoot = MXCHECK_SOURCE_DIR;
-
-std::string contents(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Source {
-  std::string path;  // relative to the root
-  std::string text;
-};
-
-// Every C and C++ file of the tree's folders.
-const std::vector<Source>& sources() {
-  static const std::vector<Source> all = [] {
-    std::vector<Source> found;
-    for (const char* folder : {"numerics", "reference", "goldens", "kernels", "properties", "tools", "tests",
-                               "benchmarks", "examples", "fuzz"}) {
-      if (!fs::exists(kRoot / folder)) continue;
-      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {
-        const std::string extension = entry.path().extension();
-        static const std::set<std::string> kinds{".h", ".cc", ".c", ".cu", ".cuh"};
-        if (!entry.is_regular_file() || !kinds.contains(extension)) continue;
-        found.push_back({fs::relative(entry.path(), kRoot).generic_string(), contents(entry.path())});
-      }
-    }
-    return found;
-  }();
-  return all;
-}
-
-template <class Rule>
-std::string report(Rule rule) {
-  std::string lines;
-  for (const Source& source : sources()) {
-    for (const Finding& finding : rule(source)) {
-      lines += source.path + ":" + std::to_string(finding.line) + ": " + finding.what + "\n";
-    }
-  }
-  return lines;
-}
 
 TEST(SourceRules, see_code_between_comments_and_literals) {
   EXPECT_EQ(code_only("a /* b */ c // d\ne"), "a         c     \ne");
   EXPECT_EQ(code_only("f(\"exit(1)\", 'x', 1'000)"), "f(\"       \", ' ', 1'000)");
   EXPECT_EQ(code_only(R"(f("a\"b") g)"), R"(f("    ") g)");
   EXPECT_EQ(code_only("#include \"a/b.h\"  // why", true), "#include \"a/b.h\"        ");
-}
-
-TEST(SourceRules, allow_the_arrows_of_the_design_and_no_others) {
-  struct Case {
-    const char* path;
-    const char* include;
-    bool allowed;
-  };
-  constexpr std::array kCases{
-      Case{"numerics/a.h", "\"numerics/b.h\"", true},
-      Case{"numerics/a.h", "<vector>", true},
-      Case{"numerics/a.h", "\"reference/b.h\"", false},
-      Case{"numerics/a.h", "<reference/b.h>", false},
-      Case{"reference/a.cc", "\"numerics/b.h\"", true},
-      Case{"reference/a.cc", "\"goldens/b.h\"", false},
-      Case{"reference/a.cc", "\"kernels/candidate.h\"", false},
-      Case{"reference/a.cc", "\"../kernels/cpu/b.h\"", false},
-      Case{"goldens/a.cc", "\"reference/b.h\"", true},
-      Case{"goldens/a.cc", "\"properties/b.h\"", false},
-      Case{"goldens/a.cc", "\"mxcheck_version.h\"", false},
-      Case{"goldens/a.cc", "\"neighbour.h\"", false},
-      Case{"properties/a.cc", "\"mxcheck_version.h\"", true},
-      Case{"examples/a.cc", "\"kernels/candidate.h\"", true},
-      Case{"examples/a.cc", "\"numerics/format/codec.h\"", false},
-      Case{"kernels/cpu/a.cc", "\"hwy/highway.h\"", true},
-      Case{"properties/a.cc", "\"goldens/b.h\"", true},
-      Case{"properties/a.cc", "\"kernels/candidate.h\"", true},
-      Case{"properties/a.cc", "\"kernels/cpu/b.h\"", false},
-      Case{"properties/a.cc", "\"tools/b.h\"", false},
-      Case{"kernels/cpu/a.cc", "\"kernels/cpu/b.h\"", true},
-      Case{"kernels/cpu/a.cc", "\"kernels/candidate.h\"", true},
-      Case{"kernels/cpu/a.cc", "\"kernels/sm90/b.h\"", false},
-      Case{"kernels/cpu/a.cc", "\"numerics/format/codec.h\"", false},
-      Case{"kernels/cpu/a.cc", "\"reference/b.h\"", false},
-      Case{"kernels/candidate.h", "\"numerics/format/codec.h\"", false},
-      Case{"tools/a.cc", "\"properties/b.h\"", true},
-      Case{"tests/kernels/a.cc", "\"kernels/cpu/b.h\"", true},
-      Case{"fuzz/a.cc", "\"goldens/b.h\"", true},
-      Case{"goldens/a.cc", "\"fuzz/b.h\"", false},
-  };
-  for (const Case& c : kCases) {
-    const std::string text = std::string("// first\n#include ") + c.include + "\n";
-    const std::vector<Finding> findings = forbidden_includes(c.path, text);
-    EXPECT_EQ(findings.empty(), c.allowed) << c.path << " includes " << c.include;
-    if (!findings.empty()) {
-      EXPECT_EQ(findings[0].line, 2U);
-    }
-  }
-  EXPECT_TRUE(forbidden_includes("numerics/a.h", "// #include \"reference/b.h\"\n").empty());
 }
 
 TEST(SourceRules, find_the_words_that_libraries_do_without) {
@@ -164,10 +69,6 @@ TEST(SourceRules, find_bytes_that_are_not_printable_ascii) {
 
 TEST(Repository, has_sources_to_check) { EXPECT_GT(sources().size(), 20U); }
 
-TEST(Repository, includes_follow_the_arrows) {
-  EXPECT_EQ(report([](const Source& s) { return forbidden_includes(s.path, s.text); }), "");
-}
-
 TEST(Repository, sources_do_without_the_forbidden_words) {
   EXPECT_EQ(report([](const Source& s) {
               // This test's own examples are literals, but for its TODOs.
@@ -194,12 +95,12 @@ TEST(Repository, headers_are_included_once_only) {
 }
 
 TEST(Repository, packages_are_sorted_and_explained) {
-  const std::vector<std::string> names = package_names(contents(kRoot / "packages.txt"));
+  const std::vector<std::string> names = package_names(contents(root() / "packages.txt"));
   EXPECT_GT(names.size(), 10U);
   EXPECT_TRUE(std::ranges::is_sorted(names));
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
   // docs/building.md has a section with one row a package, and no row for anything else.
-  std::string page = contents(kRoot / "docs/building.md");
+  std::string page = contents(root() / "docs/building.md");
   page.erase(0, page.find("\n## Packages\n"));
   page.erase(page.find("\n## ", 1));
   std::vector<std::string> explained;

@@ -1,9 +1,15 @@
-#include <cstdio>
+#include <mxcheck/kernels/candidate.h>
+#include <mxcheck/mxcheck.h>
 
-#include "goldens/format/reader.h"
-#include "goldens/io/tensor_file.h"
-#include "kernels/candidate.h"
-#include "numerics/format/codec.h"
+#include <cstdio>
+#include <string>
+
+#if __has_include("numerics/error.h") || __has_include("kernels/candidate.h") || __has_include("candidate.h")
+  #error "a header of ours is found without mxcheck/ in front"
+#endif
+#if __has_include(<mxcheck/reference/matmul/parts.h>) || __has_include(<mxcheck/goldens/hdf5/handle.h>)
+  #error "an internal header is installed"
+#endif
 
 // Never called: the goldens need all of their libraries at the link.
 mxcheck::Tensor golden(const std::string& path) { return mxcheck::GoldenReader(path).read("codes"); }

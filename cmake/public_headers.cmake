@@ -1,0 +1,50 @@
+# The headers that an installation has, by folder: what users include as <mxcheck/FOLDER/HEADER>. All others are
+# internal: they may change or go with any version. A public header includes public ones alone;
+# cmake/write_public_headers.cmake refuses anything else.
+set(mxcheck_public_folders numerics reference goldens kernels)
+
+set(mxcheck_public_numerics
+    accumulate/contract.h
+    accumulate/exact_sum.h
+    accumulate/fused_sum.h
+    bytes.h
+    elementary/elementary.h
+    error.h
+    format/codec.h
+    format/format.h
+    format/packing.h
+    measure/measures.h
+    scale/recipe.h
+    scale/recipe_words.h
+    scale/scale_rule.h
+    text.h)
+
+set(mxcheck_public_reference
+    common/matrix.h
+    error/matmul_error.h
+    error/study.h
+    matmul/matmul.h
+    quantize/quantize.h
+    quantize/scale_layout.h
+    router/loss.h
+    router/metadata.h
+    router/router.h
+    router/token_rounding.h)
+
+set(mxcheck_public_goldens
+    format/golden.h
+    format/manifest.h
+    format/reader.h
+    format/writer.h
+    io/quantized_file.h
+    io/row_reader.h
+    io/tensor_file.h
+    make/embedded.h
+    make/make.h
+    make/suite.h)
+
+# The C interface. It does not need the rest, and is not part of mxcheck/mxcheck.h.
+set(mxcheck_public_kernels candidate.h candidate_matmul.h candidate_route.h)
+
+# What public headers may include besides C++'s own. dlpack is declared by mxcheck::candidate.
+set(mxcheck_public_includes_of_others dlpack/dlpack.h stdint.h)

@@ -1,0 +1,95 @@
+#include "tests/repository/include_arrows.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+
+namespace mxcheck::repository {
+namespace {
+
+bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
+}
+
+const Arrow* arrow_of(std::string_view path, const std::vector<Arrow>& arrows) {
+  const Arrow* longest = nullptr;
+  for (const Arrow& arrow : arrows) {
+    if (path.starts_with(arrow.from) && (longest == nullptr || arrow.from.size() > longest->from.size())) {
+      longest = &arrow;
+    }
+  }
+  return longest;
+}
+
+// What of a text may not be there: the includes that `looked_at` takes, and the arrow of the path does not allow.
+template <class LookedAt>
+std::vector<Finding> findings_of(std::string_view path, std::string_view text, const std::vector<Arrow>& arrows,
+                                 LookedAt looked_at) {
+  const Arrow* arrow = arrow_of(path, arrows);
+  if (arrow == nullptr) return {};
+  std::vector<std::string_view> allowed = arrow->to;
+  const std::size_t own = path.find('/', arrow->from.size());
+  if (arrow->own_folder && own != std::string_view::npos) allowed.push_back(path.substr(0, own + 1));
+  std::vector<Finding> findings;
+  for (const Include& include : includes_of(text)) {
+    if (looked_at(include) && !starts_with_any(include.name, allowed)) {
+      findings.push_back({include.line, std::string(path) + " must not include " + include.name});
+    }
+  }
+  return findings;
+}
+
+}  // namespace
+
+const std::vector<Arrow>& folder_arrows() {
+  static const std::vector<Arrow> all{
+      {"numerics/", {"numerics/"}},
+      {"reference/", {"reference/", "numerics/"}},
+      {"goldens/", {"goldens/", "numerics/", "reference/"}},
+      {"properties/",
+       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
+        "kernels/candidate_route.h", "mxcheck_version.h"}},
+      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}, true},
+      // As users have them: the C interface, or the installed headers (docs/library.md).
+      {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
+      {"examples/cpp/", {"mxcheck/"}},
+  };
+  return all;
+}
+
+const std::vector<Arrow>& property_arrows() {
+  static const std::vector<Arrow> all{
+      {"properties/core/", {"properties/core/"}},
+      // The GPU model's C interface: the child loads it, and what claims to be a model's answer is told in its terms.
+      {"properties/gpu_model/", {"properties/gpu_model/"}},
+      {"properties/process/", {"properties/core/", "properties/process/", "properties/gpu_model/gpu_model.h"}},
+      // An operation knows no other operation; their registry alone knows all.
+      {"properties/operations/", {"properties/core/", "properties/gpu_model/gpu_model.h"}, true},
+      {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
+      {"properties/statements/", {"properties/core/", "properties/statements/"}},
+      {"properties/diagnosis/", {"properties/core/", "properties/diagnosis/"}},
+      {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
+      {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
+      {"properties/report/", {"properties/core/", "properties/process/", "properties/records/", "properties/report/"}},
+  };
+  return all;
+}
+
+std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
+  static constexpr std::array<std::string_view, 11> kOurs{"numerics/",   "reference/",  "goldens/",  "kernels/",
+                                                          "properties/", "benchmarks/", "examples/", "tools/",
+                                                          "tests/",      "fuzz/",       "mxcheck/"};
+  return findings_of(path, text, folder_arrows(), [](const Include& include) {
+    // A name without a folder is a neighbour, which this tree does not use, or generated; of others come "hwy/..." too.
+    const bool bare = include.quoted && include.name.find('/') == std::string::npos;
+    return bare || starts_with_any(include.name, kOurs) || include.name.find("..") != std::string::npos;
+  });
+}
+
+std::vector<Finding> forbidden_group_includes(std::string_view path, std::string_view text) {
+  return findings_of(path, text, property_arrows(),
+                     [](const Include& include) { return include.name.starts_with("properties/"); });
+}
+
+}  // namespace mxcheck::repository

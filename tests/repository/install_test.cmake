@@ -1,0 +1,22 @@
+# Installs the build into an empty prefix, where the tests of examples and consumers find it.
+cmake_minimum_required(VERSION 3.22)
+include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
+file(REMOVE_RECURSE ${PREFIX})
+must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})
+
+# Every header of ours is below mxcheck/.
+file(GLOB roots RELATIVE ${PREFIX}/include ${PREFIX}/include/*)
+if(NOT roots STREQUAL "mxcheck")
+  message(FATAL_ERROR "include/ holds ${roots}")
+endif()
+
+# Nothing may point back into the source tree or the build.
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+file(GLOB_RECURSE files ${PREFIX}/*.cmake ${PREFIX}/*.h)
+foreach(file ${files})
+  file(READ ${file} text)
+  string(FIND "${text}" "${source}/" at)
+  if(NOT at EQUAL -1)
+    message(FATAL_ERROR "${file} points into ${source}")
+  endif()
+endforeach()
