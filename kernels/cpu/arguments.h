@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
-#include "kernels/cpu/scale_map.h"
+#include "kernels/cpu/quantize/scale_map.h"
 
 namespace mxcheck_cpu {
 

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/cpu/operations.h"
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/quantize/operations.h"
+#include "kernels/cpu/quantize/plan.h"
 #include "kernels/cpu/refusal.h"
-#include "kernels/cpu/route_operations.h"
-#include "kernels/cpu/route_policy.h"
+#include "kernels/cpu/route/operations.h"
+#include "kernels/cpu/route/policy.h"
 
 namespace mxcheck_cpu {
 namespace {

@@ -39,7 +39,8 @@ const std::vector<Arrow>& arrows() {
       {"properties/",
        {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
         "kernels/candidate_route.h", "mxcheck_version.h"}},
-      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
+      {"kernels/",
+       {"kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
   };
   return all;

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/sm90/gemm/product.h"
-#include "kernels/sm90/refusal.h"
+#include "kernels/sm90/common/refusal.h"
+#include "kernels/sm90/gemm/call/matmul.h"
 
 namespace mxcheck_sm90 {
 namespace {

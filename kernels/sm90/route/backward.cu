@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/sm90/route/choose.h"
-#include "kernels/sm90/route/row.cuh"
+#include "kernels/sm90/route/choose/choose.h"
+#include "kernels/sm90/route/row/row.cuh"
 
 namespace mxcheck_sm90 {
 namespace {

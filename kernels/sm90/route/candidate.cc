@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <new>
 
-#include "kernels/sm90/refusal.h"
-#include "kernels/sm90/route/metadata.h"
-#include "kernels/sm90/route/round.h"
+#include "kernels/sm90/common/refusal.h"
+#include "kernels/sm90/route/metadata/metadata.h"
 #include "kernels/sm90/route/route.h"
 #include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/token_rounding/token_rounding.h"
 
 namespace mxcheck_sm90 {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/sm90/refusal.h"
+#include "kernels/sm90/common/refusal.h"
 #include "kernels/sm90/route/backward.h"
 #include "kernels/sm90/route/check.h"
 #include "kernels/sm90/route/router.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/sm90/refusal.h"
+#include "kernels/sm90/common/refusal.h"
 
 namespace mxcheck_sm90 {
 namespace {

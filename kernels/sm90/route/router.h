@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/candidate_route.h"
-#include "kernels/sm90/arguments.h"
+#include "kernels/sm90/common/arguments.h"
 
 namespace mxcheck_sm90 {
 

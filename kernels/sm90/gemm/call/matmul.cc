@@ -1,0 +1,190 @@
+#include "kernels/sm90/gemm/call/matmul.h"
+
+#include <string>
+#include <string_view>
+
+#include "kernels/sm90/common/refusal.h"
+
+namespace mxcheck_sm90 {
+namespace {
+
+std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+bool same(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+
+DLDataType scale_type_of(std::int32_t type) {
+  if (type == MXCHECK_E8M0) return kByteType;
+  if (type == MXCHECK_FP32) return {kDLFloat, 32, 1};
+  invalid("policy.scale_type is " + std::to_string(type) + ": must be 0 (none), 1 (E8M0) or 2 (FP32)");
+}
+
+// Sizes of the policy, before any is multiplied by another.
+void check_extents(const mxcheck_matmul_policy& p) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  const auto check = [](const char* name, std::int64_t value) {
+    if (value < 0 || value > kMost) {
+      invalid(std::string("policy.") + name + " is " + std::to_string(value) + ": must be 0 to 2^31 - 1");
+    }
+  };
+  check("rows", p.policy.rows), check("cols", p.policy.cols), check("depth", p.depth);
+}
+
+}  // namespace
+
+const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
+  if (policy == nullptr) invalid("policy is null");
+  if (policy->size < sizeof(mxcheck_matmul_policy)) {
+    invalid("policy.size is " + std::to_string(policy->size) + ": a matmul's must be at least " +
+            std::to_string(sizeof(mxcheck_matmul_policy)));
+  }
+  const auto& p = *reinterpret_cast<const mxcheck_matmul_policy*>(policy);
+  if (policy->format == nullptr || p.format_b == nullptr) invalid("policy.format or format_b is null");
+  if (policy->layout != MXCHECK_COMPACT) unsupported("scales of products are compact: layout must be 0");
+  if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
+    invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
+  }
+  if (p.scale_type != MXCHECK_NO_SCALES) scale_type_of(p.scale_type);
+  return p;
+}
+
+DLDataType output_type(const mxcheck_call& call) {
+  if (call.num_outputs != 1 || call.outputs == nullptr) invalid("a matmul has one output, d");
+  return call.outputs[0].dtype;
+}
+
+Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
+  Product x;
+  x.policy = &matmul_policy(call.policy);
+  const mxcheck_matmul_policy& p = *x.policy;
+  check_extents(p);
+  x.scaled = p.scale_type != MXCHECK_NO_SCALES;
+  x.adds = p.accumulate != 0;
+  const int inputs = 2 + (x.scaled ? 2 : 0) + (x.adds ? 1 : 0);
+  check_call(call, inputs, inputs + 2, 1);
+  const Extras extras = find_extras(call, inputs, true);
+  if ((extras.offsets != nullptr) != (p.grouping != MXCHECK_DENSE)) {
+    invalid(p.grouping == MXCHECK_DENSE ? "offsets are given, and policy.grouping is 0"
+                                        : "offsets of groups are missing");
+  }
+  if (extras.offsets != nullptr) {
+    x.offsets = check_tensor("offsets", *extras.offsets, kOffsetType, 1, Lines::contiguous);
+    if (x.offsets.cols < 2) invalid("offsets hold one value more than there are groups: at least 2");
+    if (x.offsets.cols > 65537)
+      invalid("offsets are of " + std::to_string(x.offsets.cols - 1) + " groups: at most 65536");
+    x.experts = x.offsets.cols - 1;
+  }
+  const std::int64_t m = p.policy.rows;
+  const std::int64_t n = p.policy.cols;
+  const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? x.experts : 1;
+  const std::int64_t outputs = p.grouping == MXCHECK_DEPTH ? x.experts : 1;
+  const auto tensor = [](const char* name, const DLTensor& t, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    const Checked checked = check_tensor(name, t, type, 2, Lines::contiguous);
+    require_shape(name, checked, rows, cols);
+    return checked;
+  };
+  std::int64_t a_rows = m;
+  if (extras.index != nullptr) {
+    if (p.grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
+    x.index = check_tensor("row index", *extras.index, kIndexType, 1, Lines::contiguous);
+    require_shape("row index", x.index, 1, m);
+    if (call.inputs[0].ndim != 2 || call.inputs[0].shape == nullptr) invalid("a is no matrix");
+    a_rows = call.inputs[0].shape[0];
+    if (a_rows > INT32_MAX) invalid("a has " + std::to_string(a_rows) + " rows: at most 2^31 - 1 are possible");
+  }
+  x.a = tensor("a", call.inputs[0], a_type, a_rows, p.depth);
+  x.b = tensor("b", call.inputs[1], b_type, matrices * n, p.depth);
+  if (x.scaled) {
+    if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
+      invalid("blocks of scales must have 1 or more rows and columns");
+    }
+    const DLDataType type = scale_type_of(p.scale_type);
+    const DLTensor& columns = call.inputs[2];
+    if (p.grouping == MXCHECK_DEPTH && columns.ndim == 2 && columns.shape != nullptr &&
+        columns.shape[1] != blocks(p.depth, p.policy.block_cols)) {
+      unsupported("groups along depth are offered with offsets that are multiples of the blocks, whose scales have " +
+                  std::to_string(blocks(p.depth, p.policy.block_cols)) + " columns");
+    }
+    x.scale_a = tensor("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows),
+                       blocks(p.depth, p.policy.block_cols));
+    x.scale_b = tensor("scales of b", call.inputs[3], type, matrices * blocks(n, p.block_b_rows),
+                       blocks(p.depth, p.block_b_cols));
+  }
+  const DLDataType wide = output_type(call);
+  if (x.adds) x.c = tensor("c", call.inputs[inputs - 1], wide, outputs * m, n);
+  x.d = tensor("d", call.outputs[0], wide, outputs * m, n);
+  x.in_place = x.adds && x.c.data == x.d.data;
+  const std::array inputs_of{x.a, x.b, x.scale_a, x.scale_b, x.in_place ? Checked{} : x.c, x.offsets, x.index};
+  require_disjoint(inputs_of, std::array{x.d});
+  return x;
+}
+
+bool is_bf16(DLDataType type) { return same(type, kBf16Type); }
+bool is_fp32(DLDataType type) { return same(type, kFp32Type); }
+bool is_aligned(const void* data, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(data) % to == 0; }
+
+void require_success(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  throw Refusal(MXCHECK_DEVICE_ERROR, std::string("CUDA error ") + std::to_string(static_cast<int>(error)) + ", " +
+                                          cudaGetErrorString(error));
+}
+
+Element fp8_element(const char* name) {
+  if (std::string_view(name) == "e4m3") return Element::e4m3;
+  if (std::string_view(name) == "e5m2") return Element::e5m2;
+  unsupported("format " + std::string(name) + " is not offered: offered are e4m3 and e5m2");
+}
+
+bool checks_on_device(const mxcheck_call& call) {
+  if (call.inputs == nullptr) invalid("inputs is null");
+  for (int i = 2; i < call.num_inputs; ++i) {
+    const DLDataType type = call.inputs[i].dtype;
+    if (same(type, kOffsetType) || same(type, kIndexType)) return true;
+  }
+  return false;
+}
+
+void require_workspace(const mxcheck_call& call, std::uint64_t bytes) {
+  if (bytes == 0 || (call.workspace != nullptr && call.workspace_bytes >= bytes && is_aligned(call.workspace, 256))) {
+    return;
+  }
+  invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " + std::to_string(bytes) +
+          ", aligned to 256");
+}
+
+void fill_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
+  if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
+    unsupported("a and b are offered at multiples of 16 bytes");
+  }
+  gemm.kind = p.grouping == MXCHECK_ROWS    ? GemmKind::rows
+              : p.grouping == MXCHECK_DEPTH ? GemmKind::depth
+                                            : GemmKind::dense;
+  gemm.output = is_bf16(output_type(call)) ? GemmOutput::bf16 : GemmOutput::fp32;
+  gemm.accumulate = x.adds;
+  gemm.a = x.a.data, gemm.b = x.b.data;
+  gemm.c = x.c.data, gemm.d = x.d.data;
+  gemm.m = p.policy.rows, gemm.n = p.policy.cols, gemm.k = p.depth;
+  gemm.experts = static_cast<int>(x.experts);
+  if (x.index.cols != 0) gemm.row_index = static_cast<const std::int32_t*>(x.index.data);
+  gemm.a_rows = x.a.rows;
+}
+
+void check_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
+  const bool grouped = x.offsets.cols != 0;
+  if (!grouped && gemm.row_index == nullptr) return;
+  CheckJob job;
+  if (grouped) {
+    job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
+    job.end = gemm.kind == GemmKind::rows ? gemm.m : gemm.k;
+    job.multiple = gemm.kind == GemmKind::depth ? 128 : 1;
+    gemm.offsets = job.offsets + 1;
+  }
+  job.index = gemm.row_index, job.rows = gemm.m, job.source_rows = gemm.a_rows;
+  if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
+  auto* const result = static_cast<CheckResult*>(call.workspace);
+  require_success(launch_check(job, result, static_cast<cudaStream_t>(call.stream)));
+  gemm.status = &result->status;
+}
+
+}  // namespace mxcheck_sm90

@@ -1,0 +1,11 @@
+// A of E4M3, B of E5M2.
+
+#include "kernels/sm90/gemm/fp8/formats.cuh"
+
+namespace mxcheck_sm90 {
+
+cudaError_t gemm_e4m3_e5m2(const GemmFp8& gemm, cudaStream_t stream) {
+  return gemm_formats<Code::e4m3, Code::e5m2>(gemm, stream);
+}
+
+}  // namespace mxcheck_sm90
