@@ -19,7 +19,7 @@ mxcheck_fault(
 
 mxcheck_fault(
   rceil_asked_floor_done "torchao#3686" "the scale rule is not forwarded: rceil is asked, floor is done"
-  cpu/quantize/encode_inl.h [[rule == Rule::floor ? 0 :]] [[rule == Rule::floor ? 0 : 0 *]])
+  cpu/quantize/encode_inl.h [[rule == ScaleRule::floor ? 0 :]] [[rule == ScaleRule::floor ? 0 : 0 *]])
 
 mxcheck_fault(
   largest_value_rounds_up operator "round-up at a significand of 1.75 and above instead of above"
@@ -331,18 +331,18 @@ mxcheck_fault(
 
 mxcheck_fault(
   refusal_after_writing operator "an output is cleared before the arguments are checked"
-  cpu/quantize/operations.cc [[require_policy_shape(policy, x);]]
+  cpu/quantize/operations.cc [[require_policy_shape(policy, x.rows, x.cols);]]
   [[if (out[0].data != nullptr && x.bytes != 0) static_cast<char*>(out[0].data)[out[0].byte_offset] = 0;
-  require_policy_shape(policy, x);]])
+  require_policy_shape(policy, x.rows, x.cols);]])
 
 mxcheck_fault(
   shape_disagreement_accepted operator "columns of the policy are not compared with the tensor's"
-  cpu/quantize/operations.cc [[policy.rows == matrix.rows && policy.cols == matrix.cols]] [[policy.rows == matrix.rows]])
+  common/arguments.cc [[policy.rows == rows && policy.cols == cols]] [[policy.rows == rows]])
 
 mxcheck_fault(
   offsets_not_compared_with_the_rows "DeepGEMM#113" "offsets may end beyond the last row"
-  cpu/arguments.cc [[if (offsets.back() != rows) {]] [[if (offsets.back() < rows) {]])
+  cpu/quantize/arguments.cc [[if (offsets.back() != rows) {]] [[if (offsets.back() < rows) {]])
 
 mxcheck_fault(
   offsets_may_descend operator "offsets may be in any order"
-  cpu/arguments.cc [[if (offsets[i] < offsets[i - 1]) {]] [[if (offsets[i] < 0) {]])
+  cpu/quantize/arguments.cc [[if (offsets[i] < offsets[i - 1]) {]] [[if (offsets[i] < 0) {]])

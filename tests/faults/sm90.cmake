@@ -10,7 +10,7 @@ mxcheck_cuda_fault(
   [[encode4<kElement>(__uint_as_float(__float_as_uint(v.x * factor.x) & 0xFFF00000),]] ${all_quantize})
 mxcheck_cuda_fault(
   sm90 largest_value_rounds_up "round-up at a significand of 1.75 and above" sm90/quantize/geometry.h
-  [[Rule::rceil ? 0x001FFFFF : 0]] [[Rule::rceil ? 0x00200000 : 0]] sm90/quantize/operations.cc)
+  [[ScaleRule::rceil ? 0x001FFFFF : 0]] [[ScaleRule::rceil ? 0x00200000 : 0]] sm90/quantize/operations.cc)
 mxcheck_cuda_fault(
   sm90 infinity_is_a_number "an infinite amax gets a scale" sm90/common/element.cuh
   [[amax >= kInfinity ? 255]] [[amax > kInfinity ? 255]] ${all_quantize})

@@ -137,8 +137,8 @@ mxcheck_cuda_fault(
   sm90_route no_barrier_before_the_columns "a tile of scores leaves shared memory before all warps have written it"
   sm90/route/token_rounding/keys.cu [[__syncthreads();
 
-  if constexpr (kScore != RoundScore::none) store_tile]]
-  [[if constexpr (kScore != RoundScore::none) store_tile]] sm90/route/token_rounding/keys.cu)
+  if constexpr (kScore != TokenRoundingScore::none) store_tile]]
+  [[if constexpr (kScore != TokenRoundingScore::none) store_tile]] sm90/route/token_rounding/keys.cu)
 mxcheck_cuda_fault(
   sm90_route reciprocal_not_corrected "scores are products with a reciprocal" sm90/route/token_rounding/scores.cuh
   [[const float nearer = __fmaf_rn(__fmaf_rn(-sum, near, x[i]), inverse, near);

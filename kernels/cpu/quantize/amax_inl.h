@@ -14,7 +14,7 @@
   #include "kernels/cpu/quantize/encode_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
   #if HWY_TARGET != HWY_SCALAR
@@ -102,7 +102,7 @@ void fold(T* amax, std::int64_t count, std::int64_t factor) {
   #endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

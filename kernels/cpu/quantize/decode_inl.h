@@ -18,7 +18,7 @@
   #include "kernels/cpu/quantize/scalar_decode.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // E5M2 reaches from 2^-16 (field 111) to 1.75 * 2^15 (field 142): 111 + byte - 127 >= 1, 142 + byte - 127 <= 254.
@@ -73,12 +73,12 @@ HWY_INLINE V decode(D d, V codes, V shift) {
 }
 
 template <class D16, class V16>
-HWY_INLINE void store_wide(D16 d, V16 bf16, std::uint16_t* to, bool stream) {
+HWY_INLINE void store_values(D16 d, V16 bf16, std::uint16_t* to, bool stream) {
   stream ? hn::Stream(bf16, d, to) : hn::StoreU(bf16, d, to);
 }
 
 template <class D16, class V16>
-HWY_INLINE void store_wide(D16 /*d*/, V16 bf16, std::uint32_t* to, bool stream) {
+HWY_INLINE void store_values(D16 /*d*/, V16 bf16, std::uint32_t* to, bool stream) {
   const hn::Half<D16> half;
   const hn::ScalableTag<std::uint32_t> d32;
   const auto lower = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LowerHalf(half, bf16)));
@@ -97,15 +97,15 @@ void decode_run(const std::uint8_t* codes, std::int64_t first, std::int64_t coun
   const std::int64_t step = static_cast<std::int64_t>(hn::Lanes(d));
   const bool past_cache = stream && is_aligned(dt, y);
   for (std::int64_t i = 0; i < count; i += step) {
-    const auto wide = hn::PromoteTo(d, hn::LoadU(d8, codes + i));
-    store_wide(d, decode<F>(d, wide, Where::at(d, shifts, first + i)), y + i, past_cache);
+    const auto code = hn::PromoteTo(d, hn::LoadU(d8, codes + i));
+    store_values(d, decode<F>(d, code, Where::at(d, shifts, first + i)), y + i, past_cache);
   }
 }
 
   #endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -10,7 +10,7 @@
 #include "kernels/cpu/quantize/dequantize_inl.h"
 
 #if HWY_ONCE
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 HWY_EXPORT(DequantizeBands);
 
@@ -18,5 +18,5 @@ void dequantize_bands(const DequantizeJob& job, std::int64_t begin, std::int64_t
   HWY_DYNAMIC_DISPATCH(DequantizeBands)(job, begin, end);
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 #endif

@@ -6,11 +6,11 @@
 #include "kernels/cpu/quantize/element.h"
 #include "kernels/cpu/quantize/scale_map.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 struct DequantizeJob {
   Element element = Element::e4m3;
-  Wide wide = Wide::fp32;
+  Dtype dtype = Dtype::fp32;
   const std::uint8_t* codes = nullptr;
   const std::uint8_t* scales = nullptr;
   const ScaleMap* map = nullptr;
@@ -23,4 +23,4 @@ struct DequantizeJob {
 // The bands [begin, end) of job.map. Does not throw.
 void dequantize_bands(const DequantizeJob& job, std::int64_t begin, std::int64_t end);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -16,7 +16,7 @@
   #include "kernels/cpu/quantize/dequantize.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 template <class F, class T>
@@ -94,17 +94,17 @@ void dequantize_bands_of(const DequantizeJob& job, std::int64_t begin, std::int6
 
 void DequantizeBands(const DequantizeJob& job, std::int64_t begin, std::int64_t end) {
   if (job.element == Element::e4m3) {
-    if (job.wide == Wide::bf16) dequantize_bands_of<E4m3, std::uint16_t>(job, begin, end);
-    if (job.wide == Wide::fp32) dequantize_bands_of<E4m3, std::uint32_t>(job, begin, end);
+    if (job.dtype == Dtype::bf16) dequantize_bands_of<E4m3, std::uint16_t>(job, begin, end);
+    if (job.dtype == Dtype::fp32) dequantize_bands_of<E4m3, std::uint32_t>(job, begin, end);
   } else {
-    if (job.wide == Wide::bf16) dequantize_bands_of<E5m2, std::uint16_t>(job, begin, end);
-    if (job.wide == Wide::fp32) dequantize_bands_of<E5m2, std::uint32_t>(job, begin, end);
+    if (job.dtype == Dtype::bf16) dequantize_bands_of<E5m2, std::uint16_t>(job, begin, end);
+    if (job.dtype == Dtype::fp32) dequantize_bands_of<E5m2, std::uint32_t>(job, begin, end);
   }
   if (job.stream) hwy::FlushStream();
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

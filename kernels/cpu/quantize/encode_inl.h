@@ -20,13 +20,13 @@
   #include "kernels/cpu/quantize/scalar_block.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // Added to amax before its exponent is taken: carries into it if and only if the significand exceeds 1.75 = 1.11b.
 template <class T>
-T round_up_addend(Rule rule) {
-  return static_cast<T>(rule == Rule::floor ? 0 : Bits<T>::kFraction >> 2);
+T round_up_addend(ScaleRule rule) {
+  return static_cast<T>(rule == ScaleRule::floor ? 0 : Bits<T>::kFraction >> 2);
 }
 
 template <class F>
@@ -176,7 +176,7 @@ void encode_run(const T* x, std::int64_t count, const Scales<T, kBlocks>& s, std
   #endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

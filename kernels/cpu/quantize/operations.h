@@ -4,7 +4,7 @@
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 void run_quantize(const mxcheck_call& call);
 void run_quantize_dual(const mxcheck_call& call);
@@ -12,4 +12,4 @@ void run_dequantize(const mxcheck_call& call);
 void run_scale_layout(const mxcheck_call& call);
 void run_cast(const mxcheck_call& call);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

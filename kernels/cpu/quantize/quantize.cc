@@ -10,7 +10,7 @@
 #include "kernels/cpu/quantize/quantize_inl.h"
 
 #if HWY_ONCE
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 HWY_EXPORT(QuantizeBands);
 
@@ -18,5 +18,5 @@ void quantize_bands(const QuantizeJob& job, std::int64_t begin, std::int64_t end
   HWY_DYNAMIC_DISPATCH(QuantizeBands)(job, begin, end);
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 #endif

@@ -7,7 +7,7 @@
 #include "kernels/cpu/quantize/element.h"
 #include "kernels/cpu/quantize/scale_map.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 struct ScaleOutput {
   std::uint8_t* codes = nullptr;
@@ -17,8 +17,8 @@ struct ScaleOutput {
 
 struct QuantizeJob {
   Element element = Element::e4m3;
-  Rule rule = Rule::rceil;
-  Wide wide = Wide::bf16;
+  ScaleRule rule = ScaleRule::rceil;
+  Dtype dtype = Dtype::bf16;
   const void* x = nullptr;
   std::int64_t cols = 0;
   std::int64_t stride = 0;  // of x, in elements
@@ -31,4 +31,4 @@ struct QuantizeJob {
 // Quantizes the bands [begin, end) of job.out.map. Does not throw. Padding of tiled scales is not written.
 void quantize_bands(const QuantizeJob& job, std::int64_t begin, std::int64_t end);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

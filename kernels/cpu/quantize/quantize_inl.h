@@ -22,7 +22,7 @@
   #include "kernels/cpu/quantize/quantize.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 constexpr std::int64_t kMaxRows = 128;    // of a band of n x 1 or n x n blocks
@@ -246,17 +246,17 @@ void quantize_bands_of(const QuantizeJob& job, std::int64_t begin, std::int64_t 
 
 void QuantizeBands(const QuantizeJob& job, std::int64_t begin, std::int64_t end) {
   if (job.element == Element::e4m3) {
-    if (job.wide == Wide::bf16) quantize_bands_of<E4m3, std::uint16_t>(job, begin, end);
-    if (job.wide == Wide::fp32) quantize_bands_of<E4m3, std::uint32_t>(job, begin, end);
+    if (job.dtype == Dtype::bf16) quantize_bands_of<E4m3, std::uint16_t>(job, begin, end);
+    if (job.dtype == Dtype::fp32) quantize_bands_of<E4m3, std::uint32_t>(job, begin, end);
   } else {
-    if (job.wide == Wide::bf16) quantize_bands_of<E5m2, std::uint16_t>(job, begin, end);
-    if (job.wide == Wide::fp32) quantize_bands_of<E5m2, std::uint32_t>(job, begin, end);
+    if (job.dtype == Dtype::bf16) quantize_bands_of<E5m2, std::uint16_t>(job, begin, end);
+    if (job.dtype == Dtype::fp32) quantize_bands_of<E5m2, std::uint32_t>(job, begin, end);
   }
   if (job.stream) hwy::FlushStream();
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/quantize/element.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 inline constexpr std::uint32_t kFp32Magnitude = 0x7FFFFFFF;
 inline constexpr std::uint32_t kFp32Infinity = 0x7F800000;
@@ -32,12 +32,12 @@ inline Normal normalize(std::uint32_t magnitude) {
 
 // The scale byte of a finite amax.
 template <class F>
-std::uint8_t scale_byte(Rule rule, std::uint32_t amax) {
+std::uint8_t scale_byte(ScaleRule rule, std::uint32_t amax) {
   if (amax == 0) return 0;
-  const bool fp32_rule = rule == Rule::rceil_fp32 || rule == Rule::te;
+  const bool fp32_rule = rule == ScaleRule::rceil_fp32 || rule == ScaleRule::te;
   if (fp32_rule && amax == F::kFp32RuleException) return 0;
   const Normal n = normalize(amax);
-  const int round_up = rule != Rule::floor && n.significand > 0xE00000 ? 1 : 0;  // 1.75 = 0xE00000 * 2^-23
+  const int round_up = rule != ScaleRule::floor && n.significand > 0xE00000 ? 1 : 0;  // 1.75 = 0xE00000 * 2^-23
   const int byte = n.field - F::kLargestExponent + round_up;
   return static_cast<std::uint8_t>(byte < 0 ? 0 : byte);
 }
@@ -71,7 +71,7 @@ std::uint8_t encode_element(std::uint32_t bits, std::uint8_t byte) {
 
 // A whole block: rows x cols values of type T, codes_stride apart in the output. Returns the scale byte.
 template <class F, class T>
-std::uint8_t quantize_block(Rule rule, const T* x, std::int64_t stride, std::int64_t rows, std::int64_t cols,
+std::uint8_t quantize_block(ScaleRule rule, const T* x, std::int64_t stride, std::int64_t rows, std::int64_t cols,
                             std::uint8_t* codes, std::int64_t codes_stride) {
   std::uint32_t amax = 0;
   bool has_nan = false;
@@ -83,7 +83,7 @@ std::uint8_t quantize_block(Rule rule, const T* x, std::int64_t stride, std::int
       if (!is_nan && magnitude > amax) amax = magnitude;
     }
   }
-  const bool poisoned = rule != Rule::te && (has_nan || amax == kFp32Infinity);
+  const bool poisoned = rule != ScaleRule::te && (has_nan || amax == kFp32Infinity);
   const std::uint8_t finite_byte = amax == kFp32Infinity ? std::uint8_t{254} : scale_byte<F>(rule, amax);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
@@ -94,4 +94,4 @@ std::uint8_t quantize_block(Rule rule, const T* x, std::int64_t stride, std::int
   return poisoned ? kNanByte : finite_byte;
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/quantize/element.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 // As FP32: exact (the smallest, E5M2's 2^-16 * 2^-127, is an FP32 subnormal), or Inf from 2^128 on.
 template <class F>
@@ -39,4 +39,4 @@ inline void narrow(std::uint32_t fp32, std::uint16_t& to) {
   to = static_cast<std::uint16_t>((fp32 + 0x7FFF + (fp32 >> 16 & 1)) >> 16);
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/refusal.h"
+#include "kernels/common/refusal.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
 constexpr std::int64_t kTileRows = 128;
@@ -139,4 +139,4 @@ void ScaleMap::load(const std::uint8_t* scales, const Band& band, std::int64_t f
         [&](std::int64_t offset, std::int64_t k, std::int64_t run) { copy_few(bytes + k, scales + offset, run); });
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

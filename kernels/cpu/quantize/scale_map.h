@@ -9,14 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/candidate.h"
+#include "kernels/common/quantize/policy.h"
 
-namespace mxcheck_cpu {
-
-struct Shape {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-};
+namespace mxcheck_kernels::cpu {
 
 struct Band {
   std::int64_t expert = 0;
@@ -58,4 +53,4 @@ class ScaleMap {
   std::vector<std::int64_t> first_byte_;
 };
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

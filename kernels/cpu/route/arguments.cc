@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/refusal.h"
+#include "kernels/common/refusal.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
@@ -21,30 +21,21 @@ RoutePlan read_router_call(RouteOperation operation, const mxcheck_call& call) {
   return read_route_policy(operation, call.policy, call.inputs[0].dtype);
 }
 
-void check_counts(const mxcheck_call& call, int inputs, const char* names, int outputs) {
-  if (call.num_inputs != inputs) {
-    invalid(text(call.num_inputs) + " inputs: must be " + text(inputs) + ", " + names);
-  }
-  if (call.num_outputs != outputs) invalid(text(call.num_outputs) + " outputs: must be " + text(outputs));
-  if (call.outputs == nullptr) invalid("outputs is null");
-}
-
-Checked check_logits(const char* name, const DLTensor& tensor, const mxcheck_route_policy& policy, Wide wide,
-                     Rows rows) {
-  const DLDataType type = wide == Wide::bf16 ? DLDataType{kDLBfloat, 16, 1} : kFp32Type;
-  const Checked t = check_tensor(name, tensor, type, 2, rows);
+Checked check_logits(const char* name, const DLTensor& tensor, const mxcheck_route_policy& policy, Dtype dtype,
+                     Strides strides) {
+  const Checked t = check_tensor(name, tensor, dl_type(dtype), 2, strides);
   require_shape(name, t, policy.policy.rows, policy.policy.cols);
   return t;
 }
 
 Checked check_matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
-  const Checked t = check_tensor(name, tensor, type, 2, Rows::contiguous);
+  const Checked t = check_tensor(name, tensor, type, 2, Strides::contiguous);
   require_shape(name, t, rows, cols);
   return t;
 }
 
 Checked check_vector(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t count) {
-  const Checked t = check_tensor(name, tensor, type, 1, Rows::contiguous);
+  const Checked t = check_tensor(name, tensor, type, 1, Strides::contiguous);
   if (t.cols != count) invalid(std::string(name) + " has " + text(t.cols) + " elements: must have " + text(count));
   return t;
 }
@@ -95,4 +86,4 @@ void refuse_token_offsets(const std::int64_t* offsets, std::int64_t tokens, std:
   }
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -6,20 +6,13 @@
 #include "kernels/cpu/arguments.h"
 #include "kernels/cpu/route/policy.h"
 
-namespace mxcheck_cpu {
-
-inline constexpr DLDataType kInt32Type{kDLInt, 32, 1};
-inline constexpr DLDataType kInt64Type{kDLInt, 64, 1};
-inline constexpr DLDataType kFp32Type{kDLFloat, 32, 1};
+namespace mxcheck_kernels::cpu {
 
 // The policy, with the type of the first input. All throw Refusal.
 RoutePlan read_router_call(RouteOperation operation, const mxcheck_call& call);
 
-// Exactly these numbers of tensors, the inputs being those of `names`.
-void check_counts(const mxcheck_call& call, int inputs, const char* names, int outputs);
-
-Checked check_logits(const char* name, const DLTensor& tensor, const mxcheck_route_policy& policy, Wide wide,
-                     Rows rows);
+Checked check_logits(const char* name, const DLTensor& tensor, const mxcheck_route_policy& policy, Dtype dtype,
+                     Strides strides);
 Checked check_matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols);
 Checked check_vector(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t count);
 
@@ -32,4 +25,4 @@ void refuse_twice(const char* name, const std::int32_t* values, std::int64_t tok
                   std::int64_t experts);
 void refuse_token_offsets(const std::int64_t* offsets, std::int64_t tokens, std::int64_t slots);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

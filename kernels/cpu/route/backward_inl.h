@@ -16,7 +16,7 @@
   #include "kernels/cpu/route/score_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 HWY_INLINE void put_gradient(const float* from, std::int64_t count, float* to) { std::copy_n(from, count, to); }
@@ -52,13 +52,13 @@ class TokenGradient {
         s_.found[count_] = job_.experts[i];
         s_.kept[count_++] = job_.gradient[i] * plan_.scale;
       }
-      if (plan_.score == RouteScore::softmax) {
+      if (plan_.score == Score::softmax) {
         by_softmax(logits);
       } else {
         std::fill_n(s_.value, experts_, 0.0F);
         for (std::int64_t i = 0; i < count_; ++i) s_.x[i] = widen_logit(logits[s_.found[i]]);
         std::fill_n(s_.x + count_, hn::Lanes(RowD()), 0.0F);
-        plan_.score == RouteScore::logits ? by_kept_softmax() : by_element();
+        plan_.score == Score::logits ? by_kept_softmax() : by_element();
       }
       put_gradient(s_.value, experts_, static_cast<T*>(job_.out) + t * experts_);
     }
@@ -93,7 +93,7 @@ class TokenGradient {
   void by_element() {
     score_row(plan_.score, count_, s_);
     through_division(s_.score);
-    if (plan_.score == RouteScore::sigmoid) {
+    if (plan_.score == Score::sigmoid) {
       each_score(s_.x, count_, s_.sum, [](Elementary32 x, Elementary32 e) HWY_ATTR {
         return hn::Mul(sigmoid_of(x, e), sigmoid_of(hn::Neg(x), e));
       });
@@ -104,7 +104,7 @@ class TokenGradient {
       });
     }
     for (std::int64_t i = 0; i < count_; ++i) {
-      const bool is_flat = plan_.score == RouteScore::sqrtsoftplus && s_.score[i] == 0;
+      const bool is_flat = plan_.score == Score::sqrtsoftplus && s_.score[i] == 0;
       if (is_number(s_.x[i]) && !is_flat) s_.value[s_.found[i]] = s_.kept[i] * s_.sum[i];
     }
   }
@@ -136,12 +136,12 @@ class TokenGradient {
 };
 
 inline void BackwardRows(const BackwardJob& job, RowSpace& space, std::int64_t begin, std::int64_t end) {
-  if (job.rows.plan.wide == Wide::bf16) TokenGradient<std::uint16_t>(job, space).tokens(begin, end);
-  if (job.rows.plan.wide == Wide::fp32) TokenGradient<float>(job, space).tokens(begin, end);
+  if (job.rows.plan.dtype == Dtype::bf16) TokenGradient<std::uint16_t>(job, space).tokens(begin, end);
+  if (job.rows.plan.dtype == Dtype::fp32) TokenGradient<float>(job, space).tokens(begin, end);
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

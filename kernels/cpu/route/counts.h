@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/route/policy.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 // Word 0 of Philox4x32-10.
 inline std::uint32_t philox_first(std::uint64_t key, std::array<std::uint32_t, 4> counter) {
@@ -33,7 +33,7 @@ struct Between {
 // Counts for one expert after the other; balance-f remembers what was added so far.
 class CountRounder {
  public:
-  CountRounder(const mxcheck_route_policy& policy, RouteRule rule, std::int64_t tokens)
+  CountRounder(const mxcheck_route_policy& policy, TokenRoundingRule rule, std::int64_t tokens)
       : policy_(policy), rule_(rule), tokens_(tokens) {}
 
   // False where the count stays, or can go down alone.
@@ -55,20 +55,21 @@ class CountRounder {
 
  private:
   [[nodiscard]] std::int64_t limited(std::int64_t count) const {
-    if (rule_ == RouteRule::expert_choice) return policy_.capacity < tokens_ ? policy_.capacity : tokens_;
-    const bool limits = rule_ != RouteRule::none && policy_.capacity != 0 && policy_.capacity < count;
+    if (rule_ == TokenRoundingRule::expert_choice) return policy_.capacity < tokens_ ? policy_.capacity : tokens_;
+    const bool limits = rule_ != TokenRoundingRule::none && policy_.capacity != 0 && policy_.capacity < count;
     return limits ? policy_.capacity : count;
   }
 
   [[nodiscard]] bool goes_up(std::int64_t expert, const Between& b, bool up_by_scores) const {
     const auto magnitude = [](std::int64_t v) { return v < 0 ? -v : v; };
     switch (rule_) {
-      case RouteRule::nr_f: return b.below < b.above;
-      case RouteRule::nr_even: return b.below < b.above || (b.below == b.above && b.down / policy_.tile % 2 == 1);
-      case RouteRule::nr_s: return up_by_scores;
-      case RouteRule::balance_f: return magnitude(added_ + b.below) < magnitude(added_ - b.above);
-      case RouteRule::up: return true;
-      case RouteRule::sr_f: {  // the tile is at most the number of tokens here, and that an int32
+      case TokenRoundingRule::nr_f: return b.below < b.above;
+      case TokenRoundingRule::nr_even:
+        return b.below < b.above || (b.below == b.above && b.down / policy_.tile % 2 == 1);
+      case TokenRoundingRule::nr_s: return up_by_scores;
+      case TokenRoundingRule::balance_f: return magnitude(added_ + b.below) < magnitude(added_ - b.above);
+      case TokenRoundingRule::up: return true;
+      case TokenRoundingRule::sr_f: {  // the tile is at most the number of tokens here, and that an int32
         const std::uint32_t word = philox_first(
             policy_.seed, {static_cast<std::uint32_t>(expert), policy_.layer, static_cast<std::uint32_t>(policy_.step),
                            static_cast<std::uint32_t>(policy_.step >> 32)});
@@ -80,9 +81,9 @@ class CountRounder {
   }
 
   const mxcheck_route_policy& policy_;
-  RouteRule rule_;
+  TokenRoundingRule rule_;
   std::int64_t tokens_;
   std::int64_t added_ = 0;
 };
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -13,7 +13,7 @@
 #include "kernels/cpu/route/elementary_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 void ExpOfAll(const float* x, float* y, std::int64_t count) {
@@ -24,11 +24,11 @@ void Log1pOfAll(const float* u, float* y, std::int64_t count) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
 // An unevaluated sum, |lo| at most half an ulp of hi.
@@ -106,5 +106,5 @@ HWY_EXPORT(Log1pOfAll);
 void exp_of_all(const float* x, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(ExpOfAll)(x, y, count); }
 void log1p_of_all(const float* u, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(Log1pOfAll)(u, y, count); }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 #endif

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 float exp_hard(float x);    // -104 <= x <= 0
 float log1p_hard(float u);  // 0 <= u <= 1
@@ -13,4 +13,4 @@ float log1p_hard(float u);  // 0 <= u <= 1
 void exp_of_all(const float* x, float* y, std::int64_t count);
 void log1p_of_all(const float* u, float* y, std::int64_t count);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -16,7 +16,7 @@
   #include "kernels/cpu/route/elementary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -69,11 +69,11 @@ HWY_INLINE Elementary32 exp_nonpositive(Elementary32 x) {
   const hn::RebindToSigned<ElementaryD64> di;
   const auto magic = hn::Set(d, 0x1.8p52);            // adding it rounds to an integer, and leaves that in the low bits
   x = hn::Max(x, hn::Set(ElementaryD32(), -104.0F));  // exp(-104) is less than half of the smallest subnormal
-  const auto wide = hn::PromoteTo(d, x);
-  const auto shifted = hn::MulAdd(wide, hn::Set(d, 0x1.71547652b82fep+0), magic);
+  const auto x64 = hn::PromoteTo(d, x);
+  const auto shifted = hn::MulAdd(x64, hn::Set(d, 0x1.71547652b82fep+0), magic);
   const auto k = hn::Sub(shifted, magic);
   // ln 2 in two parts, the first of 42 bits: its product with k and the difference are exact.
-  auto r = hn::NegMulAdd(k, hn::Set(d, 0x1.62e42fefa38p-1), wide);
+  auto r = hn::NegMulAdd(k, hn::Set(d, 0x1.62e42fefa38p-1), x64);
   r = hn::NegMulAdd(k, hn::Set(d, 0x1.ef35793c7673p-45), r);
   const auto p = hn::MulAdd(polynomial8(r, kExp), hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0)));
   const auto power = hn::ShiftLeft<52>(hn::BitCast(di, shifted));
@@ -88,8 +88,8 @@ HWY_INLINE Elementary32 log1p_of_unit(Elementary32 u) {
                                       0x1.c71d5d8ecb89dp-4, 0x1.743cf2e7a943ep-4, 0x1.3d6fb1589de81p-4,
                                       0x1.f1cd3c3f72266p-5, 0x1.6cb6b520b2eb7p-4};
   const ElementaryD64 d;
-  const auto wide = hn::PromoteTo(d, u);
-  const auto s = hn::Div(wide, hn::Add(wide, hn::Set(d, 2.0)));
+  const auto x64 = hn::PromoteTo(d, u);
+  const auto s = hn::Div(x64, hn::Add(x64, hn::Set(d, 2.0)));
   const auto s2 = hn::Mul(s, s);
   const auto twice = hn::Add(s, s);
   const auto y = hn::MulAdd(hn::Mul(polynomial8(s2, kAtanh), s2), twice, twice);
@@ -110,7 +110,7 @@ void each_vector(const float* x, float* y, std::int64_t count, const F& f) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -5,7 +5,7 @@
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/route/sort.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 void make_metadata(const MetadataJob& job) {
   ExpertSort sort(job.slot_experts, job.slots, job.experts, job.threads);
@@ -42,4 +42,4 @@ void make_metadata(const MetadataJob& job) {
   });
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

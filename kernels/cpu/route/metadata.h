@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 struct MetadataJob {
   std::int64_t tokens = 0;
@@ -26,4 +26,4 @@ struct MetadataJob {
 // Takes all memory before it writes an output. Arguments are trusted.
 void make_metadata(const MetadataJob& job);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -10,19 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "kernels/common/refusal.h"
 #include "kernels/cpu/arguments.h"
 #include "kernels/cpu/partition.h"
-#include "kernels/cpu/refusal.h"
 #include "kernels/cpu/route/arguments.h"
 #include "kernels/cpu/route/metadata.h"
 #include "kernels/cpu/route/policy.h"
 #include "kernels/cpu/route/rows.h"
 #include "kernels/cpu/route/token_rounding.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
-
-constexpr Rows kContiguous = Rows::contiguous;
 
 // Rounding to nearest and subnormals kept, whatever the caller has set; threads started meanwhile inherit it.
 class DefaultArithmetic {
@@ -88,10 +86,11 @@ RouterInputs router_inputs(RouteOperation operation, const mxcheck_call& call, i
   RouterInputs in;
   in.plan = read_router_call(operation, call);
   in.policy = &check_route_numbers(operation, call.policy, in.plan);
-  check_counts(call, in.policy->bias != 0 ? 2 : 1, in.policy->bias != 0 ? "logits, bias" : "logits", outputs);
+  const bool biased = in.policy->bias != 0;
+  check_call(call, biased ? 2 : 1, biased ? 2 : 1, outputs, biased ? ", logits, bias" : ", logits");
   const std::int64_t experts = in.policy->policy.cols;
-  in.tensors[0] = check_logits("logits", call.inputs[0], *in.policy, in.plan.wide, Rows::strided);
-  if (in.policy->bias != 0) {
+  in.tensors[0] = check_logits("logits", call.inputs[0], *in.policy, in.plan.dtype, Strides::any);
+  if (biased) {
     in.tensors[1] = check_vector("bias", call.inputs[1], kFp32Type, experts);
   }
   in.job.rows = logit_rows(*in.policy, in.plan, in.tensors[0]);
@@ -116,14 +115,14 @@ void each_token_part(const LogitRows& rows, std::int32_t threads, bool scores, c
 }
 
 // Rows that route_round has room for.
-std::int64_t round_capacity(const mxcheck_route_policy& policy, RouteRule rule) {
-  using Wide = __int128;
-  const Wide tokens = policy.policy.rows;
-  const Wide experts = policy.policy.cols;
-  const Wide routes = tokens * policy.top_k;
-  Wide rows = routes;
-  if (rule == RouteRule::expert_choice) rows = experts * std::min<Wide>(policy.capacity, tokens);
-  if (rounds_to_tiles(rule)) rows = std::min(tokens * experts, routes + experts * (Wide{policy.tile} - 1));
+std::int64_t round_capacity(const mxcheck_route_policy& policy, TokenRoundingRule rule) {
+  using Int128 = __int128;
+  const Int128 tokens = policy.policy.rows;
+  const Int128 experts = policy.policy.cols;
+  const Int128 routes = tokens * policy.top_k;
+  Int128 rows = routes;
+  if (rule == TokenRoundingRule::expert_choice) rows = experts * std::min<Int128>(policy.capacity, tokens);
+  if (rounds_to_tiles(rule)) rows = std::min(tokens * experts, routes + experts * (Int128{policy.tile} - 1));
   int32_rows(routes);
   return int32_rows(rows);
 }
@@ -165,7 +164,7 @@ void run_route_round(const mxcheck_call& call) {
   const std::size_t routes = static_cast<std::size_t>(tokens * in.job.rows.top_k);
   std::vector<std::int32_t> choices(routes);
   std::vector<float> weights(routes);
-  const bool with_scores = in.plan.rule != RouteRule::none;
+  const bool with_scores = in.plan.rule != TokenRoundingRule::none;
   // Whole cache lines and an odd number of them: columns of experts do not fall on one another in the caches.
   const std::int64_t stride = ((tokens + kScoreTokens - 1) / kScoreTokens | 1) * kScoreTokens;
   const auto scores = std::make_unique_for_overwrite<float[]>(
@@ -177,22 +176,24 @@ void run_route_round(const mxcheck_call& call) {
   each_token_part(
       in.job.rows, in.policy->policy.threads, with_scores,
       [&](RowSpace& space, std::int64_t begin, std::int64_t end) { route_rows(in.job, space, begin, end); });
-  assign_rows({in.policy, in.plan, choices.data(), weights.data(), scores.get(), stride, capacity,
-               static_cast<std::int32_t*>(outputs[0].data), static_cast<std::int64_t*>(outputs[1].data),
-               static_cast<std::int32_t*>(outputs[2].data), static_cast<float*>(outputs[3].data),
-               static_cast<std::int64_t*>(outputs[4].data), static_cast<std::int32_t*>(outputs[5].data)});
+  round_tokens({in.policy, in.plan, choices.data(), weights.data(), scores.get(), stride, capacity,
+                static_cast<std::int32_t*>(outputs[0].data), static_cast<std::int64_t*>(outputs[1].data),
+                static_cast<std::int32_t*>(outputs[2].data), static_cast<float*>(outputs[3].data),
+                static_cast<std::int64_t*>(outputs[4].data), static_cast<std::int32_t*>(outputs[5].data)});
 }
 
 void run_route_metadata(const mxcheck_call& call) {
   const RoutePlan plan = read_router_call(RouteOperation::route_metadata, call);
   const mxcheck_route_policy& policy = check_route_numbers(RouteOperation::route_metadata, call.policy, plan);
   const bool by_offsets = policy.top_k == 0;
-  check_counts(call, by_offsets ? 2 : 1, by_offsets ? "slot_experts, token_offsets" : "slot_experts", 6);
+  check_call(call, by_offsets ? 2 : 1, by_offsets ? 2 : 1, 6,
+             by_offsets ? ", slot_experts, token_offsets" : ", slot_experts");
   const std::int64_t tokens = policy.policy.rows;
   const std::int64_t experts = policy.policy.cols;
   const std::int64_t fixed_slots = tokens * policy.top_k;  // both int32
-  const Checked slot_experts = by_offsets ? check_tensor("slot_experts", call.inputs[0], kInt32Type, 1, kContiguous)
-                                          : check_vector("slot_experts", call.inputs[0], kInt32Type, fixed_slots);
+  const Checked slot_experts = by_offsets
+                                   ? check_tensor("slot_experts", call.inputs[0], kInt32Type, 1, Strides::contiguous)
+                                   : check_vector("slot_experts", call.inputs[0], kInt32Type, fixed_slots);
   const std::int64_t slots = slot_experts.cols;
   Checked token_offsets;
   if (by_offsets) token_offsets = check_vector("token_offsets", call.inputs[1], kInt64Type, tokens + 1);
@@ -229,12 +230,12 @@ void run_route_backward(const mxcheck_call& call) {
   const DefaultArithmetic arithmetic;
   const RoutePlan plan = read_router_call(RouteOperation::route_backward, call);
   const mxcheck_route_policy& policy = check_route_numbers(RouteOperation::route_backward, call.policy, plan);
-  check_counts(call, 3, "logits, experts, gradient", 1);
+  check_call(call, 3, 3, 1, ", logits, experts, gradient");
   const std::int64_t tokens = policy.policy.rows;
-  const Checked logits = check_logits("logits", call.inputs[0], policy, plan.wide, Rows::strided);
+  const Checked logits = check_logits("logits", call.inputs[0], policy, plan.dtype, Strides::any);
   const Checked experts = check_matrix("experts", call.inputs[1], kInt32Type, tokens, policy.top_k);
   const Checked gradient = check_matrix("gradient", call.inputs[2], kFp32Type, tokens, policy.top_k);
-  const Checked out = check_logits("gradient of the logits", call.outputs[0], policy, plan.wide, kContiguous);
+  const Checked out = check_logits("gradient of the logits", call.outputs[0], policy, plan.dtype, Strides::contiguous);
   require_disjoint(std::array{logits, experts, gradient}, std::array{out});
   const BackwardJob job{logit_rows(policy, plan, logits), static_cast<const std::int32_t*>(experts.data),
                         static_cast<const float*>(gradient.data), out.data};
@@ -246,4 +247,4 @@ void run_route_backward(const mxcheck_call& call) {
   });
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -1,84 +1,14 @@
 #include "kernels/cpu/route/policy.h"
 
-#include <array>
 #include <limits>
 #include <string>
-#include <string_view>
 
-#include "kernels/cpu/refusal.h"
+#include "kernels/common/refusal.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
-struct Variant {
-  std::string_view name;
-  RouteScore score;
-  RouteWeight weight;
-  bool packed = false;
-};
-
-constexpr std::array kVariants{
-    Variant{"topk-softmax", RouteScore::logits, RouteWeight::softmax_of_kept},
-    Variant{"topk-softmax-packed", RouteScore::logits, RouteWeight::softmax_of_kept, true},
-    Variant{"softmax-topk", RouteScore::softmax, RouteWeight::raw},
-    Variant{"softmax-topk-renorm", RouteScore::softmax, RouteWeight::over_sum},
-    Variant{"sigmoid", RouteScore::sigmoid, RouteWeight::over_sum_plus_tiny},
-    Variant{"sigmoid-raw", RouteScore::sigmoid, RouteWeight::raw},
-    Variant{"sigmoid-tiny-first", RouteScore::sigmoid, RouteWeight::over_tiny_then_sum},
-    Variant{"sqrtsoftplus", RouteScore::sqrtsoftplus, RouteWeight::over_sum_plus_tiny},
-    Variant{"sqrtsoftplus-raw", RouteScore::sqrtsoftplus, RouteWeight::raw},
-};
-
-struct Rule {
-  std::string_view name;
-  RouteRule rule;
-};
-
-constexpr std::array kRules{
-    Rule{"none", RouteRule::none},
-    Rule{"nr-f", RouteRule::nr_f},
-    Rule{"sr-f", RouteRule::sr_f},
-    Rule{"nr-s", RouteRule::nr_s},
-    Rule{"balance-f", RouteRule::balance_f},
-    Rule{"up", RouteRule::up},
-    Rule{"down", RouteRule::down},
-    Rule{"nr-even", RouteRule::nr_even},
-    Rule{"expert-choice", RouteRule::expert_choice},
-    Rule{"capacity-order", RouteRule::capacity_order},
-    Rule{"capacity-score", RouteRule::capacity_score},
-};
-
-template <class Table>
-const auto& by_name(const Table& table, const char* what, const std::string& field, const char* name) {
-  if (name != nullptr) {
-    for (const auto& entry : table) {
-      if (entry.name == name) return entry;
-    }
-  }
-  std::string offered;
-  for (const auto& entry : table) offered += (offered.empty() ? "" : ", ") + std::string(entry.name);
-  if (name == nullptr) invalid("policy." + field + " is null: must be one of " + offered);
-  unsupported(std::string(what) + " " + name + " is not offered: offered are " + offered);
-}
-
 std::string text(std::int64_t value) { return std::to_string(value); }
-
-// The whole struct, or the caller's is another one.
-const mxcheck_route_policy& route_policy(const mxcheck_policy* policy) {
-  if (policy == nullptr) invalid("policy is null");
-  if (policy->size < sizeof(mxcheck_route_policy)) {
-    invalid("policy.size is " + text(policy->size) + ": must be at least " + text(sizeof(mxcheck_route_policy)) +
-            ", that of mxcheck_route_policy");
-  }
-  return *reinterpret_cast<const mxcheck_route_policy*>(policy);
-}
-
-Wide logits_type(DLDataType type) {
-  if (type.lanes == 1 && type.code == kDLBfloat && type.bits == 16) return Wide::bf16;
-  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 32) return Wide::fp32;
-  unsupported("logits of DLPack type code " + text(type.code) + ", " + text(type.bits) + " bits, " + text(type.lanes) +
-              " lanes are not offered: offered are bf16 and fp32");
-}
 
 void require_within(const char* field, std::int64_t value, std::int64_t least, std::int64_t most, const char* which) {
   if (value >= least && value <= most) return;
@@ -102,7 +32,7 @@ void check_groups(const mxcheck_route_policy& p) {
 
 }  // namespace
 
-RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType wide) {
+RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
   if (policy->threads < 0) invalid("policy.threads is " + text(policy->threads) + ": must be 0 or more");
   if (policy->layout != MXCHECK_COMPACT) {
@@ -117,11 +47,11 @@ RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* poli
   }
   RoutePlan plan;
   if (operation == RouteOperation::route_metadata) return plan;
-  const Variant& variant = by_name(kVariants, "variant", "recipe", policy->recipe);
+  const RouterVariant& variant = router_variant_named(policy->recipe, true);
   plan.score = variant.score;
-  plan.weight = variant.weight;
+  plan.weight = variant.weights;
   plan.packed = variant.packed;
-  plan.wide = logits_type(wide);
+  plan.dtype = dtype_of("logits", type);
   if (p.nan != MXCHECK_NAN_REFUSE && p.nan != MXCHECK_NAN_LAST) {
     unsupported("nan " + text(p.nan) + " is not offered: offered are 0 (refuse), 1 (last)");
   }
@@ -132,7 +62,7 @@ RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* poli
     if (p.renormalize != 0 && p.renormalize != 1) {
       invalid("policy.renormalize is " + text(p.renormalize) + ": must be 0 or 1");
     }
-    plan.rule = by_name(kRules, "rule", "rule", p.rule).rule;
+    plan.rule = token_rounding_rule_named(p.rule);
   }
   return plan;
 }
@@ -153,10 +83,10 @@ const mxcheck_route_policy& check_route_numbers(RouteOperation operation, const 
   const bool rounds = operation == RouteOperation::route_round && rounds_to_tiles(plan.rule);
   if (rounds || operation == RouteOperation::route_metadata)
     require_within("tile", p.tile, 1, std::numeric_limits<std::int64_t>::max(), ", rows");
-  if (operation == RouteOperation::route_round && plan.rule >= RouteRule::expert_choice && p.capacity < 0) {
+  if (operation == RouteOperation::route_round && has_capacity(plan.rule) && p.capacity < 0) {
     invalid("policy.capacity is " + text(p.capacity) + ": must be 0 or more");
   }
   return p;
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 // What ranking needs, a thread's own.
 struct RankSpace {
@@ -137,4 +137,4 @@ class TokenRanks {
   std::vector<std::uint32_t>& buckets_;
 };
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

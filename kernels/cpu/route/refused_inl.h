@@ -17,7 +17,7 @@
   #include "kernels/cpu/route/score_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -67,12 +67,12 @@ HWY_INLINE std::int64_t first_refused_of(const LogitRows& rows, std::int64_t beg
 }
 
 inline std::int64_t FirstRefused(const LogitRows& rows, std::int64_t begin, std::int64_t end) {
-  if (rows.plan.wide == Wide::bf16) return first_refused_of<std::uint16_t, std::uint16_t>(rows, begin, end, 0x7F80);
+  if (rows.plan.dtype == Dtype::bf16) return first_refused_of<std::uint16_t, std::uint16_t>(rows, begin, end, 0x7F80);
   return first_refused_of<float, std::uint32_t>(rows, begin, end, 0x7F800000);
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -12,7 +12,7 @@
 #include "kernels/cpu/route/rows_inl.h"
 
 #if HWY_ONCE
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 HWY_EXPORT(FirstRefused);
 HWY_EXPORT(RouteRows);
@@ -28,5 +28,5 @@ void backward_rows(const BackwardJob& job, RowSpace& space, std::int64_t begin, 
   HWY_DYNAMIC_DISPATCH(BackwardRows)(job, space, begin, end);
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 #endif

@@ -7,7 +7,7 @@
 #include "kernels/cpu/route/policy.h"
 #include "kernels/cpu/route/space.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 struct LogitRows {
   RoutePlan plan;
@@ -46,4 +46,4 @@ void route_rows(const RouteJob& job, RowSpace& space, std::int64_t begin, std::i
 // Gradients of the tokens [begin, end). Does not throw.
 void backward_rows(const BackwardJob& job, RowSpace& space, std::int64_t begin, std::int64_t end);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -16,7 +16,7 @@
   #include "kernels/cpu/route/select_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 template <class T>
@@ -38,7 +38,7 @@ class TokenChooser {
  private:
   void token(std::int64_t t) {
     load_row(static_cast<const T*>(job_.rows.logits) + t * job_.rows.stride, experts_, s_.x);
-    if (plan_.score != RouteScore::logits || job_.scores != nullptr) score_row(plan_.score, experts_, s_);
+    if (plan_.score != Score::logits || job_.scores != nullptr) score_row(plan_.score, experts_, s_);
     make_keys();
     std::int32_t* const chosen = job_.chosen + t * k_;
     if (job_.groups == 0) {
@@ -53,7 +53,7 @@ class TokenChooser {
   void make_keys() {
     const RowD d;
     const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    const bool of_logits = plan_.score == RouteScore::logits;
+    const bool of_logits = plan_.score == Score::logits;
     if (job_.rows.bias != nullptr) std::copy_n(job_.rows.bias, experts_, s_.sum);
     for (std::int64_t i = 0; i < experts_; i += lanes) {
       const auto x = hn::Load(d, s_.x + i);
@@ -106,7 +106,7 @@ class TokenChooser {
   }
 
   void weigh(const std::int32_t* chosen, float* weights) {
-    if (plan_.weight == RouteWeight::softmax_of_kept) {
+    if (plan_.weight == Weights::softmax_of_kept) {
       const std::uint32_t cleared = plan_.packed ? packed_bits(experts_) : 0;
       for (std::int64_t i = 0; i < k_; ++i) s_.kept[i] = without(cleared, s_.x[chosen[i]]);
       softmax_of_kept(s_.kept, k_);
@@ -135,12 +135,12 @@ class TokenChooser {
 };
 
 inline void RouteRows(const RouteJob& job, RowSpace& space, std::int64_t begin, std::int64_t end) {
-  if (job.rows.plan.wide == Wide::bf16) TokenChooser<std::uint16_t>(job, space).tokens(begin, end);
-  if (job.rows.plan.wide == Wide::fp32) TokenChooser<float>(job, space).tokens(begin, end);
+  if (job.rows.plan.dtype == Dtype::bf16) TokenChooser<std::uint16_t>(job, space).tokens(begin, end);
+  if (job.rows.plan.dtype == Dtype::fp32) TokenChooser<float>(job, space).tokens(begin, end);
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

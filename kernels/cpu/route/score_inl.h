@@ -19,7 +19,7 @@
   #include "kernels/cpu/route/space.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -132,10 +132,10 @@ HWY_INLINE void each_score(const float* x, std::int64_t count, float* score, con
 }
 
 // The scores of a row, softmax for the variants of logits; +0 of NaN.
-HWY_INLINE void score_row(RouteScore kind, std::int64_t count, RowSpace& space) {
-  if (kind == RouteScore::sigmoid) {
+HWY_INLINE void score_row(Score kind, std::int64_t count, RowSpace& space) {
+  if (kind == Score::sigmoid) {
     each_score(space.x, count, space.score, [](Elementary32 x, Elementary32 e) HWY_ATTR { return sigmoid_of(x, e); });
-  } else if (kind == RouteScore::sqrtsoftplus) {
+  } else if (kind == Score::sqrtsoftplus) {
     each_score(space.x, count, space.score,
                [](Elementary32 x, Elementary32 e) HWY_ATTR { return sqrtsoftplus_of(x, e); });
   } else {
@@ -157,14 +157,14 @@ HWY_INLINE void softmax_of_kept(float* kept, std::int64_t count) {
 }
 
 // Whether weights are scores over a sum, and that sum over the kept scores, added from left to right.
-HWY_INLINE bool divides(RouteWeight weight, std::int64_t top_k) {
-  return weight != RouteWeight::raw && (weight != RouteWeight::over_sum_plus_tiny || top_k > 1);
+HWY_INLINE bool divides(Weights weight, std::int64_t top_k) {
+  return weight != Weights::raw && (weight != Weights::over_sum_plus_tiny || top_k > 1);
 }
-HWY_INLINE float divisor_of(RouteWeight weight, const float* kept, std::int64_t count) {
+HWY_INLINE float divisor_of(Weights weight, const float* kept, std::int64_t count) {
   constexpr float kTiny = 1e-20F;
-  float sum = weight == RouteWeight::over_tiny_then_sum ? kTiny : 0.0F;
+  float sum = weight == Weights::over_tiny_then_sum ? kTiny : 0.0F;
   for (std::int64_t i = 0; i < count; ++i) sum += kept[i];
-  return weight == RouteWeight::over_sum_plus_tiny ? sum + kTiny : sum;
+  return weight == Weights::over_sum_plus_tiny ? sum + kTiny : sum;
 }
 
 // Low bits that the packed order takes for the expert's index.
@@ -176,7 +176,7 @@ HWY_INLINE float without(std::uint32_t cleared, float x) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -20,7 +20,7 @@
   #include "kernels/cpu/route/space.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -40,33 +40,33 @@ HWY_INLINE Keys key_of(hn::Vec<hn::Rebind<float, KeyD>> value) {
   return hn::IfThenElse(hn::RebindMask(d, hn::Eq(value, value)), hn::Xor(bits, negative), hn::Set(d, kLastKey));
 }
 
-HWY_INLINE std::int64_t wide_key(std::int32_t key, std::int32_t place) {
+HWY_INLINE std::int64_t key_with_place(std::int32_t key, std::int32_t place) {
   return (static_cast<std::int64_t>(key) << 32) | static_cast<std::uint32_t>(~place);
 }
-HWY_INLINE std::int32_t place_of(std::int64_t wide) { return ~static_cast<std::int32_t>(wide); }
+HWY_INLINE std::int32_t place_of(std::int64_t key) { return ~static_cast<std::int32_t>(key); }
 
-// The places of the k first of count distinct wide keys, in order, where count is at most kFewCandidates.
-HWY_INLINE void rank_few(std::int64_t* wide, std::int64_t count, std::int64_t k, std::int32_t* first) {
+// The places of the k first of count distinct keys with places, in order, where count is at most kFewCandidates.
+HWY_INLINE void rank_few(std::int64_t* keyed, std::int64_t count, std::int64_t k, std::int32_t* first) {
   const hn::ScalableTag<std::int64_t> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   HWY_ALIGN std::int64_t ranks[kFewCandidates + HWY_MAX_BYTES / 8];
   for (std::int64_t i = 0; i < count; i += lanes) {
-    const auto mine = hn::Load(d, wide + i);
+    const auto mine = hn::Load(d, keyed + i);
     auto rank = hn::Zero(d);
     for (std::int64_t j = 0; j < count; ++j) {
-      rank = hn::Sub(rank, hn::VecFromMask(d, hn::Gt(hn::Set(d, wide[j]), mine)));
+      rank = hn::Sub(rank, hn::VecFromMask(d, hn::Gt(hn::Set(d, keyed[j]), mine)));
     }
     hn::Store(rank, d, ranks + i);
   }
   std::int32_t ordered[kFewCandidates];
-  for (std::int64_t i = 0; i < count; ++i) ordered[ranks[i]] = place_of(wide[i]);
+  for (std::int64_t i = 0; i < count; ++i) ordered[ranks[i]] = place_of(keyed[i]);
   std::copy_n(ordered, k, first);
 }
 
-HWY_INLINE void rank_many(std::int64_t* wide, std::int64_t count, std::int64_t k, std::int32_t* first) {
-  if (k < count) std::nth_element(wide, wide + k, wide + count, std::greater<>());
-  std::sort(wide, wide + k, std::greater<>());
-  std::transform(wide, wide + k, first, [](std::int64_t w) { return place_of(w); });
+HWY_INLINE void rank_many(std::int64_t* keyed, std::int64_t count, std::int64_t k, std::int32_t* first) {
+  if (k < count) std::nth_element(keyed, keyed + k, keyed + count, std::greater<>());
+  std::sort(keyed, keyed + k, std::greater<>());
+  std::transform(keyed, keyed + k, first, [](std::int64_t w) { return place_of(w); });
 }
 
 // The k-th largest of the largest keys of kClasses * lanes classes. n is a multiple of their number.
@@ -97,10 +97,10 @@ HWY_INLINE std::int32_t bound_of(const std::int32_t* keys, std::int64_t n, std::
 HWY_INLINE void select_first(std::int32_t* keys, std::int64_t n, std::int64_t k, std::int32_t* first, RowSpace& space) {
   const KeyD d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t* const wide = space.candidates;
+  std::int64_t* const keyed = space.candidates;
   std::int64_t count = n;
   if (n <= kFewCandidates / 4 || lanes < 2 || 2 * k > 8 * lanes || 3 * k > n) {
-    for (std::int64_t i = 0; i < n; ++i) wide[i] = wide_key(keys[i], static_cast<std::int32_t>(i));
+    for (std::int64_t i = 0; i < n; ++i) keyed[i] = key_with_place(keys[i], static_cast<std::int32_t>(i));
   } else {
     const int classes = 2 * k <= lanes ? 1 : 2 * k <= 2 * lanes ? 2 : 2 * k <= 4 * lanes ? 4 : 8;
     const std::int64_t whole = (n + classes * lanes - 1) / (classes * lanes) * (classes * lanes);
@@ -119,13 +119,14 @@ HWY_INLINE void select_first(std::int32_t* keys, std::int64_t n, std::int64_t k,
       found += hn::CompressStore(v, reaches, d, space.candidate_key + found);
     }
     count = static_cast<std::int64_t>(found);
-    for (std::int64_t i = 0; i < count; ++i) wide[i] = wide_key(space.candidate_key[i], space.candidate_place[i]);
+    for (std::int64_t i = 0; i < count; ++i)
+      keyed[i] = key_with_place(space.candidate_key[i], space.candidate_place[i]);
   }
-  (count <= kFewCandidates ? rank_few : rank_many)(wide, count, k, first);
+  (count <= kFewCandidates ? rank_few : rank_many)(keyed, count, k, first);
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/partition.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 class ExpertSort {
  public:
@@ -70,4 +70,4 @@ class ExpertSort {
   std::vector<std::int64_t> counts_;
 };
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -8,7 +8,7 @@
 
 #include "hwy/aligned_allocator.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 inline constexpr std::int64_t kRowGranule = 128;  // rows are worked on in whole multiples of vectors
 inline constexpr std::int64_t kScoreTokens = 16;  // tokens whose scores go out together, a cache line an expert
@@ -64,4 +64,4 @@ inline std::vector<RowSpace> row_spaces(std::int64_t parts, std::int64_t experts
   return spaces;
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

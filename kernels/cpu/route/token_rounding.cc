@@ -10,14 +10,14 @@
 #include "kernels/cpu/route/ranks.h"
 #include "kernels/cpu/route/sort.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-class Assignment {
+class TokenRounder {
  public:
-  explicit Assignment(const AssignJob& job)
+  explicit TokenRounder(const TokenRoundingJob& job)
       : job_(job),
         tokens_(job.policy->policy.rows),
         experts_(job.policy->policy.cols),
@@ -25,7 +25,7 @@ class Assignment {
         sort_(job.choices, tokens_ * job.policy->top_k, experts_, threads_) {}
 
   void run() {
-    if (job_.plan.rule == RouteRule::none) {
+    if (job_.plan.rule == TokenRoundingRule::none) {
       keep_choices();
       return;
     }
@@ -99,7 +99,7 @@ class Assignment {
       chosen_by_[size(row)] = static_cast<std::int32_t>(slot / job_.policy->top_k);
     });
     CountRounder round(*job_.policy, job_.plan.rule, tokens_);
-    if (job_.plan.rule == RouteRule::nr_s) {
+    if (job_.plan.rule == TokenRoundingRule::nr_s) {
       each_expert([&](TokenRanks& ranks, std::int64_t e) {
         Between b{};
         if (!round.has_choice(counts[size(e)], b)) return;
@@ -115,8 +115,8 @@ class Assignment {
       const std::int64_t count = job_.offsets[e + 1] - job_.offsets[e];
       std::int32_t* const to = job_.row_token + job_.offsets[e];
       switch (job_.plan.rule) {
-        case RouteRule::expert_choice: ranks.keep_of_all(count, to); break;
-        case RouteRule::capacity_order: std::copy_n(chosen(e).begin(), count, to); break;
+        case TokenRoundingRule::expert_choice: ranks.keep_of_all(count, to); break;
+        case TokenRoundingRule::capacity_order: std::copy_n(chosen(e).begin(), count, to); break;
         default: ranks.keep(count, to);
       }
     });
@@ -166,7 +166,7 @@ class Assignment {
     std::fill(job_.token_rows + rows, job_.token_rows + job_.capacity, -1);
   }
 
-  const AssignJob& job_;
+  const TokenRoundingJob& job_;
   const std::int64_t tokens_;
   const std::int64_t experts_;
   const std::int32_t threads_;
@@ -181,6 +181,6 @@ class Assignment {
 
 }  // namespace
 
-void assign_rows(const AssignJob& job) { Assignment(job).run(); }
+void round_tokens(const TokenRoundingJob& job) { TokenRounder(job).run(); }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -5,9 +5,9 @@
 
 #include "kernels/cpu/route/policy.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
-struct AssignJob {
+struct TokenRoundingJob {
   const mxcheck_route_policy* policy = nullptr;
   RoutePlan plan;
   const std::int32_t* choices = nullptr;  // [tokens][top_k]
@@ -24,6 +24,6 @@ struct AssignJob {
 };
 
 // Takes all memory before it writes an output.
-void assign_rows(const AssignJob& job);
+void round_tokens(const TokenRoundingJob& job);
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -10,9 +10,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/quantize/geometry.h"
+#include "kernels/common/dtype.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr std::uint32_t kInfinity = 0x7F800000;
 inline constexpr std::uint32_t kNan = 0x7FC00000;
@@ -74,4 +74,4 @@ __device__ __forceinline__ float2 decode2(std::uint32_t codes) {
   return values;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,7 +5,7 @@
 #include "kernels/sm90/common/element.cuh"
 #include "kernels/sm90/quantize/dequantize.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 __device__ float value(float x) { return x; }
@@ -23,12 +23,12 @@ __global__ void __launch_bounds__(256) cast_kernel(const __grid_constant__ CastJ
 
 }  // namespace
 
-cudaError_t cast(const CastJob& job, Wide wide, Element element, cudaStream_t stream) {
+cudaError_t cast(const CastJob& job, Dtype dtype, Element element, cudaStream_t stream) {
   const std::int64_t blocks = divide_up(job.rows * job.cols, 256 * 4);
   const auto grid = static_cast<unsigned>(blocks < 65536 ? blocks : 65536);
-  if (wide == Wide::bf16 && element == Element::e4m3) {
+  if (dtype == Dtype::bf16 && element == Element::e4m3) {
     cast_kernel<__nv_bfloat16, Element::e4m3><<<grid, 256, 0, stream>>>(job);
-  } else if (wide == Wide::bf16) {
+  } else if (dtype == Dtype::bf16) {
     cast_kernel<__nv_bfloat16, Element::e5m2><<<grid, 256, 0, stream>>>(job);
   } else if (element == Element::e4m3) {
     cast_kernel<float, Element::e4m3><<<grid, 256, 0, stream>>>(job);
@@ -38,4 +38,4 @@ cudaError_t cast(const CastJob& job, Wide wide, Element element, cudaStream_t st
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,7 +6,7 @@
 #include "kernels/sm90/quantize/dequantize.h"
 #include "kernels/sm90/quantize/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 __device__ __forceinline__ std::uint32_t two_bf16(float low, float high) {
@@ -123,8 +123,8 @@ cudaError_t launch(const DequantizeJob& job, bool vector, cudaStream_t stream) {
 }
 
 template <BlockKind kKind, int kBlock>
-cudaError_t launch(const DequantizeJob& job, Wide wide, Element element, bool vector, cudaStream_t stream) {
-  if (wide == Wide::bf16) {
+cudaError_t launch(const DequantizeJob& job, Dtype dtype, Element element, bool vector, cudaStream_t stream) {
+  if (dtype == Dtype::bf16) {
     if (element == Element::e4m3) return launch<__nv_bfloat16, Element::e4m3, kKind, kBlock>(job, vector, stream);
     return launch<__nv_bfloat16, Element::e5m2, kKind, kBlock>(job, vector, stream);
   }
@@ -133,18 +133,19 @@ cudaError_t launch(const DequantizeJob& job, Wide wide, Element element, bool ve
 }
 
 template <BlockKind kKind>
-cudaError_t launch(const DequantizeJob& job, int block, Wide wide, Element element, bool vector, cudaStream_t stream) {
-  if (block == 32) return launch<kKind, 32>(job, wide, element, vector, stream);
-  return launch<kKind, 128>(job, wide, element, vector, stream);
+cudaError_t launch(const DequantizeJob& job, int block, Dtype dtype, Element element, bool vector,
+                   cudaStream_t stream) {
+  if (block == 32) return launch<kKind, 32>(job, dtype, element, vector, stream);
+  return launch<kKind, 128>(job, dtype, element, vector, stream);
 }
 
 }  // namespace
 
-cudaError_t dequantize(const DequantizeJob& job, BlockKind kind, int block, Wide wide, Element element, bool vector,
+cudaError_t dequantize(const DequantizeJob& job, BlockKind kind, int block, Dtype dtype, Element element, bool vector,
                        cudaStream_t stream) {
-  if (kind == BlockKind::row) return launch<BlockKind::row>(job, block, wide, element, vector, stream);
-  if (kind == BlockKind::column) return launch<BlockKind::column>(job, block, wide, element, vector, stream);
-  return launch<BlockKind::square>(job, block, wide, element, vector, stream);
+  if (kind == BlockKind::row) return launch<BlockKind::row>(job, block, dtype, element, vector, stream);
+  if (kind == BlockKind::column) return launch<BlockKind::column>(job, block, dtype, element, vector, stream);
+  return launch<BlockKind::square>(job, block, dtype, element, vector, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,7 +5,7 @@
 
 #include "kernels/sm90/quantize/quantize.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 enum class BlockKind : std::uint8_t { row, column, square };
 
@@ -38,9 +38,9 @@ struct CastJob {
 };
 
 // block: 32 or 128. vector: four columns are one aligned load and one aligned store in every row.
-cudaError_t dequantize(const DequantizeJob& job, BlockKind kind, int block, Wide wide, Element element, bool vector,
+cudaError_t dequantize(const DequantizeJob& job, BlockKind kind, int block, Dtype dtype, Element element, bool vector,
                        cudaStream_t stream);
 cudaError_t change_layout(const LayoutJob& job, BlockKind kind, int block, cudaStream_t stream);
-cudaError_t cast(const CastJob& job, Wide wide, Element element, cudaStream_t stream);
+cudaError_t cast(const CastJob& job, Dtype dtype, Element element, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

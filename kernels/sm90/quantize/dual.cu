@@ -2,12 +2,12 @@
 
 #include "kernels/sm90/quantize/quantize.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-cudaError_t quantize_dual(const QuantizeJob& job, int block, Wide wide, Element element, bool vector,
+cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                           cudaStream_t stream) {
-  if (block == 32) return launch_tiles<32, 32, 0>(job, wide, element, vector, stream);
-  return launch_tiles<128, 128, 0>(job, wide, element, vector, stream);
+  if (block == 32) return launch_tiles<32, 32, 0>(job, dtype, element, vector, stream);
+  return launch_tiles<128, 128, 0>(job, dtype, element, vector, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,7 +6,7 @@
 #include "kernels/candidate.h"
 #include "kernels/sm90/quantize/geometry.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // False: nothing to do here.
 __device__ __forceinline__ bool find_tile(const Rows& rows, std::int64_t t, RowTile& tile) {
@@ -60,4 +60,4 @@ __device__ __forceinline__ std::int64_t column_scale_offset(const Place& p, bool
          in_scale_tile(i, p.tile.in_expert % 4);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

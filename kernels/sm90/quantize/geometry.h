@@ -7,13 +7,12 @@
 
 #include <cuda_runtime.h>
 
-namespace mxcheck_sm90 {
+#include "kernels/common/quantize/policy.h"
 
-enum class Element : std::uint8_t { e4m3, e5m2 };
-enum class Rule : std::uint8_t { rceil, floor };
+namespace mxcheck_kernels::sm90 {
 
 // Added to the bits of an amax, carries into the exponent exactly where a significand is above 1.75.
-constexpr std::uint32_t round_up_addend(Rule rule) { return rule == Rule::rceil ? 0x001FFFFF : 0; }
+constexpr std::uint32_t round_up_addend(ScaleRule rule) { return rule == ScaleRule::rceil ? 0x001FFFFF : 0; }
 
 inline constexpr int kTile = 128;
 inline constexpr int kWarpRows = 16;
@@ -54,4 +53,4 @@ struct ScalePlace {
   std::uint8_t pad = 0;
 };
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

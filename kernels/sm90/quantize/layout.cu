@@ -4,7 +4,7 @@
 #include "kernels/sm90/quantize/dequantize.h"
 #include "kernels/sm90/quantize/geometry.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 // One scale: line i, number j along the blocks, of `last + 1` that are owned, `count` of them real.
@@ -62,4 +62,4 @@ cudaError_t change_layout(const LayoutJob& job, BlockKind kind, int block, cudaS
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

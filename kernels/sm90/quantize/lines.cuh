@@ -4,7 +4,7 @@
 
 #include "kernels/sm90/quantize/quantize.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kLineRows = 8;
 inline constexpr int kLineCols = 256;
@@ -157,4 +157,4 @@ cudaError_t launch_lines(const QuantizeJob& job, int block, cudaStream_t stream)
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,30 +6,11 @@
 #include <vector>
 
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/common/refusal.h"
 #include "kernels/sm90/quantize/plan.h"
 #include "kernels/sm90/quantize/policy.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
-
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  throw Refusal(MXCHECK_DEVICE_ERROR, std::string("CUDA error ") + std::to_string(static_cast<int>(error)) + ", " +
-                                          cudaGetErrorString(error));
-}
-
-DLDataType wide_type(Wide wide) {
-  return wide == Wide::bf16 ? DLDataType{kDLBfloat, 16, 1} : DLDataType{kDLFloat, 32, 1};
-}
-
-bool aligned(const void* data, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(data) % to == 0; }
-
-void require_policy_shape(const mxcheck_policy& policy, std::int64_t rows, std::int64_t cols) {
-  if (policy.rows == rows && policy.cols == cols) return;
-  invalid("policy says " + std::to_string(policy.rows) + " x " + std::to_string(policy.cols) + ", the matrix has " +
-          std::to_string(rows) + " x " + std::to_string(cols));
-}
 
 // The rows of a call and what the device must check of them.
 struct Plan {
@@ -43,18 +24,18 @@ struct Plan {
     job.rows = rows, job.source_rows = source_rows;
     columns = divide_up(cols, kTile);
     if (extras.offsets != nullptr) {
-      tensors[0] = check_tensor("offsets", *extras.offsets, kOffsetType, 1, Lines::contiguous);
+      tensors[0] = check_tensor("offsets", *extras.offsets, kInt64Type, 1, Strides::contiguous);
       if (tensors[0].cols == 0) invalid("offsets is empty: must hold one value more than there are experts");
       if (tensors[0].cols == 1 && rows != 0) invalid("offsets holds one value, no expert, and there are rows");
       job.offsets = static_cast<const std::int64_t*>(tensors[0].data), job.experts = tensors[0].cols - 1;
     }
     if (extras.index != nullptr) {
-      tensors[1] = check_tensor("row index", *extras.index, kIndexType, 1, Lines::contiguous);
+      tensors[1] = check_tensor("row index", *extras.index, kInt32Type, 1, Strides::contiguous);
       require_shape("row index", tensors[1], 1, rows);
       job.index = static_cast<const std::int32_t*>(tensors[1].data);
       if (rows == 0) job.index = nullptr;
     }
-    if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
+    job.report = report_of(call);
     if (columns >= std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, most_tiles(job))) {
       invalid("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols) +
               ": at most 2^31 - 1 tiles of 128 x 128 are possible");
@@ -64,7 +45,7 @@ struct Plan {
   // Scales of n x m blocks: checked here without offsets, claimed for the device with them. words: see ScalePlace.
   ScalePlace scales(const char* name, const DLTensor& tensor, const mxcheck_policy& policy, BlockKind kind, int block,
                     bool tiled, std::size_t claim, Checked& checked) {
-    checked = check_tensor(name, tensor, kByteType, tiled ? 1 : 2, Lines::contiguous);
+    checked = check_tensor(name, tensor, kByteType, tiled ? 1 : 2, Strides::contiguous);
     const std::int64_t cols = divide_up(policy.cols, kind == BlockKind::column ? 1 : block);
     const std::int64_t groups = kind == BlockKind::row ? 1 : block;  // rows of the matrix to a row of scales
     const std::int64_t columns_of_tiles = kind == BlockKind::row ? divide_up(cols, 4) : columns;
@@ -84,32 +65,25 @@ struct Plan {
         if (tiled) require_shape(name, checked, 1, 0);
       }
     }
-    return {static_cast<std::uint8_t*>(checked.data), tiled, aligned(checked.data, 4) && (tiled || cols % 4 == 0),
+    return {static_cast<std::uint8_t*>(checked.data), tiled, is_aligned(checked.data, 4) && (tiled || cols % 4 == 0),
             policy.pad_byte};
   }
 
   Rows make(const mxcheck_call& call, cudaStream_t stream) const {
-    const std::uint64_t bytes = plan_bytes(job);
-    if (call.workspace_bytes < bytes || (bytes != 0 && call.workspace == nullptr)) {
-      invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " +
-              std::to_string(bytes));
-    }
-    if (bytes != 0 && !aligned(call.workspace, 256)) invalid("the workspace must be aligned to 256 bytes");
+    require_workspace(call, plan_bytes(job));
     Rows rows;
-    check(make_plan(job, call.workspace, rows, stream));
+    require_success(make_plan(job, call.workspace, rows, stream));
     return rows;
   }
 };
 
-cudaStream_t stream_of(const mxcheck_call& call) { return static_cast<cudaStream_t>(call.stream); }
-
-void quantize(const mxcheck_call& call, Operation operation) {
-  const bool dual = operation == Operation::quantize_dual;
+void quantize(const mxcheck_call& call, QuantizeOperation operation) {
+  const bool dual = operation == QuantizeOperation::quantize_dual;
   check_call(call, 1, 3, dual ? 4 : 2);
   const mxcheck_policy& policy = *call.policy;
   const Policy plan = read_policy(operation, call.policy, call.inputs[0].dtype);
   const DLTensor* out = call.outputs;
-  const Checked x = check_tensor("x", call.inputs[0], wide_type(plan.wide), 2, Lines::strided);
+  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.dtype), 2, Strides::any);
   const bool gathered = find_extras(call, 1, true).index != nullptr;
   if (policy.rows < 0) invalid("policy.rows is " + std::to_string(policy.rows) + ": must be 0 or more");
   require_policy_shape(policy, gathered ? policy.rows : x.rows, x.cols);
@@ -121,7 +95,7 @@ void quantize(const mxcheck_call& call, Operation operation) {
   job.cols = x.cols, job.columns = rows.columns;
   job.addend = round_up_addend(plan.rule);
   const auto direction = [&](std::size_t at, const char* codes, const char* scales, BlockKind kind) {
-    outputs[at] = check_tensor(codes, out[at], kByteType, 2, Lines::contiguous);
+    outputs[at] = check_tensor(codes, out[at], kByteType, 2, Strides::contiguous);
     require_shape(codes, outputs[at], policy.rows, x.cols);
     return Direction{static_cast<std::uint8_t*>(outputs[at].data),
                      rows.scales(scales, out[at + 1], policy, kind, plan.block, plan.tiled, at / 2, outputs[at + 1])};
@@ -134,19 +108,19 @@ void quantize(const mxcheck_call& call, Operation operation) {
   }
   require_disjoint(std::array{x, rows.tensors[0], rows.tensors[1]}, outputs);
 
-  const std::uintptr_t width = plan.wide == Wide::bf16 ? 8 : 16;
-  const bool vector = x.cols % 4 == 0 && x.stride % 4 == 0 && aligned(x.data, width) && aligned(outputs[0].data, 4) &&
-                      aligned(outputs[2].data, 4);
+  const std::uintptr_t width = plan.dtype == Dtype::bf16 ? 8 : 16;
+  const bool vector = x.cols % 4 == 0 && x.stride % 4 == 0 && is_aligned(x.data, width) &&
+                      is_aligned(outputs[0].data, 4) && is_aligned(outputs[2].data, 4);
   job.rows = rows.make(call, stream_of(call));
   if (job.rows.tiles * job.columns == 0) return;
   const bool lines = !dual && plan.kind == BlockKind::row && x.cols % 8 == 0 && x.stride % 8 == 0 &&
-                     aligned(x.data, 16) && aligned(outputs[0].data, 8);
-  if (lines) return check(quantize_lines(job, plan.block, plan.wide, plan.element, stream_of(call)));
+                     is_aligned(x.data, 16) && is_aligned(outputs[0].data, 8);
+  if (lines) return require_success(quantize_lines(job, plan.block, plan.dtype, plan.element, stream_of(call)));
   const auto launch = dual                             ? quantize_dual
                       : plan.kind == BlockKind::row    ? quantize_row
                       : plan.kind == BlockKind::column ? quantize_column
                                                        : quantize_square;
-  check(launch(job, plan.block, plan.wide, plan.element, vector, stream_of(call)));
+  require_success(launch(job, plan.block, plan.dtype, plan.element, vector, stream_of(call)));
 }
 
 }  // namespace
@@ -172,15 +146,15 @@ std::uint64_t workspace_bytes(const mxcheck_call& call, int inputs) {
   return plan_bytes(job);
 }
 
-void run_quantize(const mxcheck_call& call) { quantize(call, Operation::quantize); }
-void run_quantize_dual(const mxcheck_call& call) { quantize(call, Operation::quantize_dual); }
+void run_quantize(const mxcheck_call& call) { quantize(call, QuantizeOperation::quantize); }
+void run_quantize_dual(const mxcheck_call& call) { quantize(call, QuantizeOperation::quantize_dual); }
 
 void run_dequantize(const mxcheck_call& call) {
   check_call(call, 2, 3, 1);
   const mxcheck_policy& policy = *call.policy;
-  const Policy plan = read_policy(Operation::dequantize, call.policy, call.outputs[0].dtype);
-  const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Lines::contiguous);
-  const Checked y = check_tensor("y", call.outputs[0], wide_type(plan.wide), 2, Lines::contiguous);
+  const Policy plan = read_policy(QuantizeOperation::dequantize, call.policy, call.outputs[0].dtype);
+  const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Strides::contiguous);
+  const Checked y = check_tensor("y", call.outputs[0], dl_type(plan.dtype), 2, Strides::contiguous);
   require_policy_shape(policy, codes.rows, codes.cols);
   require_shape("y", y, codes.rows, codes.cols);
   Plan rows(call, 2, codes.rows, codes.cols, 0, false);
@@ -193,16 +167,16 @@ void run_dequantize(const mxcheck_call& call) {
   job.cols = codes.cols, job.columns = rows.columns;
   job.scales = static_cast<const std::uint8_t*>(scales.data), job.tiled = plan.tiled, job.words = place.words;
   const bool vector =
-      codes.cols % 4 == 0 && aligned(codes.data, 4) && aligned(y.data, plan.wide == Wide::bf16 ? 8 : 16);
+      codes.cols % 4 == 0 && is_aligned(codes.data, 4) && is_aligned(y.data, plan.dtype == Dtype::bf16 ? 8 : 16);
   job.rows = rows.make(call, stream_of(call));
   if (job.rows.tiles * job.columns == 0) return;
-  check(dequantize(job, plan.kind, plan.block, plan.wide, plan.element, vector, stream_of(call)));
+  require_success(dequantize(job, plan.kind, plan.block, plan.dtype, plan.element, vector, stream_of(call)));
 }
 
 void run_scale_layout(const mxcheck_call& call) {
   check_call(call, 1, 2, 1);
   const mxcheck_policy& policy = *call.policy;
-  const Policy plan = read_policy(Operation::scale_layout, call.policy, kByteType);
+  const Policy plan = read_policy(QuantizeOperation::scale_layout, call.policy, kByteType);
   if (policy.rows < 0 || policy.cols < 0) {
     invalid("policy says " + std::to_string(policy.rows) + " x " + std::to_string(policy.cols) + ": must be 0 or more");
   }
@@ -219,20 +193,20 @@ void run_scale_layout(const mxcheck_call& call) {
   job.cols = policy.cols, job.columns = rows.columns;
   job.rows = rows.make(call, stream_of(call));
   if (job.rows.tiles * job.columns == 0) return;
-  check(change_layout(job, plan.kind, plan.block, stream_of(call)));
+  require_success(change_layout(job, plan.kind, plan.block, stream_of(call)));
 }
 
 void run_cast(const mxcheck_call& call) {
   check_call(call, 1, 1, 1);
-  const Policy plan = read_policy(Operation::cast, call.policy, call.inputs[0].dtype);
-  const Checked x = check_tensor("x", call.inputs[0], wide_type(plan.wide), 2, Lines::strided);
-  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Lines::contiguous);
+  const Policy plan = read_policy(QuantizeOperation::cast, call.policy, call.inputs[0].dtype);
+  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.dtype), 2, Strides::any);
+  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
   require_policy_shape(*call.policy, x.rows, x.cols);
   require_shape("codes", codes, x.rows, x.cols);
   require_disjoint(std::array{x}, std::array{codes});
   if (codes.bytes == 0) return;
-  check(cast({{x.data, x.stride, nullptr}, static_cast<std::uint8_t*>(codes.data), x.rows, x.cols}, plan.wide,
-             plan.element, stream_of(call)));
+  require_success(cast({{x.data, x.stride, nullptr}, static_cast<std::uint8_t*>(codes.data), x.rows, x.cols},
+                       plan.dtype, plan.element, stream_of(call)));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

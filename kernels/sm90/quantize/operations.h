@@ -5,7 +5,7 @@
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 std::uint64_t workspace_bytes(const mxcheck_call& call, int inputs);
 
@@ -15,4 +15,4 @@ void run_dequantize(const mxcheck_call& call);
 void run_scale_layout(const mxcheck_call& call);
 void run_cast(const mxcheck_call& call);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -1,6 +1,6 @@
 #include "kernels/sm90/quantize/plan.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kPlanThreads = 1024;
@@ -169,4 +169,4 @@ cudaError_t make_plan(const PlanJob& job, void* workspace, Rows& rows, cudaStrea
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

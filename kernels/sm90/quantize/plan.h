@@ -7,7 +7,7 @@
 #include "kernels/candidate.h"
 #include "kernels/sm90/quantize/geometry.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // Scales that an output or input tensor says it holds: how many there are follows from the offsets.
 struct ClaimedScales {
@@ -35,4 +35,4 @@ std::int64_t most_tiles(const PlanJob& job);
 // Enqueues the checks and the table. workspace: plan_bytes, aligned to 256.
 cudaError_t make_plan(const PlanJob& job, void* workspace, Rows& rows, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -4,7 +4,7 @@
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // What the warps of a block tell each other, and scale bytes on their way to coalesced stores.
 template <class T>
@@ -241,8 +241,8 @@ cudaError_t launch_tiles(const QuantizeJob& job, bool vector, cudaStream_t strea
 }
 
 template <int kRow, int kColumn, int kSquare>
-cudaError_t launch_tiles(const QuantizeJob& job, Wide wide, Element element, bool vector, cudaStream_t stream) {
-  if (wide == Wide::bf16) {
+cudaError_t launch_tiles(const QuantizeJob& job, Dtype dtype, Element element, bool vector, cudaStream_t stream) {
+  if (dtype == Dtype::bf16) {
     if (element == Element::e4m3) {
       return launch_tiles<__nv_bfloat16, Element::e4m3, kRow, kColumn, kSquare>(job, vector, stream);
     }
@@ -254,4 +254,4 @@ cudaError_t launch_tiles(const QuantizeJob& job, Wide wide, Element element, boo
   return launch_tiles<float, Element::e5m2, kRow, kColumn, kSquare>(job, vector, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

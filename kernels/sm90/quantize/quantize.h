@@ -5,9 +5,7 @@
 
 #include "kernels/sm90/quantize/geometry.h"
 
-namespace mxcheck_sm90 {
-
-enum class Wide : std::uint8_t { bf16, fp32 };
+namespace mxcheck_kernels::sm90 {
 
 struct Matrix {
   const void* data = nullptr;
@@ -32,16 +30,16 @@ struct QuantizeJob {
 
 // block: 32 or 128. vector: four columns are one aligned load and one aligned store, in every row, and cols is a
 // multiple of 4. The grid is rows.tiles * columns, which must be 1 to 2^31 - 1.
-cudaError_t quantize_row(const QuantizeJob& job, int block, Wide wide, Element element, bool vector,
+cudaError_t quantize_row(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                          cudaStream_t stream);
 // The same where 8 columns are an aligned load of 16 or 32 bytes and an aligned store of 8, and cols is a multiple
 // of 8.
-cudaError_t quantize_lines(const QuantizeJob& job, int block, Wide wide, Element element, cudaStream_t stream);
-cudaError_t quantize_column(const QuantizeJob& job, int block, Wide wide, Element element, bool vector,
+cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream);
+cudaError_t quantize_column(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                             cudaStream_t stream);
-cudaError_t quantize_square(const QuantizeJob& job, int block, Wide wide, Element element, bool vector,
+cudaError_t quantize_square(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                             cudaStream_t stream);
-cudaError_t quantize_dual(const QuantizeJob& job, int block, Wide wide, Element element, bool vector,
+cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                           cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

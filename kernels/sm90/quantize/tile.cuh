@@ -9,7 +9,7 @@
 #include "kernels/sm90/quantize/geometry.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr unsigned kAll = 0xFFFFFFFF;
 
@@ -240,4 +240,4 @@ __device__ __forceinline__ uint2 row_amax(const Four<T> (&a)[kWarpRows]) {
   return two_rows<T>(w);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

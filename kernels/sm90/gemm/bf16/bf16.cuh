@@ -17,7 +17,7 @@
 #include "kernels/sm90/gemm/tile/launch.cuh"
 #include "kernels/sm90/gemm/tile/ring.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // 128 x kN; kN is 128 or 256.
 template <int kN, int kCluster, int kSlots = 2>
@@ -88,4 +88,4 @@ cudaError_t gemm_bf16_start(const GemmCall& gemm, int raster, cudaStream_t strea
   return gemm_start<Bf16Gemm<Shape, Out>>(maps, job, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

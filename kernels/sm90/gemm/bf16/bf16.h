@@ -10,8 +10,8 @@
 
 #include "kernels/sm90/gemm/tile/gemm.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 cudaError_t gemm_bf16_launch(const GemmCall& gemm, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

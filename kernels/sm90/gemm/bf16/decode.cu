@@ -4,7 +4,7 @@
 
 #include "kernels/sm90/common/element.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kDecodeThreads = 256;
@@ -80,4 +80,4 @@ cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,9 +6,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/quantize/geometry.h"
+#include "kernels/common/dtype.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // Rows one after the other, each a multiple of 32 elements. codes and values are aligned to 16 bytes.
 struct DecodeOperand {
@@ -27,4 +27,4 @@ struct DecodeJob {
 
 cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

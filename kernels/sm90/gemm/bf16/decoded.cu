@@ -1,6 +1,6 @@
 #include "kernels/sm90/gemm/bf16/decoded.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 using Shape = DecodedShape<1>;
@@ -20,4 +20,4 @@ cudaError_t gemm_decoded_launch(const GemmDecoded& gemm, cudaStream_t stream) {
   return gemm.a_format == Element::e4m3 ? launch<Element::e4m3>(gemm, stream) : launch<Element::e5m2>(gemm, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

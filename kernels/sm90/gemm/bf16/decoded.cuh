@@ -15,7 +15,7 @@
 #include "kernels/sm90/gemm/tile/launch.cuh"
 #include "kernels/sm90/gemm/tile/ring.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 template <int kCluster>
 struct DecodedShape : GemmShape<1, 1, 256, kCluster, false, false> {
@@ -187,4 +187,4 @@ cudaError_t gemm_decoded_start(const GemmDecoded& gemm, int raster, cudaStream_t
   return gemm_start<DecodedGemm<Shape, kA, Out>>(maps, job, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,10 +5,10 @@
 // b is BF16 with the columns of every 16 in the order of decode.h's `paired`: a thread's four codes of a step are then
 // neighbours. The terms of one step have no order, so the result is bf16.h's.
 
+#include "kernels/common/dtype.h"
 #include "kernels/sm90/gemm/tile/gemm.h"
-#include "kernels/sm90/quantize/geometry.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct GemmDecoded : GemmCall {
   Element a_format = Element::e4m3;
@@ -18,4 +18,4 @@ struct GemmDecoded : GemmCall {
 // k is a multiple of 32.
 cudaError_t gemm_decoded_launch(const GemmDecoded& gemm, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

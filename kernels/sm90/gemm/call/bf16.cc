@@ -4,17 +4,16 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/sm90/common/refusal.h"
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/gemm/bf16/decode.h"
 #include "kernels/sm90/gemm/bf16/decoded.h"
 #include "kernels/sm90/gemm/call/matmul.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
-void require_wide(DLDataType wide) {
-  if (!is_bf16(wide) && !is_fp32(wide)) unsupported("d is offered in BF16 and FP32");
+void require_output(DLDataType type) {
+  if (!is_bf16(type) && !is_fp32(type)) unsupported("d is offered in BF16 and FP32");
 }
 
 void require_depth(const mxcheck_matmul_policy& p, std::int64_t multiple) {
@@ -57,7 +56,7 @@ DecodePlan plan_decode(const mxcheck_call& call) {
 
 DecodeOperand decoded(const char* format, const Checked& codes, const Checked& scales, void* values) {
   DecodeOperand x;
-  x.format = fp8_element(format);
+  x.format = element_named(format);
   x.codes = static_cast<const std::uint8_t*>(codes.data);
   x.scales = static_cast<const std::uint8_t*>(scales.data);
   x.values = static_cast<std::uint16_t*>(values);
@@ -67,12 +66,12 @@ DecodeOperand decoded(const char* format, const Checked& codes, const Checked& s
 
 }  // namespace
 
-void check_bf16(const mxcheck_policy* policy, DLDataType wide) {
+void check_bf16(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_matmul_policy& p = matmul_policy(policy);
   if (std::string_view(policy->format) != "bf16" || std::string_view(p.format_b) != "bf16") {
     unsupported("both operands are offered in bf16");
   }
-  require_wide(wide);
+  require_output(type);
   if (p.scale_type != MXCHECK_NO_SCALES) unsupported("scales of bf16 are not offered");
   if (policy->block_rows != 0 || policy->block_cols != 0 || p.block_b_rows != 0 || p.block_b_cols != 0) {
     unsupported("without scales there are no blocks: they must be 0 x 0");
@@ -83,19 +82,19 @@ std::uint64_t bf16_workspace(const mxcheck_call& call) { return checks_on_device
 
 void run_bf16(const mxcheck_call& call) {
   check_bf16(call.policy, output_type(call));
-  const Product x = read_product(call, kBf16Type, kBf16Type);
+  const Matmul x = read_matmul(call, kBf16Type, kBf16Type);
   require_depth(*x.policy, 8);
   GemmCall gemm;
   fill_gemm(gemm, x, call);
   require_workspace(call, bf16_workspace(call));
   check_gemm(gemm, x, call);
-  require_success(gemm_bf16_launch(gemm, static_cast<cudaStream_t>(call.stream)));
+  require_success(gemm_bf16_launch(gemm, stream_of(call)));
 }
 
-void check_decode(const mxcheck_policy* policy, DLDataType wide) {
+void check_decode(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_matmul_policy& p = matmul_policy(policy);
-  fp8_element(policy->format), fp8_element(p.format_b);
-  require_wide(wide);
+  element_named(policy->format), element_named(p.format_b);
+  require_output(type);
   if (p.scale_type != MXCHECK_E8M0) unsupported("operands that are decoded are offered with E8M0 scales");
   if (policy->block_rows != 1 || policy->block_cols != 32 || p.block_b_rows != 1 || p.block_b_cols != 32) {
     unsupported("scales are offered for blocks of 1x32 of a and of b");
@@ -106,7 +105,7 @@ std::uint64_t decode_workspace(const mxcheck_call& call) { return plan_decode(ca
 
 void run_decode(const mxcheck_call& call) {
   check_decode(call.policy, output_type(call));
-  const Product x = read_product(call, kByteType, kByteType);
+  const Matmul x = read_matmul(call, kByteType, kByteType);
   const mxcheck_matmul_policy& p = *x.policy;
   require_depth(p, 32);
   GemmDecoded gemm;
@@ -116,7 +115,7 @@ void run_decode(const mxcheck_call& call) {
   check_gemm(gemm, x, call);
   if (gemm.m == 0 || gemm.n == 0) return;
   auto* const workspace = static_cast<std::uint8_t*>(call.workspace);
-  const auto stream = static_cast<cudaStream_t>(call.stream);
+  const auto stream = stream_of(call);
   DecodeJob job;
   DecodeOperand& b = job.operands[0];
   DecodeOperand& a = job.operands[1];
@@ -124,7 +123,7 @@ void run_decode(const mxcheck_call& call) {
   b.paired = plan.on_the_way;
   gemm.b = b.values;
   if (plan.on_the_way) {
-    gemm.a_format = fp8_element(p.policy.format);
+    gemm.a_format = element_named(p.policy.format);
     gemm.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
   } else {
     a = decoded(p.policy.format, x.a, x.scale_a, workspace + plan.a_at);
@@ -135,4 +134,4 @@ void run_decode(const mxcheck_call& call) {
   require_success(plan.on_the_way ? gemm_decoded_launch(gemm, stream) : gemm_bf16_launch(gemm, stream));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

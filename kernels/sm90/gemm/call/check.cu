@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
@@ -73,4 +73,4 @@ cudaError_t launch_check(const CheckJob& job, CheckResult* result, cudaStream_t 
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -7,7 +7,7 @@
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct CheckJob {
   const std::int64_t* offsets = nullptr;  // experts + 1, from 0 to end, none descending; null: none
@@ -29,4 +29,4 @@ inline constexpr std::uint64_t kCheckBytes = 256;
 
 cudaError_t launch_check(const CheckJob& job, CheckResult* result, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -1,20 +1,15 @@
 #include "kernels/sm90/gemm/call/matmul.h"
 
 #include <string>
-#include <string_view>
 
-#include "kernels/sm90/common/refusal.h"
-
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
 
-bool same(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
-
 DLDataType scale_type_of(std::int32_t type) {
   if (type == MXCHECK_E8M0) return kByteType;
-  if (type == MXCHECK_FP32) return {kDLFloat, 32, 1};
+  if (type == MXCHECK_FP32) return kFp32Type;
   invalid("policy.scale_type is " + std::to_string(type) + ": must be 0 (none), 1 (E8M0) or 2 (FP32)");
 }
 
@@ -32,14 +27,9 @@ void check_extents(const mxcheck_matmul_policy& p) {
 }  // namespace
 
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
-  if (policy == nullptr) invalid("policy is null");
-  if (policy->size < sizeof(mxcheck_matmul_policy)) {
-    invalid("policy.size is " + std::to_string(policy->size) + ": a matmul's must be at least " +
-            std::to_string(sizeof(mxcheck_matmul_policy)));
-  }
-  const auto& p = *reinterpret_cast<const mxcheck_matmul_policy*>(policy);
+  const mxcheck_matmul_policy& p = policy_of<mxcheck_matmul_policy>(policy, ", that of mxcheck_matmul_policy");
   if (policy->format == nullptr || p.format_b == nullptr) invalid("policy.format or format_b is null");
-  if (policy->layout != MXCHECK_COMPACT) unsupported("scales of products are compact: layout must be 0");
+  if (policy->layout != MXCHECK_COMPACT) unsupported("scales of a matmul are compact: layout must be 0");
   if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
     invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
   }
@@ -52,8 +42,8 @@ DLDataType output_type(const mxcheck_call& call) {
   return call.outputs[0].dtype;
 }
 
-Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
-  Product x;
+Matmul read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
+  Matmul x;
   x.policy = &matmul_policy(call.policy);
   const mxcheck_matmul_policy& p = *x.policy;
   check_extents(p);
@@ -67,7 +57,7 @@ Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_t
                                         : "offsets of groups are missing");
   }
   if (extras.offsets != nullptr) {
-    x.offsets = check_tensor("offsets", *extras.offsets, kOffsetType, 1, Lines::contiguous);
+    x.offsets = check_tensor("offsets", *extras.offsets, kInt64Type, 1, Strides::contiguous);
     if (x.offsets.cols < 2) invalid("offsets hold one value more than there are groups: at least 2");
     if (x.offsets.cols > 65537)
       invalid("offsets are of " + std::to_string(x.offsets.cols - 1) + " groups: at most 65536");
@@ -78,14 +68,14 @@ Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_t
   const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? x.experts : 1;
   const std::int64_t outputs = p.grouping == MXCHECK_DEPTH ? x.experts : 1;
   const auto tensor = [](const char* name, const DLTensor& t, DLDataType type, std::int64_t rows, std::int64_t cols) {
-    const Checked checked = check_tensor(name, t, type, 2, Lines::contiguous);
+    const Checked checked = check_tensor(name, t, type, 2, Strides::contiguous);
     require_shape(name, checked, rows, cols);
     return checked;
   };
   std::int64_t a_rows = m;
   if (extras.index != nullptr) {
     if (p.grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
-    x.index = check_tensor("row index", *extras.index, kIndexType, 1, Lines::contiguous);
+    x.index = check_tensor("row index", *extras.index, kInt32Type, 1, Strides::contiguous);
     require_shape("row index", x.index, 1, m);
     if (call.inputs[0].ndim != 2 || call.inputs[0].shape == nullptr) invalid("a is no matrix");
     a_rows = call.inputs[0].shape[0];
@@ -109,9 +99,9 @@ Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_t
     x.scale_b = tensor("scales of b", call.inputs[3], type, matrices * blocks(n, p.block_b_rows),
                        blocks(p.depth, p.block_b_cols));
   }
-  const DLDataType wide = output_type(call);
-  if (x.adds) x.c = tensor("c", call.inputs[inputs - 1], wide, outputs * m, n);
-  x.d = tensor("d", call.outputs[0], wide, outputs * m, n);
+  const DLDataType d_type = output_type(call);
+  if (x.adds) x.c = tensor("c", call.inputs[inputs - 1], d_type, outputs * m, n);
+  x.d = tensor("d", call.outputs[0], d_type, outputs * m, n);
   x.in_place = x.adds && x.c.data == x.d.data;
   const std::array inputs_of{x.a, x.b, x.scale_a, x.scale_b, x.in_place ? Checked{} : x.c, x.offsets, x.index};
   require_disjoint(inputs_of, std::array{x.d});
@@ -120,38 +110,16 @@ Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_t
 
 bool is_bf16(DLDataType type) { return same(type, kBf16Type); }
 bool is_fp32(DLDataType type) { return same(type, kFp32Type); }
-bool is_aligned(const void* data, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(data) % to == 0; }
-
-void require_success(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  throw Refusal(MXCHECK_DEVICE_ERROR, std::string("CUDA error ") + std::to_string(static_cast<int>(error)) + ", " +
-                                          cudaGetErrorString(error));
-}
-
-Element fp8_element(const char* name) {
-  if (std::string_view(name) == "e4m3") return Element::e4m3;
-  if (std::string_view(name) == "e5m2") return Element::e5m2;
-  unsupported("format " + std::string(name) + " is not offered: offered are e4m3 and e5m2");
-}
-
 bool checks_on_device(const mxcheck_call& call) {
   if (call.inputs == nullptr) invalid("inputs is null");
   for (int i = 2; i < call.num_inputs; ++i) {
     const DLDataType type = call.inputs[i].dtype;
-    if (same(type, kOffsetType) || same(type, kIndexType)) return true;
+    if (same(type, kInt64Type) || same(type, kInt32Type)) return true;
   }
   return false;
 }
 
-void require_workspace(const mxcheck_call& call, std::uint64_t bytes) {
-  if (bytes == 0 || (call.workspace != nullptr && call.workspace_bytes >= bytes && is_aligned(call.workspace, 256))) {
-    return;
-  }
-  invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " + std::to_string(bytes) +
-          ", aligned to 256");
-}
-
-void fill_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
+void fill_gemm(GemmCall& gemm, const Matmul& x, const mxcheck_call& call) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
   if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
@@ -170,7 +138,7 @@ void fill_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
   gemm.a_rows = x.a.rows;
 }
 
-void check_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
+void check_gemm(GemmCall& gemm, const Matmul& x, const mxcheck_call& call) {
   const bool grouped = x.offsets.cols != 0;
   if (!grouped && gemm.row_index == nullptr) return;
   CheckJob job;
@@ -181,10 +149,10 @@ void check_gemm(GemmCall& gemm, const Product& x, const mxcheck_call& call) {
     gemm.offsets = job.offsets + 1;
   }
   job.index = gemm.row_index, job.rows = gemm.m, job.source_rows = gemm.a_rows;
-  if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
+  job.report = report_of(call);
   auto* const result = static_cast<CheckResult*>(call.workspace);
-  require_success(launch_check(job, result, static_cast<cudaStream_t>(call.stream)));
+  require_success(launch_check(job, result, stream_of(call)));
   gemm.status = &result->status;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -11,12 +11,12 @@
 #include "kernels/sm90/gemm/mma/mma.h"
 #include "kernels/sm90/gemm/tile/gemm.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // INVALID for a policy that cannot be read.
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy);
 
-struct Product {
+struct Matmul {
   const mxcheck_matmul_policy* policy = nullptr;
   Checked a, b, scale_a, scale_b, c, d, offsets, index;
   bool scaled = false;
@@ -26,42 +26,36 @@ struct Product {
 };
 
 // Tensors by the shapes that the policy gives them; codes and D of these types.
-Product read_product(const mxcheck_call& call, DLDataType a_type, DLDataType b_type);
+Matmul read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type);
 
 DLDataType output_type(const mxcheck_call& call);  // BF16 or FP32
 
-inline constexpr DLDataType kBf16Type{kDLBfloat, 16, 1};
-inline constexpr DLDataType kFp32Type{kDLFloat, 32, 1};
 bool is_bf16(DLDataType type);
 bool is_fp32(DLDataType type);
-bool is_aligned(const void* data, std::uintptr_t to);
-Element fp8_element(const char* name);            // UNSUPPORTED for another
-void require_success(cudaError_t error);          // DEVICE_ERROR
 bool checks_on_device(const mxcheck_call& call);  // offsets or a row index are among the inputs
-void require_workspace(const mxcheck_call& call, std::uint64_t bytes);
 
 // What all GEMMs are told alike; UNSUPPORTED for alpha and the alignment of a and b.
-void fill_gemm(GemmCall& gemm, const Product& product, const mxcheck_call& call);
+void fill_gemm(GemmCall& gemm, const Matmul& matmul, const mxcheck_call& call);
 // Enqueues the check of offsets and row index, with its result at the front of the workspace.
-void check_gemm(GemmCall& gemm, const Product& product, const mxcheck_call& call);
+void check_gemm(GemmCall& gemm, const Matmul& matmul, const mxcheck_call& call);
 
-// Sums of a tensor core: dense, FP32, no scales.
-void check_sums(Code a, Code b, const mxcheck_policy* policy, DLDataType wide);
-void run_sums(Code a, Code b, const mxcheck_call& call);
+// One chain of the tensor core's mma for every output: dense, FP32, no scales.
+void check_mma(Code a, Code b, const mxcheck_policy* policy, DLDataType type);
+void run_mma(Code a, Code b, const mxcheck_call& call);
 
 // FP8 with block scales.
-void check_fp8(const mxcheck_policy* policy, DLDataType wide);
+void check_fp8(const mxcheck_policy* policy, DLDataType type);
 void run_fp8(const mxcheck_call& call);
 std::uint64_t fp8_workspace(const mxcheck_call& call);
 
 // BF16 without scales.
-void check_bf16(const mxcheck_policy* policy, DLDataType wide);
+void check_bf16(const mxcheck_policy* policy, DLDataType type);
 void run_bf16(const mxcheck_call& call);
 std::uint64_t bf16_workspace(const mxcheck_call& call);
 
 // FP8 with E8M0 scales of 1 x 32, decoded to BF16 in the workspace.
-void check_decode(const mxcheck_policy* policy, DLDataType wide);
+void check_decode(const mxcheck_policy* policy, DLDataType type);
 void run_decode(const mxcheck_call& call);
 std::uint64_t decode_workspace(const mxcheck_call& call);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

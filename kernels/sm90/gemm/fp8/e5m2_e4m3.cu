@@ -2,10 +2,10 @@
 
 #include "kernels/sm90/gemm/fp8/formats.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 cudaError_t gemm_e5m2_e4m3(const GemmFp8& gemm, cudaStream_t stream) {
   return gemm_formats<Code::e5m2, Code::e4m3>(gemm, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -3,11 +3,11 @@
 
 #include "kernels/sm90/gemm/fp8/fp8.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 cudaError_t gemm_e4m3_e4m3(const GemmFp8& gemm, cudaStream_t stream);
 cudaError_t gemm_e4m3_e5m2(const GemmFp8& gemm, cudaStream_t stream);
 cudaError_t gemm_e5m2_e4m3(const GemmFp8& gemm, cudaStream_t stream);
 cudaError_t gemm_e5m2_e5m2(const GemmFp8& gemm, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

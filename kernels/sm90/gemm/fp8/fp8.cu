@@ -2,7 +2,7 @@
 
 #include "kernels/sm90/gemm/fp8/formats.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 cudaError_t gemm_fp8_prepare(const GemmFp8& gemm, int rows_of_a, int rows_of_b, GemmMaps& maps, GemmJob& job) {
   job.a_e8m0 = gemm.a_scale_type == GemmScale::e8m0;
@@ -24,4 +24,4 @@ cudaError_t gemm_fp8_launch(const GemmFp8& gemm, cudaStream_t stream) {
   return b_e4m3 ? gemm_e5m2_e4m3(gemm, stream) : gemm_e5m2_e5m2(gemm, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

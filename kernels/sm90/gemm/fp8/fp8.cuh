@@ -19,7 +19,7 @@
 #include "kernels/sm90/gemm/tile/ring.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // E8M0, or the bits of an FP32.
 __device__ __forceinline__ std::uint32_t load_scale(const void* scales, bool e8m0, std::int64_t at) {
@@ -375,4 +375,4 @@ cudaError_t gemm_fp8_start(const GemmFp8& gemm, int raster, cudaStream_t stream)
   return gemm_start<Gemm<Shape, kA, kB, Out, kBRow>>(maps, job, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

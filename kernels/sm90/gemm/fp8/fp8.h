@@ -24,10 +24,10 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/common/dtype.h"
 #include "kernels/sm90/gemm/tile/gemm.h"
-#include "kernels/sm90/quantize/geometry.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 enum class GemmScale : std::uint8_t { e8m0, fp32 };
 enum class GemmBlock : std::uint8_t { square, row };  // of B: 128 x 128, 1 x 128
@@ -44,4 +44,4 @@ struct GemmFp8 : GemmCall {
 
 cudaError_t gemm_fp8_launch(const GemmFp8& gemm, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

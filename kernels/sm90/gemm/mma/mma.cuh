@@ -8,10 +8,10 @@
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/ptx/wgmma.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kSumsThreads = 128;
-inline constexpr int kSumsRows = 64;
+inline constexpr int kMmaThreads = 128;
+inline constexpr int kMmaRows = 64;
 inline constexpr int kLineBytes = 128;
 
 // `rows` lines of a matrix from `first_row` and byte first_byte of each on, zeros outside it, as wgmma wants them.
@@ -19,7 +19,7 @@ template <int kRows>
 __device__ __forceinline__ void copy_lines(unsigned char* to, const unsigned char* from, std::int64_t first_row,
                                            std::int64_t rows, std::int64_t first_byte, std::int64_t line) {
   // By bytes: operands may lie at any address of their element, and rows have any length.
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kLineBytes; i += kSumsThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kLineBytes; i += kMmaThreads) {
     const int row = i / kLineBytes;
     const int byte = i % kLineBytes;
     const bool inside = first_row + row < rows && first_byte + byte < line;
@@ -29,13 +29,13 @@ __device__ __forceinline__ void copy_lines(unsigned char* to, const unsigned cha
 }
 
 template <Code kA, Code kB, int kN>
-__global__ void __launch_bounds__(kSumsThreads) sums_kernel(SumsJob job) {
-  __shared__ alignas(1024) unsigned char a_lines[kSumsRows * kLineBytes];
+__global__ void __launch_bounds__(kMmaThreads) mma_kernel(MmaJob job) {
+  __shared__ alignas(1024) unsigned char a_lines[kMmaRows * kLineBytes];
   __shared__ alignas(1024) unsigned char b_lines[kN * kLineBytes];
   constexpr int kCount = kN / 2;
   const std::int64_t line = job.k * bytes_of(kA);
   const std::int64_t column_tiles = (job.n + kN - 1) / kN;
-  const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.x) / column_tiles * kSumsRows;
+  const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.x) / column_tiles * kMmaRows;
   const std::int64_t col0 = static_cast<std::int64_t>(blockIdx.x) % column_tiles * kN;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t row = row0 + static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kSumsThreads) sums_kernel(SumsJob job) {
   const std::uint64_t a = ptx::wgmma_operand(ptx::shared_address(a_lines));
   const std::uint64_t b = ptx::wgmma_operand(ptx::shared_address(b_lines));
   for (std::int64_t first = 0; first < line; first += kLineBytes) {
-    copy_lines<kSumsRows>(a_lines, static_cast<const unsigned char*>(job.a), row0, job.m, first, line);
+    copy_lines<kMmaRows>(a_lines, static_cast<const unsigned char*>(job.a), row0, job.m, first, line);
     copy_lines<kN>(b_lines, static_cast<const unsigned char*>(job.b), col0, job.n, first, line);
     ptx::fence_async();
     __syncthreads();
@@ -84,16 +84,16 @@ __global__ void __launch_bounds__(kSumsThreads) sums_kernel(SumsJob job) {
 }
 
 template <Code kA, Code kB>
-cudaError_t launch_sums_of(const SumsJob& job, cudaStream_t stream) {
+cudaError_t launch_mma_of(const MmaJob& job, cudaStream_t stream) {
   const auto run = [&](auto kernel, int columns) {
-    const std::int64_t tiles = ((job.m + kSumsRows - 1) / kSumsRows) * ((job.n + columns - 1) / columns);
+    const std::int64_t tiles = ((job.m + kMmaRows - 1) / kMmaRows) * ((job.n + columns - 1) / columns);
     if (tiles > std::numeric_limits<std::int32_t>::max()) return cudaErrorInvalidConfiguration;
-    kernel<<<static_cast<unsigned>(tiles), kSumsThreads, 0, stream>>>(job);
+    kernel<<<static_cast<unsigned>(tiles), kMmaThreads, 0, stream>>>(job);
     return cudaGetLastError();
   };
-  if (job.n <= 8) return run(sums_kernel<kA, kB, 8>, 8);
-  if (job.n <= 64) return run(sums_kernel<kA, kB, 64>, 64);
-  return run(sums_kernel<kA, kB, 256>, 256);
+  if (job.n <= 8) return run(mma_kernel<kA, kB, 8>, 8);
+  if (job.n <= 64) return run(mma_kernel<kA, kB, 64>, 64);
+  return run(mma_kernel<kA, kB, 256>, 256);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -9,11 +9,11 @@
 
 #include "kernels/sm90/gemm/ptx/code.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // a is m x k, b n x k, c (null: zeros) and d m x n, all row-major and contiguous, at any aligned address. 64-bit
 // extents.
-struct SumsJob {
+struct MmaJob {
   Code a_code = Code::e4m3;
   Code b_code = Code::e4m3;  // another than a's for E4M3 and E5M2 alone
   const void* a = nullptr;
@@ -26,11 +26,11 @@ struct SumsJob {
 };
 
 // Instructions of n = 8, 64 or 256 columns, the smallest that holds them.
-cudaError_t launch_sums(const SumsJob& job, cudaStream_t stream);
+cudaError_t launch_mma(const MmaJob& job, cudaStream_t stream);
 
 // Of one pair of formats: sums_*.cu, one heavy template a file.
-cudaError_t launch_sums_fp8(const SumsJob& job, cudaStream_t stream);
-cudaError_t launch_sums_halves(const SumsJob& job, cudaStream_t stream);
-cudaError_t launch_sums_tf32(const SumsJob& job, cudaStream_t stream);
+cudaError_t launch_mma_fp8(const MmaJob& job, cudaStream_t stream);
+cudaError_t launch_mma_bf16_fp16(const MmaJob& job, cudaStream_t stream);
+cudaError_t launch_mma_tf32(const MmaJob& job, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,7 +6,7 @@
 
 #include <cuda.h>
 
-namespace mxcheck_sm90::ptx {
+namespace mxcheck_kernels::sm90::ptx {
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* at) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
@@ -177,4 +177,4 @@ __device__ __forceinline__ void store_matrices(std::uint32_t at, const std::uint
                : "memory");
 }
 
-}  // namespace mxcheck_sm90::ptx
+}  // namespace mxcheck_kernels::sm90::ptx

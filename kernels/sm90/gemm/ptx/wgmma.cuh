@@ -7,7 +7,7 @@
 
 #include "kernels/sm90/gemm/ptx/code.h"
 
-namespace mxcheck_sm90::ptx {
+namespace mxcheck_kernels::sm90::ptx {
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -135,4 +135,4 @@ __device__ __forceinline__ void wgmma(float (&d)[128], const std::uint32_t (&a)[
 #undef MXCHECK_D_128
 #undef MXCHECK_NAMES_128
 
-}  // namespace mxcheck_sm90::ptx
+}  // namespace mxcheck_kernels::sm90::ptx

@@ -8,7 +8,7 @@
 #include "kernels/sm90/gemm/tile/output.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // consume(acc, at, tile, me): the products of a tile that has columns, from zeros.
 template <class Out, class Tile, class Consume>
@@ -69,4 +69,4 @@ __device__ __forceinline__ void chain_end(const Tile& gemm, float (&acc)[kAcc], 
   gemm.release(before);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -20,7 +20,7 @@
 
 #include <cuda_runtime.h>
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 enum class GemmKind : std::uint8_t { dense, rows, depth };
 enum class GemmOutput : std::uint8_t { bf16, fp32 };
@@ -43,4 +43,4 @@ struct GemmCall {
   const std::int32_t* status = nullptr;
 };
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

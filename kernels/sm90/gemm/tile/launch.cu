@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -106,4 +106,4 @@ cudaError_t gemm_prepare(const GemmCall& gemm, int a_bytes, int b_bytes, int row
   return encode(maps.d, type, bytes, gemm.d, gemm.n, gemm.m, d_matrices, kChunkRows);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -11,7 +11,7 @@
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 template <class Tile>
 __global__ void __launch_bounds__(kGemmThreads, 1)
@@ -87,4 +87,4 @@ cudaError_t gemm_start(const GemmMaps& maps, const GemmJob& job, cudaStream_t st
   return cudaLaunchKernelEx(&config, kernel, maps.a, maps.b, maps.c, maps.d, job);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

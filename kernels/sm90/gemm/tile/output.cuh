@@ -8,7 +8,7 @@
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct GemmConsumer {
   int index;   // of the consumer
@@ -252,4 +252,4 @@ struct GemmStore {
   }
 };
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

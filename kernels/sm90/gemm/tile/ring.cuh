@@ -10,7 +10,7 @@
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // A place in the ring of stages.
 template <int kStages>
@@ -223,4 +223,4 @@ struct GemmRing {
   }
 };
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,7 +5,7 @@
 
 #include "kernels/sm90/gemm/tile/gemm.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kRowBytes = 128;  // of A and B in a stage
 inline constexpr int kBlockK = 128;    // columns of a stage of 8-bit codes: one scale
@@ -221,4 +221,4 @@ class GemmSchedule {
   unsigned lane_end_ = 0;
 };
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

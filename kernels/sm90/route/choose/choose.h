@@ -5,24 +5,24 @@
 
 #include "kernels/sm90/route/router.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct ChooseJob {
   Router router;
   std::int32_t* experts = nullptr;  // null: not wanted
   float* weights = nullptr;         // null: not wanted
-  bool wide = false;                // rows_are_wide()
-  bool wide_out = false;            // experts and weights start at multiples of 16 bytes
+  bool aligned = false;             // rows_are_aligned()
+  bool aligned_out = false;         // experts and weights start at multiples of 16 bytes
   std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even behind the row
 };
 
 // Rows start at multiples of 16 bytes and are whole groups of 8.
-bool rows_are_wide(const Router& router);
+bool rows_are_aligned(const Router& router);
 
 inline constexpr int kMostListed = 32;
 
 cudaError_t choose_bf16(const ChooseJob& job, cudaStream_t stream);  // top_k up to kMostListed, no groups
 cudaError_t choose_fp32(const ChooseJob& job, cudaStream_t stream);
-cudaError_t choose_wide(const ChooseJob& job, cudaStream_t stream);  // everything
+cudaError_t choose_many(const ChooseJob& job, cudaStream_t stream);  // everything
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

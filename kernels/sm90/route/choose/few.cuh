@@ -7,7 +7,7 @@
 // more, out of L1, for their experts. Each lane keeps a sorted list of the best it has seen; lists meet by shuffles.
 //
 // FP32 logits are chosen by keys of 32 bits, which leave something open where values share their upper bits:
-// choose_settle.cuh settles it, knowing the best key that was left behind.
+// choose/settle.cuh settles it, knowing the best key that was left behind.
 //
 // Softmax without a bias chooses by logits: subtraction, exp and division by the sum are monotonic as they round
 // correctly, so that scores can only be equal where logits are not, which is settled too. Sigmoid by its definition is
@@ -18,10 +18,10 @@
 #include "kernels/sm90/route/row/groups.cuh"
 #include "kernels/sm90/route/row/weights.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kNarrowThreads = 128;
-inline constexpr int kNarrowRows = kNarrowThreads / kLanes;
+inline constexpr int kFewThreads = 128;
+inline constexpr int kFewRows = kFewThreads / kLanes;
 
 // plain, softmax: without a bias.
 enum class Choice : std::uint8_t { plain, logits, softmax, softmax_biased, sigmoid, sqrtsoftplus };
@@ -36,7 +36,7 @@ constexpr Score score_by(Choice c) {
 }
 
 template <Logits kType, Choice kChoice, int kList>
-struct Narrow {
+struct ChooseFew {
   static constexpr bool kPlain = by_logits(kChoice);
   static constexpr bool kHalf = kPlain && kType == Logits::bf16;
   static constexpr bool kCut = kPlain && kType == Logits::fp32;
@@ -54,7 +54,7 @@ struct Narrow {
   Softmax softmax;
   Key rest = kAbsent<Key>;  // none that was left behind comes before; where kSettled
 
-  __device__ __forceinline__ Raw load(int g) const { return load_group<kType>(row, g, job.router.experts, job.wide); }
+  __device__ __forceinline__ Raw load(int g) const { return load_group<kType>(row, g, job.router.experts, job.dtype); }
 
   // What the experts of a group are chosen by, negated.
   __device__ __forceinline__ float negative(const Raw& raw, int g, int t) const {
@@ -162,15 +162,15 @@ struct Narrow {
         for (int part = 0; part < kGroup; part += kAtOnce) {
           Raw raw[kAtOnce];
           const int g = (from + part) * kLanes + lane;
-          if (job.wide && inside) {
+          if (job.dtype && inside) {
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) raw[i] = load_inside<kType>(row, g + i * kLanes);
-          } else if (job.wide) {
+          } else if (job.dtype) {
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) raw[i] = load_wide<kType>(row, g + i * kLanes, groups);
+            for (int i = 0; i < kAtOnce; ++i) raw[i] = load_aligned<kType>(row, g + i * kLanes, groups);
           } else {
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) raw[i] = load_narrow<kType>(row, g + i * kLanes, job.router.experts);
+            for (int i = 0; i < kAtOnce; ++i) raw[i] = load_elements<kType>(row, g + i * kLanes, job.router.experts);
           }
 #pragma unroll
           for (int i = 0; i < kAtOnce; ++i) keys[part + i] = group_key(raw[i], g + i * kLanes);
@@ -375,7 +375,7 @@ struct Narrow {
   __device__ __forceinline__ void store(T* out, const T (&values)[kPer], bool real) const {
     if (!real) return;
     const int here = job.router.top_k - lane * kPer;
-    if (job.wide_out && job.router.top_k == kList) {
+    if (job.aligned_out && job.router.top_k == kList) {
       struct alignas(kPer * 4 < 16 ? kPer * 4 : 16) Pack {
         T v[kPer < 4 ? kPer : 4];
       };
@@ -398,39 +398,39 @@ struct Narrow {
 
 // Blocks of a multiprocessor that registers must allow; 0: as it comes.
 template <Logits kType, Choice kChoice, int kList>
-constexpr int kBlocks = !Narrow<kType, kChoice, kList>::kSettled ? 0
-                        : kList > 16                             ? 5
-                        : kChoice == Choice::softmax             ? 6
-                                                                 : 8;
+constexpr int kBlocks = !ChooseFew<kType, kChoice, kList>::kSettled ? 0
+                        : kList > 16                                ? 5
+                        : kChoice == Choice::softmax                ? 6
+                                                                    : 8;
 
 template <Logits kType, Choice kChoice, int kList>
-__global__ void __launch_bounds__(kNarrowThreads, kBlocks<kType, kChoice, kList>)
-    choose_narrow(const __grid_constant__ ChooseJob job) {
+__global__ void __launch_bounds__(kFewThreads, kBlocks<kType, kChoice, kList>)
+    choose_few(const __grid_constant__ ChooseJob job) {
   const Router& r = job.router;
   if (r.stop != nullptr && *r.stop != 0) return;
-  const std::int64_t token = std::int64_t{blockIdx.x} * kNarrowRows + threadIdx.x / kLanes;
+  const std::int64_t token = std::int64_t{blockIdx.x} * kFewRows + threadIdx.x / kLanes;
   const bool real = token < r.tokens;
   const std::int64_t read = real ? token : std::int64_t{r.tokens} - 1;  // shuffles want whole warps
-  using N = Narrow<kType, kChoice, kList>;
-  N narrow{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}};
+  using N = ChooseFew<kType, kChoice, kList>;
+  N few{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}};
   if constexpr (N::kScore == Score::softmax) {
     const int groups = (r.experts + kGroup - 1) / kGroup;
-    narrow.sum_row((groups + kLanes - 1) / kLanes);
+    few.sum_row((groups + kLanes - 1) / kLanes);
   }
   typename N::Key ranks[N::kPer];
-  narrow.choose_experts(ranks);
-  narrow.write(ranks, token, read);
+  few.choose_experts(ranks);
+  few.write(ranks, token, read);
 }
 
 template <Logits kType, Choice kChoice>
-cudaError_t launch_narrow(const ChooseJob& job, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((std::int64_t{job.router.tokens} + kNarrowRows - 1) / kNarrowRows);
+cudaError_t launch_few(const ChooseJob& job, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((std::int64_t{job.router.tokens} + kFewRows - 1) / kFewRows);
   if (job.router.top_k <= 8) {
-    choose_narrow<kType, kChoice, 8><<<blocks, kNarrowThreads, 0, stream>>>(job);
+    choose_few<kType, kChoice, 8><<<blocks, kFewThreads, 0, stream>>>(job);
   } else if (job.router.top_k <= 16) {
-    choose_narrow<kType, kChoice, 16><<<blocks, kNarrowThreads, 0, stream>>>(job);
+    choose_few<kType, kChoice, 16><<<blocks, kFewThreads, 0, stream>>>(job);
   } else {
-    choose_narrow<kType, kChoice, 32><<<blocks, kNarrowThreads, 0, stream>>>(job);
+    choose_few<kType, kChoice, 32><<<blocks, kFewThreads, 0, stream>>>(job);
   }
   return cudaGetLastError();
 }
@@ -439,14 +439,14 @@ template <Logits kType>
 cudaError_t launch_choice(const ChooseJob& job, cudaStream_t stream) {
   switch (job.router.score) {
     case Score::softmax:
-      return job.router.bias == nullptr ? launch_narrow<kType, Choice::softmax>(job, stream)
-                                        : launch_narrow<kType, Choice::softmax_biased>(job, stream);
-    case Score::sigmoid: return launch_narrow<kType, Choice::sigmoid>(job, stream);
-    case Score::sqrtsoftplus: return launch_narrow<kType, Choice::sqrtsoftplus>(job, stream);
+      return job.router.bias == nullptr ? launch_few<kType, Choice::softmax>(job, stream)
+                                        : launch_few<kType, Choice::softmax_biased>(job, stream);
+    case Score::sigmoid: return launch_few<kType, Choice::sigmoid>(job, stream);
+    case Score::sqrtsoftplus: return launch_few<kType, Choice::sqrtsoftplus>(job, stream);
     default: break;
   }
-  return job.router.bias == nullptr ? launch_narrow<kType, Choice::plain>(job, stream)
-                                    : launch_narrow<kType, Choice::logits>(job, stream);
+  return job.router.bias == nullptr ? launch_few<kType, Choice::plain>(job, stream)
+                                    : launch_few<kType, Choice::logits>(job, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

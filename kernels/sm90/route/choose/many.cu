@@ -1,12 +1,12 @@
 // Token choice of any kind: one warp a row. Keys lie in shared memory; the first of them is taken top_k times. For what
-// choose_narrow.cuh does not do: groups, and more than 32 experts a token.
+// choose_few.cuh does not do: groups, and more than 32 experts a token.
 
 #include <algorithm>
 
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/row/row.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kMostShared = 48 << 10;
@@ -142,7 +142,7 @@ void launch(const ChooseJob& job, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t choose_wide(const ChooseJob& job, cudaStream_t stream) {
+cudaError_t choose_many(const ChooseJob& job, cudaStream_t stream) {
   if (job.router.type == Logits::bf16) {
     launch<Logits::bf16>(job, stream);
   } else {
@@ -151,4 +151,4 @@ cudaError_t choose_wide(const ChooseJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

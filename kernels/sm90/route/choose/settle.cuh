@@ -7,7 +7,7 @@
 
 #include "kernels/sm90/route/row/row.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kLanes = 4;  // of a row
 
@@ -96,4 +96,4 @@ __device__ __forceinline__ bool put_in_order(int (&experts)[kPer], float (&value
   }
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

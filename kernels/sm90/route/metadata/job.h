@@ -12,7 +12,7 @@
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct MetadataJob {
   std::int64_t slots = 0;
@@ -45,4 +45,4 @@ inline constexpr std::int64_t kMostRuns = 1024;
 
 cudaError_t launch_metadata(const MetadataJob& job, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

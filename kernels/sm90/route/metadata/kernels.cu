@@ -2,7 +2,7 @@
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/route/row/block.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
@@ -195,4 +195,4 @@ cudaError_t launch_metadata(const MetadataJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

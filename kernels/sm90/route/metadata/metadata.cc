@@ -6,11 +6,10 @@
 #include <string>
 
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/common/refusal.h"
 #include "kernels/sm90/route/metadata/job.h"
 #include "kernels/sm90/route/router.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr std::int64_t kMostRows = INT32_MAX;
@@ -67,7 +66,7 @@ std::uint64_t lay_out(MetadataJob& job, void* memory) {
 }
 
 Checked read(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t count) {
-  const Checked checked = check_tensor(name, tensor, type, 1, Lines::contiguous);
+  const Checked checked = check_tensor(name, tensor, type, 1, Strides::contiguous);
   require_shape(name, checked, 1, count);
   return checked;
 }
@@ -76,7 +75,7 @@ std::int32_t* words(const Checked& tensor) { return static_cast<std::int32_t*>(t
 
 }  // namespace
 
-void metadata_supports(const mxcheck_policy* policy, DLDataType /*wide*/) { (void)route_policy(policy); }
+void metadata_supports(const mxcheck_policy* policy, DLDataType /*type*/) { (void)route_policy(policy); }
 
 std::uint64_t metadata_workspace(const mxcheck_call& call) {
   MetadataJob job = read_job(call);
@@ -85,26 +84,26 @@ std::uint64_t metadata_workspace(const mxcheck_call& call) {
 
 void metadata_run(const mxcheck_call& call) {
   MetadataJob job = read_job(call);
-  std::array<Checked, 2> inputs{read("slot_experts", call.inputs[0], kIndexType, job.slots)};
-  if (job.width == 0) inputs[1] = read("token_offsets", call.inputs[1], kOffsetType, job.tokens + 1);
+  std::array<Checked, 2> inputs{read("slot_experts", call.inputs[0], kInt32Type, job.slots)};
+  if (job.width == 0) inputs[1] = read("token_offsets", call.inputs[1], kInt64Type, job.tokens + 1);
   const std::array outputs{
-      read("counts", call.outputs[0], kIndexType, job.experts),
-      read("offsets", call.outputs[1], kOffsetType, job.experts + 1),
-      read("row_slot", call.outputs[2], kIndexType, job.capacity),
-      read("row_token", call.outputs[3], kIndexType, job.capacity),
-      read("row_expert", call.outputs[4], kIndexType, job.capacity),
-      read("slot_row", call.outputs[5], kIndexType, job.slots),
+      read("counts", call.outputs[0], kInt32Type, job.experts),
+      read("offsets", call.outputs[1], kInt64Type, job.experts + 1),
+      read("row_slot", call.outputs[2], kInt32Type, job.capacity),
+      read("row_token", call.outputs[3], kInt32Type, job.capacity),
+      read("row_expert", call.outputs[4], kInt32Type, job.capacity),
+      read("slot_row", call.outputs[5], kInt32Type, job.slots),
   };
   require_disjoint(inputs, outputs);
   require_workspace(call, lay_out(job, call.workspace));
   job.slot_experts = words(inputs[0]);
   job.token_offsets = static_cast<const std::int64_t*>(inputs[1].data);
-  if (call.size >= sizeof(mxcheck_call)) job.report = call.report;
+  job.report = report_of(call);
   job.counts = words(outputs[0]);
   job.offsets = static_cast<std::int64_t*>(outputs[1].data);
   job.row_slot = words(outputs[2]), job.row_token = words(outputs[3]), job.row_expert = words(outputs[4]);
   job.slot_row = words(outputs[5]);
-  require_success(launch_metadata(job, static_cast<cudaStream_t>(call.stream)));
+  require_success(launch_metadata(job, stream_of(call)));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
@@ -64,4 +64,4 @@ __device__ __forceinline__ std::uint32_t transpose_bits(std::uint32_t row) {
   return row;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

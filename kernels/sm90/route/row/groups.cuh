@@ -8,7 +8,7 @@
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/route/row/order.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kGroup = 8;
 inline constexpr unsigned kWarp = 0xFFFFFFFFU;
@@ -42,7 +42,7 @@ struct RawGroup {
   }
 };
 
-// Group g of a row; NaN behind the last expert, which with its index comes after every expert. wide: rows start at
+// Group g of a row; NaN behind the last expert, which with its index comes after every expert. aligned: rows start at
 // multiples of 16 bytes, and experts are whole groups.
 template <Logits kType>
 __device__ __forceinline__ RawGroup<kType> load_inside(const void* row, int g) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ RawGroup<kType> load_inside(const void* row, int g) {
   return raw;
 }
 template <Logits kType>
-__device__ __forceinline__ RawGroup<kType> load_wide(const void* row, int g, int groups) {
+__device__ __forceinline__ RawGroup<kType> load_aligned(const void* row, int g, int groups) {
   if (g < groups) return load_inside<kType>(row, g);
   RawGroup<kType> raw;
 #pragma unroll
@@ -64,7 +64,7 @@ __device__ __forceinline__ RawGroup<kType> load_wide(const void* row, int g, int
   return raw;
 }
 template <Logits kType>
-__device__ __forceinline__ RawGroup<kType> load_narrow(const void* row, int g, int experts) {
+__device__ __forceinline__ RawGroup<kType> load_elements(const void* row, int g, int experts) {
   RawGroup<kType> raw;
   std::uint32_t x[kGroup];
 #pragma unroll
@@ -79,8 +79,8 @@ __device__ __forceinline__ RawGroup<kType> load_narrow(const void* row, int g, i
   return raw;
 }
 template <Logits kType>
-__device__ __forceinline__ RawGroup<kType> load_group(const void* row, int g, int experts, bool wide) {
-  return wide ? load_wide<kType>(row, g, experts / kGroup) : load_narrow<kType>(row, g, experts);
+__device__ __forceinline__ RawGroup<kType> load_group(const void* row, int g, int experts, bool aligned) {
+  return aligned ? load_aligned<kType>(row, g, experts / kGroup) : load_elements<kType>(row, g, experts);
 }
 
 // Two BF16 numbers in a word: negated as order.cuh wants it, the smaller, and folded.
@@ -107,4 +107,4 @@ __device__ __forceinline__ std::uint32_t rounded2(float low, float high) {
   return y;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

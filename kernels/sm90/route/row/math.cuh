@@ -18,7 +18,7 @@
   #define MXCHECK_TABLE inline constexpr
 #endif
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // exp(x) for x <= 0 and -Inf; +0 for NaN, which is what a softmax counts it as.
 MXCHECK_BOTH float exp_rn(float x);
@@ -32,6 +32,6 @@ MXCHECK_BOTH float sigmoid(float x);
 // sqrt(max(x, 0) + log1p(exp(-abs(x)))); +0 for NaN.
 MXCHECK_BOTH float sqrtsoftplus(float x);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90
 
 #include "kernels/sm90/route/row/math_inl.cuh"

@@ -4,7 +4,7 @@
 
 #include "kernels/sm90/route/row/math.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace elementary {
 
 struct Reciprocal {
@@ -99,11 +99,11 @@ using std::fmax;
 MXCHECK_BOTH float exp_rn(float x) {
   using namespace elementary;
   constexpr double kShift = 0x1.8p52;  // leaves the nearest integer in the low bits
-  const double wide = fmax(x, -110.0F);
-  const double shifted = fused(wide, 0x1.71547652b82fep+4, kShift);
+  const double x64 = fmax(x, -110.0F);
+  const double shifted = fused(x64, 0x1.71547652b82fep+4, kShift);
   const int k = low_word(shifted);
   const double steps = sum(shifted, -kShift);
-  double r = fused(steps, -0x1.62e42fefa0000p-5, wide);  // exact: the factor has 36 bits
+  double r = fused(steps, -0x1.62e42fefa0000p-5, x64);  // exact: the factor has 36 bits
   r = fused(steps, -0x1.cf79abc9e3b3ap-44, r);
   double p = 0x1.6c17bbd1f560ap-10;
   p = fused(p, r, 0x1.11120b77051e7p-7);
@@ -147,4 +147,4 @@ MXCHECK_BOTH float sqrtsoftplus(float x) {
   return x == x ? s : 0.0F;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

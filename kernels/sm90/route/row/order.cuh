@@ -17,7 +17,7 @@
   #define MXCHECK_UNROLL
 #endif
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 using Key16 = std::uint32_t;
 using Key32 = std::uint64_t;
@@ -114,4 +114,4 @@ MXCHECK_ORDER void insert(Key* list, const Key* more) {
   sort_bitonic<kList>(list);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

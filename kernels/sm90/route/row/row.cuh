@@ -4,7 +4,7 @@
 #include "kernels/sm90/route/row/groups.cuh"
 #include "kernels/sm90/route/row/weights.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 __device__ __forceinline__ Key32 first_of_warp(Key32 key) {
   const auto upper = static_cast<std::uint32_t>(key >> 32);
@@ -56,4 +56,4 @@ __device__ __forceinline__ void in_order(const float (&values)[kMany], int count
   }
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -7,7 +7,7 @@
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/route/row/math.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // What a softmax needs of its row: the largest logit, and the sum.
 struct Softmax {
@@ -37,17 +37,17 @@ __device__ __forceinline__ float choice_of(Score score, float x, const Softmax& 
 inline constexpr float kTiny = 1e-20F;
 
 __device__ __forceinline__ bool divides(const Router& r) {
-  return r.weights != Weights::raw && (r.weights != Weights::sum_plus_tiny || r.top_k > 1);
+  return r.weights != Weights::raw && (r.weights != Weights::over_sum_plus_tiny || r.top_k > 1);
 }
 __device__ __forceinline__ float sum_from(const Router& r) {
-  return r.weights == Weights::tiny_then_sum ? kTiny : 0.0F;
+  return r.weights == Weights::over_tiny_then_sum ? kTiny : 0.0F;
 }
 __device__ __forceinline__ float divisor_of(const Router& r, float sum) {
-  return r.weights == Weights::sum_plus_tiny ? __fadd_rn(sum, kTiny) : sum;
+  return r.weights == Weights::over_sum_plus_tiny ? __fadd_rn(sum, kTiny) : sum;
 }
 __device__ __forceinline__ float weight_of(const Router& r, float term, float divisor) {
   const float weight = !divides(r) ? term : divisor == 0 ? 0.0F : __fdiv_rn(term, divisor);
   return __fmul_rn(weight, r.scale);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -15,23 +15,10 @@
 
 #include "kernels/sm90/route/router.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-enum class RoundRule : std::uint8_t {
-  none,
-  nr_f,
-  sr_f,
-  nr_s,
-  balance_f,
-  up,
-  down,
-  nr_even,
-  expert_choice,
-  capacity_order,
-  capacity_score
-};
 // none: nothing is ranked by scores, and a key is the mark alone.
-enum class RoundScore : std::uint8_t { none, softmax, sigmoid, sqrtsoftplus };
+enum class TokenRoundingScore : std::uint8_t { none, softmax, sigmoid, sqrtsoftplus };
 
 inline constexpr std::uint32_t kChose = 1U << 31U;  // the mark of a key
 
@@ -42,9 +29,9 @@ struct KeptWord {
   std::uint32_t before;
 };
 
-struct RoundJob {
-  RoundRule rule = RoundRule::none;
-  RoundScore score = RoundScore::softmax;
+struct TokenRoundingJob {
+  TokenRoundingRule rule = TokenRoundingRule::none;
+  TokenRoundingScore score = TokenRoundingScore::softmax;
   bool renormalize = true;
   Router router;  // its `stop` is looked at by every kernel
   std::int64_t tile = 1;
@@ -87,8 +74,8 @@ __host__ __device__ constexpr int key_tile_shift(int experts) {
 }
 
 // All enqueue, and return what the launch returned.
-cudaError_t launch_round_keys(const RoundJob& job, cudaStream_t stream);
-cudaError_t launch_round_select(const RoundJob& job, cudaStream_t stream);
-cudaError_t launch_round_rows(const RoundJob& job, cudaStream_t stream);
+cudaError_t launch_token_rounding_keys(const TokenRoundingJob& job, cudaStream_t stream);
+cudaError_t launch_token_rounding_select(const TokenRoundingJob& job, cudaStream_t stream);
+cudaError_t launch_token_rounding_rows(const TokenRoundingJob& job, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

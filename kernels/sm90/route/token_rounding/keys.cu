@@ -5,7 +5,7 @@
 #include "kernels/sm90/route/token_rounding/job.h"
 #include "kernels/sm90/route/token_rounding/scores.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
@@ -19,7 +19,8 @@ static_assert(shared_bytes(kMostExperts) <= 227 * 1024);
 
 // A tile from shared memory to keys: a thread takes 4 neighbouring tokens of an expert, which lie in different banks
 // because the pitch is odd.
-__device__ __forceinline__ void store_tile(const RoundJob& job, const std::uint32_t* scores, int pitch, int shift) {
+__device__ __forceinline__ void store_tile(const TokenRoundingJob& job, const std::uint32_t* scores, int pitch,
+                                           int shift) {
   const int experts = job.router.experts;
   const int fours = 1 << (shift - 2);  // of an expert
   const int r = (static_cast<int>(threadIdx.x) & (fours - 1)) * 4;
@@ -50,8 +51,8 @@ __device__ __forceinline__ void store_tile(const RoundJob& job, const std::uint3
 }
 
 // kOne: no more experts than one chunk.
-template <bool kBf16, RoundScore kScore, bool kOne>
-__global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant__ RoundJob job) {
+template <bool kBf16, TokenRoundingScore kScore, bool kOne>
+__global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant__ TokenRoundingJob job) {
   extern __shared__ std::uint32_t shared[];
   if (stopped(job.router.stop)) return;
   const int experts = job.router.experts;
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant
     }
     const std::int32_t* slots = job.slot_expert + token * top_k;
     std::int32_t slot = lane < top_k ? slots[lane] : 0;  // under way while the scores are computed
-    if constexpr (kScore != RoundScore::none) {
+    if constexpr (kScore != TokenRoundingScore::none) {
       const Row<kBf16> row{static_cast<const char*>(job.router.logits) + token * job.router.stride * size, experts,
                            aligned};
       scores_of<kBf16, kScore, kOne>(row, scores);
@@ -84,13 +85,13 @@ __global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant
     }
     for (int k = lane; k < top_k; k += 32) {
       if (k != lane) slot = slots[k];
-      if constexpr (kScore != RoundScore::none) scores[place_of(slot)] |= kChose;
+      if constexpr (kScore != TokenRoundingScore::none) scores[place_of(slot)] |= kChose;
       atomicOr(&chose[slot], 1U << r);
     }
   }
   __syncthreads();
 
-  if constexpr (kScore != RoundScore::none) store_tile(job, shared, pitch, shift);
+  if constexpr (kScore != TokenRoundingScore::none) store_tile(job, shared, pitch, shift);
   // Of a tile of 8 or 16 tokens, one or two bytes of the word; the lowest bits come first.
   const std::int64_t pitch_of_bits = job.padded_tokens / 8;
   auto* to = reinterpret_cast<std::uint8_t*>(job.chose) + (first / 8);
@@ -108,8 +109,8 @@ __global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant
   }
 }
 
-template <bool kBf16, RoundScore kScore, bool kOne = false>
-cudaError_t launch(const RoundJob& job, cudaStream_t stream) {
+template <bool kBf16, TokenRoundingScore kScore, bool kOne = false>
+cudaError_t launch(const TokenRoundingJob& job, cudaStream_t stream) {
   const std::size_t bytes = shared_bytes(job.router.experts);
   const cudaError_t e = cudaFuncSetAttribute(keys_kernel<kBf16, kScore, kOne>,
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
@@ -120,22 +121,22 @@ cudaError_t launch(const RoundJob& job, cudaStream_t stream) {
 }
 
 template <bool kBf16>
-cudaError_t launch_score(const RoundJob& job, cudaStream_t stream) {
+cudaError_t launch_score(const TokenRoundingJob& job, cudaStream_t stream) {
   switch (job.score) {
-    case RoundScore::softmax:
-      if (job.router.experts <= kChunk) return launch<kBf16, RoundScore::softmax, true>(job, stream);
-      return launch<kBf16, RoundScore::softmax>(job, stream);
-    case RoundScore::sigmoid: return launch<kBf16, RoundScore::sigmoid>(job, stream);
-    case RoundScore::sqrtsoftplus: return launch<kBf16, RoundScore::sqrtsoftplus>(job, stream);
-    default: return launch<true, RoundScore::none>(job, stream);
+    case TokenRoundingScore::softmax:
+      if (job.router.experts <= kChunk) return launch<kBf16, TokenRoundingScore::softmax, true>(job, stream);
+      return launch<kBf16, TokenRoundingScore::softmax>(job, stream);
+    case TokenRoundingScore::sigmoid: return launch<kBf16, TokenRoundingScore::sigmoid>(job, stream);
+    case TokenRoundingScore::sqrtsoftplus: return launch<kBf16, TokenRoundingScore::sqrtsoftplus>(job, stream);
+    default: return launch<true, TokenRoundingScore::none>(job, stream);
   }
 }
 
 }  // namespace
 
-cudaError_t launch_round_keys(const RoundJob& job, cudaStream_t stream) {
+cudaError_t launch_token_rounding_keys(const TokenRoundingJob& job, cudaStream_t stream) {
   if (job.router.tokens == 0) return cudaSuccess;
   return job.router.type == Logits::bf16 ? launch_score<true>(job, stream) : launch_score<false>(job, stream);
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

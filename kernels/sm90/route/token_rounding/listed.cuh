@@ -12,7 +12,7 @@
 #include "kernels/sm90/route/token_rounding/sort.cuh"
 #include "kernels/sm90/route/token_rounding/target.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // A token and its score: the larger is the first in rank.
 using Ranked = unsigned long long;
@@ -35,7 +35,7 @@ struct ListedScratch {
 };
 
 // The tokens that chose it, f of them and no more than kMostChose, in the order of ranks.
-__device__ inline void list_chose(const RoundJob& job, std::int64_t expert, std::uint32_t f, Ranked* list,
+__device__ inline void list_chose(const TokenRoundingJob& job, std::int64_t expert, std::uint32_t f, Ranked* list,
                                   std::uint32_t* part) {
   const std::int64_t words = job.padded_tokens / 32;
   std::uint32_t before = 0;
@@ -61,8 +61,8 @@ __device__ inline void list_chose(const RoundJob& job, std::int64_t expert, std:
 // The first `count` of those that did not choose it, in the order of ranks, and maybe more; false where the list is too
 // short. The count-th largest of some tiles' maxima is no more than the count-th largest key; what is no less is
 // listed.
-__device__ inline bool list_others(const RoundJob& job, std::int64_t expert, std::uint32_t count, RankScratch& rank,
-                                   ListedScratch& scratch) {
+__device__ inline bool list_others(const TokenRoundingJob& job, std::int64_t expert, std::uint32_t count,
+                                   RankScratch& rank, ListedScratch& scratch) {
   const int shift = key_tile_shift(job.router.experts);
   const std::int64_t tiles = job.padded_tokens >> shift;
   const std::int32_t* most = job.most + expert * tiles;
@@ -121,7 +121,8 @@ __device__ inline bool rises_by_scores(Between b, std::uint32_t f, ListedScratch
 }
 
 // The first `limit` of the bits as they are now.
-__device__ inline void keep_chose(const RoundJob& job, std::int64_t expert, std::uint32_t limit, std::uint32_t* part) {
+__device__ inline void keep_chose(const TokenRoundingJob& job, std::int64_t expert, std::uint32_t limit,
+                                  std::uint32_t* part) {
   const std::int64_t words = job.padded_tokens / 32;
   std::uint32_t before = 0;
   for (std::int64_t base = 0; base < words; base += kRankThreads) {
@@ -138,9 +139,9 @@ __device__ inline void keep_chose(const RoundJob& job, std::int64_t expert, std:
 }
 
 // Decides and writes; false, with nothing changed, where a list is too long. `target` becomes how many are kept.
-__device__ inline bool keep_listed(const RoundJob& job, std::int64_t expert, std::uint32_t f, Between b,
+__device__ inline bool keep_listed(const TokenRoundingJob& job, std::int64_t expert, std::uint32_t f, Between b,
                                    std::uint32_t& target, RankScratch& rank, ListedScratch& scratch) {
-  const bool in_order = job.rule == RoundRule::capacity_order;
+  const bool in_order = job.rule == TokenRoundingRule::capacity_order;
   const bool goes = b.open || (target < f && !in_order);
   const bool comes = b.open || target > f;
   const std::uint32_t more =
@@ -164,4 +165,4 @@ __device__ inline bool keep_listed(const RoundJob& job, std::int64_t expert, std
   return true;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

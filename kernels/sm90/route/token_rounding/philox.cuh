@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // Word 0 for the counter (c0, c1, c2, c3) and the key `seed`, low half first.
 __host__ __device__ inline std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1,
@@ -24,4 +24,4 @@ __host__ __device__ inline std::uint32_t philox_word(std::uint64_t seed, std::ui
   return c0;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

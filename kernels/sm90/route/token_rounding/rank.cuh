@@ -10,7 +10,7 @@
 #include "kernels/sm90/route/row/block.cuh"
 #include "kernels/sm90/route/token_rounding/job.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kRankThreads = 512;
 inline constexpr int kRankBins = 2048;
@@ -137,10 +137,10 @@ __device__ inline Threshold find_rank(const std::uint32_t* keys, std::int64_t co
 }
 
 // What this expert's block keeps of 32 tokens, and how many it keeps of the tokens before.
-__device__ __forceinline__ void write_kept(const RoundJob& job, std::int64_t word, std::uint32_t bits,
+__device__ __forceinline__ void write_kept(const TokenRoundingJob& job, std::int64_t word, std::uint32_t bits,
                                            std::uint32_t before) {
   job.kept[word * job.router.experts + blockIdx.x] = {bits, before};
   if (bits != 0) atomicAdd(&job.word_rows[word], static_cast<std::uint32_t>(__popc(bits)));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -4,7 +4,7 @@
 #include "kernels/sm90/route/row/block.cuh"
 #include "kernels/sm90/route/token_rounding/job.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
@@ -18,7 +18,7 @@ struct Group {
   std::uint32_t bits;  // of expert first + lane, by token
   std::int32_t row;    // of the first of these tokens that expert first + lane keeps
 
-  __device__ __forceinline__ static Group read(const RoundJob& job, std::int64_t word, int first) {
+  __device__ __forceinline__ static Group read(const TokenRoundingJob& job, std::int64_t word, int first) {
     const int e = first + lane_of_thread();
     Group g{0, 0, 0};
     if (e < job.router.experts) {
@@ -32,7 +32,7 @@ struct Group {
 };
 
 // Rows, tokens and experts of the pairs of a group; `at` is where this lane's token goes on.
-__device__ __forceinline__ void write_pairs(const RoundJob& job, Group g, int first, std::int64_t token,
+__device__ __forceinline__ void write_pairs(const TokenRoundingJob& job, Group g, int first, std::int64_t token,
                                             std::int64_t& at) {
   const std::uint32_t lower = (1U << lane_of_thread()) - 1;
   const unsigned steps = __reduce_max_sync(kAllLanes, static_cast<unsigned>(__popc(g.mine)));
@@ -50,7 +50,7 @@ __device__ __forceinline__ void write_pairs(const RoundJob& job, Group g, int fi
 }
 
 // Of token choice, for the rule `none`.
-__device__ __forceinline__ float own_weight(const RoundJob& job, std::int64_t token, int expert) {
+__device__ __forceinline__ float own_weight(const TokenRoundingJob& job, std::int64_t token, int expert) {
   const std::int64_t slot = token * job.router.top_k;
   for (int k = 0; k < job.router.top_k; ++k) {
     if (job.slot_expert[slot + k] == expert) return job.slot_weight[slot + k];
@@ -59,10 +59,11 @@ __device__ __forceinline__ float own_weight(const RoundJob& job, std::int64_t to
 }
 
 // Weights of `rows` pairs from `at` on, by the lanes of one token; other lanes of the warp have other tokens.
-__device__ __forceinline__ void write_weights(const RoundJob& job, std::int64_t token, std::int64_t at, unsigned rows) {
+__device__ __forceinline__ void write_weights(const TokenRoundingJob& job, std::int64_t token, std::int64_t at,
+                                              unsigned rows) {
   const int lane = lane_of_thread();
   const auto own = static_cast<unsigned>(lane % kOfToken);
-  const bool given = job.rule == RoundRule::none;  // by token choice
+  const bool given = job.rule == TokenRoundingRule::none;  // by token choice
   const unsigned most = __reduce_max_sync(kAllLanes, rows);
   const auto score_of = [&](unsigned i) {
     if (i >= rows) return 0.0F;
@@ -95,7 +96,7 @@ __device__ __forceinline__ void write_weights(const RoundJob& job, std::int64_t 
 }
 
 // Behind the last row. The last token's offset is written here too: there may be no block of tokens at all.
-__device__ __forceinline__ void write_padding(const RoundJob& job) {
+__device__ __forceinline__ void write_padding(const TokenRoundingJob& job) {
   const std::int64_t all = job.offsets[job.router.experts];
   const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (thread == 0) job.token_offsets[job.router.tokens] = all;
@@ -106,7 +107,7 @@ __device__ __forceinline__ void write_padding(const RoundJob& job) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 8) rows_kernel(const __grid_constant__ RoundJob job) {
+__global__ void __launch_bounds__(kThreads, 8) rows_kernel(const __grid_constant__ TokenRoundingJob job) {
   __shared__ std::uint32_t part[kWarps][32];  // rows of a token among the experts of a warp
   __shared__ std::uint32_t before[32];        // of a token, those of the tokens before in this block
   __shared__ std::uint32_t rows_of[32];
@@ -155,10 +156,10 @@ __global__ void __launch_bounds__(kThreads, 8) rows_kernel(const __grid_constant
 
 }  // namespace
 
-cudaError_t launch_round_rows(const RoundJob& job, cudaStream_t stream) {
+cudaError_t launch_token_rounding_rows(const TokenRoundingJob& job, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(max(std::int64_t{1}, job.padded_tokens / 32));
   rows_kernel<<<blocks, kThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

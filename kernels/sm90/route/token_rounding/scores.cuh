@@ -9,7 +9,7 @@
 #include "kernels/sm90/route/row/math.cuh"
 #include "kernels/sm90/route/token_rounding/job.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kOfLane = 8;            // neighbouring experts of a lane
 inline constexpr int kChunk = 32 * kOfLane;  // experts of a warp at a time
@@ -61,9 +61,9 @@ struct Row {
   }
 };
 
-template <RoundScore kScore>
+template <TokenRoundingScore kScore>
 __device__ __forceinline__ float element_score(float x) {
-  return kScore == RoundScore::sigmoid ? sigmoid(x) : sqrtsoftplus(x);
+  return kScore == TokenRoundingScore::sigmoid ? sigmoid(x) : sqrtsoftplus(x);
 }
 
 // What a lane holds of a row, to shared memory.
@@ -151,9 +151,9 @@ __device__ __forceinline__ void softmax_of(const Row<kBf16>& row, std::uint32_t*
   }
 }
 
-template <bool kBf16, RoundScore kScore, bool kOne>
+template <bool kBf16, TokenRoundingScore kScore, bool kOne>
 __device__ __forceinline__ void scores_of(const Row<kBf16>& row, std::uint32_t* scores) {
-  if constexpr (kScore == RoundScore::softmax) {
+  if constexpr (kScore == TokenRoundingScore::softmax) {
     softmax_of<kBf16, kOne>(row, scores);
   } else {
     for (int e = lane_of_thread() * kOfLane; e < row.experts; e += kChunk) {
@@ -166,4 +166,4 @@ __device__ __forceinline__ void scores_of(const Row<kBf16>& row, std::uint32_t* 
   }
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -8,14 +8,14 @@
 #include "kernels/sm90/route/token_rounding/swept.cuh"
 #include "kernels/sm90/route/token_rounding/target.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kBalanceThreads = 256;
 
 // balance_f: experts one after the other, because each decision moves the residual of all that follow. With over +
 // under = tile, abs(z + under) < abs(z - over) if and only if 2 z < over - under.
-__global__ void __launch_bounds__(kBalanceThreads) balance_kernel(const __grid_constant__ RoundJob job) {
+__global__ void __launch_bounds__(kBalanceThreads) balance_kernel(const __grid_constant__ TokenRoundingJob job) {
   __shared__ std::int64_t overs[kBalanceThreads];
   __shared__ std::int64_t bounds[kBalanceThreads];
   __shared__ bool rises[kBalanceThreads];
@@ -64,17 +64,19 @@ __device__ std::int64_t prefix_of(std::int64_t count, const In& in, const Out& o
   return before;
 }
 
-__global__ void __launch_bounds__(kRankThreads, 2) select_kernel(const __grid_constant__ RoundJob job) {
+__global__ void __launch_bounds__(kRankThreads, 2) select_kernel(const __grid_constant__ TokenRoundingJob job) {
   __shared__ SelectScratch scratch;
   __shared__ std::int64_t part[kRankThreads / 32];
   if (stopped(job.router.stop)) return;
   const std::int64_t expert = blockIdx.x;
   const std::int64_t experts = job.router.experts;
   const std::uint32_t f = job.count[expert];
-  const Between b = job.rule == RoundRule::nr_s ? between(job, f) : Between{0, 0, false};
-  std::uint32_t target =
-      job.rule == RoundRule::balance_f ? job.target[expert] : static_cast<std::uint32_t>(target_of(job, expert, f));
-  if (job.rule == RoundRule::expert_choice || !keep_listed(job, expert, f, b, target, scratch.rank, scratch.listed)) {
+  const Between b = job.rule == TokenRoundingRule::nr_s ? between(job, f) : Between{0, 0, false};
+  std::uint32_t target = job.rule == TokenRoundingRule::balance_f
+                             ? job.target[expert]
+                             : static_cast<std::uint32_t>(target_of(job, expert, f));
+  if (job.rule == TokenRoundingRule::expert_choice ||
+      !keep_listed(job, expert, f, b, target, scratch.rank, scratch.listed)) {
     target = keep_swept(job, expert, f, b, target, scratch.rank, scratch.swept);
   }
   if (threadIdx.x == 0) job.target[expert] = target;
@@ -100,8 +102,8 @@ __global__ void __launch_bounds__(kRankThreads, 2) select_kernel(const __grid_co
 
 }  // namespace
 
-cudaError_t launch_round_select(const RoundJob& job, cudaStream_t stream) {
-  if (job.rule == RoundRule::balance_f) {
+cudaError_t launch_token_rounding_select(const TokenRoundingJob& job, cudaStream_t stream) {
+  if (job.rule == TokenRoundingRule::balance_f) {
     balance_kernel<<<1, kBalanceThreads, 0, stream>>>(job);
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess) return e;
@@ -110,4 +112,4 @@ cudaError_t launch_round_select(const RoundJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -7,7 +7,7 @@
 
 #include "kernels/sm90/route/token_rounding/rank.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // Larger first, in place, for any n: every comparison puts the larger at the lower index, so that what would lie behind
 // the end, as smaller than all, never moves. Index holds 4 n. A warp has 64 neighbours to itself, in steps as narrow as
@@ -41,4 +41,4 @@ __device__ inline void sort_descending(T* a, Index n) {
   __syncthreads();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

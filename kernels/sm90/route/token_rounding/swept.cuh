@@ -12,7 +12,7 @@
 #include "kernels/sm90/route/token_rounding/sort.cuh"
 #include "kernels/sm90/route/token_rounding/target.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct SweptScratch {
   std::uint32_t scores[kSharedBoundary];
@@ -25,7 +25,7 @@ __device__ __forceinline__ float score_of(std::uint32_t key) { return __uint_as_
 
 // nr_s: the scores of those that would go against the scores of those that would come, each added in the order of
 // ranks. Returns the threshold of the better.
-__device__ inline Threshold nearest_by_scores(const RoundJob& job, const std::uint32_t* keys, Between b,
+__device__ inline Threshold nearest_by_scores(const TokenRoundingJob& job, const std::uint32_t* keys, Between b,
                                               std::uint32_t f, RankScratch& rank, SweptScratch& scratch) {
   const auto over = static_cast<std::uint32_t>(b.over);
   Threshold down{~0U, 0, 0, 0};  // to keep none
@@ -65,8 +65,8 @@ __device__ inline Threshold nearest_by_scores(const RoundJob& job, const std::ui
 }
 
 // The kept bits of all words, and the kept tokens before each: words ascend with threads, 512 at a time.
-__device__ inline void mark_kept(const RoundJob& job, const std::uint32_t* keys, std::uint32_t mask, Threshold at,
-                                 std::uint32_t* part) {
+__device__ inline void mark_kept(const TokenRoundingJob& job, const std::uint32_t* keys, std::uint32_t mask,
+                                 Threshold at, std::uint32_t* part) {
   const std::int64_t words = job.padded_tokens / 32;
   const int lane = lane_of_thread();
   std::uint32_t above_before = 0;
@@ -103,17 +103,17 @@ __device__ inline void mark_kept(const RoundJob& job, const std::uint32_t* keys,
 }
 
 // Decides and writes; returns how many are kept.
-__device__ inline std::uint32_t keep_swept(const RoundJob& job, std::int64_t expert, std::uint32_t f, Between b,
+__device__ inline std::uint32_t keep_swept(const TokenRoundingJob& job, std::int64_t expert, std::uint32_t f, Between b,
                                            std::uint32_t target, RankScratch& rank, SweptScratch& scratch) {
   const std::uint32_t* keys = job.keys + expert * job.padded_tokens;
   const auto all = static_cast<std::uint32_t>(job.padded_tokens);
   // Expert choice does not look at who chose it.
-  const std::uint32_t mask = job.rule == RoundRule::expert_choice ? ~kChose : ~0U;
+  const std::uint32_t mask = job.rule == TokenRoundingRule::expert_choice ? ~kChose : ~0U;
   Threshold at{~0U, 0, 0, 0};  // keeps none
   if (b.open) {
     at = nearest_by_scores(job, keys, b, f, rank, scratch);
     target = scratch.up ? f + static_cast<std::uint32_t>(b.under) : f - static_cast<std::uint32_t>(b.over);
-  } else if (target != 0 && job.rule == RoundRule::expert_choice) {
+  } else if (target != 0 && job.rule == TokenRoundingRule::expert_choice) {
     at = find_rank(keys, job.padded_tokens, mask, 0, all, target, rank);
   } else if (target > f) {
     at = find_rank(keys, job.padded_tokens, mask, 0, all - f, target - f, rank);
@@ -124,4 +124,4 @@ __device__ inline std::uint32_t keep_swept(const RoundJob& job, std::int64_t exp
   return target;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -6,7 +6,7 @@
 #include "kernels/sm90/route/token_rounding/job.h"
 #include "kernels/sm90/route/token_rounding/philox.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 // Where f lies: `over` rows above a multiple of the tile. `open` where the multiple above can be filled; otherwise the
 // count is f (over 0) or goes down.
@@ -16,18 +16,18 @@ struct Between {
   bool open;
 };
 
-__device__ __forceinline__ Between between(const RoundJob& job, std::int64_t f) {
+__device__ __forceinline__ Between between(const TokenRoundingJob& job, std::int64_t f) {
   const std::int64_t over = f % job.tile;
   const std::int64_t under = job.tile - over;
   return {over, under, over != 0 && under <= job.router.tokens - f};
 }
 
-__device__ __forceinline__ bool goes_up(const RoundJob& job, std::int64_t expert, std::int64_t f, Between b) {
+__device__ __forceinline__ bool goes_up(const TokenRoundingJob& job, std::int64_t expert, std::int64_t f, Between b) {
   switch (job.rule) {
-    case RoundRule::up: return true;
-    case RoundRule::nr_f: return b.under < b.over;
-    case RoundRule::nr_even: return b.under < b.over || (b.under == b.over && (f / job.tile) % 2 != 0);
-    case RoundRule::sr_f: {
+    case TokenRoundingRule::up: return true;
+    case TokenRoundingRule::nr_f: return b.under < b.over;
+    case TokenRoundingRule::nr_even: return b.under < b.over || (b.under == b.over && (f / job.tile) % 2 != 0);
+    case TokenRoundingRule::sr_f: {
       const std::uint32_t word =
           philox_word(job.seed, static_cast<std::uint32_t>(expert), job.layer, static_cast<std::uint32_t>(job.step),
                       static_cast<std::uint32_t>(job.step >> 32U));
@@ -39,16 +39,16 @@ __device__ __forceinline__ bool goes_up(const RoundJob& job, std::int64_t expert
 }
 
 // Of every rule but nr_s, which asks the scores, and balance_f, which asks the experts before.
-__device__ __forceinline__ std::int64_t target_of(const RoundJob& job, std::int64_t expert, std::int64_t f) {
+__device__ __forceinline__ std::int64_t target_of(const TokenRoundingJob& job, std::int64_t expert, std::int64_t f) {
   switch (job.rule) {
-    case RoundRule::none: return f;
-    case RoundRule::expert_choice: return min(job.limit, std::int64_t{job.router.tokens});
-    case RoundRule::capacity_order:
-    case RoundRule::capacity_score: return job.limit == 0 ? f : min(job.limit, f);
+    case TokenRoundingRule::none: return f;
+    case TokenRoundingRule::expert_choice: return min(job.limit, std::int64_t{job.router.tokens});
+    case TokenRoundingRule::capacity_order:
+    case TokenRoundingRule::capacity_score: return job.limit == 0 ? f : min(job.limit, f);
     default: break;
   }
   const Between b = between(job, f);
   return b.open && goes_up(job, expert, f, b) ? f + b.under : f - b.over;
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

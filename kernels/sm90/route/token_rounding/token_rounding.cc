@@ -4,65 +4,30 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/common/refusal.h"
 #include "kernels/sm90/route/check.h"
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/route/token_rounding/job.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr std::int64_t kMostRows = INT32_MAX;
 
-struct RuleName {
-  const char* name;
-  RoundRule rule;
-};
-constexpr std::array kRules{
-    RuleName{"none", RoundRule::none},
-    RuleName{"nr-f", RoundRule::nr_f},
-    RuleName{"sr-f", RoundRule::sr_f},
-    RuleName{"nr-s", RoundRule::nr_s},
-    RuleName{"balance-f", RoundRule::balance_f},
-    RuleName{"up", RoundRule::up},
-    RuleName{"down", RoundRule::down},
-    RuleName{"nr-even", RoundRule::nr_even},
-    RuleName{"expert-choice", RoundRule::expert_choice},
-    RuleName{"capacity-order", RoundRule::capacity_order},
-    RuleName{"capacity-score", RoundRule::capacity_score},
-};
-
-RoundRule rule_by_name(const char* name) {
-  if (name == nullptr) invalid("policy.rule is null: must name a rule");
-  std::string known;
-  for (const RuleName& r : kRules) {
-    if (std::string_view(name) == r.name) return r.rule;
-    known += (known.empty() ? "" : ", ") + std::string(r.name);
-  }
-  unsupported("rule " + std::string(name) + " is not offered: offered are " + known);
+TokenRoundingScore score_of(const Router& router, TokenRoundingRule rule) {
+  if (rule == TokenRoundingRule::none) return TokenRoundingScore::none;
+  if (router.score == Score::sigmoid) return TokenRoundingScore::sigmoid;
+  return router.score == Score::sqrtsoftplus ? TokenRoundingScore::sqrtsoftplus : TokenRoundingScore::softmax;
 }
 
-bool has_capacity(RoundRule rule) {
-  return rule == RoundRule::expert_choice || rule == RoundRule::capacity_order || rule == RoundRule::capacity_score;
-}
-bool rounds_to_tiles(RoundRule rule) { return rule != RoundRule::none && !has_capacity(rule); }
-
-RoundScore score_of(const Router& router, RoundRule rule) {
-  if (rule == RoundRule::none) return RoundScore::none;
-  if (router.score == Score::sigmoid) return RoundScore::sigmoid;
-  return router.score == Score::sqrtsoftplus ? RoundScore::sqrtsoftplus : RoundScore::softmax;
-}
-
-std::int64_t rows_at_most(const RoundJob& job) {
+std::int64_t rows_at_most(const TokenRoundingJob& job) {
   const std::int64_t tokens = job.router.tokens;
   const std::int64_t experts = job.router.experts;
   const std::int64_t slots = slots_of(job.router);
   if (slots > kMostRows) invalid(std::to_string(slots) + " routes: at most 2^31 - 1 are possible");
   std::int64_t rows = slots;
-  if (job.rule == RoundRule::expert_choice) rows = experts * std::min(job.limit, tokens);
+  if (job.rule == TokenRoundingRule::expert_choice) rows = experts * std::min(job.limit, tokens);
   // Beyond tokens the tile makes no difference to the smaller of the two.
   if (rounds_to_tiles(job.rule)) rows = std::min(tokens * experts, slots + experts * std::min(job.tile - 1, tokens));
   if (rows > kMostRows) invalid(std::to_string(rows) + " rows: at most 2^31 - 1 are possible");
@@ -70,11 +35,11 @@ std::int64_t rows_at_most(const RoundJob& job) {
 }
 
 // What the policy says; the router without its tensors.
-RoundJob read_job(const mxcheck_policy* policy, DLDataType wide) {
+TokenRoundingJob read_job(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
-  RoundJob job;
-  job.router = read_router(policy, wide);
-  job.rule = rule_by_name(p.rule);
+  TokenRoundingJob job;
+  job.router = read_router(policy, type);
+  job.rule = token_rounding_rule_named(p.rule);
   job.score = score_of(job.router, job.rule);
   job.renormalize = p.renormalize != 0;
   job.tile = p.tile, job.limit = p.capacity;
@@ -82,9 +47,9 @@ RoundJob read_job(const mxcheck_policy* policy, DLDataType wide) {
   return job;
 }
 
-RoundJob read_job(const mxcheck_call& call) {
+TokenRoundingJob read_job(const mxcheck_call& call) {
   if (call.num_inputs < 1 || call.inputs == nullptr) invalid("inputs are missing: the first must be the logits");
-  RoundJob job = read_job(call.policy, call.inputs[0].dtype);
+  TokenRoundingJob job = read_job(call.policy, call.inputs[0].dtype);
   if (rounds_to_tiles(job.rule) && job.tile < 1) {
     invalid("policy.tile is " + std::to_string(job.tile) + ": must be 1 or more");
   }
@@ -115,7 +80,7 @@ struct Workspace {
   std::uint64_t bytes = 0;
 };
 
-Workspace lay_out(RoundJob& job, void* memory) {
+Workspace lay_out(TokenRoundingJob& job, void* memory) {
   const Router& r = job.router;
   const std::int64_t experts = r.experts;
   Layout layout{0, static_cast<std::byte*>(memory)};
@@ -127,8 +92,8 @@ Workspace lay_out(RoundJob& job, void* memory) {
   w.check = reinterpret_cast<CheckResult*>(layout.take<std::byte>(kCheckBytes));
   job.target = layout.take<std::uint32_t>(experts);
   job.slot_expert = layout.take<std::int32_t>(slots_of(r));
-  if (job.rule == RoundRule::none) job.slot_weight = layout.take<float>(slots_of(r));
-  if (job.rule != RoundRule::none) {
+  if (job.rule == TokenRoundingRule::none) job.slot_weight = layout.take<float>(slots_of(r));
+  if (job.rule != TokenRoundingRule::none) {
     job.keys = layout.take<std::uint32_t>(experts * job.padded_tokens);
     job.most = layout.take<std::int32_t>(experts * (job.padded_tokens >> key_tile_shift(r.experts)));
   }
@@ -136,7 +101,7 @@ Workspace lay_out(RoundJob& job, void* memory) {
   job.kept = layout.take<KeptWord>(experts * (job.padded_tokens / 32));
   job.rows_before = layout.take<std::int64_t>(job.padded_tokens / 32);
   job.pair_expert = layout.take<std::int32_t>(job.capacity);
-  if (job.rule == RoundRule::nr_s && job.tile > kSharedBoundary && job.tile <= r.tokens) {
+  if (job.rule == TokenRoundingRule::nr_s && job.tile > kSharedBoundary && job.tile <= r.tokens) {
     job.boundary = layout.take<std::uint32_t>(experts * job.tile);
   }
   w.bytes = layout.used;
@@ -144,22 +109,22 @@ Workspace lay_out(RoundJob& job, void* memory) {
 }
 
 Checked read_output(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t count) {
-  const Checked checked = check_tensor(name, tensor, type, 1, Lines::contiguous);
+  const Checked checked = check_tensor(name, tensor, type, 1, Strides::contiguous);
   require_shape(name, checked, 1, count);
   return checked;
 }
 
 }  // namespace
 
-void round_supports(const mxcheck_policy* policy, DLDataType wide) { (void)read_job(policy, wide); }
+void token_rounding_supports(const mxcheck_policy* policy, DLDataType type) { (void)read_job(policy, type); }
 
-std::uint64_t round_workspace(const mxcheck_call& call) {
-  RoundJob job = read_job(call);
+std::uint64_t token_rounding_workspace(const mxcheck_call& call) {
+  TokenRoundingJob job = read_job(call);
   return lay_out(job, nullptr).bytes;
 }
 
-void round_run(const mxcheck_call& call) {
-  RoundJob job = read_job(call);
+void token_rounding_run(const mxcheck_call& call) {
+  TokenRoundingJob job = read_job(call);
   const int given = 1 + (route_policy(call.policy).bias != 0 ? 1 : 0);
   check_call(call, given, given, 6);
   const RouterInputs inputs = read_inputs(call);
@@ -167,12 +132,12 @@ void round_run(const mxcheck_call& call) {
   const std::int64_t tokens = job.router.tokens;
   const std::int64_t experts = job.router.experts;
   const std::array outputs{
-      read_output("chosen", call.outputs[0], kIndexType, experts),
-      read_output("offsets", call.outputs[1], kOffsetType, experts + 1),
-      read_output("row_token", call.outputs[2], kIndexType, job.capacity),
+      read_output("chosen", call.outputs[0], kInt32Type, experts),
+      read_output("offsets", call.outputs[1], kInt64Type, experts + 1),
+      read_output("row_token", call.outputs[2], kInt32Type, job.capacity),
       read_output("row_weight", call.outputs[3], kFp32Type, job.capacity),
-      read_output("token_offsets", call.outputs[4], kOffsetType, tokens + 1),
-      read_output("token_rows", call.outputs[5], kIndexType, job.capacity),
+      read_output("token_offsets", call.outputs[4], kInt64Type, tokens + 1),
+      read_output("token_rows", call.outputs[5], kInt32Type, job.capacity),
   };
   require_disjoint({inputs.tensors, static_cast<std::size_t>(inputs.count)}, outputs);
   const Workspace w = lay_out(job, call.workspace);
@@ -184,17 +149,16 @@ void round_run(const mxcheck_call& call) {
   job.token_offsets = static_cast<std::int64_t*>(outputs[4].data);
   job.token_rows = static_cast<std::int32_t*>(outputs[5].data);
 
-  auto* const stream = static_cast<cudaStream_t>(call.stream);
-  mxcheck_device_report* report = call.size >= sizeof(mxcheck_call) ? call.report : nullptr;
+  const cudaStream_t stream = stream_of(call);
   require_success(cudaMemsetAsync(job.ticket, 0, w.zeros, stream));
   if (job.router.nan_refused) {
-    require_success(launch_check(job.router, nullptr, w.check, report, stream));
+    require_success(launch_check(job.router, nullptr, w.check, report_of(call), stream));
     job.router.stop = &w.check->status;
   }
   if (tokens != 0) require_success(choose(job.router, job.slot_expert, job.slot_weight, stream));
-  require_success(launch_round_keys(job, stream));
-  require_success(launch_round_select(job, stream));
-  require_success(launch_round_rows(job, stream));
+  require_success(launch_token_rounding_keys(job, stream));
+  require_success(launch_token_rounding_select(job, stream));
+  require_success(launch_token_rounding_rows(job, stream));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

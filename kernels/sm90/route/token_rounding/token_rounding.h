@@ -5,10 +5,10 @@
 
 #include "kernels/candidate_route.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-void round_supports(const mxcheck_policy* policy, DLDataType wide);
-std::uint64_t round_workspace(const mxcheck_call& call);
-void round_run(const mxcheck_call& call);
+void token_rounding_supports(const mxcheck_policy* policy, DLDataType type);
+std::uint64_t token_rounding_workspace(const mxcheck_call& call);
+void token_rounding_run(const mxcheck_call& call);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

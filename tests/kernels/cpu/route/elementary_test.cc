@@ -40,20 +40,20 @@ std::vector<float> every(std::uint32_t first, std::uint32_t last, std::uint32_t 
 }
 
 TEST(CpuRouteElementary, exp_is_correctly_rounded) {
-  expect_equal(mxcheck_cpu::exp_of_all, exp_rn, every(0x80000000, 0xFF800000, 9973));
+  expect_equal(mxcheck_kernels::cpu::exp_of_all, exp_rn, every(0x80000000, 0xFF800000, 9973));
   // exp(-n 2^-25) lies next to the middle of two numbers for odd n; subnormal results and their end at -104.
-  expect_equal(mxcheck_cpu::exp_of_all, exp_rn, every(0xB2FFFF00, 0xB3000100, 1));
+  expect_equal(mxcheck_kernels::cpu::exp_of_all, exp_rn, every(0xB2FFFF00, 0xB3000100, 1));
   std::vector<float> near_one;
   for (int n = 1; n < 4000; ++n) near_one.push_back(-static_cast<float>(n) * 0x1p-25F);
-  expect_equal(mxcheck_cpu::exp_of_all, exp_rn, near_one);
-  expect_equal(mxcheck_cpu::exp_of_all, exp_rn, every(0xC2AE0000, 0xC2D10000, 7));
+  expect_equal(mxcheck_kernels::cpu::exp_of_all, exp_rn, near_one);
+  expect_equal(mxcheck_kernels::cpu::exp_of_all, exp_rn, every(0xC2AE0000, 0xC2D10000, 7));
 }
 
 TEST(CpuRouteElementary, log1p_is_correctly_rounded) {
-  expect_equal(mxcheck_cpu::log1p_of_all, log1p_rn, every(0, 0x3F800000, 4999));
+  expect_equal(mxcheck_kernels::cpu::log1p_of_all, log1p_rn, every(0, 0x3F800000, 4999));
   std::vector<float> small;
   for (int n = 1; n < 4000; ++n) small.push_back(static_cast<float>(n) * 0x1p-24F);
-  expect_equal(mxcheck_cpu::log1p_of_all, log1p_rn, small);
+  expect_equal(mxcheck_kernels::cpu::log1p_of_all, log1p_rn, small);
 }
 
 // The nearest of all arguments to the middle between two results: within 2^-51 (log1p's first: 2^-64).
@@ -63,15 +63,16 @@ TEST(CpuRouteElementary, hardest_cases_are_correctly_rounded) {
     for (const std::uint32_t bits : all) x.push_back(std::bit_cast<float>(bits));
     return x;
   };
-  expect_equal(mxcheck_cpu::exp_of_all, exp_rn, floats({0xC16912CD, 0xBBF0EDF1, 0xBAE0E25C, 0xB3000000}));
-  expect_equal(mxcheck_cpu::log1p_of_all, log1p_rn,
+  expect_equal(mxcheck_kernels::cpu::exp_of_all, exp_rn, floats({0xC16912CD, 0xBBF0EDF1, 0xBAE0E25C, 0xB3000000}));
+  expect_equal(mxcheck_kernels::cpu::log1p_of_all, log1p_rn,
                floats({0x35400003, 0x3EFD81AD, 0x3710001B, 0x3770004B, 0x3EBE9143, 0x3DDBFEC3, 0x36DEDACE}));
 }
 
 // What the vectors give up is rare: it is asked for here by itself.
 TEST(CpuRouteElementary, hard_cases_are_correctly_rounded) {
-  for (const float x : every(0x80000000, 0xC2D00000, 99991)) ASSERT_EQ(mxcheck_cpu::exp_hard(x), exp_rn(x)) << x;
-  for (const float u : every(0, 0x3F800000, 99991)) ASSERT_EQ(mxcheck_cpu::log1p_hard(u), log1p_rn(u)) << u;
+  for (const float x : every(0x80000000, 0xC2D00000, 99991))
+    ASSERT_EQ(mxcheck_kernels::cpu::exp_hard(x), exp_rn(x)) << x;
+  for (const float u : every(0, 0x3F800000, 99991)) ASSERT_EQ(mxcheck_kernels::cpu::log1p_hard(u), log1p_rn(u)) << u;
 }
 
 }  // namespace

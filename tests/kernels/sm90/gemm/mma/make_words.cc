@@ -22,7 +22,7 @@
 namespace mxcheck {
 namespace {
 
-using mxcheck_sm90::Code;
+using mxcheck_kernels::sm90::Code;
 
 void check(cudaError_t e) {
   if (e != cudaSuccess) throw Error(ErrorKind::environment, cudaGetErrorString(e));
@@ -44,11 +44,11 @@ Tensor tensor(std::string name, Dtype dtype, std::int64_t rows, std::int64_t col
   return {std::move(name), dtype, {rows, cols}, std::move(data)};
 }
 
-void add(SafetensorsFile& file, const test::SumsKind& kind, Data data, std::int64_t steps, std::uint64_t seed) {
+void add(SafetensorsFile& file, const test::MmaKind& kind, Data data, std::int64_t steps, std::uint64_t seed) {
   Case c;
   c.variant.wide = Format::fp32;
   c.data = data, c.seed = seed;
-  const std::int64_t n = test::kSumsSide;
+  const std::int64_t n = test::kMmaSide;
   const std::int64_t k = steps * kind.terms;
   std::vector<std::byte> a = expand_operand(c, kind.a, 0xA, n, k);
   std::vector<std::byte> b = expand_operand(c, kind.b, 0xB, n, k);
@@ -57,14 +57,14 @@ void add(SafetensorsFile& file, const test::SumsKind& kind, Data data, std::int6
   const Device db(b);
   const Device dc(c_values);
   const Device dd(std::vector<std::byte>(c_values.size(), std::byte{0xA5}));
-  mxcheck_sm90::SumsJob job;
+  mxcheck_kernels::sm90::MmaJob job;
   job.a_code = static_cast<Code>(kind.code_a), job.b_code = static_cast<Code>(kind.code_b);
   job.a = da.data, job.b = db.data, job.c = static_cast<const float*>(dc.data), job.d = static_cast<float*>(dd.data);
   job.m = n, job.n = n, job.k = k;
-  check(launch_sums(job, nullptr));
+  check(launch_mma(job, nullptr));
   std::vector<std::byte> d(dd.size);
   check(cudaMemcpy(d.data(), dd.data, d.size(), cudaMemcpyDeviceToHost));
-  const std::string name = test::sums_name(kind, data, steps);
+  const std::string name = test::mma_name(kind, data, steps);
   file.tensors.push_back(tensor(name + ".a", kind.dtype, n, k, std::move(a)));
   file.tensors.push_back(tensor(name + ".b", kind.dtype, n, k, std::move(b)));
   file.tensors.push_back(tensor(name + ".c", Dtype::u32, n, n, std::move(c_values)));
@@ -77,8 +77,8 @@ int run(const char* path) {
   check(cudaGetDeviceProperties(&device, 0));
   file.metadata["device"] = device.name;
   std::uint64_t seed = 1;
-  for (const test::SumsKind& kind : test::kSumsKinds) {
-    for (const Data data : test::kSumsData) {
+  for (const test::MmaKind& kind : test::kMmaKinds) {
+    for (const Data data : test::kMmaData) {
       for (const std::int64_t steps : {1, 3}) add(file, kind, data, steps, seed++);
     }
   }

@@ -12,33 +12,33 @@
 
 namespace mxcheck::test {
 
-inline constexpr std::int64_t kSumsSide = 64;
+inline constexpr std::int64_t kMmaSide = 64;
 
-struct SumsKind {
+struct MmaKind {
   const char* name;
   const char* contract;
   Format a;
   Format b;
-  int code_a;  // mxcheck_sm90::Code
+  int code_a;  // mxcheck_kernels::sm90::Code
   int code_b;
   Dtype dtype;
   int terms;
-  friend void PrintTo(const SumsKind& kind, std::ostream* out) { *out << kind.name; }
+  friend void PrintTo(const MmaKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
-inline constexpr std::array kSumsKinds{
-    SumsKind{"e4m3_e4m3", "sm90_fp8", Format::e4m3, Format::e4m3, 0, 0, Dtype::u8, 32},
-    SumsKind{"e4m3_e5m2", "sm90_fp8", Format::e4m3, Format::e5m2, 0, 1, Dtype::u8, 32},
-    SumsKind{"e5m2_e4m3", "sm90_fp8", Format::e5m2, Format::e4m3, 1, 0, Dtype::u8, 32},
-    SumsKind{"e5m2_e5m2", "sm90_fp8", Format::e5m2, Format::e5m2, 1, 1, Dtype::u8, 32},
-    SumsKind{"bf16", "sm90_bf16", Format::bf16, Format::bf16, 2, 2, Dtype::u16, 16},
-    SumsKind{"fp16", "sm90_fp16", Format::fp16, Format::fp16, 3, 3, Dtype::u16, 16},
-    SumsKind{"tf32", "sm90_tf32", Format::fp32, Format::fp32, 4, 4, Dtype::u32, 8},
+inline constexpr std::array kMmaKinds{
+    MmaKind{"e4m3_e4m3", "sm90_fp8", Format::e4m3, Format::e4m3, 0, 0, Dtype::u8, 32},
+    MmaKind{"e4m3_e5m2", "sm90_fp8", Format::e4m3, Format::e5m2, 0, 1, Dtype::u8, 32},
+    MmaKind{"e5m2_e4m3", "sm90_fp8", Format::e5m2, Format::e4m3, 1, 0, Dtype::u8, 32},
+    MmaKind{"e5m2_e5m2", "sm90_fp8", Format::e5m2, Format::e5m2, 1, 1, Dtype::u8, 32},
+    MmaKind{"bf16", "sm90_bf16", Format::bf16, Format::bf16, 2, 2, Dtype::u16, 16},
+    MmaKind{"fp16", "sm90_fp16", Format::fp16, Format::fp16, 3, 3, Dtype::u16, 16},
+    MmaKind{"tf32", "sm90_tf32", Format::fp32, Format::fp32, 4, 4, Dtype::u32, 8},
 };
 
-inline constexpr std::array kSumsData{Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials};
+inline constexpr std::array kMmaData{Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials};
 
-inline std::string sums_name(const SumsKind& kind, Data data, std::int64_t steps) {
+inline std::string mma_name(const MmaKind& kind, Data data, std::int64_t steps) {
   return std::string(kind.name) + "." + std::string(kDataNames[static_cast<std::size_t>(data)]) + "." +
          std::to_string(steps);
 }

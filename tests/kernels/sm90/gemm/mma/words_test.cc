@@ -26,19 +26,19 @@ std::uint32_t word(const Tensor& t, std::int64_t at) {
   return w;
 }
 
-class SumsWords : public testing::TestWithParam<test::SumsKind> {};
+class MmaWords : public testing::TestWithParam<test::MmaKind> {};
 
-TEST_P(SumsWords, are_those_of_the_contract) {
-  static const SafetensorsFile file = read_safetensors(MXCHECK_SUMS);
+TEST_P(MmaWords, are_those_of_the_contract) {
+  static const SafetensorsFile file = read_safetensors(MXCHECK_MMA_WORDS);
   const auto tensors = by_name(file);
-  const test::SumsKind& kind = GetParam();
+  const test::MmaKind& kind = GetParam();
   const Contract& contract = contract_by_name(kind.contract);
   ASSERT_EQ(contract.step.terms, kind.terms);
   std::int64_t compared = 0;
-  for (const Data data : test::kSumsData) {
+  for (const Data data : test::kMmaData) {
     for (const std::int64_t steps : {1, 3}) {
-      const std::string name = test::sums_name(kind, data, steps);
-      const std::int64_t n = test::kSumsSide;
+      const std::string name = test::mma_name(kind, data, steps);
+      const std::int64_t n = test::kMmaSide;
       const std::int64_t k = steps * kind.terms;
       const Tensor& a = *tensors.at(name + ".a");
       const Tensor& b = *tensors.at(name + ".b");
@@ -64,7 +64,7 @@ TEST_P(SumsWords, are_those_of_the_contract) {
   EXPECT_EQ(compared, 10 * 64 * 64);
 }
 
-INSTANTIATE_TEST_SUITE_P(H200, SumsWords, testing::ValuesIn(test::kSumsKinds),
+INSTANTIATE_TEST_SUITE_P(H200, MmaWords, testing::ValuesIn(test::kMmaKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -43,12 +43,13 @@ void expect_equal(std::uint32_t first, std::uint32_t last, const Mine& mine, con
 }
 
 TEST(Sm90RouteMath, exp_of_what_is_not_positive_is_correctly_rounded) {
-  expect_equal(bits(-0.0F), bits(-std::numeric_limits<float>::infinity()), mxcheck_sm90::exp_rn, mxcheck::exp_rn);
-  EXPECT_EQ(bits(mxcheck_sm90::exp_rn(0.0F)), bits(1.0F));
+  expect_equal(bits(-0.0F), bits(-std::numeric_limits<float>::infinity()), mxcheck_kernels::sm90::exp_rn,
+               mxcheck::exp_rn);
+  EXPECT_EQ(bits(mxcheck_kernels::sm90::exp_rn(0.0F)), bits(1.0F));
   // The odd multiples of 2^-25 lie next to the middle of two numbers.
   for (int n = 1; n < 40000; ++n) {
     const float x = -static_cast<float>(n) * 0x1p-25F;
-    ASSERT_EQ(bits(mxcheck_sm90::exp_rn(x)), bits(mxcheck::exp_rn(x))) << std::hexfloat << x;
+    ASSERT_EQ(bits(mxcheck_kernels::sm90::exp_rn(x)), bits(mxcheck::exp_rn(x))) << std::hexfloat << x;
   }
 }
 
@@ -57,36 +58,37 @@ TEST(Sm90RouteMath, exp_is_correctly_rounded_where_results_end) {
   for (const float end : {-87.33655F, -103.27893F, -103.97208F}) {
     for (std::uint32_t word = bits(end) - 5000; word < bits(end) + 5000; ++word) {
       const float x = std::bit_cast<float>(word);
-      ASSERT_EQ(bits(mxcheck_sm90::exp_rn(x)), bits(mxcheck::exp_rn(x))) << std::hexfloat << x;
+      ASSERT_EQ(bits(mxcheck_kernels::sm90::exp_rn(x)), bits(mxcheck::exp_rn(x))) << std::hexfloat << x;
     }
   }
 }
 
 TEST(Sm90RouteMath, log1p_from_0_to_1_is_correctly_rounded) {
-  expect_equal(bits(0.0F), bits(1.0F), mxcheck_sm90::log1p_rn, mxcheck::log1p_rn);
+  expect_equal(bits(0.0F), bits(1.0F), mxcheck_kernels::sm90::log1p_rn, mxcheck::log1p_rn);
 }
 
 // FP64 cannot tell the first two from the middle of two numbers; the third decides a bit of the table.
 TEST(Sm90RouteMath, the_hardest_arguments_of_log1p_are_correctly_rounded) {
   for (const float x : {0x1.800006p-21F, 0x1.200036p-17F, 0x1.fb035ap-2F}) {
-    EXPECT_EQ(bits(mxcheck_sm90::log1p_rn(x)), bits(mxcheck::log1p_rn(x))) << std::hexfloat << x;
+    EXPECT_EQ(bits(mxcheck_kernels::sm90::log1p_rn(x)), bits(mxcheck::log1p_rn(x))) << std::hexfloat << x;
   }
 }
 
 TEST(Sm90RouteMath, a_nan_counts_as_0) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const float x : {mxcheck_sm90::exp_rn(nan), mxcheck_sm90::sigmoid(nan), mxcheck_sm90::sqrtsoftplus(nan)}) {
+  for (const float x : {mxcheck_kernels::sm90::exp_rn(nan), mxcheck_kernels::sm90::sigmoid(nan),
+                        mxcheck_kernels::sm90::sqrtsoftplus(nan)}) {
     EXPECT_EQ(bits(x), 0U);
   }
 }
 
 TEST(Sm90RouteMath, scores_of_what_has_none_between) {
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(mxcheck_sm90::sigmoid(infinity), 1.0F);
-  EXPECT_EQ(bits(mxcheck_sm90::sigmoid(-infinity)), 0U);
-  EXPECT_EQ(mxcheck_sm90::sigmoid(-0.0F), 0.5F);
-  EXPECT_EQ(mxcheck_sm90::sqrtsoftplus(infinity), infinity);
-  EXPECT_EQ(bits(mxcheck_sm90::sqrtsoftplus(-infinity)), 0U);
+  EXPECT_EQ(mxcheck_kernels::sm90::sigmoid(infinity), 1.0F);
+  EXPECT_EQ(bits(mxcheck_kernels::sm90::sigmoid(-infinity)), 0U);
+  EXPECT_EQ(mxcheck_kernels::sm90::sigmoid(-0.0F), 0.5F);
+  EXPECT_EQ(mxcheck_kernels::sm90::sqrtsoftplus(infinity), infinity);
+  EXPECT_EQ(bits(mxcheck_kernels::sm90::sqrtsoftplus(-infinity)), 0U);
 }
 
 }  // namespace

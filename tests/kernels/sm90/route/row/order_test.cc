@@ -12,7 +12,7 @@
 
 #include "kernels/sm90/route/row/order.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -79,4 +79,4 @@ TEST(Sm90RouteOrder, the_smallest_of_a_list_and_eight_keys_stay) {
 }
 
 }  // namespace
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -1,11 +1,9 @@
-#include "kernels/cpu/arguments.h"
+#include "kernels/common/arguments.h"
 
+#include <cstddef>
 #include <limits>
-#include <string>
 
-#include "kernels/cpu/refusal.h"
-
-namespace mxcheck_cpu {
+namespace mxcheck_kernels {
 namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
@@ -23,25 +21,23 @@ std::int64_t extent(const std::string& name, const Checked& t) {
   return span;
 }
 
-void check_type(const std::string& name, const DLTensor& tensor, DLDataType type) {
-  const DLDataType is = tensor.dtype;
-  if (is.code == type.code && is.bits == type.bits && is.lanes == type.lanes) return;
-  invalid(name + " has DLPack type code " + text(is.code) + ", " + text(is.bits) + " bits, " + text(is.lanes) +
-          " lanes: must be code " + text(type.code) + ", " + text(type.bits) + " bits, 1 lane");
+void check_type(const std::string& name, DLDataType type, DLDataType wanted) {
+  if (same(type, wanted)) return;
+  invalid(name + " has DLPack type code " + text(type.code) + ", " + text(type.bits) + " bits, " + text(type.lanes) +
+          " lanes: must be code " + text(wanted.code) + ", " + text(wanted.bits) + " bits, 1 lane");
 }
 
-void check_strides(const std::string& name, const DLTensor& tensor, Checked& t, Rows rows) {
+void check_strides(const std::string& name, const DLTensor& tensor, Checked& t, Strides strides) {
   const int last = tensor.ndim - 1;
   if (t.cols > 1 && tensor.strides[last] != 1) {
     invalid(name + " has column stride " + text(tensor.strides[last]) + ": must be 1");
   }
   if (last == 0 || t.rows <= 1) return;
   const std::int64_t stride = tensor.strides[0];
-  if (rows == Rows::contiguous && stride != t.cols && t.cols != 0) {
+  if (strides == Strides::contiguous && stride != t.cols && t.cols != 0) {
     invalid(name + " has row stride " + text(stride) + ": must be contiguous, " + text(t.cols));
   }
-  if (stride < t.cols)
-    invalid(name + " has row stride " + text(stride) + ": must be at least its columns, " + text(t.cols));
+  if (stride < t.cols) invalid(name + " has row stride " + text(stride) + ": must be at least " + text(t.cols));
   t.stride = stride;
 }
 
@@ -68,33 +64,32 @@ void check_memory(const std::string& name, const DLTensor& tensor, Checked& t) {
 
 }  // namespace
 
-void check_call(const mxcheck_call* call, int inputs, int outputs) {
-  if (call->policy == nullptr) invalid("policy is null");
-  if (call->num_inputs != inputs && call->num_inputs != inputs + 1) {
-    invalid(text(call->num_inputs) + " inputs: must be " + text(inputs) + ", or " + text(inputs + 1) + " with offsets");
+void check_call(const mxcheck_call& call, int least_inputs, int most_inputs, int outputs, const char* inputs) {
+  if (call.policy == nullptr) invalid("policy is null");
+  if (call.num_inputs < least_inputs || call.num_inputs > most_inputs) {
+    invalid(text(call.num_inputs) + " inputs: must be " + text(least_inputs) +
+            (least_inputs == most_inputs ? "" : " to " + text(most_inputs)) + inputs);
   }
-  if (call->num_outputs != outputs) invalid(text(call->num_outputs) + " outputs: must be " + text(outputs));
-  if (call->inputs == nullptr) invalid("inputs is null");
-  if (call->outputs == nullptr) invalid("outputs is null");
+  if (call.num_outputs != outputs) invalid(text(call.num_outputs) + " outputs: must be " + text(outputs));
+  if (call.inputs == nullptr) invalid("inputs is null");
+  if (call.outputs == nullptr) invalid("outputs is null");
 }
 
-Checked check_tensor(const char* name, const DLTensor& tensor, DLDataType type, int rank, Rows rows) {
+Checked check_layout(const char* name, const DLTensor& tensor, DLDataType type, int rank, Strides strides) {
   const std::string what(name);
-  if (tensor.device.device_type != kDLCPU) {
-    invalid(what + " is on DLPack device " + text(tensor.device.device_type) + ": must be on the host, 1");
-  }
   if (tensor.ndim != rank) invalid(what + " has " + text(tensor.ndim) + " dimensions: must have " + text(rank));
-  check_type(what, tensor, type);
+  check_type(what, tensor.dtype, type);
   if (tensor.shape == nullptr) invalid(what + ".shape is null");
   for (int i = 0; i < rank; ++i) {
-    if (tensor.shape[i] < 0)
+    if (tensor.shape[i] < 0) {
       invalid(what + ".shape[" + text(i) + "] is " + text(tensor.shape[i]) + ": must be 0 or more");
+    }
   }
   Checked t;
   t.rows = rank == 1 ? 1 : tensor.shape[0];
   t.cols = tensor.shape[rank - 1];
   t.stride = t.cols;
-  if (tensor.strides != nullptr) check_strides(what, tensor, t, rows);
+  if (tensor.strides != nullptr) check_strides(what, tensor, t, strides);
   check_memory(what, tensor, t);
   return t;
 }
@@ -104,30 +99,9 @@ void require_shape(const char* name, const Checked& t, std::int64_t rows, std::i
   invalid(std::string(name) + " has shape " + text(t.rows, t.cols) + ": must be " + text(rows, cols));
 }
 
-void require_scales(const char* name, const Checked& t, const ScaleMap& map, mxcheck_layout layout) {
-  if (layout == MXCHECK_COMPACT) return require_shape(name, t, map.bands(), map.scale_cols());
-  if (t.cols == map.bytes()) return;
-  invalid(std::string(name) + " has " + text(t.cols) + " bytes: must be " + text(map.bytes()) +
-          ", the tiles of these blocks and experts");
-}
-
-Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows) {
-  if (call.num_inputs == inputs) return {};
-  const Checked t = check_tensor("offsets", call.inputs[inputs], DLDataType{kDLInt, 64, 1}, 1, Rows::contiguous);
-  if (t.cols == 0) invalid("offsets is empty: must hold one value more than there are experts");
-  const std::span<const std::int64_t> offsets(static_cast<const std::int64_t*>(t.data),
-                                              static_cast<std::size_t>(t.cols));
-  if (offsets.front() != 0) invalid("offsets[0] is " + text(offsets.front()) + ": must be 0");
-  for (std::size_t i = 1; i < offsets.size(); ++i) {
-    if (offsets[i] < offsets[i - 1]) {
-      invalid("offsets[" + std::to_string(i) + "] is " + text(offsets[i]) + ": must be at least the one before it, " +
-              text(offsets[i - 1]));
-    }
-  }
-  if (offsets.back() != rows) {
-    invalid("the last of the offsets is " + text(offsets.back()) + ": must be the number of rows, " + text(rows));
-  }
-  return {t, offsets};
+void require_policy_shape(const mxcheck_policy& policy, std::int64_t rows, std::int64_t cols) {
+  if (policy.rows == rows && policy.cols == cols) return;
+  invalid("policy says " + text(policy.rows, policy.cols) + ", the matrix has " + text(rows, cols));
 }
 
 void require_disjoint(std::span<const Checked> inputs, std::span<const Checked> outputs) {
@@ -138,14 +112,16 @@ void require_disjoint(std::span<const Checked> inputs, std::span<const Checked> 
   };
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (overlap(outputs[o], inputs[i]))
+      if (overlap(outputs[o], inputs[i])) {
         invalid("output " + std::to_string(o) + " overlaps input " + std::to_string(i));
+      }
     }
     for (std::size_t i = 0; i < o; ++i) {
-      if (overlap(outputs[o], outputs[i]))
+      if (overlap(outputs[o], outputs[i])) {
         invalid("output " + std::to_string(o) + " overlaps output " + std::to_string(i));
+      }
     }
   }
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels

@@ -1,12 +1,12 @@
 #pragma once
-// How this library says no: thrown inside, turned into a status and a message at the C boundary (candidate.cc).
+// How a kernel library says no: thrown inside, turned into a status and a message at the C boundary (boundary.h).
 
 #include <stdexcept>
 #include <string>
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels {
 
 class Refusal : public std::runtime_error {
  public:
@@ -20,4 +20,4 @@ class Refusal : public std::runtime_error {
 [[noreturn]] inline void invalid(const std::string& text) { throw Refusal(MXCHECK_INVALID, text); }
 [[noreturn]] inline void unsupported(const std::string& text) { throw Refusal(MXCHECK_UNSUPPORTED, text); }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels
