@@ -1,7 +1,5 @@
 #include "benchmarks/sm90_gemm_case.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "benchmarks/sm90_gemm_fill.h"
 #include "numerics/error.h"
 #include "properties/gpu_model/gpu_model.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -115,16 +114,7 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
   return all;
 }
 
-GemmLibrary::GemmLibrary(const std::string& path) {
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error(ErrorKind::environment, std::string("cannot load the library: ") + dlerror());
-  void* const symbol = dlsym(library, MXCHECK_CANDIDATE_SYMBOL);
-  if (symbol == nullptr) throw Error(ErrorKind::environment, path + " has no symbol " MXCHECK_CANDIDATE_SYMBOL);
-  table_ = reinterpret_cast<mxcheck_candidate_function>(symbol)();
-  if (table_->interface_version != MXCHECK_CANDIDATE_VERSION) {
-    throw Error(ErrorKind::environment, path + " is of interface version " + std::to_string(table_->interface_version));
-  }
-}
+GemmLibrary::GemmLibrary(const std::string& path) : table_(&load_candidate(path)) {}
 
 const mxcheck_operation* GemmLibrary::find(const GemmRequest& request) const {
   const mxcheck_matmul_policy policy = policy_of(request);

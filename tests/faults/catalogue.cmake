@@ -239,7 +239,7 @@ mxcheck_fault(
   cpu/partition.h [[{ work(begin, end); }]] [[{ work(begin + 1, end); }]])
 
 mxcheck_fault(
-  remainder_over_threads_lost operator "rows that do not divide by the number of threads are nobody's"
+  remainder_over_threads_lost operator "rows that do not divide by the number of threads are left out"
   cpu/partition.h [[items / parts * part + items % parts * part / parts]] [[items / parts * part]])
 
 # 2^31 elements take more memory than a quick test may: 24 bits stand for 32.

@@ -1,4 +1,4 @@
-# Faults put into the Hopper products on purpose: cuda_fault.cmake.
+# Faults put into the Hopper GEMMs on purpose: cuda_fault.cmake.
 
 mxcheck_cuda_faults(sm90_gemm)
 
@@ -19,7 +19,7 @@ mxcheck_cuda_fault(
   sm90_gemm k_block_read_twice "the sixth 128 of k are the fifth again" sm90/gemm/tile/ring.cuh
   [[(tile.kblock + kb) * Shape::kColumns;]] [[(tile.kblock + (kb == 5 ? 4 : kb)) * Shape::kColumns;]] ${fp8} sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
-  sm90_gemm last_k_block_dropped "products of more than 4 blocks of 128 leave the last out" sm90/gemm/fp8/fp8.cuh
+  sm90_gemm last_k_block_dropped "matmuls of more than 4 blocks of 128 leave the last out" sm90/gemm/fp8/fp8.cuh
   [[step<0>(acc, partial, a, s, at.stage, me);]]
   [[if (kb < 4 || kb + 1 < tile.kblocks) {
         step<0>(acc, partial, a, s, at.stage, me);
@@ -47,7 +47,7 @@ mxcheck_cuda_fault(
   [[acc[i + 0] = __fmaf_rn(partial[i + 0], s0, acc[i + 0]);]]
   [[acc[i + 0] = __fadd_rn(__fmul_rn(partial[i + 0], s0), acc[i + 0]);]] ${fp8})
 mxcheck_cuda_fault(
-  sm90_gemm bf16_accumulator "the sums of 128 are added up in BF16" sm90/gemm/fp8/fp8.cuh
+  sm90_gemm bf16_accumulator "the partials of 128 are added up in BF16" sm90/gemm/fp8/fp8.cuh
   [[acc[i + 1] = __fmaf_rn(partial[i + 1], s0, acc[i + 1]);]]
   [[acc[i + 1] = __bfloat162float(__float2bfloat16_rn(__fmaf_rn(partial[i + 1], s0, acc[i + 1])));]] ${fp8})
 mxcheck_cuda_fault(
@@ -106,14 +106,14 @@ mxcheck_cuda_fault(
   sm90_gemm offsets_may_descend "offsets are not looked at on the device" sm90/gemm/call/check.cu [[o < job.offsets[e - 1]) ||]] [[o < 0) ||]]
   sm90/gemm/call/check.cu)
 mxcheck_cuda_fault(
-  sm90_gemm findings_are_ignored "what the check found does not stop the product" sm90/gemm/tile/launch.cuh
+  sm90_gemm findings_are_ignored "what the check found does not stop the matmul" sm90/gemm/tile/launch.cuh
   [[if (job.status != nullptr && *job.status != 0) return;]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" sm90/gemm/tile/consumer.cuh [[kb + i != 0);]] [[i != 0);]] sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm decode_truncates "codes times scales are cut to BF16" sm90/gemm/bf16/decode.cu [[cvt.rn.bf16x2.f32]] [[cvt.rz.bf16x2.f32]] sm90/gemm/bf16/decode.cu)
 mxcheck_cuda_fault(
-  sm90_gemm other_stream "the products are launched in the default stream" sm90/gemm/tile/launch.cuh [[config.stream = stream;]] [[]] ${fp8}
+  sm90_gemm other_stream "the GEMMs are launched in the default stream" sm90/gemm/tile/launch.cuh [[config.stream = stream;]] [[]] ${fp8}
   sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 
 mxcheck_cuda_faults_end(sm90_gemm)

@@ -48,7 +48,7 @@ __device__ void look_at_row(const CheckJob& job, const void* row, std::int64_t t
   for (int g = lane; g * kGroup < experts; g += job.lanes) {
     // What fills a group behind the last expert is NaN as well.
     const bool whole = (g + 1) * kGroup <= experts;
-    if (whole && !holds_nan(load_group<kType>(row, g, experts, job.dtype))) continue;
+    if (whole && !holds_nan(load_group<kType>(row, g, experts, job.aligned))) continue;
     for (int e = g * kGroup; e < min((g + 1) * kGroup, experts); ++e) {
       if (is_nan(logit_at<kType>(row, e))) {
         bad = min(bad, static_cast<unsigned long long>(token * experts + e));
@@ -122,7 +122,7 @@ cudaError_t launch_check(const Router& router, const std::int32_t* experts, Chec
   CheckJob job;
   job.router = router;
   job.experts = experts, job.report = report;
-  job.dtype = rows_are_aligned(router);
+  job.aligned = rows_are_aligned(router);
   while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
   const std::int64_t items = std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts});
   const auto blocks =

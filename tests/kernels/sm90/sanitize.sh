@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# usage: sm90_sanitize.sh BIN LIBRARY OUT: the four tools of compute-sanitizer on a machine with a Hopper GPU. Every kernel runs on
-# reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases. The products and
+# usage: sanitize.sh BIN LIBRARY OUT: the four tools of compute-sanitizer on a machine with a Hopper GPU. Every kernel runs on
+# reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases. The GEMMs and
 # the routers, libmxcheck_sm90_gemm.so and libmxcheck_sm90_route.so beside LIBRARY, run under gates of few cases, all four tools.
 set -euo pipefail
 bin=$1
 library=$2
 out=$3
-command -v compute-sanitizer >/dev/null || { echo "sm90_sanitize.sh: no compute-sanitizer (CUDA Toolkit) in PATH" >&2; exit 3; }
+command -v compute-sanitizer >/dev/null || { echo "sanitize.sh: no compute-sanitizer (CUDA Toolkit) in PATH" >&2; exit 3; }
 
 status=0
 for tool in memcheck racecheck initcheck synccheck; do

@@ -5,7 +5,7 @@
 // Warps of the producer:
 //   0     the schedule, TMA of A and B
 //   2, 3  rows of A that are gathered
-// A consumer has 64 rows of the tile and one chain of products a thread's accumulator; a stage's products are begun
+// A consumer has 64 rows of the tile and one chain of mma a thread's accumulator; a stage's mma are begun
 // before those of the stage before are waited for.
 
 #include <cstdint>

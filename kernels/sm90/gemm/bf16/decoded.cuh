@@ -154,7 +154,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
       decode_stage(a, at.stage, me);
       chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
     };
-    // Fragments stay as they are until the products of the next stage are begun.
+    // Fragments stay as they are until the mma of the next stage are begun.
     Fragments even;
     Fragments odd;
     int kb = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What only the device can read of a product's arguments, checked there before anything is written.
+// What only the device can read of a matmul's arguments, checked there before anything is written.
 
 #include <cstdint>
 

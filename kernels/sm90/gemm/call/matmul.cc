@@ -24,6 +24,55 @@ void check_extents(const mxcheck_matmul_policy& p) {
   check("rows", p.policy.rows), check("cols", p.policy.cols), check("depth", p.depth);
 }
 
+Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
+  const Checked checked = check_tensor(name, tensor, type, 2, Strides::contiguous);
+  require_shape(name, checked, rows, cols);
+  return checked;
+}
+
+void read_groups(Matmul& x, const DLTensor* offsets) {
+  const bool grouped = x.policy->grouping != MXCHECK_DENSE;
+  if ((offsets != nullptr) != grouped) {
+    invalid(grouped ? "offsets of groups are missing" : "offsets are given, and policy.grouping is 0");
+  }
+  if (!grouped) return;
+  x.offsets = check_tensor("offsets", *offsets, kInt64Type, 1, Strides::contiguous);
+  if (x.offsets.cols < 2) invalid("offsets hold one value more than there are groups: at least 2");
+  if (x.offsets.cols > 65537) {
+    invalid("offsets are of " + std::to_string(x.offsets.cols - 1) + " groups: at most 65536");
+  }
+  x.experts = x.offsets.cols - 1;
+}
+
+// Returns the rows of a, which are as many as the caller says.
+std::int64_t read_index(Matmul& x, const mxcheck_call& call, const DLTensor& index) {
+  if (x.policy->grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
+  x.index = check_tensor("row index", index, kInt32Type, 1, Strides::contiguous);
+  require_shape("row index", x.index, 1, x.policy->policy.rows);
+  if (call.inputs[0].ndim != 2 || call.inputs[0].shape == nullptr) invalid("a is no matrix");
+  const std::int64_t a_rows = call.inputs[0].shape[0];
+  if (a_rows > INT32_MAX) invalid("a has " + std::to_string(a_rows) + " rows: at most 2^31 - 1 are possible");
+  return a_rows;
+}
+
+void read_scales(Matmul& x, const mxcheck_call& call, std::int64_t a_rows) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
+    invalid("blocks of scales must have 1 or more rows and columns");
+  }
+  const DLDataType type = scale_type_of(p.scale_type);
+  const DLTensor& columns = call.inputs[2];
+  if (p.grouping == MXCHECK_DEPTH && columns.ndim == 2 && columns.shape != nullptr &&
+      columns.shape[1] != blocks(p.depth, p.policy.block_cols)) {
+    unsupported("groups along depth are offered with offsets that are multiples of the blocks, whose scales have " +
+                std::to_string(blocks(p.depth, p.policy.block_cols)) + " columns");
+  }
+  x.scale_a = matrix("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows),
+                     blocks(p.depth, p.policy.block_cols));
+  x.scale_b = matrix("scales of b", call.inputs[3], type, x.matrices() * blocks(p.policy.cols, p.block_b_rows),
+                     blocks(p.depth, p.block_b_cols));
+}
+
 }  // namespace
 
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
@@ -52,56 +101,17 @@ Matmul read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_typ
   const int inputs = 2 + (x.scaled ? 2 : 0) + (x.adds ? 1 : 0);
   check_call(call, inputs, inputs + 2, 1);
   const Extras extras = find_extras(call, inputs, true);
-  if ((extras.offsets != nullptr) != (p.grouping != MXCHECK_DENSE)) {
-    invalid(p.grouping == MXCHECK_DENSE ? "offsets are given, and policy.grouping is 0"
-                                        : "offsets of groups are missing");
-  }
-  if (extras.offsets != nullptr) {
-    x.offsets = check_tensor("offsets", *extras.offsets, kInt64Type, 1, Strides::contiguous);
-    if (x.offsets.cols < 2) invalid("offsets hold one value more than there are groups: at least 2");
-    if (x.offsets.cols > 65537)
-      invalid("offsets are of " + std::to_string(x.offsets.cols - 1) + " groups: at most 65536");
-    x.experts = x.offsets.cols - 1;
-  }
+  read_groups(x, extras.offsets);
   const std::int64_t m = p.policy.rows;
   const std::int64_t n = p.policy.cols;
-  const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? x.experts : 1;
+  const std::int64_t a_rows = extras.index == nullptr ? m : read_index(x, call, *extras.index);
+  x.a = matrix("a", call.inputs[0], a_type, a_rows, p.depth);
+  x.b = matrix("b", call.inputs[1], b_type, x.matrices() * n, p.depth);
+  if (x.scaled) read_scales(x, call, a_rows);
   const std::int64_t outputs = p.grouping == MXCHECK_DEPTH ? x.experts : 1;
-  const auto tensor = [](const char* name, const DLTensor& t, DLDataType type, std::int64_t rows, std::int64_t cols) {
-    const Checked checked = check_tensor(name, t, type, 2, Strides::contiguous);
-    require_shape(name, checked, rows, cols);
-    return checked;
-  };
-  std::int64_t a_rows = m;
-  if (extras.index != nullptr) {
-    if (p.grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
-    x.index = check_tensor("row index", *extras.index, kInt32Type, 1, Strides::contiguous);
-    require_shape("row index", x.index, 1, m);
-    if (call.inputs[0].ndim != 2 || call.inputs[0].shape == nullptr) invalid("a is no matrix");
-    a_rows = call.inputs[0].shape[0];
-    if (a_rows > INT32_MAX) invalid("a has " + std::to_string(a_rows) + " rows: at most 2^31 - 1 are possible");
-  }
-  x.a = tensor("a", call.inputs[0], a_type, a_rows, p.depth);
-  x.b = tensor("b", call.inputs[1], b_type, matrices * n, p.depth);
-  if (x.scaled) {
-    if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
-      invalid("blocks of scales must have 1 or more rows and columns");
-    }
-    const DLDataType type = scale_type_of(p.scale_type);
-    const DLTensor& columns = call.inputs[2];
-    if (p.grouping == MXCHECK_DEPTH && columns.ndim == 2 && columns.shape != nullptr &&
-        columns.shape[1] != blocks(p.depth, p.policy.block_cols)) {
-      unsupported("groups along depth are offered with offsets that are multiples of the blocks, whose scales have " +
-                  std::to_string(blocks(p.depth, p.policy.block_cols)) + " columns");
-    }
-    x.scale_a = tensor("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows),
-                       blocks(p.depth, p.policy.block_cols));
-    x.scale_b = tensor("scales of b", call.inputs[3], type, matrices * blocks(n, p.block_b_rows),
-                       blocks(p.depth, p.block_b_cols));
-  }
   const DLDataType d_type = output_type(call);
-  if (x.adds) x.c = tensor("c", call.inputs[inputs - 1], d_type, outputs * m, n);
-  x.d = tensor("d", call.outputs[0], d_type, outputs * m, n);
+  if (x.adds) x.c = matrix("c", call.inputs[inputs - 1], d_type, outputs * m, n);
+  x.d = matrix("d", call.outputs[0], d_type, outputs * m, n);
   x.in_place = x.adds && x.c.data == x.d.data;
   const std::array inputs_of{x.a, x.b, x.scale_a, x.scale_b, x.in_place ? Checked{} : x.c, x.offsets, x.index};
   require_disjoint(inputs_of, std::array{x.d});

@@ -23,6 +23,9 @@ struct Matmul {
   bool adds = false;
   bool in_place = false;  // c is d
   std::int64_t experts = 1;
+
+  // Of b, one below the other.
+  [[nodiscard]] std::int64_t matrices() const { return policy->grouping == MXCHECK_ROWS ? experts : 1; }
 };
 
 // Tensors by the shapes that the policy gives them; codes and D of these types.

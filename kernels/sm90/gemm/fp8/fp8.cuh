@@ -277,7 +277,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, stage, me);
   }
 
-  // A tile's products, one partial after the other.
+  // A tile's mma, one partial after the other.
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
                                           const GemmTile& tile, const GemmConsumer& me) const {
     const int offset = tile.col % 128;

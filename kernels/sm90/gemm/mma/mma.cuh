@@ -1,5 +1,5 @@
 #pragma once
-// The kernel of sums.h: a warpgroup takes 64 rows by kN columns, 128 bytes of k at a time.
+// The kernel of mma.h: a warpgroup takes 64 rows by kN columns, 128 bytes of k at a time.
 
 #include <cstdint>
 #include <limits>

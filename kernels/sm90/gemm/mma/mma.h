@@ -1,5 +1,5 @@
 #pragma once
-// Plain sums of products on the tensor cores: D = C + A B^T, one chain of wgmma steps over k for every output and
+// The tensor cores alone: D = C + A B^T, one chain of wgmma steps over k for every output and
 // nothing on top. What every contract of the GEMMs rests on, and the slow way to any shape: no swizzled copies, no
 // pipeline, one warpgroup for 64 rows.
 
@@ -28,7 +28,7 @@ struct MmaJob {
 // Instructions of n = 8, 64 or 256 columns, the smallest that holds them.
 cudaError_t launch_mma(const MmaJob& job, cudaStream_t stream);
 
-// Of one pair of formats: sums_*.cu, one heavy template a file.
+// Of one pair of formats: one heavy template a file.
 cudaError_t launch_mma_fp8(const MmaJob& job, cudaStream_t stream);
 cudaError_t launch_mma_bf16_fp16(const MmaJob& job, cudaStream_t stream);
 cudaError_t launch_mma_tf32(const MmaJob& job, cudaStream_t stream);

@@ -1,5 +1,5 @@
 #pragma once
-// What the GEMMs' consumers share: a consumer's tiles, and the chain of BF16 products.
+// What the GEMMs' consumers share: a consumer's tiles, and the chain of BF16 mma.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// consume(acc, at, tile, me): the products of a tile that has columns, from zeros.
+// consume(acc, at, tile, me): the mma of a tile that has columns, from zeros.
 template <class Out, class Tile, class Consume>
 __device__ __forceinline__ void consume_tiles(const Tile& gemm, const CUtensorMap* c_map, const CUtensorMap* d_map,
                                               int index, const Consume& consume) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& gemm, const CUtensorMa
   out.finish();
 }
 
-// A stage's products, added to the chain while those of the stage `before` may still be on their way; a(i): A of step
+// A stage's mma, added to the chain while those of the stage `before` may still be on their way; a(i): A of step
 // i.
 template <class Tile, int kAcc, class Operand>
 __device__ __forceinline__ void chain_stage(const Tile& gemm, float (&acc)[kAcc], typename Tile::Cursor& at,

@@ -8,7 +8,7 @@
 //           128, an expert without columns has a sum of +0.
 // Experts end (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to exactly m (rows) or k
 // (depth). Nothing is checked on the device.
-// row_index (dense, rows) selects: row i of the product is row row_index[i] of a (and of its scales), of a_rows rows.
+// row_index (dense, rows) selects: row i of A is row row_index[i] of a (and of its scales), of a_rows rows.
 //
 // a and b are aligned to 16 bytes, and so is a row of codes; d to its elements. m, n, k and a_rows are at most 2^31 -
 // 1, and there are fewer than 2^31 tiles of 128 x 128. c, of d's type and shape, is read where accumulate is set, and

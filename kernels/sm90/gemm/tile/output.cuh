@@ -232,7 +232,7 @@ struct GemmStore {
     }
   }
 
-  // At a tile's start, before its products: C on its way into the slots.
+  // At a tile's start, before its first mma: C on its way into the slots.
   __device__ __forceinline__ void load_first(const CUtensorMap* c_map, const GemmTile& tile) const {
     if (!job.accumulate || !job.d_tiled) return;
     ptx::warpgroup_barrier(1 + me.index);

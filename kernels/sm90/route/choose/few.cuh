@@ -54,7 +54,9 @@ struct ChooseFew {
   Softmax softmax;
   Key rest = kAbsent<Key>;  // none that was left behind comes before; where kSettled
 
-  __device__ __forceinline__ Raw load(int g) const { return load_group<kType>(row, g, job.router.experts, job.dtype); }
+  __device__ __forceinline__ Raw load(int g) const {
+    return load_group<kType>(row, g, job.router.experts, job.aligned);
+  }
 
   // What the experts of a group are chosen by, negated.
   __device__ __forceinline__ float negative(const Raw& raw, int g, int t) const {
@@ -162,10 +164,10 @@ struct ChooseFew {
         for (int part = 0; part < kGroup; part += kAtOnce) {
           Raw raw[kAtOnce];
           const int g = (from + part) * kLanes + lane;
-          if (job.dtype && inside) {
+          if (job.aligned && inside) {
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) raw[i] = load_inside<kType>(row, g + i * kLanes);
-          } else if (job.dtype) {
+          } else if (job.aligned) {
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) raw[i] = load_aligned<kType>(row, g + i * kLanes, groups);
           } else {

@@ -1,3 +1,5 @@
+// FP32 logits: the kernels of few.cuh for them.
+
 #include "kernels/sm90/route/choose/few.cuh"
 
 namespace mxcheck_kernels::sm90 {

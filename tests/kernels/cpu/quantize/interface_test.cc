@@ -1,5 +1,5 @@
-// The CPU library through the C interface alone, loaded as anybody's would be: the table, what it supports, and that
-// every wrong call is refused with one line of text and not a byte written.
+// The CPU library through the C interface alone, loaded as a third party's would be: the table, what it supports, and
+// that every wrong call is refused with one line of text and not a byte written.
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,16 @@
 #include <string>
 
 #include "tests/kernels/candidate_call.h"
-#include "tests/kernels/cpu/library.h"
 
 namespace mxcheck {
 namespace {
 
-// A valid call of one operation, to be spoilt: 40 x 70 BF16 with three experts.
+const mxcheck_candidate_table& library() {
+  static const mxcheck_candidate_table& table = load_candidate(MXCHECK_CPU_LIBRARY);
+  return table;
+}
+
+// A valid call of one operation, to be made invalid: 40 x 70 BF16 with three experts.
 struct Valid {
   mxcheck_policy policy = make_policy("e4m3", "rceil", 1, 32);
   CandidateCall memory{policy};
@@ -77,23 +81,23 @@ struct Valid {
   }
 };
 
-struct Refusal {
+struct InvalidCall {
   const char* why;
   mxcheck_status status;
   std::string says;  // a part of the message; "" for calls that have no message to write to
-  std::function<void(Valid&)> spoil;
+  std::function<void(Valid&)> make_invalid;
 };
 
-void expect_refusals(const std::string& name, const std::vector<Refusal>& refusals) {
+void expect_refusals(const std::string& name, const std::vector<InvalidCall>& refusals) {
   {
     Valid valid(name);
     ASSERT_EQ(operation(library(), name).run(&valid.call), MXCHECK_OK) << valid.message.data();
     EXPECT_FALSE(valid.outputs_untouched());
   }
-  for (const Refusal& r : refusals) {
+  for (const InvalidCall& r : refusals) {
     SCOPED_TRACE(name + ": " + r.why);
     Valid v(name);
-    r.spoil(v);
+    r.make_invalid(v);
     EXPECT_EQ(operation(library(), name).run(&v.call), r.status) << v.message.data();
     const std::string message(v.message.data());
     EXPECT_NE(message.find(r.says), std::string::npos) << message;
@@ -106,10 +110,10 @@ void expect_refusals(const std::string& name, const std::vector<Refusal>& refusa
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
 
-std::vector<Refusal> refusals_of_any_operation(const std::string& name) {
+std::vector<InvalidCall> refusals_of_any_operation(const std::string& name) {
   const mxcheck_status invalid = MXCHECK_INVALID;
   const mxcheck_status unsupported = MXCHECK_UNSUPPORTED;
-  std::vector<Refusal> r{
+  std::vector<InvalidCall> r{
       {"an older call", invalid, "", [](Valid& v) { v.call.size = sizeof v.call - 1; }},
       {"no policy", invalid, "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
       {"an older policy", invalid, "policy.size", [](Valid& v) { v.policy.size = 8; }},
@@ -249,7 +253,7 @@ TEST(CandidateRefusals, hold_for_every_operation) {
 TEST(CandidateRefusals, of_quantize) {
   const mxcheck_status invalid = MXCHECK_INVALID;
   const mxcheck_status unsupported = MXCHECK_UNSUPPORTED;
-  const std::vector<Refusal> either{
+  const std::vector<InvalidCall> either{
       {"no recipe", invalid, "recipe is null", [](Valid& v) { v.policy.recipe = nullptr; }},
       {"recipe", unsupported, "recipe even", [](Valid& v) { v.policy.recipe = "even"; }},
       {"fp16", unsupported, "type code 2, 16 bits",

@@ -10,10 +10,14 @@
 
 #include "kernels/candidate_route.h"
 #include "tests/kernels/candidate_call.h"
-#include "tests/kernels/cpu/library.h"
 
 namespace mxcheck {
 namespace {
+
+const mxcheck_candidate_table& library() {
+  static const mxcheck_candidate_table& table = load_candidate(MXCHECK_CPU_LIBRARY);
+  return table;
+}
 
 constexpr DLDataType kI32Type{kDLInt, 32, 1};
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
@@ -30,7 +34,7 @@ mxcheck_route_policy make_route_policy(const char* variant, const char* rule = "
   return p;
 }
 
-// A valid call of one operation, to be spoilt: 5 tokens, 6 experts, of which each token chooses 2.
+// A valid call of one operation, to be made invalid: 5 tokens, 6 experts, of which each token chooses 2.
 struct Valid {
   mxcheck_route_policy policy = make_route_policy("softmax-topk-renorm");
   CandidateCall memory{policy.policy};
@@ -96,23 +100,23 @@ struct Valid {
   }
 };
 
-struct Refusal {
+struct InvalidCall {
   const char* why;
   std::string says;  // a part of the message
-  std::function<void(Valid&)> spoil;
+  std::function<void(Valid&)> make_invalid;
   mxcheck_status status = MXCHECK_INVALID;
 };
 
-void expect_refusals(const std::string& name, const std::vector<Refusal>& refusals) {
+void expect_refusals(const std::string& name, const std::vector<InvalidCall>& refusals) {
   {
     Valid valid(name);
     ASSERT_EQ(operation(library(), name).run(&valid.call), MXCHECK_OK) << name << ": " << valid.message.data();
     EXPECT_FALSE(valid.outputs_untouched());
   }
-  for (const Refusal& r : refusals) {
+  for (const InvalidCall& r : refusals) {
     SCOPED_TRACE(name + ": " + r.why);
     Valid v(name);
-    r.spoil(v);
+    r.make_invalid(v);
     EXPECT_EQ(operation(library(), name).run(&v.call), r.status) << v.message.data();
     const std::string message(v.message.data());
     EXPECT_NE(message.find(r.says), std::string::npos) << message;
@@ -124,7 +128,7 @@ void expect_refusals(const std::string& name, const std::vector<Refusal>& refusa
 }
 
 TEST(RouteRefusals, hold_for_every_operation) {
-  const std::vector<Refusal> refusals{
+  const std::vector<InvalidCall> refusals{
       {"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
       {"a policy of other operations", "policy.size", [](Valid& v) { v.policy.policy.size = sizeof(mxcheck_policy); }},
       {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
@@ -166,7 +170,7 @@ TEST(RouteRefusals, hold_for_every_operation) {
     EXPECT_EQ(operation(library(), name).run(nullptr), MXCHECK_INVALID);
     Valid v(name);
     for (std::size_t i = 0; i < v.out.size(); ++i) {
-      const std::vector<Refusal> of_output{
+      const std::vector<InvalidCall> of_output{
           {"shape of an output", "must",
            [i](Valid& w) { ++w.out[i]->shape[static_cast<std::size_t>(w.outputs[i].ndim) - 1]; }},
           {"type of an output", "must be code", [i](Valid& w) { w.outputs[i].dtype.code = kDLUInt; }},
@@ -183,7 +187,7 @@ TEST(RouteRefusals, hold_for_every_operation) {
   }
 }
 
-const std::vector<Refusal> kOfVariants{
+const std::vector<InvalidCall> kOfVariants{
     {"no variant", "recipe is null", [](Valid& v) { v.policy.policy.recipe = nullptr; }},
     {"an unknown variant", "variant softmax is not offered: offered are topk-softmax,",
      [](Valid& v) { v.policy.policy.recipe = "softmax"; }, MXCHECK_UNSUPPORTED},
@@ -218,7 +222,7 @@ const std::vector<Refusal> kOfVariants{
 
 TEST(RouteRefusals, of_the_variants) {
   for (const char* name : {"route", "route_round", "route_backward"}) expect_refusals(name, kOfVariants);
-  const std::vector<Refusal> of_bias{
+  const std::vector<InvalidCall> of_bias{
       {"bias not announced", "2 inputs: must be 1", [](Valid& v) { v.policy.bias = 0; }},
       {"no bias", "1 inputs: must be 2, logits, bias", [](Valid& v) { v.call.num_inputs = 1; }},
       {"bias of 5", "bias has 5 elements: must have 6", [](Valid& v) { v.in[1]->shape[0] = 5; }},

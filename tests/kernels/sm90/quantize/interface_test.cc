@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ constexpr std::size_t kWorkspaceAt = 640 << 10;
 constexpr std::size_t kReportAt = 1000 << 10;
 constexpr unsigned char kPoison = 0xA5;
 
-// quantize 32x1 of 70 x 96 BF16 ones, in one allocation whose outputs are poisoned; tests spoil what they like.
+// quantize 32x1 of 70 x 96 BF16 ones, in one allocation whose outputs are poisoned; tests change what they like.
 class Sm90Interface : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,11 +45,7 @@ class Sm90Interface : public ::testing::Test {
     call.message = message, call.message_bytes = sizeof(message);
     call.workspace = arena + kWorkspaceAt, call.workspace_bytes = 256 << 10;
     call.report = reinterpret_cast<mxcheck_device_report*>(arena + kReportAt);
-    const mxcheck_candidate_table* table = mxcheck_candidate();
-    for (int i = 0; i < table->num_operations; ++i) {
-      if (std::strcmp(table->operations[i].name, "quantize") == 0) quantize = &table->operations[i];
-    }
-    ASSERT_NE(quantize, nullptr);
+    quantize = &mxcheck::operation(*mxcheck_candidate(), "quantize");
   }
   void TearDown() override { cudaFree(arena); }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/candidate_route.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace {
 
@@ -34,15 +35,12 @@ constexpr DLDataType kFp32{kDLFloat, 32, 1};
 constexpr DLDataType kInt32{kDLInt, 32, 1};
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// topk-softmax of FP32 ones in one allocation; tests spoil what they like. Without a device it is the host's, which is
+// topk-softmax of FP32 ones in one allocation; tests change what they like. Without a device it is the host's, which is
 // the last thing to be refused.
 class Sm90Route : public ::testing::Test {
  protected:
   explicit Sm90Route(const char* name = "route") {
-    const mxcheck_candidate_table* table = mxcheck_candidate();
-    for (int i = 0; i < table->num_operations; ++i) {
-      if (std::strcmp(table->operations[i].name, name) == 0) operation = &table->operations[i];
-    }
+    operation = &mxcheck::operation(*mxcheck_candidate(), name);
     int devices = 0;
     on_device = cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
     if (!on_device || cudaMalloc(reinterpret_cast<void**>(&arena), kArena) != cudaSuccess) arena = host.data();

@@ -1,10 +1,10 @@
-// Sums of Hopper's tensor cores with everything that went into them, as one file for everybody:
+// What Hopper's tensor cores return, with all that went into it, as one file for everybody:
 //
-//   sm90_sums_words OUT.safetensors      on a machine with a Hopper GPU
+//   sm90_mma_words OUT.safetensors      on a machine with a Hopper GPU
 //
 // For each pair of formats and each kind of data: a [64, k] and b [64, k] codes, c and d [64, 64] as the bits of FP32,
 // for one step (k of an instruction) and for three chained ones. Names are FORMATS.DATA.STEPS.a and so on; mxcheck mma
-// reads them as they are. sums_words_test.cc computes every d again.
+// reads them as they are. words_test.cc computes every d again.
 
 #include <cuda_runtime.h>
 
@@ -92,13 +92,13 @@ int run(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: sm90_sums_words OUT.safetensors\n");
+    std::fprintf(stderr, "usage: sm90_mma_words OUT.safetensors\n");
     return 2;
   }
   try {
     return mxcheck::run(argv[1]);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "sm90_sums_words: error: %s\n", e.what());
+    std::fprintf(stderr, "sm90_mma_words: error: %s\n", e.what());
     return 3;
   }
 }

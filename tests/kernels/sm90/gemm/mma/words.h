@@ -1,5 +1,5 @@
 #pragma once
-// What the file of sums holds (goldens/records/h200_sums.safetensors).
+// What the file of results of the tensor cores holds (goldens/records/h200_sums.safetensors).
 
 #include <array>
 #include <cstdint>

@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/candidate_route.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace {
 
@@ -23,18 +23,10 @@ constexpr DLDataType kInt32{kDLInt, 32, 1};
 constexpr DLDataType kInt64{kDLInt, 64, 1};
 constexpr std::size_t kBytes = std::size_t{1} << 16;
 
-const mxcheck_operation& operation(const char* name) {
-  const mxcheck_candidate_table* table = mxcheck_candidate();
-  for (int i = 0; i < table->num_operations; ++i) {
-    if (std::strcmp(table->operations[i].name, name) == 0) return table->operations[i];
-  }
-  throw std::runtime_error(std::string("no operation ") + name);
-}
-
 // A call whose tensors lie in host memory: the last thing that is refused.
 class RouteCall : public ::testing::Test {
  protected:
-  explicit RouteCall(const char* name) : operation_(operation(name)) {
+  explicit RouteCall(const char* name) : operation_(mxcheck::operation(*mxcheck_candidate(), name)) {
     policy.policy.size = sizeof(policy), policy.policy.recipe = "softmax-topk", policy.policy.format = "";
     policy.policy.rows = kTokens, policy.policy.cols = kExperts;
     policy.top_k = 2, policy.scale = 1, policy.renormalize = 1, policy.rule = "nr-f", policy.tile = 8;
