@@ -59,12 +59,12 @@ mxcheck_cuda_fault(
   sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm tails_are_stored_whole "the tail of an expert overwrites the rows of the next" sm90/gemm/tile/output.cuh
-  [[job.d_tiled && (rows >= Shape::kConsumerM || job.kind != GemmKind::rows || tile.row + tile.rows == job.m);]]
+  [[job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);]]
   [[job.d_tiled;]]
   ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm weights_of_the_expert_before "experts of odd number use the weights of the one before" sm90/gemm/tile/ring.cuh
-  [[job.kind == GemmKind::rows ? tile.expert : 0;]] [[job.kind == GemmKind::rows ? tile.expert & ~1 : 0;]] ${fp8} sm90/gemm/bf16/bf16.cu
+  [[job.kind == MatmulKind::rows ? tile.expert : 0;]] [[job.kind == MatmulKind::rows ? tile.expert & ~1 : 0;]] ${fp8} sm90/gemm/bf16/bf16.cu
   sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm group_starts_one_block_late "groups along depth but the first leave their first 128 out" sm90/gemm/tile/tile.cuh

@@ -11,15 +11,15 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr mxcheck_operation matmul(mxcheck_operation o) {
+constexpr mxcheck_operation with_limits(mxcheck_operation o) {
   o.max_rows = INT32_MAX, o.max_cols = INT32_MAX;
   return o;
 }
 
 // What it offers, runs and needs.
 template <auto kCheck, auto kRun, auto kWorkspace>
-constexpr mxcheck_operation gemm(const char* contract) {
-  return matmul(make_cuda_operation<kCheck, kRun, kWorkspace>("matmul", contract));
+constexpr mxcheck_operation matmul(const char* contract) {
+  return with_limits(make_cuda_operation<kCheck, kRun, kWorkspace>("matmul", contract));
 }
 
 // One chain of mma of two operands of one format; needs no workspace.
@@ -27,7 +27,7 @@ template <Code kCode>
 constexpr mxcheck_operation mma(const char* contract) {
   constexpr auto check = [](const mxcheck_policy* policy, DLDataType type) { check_mma(kCode, kCode, policy, type); };
   constexpr auto run = [](const mxcheck_call& call) { run_mma(kCode, kCode, call); };
-  return matmul(make_operation<check, run, kCallWithoutReport>("matmul", contract));
+  return with_limits(make_operation<check, run, kCallWithoutReport>("matmul", contract));
 }
 
 Code fp8_code(const char* format) { return element_named(format) == Element::e4m3 ? Code::e4m3 : Code::e5m2; }
@@ -43,10 +43,10 @@ void run_fp8_mma(const mxcheck_call& call) {
 }
 
 constexpr std::array kOperations{
-    gemm<check_fp8, run_fp8, fp8_workspace>("sm90_fp8+promote128"),
-    gemm<check_bf16, run_bf16, bf16_workspace>("sm90_bf16"),
-    gemm<check_decode, run_decode, decode_workspace>("sm90_bf16+decode"),
-    matmul(make_operation<check_fp8_mma, run_fp8_mma, kCallWithoutReport>("matmul", "sm90_fp8+from_c")),
+    matmul<check_fp8, run_fp8, fp8_workspace>("sm90_fp8+promote128"),
+    matmul<check_bf16, run_bf16, bf16_workspace>("sm90_bf16"),
+    matmul<check_decode, run_decode, decode_workspace>("sm90_bf16+decode"),
+    with_limits(make_operation<check_fp8_mma, run_fp8_mma, kCallWithoutReport>("matmul", "sm90_fp8+from_c")),
     mma<Code::bf16>("sm90_bf16+from_c"),
     mma<Code::fp16>("sm90_fp16+from_c"),
     mma<Code::tf32>("sm90_tf32+from_c"),

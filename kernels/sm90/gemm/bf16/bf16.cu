@@ -9,19 +9,19 @@ using Shape128 = Bf16Shape<128, 1>;
 constexpr int kRaster = 16;
 
 template <class Out>
-cudaError_t launch(const GemmCall& gemm, cudaStream_t stream) {
-  const std::int64_t tiles_of_256 = ((gemm.m + 127) / 128) * ((gemm.n + 255) / 256);
-  const bool few = gemm.kind == GemmKind::dense && tiles_of_256 < 132;
-  return few ? gemm_bf16_start<Shape128, Out>(gemm, kRaster, stream)
-             : gemm_bf16_start<Shape256, Out>(gemm, kRaster, stream);
+cudaError_t launch(const MatmulCall& matmul, cudaStream_t stream) {
+  const std::int64_t tiles_of_256 = ((matmul.m + 127) / 128) * ((matmul.n + 255) / 256);
+  const bool few = matmul.kind == MatmulKind::dense && tiles_of_256 < 132;
+  return few ? matmul_bf16_start<Shape128, Out>(matmul, kRaster, stream)
+             : matmul_bf16_start<Shape256, Out>(matmul, kRaster, stream);
 }
 
 }  // namespace
 
-cudaError_t gemm_bf16_launch(const GemmCall& gemm, cudaStream_t stream) {
-  if (!gemm_valid(gemm, 8)) return cudaErrorInvalidValue;
-  if (gemm_empty(gemm)) return cudaSuccess;
-  return gemm.output == GemmOutput::fp32 ? launch<float>(gemm, stream) : launch<__nv_bfloat16>(gemm, stream);
+cudaError_t matmul_bf16_launch(const MatmulCall& matmul, cudaStream_t stream) {
+  if (!matmul_valid(matmul, 8)) return cudaErrorInvalidValue;
+  if (matmul_empty(matmul)) return cudaSuccess;
+  return matmul.output == MatmulOutput::fp32 ? launch<float>(matmul, stream) : launch<__nv_bfloat16>(matmul, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

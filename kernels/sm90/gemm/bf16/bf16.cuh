@@ -21,21 +21,21 @@ namespace mxcheck_kernels::sm90 {
 
 // 128 x kN; kN is 128 or 256.
 template <int kN, int kCluster, int kSlots = 2>
-struct Bf16Shape : GemmShape<1, 1, kN, kCluster, false, false, kSlots> {
+struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, false, false, kSlots> {
   static constexpr int kColumns = kRowBytes / 2;
 };
 
 template <class Shape, class Out>
-struct Bf16Shared : GemmLayout<Shape, Out, 0> {
+struct Bf16Shared : MatmulLayout<Shape, Out, 0> {
   static constexpr int kConsumerRegs = 208;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 
 template <class Shape_, class Out>
-struct Bf16Gemm : GemmRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
+struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Shape = Shape_;
   using Shared = Bf16Shared<Shape, Out>;
-  using Ring = GemmRing<Shape, Shared, 2, 2>;
+  using Ring = MatmulRing<Shape, Shared, 2, 2>;
   using Cursor = typename Ring::Cursor;
   static constexpr int kAcc = Shape::kAccumulators;
   static constexpr int kClocksBehind = 600;
@@ -71,21 +71,22 @@ struct Bf16Gemm : GemmRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       }
     }
     consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
+                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
                          consume(acc[0], at, tile.kblocks, me.index);
                        });
   }
 };
 
 template <class Shape, class Out>
-cudaError_t gemm_bf16_start(const GemmCall& gemm, int raster, cudaStream_t stream) {
-  GemmMaps maps;
-  GemmJob job;
-  if (const auto e = gemm_prepare(gemm, 2, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job); e != cudaSuccess) {
+cudaError_t matmul_bf16_start(const MatmulCall& matmul, int raster, cudaStream_t stream) {
+  MatmulMaps maps;
+  MatmulJob job;
+  if (const auto e = matmul_prepare(matmul, 2, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job);
+      e != cudaSuccess) {
     return e;
   }
   job.raster = raster;
-  return gemm_start<Bf16Gemm<Shape, Out>>(maps, job, stream);
+  return matmul_start<Bf16Matmul<Shape, Out>>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

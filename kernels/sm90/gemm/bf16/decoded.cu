@@ -7,17 +7,18 @@ using Shape = DecodedShape<1>;
 constexpr int kRaster = 16;
 
 template <Element kA>
-cudaError_t launch(const GemmDecoded& gemm, cudaStream_t stream) {
-  return gemm.output == GemmOutput::fp32 ? gemm_decoded_start<Shape, kA, float>(gemm, kRaster, stream)
-                                         : gemm_decoded_start<Shape, kA, __nv_bfloat16>(gemm, kRaster, stream);
+cudaError_t launch(const MatmulDecoded& matmul, cudaStream_t stream) {
+  return matmul.output == MatmulOutput::fp32 ? matmul_decoded_start<Shape, kA, float>(matmul, kRaster, stream)
+                                             : matmul_decoded_start<Shape, kA, __nv_bfloat16>(matmul, kRaster, stream);
 }
 
 }  // namespace
 
-cudaError_t gemm_decoded_launch(const GemmDecoded& gemm, cudaStream_t stream) {
-  if (!gemm_valid(gemm, 32)) return cudaErrorInvalidValue;
-  if (gemm_empty(gemm)) return cudaSuccess;
-  return gemm.a_format == Element::e4m3 ? launch<Element::e4m3>(gemm, stream) : launch<Element::e5m2>(gemm, stream);
+cudaError_t matmul_decoded_launch(const MatmulDecoded& matmul, cudaStream_t stream) {
+  if (!matmul_valid(matmul, 32)) return cudaErrorInvalidValue;
+  if (matmul_empty(matmul)) return cudaSuccess;
+  return matmul.a_format == Element::e4m3 ? launch<Element::e4m3>(matmul, stream)
+                                          : launch<Element::e5m2>(matmul, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -18,22 +18,22 @@
 namespace mxcheck_kernels::sm90 {
 
 template <int kCluster>
-struct DecodedShape : GemmShape<1, 1, 256, kCluster, false, false> {
+struct DecodedShape : MatmulShape<1, 1, 256, kCluster, false, false> {
   static constexpr int kColumns = kRowBytes / 2;
   static constexpr int kARowBytes = kColumns;
 };
 
 template <class Shape, class Out>
-struct DecodedShared : GemmLayout<Shape, Out, Shape::kM * 2> {
+struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM * 2> {
   static constexpr int kConsumerRegs = 216;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 
 template <class Shape_, Element kA, class Out>
-struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
+struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   using Shape = Shape_;
   using Shared = DecodedShared<Shape, Out>;
-  using Ring = GemmRing<Shape, Shared, 1, 2>;
+  using Ring = MatmulRing<Shape, Shared, 1, 2>;
   using Cursor = typename Ring::Cursor;
   static constexpr int kAcc = Shape::kAccumulators;
   static constexpr int kSteps = Shape::kColumns / 16;
@@ -53,7 +53,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     const auto* const source = static_cast<const std::uint8_t*>(Ring::job.scale_a);
     const int columns = static_cast<int>(Ring::job.k / 32);
     typename Ring::Schedule schedule(Ring::job, Ring::rank);
-    GemmTile tile;
+    MatmulTile tile;
     Cursor at;
     const auto publish = [&] {  // every lane for what it stored
       ptx::barrier_arrive(Ring::full(at.stage));
@@ -123,7 +123,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   }
 
   // A thread's codes of a step are four of row lane / 4 and four of the row 8 below.
-  __device__ __forceinline__ void decode_stage(Fragments& a, int stage, const GemmConsumer& me) const {
+  __device__ __forceinline__ void decode_stage(Fragments& a, int stage, const MatmulConsumer& me) const {
     const int first = me.index * Shape::kConsumerM + me.warp * 16;
     const int row = first + Ring::lane % 16;
     const std::uint32_t codes = Ring::a_stage(stage) + row * Shape::kARowBytes;
@@ -147,7 +147,7 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     }
   }
 
-  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const GemmConsumer& me) const {
+  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
     int before = 0;
     const auto turn = [&](Fragments& a, int kb) {
       ptx::barrier_wait(Ring::full(at.stage), at.parity);
@@ -169,22 +169,23 @@ struct DecodedGemm : GemmRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
     consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
+                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
                          consume(acc[0], at, tile.kblocks, me);
                        });
   }
 };
 
 template <class Shape, Element kA, class Out>
-cudaError_t gemm_decoded_start(const GemmDecoded& gemm, int raster, cudaStream_t stream) {
-  GemmMaps maps;
-  GemmJob job;
-  job.scale_a = gemm.scale_a;
-  if (const auto e = gemm_prepare(gemm, 1, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job); e != cudaSuccess) {
+cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaStream_t stream) {
+  MatmulMaps maps;
+  MatmulJob job;
+  job.scale_a = matmul.scale_a;
+  if (const auto e = matmul_prepare(matmul, 1, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job);
+      e != cudaSuccess) {
     return e;
   }
   job.raster = raster;
-  return gemm_start<DecodedGemm<Shape, kA, Out>>(maps, job, stream);
+  return matmul_start<DecodedMatmul<Shape, kA, Out>>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -6,16 +6,16 @@
 // neighbours. The terms of one step have no order, so the result is bf16.h's.
 
 #include "kernels/common/dtype.h"
-#include "kernels/sm90/gemm/tile/gemm.h"
+#include "kernels/sm90/gemm/tile/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
-struct GemmDecoded : GemmCall {
+struct MatmulDecoded : MatmulCall {
   Element a_format = Element::e4m3;
   const std::uint8_t* scale_a = nullptr;  // [row of A][k / 32]
 };
 
 // k is a multiple of 32.
-cudaError_t gemm_decoded_launch(const GemmDecoded& gemm, cudaStream_t stream);
+cudaError_t matmul_decoded_launch(const MatmulDecoded& matmul, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -82,13 +82,13 @@ std::uint64_t bf16_workspace(const mxcheck_call& call) { return checks_on_device
 
 void run_bf16(const mxcheck_call& call) {
   check_bf16(call.policy, output_type(call));
-  const Matmul x = read_matmul(call, kBf16Type, kBf16Type);
+  const MatmulTensors x = read_matmul(call, kBf16Type, kBf16Type);
   require_depth(*x.policy, 8);
-  GemmCall gemm;
-  fill_gemm(gemm, x, call);
+  MatmulCall matmul;
+  fill_matmul(matmul, x, call);
   require_workspace(call, bf16_workspace(call));
-  check_gemm(gemm, x, call);
-  require_success(gemm_bf16_launch(gemm, stream_of(call)));
+  check_matmul(matmul, x, call);
+  require_success(matmul_bf16_launch(matmul, stream_of(call)));
 }
 
 void check_decode(const mxcheck_policy* policy, DLDataType type) {
@@ -105,15 +105,15 @@ std::uint64_t decode_workspace(const mxcheck_call& call) { return plan_decode(ca
 
 void run_decode(const mxcheck_call& call) {
   check_decode(call.policy, output_type(call));
-  const Matmul x = read_matmul(call, kByteType, kByteType);
+  const MatmulTensors x = read_matmul(call, kByteType, kByteType);
   const mxcheck_matmul_policy& p = *x.policy;
   require_depth(p, 32);
-  GemmDecoded gemm;
-  fill_gemm(gemm, x, call);
+  MatmulDecoded matmul;
+  fill_matmul(matmul, x, call);
   const DecodePlan plan = plan_decode(call);
   require_workspace(call, plan.bytes);
-  check_gemm(gemm, x, call);
-  if (gemm.m == 0 || gemm.n == 0) return;
+  check_matmul(matmul, x, call);
+  if (matmul.m == 0 || matmul.n == 0) return;
   auto* const workspace = static_cast<std::uint8_t*>(call.workspace);
   const auto stream = stream_of(call);
   DecodeJob job;
@@ -121,17 +121,17 @@ void run_decode(const mxcheck_call& call) {
   DecodeOperand& a = job.operands[1];
   b = decoded(p.format_b, x.b, x.scale_b, workspace + plan.b_at);
   b.paired = plan.on_the_way;
-  gemm.b = b.values;
+  matmul.b = b.values;
   if (plan.on_the_way) {
-    gemm.a_format = element_named(p.policy.format);
-    gemm.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
+    matmul.a_format = element_named(p.policy.format);
+    matmul.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
   } else {
     a = decoded(p.policy.format, x.a, x.scale_a, workspace + plan.a_at);
-    gemm.a = a.values;
+    matmul.a = a.values;
   }
-  job.status = gemm.status;
+  job.status = matmul.status;
   require_success(launch_decode(job, stream));
-  require_success(plan.on_the_way ? gemm_decoded_launch(gemm, stream) : gemm_bf16_launch(gemm, stream));
+  require_success(plan.on_the_way ? matmul_decoded_launch(matmul, stream) : matmul_bf16_launch(matmul, stream));
 }
 
 }  // namespace mxcheck_kernels::sm90

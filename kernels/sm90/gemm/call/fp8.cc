@@ -23,19 +23,19 @@ std::uint64_t fp8_workspace(const mxcheck_call& call) { return checks_on_device(
 
 void run_fp8(const mxcheck_call& call) {
   check_fp8(call.policy, output_type(call));
-  const Matmul x = read_matmul(call, kByteType, kByteType);
+  const MatmulTensors x = read_matmul(call, kByteType, kByteType);
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.depth % 128 != 0)
     unsupported("a depth of " + std::to_string(p.depth) + " is not offered: multiples of 128 are");
-  GemmFp8 gemm;
-  fill_gemm(gemm, x, call);
-  gemm.a_format = element_named(p.policy.format), gemm.b_format = element_named(p.format_b);
-  gemm.a_scale_type = gemm.b_scale_type = p.scale_type == MXCHECK_E8M0 ? GemmScale::e8m0 : GemmScale::fp32;
-  gemm.b_block = p.block_b_rows == 128 ? GemmBlock::square : GemmBlock::row;
-  gemm.scale_a = x.scale_a.data, gemm.scale_b = x.scale_b.data;
+  MatmulFp8 matmul;
+  fill_matmul(matmul, x, call);
+  matmul.a_format = element_named(p.policy.format), matmul.b_format = element_named(p.format_b);
+  matmul.a_scale_type = matmul.b_scale_type = p.scale_type == MXCHECK_E8M0 ? MatmulScale::e8m0 : MatmulScale::fp32;
+  matmul.b_block = p.block_b_rows == 128 ? MatmulBlock::square : MatmulBlock::row;
+  matmul.scale_a = x.scale_a.data, matmul.scale_b = x.scale_b.data;
   require_workspace(call, fp8_workspace(call));
-  check_gemm(gemm, x, call);
-  require_success(gemm_fp8_launch(gemm, stream_of(call)));
+  check_matmul(matmul, x, call);
+  require_success(matmul_fp8_launch(matmul, stream_of(call)));
 }
 
 }  // namespace mxcheck_kernels::sm90

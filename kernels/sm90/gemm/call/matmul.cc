@@ -30,7 +30,7 @@ Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::i
   return checked;
 }
 
-void read_groups(Matmul& x, const DLTensor* offsets) {
+void read_groups(MatmulTensors& x, const DLTensor* offsets) {
   const bool grouped = x.policy->grouping != MXCHECK_DENSE;
   if ((offsets != nullptr) != grouped) {
     invalid(grouped ? "offsets of groups are missing" : "offsets are given, and policy.grouping is 0");
@@ -45,7 +45,7 @@ void read_groups(Matmul& x, const DLTensor* offsets) {
 }
 
 // Returns the rows of a, which are as many as the caller says.
-std::int64_t read_index(Matmul& x, const mxcheck_call& call, const DLTensor& index) {
+std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTensor& index) {
   if (x.policy->grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
   x.index = check_tensor("row index", index, kInt32Type, 1, Strides::contiguous);
   require_shape("row index", x.index, 1, x.policy->policy.rows);
@@ -55,7 +55,7 @@ std::int64_t read_index(Matmul& x, const mxcheck_call& call, const DLTensor& ind
   return a_rows;
 }
 
-void read_scales(Matmul& x, const mxcheck_call& call, std::int64_t a_rows) {
+void read_scales(MatmulTensors& x, const mxcheck_call& call, std::int64_t a_rows) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
     invalid("blocks of scales must have 1 or more rows and columns");
@@ -91,8 +91,8 @@ DLDataType output_type(const mxcheck_call& call) {
   return call.outputs[0].dtype;
 }
 
-Matmul read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
-  Matmul x;
+MatmulTensors read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
+  MatmulTensors x;
   x.policy = &matmul_policy(call.policy);
   const mxcheck_matmul_policy& p = *x.policy;
   check_extents(p);
@@ -129,40 +129,40 @@ bool checks_on_device(const mxcheck_call& call) {
   return false;
 }
 
-void fill_gemm(GemmCall& gemm, const Matmul& x, const mxcheck_call& call) {
+void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
   if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
     unsupported("a and b are offered at multiples of 16 bytes");
   }
-  gemm.kind = p.grouping == MXCHECK_ROWS    ? GemmKind::rows
-              : p.grouping == MXCHECK_DEPTH ? GemmKind::depth
-                                            : GemmKind::dense;
-  gemm.output = is_bf16(output_type(call)) ? GemmOutput::bf16 : GemmOutput::fp32;
-  gemm.accumulate = x.adds;
-  gemm.a = x.a.data, gemm.b = x.b.data;
-  gemm.c = x.c.data, gemm.d = x.d.data;
-  gemm.m = p.policy.rows, gemm.n = p.policy.cols, gemm.k = p.depth;
-  gemm.experts = static_cast<int>(x.experts);
-  if (x.index.cols != 0) gemm.row_index = static_cast<const std::int32_t*>(x.index.data);
-  gemm.a_rows = x.a.rows;
+  matmul.kind = p.grouping == MXCHECK_ROWS    ? MatmulKind::rows
+                : p.grouping == MXCHECK_DEPTH ? MatmulKind::depth
+                                              : MatmulKind::dense;
+  matmul.output = is_bf16(output_type(call)) ? MatmulOutput::bf16 : MatmulOutput::fp32;
+  matmul.accumulate = x.adds;
+  matmul.a = x.a.data, matmul.b = x.b.data;
+  matmul.c = x.c.data, matmul.d = x.d.data;
+  matmul.m = p.policy.rows, matmul.n = p.policy.cols, matmul.k = p.depth;
+  matmul.experts = static_cast<int>(x.experts);
+  if (x.index.cols != 0) matmul.row_index = static_cast<const std::int32_t*>(x.index.data);
+  matmul.a_rows = x.a.rows;
 }
 
-void check_gemm(GemmCall& gemm, const Matmul& x, const mxcheck_call& call) {
+void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
   const bool grouped = x.offsets.cols != 0;
-  if (!grouped && gemm.row_index == nullptr) return;
+  if (!grouped && matmul.row_index == nullptr) return;
   CheckJob job;
   if (grouped) {
     job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
-    job.end = gemm.kind == GemmKind::rows ? gemm.m : gemm.k;
-    job.multiple = gemm.kind == GemmKind::depth ? 128 : 1;
-    gemm.offsets = job.offsets + 1;
+    job.end = matmul.kind == MatmulKind::rows ? matmul.m : matmul.k;
+    job.multiple = matmul.kind == MatmulKind::depth ? 128 : 1;
+    matmul.offsets = job.offsets + 1;
   }
-  job.index = gemm.row_index, job.rows = gemm.m, job.source_rows = gemm.a_rows;
+  job.index = matmul.row_index, job.rows = matmul.m, job.source_rows = matmul.a_rows;
   job.report = report_of(call);
   auto* const result = static_cast<CheckResult*>(call.workspace);
   require_success(launch_check(job, result, stream_of(call)));
-  gemm.status = &result->status;
+  matmul.status = &result->status;
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -9,14 +9,14 @@
 #include "kernels/sm90/gemm/call/check.h"
 #include "kernels/sm90/gemm/fp8/fp8.h"
 #include "kernels/sm90/gemm/mma/mma.h"
-#include "kernels/sm90/gemm/tile/gemm.h"
+#include "kernels/sm90/gemm/tile/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
 // INVALID for a policy that cannot be read.
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy);
 
-struct Matmul {
+struct MatmulTensors {
   const mxcheck_matmul_policy* policy = nullptr;
   Checked a, b, scale_a, scale_b, c, d, offsets, index;
   bool scaled = false;
@@ -29,7 +29,7 @@ struct Matmul {
 };
 
 // Tensors by the shapes that the policy gives them; codes and D of these types.
-Matmul read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type);
+MatmulTensors read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type);
 
 DLDataType output_type(const mxcheck_call& call);  // BF16 or FP32
 
@@ -38,9 +38,9 @@ bool is_fp32(DLDataType type);
 bool checks_on_device(const mxcheck_call& call);  // offsets or a row index are among the inputs
 
 // What all GEMMs are told alike; UNSUPPORTED for alpha and the alignment of a and b.
-void fill_gemm(GemmCall& gemm, const Matmul& matmul, const mxcheck_call& call);
+void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);
 // Enqueues the check of offsets and row index, with its result at the front of the workspace.
-void check_gemm(GemmCall& gemm, const Matmul& matmul, const mxcheck_call& call);
+void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);
 
 // One chain of the tensor core's mma for every output: dense, FP32, no scales.
 void check_mma(Code a, Code b, const mxcheck_policy* policy, DLDataType type);

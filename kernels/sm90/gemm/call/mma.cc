@@ -42,7 +42,7 @@ void check_mma(Code a, Code b, const mxcheck_policy* policy, DLDataType type) {
 
 void run_mma(Code a, Code b, const mxcheck_call& call) {
   check_mma(a, b, call.policy, output_type(call));
-  const Matmul x = read_matmul(call, type_of(a), type_of(b));
+  const MatmulTensors x = read_matmul(call, type_of(a), type_of(b));
   if (x.policy->alpha != 1) unsupported("alpha is not offered: it must be 1");
   if (x.index.data != nullptr || x.index.cols != 0) unsupported("a row index is not offered");
   MmaJob job;

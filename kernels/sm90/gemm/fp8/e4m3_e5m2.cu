@@ -4,8 +4,8 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t gemm_e4m3_e5m2(const GemmFp8& gemm, cudaStream_t stream) {
-  return gemm_formats<Code::e4m3, Code::e5m2>(gemm, stream);
+cudaError_t matmul_e4m3_e5m2(const MatmulFp8& matmul, cudaStream_t stream) {
+  return matmul_formats<Code::e4m3, Code::e5m2>(matmul, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

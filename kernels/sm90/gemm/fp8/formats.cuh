@@ -7,24 +7,25 @@
 namespace mxcheck_kernels::sm90 {
 
 // Measured on an H200: docs/performance.md. Tiles of 128 columns are for matmuls of few tiles.
-using Gemm256Shape = GemmShape<1, 2, 128, 1, false, false, 4>;
-using Gemm128Shape = GemmShape<1, 1, 128, 1, false, false>;
-using GemmRowShape = GemmShape<1, 2, 128, 2, false, false, 4>;
+using Matmul256Shape = MatmulShape<1, 2, 128, 1, false, false, 4>;
+using Matmul128Shape = MatmulShape<1, 1, 128, 1, false, false>;
+using MatmulRowShape = MatmulShape<1, 2, 128, 2, false, false, 4>;
 inline constexpr int kRaster = 16;
 
 template <Code kA, Code kB, class Out>
-cudaError_t gemm_formats_to(const GemmFp8& gemm, cudaStream_t stream) {
-  if (gemm.b_block == GemmBlock::row) return gemm_fp8_start<GemmRowShape, kA, kB, Out, true>(gemm, kRaster, stream);
-  const std::int64_t tiles_of_256 = ((gemm.m + 127) / 128) * ((gemm.n + 255) / 256);
-  const bool few = gemm.kind == GemmKind::dense && tiles_of_256 < 132;
-  return few ? gemm_fp8_start<Gemm128Shape, kA, kB, Out, false>(gemm, kRaster, stream)
-             : gemm_fp8_start<Gemm256Shape, kA, kB, Out, false>(gemm, kRaster, stream);
+cudaError_t matmul_formats_to(const MatmulFp8& matmul, cudaStream_t stream) {
+  if (matmul.b_block == MatmulBlock::row)
+    return matmul_fp8_start<MatmulRowShape, kA, kB, Out, true>(matmul, kRaster, stream);
+  const std::int64_t tiles_of_256 = ((matmul.m + 127) / 128) * ((matmul.n + 255) / 256);
+  const bool few = matmul.kind == MatmulKind::dense && tiles_of_256 < 132;
+  return few ? matmul_fp8_start<Matmul128Shape, kA, kB, Out, false>(matmul, kRaster, stream)
+             : matmul_fp8_start<Matmul256Shape, kA, kB, Out, false>(matmul, kRaster, stream);
 }
 
 template <Code kA, Code kB>
-cudaError_t gemm_formats(const GemmFp8& gemm, cudaStream_t stream) {
-  return gemm.output == GemmOutput::fp32 ? gemm_formats_to<kA, kB, float>(gemm, stream)
-                                         : gemm_formats_to<kA, kB, __nv_bfloat16>(gemm, stream);
+cudaError_t matmul_formats(const MatmulFp8& matmul, cudaStream_t stream) {
+  return matmul.output == MatmulOutput::fp32 ? matmul_formats_to<kA, kB, float>(matmul, stream)
+                                             : matmul_formats_to<kA, kB, __nv_bfloat16>(matmul, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -5,9 +5,9 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t gemm_e4m3_e4m3(const GemmFp8& gemm, cudaStream_t stream);
-cudaError_t gemm_e4m3_e5m2(const GemmFp8& gemm, cudaStream_t stream);
-cudaError_t gemm_e5m2_e4m3(const GemmFp8& gemm, cudaStream_t stream);
-cudaError_t gemm_e5m2_e5m2(const GemmFp8& gemm, cudaStream_t stream);
+cudaError_t matmul_e4m3_e4m3(const MatmulFp8& matmul, cudaStream_t stream);
+cudaError_t matmul_e4m3_e5m2(const MatmulFp8& matmul, cudaStream_t stream);
+cudaError_t matmul_e5m2_e4m3(const MatmulFp8& matmul, cudaStream_t stream);
+cudaError_t matmul_e5m2_e5m2(const MatmulFp8& matmul, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -33,11 +33,11 @@ __device__ __forceinline__ std::uint32_t scale_bits(std::uint32_t raw, bool e8m0
 }
 
 template <class Shape_, Code kA, Code kB, class Out, bool kBRow>
-struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2> {
+struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2> {
   using Shape = Shape_;
-  using Shared = GemmShared<Shape, Out, kBRow>;
+  using Shared = MatmulShared<Shape, Out, kBRow>;
   static constexpr int kGatherWarps = kBRow ? 1 : 2;
-  using Ring = GemmRing<Shape, Shared, 1, kGatherWarps>;
+  using Ring = MatmulRing<Shape, Shared, 1, kGatherWarps>;
   using Cursor = typename Ring::Cursor;
   using Schedule = typename Ring::Schedule;
   using Ring::a_stage, Ring::b_stage, Ring::full, Ring::job, Ring::lane, Ring::rank, Ring::release, Ring::shared,
@@ -60,7 +60,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     const void* const source = kOfA ? job.scale_a : job.scale_b;
     const bool e8m0 = kOfA ? job.a_e8m0 : job.b_e8m0;
     Schedule schedule(job, rank);
-    GemmTile tile;
+    MatmulTile tile;
     Cursor at;
     const auto publish = [&] {  // every lane for what it stored
       ptx::barrier_arrive(full(at.stage));
@@ -79,14 +79,14 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
           if (job.row_index != nullptr) row[i] = __ldg(job.row_index + row[i]);
         }
       } else {
-        if (job.kind == GemmKind::rows) first = std::int64_t{tile.expert} * job.n;
+        if (job.kind == MatmulKind::rows) first = std::int64_t{tile.expert} * job.n;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) row[i] = tile.col + min(lane + 32 * i, job.n - 1 - tile.col);
       }
       if constexpr (kBlocks) {
         const int blocks = (job.n - 1) / 128 + 1;
         block = min(tile.col / 128 + lane % 4, blocks - 1);
-        if (job.kind == GemmKind::rows) block += std::int64_t{tile.expert} * blocks;
+        if (job.kind == MatmulKind::rows) block += std::int64_t{tile.expert} * blocks;
       }
       std::uint32_t next[kDeep][kEach];
       std::uint32_t next_block[kDeep];
@@ -160,7 +160,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
     std::uint32_t row;
   };
 
-  __device__ __forceinline__ void read_scales(StageScales& s, int stage, const GemmConsumer& me, int offset) const {
+  __device__ __forceinline__ void read_scales(StageScales& s, int stage, const MatmulConsumer& me, int offset) const {
     const std::uint32_t at = scales(stage) + (me.index * Shape::kConsumerM + me.warp * 16 + lane / 4) * 4;
 #pragma unroll
     for (int i = 0; i < Shape::kRowSubs; ++i) {
@@ -226,7 +226,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // Four chained k32 steps, from zero.
   template <int kRowSub, int kColSub>
-  __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const GemmConsumer& me) const {
+  __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const MatmulConsumer& me) const {
     const std::uint64_t a =
         ptx::wgmma_operand(a_stage(stage) + (me.index * Shape::kConsumerM + kRowSub * 64) * kBlockK);
     const std::uint64_t b = ptx::wgmma_operand(b_stage(stage) + kColSub * Shape::kSubN * kBlockK);
@@ -250,7 +250,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
   template <int kSub>
   __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc],
                                        const std::uint32_t (&a)[4][4], const StageScales& s, int stage,
-                                       const GemmConsumer& me) const {
+                                       const MatmulConsumer& me) const {
     constexpr int kRowSub = kSub / Shape::kColSubs;
     constexpr int kColSub = kSub % Shape::kColSubs;
     constexpr bool kLast = kSub == Shape::kSubs - 1;
@@ -279,7 +279,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // A tile's mma, one partial after the other.
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
-                                          const GemmTile& tile, const GemmConsumer& me) const {
+                                          const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
     for (int kb = 0; kb < tile.kblocks; ++kb) {
       ptx::barrier_wait(full(at.stage), at.parity);
@@ -299,7 +299,7 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 
   // The same, four stages at a time, with the next partial begun before one is added.
   __device__ __forceinline__ void consume_ahead(float (&acc)[kAcc], float (&p)[kAcc], float (&q)[kAcc], Cursor& at,
-                                                const GemmTile& tile, const GemmConsumer& me) const {
+                                                const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
     StageScales ps;
     StageScales qs;
@@ -348,31 +348,32 @@ struct Gemm : GemmRing<Shape_, GemmShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2>
 #pragma unroll
       for (float& value : one) value = 0;
     }
-    consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[Shape::kSubs][kAcc], Cursor& at, const GemmTile& tile, const GemmConsumer& me) {
-                         if constexpr (Shape::kAhead) {
-                           consume_ahead(acc[0], partial[0], partial[1], at, tile, me);
-                         } else {
-                           consume(acc, partial[0], at, tile, me);
-                         }
-                       });
+    consume_tiles<Out>(
+        *this, c_map, d_map, index,
+        [&](float(&acc)[Shape::kSubs][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
+          if constexpr (Shape::kAhead) {
+            consume_ahead(acc[0], partial[0], partial[1], at, tile, me);
+          } else {
+            consume(acc, partial[0], at, tile, me);
+          }
+        });
   }
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + (kBRow ? 64 : 32)); }
 };
 
 // Maps for a shape's boxes, and the job; fp8.cu. Not for m, n = 0.
-cudaError_t gemm_fp8_prepare(const GemmFp8& gemm, int rows_of_a, int rows_of_b, GemmMaps& maps, GemmJob& job);
+cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_of_b, MatmulMaps& maps, MatmulJob& job);
 
 template <class Shape, Code kA, Code kB, class Out, bool kBRow>
-cudaError_t gemm_fp8_start(const GemmFp8& gemm, int raster, cudaStream_t stream) {
-  GemmMaps maps;
-  GemmJob job;
-  if (const auto e = gemm_fp8_prepare(gemm, Shape::kM, Shape::kN / Shape::kCluster, maps, job); e != cudaSuccess) {
+cudaError_t matmul_fp8_start(const MatmulFp8& matmul, int raster, cudaStream_t stream) {
+  MatmulMaps maps;
+  MatmulJob job;
+  if (const auto e = matmul_fp8_prepare(matmul, Shape::kM, Shape::kN / Shape::kCluster, maps, job); e != cudaSuccess) {
     return e;
   }
   job.raster = raster;
-  return gemm_start<Gemm<Shape, kA, kB, Out, kBRow>>(maps, job, stream);
+  return matmul_start<Fp8Matmul<Shape, kA, kB, Out, kBRow>>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,5 +1,5 @@
 #pragma once
-// D = A B^T of 8-bit floats with block scales, defined to the bit. Shapes, kinds and rules are gemm.h's; k is a
+// D = A B^T of 8-bit floats with block scales, defined to the bit. Shapes, kinds and rules are tile/matmul.h's; k is a
 // multiple of 128.
 //
 // For every element of D:
@@ -25,23 +25,23 @@
 #include <cuda_runtime.h>
 
 #include "kernels/common/dtype.h"
-#include "kernels/sm90/gemm/tile/gemm.h"
+#include "kernels/sm90/gemm/tile/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
-enum class GemmScale : std::uint8_t { e8m0, fp32 };
-enum class GemmBlock : std::uint8_t { square, row };  // of B: 128 x 128, 1 x 128
+enum class MatmulScale : std::uint8_t { e8m0, fp32 };
+enum class MatmulBlock : std::uint8_t { square, row };  // of B: 128 x 128, 1 x 128
 
-struct GemmFp8 : GemmCall {
+struct MatmulFp8 : MatmulCall {
   Element a_format = Element::e4m3;
   Element b_format = Element::e4m3;
-  GemmScale a_scale_type = GemmScale::fp32;
-  GemmScale b_scale_type = GemmScale::fp32;
-  GemmBlock b_block = GemmBlock::square;
+  MatmulScale a_scale_type = MatmulScale::fp32;
+  MatmulScale b_scale_type = MatmulScale::fp32;
+  MatmulBlock b_block = MatmulBlock::square;
   const void* scale_a = nullptr;
   const void* scale_b = nullptr;
 };
 
-cudaError_t gemm_fp8_launch(const GemmFp8& gemm, cudaStream_t stream);
+cudaError_t matmul_fp8_launch(const MatmulFp8& matmul, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

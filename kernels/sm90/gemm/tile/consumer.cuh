@@ -12,17 +12,17 @@ namespace mxcheck_kernels::sm90 {
 
 // consume(acc, at, tile, me): the mma of a tile that has columns, from zeros.
 template <class Out, class Tile, class Consume>
-__device__ __forceinline__ void consume_tiles(const Tile& gemm, const CUtensorMap* c_map, const CUtensorMap* d_map,
+__device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensorMap* c_map, const CUtensorMap* d_map,
                                               int index, const Consume& consume) {
   using Shape = typename Tile::Shape;
   const int thread = static_cast<int>(threadIdx.x) % 128;
-  const GemmConsumer me = {index, thread, __shfl_sync(Tile::kAllLanes, thread / 32, 0)};
-  const GemmStore<Shape, typename Tile::Shared, Out> out = {gemm.job, gemm.shared, gemm.lane, me};
+  const MatmulConsumer me = {index, thread, __shfl_sync(Tile::kAllLanes, thread / 32, 0)};
+  const MatmulStore<Shape, typename Tile::Shared, Out> out = {matmul.job, matmul.shared, matmul.lane, me};
   typename Tile::Cursor at;
   std::uint32_t uses = 0;
   while (true) {
-    ptx::barrier_wait(gemm.full(at.stage), at.parity);
-    const GemmTile tile = gemm.read_header(at.stage);
+    ptx::barrier_wait(matmul.full(at.stage), at.parity);
+    const MatmulTile tile = matmul.read_header(at.stage);
     if (tile.kblocks == kNoTile) break;
     out.load_first(c_map, tile);
     float acc[Shape::kSubs][Shape::kAccumulators];
@@ -32,7 +32,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& gemm, const CUtensorMa
       for (float& value : one) value = 0;
     }
     if (tile.kblocks == 0) {
-      gemm.release(at.stage);
+      matmul.release(at.stage);
       at.advance();
     } else {
       consume(acc, at, tile, me);
@@ -45,9 +45,9 @@ __device__ __forceinline__ void consume_tiles(const Tile& gemm, const CUtensorMa
 // A stage's mma, added to the chain while those of the stage `before` may still be on their way; a(i): A of step
 // i.
 template <class Tile, int kAcc, class Operand>
-__device__ __forceinline__ void chain_stage(const Tile& gemm, float (&acc)[kAcc], typename Tile::Cursor& at,
+__device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
                                             int& before, int kb, const Operand& a) {
-  const std::uint64_t b = ptx::wgmma_operand(gemm.b_stage(at.stage));
+  const std::uint64_t b = ptx::wgmma_operand(matmul.b_stage(at.stage));
   ptx::wgmma_hold(acc);
   ptx::wgmma_fence();
 #pragma unroll
@@ -57,16 +57,16 @@ __device__ __forceinline__ void chain_stage(const Tile& gemm, float (&acc)[kAcc]
   ptx::wgmma_commit();
   ptx::wgmma_hold(acc);
   ptx::wgmma_wait<1>();
-  if (kb != 0) gemm.release(before);
+  if (kb != 0) matmul.release(before);
   before = at.stage;
   at.advance();
 }
 
 template <class Tile, int kAcc>
-__device__ __forceinline__ void chain_end(const Tile& gemm, float (&acc)[kAcc], int before) {
+__device__ __forceinline__ void chain_end(const Tile& matmul, float (&acc)[kAcc], int before) {
   ptx::wgmma_wait<0>();
   ptx::wgmma_hold(acc);
-  gemm.release(before);
+  matmul.release(before);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -42,68 +42,69 @@ bool fits(std::int64_t value) { return value >= 0 && value <= std::numeric_limit
 
 }  // namespace
 
-bool gemm_valid(const GemmCall& gemm, int multiple) {
-  if (!fits(gemm.m) || !fits(gemm.n) || !fits(gemm.k) || !fits(gemm.a_rows) || gemm.k % multiple != 0) return false;
-  if (gemm.experts < 0 || (gemm.accumulate && gemm.c == nullptr && gemm.m != 0 && gemm.n != 0)) return false;
-  if (gemm.kind != GemmKind::dense && gemm.experts > 0 && gemm.offsets == nullptr) return false;
-  if (gemm.kind == GemmKind::depth && gemm.row_index != nullptr) return false;
+bool matmul_valid(const MatmulCall& matmul, int multiple) {
+  if (!fits(matmul.m) || !fits(matmul.n) || !fits(matmul.k) || !fits(matmul.a_rows) || matmul.k % multiple != 0)
+    return false;
+  if (matmul.experts < 0 || (matmul.accumulate && matmul.c == nullptr && matmul.m != 0 && matmul.n != 0)) return false;
+  if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
+  if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
   // Tiles are numbered in 31 bits; the smallest are 128 x 128.
-  const std::int64_t experts = gemm.kind == GemmKind::dense ? 1 : gemm.experts;
-  const std::int64_t cols = gemm.n / 128 + 1;
-  const std::int64_t rows = gemm.m / 128 + 1;
-  const std::int64_t all_rows = gemm.kind == GemmKind::rows ? rows + experts : rows * experts;
+  const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
+  const std::int64_t cols = matmul.n / 128 + 1;
+  const std::int64_t rows = matmul.m / 128 + 1;
+  const std::int64_t all_rows = matmul.kind == MatmulKind::rows ? rows + experts : rows * experts;
   return all_rows <= std::numeric_limits<std::int32_t>::max() / cols;
 }
 
-bool gemm_empty(const GemmCall& gemm) {
-  return gemm.m == 0 || gemm.n == 0 || (gemm.kind != GemmKind::dense && gemm.experts == 0);
+bool matmul_empty(const MatmulCall& matmul) {
+  return matmul.m == 0 || matmul.n == 0 || (matmul.kind != MatmulKind::dense && matmul.experts == 0);
 }
 
-cudaError_t gemm_prepare(const GemmCall& gemm, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b, GemmMaps& maps,
-                         GemmJob& job) {
-  const bool grouped = gemm.kind != GemmKind::dense;
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+                           MatmulMaps& maps, MatmulJob& job) {
+  const bool grouped = matmul.kind != MatmulKind::dense;
   const int stage_columns = kRowBytes / b_bytes;
-  job.kind = gemm.kind;
-  job.accumulate = gemm.accumulate;
-  job.experts = grouped ? gemm.experts : 1;
-  job.m = static_cast<int>(gemm.m);
-  job.n = static_cast<int>(gemm.n);
-  job.kblocks = static_cast<int>((gemm.k + stage_columns - 1) / stage_columns);
-  job.k = gemm.k;
-  job.a = static_cast<const std::uint8_t*>(gemm.a);
-  job.c = gemm.accumulate ? gemm.c : nullptr;
-  job.d = gemm.d;
-  job.offsets = grouped ? gemm.offsets : nullptr;
-  job.row_index = gemm.row_index;
-  job.status = gemm.status;
+  job.kind = matmul.kind;
+  job.accumulate = matmul.accumulate;
+  job.experts = grouped ? matmul.experts : 1;
+  job.m = static_cast<int>(matmul.m);
+  job.n = static_cast<int>(matmul.n);
+  job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
+  job.k = matmul.k;
+  job.a = static_cast<const std::uint8_t*>(matmul.a);
+  job.c = matmul.accumulate ? matmul.c : nullptr;
+  job.d = matmul.d;
+  job.offsets = grouped ? matmul.offsets : nullptr;
+  job.row_index = matmul.row_index;
+  job.status = matmul.status;
 
   maps = {};
-  if (gemm.k > 0) {
+  if (matmul.k > 0) {
     const auto type = [](int bytes) {
       return bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     };
-    const std::int64_t b_matrices = gemm.kind == GemmKind::rows ? gemm.experts : 1;
-    if (gemm.row_index == nullptr) {
+    const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
+    if (matmul.row_index == nullptr) {
       const auto e =
-          encode(maps.a, type(a_bytes), a_bytes, gemm.a, gemm.k, gemm.m, 1, rows_of_a, stage_columns * a_bytes);
+          encode(maps.a, type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows_of_a, stage_columns * a_bytes);
       if (e != cudaSuccess) return e;
     }
-    const auto e = encode(maps.b, type(b_bytes), b_bytes, gemm.b, gemm.k, gemm.n, b_matrices, rows_of_b);
+    const auto e = encode(maps.b, type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
     if (e != cudaSuccess) return e;
   }
-  const bool bf16 = gemm.output == GemmOutput::bf16;
+  const bool bf16 = matmul.output == MatmulOutput::bf16;
   const int bytes = bf16 ? 2 : 4;
   const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
-  job.d_aligned = aligned(gemm.d) && gemm.n * bytes % 16 == 0;
+  job.d_aligned = aligned(matmul.d) && matmul.n * bytes % 16 == 0;
   job.d_tiled = job.d_aligned && aligned(job.c);
   if (!job.d_tiled) return cudaSuccess;
-  const std::int64_t d_matrices = gemm.kind == GemmKind::depth ? gemm.experts : 1;
+  const std::int64_t d_matrices = matmul.kind == MatmulKind::depth ? matmul.experts : 1;
   const auto type = bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   if (job.c != nullptr) {
-    const auto e = encode(maps.c, type, bytes, job.c, gemm.n, gemm.m, d_matrices, kChunkRows);
+    const auto e = encode(maps.c, type, bytes, job.c, matmul.n, matmul.m, d_matrices, kChunkRows);
     if (e != cudaSuccess) return e;
   }
-  return encode(maps.d, type, bytes, gemm.d, gemm.n, gemm.m, d_matrices, kChunkRows);
+  return encode(maps.d, type, bytes, matmul.d, matmul.n, matmul.m, d_matrices, kChunkRows);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -10,20 +10,20 @@
 
 namespace mxcheck_kernels::sm90 {
 
-struct GemmConsumer {
+struct MatmulConsumer {
   int index;   // of the consumer
   int thread;  // of its 128
   int warp;
 };
 
 template <class Shape, class Shared, class Out>
-struct GemmStore {
+struct MatmulStore {
   static constexpr int kAcc = Shape::kAccumulators;
 
-  const GemmJob& job;
+  const MatmulJob& job;
   std::uint32_t shared;
   int lane;
-  GemmConsumer me;
+  MatmulConsumer me;
 
   // Where a chunk of 64 rows and 128 bytes of D is.
   struct Place {
@@ -33,13 +33,13 @@ struct GemmStore {
     int rows = 0;  // that are the tile's, from y on; none if not positive
   };
 
-  __device__ __forceinline__ Place place(int chunk, const GemmTile& tile) const {
+  __device__ __forceinline__ Place place(int chunk, const MatmulTile& tile) const {
     const int sub = chunk / Shared::kSubChunks;
     const int row = me.index * Shape::kConsumerM + sub / Shape::kColSubs * 64;
     Place at;
     at.x = tile.col + sub % Shape::kColSubs * Shape::kSubN + chunk % Shared::kSubChunks * Shared::kChunkColumns;
     at.y = tile.row + row;
-    at.z = job.kind == GemmKind::depth ? tile.expert : 0;
+    at.z = job.kind == MatmulKind::depth ? tile.expert : 0;
     at.rows = at.x < job.n ? tile.rows - row : 0;
     return at;
   }
@@ -51,7 +51,7 @@ struct GemmStore {
     return shared + Shared::kLoaded + (me.index * Shared::kSlots + chunk % Shared::kSlots) * 8;
   }
 
-  __device__ __forceinline__ void load_chunk(int chunk, const CUtensorMap* c_map, const GemmTile& tile) const {
+  __device__ __forceinline__ void load_chunk(int chunk, const CUtensorMap* c_map, const MatmulTile& tile) const {
     const Place at = place(chunk, tile);
     ptx::tma_wait_read<0>();
     ptx::fence_async();
@@ -181,7 +181,7 @@ struct GemmStore {
 
   // A tile's chunks, as many at a time as there are slots. uses: how often slots were loaded.
   __device__ __forceinline__ void store_tile(const float (&acc)[Shape::kSubs][kAcc], const CUtensorMap* c_map,
-                                             const CUtensorMap* d_map, const GemmTile& tile,
+                                             const CUtensorMap* d_map, const MatmulTile& tile,
                                              std::uint32_t& uses) const {
     constexpr int kSlots = Shared::kSlots;
     const int barrier = 1 + me.index;
@@ -190,7 +190,7 @@ struct GemmStore {
     // TMA leaves out what is past the matrix; what is past the expert is another's.
     const int rows = tile.rows - me.index * Shape::kConsumerM;
     const bool whole =
-        job.d_tiled && (rows >= Shape::kConsumerM || job.kind != GemmKind::rows || tile.row + tile.rows == job.m);
+        job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);
 #pragma unroll
     for (int first = 0; first < Shared::kChunks; first += kSlots) {
       if (!load) {
@@ -233,7 +233,7 @@ struct GemmStore {
   }
 
   // At a tile's start, before its first mma: C on its way into the slots.
-  __device__ __forceinline__ void load_first(const CUtensorMap* c_map, const GemmTile& tile) const {
+  __device__ __forceinline__ void load_first(const CUtensorMap* c_map, const MatmulTile& tile) const {
     if (!job.accumulate || !job.d_tiled) return;
     ptx::warpgroup_barrier(1 + me.index);
     if (me.thread != 0) return;

@@ -26,14 +26,14 @@ struct StageCursor {
 };
 
 template <class Shape, class Shared, int kElementBytes, int kGatherWarps>
-struct GemmRing {
+struct MatmulRing {
   using Cursor = StageCursor<Shared::kStages>;
-  using Schedule = GemmSchedule<Shape>;
+  using Schedule = MatmulSchedule<Shape>;
   static constexpr int kStages = Shared::kStages;
   static constexpr int kCluster = Shape::kCluster;
   static constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
-  const GemmJob& job;
+  const MatmulJob& job;
   std::uint32_t shared;
   std::uint32_t rank;
   int lane;
@@ -56,17 +56,17 @@ struct GemmRing {
     ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
   }
 
-  __device__ __forceinline__ void put_header(int stage, const GemmTile& tile) const {
+  __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile) const {
     ptx::store_shared(header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
     ptx::store_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, 0, 0));
   }
 
   __device__ __forceinline__ void load_stage(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
-                                             const GemmTile& tile, int kb) const {
+                                             const MatmulTile& tile, int kb) const {
     const bool gathered = job.row_index != nullptr;
     const std::uint32_t barrier = full(at.stage);
     const int x = (tile.kblock + kb) * Shape::kColumns;
-    const int b_expert = job.kind == GemmKind::rows ? tile.expert : 0;
+    const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
     ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : Shared::kABytes));
     if (!gathered) ptx::tma_load(a_stage(at.stage), a_map, barrier, x, tile.row, 0);
     if constexpr (kCluster == 1) {
@@ -85,7 +85,7 @@ struct GemmRing {
       ptx::prefetch_map(b_map);
     }
     Schedule schedule(job, rank);
-    GemmTile tile;
+    MatmulTile tile;
     Cursor at;
     while (schedule.next(tile)) {
       if (lane == 0) {
@@ -129,7 +129,7 @@ struct GemmRing {
     constexpr bool kWhole = kElementBytes == 1 && kPitch == kBlockK;  // no stage has columns past k
     static_assert(kChunks == 8 || kChunks == 4);
     Schedule schedule(job, rank);
-    GemmTile tile;
+    MatmulTile tile;
     Cursor at;
     Cursor told;
     int untold = 0;
@@ -198,10 +198,10 @@ struct GemmRing {
     }
   }
 
-  __device__ __forceinline__ GemmTile read_header(int stage) const {
+  __device__ __forceinline__ MatmulTile read_header(int stage) const {
     const uint4 words = ptx::load_shared_16(header(stage));
     const uint4 more = ptx::load_shared_16(header(stage) + 16);
-    GemmTile tile;
+    MatmulTile tile;
     tile.expert = static_cast<int>(words.x);
     tile.row = static_cast<int>(words.y);
     tile.rows = static_cast<int>(words.z);

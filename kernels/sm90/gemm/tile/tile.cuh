@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/tile/gemm.h"
+#include "kernels/sm90/gemm/tile/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kRowBytes = 128;  // of A and B in a stage
 inline constexpr int kBlockK = 128;    // columns of a stage of 8-bit codes: one scale
 inline constexpr int kConsumers = 2;
-inline constexpr int kGemmThreads = 128 * (1 + kConsumers);
+inline constexpr int kMatmulThreads = 128 * (1 + kConsumers);
 inline constexpr int kSharedBytes = 232448;  // of a CTA, the most there are
 inline constexpr int kChunkRows = 64;
 inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64 rows of 128 bytes, swizzled
@@ -21,7 +21,7 @@ inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64
 // of D that a consumer has in shared memory.
 template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, bool kARegs_, bool kAhead_, int kSlots_ = 2,
           int kMaxStages_ = 8>
-struct GemmShape {
+struct MatmulShape {
   static constexpr int kRowSubs = kRowSubs_;
   static constexpr int kColSubs = kColSubs_;
   static constexpr int kSubN = kSubN_;
@@ -45,7 +45,7 @@ struct GemmShape {
 
 // Shared memory from its start, which is aligned to 1024 bytes; with kScales floats of scales a stage.
 template <class Shape, class Out, int kScales_>
-struct GemmLayout {
+struct MatmulLayout {
   static constexpr int kABytes = Shape::kM * Shape::kARowBytes;
   static constexpr int kBBytes = Shape::kN * kRowBytes;
   static constexpr int kScaleBytes = kScales_ * 4;
@@ -77,7 +77,7 @@ struct GemmLayout {
 constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_consumer; }
 
 template <class Shape, class Out, bool kBRow>
-struct GemmShared : GemmLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> {
+struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> {
   // Of 1 x 128 scales the products are ready before the partial is.
   static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
   static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
@@ -86,8 +86,8 @@ struct GemmShared : GemmLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> 
 };
 
 // What the device code knows of a call.
-struct GemmJob {
-  GemmKind kind = GemmKind::dense;
+struct MatmulJob {
+  MatmulKind kind = MatmulKind::dense;
   bool a_e8m0 = false;
   bool b_e8m0 = false;
   bool accumulate = false;
@@ -110,7 +110,7 @@ struct GemmJob {
 };
 
 // As it travels from the producer to the consumers, with the first stage of the tile.
-struct alignas(16) GemmTile {
+struct alignas(16) MatmulTile {
   int expert = 0;
   int row = 0;
   int rows = 0;  // of the expert, from `row` on; may be 0 and may be more than a tile's
@@ -119,25 +119,25 @@ struct alignas(16) GemmTile {
   int kblocks = 0;  // kNoTile: the CTA is done
   int pad[2] = {};
 };
-static_assert(sizeof(GemmTile) == 32);
+static_assert(sizeof(MatmulTile) == 32);
 inline constexpr int kNoTile = -1;
 
 // A CTA's tiles, in order, from its cluster's number. Every warp that needs them has a schedule of its own; its lanes
 // call together.
 template <class Shape>
-class GemmSchedule {
+class MatmulSchedule {
  public:
-  __device__ __forceinline__ GemmSchedule(const GemmJob& job, unsigned rank)
+  __device__ __forceinline__ MatmulSchedule(const MatmulJob& job, unsigned rank)
       : job_(job), rank_(rank), unit_(blockIdx.x / Shape::kCluster) {
-    if (job_.kind == GemmKind::rows) {
+    if (job_.kind == MatmulKind::rows) {
       window(0);
     } else {
       const unsigned of_expert = units(job_.m);
-      end_ = job_.kind == GemmKind::depth ? of_expert * static_cast<unsigned>(job_.experts) : of_expert;
+      end_ = job_.kind == MatmulKind::depth ? of_expert * static_cast<unsigned>(job_.experts) : of_expert;
     }
   }
 
-  __device__ __forceinline__ bool next(GemmTile& tile) {
+  __device__ __forceinline__ bool next(MatmulTile& tile) {
     unsigned id = unit_;
     unit_ += gridDim.x / Shape::kCluster;
     int first_row = 0;
@@ -145,7 +145,7 @@ class GemmSchedule {
     tile.expert = 0;
     tile.kblock = 0;
     tile.kblocks = job_.kblocks;
-    if (job_.kind == GemmKind::rows) {
+    if (job_.kind == MatmulKind::rows) {
       while (id >= end_) {
         if (window_ + 32 >= job_.experts) return false;
         window(window_ + 32);
@@ -157,7 +157,7 @@ class GemmSchedule {
       tile.expert = window_ + at;
     } else {
       if (id >= end_) return false;
-      if (job_.kind == GemmKind::depth) {
+      if (job_.kind == MatmulKind::depth) {
         const unsigned of_expert = units(rows);
         tile.expert = static_cast<int>(id / of_expert);
         id %= of_expert;
@@ -211,7 +211,7 @@ class GemmSchedule {
     end_ = __shfl_sync(kAllLanes, lane_end_, 31);
   }
 
-  const GemmJob& job_;
+  const MatmulJob& job_;
   unsigned rank_;
   unsigned unit_;     // of kCluster row tiles; the host sees to it that 32 bits number them
   unsigned end_ = 0;  // units before the end of the window, or of everything

@@ -22,12 +22,12 @@
 
 namespace mxcheck_kernels::sm90 {
 
-enum class GemmKind : std::uint8_t { dense, rows, depth };
-enum class GemmOutput : std::uint8_t { bf16, fp32 };
+enum class MatmulKind : std::uint8_t { dense, rows, depth };
+enum class MatmulOutput : std::uint8_t { bf16, fp32 };
 
-struct GemmCall {
-  GemmKind kind = GemmKind::dense;
-  GemmOutput output = GemmOutput::bf16;
+struct MatmulCall {
+  MatmulKind kind = MatmulKind::dense;
+  MatmulOutput output = MatmulOutput::bf16;
   bool accumulate = false;
   const void* a = nullptr;
   const void* b = nullptr;
