@@ -32,7 +32,8 @@ function(mxcheck_sm90_library NAME)
 
   set(exports ${kernels}/sm90/common/exports.map)
   list(TRANSFORM ARG_HEADERS PREPEND ${kernels}/ OUTPUT_VARIABLE headers)
-  list(APPEND files ${headers} ${exports} ${kernels}/CMakeLists.txt ${PROJECT_SOURCE_DIR}/cmake/cuda.cmake
+  # kernels/CMakeLists.txt names folders alone, and what is in them is listed: it may gain a library.
+  list(APPEND files ${headers} ${exports} ${PROJECT_SOURCE_DIR}/cmake/cuda.cmake
        ${PROJECT_SOURCE_DIR}/cmake/sm90_library.cmake)
   list(TRANSFORM files REPLACE "^${PROJECT_SOURCE_DIR}/" "" OUTPUT_VARIABLE names)
   set(manifest ${CMAKE_CURRENT_BINARY_DIR}/${NAME}_sources.c)
