@@ -1,13 +1,12 @@
 #include "benchmarks/candidate_library.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "numerics/error.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -32,20 +31,8 @@ void fill_values(void* data, std::size_t bytes) {
 
 }  // namespace
 
-const mxcheck_candidate_table* find_table(const std::string& path) {
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error(ErrorKind::environment, std::string("cannot load the library: ") + dlerror());
-  void* const symbol = dlsym(library, MXCHECK_CANDIDATE_SYMBOL);
-  if (symbol == nullptr) throw Error(ErrorKind::environment, path + " has no symbol " MXCHECK_CANDIDATE_SYMBOL);
-  return reinterpret_cast<mxcheck_candidate_function>(symbol)();
-}
-
 const mxcheck_operation& find_operation(const std::string& path, const std::string& name) {
-  const mxcheck_candidate_table* const table = find_table(path);
-  for (std::int32_t i = 0; i < table->num_operations; ++i) {
-    if (table->operations[i].name == name) return table->operations[i];
-  }
-  throw Error(ErrorKind::environment, path + " has no operation " + name);
+  return operation(load_candidate(path), name);
 }
 
 Buffer::Buffer(std::size_t bytes) : data_(std::aligned_alloc(256, (bytes + 255) / 256 * 256)), bytes_(bytes) {

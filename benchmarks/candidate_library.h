@@ -11,9 +11,6 @@
 
 namespace mxcheck::bench {
 
-// Throws Error{environment} if the library cannot be loaded.
-const mxcheck_candidate_table* find_table(const std::string& path);
-
 // Throws Error{environment} if the library cannot be loaded or has no such operation.
 const mxcheck_operation& find_operation(const std::string& path, const std::string& name);
 

@@ -76,7 +76,7 @@ CublasLt::~CublasLt() {
   if (handle_ != nullptr) api_.destroy(handle_);
 }
 
-LtMatmul::LtMatmul(const CublasLt& library, const LtProduct& product) : library_(library), product_(product) {
+LtMatmul::LtMatmul(const CublasLt& library, const LtProblem& problem) : library_(library), problem_(problem) {
   const CublasLtApi& api = library.api();
   check_lt(api.desc_create(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "desc");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
@@ -85,13 +85,13 @@ LtMatmul::LtMatmul(const CublasLt& library, const LtProduct& product) : library_
   // Row-major D is column-major D^T = B A^T: the operands change places, each k x rows, the first transposed.
   set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(CUBLAS_OP_T));
   set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(CUBLAS_OP_N));
-  if (is_fp8(product.mode)) {
-    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(product.mode == LtMode::fp8_fast));
+  if (is_fp8(problem.mode)) {
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(problem.mode == LtMode::fp8_fast));
   }
-  if (product.mode == LtMode::fp8_blocks) {
+  if (problem.mode == LtMode::fp8_blocks) {
     const auto by_row = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
     const auto square = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, product.square ? square : by_row);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, problem.square ? square : by_row);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, by_row);
   }
   const auto layout = [&](cublasLtMatrixLayout_t* to, cudaDataType_t type, std::int64_t rows, std::int64_t cols,
@@ -99,10 +99,10 @@ LtMatmul::LtMatmul(const CublasLt& library, const LtProduct& product) : library_
     check_lt(api.layout_create(to, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), stride),
              "layout");
   };
-  const cudaDataType_t in = is_fp8(product.mode) ? CUDA_R_8F_E4M3 : CUDA_R_16BF;
-  layout(&first_, in, product.k, product.n, product.stride);
-  layout(&second_, in, product.k, product.m, product.stride);
-  layout(&result_, product.accumulates ? CUDA_R_32F : CUDA_R_16BF, product.n, product.m, product.n);
+  const cudaDataType_t in = is_fp8(problem.mode) ? CUDA_R_8F_E4M3 : CUDA_R_16BF;
+  layout(&first_, in, problem.k, problem.n, problem.stride);
+  layout(&second_, in, problem.k, problem.m, problem.stride);
+  layout(&result_, problem.accumulates ? CUDA_R_32F : CUDA_R_16BF, problem.n, problem.m, problem.n);
 }
 
 LtMatmul::~LtMatmul() {
@@ -114,7 +114,7 @@ LtMatmul::~LtMatmul() {
 }
 
 void LtMatmul::point_to_scales(const LtOperands& operands) {
-  if (!is_fp8(product_.mode)) return;
+  if (!is_fp8(problem_.mode)) return;
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const float* to) {
     check_lt(library_.api().desc_set(desc_, attribute, &to, sizeof to), "scales");
   };
@@ -126,14 +126,14 @@ cublasStatus_t LtMatmul::launch(const LtOperands& operands, const cublasLtMatmul
                                 cudaStream_t stream) {
   point_to_scales(operands);
   const float alpha = 1;
-  const float beta = product_.accumulates ? 1.0F : 0.0F;
+  const float beta = problem_.accumulates ? 1.0F : 0.0F;
   return library_.api().matmul(library_.handle(), desc_, &alpha, operands.b, first_, operands.a, second_, &beta,
                                operands.d, result_, operands.d, result_, &algorithm, library_.workspace().data(),
                                library_.workspace().bytes(), stream);
 }
 
 void LtMatmul::enqueue(const LtOperands& operands, cudaStream_t stream) {
-  check_lt(launch(operands, found_[best_].algo, stream), name_of(product_.mode));
+  check_lt(launch(operands, found_[best_].algo, stream), name_of(problem_.mode));
 }
 
 std::string LtMatmul::search(std::span<const LtOperands> calls, cudaStream_t stream) {
@@ -169,7 +169,7 @@ std::string LtMatmul::search(std::span<const LtOperands> calls, cudaStream_t str
     }
     for (int repetition = 0; repetition < 3; ++repetition) {
       check_cuda(cudaEventRecord(begin, stream), "event");
-      for (const LtOperands& call : calls) check_lt(launch(call, found_[i].algo, stream), name_of(product_.mode));
+      for (const LtOperands& call : calls) check_lt(launch(call, found_[i].algo, stream), name_of(problem_.mode));
       check_cuda(cudaEventRecord(end, stream), "event");
       check_cuda(cudaEventSynchronize(end), "cuBLASLt");
       float ms = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// cuBLASLt, loaded with dlopen and never linked: dense products D = A B^T in row-major terms, for comparison.
+// cuBLASLt, loaded with dlopen and never linked: dense GEMMs D = A B^T in row-major terms, for comparison.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -60,7 +60,7 @@ enum class LtMode : std::uint8_t {
 inline constexpr LtMode kLtModes[] = {LtMode::fp8, LtMode::fp8_fast, LtMode::fp8_blocks, LtMode::bf16};
 const char* name_of(LtMode mode);
 
-struct LtProduct {
+struct LtProblem {
   LtMode mode = LtMode::fp8;
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -81,7 +81,7 @@ struct LtOperands {
 
 class LtMatmul {
  public:
-  LtMatmul(const CublasLt& library, const LtProduct& product);
+  LtMatmul(const CublasLt& library, const LtProblem& problem);
   ~LtMatmul();
   LtMatmul(const LtMatmul&) = delete;
   LtMatmul& operator=(const LtMatmul&) = delete;
@@ -96,7 +96,7 @@ class LtMatmul {
   void point_to_scales(const LtOperands& operands);
 
   const CublasLt& library_;
-  LtProduct product_;
+  LtProblem problem_;
   cublasLtMatmulDesc_t desc_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr;   // cuBLAS's A: our B
   cublasLtMatrixLayout_t second_ = nullptr;  // cuBLAS's B: our A

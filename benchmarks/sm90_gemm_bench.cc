@@ -1,6 +1,6 @@
 // mxcheck_sm90_gemm_bench [--json] [--quick] [--only GLOB] [--samples N] [--library PATH] [--cublaslt PATH]: every
-// output of each product is compared with the GPU model, whose rate is printed as well; then the product is timed with
-// CUDA events next to cuBLASLt's dense products of as much work, sample by sample in turn, from graphs of calls over
+// output of each GEMM is compared with the GPU model, whose rate is printed as well; then the GEMM is timed with
+// CUDA events next to cuBLASLt's dense GEMMs of as much work, sample by sample in turn, from graphs of calls over
 // copies of the tensors.
 
 #include <fnmatch.h>
@@ -103,11 +103,11 @@ void time_in_turn(std::deque<Contender>& contenders, int samples, cudaStream_t s
 struct Result {
   GemmRequest request;
   GemmCheck check;
-  GemmCheck dense;                                              // of groups: our dense product
+  GemmCheck dense;                                              // of groups: our dense GEMM
   std::deque<Contender> contenders;                             // ours first; empty where nothing was timed
   std::vector<std::pair<std::string, std::string>> algorithms;  // of cuBLASLt
   std::vector<std::string> notes;
-  double distance = std::nan("");  // of cuBLASLt's blocks to our dense product
+  double distance = std::nan("");  // of cuBLASLt's blocks to our dense GEMM
 
   [[nodiscard]] double tflops(const Contender& c) const { return request.operations() / c.median() / 1e6; }
   // Of the GPU model, in the check: billions of products a second.
@@ -122,21 +122,21 @@ struct Result {
 void measure(const mxcheck_operation& operation, const CublasLt* cublaslt, const Options& options, cudaStream_t stream,
              Result& result) {
   const GemmRequest& request = result.request;
-  GemmCase product(operation, request, options.quick ? 1 : kBeyondL2);
-  result.check = product.check(GemmForm::asked, stream);
+  GemmCase gemm(operation, request, options.quick ? 1 : kBeyondL2);
+  result.check = gemm.check(GemmForm::asked, stream);
   if (!result.check.offered) return;
   const bool grouped = request.grouping != MXCHECK_DENSE;
-  if (grouped) result.dense = product.check(GemmForm::dense, stream);
+  if (grouped) result.dense = gemm.check(GemmForm::dense, stream);
 
-  const std::size_t copies = product.copies();
+  const std::size_t copies = gemm.copies();
   const std::size_t together = (kLeastTogether + copies - 1) / copies * copies;
   std::deque<std::unique_ptr<LtMatmul>> theirs;
   std::vector<LtMode> modes;
   for (const LtMode mode : kLtModes) {
     if (cublaslt == nullptr) break;
-    auto lt = std::make_unique<LtMatmul>(*cublaslt, product.lt_product(mode));
+    auto lt = std::make_unique<LtMatmul>(*cublaslt, gemm.lt_problem(mode));
     std::vector<LtOperands> calls;
-    for (std::size_t copy = 0; copy < copies; ++copy) calls.push_back(product.lt_operands(mode, copy)[0]);
+    for (std::size_t copy = 0; copy < copies; ++copy) calls.push_back(gemm.lt_operands(mode, copy)[0]);
     const std::string none = lt->search(calls, stream);
     if (!none.empty()) {
       result.notes.push_back(std::string("cuBLASLt ") + name_of(mode) + ": " + none);
@@ -145,7 +145,7 @@ void measure(const mxcheck_operation& operation, const CublasLt* cublaslt, const
     result.algorithms.emplace_back(name_of(mode), lt->algorithm());
     const bool same_values = mode == LtMode::fp8_blocks && request.block == 128 && (!grouped || result.dense.offered);
     if (same_values && !request.accumulates()) {
-      result.distance = product.distance(*lt, mode, stream);
+      result.distance = gemm.distance(*lt, mode, stream);
       if (!(result.distance < 0.01)) {
         result.notes.push_back(
             fmt::format("cuBLASLt {}: other values, relative distance {:.2e}", name_of(mode), result.distance));
@@ -157,13 +157,13 @@ void measure(const mxcheck_operation& operation, const CublasLt* cublaslt, const
 
   const auto ours = [&](const char* name, GemmForm form) {
     result.contenders.emplace_back(name, together, stream,
-                                   [&](std::size_t i) { product.enqueue(form, i % copies, stream); });
+                                   [&](std::size_t i) { gemm.enqueue(form, i % copies, stream); });
   };
   ours("ours", GemmForm::asked);
   if (grouped && result.dense.offered) ours("dense", GemmForm::dense);
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     result.contenders.emplace_back(name_of(modes[i]), together, stream, [&](std::size_t copy) {
-      for (const LtOperands& o : product.lt_operands(modes[i], copy % copies)) theirs[i]->enqueue(o, stream);
+      for (const LtOperands& o : gemm.lt_operands(modes[i], copy % copies)) theirs[i]->enqueue(o, stream);
     });
   }
   time_in_turn(result.contenders, options.samples, stream);
@@ -225,7 +225,7 @@ void print_row(const Result& r) {
     fmt::print(" {:>13}", cell);
   }
   fmt::print(" {:>11.1f}{}\n", r.model_gmacs(), r.check.equal ? "" : "  WRONG: " + r.check.message);
-  if (r.check.equal && r.wrong()) fmt::print("    the dense product is WRONG: {}\n", r.dense.message);
+  if (r.check.equal && r.wrong()) fmt::print("    the dense GEMM is WRONG: {}\n", r.dense.message);
   for (const std::string& note : r.notes) fmt::print("    {}\n", note);
 }
 
@@ -268,7 +268,7 @@ void print_head(const Options& options, const GemmLibrary& library, const Cublas
   fmt::print("library {}\ncuBLASLt {}\n", library.name(),
              cublaslt == nullptr ? refusal : fmt::format("{}, {}", version, path));
   fmt::print(
-      "Times of one call, medians of {}; then our rate over that of cuBLASLt and of our own dense product, "
+      "Times of one call, medians of {}; then our rate over that of cuBLASLt and of our own dense GEMM, "
       "and theirs in TFLOPS. The model: billions of products a second in the check of all outputs.\n",
       options.samples);
   fmt::print("{:<62} {:>9} {:>19} {:>7}", "case, m x n x k", "us", "least-most", "TFLOPS");
@@ -316,7 +316,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mxcheck::bench::Options options;
-  CLI::App app("Products of a Hopper library, checked and timed beside cuBLASLt", "mxcheck_sm90_gemm_bench");
+  CLI::App app("GEMMs of a Hopper library, checked and timed beside cuBLASLt", "mxcheck_sm90_gemm_bench");
   app.add_option("--library", options.library, "The candidate");
   app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so, where it is not found by itself");
   app.add_option("--only", options.only, "Glob over the cases");

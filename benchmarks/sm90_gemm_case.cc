@@ -1,7 +1,5 @@
 #include "benchmarks/sm90_gemm_case.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "benchmarks/sm90_gemm_fill.h"
 #include "numerics/error.h"
 #include "properties/gpu_model/gpu_model.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -80,8 +79,8 @@ std::string GemmRequest::text() const {
 
 std::vector<GemmRequest> all_gemm_requests(bool quick) {
   std::vector<GemmRequest> all;
-  const auto products = [&](mxcheck_grouping grouping, int experts, bool ragged, std::int64_t m, std::int64_t n,
-                            std::int64_t k) {
+  const auto add_shape = [&](mxcheck_grouping grouping, int experts, bool ragged, std::int64_t m, std::int64_t n,
+                             std::int64_t k) {
     const auto add = [&](const char* contract, const char* format, mxcheck_scale_type scale, std::int64_t block,
                          std::int64_t b_rows) {
       all.push_back({contract, format, scale, block, b_rows, grouping, experts, ragged, m, n, k});
@@ -94,37 +93,28 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
     add("sm90_bf16+decode", "e4m3", MXCHECK_E8M0, 32, 1);
   };
   if (quick) {
-    products(MXCHECK_DENSE, 1, false, 256, 384, 512);
-    products(MXCHECK_DENSE, 1, false, 128, 256, 1024);
-    products(MXCHECK_ROWS, 8, false, 1024, 384, 512);
-    products(MXCHECK_ROWS, 8, true, 1024, 384, 512);
-    products(MXCHECK_DEPTH, 4, false, 256, 384, 2048);
+    add_shape(MXCHECK_DENSE, 1, false, 256, 384, 512);
+    add_shape(MXCHECK_DENSE, 1, false, 128, 256, 1024);
+    add_shape(MXCHECK_ROWS, 8, false, 1024, 384, 512);
+    add_shape(MXCHECK_ROWS, 8, true, 1024, 384, 512);
+    add_shape(MXCHECK_DEPTH, 4, false, 256, 384, 2048);
     return all;
   }
-  products(MXCHECK_DENSE, 1, false, 4096, 4096, 7168);
-  products(MXCHECK_DENSE, 1, false, 4096, 7168, 16384);
-  products(MXCHECK_DENSE, 1, false, 8192, 4096, 7168);
-  products(MXCHECK_DENSE, 1, false, 32768, 7168, 2048);
-  products(MXCHECK_DENSE, 1, false, 128, 4096, 7168);
-  products(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
+  add_shape(MXCHECK_DENSE, 1, false, 4096, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 4096, 7168, 16384);
+  add_shape(MXCHECK_DENSE, 1, false, 8192, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 32768, 7168, 2048);
+  add_shape(MXCHECK_DENSE, 1, false, 128, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
   for (const bool ragged : {false, true}) {
-    products(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);
-    products(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);
+    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);
+    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);
   }
-  products(MXCHECK_DEPTH, 4, false, 4096, 7168, 16384);
+  add_shape(MXCHECK_DEPTH, 4, false, 4096, 7168, 16384);
   return all;
 }
 
-GemmLibrary::GemmLibrary(const std::string& path) {
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error(ErrorKind::environment, std::string("cannot load the library: ") + dlerror());
-  void* const symbol = dlsym(library, MXCHECK_CANDIDATE_SYMBOL);
-  if (symbol == nullptr) throw Error(ErrorKind::environment, path + " has no symbol " MXCHECK_CANDIDATE_SYMBOL);
-  table_ = reinterpret_cast<mxcheck_candidate_function>(symbol)();
-  if (table_->interface_version != MXCHECK_CANDIDATE_VERSION) {
-    throw Error(ErrorKind::environment, path + " is of interface version " + std::to_string(table_->interface_version));
-  }
-}
+GemmLibrary::GemmLibrary(const std::string& path) : table_(&load_candidate(path)) {}
 
 const mxcheck_operation* GemmLibrary::find(const GemmRequest& request) const {
   const mxcheck_matmul_policy policy = policy_of(request);
@@ -203,7 +193,7 @@ GemmCase::Set GemmCase::make_set(std::uint32_t seed) const {
 void GemmCase::make_lt_scales(Set& set, std::uint32_t seed) const {
   const GemmRequest& r = request_;
   const std::int64_t of_k = blocks(r.k, 128);
-  const bool square = lt_product(LtMode::fp8_blocks).square;
+  const bool square = lt_problem(LtMode::fp8_blocks).square;
   const std::int64_t b_count = square ? blocks(r.n, 128) * ((of_k + 3) / 4 * 4) : r.n * of_k;
   set.lt_scale_a = std::make_unique<DeviceBuffer>(count(r.m, of_k) * 4);
   set.lt_scale_b = std::make_unique<DeviceBuffer>(static_cast<std::uint64_t>(b_count) * 4);
@@ -388,9 +378,9 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
                                report.observed);
 }
 
-LtProduct GemmCase::lt_product(LtMode mode) const {
+LtProblem GemmCase::lt_problem(LtMode mode) const {
   const GemmRequest& r = request_;
-  LtProduct p;
+  LtProblem p;
   p.mode = mode;
   p.m = r.m, p.n = r.n, p.k = r.k, p.stride = r.k;
   if (r.grouping == MXCHECK_DEPTH) p.k = r.k / r.experts;

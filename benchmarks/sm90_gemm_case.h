@@ -1,5 +1,5 @@
 #pragma once
-// One matrix product behind the candidate interface on memory of its own: bound, checked against the GPU model, ready
+// One GEMM behind the candidate interface on memory of its own: bound, checked against the GPU model, ready
 // to be enqueued over copies of its tensors; and the same tensors as cuBLASLt takes them.
 
 #include <array>
@@ -57,13 +57,13 @@ struct GemmCheck {
   std::string message;       // what differs or why it is not offered
 };
 
-// The product that was asked for, or the dense one of as much work: all rows with the first expert's b, all of k in
+// The GEMM that was asked for, or the dense one of as much work: all rows with the first expert's b, all of k in
 // one.
 enum class GemmForm : std::uint8_t { asked, dense };
 
 class GemmCase {
  public:
-  // Copies until our product touches so many bytes.
+  // Copies until our GEMM touches so many bytes.
   GemmCase(const mxcheck_operation& operation, const GemmRequest& request, std::uint64_t least_bytes);
   GemmCase(const GemmCase&) = delete;
   GemmCase& operator=(const GemmCase&) = delete;
@@ -72,10 +72,10 @@ class GemmCase {
   // Runs over poison and compares every output with the model.
   GemmCheck check(GemmForm form, cudaStream_t stream);
 
-  [[nodiscard]] LtProduct lt_product(LtMode mode) const;
-  // One product, or one for each group along depth.
+  [[nodiscard]] LtProblem lt_problem(LtMode mode) const;
+  // One GEMM, or one for each group along depth.
   [[nodiscard]] std::vector<LtOperands> lt_operands(LtMode mode, std::size_t copy) const;
-  // Root mean square of cuBLASLt's difference, relative to our dense product's; NaN where D accumulates.
+  // Root mean square of cuBLASLt's difference, relative to our dense GEMM's; NaN where D accumulates.
   double distance(LtMatmul& lt, LtMode mode, cudaStream_t stream);
 
  private:

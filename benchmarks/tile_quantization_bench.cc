@@ -1,7 +1,7 @@
 // mxcheck_tile_quantization_bench [--gemm PATH] [--route PATH] [--only TEXT] [--samples N] [--quick] [--fp8]: what a
 // tile's size costs a sparse mixture of experts, and what token rounding saves of it (SonicMoE, arXiv 2512.14080,
 // figures 11 and 16). For each shape, tokens of random logits are routed twice on the device, by token choice and by
-// token rounding to 128 rows, and the four products of a layer whose groups are rows run over both results:
+// token rounding to 128 rows, and the four matmuls of a layer whose groups are rows run over both results:
 //   up     [rows x d] x [d x 2n], rows gathered     down   [rows x n] x [n x d]
 //   dH     [rows x d] x [d x n], rows gathered      dX     [rows x 2n] x [2n x d]
 // in BF16, or E4M3 with FP32 scales of 1x128 and 128x128. The two are timed in turns.
@@ -23,6 +23,7 @@
 #include "benchmarks/sm90_gemm_fill.h"
 #include "kernels/candidate_matmul.h"
 #include "numerics/error.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -78,15 +79,15 @@ Rows rows_of(const DeviceBuffer& offsets, const DeviceBuffer& row_token) {
   return r;
 }
 
-// Memory that every product of a layer shares: any values will do.
+// Memory that every matmul of a layer shares: any values will do.
 struct Memory {
   DeviceBuffer a, b, d, scale_a, scale_b;
 };
 
-class Product {
+class Matmul {
  public:
-  Product(const mxcheck_operation& operation, const Memory& memory, const Layer& layer, const Rows& rows,
-          std::int64_t n, std::int64_t k, bool gathers, bool fp8)
+  Matmul(const mxcheck_operation& operation, const Memory& memory, const Layer& layer, const Rows& rows, std::int64_t n,
+         std::int64_t k, bool gathers, bool fp8)
       : policy_(policy(rows.rows, n, k, fp8)), call_(operation, &policy_.policy) {
     const DLDataType code = fp8 ? DLDataType{kDLUInt, 8, 1} : kBfloat16;
     const std::int64_t sources = gathers ? layer.tokens : rows.rows;
@@ -136,17 +137,11 @@ std::array<Work, 4> works_of(const Layer& l) {
            {l.d, 2 * l.n, false, false}}};  // dX
 }
 
-const mxcheck_operation& product_operation(const std::string& path, bool fp8) {
-  const mxcheck_candidate_table* const table = find_table(path);
-  const std::string wanted = fp8 ? "sm90_fp8+promote128" : "sm90_bf16";
-  for (std::int32_t i = 0; i < table->num_operations; ++i) {
-    const mxcheck_operation& o = table->operations[i];
-    if (std::string(o.name) == "matmul" && o.contract != nullptr && wanted == o.contract) return o;
-  }
-  throw Error(ErrorKind::environment, path + " has no matmul of the contract " + wanted);
+const mxcheck_operation& matmul_operation(const std::string& path, bool fp8) {
+  return operation(load_candidate(path), "matmul", fp8 ? "sm90_fp8+promote128" : "sm90_bf16");
 }
 
-void measure(Timer& timer, const Options& options, const Layer& layer, const mxcheck_operation& product) {
+void measure(Timer& timer, const Options& options, const Layer& layer, const mxcheck_operation& matmul) {
   RouterShape shape;
   shape.tokens = layer.tokens, shape.experts = layer.experts, shape.top_k = layer.top_k, shape.tile = 1;
   RouteCall choose(find_operation(options.route, "route"), shape, 7);
@@ -183,12 +178,12 @@ void measure(Timer& timer, const Options& options, const Layer& layer, const mxc
   std::array<double, 2> backward{};
   double work = 0;
   for (const Work& w : works_of(layer)) {
-    Product before(product, memory, layer, chosen, w.n, w.k, w.gathers, options.fp8);
-    Product after(product, memory, layer, rounded, w.n, w.k, w.gathers, options.fp8);
+    Matmul before(matmul, memory, layer, chosen, w.n, w.k, w.gathers, options.fp8);
+    Matmul after(matmul, memory, layer, rounded, w.n, w.k, w.gathers, options.fp8);
     const Spread t = timer.time(options.samples, 3, [&] { before.enqueue(timer.stream()); });
     const Spread u = timer.time(options.samples, 3, [&] { after.enqueue(timer.stream()); });
     const Spread v = timer.time(options.samples, 3, [&] { before.enqueue(timer.stream()); });
-    for (Product* p : {&before, &after}) {
+    for (Matmul* p : {&before, &after}) {
       if (const std::string found = p->report(); !found.empty()) throw Error(ErrorKind::internal, found);
     }
     auto& sums = w.forward ? forward : backward;
@@ -209,13 +204,13 @@ void measure(Timer& timer, const Options& options, const Layer& layer, const mxc
 
 int run(const Options& options) {
   Timer timer;
-  const mxcheck_operation& product = product_operation(options.gemm, options.fp8);
+  const mxcheck_operation& matmul = matmul_operation(options.gemm, options.fp8);
   fmt::print("{}, tiles of {} rows; padding in %, forward (up, down) in us and TFLOPS of useful work, gains in %\n",
              options.fp8 ? "E4M3 1x128 by 128x128" : "BF16", kTile);
   fmt::print("{:<34} {:>6} {:>6} {:>8} {:>8} {:>5} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7}\n", "layer", "pad TC", "pad TR",
              "rows TC", "rows TR", "empty", "us TC", "us TR", "TC", "TR", "forward", "dH, dX");
   for (const Layer& layer : all_layers(options.quick)) {
-    if (layer.text().find(options.only) != std::string::npos) measure(timer, options, layer, product);
+    if (layer.text().find(options.only) != std::string::npos) measure(timer, options, layer, matmul);
   }
   return 0;
 }
@@ -225,7 +220,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mxcheck::bench::Options options;
-  CLI::App app("Grouped products under token choice and token rounding", "mxcheck_tile_quantization_bench");
+  CLI::App app("Grouped matmuls under token choice and token rounding", "mxcheck_tile_quantization_bench");
   app.add_option("--gemm", options.gemm, "The candidate that multiplies");
   app.add_option("--route", options.route, "The candidate that routes");
   app.add_option("--only", options.only, "Layers whose text has this");

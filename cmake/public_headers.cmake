@@ -14,6 +14,7 @@ set(mxcheck_public_numerics
     format/format.h
     format/packing.h
     measure/measures.h
+    names.h
     scale/recipe.h
     scale/recipe_words.h
     scale/scale_rule.h

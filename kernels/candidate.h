@@ -120,7 +120,7 @@ typedef struct mxcheck_operation {
   int64_t max_cols;
   int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any */
   int64_t cols_multiple;
-  /* MXCHECK_OK or MXCHECK_UNSUPPORTED for this policy (rows and cols are 0) with wide values (x or y) of this type. */
+  /* MXCHECK_OK or MXCHECK_UNSUPPORTED for this policy (rows and cols are 0) with values (x or y) of this type. */
   mxcheck_status (*supports)(const mxcheck_policy* policy, DLDataType wide);
   /* Bytes of workspace that run needs for this call (tensors' data may be NULL); the pointer may be NULL for none. */
   mxcheck_status (*workspace)(const mxcheck_call* call, uint64_t* bytes);

@@ -1,4 +1,4 @@
-/* Matrix products behind the candidate interface (kernels/candidate.h): the operation "matmul".
+/* GEMMs behind the candidate interface (kernels/candidate.h): the operation "matmul".
  *
  * D = alpha * A B^T + C. A library may have several operations of this name, each with the contract that it claims: the
  * text of reference/matmul/matmul.h, such as "sm90_fp8+promote128". The gate computes D under that contract and
@@ -9,7 +9,7 @@
  *        scales of a, scales of b                     where policy.scale_type is not 0
  *        c  [m, n] of d's type, groups along depth: [experts * m, n]    where policy.accumulate is not 0
  *        offsets, kDLInt 64, [experts + 1]            where policy.grouping is not 0
- *        row index, kDLInt 32, [m]                    optional; row i of the product is row index[i] of a
+ *        row index, kDLInt 32, [m]                    optional; row i of A is row index[i] of a
  *   out  d  [m, n], groups along depth: [experts * m, n]; FP32 or BF16
  *
  * All row-major and contiguous. Codes are kDLUInt 8; BF16, FP16 and FP32 (for TF32) operands have their own types.

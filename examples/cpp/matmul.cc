@@ -11,7 +11,7 @@ mxcheck::Quantized quantized(std::int64_t rows, std::int64_t depth, mxcheck::Blo
   std::vector<float> x(static_cast<std::size_t>(rows * depth));
   for (float& v : x) v = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) / 0x1p23F - 1;  // in [-1, 1)
   const mxcheck::MatrixView view{mxcheck::Format::fp32, std::as_bytes(std::span(x)).data(), rows, depth, depth};
-  return mxcheck::quantize(view, mxcheck::Format::e4m3, block, mxcheck::recipe_by_name("fp32"));
+  return mxcheck::quantize(view, mxcheck::Format::e4m3, block, mxcheck::recipe_named("fp32"));
 }
 
 // Pointers into codes and scales, with their strides.
@@ -31,7 +31,7 @@ int main() {
   multiply.a = operand_of(a);
   multiply.b = operand_of(b);
   for (const char* contract : {"exact", "ieee_fp32", "sm90_fp8+promote128"}) {  // docs/contracts.md has them all
-    multiply.contract = mxcheck::matmul_contract(contract);
+    multiply.contract = mxcheck::parse_matmul_contract(contract);
     std::vector<float> d(2 * 3);
     mxcheck::matmul(multiply, d.data());
     std::printf("%-19s  d[0][0] = %.9g  d[1][2] = %.9g\n", contract, d[0], d[5]);

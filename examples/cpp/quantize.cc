@@ -18,7 +18,7 @@ int main() {
   const mxcheck::MatrixView view{mxcheck::Format::fp32, bytes.data(), kRows, kCols, kCols};
 
   // The recipe decides every bit: "rceil" is the norm, "te" what Transformer Engine writes (docs/numerics.md).
-  const mxcheck::Recipe recipe = mxcheck::recipe_by_name("rceil");
+  const mxcheck::Recipe recipe = mxcheck::recipe_named("rceil");
   const mxcheck::Quantized q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32}, recipe);
   const std::vector<float> back = mxcheck::dequantize(q);
 

@@ -18,7 +18,7 @@ int main() {
                                  kExperts};
 
   mxcheck::Router router;
-  router.variant = &mxcheck::router_variant("softmax-topk-renorm");  // docs/router.md defines each to the bit
+  router.variant = &mxcheck::router_variant_named("softmax-topk-renorm");  // docs/router.md defines each to the bit
   router.top_k = 2;
   const mxcheck::Routes routes = mxcheck::route(router, view);
   for (std::size_t i = 0; i < routes.experts.size(); ++i) {

@@ -19,9 +19,9 @@ int main(int argc, char** argv) try {
   const mxcheck::Tensor x = golden.read("x");
   const mxcheck::MatrixView view{mxcheck::format_of_attribute(text("source_dtype")), x.data.data(), x.shape.at(0),
                                  x.shape.at(1), x.shape.at(1)};
-  const mxcheck::Format element = *mxcheck::format_by_name(text("format"));
-  const mxcheck::Quantized mine = mxcheck::quantize(view, element, mxcheck::block_shape_by_name(text("block")),
-                                                    mxcheck::recipe_by_name(text("recipe")));
+  const mxcheck::Format element = *mxcheck::find_format(text("format"));
+  const mxcheck::Quantized mine = mxcheck::quantize(view, element, mxcheck::block_shape_named(text("block")),
+                                                    mxcheck::recipe_named(text("recipe")));
 
   const bool codes = golden.read("codes").data == mxcheck::to_bytes(mine.codes);
   const bool scales = golden.read("scales").data == mxcheck::to_bytes(mine.scales);

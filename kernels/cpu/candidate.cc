@@ -1,100 +1,44 @@
-// The table of operations, and the C boundary: no exception leaves, every refusal leaves a message.
+// The table of operations.
 
 #include "kernels/candidate.h"
 
 #include <array>
-#include <cstdio>
-#include <cstring>
-#include <new>
 
-#include "kernels/cpu/operations.h"
-#include "kernels/cpu/plan.h"
-#include "kernels/cpu/refusal.h"
-#include "kernels/cpu/route_operations.h"
-#include "kernels/cpu/route_policy.h"
+#include "kernels/common/boundary.h"
+#include "kernels/cpu/quantize/operations.h"
+#include "kernels/cpu/quantize/policy.h"
+#include "kernels/cpu/route/operations.h"
+#include "kernels/cpu/route/policy.h"
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 namespace {
 
-void say(const mxcheck_call* call, const char* text) {
-  if (call->message != nullptr && call->message_bytes != 0) {
-    std::snprintf(call->message, call->message_bytes, "%s", text);
-  }
+template <QuantizeOperation kOperation>
+void check(const mxcheck_policy* policy, DLDataType type) {
+  read_policy(kOperation, policy, type);
 }
-
-using Run = void (*)(const mxcheck_call&);
-
-mxcheck_status run_guarded(const mxcheck_call* call, Run run) noexcept {
-  // Without a call of the right size there is no message field to trust.
-  if (call == nullptr || call->size < sizeof(mxcheck_call)) return MXCHECK_INVALID;
-  try {
-    run(*call);
-    return MXCHECK_OK;
-  } catch (const Refusal& refusal) {
-    say(call, refusal.what());
-    return refusal.status();
-  } catch (const std::bad_alloc&) {
-    say(call, "out of memory");
-    return MXCHECK_NO_MEMORY;
-  } catch (const std::exception& error) {
-    say(call, error.what());
-    return MXCHECK_FAILED;
-  } catch (...) {
-    say(call, "unknown exception");
-    return MXCHECK_FAILED;
-  }
-}
-
-void read(Operation operation, const mxcheck_policy* policy, DLDataType wide) { read_policy(operation, policy, wide); }
-void read(RouteOperation operation, const mxcheck_policy* policy, DLDataType wide) {
-  read_route_policy(operation, policy, wide);
-}
-
-template <auto kOperation>
-mxcheck_status supports(const mxcheck_policy* policy, DLDataType wide) noexcept {
-  try {
-    read(kOperation, policy, wide);
-    return MXCHECK_OK;
-  } catch (...) {
-    return MXCHECK_UNSUPPORTED;
-  }
-}
-
-template <auto kOperation, Run kRun>
-constexpr mxcheck_operation operation(const char* name) {
-  mxcheck_operation o{};
-  o.name = name;
-  o.contract = "exact";
-  o.rows_multiple = 1;
-  o.cols_multiple = 1;
-  o.supports = [](const mxcheck_policy* policy, DLDataType wide) { return supports<kOperation>(policy, wide); };
-  o.run = [](const mxcheck_call* call) { return run_guarded(call, kRun); };
-  return o;
+template <RouteOperation kOperation>
+void check(const mxcheck_policy* policy, DLDataType type) {
+  read_route_policy(kOperation, policy, type);
 }
 
 constexpr std::array kOperations{
-    operation<Operation::quantize, run_quantize>("quantize"),
-    operation<Operation::quantize_dual, run_quantize_dual>("quantize_dual"),
-    operation<Operation::dequantize, run_dequantize>("dequantize"),
-    operation<Operation::scale_layout, run_scale_layout>("scale_layout"),
-    operation<Operation::cast, run_cast>("cast"),
-    operation<RouteOperation::route, run_route>("route"),
-    operation<RouteOperation::route_round, run_route_round>("route_round"),
-    operation<RouteOperation::route_metadata, run_route_metadata>("route_metadata"),
-    operation<RouteOperation::route_backward, run_route_backward>("route_backward"),
+    make_operation<check<QuantizeOperation::quantize>, run_quantize>("quantize"),
+    make_operation<check<QuantizeOperation::quantize_dual>, run_quantize_dual>("quantize_dual"),
+    make_operation<check<QuantizeOperation::dequantize>, run_dequantize>("dequantize"),
+    make_operation<check<QuantizeOperation::scale_layout>, run_scale_layout>("scale_layout"),
+    make_operation<check<QuantizeOperation::cast>, run_cast>("cast"),
+    make_operation<check<RouteOperation::route>, run_route>("route"),
+    make_operation<check<RouteOperation::route_round>, run_route_round>("route_round"),
+    make_operation<check<RouteOperation::route_metadata>, run_route_metadata>("route_metadata"),
+    make_operation<check<RouteOperation::route_backward>, run_route_backward>("route_backward"),
 };
 
-constexpr mxcheck_candidate_table kTable{MXCHECK_CANDIDATE_VERSION,
-                                         sizeof(mxcheck_candidate_table),
-                                         "cpu",
-                                         MXCHECK_CPU_VERSION,
-                                         kDLCPU,
-                                         static_cast<std::int32_t>(kOperations.size()),
-                                         kOperations.data()};
+constexpr mxcheck_candidate_table kTable = make_table("cpu", MXCHECK_CPU_VERSION, kDLCPU, kOperations);
 
 }  // namespace
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu
 
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
-  return &mxcheck_cpu::kTable;
+  return &mxcheck_kernels::cpu::kTable;
 }

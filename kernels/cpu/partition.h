@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace mxcheck_cpu {
+namespace mxcheck_kernels::cpu {
 
 // Threads cost about 50 us to start: below 1 MiB there is one part, and no part is smaller than 256 KiB.
 inline std::int64_t part_count(std::int64_t items, std::int64_t bytes, std::int32_t threads) {
@@ -40,4 +40,4 @@ void for_each_part(std::int64_t items, std::int64_t parts, const Work& work) {
   for (std::thread& thread : started) thread.join();
 }
 
-}  // namespace mxcheck_cpu
+}  // namespace mxcheck_kernels::cpu

@@ -101,7 +101,8 @@ inline std::uint8_t encode(std::uint16_t bf16, std::uint8_t byte) {
   if (byte == 255) return 0x7F;
   const double magnitude = std::ldexp(std::fabs(static_cast<double>(value(bf16))), 127 - byte);
   const int exponent = magnitude < 0x1p-6 ? -6 : std::ilogb(magnitude);
-  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // ties to even: nobody changed the mode
+  const double steps =
+      std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // ties to even: the mode is as the process began
   const int code = (exponent + 6) * 8 + static_cast<int>(steps);
   return static_cast<std::uint8_t>((bf16 >> 8 & 0x80) | code);
 }

@@ -1,14 +1,13 @@
 # Faults put into a CUDA library on purpose: what sm90.cmake, sm90_gemm.cmake and sm90_route.cmake are made of.
 #
-# mxcheck_cuda_faults(LIBRARY FOLDER) begins a list of them for libmxcheck_LIBRARY.so, whose sources are in FOLDER.
+# mxcheck_cuda_faults(LIBRARY) begins a list of them for libmxcheck_LIBRARY.so.
 # mxcheck_cuda_fault(LIBRARY NAME "what it imitates" FILE SEARCH REPLACE SOURCE...): SEARCH occurs exactly once in FILE,
-# SOURCE... are the sources that see the change.
+# SOURCE... are the sources that see the change. Files are named from kernels/ on.
 # mxcheck_cuda_faults_end(LIBRARY): `ninja LIBRARY_faults` builds a library for each and lists them in
 # LIBRARY_faults/faults.tsv; on a machine with a Hopper GPU `mxcheck_fault_table TOOL LIBRARY_faults/faults.tsv` says what
 # the gate says to each, and `ninja LIBRARY_fault_table` does both.
 
-macro(mxcheck_cuda_faults LIBRARY FOLDER)
-  set(${LIBRARY}_folder ${FOLDER})
+macro(mxcheck_cuda_faults LIBRARY)
   set(${LIBRARY}_out ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_faults)
   file(MAKE_DIRECTORY ${${LIBRARY}_out})
   set(${LIBRARY}_targets)
@@ -17,43 +16,30 @@ macro(mxcheck_cuda_faults LIBRARY FOLDER)
 endmacro()
 
 function(mxcheck_cuda_fault LIBRARY NAME WHAT FILE SEARCH REPLACE)
-  set(folder ${${LIBRARY}_folder})
-  set(from ${PROJECT_SOURCE_DIR}/${folder})
-  file(READ ${from}/${FILE} text)
-  string(REPLACE "${SEARCH}" "" without "${text}")
-  string(LENGTH "${SEARCH}" length)
-  string(LENGTH "${text}" before)
-  string(LENGTH "${without}" after)
-  math(EXPR count "(${before} - ${after}) / ${length}")
+  set(kernels ${PROJECT_SOURCE_DIR}/kernels)
+  file(READ ${kernels}/${FILE} text)
+  mxcheck_replace_once(text "${SEARCH}" "${REPLACE}")
   if(NOT count EQUAL 1)
-    set(${LIBRARY}_complaints "${${LIBRARY}_complaints}\n  ${NAME}: in ${folder}/${FILE}, ${count} times: ${SEARCH}"
+    set(${LIBRARY}_complaints "${${LIBRARY}_complaints}\n  ${NAME}: in kernels/${FILE}, ${count} times: ${SEARCH}"
         PARENT_SCOPE)
     return()
   endif()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from}/${FILE})
-  string(REPLACE "${SEARCH}" "${REPLACE}" text "${text}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernels}/${FILE})
   set(overlay ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_${NAME})
-  # What an earlier configuration put there, when the fault was in another file, would be found too.
-  file(GLOB_RECURSE stale ${overlay}/*)
-  list(REMOVE_ITEM stale ${overlay}/${folder}/${FILE})
-  if(stale)
-    file(REMOVE ${stale})
-  endif()
-  file(CONFIGURE OUTPUT ${overlay}/${folder}/${FILE} CONTENT "${text}" @ONLY)
+  mxcheck_clean_overlay(${overlay} ${FILE})
+  mxcheck_write_overlay(${overlay} ${FILE} "${text}")
   set(sources)
   foreach(source ${ARGN})
     if(source STREQUAL FILE)
-      list(APPEND sources ${overlay}/${folder}/${source})
+      list(APPEND sources ${overlay}/kernels/${source})
     else()
       # A source that includes the changed header by its path: the overlay comes first among the include folders.
-      list(APPEND sources ${from}/${source})
+      list(APPEND sources ${kernels}/${source})
     endif()
   endforeach()
-  string(REPLACE ";" "|" replaced "${ARGN}")
-  string(REPLACE "." "\\." replaced "${replaced}")
+  mxcheck_other_objects(others mxcheck_${LIBRARY}_objects ${ARGN})
   set(target mxcheck_${LIBRARY}_fault_${NAME})
-  add_library(${target} SHARED EXCLUDE_FROM_ALL
-              ${sources} $<FILTER:$<TARGET_OBJECTS:mxcheck_${LIBRARY}_objects>,EXCLUDE,/\(${replaced}\)\\.o$>)
+  add_library(${target} SHARED EXCLUDE_FROM_ALL ${sources} ${others})
   target_include_directories(${target} BEFORE PRIVATE ${overlay})
   target_link_libraries(${target} PRIVATE mxcheck_options mxcheck::dlpack CUDA::cudart_static)
   target_compile_definitions(${target} PRIVATE MXCHECK_SM90_VERSION="fault")
@@ -69,14 +55,7 @@ function(mxcheck_cuda_fault LIBRARY NAME WHAT FILE SEARCH REPLACE)
 endfunction()
 
 macro(mxcheck_cuda_faults_end LIBRARY)
-  if(${LIBRARY}_complaints)
-    message(WARNING "tests/faults/${LIBRARY}.cmake: each text must occur exactly once.${${LIBRARY}_complaints}")
-  endif()
-  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_complaints.txt "${${LIBRARY}_complaints}")
-  add_test(NAME faults.every_replacement_in_${LIBRARY}_applies
-           COMMAND ${CMAKE_COMMAND} -DCOMPLAINTS=${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_complaints.txt -P
-                   ${CMAKE_CURRENT_SOURCE_DIR}/no_complaints.cmake)
-  set_tests_properties(faults.every_replacement_in_${LIBRARY}_applies PROPERTIES LABELS quick)
+  mxcheck_test_replacements(every_replacement_in_${LIBRARY}_applies ${LIBRARY}.cmake "${${LIBRARY}_complaints}")
   file(WRITE ${${LIBRARY}_out}/faults.tsv "${${LIBRARY}_lines}")
   add_custom_target(
     ${LIBRARY}_faults

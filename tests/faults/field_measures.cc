@@ -1,14 +1,13 @@
-// What the measures that the field tests matrix products by say of each faulty library:
+// What the measures that the field tests GEMMs by say of each faulty library:
 //
 //   mxcheck_field_measures faults.tsv      on a machine with a Hopper GPU
 //
-// Three products of normal data: dense; grouped along rows with gathered rows and C; grouped along depth. Each D is
-// compared with the product of the operands before they were quantized, as the field does, by the smallest cosine
+// Three matmuls of normal data: dense; grouped along rows with gathered rows and C; grouped along depth. Each D is
+// compared with the matmul of the operands before they were quantized, as the field does, by the smallest cosine
 // similarity, the smallest SQNR and the largest calc_diff of the three; the thresholds are the field's (DeepGEMM 1e-3,
 // torchao 27 dB, 1 - cos < 1e-2).
 
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include <cmath>
 #include <cstdio>
@@ -21,12 +20,13 @@
 #include "kernels/candidate_matmul.h"
 #include "numerics/scale/recipe.h"
 #include "reference/quantize/quantize.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace {
 
 using namespace mxcheck;
 
-struct Product {
+struct Matmul {
   int grouping = MXCHECK_DENSE;
   std::int64_t m = 512, n = 512, k = 2048, experts = 1;
   std::vector<std::int64_t> offsets;
@@ -48,9 +48,9 @@ MatrixView view(const std::vector<float>& x, std::int64_t rows, std::int64_t col
   return {Format::fp32, reinterpret_cast<const std::byte*>(x.data()), rows, cols, cols};
 }
 
-Product make(int grouping) {
+Matmul make(int grouping) {
   std::mt19937 random(7 + static_cast<unsigned>(grouping));
-  Product p;
+  Matmul p;
   p.grouping = grouping;
   if (grouping == MXCHECK_ROWS) p.offsets = {0, 130, 130, 131, 512};
   if (grouping == MXCHECK_DEPTH) p.offsets = {0, 640, 640, 1024, 2048};
@@ -103,12 +103,8 @@ struct Measures {
 };
 
 // D as FP32; empty where the library refused or the device failed.
-std::vector<float> run(const mxcheck_candidate_table& table, Product& p) {
-  const mxcheck_operation* operation = nullptr;
-  for (int i = 0; i < table.num_operations; ++i) {
-    if (std::string(table.operations[i].contract) == "sm90_fp8+promote128") operation = &table.operations[i];
-  }
-  if (operation == nullptr) return {};
+std::vector<float> run(const mxcheck_candidate_table& table, Matmul& p) {
+  const mxcheck_operation& matmul = operation(table, "matmul", "sm90_fp8+promote128");
   const std::int64_t results = p.grouping == MXCHECK_DEPTH ? p.experts : 1;
   std::vector<float> d(static_cast<std::size_t>(results * p.m * p.n), NAN);
   const Memory a(p.a), b(p.b), sa(p.scales_a), sb(p.scales_b), c(p.c), offsets(p.offsets), index(p.index), out(d);
@@ -142,7 +138,7 @@ std::vector<float> run(const mxcheck_candidate_table& table, Product& p) {
   call.policy = &policy.policy, call.inputs = tensors.data(), call.outputs = tensors.data() + call.num_inputs;
   call.workspace = workspace.data, call.workspace_bytes = 4096;
   call.message = message, call.message_bytes = sizeof(message);
-  if (operation->run(&call) != MXCHECK_OK || cudaDeviceSynchronize() != cudaSuccess) return {};
+  if (matmul.run(&call) != MXCHECK_OK || cudaDeviceSynchronize() != cudaSuccess) return {};
   cudaMemcpy(d.data(), out.data, d.size() * sizeof(float), cudaMemcpyDeviceToHost);
   return d;
 }
@@ -169,24 +165,26 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: mxcheck_field_measures faults.tsv\n");
     return 2;
   }
-  std::vector<Product> products{make(MXCHECK_DENSE), make(MXCHECK_ROWS), make(MXCHECK_DEPTH)};
+  std::vector<Matmul> matmuls{make(MXCHECK_DENSE), make(MXCHECK_ROWS), make(MXCHECK_DEPTH)};
   std::printf("| fault | 1 - cos < 1e-2 | SQNR >= 27 dB | calc_diff < 1e-3 |\n|---|---|---|---|\n");
   std::ifstream list(argv[1]);
   for (std::string line; std::getline(list, line);) {
     const std::string name = line.substr(0, line.find('\t'));
     const std::string path = line.substr(line.rfind('\t') + 1);
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const auto function = library == nullptr
-                              ? nullptr
-                              : reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL));
     Measures worst;
-    bool ran = function != nullptr;
-    for (Product& p : products) {
-      if (!ran) break;
-      const std::vector<float> d = run(*function(), p);
-      ran = !d.empty();
-      if (ran) measure(d, p.right, worst);
-    }
+    const bool ran = [&] {
+      try {
+        const mxcheck_candidate_table& table = load_candidate(path);
+        for (Matmul& m : matmuls) {
+          const std::vector<float> d = run(table, m);
+          if (d.empty()) return false;
+          measure(d, m.right, worst);
+        }
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    }();
     if (!ran) {
       std::printf("| %s | does not run: %s | | |\n", name.c_str(), cudaGetErrorString(cudaGetLastError()));
       continue;

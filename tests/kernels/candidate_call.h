@@ -8,13 +8,11 @@
 #include <cstring>
 #include <deque>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/candidate.h"
 #include "tests/kernels/guarded_memory.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck {
 
@@ -22,13 +20,6 @@ inline constexpr DLDataType kBf16Type{kDLBfloat, 16, 1};
 inline constexpr DLDataType kFp32Type{kDLFloat, 32, 1};
 inline constexpr DLDataType kU8Type{kDLUInt, 8, 1};
 inline constexpr DLDataType kI64Type{kDLInt, 64, 1};
-
-inline const mxcheck_operation& operation(const mxcheck_candidate_table& table, std::string_view name) {
-  for (std::int32_t i = 0; i < table.num_operations; ++i) {
-    if (table.operations[i].name == name) return table.operations[i];
-  }
-  throw std::runtime_error("no operation " + std::string(name));
-}
 
 inline mxcheck_policy make_policy(const char* format, const char* recipe, std::int64_t block_rows,
                                   std::int64_t block_cols, mxcheck_layout layout = MXCHECK_COMPACT) {

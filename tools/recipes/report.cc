@@ -100,7 +100,7 @@ Json tensor_json(const TensorReport& t) {
   return json;
 }
 
-Json product_error_json(const MatmulError& e) {
+Json matmul_error_json(const MatmulError& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"frobenius", json_number(e.frobenius)},
           {"max_over_rms", json_number(e.max_over_rms)}};
@@ -156,11 +156,11 @@ Json recipes_json(const RecipesReport& report) {
               {"n", p.n},
               {"k", p.k},
               {"gamma", p.gamma},
-              {"bf16", product_error_json(p.bf16)}};
+              {"bf16", matmul_error_json(p.bf16)}};
     item["recipes"] = Json::array();
     for (const auto& [what, error] : p.lines) {
       Json line = what_json(item["recipes"].size() + 1, what);
-      line.update(product_error_json(error));
+      line.update(matmul_error_json(error));
       item["recipes"].push_back(std::move(line));
     }
     json["products"].push_back(std::move(item));

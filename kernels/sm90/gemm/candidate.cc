@@ -1,137 +1,62 @@
-// The table of products, and the C boundary: no exception leaves, every refusal leaves a message.
+// The table of matmuls: one operation for each contract.
 
 #include "kernels/candidate.h"
 
 #include <array>
-#include <cstddef>
-#include <cstdio>
-#include <new>
-#include <string>
-#include <string_view>
+#include <cstdint>
 
-#include "kernels/sm90/gemm/product.h"
-#include "kernels/sm90/refusal.h"
+#include "kernels/common/boundary.h"
+#include "kernels/sm90/gemm/call/matmul.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
-void say(const mxcheck_call* call, const char* text) {
-  if (call->message != nullptr && call->message_bytes != 0) {
-    std::snprintf(call->message, call->message_bytes, "%s", text);
-  }
-}
-
-template <class Run>
-mxcheck_status guarded(const mxcheck_call* call, const Run& run) noexcept {
-  // Without a call of the right size there is no message field to trust. `report` was appended: calls may lack it.
-  if (call == nullptr || call->size < offsetof(mxcheck_call, report)) return MXCHECK_INVALID;
-  try {
-    run(*call);
-    return MXCHECK_OK;
-  } catch (const Refusal& refusal) {
-    say(call, refusal.what());
-    return refusal.status();
-  } catch (const std::bad_alloc&) {
-    say(call, "out of memory");
-    return MXCHECK_NO_MEMORY;
-  } catch (const std::exception& error) {
-    say(call, error.what());
-    return MXCHECK_FAILED;
-  } catch (...) {
-    say(call, "unknown exception");
-    return MXCHECK_FAILED;
-  }
-}
-
-template <class Check>
-mxcheck_status offered(const Check& check) noexcept {
-  try {
-    check();
-    return MXCHECK_OK;
-  } catch (...) {
-    return MXCHECK_UNSUPPORTED;
-  }
-}
-
-constexpr mxcheck_operation product(const char* contract) {
-  mxcheck_operation o{};
-  o.name = "matmul";
-  o.contract = contract;
+constexpr mxcheck_operation with_limits(mxcheck_operation o) {
   o.max_rows = INT32_MAX, o.max_cols = INT32_MAX;
-  o.rows_multiple = 1, o.cols_multiple = 1;
   return o;
 }
 
-// Sums of two operands of one format; FP8 takes either on either side.
+// What it offers, runs and needs.
+template <auto kCheck, auto kRun, auto kWorkspace>
+constexpr mxcheck_operation matmul(const char* contract) {
+  return with_limits(make_cuda_operation<kCheck, kRun, kWorkspace>("matmul", contract));
+}
+
+// One chain of mma of two operands of one format; needs no workspace.
 template <Code kCode>
-constexpr mxcheck_operation sums(const char* contract) {
-  mxcheck_operation o = product(contract);
-  o.supports = [](const mxcheck_policy* p, DLDataType wide) {
-    return offered([&] { check_sums(kCode, kCode, p, wide); });
-  };
-  o.run = [](const mxcheck_call* call) {
-    return guarded(call, [](const mxcheck_call& c) { run_sums(kCode, kCode, c); });
-  };
-  return o;
+constexpr mxcheck_operation mma(const char* contract) {
+  constexpr auto check = [](const mxcheck_policy* policy, DLDataType type) { check_mma(kCode, kCode, policy, type); };
+  constexpr auto run = [](const mxcheck_call& call) { run_mma(kCode, kCode, call); };
+  return with_limits(make_operation<check, run, kCallWithoutReport>("matmul", contract));
 }
 
-Code fp8_code(const char* format) {
-  if (format != nullptr && std::string_view(format) == "e4m3") return Code::e4m3;
-  if (format != nullptr && std::string_view(format) == "e5m2") return Code::e5m2;
-  unsupported("format " + std::string(format == nullptr ? "null" : format) + " is not offered: offered are e4m3, e5m2");
-}
+Code fp8_code(const char* format) { return element_named(format) == Element::e4m3 ? Code::e4m3 : Code::e5m2; }
 
-constexpr mxcheck_operation fp8_sums() {
-  mxcheck_operation o = product("sm90_fp8+from_c");
-  o.supports = [](const mxcheck_policy* policy, DLDataType wide) {
-    return offered([&] {
-      const mxcheck_matmul_policy& p = matmul_policy(policy);
-      check_sums(fp8_code(p.policy.format), fp8_code(p.format_b), policy, wide);
-    });
-  };
-  o.run = [](const mxcheck_call* call) {
-    return guarded(call, [](const mxcheck_call& c) {
-      const mxcheck_matmul_policy& p = matmul_policy(c.policy);
-      run_sums(fp8_code(p.policy.format), fp8_code(p.format_b), c);
-    });
-  };
-  return o;
+// FP8 takes either format on either side.
+void check_fp8_mma(const mxcheck_policy* policy, DLDataType type) {
+  const mxcheck_matmul_policy& p = matmul_policy(policy);
+  check_mma(fp8_code(p.policy.format), fp8_code(p.format_b), policy, type);
 }
-
-// Of one family: what it offers, runs and needs.
-template <void (*kCheck)(const mxcheck_policy*, DLDataType), void (*kRun)(const mxcheck_call&),
-          std::uint64_t (*kWorkspace)(const mxcheck_call&)>
-constexpr mxcheck_operation gemm(const char* contract) {
-  mxcheck_operation o = product(contract);
-  o.supports = [](const mxcheck_policy* p, DLDataType wide) { return offered([&] { kCheck(p, wide); }); };
-  o.workspace = [](const mxcheck_call* call, std::uint64_t* bytes) {
-    return guarded(call, [bytes](const mxcheck_call& c) { *bytes = kWorkspace(c); });
-  };
-  o.run = [](const mxcheck_call* call) { return guarded(call, kRun); };
-  return o;
+void run_fp8_mma(const mxcheck_call& call) {
+  const mxcheck_matmul_policy& p = matmul_policy(call.policy);
+  run_mma(fp8_code(p.policy.format), fp8_code(p.format_b), call);
 }
 
 constexpr std::array kOperations{
-    gemm<check_fp8, run_fp8, fp8_workspace>("sm90_fp8+promote128"),
-    gemm<check_bf16, run_bf16, bf16_workspace>("sm90_bf16"),
-    gemm<check_decode, run_decode, decode_workspace>("sm90_bf16+decode"),
-    fp8_sums(),
-    sums<Code::bf16>("sm90_bf16+from_c"),
-    sums<Code::fp16>("sm90_fp16+from_c"),
-    sums<Code::tf32>("sm90_tf32+from_c"),
+    matmul<check_fp8, run_fp8, fp8_workspace>("sm90_fp8+promote128"),
+    matmul<check_bf16, run_bf16, bf16_workspace>("sm90_bf16"),
+    matmul<check_decode, run_decode, decode_workspace>("sm90_bf16+decode"),
+    with_limits(make_operation<check_fp8_mma, run_fp8_mma, kCallWithoutReport>("matmul", "sm90_fp8+from_c")),
+    mma<Code::bf16>("sm90_bf16+from_c"),
+    mma<Code::fp16>("sm90_fp16+from_c"),
+    mma<Code::tf32>("sm90_tf32+from_c"),
 };
 
-constexpr mxcheck_candidate_table kTable{MXCHECK_CANDIDATE_VERSION,
-                                         sizeof(mxcheck_candidate_table),
-                                         "sm90_gemm",
-                                         MXCHECK_SM90_VERSION,
-                                         kDLCUDA,
-                                         static_cast<std::int32_t>(kOperations.size()),
-                                         kOperations.data()};
+constexpr mxcheck_candidate_table kTable = make_table("sm90_gemm", MXCHECK_SM90_VERSION, kDLCUDA, kOperations);
 
 }  // namespace
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90
 
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
-  return &mxcheck_sm90::kTable;
+  return &mxcheck_kernels::sm90::kTable;
 }

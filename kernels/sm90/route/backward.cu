@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "kernels/sm90/route/choose.h"
-#include "kernels/sm90/route/row.cuh"
+#include "kernels/sm90/route/choose/choose.h"
+#include "kernels/sm90/route/row/row.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kMostShared = 48 << 10;
@@ -112,10 +112,10 @@ __device__ __forceinline__ float through_element(Score score, float x, float s, 
 
 template <Logits kType>
 __device__ __forceinline__ void write_row(const Router& r, void* out, std::int64_t token, const float* values, int lane,
-                                          bool wide) {
+                                          bool aligned) {
   const std::int64_t first = token * r.experts;
   constexpr bool kHalf = kType == Logits::bf16;
-  if (wide) {
+  if (aligned) {
     for (int g = lane; g < r.experts / kGroup; g += 32) {
       const float4 a = reinterpret_cast<const float4*>(values)[g * 2];
       const float4 b = reinterpret_cast<const float4*>(values)[g * 2 + 1];
@@ -139,7 +139,7 @@ __device__ __forceinline__ void write_row(const Router& r, void* out, std::int64
 }
 
 template <Logits kType, int kMany>
-__global__ void __launch_bounds__(kMostWarps * 32) backward_row(const __grid_constant__ BackwardJob job, bool wide) {
+__global__ void __launch_bounds__(kMostWarps * 32) backward_row(const __grid_constant__ BackwardJob job, bool aligned) {
   const Router& r = job.router;
   if (r.stop != nullptr && *r.stop != 0) return;
   extern __shared__ float4 shared[];
@@ -181,11 +181,11 @@ __global__ void __launch_bounds__(kMostWarps * 32) backward_row(const __grid_con
   }
   __syncwarp();
   routes.scatter(result, values, lane);
-  write_row<kType>(r, job.out, token, values, lane, wide);
+  write_row<kType>(r, job.out, token, values, lane, aligned);
 }
 
 template <Logits kType>
-void launch(const BackwardJob& job, bool wide, cudaStream_t stream) {
+void launch(const BackwardJob& job, bool aligned, cudaStream_t stream) {
   const Router& r = job.router;
   const int bytes = padded(r.experts) * static_cast<int>(sizeof(float));
   const int warps = std::clamp(kMostShared / bytes, 1, kMostWarps);
@@ -193,9 +193,9 @@ void launch(const BackwardJob& job, bool wide, cudaStream_t stream) {
   const auto threads = static_cast<unsigned>(warps * 32);
   const auto shared = static_cast<std::size_t>(warps) * static_cast<std::size_t>(bytes);
   if (r.top_k <= 32) {
-    backward_row<kType, 1><<<blocks, threads, shared, stream>>>(job, wide);
+    backward_row<kType, 1><<<blocks, threads, shared, stream>>>(job, aligned);
   } else {
-    backward_row<kType, kMostKept / 32><<<blocks, threads, shared, stream>>>(job, wide);
+    backward_row<kType, kMostKept / 32><<<blocks, threads, shared, stream>>>(job, aligned);
   }
 }
 
@@ -203,13 +203,13 @@ void launch(const BackwardJob& job, bool wide, cudaStream_t stream) {
 
 cudaError_t launch_backward(const BackwardJob& job, cudaStream_t stream) {
   if (job.router.tokens == 0) return cudaSuccess;
-  const bool wide = reinterpret_cast<std::uintptr_t>(job.out) % 16 == 0 && job.router.experts % kGroup == 0;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(job.out) % 16 == 0 && job.router.experts % kGroup == 0;
   if (job.router.type == Logits::bf16) {
-    launch<Logits::bf16>(job, wide, stream);
+    launch<Logits::bf16>(job, aligned, stream);
   } else {
-    launch<Logits::fp32>(job, wide, stream);
+    launch<Logits::fp32>(job, aligned, stream);
   }
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

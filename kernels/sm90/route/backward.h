@@ -5,7 +5,7 @@
 
 #include "kernels/sm90/route/router.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct BackwardJob {
   Router router;
@@ -17,4 +17,4 @@ struct BackwardJob {
 // One warp a row. Of routes of a token to the same expert the last counts.
 cudaError_t launch_backward(const BackwardJob& job, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "kernels/sm90/route/choose.h"
-#include "kernels/sm90/route/groups.cuh"
+#include "kernels/sm90/route/choose/choose.h"
+#include "kernels/sm90/route/row/groups.cuh"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
@@ -16,7 +16,7 @@ constexpr unsigned long long kNone = ~0ULL;
 struct CheckJob {
   Router router;
   const std::int32_t* experts = nullptr;
-  bool wide = false;
+  bool aligned = false;
   int lanes = 1;  // of a row: a power of two
   mxcheck_device_report* report = nullptr;
 };
@@ -48,7 +48,7 @@ __device__ void look_at_row(const CheckJob& job, const void* row, std::int64_t t
   for (int g = lane; g * kGroup < experts; g += job.lanes) {
     // What fills a group behind the last expert is NaN as well.
     const bool whole = (g + 1) * kGroup <= experts;
-    if (whole && !holds_nan(load_group<kType>(row, g, experts, job.wide))) continue;
+    if (whole && !holds_nan(load_group<kType>(row, g, experts, job.aligned))) continue;
     for (int e = g * kGroup; e < min((g + 1) * kGroup, experts); ++e) {
       if (is_nan(logit_at<kType>(row, e))) {
         bad = min(bad, static_cast<unsigned long long>(token * experts + e));
@@ -122,7 +122,7 @@ cudaError_t launch_check(const Router& router, const std::int32_t* experts, Chec
   CheckJob job;
   job.router = router;
   job.experts = experts, job.report = report;
-  job.wide = rows_are_wide(router);
+  job.aligned = rows_are_aligned(router);
   while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
   const std::int64_t items = std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts});
   const auto blocks =
@@ -136,4 +136,4 @@ cudaError_t launch_check(const Router& router, const std::int32_t* experts, Chec
   return cudaGetLastError();
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -7,7 +7,7 @@
 
 #include "kernels/candidate.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
 struct Router;
 
@@ -23,4 +23,4 @@ inline constexpr std::uint64_t kCheckBytes = 256;
 cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
                          mxcheck_device_report* report, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -4,22 +4,15 @@
 #include <span>
 #include <string>
 
-#include "kernels/sm90/refusal.h"
 #include "kernels/sm90/route/backward.h"
 #include "kernels/sm90/route/check.h"
 #include "kernels/sm90/route/router.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
 
-cudaStream_t stream_of(const mxcheck_call& call) { return static_cast<cudaStream_t>(call.stream); }
-
-mxcheck_device_report* report_of(const mxcheck_call& call) {
-  return call.size >= sizeof(mxcheck_call) ? call.report : nullptr;
-}
-
 Checked check_routes(const char* name, const DLTensor& tensor, DLDataType type, const Router& r) {
-  const Checked checked = check_tensor(name, tensor, type, 2, Lines::contiguous);
+  const Checked checked = check_tensor(name, tensor, type, 2, Strides::contiguous);
   require_shape(name, checked, r.tokens, r.top_k);
   return checked;
 }
@@ -33,7 +26,7 @@ void check_on_device(Router& r, const std::int32_t* experts, const mxcheck_call&
 
 }  // namespace
 
-void route_supports(const mxcheck_policy* policy, DLDataType wide) { (void)read_router(policy, wide); }
+void route_supports(const mxcheck_policy* policy, DLDataType type) { (void)read_router(policy, type); }
 
 std::uint64_t route_workspace(const mxcheck_call& call) {
   return route_policy(call.policy).nan == MXCHECK_NAN_REFUSE ? kCheckBytes : 0;
@@ -44,7 +37,7 @@ void route_run(const mxcheck_call& call) {
   check_call(call, inputs, inputs, 2);
   RouterInputs in = read_inputs(call);
   Router& r = in.router;
-  const std::array outputs{check_routes("experts", call.outputs[0], kIndexType, r),
+  const std::array outputs{check_routes("experts", call.outputs[0], kInt32Type, r),
                            check_routes("weights", call.outputs[1], kFp32Type, r)};
   require_disjoint(std::span(in.tensors, static_cast<std::size_t>(in.count)), outputs);
   require_workspace(call, route_workspace(call));
@@ -54,7 +47,7 @@ void route_run(const mxcheck_call& call) {
 }
 
 // Groups and a bias are for choosing; the policy may name them.
-void backward_supports(const mxcheck_policy* policy, DLDataType wide) { (void)read_router(policy, wide); }
+void backward_supports(const mxcheck_policy* policy, DLDataType type) { (void)read_router(policy, type); }
 
 std::uint64_t backward_workspace(const mxcheck_call&) { return kCheckBytes; }
 
@@ -64,10 +57,10 @@ void backward_run(const mxcheck_call& call) {
   BackwardJob job;
   job.router = in.router;
   Router& r = job.router;
-  const Checked experts = check_routes("experts", call.inputs[1], kIndexType, r);
+  const Checked experts = check_routes("experts", call.inputs[1], kInt32Type, r);
   const Checked gradient = check_routes("gradient", call.inputs[2], kFp32Type, r);
   const DLDataType type = r.type == Logits::bf16 ? kBf16Type : kFp32Type;
-  const Checked out = check_tensor("gradient of logits", call.outputs[0], type, 2, Lines::contiguous);
+  const Checked out = check_tensor("gradient of logits", call.outputs[0], type, 2, Strides::contiguous);
   require_shape("gradient of logits", out, r.tokens, r.experts);
   require_disjoint(std::array{in.tensors[0], experts, gradient}, std::array{out});
   require_workspace(call, kCheckBytes);
@@ -78,4 +71,4 @@ void backward_run(const mxcheck_call& call) {
   require_success(launch_backward(job, stream_of(call)));
 }
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

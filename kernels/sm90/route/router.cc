@@ -1,51 +1,13 @@
 #include "kernels/sm90/route/router.h"
 
-#include <array>
 #include <string>
-#include <string_view>
 
-#include "kernels/sm90/refusal.h"
-
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 namespace {
-
-struct Variant {
-  std::string_view name;
-  Score score;
-  Weights weights;
-};
-
-constexpr std::array kVariants{
-    Variant{"topk-softmax", Score::logits, Weights::softmax_of_kept},
-    Variant{"softmax-topk", Score::softmax, Weights::raw},
-    Variant{"softmax-topk-renorm", Score::softmax, Weights::sum},
-    Variant{"sigmoid", Score::sigmoid, Weights::sum_plus_tiny},
-    Variant{"sigmoid-raw", Score::sigmoid, Weights::raw},
-    Variant{"sigmoid-tiny-first", Score::sigmoid, Weights::tiny_then_sum},
-    Variant{"sqrtsoftplus", Score::sqrtsoftplus, Weights::sum_plus_tiny},
-    Variant{"sqrtsoftplus-raw", Score::sqrtsoftplus, Weights::raw},
-};
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-const Variant& variant_by_name(const char* name) {
-  if (name == nullptr) invalid("policy.recipe is null: must be a router's variant");
-  std::string names;
-  for (const Variant& v : kVariants) {
-    if (v.name == name) return v;
-    names += (names.empty() ? "" : ", ") + std::string(v.name);
-  }
-  unsupported("router " + std::string(name) + " is not offered: offered are " + names);
-}
-
-bool is(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
-
-Logits type_of(DLDataType type) {
-  if (is(type, kFp32Type)) return Logits::fp32;
-  if (is(type, kBf16Type)) return Logits::bf16;
-  unsupported("logits of DLPack type code " + text(type.code) + ", " + text(type.bits) +
-              " bits, are not offered: offered are bf16 and fp32");
-}
+Logits logits_type(DLDataType type) { return dtype_of("logits", type) == Dtype::bf16 ? Logits::bf16 : Logits::fp32; }
 
 // Groups of a router of `experts` experts (0: not known); group-limited choice is asked about with groups_kept 0.
 void check_groups(const mxcheck_route_policy& p, std::int64_t experts) {
@@ -84,21 +46,12 @@ void check_extents(const mxcheck_route_policy& p) {
 
 }  // namespace
 
-const mxcheck_route_policy& route_policy(const mxcheck_policy* policy) {
-  if (policy == nullptr) invalid("policy is null");
-  if (policy->size < sizeof(mxcheck_route_policy)) {
-    invalid("policy.size is " + text(policy->size) + ": a router's must be at least " +
-            text(static_cast<std::int64_t>(sizeof(mxcheck_route_policy))));
-  }
-  return *reinterpret_cast<const mxcheck_route_policy*>(policy);
-}
-
-Router read_router(const mxcheck_policy* policy, DLDataType wide) {
+Router read_router(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
-  const Variant& variant = variant_by_name(policy->recipe);
+  const RouterVariant& variant = router_variant_named(policy->recipe, false);
   Router r;
   r.score = variant.score, r.weights = variant.weights;
-  r.type = type_of(wide);
+  r.type = logits_type(type);
   if (p.nan != MXCHECK_NAN_REFUSE && p.nan != MXCHECK_NAN_LAST) {
     invalid("policy.nan is " + text(p.nan) + ": must be 0 (refuse) or 1 (last)");
   }
@@ -120,31 +73,16 @@ RouterInputs read_inputs(const mxcheck_call& call, bool bias_wanted) {
   r = read_router(call.policy, call.inputs[0].dtype);
   if (r.experts == 0) invalid("policy.cols is 0 experts: must be 1 or more");
   const bool bf16 = r.type == Logits::bf16;
-  in.tensors[0] = check_tensor("logits", call.inputs[0], bf16 ? kBf16Type : kFp32Type, 2, Lines::strided);
+  in.tensors[0] = check_tensor("logits", call.inputs[0], bf16 ? kBf16Type : kFp32Type, 2, Strides::any);
   require_shape("logits", in.tensors[0], r.tokens, r.experts);
   r.logits = in.tensors[0].data, r.stride = in.tensors[0].stride;
   if (!bias_wanted || route_policy(call.policy).bias == 0) return in;
   if (call.num_inputs < 2) invalid("policy.bias is set, and there is no second input");
   in.count = 2;
-  in.tensors[1] = check_tensor("bias", call.inputs[1], kFp32Type, 1, Lines::contiguous);
+  in.tensors[1] = check_tensor("bias", call.inputs[1], kFp32Type, 1, Strides::contiguous);
   require_shape("bias", in.tensors[1], 1, r.experts);
   r.bias = static_cast<const float*>(in.tensors[1].data);
   return in;
 }
 
-void require_success(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  throw Refusal(MXCHECK_DEVICE_ERROR, std::string("CUDA: ") + cudaGetErrorString(error));
-}
-
-void require_workspace(const mxcheck_call& call, std::uint64_t bytes) {
-  if (bytes == 0) return;
-  if (call.workspace == nullptr || call.workspace_bytes < bytes) {
-    invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " + std::to_string(bytes));
-  }
-  if (reinterpret_cast<std::uintptr_t>(call.workspace) % 256 != 0) {
-    invalid("the workspace must be aligned to 256 bytes");
-  }
-}
-
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

@@ -5,13 +5,11 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/candidate_route.h"
-#include "kernels/sm90/arguments.h"
+#include "kernels/common/route/policy.h"
+#include "kernels/sm90/common/arguments.h"
 
-namespace mxcheck_sm90 {
+namespace mxcheck_kernels::sm90 {
 
-enum class Score : std::uint8_t { logits, softmax, sigmoid, sqrtsoftplus };
-enum class Weights : std::uint8_t { softmax_of_kept, raw, sum, sum_plus_tiny, tiny_then_sum };
 enum class Logits : std::uint8_t { fp32, bf16 };
 
 inline constexpr int kMostExperts = 4096;
@@ -37,8 +35,7 @@ struct Router {
 
 // INVALID for a policy that cannot be read or contradicts itself. tokens and experts are policy.rows and cols, which
 // may be 0 (supports()): nothing is compared with them then. UNSUPPORTED for what is not offered.
-const mxcheck_route_policy& route_policy(const mxcheck_policy* policy);
-Router read_router(const mxcheck_policy* policy, DLDataType wide);
+Router read_router(const mxcheck_policy* policy, DLDataType type);
 
 // The call's first inputs: logits and, where policy.bias says so and it is wanted, the bias. `tensors` are what was
 // read, for require_disjoint.
@@ -49,17 +46,11 @@ struct RouterInputs {
 };
 RouterInputs read_inputs(const mxcheck_call& call, bool bias_wanted = true);
 
-inline constexpr DLDataType kFp32Type{kDLFloat, 32, 1};
-inline constexpr DLDataType kBf16Type{kDLBfloat, 16, 1};
-
 // 64-bit, never overflowing for a Router.
 inline std::int64_t slots_of(const Router& r) { return std::int64_t{r.tokens} * r.top_k; }
-
-void require_success(cudaError_t error);  // DEVICE_ERROR
-void require_workspace(const mxcheck_call& call, std::uint64_t bytes);
 
 // Enqueues token choice: tokens x top_k experts, best first, and their weights; either may be null and is left out.
 // Throws nothing. No workspace.
 cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream);
 
-}  // namespace mxcheck_sm90
+}  // namespace mxcheck_kernels::sm90

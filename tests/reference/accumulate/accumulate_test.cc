@@ -16,7 +16,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/cpu/simd_targets.h"
 
 #if defined(__SSE2__)
   #include <xmmintrin.h>

@@ -43,13 +43,10 @@ TEST_F(Replay, json_says_the_same) {
 TEST_F(Replay, the_committed_record_is_of_these_sources_and_refuses_others) {
   const std::string file = std::string(MXCHECK_SOURCE_DIR) + "/goldens/records/h200_quick.h5";
   namespace fs = std::filesystem;
-  fs::create_directories(dir / "kernels");
-  fs::create_directories(dir / "cmake");
-  fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/kernels/sm90", dir / "kernels/sm90");
-  for (const char* name : {"kernels/candidate.h", "cmake/cuda.cmake"}) {
-    fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/" + name, dir / name);
+  for (const char* name : {"kernels", "cmake"}) {
+    fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/" + name, dir / name, fs::copy_options::recursive);
   }
-  const std::string kernel = dir / "kernels/sm90/quantize.cuh";
+  const std::string kernel = dir / "kernels/sm90/quantize/quantize.cuh";
   const std::string text = test::read_file(kernel);
   test::write_file(kernel, text + "\n// a comment changes nothing\n");
   const test::Answer same = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
@@ -58,7 +55,7 @@ TEST_F(Replay, the_committed_record_is_of_these_sources_and_refuses_others) {
   test::write_file(kernel, text + "\nint one_more;\n");
   const test::Answer changed = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
   EXPECT_EQ(changed.code, 1);
-  expect_contains(changed.out, "source kernels/sm90/quantize.cuh has changed");
+  expect_contains(changed.out, "source kernels/sm90/quantize/quantize.cuh has changed");
   expect_contains(changed.out, "it has to be made again on the device");
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+// The tensors of a call that quantizes: scales and offsets beside what all calls have. All throw Refusal{INVALID}.
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cpu/arguments.h"
+#include "kernels/cpu/quantize/scale_map.h"
+
+namespace mxcheck_kernels::cpu {
+
+inline int scale_rank(mxcheck_layout layout) { return layout == MXCHECK_TCGEN05 ? 1 : 2; }
+void require_scales(const char* name, const Checked& tensor, const ScaleMap& map, mxcheck_layout layout);
+
+// The tensor of expert offsets, which is input number `inputs` if there is one, and its values.
+struct Offsets {
+  Checked tensor;                        // no bytes if there is none
+  std::span<const std::int64_t> values;  // the caller's memory; empty if there is none
+};
+Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows);
+
+}  // namespace mxcheck_kernels::cpu

@@ -1,0 +1,73 @@
+// What the SIMD kernels share: BF16 and FP32 as integers, and how elements find their block. Compiled once for each
+// Highway target (no #pragma once: see the toggle).
+
+#if defined(MXCHECK_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+  #ifdef MXCHECK_CPU_LANES_INL_H_
+    #undef MXCHECK_CPU_LANES_INL_H_
+  #else
+    #define MXCHECK_CPU_LANES_INL_H_
+  #endif
+
+  #include <cstdint>
+
+  #include "hwy/cache_control.h"
+  #include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mxcheck_kernels::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t kSubBlock = 32;  // amax is taken over 32 elements first: every block length is a multiple
+constexpr std::int64_t kGranule = 256;  // runs are processed in whole multiples; the rest goes through a buffer
+
+template <class T>
+struct Bits {
+  static constexpr int kWidth = 8 * static_cast<int>(sizeof(T));
+  static constexpr int kMantissa = kWidth - 9;  // 7 for BF16, 23 for FP32
+  static constexpr T kSign = static_cast<T>(T{1} << (kWidth - 1));
+  static constexpr T kMagnitude = static_cast<T>(kSign - 1);
+  static constexpr T kHidden = static_cast<T>(T{1} << kMantissa);
+  static constexpr T kFraction = static_cast<T>(kHidden - 1);
+  static constexpr T kInfinity = static_cast<T>(T{0xFF} << kMantissa);
+};
+
+  #if HWY_TARGET != HWY_SCALAR
+
+// Where an element finds its block's values: one block after the other along a row, or one a column.
+template <int kLog2>  // block length; 62: one block for all
+struct AlongRow {
+  template <class D, class T>
+  static HWY_INLINE auto at(D d, const T* of_block, std::int64_t i) {
+    return hn::Set(d, of_block[i >> kLog2]);
+  }
+};
+
+struct EachColumn {
+  template <class D, class T>
+  static HWY_INLINE auto at(D d, const T* of_block, std::int64_t i) {
+    return hn::Load(d, of_block + i);
+  }
+};
+
+// Asks for the line that holds what lies `ahead` elements after x, past the end of a tensor too.
+template <class T>
+HWY_INLINE void prefetch(const T* x, std::int64_t ahead) {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(ahead) * sizeof(T);
+  hwy::Prefetch(reinterpret_cast<const T*>(address));
+}
+
+// Whether codes or values can be written past the cache: such stores need whole, aligned vectors.
+template <class D>
+bool is_aligned(D d, const void* to) {
+  return reinterpret_cast<std::uintptr_t>(to) % (hn::Lanes(d) * sizeof(hn::TFromD<D>)) == 0;
+}
+
+  #endif  // HWY_TARGET != HWY_SCALAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mxcheck_kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

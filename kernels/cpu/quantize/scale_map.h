@@ -1,0 +1,56 @@
+#pragma once
+// Where the scale bytes of a blocked matrix live, in either layout of kernels/candidate.h, experts included.
+//
+// A band is a row of blocks: block_rows matrix rows (fewer at an expert's end) and one row of scales. Bands are
+// numbered through all experts. Construction throws Refusal{INVALID} where a size overflows; afterwards nothing
+// allocates.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/common/quantize/policy.h"
+
+namespace mxcheck_kernels::cpu {
+
+struct Band {
+  std::int64_t expert = 0;
+  std::int64_t in_expert = 0;  // the band's number within its expert
+  std::int64_t first_row = 0;  // of the matrix
+  std::int64_t rows = 0;
+};
+
+class ScaleMap {
+ public:
+  // block.cols 0: all columns. offsets: empty, or checked. layout tcgen05 needs a block of one row or one column.
+  ScaleMap(mxcheck_layout layout, Shape block, Shape matrix, std::span<const std::int64_t> offsets);
+
+  [[nodiscard]] std::int64_t bands() const { return first_band_.back(); }
+  [[nodiscard]] std::int64_t scale_cols() const { return scale_cols_; }
+  [[nodiscard]] std::int64_t bytes() const { return first_byte_.back(); }
+  [[nodiscard]] bool has_padding() const { return bytes() != bands() * scale_cols_; }
+
+  [[nodiscard]] Band band(std::int64_t index) const;
+  [[nodiscard]] Band next(const Band& band) const;
+  [[nodiscard]] Band row_band(const Band& of, std::int64_t row) const;  // for one-row blocks: the band of a matrix row
+
+  void store(std::uint8_t* scales, const Band& band, std::int64_t first_col, const std::uint8_t* bytes,
+             std::int64_t count) const;
+  void load(const std::uint8_t* scales, const Band& band, std::int64_t first_col, std::uint8_t* bytes,
+            std::int64_t count) const;
+
+ private:
+  [[nodiscard]] std::int64_t start_of(const Band& band) const;
+  template <class Visit>
+  void visit(const Band& band, std::int64_t first_col, std::int64_t count, Visit visit) const;
+
+  bool tiled_;
+  bool row_blocks_;
+  std::int64_t block_rows_;
+  std::int64_t scale_cols_;
+  std::vector<std::int64_t> first_row_;  // by expert, one more than there are
+  std::vector<std::int64_t> first_band_;
+  std::vector<std::int64_t> first_byte_;
+};
+
+}  // namespace mxcheck_kernels::cpu

@@ -1,0 +1,92 @@
+#include "kernels/cpu/route/policy.h"
+
+#include <limits>
+#include <string>
+
+#include "kernels/common/refusal.h"
+
+namespace mxcheck_kernels::cpu {
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+void require_within(const char* field, std::int64_t value, std::int64_t least, std::int64_t most, const char* which) {
+  if (value >= least && value <= most) return;
+  invalid("policy." + std::string(field) + " is " + text(value) + ": must be " + text(least) + " to " + text(most) +
+          which);
+}
+
+void check_groups(const mxcheck_route_policy& p) {
+  if (p.groups == 0) {
+    if (p.groups_kept != 0) invalid("policy.groups_kept is " + text(p.groups_kept) + ": must be 0 without groups");
+    return;
+  }
+  require_within("groups", p.groups, 1, p.policy.cols, ", the experts; 0 for none");
+  if (p.policy.cols % p.groups != 0) {
+    invalid("policy.groups is " + text(p.groups) + ": must divide the experts, " + text(p.policy.cols));
+  }
+  require_within("groups_kept", p.groups_kept, 1, p.groups, ", the groups");
+  const std::int64_t room = p.policy.cols / p.groups * p.groups_kept;
+  require_within("top_k", p.top_k, 1, room, ", the experts of the groups kept");
+}
+
+}  // namespace
+
+RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type) {
+  const mxcheck_route_policy& p = route_policy(policy);
+  if (policy->threads < 0) invalid("policy.threads is " + text(policy->threads) + ": must be 0 or more");
+  if (policy->layout != MXCHECK_COMPACT) {
+    unsupported("layout " + text(policy->layout) + " is not offered: routers have 0 (compact) only");
+  }
+  if (policy->block_rows != 0 || policy->block_cols != 0) {
+    unsupported("blocks of " + text(policy->block_rows) + " x " + text(policy->block_cols) +
+                " are not offered: routers have none, 0 x 0");
+  }
+  if (policy->format != nullptr && *policy->format != '\0') {
+    unsupported("format " + std::string(policy->format) + " is not offered: routers have none, \"\"");
+  }
+  RoutePlan plan;
+  if (operation == RouteOperation::route_metadata) return plan;
+  const RouterVariant& variant = router_variant_named(policy->recipe, true);
+  plan.score = variant.score;
+  plan.weight = variant.weights;
+  plan.packed = variant.packed;
+  plan.dtype = dtype_of("logits", type);
+  if (p.nan != MXCHECK_NAN_REFUSE && p.nan != MXCHECK_NAN_LAST) {
+    unsupported("nan " + text(p.nan) + " is not offered: offered are 0 (refuse), 1 (last)");
+  }
+  plan.nan_last = p.nan == MXCHECK_NAN_LAST;
+  plan.scale = p.scale;
+  if (p.bias != 0 && p.bias != 1) invalid("policy.bias is " + text(p.bias) + ": must be 0 or 1");
+  if (operation == RouteOperation::route_round) {
+    if (p.renormalize != 0 && p.renormalize != 1) {
+      invalid("policy.renormalize is " + text(p.renormalize) + ": must be 0 or 1");
+    }
+    plan.rule = token_rounding_rule_named(p.rule);
+  }
+  return plan;
+}
+
+const mxcheck_route_policy& check_route_numbers(RouteOperation operation, const mxcheck_policy* policy,
+                                                const RoutePlan& plan) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // tokens and experts are int32
+  const mxcheck_route_policy& p = route_policy(policy);
+  require_within("rows", policy->rows, 0, kMost, ", the tokens");
+  require_within("cols", policy->cols, 1, kMost, ", the experts");
+  if (operation == RouteOperation::route_metadata) {
+    require_within("top_k", p.top_k, 0, kMost, "; 0 with token_offsets");
+  } else {
+    require_within("top_k", p.top_k, 1, policy->cols, ", the experts");
+    check_groups(p);
+    if (plan.packed) require_within("cols", policy->cols, 1, std::int64_t{1} << 23, ", the experts of a packed order");
+  }
+  const bool rounds = operation == RouteOperation::route_round && rounds_to_tiles(plan.rule);
+  if (rounds || operation == RouteOperation::route_metadata)
+    require_within("tile", p.tile, 1, std::numeric_limits<std::int64_t>::max(), ", rows");
+  if (operation == RouteOperation::route_round && has_capacity(plan.rule) && p.capacity < 0) {
+    invalid("policy.capacity is " + text(p.capacity) + ": must be 0 or more");
+  }
+  return p;
+}
+
+}  // namespace mxcheck_kernels::cpu

@@ -1,0 +1,17 @@
+#pragma once
+// D = A B^T of BF16, defined to the bit. Shapes, kinds and rules are tile/matmul.h's; k is a multiple of 8.
+//
+//   acc   = wgmma k16 steps over k, one chain, ascending, from zero; +0 without columns
+//   value = accumulate ? add_rn(acc, C) : acc
+//   D     = value, or RNE of value to BF16
+//
+// Whatever the tile, the schedule and the kind. Behind the end of k a chain may go on over zeros, up to the next
+// multiple of 64: a step of zeros leaves every sum as it is.
+
+#include "kernels/sm90/gemm/tile/matmul.h"
+
+namespace mxcheck_kernels::sm90 {
+
+cudaError_t matmul_bf16_launch(const MatmulCall& matmul, cudaStream_t stream);
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,83 @@
+#include "kernels/sm90/gemm/bf16/decode.h"
+
+#include <algorithm>
+
+#include "kernels/sm90/common/element.cuh"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr int kDecodeThreads = 256;
+constexpr int kEach = 4;  // words of 8 codes a thread
+constexpr int kBlockWords = kDecodeThreads * kEach;
+
+__device__ __forceinline__ std::uint32_t two_bf16(float2 v) {
+  std::uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));
+  return word;
+}
+
+// FP32 holds code * scale exactly, down to 2^-143, but for what is Inf in BF16 as well: one rounding.
+template <Element kElement>
+__device__ __forceinline__ uint4 decode8(uint2 codes, float scale) {
+  const auto pair = [scale](std::uint32_t two) {
+    const float2 v = decode2<kElement>(two & 0xFFFF);
+    return two_bf16(make_float2(__fmul_rn(v.x, scale), __fmul_rn(v.y, scale)));
+  };
+  return make_uint4(pair(codes.x), pair(codes.x >> 16), pair(codes.y), pair(codes.y >> 16));
+}
+
+template <Element kElement>
+__device__ __forceinline__ void decode_words(const DecodeOperand& x, std::int64_t first) {
+  const std::int64_t words = x.elements / 8;
+  uint2 codes[kEach];
+  std::uint32_t scale[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const std::int64_t at = first + i * kDecodeThreads;
+    if (at < words) {
+      codes[i] = __ldcs(reinterpret_cast<const uint2*>(x.codes) + at);
+      scale[i] = __ldg(x.scales + at / 4);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const std::int64_t at = first + i * kDecodeThreads;
+    if (at >= words) continue;
+    const uint4 v = decode8<kElement>(codes[i], value_of(scale[i]));
+    if (x.paired) {
+      uint2* const to = reinterpret_cast<uint2*>(x.values) + at / 2 * 4 + at % 2;
+      to[0] = make_uint2(v.x, v.z);
+      to[2] = make_uint2(v.y, v.w);
+    } else {
+      reinterpret_cast<uint4*>(x.values)[at] = v;
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kDecodeThreads) decode(const __grid_constant__ DecodeJob job) {
+  if (job.status != nullptr && *job.status != 0) return;
+  const DecodeOperand& x = job.operands[blockIdx.y];
+  const std::int64_t words = x.elements / 8;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kBlockWords;
+  for (std::int64_t at = std::int64_t{blockIdx.x} * kBlockWords; at < words; at += stride) {
+    if (x.format == Element::e4m3) {
+      decode_words<Element::e4m3>(x, at + threadIdx.x);
+    } else {
+      decode_words<Element::e5m2>(x, at + threadIdx.x);
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
+  const std::int64_t most = std::max(job.operands[0].elements, job.operands[1].elements) / 8;
+  if (most == 0) return cudaSuccess;
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((most + kBlockWords - 1) / kBlockWords, 1 << 20));
+  const unsigned operands = job.operands[1].elements > 0 ? 2 : 1;
+  decode<<<dim3(blocks, operands), kDecodeThreads, 0, stream>>>(job);
+  return cudaGetLastError();
+}
+
+}  // namespace mxcheck_kernels::sm90

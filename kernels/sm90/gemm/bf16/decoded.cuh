@@ -1,0 +1,191 @@
+#pragma once
+// The GEMM kernel of decoded.h: bf16.cuh's, with A's codes in the stages and A's fragments in registers.
+//
+// Warps of the producer: 0 has the schedule and TMA, 1 the scales of A, 2
+// and 3 rows of A that are gathered. A consumer decodes a stage's fragments while
+// the tensor cores have those of the stage before.
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+
+#include "kernels/sm90/common/element.cuh"
+#include "kernels/sm90/gemm/bf16/decoded.h"
+#include "kernels/sm90/gemm/tile/consumer.cuh"
+#include "kernels/sm90/gemm/tile/launch.cuh"
+#include "kernels/sm90/gemm/tile/ring.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+template <int kCluster>
+struct DecodedShape : MatmulShape<1, 1, 256, kCluster, false, false> {
+  static constexpr int kColumns = kRowBytes / 2;
+  static constexpr int kARowBytes = kColumns;
+};
+
+template <class Shape, class Out>
+struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM * 2> {
+  static constexpr int kConsumerRegs = 216;
+  static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
+};
+
+template <class Shape_, Element kA, class Out>
+struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
+  using Shape = Shape_;
+  using Shared = DecodedShared<Shape, Out>;
+  using Ring = MatmulRing<Shape, Shared, 1, 2>;
+  using Cursor = typename Ring::Cursor;
+  static constexpr int kAcc = Shape::kAccumulators;
+  static constexpr int kSteps = Shape::kColumns / 16;
+
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32); }
+
+  __device__ __forceinline__ std::uint32_t scales(int stage) const {
+    return Ring::shared + Shared::kScales + stage * Shared::kScaleBytes;
+  }
+
+  // --- producer -----------------------------------------------------------------------------------------------------
+
+  // A lane has rows `lane`, `lane` + 32 ..: two scales each, of a stage's 64 columns, one stage ahead of their use.
+  __device__ __forceinline__ void produce_scales() const {
+    constexpr int kEach = Shape::kM / 32;
+    constexpr int kScales = Shape::kColumns / 32;
+    const auto* const source = static_cast<const std::uint8_t*>(Ring::job.scale_a);
+    const int columns = static_cast<int>(Ring::job.k / 32);
+    typename Ring::Schedule schedule(Ring::job, Ring::rank);
+    MatmulTile tile;
+    Cursor at;
+    const auto publish = [&] {  // every lane for what it stored
+      ptx::barrier_arrive(Ring::full(at.stage));
+      at.advance();
+    };
+    while (schedule.next(tile)) {
+      // Rows past the end take another's scales; nothing of theirs is stored. Codes past k are zeros.
+      const std::uint8_t* from[kEach];
+      const int last = max(tile.rows, 1) - 1;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        int row = min(tile.row + min(Ring::lane + 32 * i, last), Ring::job.m - 1);
+        if (Ring::job.row_index != nullptr) row = __ldg(Ring::job.row_index + row);
+        from[i] = source + std::int64_t{row} * columns;
+      }
+      std::uint32_t next[kEach][kScales] = {};
+      const auto load = [&](int kb) {
+        if (kb >= tile.kblocks) return;
+        const int column = (tile.kblock + kb) * kScales;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          next[i][0] = __ldg(from[i] + column);
+          next[i][1] = __ldg(from[i] + min(column + 1, columns - 1));
+        }
+      };
+      load(0);
+#pragma unroll 1
+      for (int kb = 0; kb < tile.kblocks; ++kb) {
+        float2 now[kEach];
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) now[i] = make_float2(value_of(next[i][0]), value_of(next[i][1]));
+        load(kb + 1);
+        Ring::wait_empty(at);
+        const std::uint32_t to = scales(at.stage) + Ring::lane * 8;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 256, now[i]);
+        publish();
+      }
+      if (tile.kblocks == 0) {
+        Ring::wait_empty(at);
+        publish();
+      }
+    }
+    Ring::wait_empty(at);
+    publish();
+  }
+
+  __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+    if (warp == 0) {
+      Ring::produce_codes(a_map, b_map);
+    } else if (warp == 1) {
+      produce_scales();
+    } else if (Ring::job.row_index != nullptr) {
+      Ring::gather_rows(warp - 2);
+    }
+  }
+
+  // --- consumers ----------------------------------------------------------------------------------------------------
+
+  using Fragments = std::uint32_t[kSteps][4];
+
+  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, float scale) {
+    const float2 v = decode2<kA>(codes & 0xFFFF);
+    std::uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(__fmul_rn(v.y, scale)), "f"(__fmul_rn(v.x, scale)));
+    return word;
+  }
+
+  // A thread's codes of a step are four of row lane / 4 and four of the row 8 below.
+  __device__ __forceinline__ void decode_stage(Fragments& a, int stage, const MatmulConsumer& me) const {
+    const int first = me.index * Shape::kConsumerM + me.warp * 16;
+    const int row = first + Ring::lane % 16;
+    const std::uint32_t codes = Ring::a_stage(stage) + row * Shape::kARowBytes;
+    const std::uint32_t at = scales(stage) + (first + Ring::lane / 4) * 8;
+    const float2 high = ptx::load_shared_2(at);
+    const float2 low = ptx::load_shared_2(at + 64);
+#pragma unroll
+    for (int i = 0; i < kSteps / 2; ++i) {
+      std::uint32_t words[4];
+      ptx::load_matrices(codes + (((i * 2 + Ring::lane / 16) ^ (row / 2 % 4)) << 4), words);
+      const float of_high = i == 0 ? high.x : high.y;
+      const float of_low = i == 0 ? low.x : low.y;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        std::uint32_t(&to)[4] = a[i * 2 + j];
+        to[0] = decoded2(words[j * 2], of_high);
+        to[1] = decoded2(words[j * 2 + 1], of_low);
+        to[2] = decoded2(words[j * 2] >> 16, of_high);
+        to[3] = decoded2(words[j * 2 + 1] >> 16, of_low);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
+    int before = 0;
+    const auto turn = [&](Fragments& a, int kb) {
+      ptx::barrier_wait(Ring::full(at.stage), at.parity);
+      decode_stage(a, at.stage, me);
+      chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
+    };
+    // Fragments stay as they are until the mma of the next stage are begun.
+    Fragments even;
+    Fragments odd;
+    int kb = 0;
+#pragma unroll 1
+    for (; kb + 1 < kblocks; kb += 2) {
+      turn(even, kb);
+      turn(odd, kb + 1);
+    }
+    if (kb < kblocks) turn(even, kb);
+    chain_end(*this, acc, before);
+  }
+
+  __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
+    consume_tiles<Out>(*this, c_map, d_map, index,
+                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
+                         consume(acc[0], at, tile.kblocks, me);
+                       });
+  }
+};
+
+template <class Shape, Element kA, class Out>
+cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaStream_t stream) {
+  MatmulMaps maps;
+  MatmulJob job;
+  job.scale_a = matmul.scale_a;
+  if (const auto e = matmul_prepare(matmul, 1, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job);
+      e != cudaSuccess) {
+    return e;
+  }
+  job.raster = raster;
+  return matmul_start<DecodedMatmul<Shape, kA, Out>>(maps, job, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

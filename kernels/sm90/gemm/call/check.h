@@ -1,0 +1,32 @@
+#pragma once
+// What only the device can read of a matmul's arguments, checked there before anything is written.
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/candidate.h"
+
+namespace mxcheck_kernels::sm90 {
+
+struct CheckJob {
+  const std::int64_t* offsets = nullptr;  // experts + 1, from 0 to end, none descending; null: none
+  std::int64_t experts = 0;
+  std::int64_t end = 0;
+  std::int64_t multiple = 1;            // that every offset must be of
+  const std::int32_t* index = nullptr;  // rows values from 0 to source_rows - 1; null: none
+  std::int64_t rows = 0;
+  std::int64_t source_rows = 0;
+  mxcheck_device_report* report = nullptr;
+};
+
+// In the workspace: status is 0 where everything is right.
+struct CheckResult {
+  unsigned long long first;  // the lowest number of what is wrong: offsets, then the index
+  std::int32_t status;
+};
+inline constexpr std::uint64_t kCheckBytes = 256;
+
+cudaError_t launch_check(const CheckJob& job, CheckResult* result, cudaStream_t stream);
+
+}  // namespace mxcheck_kernels::sm90

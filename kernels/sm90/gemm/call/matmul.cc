@@ -1,0 +1,168 @@
+#include "kernels/sm90/gemm/call/matmul.h"
+
+#include <string>
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+DLDataType scale_type_of(std::int32_t type) {
+  if (type == MXCHECK_E8M0) return kByteType;
+  if (type == MXCHECK_FP32) return kFp32Type;
+  invalid("policy.scale_type is " + std::to_string(type) + ": must be 0 (none), 1 (E8M0) or 2 (FP32)");
+}
+
+// Sizes of the policy, before any is multiplied by another.
+void check_extents(const mxcheck_matmul_policy& p) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  const auto check = [](const char* name, std::int64_t value) {
+    if (value < 0 || value > kMost) {
+      invalid(std::string("policy.") + name + " is " + std::to_string(value) + ": must be 0 to 2^31 - 1");
+    }
+  };
+  check("rows", p.policy.rows), check("cols", p.policy.cols), check("depth", p.depth);
+}
+
+Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
+  const Checked checked = check_tensor(name, tensor, type, 2, Strides::contiguous);
+  require_shape(name, checked, rows, cols);
+  return checked;
+}
+
+void read_groups(MatmulTensors& x, const DLTensor* offsets) {
+  const bool grouped = x.policy->grouping != MXCHECK_DENSE;
+  if ((offsets != nullptr) != grouped) {
+    invalid(grouped ? "offsets of groups are missing" : "offsets are given, and policy.grouping is 0");
+  }
+  if (!grouped) return;
+  x.offsets = check_tensor("offsets", *offsets, kInt64Type, 1, Strides::contiguous);
+  if (x.offsets.cols < 2) invalid("offsets hold one value more than there are groups: at least 2");
+  if (x.offsets.cols > 65537) {
+    invalid("offsets are of " + std::to_string(x.offsets.cols - 1) + " groups: at most 65536");
+  }
+  x.experts = x.offsets.cols - 1;
+}
+
+// Returns the rows of a, which are as many as the caller says.
+std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTensor& index) {
+  if (x.policy->grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
+  x.index = check_tensor("row index", index, kInt32Type, 1, Strides::contiguous);
+  require_shape("row index", x.index, 1, x.policy->policy.rows);
+  if (call.inputs[0].ndim != 2 || call.inputs[0].shape == nullptr) invalid("a is no matrix");
+  const std::int64_t a_rows = call.inputs[0].shape[0];
+  if (a_rows > INT32_MAX) invalid("a has " + std::to_string(a_rows) + " rows: at most 2^31 - 1 are possible");
+  return a_rows;
+}
+
+void read_scales(MatmulTensors& x, const mxcheck_call& call, std::int64_t a_rows) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
+    invalid("blocks of scales must have 1 or more rows and columns");
+  }
+  const DLDataType type = scale_type_of(p.scale_type);
+  const DLTensor& columns = call.inputs[2];
+  if (p.grouping == MXCHECK_DEPTH && columns.ndim == 2 && columns.shape != nullptr &&
+      columns.shape[1] != blocks(p.depth, p.policy.block_cols)) {
+    unsupported("groups along depth are offered with offsets that are multiples of the blocks, whose scales have " +
+                std::to_string(blocks(p.depth, p.policy.block_cols)) + " columns");
+  }
+  x.scale_a = matrix("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows),
+                     blocks(p.depth, p.policy.block_cols));
+  x.scale_b = matrix("scales of b", call.inputs[3], type, x.matrices() * blocks(p.policy.cols, p.block_b_rows),
+                     blocks(p.depth, p.block_b_cols));
+}
+
+}  // namespace
+
+const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
+  const mxcheck_matmul_policy& p = policy_of<mxcheck_matmul_policy>(policy, ", that of mxcheck_matmul_policy");
+  if (policy->format == nullptr || p.format_b == nullptr) invalid("policy.format or format_b is null");
+  if (policy->layout != MXCHECK_COMPACT) unsupported("scales of a matmul are compact: layout must be 0");
+  if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
+    invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
+  }
+  if (p.scale_type != MXCHECK_NO_SCALES) scale_type_of(p.scale_type);
+  return p;
+}
+
+DLDataType output_type(const mxcheck_call& call) {
+  if (call.num_outputs != 1 || call.outputs == nullptr) invalid("a matmul has one output, d");
+  return call.outputs[0].dtype;
+}
+
+MatmulTensors read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataType b_type) {
+  MatmulTensors x;
+  x.policy = &matmul_policy(call.policy);
+  const mxcheck_matmul_policy& p = *x.policy;
+  check_extents(p);
+  x.scaled = p.scale_type != MXCHECK_NO_SCALES;
+  x.adds = p.accumulate != 0;
+  const int inputs = 2 + (x.scaled ? 2 : 0) + (x.adds ? 1 : 0);
+  check_call(call, inputs, inputs + 2, 1);
+  const Extras extras = find_extras(call, inputs, true);
+  read_groups(x, extras.offsets);
+  const std::int64_t m = p.policy.rows;
+  const std::int64_t n = p.policy.cols;
+  const std::int64_t a_rows = extras.index == nullptr ? m : read_index(x, call, *extras.index);
+  x.a = matrix("a", call.inputs[0], a_type, a_rows, p.depth);
+  x.b = matrix("b", call.inputs[1], b_type, x.matrices() * n, p.depth);
+  if (x.scaled) read_scales(x, call, a_rows);
+  const std::int64_t outputs = p.grouping == MXCHECK_DEPTH ? x.experts : 1;
+  const DLDataType d_type = output_type(call);
+  if (x.adds) x.c = matrix("c", call.inputs[inputs - 1], d_type, outputs * m, n);
+  x.d = matrix("d", call.outputs[0], d_type, outputs * m, n);
+  x.in_place = x.adds && x.c.data == x.d.data;
+  const std::array inputs_of{x.a, x.b, x.scale_a, x.scale_b, x.in_place ? Checked{} : x.c, x.offsets, x.index};
+  require_disjoint(inputs_of, std::array{x.d});
+  return x;
+}
+
+bool is_bf16(DLDataType type) { return same(type, kBf16Type); }
+bool is_fp32(DLDataType type) { return same(type, kFp32Type); }
+bool checks_on_device(const mxcheck_call& call) {
+  if (call.inputs == nullptr) invalid("inputs is null");
+  for (int i = 2; i < call.num_inputs; ++i) {
+    const DLDataType type = call.inputs[i].dtype;
+    if (same(type, kInt64Type) || same(type, kInt32Type)) return true;
+  }
+  return false;
+}
+
+void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
+  if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
+    unsupported("a and b are offered at multiples of 16 bytes");
+  }
+  matmul.kind = p.grouping == MXCHECK_ROWS    ? MatmulKind::rows
+                : p.grouping == MXCHECK_DEPTH ? MatmulKind::depth
+                                              : MatmulKind::dense;
+  matmul.output = is_bf16(output_type(call)) ? MatmulOutput::bf16 : MatmulOutput::fp32;
+  matmul.accumulate = x.adds;
+  matmul.a = x.a.data, matmul.b = x.b.data;
+  matmul.c = x.c.data, matmul.d = x.d.data;
+  matmul.m = p.policy.rows, matmul.n = p.policy.cols, matmul.k = p.depth;
+  matmul.experts = static_cast<int>(x.experts);
+  if (x.index.cols != 0) matmul.row_index = static_cast<const std::int32_t*>(x.index.data);
+  matmul.a_rows = x.a.rows;
+}
+
+void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
+  const bool grouped = x.offsets.cols != 0;
+  if (!grouped && matmul.row_index == nullptr) return;
+  CheckJob job;
+  if (grouped) {
+    job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
+    job.end = matmul.kind == MatmulKind::rows ? matmul.m : matmul.k;
+    job.multiple = matmul.kind == MatmulKind::depth ? 128 : 1;
+    matmul.offsets = job.offsets + 1;
+  }
+  job.index = matmul.row_index, job.rows = matmul.m, job.source_rows = matmul.a_rows;
+  job.report = report_of(call);
+  auto* const result = static_cast<CheckResult*>(call.workspace);
+  require_success(launch_check(job, result, stream_of(call)));
+  matmul.status = &result->status;
+}
+
+}  // namespace mxcheck_kernels::sm90

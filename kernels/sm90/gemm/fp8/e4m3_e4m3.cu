@@ -1,0 +1,11 @@
+// A of E4M3, B of E4M3.
+
+#include "kernels/sm90/gemm/fp8/formats.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+cudaError_t matmul_e4m3_e4m3(const MatmulFp8& matmul, cudaStream_t stream) {
+  return matmul_formats<Code::e4m3, Code::e4m3>(matmul, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

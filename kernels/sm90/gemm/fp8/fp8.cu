@@ -1,0 +1,28 @@
+#include "kernels/sm90/gemm/fp8/fp8.cuh"
+
+#include "kernels/sm90/gemm/fp8/formats.h"
+
+namespace mxcheck_kernels::sm90 {
+
+cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_of_b, MatmulMaps& maps,
+                               MatmulJob& job) {
+  job.a_e8m0 = matmul.a_scale_type == MatmulScale::e8m0;
+  job.b_e8m0 = matmul.b_scale_type == MatmulScale::e8m0;
+  job.scale_a = matmul.scale_a;
+  job.scale_b = matmul.scale_b;
+  return matmul_prepare(matmul, 1, 1, rows_of_a, rows_of_b, maps, job);
+}
+
+cudaError_t matmul_fp8_launch(const MatmulFp8& matmul, cudaStream_t stream) {
+  if (!matmul_valid(matmul, kBlockK) || (matmul.kind == MatmulKind::depth && matmul.b_block != MatmulBlock::row)) {
+    return cudaErrorInvalidValue;
+  }
+  if (matmul_empty(matmul)) return cudaSuccess;
+  const bool b_e4m3 = matmul.b_format == Element::e4m3;
+  if (matmul.a_format == Element::e4m3) {
+    return b_e4m3 ? matmul_e4m3_e4m3(matmul, stream) : matmul_e4m3_e5m2(matmul, stream);
+  }
+  return b_e4m3 ? matmul_e5m2_e4m3(matmul, stream) : matmul_e5m2_e5m2(matmul, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

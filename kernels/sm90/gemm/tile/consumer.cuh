@@ -1,0 +1,72 @@
+#pragma once
+// What the GEMMs' consumers share: a consumer's tiles, and the chain of BF16 mma.
+
+#include <cstdint>
+
+#include "kernels/sm90/gemm/ptx/ptx.cuh"
+#include "kernels/sm90/gemm/ptx/wgmma.cuh"
+#include "kernels/sm90/gemm/tile/output.cuh"
+#include "kernels/sm90/gemm/tile/tile.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+// consume(acc, at, tile, me): the mma of a tile that has columns, from zeros.
+template <class Out, class Tile, class Consume>
+__device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensorMap* c_map, const CUtensorMap* d_map,
+                                              int index, const Consume& consume) {
+  using Shape = typename Tile::Shape;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+  const MatmulConsumer me = {index, thread, __shfl_sync(Tile::kAllLanes, thread / 32, 0)};
+  const MatmulStore<Shape, typename Tile::Shared, Out> out = {matmul.job, matmul.shared, matmul.lane, me};
+  typename Tile::Cursor at;
+  std::uint32_t uses = 0;
+  while (true) {
+    ptx::barrier_wait(matmul.full(at.stage), at.parity);
+    const MatmulTile tile = matmul.read_header(at.stage);
+    if (tile.kblocks == kNoTile) break;
+    out.load_first(c_map, tile);
+    float acc[Shape::kSubs][Shape::kAccumulators];
+#pragma unroll
+    for (auto& one : acc) {
+#pragma unroll
+      for (float& value : one) value = 0;
+    }
+    if (tile.kblocks == 0) {
+      matmul.release(at.stage);
+      at.advance();
+    } else {
+      consume(acc, at, tile, me);
+    }
+    out.store_tile(acc, c_map, d_map, tile, uses);
+  }
+  out.finish();
+}
+
+// A stage's mma, added to the chain while those of the stage `before` may still be on their way; a(i): A of step
+// i.
+template <class Tile, int kAcc, class Operand>
+__device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
+                                            int& before, int kb, const Operand& a) {
+  const std::uint64_t b = ptx::wgmma_operand(matmul.b_stage(at.stage));
+  ptx::wgmma_hold(acc);
+  ptx::wgmma_fence();
+#pragma unroll
+  for (int i = 0; i < Tile::Shape::kColumns / 16; ++i) {
+    ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), b + i * 2, kb + i != 0);
+  }
+  ptx::wgmma_commit();
+  ptx::wgmma_hold(acc);
+  ptx::wgmma_wait<1>();
+  if (kb != 0) matmul.release(before);
+  before = at.stage;
+  at.advance();
+}
+
+template <class Tile, int kAcc>
+__device__ __forceinline__ void chain_end(const Tile& matmul, float (&acc)[kAcc], int before) {
+  ptx::wgmma_wait<0>();
+  ptx::wgmma_hold(acc);
+  matmul.release(before);
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,110 @@
+#include "kernels/sm90/gemm/tile/launch.cuh"
+
+#include <limits>
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// Of the driver that the runtime has loaded: nothing here links to libcuda.
+EncodeTiled encode_tiled() {
+  static const EncodeTiled function = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    const auto e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+    const bool ok = e == cudaSuccess && found == cudaDriverEntryPointSuccess;
+    return ok ? reinterpret_cast<EncodeTiled>(entry) : nullptr;
+  }();
+  return function;
+}
+
+// Matrices of rows x cols elements one after the other, in boxes of 128 or 64 bytes by `box_rows`, swizzled.
+cudaError_t encode(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
+                   std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes = kRowBytes) {
+  const EncodeTiled function = encode_tiled();
+  if (function == nullptr) return cudaErrorNotSupported;
+  const auto size = static_cast<cuuint64_t>(bytes);
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows),
+                               static_cast<cuuint64_t>(matrices)};
+  const cuuint64_t pitch = sizes[0] * size;
+  const cuuint64_t strides[2] = {pitch, pitch * sizes[1]};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(box_bytes / bytes), static_cast<cuuint32_t>(box_rows), 1};
+  const auto swizzle = box_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+  const cuuint32_t steps[3] = {1, 1, 1};
+  const CUresult result =
+      function(&map, type, 3, const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+bool fits(std::int64_t value) { return value >= 0 && value <= std::numeric_limits<std::int32_t>::max(); }
+
+}  // namespace
+
+bool matmul_valid(const MatmulCall& matmul, int multiple) {
+  if (!fits(matmul.m) || !fits(matmul.n) || !fits(matmul.k) || !fits(matmul.a_rows) || matmul.k % multiple != 0)
+    return false;
+  if (matmul.experts < 0 || (matmul.accumulate && matmul.c == nullptr && matmul.m != 0 && matmul.n != 0)) return false;
+  if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
+  if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
+  // Tiles are numbered in 31 bits; the smallest are 128 x 128.
+  const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
+  const std::int64_t cols = matmul.n / 128 + 1;
+  const std::int64_t rows = matmul.m / 128 + 1;
+  const std::int64_t all_rows = matmul.kind == MatmulKind::rows ? rows + experts : rows * experts;
+  return all_rows <= std::numeric_limits<std::int32_t>::max() / cols;
+}
+
+bool matmul_empty(const MatmulCall& matmul) {
+  return matmul.m == 0 || matmul.n == 0 || (matmul.kind != MatmulKind::dense && matmul.experts == 0);
+}
+
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+                           MatmulMaps& maps, MatmulJob& job) {
+  const bool grouped = matmul.kind != MatmulKind::dense;
+  const int stage_columns = kRowBytes / b_bytes;
+  job.kind = matmul.kind;
+  job.accumulate = matmul.accumulate;
+  job.experts = grouped ? matmul.experts : 1;
+  job.m = static_cast<int>(matmul.m);
+  job.n = static_cast<int>(matmul.n);
+  job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
+  job.k = matmul.k;
+  job.a = static_cast<const std::uint8_t*>(matmul.a);
+  job.c = matmul.accumulate ? matmul.c : nullptr;
+  job.d = matmul.d;
+  job.offsets = grouped ? matmul.offsets : nullptr;
+  job.row_index = matmul.row_index;
+  job.status = matmul.status;
+
+  maps = {};
+  if (matmul.k > 0) {
+    const auto type = [](int bytes) {
+      return bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    };
+    const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
+    if (matmul.row_index == nullptr) {
+      const auto e =
+          encode(maps.a, type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows_of_a, stage_columns * a_bytes);
+      if (e != cudaSuccess) return e;
+    }
+    const auto e = encode(maps.b, type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
+    if (e != cudaSuccess) return e;
+  }
+  const bool bf16 = matmul.output == MatmulOutput::bf16;
+  const int bytes = bf16 ? 2 : 4;
+  const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+  job.d_aligned = aligned(matmul.d) && matmul.n * bytes % 16 == 0;
+  job.d_tiled = job.d_aligned && aligned(job.c);
+  if (!job.d_tiled) return cudaSuccess;
+  const std::int64_t d_matrices = matmul.kind == MatmulKind::depth ? matmul.experts : 1;
+  const auto type = bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  if (job.c != nullptr) {
+    const auto e = encode(maps.c, type, bytes, job.c, matmul.n, matmul.m, d_matrices, kChunkRows);
+    if (e != cudaSuccess) return e;
+  }
+  return encode(maps.d, type, bytes, matmul.d, matmul.n, matmul.m, d_matrices, kChunkRows);
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,90 @@
+#pragma once
+// A GEMM's launch: what is checked on the host, TMA's maps, and the kernel that every GEMM of this folder is.
+//
+// A Tile has Shape, Shared, kElementBytes and, on the device, init_barriers(), produce(warp, maps) and
+// run_consumer(maps, index).
+
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "kernels/sm90/gemm/ptx/ptx.cuh"
+#include "kernels/sm90/gemm/tile/tile.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+template <class Tile>
+__global__ void __launch_bounds__(kMatmulThreads, 1)
+    matmul_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                  const __grid_constant__ CUtensorMap c_map, const __grid_constant__ CUtensorMap d_map,
+                  const __grid_constant__ MatmulJob job) {
+  using Shape = typename Tile::Shape;
+  if (job.status != nullptr && *job.status != 0) return;
+  extern __shared__ __align__(1024) std::uint8_t memory[];
+  const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32, 0);
+  const Tile matmul = {{job, ptx::shared_address(memory), Shape::kCluster == 1 ? 0 : ptx::cluster_rank(),
+                        static_cast<int>(threadIdx.x) % 32}};
+  if (threadIdx.x == 0) matmul.init_barriers();
+  __syncthreads();
+  if constexpr (Shape::kCluster > 1) ptx::cluster_barrier();
+  if (warp < 4) {
+    ptx::fewer_registers<Tile::Shared::kProducerRegs>();
+    matmul.produce(warp, &a_map, &b_map);
+  } else {
+    ptx::more_registers<Tile::Shared::kConsumerRegs>();
+    matmul.run_consumer(&c_map, &d_map, warp / 4 - 1);
+  }
+  // Shared memory that a neighbour may still write or signal stays.
+  if constexpr (Shape::kCluster > 1) {
+    __syncwarp();
+    ptx::cluster_barrier();
+  }
+}
+
+struct MatmulMaps {
+  CUtensorMap a;
+  CUtensorMap b;
+  CUtensorMap c;
+  CUtensorMap d;
+};
+
+// Whether a kernel may be launched for the call; `multiple` is what k must be one of.
+bool matmul_valid(const MatmulCall& matmul, int multiple);
+// Nothing is to be done.
+bool matmul_empty(const MatmulCall& matmul);
+
+// Maps for a shape's boxes, and the job but for its scales; launch.cu. a_bytes, b_bytes: of an element; a stage is 128
+// bytes of B's rows. Not for m, n = 0.
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+                           MatmulMaps& maps, MatmulJob& job);
+
+template <class Tile>
+cudaError_t matmul_start(const MatmulMaps& maps, const MatmulJob& job, cudaStream_t stream) {
+  constexpr int kCluster = Tile::Shape::kCluster;
+  const auto kernel = matmul_kernel<Tile>;
+  int device = 0;
+  int processors = 0;
+  if (const auto e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  if (const auto e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device); e != cudaSuccess) {
+    return e;
+  }
+  if (const auto e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::Shared::kBytes);
+      e != cudaSuccess) {
+    return e;
+  }
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = kCluster;
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(processors / kCluster * kCluster));
+  config.blockDim = dim3(kMatmulThreads);
+  config.dynamicSmemBytes = Tile::Shared::kBytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = kCluster > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, maps.a, maps.b, maps.c, maps.d, job);
+}
+
+}  // namespace mxcheck_kernels::sm90

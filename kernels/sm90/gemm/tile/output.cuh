@@ -1,0 +1,255 @@
+#pragma once
+// D: from a consumer's accumulators through shared memory, in chunks of 64 rows of 128 bytes; C comes in the same way.
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+
+#include "kernels/sm90/gemm/ptx/ptx.cuh"
+#include "kernels/sm90/gemm/tile/tile.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+struct MatmulConsumer {
+  int index;   // of the consumer
+  int thread;  // of its 128
+  int warp;
+};
+
+template <class Shape, class Shared, class Out>
+struct MatmulStore {
+  static constexpr int kAcc = Shape::kAccumulators;
+
+  const MatmulJob& job;
+  std::uint32_t shared;
+  int lane;
+  MatmulConsumer me;
+
+  // Where a chunk of 64 rows and 128 bytes of D is.
+  struct Place {
+    int x = 0;     // column
+    int y = 0;     // row, of the matrix
+    int z = 0;     // matrix
+    int rows = 0;  // that are the tile's, from y on; none if not positive
+  };
+
+  __device__ __forceinline__ Place place(int chunk, const MatmulTile& tile) const {
+    const int sub = chunk / Shared::kSubChunks;
+    const int row = me.index * Shape::kConsumerM + sub / Shape::kColSubs * 64;
+    Place at;
+    at.x = tile.col + sub % Shape::kColSubs * Shape::kSubN + chunk % Shared::kSubChunks * Shared::kChunkColumns;
+    at.y = tile.row + row;
+    at.z = job.kind == MatmulKind::depth ? tile.expert : 0;
+    at.rows = at.x < job.n ? tile.rows - row : 0;
+    return at;
+  }
+
+  __device__ __forceinline__ std::uint32_t slot(int chunk) const {
+    return shared + Shared::kOut + (me.index * Shared::kSlots + chunk % Shared::kSlots) * kChunkBytes;
+  }
+  __device__ __forceinline__ std::uint32_t loaded(int chunk) const {
+    return shared + Shared::kLoaded + (me.index * Shared::kSlots + chunk % Shared::kSlots) * 8;
+  }
+
+  __device__ __forceinline__ void load_chunk(int chunk, const CUtensorMap* c_map, const MatmulTile& tile) const {
+    const Place at = place(chunk, tile);
+    ptx::tma_wait_read<0>();
+    ptx::fence_async();
+    ptx::barrier_arrive_expect(loaded(chunk), kChunkBytes);
+    ptx::tma_load(slot(chunk), c_map, loaded(chunk), at.x, at.y, at.z);
+  }
+
+  // By the consumer's threads: elements of D that are the tile's, copy(element, shared address) or
+  // copy(16 bytes, shared address).
+  template <class Value, class Copy>
+  __device__ __forceinline__ void each(const Place& at, std::uint32_t from, void* matrix, const Copy& copy) const {
+    constexpr int kColumns = 128 / static_cast<int>(sizeof(Value));
+    constexpr int kElements = static_cast<int>(sizeof(Value) / sizeof(Out));
+    Out* const d = static_cast<Out*>(matrix) + (std::int64_t{at.z} * job.m + at.y) * job.n + at.x;
+#pragma unroll 1
+    for (int i = me.thread; i < kChunkRows * kColumns; i += 128) {
+      const int row = i / kColumns;
+      const int byte = i % kColumns * static_cast<int>(sizeof(Value));
+      const int column = i % kColumns * kElements;
+      if (row < at.rows && column < job.n - at.x) {
+        copy(reinterpret_cast<Value*>(d + std::int64_t{row} * job.n + column),
+             from + row * 128 + (byte ^ (row % 8 << 4)));
+      }
+    }
+  }
+
+  __device__ __forceinline__ void fill_chunk(const Place& at, std::uint32_t to) const {
+    each<Out>(at, to, const_cast<void*>(job.c), [](const Out* d, std::uint32_t s) {
+      if constexpr (sizeof(Out) == 2) {
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(s), "h"(*reinterpret_cast<const std::uint16_t*>(d)) : "memory");
+      } else {
+        ptx::store_shared(s, *d);
+      }
+    });
+  }
+  __device__ __forceinline__ void drain_chunk(const Place& at, std::uint32_t from) const {
+    if (job.d_aligned) {
+      each<uint4>(at, from, job.d, [](uint4* d, std::uint32_t s) { *d = ptx::load_shared_16(s); });
+      return;
+    }
+    each<Out>(at, from, job.d, [](Out* d, std::uint32_t s) {
+      if constexpr (sizeof(Out) == 2) {
+        std::uint16_t v;
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(s) : "memory");
+        *reinterpret_cast<std::uint16_t*>(d) = v;
+      } else {
+        *d = ptx::load_shared(s);
+      }
+    });
+  }
+
+  // A warp's 16 rows of a chunk, from its accumulators on, to shared memory; with kAdd they are added to what is there.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_chunk(const float* acc, std::uint32_t to) const {
+    if constexpr (sizeof(Out) == 2) {
+      write_halves<kAdd>(acc, to);
+    } else {
+      write_floats<kAdd>(acc, to);
+    }
+  }
+
+  // Four matrices at a time, of 8 rows by 8 columns each: two below one another, and the two to their right.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_halves(const float* acc, std::uint32_t to) const {
+    const int row = lane % 8;
+    const std::uint32_t base = to + (me.warp * 16 + lane / 8 % 2 * 8 + row) * 128 + ((lane / 16 ^ row) << 4);
+#pragma unroll
+    for (int j = 0; j < Shared::kChunkColumns / 8; j += 2) {
+      const std::uint32_t at = base ^ (j << 4);
+      std::uint32_t words[4] = {};
+      if constexpr (kAdd) ptx::load_matrices(at, words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float x = acc[j * 4 + i * 2];
+        float y = acc[j * 4 + i * 2 + 1];
+        if constexpr (kAdd) {
+          x = __fadd_rn(x, __uint_as_float(words[i] << 16));
+          y = __fadd_rn(y, __uint_as_float(words[i] & 0xFFFF0000));
+        }
+        const std::uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+        const std::uint32_t high = __bfloat16_as_ushort(__float2bfloat16_rn(y));
+        words[i] = high << 16 | low;
+      }
+      ptx::store_matrices(at, words);
+    }
+  }
+
+  // Four lanes have 32 bytes of a row. Odd rows take the accumulators two further on (mod 4): with the same ones as the
+  // row above they would meet it in the same banks.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_floats(const float* acc, std::uint32_t to) const {
+    const int row = lane / 4;
+    const bool odd = row % 2 != 0;
+    const std::uint32_t base =
+        to + (me.warp * 16 + row) * 128 + ((lane % 4 / 2 ^ row ^ (odd ? 4 : 0)) << 4) + lane % 2 * 8;
+#pragma unroll
+    for (int j = 0; j < Shared::kChunkColumns / 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int even_from = j * 4 + half * 2;
+        const int odd_from = (j ^ 2) * 4 + half * 2;
+        float x = odd ? acc[odd_from] : acc[even_from];
+        float y = odd ? acc[odd_from + 1] : acc[even_from + 1];
+        const std::uint32_t at = (base ^ (j << 5)) + half * 1024;
+        if constexpr (kAdd) {
+          const float2 old = ptx::load_shared_2(at);
+          x = __fadd_rn(x, old.x);
+          y = __fadd_rn(y, old.y);
+        }
+        ptx::store_shared(at, make_float2(x, y));
+      }
+    }
+  }
+
+  // Accumulators to as many chunks as there are slots, from `first` on.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_slots(const float (&acc)[Shape::kSubs][kAcc], int first,
+                                              std::uint32_t uses) const {
+#pragma unroll
+    for (int i = 0; i < Shared::kSlots; ++i) {
+      const int chunk = first + i;
+      if (kAdd && job.d_tiled) ptx::barrier_wait(loaded(chunk), uses & 1);
+      const int column = chunk % Shared::kSubChunks * Shared::kChunkColumns;
+      write_chunk<kAdd>(&acc[chunk / Shared::kSubChunks][column / 2], slot(chunk));
+    }
+  }
+
+  // A tile's chunks, as many at a time as there are slots. uses: how often slots were loaded.
+  __device__ __forceinline__ void store_tile(const float (&acc)[Shape::kSubs][kAcc], const CUtensorMap* c_map,
+                                             const CUtensorMap* d_map, const MatmulTile& tile,
+                                             std::uint32_t& uses) const {
+    constexpr int kSlots = Shared::kSlots;
+    const int barrier = 1 + me.index;
+    const bool leader = me.thread == 0;
+    const bool load = job.accumulate && job.d_tiled;
+    // TMA leaves out what is past the matrix; what is past the expert is another's.
+    const int rows = tile.rows - me.index * Shape::kConsumerM;
+    const bool whole =
+        job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);
+#pragma unroll
+    for (int first = 0; first < Shared::kChunks; first += kSlots) {
+      if (!load) {
+        if (leader) ptx::tma_wait_read<0>();
+        ptx::warpgroup_barrier(barrier);
+        if (job.accumulate) {
+#pragma unroll 1
+          for (int chunk = first; chunk < first + kSlots; ++chunk) fill_chunk(place(chunk, tile), slot(chunk));
+          ptx::warpgroup_barrier(barrier);
+        }
+      }
+      if (job.accumulate) {
+        write_slots<true>(acc, first, uses);
+      } else {
+        write_slots<false>(acc, first, uses);
+      }
+      ++uses;
+      ptx::fence_async();
+      ptx::warpgroup_barrier(barrier);
+      // Every slot is written, by every warp.
+      if (!whole) {
+#pragma unroll 1
+        for (int chunk = first; chunk < first + kSlots; ++chunk) drain_chunk(place(chunk, tile), slot(chunk));
+        if (load) ptx::warpgroup_barrier(barrier);
+      } else if (leader) {
+#pragma unroll
+        for (int chunk = first; chunk < first + kSlots; ++chunk) {
+          const Place at = place(chunk, tile);
+          if (at.rows > 0) ptx::tma_store(d_map, slot(chunk), at.x, at.y, at.z);
+        }
+        ptx::tma_commit();
+      }
+      if (load && leader) {
+#pragma unroll
+        for (int chunk = first + kSlots; chunk < min(first + 2 * kSlots, Shared::kChunks); ++chunk) {
+          load_chunk(chunk, c_map, tile);
+        }
+      }
+    }
+  }
+
+  // At a tile's start, before its first mma: C on its way into the slots.
+  __device__ __forceinline__ void load_first(const CUtensorMap* c_map, const MatmulTile& tile) const {
+    if (!job.accumulate || !job.d_tiled) return;
+    ptx::warpgroup_barrier(1 + me.index);
+    if (me.thread != 0) return;
+#pragma unroll
+    for (int chunk = 0; chunk < Shared::kSlots; ++chunk) load_chunk(chunk, c_map, tile);
+#pragma unroll
+    for (int chunk = Shared::kSlots; chunk < Shared::kChunks; ++chunk) {
+      const Place to = place(chunk, tile);
+      ptx::tma_prefetch(c_map, to.x, to.y, to.z);
+    }
+  }
+
+  // At the end of all.
+  __device__ __forceinline__ void finish() const {
+    if (me.thread == 0) ptx::tma_wait();
+  }
+};
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,226 @@
+#pragma once
+// What the GEMMs share of their pipeline: a ring of stages in shared memory, 128 bytes of every row of B, and
+// of A 128 or, of narrower elements, as many columns.
+//
+// A stage is full when A and B, its scales if there are any and, at a tile's start, the tile's header are there. The
+// schedule and TMA are one warp's; rows of A that are gathered are copied by kGatherWarps.
+
+#include <cstdint>
+
+#include "kernels/sm90/gemm/ptx/ptx.cuh"
+#include "kernels/sm90/gemm/tile/tile.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+// A place in the ring of stages.
+template <int kStages>
+struct StageCursor {
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <class Shape, class Shared, int kElementBytes, int kGatherWarps>
+struct MatmulRing {
+  using Cursor = StageCursor<Shared::kStages>;
+  using Schedule = MatmulSchedule<Shape>;
+  static constexpr int kStages = Shared::kStages;
+  static constexpr int kCluster = Shape::kCluster;
+  static constexpr unsigned kAllLanes = 0xFFFFFFFF;
+
+  const MatmulJob& job;
+  std::uint32_t shared;
+  std::uint32_t rank;
+  int lane;
+
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return shared + Shared::kFull + stage * 8; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return shared + Shared::kEmpty + stage * 8; }
+  __device__ __forceinline__ std::uint32_t a_stage(int stage) const {
+    return shared + Shared::kA + stage * Shared::kABytes;
+  }
+  __device__ __forceinline__ std::uint32_t b_stage(int stage) const {
+    return shared + Shared::kB + stage * Shared::kBBytes;
+  }
+  __device__ __forceinline__ std::uint32_t header(int stage) const {
+    return shared + Shared::kHeaders + stage * Shared::kHeaderBytes;
+  }
+
+  // --- producer -----------------------------------------------------------------------------------------------------
+
+  __device__ __forceinline__ void wait_empty(const Cursor& at) const {
+    ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
+  }
+
+  __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile) const {
+    ptx::store_shared(header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
+    ptx::store_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, 0, 0));
+  }
+
+  __device__ __forceinline__ void load_stage(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
+                                             const MatmulTile& tile, int kb) const {
+    const bool gathered = job.row_index != nullptr;
+    const std::uint32_t barrier = full(at.stage);
+    const int x = (tile.kblock + kb) * Shape::kColumns;
+    const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
+    ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : Shared::kABytes));
+    if (!gathered) ptx::tma_load(a_stage(at.stage), a_map, barrier, x, tile.row, 0);
+    if constexpr (kCluster == 1) {
+      ptx::tma_load(b_stage(at.stage), b_map, barrier, x, tile.col, b_expert);
+    } else {
+      constexpr int kPart = Shape::kN / kCluster;
+      const int part = static_cast<int>(rank);
+      ptx::tma_load_multicast(b_stage(at.stage) + part * kPart * kRowBytes, b_map, barrier, x, tile.col + part * kPart,
+                              b_expert, (1 << kCluster) - 1);
+    }
+  }
+
+  __device__ __forceinline__ void produce_codes(const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+    if (lane == 0 && job.kblocks > 0) {
+      if (job.row_index == nullptr) ptx::prefetch_map(a_map);
+      ptx::prefetch_map(b_map);
+    }
+    Schedule schedule(job, rank);
+    MatmulTile tile;
+    Cursor at;
+    while (schedule.next(tile)) {
+      if (lane == 0) {
+        wait_empty(at);
+        put_header(at.stage, tile);
+        if (tile.kblocks == 0) {
+          ptx::barrier_arrive(full(at.stage));
+          at.advance();
+        } else {
+          load_stage(at, a_map, b_map, tile, 0);
+          at.advance();
+#pragma unroll 1
+          for (int kb = 1; kb < tile.kblocks; ++kb) {
+            wait_empty(at);
+            load_stage(at, a_map, b_map, tile, kb);
+            at.advance();
+          }
+        }
+      }
+      __syncwarp();
+    }
+    if (lane == 0) {
+      tile.kblocks = kNoTile;
+      wait_empty(at);
+      put_header(at.stage, tile);
+      ptx::barrier_arrive(full(at.stage));
+    }
+    __syncwarp();
+  }
+
+  // Rows of A by index, 512 bytes a warp and copy, in the layout that TMA would give them.
+  __device__ __forceinline__ void gather_rows(int warp) const {
+    // Stages between a copy and the word that it is there. With more of them a consumer that gives a stage back only as
+    // it begins the next would wait for ever.
+    constexpr int kLag = kStages >= 4 ? 2 : 1;
+    constexpr int kHeld = Shape::kM / 32;
+    constexpr int kPitch = Shape::kARowBytes;
+    constexpr int kChunks = kPitch / 16;
+    constexpr int kRows = 32 / kChunks;
+    constexpr int kCopies = Shape::kM / (kRows * kGatherWarps);
+    constexpr bool kWhole = kElementBytes == 1 && kPitch == kBlockK;  // no stage has columns past k
+    static_assert(kChunks == 8 || kChunks == 4);
+    Schedule schedule(job, rank);
+    MatmulTile tile;
+    Cursor at;
+    Cursor told;
+    int untold = 0;
+    const auto tell = [&] {
+      ptx::fence_async();
+      ptx::barrier_arrive(full(told.stage));
+      told.advance();
+    };
+    const auto done = [&] {
+      ptx::copy_commit();
+      at.advance();
+      if (untold == kLag) {
+        ptx::copy_wait<kLag>();
+        tell();
+      } else {
+        ++untold;
+      }
+    };
+    const std::int64_t pitch = job.k * kElementBytes;
+    const int chunks = static_cast<int>(pitch / 16);
+    const int chunk = lane % kChunks;
+    while (schedule.next(tile)) {
+      int held[kHeld];
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        const int row = lane + 32 * i;
+        held[i] = row < tile.rows ? __ldg(job.row_index + tile.row + row) : -1;
+      }
+      const std::uint8_t* from = job.a + std::int64_t{tile.kblock} * kPitch + chunk * 16;
+      int at_chunk = tile.kblock * kChunks + chunk;
+      for (int kb = 0; kb < tile.kblocks; ++kb, from += kPitch, at_chunk += kChunks) {
+        wait_empty(at);
+        const std::uint32_t to = a_stage(at.stage);
+        const bool past = !kWhole && at_chunk >= chunks;
+        const std::uint8_t* const column = past ? job.a : from;
+#pragma unroll
+        for (int i = 0; i < kCopies; ++i) {
+          const int first = i * kRows * kGatherWarps;
+          const int row = first + warp * kRows + lane / kChunks;
+          const int swizzled = chunk ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
+          const int source = __shfl_sync(kAllLanes, held[first / 32], row % 32);
+          ptx::copy_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch, source < 0 || past ? 0 : 16);
+        }
+        done();
+      }
+      if (tile.kblocks == 0) {
+        wait_empty(at);
+        done();
+      }
+    }
+    wait_empty(at);
+    done();
+    ptx::copy_wait<0>();
+    for (; untold > 0; --untold) tell();
+  }
+
+  // --- consumers ----------------------------------------------------------------------------------------------------
+
+  // Every thread for what it read: one for its warp would do, but racecheck does not see a warp's own order.
+  __device__ __forceinline__ void release(int stage) const {
+    if constexpr (kCluster == 1) {
+      ptx::barrier_arrive(empty(stage));
+    } else {
+#pragma unroll
+      for (int r = 0; r < kCluster; ++r) ptx::barrier_arrive_at(empty(stage), static_cast<std::uint32_t>(r));
+    }
+  }
+
+  __device__ __forceinline__ MatmulTile read_header(int stage) const {
+    const uint4 words = ptx::load_shared_16(header(stage));
+    const uint4 more = ptx::load_shared_16(header(stage) + 16);
+    MatmulTile tile;
+    tile.expert = static_cast<int>(words.x);
+    tile.row = static_cast<int>(words.y);
+    tile.rows = static_cast<int>(words.z);
+    tile.col = static_cast<int>(words.w);
+    tile.kblocks = static_cast<int>(more.y);
+    return tile;
+  }
+
+  // By one thread. `arrivals`: of the producer's threads at a full stage, without those that gather.
+  __device__ __forceinline__ void init_ring(int arrivals) const {
+    const int gather = job.row_index != nullptr ? kGatherWarps * 32 : 0;
+    for (int i = 0; i < kStages; ++i) {
+      ptx::barrier_init(full(i), static_cast<std::uint32_t>(arrivals + gather));
+      ptx::barrier_init(empty(i), kConsumers * 128 * kCluster);
+    }
+    for (int i = 0; i < kConsumers * Shared::kSlots; ++i) ptx::barrier_init(shared + Shared::kLoaded + i * 8, 1);
+    ptx::fence_barrier_init();
+    ptx::fence_async();
+  }
+};
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,224 @@
+#pragma once
+// What a GEMM's CTA is: its shape, its shared memory, and the order of its tiles.
+
+#include <cstdint>
+
+#include "kernels/sm90/gemm/tile/matmul.h"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr int kRowBytes = 128;  // of A and B in a stage
+inline constexpr int kBlockK = 128;    // columns of a stage of 8-bit codes: one scale
+inline constexpr int kConsumers = 2;
+inline constexpr int kMatmulThreads = 128 * (1 + kConsumers);
+inline constexpr int kSharedBytes = 232448;  // of a CTA, the most there are
+inline constexpr int kChunkRows = 64;
+inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64 rows of 128 bytes, swizzled
+
+// A consumer has kRowSubs x kColSubs accumulators of 64 x kSubN, one partial at a time, and takes its rows of the tile.
+// kARegs: A goes through registers, so that it is read from shared memory once for all kColSubs. kAhead: the next
+// partial is begun before this one is added. kCluster CTAs, one above the other, share the loads of B. kSlots: chunks
+// of D that a consumer has in shared memory.
+template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, bool kARegs_, bool kAhead_, int kSlots_ = 2,
+          int kMaxStages_ = 8>
+struct MatmulShape {
+  static constexpr int kRowSubs = kRowSubs_;
+  static constexpr int kColSubs = kColSubs_;
+  static constexpr int kSubN = kSubN_;
+  static constexpr int kCluster = kCluster_;
+  static constexpr bool kARegs = kARegs_;
+  static constexpr bool kAhead = kAhead_;
+  static constexpr int kSlots = kSlots_;
+  static constexpr int kMaxStages = kMaxStages_;
+  static constexpr int kColumns = kBlockK;  // of A and B, of a stage
+  static constexpr int kARowBytes = kRowBytes;
+  static constexpr int kSubs = kRowSubs * kColSubs;
+  static constexpr int kConsumerM = 64 * kRowSubs;
+  static constexpr int kM = kConsumers * kConsumerM;
+  static constexpr int kN = kSubN * kColSubs;
+  static constexpr int kAccumulators = kSubN / 2;  // of a thread and sub-tile
+  // Two partials in flight need registers; so do two sub-tiles.
+  static_assert(!kAhead || kSubs == 1);
+  static_assert(!kARegs || (kRowSubs == 1 && kSubN == 128));
+  static_assert(kSubN % 64 == 0 && kN <= 256 && kM <= 256 && kN / kCluster % 8 == 0);
+};
+
+// Shared memory from its start, which is aligned to 1024 bytes; with kScales floats of scales a stage.
+template <class Shape, class Out, int kScales_>
+struct MatmulLayout {
+  static constexpr int kABytes = Shape::kM * Shape::kARowBytes;
+  static constexpr int kBBytes = Shape::kN * kRowBytes;
+  static constexpr int kScaleBytes = kScales_ * 4;
+  static constexpr int kHeaderBytes = 32;
+  static constexpr int kChunkColumns = 128 / static_cast<int>(sizeof(Out));
+  static constexpr int kChunks = Shape::kSubs * Shape::kSubN / kChunkColumns;  // of a consumer's part of a tile
+  static constexpr int kSubChunks = Shape::kSubN / kChunkColumns;
+  static constexpr int kSlots = kChunks < Shape::kSlots ? kChunks : kChunks % Shape::kSlots == 0 ? Shape::kSlots : 1;
+  static constexpr int kOutBytes = kConsumers * kSlots * kChunkBytes;
+  static constexpr int kStageBytes = kABytes + kBBytes + kScaleBytes + kHeaderBytes + 16;
+  static constexpr int kFit = (kSharedBytes - kOutBytes - kConsumers * kSlots * 8) / kStageBytes;
+  static constexpr int kStages = kFit < Shape::kMaxStages ? kFit : Shape::kMaxStages;
+  static_assert(kStages >= 3);
+
+  static constexpr int kA = 0;
+  static constexpr int kB = kA + kStages * kABytes;
+  static constexpr int kOut = kB + kStages * kBBytes;
+  static constexpr int kScales = kOut + kOutBytes;
+  static constexpr int kHeaders = kScales + kStages * kScaleBytes;
+  static constexpr int kFull = kHeaders + kStages * kHeaderBytes;
+  static constexpr int kEmpty = kFull + kStages * 8;
+  static constexpr int kLoaded = kEmpty + kStages * 8;  // of the slots, where D is read
+  static constexpr int kBytes = kLoaded + kConsumers * kSlots * 8;
+  static_assert(kBytes <= kSharedBytes);
+  static_assert(kB % 1024 == 0 && kOut % 1024 == 0 && kHeaders % 16 == 0 && kFull % 8 == 0);
+};
+
+// Registers of a consumer's thread and of a producer's are together those of the launch, 168 for each of 384 threads.
+constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_consumer; }
+
+template <class Shape, class Out, bool kBRow>
+struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> {
+  // Of 1 x 128 scales the products are ready before the partial is.
+  static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
+  static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
+  static constexpr int kConsumerRegs = Shape::kARegs ? 232 : kFloats > 128 ? 216 : 208;
+  static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
+};
+
+// What the device code knows of a call.
+struct MatmulJob {
+  MatmulKind kind = MatmulKind::dense;
+  bool a_e8m0 = false;
+  bool b_e8m0 = false;
+  bool accumulate = false;
+  bool d_tiled = false;    // TMA may read C and write D
+  bool d_aligned = false;  // 16-byte accesses may
+  int raster = 16;         // row tiles that are worked on side by side
+  int experts = 1;
+  int m = 0;
+  int n = 0;
+  int kblocks = 0;  // stages of k
+  std::int64_t k = 0;
+  const std::uint8_t* a = nullptr;
+  const void* scale_a = nullptr;
+  const void* scale_b = nullptr;
+  const void* c = nullptr;
+  void* d = nullptr;
+  const std::int64_t* offsets = nullptr;
+  const std::int32_t* row_index = nullptr;
+  const std::int32_t* status = nullptr;
+};
+
+// As it travels from the producer to the consumers, with the first stage of the tile.
+struct alignas(16) MatmulTile {
+  int expert = 0;
+  int row = 0;
+  int rows = 0;  // of the expert, from `row` on; may be 0 and may be more than a tile's
+  int col = 0;
+  int kblock = 0;
+  int kblocks = 0;  // kNoTile: the CTA is done
+  int pad[2] = {};
+};
+static_assert(sizeof(MatmulTile) == 32);
+inline constexpr int kNoTile = -1;
+
+// A CTA's tiles, in order, from its cluster's number. Every warp that needs them has a schedule of its own; its lanes
+// call together.
+template <class Shape>
+class MatmulSchedule {
+ public:
+  __device__ __forceinline__ MatmulSchedule(const MatmulJob& job, unsigned rank)
+      : job_(job), rank_(rank), unit_(blockIdx.x / Shape::kCluster) {
+    if (job_.kind == MatmulKind::rows) {
+      window(0);
+    } else {
+      const unsigned of_expert = units(job_.m);
+      end_ = job_.kind == MatmulKind::depth ? of_expert * static_cast<unsigned>(job_.experts) : of_expert;
+    }
+  }
+
+  __device__ __forceinline__ bool next(MatmulTile& tile) {
+    unsigned id = unit_;
+    unit_ += gridDim.x / Shape::kCluster;
+    int first_row = 0;
+    int rows = job_.m;
+    tile.expert = 0;
+    tile.kblock = 0;
+    tile.kblocks = job_.kblocks;
+    if (job_.kind == MatmulKind::rows) {
+      while (id >= end_) {
+        if (window_ + 32 >= job_.experts) return false;
+        window(window_ + 32);
+      }
+      const int at = __ffs(static_cast<int>(__ballot_sync(kAllLanes, id < lane_end_))) - 1;
+      rows = __shfl_sync(kAllLanes, lane_rows_, at);
+      first_row = __shfl_sync(kAllLanes, lane_row_, at);
+      id -= __shfl_sync(kAllLanes, lane_end_, at) - units(rows);
+      tile.expert = window_ + at;
+    } else {
+      if (id >= end_) return false;
+      if (job_.kind == MatmulKind::depth) {
+        const unsigned of_expert = units(rows);
+        tile.expert = static_cast<int>(id / of_expert);
+        id %= of_expert;
+        const std::int64_t first = tile.expert == 0 ? 0 : job_.offsets[tile.expert - 1];
+        tile.kblock = static_cast<int>(first / Shape::kColumns);
+        tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / Shape::kColumns) - tile.kblock;
+      }
+    }
+    // Bands of job.raster row tiles, column by column.
+    const unsigned band = static_cast<unsigned>(job_.raster) / Shape::kCluster;
+    const unsigned of_band = cols() * band;
+    const unsigned before = id / of_band * band;
+    const unsigned in_band = id % of_band;
+    const unsigned high = min(band, row_units(rows) - before);
+    const unsigned row = (before + in_band % high) * Shape::kCluster + rank_;
+    const std::int64_t offset = std::int64_t{row} * Shape::kM;
+    tile.rows = static_cast<int>(max(std::int64_t{rows} - offset, std::int64_t{0}));
+    // A CTA whose row tile is past the end works for its cluster: it multiplies zeros or strangers and stores nothing.
+    tile.row = tile.rows > 0 ? first_row + static_cast<int>(offset) : first_row;
+    tile.col = static_cast<int>(in_band / high * Shape::kN);
+    return true;
+  }
+
+ private:
+  static constexpr unsigned kAllLanes = 0xFFFFFFFF;
+
+  __device__ __forceinline__ unsigned cols() const {
+    return (static_cast<unsigned>(job_.n) + Shape::kN - 1) / Shape::kN;
+  }
+  static __device__ __forceinline__ unsigned row_units(int rows) {
+    constexpr unsigned kUnit = Shape::kM * Shape::kCluster;
+    return (static_cast<unsigned>(rows) + kUnit - 1) / kUnit;
+  }
+  __device__ __forceinline__ unsigned units(int rows) const { return row_units(rows) * cols(); }
+
+  // A lane for each of 32 experts from `first` on: its rows, and the number of the unit after its last.
+  __device__ __forceinline__ void window(int first) {
+    window_ = first;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int expert = first + lane;
+    const bool inside = expert < job_.experts;
+    lane_row_ = inside && expert > 0 ? static_cast<int>(job_.offsets[expert - 1]) : 0;
+    lane_rows_ = inside ? static_cast<int>(job_.offsets[expert]) - lane_row_ : 0;
+    lane_end_ = units(lane_rows_);
+#pragma unroll
+    for (int by = 1; by < 32; by *= 2) {
+      const unsigned below = __shfl_up_sync(kAllLanes, lane_end_, by);
+      if (lane >= by) lane_end_ += below;
+    }
+    lane_end_ += end_;
+    end_ = __shfl_sync(kAllLanes, lane_end_, 31);
+  }
+
+  const MatmulJob& job_;
+  unsigned rank_;
+  unsigned unit_;     // of kCluster row tiles; the host sees to it that 32 bits number them
+  unsigned end_ = 0;  // units before the end of the window, or of everything
+  int window_ = 0;
+  int lane_row_ = 0;
+  int lane_rows_ = 0;
+  unsigned lane_end_ = 0;
+};
+
+}  // namespace mxcheck_kernels::sm90

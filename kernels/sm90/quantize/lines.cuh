@@ -1,0 +1,160 @@
+#pragma once
+// Blocks of one row, read along the rows: a warp takes 8 rows of 256 columns, 16 bytes a lane and load, and the warps
+// of a block of threads lie side by side, so that memory sees long runs even where rows are gathered by index.
+
+#include "kernels/sm90/quantize/quantize.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr int kLineRows = 8;
+inline constexpr int kLineCols = 256;
+inline constexpr int kLineWarps = 8;
+inline constexpr int kLineGroups = kTile / kLineRows;  // in a tile
+
+// Eight elements of one row.
+template <class T>
+struct Eight {
+  static constexpr int kWords = 2 * static_cast<int>(sizeof(T));
+  std::uint32_t w[kWords];
+};
+
+__device__ __forceinline__ void load_eight(const __nv_bfloat16* at, Eight<__nv_bfloat16>& e) { load_words(at, e.w); }
+__device__ __forceinline__ void load_eight(const float* at, Eight<float>& e) {
+  std::uint32_t low[4];
+  std::uint32_t high[4];
+  load_words(at, low);
+  load_words(at + 4, high);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) e.w[i] = low[i], e.w[i + 4] = high[i];
+}
+
+template <Element kElement>
+__device__ __forceinline__ uint2 encode_eight(const Eight<__nv_bfloat16>& e, float f) {
+  const Four<__nv_bfloat16> low{{e.w[0], e.w[1]}};
+  const Four<__nv_bfloat16> high{{e.w[2], e.w[3]}};
+  return {encode<kElement>(low.values(), {f, f, f, f}), encode<kElement>(high.values(), {f, f, f, f})};
+}
+template <Element kElement>
+__device__ __forceinline__ uint2 encode_eight(const Eight<float>& e, float f) {
+  const Four<float> low{{e.w[0], e.w[1], e.w[2], e.w[3]}};
+  const Four<float> high{{e.w[4], e.w[5], e.w[6], e.w[7]}};
+  return {encode<kElement>(low.values(), {f, f, f, f}), encode<kElement>(high.values(), {f, f, f, f})};
+}
+
+// The scales of rows 2k and 2k + 1 of 1 x 32 blocks, k = lane % 4 in block lane / 4: four blocks of a row make a word.
+__device__ __forceinline__ void store_line_scales_32(const Place& p, const ScalePlace& to, int first, int chunk_blocks,
+                                                     std::uint32_t even, std::uint32_t odd) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::uint32_t mine = even | odd << 8;
+  const std::uint32_t beside = __shfl_xor_sync(kAll, mine, 4);
+  const std::uint32_t pair = (lane & 4) != 0 ? beside | mine << 16 : mine | beside << 16;
+  const std::uint32_t others = __shfl_xor_sync(kAll, pair, 8);
+  if ((lane & 8) != 0) return;
+  const int row = first + 2 * (lane % 4) + ((lane & 4) != 0 ? 1 : 0);
+  const int block = lane / 16 * 4;  // of the chunk's blocks; chunk_blocks of them are inside the matrix
+  if (block >= chunk_blocks) return;
+  std::uint32_t word = (lane & 4) != 0 ? __byte_perm(pair, others, 0x7531) : __byte_perm(pair, others, 0x6420);
+  const int count = min(chunk_blocks - block, 4);
+  if (to.tiled) {
+    const std::uint32_t pad = to.pad * 0x01010101U;
+    if (row >= p.tile.rows) word = pad;
+    if (count < 4) word = (word & ~(~0U << 8 * count)) | (pad & ~0U << 8 * count);
+    store_scales(to, row_scale_offset<32>(p, true, row, block), word, 4);
+  } else if (row < p.tile.rows) {
+    store_scales(to, row_scale_offset<32>(p, false, row, block), word, count);
+  }
+}
+
+// The same for 1 x 128 blocks, k = lane / 4 % 4 in block lane / 16.
+__device__ __forceinline__ void store_line_scales_128(const Place& p, const ScalePlace& to, int first,
+                                                      std::int64_t blocks, std::int64_t block, std::uint32_t even,
+                                                      std::uint32_t odd) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane % 4 > 1 || block >= blocks) return;
+  const int row = first + 2 * (lane / 4 % 4) + lane % 4;
+  const bool real = row < p.tile.rows;
+  if (!to.tiled && !real) return;
+  const std::int64_t offset = row_scale_offset<128>(p, to.tiled, row, lane / 16);
+  to.bytes[offset] = real ? static_cast<std::uint8_t>(lane % 4 == 0 ? even : odd) : to.pad;
+  if (to.tiled && block == blocks - 1) {
+    for (int j = 1; j < 4 - block % 4; ++j) to.bytes[offset + j] = to.pad;
+  }
+}
+
+// p.c counts chunks of two column tiles, in units of one: it is even.
+template <class T, Element kElement, int kBlock>
+__global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
+    lines_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks, std::int64_t tasks) {
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * kLineWarps + threadIdx.x / 32;
+  if (task >= tasks) return;
+  const std::int64_t group = task / chunks;
+  Place p;
+  p.t = group / kLineGroups;
+  p.c = 2 * (task % chunks);
+  p.columns = job.columns;
+  p.cols = job.cols;
+  if (!find_tile(job.rows, p.t, p.tile)) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = static_cast<int>(group % kLineGroups) * kLineRows;  // of the tile
+  const int rows = min(max(p.tile.rows - first, 0), kLineRows);
+  const std::int64_t col = p.c * kTile + lane * 8;
+  const bool inside = col < p.cols;
+
+  Eight<T> a[kLineRows];
+  if (rows < kLineRows || !inside) {
+#pragma unroll
+    for (int r = 0; r < kLineRows; ++r) a[r] = {};
+  }
+  load_rows<kLineRows, T>(job.x, p.tile.first_row + first, rows, col, inside,
+                          [&](const T* at, int r) { load_eight(at, a[r]); });
+
+  constexpr int kWords = kLineRows * static_cast<int>(sizeof(T)) / 4;
+  std::uint32_t w[kWords];
+  row_words<T, kLineRows>(w, [&](int r) {
+    std::uint32_t m = magnitudes<T>(a[r].w[0]);
+#pragma unroll
+    for (int i = 1; i < Eight<T>::kWords; ++i) m = larger<T>(m, magnitudes<T>(a[r].w[i]));
+    return m;
+  });
+  constexpr int kFirst = kBlock == 32 ? 2 : 8;
+  reduce_scatter<T, kWords, kFirst>(w);
+  reduce_scatter<T, kWords / 2, kFirst / 2>(w);
+  if constexpr (kBlock == 128) {
+    reduce<T, kWords / 4, 2>(w);
+    reduce<T, kWords / 4, 1>(w);
+  }
+  const uint2 amax = two_rows<T>(w);
+  const std::uint32_t even = scale_byte<kElement>(amax.x, job.addend);
+  const std::uint32_t odd = scale_byte<kElement>(amax.y, job.addend);
+  if constexpr (kBlock == 32) {
+    const std::int64_t blocks = divide_up(p.cols, 32) - p.c * 4;
+    store_line_scales_32(p, job.row.scales, first, static_cast<int>(min(blocks, std::int64_t{8})), even, odd);
+  } else {
+    store_line_scales_128(p, job.row.scales, first, p.columns, p.c + lane / 16, even, odd);
+  }
+  const float even_factor = factor_of(even);
+  const float odd_factor = factor_of(odd);
+  float factor[kLineRows];
+#pragma unroll
+  for (int r = 0; r < kLineRows; ++r) {
+    const int from = kBlock == 32 ? (lane & 28) | r / 2 : (lane & 16) | r / 2 * 4;
+    factor[r] = __shfl_sync(kAll, r % 2 == 0 ? even_factor : odd_factor, from);
+  }
+  store_rows<kLineRows>(job.row.codes + (p.tile.first_row + first) * p.cols + col, p.cols, rows, inside,
+                        [&](std::uint8_t* at, int r) { store_words(at, encode_eight<kElement>(a[r], factor[r])); });
+}
+
+template <class T, Element kElement>
+cudaError_t launch_lines(const QuantizeJob& job, int block, cudaStream_t stream) {
+  const std::int64_t chunks = divide_up(job.cols, kLineCols);
+  const std::int64_t tasks = job.rows.tiles * kLineGroups * chunks;
+  const auto grid = static_cast<unsigned>(divide_up(tasks, kLineWarps));
+  if (block == 32) {
+    lines_kernel<T, kElement, 32><<<grid, kLineWarps * 32, 0, stream>>>(job, static_cast<unsigned>(chunks), tasks);
+  } else {
+    lines_kernel<T, kElement, 128><<<grid, kLineWarps * 32, 0, stream>>>(job, static_cast<unsigned>(chunks), tasks);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace mxcheck_kernels::sm90

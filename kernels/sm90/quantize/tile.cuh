@@ -1,0 +1,243 @@
+#pragma once
+// A lane's share of a tile: 4 columns of its warp's 16 rows, in registers. Loading it, and amax in either direction.
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+
+#include "kernels/sm90/common/element.cuh"
+#include "kernels/sm90/quantize/geometry.cuh"
+#include "kernels/sm90/quantize/quantize.h"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr unsigned kAll = 0xFFFFFFFF;
+
+// Words of 32 bits that 4 elements take, and the elements as FP32.
+template <class T>
+struct Four;
+
+template <>
+struct Four<__nv_bfloat16> {
+  static constexpr int kWords = 2;
+  std::uint32_t w[2];
+  __device__ __forceinline__ float4 values() const {
+    return {__uint_as_float(w[0] << 16), __uint_as_float(w[0] & 0xFFFF0000), __uint_as_float(w[1] << 16),
+            __uint_as_float(w[1] & 0xFFFF0000)};
+  }
+};
+
+template <>
+struct Four<float> {
+  static constexpr int kWords = 4;
+  std::uint32_t w[4];
+  __device__ __forceinline__ float4 values() const {
+    return {__uint_as_float(w[0]), __uint_as_float(w[1]), __uint_as_float(w[2]), __uint_as_float(w[3])};
+  }
+};
+
+// Loads through the read-only path, stores past L1: of the ways measured (docs/performance.md) these two together reach
+// the copy's rate, plain stores 92 % of it.
+__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[2]) {
+  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at));
+}
+__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[4]) {
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+               : "l"(at));
+}
+
+__device__ __forceinline__ void load_some(const __nv_bfloat16* at, int count, Four<__nv_bfloat16>& four) {
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(at);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t one = i < count ? bits[i] : 0;
+    four.w[i / 2] |= one << 16 * (i % 2);
+  }
+}
+__device__ __forceinline__ void load_some(const float* at, int count, Four<float>& four) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) four.w[i] = i < count ? __float_as_uint(at[i]) : 0;
+}
+
+__device__ __forceinline__ void store_word(void* at, std::uint32_t w) {
+  asm volatile("st.global.L1::no_allocate.u32 [%0], %1;" ::"l"(at), "r"(w) : "memory");
+}
+__device__ __forceinline__ void store_words(void* at, uint2 w) {
+  asm volatile("st.global.L1::no_allocate.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(w.x), "r"(w.y) : "memory");
+}
+__device__ __forceinline__ void store_words(void* at, float4 v) {
+  asm volatile("st.global.L1::no_allocate.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
+
+// Rows of x from `first` on, `rows` of them, at column `col`, by load(pointer, r); with an index the rows that it
+// names. Whole tiles take a path without a condition or a multiplication for each row.
+template <int kRows, class T, class Load>
+__device__ __forceinline__ void load_rows(const Matrix& x, std::int64_t first, int rows, std::int64_t col, bool inside,
+                                          const Load& load) {
+  const T* at = static_cast<const T*>(x.data) + col;
+  if (x.index != nullptr) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const std::int32_t source = lane < rows ? x.index[first + lane] : 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = __shfl_sync(kAll, source, r);
+      if (inside && r < rows) load(at + row * x.stride, r);
+    }
+    return;
+  }
+  if (!inside) return;
+  at += first * x.stride;
+  if (rows == kRows) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, at += x.stride) load(at, r);
+  } else {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, at += x.stride) {
+      if (r < rows) load(at, r);
+    }
+  }
+}
+
+// The same for a row-major output of rows * stride bytes: store(pointer, r).
+template <int kRows, class Store>
+__device__ __forceinline__ void store_rows(std::uint8_t* at, std::int64_t stride, int rows, bool inside,
+                                           const Store& store) {
+  if (!inside) return;
+  if (rows == kRows) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, at += stride) store(at, r);
+  } else {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, at += stride) {
+      if (r < rows) store(at, r);
+    }
+  }
+}
+
+// A lane's 4 columns from `col`; what lies outside the matrix is +0. kVector: the 4 columns are aligned as a vector and
+// all inside or all outside.
+template <class T, bool kVector>
+__device__ __forceinline__ void load_tile(const Matrix& x, std::int64_t first, int rows, std::int64_t col, int cols,
+                                          Four<T> (&a)[kWarpRows]) {
+  if (rows < kWarpRows || cols == 0 || !kVector) {
+#pragma unroll
+    for (int r = 0; r < kWarpRows; ++r) a[r] = {};
+  }
+  load_rows<kWarpRows, T>(x, first, rows, col, cols > 0, [&](const T* at, int r) {
+    if constexpr (kVector) {
+      load_words(at, a[r].w);
+    } else {
+      load_some(at, cols, a[r]);
+    }
+  });
+}
+
+// Amax words: for BF16 two to a word, 16 bits each without sign; for FP32 one to a word. Both compare as integers.
+template <class T>
+__device__ __forceinline__ std::uint32_t magnitudes(std::uint32_t word) {
+  return word & (sizeof(T) == 2 ? 0x7FFF7FFF : 0x7FFFFFFF);
+}
+template <class T>
+__device__ __forceinline__ std::uint32_t larger(std::uint32_t a, std::uint32_t b) {
+  return sizeof(T) == 2 ? __vmaxu2(a, b) : max(a, b);
+}
+
+// The amax of the lane's columns over its rows, as amax words.
+template <class T>
+__device__ __forceinline__ Four<T> column_amax(const Four<T> (&a)[kWarpRows]) {
+  Four<T> m = {};
+#pragma unroll
+  for (int r = 0; r < kWarpRows; ++r) {
+#pragma unroll
+    for (int i = 0; i < Four<T>::kWords; ++i) m.w[i] = larger<T>(m.w[i], magnitudes<T>(a[r].w[i]));
+  }
+  return m;
+}
+
+template <class T>
+__device__ __forceinline__ Four<T> larger(const Four<T>& a, const Four<T>& b) {
+  Four<T> m;
+#pragma unroll
+  for (int i = 0; i < Four<T>::kWords; ++i) m.w[i] = larger<T>(a.w[i], b.w[i]);
+  return m;
+}
+
+// Amax words of four columns as FP32 bits.
+__device__ __forceinline__ uint4 amax_bits(const Four<__nv_bfloat16>& m) {
+  return {m.w[0] << 16, m.w[0] & 0xFFFF0000, m.w[1] << 16, m.w[1] & 0xFFFF0000};
+}
+__device__ __forceinline__ uint4 amax_bits(const Four<float>& m) { return {m.w[0], m.w[1], m.w[2], m.w[3]}; }
+
+__device__ __forceinline__ std::uint32_t largest(uint4 m) { return max(max(m.x, m.y), max(m.z, m.w)); }
+
+// One step of a reduction that halves the words: the lane whose bit kMask is set keeps the upper half.
+template <class T, int kWords, int kMask>
+__device__ __forceinline__ void reduce_scatter(std::uint32_t* w) {
+  const bool upper = (threadIdx.x & kMask) != 0;
+#pragma unroll
+  for (int i = 0; i < kWords / 2; ++i) {
+    const std::uint32_t kept = upper ? w[i + kWords / 2] : w[i];
+    const std::uint32_t sent = upper ? w[i] : w[i + kWords / 2];
+    w[i] = larger<T>(kept, __shfl_xor_sync(kAll, sent, kMask));
+  }
+}
+
+template <class T, int kWords, int kMask>
+__device__ __forceinline__ void reduce(std::uint32_t* w) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) w[i] = larger<T>(w[i], __shfl_xor_sync(kAll, w[i], kMask));
+}
+
+// Amax words of `kRows` rows, from the words of one row each: for BF16 rows 2i and 2i + 1 share a word.
+template <class T, int kRows, class RowWord>
+__device__ __forceinline__ void row_words(std::uint32_t* w, const RowWord& of_row) {
+  if constexpr (sizeof(T) == 2) {
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) {
+      const std::uint32_t even = of_row(2 * i);
+      const std::uint32_t odd = of_row(2 * i + 1);
+      w[i] = __vmaxu2(__byte_perm(even, odd, 0x5410), __byte_perm(even, odd, 0x7632));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) w[i] = of_row(i);
+  }
+}
+
+// The amax of two rows as FP32 bits, from their word or words.
+template <class T>
+__device__ __forceinline__ uint2 two_rows(const std::uint32_t* w) {
+  if constexpr (sizeof(T) == 2) {
+    return {w[0] << 16, w[0] & 0xFFFF0000};
+  } else {
+    return {w[0], w[1]};
+  }
+}
+
+// The amax of rows 2k and 2k + 1 of the warp's in a 1 x kBlock block: k = lane % 8 in block lane / 8 for blocks of 32,
+// k = lane / 4 for blocks of 128.
+template <class T, int kBlock>
+__device__ __forceinline__ uint2 row_amax(const Four<T> (&a)[kWarpRows]) {
+  constexpr int kWords = kWarpRows * static_cast<int>(sizeof(T)) / 4;
+  std::uint32_t w[kWords];
+  row_words<T, kWarpRows>(w, [&](int r) {
+    std::uint32_t m = magnitudes<T>(a[r].w[0]);
+#pragma unroll
+    for (int i = 1; i < Four<T>::kWords; ++i) m = larger<T>(m, magnitudes<T>(a[r].w[i]));
+    return m;
+  });
+  constexpr int kFirst = kBlock == 32 ? 4 : 16;
+  reduce_scatter<T, kWords, kFirst>(w);
+  reduce_scatter<T, kWords / 2, kFirst / 2>(w);
+  reduce_scatter<T, kWords / 4, kFirst / 4>(w);
+  if constexpr (kBlock == 128) {
+    reduce<T, kWords / 8, 2>(w);
+    reduce<T, kWords / 8, 1>(w);
+  }
+  return two_rows<T>(w);
+}
+
+}  // namespace mxcheck_kernels::sm90

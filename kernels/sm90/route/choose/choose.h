@@ -1,0 +1,28 @@
+#pragma once
+// Token choice, by two kernels: lists of 8, 16 or 32 kept by four lanes a row, and one warp a row for all else.
+
+#include <cuda_runtime.h>
+
+#include "kernels/sm90/route/router.h"
+
+namespace mxcheck_kernels::sm90 {
+
+struct ChooseJob {
+  Router router;
+  std::int32_t* experts = nullptr;  // null: not wanted
+  float* weights = nullptr;         // null: not wanted
+  bool aligned = false;             // rows_are_aligned()
+  bool aligned_out = false;         // experts and weights start at multiples of 16 bytes
+  std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even behind the row
+};
+
+// Rows start at multiples of 16 bytes and are whole groups of 8.
+bool rows_are_aligned(const Router& router);
+
+inline constexpr int kMostListed = 32;
+
+cudaError_t choose_bf16(const ChooseJob& job, cudaStream_t stream);  // top_k up to kMostListed, no groups
+cudaError_t choose_fp32(const ChooseJob& job, cudaStream_t stream);
+cudaError_t choose_many(const ChooseJob& job, cudaStream_t stream);  // everything
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,7 +1,0 @@
-#include "kernels/sm90/route/choose_narrow.cuh"
-
-namespace mxcheck_sm90 {
-
-cudaError_t choose_bf16(const ChooseJob& job, cudaStream_t stream) { return launch_choice<Logits::bf16>(job, stream); }
-
-}  // namespace mxcheck_sm90

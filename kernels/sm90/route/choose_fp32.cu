@@ -1,7 +1,0 @@
-#include "kernels/sm90/route/choose_narrow.cuh"
-
-namespace mxcheck_sm90 {
-
-cudaError_t choose_fp32(const ChooseJob& job, cudaStream_t stream) { return launch_choice<Logits::fp32>(job, stream); }
-
-}  // namespace mxcheck_sm90

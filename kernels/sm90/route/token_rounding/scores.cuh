@@ -1,0 +1,169 @@
+#pragma once
+// The scores of a row of logits, by one warp, to shared memory.
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/sm90/route/row/block.cuh"
+#include "kernels/sm90/route/row/math.cuh"
+#include "kernels/sm90/route/token_rounding/job.h"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr int kOfLane = 8;            // neighbouring experts of a lane
+inline constexpr int kChunk = 32 * kOfLane;  // experts of a warp at a time
+static_assert(kMostExperts <= 32 * kChunk, "a lane holds the sum of one chunk");
+
+// Where an expert's score lies within its token's: a word is left out behind every 32, so that lanes that hold 8
+// neighbours each store to different banks.
+__host__ __device__ constexpr int place_of(int expert) { return expert + expert / 32; }
+
+// Odd, so that one expert's scores of 32 tokens lie in different banks.
+__host__ __device__ constexpr int pitch_of(int experts) { return place_of(experts) | 1; }
+
+__device__ __forceinline__ float widened(std::uint32_t bf16) { return __uint_as_float(bf16 << 16U); }
+
+template <bool kBf16>
+struct Row {
+  const void* first;
+  int experts;
+  bool aligned;  // to 16 bytes
+
+  // Experts e to e + 7; NaN, which has score +0 and is no maximum, behind the last.
+  __device__ __forceinline__ void load(int e, float (&x)[kOfLane]) const {
+    const bool whole = aligned && e + kOfLane <= experts;
+    if constexpr (kBf16) {
+      const auto* at = static_cast<const std::uint16_t*>(first) + e;
+      if (whole) {
+        const uint4 v = __ldg(reinterpret_cast<const uint4*>(at));
+        const std::uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          x[2 * i] = widened(words[i]);
+          x[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
+        }
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) x[i] = e + i < experts ? widened(__ldg(at + i)) : __uint_as_float(0x7FC00000U);
+    } else {
+      const auto* at = static_cast<const float*>(first) + e;
+      if (whole) {
+        const float4 a = __ldg(reinterpret_cast<const float4*>(at));
+        const float4 b = __ldg(reinterpret_cast<const float4*>(at) + 1);
+        x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) x[i] = e + i < experts ? __ldg(at + i) : __uint_as_float(0x7FC00000U);
+    }
+  }
+};
+
+template <TokenRoundingScore kScore>
+__device__ __forceinline__ float element_score(float x) {
+  return kScore == TokenRoundingScore::sigmoid ? sigmoid(x) : sqrtsoftplus(x);
+}
+
+// What a lane holds of a row, to shared memory.
+__device__ __forceinline__ void put(std::uint32_t* scores, int first, int experts, const float (&x)[kOfLane]) {
+  std::uint32_t* at = scores + place_of(first);  // of neighbours no word is left out
+  const bool whole = first + kOfLane <= experts;
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) {
+    if (whole || first + i < experts) at[i] = __float_as_uint(x[i]);
+  }
+}
+
+// x / sum for x in [0, 1] and sum in [1, kMostExperts], rounded to nearest: the reciprocal is one for a whole row.
+// `near` is within 2 units in the last place, one correction leaves less than one, and from there the second gives the
+// correctly rounded quotient: the remainder is exact and the reciprocal is the correctly rounded one (Markstein). A
+// remainder is a multiple of 2^-47 times the power of two in x, so none is lost for x from 2^-100 on; 0 stays 0.
+__device__ __forceinline__ void divide(float (&x)[kOfLane], float sum) {
+  const float inverse = __frcp_rn(sum);
+  constexpr std::uint32_t kSmall = 27U << 23U;  // bits of 2^-100
+  std::uint32_t least = ~0U;
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) least = min(least, __float_as_uint(x[i]) - 1);  // 0 is the largest then
+  if (least < kSmall - 1) {
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) x[i] = __fdiv_rn(x[i], sum);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) {
+    const float near = __fmul_rn(x[i], inverse);
+    const float nearer = __fmaf_rn(__fmaf_rn(-sum, near, x[i]), inverse, near);
+    x[i] = __fmaf_rn(__fmaf_rn(-sum, nearer, x[i]), inverse, nearer);
+  }
+}
+
+// The softmax of a row to `scores`. kOne: one chunk, which stays in registers.
+template <bool kBf16, bool kOne>
+__device__ __forceinline__ void softmax_of(const Row<kBf16>& row, std::uint32_t* scores) {
+  const int lane = lane_of_thread();
+  const int own = lane * kOfLane;
+  float x[kOfLane];
+  float m = -INFINITY;
+  for (int chunk = 0; chunk < row.experts; chunk += kChunk) {
+    row.load(chunk + own, x);
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) m = fmaxf(m, x[i]);
+    if constexpr (kOne) break;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) m = fmaxf(m, __shfl_xor_sync(kAllLanes, m, step));
+
+  // Neighbours within a lane, then lanes, then chunks; what is missing up to a power of two is +0.
+  float total = 0;
+  for (int chunk = 0; chunk < row.experts; chunk += kChunk) {
+    if constexpr (!kOne) row.load(chunk + own, x);
+    float sums[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) sums[i] = x[i] = exp_rn(x[i] == m ? 0.0F : __fsub_rn(x[i], m));  // +0 for NaN
+#pragma unroll
+    for (int width = 1; width < kOfLane; width *= 2) {
+#pragma unroll
+      for (int i = 0; i < kOfLane; i += 2 * width) sums[i] = __fadd_rn(sums[i], sums[i + width]);
+    }
+    float sum = sums[0];
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(kAllLanes, sum, step));
+    if (kOne || lane == chunk / kChunk) total = sum;
+    if constexpr (kOne) break;
+    put(scores, chunk + own, row.experts, x);
+  }
+  if constexpr (!kOne) {
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) total = __fadd_rn(total, __shfl_xor_sync(kAllLanes, total, step));
+  }
+  if (total == 0) total = 1;  // a row of NaN alone: all are +0
+  for (int first = own; first < row.experts; first += kChunk) {
+    if constexpr (!kOne) {
+      const std::uint32_t* at = scores + place_of(first);
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) x[i] = first + i < row.experts ? __uint_as_float(at[i]) : 0.0F;
+    }
+    divide(x, total);
+    put(scores, first, row.experts, x);
+    if constexpr (kOne) break;
+  }
+}
+
+template <bool kBf16, TokenRoundingScore kScore, bool kOne>
+__device__ __forceinline__ void scores_of(const Row<kBf16>& row, std::uint32_t* scores) {
+  if constexpr (kScore == TokenRoundingScore::softmax) {
+    softmax_of<kBf16, kOne>(row, scores);
+  } else {
+    for (int e = lane_of_thread() * kOfLane; e < row.experts; e += kChunk) {
+      float x[kOfLane];
+      row.load(e, x);
+#pragma unroll
+      for (int i = 0; i < kOfLane; ++i) x[i] = element_score<kScore>(x[i]);
+      put(scores, e, row.experts, x);
+    }
+  }
+}
+
+}  // namespace mxcheck_kernels::sm90
