@@ -50,7 +50,9 @@ const std::vector<Arrow>& folder_arrows() {
       {"properties/",
        {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
         "kernels/candidate_route.h", "mxcheck_version.h"}},
-      {"kernels/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}, true},
+      {"kernels/",
+       {"kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"},
+       true},
       // As users have them: the C interface, or the installed headers (docs/library.md).
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
       {"examples/cpp/", {"mxcheck/"}},

@@ -62,6 +62,8 @@ TEST(IncludeArrows, of_the_design_are_allowed_and_no_others) {
       Case{"properties/a.cc", "\"tools/b.h\"", false},
       Case{"kernels/cpu/a.cc", "\"kernels/cpu/b.h\"", true},
       Case{"kernels/cpu/a.cc", "\"kernels/candidate.h\"", true},
+      Case{"kernels/cpu/a.cc", "\"kernels/common/b.h\"", true},
+      Case{"kernels/common/a.cc", "\"kernels/cpu/b.h\"", false},
       Case{"kernels/cpu/a.cc", "\"kernels/sm90/b.h\"", false},
       Case{"kernels/cpu/a.cc", "\"numerics/format/codec.h\"", false},
       Case{"kernels/cpu/a.cc", "\"reference/b.h\"", false},
