@@ -68,12 +68,27 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/process/", {"properties/core/", "properties/process/", "properties/gpu_model/gpu_model.h"}},
       // An operation knows no other operation; their registry alone knows all.
       {"properties/operations/", {"properties/core/", "properties/gpu_model/gpu_model.h"}, true},
+      // What the operations on scaled blocks share; laws about two of them, and cast, whose problem is quantize's.
+      {"properties/operations/scaled_blocks/", {"properties/core/", "properties/operations/scaled_blocks/"}},
+      {"properties/operations/quantize/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/quantize/",
+        "properties/operations/dequantize/problem.h", "properties/operations/scale_layout/problem.h"}},
+      {"properties/operations/dequantize/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/dequantize/"}},
+      {"properties/operations/scale_layout/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/scale_layout/"}},
+      {"properties/operations/cast/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/cast/",
+        "properties/operations/quantize/problem.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
-      {"properties/diagnosis/", {"properties/core/", "properties/diagnosis/"}},
+      // Of a golden's quantized blocks the explanation is quantize's own.
+      {"properties/diagnosis/",
+       {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
       {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
       {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
-      {"properties/report/", {"properties/core/", "properties/process/", "properties/records/", "properties/report/"}},
+      {"properties/report/",
+       {"properties/core/", "properties/process/", "properties/records/", "properties/gate/", "properties/report/"}},
   };
   return all;
 }
