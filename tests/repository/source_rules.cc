@@ -127,6 +127,28 @@ std::vector<Finding> forbidden_words(std::string_view path, std::string_view tex
   return findings;
 }
 
+std::vector<Finding> operation_names(std::string_view path, std::string_view text) {
+  if (!path.starts_with("properties/") || path.starts_with("properties/operations/")) return {};
+  if (path.starts_with("properties/diagnosis/")) return {};  // reads goldens, whose kinds have the same names
+  static constexpr std::array<std::string_view, 10> kNames{
+      "quantize", "quantize_dual", "dequantize",  "scale_layout",   "cast",
+      "matmul",   "route",         "route_round", "route_metadata", "route_backward"};
+  std::vector<Finding> findings;
+  std::size_t line = 1;
+  const std::string code = code_only(text, true);
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    if (code[at] == '\n') ++line;
+    if (code[at] != '"') continue;
+    const std::string_view rest = std::string_view(code).substr(at + 1);
+    for (const std::string_view name : kNames) {
+      const bool ends =
+          rest.starts_with(name) && rest.size() > name.size() && (rest[name.size()] == '"' || rest[name.size()] == ':');
+      if (ends) findings.push_back({line, "names the operation " + std::string(name)});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> forbidden_bytes(std::string_view text) {
   std::vector<Finding> findings;
   for_each_line(text, [&](std::size_t number, std::string_view line) {

@@ -30,6 +30,10 @@ std::vector<Include> includes_of(std::string_view text);
 // by reinterpret_cast, RapidCheck's own float generators.
 std::vector<Finding> forbidden_words(std::string_view path, std::string_view text);
 
+// Literals that name an operation, in the code of properties/ that all operations share: whoever asks for a name there
+// makes the next operation edit it (docs/extending.md).
+std::vector<Finding> operation_names(std::string_view path, std::string_view text);
+
 // Bytes beyond ASCII, tabs, carriage returns, white space at line ends.
 std::vector<Finding> forbidden_bytes(std::string_view text);
 

@@ -77,6 +77,17 @@ TEST(Repository, sources_do_without_the_forbidden_words) {
             "");
 }
 
+TEST(SourceRules, find_names_of_operations_in_shared_code) {
+  EXPECT_EQ(operation_names("properties/gate/a.cc", "\nif (v.operation == \"cast\") f();").size(), 1U);
+  EXPECT_EQ(operation_names("properties/core/a.cc", "is = text.starts_with(\"matmul:\");").size(), 1U);
+  EXPECT_TRUE(operation_names("properties/core/a.cc", "// \"cast\", \"route\"\nf(\"broadcast\");").empty());
+  EXPECT_TRUE(operation_names("properties/operations/cast/a.cc", "f(\"cast\");").empty());
+}
+
+TEST(Repository, shared_code_of_properties_names_no_operation) {
+  EXPECT_EQ(report([](const Source& s) { return operation_names(s.path, s.text); }), "");
+}
+
 TEST(Repository, sources_are_printable_ascii) {
   EXPECT_EQ(report([](const Source& s) { return forbidden_bytes(s.text); }), "");
 }

@@ -26,7 +26,11 @@ std::optional<DeviceModel> model_of_variant(const Variant& variant) {
   if (variant.dtype != Format::fp32 && variant.dtype != Format::bf16) return std::nullopt;
   const MatmulVariant& v = matmul_of(variant);
   const MatmulContract contract = parse_matmul_contract(contract_text(variant.operation));
-  if (contract.order != MatmulContract::Order::product || contract.descending) return std::nullopt;
+  // Whatever a contract may say beside these three, the model knows nothing of.
+  MatmulContract known;
+  known.sum = contract.sum, known.promotion = contract.promotion;
+  known.decodes = contract.decodes, known.from_c = contract.from_c;
+  if (to_text(known) != to_text(contract)) return std::nullopt;
   DeviceModel model;
   model.promotion = static_cast<std::int32_t>(contract.promotion);
   model.decodes = contract.decodes ? 1 : 0;
