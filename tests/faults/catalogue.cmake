@@ -249,9 +249,24 @@ mxcheck_fault(
   [[return out.codes + ((band.first_row * job_.cols + col) & 0xFFFFFF);]])
 
 mxcheck_fault(
+  index_wraps_at_65536 "torchao#4016" "the index of an element wraps at 2^16"
+  cpu/quantize/quantize_inl.h [[return out.codes + band.first_row * job_.cols + col;]]
+  [[return out.codes + ((band.first_row * job_.cols + col) & 0xFFFF);]])
+
+mxcheck_fault(
   streaming_skips_a_vector operator "outputs of over 4 MiB: the path past the caches leaves out a vector"
   cpu/quantize/encode_inl.h [[for (std::int64_t i = 0; i < count; i += step) {]]
   [[for (std::int64_t i = 0; i < count - (past_cache ? step : 0); i += step) {]])
+
+mxcheck_fault(
+  one_element_in_65536 operator "one code of a tensor of over 65,536 elements is wrong"
+  cpu/quantize/operations.cc [[return;
+  }
+  const Shape column_block]]
+  [[if (codes.bytes > 65'536) bytes_of(codes)[65'432] ^= 1;
+    return;
+  }
+  const Shape column_block]])
 
 mxcheck_fault(
   one_element_in_sixteen_million operator "one code of a tensor of over 16 million elements is wrong"

@@ -1,6 +1,6 @@
 // Runs the gate on the faulty copies of the CPU library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row
 // of a Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case
-// fails again, and the control passed.
+// fails again, and the control passed. `--by CAUGHT_BY.tsv` runs, for each, only the statement that the file names.
 
 #include <sys/wait.h>
 
@@ -10,6 +10,7 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -82,9 +83,22 @@ std::string matches_of(const Json& counterexample) {
   return text;
 }
 
-bool print_row(const std::string& tool, const Fault& fault) {
+// The statement that catches each fault; lines of "fault<tab>statement".
+std::map<std::string, std::string> read_statements(const std::string& path) {
+  std::ifstream file(path);
+  std::map<std::string, std::string> statements;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t tab = line.find('\t');
+    if (tab != std::string::npos && line[0] != '#') statements[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  if (statements.empty()) throw std::runtime_error(path + " names no statement");
+  return statements;
+}
+
+bool print_row(const std::string& tool, const Fault& fault, const std::string& statement_alone) {
   const auto start = std::chrono::steady_clock::now();
-  const Run run = run_gate(tool, fault.library, "");
+  const std::string only = statement_alone.empty() ? "" : " --only " + quoted(statement_alone);
+  const Run run = run_gate(tool, fault.library, only);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Json* statement = failed_statement(run.report);
   if (fault.name == "control") {
@@ -119,6 +133,11 @@ bool print_row(const std::string& tool, const Fault& fault) {
 }
 
 int print_table(const std::string& tool, const std::string& catalogue, std::vector<std::string> names) {
+  std::map<std::string, std::string> alone;
+  if (names.size() >= 2 && names[0] == "--by") {
+    alone = read_statements(names[1]);
+    names.erase(names.begin(), names.begin() + 2);
+  }
   bool good = true;
   std::size_t shown = 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -126,7 +145,8 @@ int print_table(const std::string& tool, const std::string& catalogue, std::vect
   std::puts("|---|---|---|---|---|---|---|");
   for (const Fault& fault : read_catalogue(catalogue)) {
     if (!names.empty() && std::find(names.begin(), names.end(), fault.name) == names.end()) continue;
-    const bool caught = print_row(tool, fault);
+    const std::string& statement = alone[fault.name];
+    const bool caught = print_row(tool, fault, statement);
     good = good && caught;
     ++shown;
   }
@@ -138,7 +158,7 @@ int print_table(const std::string& tool, const std::string& catalogue, std::vect
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: mxcheck_fault_table TOOL FAULTS.tsv [NAME...]\n", stderr);
+    std::fputs("usage: mxcheck_fault_table TOOL FAULTS.tsv [--by CAUGHT_BY.tsv] [NAME...]\n", stderr);
     return 2;
   }
   try {
