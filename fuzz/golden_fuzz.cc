@@ -56,7 +56,7 @@ ManifestEntry entry_of(const std::string& path) {
   std::vector<std::byte> bytes(source.size());
   source.read(0, bytes);
   const ManifestEntry entry{sha256(bytes), bytes.size(), "golden"};
-  const Manifest manifest = parse_manifest(manifest_text({"fuzz", {entry}}), "manifest");
+  const Manifest manifest = parse_manifest(to_text({"fuzz", {entry}}), "manifest");
   const ManifestEntry* known = manifest.find("golden");
   require(known != nullptr && *known == entry, "the manifest knows the file");
   return entry;

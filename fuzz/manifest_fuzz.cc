@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
   Manifest manifest;
   if (!fuzz::accepted(ErrorKind::golden, [&] { manifest = parse_manifest(text, "manifest.txt"); })) return 0;
-  fuzz::require(manifest_text(manifest) == text, "a manifest is written as it was read");
+  fuzz::require(to_text(manifest) == text, "a manifest is written as it was read");
   for (const ManifestEntry& entry : manifest.entries) {
     fuzz::require(manifest.find(entry.name) == &entry, "an entry is found by its name");
   }

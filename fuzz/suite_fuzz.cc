@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::require(golden.offsets.empty() || golden.offsets.front() == 0, "offsets begin with 0");
     const InputSpec& input = golden.input;
     fuzz::require(input.rows >= 0 && input.cols >= 0 && input.bits.size() <= 65'536, "inputs are bounded");
-    fuzz::require(input.made_up == MadeUp::no || input.rows * input.cols <= 1 << 20, "what is made up is bounded");
+    fuzz::require(input.synthetic == SyntheticLogits::none || input.rows * input.cols <= 1 << 20,
+                  "synthetic input is bounded");
     const RouteSpec& route = golden.route;
     fuzz::require(route.slots.size() <= 65'536 && route.bias.size() <= 65'536, "lists of routers are bounded");
     for (const std::int32_t expert : route.slots) fuzz::require(expert >= -1 && expert < route.experts, "slots");

@@ -28,6 +28,8 @@ enum class Role : std::uint8_t {
   output,  // what it must come to, bit for bit
 };
 
+constexpr const char* to_text(Role role) { return role == Role::input ? "input" : "output"; }
+
 struct DatasetInfo {
   std::string name;  // letters, digits and '_', not starting with a digit
   Role role = Role::output;

@@ -104,7 +104,7 @@ const ManifestEntry* Manifest::find(std::string_view name) const {
 
 Manifest parse_manifest(std::string_view text, const std::string& where) { return Parser(text, where).parse(); }
 
-std::string manifest_text(Manifest manifest) {
+std::string to_text(Manifest manifest) {
   std::sort(manifest.entries.begin(), manifest.entries.end(),
             [](const ManifestEntry& a, const ManifestEntry& b) { return a.name < b.name; });
   std::string text = first_line_start() + manifest.generator + "\n";

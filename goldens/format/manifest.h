@@ -30,7 +30,7 @@ struct Manifest {
 };
 
 Manifest parse_manifest(std::string_view text, const std::string& where);
-std::string manifest_text(Manifest manifest);  // sorts
+std::string to_text(Manifest manifest);  // sorts
 
 Manifest read_manifest(const std::string& path);
 

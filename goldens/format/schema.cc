@@ -151,8 +151,8 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
   info.shape = shape_of(object.id(), place);
   info.attributes = read_attributes(object.id(), kMaxAttributes, kMaxText, place);
   const std::string role = take(info.attributes, kRoleKey, place);
-  info.role = role == role_name(Role::input) ? Role::input : Role::output;
-  if (role != role_name(info.role)) place.refuse("has role '" + role + "'; there are 'input' and 'output'");
+  info.role = role == to_text(Role::input) ? Role::input : Role::output;
+  if (role != to_text(info.role)) place.refuse("has role '" + role + "'; there are 'input' and 'output'");
   info.format = take(info.attributes, kFormatKey, place);
   if (const std::string wrong = objection(info); !wrong.empty()) place.refuse(wrong);
   std::uint64_t bytes = size_of(info.dtype);
@@ -165,8 +165,6 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
 }
 
 }  // namespace
-
-const char* role_name(Role role) { return role == Role::input ? "input" : "output"; }
 
 std::string objection(const GoldenInfo& info, const std::string& file_kind) {
   if (file_kind != "golden" && file_kind != "quantized" && file_kind != "record" && file_kind != "routes") {

@@ -19,8 +19,6 @@ inline constexpr std::size_t kMaxAttributes = 256;   // of one object
 inline constexpr std::size_t kMaxText = 64 << 10;    // bytes of an attribute's value
 inline constexpr std::uint64_t kMaxChunk = 8 << 20;  // bytes; the writer's have about one MiB
 
-const char* role_name(Role role);
-
 // What keeps the info from being a golden's; empty when nothing does.
 std::string objection(const GoldenInfo& info, const std::string& file_kind);
 

@@ -16,7 +16,7 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"
 #include "goldens/io/sha256.h"
-#include "goldens/io/spool.h"
+#include "goldens/io/spill_buffer.h"
 #include "numerics/error.h"
 
 namespace mxcheck {
@@ -80,7 +80,7 @@ struct Part {
   std::uint64_t given = 0;
   Digest given_digest;
   std::unique_ptr<ChunkWriter> writer;
-  std::unique_ptr<Spool> early;
+  std::unique_ptr<SpillBuffer> early;
 };
 
 }  // namespace
@@ -143,7 +143,7 @@ struct GoldenWriter::State {
       part.writer->write(rows);
       finish_complete();
     } else {
-      if (!part.early) part.early = std::make_unique<Spool>(directory());
+      if (!part.early) part.early = std::make_unique<SpillBuffer>(directory());
       part.early->append(rows);
     }
   }

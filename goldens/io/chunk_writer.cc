@@ -55,7 +55,7 @@ ChunkWriter::ChunkWriter(hid_t file, const DatasetInfo& info, int compression, H
   set_ = Hdf5Handle(
       H5Dcreate2(file, info.name.c_str(), type_.id(), space.id(), H5P_DEFAULT, creation.id(), access.id()), H5Dclose);
   if (!set_) place_.refuse("could not be created" + hdf5_says());
-  write_attribute(set_.id(), kRoleKey, role_name(info.role), place_);
+  write_attribute(set_.id(), kRoleKey, to_text(info.role), place_);
   write_attribute(set_.id(), kFormatKey, info.format, place_);
   for (const auto& [key, value] : info.attributes) write_attribute(set_.id(), key, value, place_);
 }

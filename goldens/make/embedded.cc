@@ -43,4 +43,9 @@ const Tensor& real_tensor(std::string_view name) {
   throw Error(ErrorKind::usage, "no real tensor '" + std::string(name) + "'; there are " + join(names));
 }
 
+Tensor tensor_at(const std::string& location) {
+  const bool real = location.starts_with(kRealPrefix);
+  return real ? real_tensor(std::string_view(location).substr(kRealPrefix.size())) : read_tensor(location);
+}
+
 }  // namespace mxcheck

@@ -2,6 +2,7 @@
 // Real tensors that travel inside the binary: slices of two MoE layers in training (goldens/data/README.md), so that
 // every check can run on real data wherever the tool runs.
 
+#include <string>
 #include <string_view>
 
 #include "goldens/io/tensor_file.h"
@@ -17,5 +18,9 @@ const SafetensorsFile& real_router_logits();
 
 // The tensor with this name, of either file; Error{usage} lists the names.
 const Tensor& real_tensor(std::string_view name);
+
+inline constexpr std::string_view kRealPrefix = "real:";
+// "real:layer0.x" is such a tensor; anything else is what read_tensor reads.
+Tensor tensor_at(const std::string& location);
 
 }  // namespace mxcheck

@@ -90,15 +90,15 @@ Tensor given_bits(const InputSpec& input) {
 
 InputRows open_in_memory(const InputSpec& input) {
   InputRows rows;
-  rows.source = !input.real.empty()              ? "real tensor " + input.real
-                : !input.patterns.empty()        ? "every pattern of " + input.patterns
-                : input.made_up == MadeUp::ties  ? "made up: logits that tie"
-                : input.made_up == MadeUp::loads ? "made up: logits that give every expert its load"
-                                                 : "bits of the spec";
-  const Tensor whole = !input.real.empty()              ? real_tensor(input.real)
-                       : input.made_up == MadeUp::ties  ? tied_logits(input)
-                       : input.made_up == MadeUp::loads ? loaded_logits(input)
-                                                        : given_bits(input);
+  rows.source = !input.real.empty()                         ? "real tensor " + input.real
+                : !input.patterns.empty()                   ? "every pattern of " + input.patterns
+                : input.synthetic == SyntheticLogits::ties  ? "made up: logits that tie"
+                : input.synthetic == SyntheticLogits::loads ? "made up: logits that give every expert its load"
+                                                            : "bits of the spec";
+  const Tensor whole = !input.real.empty()                         ? real_tensor(input.real)
+                       : input.synthetic == SyntheticLogits::ties  ? tied_logits(input)
+                       : input.synthetic == SyntheticLogits::loads ? loaded_logits(input)
+                                                                   : given_bits(input);
   const Range row_range = clip(input.row_range, whole.shape[0], "rows_of");
   const Range col_range = clip(input.col_range, whole.shape[1], "cols_of");
   if (input.row_range) rows.source += between("rows", row_range);

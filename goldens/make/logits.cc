@@ -9,7 +9,7 @@
 namespace mxcheck {
 namespace {
 
-// Seeds of philox_word, one a purpose: what is made up is the same everywhere.
+// Seeds of philox_word, one a purpose: synthetic logits are the same everywhere.
 constexpr std::uint64_t kTies = 1, kOthers = 2, kChosen = 3, kGradient = 4;
 
 std::uint32_t word(std::uint64_t seed, std::int64_t i) {
@@ -85,7 +85,7 @@ Tensor loaded_logits(const InputSpec& input) {
   return logits.take();
 }
 
-std::vector<float> made_up_gradient(std::int64_t count) {
+std::vector<float> synthetic_gradient(std::int64_t count) {
   std::vector<float> gradient;
   for (std::int64_t i = 0; i < count; ++i) {
     gradient.push_back(static_cast<float>(static_cast<std::int32_t>(word(kGradient, i)) >> 8) * 0x1p-23F);

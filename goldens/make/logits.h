@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: router logits that are made up, for goldens about ties and about counts next to a tile.
+// Private to goldens/: router logits computed from a formula (synthetic), for goldens about ties and about counts next to a tile.
 
 #include <cstdint>
 #include <vector>
@@ -18,6 +18,6 @@ Tensor tied_logits(const InputSpec& input);
 Tensor loaded_logits(const InputSpec& input);
 
 // The gradient of a golden's weights: numbers of 24 bits in [-1, 1).
-std::vector<float> made_up_gradient(std::int64_t count);
+std::vector<float> synthetic_gradient(std::int64_t count);
 
 }  // namespace mxcheck

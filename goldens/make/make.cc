@@ -215,7 +215,7 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
   std::sort(manifest.entries.begin(), manifest.entries.end(),
             [](const ManifestEntry& a, const ManifestEntry& b) { return a.name < b.name; });
   AtomicFile file(path);
-  file.write(manifest_text(manifest));
+  file.write(to_text(manifest));
   file.commit();
   return manifest;
 }

@@ -164,7 +164,7 @@ class Maker {
   }
 
   void differentiate() {
-    const std::vector<float> gradient = made_up_gradient(view_.rows * route_.router.top_k);
+    const std::vector<float> gradient = synthetic_gradient(view_.rows * route_.router.top_k);
     add(Role::input, "gradient", by_route(), std::span(gradient), "of the loss by the weights");
     for (const RouterVariant* variant : route_.variants) {
       const Router router = router_of(*variant);

@@ -105,7 +105,7 @@ GoldenSpec parse_golden(const Json& value, const std::string& place) {
 
 }  // namespace
 
-std::string_view kind_name(GoldenKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+std::string_view to_text(GoldenKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
 GoldenSuite parse_suite(std::string_view text, const std::string& where) {
   if (text.size() > kMostText) throw Error(ErrorKind::usage, where + ": over 1 MiB of text; a suite is less");

@@ -8,20 +8,18 @@
 //
 //   formats     what every code means. Out: one float32 dataset a format of "formats" (all when absent), named by it;
 //               index = code.
-//   casts       "format" (any but fp32). In: x, float32: every finite value of the format and every midpoint between
-//   two of them and
-//               beyond the largest, each -1, 0 and +1 ulp, both signs; zeros, infinities, NaNs, subnormals, FLT_MAX.
-//               Out: codes by rounding and overflow: nearest_even_saturate, nearest_even_non_saturate,
+//   casts       "format" (any but fp32). In: x, float32: every finite value of the format, every midpoint between two
+//               of them and beyond the largest, each -1, 0 and +1 ulp, both signs; zeros, infinities, NaNs, subnormals,
+//               FLT_MAX. Out: codes by rounding and overflow: nearest_even_saturate, nearest_even_non_saturate,
 //               nearest_away_saturate, toward_zero_saturate, toward_zero_non_saturate; stochastic_saturate with the
 //               words of input random_words (uint32).
 //   scales      "format". In: amax, float32: edges of every binade for the format's largest value and the list that
-//   tells
-//               all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or float32.
+//               tells all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or
+//               float32.
 //   layout      "rows", "cols" of scales, "pad_byte". In: scales, bytes [rows, cols], all different from their
-//               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/scale_layout.h.
+//               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/quantize/scale_layout.h.
 //   dequantize  "format". In: codes [256, n], scales [256, n / 32] for blocks of 1 x 32: every code under every scale
-//   byte.
-//               Out: values (float32), values_bf16.
+//               byte. Out: values (float32), values_bf16.
 //   quantize    "input", "format", "block", "recipe"; optional "offsets", "layouts" (of "tcgen05", "deepgemm"),
 //               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
 //               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
@@ -44,13 +42,15 @@
 //   route_losses    "input", ROUTER, "variant", "coefficient" (bits of float32). In: counts too. Out: balance_loss,
 //                   balance_gradient, z_loss, z_gradient (float32).
 //
-// "input": {"real": "layer0.w1", "rows_of": [0, 70], "cols_of": [0, 97]} (goldens/make/embedded.h; ranges optional), or
-// {"file": "x.npy"} (relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"), or {"bits":
-// ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}, or {"patterns": "bf16"}, all 65,536 of a 16-bit type as 256 x
-// 256; or, as logits, {"ties": "fp32", "rows": R, "cols": C}, of few values that lie close together, or {"loads": [0,
-// 3,
-// ...], "dtype": "bf16"}, whose largest logits give expert e that many tokens (goldens/make/logits.h). Any of them (but
-// file) may add "plant": [[row, col, "7f80"], ...]: bits put over the element.
+// "input" is one of
+//   {"real": "layer0.w1"}                  an embedded tensor (goldens/make/embedded.h)
+//   {"file": "x.npy"}                      relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"
+//   {"bits": ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}
+//   {"patterns": "bf16"}                   all 65,536 of a 16-bit type, as 256 x 256
+//   {"ties": "fp32", "rows": R, "cols": C} logits of few values that lie close together (goldens/make/logits.h)
+//   {"loads": [0, 3, ...], "dtype": "bf16"}  logits whose largest give expert e that many tokens
+// Any of them but file may add "rows_of": [0, 70], "cols_of": [0, 97] (half-open) and "plant": [[row, col, "7f80"],
+// ...]: bits put over the element.
 //
 // Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
 // Error{usage} with the place ("goldens[3].block") and what would be right.
@@ -82,7 +82,7 @@ enum class GoldenKind : std::uint8_t {
   route_losses,
 };
 
-enum class MadeUp : std::uint8_t { no, ties, loads };  // goldens/make/logits.h
+enum class SyntheticLogits : std::uint8_t { none, ties, loads };  // goldens/make/logits.h
 
 struct Planted {
   std::int64_t row = 0;
@@ -97,11 +97,11 @@ struct Range {
 };
 
 struct InputSpec {
-  std::string real, file, patterns;  // exactly one of these, or bits, or made_up
+  std::string real, file, patterns;  // exactly one of these, or bits, or synthetic
   std::vector<std::uint32_t> bits;
-  MadeUp made_up = MadeUp::no;
+  SyntheticLogits synthetic = SyntheticLogits::none;
   std::vector<std::int64_t> loads;
-  Format dtype = Format::bf16;  // of bits, patterns and what is made up
+  Format dtype = Format::bf16;  // of bits, patterns and synthetic logits
   std::string file_dtype;       // of file: "bf16" or "fp16" for unsigned 16-bit integers
   std::optional<std::int64_t> index;
   std::optional<Range> row_range, col_range;
@@ -150,6 +150,6 @@ GoldenSuite read_suite(const std::string& path);
 const std::vector<GoldenSuite>& builtin_suites();
 const GoldenSuite& builtin_suite(std::string_view name);  // Error{usage} lists the names
 
-std::string_view kind_name(GoldenKind kind);
+std::string_view to_text(GoldenKind kind);
 
 }  // namespace mxcheck

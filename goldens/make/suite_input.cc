@@ -10,7 +10,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 20;  // of inputs that are made up
+constexpr std::int64_t kMostElements = 1 << 20;  // of synthetic inputs
 
 std::optional<Range> parse_range(JsonObject& o, const char* key) {
   if (!o.has(key)) return std::nullopt;
@@ -38,14 +38,14 @@ void parse_plants(JsonObject& o, Format dtype, std::vector<Planted>& plants) {
 constexpr std::array kWide{Format::bf16, Format::fp16, Format::fp32};
 constexpr std::array kLogits{Format::bf16, Format::fp32};
 
-void parse_made_up(JsonObject& o, InputSpec& input) {
+void parse_synthetic(JsonObject& o, InputSpec& input) {
   if (o.has("ties")) {
-    input.made_up = MadeUp::ties;
+    input.synthetic = SyntheticLogits::ties;
     input.dtype = format_named(o, "ties", o.text("ties"), kLogits);
     input.rows = o.integer("rows", 0, kMostElements);
     input.cols = o.integer("cols", 1, kMostElements);
   } else {
-    input.made_up = MadeUp::loads;
+    input.synthetic = SyntheticLogits::loads;
     input.dtype = format_named(o, "dtype", o.text("dtype"), kLogits);
     input.loads = parse_integers(o, "loads", 0, kMostElements);
     if (input.loads.empty()) o.refuse("loads", "are at least one");
@@ -53,7 +53,7 @@ void parse_made_up(JsonObject& o, InputSpec& input) {
     input.cols = static_cast<std::int64_t>(input.loads.size());
   }
   if (input.rows > kMostElements / input.cols) {
-    o.refuse(input.made_up == MadeUp::ties ? "rows" : "loads",
+    o.refuse(input.synthetic == SyntheticLogits::ties ? "rows" : "loads",
              "call for over " + std::to_string(kMostElements) + " elements");
   }
 }
@@ -103,7 +103,7 @@ InputSpec parse_input(const Json& value, const std::string& place) {
     input.patterns = spec(input.dtype).name;
     input.rows = input.cols = 256;
   } else if (o.has("ties") || o.has("loads")) {
-    parse_made_up(o, input);
+    parse_synthetic(o, input);
   } else {
     input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
     input.rows = o.integer("rows", 0, kMostNumbers);

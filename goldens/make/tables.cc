@@ -188,7 +188,7 @@ Table make_dequantize(const GoldenSpec& golden) {
 }  // namespace
 
 Attributes common_attributes(const GoldenSpec& golden) {
-  return {{"kind", std::string(kind_name(golden.kind))}, {"name", golden.name}, {"description", golden.description}};
+  return {{"kind", std::string(to_text(golden.kind))}, {"name", golden.name}, {"description", golden.description}};
 }
 
 Table make_table(const GoldenSpec& golden) {

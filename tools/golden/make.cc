@@ -76,7 +76,7 @@ int run_suites(bool as_json) {
     Json entry{{"name", suite.name}, {"description", suite.description}};
     for (const GoldenSpec& golden : suite.goldens) {
       entry["goldens"].push_back(
-          {{"name", golden.name}, {"kind", kind_name(golden.kind)}, {"description", golden.description}});
+          {{"name", golden.name}, {"kind", to_text(golden.kind)}, {"description", golden.description}});
     }
     json["suites"].push_back(entry);
   }

@@ -52,7 +52,7 @@ Json to_json(const Options& o, const GoldenReader& golden, const ManifestEntry& 
   for (const auto& [key, value] : golden.info().attributes) json["attributes"][key] = value;
   for (const DatasetInfo& info : golden.info().datasets) {
     Json d{{"name", info.name},
-           {"role", info.role == Role::input ? "input" : "output"},
+           {"role", to_text(info.role)},
            {"dtype", safetensors_name(info.dtype)},
            {"format", info.format},
            {"shape", info.shape}};
@@ -82,8 +82,8 @@ int run(const Options& o) {
   }
   for (const DatasetInfo& info : golden.info().datasets) {
     if (!o.dataset.empty() && info.name != o.dataset) continue;
-    print(fmt::format("{:<7} {:<28}{:<5}{:<16}{}\n", info.role == Role::input ? "input" : "output", info.name,
-                      safetensors_name(info.dtype), info.format, shape_to_text(info.shape)));
+    print(fmt::format("{:<7} {:<28}{:<5}{:<16}{}\n", to_text(info.role), info.name, safetensors_name(info.dtype),
+                      info.format, shape_to_text(info.shape)));
     if (o.dataset.empty()) continue;
     for (const auto& [key, value] : info.attributes) print(fmt::format("  {:<20}{}\n", key, value));
     print_elements(info, golden.read(info.name), o.first);

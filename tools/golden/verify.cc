@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <optional>
 
-#include "goldens/format/reader.h"
-#include "goldens/io/row_reader.h"
+#include "goldens/format/compare.h"
+#include "goldens/io/byte_source.h"
 #include "goldens/io/tensor_file.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -26,7 +24,6 @@ namespace mxcheck {
 namespace {
 
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 30;
-constexpr std::size_t kPiece = 4 << 20;
 
 struct Options {
   std::string candidate, golden;
@@ -35,35 +32,12 @@ struct Options {
   bool json = false;
 };
 
-std::uint64_t bytes_of(const TensorHead& head) {
-  std::uint64_t bytes = size_of(head.dtype);
-  for (const std::int64_t extent : head.shape) bytes *= static_cast<std::uint64_t>(extent);  // checked by the reader
-  return bytes;
-}
-
-// Whether the candidate's dataset has the golden's shape, type and bytes, read piece by piece: the common case,
-// whatever the size. Anything else is looked at more closely.
-bool same_bytes(const GoldenReader& golden, const DatasetInfo& info, const std::string& candidate) {
-  const std::unique_ptr<RowReader> want = golden.rows(info.name);
-  const std::unique_ptr<RowReader> have = open_rows(candidate + ":/" + info.name);
-  if (have->head().dtype != want->head().dtype || have->head().shape != want->head().shape) return false;
-  std::vector<std::byte> a(kPiece), b(kPiece);
-  for (std::uint64_t left = bytes_of(want->head()); left > 0;) {
-    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(left, kPiece));
-    std::future<void> golden_read = std::async(std::launch::async, [&] { want->read(std::span(a).first(now)); });
-    have->read(std::span(b).first(now));  // in another process, at the same time
-    golden_read.get();
-    if (std::memcmp(a.data(), b.data(), now) != 0) return false;
-    left -= now;
-  }
-  return true;
-}
-
 bool is_absent(const Error& e) { return std::string(e.what()).find("there is no '/") != std::string::npos; }
 
 GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
   std::uint64_t bytes = 0;
-  for (const DatasetInfo& info : golden.info().datasets) bytes += bytes_of({info.dtype, info.shape});
+  for (const DatasetInfo& info : golden.info().datasets)
+    bytes += checked_bytes(info.shape, size_of(info.dtype), o.golden);
   // What is equal needs no more than a pass over both; the rest needs tensors in memory.
   std::vector<std::string> names;
   GoldenVerdict all_equal;
@@ -72,7 +46,7 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
     if (info.role != Role::output || !asked) continue;
     bool equal = false;
     try {
-      equal = same_bytes(golden, info, o.candidate);
+      equal = dataset_equals(golden, info.name, o.candidate + ":/" + info.name);
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::golden) throw;  // the candidate's own faults become verdicts below
     }

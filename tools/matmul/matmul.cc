@@ -1,4 +1,4 @@
-// mxcheck matmul: the product of two files of mxcheck quantize, as a kernel under a named contract must give it.
+// mxcheck matmul: D = A B^T of two files of mxcheck quantize, as a kernel under a named contract must give it.
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "goldens/io/byte_source.h"
 #include "goldens/io/quantized_file.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
@@ -40,9 +41,8 @@ MatmulOperand operand_of(const Quantized& q, bool transposed) {
   x.depth = transposed ? q.rows : q.cols;
   x.row_stride = transposed ? 1 : q.cols;
   x.depth_stride = transposed ? q.cols : 1;
-  const BlockShape block{q.block.rows == 0 ? std::max<std::int64_t>(1, q.rows) : q.block.rows,
-                         q.block.cols == 0 ? std::max<std::int64_t>(1, q.cols) : q.block.cols};
-  x.block = transposed ? BlockShape{block.cols, block.rows} : block;
+  const BlockShape block{q.block.height(q.rows), q.block.width(q.cols)};
+  x.block = transposed ? block.transposed() : block;
   x.scale_format = q.scales_fp32.empty() ? Format::e8m0 : Format::fp32;
   x.scales = q.scales_fp32.empty() ? static_cast<const void*>(q.scales.data()) : q.scales_fp32.data();
   x.scale_row_stride = transposed ? 1 : q.scale_cols;
@@ -91,6 +91,13 @@ void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const Quant
   }
 }
 
+Tensor read_c(const std::string& location, const Tensor& d) {
+  Tensor c = read_tensor(location);
+  if (c.dtype == d.dtype && c.shape == d.shape) return c;
+  throw Error(ErrorKind::input, fmt::format("{}: C has D's type and shape: {} of {}", location,
+                                            safetensors_name(d.dtype), shape_to_text(d.shape)));
+}
+
 int run(const Options& o) {
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
   if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c});
@@ -104,17 +111,12 @@ int run(const Options& o) {
   p.output = o.dtype == "f32" ? Format::fp32 : Format::bf16;
   p.alpha = o.alpha;
   set_groups(o, p, a, b);
-  const Dtype dtype = o.dtype == "f32" ? Dtype::f32 : Dtype::bf16;
-  Tensor d{"d", dtype, {}, {}};
+  Tensor d{"d", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {}, {}};
   if (p.grouping == Grouping::depth) d.shape.push_back(p.experts());
   d.shape.insert(d.shape.end(), {p.m(), p.b.rows});
   Tensor c;
   if (!o.c.empty()) {
-    c = read_tensor(o.c);
-    if (c.dtype != dtype || c.shape != d.shape) {
-      throw Error(ErrorKind::input, fmt::format("{}: C has D's type and shape: {} of {}", o.c, safetensors_name(dtype),
-                                                fmt::join(d.shape, " x ")));
-    }
+    c = read_c(o.c, d);
     p.c = c.data.data();
   }
   if (!o.explain.empty()) {
@@ -126,10 +128,9 @@ int run(const Options& o) {
     progress.emplace("multiplying");
   }
   progress->now("multiplying");
-  d.data.resize(static_cast<std::size_t>(p.m() * p.b.rows * (p.grouping == Grouping::depth ? p.experts() : 1)) *
-                size_of(dtype));
+  d.data.resize(checked_bytes(d.shape, size_of(d.dtype), o.output));
   matmul(p, d.data.data());
-  const std::string shape = fmt::format("{}", fmt::join(d.shape, " x "));
+  const std::string shape = shape_to_text(d.shape);
   write_result(o.output, std::move(d));
   progress.reset();
   print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,

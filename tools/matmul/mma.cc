@@ -82,18 +82,42 @@ void select(Side& side, std::int64_t n) {
   side.operand.scales = side.scales.data.data() + n * scales;
 }
 
-int run(const Options& o) {
-  if (o.list) return list_contracts();
+void check_given(const Options& o) {
   for (const auto& [flag, value] : {std::pair{"--contract", o.contract}, {"--a", o.a}, {"--b", o.b}}) {
     if (value.empty())
       throw Error(ErrorKind::usage, std::string(flag) + " is needed; mxcheck mma --help says what for");
   }
   if (o.output.empty() && o.explain.empty()) throw Error(ErrorKind::usage, "-o or --explain is needed");
+}
+
+// C of D's shape and type, or its bits.
+Tensor read_c(const std::string& location, Dtype dtype, const Stack& a, const Stack& b) {
+  Tensor c = read_tensor(location);
+  const Stack s = stack_of(c, location);
+  const bool bits = c.dtype == Dtype::u32 && dtype == Dtype::f32;
+  if ((c.dtype != dtype && !bits) || s.count != a.count || s.rows != a.rows || s.cols != b.rows) {
+    throw Error(ErrorKind::input,
+                fmt::format("{}: C is {} of {} x {}", location, safetensors_name(dtype), a.rows, b.rows));
+  }
+  return c;
+}
+
+// D with room for every matrix of the batch.
+Tensor empty_d(Dtype dtype, const Stack& a, const Stack& b) {
+  Tensor d{"d", dtype, {}, {}};
+  if (a.batched) d.shape.push_back(a.count);
+  d.shape.insert(d.shape.end(), {a.rows, b.rows});
+  d.data.resize(static_cast<std::size_t>(a.count * a.rows * b.rows) * size_of(dtype));
+  return d;
+}
+
+int run(const Options& o) {
+  if (o.list) return list_contracts();
+  check_given(o);
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
   if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c, o.scale_a, o.scale_b});
-  Side a;
-  Side b;
+  Side a, b;
   read_side(o.a, o.format_a, a);
   read_side(o.b, o.format_b, b);
   if (a.stack.count != b.stack.count) {
@@ -102,24 +126,13 @@ int run(const Options& o) {
   read_scales(o.scale_a, p.contract, a);
   read_scales(o.scale_b, p.contract, b);
   p.output = p.contract.sum->arithmetic == Arithmetic::fused ? p.contract.sum->step.output.c : Format::fp32;
-  const Dtype dtype = p.output == Format::fp16 ? Dtype::f16 : Dtype::f32;
+  Tensor d = empty_d(p.output == Format::fp16 ? Dtype::f16 : Dtype::f32, a.stack, b.stack);
   Tensor c;
   if (!o.c.empty()) {
-    c = read_tensor(o.c);
-    const Stack s = stack_of(c, o.c);
-    const bool bits = c.dtype == Dtype::u32 && dtype == Dtype::f32;
-    if ((c.dtype != dtype && !bits) || s.count != a.stack.count || s.rows != a.stack.rows || s.cols != b.stack.rows) {
-      throw Error(ErrorKind::input,
-                  fmt::format("{}: C is {} of {} x {}", o.c, safetensors_name(dtype), a.stack.rows, b.stack.rows));
-    }
+    c = read_c(o.c, d.dtype, a.stack, b.stack);
     p.contract.from_c = p.contract.promotion == 0;
   }
-  const std::int64_t outputs = a.stack.rows * b.stack.rows;
-  const std::int64_t matrix = outputs * static_cast<std::int64_t>(size_of(dtype));
-  Tensor d{"d", dtype, {}, std::vector<std::byte>(static_cast<std::size_t>(matrix * a.stack.count))};
-  if (a.stack.batched) d.shape.push_back(a.stack.count);
-  d.shape.insert(d.shape.end(), {a.stack.rows, b.stack.rows});
-
+  const std::int64_t matrix = a.stack.rows * b.stack.rows * static_cast<std::int64_t>(size_of(d.dtype));  // bytes
   const auto at = [&](std::int64_t n) {
     select(a, n), select(b, n);
     p.a = a.operand, p.b = b.operand;

@@ -133,8 +133,8 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
     }
     add_lines(out, t);
   }
-  for (const ProductReport& p : report.products) {
-    for (const ProductLine& line : p.lines) {
+  for (const MatmulReport& p : report.matmuls) {
+    for (const MatmulLine& line : p.lines) {
       if (!(line.error.frobenius <= kErased * 10)) {  // NaN too
         out.push_back(
             {p.activations + " x " + p.weights, "product",

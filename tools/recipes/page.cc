@@ -229,9 +229,9 @@ std::string tensor_section(const TensorReport& t) {
          zeroed_chart(t) + "<h3>Figures</h3>\n" + tensor_table(t) + histograms(t) + "</section>\n";
 }
 
-std::string product_section(const ProductReport& p) {
+std::string matmul_section(const MatmulReport& p) {
   std::vector<Bar> bars{sqnr_bar("bf16", p.bf16.sqnr_db)};
-  for (const ProductLine& line : p.lines) bars.push_back(sqnr_bar(label(line.what), line.error.sqnr_db));
+  for (const MatmulLine& line : p.lines) bars.push_back(sqnr_bar(label(line.what), line.error.sqnr_db));
   std::string out = fmt::format(
       "<section><h2>{} x {}</h2><p class=\"muted\">Product with M = {}, N = {}, K = {}; both "
       "operands quantized along K, against the exact product</p>\n",
@@ -272,14 +272,14 @@ std::string findings_section(const std::vector<RecipeFinding>& findings) {
 
 }  // namespace
 
-std::string recipes_page(const RecipesReport& report) {
+std::string to_page(const RecipesReport& report) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\"/><title>Quantization recipes</title>\n<style>" +
       std::string(kStyle) + "</style></head>\n<body><main><h1>Quantization recipes</h1>\n" +
       findings_section(report.findings);
   for (const TensorReport& t : report.tensors) out += tensor_section(t);
-  for (const ProductReport& p : report.products) out += product_section(p);
+  for (const MatmulReport& p : report.matmuls) out += matmul_section(p);
   return out + "</main></body></html>\n";
 }
 

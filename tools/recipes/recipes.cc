@@ -1,9 +1,6 @@
 // mxcheck recipes: what each recipe does to a tensor, beside BF16, and to the product of two.
 
-#include "tools/recipes/recipes.h"
-
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,32 +9,26 @@
 #include <optional>
 
 #include "goldens/io/atomic_file.h"
-#include "goldens/io/quantized_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
-#include "numerics/text.h"
 #include "reference/common/parallel.h"
 #include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
+#include "tools/recipes/recipes.h"
+#include "tools/recipes/selection.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
 
-// One of each family that writes other bytes; docs/recipes.md lists them.
-constexpr const char* kDefaultRecipes =
-    "rceil,floor,ceil,even,fp32,deepgemm_host,deepgemm_fp32,dsv3,microxcaling_python,thunderkittens";
 constexpr std::int64_t kMemory = std::int64_t{8} << 30;  // what the studies of several recipes at once may take
 constexpr std::int64_t kBytesOfAnElement = 32;           // in one study: codes, values, relative errors twice
 
 struct Options {
   std::vector<std::string> inputs;
-  std::vector<std::string> formats{"e4m3", "e5m2"};
-  std::vector<std::string> blocks{"1x32"};
-  std::vector<std::string> recipes;
-  std::string direction = "row";
+  RecipeSelection selection;
   std::vector<std::string> pair;
   std::string weights_layout = "nk";
   std::string against = "bf16";
@@ -50,91 +41,6 @@ struct Options {
 };
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
-std::vector<Recipe> chosen_recipes(const Options& o) {
-  std::vector<std::string> patterns = o.recipes;
-  if (patterns.empty()) {
-    for (const std::string_view name : split(kDefaultRecipes, ',')) patterns.emplace_back(name);
-  }
-  std::vector<Recipe> out;
-  const auto add = [&](const Recipe& recipe) {
-    const auto same = [&](const Recipe& r) { return r.name == recipe.name; };
-    if (std::none_of(out.begin(), out.end(), same)) out.push_back(recipe);
-  };
-  for (const std::string& pattern : patterns) {
-    const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
-    if (!is_glob && pattern != "all") {
-      add(recipe_named(pattern));
-      continue;
-    }
-    bool any = false;
-    for (const Recipe& recipe : all_recipes()) {
-      if (pattern != "all" && !matches(pattern, recipe.name)) continue;
-      add(recipe);
-      any = true;
-    }
-    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale 1 lists them");
-  }
-  return out;
-}
-
-std::vector<BlockShape> chosen_blocks(const Options& o) {
-  std::vector<BlockShape> out;
-  const auto add = [&](BlockShape shape) {
-    if (std::find(out.begin(), out.end(), shape) == out.end()) out.push_back(shape);
-  };
-  for (const std::string& name : o.blocks) {
-    const BlockShape shape = block_shape_named(name);
-    if (o.direction != "col") add(shape);
-    if (o.direction != "row") add({shape.cols, shape.rows});
-  }
-  return out;
-}
-
-std::vector<Combination> combinations(const Options& o) {
-  std::vector<Combination> out;
-  const std::vector<Recipe> recipes = chosen_recipes(o);
-  std::vector<Format> formats;
-  for (const std::string& name : o.formats) {
-    const Format f = element_format_named(name);
-    if (std::find(formats.begin(), formats.end(), f) == formats.end()) formats.push_back(f);
-  }
-  for (const Format format : formats) {
-    for (const BlockShape block : chosen_blocks(o)) {
-      for (const Recipe& recipe : recipes) out.push_back({format, block, recipe});
-    }
-  }
-  return out;
-}
-
-constexpr std::string_view kReal = "real:";
-
-// real:GLOB stands for each embedded tensor that matches.
-std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
-  std::vector<std::string> out;
-  for (const std::string& input : inputs) {
-    if (input.rfind(kReal, 0) != 0 || input.find_first_of("*?[") == std::string::npos) {
-      out.push_back(input);
-      continue;
-    }
-    const std::size_t before = out.size();
-    for (const Tensor& t : real_tensors().tensors) {
-      const std::string name = std::string(kReal) + t.name;
-      if (matches(input, name)) out.push_back(name);
-    }
-    if (out.size() == before) refuse("'" + input + "' matches no real tensor; 'real:*' takes all of them");
-  }
-  return out;
-}
-
-Tensor tensor_at(const std::string& location) {
-  if (location.rfind(kReal, 0) == 0) return real_tensor(location.substr(kReal.size()));
-  return read_tensor(location);
-}
 
 std::string printable(std::string name) {
   for (char& c : name) {
@@ -195,8 +101,8 @@ TensorReport study_tensor(const Options& o, const std::string& location, const s
   return report;
 }
 
-ProductReport study_pair(const Options& o, const std::vector<Combination>& all, Progress& progress) {
-  ProductReport report;
+MatmulReport study_matmul(const Options& o, const std::vector<Combination>& all, Progress& progress) {
+  MatmulReport report;
   report.activations = printable(o.pair[0]);
   report.weights = printable(o.pair[1]);
   report.layout = o.weights_layout == "nk" ? WeightsLayout::nk : WeightsLayout::kn;
@@ -220,17 +126,18 @@ ProductReport study_pair(const Options& o, const std::vector<Combination>& all, 
       report.lines[i] = {all[i], product.error(all[i].format, all[i].block, all[i].recipe)};
     });
   });
-  const auto key = [](const ProductLine& l) { return std::isnan(l.error.sqnr_db) ? -INFINITY : l.error.sqnr_db; };
+  const auto key = [](const MatmulLine& l) { return std::isnan(l.error.sqnr_db) ? -INFINITY : l.error.sqnr_db; };
   std::stable_sort(report.lines.begin(), report.lines.end(),
-                   [&](const ProductLine& a, const ProductLine& b) { return key(a) > key(b); });
+                   [&](const MatmulLine& a, const MatmulLine& b) { return key(a) > key(b); });
   return report;
 }
 
 int run(const Options& o) {
-  const std::vector<Combination> all = combinations(o);
+  const std::vector<Combination> all = combinations(o.selection);
   const std::vector<std::string> inputs = expanded(o.inputs);
   if (inputs.empty() && o.pair.empty()) refuse("no tensor given: name files, real:NAME, or --pair ACTIVATIONS WEIGHTS");
-  if (!o.pair.empty() && o.direction != "row") refuse("--pair takes blocks along K; --direction is for tensors alone");
+  if (!o.pair.empty() && o.selection.direction != "row")
+    refuse("--pair takes blocks along K; --direction is for tensors alone");
   const bool is_html = o.html.ends_with(".html") || o.html.ends_with(".htm");
   if (!o.html.empty() && !is_html) refuse("--html " + o.html + ": name the page FILE.html");
   // Opened first: a path that cannot be written is known before the work, and nothing is there until commit.
@@ -240,14 +147,14 @@ int run(const Options& o) {
   RecipesReport report;
   std::optional<Progress> progress(std::in_place, "starting");
   for (const std::string& input : inputs) report.tensors.push_back(study_tensor(o, input, all, *progress));
-  if (!o.pair.empty()) report.products.push_back(study_pair(o, all, *progress));
+  if (!o.pair.empty()) report.matmuls.push_back(study_matmul(o, all, *progress));
   report.findings = findings_of(report);
   progress.reset();
   if (page) {
-    page->write(recipes_page(report));
+    page->write(to_page(report));
     page->commit();
   }
-  o.json ? print_json(recipes_json(report)) : print(recipes_text(report, o.top));
+  o.json ? print_json(to_json(report)) : print(to_text(report, o.top));
   return 0;
 }
 
@@ -259,14 +166,16 @@ void add_recipes(Command& app) {
   sub.option("IN", o->inputs,
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
   sub.option("--against", o->against, "What the recipes are compared with").one_of({"bf16"}).shows_default();
-  sub.option("--format", o->formats, "Formats of the elements, separated by commas").comma_separated().shows_default();
-  sub.option("--block", o->blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+  sub.option("--format", o->selection.formats, "Formats of the elements, separated by commas")
       .comma_separated()
       .shows_default();
-  sub.option("--direction", o->direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
+  sub.option("--block", o->selection.blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+      .comma_separated()
+      .shows_default();
+  sub.option("--direction", o->selection.direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
       .one_of({"row", "col", "both"})
       .shows_default();
-  sub.option("--recipe", o->recipes,
+  sub.option("--recipe", o->selection.recipes,
              std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
       .comma_separated();
   sub.option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K").exactly(2);

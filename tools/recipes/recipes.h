@@ -1,6 +1,6 @@
 #pragma once
-// The pieces of mxcheck recipes: what was measured (recipes.cc), what it means in words (recipes_findings.cc), and how
-// it is shown (recipes_report.cc on the terminal and as JSON, recipes_page.cc as a page).
+// The pieces of mxcheck recipes: what was measured (recipes.cc), what it means in words (findings.cc), and how
+// it is shown (report.cc on the terminal and as JSON, page.cc as a page).
 
 #include <string>
 #include <vector>
@@ -32,12 +32,12 @@ struct TensorReport {
   std::vector<StudyLine> lines;  // ranked
 };
 
-struct ProductLine {
+struct MatmulLine {
   Combination what;  // block: that of the activations
   MatmulError error;
 };
 
-struct ProductReport {
+struct MatmulReport {
   std::string activations, weights;
   WeightsLayout layout = WeightsLayout::nk;
   std::int64_t m = 0;
@@ -45,10 +45,10 @@ struct ProductReport {
   std::int64_t k = 0;
   double gamma = 0;
   MatmulError bf16;
-  std::vector<ProductLine> lines;  // ranked by SQNR
+  std::vector<MatmulLine> lines;  // ranked by SQNR
 };
 
-// A sentence that follows from the figures by the thresholds of recipes_findings.cc.
+// A sentence that follows from the figures by the thresholds of findings.cc.
 struct RecipeFinding {
   std::string where;  // the tensor's name, or "A x W"
   std::string
@@ -58,16 +58,16 @@ struct RecipeFinding {
 
 struct RecipesReport {
   std::vector<TensorReport> tensors;
-  std::vector<ProductReport> products;  // none or one
+  std::vector<MatmulReport> matmuls;  // none or one
   std::vector<RecipeFinding> findings;
 };
 
 std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 
 // The first `top` lines of each table; 0 for all.
-std::string recipes_text(const RecipesReport& report, std::size_t top);
-Json recipes_json(const RecipesReport& report);
-std::string recipes_page(const RecipesReport& report);
+std::string to_text(const RecipesReport& report, std::size_t top);
+Json to_json(const RecipesReport& report);
+std::string to_page(const RecipesReport& report);
 
 std::string percent(double share);            // "0 %", "<0.01 %", "3.12 %", ">99.99 %", "100 %"
 std::string figure(double value);             // three significant digits

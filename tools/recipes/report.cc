@@ -11,9 +11,9 @@ namespace mxcheck {
 namespace {
 
 constexpr const char* kRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}  {}\n";
-constexpr const char* kProductRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
+constexpr const char* kMatmulRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
 
-std::string tensor_text(const TensorReport& t, std::size_t top) {
+std::string to_text(const TensorReport& t, std::size_t top) {
   std::string out = fmt::format("{}: {} x {} {}, {} zeros, {} NaN, {} infinities, magnitudes {} to {}\n", t.name,
                                 t.rows, t.cols, spec(t.dtype).name, t.facts.zeros, t.facts.nan, t.facts.infinite,
                                 figure(t.facts.smallest), figure(t.facts.largest));
@@ -33,23 +33,23 @@ std::string tensor_text(const TensorReport& t, std::size_t top) {
   return out + "\n";
 }
 
-std::string product_text(const ProductReport& p, std::size_t top) {
+std::string to_text(const MatmulReport& p, std::size_t top) {
   std::string out = fmt::format("{} x {}: {} x {} x {} (M x N x K), weights {}\n", p.activations, p.weights, p.m, p.n,
                                 p.k, p.layout == WeightsLayout::nk ? "nk" : "kn");
-  out += fmt::format(kProductRow, "rank", "recipe", "format", "block", "SQNR dB", "norm", "max/rms");
-  out += fmt::format(kProductRow, "-", "bf16", "bf16", "-", decibels(p.bf16.sqnr_db), figure(p.bf16.frobenius),
+  out += fmt::format(kMatmulRow, "rank", "recipe", "format", "block", "SQNR dB", "norm", "max/rms");
+  out += fmt::format(kMatmulRow, "-", "bf16", "bf16", "-", decibels(p.bf16.sqnr_db), figure(p.bf16.frobenius),
                      figure(p.bf16.max_over_rms));
   const std::size_t shown = top == 0 ? p.lines.size() : std::min(top, p.lines.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [what, e] = p.lines[i];
-    out += fmt::format(kProductRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
+    out += fmt::format(kMatmulRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
                        decibels(e.sqnr_db), figure(e.frobenius), figure(e.max_over_rms));
   }
   if (shown < p.lines.size()) out += fmt::format("      ... {} more\n", p.lines.size() - shown);
   return out + "\n";
 }
 
-Json measures_json(const ErrorMeasures& e) {
+Json to_json(const ErrorMeasures& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"median_relative", json_number(e.median_relative)},
           {"max_relative", json_number(e.max_relative)},
@@ -62,12 +62,12 @@ Json measures_json(const ErrorMeasures& e) {
           {"infinity_lost", e.infinity_lost}};
 }
 
-Json what_json(std::size_t rank, const Combination& what) {
+Json ranked_json(std::size_t rank, const Combination& what) {
   return {
       {"rank", rank}, {"recipe", what.recipe.name}, {"format", spec(what.format).name}, {"block", to_text(what.block)}};
 }
 
-Json tensor_json(const TensorReport& t) {
+Json to_json(const TensorReport& t) {
   Json json{{"name", t.name},
             {"dtype", spec(t.dtype).dtype_name},
             {"rows", t.rows},
@@ -77,11 +77,11 @@ Json tensor_json(const TensorReport& t) {
             {"infinite", t.facts.infinite},
             {"smallest", t.facts.smallest},
             {"largest", t.facts.largest},
-            {"bf16", measures_json(t.bf16)}};
+            {"bf16", to_json(t.bf16)}};
   json["recipes"] = Json::array();
   for (const auto& [what, s] : t.lines) {
-    Json line = what_json(json["recipes"].size() + 1, what);
-    line.update(measures_json(s.error));
+    Json line = ranked_json(json["recipes"].size() + 1, what);
+    line.update(to_json(s.error));
     line["zeroed_share"] = s.zeroed_share;
     line["blocks"] = s.blocks;
     line["zero_blocks"] = s.zero_blocks;
@@ -100,7 +100,7 @@ Json tensor_json(const TensorReport& t) {
   return json;
 }
 
-Json matmul_error_json(const MatmulError& e) {
+Json to_json(const MatmulError& e) {
   return {{"sqnr_db", json_number(e.sqnr_db)},
           {"frobenius", json_number(e.frobenius)},
           {"max_over_rms", json_number(e.max_over_rms)}};
@@ -128,10 +128,10 @@ std::string scale_range(const Study& study) {
   return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
 }
 
-std::string recipes_text(const RecipesReport& report, std::size_t top) {
+std::string to_text(const RecipesReport& report, std::size_t top) {
   std::string out;
-  for (const TensorReport& t : report.tensors) out += tensor_text(t, top);
-  for (const ProductReport& p : report.products) out += product_text(p, top);
+  for (const TensorReport& t : report.tensors) out += to_text(t, top);
+  for (const MatmulReport& p : report.matmuls) out += to_text(p, top);
   if (report.findings.empty()) return out + "Findings: none\n";
   out += "Findings\n";
   const std::string* where = nullptr;
@@ -143,12 +143,12 @@ std::string recipes_text(const RecipesReport& report, std::size_t top) {
   return out;
 }
 
-Json recipes_json(const RecipesReport& report) {
+Json to_json(const RecipesReport& report) {
   Json json;
   json["tensors"] = Json::array();
-  for (const TensorReport& t : report.tensors) json["tensors"].push_back(tensor_json(t));
+  for (const TensorReport& t : report.tensors) json["tensors"].push_back(to_json(t));
   json["products"] = Json::array();
-  for (const ProductReport& p : report.products) {
+  for (const MatmulReport& p : report.matmuls) {
     Json item{{"activations", p.activations},
               {"weights", p.weights},
               {"weights_layout", p.layout == WeightsLayout::nk ? "nk" : "kn"},
@@ -156,11 +156,11 @@ Json recipes_json(const RecipesReport& report) {
               {"n", p.n},
               {"k", p.k},
               {"gamma", p.gamma},
-              {"bf16", matmul_error_json(p.bf16)}};
+              {"bf16", to_json(p.bf16)}};
     item["recipes"] = Json::array();
     for (const auto& [what, error] : p.lines) {
-      Json line = what_json(item["recipes"].size() + 1, what);
-      line.update(matmul_error_json(error));
+      Json line = ranked_json(item["recipes"].size() + 1, what);
+      line.update(to_json(error));
       item["recipes"].push_back(std::move(line));
     }
     json["products"].push_back(std::move(item));

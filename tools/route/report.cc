@@ -54,12 +54,12 @@ std::string histogram_text(std::span<const std::int64_t> loads) {
   return text;
 }
 
-std::string padding_text(const Padding& p) {
+std::string to_text(const Padding& p) {
   const double share = p.rows == 0 ? 0 : 100 * static_cast<double>(p.padding) / static_cast<double>(p.rows);
   return fmt::format("{} of {} rows ({:.1f} %)", p.padding, p.rows, share);
 }
 
-Json json_of(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
+Json to_json(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Padding padding_of(std::span<const std::int64_t> loads, std::int64_t tile) {
   return p;
 }
 
-std::string text_of(const RouteReport& r, bool loads) {
+std::string to_text(const RouteReport& r, bool loads) {
   std::string text = fmt::format("chosen    {}\n", range_text(r.chosen));
   const bool same = r.added == 0 && r.dropped == 0;
   if (!same) text += fmt::format("kept      {}\n", range_text(r.kept));
@@ -114,8 +114,8 @@ std::string text_of(const RouteReport& r, bool loads) {
   } else {
     text += fmt::format("experts   by tokens kept: {}\n", histogram_text(r.kept));
   }
-  text += fmt::format("padding   to tiles of {}: {} before, {} after\n", r.tile,
-                      padding_text(padding_of(r.chosen, r.tile)), padding_text(padding_of(r.kept, r.tile)));
+  text += fmt::format("padding   to tiles of {}: {} before, {} after\n", r.tile, to_text(padding_of(r.chosen, r.tile)),
+                      to_text(padding_of(r.kept, r.tile)));
   text += fmt::format("changed   pairs added {}, dropped {}; tokens without an expert {}, most experts of a token {}\n",
                       r.added, r.dropped, r.without_expert, r.most_experts);
   if (r.balance_loss) {
@@ -125,15 +125,15 @@ std::string text_of(const RouteReport& r, bool loads) {
   return text;
 }
 
-Json json_of(const RouteReport& r) {
+Json to_json(const RouteReport& r) {
   Json json{{"tokens", r.tokens},
             {"experts", r.experts},
             {"top_k", r.top_k},
             {"tile", r.tile},
             {"chosen", r.chosen},
             {"kept", r.kept},
-            {"before", json_of(padding_of(r.chosen, r.tile))},
-            {"after", json_of(padding_of(r.kept, r.tile))},
+            {"before", to_json(padding_of(r.chosen, r.tile))},
+            {"after", to_json(padding_of(r.kept, r.tile))},
             {"added", r.added},
             {"dropped", r.dropped},
             {"tokens_without_expert", r.without_expert},

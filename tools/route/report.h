@@ -30,7 +30,7 @@ struct Padding {
 Padding padding_of(std::span<const std::int64_t> loads, std::int64_t tile);
 
 // Lines for people; loads: one line an expert in place of a histogram.
-std::string text_of(const RouteReport& report, bool loads);
-Json json_of(const RouteReport& report);
+std::string to_text(const RouteReport& report, bool loads);
+Json to_json(const RouteReport& report);
 
 }  // namespace mxcheck

@@ -62,11 +62,6 @@ std::string location_of(const Options& o) {
   return o.input + (hdf5 && o.name[0] != '/' ? ":/" : ":") + o.name;
 }
 
-Tensor logits_at(const std::string& location) {
-  constexpr std::string_view kReal = "real:";
-  return location.starts_with(kReal) ? real_tensor(location.substr(kReal.size())) : read_tensor(location);
-}
-
 std::vector<float> bias_at(const std::string& location) {
   if (location.empty()) return {};
   const Tensor t = read_tensor(location);
@@ -120,22 +115,52 @@ std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
   return text + fmt::format(" to tiles of {}", f.token_rounding.tile);
 }
 
+Router router_of(const Options& o) {
+  Router router;
+  router.variant = &router_variant_named(o.variant);
+  router.top_k = *o.top_k;
+  router.groups = o.groups, router.groups_kept = o.groups_kept;
+  router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
+  router.scale = o.scale;
+  return router;
+}
+
+RouteReport compute(const Options& o, const MatrixView& logits, RoutesFile& file) {
+  file.routes = route(file.router, logits, o.threads);
+  file.rounded = round_tokens(file.router, file.token_rounding, logits, o.threads);
+  if (file.token_rounding.rule == TokenRoundingRule::none) {
+    file.metadata = route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, 1);
+  }
+  RouteReport report = report_of(file.routes, file.rounded, o.tile);
+  if (o.losses) {
+    report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, 1, o.threads).value;
+    report.z_loss = router_z_loss(logits, 1, o.threads).value;
+  }
+  return report;
+}
+
+void print_report(const Options& o, const std::string& location, const RouteReport& report, const std::string& done) {
+  if (!o.json) {
+    const std::string place = o.output.empty() ? location : o.output;
+    return print(fmt::format("{}: {}\n{}", place, done, to_text(report, o.loads)));
+  }
+  Json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
+  json.update(to_json(report));
+  print_json(json);
+}
+
 int run(const Options& o) {
   if (o.list) return print_list();
   if (o.input.empty()) refuse("LOGITS is needed, or --list");
   if (!o.top_k) refuse("--top-k is needed");
   const std::string location = location_of(o);
   RoutesFile file;
-  file.router.variant = &router_variant_named(o.variant);
-  file.router.top_k = *o.top_k;
-  file.router.groups = o.groups, file.router.groups_kept = o.groups_kept;
-  file.router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
-  file.router.scale = o.scale;
+  file.router = router_of(o);
   file.token_rounding = token_rounding_of(o);
   if (!o.output.empty()) check_output(o.output, OutputKinds::safetensors_or_hdf5, {location, o.bias});
 
   std::optional<Progress> progress(std::in_place, "reading " + location);
-  const Tensor tensor = logits_at(location);
+  const Tensor tensor = tensor_at(location);
   const MatrixView logits = matrix_of({location, o.index, o.dtype}, tensor);
   const std::vector<float> bias = bias_at(o.bias);
   file.router.bias = bias;
@@ -143,30 +168,13 @@ int run(const Options& o) {
   set_capacity(o, file.token_rounding, logits);
   progress->now(fmt::format("routing {} tokens", logits.rows));
   RouteReport report;
-  in_place(location, [&] {
-    file.routes = route(file.router, logits, o.threads);
-    file.rounded = round_tokens(file.router, file.token_rounding, logits, o.threads);
-    if (file.token_rounding.rule == TokenRoundingRule::none) {
-      file.metadata = route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, 1);
-    }
-    report = report_of(file.routes, file.rounded, o.tile);
-    if (!o.losses) return;
-    report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, 1, o.threads).value;
-    report.z_loss = router_z_loss(logits, 1, o.threads).value;
-  });
+  in_place(location, [&] { report = compute(o, logits, file); });
   if (!o.output.empty()) {
     progress->now("writing " + o.output);
     write_routes(o.output, file);
   }
   progress.reset();
-  if (o.json) {
-    Json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
-    json.update(json_of(report));
-    print_json(json);
-    return 0;
-  }
-  const std::string place = o.output.empty() ? location : o.output;
-  print(fmt::format("{}: {}\n{}", place, what_was_done(file, logits), text_of(report, o.loads)));
+  print_report(o, location, report, what_was_done(file, logits));
   return 0;
 }
 

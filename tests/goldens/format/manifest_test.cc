@@ -17,7 +17,7 @@ const std::string kFirst = "mxcheck manifest 1, schema 1, mxcheck 0.1.0\n";
 
 TEST(Manifest, is_written_sorted_and_read_back) {
   const Manifest manifest{"mxcheck 0.1.0", {{kHash, 12, "b.h5"}, {std::string(64, '0'), 0, "a b.h5"}}};
-  const std::string text = manifest_text(manifest);
+  const std::string text = to_text(manifest);
   EXPECT_EQ(text, kFirst + std::string(64, '0') + "  0  a b.h5\n" + kHash + "  12  b.h5\n");
   const Manifest back = parse_manifest(text, "m");
   EXPECT_EQ(back.generator, "mxcheck 0.1.0");
@@ -91,9 +91,9 @@ TEST(Manifest, refuses_every_prefix_that_ends_inside_a_line) {
 TEST(Manifest, does_not_write_what_it_would_not_read) {
   for (const ManifestEntry& entry : {ManifestEntry{"short", 1, "b"}, ManifestEntry{kHash, 1, "a/b"},
                                      ManifestEntry{kHash, 1, "a\nb"}, ManifestEntry{kHash, 1, "x"}}) {
-    expect_error(ErrorKind::usage, "nobody could read", [&] { manifest_text({"g", {entry, {kHash, 1, "x"}}}); });
+    expect_error(ErrorKind::usage, "nobody could read", [&] { to_text({"g", {entry, {kHash, 1, "x"}}}); });
   }
-  expect_error(ErrorKind::usage, "name its generator", [] { manifest_text({"", {}}); });
+  expect_error(ErrorKind::usage, "name its generator", [] { to_text({"", {}}); });
 }
 
 TEST(EntryBeside, is_looked_up_in_the_goldens_own_folder) {

@@ -70,7 +70,7 @@ TEST_F(GoldenReaderTest, holds_many_datasets_and_attributes_in_their_order) {
 TEST_F(GoldenReaderTest, takes_the_entry_from_the_manifest_beside) {
   expect_error(ErrorKind::golden, "no manifest", [&] { GoldenReader(path, entry_beside(path)); });
   const ManifestEntry entry = write_golden(path, small_info());
-  test::write_file(dir / kManifestName, manifest_text({"test", {entry}}));
+  test::write_file(dir / kManifestName, to_text({"test", {entry}}));
   expect_same(GoldenReader(path).info(), small_info());
   std::filesystem::rename(path, dir / "y.h5");
   expect_error(ErrorKind::golden, "has no entry for it", [&] { GoldenReader(dir / "y.h5"); });

@@ -137,7 +137,7 @@ TEST_F(RouteGoldens, gradients_and_losses_are_the_references) {
   const std::vector<float> x = logits(), gradient = read<float>("gradient");
   EXPECT_EQ(output_names(info()),
             (std::vector<std::string>{"logits_gradient_sigmoid", "logits_gradient_topk_softmax"}));
-  EXPECT_EQ(gradient, made_up_gradient(40));
+  EXPECT_EQ(gradient, synthetic_gradient(40));
   EXPECT_GT(std::set<float>(gradient.begin(), gradient.end()).size(), 38U);
   for (const float g : gradient) EXPECT_TRUE(g >= -1 && g < 1) << g;
   for (const std::string name : {"sigmoid", "topk_softmax"}) {
@@ -161,101 +161,6 @@ TEST_F(RouteGoldens, loads_are_what_one_expert_a_token_gives) {
                                   "variant": "softmax-topk", "tile": 4, "rules": ["nr-f", "nr-even"])"));
     EXPECT_EQ(read<std::int32_t>("chosen"), (std::vector<std::int32_t>{0, 3, 1, 7, 4}));
     EXPECT_EQ(read<std::int64_t>("offsets_nr_f"), (std::vector<std::int64_t>{0, 0, 4, 4, 12, 16}));
-  }
-}
-
-// Without ties and near ties the goldens would tell less than they say.
-TEST(MadeUpLogits, tie_in_every_way) {
-  InputSpec input;
-  input.rows = 48, input.cols = 16;
-  for (const Format dtype : {Format::fp32, Format::bf16}) {
-    input.dtype = dtype;
-    const Tensor t = tied_logits(input);
-    const MatrixView view{dtype, t.data.data(), 48, 16, 16};
-    int rows_with_ties = 0, boundary_ties = 0;
-    std::set<std::uint32_t> values;
-    for (std::int64_t row = 0; row < 48; ++row) {
-      std::vector<float> x(16);
-      view.read_row(row, x);
-      for (const float v : x) values.insert(std::bit_cast<std::uint32_t>(v));
-      std::sort(x.begin(), x.end(), std::greater<>());
-      rows_with_ties += std::adjacent_find(x.begin(), x.end()) != x.end() ? 1 : 0;
-      boundary_ties += x[3] == x[4] ? 1 : 0;
-    }
-    EXPECT_EQ(values.size(), 16U);
-    EXPECT_GT(rows_with_ties, 40);
-    EXPECT_GT(boundary_ties, 10);
-  }
-}
-
-TEST(RealRouterLogits, are_bf16_finite_and_of_two_layers) {
-  ASSERT_EQ(real_router_logits().tensors.size(), 2U);
-  for (const std::string name : {"layer0.router_logits", "layer3.router_logits"}) {
-    const Tensor& t = real_tensor(name);
-    EXPECT_EQ(t.dtype, Dtype::bf16);
-    EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2048, 32}));
-    std::uint32_t largest = 0;
-    for (const std::uint16_t bits : values_of<std::uint16_t>(t))
-      largest = std::max<std::uint32_t>(largest, bits & 0x7FFF);
-    EXPECT_GT(largest, 0x4000U);  // 2
-    EXPECT_LT(largest, 0x4180U);  // 16
-  }
-  const std::string file = test::read_file(std::string(MXCHECK_GOLDENS_DATA) + "/real_router.safetensors");
-  const SafetensorsFile committed = parse_safetensors(std::as_bytes(std::span(file)), "committed");
-  for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(real_router_logits().tensors[i].name, committed.tensors.at(i).name);
-    EXPECT_EQ(real_router_logits().tensors[i].data, committed.tensors.at(i).data);
-  }
-}
-
-TEST(RouteSuites, refuse_what_cannot_be_meant_and_say_where) {
-  const std::string round = ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4, "rules": )");
-  const std::string slots = R"("experts": 3, "tile": 1, "slots": )";
-  const std::vector<std::array<std::string, 3>> table{
-      {"route", "", "lacks \"input\""},
-      {"route", kTies, "lacks \"top_k\""},
-      {"route", ties(R"("top_k": 0)"), "top_k: "},
-      {"route", ties(R"("top_k": 1, "variants": [])"), "variants: are at least one"},
-      {"route", ties(R"("top_k": 1, "variants": ["softmax"])"), "variants: "},
-      {"route", ties(R"("top_k": 1, "variants": [1])"), "variants: "},
-      {"route", ties(R"("top_k": 1, "variants": ["sigmoid", "sigmoid"])"), "variants: 'sigmoid' is there twice"},
-      {"route", ties(R"("top_k": 1, "variant": "sigmoid")"), "has \"variant\", which means nothing"},
-      {"route", ties(R"("top_k": 1, "nan": "first")"), "nan: must be refuse or last"},
-      {"route", ties(R"("top_k": 1, "scale": 1)"), "scale: bits are strings"},
-      {"route", ties(R"("top_k": 1, "bias": [])"), "bias: has one number an expert"},
-      {"route", ties(R"("top_k": 1, "bias": ["123456789"])"), "bias: bits are strings"},
-      {"route", ties(R"("top_k": 1, "groups": 2)"), "lacks \"groups_kept\""},
-      {"route", ties(R"("top_k": 1, "groups": 0, "groups_kept": 1)"), "groups: "},
-      {"route_round", ties(R"("top_k": 2, "tile": 4)"), "lacks \"variant\""},
-      {"route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 0)"), "tile: "},
-      {"route_round", ties(R"("top_k": 2, "variant": "sigmoid", "tile": 4)"), "lacks \"capacity\""},
-      {"route_round", round + "[]", "rules: are at least one"},
-      {"route_round", round + R"(["up", "up"])", "rules: 'up' is there twice"},
-      {"route_round", round + R"(["nearest"])", "rules: "},
-      {"route_round", round + R"(["sr-f"])", "lacks \"seed\""},
-      {"route_round", round + R"(["up"], "seed": 1)", "has \"seed\", which means nothing"},
-      {"route_round", round + R"(["up"], "capacity": 1)", "has \"capacity\", which means nothing"},
-      {"route_round", round + R"(["sr-f"], "seed": 1, "layer": 4294967296, "step": 0)", "layer: "},
-      {"route_round", round + R"(["up"], "weights": "sum")", "weights: must be renorm or raw"},
-      {"route_metadata", slots + "[3], \"width\": 1", "slots: are integers from -1 to 2"},
-      {"route_metadata", slots + "[-2], \"width\": 1", "slots: are integers from -1 to 2"},
-      {"route_metadata", slots + "[0]", "width: or token_offsets is needed"},
-      {"route_metadata", slots + "[0], \"width\": 1, \"token_offsets\": [0, 1]", "width: or token_offsets is needed"},
-      {"route_metadata", slots + "[], \"token_offsets\": []", "token_offsets: are at least one"},
-      {"route_losses", ties(R"("top_k": 1, "variant": "sigmoid")"), "lacks \"coefficient\""},
-      {"route_losses", ties(R"("top_k": 1, "variant": "sigmoid", "coefficient": "7f800000")"), "must be finite"},
-      {"route", R"("top_k": 1, "input": {"ties": "fp16", "rows": 1, "cols": 1})", "ties: 'fp16' is none of"},
-      {"route", R"("top_k": 1, "input": {"ties": "fp32", "rows": 1048577, "cols": 1})", "rows: "},
-      {"route", R"("top_k": 1, "input": {"ties": "fp32", "rows": 1024, "cols": 1025})", "over 1048576 elements"},
-      {"route", R"("top_k": 1, "input": {"loads": [], "dtype": "fp32"})", "loads: are at least one"},
-      {"route", R"("top_k": 1, "input": {"loads": [-1], "dtype": "fp32"})", "loads: are integers from 0"},
-      {"route", R"("top_k": 1, "input": {"loads": [1048576, 1], "dtype": "fp32"})", "over 1048576 elements"},
-      {"route", R"("top_k": 1, "input": {"loads": [1], "ties": "fp32"})", "takes exactly one of"},
-  };
-  for (const auto& [kind, more, message] : table) {
-    const std::string text = suite_with(golden_of(kind, more));
-    SCOPED_TRACE(text);
-    expect_error(ErrorKind::usage, message, [&] { (void)parse_suite(text, "t"); });
   }
 }
 

@@ -120,24 +120,5 @@ TEST(GoldenSuite, a_file_that_is_not_there_is_said) {
   expect_error(ErrorKind::usage, "no suite 'real2'; there are formats, casts", [] { (void)builtin_suite("real2"); });
 }
 
-TEST(GoldenSuite, the_built_in_ones_have_their_files_names_and_reach_every_kind_and_shape) {
-  std::set<std::string> names, shapes, recipes;
-  std::set<GoldenKind> kinds;
-  for (const GoldenSuite& suite : builtin_suites()) {
-    EXPECT_EQ(&builtin_suite(suite.name), &suite);
-    EXPECT_NE(suite.description, "");
-    EXPECT_TRUE(names.insert(suite.name).second);
-    for (const GoldenSpec& golden : suite.goldens) {
-      kinds.insert(golden.kind);
-      if (golden.kind != GoldenKind::quantize) continue;
-      shapes.insert(to_text(golden.block));
-      recipes.insert(golden.recipe);
-    }
-  }
-  EXPECT_EQ(kinds.size(), 11U);
-  EXPECT_EQ(shapes.size(), kBlockShapes.size());
-  EXPECT_EQ(recipes.size(), all_recipes().size());
-}
-
 }  // namespace
 }  // namespace mxcheck

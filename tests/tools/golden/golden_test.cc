@@ -1,33 +1,14 @@
 #include <nlohmann/json.hpp>
 
 #include "goldens/io/sha256.h"
-#include "goldens/make/suite.h"
-#include "tests/tools/command.h"
+#include "tests/tools/golden/golden_tool.h"
 
 namespace mxcheck {
 namespace {
 
 using nlohmann::json;
-
-class GoldenTool : public test::ToolTest {
- protected:
-  void write_spec(const std::string& goldens) {
-    test::write_file(dir / "spec.json", R"({"suite": "mine", "goldens": [)" + goldens + "]}");
-  }
-};
-
-constexpr const char* kLayout = R"({"name": "tiles", "kind": "layout", "rows": 3, "cols": 5, "pad_byte": 255})";
-
-TEST_F(GoldenTool, lists_the_suites_and_their_goldens) {
-  const test::Answer table = mxcheck("golden suites");
-  EXPECT_EQ(table.code, 0);
-  const json suites = json::parse(mxcheck("golden suites --json").out)["suites"];
-  ASSERT_EQ(suites.size(), builtin_suites().size());
-  for (const json& suite : suites) {
-    EXPECT_NE(table.out.find(suite["name"].get<std::string>() + " "), std::string::npos);
-    EXPECT_EQ(suite["goldens"].size(), builtin_suite(suite["name"].get<std::string>()).goldens.size());
-  }
-}
+using test::GoldenTool;
+using test::kLayout;
 
 TEST_F(GoldenTool, makes_shows_and_hashes) {
   write_spec(kLayout);
@@ -53,28 +34,6 @@ TEST_F(GoldenTool, makes_shows_and_hashes) {
   EXPECT_EQ(mxcheck("golden show out/tiles.h5 --sha256 " + hash).code, 0);
 }
 
-TEST_F(GoldenTool, defaults_are_what_the_help_says) {
-  write_spec(kLayout);
-  EXPECT_EQ(mxcheck("golden make --suite ./spec.json -o a").code, 0);
-  EXPECT_EQ(mxcheck("golden make --suite ./spec.json -o b --compression 0 --threads 0").code, 0);
-  EXPECT_EQ(test::read_file(dir / "a/tiles.h5"), test::read_file(dir / "b/tiles.h5"));
-  EXPECT_EQ(mxcheck("golden show a/tiles.h5 --dataset tcgen05").out,
-            mxcheck("golden show a/tiles.h5 --dataset tcgen05 --first 16").out);
-  EXPECT_EQ(mxcheck("golden show a/tiles.h5").out.size(),
-            mxcheck("golden show a/tiles.h5 --manifest a/manifest.txt").out.size());
-  EXPECT_EQ(json::parse(mxcheck("golden make --suite ./spec.json -o a --json").out)["goldens"][0]["name"], "tiles.h5");
-}
-
-TEST_F(GoldenTool, a_file_of_the_spec_is_found_beside_it) {
-  std::filesystem::create_directory(dir / "specs");
-  write_npy(dir / "specs/x.npy", test::make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
-  test::write_file(dir / "specs/s.json",
-                   R"({"suite": "s", "goldens": [{"name": "x", "kind": "quantize", "input": {"file": "x.npy"},
-                       "format": "e4m3", "block": "1x32", "recipe": "rceil"}]})");
-  EXPECT_EQ(mxcheck("golden make --suite specs/s.json -o out").code, 0);
-  EXPECT_NE(mxcheck("golden show out/x.h5").out.find("source              x.npy\n"), std::string::npos);
-}
-
 TEST_F(GoldenTool, refuses_in_one_line_and_writes_nothing) {
   write_spec(kLayout);
   ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o out").code, 0);
@@ -96,70 +55,6 @@ TEST_F(GoldenTool, refuses_in_one_line_and_writes_nothing) {
   expect_refused(5, "no manifest", "golden show out/tiles.h5 --manifest none.txt");
   test::write_file(dir / "out/tiles.h5", test::read_file(dir / "out/tiles.h5") + "x");
   expect_refused(5, "tiles.h5", "golden show out/tiles.h5");
-}
-
-constexpr const char* kReal = R"({"name": "x", "kind": "quantize", "input": {"real": "layer0.x"}, "format": "e4m3",
-                                  "block": "1x32", "recipe": "rceil"})";
-
-TEST_F(GoldenTool, verifies_what_quantize_writes_and_names_the_rule_that_was_used) {
-  write_spec(kReal);
-  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
-  write_safetensors(dir / "real.safetensors", real_tensors());
-  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o right.h5").code, 0);
-  const test::Answer right = mxcheck("golden verify right.h5 --against g/x.h5");
-  EXPECT_EQ(right.code, 0) << right.err << right.out;
-  EXPECT_NE(right.out.find("2 of 2 datasets are equal, bit for bit"), std::string::npos);
-  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o floor.h5 --rule floor").code, 0);
-  const test::Answer floor = mxcheck("golden verify floor.h5 --against g/x.h5");
-  EXPECT_EQ(floor.code, 1);
-  for (const char* part :
-       {"DIFFERENT     codes", "cause     the codes are right for the candidate's own scales",
-        "cause     every scale is that of recipe floor", "expected  ", "observed  ", "extent    ", "block     "}) {
-    EXPECT_NE(floor.out.find(part), std::string::npos) << part << "\n" << floor.out;
-  }
-  const json j = json::parse(mxcheck("golden verify floor.h5 --against g/x.h5 --json --only scales").out);
-  EXPECT_FALSE(j["equal"].get<bool>());
-  ASSERT_EQ(j["datasets"].size(), 1U);
-  EXPECT_EQ(j["datasets"][0]["verdict"], "DIFFERENT");
-  EXPECT_GT(j["datasets"][0]["differing"].get<int>(), 100);
-  // Another shape; a dataset that is not there.
-  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o wide.h5 --block 1x128").code, 0);
-  const test::Answer wide = mxcheck("golden verify wide.h5 --against g/x.h5");
-  EXPECT_EQ(wide.code, 1);
-  EXPECT_NE(wide.out.find("WRONG SHAPE   scales"), std::string::npos) << wide.out;
-  write_spec(R"({"name": "f", "kind": "formats", "formats": ["e2m1"]})");
-  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
-  const test::Answer missing = mxcheck("golden verify right.h5 --against g/f.h5");
-  EXPECT_EQ(missing.code, 1);
-  EXPECT_NE(missing.out.find("1 missing; --only NAME,... asks for fewer"), std::string::npos) << missing.out;
-}
-
-TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
-  write_spec(kReal);
-  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
-  test::write_file(dir / "noise.h5", "no HDF5");
-  test::write_file(dir / "cut.h5", test::read_file(dir / "g/x.h5").substr(0, 5000));
-  expect_refused(2, "--against is required", "golden verify g/x.h5");
-  expect_refused(2, "none.h5: there is no such file", "golden verify none.h5 --against g/x.h5");
-  expect_refused(2, "a candidate is an HDF5 file", "golden verify spec.json --against g/x.h5");
-  expect_refused(2, "noise.h5: not an HDF5 file", "golden verify noise.h5 --against g/x.h5");
-  expect_refused(2, "cut.h5", "golden verify cut.h5 --against g/x.h5");
-  expect_refused(2, "the golden has no output 'x'; it has codes, scales",
-                 "golden verify g/x.h5 --against g/x.h5 --only x");
-  expect_refused(5, "none.h5", "golden verify g/x.h5 --against g/none.h5");
-  std::string bytes = test::read_file(dir / "g/x.h5");
-  bytes[bytes.size() / 2] ^= 1;
-  test::write_file(dir / "g/x.h5", bytes);
-  expect_refused(5, "x.h5", "golden verify noise.h5 --against g/x.h5");
-}
-
-// A disk that fills up: neither the golden nor a manifest that names it.
-TEST_F(GoldenTool, a_full_disk_leaves_nothing) {
-  write_spec(kLayout);
-  const test::Answer a = mxcheck("golden make --suite ./spec.json -o out", "ulimit -f 2; ");
-  EXPECT_EQ(a.code, 3) << a.err;
-  EXPECT_EQ(std::count(a.err.begin(), a.err.end(), '\n'), 1) << a.err;
-  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using test::values_of;
 constexpr std::int64_t kTokens = 40, kExperts = 6;
 
 // Six values, so that rows have ties.
-std::vector<float> made_up_logits() {
+std::vector<float> logits_with_ties() {
   std::vector<float> x;
   for (std::uint32_t i = 0; i < kTokens * kExperts; ++i) {
     x.push_back(static_cast<float>((i * 2654435761U >> 16) % 6) * 0.75F - 2);
@@ -31,7 +31,7 @@ std::vector<float> made_up_logits() {
 
 class RouteTool : public test::ToolTest {
  protected:
-  const std::vector<float> x = made_up_logits();
+  const std::vector<float> x = logits_with_ties();
   const MatrixView view{Format::fp32, std::as_bytes(std::span(x)).data(), kTokens, kExperts, kExperts};
 
   void SetUp() override { write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {kTokens, kExperts}, x)); }

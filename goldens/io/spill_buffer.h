@@ -11,12 +11,12 @@
 
 namespace mxcheck {
 
-class Spool {
+class SpillBuffer {
  public:
-  explicit Spool(std::string directory) : directory_(std::move(directory)) {}
-  ~Spool();
-  Spool(const Spool&) = delete;
-  Spool& operator=(const Spool&) = delete;
+  explicit SpillBuffer(std::string directory) : directory_(std::move(directory)) {}
+  ~SpillBuffer();
+  SpillBuffer(const SpillBuffer&) = delete;
+  SpillBuffer& operator=(const SpillBuffer&) = delete;
 
   // Error{environment} when the machine fails: disk full and the like.
   void append(std::span<const std::byte> bytes);

@@ -1,4 +1,4 @@
-#include "goldens/io/spool.h"
+#include "goldens/io/spill_buffer.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ constexpr std::size_t kInMemory = 1 << 20;
 
 }  // namespace
 
-Spool::~Spool() {
+SpillBuffer::~SpillBuffer() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void Spool::fail(const char* what) const {
+void SpillBuffer::fail(const char* what) const {
   throw Error(ErrorKind::environment, directory_ + ": temporary file: " + what + ": " + std::strerror(errno));
 }
 
-void Spool::append(std::span<const std::byte> bytes) {
+void SpillBuffer::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const std::size_t part = std::min(bytes.size(), kInMemory - recent_.size());
     recent_.insert(recent_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(part));
@@ -34,7 +34,7 @@ void Spool::append(std::span<const std::byte> bytes) {
   }
 }
 
-void Spool::write_out() {
+void SpillBuffer::write_out() {
   if (fd_ < 0) fd_ = ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd_ < 0) {  // a file system without unnamed files
     std::string name = directory_ + "/.mxcheck-spool-XXXXXX";
@@ -52,7 +52,7 @@ void Spool::write_out() {
   recent_.clear();
 }
 
-void Spool::drain(const std::function<void(std::span<const std::byte>)>& take) {
+void SpillBuffer::drain(const std::function<void(std::span<const std::byte>)>& take) {
   std::vector<std::byte> piece(std::min<std::uint64_t>(written_, kInMemory));
   for (std::uint64_t at = 0; at < written_;) {
     const ssize_t got = ::pread(fd_, piece.data(), piece.size(), static_cast<off_t>(at));

@@ -1,0 +1,14 @@
+#pragma once
+// Whether somebody's tensor is a golden's, byte for byte, without holding either in memory.
+
+#include <string>
+
+#include "goldens/format/reader.h"
+
+namespace mxcheck {
+
+// The tensor at `location` (what open_rows takes: "mine.h5:/codes") has the dataset's dtype, shape and bytes. Both are
+// read in pieces of 4 MiB, at the same time where one is read by another process. Errors are those of both readers.
+bool dataset_equals(const GoldenReader& golden, const std::string& dataset, const std::string& location);
+
+}  // namespace mxcheck

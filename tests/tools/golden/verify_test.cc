@@ -1,0 +1,67 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/golden/golden_tool.h"
+
+namespace mxcheck {
+namespace {
+
+using nlohmann::json;
+using test::GoldenTool;
+
+constexpr const char* kReal = R"({"name": "x", "kind": "quantize", "input": {"real": "layer0.x"}, "format": "e4m3",
+                                  "block": "1x32", "recipe": "rceil"})";
+
+TEST_F(GoldenTool, verifies_what_quantize_writes_and_names_the_rule_that_was_used) {
+  write_spec(kReal);
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
+  write_safetensors(dir / "real.safetensors", real_tensors());
+  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o right.h5").code, 0);
+  const test::Answer right = mxcheck("golden verify right.h5 --against g/x.h5");
+  EXPECT_EQ(right.code, 0) << right.err << right.out;
+  EXPECT_NE(right.out.find("2 of 2 datasets are equal, bit for bit"), std::string::npos);
+  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o floor.h5 --rule floor").code, 0);
+  const test::Answer floor = mxcheck("golden verify floor.h5 --against g/x.h5");
+  EXPECT_EQ(floor.code, 1);
+  for (const char* part :
+       {"DIFFERENT     codes", "cause     the codes are right for the candidate's own scales",
+        "cause     every scale is that of recipe floor", "expected  ", "observed  ", "extent    ", "block     "}) {
+    EXPECT_NE(floor.out.find(part), std::string::npos) << part << "\n" << floor.out;
+  }
+  const json j = json::parse(mxcheck("golden verify floor.h5 --against g/x.h5 --json --only scales").out);
+  EXPECT_FALSE(j["equal"].get<bool>());
+  ASSERT_EQ(j["datasets"].size(), 1U);
+  EXPECT_EQ(j["datasets"][0]["verdict"], "DIFFERENT");
+  EXPECT_GT(j["datasets"][0]["differing"].get<int>(), 100);
+  // Another shape; a dataset that is not there.
+  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o wide.h5 --block 1x128").code, 0);
+  const test::Answer wide = mxcheck("golden verify wide.h5 --against g/x.h5");
+  EXPECT_EQ(wide.code, 1);
+  EXPECT_NE(wide.out.find("WRONG SHAPE   scales"), std::string::npos) << wide.out;
+  write_spec(R"({"name": "f", "kind": "formats", "formats": ["e2m1"]})");
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
+  const test::Answer missing = mxcheck("golden verify right.h5 --against g/f.h5");
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_NE(missing.out.find("1 missing; --only NAME,... asks for fewer"), std::string::npos) << missing.out;
+}
+
+TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
+  write_spec(kReal);
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
+  test::write_file(dir / "noise.h5", "no HDF5");
+  test::write_file(dir / "cut.h5", test::read_file(dir / "g/x.h5").substr(0, 5000));
+  expect_refused(2, "--against is required", "golden verify g/x.h5");
+  expect_refused(2, "none.h5: there is no such file", "golden verify none.h5 --against g/x.h5");
+  expect_refused(2, "a candidate is an HDF5 file", "golden verify spec.json --against g/x.h5");
+  expect_refused(2, "noise.h5: not an HDF5 file", "golden verify noise.h5 --against g/x.h5");
+  expect_refused(2, "cut.h5", "golden verify cut.h5 --against g/x.h5");
+  expect_refused(2, "the golden has no output 'x'; it has codes, scales",
+                 "golden verify g/x.h5 --against g/x.h5 --only x");
+  expect_refused(5, "none.h5", "golden verify g/x.h5 --against g/none.h5");
+  std::string bytes = test::read_file(dir / "g/x.h5");
+  bytes[bytes.size() / 2] ^= 1;
+  test::write_file(dir / "g/x.h5", bytes);
+  expect_refused(5, "x.h5", "golden verify noise.h5 --against g/x.h5");
+}
+
+}  // namespace
+}  // namespace mxcheck
