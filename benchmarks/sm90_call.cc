@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "numerics/error.h"
@@ -53,16 +54,10 @@ void DeviceCall::add(Set& set, bool input, DLDataType type, std::vector<std::int
 void DeviceCall::add_scales(Set& set, bool input, BlockShape block) {
   const auto by_expert = count_scale_rows_by_expert(request_.rows, block.rows, offsets_);
   const std::int64_t cols = (request_.cols + block.cols - 1) / block.cols;
-  std::int64_t rows = 0;
-  std::int64_t tiles = 0;
-  for (const std::int64_t n : by_expert) {
-    rows += n;
-    tiles += layout_bytes(ScaleLayout::tcgen05, {{n}, cols, block});
-  }
   if (request_.tiled) {
-    add(set, input, {kDLUInt, 8, 1}, {tiles});
+    add(set, input, {kDLUInt, 8, 1}, {layout_bytes(ScaleLayout::tcgen05, {by_expert, cols, block})});
   } else {
-    add(set, input, {kDLUInt, 8, 1}, {rows, cols});
+    add(set, input, {kDLUInt, 8, 1}, {std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0}), cols});
   }
 }
 

@@ -60,7 +60,11 @@ struct SumOutput {
 inline constexpr SumOutput kFp32Output{spec(Format::fp32), 0, false, 0x7FFFFFFF, Format::fp32};
 inline constexpr SumOutput kFp16Output{spec(Format::fp16), 0, true, 0x7FFF, Format::fp16};
 inline constexpr SumOutput kE8m13Output{
-    {"e8m13", "e8m13", Encoding::ieee, 22, 8, 13, 127, 0x1FDFFF, 0x1FF000}, 10, false, 0x7FFFFFFF, Format::fp32};
+    {"e8m13", "e8m13", Encoding::ieee, 22, 8, 13, 127, 0x1FDFFF, 0x1FF000, false, false, false},
+    10,
+    false,
+    0x7FFFFFFF,
+    Format::fp32};
 
 // The constants of one instruction. The last five describe models that were believed of tensor cores and are wrong;
 // tests show that the vectors reject them.

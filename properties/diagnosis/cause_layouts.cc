@@ -35,6 +35,7 @@ std::vector<std::byte> tiles_with(const std::vector<std::uint8_t>& compact, std:
 std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) {
   const Quantized& q = p.expected;
   const ScaleLayout layout = tcgen05 ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm;
+  if (!has_layout(layout, q.block)) return {};
   const bool row_blocks = q.block.rows == 1;
   const ScaleShape shape = scale_shape(q, p.offsets);
   const std::vector<std::int64_t>& by_expert = shape.rows_of_expert;

@@ -43,7 +43,7 @@ TEST(RecipeWords, describe_every_field) {
                                                              {"rule", "rceil_fp32"},
                                                              {"nan", "drop"},
                                                              {"amax_min", "0x0p+0"},
-                                                             {"quotient_min", "0x1.19799ap-40"},
+                                                             {"quotient_min", "0x1.197998p-40"},
                                                              {"byte_min", "0"},
                                                              {"byte_max", "255"},
                                                              {"inf_byte", "254"},
