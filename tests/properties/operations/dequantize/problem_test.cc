@@ -77,7 +77,8 @@ TEST(DequantizeProblems, a_value_is_explained_by_its_code_and_its_scale) {
   p.explain(0, f);
   std::string text;
   for (const std::string& line : f.element) text += line + "\n";
-  for (const char* part : {"input     code(", "place     element (0, ", "scale     0x", "expected  0x", "; 1 step away"})
+  for (const char* part :
+       {"input     code(", "place     element (0, ", "scale     0x", "expected  0x", "; 1 step away"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   // A plant of a case is a code with, above it, its scale byte: the relevant element is one.
   ASSERT_EQ(f.relevant.size(), 1U);

@@ -52,8 +52,8 @@ TEST(QuantizeExplanation, of_a_scale_is_of_its_block_in_tiles_too) {
   expect_parts(explained(QuantizeProblem(some_case("quantize", {1, 32}, MXCHECK_COMPACT)), 1, compact),
                {"block     rows 2 to 2, columns 64 to 95", "amax      0x", "scale     0x"});
   const QuantizeProblem tiled(some_case("quantize", {1, 32}, MXCHECK_TCGEN05));
-  expect_parts(explained(tiled, 1, 2 * 16 + 2),
-               {"byte 34 of the tcgen05 tiles is the scale of block (2, 2)", "block     rows 2 to 2, columns 64 to 95"});
+  expect_parts(explained(tiled, 1, 2 * 16 + 2), {"byte 34 of the tcgen05 tiles is the scale of block (2, 2)",
+                                                 "block     rows 2 to 2, columns 64 to 95"});
   const Finding padding = explained(tiled, 1, 512 + 1);
   expect_parts(padding, {"byte 513 of the tcgen05 tiles is padding"});
   EXPECT_TRUE(padding.relevant.empty());

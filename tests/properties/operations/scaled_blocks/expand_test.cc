@@ -31,9 +31,7 @@ Case make_case(Data data, std::int64_t rows, std::int64_t cols, std::uint64_t se
 
 std::uint32_t bits_at(const Input& input, std::int64_t i, std::int64_t j) { return input.bits(i, j); }
 
-double value_at(const Input& input, std::int64_t i, std::int64_t j) {
-  return decode(input.dtype, input.bits(i, j));
-}
+double value_at(const Input& input, std::int64_t i, std::int64_t j) { return decode(input.dtype, input.bits(i, j)); }
 
 void for_each(const Case& c, const std::function<void(const Input&, std::int64_t, std::int64_t)>& visit) {
   const Input input = expand(c);

@@ -55,9 +55,9 @@ TEST(ScaledBlocks, a_case_is_counted_for_what_it_exercises) {
   Case c = test::some_case("quantize", {32, 1}, MXCHECK_TCGEN05, {0, 40, 40, 150});
   c.stride = 140, c.gather = 9;
   const std::vector<std::string> all = classes_of(c);
-  for (const char* name : {"quantize", "x bf16", "format e4m3", "recipe rceil", "block 32x1", "scales tcgen05",
-                           "data normal", "shape with a cut block", "row stride", "gathered rows", "experts",
-                           "experts without rows"})
+  for (const char* name :
+       {"quantize", "x bf16", "format e4m3", "recipe rceil", "block 32x1", "scales tcgen05", "data normal",
+        "shape with a cut block", "row stride", "gathered rows", "experts", "experts without rows"})
     EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
   c.rows = 64, c.experts.clear(), c.stride = 0, c.gather = 0;
   const std::vector<std::string> whole = classes_of(c);

@@ -9,7 +9,8 @@
 
 namespace mxcheck::test {
 
-inline constexpr BlockShape kBlockShapesOfTests[] = {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}};
+inline constexpr BlockShape kBlockShapesOfTests[] = {{1, 32},  {32, 1},    {32, 32}, {1, 128},
+                                                     {128, 1}, {128, 128}, {1, 0}};
 
 // 150 x 131 values, which no block divides; padding of tiled scales holds 90.
 inline Case some_case(const char* operation, BlockShape block, int layout, std::vector<std::int64_t> experts = {}) {
