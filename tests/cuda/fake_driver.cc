@@ -20,12 +20,12 @@ using Work = std::vector<std::function<void()>>;
 struct Stream {
   Work queue;
   bool capturing = false;
-  bool spoiled = false;
+  bool invalidated = false;
   Work captured;
 };
 
 constexpr int kInvalid = 1;
-constexpr int kCaptureSpoiled = 901;
+constexpr int kCaptureInvalidated = 901;
 constexpr std::size_t kGranule = 4096;
 
 std::map<void*, Stream>& streams() {
@@ -70,7 +70,7 @@ FAKE_EXPORT int cuGetErrorString(int code, const char** text) {
   return 0;
 }
 FAKE_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
-  for (auto& [id, stream] : streams()) stream.spoiled = stream.spoiled || stream.capturing;
+  for (auto& [id, stream] : streams()) stream.invalidated = stream.invalidated || stream.capturing;
   *memory = reinterpret_cast<std::uint64_t>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
   return *memory != 0 ? 0 : 2;
 }
@@ -93,7 +93,7 @@ FAKE_EXPORT int cuStreamCreate(void** stream, unsigned) {
 }
 FAKE_EXPORT int cuStreamSynchronize(void* stream) {
   Stream& s = streams()[stream];
-  if (s.capturing) return s.spoiled = true, kCaptureSpoiled;
+  if (s.capturing) return s.invalidated = true, kCaptureInvalidated;
   for (const auto& work : std::exchange(s.queue, {})) work();
   return device_error();
 }
@@ -102,13 +102,13 @@ FAKE_EXPORT int cuLaunchHostFunc(void* stream, void (*function)(void*), void* ar
 }
 FAKE_EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
   Stream& s = streams()[stream];
-  s.capturing = true, s.spoiled = false, s.captured.clear();
+  s.capturing = true, s.invalidated = false, s.captured.clear();
   return 0;
 }
 FAKE_EXPORT int cuStreamEndCapture(void* stream, void** graph) {
   Stream& s = streams()[stream];
   s.capturing = false;
-  if (s.spoiled) return kCaptureSpoiled;
+  if (s.invalidated) return kCaptureInvalidated;
   *graph = new Work(std::move(s.captured));
   return 0;
 }

@@ -105,9 +105,9 @@ mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
   return p.bias == 0 && p.groups == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
 }
 
-mxcheck_status supports_nearest(const mxcheck_policy* base, DLDataType wide) {
+mxcheck_status supports_nearest(const mxcheck_policy* base, DLDataType dtype) {
   const auto& p = *reinterpret_cast<const mxcheck_route_policy*>(base);
-  return std::strcmp(p.rule, "nr-f") == 0 ? supports(base, wide) : MXCHECK_UNSUPPORTED;
+  return std::strcmp(p.rule, "nr-f") == 0 ? supports(base, dtype) : MXCHECK_UNSUPPORTED;
 }
 
 }  // namespace

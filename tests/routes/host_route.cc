@@ -1,5 +1,5 @@
 // A host library of routers whose answers are the reference's, so that the gate's statements about routers run against
-// something that is right; and, named by MXCHECK_ROUTE_FAULT, the slips that kernels make: those of
+// something that is right; and, named by MXCHECK_ROUTE_FAULT, the faults that kernels make: those of
 // properties/operations/router/faults.h, and those below.
 
 #include <algorithm>
@@ -30,17 +30,17 @@ std::string_view fault() {
   return name == nullptr ? "" : name;
 }
 
-mxcheck::RouteSlips slips() {
-  mxcheck::RouteSlips one;
-  for (const mxcheck::RouteSlip& slip : mxcheck::all_route_slips()) {
-    if (slip.name == fault()) one.*slip.on = true;
+mxcheck::RouterFaults faults() {
+  mxcheck::RouterFaults one;
+  for (const mxcheck::RouterFault& modelled : mxcheck::all_router_faults()) {
+    if (modelled.name == fault()) one.*modelled.on = true;
   }
   return one;
 }
 
 bool is_of_model() {
-  const auto all = mxcheck::all_route_slips();
-  return std::any_of(all.begin(), all.end(), [](const auto& slip) { return slip.name == fault(); });
+  const auto all = mxcheck::all_router_faults();
+  return std::any_of(all.begin(), all.end(), [](const auto& modelled) { return modelled.name == fault(); });
 }
 
 void require(bool holds, const char* what) {
@@ -159,7 +159,7 @@ void run_route(const mxcheck_call& call) {
   auto* weights = x.tensors.output<float>(kDLFloat, {x.p.policy.rows, x.p.top_k});
   x.tensors.done();
   Routes routes = answer(x.router, [&](const Router& router) { return route(router, x.logits); });
-  if (is_of_model()) routes = model_routes(x.router, x.logits, slips());
+  if (is_of_model()) routes = model_routes(x.router, x.logits, faults());
   const auto width = static_cast<std::size_t>(x.p.top_k);
   for (std::size_t i = 0; i < routes.experts.size(); ++i) {
     const bool last = i % width == width - 1 && width > 1;
@@ -183,7 +183,7 @@ RoundedTokens rows_of(const Problem& x) {
   if (fault() == "step_cut") token_rounding.step &= 0xFFFFFFFF;
   RoundedTokens right =
       answer(x.router, [&](const Router& router) { return round_tokens(router, token_rounding, x.logits); });
-  return is_of_model() ? model_rows(x.router, token_rounding, x.logits, slips()) : right;
+  return is_of_model() ? model_rows(x.router, token_rounding, x.logits, faults()) : right;
 }
 
 void run_round(const mxcheck_call& call) {

@@ -1,4 +1,4 @@
-// The gate on routers: a library that is the reference holds, and each slip is found, by the statements that are about
+// The gate on routers: a library that is the reference holds, and each fault is found, by the statements that are about
 // it, and named.
 
 #include <gtest/gtest.h>
@@ -61,11 +61,11 @@ TEST(Routes, the_reference_as_a_candidate_behaves) {
                "bad_arguments_are_refused_and_nothing_is_written"});
 }
 
-struct Slip {
-  const char* fault;
+struct Fault {
+  const char* name;
   std::initializer_list<const char*> failed;  // statements
   const char* named;                          // what the report must say, or nothing
-  friend void PrintTo(const Slip& slip, std::ostream* out) { *out << slip.fault; }
+  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 };
 
 constexpr const char* kRoute = "route_equals_the_reference";
@@ -78,7 +78,7 @@ constexpr const char* kRows = "rows_by_expert_and_by_token_agree";
 constexpr const char* kInverse = "metadata_is_a_permutation_and_its_inverse";
 constexpr const char* kRefused = "bad_arguments_are_refused_and_nothing_is_written";
 
-const Slip kSlips[] = {
+const Fault kFaults[] = {
     {"larger_index", {kRoute, kRound, kOrder, kTiles}, "ties that go to the larger index"},
     {"zeros_differ", {kRoute, kOrder}, "-0 below +0"},
     {"nan_first", {kRoute, kOrder}, "NaN before every number"},
@@ -115,12 +115,12 @@ const Slip kSlips[] = {
     {"gradient_cut", {kBackward}, "gradient of the logits differ from the reference"},
 };
 
-class Slips : public testing::TestWithParam<Slip> {};
+class RouteFaults : public testing::TestWithParam<Fault> {};
 
-TEST_P(Slips, are_found_and_named) {
+TEST_P(RouteFaults, are_found_and_named) {
   Ran all{0, {}};
   for (const char* statement : GetParam().failed) {
-    const Ran ran = gate(GetParam().fault, std::string("--seed 1 --only ") + statement);
+    const Ran ran = gate(GetParam().name, std::string("--seed 1 --only ") + statement);
     EXPECT_EQ(ran.code, 1) << ran.out;
     EXPECT_TRUE(says(ran, std::string("FAILED        ") + statement)) << statement << "\n" << ran.out;
     all.out += ran.out;
@@ -128,8 +128,8 @@ TEST_P(Slips, are_found_and_named) {
   EXPECT_TRUE(says(all, GetParam().named)) << GetParam().named << "\n" << all.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Slips, testing::ValuesIn(kSlips),
-                         [](const auto& info) { return std::string(info.param.fault); });
+INSTANTIATE_TEST_SUITE_P(All, RouteFaults, testing::ValuesIn(kFaults),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Routes, a_counterexample_shows_the_order_and_the_decision) {
   const Ran order = gate("larger_index", "--seed 1 --only route_equals_the_reference");

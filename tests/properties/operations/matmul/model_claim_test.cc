@@ -6,11 +6,12 @@
 
 #include "properties/core/statement.h"
 #include "properties/gpu_model/gpu_model.h"
+#include "properties/operations/matmul/fields.h"
 
 namespace mxcheck {
 namespace {
 
-Case product(const std::string& fields) { return parse_case("op=matmul:" + fields + " data=normal seed=1"); }
+Case matmul_case_of(const std::string& fields) { return parse_case("op=matmul:" + fields + " data=normal seed=1"); }
 
 constexpr const char* kPromoted =
     "sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=fp32 d=bf16 ";
@@ -18,30 +19,30 @@ constexpr const char* kMx = "sm90_bf16+decode format=e4m3 format_b=e4m3 block=1x
 constexpr const char* kSums = "sm90_tf32+from_c format=fp32 format_b=fp32 block=none block_b=none scales=none d=fp32 ";
 
 TEST(ModelClaim, each_contract_is_asked_for_in_the_models_words) {
-  const auto promoted = model_of(product(std::string(kPromoted) + "groups=none rows=3 cols=4 depth=500"));
+  const auto promoted = model_of(matmul_case_of(std::string(kPromoted) + "groups=none rows=3 cols=4 depth=500"));
   ASSERT_TRUE(promoted);
   EXPECT_EQ(promoted->a_format, MXCHECK_GPU_MODEL_E4M3);
   EXPECT_EQ(promoted->b_format, MXCHECK_GPU_MODEL_E5M2);
   EXPECT_EQ(promoted->promotion, 128);
   EXPECT_EQ(promoted->decodes, 0);
-  const auto mx = model_of(product(std::string(kMx) + "groups=none rows=3 cols=4 depth=50"));
+  const auto mx = model_of(matmul_case_of(std::string(kMx) + "groups=none rows=3 cols=4 depth=50"));
   ASSERT_TRUE(mx);
   EXPECT_EQ(mx->a_format, MXCHECK_GPU_MODEL_BF16);
   EXPECT_EQ(mx->promotion, 0);
   EXPECT_EQ(mx->decodes, 1);
-  const auto sums = model_of(product(std::string(kSums) + "groups=none rows=3 cols=4 depth=50"));
+  const auto sums = model_of(matmul_case_of(std::string(kSums) + "groups=none rows=3 cols=4 depth=50"));
   ASSERT_TRUE(sums);
   EXPECT_EQ(sums->b_format, MXCHECK_GPU_MODEL_TF32);
 }
 
 TEST(ModelClaim, groups_along_depth_start_where_blocks_do) {
   const std::string c = std::string(kPromoted) + "groups=depth rows=3 cols=4 depth=500 experts=";
-  EXPECT_TRUE(model_of(product(c + "0,128,384,500")));
-  EXPECT_TRUE(model_of(product(c + "0,128,128,500,500")));  // nothing starts at 500
-  EXPECT_FALSE(model_of(product(c + "0,130,500")));
+  EXPECT_TRUE(model_of(matmul_case_of(c + "0,128,384,500")));
+  EXPECT_TRUE(model_of(matmul_case_of(c + "0,128,128,500,500")));  // nothing starts at 500
+  EXPECT_FALSE(model_of(matmul_case_of(c + "0,130,500")));
   const std::string mx = std::string(kMx) + "groups=depth rows=3 cols=4 depth=100 experts=";
-  EXPECT_TRUE(model_of(product(mx + "0,32,100")));
-  EXPECT_FALSE(model_of(product(mx + "0,33,100")));
+  EXPECT_TRUE(model_of(matmul_case_of(mx + "0,32,100")));
+  EXPECT_FALSE(model_of(matmul_case_of(mx + "0,33,100")));
 }
 
 TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
@@ -49,8 +50,8 @@ TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
            std::string(kSums) + "groups=none rows=3 cols=4 depth=50 adds=1",      // a sum that starts from C
            std::string(kPromoted) + "groups=none rows=3 cols=4 depth=50 adds=1",  // a C in BF16
        }) {
-    EXPECT_TRUE(model_knows(product(c).variant)) << c;
-    EXPECT_FALSE(model_of(product(c))) << c;
+    EXPECT_TRUE(model_knows(matmul_case_of(c).variant)) << c;
+    EXPECT_FALSE(model_of(matmul_case_of(c))) << c;
   }
   const std::string shape = " groups=none d=fp32 rows=3 cols=4 depth=50";
   const std::string scaled = " block=1x128 block_b=1x128 scales=fp32" + shape;
@@ -63,7 +64,7 @@ TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
            "sm90_bf16+decode format=e4m3 format_b=e4m3" + scaled,
            "sm90_bf16+decode format=e5m2 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0" + shape,
        }) {
-    EXPECT_FALSE(model_knows(product(c).variant)) << c;
+    EXPECT_FALSE(model_knows(matmul_case_of(c).variant)) << c;
   }
   Case other;
   EXPECT_FALSE(model_knows(other.variant));
@@ -84,7 +85,7 @@ TEST(ModelClaim, corners_of_production_size_are_read_back_from_their_text) {
         for (const Case& c : s.corners(v, suite)) {
           EXPECT_EQ(parse_case(to_text(c)), c) << to_text(c);
           EXPECT_TRUE(model_of(c)) << to_text(c);
-          largest = std::max(largest, c.elements() * c.depth);
+          largest = std::max(largest, c.elements() * matmul_case(c).depth);
           outputs = std::max(outputs, c.elements());
         }
       }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "numerics/bytes.h"
+#include "properties/operations/router/operation.h"
 #include "properties/operations/router/problem.h"
 
 namespace mxcheck {
@@ -15,8 +17,8 @@ namespace {
 Case make_case(const char* text) { return parse_case(text); }
 
 std::vector<float> row_of(const Input& x, std::int64_t row) {
-  std::vector<float> values(static_cast<std::size_t>(x.view.cols));
-  x.view.read_row(row, values);
+  std::vector<float> values(static_cast<std::size_t>(x.cols));
+  x.view().read_row(row, values);
   return values;
 }
 
@@ -24,14 +26,16 @@ TEST(ExpandRoute, slots_give_every_expert_the_load_that_was_told) {
   for (const std::int64_t tile : {1, 2, 5, 8, 16}) {
     for (const char* variant : {"topk-softmax", "softmax-topk", "sigmoid"}) {
       Case c = make_case("op=route_round variant=sigmoid x=bf16 rule=nr-f rows=1 cols=1 k=1 data=slots");
-      c.variant.recipe = variant;
-      c.tile = tile, c.rows = 3 * tile + 1;
-      c.top_k = ((tile + 1) * (2 * tile + 1) + c.rows - 1) / c.rows;  // 0 + 1 + ... + (2 tile + 1) slots
-      c.cols = 2 * tile + 2 + c.top_k;
+      route_of(c.variant).router = variant;
+      c.rows = 3 * tile + 1;
+      const std::int64_t top_k =
+          ((tile + 1) * (2 * tile + 1) + c.rows - 1) / c.rows;  // 0 + 1 + ... + (2 tile + 1) slots
+      route_case(c).tile = tile, route_case(c).top_k = top_k;
+      c.cols = 2 * tile + 2 + top_k;
       for (const bool bias : {false, true}) {
-        c.variant.bias = bias;
-        const Problem p = make_problem(c);
-        const RoundedTokens a = round_tokens(router_of(p), token_rounding_of(c), p.input.view);
+        route_of(c.variant).bias = bias;
+        const RouteProblem p(c);
+        const RoundedTokens a = round_tokens(p.router(), p.token_rounding(), p.input.view());
         for (std::int64_t e = 0; e < 2 * tile + 2; ++e)
           EXPECT_EQ(a.chosen[static_cast<std::size_t>(e)], e) << variant << " tile " << tile;
       }
@@ -48,23 +52,23 @@ TEST(ExpandRoute, slots_with_too_few_tokens_still_give_every_token_its_k) {
     const Input x = expand_logits(c);
     for (std::int64_t t = 0; t < c.rows; ++t) {
       const std::vector<float> row = row_of(x, t);
-      EXPECT_EQ(std::count_if(row.begin(), row.end(), [](float v) { return v > 0; }), c.top_k) << text;
+      EXPECT_EQ(std::count_if(row.begin(), row.end(), [](float v) { return v > 0; }), route_case(c).top_k) << text;
     }
   }
 }
 
 TEST(ExpandRoute, what_a_router_refuses_is_never_drawn) {
   for (const Variant& v : askable_routes("route")) {
-    const bool packed = v.recipe == "topk-softmax-packed";
+    const bool packed = route_of(v).router == "topk-softmax-packed";
     for (int data = 0; data < static_cast<int>(std::size(kDataNames)); ++data) {
       if (data == static_cast<int>(Data::every_bf16)) continue;
       const Case c = route_corner(v, 60, 12, 3, static_cast<Data>(data), 0xFF00);
-      const Problem p = make_problem(c);
+      const RouteProblem p(c);
       for (std::int64_t t = 0; t < c.rows; ++t) {
         for (std::size_t e = 0; e < 12; ++e) {
           const float x = row_of(p.input, t)[e];
-          const float key = x + (v.bias ? p.bias[e] : 0.0F);
-          if (!v.nan_last) {
+          const float key = x + (route_of(v).bias ? p.bias[e] : 0.0F);
+          if (!route_of(v).nan_last) {
             ASSERT_FALSE(std::isnan(x) || std::isnan(key)) << to_text(c);
           }
           if (packed) {
@@ -72,7 +76,7 @@ TEST(ExpandRoute, what_a_router_refuses_is_never_drawn) {
           }
         }
       }
-      EXPECT_NO_THROW((void)reference_answer(p)) << to_text(c);
+      EXPECT_NO_THROW((void)p.answer()) << to_text(c);
     }
   }
 }
@@ -108,12 +112,12 @@ TEST(ExpandRoute, near_ties_lie_within_an_ulp_or_within_the_low_bits) {
       std::set<std::uint32_t> bits;
       for (const float v : row_of(x, t)) bits.insert(std::bit_cast<std::uint32_t>(v));
       const std::uint32_t spread = *bits.rbegin() - *bits.begin();
-      const std::uint32_t ulp = c.variant.wide == Format::fp32 ? 1 : 0x10000;
-      EXPECT_LE(spread, c.variant.wide == Format::fp32 ? 0xFFFU : 2 * ulp);
+      const std::uint32_t ulp = c.variant.dtype == Format::fp32 ? 1 : 0x10000;
+      EXPECT_LE(spread, c.variant.dtype == Format::fp32 ? 0xFFFU : 2 * ulp);
       low += spread > 2 * ulp ? 1 : 0;
       EXPECT_GT(bits.size(), 1U);
     }
-    EXPECT_EQ(low > 20, c.variant.wide == Format::fp32);
+    EXPECT_EQ(low > 20, c.variant.dtype == Format::fp32);
   }
 }
 
@@ -122,7 +126,7 @@ TEST(ExpandRoute, every_row_is_every_row) {
     Case c = make_case(
         (std::string("op=route variant=sigmoid x=bf16 nan=") + nan + " rows=1 cols=3 k=2 data=every_row").c_str());
     const auto size = static_cast<std::int64_t>(small_alphabet(c.variant).size());
-    EXPECT_EQ(size, c.variant.nan_last ? 7 : 6);
+    EXPECT_EQ(size, route_of(c.variant).nan_last ? 7 : 6);
     c.rows = size * size * size;
     const Input x = expand_logits(c);
     std::set<std::vector<std::uint16_t>> rows;
@@ -143,7 +147,7 @@ TEST(ExpandRoute, the_gap_behind_a_row_holds_nan_and_plants_are_planted) {
 
 TEST(ExpandRoute, experts_of_a_token_are_different_and_gradients_of_none_are_nan) {
   const Case c = make_case("op=route_backward variant=sigmoid x=bf16 rows=200 cols=7 k=5 drops=30 data=normal seed=4");
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   int dropped = 0;
   for (std::size_t t = 0; t < 200; ++t) {
     std::set<std::int32_t> seen;
@@ -159,7 +163,7 @@ TEST(ExpandRoute, experts_of_a_token_are_different_and_gradients_of_none_are_nan
 
 TEST(ExpandRoute, slots_of_metadata_run_through_loads_and_ragged_tokens_through_widths) {
   const Case c = make_case("op=route_metadata rows=400 cols=12 k=0 tile=4 data=slots seed=0");
-  const Problem p = make_problem(c);
+  const RouteProblem p(c);
   ASSERT_EQ(p.token_offsets.size(), 401U);
   std::set<std::int64_t> widths, loads;
   for (std::size_t t = 0; t < 400; ++t) widths.insert(p.token_offsets[t + 1] - p.token_offsets[t]);

@@ -46,7 +46,7 @@ Tensor tensor(std::string name, Dtype dtype, std::int64_t rows, std::int64_t col
 
 void add(SafetensorsFile& file, const test::MmaKind& kind, Data data, std::int64_t steps, std::uint64_t seed) {
   Case c;
-  c.variant.wide = Format::fp32;
+  c.variant.dtype = Format::fp32;
   c.data = data, c.seed = seed;
   const std::int64_t n = test::kMmaSide;
   const std::int64_t k = steps * kind.terms;

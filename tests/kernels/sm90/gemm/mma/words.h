@@ -39,8 +39,7 @@ inline constexpr std::array kMmaKinds{
 inline constexpr std::array kMmaData{Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials};
 
 inline std::string mma_name(const MmaKind& kind, Data data, std::int64_t steps) {
-  return std::string(kind.name) + "." + std::string(kDataNames[static_cast<std::size_t>(data)]) + "." +
-         std::to_string(steps);
+  return std::string(kind.name) + "." + std::string(to_text(data)) + "." + std::to_string(steps);
 }
 
 }  // namespace mxcheck::test

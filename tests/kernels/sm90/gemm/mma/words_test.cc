@@ -31,8 +31,8 @@ class MmaWords : public testing::TestWithParam<test::MmaKind> {};
 TEST_P(MmaWords, are_those_of_the_contract) {
   static const SafetensorsFile file = read_safetensors(MXCHECK_MMA_WORDS);
   const auto tensors = by_name(file);
-  const test::MmaKind\& kind = GetParam();
-  const Contract\& contract = contract_named(kind.contract);
+  const test::MmaKind& kind = GetParam();
+  const Contract& contract = contract_named(kind.contract);
   ASSERT_EQ(contract.step.terms, kind.terms);
   std::int64_t compared = 0;
   for (const Data data : test::kMmaData) {

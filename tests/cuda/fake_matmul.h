@@ -1,5 +1,5 @@
 #pragma once
-// A call of the candidate interface as the reference takes a product. Nothing is checked: calls of these tests are
+// A call of the candidate interface as the reference takes a matmul. Nothing is checked: calls of these tests are
 // good.
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace fake {
 
 inline const std::byte* data_of(const DLTensor& t) { return static_cast<const std::byte*>(t.data) + t.byte_offset; }
 
-inline mxcheck::Matmul product_of(const mxcheck_call& call, std::string_view contract) {
+inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view contract) {
   const auto& p = *reinterpret_cast<const mxcheck_matmul_policy*>(call.policy);
   const DLTensor* in = call.inputs;
   const bool scaled = p.scale_type != MXCHECK_NO_SCALES;

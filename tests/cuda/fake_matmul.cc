@@ -1,4 +1,4 @@
-// Products for the fake driver: the reference, as a kernel in a stream. FAKE_CUDA in the environment names what it does
+// GEMMs for the fake driver: the reference, as a kernel in a stream. FAKE_CUDA in the environment names what it does
 // wrong.
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include "tests/cuda/fake_product.h"
+#include "tests/cuda/fake_matmul.h"
 
 extern "C" {
 int fake_launch(void* stream, void (*kernel)(void*), void* argument);
@@ -36,7 +36,7 @@ void kernel(void* argument) {
   const auto width = static_cast<std::size_t>(d.dtype.bits / 8);
   const auto outputs = static_cast<std::size_t>(d.shape[0] * d.shape[1]);
   try {
-    mxcheck::matmul(fake::product_of(launch.call, launch.contract), to);
+    mxcheck::matmul(fake::matmul_of(launch.call, launch.contract), to);
   } catch (const std::exception& e) {
     launch.call.report->status = MXCHECK_FAILED;
     std::strncpy(launch.call.report->message, e.what(), sizeof(launch.call.report->message) - 1);
@@ -92,7 +92,7 @@ extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table*
   };
   static const mxcheck_candidate_table table{MXCHECK_CANDIDATE_VERSION,
                                              sizeof(mxcheck_candidate_table),
-                                             "fake_product",
+                                             "fake_matmul",
                                              "1",
                                              kDLCUDA,
                                              static_cast<std::int32_t>(operations.size()),

@@ -1,4 +1,4 @@
-// The gate on matrix products: a library that is the reference holds, and each slip is found and named.
+// The gate on GEMMs: a library that is the reference holds, and each fault is found and named.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -18,8 +18,8 @@ struct Ran {
 };
 
 Ran gate(const std::string& fault, const std::string& arguments) {
-  const std::string command = "MXCHECK_PRODUCT_FAULT=" + fault +
-                              " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_PRODUCT " " + arguments + " 2>&1";
+  const std::string command = "MXCHECK_MATMUL_FAULT=" + fault +
+                              " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_MATMUL " " + arguments + " 2>&1";
   Ran ran{-1, {}};
   FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> buffer;
@@ -37,43 +37,43 @@ void expect_held(const Ran& ran, std::initializer_list<const char*> names) {
 }
 
 // In two: each must be done well within a test's time, on a slow machine too.
-TEST(Products, the_reference_as_a_candidate_equals_its_contracts) {
+TEST(MatmulGate, the_reference_as_a_candidate_equals_its_contracts) {
   expect_held(gate("", "--only 'matmul*' --cases 60 --seed 1"),
               {"matmul_equals_its_contract", "matmul_of_small_integers_is_exact", "matmul_sums_are_the_tensor_cores"});
 }
 
-TEST(Products, the_reference_as_a_candidate_behaves) {
+TEST(MatmulGate, the_reference_as_a_candidate_behaves) {
   expect_held(gate("", "--only '[!m]*' --cases 40 --seed 1"),
               {"the_same_call_gives_the_same_bytes", "bad_arguments_are_refused_and_nothing_is_written"});
 }
 
-struct Slip {
-  const char* fault;
+struct Fault {
+  const char* name;
   const char* named;  // what the report must say, or nothing
-  friend void PrintTo(const Slip& slip, std::ostream* out) { *out << slip.fault; }
+  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 };
 
-class Slips : public testing::TestWithParam<Slip> {};
+class MatmulFaults : public testing::TestWithParam<Fault> {};
 
-TEST_P(Slips, are_found_and_named) {
-  const Ran ran = gate(GetParam().fault, "--only 'matmul_*' --cases 150 --seed 1");
+TEST_P(MatmulFaults, are_found_and_named) {
+  const Ran ran = gate(GetParam().name, "--only 'matmul_*' --cases 150 --seed 1");
   EXPECT_EQ(ran.code, 1) << ran.out;
   EXPECT_NE(ran.out.find("D differs from"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find(GetParam().named), std::string::npos) << ran.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Slips,
-                         testing::Values(Slip{"fp32_sums", "exactly those of contract ieee_fp32"},
-                                         Slip{"backwards", "+descending"}, Slip{"no_promotion", ""},
-                                         Slip{"promotes_every_256", ""}, Slip{"a_scale_first", ""},
-                                         Slip{"k_block_dropped", "the last block of 128 of k left out"},
-                                         Slip{"output_cut", "D cut to BF16 in place of rounded"},
-                                         Slip{"scale_before", "A's scales taken from the block of k before"},
-                                         Slip{"c_forgotten", "C not added"},
-                                         Slip{"last_row_zero", "all observed are zero"}),
-                         [](const auto& info) { return std::string(info.param.fault); });
+INSTANTIATE_TEST_SUITE_P(All, MatmulFaults,
+                         testing::Values(Fault{"fp32_sums", "exactly those of contract ieee_fp32"},
+                                         Fault{"backwards", "+descending"}, Fault{"no_promotion", ""},
+                                         Fault{"promotes_every_256", ""}, Fault{"a_scale_first", ""},
+                                         Fault{"k_block_dropped", "the last block of 128 of k left out"},
+                                         Fault{"output_cut", "D cut to BF16 in place of rounded"},
+                                         Fault{"scale_before", "A's scales taken from the block of k before"},
+                                         Fault{"c_forgotten", "C not added"},
+                                         Fault{"last_row_zero", "all observed are zero"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Products, a_counterexample_shows_the_steps) {
+TEST(MatmulGate, a_counterexample_shows_the_steps) {
   const Ran ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
   EXPECT_NE(ran.out.find("expected, under sm90_bf16"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("window 2^"), std::string::npos) << ran.out;

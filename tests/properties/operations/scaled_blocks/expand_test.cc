@@ -1,4 +1,4 @@
-#include "properties/operations/quantize/expand.h"
+#include "properties/operations/scaled_blocks/expand.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@
 
 #include "numerics/format/codec.h"
 #include "properties/core/statement.h"
-#include "properties/operations/operations.h"
+#include "properties/operations/dequantize/problem.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 #include "reference/quantize/quantize.h"
 #include "tests/goldens/temporary_directory.h"
 
@@ -19,25 +20,18 @@ namespace mxcheck {
 namespace {
 
 constexpr BlockShape kShapes[] = {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}};
-constexpr Format kWides[] = {Format::bf16, Format::fp32, Format::fp16};
+constexpr Format kDtypes[] = {Format::bf16, Format::fp32, Format::fp16};
 
 Case make_case(Data data, std::int64_t rows, std::int64_t cols, std::uint64_t seed = 1) {
   Case c;
-  c.variant.operation = "quantize", c.variant.block = {1, 32};
+  c.variant.operation = "quantize", blocks_of(c.variant).block = {1, 32};
   c.rows = rows, c.cols = cols, c.data = data, c.seed = seed;
   return c;
 }
 
-std::uint32_t bits_at(const Input& input, std::int64_t i, std::int64_t j) {
-  const std::size_t width = input.view.dtype == Format::fp32 ? 4 : 2;
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, input.bytes.data() + static_cast<std::size_t>(i * input.view.row_stride + j) * width, width);
-  return bits;
-}
+std::uint32_t bits_at(const Input& input, std::int64_t i, std::int64_t j) { return input.bits(i, j); }
 
-double value_at(const Input& input, std::int64_t i, std::int64_t j) {
-  return decode(input.view.dtype, bits_at(input, i, j));
-}
+double value_at(const Input& input, std::int64_t i, std::int64_t j) { return decode(input.dtype, input.bits(i, j)); }
 
 void for_each(const Case& c, const std::function<void(const Input&, std::int64_t, std::int64_t)>& visit) {
   const Input input = expand(c);
@@ -48,15 +42,15 @@ void for_each(const Case& c, const std::function<void(const Input&, std::int64_t
 
 TEST(Expand, is_a_function_of_the_case) {
   for (std::size_t d = 0; d < std::size(kDataNames); ++d) {
-    for (Format wide : kWides) {
+    for (Format dtype : kDtypes) {
       const bool patterns = static_cast<Data>(d) == Data::every_amax || static_cast<Data>(d) == Data::every_word;
-      if (patterns && wide == Format::fp16) continue;
+      if (patterns && dtype == Format::fp16) continue;
       Case c = make_case(static_cast<Data>(d), 37, 70);
-      c.variant.wide = wide, c.stride = 75;
+      c.variant.dtype = dtype, c.stride = 75;
       const Input a = expand(c);
       const Input b = expand(c);
       EXPECT_EQ(a.bytes, b.bytes) << kDataNames[d];
-      ASSERT_EQ(a.bytes.size(), 37U * 75U * (wide == Format::fp32 ? 4U : 2U));
+      ASSERT_EQ(a.bytes.size(), 37U * 75U * (dtype == Format::fp32 ? 4U : 2U));
       c.seed = 2;
       const bool has_seed = c.data != Data::zeros && c.data != Data::every_bf16 && c.data != Data::every_row;
       EXPECT_EQ(expand(c).bytes != a.bytes, has_seed) << kDataNames[d];
@@ -73,9 +67,9 @@ TEST(Expand, an_element_keeps_its_value_when_rows_are_added_below) {
 }
 
 TEST(Expand, plants_lie_over_the_drawn_elements_and_nan_behind_the_rows) {
-  for (Format wide : kWides) {
+  for (Format dtype : kDtypes) {
     Case c = make_case(Data::normal, 4, 6);
-    c.variant.wide = wide, c.stride = 9, c.plants = {{1, 2, 0x1234}, {3, 5, 0x0042}};
+    c.variant.dtype = dtype, c.stride = 9, c.plants = {{1, 2, 0x1234}, {3, 5, 0x0042}};
     const Input input = expand(c);
     EXPECT_EQ(bits_at(input, 1, 2), 0x1234U);
     EXPECT_EQ(bits_at(input, 3, 5), 0x0042U);
@@ -95,21 +89,22 @@ TEST(Expand, zeros_are_positive_zeros) {
 
 TEST(Expand, codes_come_back_exactly_under_round_up_and_floor) {
   for (Format format : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2, Format::mxint8}) {
-    for (Format wide : kWides) {
+    for (Format dtype : kDtypes) {
       for (BlockShape block : kShapes) {
         for (std::uint64_t seed = 0; seed < 6; ++seed) {
           Case c = make_case(Data::codes, 67, 131, seed);
-          c.variant.format = format, c.variant.wide = wide, c.variant.block = block;
+          c.variant.dtype = dtype;
+          blocks_of(c.variant).format = format, blocks_of(c.variant).block = block;
           if (seed % 2 == 1) c.experts = {0, 5, 5, 40, 67};
           const Input x = expand(c);
-          Quantized up = quantize(x.view, format, block, recipe_named("rceil"), c.experts);
-          const Quantized down = quantize(x.view, format, block, recipe_named("floor"), c.experts);
+          Quantized up = quantize(x.view(), format, block, recipe_named("rceil"), c.experts);
+          const Quantized down = quantize(x.view(), format, block, recipe_named("floor"), c.experts);
           ASSERT_EQ(up.scales, down.scales) << to_text(c);
           ASSERT_EQ(up.codes, down.codes) << to_text(c);
           const std::vector<float> back = dequantize(up, c.experts);
           for (std::int64_t i = 0; i < c.rows; ++i) {
             for (std::int64_t j = 0; j < c.cols; ++j) {
-              const float want = x.view.at(i, j);
+              const float want = x.view().at(i, j);
               const float got = back[static_cast<std::size_t>(i * c.cols + j)];
               ASSERT_TRUE(want == got && std::signbit(want) == std::signbit(got))
                   << to_text(c) << " at " << i << ' ' << j;
@@ -130,7 +125,7 @@ TEST(Expand, boundaries_hit_every_midpoint_of_e4m3_and_both_neighbours) {
   for (std::uint64_t seed = 0; seed < 40 && !missing.empty(); ++seed) {
     const Case c = make_case(Data::boundaries, 64, 256, seed);
     const Input x = expand(c);
-    const Quantized q = quantize(x.view, Format::e4m3, {1, 32}, rceil);
+    const Quantized q = quantize(x.view(), Format::e4m3, {1, 32}, rceil);
     for (std::int64_t i = 0; i < c.rows; ++i) {
       for (std::int64_t j = 0; j < c.cols; ++j) {
         const int byte = q.scales[static_cast<std::size_t>(i * q.scale_cols + j / 32)];
@@ -154,12 +149,12 @@ TEST(Expand, boundaries_hit_every_midpoint_of_e4m3_and_both_neighbours) {
 }
 
 TEST(Expand, boundaries_put_the_amax_on_the_edges_of_the_scale) {
-  for (Format wide : {Format::bf16, Format::fp32}) {
+  for (Format dtype : {Format::bf16, Format::fp32}) {
     for (BlockShape block : kShapes) {
       std::array<int, 6> seen{};
       for (std::uint64_t seed = 0; seed < (block == BlockShape{128, 128} ? 400 : 60); ++seed) {
         Case c = make_case(Data::boundaries, 90, 200, seed);
-        c.variant.wide = wide, c.variant.block = block;
+        c.variant.dtype = dtype, blocks_of(c.variant).block = block;
         const Input x = expand(c);
         const std::int64_t rows = block.rows, cols = block.cols == 0 ? c.cols : block.cols;
         for (std::int64_t bi = 0; bi < c.rows; bi += rows) {
@@ -167,10 +162,10 @@ TEST(Expand, boundaries_put_the_amax_on_the_edges_of_the_scale) {
             std::uint32_t amax = 0;
             for (std::int64_t i = bi; i < std::min(c.rows, bi + rows); ++i) {
               for (std::int64_t j = bj; j < std::min(c.cols, bj + cols); ++j) {
-                amax = std::max(amax, bits_at(x, i, j) & (wide == Format::fp32 ? 0x7FFFFFFFU : 0x7FFFU));
+                amax = std::max(amax, bits_at(x, i, j) & (dtype == Format::fp32 ? 0x7FFFFFFFU : 0x7FFFU));
               }
             }
-            const int mantissa_bits = spec(wide).mantissa_bits;
+            const int mantissa_bits = spec(dtype).mantissa_bits;
             const std::uint32_t one = 1U << mantissa_bits;
             const std::uint32_t fraction = amax % one;
             const std::uint32_t three_quarters = one / 4 * 3;  // 448 = 1.75 * 2^8
@@ -207,7 +202,7 @@ TEST(Expand, every_bf16_meets_every_scale_byte_that_it_promises) {
     }
   }
   for (std::int64_t byte = 0; byte < kEveryBf16Bytes; ++byte) {
-    const double pin = decode(Format::bf16, to_wide_bits(Format::bf16, std::ldexp(448, static_cast<int>(byte) - 127)));
+    const double pin = decode(Format::bf16, nearest_bits(Format::bf16, std::ldexp(448, static_cast<int>(byte) - 127)));
     std::size_t missing = 0;
     for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
       const double value = decode(Format::bf16, pattern);
@@ -224,7 +219,7 @@ TEST(Expand, no_finite_amax_has_a_larger_byte_than_every_bf16_reaches) {
 
 TEST(Expand, every_word_counts_through_the_matrix_row_by_row) {
   Case c = make_case(Data::every_word, 3, 5, 0xFFFFFFFD);
-  c.variant.wide = Format::fp32;
+  c.variant.dtype = Format::fp32;
   const Input x = expand(c);
   for (std::uint32_t i = 0; i < 15; ++i) {
     std::uint32_t bits = 0;
@@ -234,15 +229,15 @@ TEST(Expand, every_word_counts_through_the_matrix_row_by_row) {
 }
 
 TEST(Expand, every_amax_runs_through_the_patterns) {
-  for (Format wide : {Format::bf16, Format::fp32}) {
+  for (Format dtype : {Format::bf16, Format::fp32}) {
     Case c = make_case(Data::every_amax, 300, 33, 0x3F00);
-    c.variant.wide = wide;
+    c.variant.dtype = dtype;
     for_each(c, [](const Input& in, auto i, auto j) {
       EXPECT_EQ(bits_at(in, i, j), j == 0 ? static_cast<std::uint32_t>(0x3F00 + i) : 0U);
     });
   }
   Case c = make_case(Data::every_amax, 1, 1);
-  c.variant.wide = Format::fp16;
+  c.variant.dtype = Format::fp16;
   test::expect_error(ErrorKind::usage, "every_amax", [&] { (void)expand(c); });
 }
 
@@ -254,12 +249,12 @@ struct Rates {
   }
 };
 
-Rates rates_of(Data data, Format wide) {
+Rates rates_of(Data data, Format dtype) {
   Rates r;
-  const FormatSpec& f = spec(wide);
+  const FormatSpec& f = spec(dtype);
   const std::uint32_t sign = 1U << (f.bits - 1);
   Case c = make_case(data, 400, 512, 3);
-  c.variant.wide = wide;
+  c.variant.dtype = dtype;
   for_each(c, [&](const Input& in, auto i, auto j) {
     const std::uint32_t bits = bits_at(in, i, j);
     const std::uint32_t magnitude = bits & (sign - 1);
@@ -276,16 +271,16 @@ Rates rates_of(Data data, Format wide) {
 }
 
 TEST(Expand, bits_are_uniform_over_the_type) {
-  for (Format wide : kWides) {
-    const Rates r = rates_of(Data::bits, wide);
-    const double exponents = std::ldexp(1, spec(wide).exponent_bits);
+  for (Format dtype : kDtypes) {
+    const Rates r = rates_of(Data::bits, dtype);
+    const double exponents = std::ldexp(1, spec(dtype).exponent_bits);
     // Five standard deviations of a share p of 204,800 elements: 0.56 % for p = 1/2, 0.19 % for FP16's p = 1/32 (the
     // other types' are rarer), and as much for twice the signalling half of the NaN.
     EXPECT_NEAR(r.percent(r.negative), 50, 0.56);
     EXPECT_NEAR(r.percent(r.nan + r.inf), 100 / exponents, 0.2);
     EXPECT_NEAR(r.percent(r.subnormal + r.zero), 100 / exponents, 0.2);
     EXPECT_NEAR(r.percent(r.signalling) * 2, r.percent(r.nan), 0.2);
-    if (wide == Format::fp16) {
+    if (dtype == Format::fp16) {
       EXPECT_GT(r.inf, 0);
     }
   }
@@ -298,8 +293,8 @@ TEST(Expand, bits_are_uniform_over_the_type) {
 }
 
 TEST(Expand, specials_are_dense_in_everything_special) {
-  for (Format wide : kWides) {
-    const Rates r = rates_of(Data::specials, wide);
+  for (Format dtype : kDtypes) {
+    const Rates r = rates_of(Data::specials, dtype);
     EXPECT_GT(r.percent(r.nan), 5);
     EXPECT_GT(r.percent(r.signalling), 1);
     EXPECT_GT(r.percent(r.inf), 0.3);
@@ -318,7 +313,7 @@ TEST(Expand, every_kind_of_special_block_appears) {
     std::map<std::string, int> seen;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       Case c = make_case(Data::specials, 256, 256, seed);
-      c.variant.block = block;
+      blocks_of(c.variant).block = block;
       const Input x = expand(c);
       const std::int64_t cols = block.cols == 0 ? c.cols : block.cols;
       for (std::int64_t bi = 0; bi < c.rows; bi += block.rows) {
@@ -354,10 +349,10 @@ TEST(Expand, every_kind_of_special_block_appears) {
 TEST(Expand, sparse_blocks_hold_one_element_whatever_cuts_them) {
   for (BlockShape block : kShapes) {
     Case c = make_case(Data::sparse, 77, 101, 9);
-    c.variant.block = block, c.experts = {0, 3, 40, 77};
+    blocks_of(c.variant).block = block, c.experts = {0, 3, 40, 77};
     std::int64_t nonzero = 0;
     for_each(c, [&](const Input& in, auto i, auto j) { nonzero += bits_at(in, i, j) != 0 ? 1 : 0; });
-    const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_named("rceil"), c.experts);
+    const Quantized q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"), c.experts);
     const auto blocks = static_cast<std::int64_t>(q.scales.size());
     EXPECT_LE(nonzero, blocks);
     EXPECT_GE(nonzero, blocks - blocks / 32 - 1) << to_text(block);  // +0 is drawn now and then
@@ -368,8 +363,8 @@ TEST(Expand, slots_tell_every_block_from_its_neighbours_and_every_element_from_t
   for (BlockShape block : kShapes) {
     for (std::int64_t cols : {std::int64_t{512}, std::int64_t{500}}) {
       Case c = make_case(Data::slots, 300, cols, 4);
-      c.variant.block = block;
-      const Quantized q = quantize(expand(c).view, Format::e4m3, block, recipe_named("rceil"));
+      blocks_of(c.variant).block = block;
+      const Quantized q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"));
       const auto scale = [&](std::int64_t i, std::int64_t j) {
         return q.scales[static_cast<std::size_t>(i * q.scale_cols + j)];
       };
@@ -394,22 +389,22 @@ TEST(Expand, slots_tell_every_block_from_its_neighbours_and_every_element_from_t
 }
 
 TEST(Expand, wide_data_spans_the_exponents_and_is_finite) {
-  for (Format wide : kWides) {
+  for (Format dtype : kDtypes) {
     Case c = make_case(Data::wide, 200, 200);
-    c.variant.wide = wide;
+    c.variant.dtype = dtype;
     std::set<int> exponents;
     for_each(c, [&](const Input& in, auto i, auto j) {
       ASSERT_TRUE(std::isfinite(value_at(in, i, j)));
-      exponents.insert(static_cast<int>(bits_at(in, i, j) >> spec(wide).mantissa_bits));
+      exponents.insert(static_cast<int>(bits_at(in, i, j) >> spec(dtype).mantissa_bits));
     });
-    EXPECT_EQ(exponents.size(), 2 * ((std::size_t{1} << spec(wide).exponent_bits) - 1));
+    EXPECT_EQ(exponents.size(), 2 * ((std::size_t{1} << spec(dtype).exponent_bits) - 1));
   }
 }
 
 TEST(Expand, normal_data_is_finite_with_rows_of_their_own_size_and_outliers) {
-  for (Format wide : kWides) {
+  for (Format dtype : kDtypes) {
     Case c = make_case(Data::normal, 200, 400);
-    c.variant.wide = wide;
+    c.variant.dtype = dtype;
     const Input x = expand(c);
     std::set<int> sizes;
     int outliers = 0;
@@ -450,7 +445,7 @@ TEST(Expand, codes_and_scale_bytes_for_dequantize_reach_all_values_and_dwell_on_
   const std::vector<std::uint8_t> codes = expand_codes(c);
   EXPECT_EQ(std::set<std::uint8_t>(codes.begin(), codes.end()).size(), 256U);
   EXPECT_EQ(codes[3 * 200 + 4], 0x7F);
-  c.variant.format = Format::e2m1;
+  blocks_of(c.variant).format = Format::e2m1;
   c.plants.clear();
   for (std::uint8_t code : expand_codes(c)) {
     ASSERT_LT(code, 16);
@@ -469,11 +464,12 @@ TEST(Expand, slots_for_dequantize_pair_every_code_with_every_scale_byte) {
   const auto s = std::find_if(all.begin(), all.end(),
                               [](const Statement& x) { return x.name == "dequantize_equals_the_reference"; });
   for (BlockShape block : kShapes) {
-    const std::vector<Case> corners =
-        s->corners({"dequantize", Format::e4m3, "rceil", block, 0, Format::fp32}, Suite::quick);
+    Variant v{"dequantize", Format::fp32};
+    blocks_of(v).block = block;
+    const std::vector<Case> corners = s->corners(v, Suite::quick);
     const Case& c = corners.back();
     ASSERT_EQ(c.data, Data::slots);
-    const Problem p = make_problem(c);
+    const DequantizeProblem p(c);
     const ScaleGeometry g = scale_geometry(c, block);
     std::bitset<65536> seen;
     for (std::int64_t i = 0; i < c.rows; ++i) {

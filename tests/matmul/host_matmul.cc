@@ -1,5 +1,5 @@
-// A host library whose matmul is the reference's, so that the gate's statements about products run without a GPU; and,
-// named by MXCHECK_PRODUCT_FAULT, the slips that kernels make.
+// A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
+// named by MXCHECK_MATMUL_FAULT, the faults that kernels make.
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 using mxcheck::Format;
 
 std::string fault() {
-  const char* name = std::getenv("MXCHECK_PRODUCT_FAULT");
+  const char* name = std::getenv("MXCHECK_MATMUL_FAULT");
   return name == nullptr ? "" : name;
 }
 
@@ -58,7 +58,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   if (!a_format || !b_format || m < 0 || n < 0 || k < 0 || p->policy.layout != 0 || p->grouping < 0 ||
       p->grouping > 2 || p->scale_type < 0 || p->scale_type > 2 || call->num_outputs != 1 ||
       call->num_inputs < needed || call->num_inputs > needed + 2 || p->policy.block_cols < 0 || p->block_b_cols < 0) {
-    return refuse(call, MXCHECK_INVALID, "policy and tensors make no product");
+    return refuse(call, MXCHECK_INVALID, "policy and tensors make no matmul");
   }
   const DLTensor* in = call->inputs;
   mxcheck::Matmul x;
@@ -125,16 +125,16 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
     x.gathers = true;
     x.row_index = {reinterpret_cast<const std::int32_t*>(data_of(*index)), static_cast<std::size_t>(m)};
   }
-  const std::string slip = fault();
+  const std::string injected = fault();
   std::string text(contract);
-  if (slip == "no_promotion" && !scaled) text = "sm90_fp8";
-  if (slip == "promotes_every_256" && !scaled) text = "sm90_fp8+promote256";
-  if (slip == "fp32_sums") text = "ieee_fp32";
-  if (slip == "a_scale_first") text += "+a_first";
-  if (slip == "backwards") text += "+descending";
-  if (slip == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
+  if (injected == "no_promotion" && !scaled) text = "sm90_fp8";
+  if (injected == "promotes_every_256" && !scaled) text = "sm90_fp8+promote256";
+  if (injected == "fp32_sums") text = "ieee_fp32";
+  if (injected == "a_scale_first") text += "+a_first";
+  if (injected == "backwards") text += "+descending";
+  if (injected == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
   std::vector<std::byte> shifted;
-  if (slip == "scale_before" && scaled && p->grouping == 0 && k % 128 == 0 && k > 0) {
+  if (injected == "scale_before" && scaled && p->grouping == 0 && k % 128 == 0 && k > 0) {
     const std::size_t width = p->scale_type == MXCHECK_E8M0 ? 1 : 4;
     const auto* from = static_cast<const std::byte*>(x.a.scales);
     const std::size_t line = static_cast<std::size_t>(k / 128) * width;
@@ -145,12 +145,12 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
     x.a.scales = shifted.data();
   }
   std::vector<float> uncut;
-  if (slip == "c_forgotten") x.c = nullptr;
+  if (injected == "c_forgotten") x.c = nullptr;
   try {
     x.contract = mxcheck::parse_matmul_contract(text);
     if (x.c == nullptr) x.contract.from_c = false;
     auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
-    if (slip == "output_cut" && out_bits == 16 && x.c == nullptr) {
+    if (injected == "output_cut" && out_bits == 16 && x.c == nullptr) {
       uncut.resize(static_cast<std::size_t>(results * m * n));
       x.output = Format::fp32;
       mxcheck::matmul(x, uncut.data());
@@ -160,7 +160,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
     } else {
       mxcheck::matmul(x, d);
     }
-    if (slip == "last_row_zero" && m > 64 && n > 0) {
+    if (injected == "last_row_zero" && m > 64 && n > 0) {
       const std::int64_t line = n * out_bits / 8;
       std::memset(d + (results * m - 1) * line, 0, static_cast<std::size_t>(line));
     }
@@ -171,7 +171,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
 }
 
 mxcheck_status run_promoted(const mxcheck_call* call) { return run_as(call, "sm90_fp8+promote128"); }
-mxcheck_status run_sums(const mxcheck_call* call) { return run_as(call, "sm90_bf16+from_c"); }
+mxcheck_status run_bf16(const mxcheck_call* call) { return run_as(call, "sm90_bf16+from_c"); }
 
 constexpr mxcheck_operation kOperations[] = {
     {"matmul", "sm90_fp8+promote128", 0, 0, 1, 1, supports, nullptr, run_promoted},
@@ -180,10 +180,10 @@ constexpr mxcheck_operation kOperations[] = {
        const mxcheck_matmul_policy* q = policy_of(p);
        return q != nullptr && q->grouping == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
      },
-     nullptr, run_sums},
+     nullptr, run_bf16},
 };
 constexpr mxcheck_candidate_table kTable{
-    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_product", "1", kDLCPU, 2, kOperations};
+    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_matmul", "1", kDLCPU, 2, kOperations};
 
 }  // namespace
 

@@ -1,0 +1,118 @@
+// What the operations on scaled blocks have in common: variants, texts, classes, and the way from a call to its case.
+
+#include "properties/operations/scaled_blocks/operation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "properties/core/check.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/properties/operations/scaled_blocks/some_case.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"};
+
+TEST(ScaledBlocks, variants_are_all_different_and_are_read_back_from_their_text) {
+  for (const char* name : kOperations) {
+    const std::vector<Variant> all = operation_named(name).askable(name);
+    EXPECT_FALSE(all.empty()) << name;
+    std::set<std::string> texts;
+    for (const Variant& v : all) {
+      ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
+      texts.insert(to_text(v));
+      const bool tiled = blocks_of(v).layout == MXCHECK_TCGEN05;
+      ASSERT_TRUE(!tiled || has_tiles(blocks_of(v).block)) << to_text(v);
+    }
+    EXPECT_EQ(texts.size(), all.size()) << name;
+  }
+}
+
+TEST(ScaledBlocks, every_field_of_a_case_survives_the_way_to_text_and_back) {
+  const char* text =
+      "op=quantize format=e5m2 recipe=floor block=32x1 layout=tcgen05 x=fp16 rows=6 cols=5 stride=7 experts=0,2,6 "
+      "data=codes seed=9 plant=1,2:7c00 pad=255 threads=3";
+  const Case c = parse_case(text);
+  EXPECT_EQ(to_text(c), text);
+  EXPECT_EQ(blocks_of(c.variant).format, Format::e5m2);
+  EXPECT_EQ(blocks_of(c.variant).recipe, "floor");
+  EXPECT_EQ(blocks_of(c.variant).block, (BlockShape{32, 1}));
+  EXPECT_EQ(blocks_of(c.variant).layout, MXCHECK_TCGEN05);
+  EXPECT_EQ(blocks_case(c).pad, 255);
+  test::expect_error(ErrorKind::usage, "case field pad=256", [] { (void)parse_case("op=quantize pad=256"); });
+  test::expect_error(ErrorKind::usage, "case field layout=tiles", [] { (void)parse_case("op=quantize layout=tiles"); });
+  test::expect_error(ErrorKind::usage, "case field tile=4", [] { (void)parse_case("op=quantize tile=4"); });
+}
+
+TEST(ScaledBlocks, a_case_is_counted_for_what_it_exercises) {
+  Case c = test::some_case("quantize", {32, 1}, MXCHECK_TCGEN05, {0, 40, 40, 150});
+  c.stride = 140, c.gather = 9;
+  const std::vector<std::string> all = classes_of(c);
+  for (const char* name :
+       {"quantize", "x bf16", "format e4m3", "recipe rceil", "block 32x1", "scales tcgen05", "data normal",
+        "shape with a cut block", "row stride", "gathered rows", "experts", "experts without rows"})
+    EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
+  c.rows = 64, c.experts.clear(), c.stride = 0, c.gather = 0;
+  const std::vector<std::string> whole = classes_of(c);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), "shape of whole blocks"), 1);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), "experts"), 0);
+}
+
+TEST(ScaledBlocks, a_call_says_its_case) {
+  for (const char* name : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
+    Case c = test::some_case(name, {1, 32}, MXCHECK_TCGEN05, {0, 40, 150});
+    c.threads = 2;
+    const auto p = make_problem(c);
+    const Case back = case_of(p->call());
+    EXPECT_EQ(back.variant.operation, name);
+    EXPECT_EQ(blocks_of(back.variant), blocks_of(c.variant)) << name;
+    EXPECT_EQ(blocks_case(back), blocks_case(c)) << name;
+    EXPECT_EQ(back.experts, c.experts) << name;
+    EXPECT_EQ(back.rows, c.rows);
+    EXPECT_EQ(back.cols, c.cols);
+    EXPECT_EQ(back.threads, 2);
+  }
+}
+
+TEST(ScaledBlocks, a_call_gives_its_problem_back) {
+  for (const char* name : kOperations) {
+    for (const int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
+      if (layout != MXCHECK_COMPACT && std::string_view(name) == "cast") continue;
+      Case c = test::some_case(name, {1, 32}, layout);
+      if (std::string_view(name) != "cast") c.experts = {0, 40, 150};
+      if (std::string_view(name) == "quantize") c.stride = 140;
+      const auto p = make_problem(c);
+      const std::vector<ExpectedTensor> want = p->answer();
+      const std::vector<ExpectedTensor> got = operation_named(name).problem_of(p->call())->answer();
+      ASSERT_EQ(want.size(), got.size()) << name;
+      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes) << name << ' ' << i;
+    }
+  }
+}
+
+TEST(ScaledBlocks, simpler_cases_are_possible_and_never_the_same) {
+  Case c = test::some_case("quantize", {32, 1}, MXCHECK_TCGEN05, {0, 40, 40, 150});
+  c.stride = 140, c.threads = 2, c.seed = 77;
+  Finding finding;
+  finding.relevant = {{149, 130, 0x3F80}};
+  const std::vector<Case> simpler = operation_named("quantize").simpler(c, finding);
+  EXPECT_GT(simpler.size(), 10U);
+  for (const Case& n : simpler) {
+    ASSERT_NE(n, c);
+    ASSERT_NO_THROW(ASSERT_EQ(parse_case(to_text(n)), n)) << to_text(n);
+    ASSERT_LE(n.elements(), c.elements()) << to_text(n);
+  }
+  EXPECT_EQ(to_text(simpler.front()),
+            "op=quantize format=e4m3 recipe=rceil block=32x1 layout=tcgen05 x=bf16 rows=1 cols=1 data=zeros seed=77 "
+            "plant=0,0:3f80 pad=90");
+}
+
+}  // namespace
+}  // namespace mxcheck
