@@ -105,7 +105,7 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"op=quantize x=double", "case field x=double is not a format"},
       {"op=quantize recipe=best", "best"},
       {"op=quantize block=7", "7"},
-      {"op=quantize layout=flat", "case field layout=flat is not compact or tcgen05"},
+      {"op=quantize layout=flat", "case field layout=flat is not one of compact, tcgen05"},
       {"op=quantize pad=256", "case field pad=256 is not a number in range"},
       {"op=quantize pad=-1", "case field pad=-1 is not a number in range"},
       {"op=quantize seed=-1", "case field seed=-1 is not a number in range"},

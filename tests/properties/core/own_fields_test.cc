@@ -50,8 +50,8 @@ TEST(OwnFields, a_copy_is_a_value_of_its_own) {
 
 TEST(OwnFields, of_another_operation_are_not_read_and_not_equal) {
   OwnFields a, b;
-  a.edit<Mine>();
-  b.edit<Other>();
+  a.edit<Mine>().depth = 3;
+  b.edit<Other>().depth = 3;
   EXPECT_NE(a, b);
   test::expect_error(ErrorKind::internal, "the fields of another operation", [&] { (void)a.get<Other>(); });
   test::expect_error(ErrorKind::internal, "the fields of another operation", [&] { (void)a.edit<Other>(); });

@@ -24,7 +24,7 @@ Longer sample() {
 TEST(Policy, comes_back_with_its_texts) {
   Policy p = pack(sample(), {offsetof(Longer, router)});
   const Policy copy = p;  // as through shared memory
-  std::memset(&p, 0, sizeof(p));
+  p = Policy{};
   const auto s = read<Longer>(copy);
   EXPECT_EQ(s.base.size, sizeof(Longer));
   EXPECT_STREQ(s.base.format, "e4m3");
@@ -76,7 +76,7 @@ TEST(Policy, has_room_for_eight_texts) {
 TEST(Policy, in_place_points_into_itself) {
   Policy p = pack(sample(), {offsetof(Longer, router)});
   const PolicyInPlace in_place(p);
-  std::memset(&p, 0xFF, sizeof(p));
+  p = Policy{};
   const auto* s = static_cast<const Longer*>(static_cast<const void*>(in_place.get()));
   EXPECT_STREQ(s->base.recipe, "rceil");
   EXPECT_STREQ(s->router, "softmax-topk");
