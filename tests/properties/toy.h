@@ -22,7 +22,6 @@ inline GateOptions toy_options(const std::string& only = "*", int cases = 60) {
   GateOptions options;
   options.tool = MXCHECK_TOOL, options.library = MXCHECK_TOY;
   options.only = only, options.cases = cases, options.seed = 7;
-  options.time_limit = std::chrono::milliseconds(500);
   return options;
 }
 

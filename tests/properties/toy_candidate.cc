@@ -75,13 +75,19 @@ std::string wrong(const mxcheck_call* c) {
   return {};
 }
 
+// For good; whoever waits for it may be told by a file.
+void hang() {
+  if (const char* file = std::getenv("MXCHECK_TOY_HANGS"); file != nullptr) close(creat(file, 0600));
+  for (;;) pause();
+}
+
 // Ways to go wrong before anything is written.
 void misbehave(const mxcheck_call* call) {
   static int calls = 0;
   ++calls;
   if (mode("crashes")) std::raise(SIGSEGV);
   if (mode("exits")) std::_Exit(3);
-  if (mode("hangs")) pause();
+  if (mode("hangs")) hang();
   if (mode("closes_everything_and_hangs")) {
     for (int fd = 3; fd < 64; ++fd) close(fd);
     pause();

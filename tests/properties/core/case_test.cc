@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "properties/core/rng.h"
+#include "properties/operations/scaled_blocks/fields.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -21,10 +22,12 @@ Case random_case(std::uint64_t seed) {
   constexpr const char* kOperations[] = {"quantize", "quantize_dual", "dequantize", "scale_layout"};
   constexpr Format kFormats[] = {Format::e4m3, Format::e5m2, Format::e2m1, Format::mxint8};
   constexpr BlockShape kShapes[] = {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}};
-  constexpr Format kWides[] = {Format::bf16, Format::fp32, Format::fp16};
+  constexpr Format kDtypes[] = {Format::bf16, Format::fp32, Format::fp16};
   constexpr const char* kRecipes[] = {"rceil", "floor", "te"};
-  c.variant = {draw.pick(kOperations),          draw.pick(kFormats), draw.pick(kRecipes), draw.pick(kShapes),
-               static_cast<int>(draw.below(2)), draw.pick(kWides)};
+  c.variant.operation = draw.pick(kOperations);
+  blocks_of(c.variant) = {draw.pick(kFormats), draw.pick(kRecipes), draw.pick(kShapes),
+                          static_cast<int>(draw.below(2))};
+  c.variant.dtype = draw.pick(kDtypes);
   c.rows = draw.between(0, 200), c.cols = draw.between(0, 200);
   if (draw.chance(30)) c.stride = c.cols + draw.between(1, 9);
   if (draw.chance(40)) c.experts = {0, draw.between(0, c.rows), c.rows};
@@ -34,14 +37,16 @@ Case random_case(std::uint64_t seed) {
     c.plants.push_back(
         {draw.between(0, c.rows - 1), draw.between(0, c.cols - 1), static_cast<std::uint32_t>(draw.below(65536))});
   }
-  if (draw.chance(60)) c.pad = static_cast<std::uint8_t>(draw.below(256));
+  if (draw.chance(60)) blocks_case(c).pad = static_cast<std::uint8_t>(draw.below(256));
   c.threads = static_cast<int>(draw.below(5));
   return c;
 }
 
 TEST(Case, reads_the_example_of_its_header) {
   const Case c = parse_case(kExample);
-  EXPECT_EQ(c.variant, (Variant{"quantize", Format::e4m3, "rceil", {1, 32}, 1, Format::bf16}));
+  Variant expected{"quantize", Format::bf16};
+  blocks_of(expected) = {Format::e4m3, "rceil", {1, 32}, 1};
+  EXPECT_EQ(c.variant, expected);
   EXPECT_EQ(c.rows, 3);
   EXPECT_EQ(c.cols, 33);
   EXPECT_EQ(c.stride, 40);
@@ -49,7 +54,7 @@ TEST(Case, reads_the_example_of_its_header) {
   EXPECT_EQ(c.data, Data::normal);
   EXPECT_EQ(c.seed, 7U);
   EXPECT_EQ(c.plants, (std::vector<Plant>{{0, 31, 0x7F80}}));
-  EXPECT_EQ(int{c.pad}, 255);
+  EXPECT_EQ(int{blocks_case(c).pad}, 255);
   EXPECT_EQ(c.threads, 2);
   EXPECT_EQ(to_text(c), kExample);
 }
@@ -83,7 +88,7 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"", "a case without op="},
       {"rows=2 cols=2", "a case without op="},
       {"op=quantize rows", "of the form FIELD=VALUE"},
-      {"op=quantize color=red", "case field color=red is not a field of a case"},
+      {"op=quantize color=red", "case field color=red is not a field of op=quantize"},
       {"op=quantize rows=two", "case field rows=two is not a number"},
       {"op=quantize rows=", "case field rows= is not a number"},
       {"op=quantize rows=2x", "case field rows=2x is not a number"},
@@ -100,7 +105,7 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"op=quantize x=double", "case field x=double is not a format"},
       {"op=quantize recipe=best", "best"},
       {"op=quantize block=7", "7"},
-      {"op=quantize layout=flat", "case field layout=flat is not compact or tcgen05"},
+      {"op=quantize layout=flat", "case field layout=flat is not one of compact, tcgen05"},
       {"op=quantize pad=256", "case field pad=256 is not a number in range"},
       {"op=quantize pad=-1", "case field pad=-1 is not a number in range"},
       {"op=quantize seed=-1", "case field seed=-1 is not a number in range"},

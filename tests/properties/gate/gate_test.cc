@@ -268,18 +268,18 @@ TEST(Gate, no_process_is_left_behind) {
   }
 }
 
-TEST(Gate, a_hang_is_a_fault_and_ends_within_the_limit) {
+// That it ends at all is what ctest's time limit sees to.
+TEST(Gate, a_hang_is_a_fault_and_ends_by_the_limit) {
   for (const char* mode : {"hangs", "closes_everything_and_hangs"}) {
     const Toy toy(mode);
     GateOptions options = toy_options(kQuantize, 1);
     options.time_limit = std::chrono::milliseconds(200);
-    const auto start = std::chrono::steady_clock::now();
     const std::string line =
         "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=1 data=zeros seed=0";
     const GateReport r = reproduce(options, std::string(kQuantize) + ": " + line);
     EXPECT_EQ(exit_code(r), 6) << mode;
     EXPECT_EQ(r.statements[0].counterexample->finding.kind, FindingKind::fault);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << mode;
+    expect_contains(r.statements[0].counterexample->finding.summary, "did not return within the time limit");
     EXPECT_FALSE(has_children());
   }
 }
@@ -290,14 +290,23 @@ TEST(Gate, an_interrupt_ends_a_wait_and_nothing_cut_short_has_held) {
   GateOptions options = toy_options(kQuantize);
   options.time_limit = std::chrono::minutes(5);
   options.interrupted = &interrupted;
+  // The interrupt comes when the call is known to hang: the toy leaves a file.
+  const test::TemporaryDirectory dir;
+  const std::string hangs = dir / "hangs";
+  setenv("MXCHECK_TOY_HANGS", hangs.c_str(), 1);
+  std::atomic<bool> hung{false};
   std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!(hung = std::filesystem::exists(hangs)) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     interrupted = true;
   });
   const GateReport r = run_gate(options, [](const StatementResult&, bool) {});
   later.join();
+  unsetenv("MXCHECK_TOY_HANGS");
+  EXPECT_TRUE(hung);
   EXPECT_TRUE(r.interrupted);
-  EXPECT_LT(r.seconds, 5);
+  EXPECT_LT(r.seconds, 300);  // a call may take that long: the wait was cut short
   EXPECT_EQ(exit_code(r), 4);
   for (const StatementResult& s : r.statements) {
     EXPECT_NE(s.verdict, Verdict::held);

@@ -6,6 +6,7 @@
 
 #include "goldens/format/writer.h"
 #include "properties/gate/gate.h"
+#include "properties/operations/scaled_blocks/fields.h"
 #include "properties/records/replay.h"
 #include "tests/goldens/temporary_directory.h"
 
@@ -125,9 +126,9 @@ TEST(Record, that_is_damaged_is_refused) {
 
 TEST(Record, whose_lists_do_not_fit_is_refused) {
   const test::TemporaryDirectory dir;
-  const auto expect_refused = [&](const std::string& words, const auto& spoil) {
+  const auto expect_refused = [&](const std::string& words, const auto& damage) {
     Record record = sample();
-    spoil(record);
+    damage(record);
     write_record(dir / "r.h5", record);
     test::expect_error(ErrorKind::golden, words, [&] { read_record(dir / "r.h5"); });
   };
@@ -144,7 +145,7 @@ TEST(Record, of_what_no_gate_would_have_made_is_refused_or_differs) {
   write_record(dir / "r.h5", record);
   test::expect_error(ErrorKind::golden, "which is not listed", [&] { read_record(dir / "r.h5"); });
   record = sample();
-  record.cases[0].c.variant.recipe = "gfloat";
+  blocks_of(record.cases[0].c.variant).recipe = "gfloat";
   write_record(dir / "r.h5", record);
   test::expect_error(ErrorKind::golden, "that the candidate did not offer", [&] { read_record(dir / "r.h5"); });
   record = sample();

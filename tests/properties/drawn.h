@@ -1,0 +1,43 @@
+#pragma once
+// Variants to draw cases of, and what holds of every case that is drawn or shrunk.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "properties/core/operation.h"
+#include "properties/operations/scaled_blocks/fields.h"
+#include "reference/common/matrix.h"
+
+namespace mxcheck::test {
+
+inline const Statement& statement_named(std::string_view name) {
+  for (const Statement& s : all_statements()) {
+    if (s.name == name) return s;
+  }
+  throw Error(ErrorKind::internal, "no such statement");
+}
+
+inline const std::vector<Variant>& three_variants() {
+  static const std::vector<Variant> all = [] {
+    std::vector<Variant> made{{"quantize", Format::bf16}, {"quantize", Format::bf16}, {"quantize", Format::fp32}};
+    blocks_of(made[0]) = {Format::e4m3, "rceil", {1, 32}, 0};
+    blocks_of(made[1]) = {Format::e4m3, "rceil", {128, 128}, 0};
+    blocks_of(made[2]) = {Format::e4m3, "rceil", {1, 0}, 1};
+    return made;
+  }();
+  return all;
+}
+
+inline void expect_well_formed(const Case& c) {
+  EXPECT_EQ(parse_case(to_text(c)), c) << to_text(c);
+  EXPECT_TRUE(c.stride == 0 || c.stride >= c.cols);
+  if (!c.experts.empty()) {
+    EXPECT_NO_THROW(check_offsets(c.experts, c.rows)) << to_text(c);
+  }
+  for (const Plant& p : c.plants) {
+    EXPECT_TRUE(p.row < c.rows && p.col < c.cols) << to_text(c);
+  }
+}
+
+}  // namespace mxcheck::test
