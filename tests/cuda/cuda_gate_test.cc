@@ -102,7 +102,7 @@ TEST_F(CudaGate, an_error_of_the_device_ends_the_process_and_not_the_gate) {
   expect_found(gate("faults", "quantize_eq*"), 6, "CUDA error 700, an illegal memory access was encountered");
 }
 
-TEST_F(CudaGate, offsets_that_nobody_checks_on_the_device_are_caught) {
+TEST_F(CudaGate, offsets_that_are_not_checked_on_the_device_are_caught) {
   expect_found(gate("trusts_offsets", "bad_arg*"), 1, "the candidate returned MXCHECK_OK");
 }
 

@@ -79,19 +79,20 @@ TEST(RouterMatches, nothing_is_named_for_bytes_that_no_fault_gives) {
 }
 
 TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
-  RouteProblem p(parse_case("op=route variant=sigmoid x=fp32 nan=last bias=1 rows=40 cols=9 k=3 data=specials seed=7"));
+  const RouteProblem p(
+      parse_case("op=route_backward variant=sigmoid x=fp32 rows=40 cols=9 k=3 scale=2 data=specials seed=7"));
   RouteProblem other = p;
-  route_of(other.c.variant).bias = false;
+  route_case(other.c).scale = 1;
   Bytes observed = answer_of(other);
   ASSERT_NE(observed, answer_of(p));
   bool any = false;
-  for (std::size_t i = 0; i + 4 <= observed[1].size(); i += 4) {
+  for (std::size_t i = 0; i + 4 <= observed[0].size(); i += 4) {
     const bool is_nan =
-        (observed[1][i + 3] & std::byte{0x7F}) == std::byte{0x7F} && observed[1][i + 2] > std::byte{0x80};
-    if (is_nan) observed[1][i] ^= std::byte{1}, any = true;
+        (observed[0][i + 3] & std::byte{0x7F}) == std::byte{0x7F} && observed[0][i + 2] > std::byte{0x80};
+    if (is_nan) observed[0][i] ^= std::byte{1}, any = true;
   }
   EXPECT_TRUE(any);
-  EXPECT_TRUE(has(routes_that_match(p, observed), "no bias"));
+  EXPECT_TRUE(has(routes_that_match(p, observed), "a scale of 1"));
 }
 
 TEST(RouterMatches, metadata_in_descending_order_is_named) {

@@ -1,0 +1,96 @@
+// Descriptors of GEMMs: what is refused, what they are counted for, and which of them ask for options.
+
+#include "properties/operations/matmul/operation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "numerics/error.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+const std::string kPromoted =
+    "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 ";
+
+TEST(MatmulOperation, every_field_survives_the_way_to_text_and_back) {
+  const std::string text = kPromoted +
+                           "groups=rows d=bf16 rows=3 cols=33 depth=256 experts=0,1,3 gather=50 data=normal seed=7 "
+                           "adds=1 alpha=0.5 threads=2";
+  const Case c = parse_case(text);
+  EXPECT_EQ(to_text(c), text);
+  const MatmulVariant& v = matmul_of(c.variant);
+  EXPECT_EQ(v.format_b, Format::e5m2);
+  EXPECT_EQ(v.block_b, (BlockShape{128, 128}));
+  EXPECT_EQ(v.scales, MXCHECK_E8M0);
+  EXPECT_EQ(v.groups, MXCHECK_ROWS);
+  EXPECT_EQ(matmul_case(c).depth, 256);
+  EXPECT_TRUE(matmul_case(c).adds);
+  EXPECT_EQ(matmul_case(c).alpha, 0.5F);
+}
+
+TEST(MatmulOperation, refuses_what_no_call_can_pose) {
+  struct Row {
+    const char* fields;
+    const char* message;
+  };
+  for (const Row& row : {
+           Row{"groups=rows rows=3 cols=4 depth=128", "experts goes with groups=rows and groups=depth"},
+           Row{"groups=none rows=3 cols=4 depth=128 experts=0,3", "experts goes with groups=rows and groups=depth"},
+           Row{"groups=none rows=3 cols=4 depth=-1", "a matmul of 3 x 4 x -1"},
+           Row{"groups=none rows=1073741824 cols=1 depth=1073741824", "operands of at most 2^36 codes"},
+           Row{"groups=none rows=3 cols=4 depth=128 stride=9", "neither plants nor a stride"},
+           Row{"groups=none rows=3 cols=4 depth=128 plant=0,0:0", "neither plants nor a stride"},
+           Row{"groups=both rows=3 cols=4 depth=128", "case field groups=both is not one of none, rows, depth"},
+           Row{"groups=none scales=int8 rows=3 cols=4", "case field scales=int8 is not one of none, e8m0, fp32"},
+           Row{"groups=none rows=3 cols=4 tile=8", "case field tile=8"},
+       }) {
+    SCOPED_TRACE(row.fields);
+    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(kPromoted + row.fields); });
+  }
+  test::expect_error(ErrorKind::usage, "sm90_fp9", [] { (void)find_operation("matmul")->variant_name("sm90_fp9"); });
+}
+
+TEST(MatmulOperation, a_case_is_counted_for_what_it_exercises) {
+  const std::vector<std::string> all =
+      classes_of(parse_case(
+          kPromoted + "groups=rows d=bf16 rows=3 cols=33 depth=256 experts=0,1,1,3 gather=50 data=normal seed=7 adds=1 "
+                      "alpha=0.5"));
+  for (const char* name :
+       {"matmul:sm90_fp8+promote128", "d bf16", "formats e4m3 e5m2", "blocks 1x128 128x128", "scales e8m0",
+        "groups rows", "data normal", "shape with a cut tile", "gathered rows", "adds C", "alpha", "empty groups"})
+    EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
+  const std::vector<std::string> other = classes_of(parse_case(kPromoted + "groups=none rows=0 cols=128 depth=0"));
+  for (const char* name : {"shape empty", "shape without depth"})
+    EXPECT_EQ(std::count(other.begin(), other.end(), name), 1) << name;
+}
+
+TEST(MatmulOperation, options_are_c_alpha_an_index_and_ragged_depth) {
+  const Operation& matmul = *find_operation("matmul");
+  const std::string plain = kPromoted + "groups=none d=fp32 rows=3 cols=4 depth=256 data=normal seed=1";
+  EXPECT_FALSE(matmul.is_option(parse_case(plain)));
+  for (const char* option : {" adds=1", " alpha=2", " gather=5"})
+    EXPECT_TRUE(matmul.is_option(parse_case(plain + option))) << option;
+  EXPECT_TRUE(matmul.is_option(parse_case(kPromoted + "groups=none rows=3 cols=4 depth=250")));
+  EXPECT_TRUE(matmul.is_option(parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,100,256")));
+  EXPECT_FALSE(matmul.is_option(parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256")));
+}
+
+TEST(MatmulOperation, work_grows_with_depth_and_groups_end_where_they_say) {
+  const Operation& matmul = *find_operation("matmul");
+  const Case c = parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256");
+  EXPECT_EQ(matmul.work(c), 3 * 4 * 256);
+  EXPECT_EQ(matmul.experts_end(c), 256);
+  Case rows = parse_case(kPromoted + "groups=rows rows=10 cols=4 depth=256 experts=0,7,10");
+  EXPECT_EQ(matmul.experts_end(rows), 10);
+  matmul.halve_rows(rows);
+  EXPECT_EQ(rows.rows, 5);
+  EXPECT_EQ(rows.experts.back(), 5);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,169 @@
+// GEMMs as calls: sizes, the way from a call back to its problem, the reference's answer, and how it is explained.
+
+#include "properties/operations/matmul/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "numerics/bytes.h"
+#include "numerics/format/codec.h"
+#include "properties/operations/matmul/operation.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kPromoted =
+    "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=128x128 scales=fp32 ";
+constexpr const char* kExact = "op=matmul:exact format=e4m3 format_b=e5m2 block=none block_b=none scales=none ";
+
+std::vector<Case> some_cases() {
+  std::vector<Case> cases;
+  std::uint64_t seed = 1;
+  for (const char* contract : {"sm90_fp8+promote128", "sm90_bf16+decode", "sm90_bf16+from_c", "sm90_tf32"}) {
+    const std::vector<Variant> all = askable_matmuls(std::string("matmul:") + contract);
+    for (std::size_t i = 0; i<all.size(); i += all.size()> 50 ? 5 : 1, ++seed) {
+      Case c = matmul_corner(all[i], 3 + static_cast<std::int64_t>(seed % 9), 5, 256, Data::normal, seed);
+      matmul_case(c).adds = seed % 2 == 0;
+      if (seed % 3 == 0 && matmul_of(all[i]).groups != MXCHECK_DEPTH) c.gather = 7;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+TEST(MatmulProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
+  for (const Case& c : some_cases()) {
+    const MatmulProblem p(c);
+    const Call call = p.call();
+    const std::vector<ExpectedTensor> expected = p.answer();
+    ASSERT_EQ(expected.size(), 1U);
+    EXPECT_EQ(call.outputs[0].bytes, expected[0].bytes.size()) << to_text(c);
+    const MatmulVariant& v = matmul_of(c.variant);
+    const std::size_t inputs = 2U + (v.scales != MXCHECK_NO_SCALES ? 2U : 0U) + (matmul_case(c).adds ? 1U : 0U) +
+                               (v.groups != MXCHECK_DENSE ? 1U : 0U) + (c.gather != 0 ? 1U : 0U);
+    EXPECT_EQ(call.inputs.size(), inputs) << to_text(c);
+    EXPECT_EQ(call.inputs[0].shape[0], c.gather != 0 ? c.gather : c.rows);
+  }
+}
+
+TEST(MatmulProblems, a_call_gives_its_problem_back) {
+  for (const Case& c : some_cases()) {
+    const MatmulProblem p(c);
+    const MatmulProblem back(p.call());
+    EXPECT_EQ(matmul_of(back.c.variant), matmul_of(c.variant)) << to_text(c);
+    EXPECT_EQ(matmul_case(back.c), matmul_case(c)) << to_text(c);
+    EXPECT_EQ(back.c.experts, c.experts) << to_text(c);
+    EXPECT_EQ(back.answer()[0].bytes, p.answer()[0].bytes) << to_text(c);
+  }
+}
+
+TEST(MatmulProblems, the_policy_says_what_the_case_says) {
+  const Case c = parse_case(std::string(kPromoted) +
+                            "groups=rows d=bf16 rows=9 cols=5 depth=256 experts=0,4,9 data=normal seed=1 adds=1 "
+                            "alpha=0.5 threads=2");
+  const Policy packed = operation_named(c.variant.operation).policy(c);
+  const auto p = read<mxcheck_matmul_policy>(packed);
+  EXPECT_EQ(p.policy.size, sizeof(mxcheck_matmul_policy));
+  EXPECT_STREQ(p.policy.format, "e4m3");
+  EXPECT_STREQ(p.format_b, "e4m3");
+  EXPECT_EQ(p.policy.rows, 9);
+  EXPECT_EQ(p.policy.cols, 5);
+  EXPECT_EQ(p.depth, 256);
+  EXPECT_EQ(p.policy.block_rows, 1);
+  EXPECT_EQ(p.policy.block_cols, 128);
+  EXPECT_EQ(p.block_b_rows, 128);
+  EXPECT_EQ(p.block_b_cols, 128);
+  EXPECT_EQ(p.scale_type, MXCHECK_FP32);
+  EXPECT_EQ(p.grouping, MXCHECK_ROWS);
+  EXPECT_EQ(p.accumulate, 1);
+  EXPECT_EQ(p.alpha, 0.5F);
+  EXPECT_EQ(p.policy.threads, 2);
+}
+
+// Integers, so that the sums here are exact in any order.
+void expect_integer_sums(const std::string& fields) {
+  const Case c = parse_case(kExact + fields);
+  const MatmulProblem p(c);
+  const std::vector<float> d = values_in<float>(p.answer()[0].bytes);
+  const auto add = matmul_case(c).adds ? values_in<float>(p.c_values) : std::vector<float>(d.size());
+  const std::int64_t depth = matmul_case(c).depth;
+  const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
+  const std::size_t groups = c.experts.empty() ? 1 : c.experts.size() - 1;
+  const auto code = [](const std::vector<std::byte>& x, std::int64_t at) {
+    return std::to_integer<std::uint32_t>(x[static_cast<std::size_t>(at)]);
+  };
+  for (std::size_t e = 0; e < groups; ++e) {
+    const std::int64_t begin = c.experts.empty() ? 0 : c.experts[e];
+    const std::int64_t end = c.experts.empty() ? c.rows : c.experts[e + 1];
+    for (std::int64_t i = by_depth ? 0 : begin; i < (by_depth ? c.rows : end); ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        const std::int64_t row_of_a = c.gather != 0 ? p.index[static_cast<std::size_t>(i)] : i;
+        const std::int64_t row_of_b = by_depth ? j : static_cast<std::int64_t>(e) * c.cols + j;
+        const std::int64_t row_of_d = by_depth ? static_cast<std::int64_t>(e) * c.rows + i : i;
+        const auto at = static_cast<std::size_t>(row_of_d * c.cols + j);
+        double sum = 0;
+        for (std::int64_t k = by_depth ? begin : 0; k < (by_depth ? end : depth); ++k)
+          sum += decode(Format::e4m3, code(p.a, row_of_a * depth + k)) *
+                 decode(Format::e5m2, code(p.b, row_of_b * depth + k));
+        ASSERT_EQ(d[at], sum + static_cast<double>(add[at])) << fields << " at " << row_of_d << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(MatmulProblems, answers_are_the_sums_dense_and_in_groups) {
+  expect_integer_sums("groups=none d=fp32 rows=9 cols=5 depth=70 data=codes seed=1");
+  expect_integer_sums("groups=none d=fp32 rows=9 cols=5 depth=70 gather=4 data=codes seed=2 adds=1");
+  expect_integer_sums("groups=rows d=fp32 rows=9 cols=5 depth=70 experts=0,4,4,9 data=codes seed=3");
+  expect_integer_sums("groups=depth d=fp32 rows=9 cols=5 depth=70 experts=0,32,32,70 data=codes seed=4 adds=1");
+}
+
+TEST(MatmulProblems, one_hot_rows_pick_columns_of_the_other_operand) {
+  const Case c = parse_case(std::string(kExact) + "groups=none d=fp32 rows=9 cols=5 depth=70 data=every_word seed=6");
+  const MatmulProblem p(c);
+  const std::vector<float> d = values_in<float>(p.answer()[0].bytes);
+  for (std::size_t i = 0; i < 9; ++i) {
+    for (std::size_t j = 0; j < 5; ++j)
+      EXPECT_EQ(d[i * 5 + j], decode(Format::e5m2, std::to_integer<std::uint32_t>(p.b[j * 70 + i + 3])));
+  }
+}
+
+Finding wrong_at(const MatmulProblem& p, std::size_t element) {
+  const ExpectedTensor expected = p.answer()[0];
+  std::vector<std::byte> observed = expected.bytes;
+  observed.at(element * bytes_of_element(expected.info)) ^= std::byte{1};
+  Finding f;
+  f.difference = compare(expected.info, expected.bytes, observed, 0xA5);
+  return f;
+}
+
+TEST(MatmulProblems, an_output_is_explained_by_its_steps_of_which_the_middle_is_left_out) {
+  const std::string fields = "groups=none d=fp32 rows=9 cols=5 data=normal seed=1 depth=";
+  for (const char* depth : {"256", "4096"}) {
+    const MatmulProblem p(parse_case(kPromoted + fields + depth));
+    Finding f = wrong_at(p, 17);
+    EXPECT_EQ(p.explain_steps(f), f.difference->first.expected);
+    ASSERT_GE(f.element.size(), 3U);
+    EXPECT_EQ(f.element[0], "expected, under sm90_fp8+promote128:");
+    EXPECT_LE(f.element.size(), 1U + 25U + 2U);
+    const bool cut = std::find(f.element.begin(), f.element.end(), "  ...") != f.element.end();
+    EXPECT_EQ(cut, std::string(depth) == "4096");
+    EXPECT_TRUE(f.element[f.element.size() - 2].starts_with("expected  0x"));
+    EXPECT_TRUE(f.element.back().starts_with("observed  0x"));
+  }
+}
+
+TEST(MatmulProblems, an_output_of_a_group_along_depth_is_explained_in_its_group) {
+  const MatmulProblem p(parse_case(std::string(kPromoted) +
+                                   "groups=depth d=fp32 rows=9 cols=5 depth=384 experts=0,128,384 data=normal seed=1"));
+  Finding f = wrong_at(p, (9 + 2) * 5 + 3);  // row 2 of the second group
+  ASSERT_TRUE(f.difference);
+  EXPECT_EQ(f.difference->first.row, 11);
+  EXPECT_EQ(p.explain_steps(f), f.difference->first.expected);
+}
+
+}  // namespace
+}  // namespace mxcheck
