@@ -99,16 +99,26 @@ int print_codes(Format format, bool json) {
   for (std::uint32_t code = 0; code < std::uint32_t{1} << f.bits; ++code) {
     const double value = decode(format, code);
     if (json) {
-      codes.push_back({{"code", hex(code, f.bits)},
-                       {"fields", fields(f, code)},
-                       {"hexfloat", hexfloat(value)},
-                       {"value", json_number(value)}});
+      Json row;
+      row["code"] = hex(code, f.bits);
+      row["fields"] = fields(f, code);
+      row["hexfloat"] = hexfloat(value);
+      row["value"] = json_number(value);
+      codes.push_back(std::move(row));
     } else {
       text +=
           fmt::format("{:<8} {:<20} {:<20} {}\n", hex(code, f.bits), fields(f, code), hexfloat(value), decimal(value));
     }
   }
-  json ? print_json({{"format", f.name}, {"dtype", f.dtype_name}, {"codes", std::move(codes)}}) : print(text);
+  if (!json) {
+    print(text);
+    return 0;
+  }
+  Json all;
+  all["format"] = f.name;
+  all["dtype"] = f.dtype_name;
+  all["codes"] = std::move(codes);
+  print_json(all);
   return 0;
 }
 
