@@ -1,6 +1,10 @@
 #pragma once
 // Reads a golden that is what its manifest says it is.
 //
+//   const GoldenReader golden("goldens/x.h5");          vouched for by goldens/manifest.txt
+//   const Tensor codes = golden.read("codes");
+//   dataset_equals(golden, "codes", "mine.h5:/codes")   goldens/format/compare.h
+//
 // Size and hash first; a file of up to 256 MiB is read into memory once, and that very buffer is hashed and opened. A
 // larger one is hashed and opened through one descriptor: whoever can write to the file in between can deceive the
 // check. Then the schema: version, names, types, extents against allow-lists; nothing but what GoldenWriter writes is

@@ -1,5 +1,11 @@
 #pragma once
-// A quantized matrix as a safetensors file that explains itself.
+// A quantized matrix as a safetensors file that explains itself: what mxcheck quantize writes and dequantize reads.
+//
+//   const QuantizedFile q = from_safetensors(read_safetensors("q.safetensors"), "q.safetensors");
+//   const std::vector<float> values = dequantize(q.matrix, q.offsets);
+//
+//   QuantizedFile mine{quantize(x, Format::e4m3, {1, 32}, recipe), {}, ScaleLayout::tcgen05, 0};
+//   write_quantized("mine.safetensors", to_safetensors(mine, recipe, x.dtype));
 //
 //   codes   U8 [rows, cols], or U16 for e5m6
 //   scales  compact   U8 [scale rows, scale cols], or F32 for rules with FP32 scales
@@ -9,7 +15,8 @@
 //                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
 //                 (numerics/scale/recipe_words.h)
 //
-// The same matrix and options give the same bytes: no time, no path, no version of the tool.
+// The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those said
+// below: those of write_safetensors, GoldenWriter and check_offsets.
 
 #include <cstdint>
 #include <string>
@@ -22,10 +29,10 @@
 namespace mxcheck {
 
 struct QuantizedFile {
-  Quantized matrix;
-  std::vector<std::int64_t> offsets;
-  ScaleLayout layout = ScaleLayout::compact;
-  std::uint8_t pad_byte = 0;
+  Quantized matrix;                           // scales always compact in memory
+  std::vector<std::int64_t> offsets;          // expert offsets that the matrix was quantized with; empty: none
+  ScaleLayout layout = ScaleLayout::compact;  // of the scales in the file
+  std::uint8_t pad_byte = 0;                  // what the padding of tcgen05 and deepgemm holds
 };
 
 // A format that matrices are quantized to; Error{usage} that lists them for any other name.
@@ -34,6 +41,7 @@ Format element_format_named(const std::string& name);
 // Error{usage} for layouts that cannot hold these scales: two-dimensional blocks, FP32 scales, E5M6.
 void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRule rule);
 
+// recipe and source, the dtype that was quantized, are recorded; the file's scales are laid out by file.layout.
 SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, Format source);
 
 // To FILE.safetensors, or to FILE.h5: the same tensors as datasets /codes and /scales (FP32 scales as their bits in

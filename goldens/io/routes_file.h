@@ -9,6 +9,11 @@
 //   __metadata__  mxcheck_file = "routes", file_version = "1", variant, rule and every number that they depend on
 //
 // The same logits and options give the same bytes.
+//
+//   RoutesFile file{router, token_rounding, logits.dtype, route(router, logits), ...};
+//   write_routes("r.safetensors", file);
+//
+// Errors: those of write_safetensors and GoldenWriter.
 
 #include <string>
 

@@ -1,5 +1,9 @@
 #pragma once
 // A tensor read from front to back in pieces, so that one larger than memory can be worked on.
+//
+//   const auto rows = open_rows("x.h5:/activations");
+//   std::vector<float> row(static_cast<std::size_t>(rows->head().shape[1]));  // rows->head().dtype == Dtype::f32
+//   rows->read(std::as_writable_bytes(std::span(row)));                       // the next row
 
 #include <cstddef>
 #include <cstdint>

@@ -1,13 +1,25 @@
 #pragma once
 // Tensors from files and back: .npy, .safetensors and HDF5 datasets.
 //
+//   const Tensor x = read_tensor("x.safetensors:layers.0.w1");       any of the three
+//   const auto floats = values_in<float>(x.data);                    numerics/bytes.h; x.dtype == Dtype::f32
+//   write_npy("y.npy", {"", Dtype::f32, x.shape, to_bytes(floats)});
+//
 //   FILE.npy                 NumPy format 1.0 to 3.0, little-endian, C order; bfloat16 as ml_dtypes saves it (V2)
 //   FILE.safetensors:NAME    one tensor of the file; NAME may be left out when the file holds one
 //   FILE.h5:/DATASET         contiguous or chunked, no filters but deflate, shuffle and Fletcher-32; the attribute
 //                            format = "bfloat16", "float16" (uint16), "float32" (uint32) makes floats of bits
 //
 // Files are untrusted: every size is checked against the file's length and for overflow before anything is allocated.
-// Errors: Error{input} with the file, what was wrong and what would be right; a write that fails leaves no file.
+// Data is little-endian and row-major, of any shape of at most 32 dimensions, empty and scalar ones included. Whoever
+// cannot hold a tensor whole reads it with open_rows (goldens/io/row_reader.h).
+//
+// Errors: Error{input} with the file, what was wrong and what would be right. Of the writers Error{usage} for a tensor
+// whose data does not fit its shape, for names that cannot be written and for a path that cannot; Error{environment}
+// for a full disk. A write that fails leaves no file, or the one that was there.
+//
+// Does not promise: Fortran order, big-endian data, structured or Python-object dtypes; they are refused. Sources: NEP
+// 1, the safetensors README, the HDF5 library.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,14 +49,17 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 
-// "FILE.npy", "FILE.safetensors[:TENSOR]" or "FILE.h5:/DATASET".
+// "FILE.npy", "FILE.safetensors[:TENSOR]" or "FILE.h5:/DATASET". HDF5 is read by a child process with limits on memory
+// and time: a file that crashes the library is an Error{input}.
 Tensor read_tensor(const std::string& location);
 
-SafetensorsFile read_safetensors(const std::string& path);
+SafetensorsFile read_safetensors(const std::string& path);  // all tensors, in the order of the file, and the metadata
+// From memory; the name stands for the path in messages.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name_in_errors);
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_errors);
 
-// Written to a temporary name in the same directory, fsynced, renamed. Same content, same bytes.
+// Appear whole or not at all (goldens/io/atomic_file.h). Same content, same bytes: safetensors has its tensors sorted
+// by the width of their elements, then by name. npy has no names, and bfloat16 as V2.
 void write_safetensors(const std::string& path, const SafetensorsFile& file);
 void write_npy(const std::string& path, const Tensor& tensor);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Private to goldens/: router logits computed from a formula (synthetic), for goldens about ties and about counts next to a tile.
+// Private to goldens/: router logits computed from a formula (synthetic), for goldens about ties and about counts next
+// to a tile.
 
 #include <cstdint>
 #include <vector>

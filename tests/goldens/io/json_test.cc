@@ -68,9 +68,9 @@ TEST(ParseJson, gives_the_values_with_members_sorted) {
 }
 
 TEST(ParseJson, refuses_what_is_no_json_deep_or_said_twice) {
-  EXPECT_EQ(one_line(parsed("[[[[]]]]")), "[[[[]]]]");
-  expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed("[[[[[]]]]]"); });
-  expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed(R"([[[{"a": [1]}]]])"); });
+  EXPECT_EQ(one_line(parsed("[[[[[]]]]]")), "[[[[[]]]]]");  // depth counts from 0
+  expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed("[[[[[[]]]]]]"); });
+  expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed(R"([[[[{"a": 1}]]]])"); });
   expect_error(ErrorKind::input, "t: names 'a' twice", [] { parsed(R"({"a": 1, "b": {"a": 2}, "a": 3})"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 4)", [] { parsed("[1,]"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 3)", [] { parsed("1 2"); });

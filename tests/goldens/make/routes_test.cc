@@ -11,31 +11,19 @@
 #include "goldens/make/embedded.h"
 #include "goldens/make/logits.h"
 #include "goldens/make/make.h"
+#include "numerics/bytes.h"
 #include "reference/router/loss.h"
 #include "reference/router/metadata.h"
+#include "tests/goldens/make/route_specs.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {
 
 using test::expect_error;
-
-std::string suite_with(const std::string& golden) { return R"({"suite": "s", "goldens": [)" + golden + "]}"; }
-
-std::string golden_of(const std::string& kind, const std::string& more) {
-  return R"({"name": "g", "kind": ")" + kind + "\"" + (more.empty() ? "" : ", " + more) + "}";
-}
-
-constexpr const char* kTies = R"("input": {"ties": "fp32", "rows": 20, "cols": 8})";
-
-std::string ties(const std::string& more) { return std::string(kTies) + ", " + more; }
-
-template <class T>
-std::vector<T> values_of(const Tensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-  return values;
-}
+using test::golden_of;
+using test::suite_with;
+using test::ties;
 
 class RouteGoldens : public testing::Test {
  protected:
@@ -43,7 +31,7 @@ class RouteGoldens : public testing::Test {
   [[nodiscard]] GoldenInfo info() const { return GoldenReader(dir / "g.h5").info(); }
   template <class T>
   [[nodiscard]] std::vector<T> read(const std::string& dataset) const {
-    return values_of<T>(GoldenReader(dir / "g.h5").read(dataset));
+    return values_in<T>(GoldenReader(dir / "g.h5").read(dataset).data);
   }
   // The logits as the file has them.
   [[nodiscard]] std::vector<float> logits() const { return read<float>("logits"); }

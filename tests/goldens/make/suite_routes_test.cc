@@ -5,22 +5,17 @@
 #include <array>
 
 #include "goldens/make/suite.h"
+#include "tests/goldens/make/route_specs.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {
 
 using test::expect_error;
-
-std::string suite_with(const std::string& golden) { return R"({"suite": "s", "goldens": [)" + golden + "]}"; }
-
-std::string golden_of(const std::string& kind, const std::string& more) {
-  return R"({"name": "g", "kind": ")" + kind + "\"" + (more.empty() ? "" : ", " + more) + "}";
-}
-
-constexpr const char* kTies = R"("input": {"ties": "fp32", "rows": 20, "cols": 8})";
-
-std::string ties(const std::string& more) { return std::string(kTies) + ", " + more; }
+using test::golden_of;
+using test::kTies;
+using test::suite_with;
+using test::ties;
 
 TEST(RouteSuites, keep_every_field) {
   const GoldenSuite s = parse_suite(

@@ -71,7 +71,7 @@ TEST(CommandLine, refuses_what_fits_no_subcommand) {
       {{"run", "--mode", "medium"}, "--mode: medium not in {slow,fast}"},
       {{"run", "--level", "10"}, "--level: Value 10 not in range 0 to 9"},
       {{"run", "--level", "x"}, "--level: Value x not in range 0 to 9"},
-      {{"run", "--level", "1", "--count", "2"}, "--count excludes --level"},
+      {{"run", "--level", "1", "--count", "2"}, "--level excludes --count"},
       {{"run", "--index", "1"}, "--index requires --level"},
       {{"run", "--layer", "x"}, "'x' is no number from 0 to 2^64 - 1"},
       {{"run", "--layer", "18446744073709551616"}, "is no number from 0 to 2^64 - 1"},
