@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "numerics/error.h"
-#include "numerics/scale/recipe_words.h"     // hexfloat
+#include "numerics/scale/recipe_words.h"  // hexfloat
 
 namespace mxcheck {
 

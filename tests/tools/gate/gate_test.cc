@@ -75,7 +75,7 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
         Row{"--cases many", "--cases"}, Row{"--time-limit 0", "--time-limit must be from"},
         Row{"--time-limit nan", "--time-limit must be from"}, Row{"--time-limit=-3", "--time-limit must be from"},
         Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
-        Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "case field rows=x"},
+        Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "a case without op="},
         Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
         Row{"--junit /nowhere/at/all.xml", "/nowhere/at/all.xml"}, Row{"--junit .", "."},
         Row{"--surprise", "--surprise"}}) {
