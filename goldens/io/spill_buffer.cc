@@ -37,7 +37,7 @@ void SpillBuffer::append(std::span<const std::byte> bytes) {
 void SpillBuffer::write_out() {
   if (fd_ < 0) fd_ = ::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd_ < 0) {  // a file system without unnamed files
-    std::string name = directory_ + "/.mxcheck-spool-XXXXXX";
+    std::string name = directory_ + "/.mxcheck-spill-XXXXXX";
     fd_ = ::mkostemp(name.data(), O_CLOEXEC);
     if (fd_ < 0) fail("cannot be created");
     ::unlink(name.c_str());

@@ -12,7 +12,7 @@ TEST(Rng, a_hundred_thousand_words_of_a_draw_are_spread_evenly) {
   std::array<int, 10> bins{};
   for (int i = 0; i < 100'000; ++i) ++bins[words.below(10)];
   for (int n : bins) {
-    EXPECT_NEAR(n, 10'000, 500);  // a standard deviation is sqrt(100,000 * 0.1 * 0.9) = 95
+    EXPECT_NEAR(n, 10'000, 500);  // five times sqrt(100,000 * 0.1 * 0.9) = 95
   }
   for (int i = 0; i < 1000; ++i) {
     const std::int64_t n = words.between(-3, 4);
