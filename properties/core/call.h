@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "numerics/format/format.h"
+#include "properties/core/misalignment.h"
 #include "properties/core/policy.h"
 
 namespace mxcheck {
@@ -60,6 +61,7 @@ struct Call {
   std::vector<CallTensor> outputs;
   std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
   std::uint64_t byte_offset = 0;        // DLTensor's: data points this far before the tensor's first byte; 0 to 4096
+  Misalignment misaligned;              // where tensors begin; those at guard pages end there instead
   bool guard_pages = false;             // tensors end at inaccessible pages
   StreamMode stream = StreamMode::own;  // CUDA candidates
   std::optional<DeviceModel> model;     // CUDA candidates' products: compare the output on the device (model_claim.h)

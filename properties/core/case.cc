@@ -53,6 +53,8 @@ bool set_common_field(Case& c, std::string_view field, std::string_view value) {
     c.plants.push_back(parse_plant(value));
   } else if (field == "threads") {
     c.threads = number_field<int>(field, value);
+  } else if (field == "misaligned") {
+    c.misaligned = parse_misalignment(value);
   } else {
     return false;
   }
@@ -129,6 +131,7 @@ std::string to_text(const Case& c) {
   for (const Plant& p : c.plants) text += fmt::format(" plant={},{}:{:x}", p.row, p.col, p.bits);
   text += operation.option_text(c);
   if (c.threads != 0) text += fmt::format(" threads={}", c.threads);
+  if (c.misaligned.any()) text += " misaligned=" + to_text(c.misaligned);
   return text;
 }
 
@@ -143,7 +146,5 @@ Variant parse_variant(std::string_view text) {
   if (to_text(v) != text) throw Error(ErrorKind::usage, "'" + std::string(text) + "' is no variant");
   return v;
 }
-
-std::vector<std::string> classes_of(const Case& c) { return operation_named(c.variant.operation).classes(c); }
 
 }  // namespace mxcheck

@@ -4,7 +4,7 @@
 // travels as a sentence:
 //
 //   op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 pad=255 x=bf16 rows=3 cols=33 data=normal seed=7
-//   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2
+//   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2 misaligned=2,0,0,0/5,0,0,0
 //
 // Fields that one operation has and others have not are described where that operation is: properties/operations/*.
 // parse_case is the inverse of to_text; Error{usage} names the field and what it can be.
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "numerics/format/format.h"
+#include "properties/core/misalignment.h"
 #include "properties/core/own_fields.h"
 
 namespace mxcheck {
@@ -69,6 +70,7 @@ struct Case {
   std::uint64_t seed = 0;
   std::vector<Plant> plants;  // at most 8, over the drawn elements
   int threads = 0;            // 0: the library's choice
+  Misalignment misaligned = {};
   OwnFields own = {};         // the operation's
   friend bool operator==(const Case&, const Case&) = default;
 
@@ -79,8 +81,5 @@ std::string to_text(const Variant& variant);
 std::string to_text(const Case& c);
 Case parse_case(std::string_view text);
 Variant parse_variant(std::string_view text);  // the fields of a variant, and no others
-
-// The classes that a case counts for: "x bf16", "block 1x32", "data boundaries", "experts", ...
-std::vector<std::string> classes_of(const Case& c);
 
 }  // namespace mxcheck

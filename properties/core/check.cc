@@ -87,6 +87,7 @@ Got run_call(CheckContext& context, const Call& call, const Case& c) {
 Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison) {
   Call call = problem.call();
   call.poison = poison;
+  call.misaligned = problem.c.misaligned;
   if (poison == kPoisons[1])
     call.byte_offset = 256;  // the second run of a case is also the one that says where it starts
   return run_call(context, call, problem.c);

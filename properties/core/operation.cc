@@ -25,10 +25,6 @@ Policy Operation::question(const Variant& v) const {
 std::string Operation::shape_text(const Case&) const { return {}; }
 std::string Operation::option_text(const Case&) const { return {}; }
 void Operation::check(const Case&) const {}
-std::vector<std::string> Operation::required(const Statement&, const Variant&, const OperationInfo&) const {
-  return {};
-}
-bool Operation::is_required(std::string_view name, bool) const { return !name.starts_with("shape "); }
 void Operation::fit(Case&) const {}
 
 void Operation::halve_rows(Case& c) const {

@@ -17,6 +17,7 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/compare.h"
+#include "properties/core/domain.h"
 #include "properties/core/finding.h"
 #include "properties/core/rng.h"
 #include "properties/core/statement.h"
@@ -90,18 +91,12 @@ class Operation {
   // Error{usage} for a case that no call could pose.
   virtual void check(const Case& c) const;
 
-  // Classes of inputs that a case counts for, and those that a statement's cases must reach for its verdict to count.
-  [[nodiscard]] virtual std::vector<std::string> classes(const Case& c) const = 0;
-  [[nodiscard]] virtual std::vector<std::string> required(const Statement& s, const Variant& v,
-                                                          const OperationInfo& limits) const;
-  // Whether a class of a variant must be reached; alone: the statement is about no other operation.
-  [[nodiscard]] virtual bool is_required(std::string_view name, bool alone) const;
+  // Everything that cases are made from and that must be met.
+  [[nodiscard]] virtual std::unique_ptr<Domain> domain(const DomainRequest& request) const = 0;
 
-  // Drawing: how often among others (as so many variants; none: as often as it has variants), one case, and simpler
-  // ones in place of a failing one (the boldest first).
+  // Drawing: how often among others (as so many variants; none: as often as it has variants), and simpler cases in
+  // place of a failing one (the boldest first).
   [[nodiscard]] virtual std::optional<std::size_t> fixed_weight() const { return std::nullopt; }
-  [[nodiscard]] virtual Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
-                                  Draw& draw) const = 0;
   [[nodiscard]] virtual std::vector<Case> simpler(const Case& c, const Finding& finding) const = 0;
   // After rows or cols have changed: what follows from them.
   virtual void fit(Case& c) const;

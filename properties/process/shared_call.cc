@@ -12,7 +12,7 @@ constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) {
+wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t misaligned, std::uint64_t& cursor) {
   wire::Tensor t;
   t.bytes = tensor.bytes;
   t.ndim = static_cast<std::int32_t>(tensor.shape.size());
@@ -27,8 +27,10 @@ wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t& cursor) 
   }
   // Guarded tensors end where the next page begins, so that one element too many is a fault.
   const std::uint64_t begin = round_up(cursor, wire::kPage) + kZone;
-  const std::uint64_t room = round_up(t.bytes, wire::kPage);
-  t.offset = guard ? begin + room - t.bytes : begin;
+  const std::uint64_t element = (t.dtype_bits + 7) / 8;
+  const std::uint64_t past = guard ? 0 : misaligned / element * element;
+  const std::uint64_t room = round_up(past + t.bytes, wire::kPage);
+  t.offset = guard ? begin + room - t.bytes : begin + past;
   cursor = begin + room + kZone;
   return t;
 }
@@ -64,7 +66,9 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
   for (const CallTensor& t : call.inputs) tensors_.push_back(&t);
   for (const CallTensor& t : call.outputs) tensors_.push_back(&t);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    message_.tensors[i] = place(*tensors_[i], call.guard_pages, message_.used_bytes);
+    const std::size_t inputs = call.inputs.size();
+    const auto misaligned = i < inputs ? call.misaligned.of_input(i) : call.misaligned.of_output(i - inputs);
+    message_.tensors[i] = place(*tensors_[i], call.guard_pages, misaligned, message_.used_bytes);
     if (tensors_[i]->on_device) on_device_ += tensors_[i]->bytes;
   }
 }

@@ -85,6 +85,7 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
   for (const Way& way : kWays) {
     Call call = p->call();
     call.stream = way.mode;
+    call.misaligned = c.misaligned;
     const Got got = run_call(context, call, c);
     if (got.finding) {
       Finding finding = *got.finding;

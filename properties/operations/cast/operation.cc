@@ -26,12 +26,12 @@ class Cast final : public ScaledBlocksOperation {
     for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
     return all;
   }
+  [[nodiscard]] bool has_experts() const override { return false; }
 
  protected:
   [[nodiscard]] bool can_be_asked(const Variant& v) const override {
     return blocks_of(v).layout == MXCHECK_COMPACT && blocks_of(v).block == BlockShape{1, 32};
   }
-  [[nodiscard]] bool has_experts() const override { return false; }
 };
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {

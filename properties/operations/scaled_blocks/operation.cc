@@ -77,45 +77,6 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
   return true;
 }
 
-std::vector<std::string> ScaledBlocksOperation::classes(const Case& c) const {
-  const ScaledBlocksVariant& v = blocks_of(c.variant);
-  std::vector<std::string> classes{
-      c.variant.operation,
-      "x " + std::string(spec(c.variant.dtype).name),
-      "format " + std::string(spec(v.format).name),
-      "recipe " + v.recipe,
-      "block " + to_text(v.block),
-      "scales " + std::string(kLayouts[v.layout]),
-      "data " + std::string(reads_x_ ? to_text(c.data) : std::string_view("random codes and scale bytes"))};
-  const bool tail = c.rows % v.block.height(c.rows) != 0 || c.cols % v.block.width(c.cols) != 0;
-  if (c.elements() == 0) classes.emplace_back("shape empty");
-  if (c.elements() != 0) classes.emplace_back(tail ? "shape with a cut block" : "shape of whole blocks");
-  if (c.rows == 1 || c.cols == 1) classes.emplace_back("shape one row or column");
-  if (c.elements() > 1'000'000) classes.emplace_back("shape over a million elements");
-  if (c.stride > c.cols) classes.emplace_back("row stride");
-  if (c.gather != 0) classes.emplace_back("gathered rows");
-  if (!c.experts.empty()) {
-    classes.emplace_back("experts");
-    if (std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end()) {
-      classes.emplace_back("experts without rows");
-    }
-  }
-  return classes;
-}
-
-std::vector<std::string> ScaledBlocksOperation::required(const Statement& s, const Variant& v,
-                                                         const OperationInfo& limits) const {
-  std::vector<std::string> required;
-  const BlockShape block = blocks_of(v).block;
-  // Whether shapes within the candidate's limits can cut a block of the variant.
-  const auto cuts = [](std::int64_t size, std::int64_t multiple) { return size > 1 && multiple % size != 0; };
-  if (cuts(block.rows, limits.rows_multiple) || cuts(block.cols, limits.cols_multiple))
-    required.emplace_back("shape with a cut block");
-  if (s.strides && reads_x_) required.emplace_back("row stride");
-  if (s.experts > 0 && has_experts()) required.insert(required.end(), {"experts", "experts without rows"});
-  return required;
-}
-
 std::vector<InvalidCall> ScaledBlocksOperation::invalid_calls() const {
   std::vector<InvalidCall> all;
   for (InvalidCall& invalid : invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; }))

@@ -21,23 +21,21 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
   [[nodiscard]] std::string option_text(const Case& c) const final;
   bool set_field(Case& c, std::string_view field, std::string_view value) const final;
-  [[nodiscard]] std::vector<std::string> classes(const Case& c) const final;
-  [[nodiscard]] std::vector<std::string> required(const Statement& s, const Variant& v,
-                                                  const OperationInfo& limits) const final;
-  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process, Draw& draw) const final;
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const final;
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const final;
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override;
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const final;
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return false; }
+
+  [[nodiscard]] bool reads_x() const { return reads_x_; }
+  // Blocks restart at experts' ends; cast has neither.
+  [[nodiscard]] virtual bool has_experts() const { return true; }
 
  protected:
   // Whether a combination of fields is one that this operation can be asked for.
   [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
   // Recipes make no difference to what only reads codes and scales: those are asked for with the norm alone.
   [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
-  // Blocks restart at experts' ends; cast has neither.
-  [[nodiscard]] virtual bool has_experts() const { return true; }
-
  private:
   std::string_view name_;
   bool reads_x_;

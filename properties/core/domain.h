@@ -1,0 +1,125 @@
+#pragma once
+// The domain of an operation, cut into bins: what the gate must have met of a library before it says that a statement
+// held, and what cases are made from.
+//
+// An axis is one dimension of the inputs (rows, formats, the alignment of a tensor, the kind of data), its bins are
+// ranges of its values that production uses, edges among them as bins of their own: a library that changes its path at
+// 1024 columns or from the ninth expert on is wrong in one bin and right in the next. properties/gate/covering.h makes
+// cases that meet every bin, and every pair of bins of two axes.
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/candidate.h"
+#include "properties/core/case.h"
+#include "properties/core/rng.h"
+
+namespace mxcheck {
+
+struct Statement;
+
+struct Bin {
+  std::int64_t low = 0;
+  std::int64_t high = 0;  // inclusive
+  std::string label;
+};
+
+inline constexpr int kAnyBin = -1;         // wanted: whatever fits; found: the value is in no bin
+inline constexpr std::int64_t kNotOnAxis = std::numeric_limits<std::int64_t>::min();
+
+struct Axis {
+  std::string name;
+  std::vector<Bin> bins;
+  [[nodiscard]] int bin_of(std::int64_t value) const;
+};
+
+// A bin of each axis of a domain, or kAnyBin.
+using Bins = std::vector<int>;
+
+// Ranges that begin at each of `starts`, the last one ending at `last`; those without a multiple within the limit (0:
+// none) are left out, and the others cut there.
+std::vector<Bin> extent_bins(std::span<const std::int64_t> starts, std::int64_t last, std::int64_t multiple = 1,
+                             std::int64_t limit = 0);
+// One bin a word, with its index for a value.
+std::vector<Bin> word_bins(const std::vector<std::string>& words);
+
+// A value of [low, high] that is a multiple: mostly an end, or beside a multiple of `unit`. Empty when there is none.
+std::optional<std::int64_t> draw_extent(std::int64_t low, std::int64_t high, std::int64_t multiple, std::int64_t unit,
+                                        Draw& draw);
+
+// What a domain is asked for.
+struct DomainRequest {
+  const Statement& statement;
+  std::span<const Variant> variants;  // of one operation, those that the statement applies to
+  const CandidateRunner& process;
+};
+
+class Domain {
+ public:
+  Domain() = default;
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+  virtual ~Domain() = default;
+
+  [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
+  [[nodiscard]] Bins bins_of(const Case& c) const;
+  // A case in all wanted bins of at most `most` elements or multiplications, drawn at random where nothing is wanted;
+  // empty where the bins exclude one another.
+  [[nodiscard]] std::optional<Case> make(const Bins& wanted, std::int64_t most, Draw& draw) const;
+  // The bins of a variant's own axes; any of the others.
+  [[nodiscard]] Bins of_variant(const Variant& v) const;
+
+ protected:
+  // The index of the new axis; -1, and no axis, where it would have no bin.
+  int add(std::string name, std::vector<Bin> bins);
+  // An axis whose values variants decide.
+  int add_of_variant(std::string name, std::vector<Bin> bins);
+
+  // A case's value on each axis; kNotOnAxis where an axis says nothing about it.
+  [[nodiscard]] virtual std::vector<std::int64_t> values_of(const Case& c) const = 0;
+  // A case that is meant to be in the wanted bins; make() looks whether it is. attempt counts from 0: the last ones
+  // take the ends of ranges, where a fit is likeliest.
+  [[nodiscard]] virtual std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                                    Draw& draw) const = 0;
+  [[nodiscard]] virtual std::int64_t work_of(const Case& c) const = 0;
+
+  // The range of a wanted bin, or of all bins.
+  [[nodiscard]] Bin range(const Bins& wanted, int axis) const;
+  // A bin's value drawn: where a bin is wanted from it, else from any.
+  [[nodiscard]] std::int64_t draw_value(const Bins& wanted, int axis, Draw& draw) const;
+  // As range() of one bin and draw_value(), small bins oftener where none is wanted.
+  [[nodiscard]] Bin small_range(const Bins& wanted, int axis, Draw& draw) const;
+  [[nodiscard]] std::int64_t draw_small_value(const Bins& wanted, int axis, Draw& draw) const;
+  // One of these variants that is in the wanted bins; null when none is.
+  [[nodiscard]] const Variant* draw_variant_in(const Bins& wanted, Draw& draw) const;
+  void set_variants(std::span<const Variant> variants);
+
+  static constexpr int kAttempts = 10;
+
+ private:
+  std::vector<Axis> axes_;
+  std::vector<int> variant_axes_;
+  std::vector<Variant> variants_;
+  std::vector<Bins> bins_of_variants_;  // of variant_axes_
+};
+
+// Two extents whose product has bounds: rows in [rows.low, rows.high], cols likewise.
+struct ExtentPair {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+struct ExtentRange {
+  Bin range;
+  std::int64_t multiple = 1;
+  std::int64_t unit = 1;  // of blocks or tiles: values beside its multiples are drawn often
+};
+std::optional<ExtentPair> draw_extents(const ExtentRange& rows, const ExtentRange& cols, const Bin& product,
+                                       int attempt, Draw& draw);
+
+}  // namespace mxcheck

@@ -1,0 +1,173 @@
+#include "properties/gate/covering.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace mxcheck {
+namespace {
+
+constexpr std::uint8_t kPlanned = 1;
+constexpr std::uint8_t kExcluded = 2;
+constexpr std::uint8_t kChecked = 4;
+constexpr std::uint8_t kSetAside = 8;  // refused, or nothing claimed
+constexpr int kBinsToTry = 3;          // of an axis, the best first
+constexpr std::size_t kMostMissed = 20;
+
+}  // namespace
+
+Covering::Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t most)
+    : operation_(std::move(operation)), domain_(domain), pairs_(pairs), most_(most) {
+  const auto& axes = domain.axes();
+  base_.resize(axes.size() * axes.size());
+  std::size_t next = 0;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    for (std::size_t b = a; b < axes.size(); ++b) {
+      base_[a * axes.size() + b] = next;
+      next += axes[a].bins.size() * (a == b ? 1 : axes[b].bins.size());
+    }
+    AxisCount count{axes[a].name, {}};
+    for (const Bin& bin : axes[a].bins) count.bins.push_back({bin.label});
+    counts_.push_back(std::move(count));
+  }
+  states_.resize(next);
+}
+
+std::size_t Covering::index_of(std::size_t a, int bin_a, std::size_t b, int bin_b) const {
+  if (a > b) std::swap(a, b), std::swap(bin_a, bin_b);
+  const std::size_t base = base_[a * domain_.axes().size() + b];
+  if (a == b) return base + static_cast<std::size_t>(bin_a);
+  return base + static_cast<std::size_t>(bin_a) * domain_.axes()[b].bins.size() + static_cast<std::size_t>(bin_b);
+}
+
+void Covering::mark(const Case& c, std::uint8_t bit) {
+  const Bins bins = domain_.bins_of(c);
+  for (std::size_t a = 0; a < bins.size(); ++a) {
+    if (bins[a] == kAnyBin) continue;
+    for (std::size_t b = a; b < bins.size(); ++b) {
+      if (bins[b] != kAnyBin) states_[index_of(a, bins[a], b, bins[b])] |= bit;
+    }
+  }
+}
+
+// Single bins first; then pairs in random order, so that no axis has all its pairs in cases of one kind.
+std::vector<Covering::Tuple> Covering::all_tuples(Draw& draw) const {
+  const auto& axes = domain_.axes();
+  std::vector<Tuple> tuples;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    for (int i = 0; i < static_cast<int>(axes[a].bins.size()); ++i) tuples.push_back({a, a, i, i});
+  }
+  const std::size_t singles = tuples.size();
+  for (std::size_t a = 0; pairs_ && a < axes.size(); ++a) {
+    for (std::size_t b = a + 1; b < axes.size(); ++b) {
+      for (int i = 0; i < static_cast<int>(axes[a].bins.size()); ++i) {
+        for (int j = 0; j < static_cast<int>(axes[b].bins.size()); ++j) tuples.push_back({a, b, i, j});
+      }
+    }
+  }
+  for (std::size_t i = tuples.size(); i > singles + 1; --i)
+    std::swap(tuples[i - 1], tuples[singles + draw.below(i - singles)]);
+  return tuples;
+}
+
+// Open tuples that the bin closes beside those that are wanted already.
+int Covering::gain(const Bins& wanted, std::size_t axis, int bin) const {
+  int open = 0;
+  for (std::size_t other = 0; other < wanted.size(); ++other) {
+    if (other == axis) {
+      open += states_[index_of(axis, bin, axis, bin)] == 0 ? 1 : 0;
+    } else if (pairs_ && wanted[other] != kAnyBin) {
+      open += states_[index_of(axis, bin, other, wanted[other])] == 0 ? 1 : 0;
+    }
+  }
+  return open;
+}
+
+// The case with more bins fixed, axis after axis in random order, as long as each closes something.
+std::optional<Case> Covering::extend(Bins wanted, Case c, Draw& draw) const {
+  const auto& axes = domain_.axes();
+  std::vector<std::size_t> order(axes.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  for (const std::size_t axis : order) {
+    if (wanted[axis] != kAnyBin) continue;
+    std::vector<std::pair<int, int>> best;  // minus what it closes, bin: of equals the first, which is the smallest
+    for (int bin = 0; bin < static_cast<int>(axes[axis].bins.size()); ++bin) {
+      if (const int closes = gain(wanted, axis, bin); closes > 0) best.emplace_back(-closes, bin);
+    }
+    std::sort(best.begin(), best.end());
+    if (best.size() > kBinsToTry) best.resize(kBinsToTry);
+    for (const auto& [closes, bin] : best) {
+      wanted[axis] = bin;
+      if (std::optional<Case> more = domain_.make(wanted, most_, draw)) {
+        c = std::move(*more);
+        break;
+      }
+      wanted[axis] = kAnyBin;
+    }
+  }
+  return c;
+}
+
+std::vector<Case> Covering::cases(Draw& draw) {
+  std::vector<Case> cases;
+  for (const Tuple& t : all_tuples(draw)) {
+    std::uint8_t& state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
+    if (state != 0) continue;
+    // Of an excluded bin no pair can be met.
+    const bool excluded = ((states_[index_of(t.a, t.bin_a, t.a, t.bin_a)] | states_[index_of(t.b, t.bin_b, t.b, t.bin_b)]) &
+                           kExcluded) != 0;
+    Bins wanted(domain_.axes().size(), kAnyBin);
+    wanted[t.a] = t.bin_a, wanted[t.b] = t.bin_b;
+    std::optional<Case> c;
+    for (int tries = 0; tries < 3 && !c && !excluded; ++tries) c = domain_.make(wanted, most_, draw);
+    if (!c) {
+      state |= kExcluded;
+      continue;
+    }
+    c = extend(wanted, std::move(*c), draw);
+    mark(*c, kPlanned);
+    cases.push_back(std::move(*c));
+  }
+  return cases;
+}
+
+void Covering::count(const Case& c, CaseFate fate) {
+  mark(c, fate == CaseFate::checked ? kChecked : kSetAside);
+  const Bins bins = domain_.bins_of(c);
+  for (std::size_t a = 0; a < bins.size(); ++a) {
+    if (bins[a] == kAnyBin) continue;
+    BinCount& bin = counts_[a].bins[static_cast<std::size_t>(bins[a])];
+    (fate == CaseFate::checked   ? bin.checked
+     : fate == CaseFate::refused ? bin.refused
+                                 : bin.nothing_claimed) += 1;
+  }
+}
+
+std::string Covering::text_of(const Tuple& t) const {
+  const auto one = [&](std::size_t axis, int bin) {
+    return fmt::format("{} {}", domain_.axes()[axis].name, domain_.axes()[axis].bins[static_cast<std::size_t>(bin)].label);
+  };
+  return t.a == t.b ? one(t.a, t.bin_a) : fmt::format("{} with {}", one(t.a, t.bin_a), one(t.b, t.bin_b));
+}
+
+CoverageReport Covering::report() const {
+  CoverageReport report{operation_, counts_};
+  Draw order(1);
+  for (const Tuple& t : all_tuples(order)) {
+    const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
+    const bool met = (state & (kChecked | kSetAside)) != 0;
+    const bool excluded = (state & kExcluded) != 0 && !met;
+    if (!met && !excluded && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
+    if (t.a == t.b) continue;
+    report.pairs_excluded += excluded ? 1 : 0;
+    report.pairs += excluded ? 0 : 1;
+    report.pairs_checked += (state & kChecked) != 0 ? 1 : 0;
+    report.pairs_refused += (state & kChecked) == 0 && met ? 1 : 0;
+  }
+  return report;
+}
+
+}  // namespace mxcheck

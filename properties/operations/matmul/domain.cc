@@ -1,0 +1,271 @@
+// The domain of matmul: m and n to 131,072 and 20,480, k to 18,432, 1 to 512 experts.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+#include "kernels/candidate_matmul.h"
+#include "properties/core/case_text.h"
+#include "properties/core/groups.h"
+#include "properties/core/limits.h"
+#include "properties/core/statement.h"
+#include "properties/core/usual_axes.h"
+#include "properties/operations/matmul/operation.h"
+#include "reference/matmul/matmul.h"
+#include "reference/matmul/operand.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::array<std::int64_t, 22> kRows{0,   1,   2,   8,   9,    64,   65,   128,  129,   192,   193,
+                                             256, 257, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
+constexpr std::int64_t kMostRows = 131'072;
+constexpr std::array<std::int64_t, 19> kCols{0,   1,   2,   8,   9,   64,   65,   128,  129, 192,
+                                             193, 256, 257, 512, 1024, 2048, 4096, 7168, 8192};
+constexpr std::int64_t kMostCols = 20'480;
+constexpr std::array<std::int64_t, 17> kDepth{0,   1,   32,  33,   64,   65,   128,  129, 256,
+                                              257, 512, 513, 1024, 2048, 4096, 8192, 16384};
+constexpr std::int64_t kMostDepth = 18'432;
+constexpr std::int64_t kMostIntegerDepth = 2560;  // of matmul_of_small_integers_is_exact
+constexpr std::array<std::int64_t, 6> kOutputs{0, 1000, 10'000, 50'000, 250'000, 1'000'000};
+constexpr std::int64_t kMostOutputs = std::int64_t{1} << 33;
+constexpr std::array<std::int64_t, 4> kMultiplications{0, 100'000, 1'000'000, 10'000'000};
+constexpr std::int64_t kMostMultiplications = std::int64_t{1} << 45;
+constexpr std::int64_t kUnit = 128;  // of groups' ends
+constexpr std::int64_t kElementWork = 8;  // making an element takes as long as so many multiplications
+constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
+constexpr std::array<float, 8> kAlphas{1, 0.5F, -1, 1.0F / 3, 0, -0.0F, 0x1p100F, 0x1p-140F};
+
+class MatmulDomain final : public Domain {
+ public:
+  explicit MatmulDomain(const DomainRequest& request)
+      : statement_(request.statement),
+        limits_(*request.process.operation(request.variants.front().operation)),
+        contract_(parse_matmul_contract(contract_text(request.variants.front().operation))),
+        integers_(std::all_of(statement_.data.begin(), statement_.data.end(), [](Data d) { return d == Data::codes; })) {
+    constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
+    constexpr std::string_view kGroups[] = {"none", "rows", "depth"};
+    a_.of(request.variants, [](const Variant& v) { return std::string(spec(matmul_of(v).format).name); });
+    b_.of(request.variants, [](const Variant& v) { return std::string(spec(matmul_of(v).format_b).name); });
+    blocks_.of(request.variants, [](const Variant& v) {
+      return block_field_text(matmul_of(v).block) + " " + block_field_text(matmul_of(v).block_b);
+    });
+    scales_.of(request.variants, [=](const Variant& v) { return std::string(kScales[matmul_of(v).scales]); });
+    grouping_.of(request.variants, [=](const Variant& v) { return std::string(kGroups[matmul_of(v).groups]); });
+    d_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    add_of_variant("a", a_.bins());
+    add_of_variant("b", b_.bins());
+    add_of_variant("blocks", blocks_.bins());
+    add_of_variant("scales", scales_.bins());
+    add_of_variant("groups", grouping_.bins());
+    add_of_variant("d", d_.bins());
+    m_ = add("m", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
+    n_ = add("n", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
+    k_ = add("k", extent_bins(kDepth, kMostDepth, 1, integers_ ? kMostIntegerDepth : 0));
+    outputs_ = add("outputs", extent_bins(kOutputs, kMostOutputs));
+    multiplications_ = add("multiplications", extent_bins(kMultiplications, kMostMultiplications));
+    experts_ = add("experts", expert_count_bins());
+    ends_ = add("experts' rows", word_bins(group_kind_labels()));
+    adds_ = add("C", word_bins({"none", "added"}));
+    if (!contract_.from_c) {
+      std::vector<std::string> texts;
+      for (const float alpha : kAlphas) texts.push_back(fmt::format("{}", alpha));
+      alpha_ = add("alpha", word_bins(texts));
+    }
+    usual_ = UsualAxes(statement_, request.process.info().cuda);
+    offset_a_ = add("a past a multiple of 64 bytes", usual_.offset_bins());
+    offset_b_ = add("b past it", usual_.offset_bins());
+    offset_others_ = add("other inputs past it", usual_.few_offset_bins());
+    offset_d_ = add("d past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    data_ = add("data", usual_.data_bins());
+    index_ = add("row index", usual_.index_bins());
+    set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 22; }
+  [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    if (integers_) return kMostExact;
+    return std::int64_t{1} << (suite == Suite::quick ? 26 : 28);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    const Variant& v = c.variant;
+    std::vector<std::int64_t> values{a_.index_of(v),      b_.index_of(v),        blocks_.index_of(v),
+                                     scales_.index_of(v), grouping_.index_of(v), d_.index_of(v)};
+    values.resize(axes().size(), kNotOnAxis);
+    const auto set = [&](int axis, std::int64_t value) {
+      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
+    };
+    const MatmulCase& own = matmul_case(c);
+    set(m_, c.rows);
+    set(n_, c.cols);
+    set(k_, own.depth);
+    set(outputs_, c.elements());
+    set(multiplications_, c.elements() * own.depth);
+    if (!c.experts.empty()) {
+      set(experts_, static_cast<std::int64_t>(c.experts.size()) - 1);
+      set(ends_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
+    }
+    set(adds_, own.adds ? 1 : 0);
+    for (std::size_t i = 0; i < kAlphas.size(); ++i) {
+      if (std::bit_cast<std::uint32_t>(kAlphas[i]) == std::bit_cast<std::uint32_t>(own.alpha))
+        set(alpha_, static_cast<std::int64_t>(i));
+    }
+    if (c.misaligned.inputs[0] % width(matmul_of(v).format) == 0) set(offset_a_, c.misaligned.inputs[0]);
+    if (c.misaligned.inputs[1] % width(matmul_of(v).format_b) == 0) set(offset_b_, c.misaligned.inputs[1]);
+    set(offset_others_, c.misaligned.inputs[2]);
+    if (c.misaligned.outputs[0] % width(v.dtype) == 0) set(offset_d_, c.misaligned.outputs[0]);
+    set(threads_, c.threads);
+    set(data_, static_cast<std::int64_t>(c.data));
+    if (matmul_of(v).groups != MXCHECK_DEPTH) set(index_, UsualAxes::index_kind(c));
+    return values;
+  }
+
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override {
+    const int groups = matmul_of(c.variant).groups;
+    const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
+    const std::int64_t depth = matmul_case(c).depth;
+    const std::int64_t elements = std::max(c.rows, c.gather) * depth +
+                                  c.cols * depth * (groups == MXCHECK_ROWS ? experts : 1) +
+                                  c.elements() * (groups == MXCHECK_DEPTH ? experts : 1);
+    return std::max(c.elements() * depth, elements * kElementWork);
+  }
+
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                            Draw& draw) const override {
+    const Variant* v = draw_variant_in(wanted, draw);
+    if (v == nullptr) return std::nullopt;
+    Case c;
+    c.variant = *v;
+    c.seed = draw.word() >> 16;
+    const int groups = matmul_of(*v).groups;
+    const bool grouped = groups != MXCHECK_DENSE;
+    if (!grouped && (is_wanted(wanted, experts_) || is_wanted(wanted, ends_))) return std::nullopt;
+    std::int64_t experts = grouped ? draw_small_value(wanted, experts_, draw) : 0;
+    std::optional<Groups> kind;
+    if (is_wanted(wanted, ends_)) kind = static_cast<Groups>(wanted[static_cast<std::size_t>(ends_)]);
+    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return std::nullopt;
+    if (grouped && !draw_offsets(c, experts, kind, draw)) return std::nullopt;
+    draw_options(c, wanted, draw);
+    return c;
+  }
+
+ private:
+  static std::int64_t width(Format format) { return static_cast<std::int64_t>(code_width(format)); }
+  static bool is_wanted(const Bins& wanted, int axis) {
+    return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin;
+  }
+
+  bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
+                  std::optional<Groups> kind, Draw& draw) const {
+    const int groups = matmul_of(c.variant).groups;
+    const std::int64_t matrices = groups == MXCHECK_ROWS ? std::max<std::int64_t>(1, experts) : 1;
+    const std::int64_t copies = groups == MXCHECK_DEPTH ? std::max<std::int64_t>(1, experts) : 1;
+    ExtentRange depth{small_range(wanted, k_, draw), 1, kUnit};
+    ExtentRange rows{small_range(wanted, m_, draw), limits_.rows_multiple, 64};
+    ExtentRange cols{small_range(wanted, n_, draw), limits_.cols_multiple, 64};
+    if (kind && groups == MXCHECK_ROWS && !is_wanted(wanted, m_)) fit_to(*kind, experts, m_, rows, draw);
+    if (kind && groups == MXCHECK_DEPTH && !is_wanted(wanted, k_)) fit_to(*kind, experts, k_, depth, draw);
+    if (!is_wanted(wanted, k_) && attempt >= 6) depth.range = {1, 128, {}};
+    if (!kind && !is_wanted(wanted, k_) && draw.chance(70)) depth.multiple = kUnit;  // mostly whole blocks
+    const Bin multiplications = range(wanted, multiplications_);
+    const auto k = draw_extent(depth.range.low, depth.range.high, depth.multiple, depth.unit, draw);
+    const std::int64_t drawn = k.value_or(draw_extent(depth.range.low, depth.range.high, 1, kUnit, draw).value_or(0));
+    matmul_case(c).depth = drawn;
+    const std::int64_t some = std::max<std::int64_t>(1, drawn);
+    Bin outputs = range(wanted, outputs_);
+    if (drawn > 0) outputs.low = std::max(outputs.low, (multiplications.low + some - 1) / some);
+    if (drawn > 0) outputs.high = std::min(outputs.high, multiplications.high / some);
+    outputs.high = std::min({outputs.high, most / some, most / kElementWork / copies});
+    if (!is_wanted(wanted, outputs_) && !is_wanted(wanted, multiplications_) && attempt < 5)
+      outputs.high = std::min(outputs.high, kMostDrawnElements);
+    cols.range.high = std::min(cols.range.high, most / kElementWork / some / matrices);
+    rows.range.high = std::min(rows.range.high, most / kElementWork / some);
+    if (cols.range.low > cols.range.high || rows.range.low > rows.range.high) return false;
+    const auto extents = draw_extents(rows, cols, outputs, attempt, draw);
+    if (!extents) return false;
+    c.rows = extents->rows, c.cols = extents->cols;
+    return true;
+  }
+
+  // An extent of which such groups can be made.
+  void fit_to(Groups kind, std::int64_t experts, int axis, ExtentRange& extent, Draw& draw) const {
+    const Bin all = range(Bins(axes().size(), kAnyBin), axis);
+    std::int64_t low = experts;
+    std::int64_t high = 2 * experts + draw.between(3, 300);
+    if (kind == Groups::none_has_rows) low = high = 0;
+    if (kind == Groups::one_row_each) low = 2, high = experts;
+    if (kind == Groups::one_has_all) low = 1, high = 300;
+    if (kind == Groups::whole_units) {
+      low = experts * kUnit, high = (experts + draw.between(0, 4)) * kUnit;
+      extent.multiple = std::lcm(extent.multiple, kUnit);
+    }
+    extent.range = {std::max(low, all.low), std::min(high, all.high), {}};
+  }
+
+  static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
+    const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
+    const std::int64_t end = by_depth ? matmul_case(c).depth : c.rows;
+    for (int tries = 0; tries < 8; ++tries) {
+      const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
+      // Along depth mostly whole blocks of 128: what else is an option of the interface.
+      const bool whole = by_depth && end % kUnit == 0 && one != Groups::any && one != Groups::one_row_each &&
+                         one != Groups::whole_units && tries < 4;
+      auto offsets = draw_groups(one, experts, whole ? end / kUnit : end, kUnit, draw);
+      if (!offsets) continue;
+      if (whole) {
+        for (std::int64_t& offset : *offsets) offset *= kUnit;
+      }
+      c.experts = *std::move(offsets);
+      return true;
+    }
+    if (kind) return false;
+    c.experts = *draw_groups(Groups::one_has_all, experts, end, kUnit, draw);
+    return true;
+  }
+
+  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+    const auto offset = [&](int axis, std::int64_t element, int percent) {
+      if (!is_wanted(wanted, axis) && draw.below(100) >= static_cast<std::uint64_t>(percent)) return std::uint8_t{0};
+      const std::int64_t value = draw_value(wanted, axis, draw);
+      return static_cast<std::uint8_t>(is_wanted(wanted, axis) ? value : value / element * element);
+    };
+    const Variant& v = std::as_const(c).variant;
+    // Few: a library may leave out operands that are not at multiples of 16 bytes.
+    c.misaligned.inputs[0] = offset(offset_a_, width(matmul_of(v).format), 5);
+    c.misaligned.inputs[1] = offset(offset_b_, width(matmul_of(v).format_b), 5);
+    c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(offset_others_, 1, 30);
+    c.misaligned.outputs[0] = offset(offset_d_, width(v.dtype), 30);
+    if (is_wanted(wanted, adds_) || draw.chance(contract_.from_c ? 60 : 25))
+      matmul_case(c).adds = !is_wanted(wanted, adds_) || wanted[static_cast<std::size_t>(adds_)] == 1;
+    if (alpha_ >= 0 && (is_wanted(wanted, alpha_) || draw.chance(5)))
+      matmul_case(c).alpha = kAlphas[static_cast<std::size_t>(draw_value(wanted, alpha_, draw))];
+    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
+      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+    if (matmul_of(v).groups != MXCHECK_DEPTH && (is_wanted(wanted, index_) || draw.chance(15))) {
+      const int kind = is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
+      c.gather = UsualAxes::source_rows(kind, c.rows, draw);
+    }
+  }
+
+  const Statement& statement_;
+  OperationInfo limits_;
+  MatmulContract contract_;
+  bool integers_;
+  UsualAxes usual_;
+  VariantAxis a_, b_, blocks_, scales_, grouping_, d_;
+  int m_ = -1, n_ = -1, k_ = -1, outputs_ = -1, multiplications_ = -1, experts_ = -1, ends_ = -1, adds_ = -1;
+  int alpha_ = -1, offset_a_ = -1, offset_b_ = -1, offset_others_ = -1, offset_d_ = -1, threads_ = -1, data_ = -1;
+  int index_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Domain> matmul_domain(const DomainRequest& request) { return std::make_unique<MatmulDomain>(request); }
+
+}  // namespace mxcheck

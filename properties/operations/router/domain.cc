@@ -1,0 +1,304 @@
+// The domain of the routers' operations: to 131,072 tokens, 1 to 512 experts, tiles to 512.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "properties/core/statement.h"
+#include "properties/core/usual_axes.h"
+#include "properties/operations/router/operation.h"
+#include "reference/router/token_rounding.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::array<std::int64_t, 20> kTokens{0,   1,   2,   3,   8,    9,    16,   17,   32,    33,
+                                               64,  65,  128, 129, 256,  512,  1024, 4096, 16384, 65536};
+constexpr std::int64_t kMostTokens = 131'072;
+constexpr std::array<std::int64_t, 6> kLogits{0, 1000, 10'000, 50'000, 250'000, 1'000'000};
+constexpr std::array<std::int64_t, 12> kTopK{0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 65};
+constexpr std::array<std::int64_t, 9> kGroups{1, 2, 3, 4, 5, 8, 9, 16, 17};
+constexpr std::array<std::int64_t, 17> kTiles{1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257};
+constexpr std::array<float, 9> kScales{1, 2.5F, 0.5F, 1.0F / 3, 0, -0.0F, -1.5F, 0x1p-140F, 0x1p120F};
+constexpr std::array<std::int64_t, 4> kDrops{0, 1, 51, 100};
+constexpr std::int64_t kMostRandomLogits = 6'000;  // exp, correctly rounded, takes its time
+
+bool has_capacity(TokenRoundingRule rule) {
+  return rule == TokenRoundingRule::expert_choice || rule == TokenRoundingRule::capacity_order ||
+         rule == TokenRoundingRule::capacity_score;
+}
+
+// none, 1, below the fair share, the fair share, above it, all tokens.
+std::int64_t capacity_kind(const Case& c) {
+  const std::int64_t capacity = route_case(c).capacity;
+  const std::int64_t fair = c.rows * route_case(c).top_k / c.cols;
+  if (capacity <= 1) return capacity;
+  if (capacity >= c.rows) return 5;
+  return capacity < fair ? 2 : capacity == fair ? 3 : 4;
+}
+
+std::int64_t draw_capacity(std::int64_t kind, const Case& c, Draw& draw) {
+  const std::int64_t fair = c.rows * route_case(c).top_k / c.cols;
+  switch (kind) {
+    case 0:
+    case 1: return kind;
+    case 2: return draw.between(2, std::max<std::int64_t>(2, fair - 1));
+    case 3: return fair;
+    case 4: return draw.between(fair + 1, std::max(fair + 1, c.rows - 1));
+    default: return c.rows + draw.between(0, 5);
+  }
+}
+
+// 0, what fits into half of its bits, and more.
+std::int64_t size_kind(std::uint64_t value, int bits) {
+  return value == 0 ? 0 : value >> (bits / 2) == 0 ? 1 : 2;
+}
+std::uint64_t draw_sized(std::int64_t kind, int bits, Draw& draw) {
+  const std::uint64_t word = draw.word() >> (64 - bits);
+  if (kind == 0) return 0;
+  const std::uint64_t half = std::uint64_t{1} << (bits / 2);
+  return kind == 1 ? std::max<std::uint64_t>(1, word % half) : word | half << (bits / 2 - 1);
+}
+
+class RouteDomain final : public Domain {
+ public:
+  explicit RouteDomain(const DomainRequest& request)
+      : statement_(request.statement),
+        operation_(request.variants.front().operation),
+        limits_(*request.process.operation(operation_)),
+        metadata_(operation_ == "route_metadata"),
+        rounds_(operation_ == "route_round") {
+    const auto flag = [](bool holds) { return std::string(holds ? "yes" : "no"); };
+    router_.of(request.variants, [](const Variant& v) { return route_of(v).router; });
+    dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    nan_.of(request.variants, [](const Variant& v) { return std::string(route_of(v).nan_last ? "last" : "refuse"); });
+    bias_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).bias); });
+    limited_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).limited); });
+    rule_.of(request.variants, [](const Variant& v) { return route_of(v).rule; });
+    weights_.of(request.variants, [](const Variant& v) { return std::string(route_of(v).renormalize ? "renorm" : "raw"); });
+    const VariantAxis* of_variants[] = {&router_, &dtype_, &nan_, &bias_, &limited_, &rule_, &weights_};
+    const char* names[] = {"variant", "x", "nan", "bias", "group-limited", "rule", "weights"};
+    for (int i = 0; i < 7; ++i) add_of_variant(names[i], of_variants[i]->bins());
+    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
+    experts_ = add("experts", expert_bins());
+    logits_ = add("tokens x experts", extent_bins(kLogits, std::int64_t{1} << 30));
+    top_k_ = add("top-k", extent_bins(metadata_ ? std::span(kTopK) : std::span(kTopK).subspan(1), 512));
+    if (!metadata_) every_ = add("chosen", word_bins({"some experts", "every expert"}));
+    if (has_limited(request)) {
+      groups_ = add("groups", extent_bins(kGroups, 32));
+      kept_ = add("groups kept", word_bins({"one", "some", "all"}));
+    }
+    if (rounds_ || metadata_) tile_ = add("tile", extent_bins(kTiles, 512));
+    if (rounds_) add_rounding();
+    if (!metadata_) add_scale();
+    if (metadata_ || operation_ == "route_backward") drops_ = add("dropped routes, %", extent_bins(kDrops, 100));
+    if (!metadata_ && statement_.strides)
+      gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
+    usual_ = UsualAxes(statement_, request.process.info().cuda);
+    input_ = add("first input past a multiple of 64 bytes", usual_.offset_bins());
+    other_ = add("other inputs past it", usual_.few_offset_bins());
+    output_ = add("first output past it", usual_.offset_bins());
+    others_ = add("other outputs past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    data_ = add("data", usual_.data_bins());
+    set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::int64_t small_work() const override { return metadata_ ? 20'000 : kMostRandomLogits; }
+  [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 20 : 23);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    const Variant& v = c.variant;
+    std::vector<std::int64_t> values{router_.index_of(v),  dtype_.index_of(v), nan_.index_of(v),    bias_.index_of(v),
+                                     limited_.index_of(v), rule_.index_of(v),  weights_.index_of(v)};
+    values.resize(axes().size(), kNotOnAxis);
+    const auto set = [&](int axis, std::int64_t value) {
+      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
+    };
+    const RouteCase& own = route_case(c);
+    set(tokens_, c.rows);
+    set(experts_, c.cols);
+    set(logits_, c.elements());
+    set(top_k_, own.top_k);
+    set(every_, own.top_k == c.cols ? 1 : 0);
+    if (route_of(v).limited) {
+      set(groups_, own.groups);
+      set(kept_, own.groups_kept == own.groups ? 2 : own.groups_kept == 1 ? 0 : 1);
+    }
+    if (has_tile(v)) set(tile_, own.tile);
+    if (rounds_) {
+      if (has_capacity(rule_of(v)) && c.cols > 0) set(capacity_, capacity_kind(c));
+      set(seed_, c.seed >> 48 == 0 ? 0 : 1);
+      set(step_, size_kind(own.step, 64));
+      set(layer_, size_kind(own.layer, 32));
+    }
+    for (std::size_t i = 0; i < kScales.size(); ++i) {
+      if (std::bit_cast<std::uint32_t>(kScales[i]) == std::bit_cast<std::uint32_t>(own.scale))
+        set(scale_, static_cast<std::int64_t>(i));
+    }
+    set(drops_, own.drops);
+    set(gap_, std::max<std::int64_t>(0, c.stride - c.cols));
+    if (c.misaligned.inputs[0] % first_width(v) == 0) set(input_, c.misaligned.inputs[0]);
+    set(other_, c.misaligned.inputs[1]);
+    if (c.misaligned.outputs[0] % output_width(v) == 0) set(output_, c.misaligned.outputs[0]);
+    if (c.misaligned.outputs[1] % 4 == 0) set(others_, c.misaligned.outputs[1]);
+    set(threads_, c.threads);
+    set(data_, static_cast<std::int64_t>(c.data));
+    return values;
+  }
+
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override {
+    const std::int64_t slots = c.rows * (route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
+    const std::int64_t padding = has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
+    return std::max({c.rows * std::max(metadata_ ? 1 : c.cols, c.stride), slots, padding});
+  }
+
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                            Draw& draw) const override {
+    const Variant* v = draw_variant_in(wanted, draw);
+    if (v == nullptr) return std::nullopt;
+    Case c;
+    c.variant = *v;
+    const bool high = seed_ >= 0 && (is_wanted(wanted, seed_) ? bin(wanted, seed_) == 1 : draw.chance(20));
+    c.seed = high ? draw.word() | std::uint64_t{1} << 63 : draw.word() >> 16;
+    if (!draw_shape(c, wanted, most, attempt, draw) || !draw_choice(c, wanted, draw)) return std::nullopt;
+    if (rounds_) draw_rounding(c, wanted, draw);
+    if (has_tile(*v) && (is_wanted(wanted, tile_) || !rounds_ || draw.chance(90)))
+      route_case(c).tile = draw_small_value(wanted, tile_, draw);
+    draw_options(c, wanted, draw);
+    return c;
+  }
+
+ private:
+  static bool is_wanted(const Bins& wanted, int axis) {
+    return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin;
+  }
+  static int bin(const Bins& wanted, int axis) { return wanted[static_cast<std::size_t>(axis)]; }
+  static bool has_limited(const DomainRequest& request) {
+    return std::any_of(request.variants.begin(), request.variants.end(), [](const Variant& v) { return route_of(v).limited; });
+  }
+  [[nodiscard]] TokenRoundingRule rule_of(const Variant& v) const { return token_rounding_rule_named(route_of(v).rule); }
+  [[nodiscard]] bool has_tile(const Variant& v) const { return metadata_ || (rounds_ && rounds_to_tiles(rule_of(v))); }
+  [[nodiscard]] std::int64_t first_width(const Variant& v) const {
+    return metadata_ ? 4 : static_cast<std::int64_t>(value_bytes(v.dtype));
+  }
+  [[nodiscard]] std::int64_t output_width(const Variant& v) const {
+    return operation_ == "route_backward" ? static_cast<std::int64_t>(value_bytes(v.dtype)) : 4;
+  }
+
+  std::vector<Bin> expert_bins() const {
+    std::vector<Bin> bins;
+    for (const Bin& b : expert_count_bins()) {
+      const std::int64_t starts[] = {b.low};
+      for (Bin& cut : extent_bins(starts, b.high, limits_.cols_multiple, limits_.max_cols)) bins.push_back(std::move(cut));
+    }
+    return bins;
+  }
+  void add_rounding() {
+    capacity_ = add("capacity", word_bins({"none", "1", "below the fair share", "the fair share", "above it", "all tokens"}));
+    seed_ = add("seed", word_bins({"below 2^48", "from 2^63"}));
+    step_ = add("step", word_bins({"0", "below 2^32", "from 2^63"}));
+    layer_ = add("layer", word_bins({"0", "below 2^16", "from 2^31"}));
+  }
+  void add_scale() {
+    std::vector<std::string> texts;
+    for (const float scale : kScales) texts.push_back(fmt::format("{}", scale));
+    scale_ = add("scale", word_bins(texts));
+  }
+
+  bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const {
+    const ExtentRange rows{small_range(wanted, tokens_, draw), limits_.rows_multiple, 32};
+    ExtentRange cols{small_range(wanted, experts_, draw), limits_.cols_multiple, 8};
+    Bin product = range(wanted, logits_);
+    product.high = std::min(product.high, is_wanted(wanted, logits_) || attempt >= 5 ? most : std::min(most, small_work()));
+    if (metadata_ && !is_wanted(wanted, logits_)) product.high = std::numeric_limits<std::int64_t>::max() / 2;
+    const auto extents = draw_extents(rows, cols, product, attempt, draw);
+    if (!extents) return false;
+    c.rows = extents->rows, c.cols = extents->cols;
+    return c.cols >= 1;
+  }
+
+  // Groups, those kept, and top-k.
+  bool draw_choice(Case& c, const Bins& wanted, Draw& draw) const {
+    std::int64_t most = c.cols;
+    if (route_of(std::as_const(c).variant).limited) {
+      const Bin allowed = is_wanted(wanted, groups_) ? range(wanted, groups_) : Bin{1, 32, {}};
+      std::vector<std::int64_t> divisors;
+      for (std::int64_t g = allowed.low; g <= std::min(c.cols, allowed.high); ++g) {
+        if (c.cols % g == 0) divisors.push_back(g);
+      }
+      if (divisors.empty()) return false;
+      const std::int64_t groups = draw.pick(divisors);
+      const int kind = is_wanted(wanted, kept_) ? bin(wanted, kept_) : static_cast<int>(draw.below(3));
+      const std::int64_t kept = kind == 2 ? groups : kind == 0 || groups < 3 ? 1 : draw.between(2, groups - 1);
+      route_case(c).groups = groups, route_case(c).groups_kept = kept;
+      most = kept * (c.cols / groups);
+    }
+    if (metadata_) most = 512;
+    const Bin allowed = small_range(wanted, top_k_, draw);
+    const bool every = is_wanted(wanted, every_) ? bin(wanted, every_) == 1 : every_ >= 0 && draw.chance(8);
+    std::int64_t top_k = draw_extent(allowed.low, std::min(allowed.high, most), 1, 1, draw).value_or(most);
+    if (every) top_k = most;
+    route_case(c).top_k = top_k;
+    return metadata_ || top_k >= 1;
+  }
+
+  void draw_rounding(Case& c, const Bins& wanted, Draw& draw) const {
+    if (has_capacity(rule_of(c.variant))) {
+      const std::int64_t kind = is_wanted(wanted, capacity_) ? bin(wanted, capacity_) : static_cast<std::int64_t>(draw.below(6));
+      route_case(c).capacity = draw_capacity(kind, c, draw);
+    }
+    const auto kind = [&](int axis) {
+      return is_wanted(wanted, axis) ? bin(wanted, axis) : static_cast<int>(draw.below(3));
+    };
+    route_case(c).step = draw_sized(kind(step_), 64, draw);
+    route_case(c).layer = static_cast<std::uint32_t>(draw_sized(kind(layer_), 32, draw));
+  }
+
+  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+    const Variant& v = std::as_const(c).variant;
+    if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(20)))
+      route_case(c).scale = kScales[static_cast<std::size_t>(draw_value(wanted, scale_, draw))];
+    if (drops_ >= 0 && (is_wanted(wanted, drops_) || draw.chance(40)))
+      route_case(c).drops = static_cast<int>(draw_value(wanted, drops_, draw));
+    if (gap_ >= 0 && (is_wanted(wanted, gap_) || draw.chance(20))) {
+      const std::int64_t gap = draw_small_value(wanted, gap_, draw);
+      c.stride = gap == 0 ? 0 : c.cols + gap;
+    }
+    const auto offset = [&](int axis, std::int64_t element) {
+      if (!is_wanted(wanted, axis) && !draw.chance(30)) return std::uint8_t{0};
+      const std::int64_t value = draw_value(wanted, axis, draw);
+      return static_cast<std::uint8_t>(is_wanted(wanted, axis) ? value : value / element * element);
+    };
+    c.misaligned.inputs[0] = offset(input_, first_width(v));
+    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
+    c.misaligned.outputs[0] = offset(output_, output_width(v));
+    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 4);
+    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
+      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+  }
+
+  const Statement& statement_;
+  std::string operation_;
+  OperationInfo limits_;
+  bool metadata_, rounds_;
+  UsualAxes usual_;
+  VariantAxis router_, dtype_, nan_, bias_, limited_, rule_, weights_;
+  int tokens_ = -1, experts_ = -1, logits_ = -1, top_k_ = -1, every_ = -1, groups_ = -1, kept_ = -1, tile_ = -1;
+  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, gap_ = -1, input_ = -1;
+  int other_ = -1, output_ = -1, others_ = -1, threads_ = -1, data_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Domain> route_domain(const DomainRequest& request) { return std::make_unique<RouteDomain>(request); }
+
+}  // namespace mxcheck

@@ -1,0 +1,228 @@
+// The domain of the operations on blocks that share a scale.
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "kernels/candidate.h"
+#include "numerics/scale/recipe.h"
+#include "properties/core/case_text.h"
+#include "properties/core/groups.h"
+#include "properties/core/limits.h"
+#include "properties/core/statement.h"
+#include "properties/core/usual_axes.h"
+#include "properties/operations/scaled_blocks/operation.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kUnit = 32;  // of experts' ends
+constexpr std::array<std::int64_t, 17> kRows{0,   1,   2,    32,   33,   64,   65,   128,   129,
+                                             256, 512, 1024, 2048, 4096, 8192, 16384, 65536};
+constexpr std::int64_t kMostRows = 131'072;
+constexpr std::array<std::int64_t, 15> kCols{0, 1, 2, 32, 33, 64, 65, 128, 129, 256, 512, 1024, 2048, 4096, 8192};
+constexpr std::int64_t kMostCols = 20'480;
+constexpr std::array<std::int64_t, 6> kElements{0, 1000, 10'000, 50'000, 250'000, 1'000'000};
+constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
+constexpr std::array<std::int64_t, 6> kPads{0, 1, 127, 128, 254, 255};
+
+class ScaledBlocksDomain final : public Domain {
+ public:
+  ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksOperation& operation)
+      : statement_(request.statement),
+        limits_(*request.process.operation(request.variants.front().operation)),
+        reads_x_(operation.reads_x()) {
+    const auto text_of_variant = [](auto get) {
+      return [get](const Variant& v) { return get(blocks_of(v)); };
+    };
+    format_.of(request.variants, text_of_variant([](const auto& b) { return std::string(spec(b.format).name); }));
+    recipe_.of(request.variants, text_of_variant([](const auto& b) { return b.recipe; }));
+    block_.of(request.variants, text_of_variant([](const auto& b) { return to_text(b.block); }));
+    layout_.of(request.variants,
+               text_of_variant([](const auto& b) { return std::string(b.layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact"); }));
+    dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    add_of_variant("format", format_.bins());
+    add_of_variant("recipe", recipe_.bins());
+    add_of_variant("block", block_.bins());
+    add_of_variant("scales", layout_.bins());
+    add_of_variant(reads_x_ ? "x" : "y", dtype_.bins());
+    rows_ = add("rows", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
+    cols_ = add("cols", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
+    elements_ = add("elements", extent_bins(kElements, kMostElements));
+    add_groups(operation);
+    if (reads_x_ && statement_.strides) gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
+    usual_ = UsualAxes(statement_, request.process.info().cuda);
+    input_ = add("first input past a multiple of 64 bytes", usual_.offset_bins());
+    other_ = add("other inputs past it", usual_.few_offset_bins());
+    output_ = add("first output past it", usual_.offset_bins());
+    others_ = add("other outputs past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    pad_ = add("pad byte", extent_bins(kPads, 255));
+    if (reads_x_) data_ = add("data", usual_.data_bins());
+    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add("row index", usual_.index_bins());
+    set_variants(request.variants);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    const ScaledBlocksVariant& v = blocks_of(c.variant);
+    std::vector<std::int64_t> values{format_.index_of(c.variant), recipe_.index_of(c.variant), block_.index_of(c.variant),
+                                     layout_.index_of(c.variant), dtype_.index_of(c.variant)};
+    values.resize(axes().size(), kNotOnAxis);
+    const auto set = [&](int axis, std::int64_t value) {
+      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
+    };
+    set(rows_, c.rows);
+    set(cols_, c.cols);
+    set(elements_, c.elements());
+    set(experts_, c.experts.empty() ? 0 : static_cast<std::int64_t>(c.experts.size()) - 1);
+    if (!c.experts.empty()) set(groups_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
+    set(gap_, std::max<std::int64_t>(0, c.stride - c.cols));
+    const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
+    if (c.misaligned.inputs[0] % width == 0) set(input_, c.misaligned.inputs[0]);
+    set(other_, c.misaligned.inputs[1]);
+    const std::int64_t output = reads_x_ ? 1 : c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
+    if (c.misaligned.outputs[0] % output == 0) set(output_, c.misaligned.outputs[0]);
+    set(others_, c.misaligned.outputs[1]);
+    set(threads_, c.threads);
+    if (v.layout == MXCHECK_TCGEN05) set(pad_, blocks_case(c).pad);
+    set(data_, static_cast<std::int64_t>(c.data));
+    set(index_, UsualAxes::index_kind(c));
+    return values;
+  }
+
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override {
+    const BlockShape block = blocks_of(c.variant).block;
+    // Tiles of 128 x 4 scales for each expert, whatever its rows.
+    const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
+    const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
+    const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
+    return std::max(c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0);
+  }
+
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                            Draw& draw) const override {
+    const Variant* v = draw_variant_in(wanted, draw);
+    if (v == nullptr) return std::nullopt;
+    Case c;
+    c.variant = *v;
+    c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
+    std::int64_t experts = experts_ >= 0 ? draw_count(wanted, draw) : 0;
+    const std::optional<Groups> kind = wanted_kind(wanted);
+    if (kind && experts == 0) experts = draw.between(4, 7);
+    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return std::nullopt;
+    if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return std::nullopt;
+    draw_options(c, wanted, draw);
+    return c;
+  }
+
+ private:
+  void add_groups(const ScaledBlocksOperation& operation) {
+    if (!operation.has_experts() || statement_.experts == 0) return;
+    std::vector<Bin> bins = expert_count_bins();
+    if (statement_.experts < 100) bins.insert(bins.begin(), Bin{0, 0, "none"});
+    experts_ = add("experts", std::move(bins));
+    groups_ = add("experts' rows", word_bins(group_kind_labels()));
+  }
+
+  [[nodiscard]] std::int64_t draw_count(const Bins& wanted, Draw& draw) const {
+    const auto at = static_cast<std::size_t>(experts_);
+    if (wanted[at] == kAnyBin && draw.below(100) >= static_cast<std::uint64_t>(statement_.experts)) return 0;
+    return draw_small_value(wanted, experts_, draw);
+  }
+  [[nodiscard]] std::optional<Groups> wanted_kind(const Bins& wanted) const {
+    if (groups_ < 0 || wanted[static_cast<std::size_t>(groups_)] == kAnyBin) return std::nullopt;
+    return static_cast<Groups>(wanted[static_cast<std::size_t>(groups_)]);
+  }
+
+  bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
+                  std::optional<Groups> kind, Draw& draw) const {
+    const BlockShape block = blocks_of(c.variant).block;
+    ExtentRange rows{small_range(wanted, rows_, draw), limits_.rows_multiple, block.rows == 0 ? kUnit : std::max(kUnit, block.rows)};
+    ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple, block.cols == 0 ? 64 : std::max(kUnit, block.cols)};
+    const bool any_rows = wanted[static_cast<std::size_t>(rows_)] == kAnyBin;
+    if (kind && any_rows) fit_rows_to(*kind, experts, rows, draw);
+    Bin product = range(wanted, elements_);
+    const bool any_product = wanted[static_cast<std::size_t>(elements_)] == kAnyBin;
+    product.high = std::min(product.high, any_product && attempt < 5 ? std::min(most, kMostDrawnElements) : most);
+    const auto extents = draw_extents(rows, cols, product, attempt, draw);
+    if (!extents) return false;
+    c.rows = extents->rows, c.cols = extents->cols;
+    if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
+    return c.rows % limits_.rows_multiple == 0;
+  }
+
+  // Rows of which such groups can be made.
+  void fit_rows_to(Groups kind, std::int64_t experts, ExtentRange& rows, Draw& draw) const {
+    const Bin all = range(Bins(axes().size(), kAnyBin), rows_);
+    rows.range = all;
+    switch (kind) {
+      case Groups::none_has_rows: rows.range.high = all.low; break;
+      case Groups::one_row_each: rows.range = {std::max<std::int64_t>(2, all.low), std::min(experts, all.high), {}}; break;
+      case Groups::one_has_all: rows.range = {std::max<std::int64_t>(1, all.low), std::min<std::int64_t>(all.high, 300), {}}; break;
+      case Groups::whole_units:
+        rows.multiple = std::lcm(rows.multiple, kUnit);
+        rows.range = {std::max(experts * kUnit, all.low), std::min((experts + draw.between(0, 8)) * kUnit, all.high), {}};
+        break;
+      default:
+        rows.range = {std::max(experts, all.low), std::min(all.high, experts * 2 + draw.between(3, 300)), {}};
+    }
+  }
+
+  static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
+    for (int tries = 0; tries < 6; ++tries) {
+      const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
+      const auto offsets = draw_groups(one, experts, c.rows, kUnit, draw);
+      if (!offsets) continue;
+      c.experts = *offsets;
+      return true;
+    }
+    if (kind) return false;
+    c.experts = *draw_groups(Groups::one_has_all, experts, c.rows, kUnit, draw);
+    return true;
+  }
+
+  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+    const auto is_wanted = [&](int axis) { return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin; };
+    if (gap_ >= 0 && (is_wanted(gap_) || draw.chance(20))) {
+      const std::int64_t gap = draw_small_value(wanted, gap_, draw);
+      c.stride = gap == 0 ? 0 : c.cols + gap;
+    }
+    const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
+    const auto offset = [&](int axis, std::int64_t element) {
+      if (!is_wanted(axis) && !draw.chance(30)) return std::uint8_t{0};
+      const std::int64_t value = draw_value(wanted, axis, draw);
+      return static_cast<std::uint8_t>(is_wanted(axis) ? value : value / element * element);
+    };
+    c.misaligned.inputs[0] = offset(input_, width);
+    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
+    c.misaligned.outputs[0] = offset(output_, c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1);
+    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 1);
+    if (threads_ >= 0 && (is_wanted(threads_) || draw.chance(25))) c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(pad_))
+      blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
+    c.data = draw.pick(statement_.data);
+    if (is_wanted(data_)) c.data = static_cast<Data>(draw_value(wanted, data_, draw));
+    if (index_ >= 0 && (is_wanted(index_) || draw.chance(20))) {
+      const int kind = is_wanted(index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
+      c.gather = UsualAxes::source_rows(kind, c.rows, draw);
+    }
+  }
+
+  const Statement& statement_;
+  OperationInfo limits_;
+  bool reads_x_;
+  UsualAxes usual_;
+  VariantAxis format_, recipe_, block_, layout_, dtype_;
+  int rows_ = -1, cols_ = -1, elements_ = -1, experts_ = -1, groups_ = -1, gap_ = -1, input_ = -1, other_ = -1;
+  int output_ = -1, others_ = -1, threads_ = -1, pad_ = -1, data_ = -1, index_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Domain> ScaledBlocksOperation::domain(const DomainRequest& request) const {
+  return std::make_unique<ScaledBlocksDomain>(request, *this);
+}
+
+}  // namespace mxcheck
