@@ -46,7 +46,7 @@ struct Statement {
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
-  bool recorded = true;  // false: replay, without the device, could not make its checks again in any time
+  bool recorded = true;  // false: replay, without the device, would take too long
 };
 
 // All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then

@@ -149,7 +149,7 @@ class StatementRun {
       if (unjudged_.empty()) unjudged_ = context_.unjudged;
     } else if (context_.not_offered) {
       ++result_.options_not_offered;
-      // A refusal tells of an option only if the case has no other.
+      // A refusal is about an option only if the case has no other.
       const bool options[] = {!c.experts.empty(), c.stride > c.cols, c.gather != 0};
       static constexpr const char* kNames[] = {"experts", "row stride", "gathered rows"};
       if (options[0] + options[1] + options[2] == 1) {

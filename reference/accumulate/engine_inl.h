@@ -95,7 +95,7 @@ class Chains {
     std::int32_t references[kRows];
     std::int32_t limits[kRows];
     for (int r = 0; r < kRows; ++r) {
-      const std::int64_t i = row_ + std::min(r, count_ - 1);  // a row that is not there: the last one again
+      const std::int64_t i = row_ + std::min(r, count_ - 1);  // rows past the end repeat the last one
       const std::int64_t p = i / PackedOperand::kPanel;
       const std::int64_t lane = i % PackedOperand::kPanel;
       const PackedOperand::References& of_a = job_.a.references(p, s);
@@ -164,7 +164,7 @@ class Chains {
     // A shift of 31 leaves nothing of 26 bits.
     const VI drop = hn::Min(hn::Add(hn::Sub(window, c_exponent), hn::Set(d, 25 - fraction_bits_)), hn::Set(d, 31));
     const VI c_units = hn::Shr(hn::ShiftLeft<2>(significand), drop);
-    // A special step is not ours, not even where what is finite in it comes to nothing.
+    // Steps with NaN or Inf go to the plain model, even where their finite terms sum to zero.
     const auto special = hn::Gt(references, hn::Set(d, PackedOperand::kSpecialReference / 2));
     const auto undecided = hn::Or(special, hn::Or(hn::Gt(above, hn::Set(d, limit)), hn::Eq(field, hn::Set(d, 255))));
 

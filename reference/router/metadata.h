@@ -1,5 +1,5 @@
 #pragma once
-// Where routes go: rows sorted by expert, stable in the token, and the way back. docs/router.md has the definition.
+// Rows sorted by expert (stable in the token), and the inverse map. docs/router.md has the definition.
 //
 //   route_metadata(routes.experts, routes.top_k, {}, experts, 128).row_token   // the gather index of a grouped GEMM
 

@@ -1,6 +1,7 @@
 #pragma once
-// From token choice to the rows that each expert really gets: token rounding and its kin (docs/router.md). The number
-// of experts of a token varies after it, so the result is rows by expert with offsets, and rows by token with offsets.
+// From token choice to the final rows of each expert: token rounding, expert choice and capacity rules
+// (docs/router.md). The number of experts of a token varies after it, so the result is rows by expert with offsets, and
+// rows by token with offsets.
 //
 //   const TokenRounding rounding{.rule = token_rounding_rule_named("nr-f"), .tile = 128};
 //   const RoundedTokens rows = round_tokens(router, rounding, logits);

@@ -1,4 +1,4 @@
-// What a router must refuse: NaN where it does, and calls that make no sense.
+// What a router must refuse: NaN under the policy "refuse", and invalid calls.
 
 #include <string>
 #include <string_view>
@@ -167,7 +167,7 @@ std::vector<InvalidCall> invalid_token_offsets() {
   };
 }
 
-// A logit that is refused, planted at a place that the seed tells.
+// A logit that is refused, planted at a place that the seed decides.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   const bool packed = router_variant_named(route_of(c.variant).router).packed;
   if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return nothing_claimed(context);

@@ -141,7 +141,7 @@ TEST(Contract, ieee_and_exact_know_specials) {
   }
 }
 
-// What tells `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
+// What distinguishes `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
 TEST(Contract, exact_rounds_once) {
   const Contract& exact = contract_named("exact");
   const Contract& ieee = contract_named("ieee_fp32");
