@@ -86,10 +86,10 @@ struct Outcome {
   std::string device_error;                     // crashed: the driver's error text, where it was the device
   std::optional<std::string> conduct;           // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
-  std::optional<std::string> trespass;          // wrote outside its outputs: where
+  std::optional<std::string> out_of_bounds;     // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
   DeviceComparison comparison;                  // of a call with a model
-  std::string unjudged;                         // why there is none
+  std::string not_compared;                     // why there is none
 };
 
 }  // namespace mxcheck

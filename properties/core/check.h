@@ -20,8 +20,9 @@ std::unique_ptr<Problem> make_problem(const Case& c);
 CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets);
 CallTensor index_tensor(const std::vector<std::int32_t>& index);
 
-// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED for a case
-// that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does finding.
+// Runs the candidate; a finding if it crashed, hung, refused or wrote out of bounds, else outcome is set. UNSUPPORTED
+// for a case that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does
+// finding.
 struct Ran {
   std::optional<Outcome> outcome;
   std::optional<Finding> finding;

@@ -30,7 +30,7 @@ struct CheckContext {
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
-  std::string unjudged = {};          // set by a check that could not be made here: why
+  std::string not_checked = {};       // set by a check that could not be made here: why
 };
 
 struct Statement {
