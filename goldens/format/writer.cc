@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kPiece = 1 << 20;
 
-// The file's own properties: nothing in them depends on the day or on defaults of the library.
+// The file's own properties: nothing in them depends on the date or on defaults of the library.
 Hdf5Handle create_file(const std::string& name, const Hdf5Place& place) {
   const Hdf5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.id(), 0);

@@ -16,8 +16,8 @@
 //                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
 //                 (numerics/scale/recipe_words.h)
 //
-// The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those said
-// below: those of write_safetensors, GoldenWriter and check_offsets.
+// The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those
+// stated below: those of write_safetensors, GoldenWriter and check_offsets.
 
 #include <cstdint>
 #include <string>

@@ -66,8 +66,8 @@ struct ContractScales {
   std::span<const std::uint8_t> b;
 };
 
-// The sum over all k of a_k * b_k, plus c: words of c and of the result are FP32 (FP16 for contracts that say so). A K
-// that is no multiple of the step is filled with zeros. This is the plain model, one output at a time.
+// The sum over all k of a_k * b_k, plus c: the bits of c and of the result are FP32 (FP16 for contracts that say so). A
+// K that is no multiple of the step is filled with zeros. This is the plain model, one output at a time.
 // Error{usage} for unequal lengths, or scales that the contract does not have.
 std::uint32_t accumulate(const Contract& contract, std::span<const Factor> a, std::span<const Factor> b,
                          std::uint32_t c, const ContractScales* scales = nullptr);

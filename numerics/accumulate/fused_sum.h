@@ -51,7 +51,7 @@ enum class Alignment : std::uint8_t { toward_zero, downward, nearest_even };
 
 // What a step's exact sum becomes.
 struct SumOutput {
-  FormatSpec format;    // its codes, shifted left by `shift`, are the words of d
+  FormatSpec format;    // its codes, shifted left by `shift`, are the bits of d
   int shift;            // 10 for E8M13 in an FP32 word
   bool rounds_to_even;  // false: truncated toward zero
   std::uint32_t nan;    // the canonical NaN

@@ -66,7 +66,7 @@ constexpr double decode(Format format, std::uint32_t code) {
 
 namespace detail {
 
-// What is left when significand * 2^-drop is cut to an integer: the integer, and the fraction against one half.
+// The result of truncating significand * 2^-drop to an integer: the integer, and the fraction against one half.
 struct Cut {
   std::uint64_t kept;
   int against_half;  // -1, 0, 1; meaningful when inexact

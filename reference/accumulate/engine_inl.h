@@ -5,8 +5,8 @@
 //
 // Why it is exact. Let r be the sum of two references minus the window. Where codes lie deep below their reference, a
 // lane is decided here if r + fraction_bits <= 48: a product with a code more than 50 below its reference (which reads
-// as zero) is then below 4 * 2^-51 * 2^48 < 1 unit, cut to zero, and lies below the window. Other products are at least
-// 2^-120 before and 2^-123 after scaling: never subnormal. Where no code lies deep, as in all formats of up to 5
+// as zero) is then below 4 * 2^-51 * 2^48 < 1 unit, truncated to zero, and lies below the window. Other products are at
+// least 2^-120 before and 2^-123 after scaling: never subnormal. Where no code lies deep, as in all formats of up to 5
 // exponent bits, nothing but zero reads as zero, and exponents tell products that are zero from those that are not.
 
 #if defined(MXCHECK_REFERENCE_ACCUMULATE_ENGINE_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,5 +1,5 @@
 #pragma once
-// What quantizing both operands does to a matmul, with nothing else in the way.
+// The error of a GEMM that is due to quantizing its operands.
 //
 // Y = X W with X of M x K (activations, K last) and W of N x K (`nk`: Y = X W^T) or K x N (`kn`). Blocks lie along K in
 // both: a block of 1 x n of X is 1 x n of an nk W and n x 1 of a kn W; a square block is the same in both.

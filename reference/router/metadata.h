@@ -13,7 +13,7 @@ namespace mxcheck {
 struct RouteMetadata {
   std::vector<std::int32_t> counts;     // [experts] routes of the expert
   std::vector<std::int64_t> offsets;    // [experts + 1] first row of each expert, a multiple of tile; last: rows in all
-  std::vector<std::int32_t> row_slot;   // [capacity] -1 for padding, and behind the last row
+  std::vector<std::int32_t> row_slot;   // [capacity] -1 for padding, and after the last row
   std::vector<std::int32_t> row_token;  // [capacity] the same
   std::vector<std::int32_t> row_expert;  // [capacity] the same
   std::vector<std::int32_t> slot_row;    // [slots] -1 for a route that was dropped

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built tool as a user would, through a shell, and collects what it said.
+// Runs the built tool as a user would, through a shell, and collects its output.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

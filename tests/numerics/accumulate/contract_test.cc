@@ -64,7 +64,7 @@ TEST(Contract, an_fp8_accumulator_loses_what_is_small) {
   EXPECT_EQ(accumulate(c, {}, {}, 0x3F8003FF), 0x3F8003FFU);  // no step, no loss
 }
 
-// A sum of ones ends at 2^14, where the window's unit is 2 and every further product is cut to nothing.
+// A sum of ones ends at 2^14, where the window's unit is 2 and every further product is truncated to zero.
 TEST(Contract, steps_follow_one_another) {
   const Contract& c = contract_named("sm90_fp8");
   for (const auto& [count, sum] :

@@ -157,7 +157,7 @@ std::string first_difference(const char* what, const std::vector<T>& expected, c
   return "";
 }
 
-// prepare(call) adds tensors; compare(call) says how outputs differ. `refused`: what the reference said, if it did.
+// prepare(call) adds tensors; compare(call) says how outputs differ. `refused`: the reference's error, if it threw.
 template <class Prepare, class Compare>
 std::string on_every_target(const char* name, const RouteCase& c, std::int64_t tokens, std::int64_t experts,
                             const std::string& refused, const Prepare& prepare, const Compare& compare) {
