@@ -1,7 +1,7 @@
 #pragma once
 // A thread block's tile and the addresses of its scales. A thread block takes a tile of 128 x 128 elements: up to 128
-// rows of one expert, starting at a multiple of 128 rows from the expert's first. Scale tiles of the tcgen05
-// layout (128 x 4 bytes) start there too, so that a block owns its scales' bytes, padding included.
+// rows of one expert, starting at a multiple of 128 rows from the expert's first. Scale tiles of the tcgen05 layout
+// (128 x 4 bytes) start there too, so that a block owns its scales' bytes, padding included.
 
 #include <cstdint>
 
