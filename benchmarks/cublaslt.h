@@ -33,7 +33,7 @@ struct CublasLtApi {
 
 class CublasLt {
  public:
-  // A path, or "" for the usual places. Throws Error{environment} with what dlopen said.
+  // A path, or "" for the usual places. Throws Error{environment} with dlopen's message.
   explicit CublasLt(const std::string& path);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;

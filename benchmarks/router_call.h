@@ -35,7 +35,7 @@ mxcheck_route_policy policy_of(const RouterShape& shape);
 std::vector<std::byte> download(const DeviceBuffer& buffer);
 void upload(const DeviceBuffer& buffer, const void* from);
 
-// route, and after it route_metadata where asked for.
+// route, and after it route_metadata if requested.
 class RouteCall {
  public:
   RouteCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed);

@@ -57,8 +57,8 @@ struct GemmCheck {
   std::string message;       // what differs or why it is not offered
 };
 
-// The GEMM that was asked for, or the dense one of as much work: all rows with the first expert's b, all of k in
-// one.
+// The GEMM that was requested, or the dense one of as much work: all rows with the first expert's b, all of k
+// in one.
 enum class GemmForm : std::uint8_t { asked, dense };
 
 class GemmCase {

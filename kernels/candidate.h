@@ -2,18 +2,18 @@
  *
  * A shared library exports one function, mxcheck_candidate, that returns a table of operations. The gate loads the
  * library in a child process, asks each operation what it supports, and compares what it returns with the reference
- * model, byte for byte. The in-tree libraries come through the same door. Plain C; needs dlpack.h and nothing else.
+ * model, byte for byte. The in-tree libraries use the same interface. Plain C; needs only dlpack.h.
  *
  * Tensors. DLTensor, row-major. The last dimension is contiguous; a matrix may have a row stride larger than its
  * column count (strides != NULL) where stated. byte_offset counts. Codes and scale bytes are kDLUInt 8; values are
  * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device. strides is NULL
- * where rows follow one another. A strided tensor ends with its last row's last element: what would be the gap behind
- * it need not exist.
+ * where rows follow one another. A strided tensor ends with its last row's last element: the gap after it need not
+ * exist.
  *
  * Alignment. data + byte_offset is aligned to the element (1, 2, 4 or 8 bytes) and to nothing more; a library that
- * wants more has to look. The workspace is aligned to 256 bytes.
+ * needs more must check. The workspace is aligned to 256 bytes.
  *
- * NaN. Which code a NaN gets, sign included, is the recipe's (docs/numerics.md). In y any NaN is as good as another.
+ * NaN. Which code a NaN gets, sign included, is the recipe's (docs/numerics.md). In y any NaN equals any other.
  *
  * Operations (names are fixed, all are optional):
  *
@@ -29,24 +29,24 @@
  *
  * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
  * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
- * n x 1 blocks of the transposed scales, each expert padded on its own (reference/quantize/scale_layout.h has the
+ * n x 1 blocks of the transposed scales, each expert padded separately (reference/quantize/scale_layout.h has the
  * formula); bytes that belong to no scale are written as policy.pad_byte.
  *
  * Offsets, kDLInt 64: 0 = o_0 <= ... <= o_E = rows. Blocks restart at each; without the tensor there is one expert of
  * all rows. Row index, kDLInt 32, [rows]: row i of the matrix is row index[i] of x, which then has any number of rows;
- * the matrix is quantized as if it had been gathered first. The two are told apart by their type.
+ * the matrix is quantized as if it had been gathered first. The two are distinguished by dtype.
  *
- * CUDA libraries: offsets and row index are on the device, where run cannot look without waiting. A kernel that finds
- * them wrong writes status and message to call->report, and no kernel of that call writes an output; run has returned
- * MXCHECK_OK by then. run does not wait for the device, allocates nothing, and works in a stream that is being
- * captured.
+ * CUDA libraries: offsets and row index are on the device, which run cannot read without synchronizing. A kernel that
+ * finds an error in them writes status and message to call->report, and no kernel of that call writes an output; run
+ * has returned MXCHECK_OK by then. run does not wait for the device, allocates nothing, and works in a stream that is
+ * being captured.
  *
  * Rules of conduct. Return MXCHECK_OK with every output byte written, or another status with a message and no output
- * byte touched. UNSUPPORTED is for what supports() could not be asked: offsets, row index and row strides. Never read
- * or write outside tensors and workspace (not even to the end of a vector), never write inputs. Extents of 0 are valid,
- * and data is then not to be used. The result depends on the inputs and the policy alone. Work is done, or enqueued on
- * `stream`, when run returns; no thread or process of the library touches a tensor afterwards. Calls come from one
- * thread at a time. All pointers but the message's buffer are valid for the call alone.
+ * byte written. UNSUPPORTED is for options that supports() does not cover: offsets, row index and row strides. Never
+ * read or write outside tensors and workspace (not even to the end of a vector), never write inputs. Extents of 0 are
+ * valid, and data must then not be dereferenced. The result depends on the inputs and the policy alone. Work is done,
+ * or enqueued on `stream`, when run returns; no thread or process of the library touches a tensor afterwards. Calls
+ * come from one thread at a time. All pointers but the message's buffer are valid for the call alone.
  */
 #ifndef MXCHECK_CANDIDATE_H_
 #define MXCHECK_CANDIDATE_H_
@@ -89,8 +89,8 @@ typedef struct mxcheck_policy {
   uint8_t pad_byte; /* MXCHECK_TCGEN05: what padding holds */
 } mxcheck_policy;
 
-/* What a kernel found wrong in what only the device can read. In device memory; status is MXCHECK_OK before the call.
- */
+/* An error that a kernel found in arguments in device memory. Itself in device memory; status is MXCHECK_OK before the
+ * call. */
 typedef struct mxcheck_device_report {
   int32_t status;    /* mxcheck_status */
   char message[108]; /* one sentence, NUL-terminated: what must hold */

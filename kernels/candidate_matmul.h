@@ -20,7 +20,7 @@
  * ceil(k_e / block cols) columns of scales, one group's after the other's.
  *
  * Offsets along rows end with m, along depth with k; 0 = o_0 <= o_1 ... A group without rows has no output; one without
- * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: what is wrong with them goes to call->report.
+ * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: errors in them are reported through call->report.
  *
  * c.data may equal d.data, with the same offset: D is then updated in place. No other tensors may overlap.
  *

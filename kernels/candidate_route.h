@@ -10,15 +10,15 @@
  *                   in  as route
  *                   out chosen [experts] int32: tokens that chose each expert, before rounding
  *                       offsets [experts + 1] int64: rows of each expert
- *                       row_token [capacity] int32: ascending within an expert; -1 behind the last row
- *                       row_weight [capacity] fp32: +0 behind the last row
+ *                       row_token [capacity] int32: ascending within an expert; -1 after the last row
+ *                       row_weight [capacity] fp32: +0 after the last row
  *                       token_offsets [tokens + 1] int64: rows of each token
- *                       token_rows [capacity] int32: by token, its experts ascending: the row; -1 behind the last
+ *                       token_rows [capacity] int32: by token, its experts ascending: the row; -1 after the last
  *
  *   route_metadata  in  slot_experts [slots] int32, -1 for a dropped route; token_offsets [tokens + 1] int64 where
  *                       policy.top_k is 0, else each token has top_k slots
  *                   out counts [experts] int32; offsets [experts + 1] int64, multiples of policy.tile
- *                       row_slot, row_token, row_expert [capacity] int32: -1 for padding and behind the last row
+ *                       row_slot, row_token, row_expert [capacity] int32: -1 for padding and after the last row
  *                       slot_row [slots] int32: -1 for a dropped route
  *
  *   route_backward  in  logits [tokens, experts]; experts [tokens, top_k] int32, -1 for none; gradient [tokens, top_k]
@@ -33,10 +33,10 @@
  * "none" and the capacity rules; experts * min(capacity, tokens) for "expert-choice". Of route_metadata, slots +
  * experts * (tile - 1).
  *
- * What only the device can see (a NaN where policy.nan is MXCHECK_NAN_REFUSE, an expert outside [-1, experts),
- * token_offsets that descend or do not go from 0 to slots) goes to call->report as MXCHECK_INVALID with the first place
- * (element number of the tensor, row by row) and, of integers, the value; nothing is written then. Host libraries
- * return MXCHECK_INVALID.
+ * Errors that only the device can detect (a NaN where policy.nan is MXCHECK_NAN_REFUSE, an expert outside [-1,
+ * experts), token_offsets that descend or do not go from 0 to slots) go to call->report as MXCHECK_INVALID with the
+ * first place (element number of the tensor, row by row) and, of integers, the value; nothing is written then. Host
+ * libraries return MXCHECK_INVALID.
  */
 #ifndef MXCHECK_CANDIDATE_ROUTE_H_
 #define MXCHECK_CANDIDATE_ROUTE_H_

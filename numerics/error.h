@@ -8,11 +8,11 @@
 namespace mxcheck {
 
 enum class ErrorKind {
-  usage,        // a request that cannot be meant: unknown name, wrong shape, overflow            (tool: exit 2)
+  usage,        // an invalid request: unknown name, wrong shape, overflow                        (tool: exit 2)
   input,        // a file or tensor that is not what it should be: truncated, wrong dtype or rank (tool: exit 2)
-  environment,  // the machine lacks something: no GPU, no memory, library cannot be loaded      (tool: exit 3)
+  environment,  // the machine lacks something: no GPU, no memory, library cannot be loaded       (tool: exit 3)
   golden,       // a golden that is missing, corrupt or of another version                        (tool: exit 5)
-  internal,     // a broken promise of our own                                                    (tool: exit 70)
+  internal,     // a bug in mxcheck                                                               (tool: exit 70)
 };
 
 // The text says what was wrong, where, and what would be right, in one line without a final full stop.

@@ -7,8 +7,8 @@
 // whatever the number of threads.
 // Errors: those of a check; the first ends the sweep.
 //
-// Does not promise: the order in which patterns are visited. A check must be safe to call from several threads; who
-// includes this links Threads::Threads.
+// Does not promise: the order in which patterns are visited. A check must be safe to call from several threads. Users
+// must link Threads::Threads.
 
 #include <algorithm>
 #include <atomic>

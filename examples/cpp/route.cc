@@ -1,4 +1,4 @@
-// Router logits to the experts of each token, their weights, and the rows of the grouped GEMM behind them.
+// Router logits to the experts of each token, their weights, and the rows of the grouped GEMM after them.
 
 #include <mxcheck/reference/router/metadata.h>
 #include <mxcheck/reference/router/router.h>

@@ -1,5 +1,5 @@
 #pragma once
-// Whether somebody's tensor is a golden's, byte for byte, without holding either in memory.
+// Whether a candidate's tensor equals a golden's, byte for byte, without holding either in memory.
 
 #include <string>
 

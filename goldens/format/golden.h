@@ -2,9 +2,8 @@
 // What a golden file holds: attributes that explain it, and named datasets in the root group. docs/goldens.md draws the
 // tree; goldens/format/writer.h and goldens/format/reader.h are the two ways.
 //
-// Numbers are stored as their bits in unsigned integers and named by `format`, in the words of PyTorch and ml_dtypes:
-// no reader's float conversion stands between a golden and what it says. In numpy, bits of float32 become values by
-// .view(np.float32).
+// Numbers are stored as their bits in unsigned integers and named by `format`, in the names of PyTorch and ml_dtypes,
+// so that no float conversion can change them. In numpy, bits of float32 become values by .view(np.float32).
 
 #include <cstdint>
 #include <string>
@@ -17,15 +16,15 @@
 
 namespace mxcheck {
 
-// Key and value in the order of the file. Values are text: a file explains itself in h5dump.
+// Key and value in the order of the file. Values are text, readable with h5dump.
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
 // The value, or an empty string.
 const std::string& attribute(const Attributes& attributes, std::string_view key);
 
 enum class Role : std::uint8_t {
-  input,   // what an implementation is given
-  output,  // what it must come to, bit for bit
+  input,   // the input of an implementation
+  output,  // the expected output, bit for bit
 };
 
 constexpr const char* to_text(Role role) { return role == Role::input ? "input" : "output"; }
@@ -40,7 +39,7 @@ struct DatasetInfo {
 };
 
 struct GoldenInfo {
-  Attributes attributes;  // of the root group; mxcheck_file and schema_version come first and are the writer's
+  Attributes attributes;  // of the root group; mxcheck_file and schema_version are written first, by the writer
   std::vector<DatasetInfo> datasets;
   [[nodiscard]] const DatasetInfo* find(std::string_view name) const;
 };

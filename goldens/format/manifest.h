@@ -1,11 +1,11 @@
 #pragma once
-// The list of a folder's goldens, kept in git: what makes a golden trustworthy before anything parses it.
+// The list of a folder's goldens, kept in git: size and SHA-256 of each, checked before a golden is parsed.
 //
 //   mxcheck manifest 1, schema 1, mxcheck 0.1.0
 //   SHA256  SIZE  NAME                          one line a file, sorted by name; two spaces between
 //
 // Errors: Error{golden} with file and line for a manifest that is missing, of another version or malformed: a name with
-// '/' or twice, digits that are none, lines out of order, no newline at the end.
+// '/' or twice, invalid digits, lines out of order, no newline at the end.
 
 #include <cstdint>
 #include <string>

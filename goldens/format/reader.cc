@@ -96,7 +96,7 @@ struct GoldenReader::State {
 
 namespace {
 
-// Keeps the file, which may lie in memory, for as long as somebody reads it.
+// Keeps the file, which may be in memory, open for as long as it is read.
 class KeptRows final : public RowReader {
  public:
   KeptRows(std::shared_ptr<const void> file, std::unique_ptr<RowReader> rows)

@@ -5,10 +5,9 @@
 //   const Tensor codes = golden.read("codes");
 //   dataset_equals(golden, "codes", "mine.h5:/codes")   goldens/format/compare.h
 //
-// Size and hash first; a file of up to 256 MiB is read into memory once, and that very buffer is hashed and opened. A
-// larger one is hashed and opened through one descriptor: whoever can write to the file in between can deceive the
-// check. Then the schema: version, names, types, extents against allow-lists; nothing but what GoldenWriter writes is
-// taken.
+// Size and hash first; a file of up to 256 MiB is read into memory once, and that buffer is hashed and opened. A larger
+// one is hashed and opened through one descriptor: a concurrent writer can defeat the check. Then the schema: version,
+// names, types, extents against allow-lists; anything that GoldenWriter would not write is rejected.
 //
 // Errors: Error{golden}, with HDF5's own stack, for whatever is missing, truncated, changed, of another version or not
 // a golden; Error{environment} without memory.
@@ -35,7 +34,7 @@ class GoldenReader {
 
   [[nodiscard]] const GoldenInfo& info() const;
   [[nodiscard]] const std::string& file_kind() const;  // "golden", "quantized", ...
-  // One dataset from front to back; may outlive this. Error{golden} when there is no such dataset.
+  // One dataset, read sequentially; may outlive this. Error{golden} when there is no such dataset.
   [[nodiscard]] std::unique_ptr<RowReader> rows(const std::string& dataset) const;
   [[nodiscard]] Tensor read(const std::string& dataset) const;  // whole
 

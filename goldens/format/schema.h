@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: what a golden may hold, as checks for the writer and as the reader's walk through an open file.
+// Private to goldens/: what a golden may hold, as checks for the writer and as the reader's validation of an open file.
 
 #include <string>
 
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxAttributes = 256;   // of one object
 inline constexpr std::size_t kMaxText = 64 << 10;    // bytes of an attribute's value
 inline constexpr std::uint64_t kMaxChunk = 8 << 20;  // bytes; the writer's have about one MiB
 
-// What keeps the info from being a golden's; empty when nothing does.
+// Why the info is invalid; empty if it is valid.
 std::string objection(const GoldenInfo& info, const std::string& file_kind);
 
 struct GoldenSchema {

@@ -24,13 +24,13 @@ namespace {
 
 constexpr std::size_t kPiece = 1 << 20;
 
-// The file's own properties: nothing in them depends on the day or on defaults of the library.
+// The file's own properties: nothing in them depends on the date or on defaults of the library.
 Hdf5Handle create_file(const std::string& name, const Hdf5Place& place) {
   const Hdf5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.id(), 0);
   H5Pset_link_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
   H5Pset_attr_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
-  const Hdf5Handle access = hdf5_access(Hdf5Locks::none);  // nobody else knows the file
+  const Hdf5Handle access = hdf5_access(Hdf5Locks::none);  // no other process has the file
   H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110);
   Hdf5Handle file(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), H5Fclose);
   if (!file) place.refuse("could not be created" + hdf5_says());
@@ -60,7 +60,7 @@ GoldenInfo checked(const std::string& path, const GoldenInfo& info, const Golden
   return info;
 }
 
-// XXH3 with 128 bits: tells what was written from what was given, where nobody is out to deceive.
+// XXH3 with 128 bits: detects accidental differences between what was written and what was given.
 class Digest {
  public:
   Digest() { XXH3_128bits_reset(state_.get()); }

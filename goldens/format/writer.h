@@ -1,17 +1,17 @@
 #pragma once
-// Writes a golden: declared whole, then filled row by row, then appearing at its path at once.
+// Writes a golden: declared in full, filled row by row, renamed into place on commit.
 //
 //   GoldenWriter writer(path, info);
 //   writer.append(0, rows);  ...
 //   const ManifestEntry entry = writer.commit();
 //
 // The bytes are a function of the info, the data and the options alone: no times, no versions of this tool, one thread,
-// fixed format bounds. Chunks of about 1 MiB with Fletcher-32; deflate if asked for. Under a temporary name in the
+// fixed format bounds. Chunks of about 1 MiB with Fletcher-32; deflate if requested. Under a temporary name in the
 // target's directory until commit, which checks that every row came, reopens the file read-only and compares it with
 // what was given, hashes it, fsyncs and renames. An existing golden is replaced, never opened.
 //
-// Errors: Error{usage} for a path that cannot be written, names that are none, more or fewer rows than declared;
-// Error{environment} for a full disk and the like, with HDF5's own stack. Then nothing is at path, or what was there.
+// Errors: Error{usage} for a path that cannot be written, invalid names, more or fewer rows than declared;
+// Error{environment} for a full disk and the like, with HDF5's own stack. The path is then unchanged.
 
 #include <cstddef>
 #include <cstdint>

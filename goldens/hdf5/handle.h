@@ -39,12 +39,12 @@ class Hdf5Handle {
   Close close_ = nullptr;
 };
 
-// Nothing is printed by the library, no code comes from plugin directories, and nothing is done at exit. The first is a
-// setting of the calling thread: every function that calls the library for somebody outside begins with this.
+// Nothing is printed by the library, no code comes from plugin directories, and there is no atexit handler. The first
+// is a setting of the calling thread: every public function that calls HDF5 begins with this.
 void quiet_hdf5();
 
-// The innermost entries of the library's error stack: " (HDF5: file write failed: ...; unable to flush)"; empty when it
-// has nothing to say.
+// The innermost entries of the library's error stack: " (HDF5: file write failed: ...; unable to flush)"; empty when
+// the stack is.
 std::string hdf5_says();
 
 // File access with the library's locks where the file system has them (shared, as readers take them), or without.

@@ -9,8 +9,7 @@
 
 namespace mxcheck {
 
-// Opens these very bytes read-only, without a copy; they outlive the handle. Error{place.kind} when they are no HDF5
-// file.
+// Opens the bytes in place, read-only; they must outlive the handle. Error{place.kind} when they are no HDF5 file.
 Hdf5Handle open_image(std::span<const std::byte> bytes, const Hdf5Place& place);
 
 }  // namespace mxcheck

@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: an open HDF5 dataset from front to back, in pieces of any size.
+// Private to goldens/: an open HDF5 dataset read sequentially, in pieces of any size.
 
 #include "goldens/hdf5/handle.h"
 #include "goldens/hdf5/storage.h"

@@ -24,7 +24,7 @@ void check_filters(hid_t creation, const Hdf5Place& place) {
   }
 }
 
-// Chunks that were never written read as fill values: data that nobody measured. (H5Dget_space_status cannot tell:
+// Chunks that were never written read as fill values, which are no data. (H5Dget_space_status cannot tell:
 // it compares bytes, which filters change.)
 void check_chunks(hid_t set, hid_t creation, const Hdf5Place& place) {
   const Hdf5Handle space(H5Dget_space(set), H5Sclose);

@@ -1,6 +1,6 @@
 #pragma once
-// Private to goldens/: what must hold of a dataset before the HDF5 library may read it. Everything that would make a
-// read more than a read, or allocate more than the file can hold, is refused first.
+// Private to goldens/: checks of a dataset before the HDF5 library reads it: external storage and links, plugins, and
+// sizes beyond what the file can hold are rejected.
 
 #include <cstdint>
 #include <string>
@@ -22,15 +22,16 @@ struct Hdf5Place {
   [[noreturn]] void refuse(const std::string& what) const { throw Error(kind, where + ": " + what); }
 };
 
-// The extents of a dataset; empty for a scalar. Refused are no shape, more than 32 dimensions, more than 63 bits.
+// The extents of a dataset; empty for a scalar. Rejects a missing shape, more than 32 dimensions, and sizes beyond 63
+// bits.
 std::vector<std::int64_t> shape_of(hid_t set, const Hdf5Place& place);
 
 // Only deflate, shuffle and Fletcher-32, only data inside this file, only chunks that were written, and no more than
 // `bytes` of data, which the file can hold.
 void check_storage(hid_t set, std::uint64_t bytes, const Hdf5Place& place);
 
-// Opens the dataset, a hard link, with a chunk cache in which no chunk is decoded twice by a reader from front to back
-// (up to 256 MiB of chunks side by side, and one chunk of any size).
+// Opens the dataset, a hard link, with a chunk cache in which no chunk is decoded twice by a sequential reader (up to
+// 256 MiB of chunks side by side, and one chunk of any size).
 Hdf5Handle open_dataset(hid_t file, const std::string& name, const Hdf5Place& place);
 
 }  // namespace mxcheck

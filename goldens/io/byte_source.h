@@ -43,7 +43,7 @@ class FileSource final : public ByteSource {
   ~FileSource() override;
   [[nodiscard]] std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, std::span<std::byte> to) const override;
-  // Opens this very file, whatever has become of its path.
+  // Opens the file behind the descriptor, even if its path has changed.
   [[nodiscard]] std::string open_name() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
  private:

@@ -134,7 +134,7 @@ bool send_head(int fd, const TensorHead& head) {
   return send(fd, kHead, std::as_bytes(std::span(content)));
 }
 
-// False when nobody listens any more.
+// False when the other end is closed.
 bool send_rows(int fd, RowReader& rows) {
   const TensorHead& head = rows.head();
   if (!send_head(fd, head)) return false;

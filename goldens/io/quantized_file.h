@@ -1,5 +1,6 @@
 #pragma once
-// A quantized matrix as a safetensors file that explains itself: what mxcheck quantize writes and dequantize reads.
+// A quantized matrix as a safetensors file with self-describing metadata: what mxcheck quantize writes and dequantize
+// reads.
 //
 //   const QuantizedFile q = from_safetensors(read_safetensors("q.safetensors"), "q.safetensors");
 //   const std::vector<float> values = dequantize(q.matrix, q.offsets);
@@ -9,14 +10,14 @@
 //
 //   codes   U8 [rows, cols], or U16 for e5m6
 //   scales  compact   U8 [scale rows, scale cols], or F32 for rules with FP32 scales
-//           tcgen05   U8, flat: 128 x 4 tiles, of the transpose for column blocks, each expert padded on its own
+//           tcgen05   U8, flat: 128 x 4 tiles, of the transpose for column blocks, each expert padded separately
 //           deepgemm  U32, flat: packed words, likewise
 //   __metadata__  mxcheck_file = "quantized", file_version = "1", format, block, layout, pad_byte, rows, cols,
 //                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
 //                 (numerics/scale/recipe_words.h)
 //
-// The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those said
-// below: those of write_safetensors, GoldenWriter and check_offsets.
+// The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those
+// stated below: those of write_safetensors, GoldenWriter and check_offsets.
 
 #include <cstdint>
 #include <string>
@@ -48,7 +49,7 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
 // uint32), the same metadata as attributes of the root group.
 void write_quantized(const std::string& path, const SafetensorsFile& file);
 
-// Error{input} for anything that a file written by to_safetensors would not hold; path is for messages.
+// Error{input} for anything that to_safetensors would not write; path is for messages.
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path);
 
 }  // namespace mxcheck

@@ -1,5 +1,5 @@
 #pragma once
-// Routes as a file that explains itself: OUT.safetensors, or OUT.h5 with the same as datasets and attributes.
+// Routes as a file with self-describing metadata: OUT.safetensors, or OUT.h5 with the same as datasets and attributes.
 //
 //   rows   chosen I32 [experts], offsets I64 [experts + 1], row_token I32 [rows], row_weight F32 [rows],
 //          token_offsets I64 [tokens + 1], token_rows I32 [rows]            (reference/router/token_rounding.h,

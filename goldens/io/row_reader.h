@@ -30,12 +30,12 @@ class RowReader {
 
   [[nodiscard]] virtual const TensorHead& head() const = 0;
   // The tensor's next to.size() bytes, little-endian and row-major. Error{input} when the file ends before, or is
-  // damaged; Error{usage} when more is asked for than the shape holds.
+  // damaged; Error{usage} when more is requested than the shape holds.
   virtual void read(std::span<std::byte> to) = 0;
 };
 
 // "FILE.npy", "FILE.safetensors[:TENSOR]" or "FILE.h5:/DATASET", with the refusals of read_tensor. HDF5 is read by a
-// child process, row by row as it is asked for.
+// child process, row by row as it is requested.
 std::unique_ptr<RowReader> open_rows(const std::string& location);
 
 }  // namespace mxcheck

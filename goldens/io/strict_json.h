@@ -12,8 +12,8 @@
 
 namespace mxcheck {
 
-// One object whose keys are taken one by one; finish() refuses those that nobody asked for. place is for messages:
-// "suite.json: goldens[3]".
+// One object whose keys are taken one by one; finish() rejects unknown keys. place is for messages: "suite.json:
+// goldens[3]".
 class JsonObject {
  public:
   JsonObject(const Json& object, std::string place);

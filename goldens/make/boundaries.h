@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: the inputs where casts and scale rules change their answer, as bits of floats. Sorted by
+// Private to goldens/: the inputs at which the result of a cast or scale rule changes, as bits of floats. Sorted by
 // magnitude, each pattern once.
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace mxcheck {
 std::vector<std::uint32_t> cast_boundaries(Format format);
 
 // For every binade: the format's largest value times 2^k and the power of two 2^k, -1, 0, +1 ulp; then the list that
-// tells every two of the field's rules apart (docs/goldens.md), zeros, Inf and NaN.
+// distinguishes every two of the field's rules (docs/goldens.md), zeros, Inf and NaN.
 std::vector<std::uint32_t> amax_boundaries(Format element);
 
 }  // namespace mxcheck

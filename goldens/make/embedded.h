@@ -12,8 +12,8 @@ namespace mxcheck {
 // "layer0.x", "layer3.dO" and so on, all BF16 and of rank 2, in the order of the file. Parsed once, on first use.
 const SafetensorsFile& real_tensors();
 
-// "layer0.router_logits" and "layer3.router_logits": 2048 tokens x 32 experts, BF16. A file of their own, so that what
-// runs over all of the tensors above stays as it is.
+// "layer0.router_logits" and "layer3.router_logits": 2048 tokens x 32 experts, BF16. In a separate file, so that loops
+// over all of the tensors above do not include them.
 const SafetensorsFile& real_router_logits();
 
 // The tensor with this name, of either file; Error{usage} lists the names.

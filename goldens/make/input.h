@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: the matrix that a spec's "input" names, from front to back.
+// Private to goldens/: the matrix that a spec's "input" names, read sequentially.
 
 #include <memory>
 #include <string>

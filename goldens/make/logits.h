@@ -14,8 +14,8 @@ namespace mxcheck {
 // few ordinary ones, so that hardly any row is without a tie or a near tie.
 Tensor tied_logits(const InputSpec& input);
 
-// [sum of loads, loads]: the largest logit of a row belongs to its expert, and expert e has loads[e] rows, dealt out in
-// turn. Rows repeat, so that tokens tie for an expert.
+// [sum of loads, loads]: the largest logit of a row belongs to its expert, and expert e has loads[e] rows, assigned
+// round-robin. Rows repeat, so that tokens tie for an expert.
 Tensor loaded_logits(const InputSpec& input);
 
 // The gradient of a golden's weights: numbers of 24 bits in [-1, 1).

@@ -1,8 +1,8 @@
 #pragma once
-// From a spec to a golden file: the reference's answer, written down.
+// Computes a golden with the reference and writes it.
 //
-// The bytes depend on the spec and the input alone: not on the number of threads, the machine or the day. A tensor from
-// a file is read, quantized and written panel by panel (32 MiB of it at a time); only its scales are held whole.
+// The bytes depend on the spec and the input alone: not on the number of threads, the machine or the date. A tensor
+// from a file is read, quantized and written panel by panel (32 MiB of it at a time); only its scales are held whole.
 //
 // Errors: those of the input's reader, of quantize and of GoldenWriter, with the golden's name in front.
 

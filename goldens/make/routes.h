@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: the golden kinds about routers, computed whole: route, route_round, route_metadata,
+// Private to goldens/: the golden kinds about routers, computed in memory: route, route_round, route_metadata,
 // route_backward, route_losses.
 
 #include <string>

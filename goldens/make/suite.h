@@ -1,10 +1,10 @@
 #pragma once
-// Which goldens exist: a suite is a JSON text that names them, and the whole input of what is generated.
+// Suites: a suite is a JSON text that lists goldens, with the whole input of those that are generated.
 //
 //   {"suite": "blocks", "description": "...", "goldens": [GOLDEN, ...]}
 //
 // GOLDEN: {"name": NAME, "kind": KIND, "description": TEXT, ...}. NAME is letters, digits, '_' and '-'; the file is
-// NAME.h5. What a file of each kind holds (in: given to an implementation; out: what it must come to):
+// NAME.h5. What a file of each kind holds (in: given to an implementation; out: the expected output):
 //
 //   formats     what every code means. Out: one float32 dataset a format of "formats" (all when absent), named by it;
 //               index = code.
@@ -14,7 +14,7 @@
 //               nearest_away_saturate, toward_zero_saturate, toward_zero_non_saturate; stochastic_saturate with the
 //               words of input random_words (uint32).
 //   scales      "format". In: amax, float32: edges of every binade for the format's largest value and the list that
-//               tells all rules apart (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or
+//               distinguishes all rules (docs/goldens.md). Out: one dataset a recipe, named by it: E8M0 bytes, or
 //               float32.
 //   layout      "rows", "cols" of scales, "pad_byte". In: scales, bytes [rows, cols], all different from their
 //               neighbours. Out: tcgen05 (bytes), deepgemm (uint32 words): reference/quantize/scale_layout.h.

@@ -13,7 +13,7 @@ namespace mxcheck {
 inline constexpr std::size_t kMostNumbers = 65'536;  // of a list
 inline constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
 
-// What another library refuses is said with the place in the spec.
+// Errors of other libraries get the place in the spec prepended.
 template <class Action>
 auto at_place(const JsonObject& o, const char* key, Action action) {
   try {

@@ -1,5 +1,5 @@
 #pragma once
-// Private to goldens/: the golden kinds that are computed whole: formats, casts, scales, layout, dequantize.
+// Private to goldens/: the golden kinds that are computed in memory: formats, casts, scales, layout, dequantize.
 
 #include <vector>
 

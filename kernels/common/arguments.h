@@ -13,7 +13,7 @@
 
 namespace mxcheck_kernels {
 
-// A tensor that has passed: `bytes` from `data` on are its own, gaps between rows included.
+// A validated tensor: `bytes` from `data` on are its own, gaps between rows included.
 struct Checked {
   void* data = nullptr;
   std::int64_t rows = 1;

@@ -1,5 +1,6 @@
 #pragma once
-// How a kernel library says no: thrown inside, turned into a status and a message at the C boundary (boundary.h).
+// The exception for a refused call: thrown inside a library, turned into a status and a message at the C boundary
+// (boundary.h).
 
 #include <stdexcept>
 #include <string>

@@ -34,7 +34,7 @@ void for_each_part(std::int64_t items, std::int64_t parts, const Work& work) {
       started.emplace_back([&work, begin = begin_of(next), end = begin_of(next + 1)] { work(begin, end); });
     }
   } catch (const std::exception&) {
-    work(begin_of(next), items);  // the system has no more threads to give: do the rest here
+    work(begin_of(next), items);  // thread creation failed: do the rest here
   }
   work(0, begin_of(1));
   for (std::thread& thread : started) thread.join();

@@ -29,8 +29,8 @@ enum class Arithmetic : std::uint8_t { exact, ieee_fp32, fused };
 enum class Evidence : std::uint8_t {
   definition,  // of our own: there is no hardware to agree with
   measured,    // on the hardware by this project: goldens/records, docs/contracts.md
-  published,   // words of the hardware that others published are reproduced by the tests
-  models,      // others' models of the hardware agree; no word of it was available
+  published,   // results of the hardware that others published; the tests reproduce them
+  models,      // independent published models agree; no hardware results were available
 };
 
 struct Contract {
@@ -43,7 +43,7 @@ struct Contract {
   std::span<const Format> scales;    // formats of hardware scales: E8M0; empty for unscaled contracts
   int scale_terms;                   // products that share a scale; 0 for unscaled contracts
   Evidence evidence;
-  std::string_view note;  // one line for people
+  std::string_view note;  // a one-line description
 };
 
 std::span<const Contract> all_contracts();
@@ -66,8 +66,8 @@ struct ContractScales {
   std::span<const std::uint8_t> b;
 };
 
-// The sum over all k of a_k * b_k, plus c: words of c and of the result are FP32 (FP16 for contracts that say so). A K
-// that is no multiple of the step is filled with zeros. This is the plain model, one output at a time.
+// The sum over all k of a_k * b_k, plus c: the bits of c and of the result are FP32 (FP16 for contracts that say so). A
+// K that is no multiple of the step is filled with zeros. This is the plain model, one output at a time.
 // Error{usage} for unequal lengths, or scales that the contract does not have.
 std::uint32_t accumulate(const Contract& contract, std::span<const Factor> a, std::span<const Factor> b,
                          std::uint32_t c, const ContractScales* scales = nullptr);

@@ -7,9 +7,10 @@
 //    as they are (no normalization); m is the count of stored fraction bits. A product has the exponent E_a + E_b (plus
 //    those of its E8M0 scales) and is not normalized either.
 // 2. The window is the largest exponent among the products that are not zero, c if it is not zero, and window_floor.
-// 3. Every term's magnitude is cut to a multiple of 2^(window - fraction_bits), toward zero, each on its own.
-// 4. The sum of what is left is exact, and converted once: cut toward zero (FP32, or E8M13 in an FP32 word), or rounded
-//    to nearest even (FP16). 2^128 and beyond is Inf, even where conversion cuts. A zero is +0, always.
+// 3. Every term is truncated toward zero to a multiple of 2^(window - fraction_bits), separately.
+// 4. The sum of what is left is exact, and converted once: truncated toward zero (FP32, or E8M13 in an FP32 word), or
+//    rounded to nearest even (FP16). 2^128 and beyond is Inf, even where the conversion truncates. A zero is +0,
+//    always.
 // 5. Any NaN, Inf * 0, or infinities of both signs give the canonical NaN (0x7FFFFFFF, 0x7FFF); otherwise an infinity
 //    among the terms is the result.
 //
@@ -22,7 +23,7 @@
 //
 // Errors: Error{usage}, where a function says so.
 //
-// Does not promise: speed. reference/matmul/matmul.h computes the same sums by the billion.
+// Does not promise: speed. reference/matmul/matmul.h has a fast engine for the same sums.
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +34,7 @@
 
 namespace mxcheck {
 
-// A code as steps 1 and 5 see it.
+// A decoded operand: the input of steps 1 and 5.
 struct Factor {
   enum class Kind : std::uint8_t { finite, infinite, nan };
   Kind kind = Kind::finite;
@@ -50,9 +51,9 @@ enum class Alignment : std::uint8_t { toward_zero, downward, nearest_even };
 
 // What a step's exact sum becomes.
 struct SumOutput {
-  FormatSpec format;    // its codes, shifted left by `shift`, are the words of d
+  FormatSpec format;    // its codes, shifted left by `shift`, are the bits of d
   int shift;            // 10 for E8M13 in an FP32 word
-  bool rounds_to_even;  // false: cut toward zero
+  bool rounds_to_even;  // false: truncated toward zero
   std::uint32_t nan;    // the canonical NaN
   Format c;             // format of the word of c
 };
@@ -66,8 +67,8 @@ inline constexpr SumOutput kE8m13Output{
     0x7FFFFFFF,
     Format::fp32};
 
-// The constants of one instruction. The last five describe models that were believed of tensor cores and are wrong;
-// tests show that the vectors reject them.
+// The constants of one instruction. The last five describe published models of tensor cores that are wrong; tests show
+// that the test vectors contradict them.
 struct FusedSum {
   int terms;          // products in one sum: the K of one instruction
   int fraction_bits;  // kept below the window
@@ -89,7 +90,7 @@ struct StepScales {
   std::span<const std::uint8_t> b;
 };
 
-// What became of one term.
+// How one term was aligned and truncated.
 struct FusedTerm {
   int index;  // of the product, or of the group; -1 for c
   bool negative;
@@ -97,7 +98,7 @@ struct FusedTerm {
   int unit;
   int exponent;        // that it was aligned by
   std::int64_t units;  // what was kept, in units of 2^(window - fraction_bits)
-  bool cut;            // something was lost
+  bool cut;            // truncation lost bits
 };
 
 struct FusedTrace {

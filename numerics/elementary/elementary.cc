@@ -98,7 +98,7 @@ float exp_rn(float x) {
 float log1p_rn(float x) {
   if (std::isnan(x) || x < 0) return std::numeric_limits<float>::quiet_NaN();
   if (x == 0 || std::isinf(x)) return x;
-  // 1 + x is exact in double where x is not below 2^-29, and there within 2^-53; below 0.41 it is not asked for.
+  // 1 + x is exact in double where x is not below 2^-29, and there within 2^-53; below 0.41 it is not used.
   const double wide = x;
   const Reduced r = wide < 0.41 ? Reduced{wide, 0} : reduced(1 + wide);
   float nearest = 0;

@@ -1,7 +1,8 @@
 #pragma once
 // exp, log1p and log of FP32 numbers, correctly rounded: the FP32 number nearest to the exact value, ties to even
-// (there are none but at exact results), subnormal results included. A definition and not an algorithm, so that any
-// implementation can be held to it; the sum of a row in a fixed order; and the random words of stochastic rules.
+// (there are none but at exact results), subnormal results included. Defined by the exact value, not by an algorithm,
+// so that any implementation can be compared with it; the sum of a row in a fixed order; and the random words of
+// stochastic rules.
 //
 // No errors. No libm decides a bit of any result (elementary.cc says how).
 

@@ -6,7 +6,7 @@
 // two FP32, and the nearest to halfway among 2^32 inputs differs from it some 60 bits after the leading one. Next to
 // exp(x) = 1 and log1p(x) = x, where results are near to halfway for another reason, the distance is x^2 / 2 or more.
 //
-// No errors; arguments outside the ranges below are not looked at.
+// No errors; arguments outside the ranges below are not checked.
 
 namespace mxcheck {
 

@@ -66,7 +66,7 @@ constexpr double decode(Format format, std::uint32_t code) {
 
 namespace detail {
 
-// What is left when significand * 2^-drop is cut to an integer: the integer, and the fraction against one half.
+// The result of truncating significand * 2^-drop to an integer: the integer, and the fraction against one half.
 struct Cut {
   std::uint64_t kept;
   int against_half;  // -1, 0, 1; meaningful when inexact
@@ -187,9 +187,9 @@ constexpr std::uint32_t encode_power_of_two(std::uint64_t magnitude_bits, Roundi
 }  // namespace detail
 
 // The code of value under the named rounding. Zero keeps its sign where the format has one. E8M0 ignores the sign (as
-// CUDA and PyTorch do), takes what lies below its range to 0x00, and knows no even code (see above); MXINT8 saturates
-// at +-127 steps and leaves 0x80 unused. random_word is read by Rounding::stochastic alone. Toward zero never turns a
-// finite value into Inf or NaN, nor does upward a negative one.
+// CUDA and PyTorch do), maps values below its range to 0x00, and has no mantissa, so no even code (see above); MXINT8
+// saturates at +-127 steps and leaves 0x80 unused. random_word is read by Rounding::stochastic alone. Toward zero never
+// turns a finite value into Inf or NaN, nor does upward a negative one.
 constexpr std::uint32_t encode(Format format, double value, Rounding rounding, Overflow overflow,
                                std::uint32_t random_word = 0) {
   return detail::encode_with(spec(format), value, rounding, overflow, random_word);

@@ -32,7 +32,7 @@ enum class Encoding : std::uint8_t {
   fixed_point,   // two's complement times 2^-6 (MXINT8)
 };
 
-// Everything there is to know about a format. For sign-exponent-mantissa formats the value of a code is
+// The description of a format. For sign-exponent-mantissa formats the value of a code is
 //   exponent field 0:  (-1)^s * mantissa * 2^(1 - bias - mantissa_bits)
 //   otherwise:         (-1)^s * (2^mantissa_bits + mantissa) * 2^(exponent field - bias - mantissa_bits)
 struct FormatSpec {
@@ -47,7 +47,7 @@ struct FormatSpec {
   std::uint32_t nan_code;  // what an encoder writes for NaN; formats without NaN: max_code, as cuda_fp4/fp6 do
   bool is_element;         // of a scaled block: what operations can be asked to quantize to
   bool is_value;           // what tensors hold before quantization and after dequantization
-  bool is_quantized;       // what the reference quantizes to: elements, and E5M6, which no library is asked for
+  bool is_quantized;       // what the reference quantizes to: elements, and E5M6, for which no library is queried
 };
 
 inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
@@ -91,7 +91,7 @@ constexpr std::size_t count_where(bool FormatSpec::*property) {
 }
 }  // namespace detail
 
-// Every element format, in the order of the table: a format that is marked in it is asked for everywhere.
+// Every element format, in the order of the table: every operation is queried for each of them.
 inline constexpr auto kElementFormats =
     detail::formats_where<detail::count_where(&FormatSpec::is_element)>(&FormatSpec::is_element);
 // Every format that the reference quantizes to: those and E5M6.

@@ -24,7 +24,7 @@ namespace mxcheck {
 enum class NanPolicy : std::uint8_t {
   propagate,  // a NaN makes the block's amax NaN: nan_byte and nan_factor decide
   drop,       // a NaN does not count towards amax; the element alone becomes the NaN code
-  refuse,     // Error{input} naming the element, from whoever reads the elements; block_scale itself propagates
+  refuse,     // Error{input} naming the element, thrown by the reader of the elements; block_scale itself propagates
 };
 
 // How a block's elements x become the value v that is rounded to a code.
@@ -59,8 +59,8 @@ struct Recipe {
   bool drop_negative_zero = false;  // an input of -0 is taken as +0
   bool nan_sign = false;            // the NaN code is written with its sign bit set (0xFF)
 
-  // Scales are E8M0 bytes, not floats: the recipes that kernel libraries are asked for (kernels/candidate.h has no FP32
-  // scales), and whose scales have layouts (reference/quantize/scale_layout.h).
+  // Scales are E8M0 bytes, not floats: the recipes for which kernel libraries are queried (kernels/candidate.h has no
+  // FP32 scales), and whose scales have layouts (reference/quantize/scale_layout.h).
   [[nodiscard]] bool has_e8m0_scales() const { return rule != ScaleRule::fp32; }
 };
 
@@ -74,7 +74,7 @@ std::span<const Recipe> all_recipes();
 // A copy of the recipe with this name or alias (deepgemm, microxcaling, cutlass); Error{usage} lists the names.
 Recipe recipe_named(std::string_view name);
 
-// What a block holds, as far as its scale goes.
+// The properties of a block that decide its scale.
 struct BlockAmax {
   float amax = 0;  // largest magnitude: +Inf if any element is infinite; NaN elements not counted
   bool has_nan = false;

@@ -4,7 +4,8 @@
 // Let vmax be the element format's largest value (448 for E4M3) and emax its exponent (8). The norm is `rceil`:
 //   byte = 127 + max(-127, ceil(log2(amax / vmax)))        computed as an exact rational
 // which for a normal amax is integer-only: exponent field, plus one if the significand exceeds that of vmax.
-// The other rules repeat what others compute, rounding errors included; numerics/scale/recipe.h names who uses which.
+// The other rules reproduce what other implementations compute, rounding errors included; numerics/scale/recipe.h says
+// which implementation uses which.
 //
 //   scale_byte(ScaleRule::rceil, Format::e4m3, 448.0F) == 127
 //

@@ -1,5 +1,5 @@
 #pragma once
-// One call of a candidate's operation, and what became of it: tensors, policy, and how the call is to be made.
+// One call of a candidate's operation, and its outcome: tensors, policy, and how the call is to be made.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mxcheck {
 
-// In which stream a CUDA candidate is called, and how.
+// The stream in which a CUDA candidate is called, and how.
 enum class StreamMode : std::uint8_t {
   own,       // one that does not synchronize with the default stream
   legacy,    // the default stream
@@ -24,7 +24,7 @@ enum class StreamMode : std::uint8_t {
   crowded,   // three calls in flight at once, in three streams, at new addresses
 };
 
-// What the GPU model is to compute of a product: properties/model_claim.h.
+// What the GPU model is to compute of a GEMM: properties/operations/matmul/model_claim.h.
 struct DeviceModel {
   std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
   std::int32_t b_format = 0;
@@ -32,7 +32,7 @@ struct DeviceModel {
   std::uint8_t decodes = 0;  // E4M3 with E8M0 scales of 1 x 32 becomes BF16 first, on either side
 };
 
-// What it found (MxcheckGpuModelReport), or why it found nothing.
+// Its result (MxcheckGpuModelReport), or why there is none.
 struct DeviceComparison {
   std::uint64_t compared = 0;
   std::uint64_t differing = 0;
@@ -51,7 +51,7 @@ struct CallTensor {
   const std::byte* data = nullptr;  // inputs: what to hand over
   std::uint64_t bytes = 0;
   bool null_data = false;
-  bool on_device = false;  // outputs of CUDA candidates: never brought back, the zones around it are looked at there
+  bool on_device = false;  // outputs of CUDA candidates: never copied back, the red zones around it are checked there
 };
 
 struct Call {
@@ -64,7 +64,7 @@ struct Call {
   Misalignment misaligned;              // where tensors begin; those at guard pages end there instead
   bool guard_pages = false;             // tensors end at inaccessible pages
   StreamMode stream = StreamMode::own;  // CUDA candidates
-  std::optional<DeviceModel> model;     // CUDA candidates' products: compare the output on the device (model_claim.h)
+  std::optional<DeviceModel> model;     // CUDA candidates' GEMMs: compare the output on the device (model_claim.h)
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {
@@ -85,13 +85,13 @@ struct Outcome {
   int status = 0;  // mxcheck_status
   std::string message;
   int signal = 0;
-  std::string device_error;                     // crashed: the driver's words, where it was the device
+  std::string device_error;                     // crashed: the driver's error text, where it was the device
   std::optional<std::string> conduct;           // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
-  std::optional<std::string> trespass;          // wrote outside its outputs: where
+  std::optional<std::string> out_of_bounds;     // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
   DeviceComparison comparison;                  // of a call with a model
-  std::string unjudged;                         // why there is none
+  std::string not_compared;                     // why there is none
 };
 
 }  // namespace mxcheck

@@ -32,7 +32,7 @@ struct CandidateInfo {
 
 struct Interrupted {};
 
-// Whatever answers calls as a candidate does: a library in its process, or what stands for one.
+// Runs calls as a candidate does: a library in its process, or a substitute for one.
 class CandidateRunner {
  public:
   CandidateRunner() = default;

@@ -1,7 +1,7 @@
 #pragma once
 // A case is a descriptor: everything that decides the tensors of one check, in one line of text. Tensors are expanded
-// from it by its operation (properties/core/operation.h), never stored in it, so that a counterexample shrinks and
-// travels as a sentence:
+// from it by its operation (properties/core/operation.h), never stored in it, so that a counterexample can be shrunk
+// and copied as text:
 //
 //   op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 pad=255 x=bf16 rows=3 cols=33 data=normal seed=7
 //   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2 misaligned=2,0,0,0/5,0,0,0
@@ -20,7 +20,7 @@
 
 namespace mxcheck {
 
-// One way in which an operation can be asked: what `supports` is queried with.
+// One way in which an operation can be called: what `supports` is queried with.
 struct Variant {
   std::string operation;        // "quantize", "matmul:CONTRACT", ...
   Format dtype = Format::bf16;  // of values: of x, of y for dequantize, of D for matmul, of a router's logits
@@ -30,7 +30,7 @@ struct Variant {
 
 // How the elements are drawn. Each operation's expand.cc says what its tensors hold under each of these.
 enum class Data : std::uint8_t {
-  zeros,       // +0 everywhere: the ground that plants stand on
+  zeros,       // +0 everywhere: background for plants
   boundaries,  // on, and one ulp to either side of, the values where a result changes
   codes,       // values for which nothing rounds
   normal,      // normal with outliers, row-wise scales of training tensors
@@ -38,7 +38,7 @@ enum class Data : std::uint8_t {
   specials,    // a mix dense in zeros, subnormals, Inf, NaN and extremes; whole special blocks or rows
   wide,        // every magnitude: log-uniform over the type's exponents, element by element
   sparse,      // mostly zeros
-  slots,       // values that tell their place: what is swapped or shifted shows
+  slots,       // values that encode their position, so that swaps and shifts show
   every_bf16,  // each BF16 pattern in turn, at every scale
   every_amax,  // element (i, 0) is the FP32 or BF16 pattern seed + i
   every_word,  // element number i, row by row, is the pattern seed + i; of GEMMs: one operand one-hot

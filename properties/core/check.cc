@@ -51,9 +51,9 @@ Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
     finding.summary += confirmed ? "; again in a fresh process" : "; not in a fresh process: state of earlier calls";
     return {std::nullopt, finding};
   }
-  if (outcome.trespass) {
-    finding.kind = FindingKind::trespass;
-    finding.summary = "the candidate wrote " + *outcome.trespass;
+  if (outcome.out_of_bounds) {
+    finding.kind = FindingKind::out_of_bounds;
+    finding.summary = "the candidate wrote " + *outcome.out_of_bounds;
     return {std::nullopt, finding};
   }
   if (outcome.conduct) {

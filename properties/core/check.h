@@ -20,8 +20,9 @@ std::unique_ptr<Problem> make_problem(const Case& c);
 CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets);
 CallTensor index_tensor(const std::vector<std::int32_t>& index);
 
-// Runs the candidate; a finding if it crashed, hung, refused or trespassed, else outcome is set. UNSUPPORTED for a case
-// that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does finding.
+// Runs the candidate; a finding if it crashed, hung, refused or wrote out of bounds, else outcome is set. UNSUPPORTED
+// for a case that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does
+// finding.
 struct Ran {
   std::optional<Outcome> outcome;
   std::optional<Finding> finding;
@@ -49,7 +50,7 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
                               std::span<const std::byte> observed, const std::string& summary);
 
 // The candidate's outputs are the reference's, over each poison; of large cases over one of them. matches: which other
-// recipe, contract or fault the outputs are exactly those of, asked for where the context is thorough.
+// recipe, contract or fault gives exactly these outputs, called where the context is thorough.
 struct EqualityOptions {
   std::int64_t one_poison_above = INT64_MAX;  // elements
   std::uint8_t poison_of_large = kPoisons[0];
@@ -59,8 +60,8 @@ struct EqualityOptions {
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& problem,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options);
 
-// The candidate's outputs are those of the in-tree CPU library: one that has been held to the reference is as good a
-// reference, and a hundred times as fast.
+// The candidate's outputs are those of the in-tree CPU library: it equals the reference on the same cases, and is a
+// hundred times as fast.
 std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c);
 
 }  // namespace mxcheck

@@ -143,7 +143,7 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
     if (badness(ulps) > badness(d.worst.ulps)) d.worst = element;
     d.last = element;
     ++d.count;
-    if (info.integer_bits == 0) ++d.histogram[histogram_bin(ulps)];  // how far an index is off says nothing
+    if (info.integer_bits == 0) ++d.histogram[histogram_bin(ulps)];  // the distance between indices means nothing
     pattern.add(element.row, element.col, got);
   }
   if (d.count == 0) return std::nullopt;

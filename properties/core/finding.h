@@ -13,10 +13,10 @@
 namespace mxcheck {
 
 enum class FindingKind {
-  mismatch,  // bytes differ from what must be
-  trespass,  // wrote outside its outputs, or into its inputs
-  refused,   // refused what it claims to support, or accepted what it must refuse
-  fault,     // the process died or did not answer
+  mismatch,       // bytes differ from what must be
+  out_of_bounds,  // wrote outside its outputs, or into its inputs
+  refused,        // refused what it claims to support, or accepted what it must refuse
+  fault,          // the process died or did not answer
 };
 constexpr std::string_view to_text(FindingKind kind) {
   constexpr std::string_view kTexts[] = {"mismatch", "trespass", "refused", "device-fault"};

@@ -2,7 +2,7 @@
 // A matrix of values that an operation reads (x, logits), and how one is drawn: element (i, j) is a pure function of
 // the case and its place, so that any thread can draw any row.
 //
-// The gap behind each row of a strided matrix holds NaN, so that reading it shows.
+// The gap after each row of a strided matrix holds NaN, so that reading it shows.
 
 #include <algorithm>
 #include <cstddef>
@@ -74,8 +74,8 @@ Input expand_input(const Case& c, const BitsAt& bits_at) {
   });
 }
 
-// As a call's tensor; pointers into the bytes. The gap behind the last row is no part of a strided tensor: in a slice
-// of a larger one there may be nothing.
+// As a call's tensor; pointers into the bytes. The gap after the last row is no part of a strided tensor: in a slice of
+// a larger one there may be nothing.
 inline CallTensor values_tensor(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride,
                                 const std::vector<std::byte>& bytes) {
   CallTensor t;

@@ -55,7 +55,7 @@ class Problem {
   virtual void explain(std::size_t output, Finding& finding) const = 0;
   // What a saved counterexample holds beside expected and observed outputs.
   [[nodiscard]] virtual std::vector<SavedTensor> saved() const = 0;
-  // The outputs in the order in which a difference tells most: scales before the codes that follow from them.
+  // The outputs in the order in which a difference is most informative: scales before the codes that follow from them.
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
 };
 
@@ -74,10 +74,10 @@ class Operation {
 
   // As in the candidate's table. Variant::operation is this, or more: "matmul:CONTRACT".
   [[nodiscard]] virtual std::string_view name() const = 0;
-  // Variant::operation of a table's entry with this contract. Error{usage} for a contract that nobody can check.
+  // Variant::operation of a table's entry with this contract. Error{usage} for a contract that cannot be checked.
   [[nodiscard]] virtual std::string variant_name(std::string_view contract) const;
 
-  // Variants: everything that could be asked, and the policy that `supports` is asked with.
+  // Variants: everything that could be queried, and the policy that `supports` is called with.
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
   [[nodiscard]] virtual Policy question(const Variant& v) const;
   [[nodiscard]] virtual Policy policy(const Case& c) const = 0;

@@ -38,7 +38,7 @@ class OwnFields {
     Base(const Base&) = delete;
     Base& operator=(const Base&) = delete;
     virtual ~Base() = default;
-    [[nodiscard]] virtual bool equals(const Base* other) const = 0;  // null: a value that nobody set
+    [[nodiscard]] virtual bool equals(const Base* other) const = 0;  // null: a value that was not set
   };
   template <class T>
   struct Holder final : Base {

@@ -30,7 +30,7 @@ struct CheckContext {
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
-  std::string unjudged = {};          // set by a check that could not be made here: why
+  std::string not_checked = {};       // set by a check that could not be made here: why
 };
 
 struct Statement {
@@ -46,7 +46,7 @@ struct Statement {
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
-  bool recorded = true;  // false: replay, without the device, could not make its checks again in any time
+  bool recorded = true;  // false: replay, without the device, would take too long
 };
 
 // All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then

@@ -204,7 +204,7 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p) {
     all.push_back(mapped(p, "NaN scales (byte 255) written as 0", [](int b) { return b == 255 ? 0 : b; }));
     all.push_back(mapped(p, "scales of blocks of zeros (byte 0) written as 1 (byte 127)",
                          [](int b) { return b == 0 ? 127 : b; }));
-    if (p.own_scales && !p.own_scales->empty()) {  // a clamp that nobody has heard of
+    if (p.own_scales && !p.own_scales->empty()) {  // a clamp that no preset has
       const auto [low, high] = std::minmax_element(p.own_scales->begin(), p.own_scales->end());
       const int least = *low, most = *high;
       all.push_back(

@@ -50,7 +50,7 @@ class StatementRun {
     for (const Variant& v : variants_) {
       if (!s.corners || result_.counterexample) break;
       for (Case& c : s.corners(v, options_.suite)) {
-        if (stop() || result_.counterexample || none_can_be_judged()) break;
+        if (stop() || result_.counterexample || none_can_be_checked()) break;
         check_one(within_limits(std::move(c), limits_of(v)));
       }
     }
@@ -82,14 +82,14 @@ class StatementRun {
   void judge_one() {
     if (result_.counterexample || result_.cases > 0) return;
     result_.verdict = Verdict::inconclusive;
-    if (!unjudged_.empty()) return void(result_.reason = unjudged_);
+    if (!not_checked_.empty()) return void(result_.reason = not_checked_);
     result_.reason = result_.options_not_offered > 0 ? "the candidate does not offer this case's experts or row stride"
                                                      : "the statement says nothing about this case";
   }
 
  private:
   // The first could not: operands of the others would be drawn for nothing.
-  [[nodiscard]] bool none_can_be_judged() const { return !unjudged_.empty() && result_.cases == 0; }
+  [[nodiscard]] bool none_can_be_checked() const { return !not_checked_.empty() && result_.cases == 0; }
 
   [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
 
@@ -131,7 +131,7 @@ class StatementRun {
 
   std::optional<Finding> check_uncounted(const Case& c) {
     context_.not_offered = context_.nothing_claimed = false;
-    context_.unjudged.clear();
+    context_.not_checked.clear();
     if (!stop()) {
       try {
         return result_.statement->check(context_, c);
@@ -145,11 +145,11 @@ class StatementRun {
   std::optional<Finding> check(const Case& c) {
     if (recording_ != nullptr) recording_->begin_case();
     std::optional<Finding> finding = check_uncounted(c);
-    if (!context_.unjudged.empty()) {
-      if (unjudged_.empty()) unjudged_ = context_.unjudged;
+    if (!context_.not_checked.empty()) {
+      if (not_checked_.empty()) not_checked_ = context_.not_checked;
     } else if (context_.not_offered) {
       ++result_.options_not_offered;
-      // A refusal tells of an option only if the case has no other.
+      // A refusal is about an option only if the case has no other.
       const bool options[] = {!c.experts.empty(), c.stride > c.cols, c.gather != 0};
       static constexpr const char* kNames[] = {"experts", "row stride", "gathered rows"};
       if (options[0] + options[1] + options[2] == 1) {
@@ -205,10 +205,10 @@ class StatementRun {
   }
 
   void judge_coverage() {
-    if (!unjudged_.empty()) {  // what other cases showed does not stand for these
+    if (!not_checked_.empty()) {  // what other cases showed does not stand for these
       const bool never = !context_.process.why_no_model().empty();
       result_.verdict = never ? Verdict::not_offered : Verdict::inconclusive;
-      result_.reason = unjudged_;
+      result_.reason = not_checked_;
       return;
     }
     if (result_.cases == 0 && result_.statement->data.empty()) {
@@ -246,7 +246,7 @@ class StatementRun {
   CheckContext context_;
   RecordingRunner* recording_;  // or null
   std::vector<Variant> variants_;
-  std::string unjudged_;           // why the first case that could not be checked was not
+  std::string not_checked_;        // why the first case that could not be checked was not
   std::set<std::string> refused_;  // options that the candidate does not offer: the beginnings of their classes
   StatementResult result_;
 };

@@ -66,7 +66,7 @@ struct GateReport {
   std::vector<StatementResult> statements;
   bool interrupted = false;
   double seconds = 0;
-  std::optional<Record> record;  // of run_gate, if it was asked for
+  std::optional<Record> record;  // of run_gate, if requested
 };
 
 // Called as each statement begins and ends.

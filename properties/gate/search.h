@@ -34,8 +34,8 @@ using CheckCase = std::function<std::optional<Finding>(const Case&)>;
 using SimplerCases = std::function<std::vector<Case>(const Case&, const Finding&)>;
 using DrawCase = std::function<Case(Draw&)>;
 
-// simpler: what to try in place of a failing case (simpler_cases). Exceptions from check end the search and are passed
-// on.
+// simpler: what to try in place of a failing case (Operation::simpler). Exceptions from check end the search and are
+// passed on.
 SearchResult search(const std::string& name, std::uint64_t seed, const SearchLimits& limits, const DrawCase& draw,
                     const CheckCase& check, const SimplerCases& simpler);
 

@@ -1,6 +1,6 @@
 #pragma once
 // One step of one output (numerics/accumulate/fused_sum.h), split as the kernel needs it: the window from the largest
-// exponent, each product cut to an integer of units of 2^(window - fraction bits), their sum converted.
+// exponent, each product truncated to an integer of units of 2^(window - fraction bits), their sum converted.
 //
 //   fast   windows -100 .. 120. a * b is exact in FP32 or far below one unit; times 2^(fraction - window), cut by the
 //          conversion to int32. The result is a normal number or zero.

@@ -1,4 +1,4 @@
-// The modules of operations, in the order in which a candidate is asked for them and their statements run. A new
+// The modules of operations, in the order in which a candidate is queried for them and their statements run. A new
 // operation is a folder beside these, its header here and its line below (docs/extending.md).
 
 #include "properties/core/operation.h"

@@ -297,10 +297,10 @@ Outcome CandidateProcess::run(const Call& call) {
     return outcome;
   }
   if (call.model) outcome.comparison = reply.comparison;
-  outcome.unjudged = printable(reply.comparison.problem);
+  outcome.not_compared = printable(reply.comparison.problem);
   if (reply.device_error[0] != '\0') {
     stop();
-    if (!outcome.unjudged.empty()) return outcome;  // the model's, after the candidate had ended well
+    if (!outcome.not_compared.empty()) return outcome;  // the model's, after the candidate had ended well
     outcome.kind = OutcomeKind::crashed;
     outcome.device_error = printable(reply.device_error);
     return outcome;
@@ -308,8 +308,8 @@ Outcome CandidateProcess::run(const Call& call) {
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
   outcome.message = printable(reply.message);
-  if (reply.workspace_broken != 0) outcome.trespass = "past its workspace";
-  if (reply.zones_broken != 0) outcome.trespass = "before or past an output";
+  if (reply.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
+  if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";
   shared.read(base, outcome);
   return outcome;
 }

@@ -109,7 +109,7 @@ int attribute_of(int device, int attribute) {
   return value;
 }
 
-// ", 580.159.04" where Linux tells.
+// ", 580.159.04" where Linux reports it.
 std::string kernel_module() {
   std::ifstream file("/proc/driver/nvidia/version");
   for (std::string word; file >> word;) {

@@ -42,7 +42,7 @@ class CudaDevice {
   void synchronize(CudaHandle stream);
   void run_on_host(CudaHandle stream, CudaHostFunction function, void* argument);
   void begin_capture(CudaHandle stream);
-  CudaHandle end_capture(CudaHandle stream);  // the graph, or null if the capture was spoiled
+  CudaHandle end_capture(CudaHandle stream);  // the graph, or null if the capture was invalidated
   CudaHandle instantiate(CudaHandle graph);
   void launch(CudaHandle executable, CudaHandle stream);
   void destroy_graph(CudaHandle graph, CudaHandle executable);

@@ -92,9 +92,9 @@ void SharedCall::read(const std::byte* base, Outcome& outcome) const {
       continue;
     }
     const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
-    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) outcome.trespass = "before " + what;
+    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) outcome.out_of_bounds = "before " + what;
     if (input && t.bytes != 0 && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
-      outcome.trespass = "into " + what;
+      outcome.out_of_bounds = "into " + what;
     }
     if (!input) {
       outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
@@ -102,7 +102,7 @@ void SharedCall::read(const std::byte* base, Outcome& outcome) const {
     }
     clean_from = t.offset + t.bytes;
   }
-  if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) outcome.trespass = "past the last output";
+  if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) outcome.out_of_bounds = "past the last output";
 }
 
 }  // namespace mxcheck

@@ -61,7 +61,7 @@ struct Operation {
 struct Reply {
   std::int32_t status = 0;       // mxcheck_status of the call; for describe: 0, or not usable with the reason below
   std::int32_t environment = 0;  // describe failed for want of something in the machine
-  std::uint8_t workspace_broken = 0;  // run wrote past the workspace it asked for
+  std::uint8_t workspace_broken = 0;  // run wrote past the workspace it requested
   std::uint8_t zones_broken = 0;      // run wrote beside an output that stays on the device
   char message[512] = {};
   char device_error[256] = {};  // the driver's words: the device is lost to this process

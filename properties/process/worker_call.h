@@ -1,5 +1,5 @@
 #pragma once
-// A message of the gate as the C call that a candidate sees; on the host and on a device alike.
+// A message of the gate as the C call that a candidate sees; on the host or on a device.
 
 #include <cstddef>
 #include <cstdint>

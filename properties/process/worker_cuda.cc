@@ -92,8 +92,8 @@ void CudaWorker::in_one_stream(const DeviceCall& c, CudaHandle stream) {
   lane.collect(c, stream, c.shared);
 }
 
-// A fault up to the first wait is the library's; what goes wrong after it is the model's, and says nothing of the
-// library. Tensors that are not brought back are where the library left them.
+// A fault up to the first wait is the library's; what goes wrong after it is the model's. Tensors that are not copied
+// back are where the library left them.
 void CudaWorker::compared(const DeviceCall& c) {
   Lane& lane = this->lane(0);
   if (!lane.prepare(c)) return;

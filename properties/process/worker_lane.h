@@ -28,7 +28,7 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Memory for the call, its workspace poisoned; false when the library refused as it was asked for its workspace.
+  // Memory for the call, its workspace filled with poison; false when the library refused the query for its workspace.
   bool prepare(const DeviceCall& c);
   // The tensors as the gate has them, and an empty report.
   void load(const DeviceCall& c, CudaHandle stream);

@@ -106,7 +106,7 @@ struct CaseResult {
   std::string difference;
 };
 
-// What the check comes to, as one line.
+// The result of the check, as one line.
 std::string check(const Statement& s, CheckContext& context, ReplayRunner& runner, const RecordedCase& c) {
   // What no gate would have drawn, a forged record may hold.
   if (!s.applies(c.c.variant, context.variants) || !is_within_limits(c.c, *runner.operation(c.c.variant.operation))) {

@@ -103,8 +103,8 @@ std::string refusal_problem(const Outcome& outcome) {
   if (outcome.kind == OutcomeKind::crashed) return "crashed (signal " + std::to_string(outcome.signal) + ")";
   if (outcome.kind != OutcomeKind::returned) return "did not return";
   if (outcome.status == MXCHECK_OK) return "returned MXCHECK_OK";
-  if (!outcome.outputs_untouched || outcome.trespass)
-    return "refused but wrote to " + outcome.trespass.value_or("an output");
+  if (!outcome.outputs_untouched || outcome.out_of_bounds)
+    return "refused but wrote to " + outcome.out_of_bounds.value_or("an output");
   return outcome.message.empty() ? "refused without a message" : "";
 }
 

@@ -6,9 +6,9 @@
 //   std::vector<std::uint32_t> acc(m * n);                              // c: FP32 words, here zeros
 //   accumulate_tile(a, {0, m}, b, {0, n}, {0, k}, acc.data(), n);
 //
-// Contracts for which runs_on_engine() holds take a SIMD engine: 10^10 products a second and core with AVX-512. It
-// hands steps of outputs that it cannot decide (NaN, Inf, results near the ends of FP32's range, sums beyond 31 bits,
-// codes of BF16 and TF32 very far apart) to the plain model, which takes all other contracts whole.
+// Contracts for which runs_on_engine() is true run on a SIMD engine: 10^10 products a second and core with AVX-512. It
+// falls back to the plain model for steps that it cannot compute exactly (NaN, Inf, results near the ends of FP32's
+// range, sums beyond 31 bits, codes of BF16 and TF32 very far apart); all other contracts run on the plain model.
 //
 // Errors: Error{usage}, below.
 //
@@ -26,7 +26,7 @@ struct Extent {
 };
 
 // acc[i * ld + j], of a's row rows.begin + i and b's row cols.begin + j, is the chain over the products of k that
-// starts from what is there. Words as in accumulate(). k begins at a multiple of the contract's step and of
+// starts from the value in acc. Bits as in accumulate(). k begins at a multiple of the contract's step and of
 // scale_terms, and ends at one or at the end of K. Several threads may work on different tiles at once.
 // Error{usage} for operands that do not belong together, and for extents outside them.
 void accumulate_tile(const PackedOperand& a, Extent rows, const PackedOperand& b, Extent cols, Extent k,

@@ -1,5 +1,5 @@
 #pragma once
-// Between accumulate.cc and the SIMD engine. Not for others.
+// The SIMD engine's interface to accumulate.cc. Internal.
 
 #include <cstdint>
 

@@ -5,8 +5,8 @@
 //
 // Why it is exact. Let r be the sum of two references minus the window. Where codes lie deep below their reference, a
 // lane is decided here if r + fraction_bits <= 48: a product with a code more than 50 below its reference (which reads
-// as zero) is then below 4 * 2^-51 * 2^48 < 1 unit, cut to zero, and lies below the window. Other products are at least
-// 2^-120 before and 2^-123 after scaling: never subnormal. Where no code lies deep, as in all formats of up to 5
+// as zero) is then below 4 * 2^-51 * 2^48 < 1 unit, truncated to zero, and lies below the window. Other products are at
+// least 2^-120 before and 2^-123 after scaling: never subnormal. Where no code lies deep, as in all formats of up to 5
 // exponent bits, nothing but zero reads as zero, and exponents tell products that are zero from those that are not.
 
 #if defined(MXCHECK_REFERENCE_ACCUMULATE_ENGINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -95,7 +95,7 @@ class Chains {
     std::int32_t references[kRows];
     std::int32_t limits[kRows];
     for (int r = 0; r < kRows; ++r) {
-      const std::int64_t i = row_ + std::min(r, count_ - 1);  // a row that is not there: the last one again
+      const std::int64_t i = row_ + std::min(r, count_ - 1);  // rows past the end repeat the last one
       const std::int64_t p = i / PackedOperand::kPanel;
       const std::int64_t lane = i % PackedOperand::kPanel;
       const PackedOperand::References& of_a = job_.a.references(p, s);
@@ -164,7 +164,7 @@ class Chains {
     // A shift of 31 leaves nothing of 26 bits.
     const VI drop = hn::Min(hn::Add(hn::Sub(window, c_exponent), hn::Set(d, 25 - fraction_bits_)), hn::Set(d, 31));
     const VI c_units = hn::Shr(hn::ShiftLeft<2>(significand), drop);
-    // A special step is not ours, not even where what is finite in it comes to nothing.
+    // Steps with NaN or Inf go to the plain model, even where their finite terms sum to zero.
     const auto special = hn::Gt(references, hn::Set(d, PackedOperand::kSpecialReference / 2));
     const auto undecided = hn::Or(special, hn::Or(hn::Gt(above, hn::Set(d, limit)), hn::Eq(field, hn::Set(d, 255))));
 

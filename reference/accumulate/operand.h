@@ -3,11 +3,11 @@
 //
 // A row's codes of one step are kept relative to the step's reference, the largest exponent among them: values as
 // floats, exponents as bytes. Both then stay small whatever the format's range, and an E8M0 scale of the step is a
-// change of the reference alone. What a float or a byte cannot say (NaN, Inf) is a mark in the reference.
+// change of the reference alone. NaN and Inf are flagged in the reference (kSpecialReference).
 //
 // Errors: Error{usage} of the constructor.
 //
-// Does not promise: little memory. An element takes 5 bytes and its code. Pack parts of what is large.
+// Does not promise: low memory use. 5 bytes an element plus its code; pack large operands in parts.
 
 #include <cstddef>
 #include <cstdint>

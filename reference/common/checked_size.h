@@ -1,6 +1,6 @@
 #pragma once
-// Arithmetic on sizes that refuses to wrap: shapes come from files and command lines.
-// Errors: Error{usage} naming what was being sized.
+// Overflow-checked size arithmetic: shapes come from files and command lines.
+// Errors: Error{usage} naming the size.
 
 #include <cstdint>
 #include <new>

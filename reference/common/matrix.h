@@ -20,7 +20,7 @@ namespace mxcheck {
 
 struct MatrixView {
   Format dtype = Format::fp32;      // fp32, bf16 or fp16
-  const std::byte* data = nullptr;  // no alignment is asked for; may be null when rows or cols is 0
+  const std::byte* data = nullptr;  // no alignment required; may be null when rows or cols is 0
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t row_stride = 0;  // in elements; at least cols
@@ -33,7 +33,7 @@ struct MatrixView {
 };
 
 // Throws Error{usage} for a type that is none of the three, negative sizes, a stride below cols, no data where there
-// are elements, or bytes that 63 bits cannot count.
+// are elements, or a size above 2^63 - 1 bytes.
 void check_matrix(const MatrixView& matrix);
 
 // Rows by columns of the block that shares one scale; 0 stands for the matrix's whole extent ("row" is 1 x 0; with
@@ -53,8 +53,8 @@ struct BlockShape {
   friend constexpr bool operator==(BlockShape, BlockShape) = default;
 };
 
-// Every shape that has a name: what options take and libraries are asked for, in this order. Any other can be written
-// as a BlockShape.
+// Every shape that has a name: what options accept and libraries are queried for, in this order. Any other can be
+// written as a BlockShape.
 inline constexpr std::array<Named<BlockShape>, 7> kBlockShapes{{{"1x32", {1, 32}},
                                                                 {"32x1", {32, 1}},
                                                                 {"32x32", {32, 32}},

@@ -16,14 +16,14 @@
 
 namespace mxcheck {
 
-// threads as asked for; 0 stands for the machine's.
+// threads as requested; 0 is the machine's number.
 inline std::int64_t thread_count(int threads) {
   if (threads > 0) return threads;
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
-// body(begin, end) on consecutive ranges that cover [0, count): as many as there are threads, but no more than the work
-// is worth. work counts elements; starting a thread costs as much as some ten thousand of them.
+// body(begin, end) on consecutive ranges that cover [0, count): as many as there are threads, fewer where the work is
+// small. work counts elements; starting a thread costs as much as some ten thousand of them.
 template <class Body>
 void parallel_ranges(std::int64_t count, std::int64_t work, int threads, Body body) {
   constexpr std::int64_t kWorkOfAThread = 1 << 14;
@@ -50,7 +50,7 @@ void parallel_ranges(std::int64_t count, std::int64_t work, int threads, Body bo
     for (std::int64_t range = 1; range < ranges; ++range) {
       try {
         workers.emplace_back(run, range);
-      } catch (const std::system_error&) {  // no more threads to be had: this one does the work
+      } catch (const std::system_error&) {  // thread creation failed: this thread does the work
         run(range);
       }
     }

@@ -1,5 +1,5 @@
 #pragma once
-// What quantizing both operands does to a matmul, with nothing else in the way.
+// The error of a GEMM that is due to quantizing its operands.
 //
 // Y = X W with X of M x K (activations, K last) and W of N x K (`nk`: Y = X W^T) or K x N (`kn`). Blocks lie along K in
 // both: a block of 1 x n of X is 1 x n of an nk W and n x 1 of a kn W; a square block is the same in both.
@@ -7,7 +7,7 @@
 // holds. A product of two inputs is exact in double too (24 + 24 bits), so what is left is the rounding of sums:
 //   |computed - exact| <= gamma_K * (|X| |W|),   gamma_K = K u / (1 - K u),   u = 2^-53
 // elementwise and for any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
-// That is 2e-12 for K = 16384; quantization errs by 1e-2. Code * FP32 scale has up to 32 bits, so that its
+// That is 2e-12 for K = 16384; the quantization error is about 1e-2. Code * FP32 scale has up to 32 bits, so that its
 // products may round once more: the bound with K + 1.
 //
 // Measures, over Y (exact) and Z (of the quantized operands):

@@ -1,5 +1,5 @@
 #pragma once
-// What one recipe does to one tensor: how far the values move, what is lost, and which scales are written.
+// What one recipe does to one tensor: the error, flushed and saturated elements, and the scales used.
 //
 // The error is that of numerics/measure/measures.h between the input and dequantize(quantize(input)), in FP32, element
 // by element in row-major order. Blocks are those of quantize (reference/quantize/quantize.h), those at an edge too.
@@ -9,7 +9,7 @@
 //
 // Example: study(view, Format::e4m3, {1, 32}, recipe_named("rceil")).error.sqnr_db
 //
-// Errors: those of quantize; Error{usage} for a matrix without elements, of which nothing can be said.
+// Errors: those of quantize; Error{usage} for a matrix without elements.
 // Memory: about 24 bytes an element while it runs. Does not promise: a verdict (docs/numerics.md).
 
 #include <array>
@@ -37,7 +37,7 @@ struct Study {
 
 Study study(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe, int threads = 0);
 
-// What a tensor holds before anybody rounds it.
+// Statistics of the input.
 struct InputFacts {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;

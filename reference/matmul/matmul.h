@@ -2,8 +2,8 @@
 // Matmuls (GEMMs) of codes, to the bit: D = alpha * A B^T + C under a named contract.
 //
 // Shapes. A is m x k, B is n x k, D and C are m x n, row-major. Groups along rows: B is experts x n x k, rows
-// [offsets[e], offsets[e + 1]) of A meet expert e's B. Groups along depth: D is experts x m x n, and D_e sums over
-// k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
+// [offsets[e], offsets[e + 1]) of A are multiplied by expert e's B. Groups along depth: D is experts x m x n, and D_e
+// sums over k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
 //
 // A contract as text is the name of a sum (numerics/accumulate/contract.h), then, in any order, what is done on top:
 //   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
@@ -19,7 +19,7 @@
 //
 // At the end: D = round(RN(alpha * acc) + C), every operation in FP32, the last to BF16 or FP16 where that is D's type
 // (ties to even). In D every NaN is 0x7FFFFFFF, 0x7FFF; a candidate may have any other, except where a tensor core's
-// own word reaches D.
+// own result reaches D.
 //
 //   Matmul m;                                                    // dense, FP32 D, no C
 //   m.contract = parse_matmul_contract("sm90_fp8+promote128");
@@ -53,9 +53,8 @@ struct MatmulContract {
 MatmulContract parse_matmul_contract(std::string_view text);  // Error{usage} says what is wrong with the text
 std::string to_text(const MatmulContract& contract);
 
-// One operand as it lies in memory: code (r, k) is element r * row_stride + k * depth_stride, of 1, 2 or 4 bytes as the
-// format needs. Scale (r / block.rows, k / block.cols) is element (...) * scale_row_stride + (...) *
-// scale_depth_stride.
+// One operand in memory: code (r, k) is element r * row_stride + k * depth_stride, of 1, 2 or 4 bytes as the format
+// needs. Scale (r / block.rows, k / block.cols) is element (...) * scale_row_stride + (...) * scale_depth_stride.
 struct MatmulOperand {
   Format format = Format::e4m3;
   const void* codes = nullptr;
@@ -84,7 +83,7 @@ struct Matmul {
   Grouping grouping = Grouping::none;
   std::span<const std::int64_t> offsets;    // experts + 1; blocks of depth restart at each
   std::span<const std::int32_t> row_index;  // row i of D is of row row_index[i] of a; empty: all in order
-  bool gathers = false;                     // row_index is meant, even if it is empty
+  bool gathers = false;                     // rows are gathered by row_index, which may be empty
   int threads = 0;
 
   [[nodiscard]] std::int64_t m() const { return gathers ? static_cast<std::int64_t>(row_index.size()) : a.rows; }
@@ -96,7 +95,8 @@ struct Matmul {
 // The whole of D: (experts x) m x n elements of the output type.
 void matmul(const Matmul& m, void* d);
 
-// The same for one output, with every step in words (mxcheck matmul --explain): by the plain model, one line a step.
+// The same for one output, with a line of text for every step (mxcheck matmul --explain): by the plain model, one line
+// a step.
 struct ExplainedOutput {
   std::uint32_t word = 0;
   std::vector<std::string> lines;

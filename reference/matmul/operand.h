@@ -1,6 +1,6 @@
 #pragma once
-// Rows of an operand as the sums read them: gathered, one after another, with their scales where those belong. For
-// matmul.cc and explain.cc; of a checked matmul (checks.h). Errors: Error{usage} of exact_factors.
+// Gathered, contiguous rows of an operand with their scales. For matmul.cc and explain.cc, after the checks of
+// checks.h. Errors: Error{usage} of exact_factors.
 
 #include <cstdint>
 #include <vector>

@@ -97,7 +97,7 @@ std::vector<Out> dequantize_to(const Quantized& q, std::span<const std::int64_t>
 
 std::vector<float> dequantize(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
   return dequantize_to<float>(q, offsets, threads, [](double exact) {
-    // The conversion rounds to nearest even; only its NaN is not ours.
+    // The conversion rounds to nearest even; only its NaN differs from ours.
     return std::isnan(exact) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(exact);
   });
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the right answer is: block quantization and its inverse, written to be read.
+// The reference for block quantization and dequantization; clarity before speed.
 //
 // Shapes. The input is rows x cols. With expert offsets o_0 = 0 <= o_1 <= ... <= o_E = rows, blocks restart at every
 // o_e, so that no block holds rows of two experts; an expert without rows has no blocks. Scales are row-major,
@@ -11,7 +11,7 @@
 // Formula: per block, amax over its elements, (byte, factor) = block_scale(recipe, amax), code = encode(x * factor);
 // see numerics/scale/recipe.h and OCP MX 1.0 section 6.3.
 //
-// Errors: Error{usage} for a shape, stride, format or offsets that make no sense or whose sizes overflow 63 bits;
+// Errors: Error{usage} for a shape, stride, format or offsets that are invalid or whose sizes overflow 63 bits;
 // Error{input} for a NaN under NanPolicy::refuse, the first in row-major order; Error{environment} without memory.
 // Threads (0: the machine's) change nothing but the time; they share out rows of blocks.
 //

@@ -1,5 +1,5 @@
 #pragma once
-// Where routes go: rows sorted by expert, stable in the token, and the way back. docs/router.md has the definition.
+// Rows sorted by expert (stable in the token), and the inverse map. docs/router.md has the definition.
 //
 //   route_metadata(routes.experts, routes.top_k, {}, experts, 128).row_token   // the gather index of a grouped GEMM
 
@@ -13,7 +13,7 @@ namespace mxcheck {
 struct RouteMetadata {
   std::vector<std::int32_t> counts;     // [experts] routes of the expert
   std::vector<std::int64_t> offsets;    // [experts + 1] first row of each expert, a multiple of tile; last: rows in all
-  std::vector<std::int32_t> row_slot;   // [capacity] -1 for padding, and behind the last row
+  std::vector<std::int32_t> row_slot;   // [capacity] -1 for padding, and after the last row
   std::vector<std::int32_t> row_token;  // [capacity] the same
   std::vector<std::int32_t> row_expert;  // [capacity] the same
   std::vector<std::int32_t> slot_row;    // [slots] -1 for a route that was dropped

@@ -22,7 +22,7 @@ float sigmoid(float x);
 float sqrtsoftplus(float x);
 void scores_of(RouterScore score, std::span<const float> values, std::span<float> scores);
 
-// Returns m + log(S) of its m and S where asked for.
+// Stores m + log(S), of the row's maximum m and sum S, if log_sum_exp is not null.
 void softmax(std::span<const float> values, std::span<float> scores, float* log_sum_exp = nullptr);
 
 // The order. A key is larger the earlier its value comes; keys of different indices differ, and none is 0. The upper

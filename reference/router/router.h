@@ -1,6 +1,6 @@
 #pragma once
 // Token choice: which experts a token goes to, and with what weights, to the bit. docs/router.md has the definition of
-// every variant; this is it as code.
+// every variant.
 //
 // Shapes. Logits are tokens x experts, FP32 or BF16 (FP16), row-major with any row stride. Routes are tokens x top_k.
 //
@@ -65,7 +65,7 @@ Routes route(const Router& router, const MatrixView& logits, int threads = 0);
 std::vector<float> router_scores(const Router& router, const MatrixView& logits, int threads = 0);
 
 // The gradient of the logits, tokens x experts in FP32, from that of the weights. experts and gradient are tokens x
-// width; an expert of -1 is none, and its gradient is not looked at.
+// width; an expert of -1 is none, and its gradient is not read.
 std::vector<float> route_backward(const Router& router, const MatrixView& logits, std::span<const std::int32_t> experts,
                                   std::span<const float> gradient, std::int64_t width, int threads = 0);
 

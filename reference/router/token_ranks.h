@@ -1,6 +1,6 @@
 #pragma once
-// Tokens in the order in which an expert prefers them: those that chose it first, then larger scores, then smaller
-// indices. -0 equals +0; scores are neither negative nor NaN.
+// Tokens ranked for each expert: those that chose it first, then larger scores, then smaller indices. -0 equals +0;
+// scores are neither negative nor NaN.
 //
 // Nothing is sorted in full: keys that are distinct numbers, and a selection. No errors: the
 // caller sees to the arguments.
@@ -21,7 +21,7 @@ class TokenRanks {
   // The tokens that chose the expert, ascending.
   [[nodiscard]] std::span<const std::int32_t> chosen(std::int64_t expert) const;
 
-  // The tokens of ranks 1 to count, ascending. As if nobody had chosen: by scores alone. count <= tokens.
+  // The tokens of ranks 1 to count, ascending. By scores alone, ignoring who chose the expert. count <= tokens.
   [[nodiscard]] std::vector<std::int32_t> first(std::int64_t expert, std::int64_t count) const;
   [[nodiscard]] std::vector<std::int32_t> first_by_score(std::int64_t expert, std::int64_t count) const;
 

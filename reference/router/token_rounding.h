@@ -1,6 +1,7 @@
 #pragma once
-// From token choice to the rows that each expert really gets: token rounding and its kin (docs/router.md). The number
-// of experts of a token varies after it, so the result is rows by expert with offsets, and rows by token with offsets.
+// From token choice to the final rows of each expert: token rounding, expert choice and capacity rules
+// (docs/router.md). The number of experts of a token varies after it, so the result is rows by expert with offsets, and
+// rows by token with offsets.
 //
 //   const TokenRounding rounding{.rule = token_rounding_rule_named("nr-f"), .tile = 128};
 //   const RoundedTokens rows = round_tokens(router, rounding, logits);
@@ -58,10 +59,10 @@ struct RoundedTokens {
   std::int64_t experts = 0;
   std::vector<std::int32_t> chosen;         // [experts] tokens that chose the expert
   std::vector<std::int64_t> offsets;        // [experts + 1] of the rows of each expert
-  std::vector<std::int32_t> row_token;      // [capacity] ascending within an expert; -1 behind the last row
-  std::vector<float> row_weight;            // [capacity] +0 behind the last row
+  std::vector<std::int32_t> row_token;      // [capacity] ascending within an expert; -1 after the last row
+  std::vector<float> row_weight;            // [capacity] +0 after the last row
   std::vector<std::int64_t> token_offsets;  // [tokens + 1] of the rows of each token
-  std::vector<std::int32_t> token_rows;     // [capacity] by token, experts ascending: the row; -1 behind the last
+  std::vector<std::int32_t> token_rows;     // [capacity] by token, experts ascending: the row; -1 after the last
 };
 
 // Rows that outputs have room for: tokens * top_k, experts * (tile - 1) more for rules that round to tiles (at most

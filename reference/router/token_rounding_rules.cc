@@ -1,4 +1,4 @@
-// The rules by name, and what can be said of them before there are routes.
+// The rules by name, and the checks of them that need no routes.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Dies while it is asked what it offers.
+// Dies in supports().
 #include <csignal>
 
 #include "tests/adversaries/honest.h"

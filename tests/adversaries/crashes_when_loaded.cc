@@ -1,4 +1,4 @@
-// Dies before anything is asked of it.
+// Dies while it is loaded.
 #include <csignal>
 
 #include "tests/adversaries/honest.h"

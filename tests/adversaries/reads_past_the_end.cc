@@ -1,4 +1,4 @@
-// Reads the element behind the last and makes no use of it.
+// Reads the element after the last and makes no use of it.
 #include "tests/adversaries/honest.h"
 
 namespace {

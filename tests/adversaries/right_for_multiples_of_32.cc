@@ -1,4 +1,4 @@
-// No code for the tail: columns behind the last whole block are zero.
+// No code for the tail: columns after the last whole block are zero.
 #include "tests/adversaries/honest.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Returns at once; the right answer comes from another thread a little later.
+// Returns at once; the right output is written by another thread a little later.
 #include <chrono>
 #include <thread>
 #include <vector>

@@ -1,6 +1,6 @@
 // A CUDA driver of host memory, built as libcuda.so.1: as much of it as properties/process/cuda_driver.h asks for, so
-// that the gate's way with CUDA candidates is tested where there is no GPU. Streams are queues that run when somebody
-// waits.
+// that the gate's handling of CUDA candidates is tested where there is no GPU. Streams are queues that run when
+// somebody waits.
 
 #include <sys/mman.h>
 

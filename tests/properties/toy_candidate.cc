@@ -75,7 +75,7 @@ std::string wrong(const mxcheck_call* c) {
   return {};
 }
 
-// For good; whoever waits for it may be told by a file.
+// For good; a file can signal that it has started.
 void hang() {
   if (const char* file = std::getenv("MXCHECK_TOY_HANGS"); file != nullptr) close(creat(file, 0600));
   for (;;) pause();

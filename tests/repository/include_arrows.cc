@@ -68,7 +68,8 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/process/", {"properties/core/", "properties/process/", "properties/gpu_model/gpu_model.h"}},
       // An operation knows no other operation; their registry alone knows all.
       {"properties/operations/", {"properties/core/", "properties/gpu_model/gpu_model.h"}, true},
-      // What the operations on scaled blocks share; laws about two of them, and cast, whose problem is quantize's.
+      // What the operations on scaled blocks share; statements about two of them, and cast, whose problem is
+      // quantize's.
       {"properties/operations/scaled_blocks/", {"properties/core/", "properties/operations/scaled_blocks/"}},
       {"properties/operations/quantize/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/quantize/",

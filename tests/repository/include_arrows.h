@@ -18,7 +18,7 @@ struct Arrow {
 
 // Between the folders of the tree. A folder that is not listed may include anything.
 const std::vector<Arrow>& folder_arrows();
-// Between the groups of properties/; includes of other folders are not looked at.
+// Between the groups of properties/; includes of other folders are not checked.
 const std::vector<Arrow>& property_arrows();
 
 // Includes that the arrows do not allow. path is relative to the repository's root.

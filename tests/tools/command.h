@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built tool as a user would, through a shell, and collects what it said.
+// Runs the built tool as a user would, through a shell, and collects its output.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -28,7 +28,7 @@ class ToolTest : public testing::Test {
 
   // `arguments` go to the shell as they are; `before` may set limits ("ulimit -f 8; ").
   Answer mxcheck(const std::string& arguments, const std::string& before = "") {
-    const TemporaryDirectory streams;  // not in dir: what is left there is looked at
+    const TemporaryDirectory streams;  // not in dir: tests check what is left there
     const std::string command = "cd " + dir.path() + " && ( " + before + "exec '" MXCHECK_TOOL "' " + arguments +
                                 " ) > " + (streams / "out") + " 2> " + (streams / "err");
     const int status = std::system(command.c_str());

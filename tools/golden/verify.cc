@@ -1,4 +1,4 @@
-// mxcheck golden verify: somebody's tensors against a golden, bit for bit, and the likeliest cause of what differs.
+// mxcheck golden verify: a candidate's tensors against a golden, bit for bit, and the likeliest cause of differences.
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 namespace mxcheck {
 namespace {
 
-// Below these shares and distances nothing is said; docs/recipes.md repeats them.
+// Below these shares and distances there is no finding; docs/recipes.md repeats them.
 constexpr double kErased = 0.01;      // of the finite nonzero elements
 constexpr double kClamped = 0.1;      // of the blocks with data: then the clamp is named as the cause
 constexpr double kSaturated = 0.001;  // of all elements

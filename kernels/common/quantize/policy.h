@@ -1,6 +1,6 @@
 #pragma once
-// A policy of quantize, quantize_dual, dequantize, scale_layout or cast, read: what a library offers, and nothing else
-// gets past here.
+// Parses a policy of quantize, quantize_dual, dequantize, scale_layout or cast; throws Refusal for anything that the
+// library does not support.
 
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@ enum class ScaleRule : std::uint8_t {
   floor,       // floor(log2 amax) - largest exponent ("ocp")
   rceil_fp32,  // RN(amax * RN(1/largest value)) rounded up to a power of two ("torchao"): as rceil for every amax but
                // one, kFp32RuleException, an ulp above byte 0's range, whose product rounds back to 2^-127
-  te,          // rceil_fp32, but a NaN counts as nothing in amax, and an infinite amax gives byte 254
+  te,          // rceil_fp32, but NaN is ignored in amax, and an infinite amax gives byte 254
 };
 
 struct Shape {
@@ -40,7 +40,7 @@ struct OfferedRecipe {
   ScaleRule rule;
 };
 
-// Throws Refusal: INVALID for a policy that cannot be read, UNSUPPORTED for what is not offered. scale_layout looks at
+// Throws Refusal: INVALID for a policy that cannot be read, UNSUPPORTED for what is not offered. scale_layout reads
 // neither format, recipe nor type; dequantize and cast not at the recipe; cast not at block and layout.
 QuantizePolicy read_quantize_policy(QuantizeOperation operation, const mxcheck_policy* policy, DLDataType type,
                                     std::span<const OfferedRecipe> recipes, std::span<const Shape> blocks);

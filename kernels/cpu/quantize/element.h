@@ -27,9 +27,9 @@ struct E5m2 {
   static constexpr std::uint32_t kFp32RuleException = 0x07E00001;
 };
 
-// Both largest values have the significand 1.75, on which the round-up rule turns.
+// Both largest values have the significand 1.75, the threshold of the round-up rule.
 
-// A block's largest magnitude as a stored scale byte; 255 poisons the block: every code becomes kNanCode.
+// A block's largest magnitude as a stored scale byte; 255 makes the whole block NaN: every code becomes kNanCode.
 inline constexpr std::uint8_t kNanByte = 255;
 
 }  // namespace mxcheck_kernels::cpu

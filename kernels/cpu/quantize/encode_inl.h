@@ -61,8 +61,8 @@ HWY_INLINE hn::VFromD<D16> to_16_bits(D16 d, hn::VFromD<hn::Rebind<std::uint32_t
   return hn::TruncateTo(d, v);
 }
 
-// Fills base, limit and bytes from amax for `count` blocks, rounded up to whole vectors. True if all blocks are easy;
-// for those that are not, the values stand for nothing.
+// Fills base, limit and bytes from amax for `count` blocks, rounded up to whole vectors. True if all blocks are on the
+// fast path; for those that are not, the values are undefined.
 template <class F, class T, int kBlocks>
 bool scales_of(Scales<T, kBlocks>& s, std::int64_t count, T addend) {
   using B = Bits<T>;
@@ -108,7 +108,7 @@ HWY_INLINE V shift_right(D d, V v, V count) {
     #endif
 }
 
-// The code of the BF16 values v, sign included, in the top byte of each lane; what is below is not defined.
+// The code of the BF16 values v, sign included, in the top byte of each lane; lower bits are undefined.
 //
 // A code's magnitude is its exponent field and mantissa read as one integer, so that rounding carries by itself. It is
 // formed in the top byte with the bits to be rounded off below it: for field >= 1 it is the magnitude minus base,
@@ -159,7 +159,7 @@ HWY_INLINE auto encode_bytes(const T* x, std::int64_t i, const Scales<T, kBlocks
 }
 
 // Writes the codes of x[0 .. count), count rounded up to whole vectors of bytes (at most 64). Meanwhile the elements
-// kBlocks further on are brought in; a prefetch never faults.
+// kBlocks further on are prefetched; a prefetch never faults.
 template <class F, class Where, class T, int kBlocks>
 void encode_run(const T* x, std::int64_t count, const Scales<T, kBlocks>& s, std::uint8_t* codes, bool stream) {
   const hn::ScalableTag<std::uint8_t> d8;

@@ -51,7 +51,7 @@ struct EachColumn {
   }
 };
 
-// Asks for the line that holds what lies `ahead` elements after x, past the end of a tensor too.
+// Prefetches the cache line `ahead` elements after x, past the end of a tensor too.
 template <class T>
 HWY_INLINE void prefetch(const T* x, std::int64_t ahead) {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(ahead) * sizeof(T);

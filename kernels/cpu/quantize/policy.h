@@ -1,5 +1,5 @@
 #pragma once
-// A policy read: what this library offers, and nothing else gets past here.
+// Parses a policy; throws Refusal for anything that this library does not support.
 
 #include "kernels/common/quantize/policy.h"
 

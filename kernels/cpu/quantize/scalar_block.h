@@ -1,7 +1,7 @@
 #pragma once
 // Blocks that the SIMD kernels do not take, one element at a time: NaN, infinities, and amax so small that subnormal
 // inputs become codes other than zero. Slow and complete: right for every block, integers only (no rounding mode, no
-// flush-to-zero and no library function has a say in it).
+// flush-to-zero and no library function affects the result).
 
 #include <bit>
 #include <cstdint>

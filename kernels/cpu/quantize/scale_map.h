@@ -1,5 +1,5 @@
 #pragma once
-// Where the scale bytes of a blocked matrix live, in either layout of kernels/candidate.h, experts included.
+// Addresses of a blocked matrix's scale bytes, in either layout of kernels/candidate.h, experts included.
 //
 // A band is a row of blocks: block_rows matrix rows (fewer at an expert's end) and one row of scales. Bands are
 // numbered through all experts. Construction throws Refusal{INVALID} where a size overflows; afterwards nothing

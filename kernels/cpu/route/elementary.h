@@ -1,6 +1,6 @@
 #pragma once
-// exp and log1p of single elements where the vectors of route_elementary_inl.h cannot tell which of two neighbours is
-// nearer: 100 bits instead of 42. Correctly rounded for all FP32 arguments of their domains.
+// exp and log1p of single elements where the vectors of elementary_inl.h cannot decide the rounding: 100 bits instead
+// of 42. Correctly rounded for all FP32 arguments of their domains.
 
 #include <cstdint>
 

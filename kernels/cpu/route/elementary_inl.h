@@ -1,6 +1,6 @@
 // exp and log1p, correctly rounded to FP32, compiled once for each Highway target. Evaluated in FP64 with an error
 // below kError; where the two ends of that interval round to different FP32 numbers, the element is done again with
-// more bits (route_elementary.h), about once in 2^17.
+// more bits (elementary.h), about once in 2^17.
 
 #if defined(MXCHECK_CPU_ROUTE_ELEMENTARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_ROUTE_ELEMENTARY_INL_H_

@@ -1,5 +1,5 @@
 #pragma once
-// Where routes go: rows sorted by expert, each expert from a multiple of the tile on, and the way back.
+// Rows sorted by expert, each expert's from a multiple of the tile on, and the inverse map.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace mxcheck_kernels::cpu {
 struct MetadataJob {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;
-  std::int64_t top_k = 0;  // slots of each token; 0: token_offsets tell
+  std::int64_t top_k = 0;  // slots of each token; 0: given by token_offsets
   std::int64_t tile = 1;
   std::int64_t slots = 0;
   std::int64_t capacity = 0;  // rows that there is room for

@@ -24,7 +24,7 @@ struct RoutePlan {
 };
 
 // What supports() can be asked: names, types and flags. Throws Refusal: INVALID for a policy that cannot be read,
-// UNSUPPORTED for what is not offered. route_metadata has no variant and looks at no type.
+// UNSUPPORTED for what is not offered. route_metadata has no variant and reads no type.
 RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type);
 
 // All of it: numbers that do not fit one another are refused as INVALID.

@@ -36,7 +36,7 @@ class TokenRanks {
         buckets_(space.buckets) {}
 
   // The scores at ranks down + 1 to f of those that chose the expert, added up, against those of the best that did not,
-  // `below` of them: whether the latter weigh less.
+  // `below` of them: whether the latter's sum is smaller.
   [[nodiscard]] bool gains_less_than_it_loses(std::int64_t down, std::int64_t below) {
     const std::int64_t f = collect_chosen();
     std::nth_element(keys_, keys_ + down, keys_ + f, std::greater<>());

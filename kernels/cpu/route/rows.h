@@ -1,6 +1,6 @@
 #pragma once
 // Rows of logits, one token after the other, SIMD, dispatched at run time to the best target of the machine. Arguments
-// are trusted: route_operations.cc has checked them.
+// are trusted: operations.cc has checked them.
 
 #include <cstdint>
 

@@ -120,7 +120,7 @@ class TokenChooser {
     for (std::int64_t i = 0; i < k_; ++i) weights[i] = s_.kept[i] * plan_.scale;
   }
 
-  // A block of scores [experts][kScoreTokens] to where they are wanted.
+  // A block of scores [experts][kScoreTokens] to the output.
   void put_scores(std::int64_t first, std::int64_t count) {
     for (std::int64_t e = 0; e < experts_; ++e) {
       std::copy_n(s_.scores + e * kScoreTokens, count, job_.scores + e * job_.score_stride + first);

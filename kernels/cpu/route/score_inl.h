@@ -1,5 +1,5 @@
 // A row of logits and its scores, compiled once for each Highway target. Rows lie in a RowSpace: aligned, and whole
-// vectors may be read and written behind the experts.
+// vectors may be read and written past the experts.
 
 #if defined(MXCHECK_CPU_ROUTE_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_ROUTE_SCORE_INL_H_
@@ -30,7 +30,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 HWY_INLINE float widen_logit(std::uint16_t bits) { return hwy::F32FromBF16(hwy::bfloat16_t{bits}); }
 HWY_INLINE float widen_logit(float value) { return value; }
 
-// `count` logits to FP32; -Inf behind them, up to a whole vector.
+// `count` logits to FP32; -Inf after them, up to a whole vector.
 HWY_INLINE void load_row(const float* from, std::int64_t count, float* x) {
   std::copy_n(from, count, x);
   std::fill_n(x + count, hn::Lanes(RowD()), -kInfinity);

@@ -93,7 +93,7 @@ HWY_INLINE std::int32_t bound_of(const std::int32_t* keys, std::int64_t n, std::
   return hn::GetLane(hn::MinOfLanes(d, bound));
 }
 
-// 1 <= k <= n. Keys may be written behind the n, up to a multiple of kRowGranule.
+// 1 <= k <= n. Keys may be written past the n, up to a multiple of kRowGranule.
 HWY_INLINE void select_first(std::int32_t* keys, std::int64_t n, std::int64_t k, std::int32_t* first, RowSpace& space) {
   const KeyD d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -109,7 +109,7 @@ HWY_INLINE void select_first(std::int32_t* keys, std::int64_t n, std::int64_t k,
                                : classes == 2 ? bound_of<2>(keys, whole, k)
                                : classes == 4 ? bound_of<4>(keys, whole, k)
                                               : bound_of<8>(keys, whole, k);
-    // Where the bound is a NaN's key, what fills up the last vectors reaches it too, and is ranked behind all.
+    // Where the bound is a NaN's key, what fills up the last vectors reaches it too, and is ranked last.
     const auto least = hn::Set(d, bound);
     std::size_t found = 0;
     for (std::int64_t i = 0; i < whole; i += lanes) {

@@ -56,7 +56,7 @@ struct RowSpace {
   hwy::AlignedFreeUniquePtr<float[]> memory_;
 };
 
-// One for each thread that works, whoever comes first.
+// One workspace per worker thread.
 inline std::vector<RowSpace> row_spaces(std::int64_t parts, std::int64_t experts, bool tile) {
   std::vector<RowSpace> spaces;
   spaces.reserve(static_cast<std::size_t>(parts));

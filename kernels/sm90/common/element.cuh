@@ -22,8 +22,8 @@ __host__ __device__ constexpr int largest_exponent() {
   return kElement == Element::e4m3 ? 8 : 15;  // of 448 = 1.75 * 2^8 and of 57344 = 1.75 * 2^15
 }
 
-// e + 127 for e = ceil(log2(amax / vmax)) (rceil) or floor(log2(amax)) - emax (floor), at least 0; 255 for an amax that
-// is no number. amax: FP32 bits without a sign. A subnormal amax has exponent field 0 and so byte 0, as it must.
+// e + 127 for e = ceil(log2(amax / vmax)) (rceil) or floor(log2(amax)) - emax (floor), at least 0; 255 for a NaN or Inf
+// amax. amax: FP32 bits without a sign. A subnormal amax has exponent field 0 and so byte 0.
 template <Element kElement>
 __device__ __forceinline__ std::uint32_t scale_byte(std::uint32_t amax, std::uint32_t addend) {
   const int byte = static_cast<int>((amax + addend) >> 23) - largest_exponent<kElement>();

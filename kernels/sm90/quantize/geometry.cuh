@@ -8,7 +8,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// False: nothing to do here.
+// False if the block has no work.
 __device__ __forceinline__ bool find_tile(const Rows& rows, std::int64_t t, RowTile& tile) {
   if (rows.header != nullptr) {
     if (rows.header->status != MXCHECK_OK) return false;

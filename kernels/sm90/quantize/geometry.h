@@ -1,7 +1,7 @@
 #pragma once
-// Where a thread block works and where its scales live. A block of threads takes a tile of 128 x 128 elements: up to
-// 128 rows of one expert, starting at a multiple of 128 rows from the expert's first. Scale tiles of the tcgen05
-// layout (128 x 4 bytes) start there too, so that a block owns its scales' bytes, padding included.
+// A thread block's tile and the addresses of its scales. A thread block takes a tile of 128 x 128 elements: up to 128
+// rows of one expert, starting at a multiple of 128 rows from the expert's first. Scale tiles of the tcgen05 layout
+// (128 x 4 bytes) start there too, so that a block owns its scales' bytes, padding included.
 
 #include <cstdint>
 

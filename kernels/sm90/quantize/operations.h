@@ -1,5 +1,5 @@
 #pragma once
-// The operations behind the table: a call checked, then enqueued. All throw Refusal.
+// The operations of the table: each validates a call and enqueues its kernels. All throw Refusal.
 
 #include <cstdint>
 

@@ -46,7 +46,7 @@ __device__ void look_at_row(const CheckJob& job, const void* row, std::int64_t t
                             unsigned long long& bad) {
   const int experts = job.router.experts;
   for (int g = lane; g * kGroup < experts; g += job.lanes) {
-    // What fills a group behind the last expert is NaN as well.
+    // The values that fill a group past the last expert are NaN as well.
     const bool whole = (g + 1) * kGroup <= experts;
     if (whole && !holds_nan(load_group<kType>(row, g, experts, job.aligned))) continue;
     for (int e = g * kGroup; e < min((g + 1) * kGroup, experts); ++e) {

@@ -13,8 +13,8 @@ struct Router;
 
 // In the workspace: status is 0 where everything is right.
 struct CheckResult {
-  unsigned long long first;  // the lowest number of what is wrong: logits row by row, then the bias, then the experts
-  std::int32_t status;       // mxcheck_status; what every other kernel of the call looks at: Router::stop
+  unsigned long long first;  // index of the first error: logits row by row, then the bias, then the experts
+  std::int32_t status;       // mxcheck_status; read by every other kernel of the call: Router::stop
 };
 inline constexpr std::uint64_t kCheckBytes = 256;
 

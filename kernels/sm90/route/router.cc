@@ -9,7 +9,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 Logits logits_type(DLDataType type) { return dtype_of("logits", type) == Dtype::bf16 ? Logits::bf16 : Logits::fp32; }
 
-// Groups of a router of `experts` experts (0: not known); group-limited choice is asked about with groups_kept 0.
+// Groups of a router of `experts` experts (0: not known); group-limited choice is queried with groups_kept 0.
 void check_groups(const mxcheck_route_policy& p, std::int64_t experts) {
   if (p.groups < 0) invalid("policy.groups is " + text(p.groups) + ": must be 0 or more");
   if (p.groups == 0 && p.groups_kept != 0) {

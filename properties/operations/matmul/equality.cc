@@ -177,7 +177,7 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
-// Plain sums of one instruction, by the ten million: the evidence that the contract is the hardware's.
+// Tens of millions of single-instruction sums: the evidence that the contract is the hardware's.
 std::vector<Case> many_sums(const Variant& v, Suite suite) {
   std::vector<Case> cases;
   const std::int64_t side = suite == Suite::quick ? 96 : suite == Suite::full ? 512 : 2048;

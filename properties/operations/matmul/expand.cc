@@ -7,10 +7,10 @@
 //   wide        finite codes with uniform exponents
 //   specials    normal with a NaN or an infinity in one row in eight, zeros, subnormals, and the largest values
 //   sparse      one code in 32 is not zero
-//   slots       a value that tells its place: neighbouring rows, blocks of k and operands differ
+//   slots       a value that encodes its position: neighbouring rows, blocks of k and operands differ
 //   every_word  one-hot rows: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
-//               other tells its place, so that D is that one's columns; A is one-hot where the seed is even, else B
-// E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
+//               other encodes its position, so that D is that one's columns; A is one-hot where the seed is even, else
+// B E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands.
 
 #include <bit>

@@ -43,8 +43,8 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
   const auto model = model_of(c);
   const OperationInfo* limits = context.process.operation(c.variant.operation);
   if (!model || limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
-  context.unjudged = context.process.why_no_model();
-  if (!context.unjudged.empty()) return std::nullopt;
+  context.not_checked = context.process.why_no_model();
+  if (!context.not_checked.empty()) return std::nullopt;
   const MatmulProblem p(c);
   Call call = p.call();
   call.poison = kPoisons[c.seed & 1];
@@ -57,12 +57,12 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
     return std::nullopt;
   }
   const DeviceComparison& found = ran.outcome->comparison;
-  context.unjudged = ran.outcome->unjudged;
-  if (context.unjudged.empty() && static_cast<std::int64_t>(found.compared) != outputs_of(p.outputs[0])) {
-    context.unjudged = "the GPU model compared " + std::to_string(found.compared) + " of " +
-                       std::to_string(outputs_of(p.outputs[0])) + " outputs";
+  context.not_checked = ran.outcome->not_compared;
+  if (context.not_checked.empty() && static_cast<std::int64_t>(found.compared) != outputs_of(p.outputs[0])) {
+    context.not_checked = "the GPU model compared " + std::to_string(found.compared) + " of " +
+                          std::to_string(outputs_of(p.outputs[0])) + " outputs";
   }
-  if (!context.unjudged.empty() || found.differing == 0) return std::nullopt;
+  if (!context.not_checked.empty() || found.differing == 0) return std::nullopt;
   return finding_of(p, found);
 }
 

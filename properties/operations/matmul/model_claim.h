@@ -1,6 +1,5 @@
 #pragma once
-// The GEMMs that the GPU model (properties/gpu_model/gpu_model.h) can be asked for, so that it has the reference's
-// bits:
+// The GEMMs that the GPU model (properties/gpu_model/gpu_model.h) can compute, so that it has the reference's bits:
 //
 //   sm90_fp8, sm90_bf16, sm90_fp16, sm90_tf32   with or without +promoteN; scales with +promoteN alone, blocks of 1 row
 //                                               of a, 1 or 128 of b, that promotion divides
@@ -17,7 +16,7 @@
 
 namespace mxcheck {
 
-// How the model is asked for the case; nothing where it cannot be.
+// The model's arguments for the case; nothing where it cannot compute it.
 std::optional<DeviceModel> model_of(const Case& c);
 
 // Whether there are cases of the variant for which it can.

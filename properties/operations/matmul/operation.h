@@ -23,7 +23,7 @@ Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::
 Case draw_matmul(const Statement& statement, const Variant& variant, const CandidateRunner& process, Draw& draw);
 std::vector<Case> simpler_matmuls(const Case& c, const Finding& finding);
 
-// Whether any NaN in D is as good as another: everywhere but where a tensor core's own word reaches D.
+// Whether any NaN in D equals any other: everywhere but where a tensor core's own result reaches D.
 bool any_nan_in_d_is_equal(std::string_view operation);
 
 }  // namespace mxcheck

@@ -1,4 +1,4 @@
-// What a matmul under a contract can be asked for.
+// The variants of a matmul under a contract.
 
 #include <array>
 #include <span>

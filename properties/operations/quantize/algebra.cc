@@ -17,7 +17,7 @@
 namespace mxcheck {
 namespace {
 
-// Recipes whose scale follows the amax alone, with no clamp: the ones that these laws hold for.
+// Recipes whose scale follows the amax alone, with no clamp: the ones that these statements hold for.
 bool follows_amax(const Variant& v) {
   const Recipe r = recipe_named(blocks_of(v).recipe);
   const bool plain_rule = r.rule == ScaleRule::rceil || r.rule == ScaleRule::floor || r.rule == ScaleRule::ceil ||

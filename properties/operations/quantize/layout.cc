@@ -73,7 +73,7 @@ std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c
 std::optional<Finding> padding_has_no_influence(CheckContext& context, const Case& c) {
   Case tight = c;
   tight.stride = 0;
-  const Input input = expand(c);  // NaN behind each row
+  const Input input = expand(c);  // NaN after each row
   const Got strided = run_problem(context, QuantizeProblem(c, input));
   if (!strided.usable()) return pass_on(context, strided);
   Case other_pad = tight;

@@ -7,11 +7,11 @@
 //   specials    rows of zeros, infinities, NaN, subnormals, the largest values, alone and mixed
 //   bits, wide  any pattern; any finite magnitude
 //   sparse      +0 but for one in eight
-//   slots       loads that are told in advance: expert e gets (seed + e) modulo (2 tile + 2) tokens, as far as there
-//               are tokens; the last top_k experts share the rest. Scores tell tokens apart
+//   slots       loads that are known in advance: expert e gets (seed + e) modulo (2 tile + 2) tokens, as far as there
+//               are tokens; the last top_k experts share the rest. Scores distinguish tokens
 //   every_word, every_amax, every_row   as in case.h
 //   real        a window of the committed router logits of a trained model
-// A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed. The gap behind each row
+// A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed. The gap after each row
 // of strided logits holds NaN.
 
 #include <algorithm>
@@ -220,7 +220,7 @@ std::vector<float> expand_bias(const Case& c) {
 std::vector<float> expand_gradient(const Case& c, std::span<const std::int32_t> experts) {
   std::vector<float> gradient(experts.size());
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    // Of a route that is none nobody looks at it.
+    // It is not read for a route that is none.
     gradient[i] =
         experts[i] < 0 ? std::bit_cast<float>(0x7FC00000U) : companion(c.data, random_word(c.seed ^ 0x96AD, i));
   }

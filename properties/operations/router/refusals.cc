@@ -1,4 +1,4 @@
-// What a router must refuse: NaN where it does, and calls that make no sense.
+// What a router must refuse: NaN under the policy "refuse", and invalid calls.
 
 #include <string>
 #include <string_view>
@@ -167,7 +167,7 @@ std::vector<InvalidCall> invalid_token_offsets() {
   };
 }
 
-// A logit that is refused, planted at a place that the seed tells.
+// A logit that is refused, planted at a place that the seed decides.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   const bool packed = router_variant_named(route_of(c.variant).router).packed;
   if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return nothing_claimed(context);
@@ -188,7 +188,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   if (limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
   const Outcome outcome = context.process.run(p.call());
   const bool returned = outcome.kind == OutcomeKind::returned;
-  const bool refused = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.trespass;
+  const bool refused = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.out_of_bounds;
   // A report of the device ends with its place (worker_lane.cc); records keep none.
   const bool named = outcome.message.find("(index ") == std::string::npos ||
                      outcome.message.find(fmt::format("(index {},", first)) != std::string::npos;
@@ -205,8 +205,8 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
     finding.summary += "did not return";
   } else if (outcome.status == MXCHECK_OK) {
     finding.summary += "returned MXCHECK_OK";
-  } else if (!outcome.outputs_untouched || outcome.trespass) {
-    finding.summary += "refused but wrote to " + outcome.trespass.value_or("an output");
+  } else if (!outcome.outputs_untouched || outcome.out_of_bounds) {
+    finding.summary += "refused but wrote to " + outcome.out_of_bounds.value_or("an output");
   } else if (outcome.status != MXCHECK_INVALID) {
     finding.summary += fmt::format("refused with status {}", outcome.status);
   } else {

@@ -1,4 +1,4 @@
-// What routers can be asked for, and which cases no call could pose.
+// The variants of routers, and the cases that no call can express.
 
 #include <cmath>
 
@@ -23,7 +23,7 @@ void check_metadata(const Case& c) {
   const RouteCase& own = route_case(c);
   require(c.plants.empty() && c.stride == 0, "route_metadata has neither plants nor a stride");
   require(own.top_k >= 0 && c.cols >= 1, "k is 0 or more, and there is an expert");
-  // A ragged token has at most 7 slots (expand_route.cc).
+  // A ragged token has at most 7 slots (expand.cc).
   const std::int64_t width = own.top_k == 0 ? 7 : own.top_k;
   require(c.rows <= kMostRows / width && c.cols <= kMostRows / own.tile, "more slots or rows than int32 can count");
 }

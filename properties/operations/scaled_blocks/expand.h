@@ -8,7 +8,7 @@
 //               type; two blocks in eight have an amax on the edges where the scale byte changes (vmax * 2^e and the
 //               power of two above it, -1/0/+1 ulp)
 //   codes       a value of the element format times 2^e; the block's first element has the largest exponent, so that
-//               the scale is 2^e under round-up and floor alike and every element is exactly representable
+//               the scale is 2^e under both round-up and floor, and every element is exactly representable
 //   sparse      one nonzero element a block, anywhere in it
 //   slots       every block has another scale and every element of it another code
 //   every_bf16  31 patterns a row of 32, the 32nd element pins the scale byte; patterns above it are replaced by 0.

@@ -32,9 +32,9 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] virtual bool has_experts() const { return true; }
 
  protected:
-  // Whether a combination of fields is one that this operation can be asked for.
+  // Whether a combination of fields is one for which this operation can be queried.
   [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
-  // Recipes make no difference to what only reads codes and scales: those are asked for with the norm alone.
+  // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
   [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
  private:
   std::string_view name_;

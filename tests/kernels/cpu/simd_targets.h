@@ -1,7 +1,7 @@
 #pragma once
 // Each Highway target that was compiled in and that this machine has, one after the other.
 
-// As kernels/cpu/quantize.cc: the table of dispatched functions has this many entries.
+// As kernels/cpu/quantize/quantize.cc: the table of dispatched functions has this many entries.
 #ifndef HWY_WANT_AVX3_DL
   #define HWY_WANT_AVX3_DL
 #endif

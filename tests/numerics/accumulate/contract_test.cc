@@ -64,7 +64,7 @@ TEST(Contract, an_fp8_accumulator_loses_what_is_small) {
   EXPECT_EQ(accumulate(c, {}, {}, 0x3F8003FF), 0x3F8003FFU);  // no step, no loss
 }
 
-// A sum of ones ends at 2^14, where the window's unit is 2 and every further product is cut to nothing.
+// A sum of ones ends at 2^14, where the window's unit is 2 and every further product is truncated to zero.
 TEST(Contract, steps_follow_one_another) {
   const Contract& c = contract_named("sm90_fp8");
   for (const auto& [count, sum] :
@@ -141,7 +141,7 @@ TEST(Contract, ieee_and_exact_know_specials) {
   }
 }
 
-// What tells `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
+// What distinguishes `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
 TEST(Contract, exact_rounds_once) {
   const Contract& exact = contract_named("exact");
   const Contract& ieee = contract_named("ieee_fp32");

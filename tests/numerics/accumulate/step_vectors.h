@@ -2,8 +2,8 @@
 // One step of a tensor core: inputs, and the word that it returns. "k0:38*38" is lane 0 with a = 0x38, b = 0x38; all
 // others are 0x00. "0-31:" is lanes 0 to 31. Words are hexadecimal.
 //
-// V and S (Hopper's column), B and Z ran on an H200 by this project: goldens/records/h200_mma.h5 repeats them. The
-// Blackwell column follows from published probes of a B200; kWords are words that a B200 returned (sf-tensor/tcgen05).
+// V and S (Hopper's column), B and Z were run on an H200 by this project. The Blackwell column follows from published
+// probes of a B200; kWords are words that a B200 returned (sf-tensor/tcgen05).
 
 #include <array>
 #include <string_view>

@@ -23,7 +23,7 @@ using test::Real;
 constexpr unsigned kThreads = 2;
 constexpr bool kWideEnough = LDBL_MANT_DIG >= 64;
 
-// `digits` is asked where `value` is too near to halfway.
+// `digits` is used where `value` is too near to halfway.
 template <class Digits>
 float nearest_to(long double value, std::atomic<std::uint64_t>& asked, const Digits& digits) {
   const long double margin = value * 0x1p-58L;

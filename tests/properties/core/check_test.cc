@@ -46,8 +46,8 @@ TEST(Check, whatever_a_call_may_not_do_is_a_finding) {
   Outcome o;
   EXPECT_TRUE(ran(o).outcome);
   EXPECT_FALSE(ran(o).finding);
-  o.trespass = "past the last output";
-  EXPECT_EQ(ran(o).finding->kind, FindingKind::trespass);
+  o.out_of_bounds = "past the last output";
+  EXPECT_EQ(ran(o).finding->kind, FindingKind::out_of_bounds);
   o = {}, o.conduct = "it waited";
   EXPECT_EQ(ran(o).finding->summary, "it waited");
   o = {}, o.status = MXCHECK_INVALID, o.message = "no";

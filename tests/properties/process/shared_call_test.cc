@@ -39,7 +39,7 @@ TEST(SharedCall, what_stays_on_the_device_has_no_place) {
   EXPECT_EQ(m.tensors[1].shape[1], 1 << 19);
 }
 
-TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_a_trespass) {
+TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_out_of_bounds) {
   const Three t;
   const SharedCall shared(t.call);
   std::vector<std::byte> memory(shared.bytes());
@@ -50,14 +50,14 @@ TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_a_trespass) {
   Outcome untouched;
   shared.read(memory.data(), untouched);
   EXPECT_TRUE(untouched.outputs_untouched);
-  EXPECT_FALSE(untouched.trespass);
+  EXPECT_FALSE(untouched.out_of_bounds);
   ASSERT_EQ(untouched.outputs.size(), 2U);
   EXPECT_TRUE(untouched.outputs[0].empty());
   EXPECT_EQ(untouched.outputs[1], std::vector<std::byte>(7, std::byte{0x3C}));
 
   struct Row {
     std::uint64_t at;
-    const char* trespass;  // or none
+    const char* out_of_bounds;  // or none
   };
   for (const Row& row : {Row{output + 6, nullptr}, Row{output + 7, "past the last output"}, Row{input, "into input 0"},
                          Row{input - 1, "before input 0"}, Row{output - 1, "before output 1"}}) {
@@ -65,8 +65,8 @@ TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_a_trespass) {
     memory[row.at] = std::byte{0xEE};
     Outcome outcome;
     shared.read(memory.data(), outcome);
-    EXPECT_EQ(outcome.trespass.value_or("none"), row.trespass == nullptr ? "none" : row.trespass);
-    EXPECT_EQ(outcome.outputs_untouched, row.trespass != nullptr);
+    EXPECT_EQ(outcome.out_of_bounds.value_or("none"), row.out_of_bounds == nullptr ? "none" : row.out_of_bounds);
+    EXPECT_EQ(outcome.outputs_untouched, row.out_of_bounds != nullptr);
   }
 }
 

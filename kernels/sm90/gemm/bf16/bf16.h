@@ -5,8 +5,8 @@
 //   value = accumulate ? add_rn(acc, C) : acc
 //   D     = value, or RNE of value to BF16
 //
-// Whatever the tile, the schedule and the kind. Behind the end of k a chain may go on over zeros, up to the next
-// multiple of 64: a step of zeros leaves every sum as it is.
+// Independent of tile, schedule and kind. Past the end of k a chain may continue over zeros, up to the next multiple of
+// 64: a step of zeros leaves every sum as it is.
 
 #include "kernels/sm90/gemm/tile/matmul.h"
 

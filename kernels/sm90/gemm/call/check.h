@@ -22,7 +22,7 @@ struct CheckJob {
 
 // In the workspace: status is 0 where everything is right.
 struct CheckResult {
-  unsigned long long first;  // the lowest number of what is wrong: offsets, then the index
+  unsigned long long first;  // index of the first error: offsets, then the row index
   std::int32_t status;
 };
 inline constexpr std::uint64_t kCheckBytes = 256;

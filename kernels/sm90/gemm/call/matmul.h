@@ -1,5 +1,5 @@
 #pragma once
-// A call of "matmul", read and checked: what is offered, and nothing else gets past here. All throw Refusal.
+// Parses and validates a call of "matmul". All throw Refusal for anything that is not supported.
 
 #include <array>
 #include <cstdint>
@@ -37,7 +37,7 @@ bool is_bf16(DLDataType type);
 bool is_fp32(DLDataType type);
 bool checks_on_device(const mxcheck_call& call);  // offsets or a row index are among the inputs
 
-// What all GEMMs are told alike; UNSUPPORTED for alpha and the alignment of a and b.
+// Arguments common to all GEMMs; UNSUPPORTED for alpha and the alignment of a and b.
 void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);
 // Enqueues the check of offsets and row index, with its result at the front of the workspace.
 void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);

@@ -1,5 +1,5 @@
 #pragma once
-// Which shape a call gets. The result does not depend on it.
+// Tile shape selection. The result does not depend on it.
 
 #include "kernels/sm90/gemm/fp8/formats.h"
 #include "kernels/sm90/gemm/fp8/fp8.cuh"

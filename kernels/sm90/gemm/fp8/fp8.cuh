@@ -7,8 +7,8 @@
 //   1     scales of A, and B's of 128 x 128
 //   2     B's scales of 1 x 128; without them rows of A that are gathered
 //   3     rows of A that are gathered
-// A consumer multiplies a stage into a partial, gives the stage back and adds the partial to the accumulator, while the
-// other consumer has the tensor cores.
+// A consumer multiplies a stage into a partial, releases the stage and adds the partial to the accumulator, while the
+// other consumer uses the tensor cores.
 
 #include <cstdint>
 
@@ -67,7 +67,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
       at.advance();
     };
     while (schedule.next(tile)) {
-      // Rows past the end take another's scale; nothing of theirs is stored.
+      // Rows past the end use an arbitrary valid scale; their results are not stored.
       int row[kEach];
       std::int64_t first = 0;
       std::int64_t block = 0;

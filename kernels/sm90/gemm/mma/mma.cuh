@@ -14,7 +14,8 @@ inline constexpr int kMmaThreads = 128;
 inline constexpr int kMmaRows = 64;
 inline constexpr int kLineBytes = 128;
 
-// `rows` lines of a matrix from `first_row` and byte first_byte of each on, zeros outside it, as wgmma wants them.
+// `rows` lines of a matrix from `first_row` and byte first_byte of each on, zeros outside it, in wgmma's shared memory
+// layout.
 template <int kRows>
 __device__ __forceinline__ void copy_lines(unsigned char* to, const unsigned char* from, std::int64_t first_row,
                                            std::int64_t rows, std::int64_t first_byte, std::int64_t line) {
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kMmaThreads) mma_kernel(MmaJob job) {
   const std::int64_t col = col0 + lane % 4 * 2;
 
   // Accumulator i is at row + 8 if bit 1 is set, column + 1 if bit 0 is, and 8 columns on for every 4. Without C they
-  // start as NaN, and the first step is told not to add: nothing may come of them.
+  // start as NaN, and the first step is told not to add, so that any use of them would show.
   float d[kCount];
   const auto place = [&](int i, std::int64_t& r, std::int64_t& c) {
     r = row + (i / 2 % 2) * 8, c = col + i / 4 * 8 + i % 2;

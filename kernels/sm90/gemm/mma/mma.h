@@ -1,7 +1,6 @@
 #pragma once
-// The tensor cores alone: D = C + A B^T, one chain of wgmma steps over k for every output and
-// nothing on top. What every contract of the GEMMs rests on, and the slow way to any shape: no swizzled copies, no
-// pipeline, one warpgroup for 64 rows.
+// The tensor cores alone: D = C + A B^T, one chain of wgmma steps over k for every output. The primitive that the
+// contracts are validated with, for any shape, unoptimized: no swizzled copies, no pipeline, one warpgroup for 64 rows.
 
 #include <cstdint>
 

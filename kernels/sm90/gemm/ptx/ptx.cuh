@@ -17,15 +17,15 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* at) {
 __device__ __forceinline__ void barrier_init(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// What the other CTAs of the cluster and the asynchronous proxy may rely on after the cluster's next barrier.
+// Makes mbarrier initialization visible to the cluster and the async proxy after the cluster's next barrier.
 __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 __device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// At the barrier that the CTA `rank` of the cluster has at the same address. With the scope of the cluster spelled out
-// ptxas puts a fence of the whole device before it; what is handed over here are reads that are done.
+// At the barrier that the CTA `rank` of the cluster has at the same address. With .cluster scope ptxas puts a
+// device-wide fence before it; here only completed reads are ordered.
 __device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
       "{\n"

@@ -139,8 +139,8 @@ struct MatmulStore {
     }
   }
 
-  // Four lanes have 32 bytes of a row. Odd rows take the accumulators two further on (mod 4): with the same ones as the
-  // row above they would meet it in the same banks.
+  // Four lanes have 32 bytes of a row. Odd rows take the accumulators two further on (mod 4): the same ones as the row
+  // above would cause bank conflicts.
   template <bool kAdd>
   __device__ __forceinline__ void write_floats(const float* acc, std::uint32_t to) const {
     const int row = lane / 4;
@@ -187,7 +187,7 @@ struct MatmulStore {
     const int barrier = 1 + me.index;
     const bool leader = me.thread == 0;
     const bool load = job.accumulate && job.d_tiled;
-    // TMA leaves out what is past the matrix; what is past the expert is another's.
+    // TMA leaves out rows past the matrix; rows past the expert belong to the next one.
     const int rows = tile.rows - me.index * Shape::kConsumerM;
     const bool whole =
         job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);

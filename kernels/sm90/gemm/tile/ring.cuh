@@ -118,8 +118,8 @@ struct MatmulRing {
 
   // Rows of A by index, 512 bytes a warp and copy, in the layout that TMA would give them.
   __device__ __forceinline__ void gather_rows(int warp) const {
-    // Stages between a copy and the word that it is there. With more of them a consumer that gives a stage back only as
-    // it begins the next would wait for ever.
+    // Stages between a copy and its arrival at the barrier. With more of them a consumer that releases a stage only as
+    // it begins the next would deadlock.
     constexpr int kLag = kStages >= 4 ? 2 : 1;
     constexpr int kHeld = Shape::kM / 32;
     constexpr int kPitch = Shape::kARowBytes;
@@ -188,7 +188,7 @@ struct MatmulRing {
 
   // --- consumers ----------------------------------------------------------------------------------------------------
 
-  // Every thread for what it read: one for its warp would do, but racecheck does not see a warp's own order.
+  // Every thread for what it read: one for its warp would do, but racecheck does not model intra-warp ordering.
   __device__ __forceinline__ void release(int stage) const {
     if constexpr (kCluster == 1) {
       ptx::barrier_arrive(empty(stage));

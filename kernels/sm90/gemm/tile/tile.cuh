@@ -1,5 +1,5 @@
 #pragma once
-// What a GEMM's CTA is: its shape, its shared memory, and the order of its tiles.
+// A CTA's tile shape, shared memory and tile order.
 
 #include <cstdint>
 
@@ -85,7 +85,7 @@ struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 
-// What the device code knows of a call.
+// Kernel parameters.
 struct MatmulJob {
   MatmulKind kind = MatmulKind::dense;
   bool a_e8m0 = false;
@@ -175,7 +175,8 @@ class MatmulSchedule {
     const unsigned row = (before + in_band % high) * Shape::kCluster + rank_;
     const std::int64_t offset = std::int64_t{row} * Shape::kM;
     tile.rows = static_cast<int>(max(std::int64_t{rows} - offset, std::int64_t{0}));
-    // A CTA whose row tile is past the end works for its cluster: it multiplies zeros or strangers and stores nothing.
+    // A CTA whose row tile is past the end only keeps its cluster's loads and barriers going: it multiplies zeros or
+    // another expert's rows and stores nothing.
     tile.row = tile.rows > 0 ? first_row + static_cast<int>(offset) : first_row;
     tile.col = static_cast<int>(in_band / high * Shape::kN);
     return true;
@@ -213,7 +214,7 @@ class MatmulSchedule {
 
   const MatmulJob& job_;
   unsigned rank_;
-  unsigned unit_;     // of kCluster row tiles; the host sees to it that 32 bits number them
+  unsigned unit_;     // of kCluster row tiles; the host checks that it fits 32 bits
   unsigned end_ = 0;  // units before the end of the window, or of everything
   int window_ = 0;
   int lane_row_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Token choice, by two kernels: lists of 8, 16 or 32 kept by four lanes a row, and one warp a row for all else.
+// Token choice, by two kernels: lists of 8, 16 or 32 kept by four lanes a row, and one warp a row otherwise.
 
 #include <cuda_runtime.h>
 
@@ -9,11 +9,11 @@ namespace mxcheck_kernels::sm90 {
 
 struct ChooseJob {
   Router router;
-  std::int32_t* experts = nullptr;  // null: not wanted
-  float* weights = nullptr;         // null: not wanted
+  std::int32_t* experts = nullptr;  // null: not requested
+  float* weights = nullptr;         // null: not requested
   bool aligned = false;             // rows_are_aligned()
   bool aligned_out = false;         // experts and weights start at multiples of 16 bytes
-  std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even behind the row
+  std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even past the row
 };
 
 // Rows start at multiples of 16 bytes and are whole groups of 8.

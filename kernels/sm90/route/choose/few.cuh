@@ -7,7 +7,7 @@
 // more, out of L1, for their experts. Each lane keeps a sorted list of the best it has seen; lists meet by shuffles.
 //
 // FP32 logits are chosen by keys of 32 bits, which leave something open where values share their upper bits:
-// choose/settle.cuh settles it, knowing the best key that was left behind.
+// choose/settle.cuh resolves it, given the best key that is not in the list.
 //
 // Softmax without a bias chooses by logits: subtraction, exp and division by the sum are monotonic as they round
 // correctly, so that scores can only be equal where logits are not, which is settled too. Sigmoid by its definition is
@@ -52,7 +52,7 @@ struct ChooseFew {
   int lane;           // of the row
   std::uint32_t low;  // the bits of a cut key that are an index
   Softmax softmax;
-  Key rest = kAbsent<Key>;  // none that was left behind comes before; where kSettled
+  Key rest = kAbsent<Key>;  // no key outside the list comes before; where kSettled
 
   __device__ __forceinline__ Raw load(int g) const {
     return load_group<kType>(row, g, job.router.experts, job.aligned);
@@ -268,7 +268,7 @@ struct ChooseFew {
     return kCut ? static_cast<std::uint32_t>(key) & low : index_of(key);
   }
 
-  // NaN behind the row.
+  // NaN past the end of the row.
   __device__ __forceinline__ float logit_of(int expert) const {
     const bool is_one = static_cast<std::uint32_t>(expert) < static_cast<std::uint32_t>(job.router.experts);
     return is_one ? logit_at<kType>(row, expert) : float_of(0x7FFFFFFFU);
@@ -327,7 +327,7 @@ struct ChooseFew {
     for (int i = 0; i < kPer; ++i) logits[i] = logit_of(experts[i]);
   }
 
-  // Ranks lane * kPer and on are this lane's. `read` is the row's token, behind the last one any other.
+  // Ranks lane * kPer and on are this lane's. `read` is the row's token, past the last one any other.
   __device__ __forceinline__ void write(const Key (&ranks)[kPer], std::int64_t token, std::int64_t read) const {
     const Router& r = job.router;
     const bool real = token == read;
@@ -412,7 +412,7 @@ __global__ void __launch_bounds__(kFewThreads, kBlocks<kType, kChoice, kList>)
   if (r.stop != nullptr && *r.stop != 0) return;
   const std::int64_t token = std::int64_t{blockIdx.x} * kFewRows + threadIdx.x / kLanes;
   const bool real = token < r.tokens;
-  const std::int64_t read = real ? token : std::int64_t{r.tokens} - 1;  // shuffles want whole warps
+  const std::int64_t read = real ? token : std::int64_t{r.tokens} - 1;  // shuffles need full warps
   using N = ChooseFew<kType, kChoice, kList>;
   N few{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}};
   if constexpr (N::kScore == Score::softmax) {

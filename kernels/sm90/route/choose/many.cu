@@ -1,5 +1,5 @@
 // Token choice of any kind: one warp a row. Keys lie in shared memory; the first of them is taken top_k times. For what
-// choose_few.cuh does not do: groups, and more than 32 experts a token.
+// few.cuh does not do: groups, and more than 32 experts a token.
 
 #include <algorithm>
 

@@ -17,7 +17,7 @@ namespace mxcheck_kernels::sm90 {
 struct MetadataJob {
   std::int64_t slots = 0;
   std::int64_t tokens = 0;
-  std::int64_t width = 0;  // slots of a token; 0: token_offsets tell
+  std::int64_t width = 0;  // slots of a token; 0: given by token_offsets
   std::int64_t experts = 0;
   std::int64_t tile = 1;
   std::int64_t capacity = 0;

@@ -42,7 +42,7 @@ struct RawGroup {
   }
 };
 
-// Group g of a row; NaN behind the last expert, which with its index comes after every expert. aligned: rows start at
+// Group g of a row; NaN past the last expert, which with its index comes after every expert. aligned: rows start at
 // multiples of 16 bytes, and experts are whole groups.
 template <Logits kType>
 __device__ __forceinline__ RawGroup<kType> load_inside(const void* row, int g) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ RawGroup<kType> load_group(const void* row, int g, in
   return aligned ? load_aligned<kType>(row, g, experts / kGroup) : load_elements<kType>(row, g, experts);
 }
 
-// Two BF16 numbers in a word: negated as order.cuh wants it, the smaller, and folded.
+// Two BF16 numbers in a word: negated in order.cuh's encoding, the smaller, and folded.
 __device__ __forceinline__ std::uint32_t negated2(std::uint32_t x) {
   std::uint32_t y;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0xBF80BF80U), "r"(0U));  // x * -1 + 0

@@ -2,7 +2,7 @@
 // What docs/router.md asks of arithmetic: exp and log1p correctly rounded, and the scores made of them.
 //
 // Both are evaluated in FP64 to within about 2^-53 and rounded once to FP32. That this is the correctly rounded value
-// is no consequence of the bound but a fact about each of the 2^31 arguments: tests/kernels/sm90_route_math_test.cc
+// is no consequence of the bound but a fact about each of the 2^31 arguments: tests/kernels/sm90/route/row/math_test.cc
 // compiles these functions for the host, where std::fma is the same operation, and compares them all.
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// A row of logits in the hands of one warp.
+// Warp-level operations on a row of logits.
 
 #include "kernels/sm90/route/row/groups.cuh"
 #include "kernels/sm90/route/row/weights.cuh"
@@ -14,8 +14,8 @@ __device__ __forceinline__ Key32 first_of_warp(Key32 key) {
 }
 
 // Largest logit and pairwise sum over all experts. Lanes hold 4 neighbours of each 128, two levels of the tree; the
-// lanes are five more; lane i keeps the sum of the i-th 128, and the lanes are five levels again. What is behind the
-// row is +0, which adds nothing.
+// lanes are five more; lane i keeps the sum of the i-th 128, and the lanes are five levels again. What is past the row
+// is +0, which adds nothing.
 template <Logits kType>
 __device__ __forceinline__ Softmax softmax_of_row(const void* row, int experts, int lane) {
   constexpr int kBlock = 4 * 32;

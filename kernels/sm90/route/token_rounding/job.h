@@ -33,7 +33,7 @@ struct TokenRoundingJob {
   TokenRoundingRule rule = TokenRoundingRule::none;
   TokenRoundingScore score = TokenRoundingScore::softmax;
   bool renormalize = true;
-  Router router;  // its `stop` is looked at by every kernel
+  Router router;  // its `stop` is read by every kernel
   std::int64_t tile = 1;
   std::int64_t limit = 0;  // of expert_choice and the capacity rules
   std::int64_t capacity = 0;
@@ -44,7 +44,7 @@ struct TokenRoundingJob {
   // Workspace.
   std::int32_t* slot_expert = nullptr;  // [tokens, top_k] of token choice
   float* slot_weight = nullptr;         // [tokens, top_k], of the rule `none`
-  std::uint32_t* keys = nullptr;        // [experts, padded_tokens]; 0 behind the last token
+  std::uint32_t* keys = nullptr;        // [experts, padded_tokens]; 0 past the last token
   std::int64_t padded_tokens = 0;       // a multiple of 32
   KeptWord* kept = nullptr;             // [padded_tokens / 32, experts]
   std::uint32_t* chose = nullptr;       // [experts, padded_tokens / 32] a bit per token; select corrects them

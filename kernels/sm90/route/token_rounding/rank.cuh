@@ -20,7 +20,7 @@ struct RankScratch {
   std::uint32_t bins[kRankBins];
   std::uint32_t list[kRankList];  // in no order: it is counted only
   std::uint32_t listed;
-  // 16 bytes to themselves: they are read together, and nothing that others write meanwhile with them.
+  // Alone in 16 bytes: they are read together, and other threads write none of those bytes meanwhile.
   alignas(16) std::uint32_t digit;
   std::uint32_t above;
   std::uint32_t equal;
@@ -101,7 +101,7 @@ __device__ inline std::uint32_t floor_of_list(RankScratch& scratch, std::uint32_
 }
 
 // The rank-th largest of the keys whose mark is `mark` (kChose or 0), from 1; there are as many, and no more than
-// `most`. Keys are looked at through `mask`.
+// `most`. Keys are masked by `mask`.
 __device__ inline Threshold find_rank(const std::uint32_t* keys, std::int64_t count, std::uint32_t mask,
                                       std::uint32_t mark, std::uint32_t most, std::uint32_t rank,
                                       RankScratch& scratch) {

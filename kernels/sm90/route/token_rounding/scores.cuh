@@ -15,7 +15,7 @@ inline constexpr int kOfLane = 8;            // neighbouring experts of a lane
 inline constexpr int kChunk = 32 * kOfLane;  // experts of a warp at a time
 static_assert(kMostExperts <= 32 * kChunk, "a lane holds the sum of one chunk");
 
-// Where an expert's score lies within its token's: a word is left out behind every 32, so that lanes that hold 8
+// Where an expert's score lies within its token's: a word is skipped after every 32, so that lanes that hold 8
 // neighbours each store to different banks.
 __host__ __device__ constexpr int place_of(int expert) { return expert + expert / 32; }
 
@@ -30,7 +30,7 @@ struct Row {
   int experts;
   bool aligned;  // to 16 bytes
 
-  // Experts e to e + 7; NaN, which has score +0 and is no maximum, behind the last.
+  // Experts e to e + 7; NaN, which has score +0 and is no maximum, past the last.
   __device__ __forceinline__ void load(int e, float (&x)[kOfLane]) const {
     const bool whole = aligned && e + kOfLane <= experts;
     if constexpr (kBf16) {

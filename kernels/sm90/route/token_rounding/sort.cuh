@@ -9,7 +9,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Larger first, in place, for any n: every comparison puts the larger at the lower index, so that what would lie behind
+// Larger first, in place, for any n: every comparison puts the larger at the lower index, so that what would lie after
 // the end, as smaller than all, never moves. Index holds 4 n. A warp has 64 neighbours to itself, in steps as narrow as
 // that.
 template <class T, class Index>

@@ -1,5 +1,5 @@
 #pragma once
-// How many tokens an expert gets of those f that chose it, as far as integers tell.
+// How many tokens an expert gets of those f that chose it, for the rules that counts alone decide.
 
 #include <cstdint>
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ bool goes_up(const TokenRoundingJob& job, std::int64_
   }
 }
 
-// Of every rule but nr_s, which asks the scores, and balance_f, which asks the experts before.
+// Of every rule but nr_s, which needs scores, and balance_f, which needs the previous experts.
 __device__ __forceinline__ std::int64_t target_of(const TokenRoundingJob& job, std::int64_t expert, std::int64_t f) {
   switch (job.rule) {
     case TokenRoundingRule::none: return f;

@@ -1,4 +1,4 @@
-// Names of router variants and of rules of token rounding, and what is said to another.
+// Names of router variants and of rules of token rounding, and the errors for unknown ones.
 
 #include "kernels/common/route/policy.h"
 

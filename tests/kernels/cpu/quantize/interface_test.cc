@@ -325,7 +325,7 @@ std::vector<std::uint8_t> quantized(std::int64_t stride, std::size_t x_shift, st
   TestTensor& x = call.matrix(kBf16Type, 5, 70, stride);
   TestTensor& room = call.flat(kU8Type, 5 * 70 + 64);
   TestTensor& scales = call.matrix(kU8Type, 5, 3);
-  std::memset(x.memory.data(), 0xFF, x.memory.size());  // NaN in the gaps: must not be looked at
+  std::memset(x.memory.data(), 0xFF, x.memory.size());  // NaN in the gaps: must not be read
   const std::int64_t step = stride == 0 ? 70 : stride;
   if (x_shift != 0) x.shape[0] = 4;  // the last row is given up for the shift
   for (std::int64_t r = 0; r < 4; ++r) {

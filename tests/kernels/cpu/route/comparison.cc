@@ -157,7 +157,7 @@ std::string first_difference(const char* what, const std::vector<T>& expected, c
   return "";
 }
 
-// prepare(call) adds tensors; compare(call) says how outputs differ. `refused`: what the reference said, if it did.
+// prepare(call) adds tensors; compare(call) says how outputs differ. `refused`: the reference's error, if it threw.
 template <class Prepare, class Compare>
 std::string on_every_target(const char* name, const RouteCase& c, std::int64_t tokens, std::int64_t experts,
                             const std::string& refused, const Prepare& prepare, const Compare& compare) {
@@ -207,7 +207,7 @@ Sample<T> random_logits(LogitKind kind, std::uint64_t seed, std::int64_t tokens,
                         std::int64_t stride) {
   Words words(seed);
   Sample<T> x{std::vector<T>(static_cast<std::size_t>(tokens * stride)), tokens, experts, stride};
-  // NaN in the gaps: must not be looked at.
+  // NaN in the gaps: must not be read.
   std::fill(x.bits.begin(), x.bits.end(), static_cast<T>(~T{0}));
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t e = 0; e < experts; ++e) {

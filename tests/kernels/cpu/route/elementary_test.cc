@@ -68,7 +68,7 @@ TEST(CpuRouteElementary, hardest_cases_are_correctly_rounded) {
                floats({0x35400003, 0x3EFD81AD, 0x3710001B, 0x3770004B, 0x3EBE9143, 0x3DDBFEC3, 0x36DEDACE}));
 }
 
-// What the vectors give up is rare: it is asked for here by itself.
+// The arguments that the vector code cannot decide are rare; they are tested here directly.
 TEST(CpuRouteElementary, hard_cases_are_correctly_rounded) {
   for (const float x : every(0x80000000, 0xC2D00000, 99991))
     ASSERT_EQ(mxcheck_kernels::cpu::exp_hard(x), exp_rn(x)) << x;
