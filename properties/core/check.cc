@@ -117,7 +117,8 @@ std::optional<Finding> nothing_claimed(CheckContext& context) {
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options) {
   for (const std::uint8_t poison : kPoisons) {
-    if (p.c.elements() > options.one_poison_above && poison != options.poison_of_large) continue;
+    const std::uint8_t of_large = options.poison_of_large.value_or(kPoisons[p.c.seed & 1]);
+    if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
     const Got got = run_problem(context, p, poison);
     if (!got.usable()) return pass_on(context, got);
     for (const std::size_t i : p.order()) {

@@ -52,9 +52,9 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 // The candidate's outputs are the reference's, over each poison; of large cases over one of them. matches: which other
 // recipe, contract or fault gives exactly these outputs, called where the context is thorough.
 struct EqualityOptions {
-  std::int64_t one_poison_above = INT64_MAX;  // elements
-  std::uint8_t poison_of_large = kPoisons[0];
-  std::string of = " from the reference";  // in "codes differ from the reference"
+  std::int64_t one_poison_above = 100'000;           // elements
+  std::optional<std::uint8_t> poison_of_large = {};  // none: one that the case's seed chooses
+  std::string of = " from the reference";            // in "codes differ from the reference"
   std::function<std::vector<std::string>(const Problem&, const std::vector<std::vector<std::byte>>&)> matches = {};
 };
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& problem,

@@ -115,13 +115,11 @@ std::optional<Case> Domain::make(const Bins& wanted, std::int64_t most, Draw& dr
   return std::nullopt;
 }
 
-Bins Domain::of_variant(const Variant& v) const {
+Bins Domain::of_variant(std::size_t number) const {
   Bins bins(axes_.size(), kAnyBin);
-  for (std::size_t i = 0; i < variants_.size(); ++i) {
-    if (variants_[i] != v) continue;
-    for (const int axis : variant_axes_)
-      bins[static_cast<std::size_t>(axis)] = bins_of_variants_[i][static_cast<std::size_t>(axis)];
-    break;
+  for (const int axis : variant_axes_) {
+    const auto at = static_cast<std::size_t>(axis);
+    bins[at] = bins_of_variants_[number][at];
   }
   return bins;
 }
@@ -147,7 +145,8 @@ Bin Domain::range(const Bins& wanted, int axis) const {
 
 std::int64_t Domain::draw_value(const Bins& wanted, int axis, Draw& draw) const {
   const auto at = static_cast<std::size_t>(axis);
-  const Bin bin = wanted[at] != kAnyBin ? axes_[at].bins[static_cast<std::size_t>(wanted[at])] : draw.pick(axes_[at].bins);
+  const Bin bin =
+      wanted[at] != kAnyBin ? axes_[at].bins[static_cast<std::size_t>(wanted[at])] : draw.pick(axes_[at].bins);
   return draw_extent(bin.low, bin.high, 1, 1, draw).value_or(bin.low);
 }
 

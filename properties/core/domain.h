@@ -19,6 +19,7 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/rng.h"
+#include "properties/core/suite.h"
 
 namespace mxcheck {
 
@@ -30,7 +31,7 @@ struct Bin {
   std::string label;
 };
 
-inline constexpr int kAnyBin = -1;         // wanted: whatever fits; found: the value is in no bin
+inline constexpr int kAnyBin = -1;  // wanted: whatever fits; found: the value is in no bin
 inline constexpr std::int64_t kNotOnAxis = std::numeric_limits<std::int64_t>::min();
 
 struct Axis {
@@ -72,8 +73,11 @@ class Domain {
   // A case in all wanted bins of at most `most` elements or multiplications, drawn at random where nothing is wanted;
   // empty where the bins exclude one another.
   [[nodiscard]] std::optional<Case> make(const Bins& wanted, std::int64_t most, Draw& draw) const;
-  // The bins of a variant's own axes; any of the others.
-  [[nodiscard]] Bins of_variant(const Variant& v) const;
+  // Elements or multiplications of a case: of random ones, and at most where a bin wants more.
+  [[nodiscard]] virtual std::int64_t small_work() const = 0;
+  [[nodiscard]] virtual std::int64_t most_work(Suite suite) const = 0;
+  // The bins of the own axes of the request's variant of this number; any of the others.
+  [[nodiscard]] Bins of_variant(std::size_t number) const;
 
  protected:
   // The index of the new axis; -1, and no axis, where it would have no bin.

@@ -51,11 +51,13 @@ Input make_input(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_
   Input input{{}, dtype, rows, cols, stride};
   input.bytes.resize(static_cast<std::size_t>(rows) * input.row_bytes());
   const std::size_t width = value_bytes(dtype);
+  const std::uint32_t nan = spec(dtype).nan_code;
   parallel_ranges(rows, rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
+    BitsAt at = bits_at;  // which may keep something from one element to the next
     std::byte* to = input.bytes.data() + static_cast<std::size_t>(begin) * input.row_bytes();
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::int64_t j = 0; j < stride; ++j, to += width) {
-        const std::uint32_t bits = j < cols ? bits_at(i, j) : spec(dtype).nan_code;
+        const std::uint32_t bits = j < cols ? at(i, j) : nan;
         std::memcpy(to, &bits, width);
       }
     }
@@ -66,12 +68,13 @@ Input make_input(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_
 // The case's matrix: bits_at, and the plants over it.
 template <class BitsAt>
 Input expand_input(const Case& c, const BitsAt& bits_at) {
-  return make_input(c.variant.dtype, c.rows, c.cols, std::max(c.stride, c.cols), [&](std::int64_t i, std::int64_t j) {
+  const auto with_plants = [&c, at = bits_at](std::int64_t i, std::int64_t j) mutable {
     for (auto p = c.plants.rbegin(); p != c.plants.rend(); ++p) {  // the last of several in one place
       if (p->row == i && p->col == j) return p->bits;
     }
-    return static_cast<std::uint32_t>(bits_at(i, j));
-  });
+    return static_cast<std::uint32_t>(at(i, j));
+  };
+  return make_input(c.variant.dtype, c.rows, c.cols, std::max(c.stride, c.cols), with_plants);
 }
 
 // As a call's tensor; pointers into the bytes. The gap after the last row is no part of a strided tensor: in a slice of

@@ -14,14 +14,9 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/finding.h"
+#include "properties/core/suite.h"
 
 namespace mxcheck {
-
-enum class Suite { quick, full, exhaustive };
-constexpr std::string_view to_text(Suite suite) {
-  constexpr std::string_view kTexts[] = {"quick", "full", "exhaustive"};
-  return kTexts[static_cast<std::size_t>(suite)];
-}
 
 struct CheckContext {
   CandidateRunner& process;
@@ -45,6 +40,8 @@ struct Statement {
   // Enumerated cases that every run makes first, for one variant: boundaries before random.
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
+  // Cases that are drawn meet each pair of bins of two axes of the operation's domain; false: each bin.
+  bool covers_pairs = false;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
   bool recorded = true;  // false: replay, without the device, would take too long
 };

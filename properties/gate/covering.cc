@@ -117,8 +117,9 @@ std::vector<Case> Covering::cases(Draw& draw) {
     std::uint8_t& state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
     if (state != 0) continue;
     // Of an excluded bin no pair can be met.
-    const bool excluded = ((states_[index_of(t.a, t.bin_a, t.a, t.bin_a)] | states_[index_of(t.b, t.bin_b, t.b, t.bin_b)]) &
-                           kExcluded) != 0;
+    const bool excluded =
+        ((states_[index_of(t.a, t.bin_a, t.a, t.bin_a)] | states_[index_of(t.b, t.bin_b, t.b, t.bin_b)]) & kExcluded) !=
+        0;
     Bins wanted(domain_.axes().size(), kAnyBin);
     wanted[t.a] = t.bin_a, wanted[t.b] = t.bin_b;
     std::optional<Case> c;
@@ -140,21 +141,28 @@ void Covering::count(const Case& c, CaseFate fate) {
   for (std::size_t a = 0; a < bins.size(); ++a) {
     if (bins[a] == kAnyBin) continue;
     BinCount& bin = counts_[a].bins[static_cast<std::size_t>(bins[a])];
-    (fate == CaseFate::checked   ? bin.checked
-     : fate == CaseFate::refused ? bin.refused
-                                 : bin.nothing_claimed) += 1;
+    (fate == CaseFate::checked ? bin.checked : fate == CaseFate::refused ? bin.refused : bin.nothing_claimed) += 1;
   }
 }
 
 std::string Covering::text_of(const Tuple& t) const {
   const auto one = [&](std::size_t axis, int bin) {
-    return fmt::format("{} {}", domain_.axes()[axis].name, domain_.axes()[axis].bins[static_cast<std::size_t>(bin)].label);
+    return fmt::format("{} {}", domain_.axes()[axis].name,
+                       domain_.axes()[axis].bins[static_cast<std::size_t>(bin)].label);
   };
   return t.a == t.b ? one(t.a, t.bin_a) : fmt::format("{} with {}", one(t.a, t.bin_a), one(t.b, t.bin_b));
 }
 
 CoverageReport Covering::report() const {
   CoverageReport report{operation_, counts_};
+  for (std::size_t a = 0; a < counts_.size(); ++a) {  // bins that no case can be in: an odd address of a wide element
+    std::vector<BinCount> possible;
+    for (std::size_t i = 0; i < counts_[a].bins.size(); ++i) {
+      const std::uint8_t state = states_[index_of(a, static_cast<int>(i), a, static_cast<int>(i))];
+      if (state != kExcluded) possible.push_back(counts_[a].bins[i]);
+    }
+    report.axes[a].bins = std::move(possible);
+  }
   Draw order(1);
   for (const Tuple& t : all_tuples(order)) {
     const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];

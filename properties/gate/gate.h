@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "properties/core/finding.h"
 #include "properties/core/operation.h"
 #include "properties/core/statement.h"
+#include "properties/gate/coverage.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
@@ -30,6 +30,7 @@ struct GateOptions {
   int cases = 0;                                 // random cases a statement; 0: the suite's
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
+  int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool record = false;  // keep what every call returned: GateReport::record
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
@@ -53,7 +54,7 @@ struct StatementResult {
   std::int64_t cases = 0;                // checked and claimed
   std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
-  std::map<std::string, std::int64_t> classes;
+  std::vector<CoverageReport> coverage;  // of each operation that it is about
   double seconds = 0;
   std::optional<Counterexample> counterexample;
 };

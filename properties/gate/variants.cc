@@ -28,33 +28,6 @@ std::vector<Variant> offered_variants(CandidateProcess& process) {
   return offered;
 }
 
-std::set<std::string> required_classes(const Statement& s, const std::vector<Variant>& variants,
-                                       const CandidateRunner& process, const std::set<std::string>& refused) {
-  std::set<std::string> required;
-  if (s.data.empty()) return required;
-  const auto is_of = [&](const Variant& v) { return v.operation == variants.front().operation; };
-  const bool alone = std::all_of(variants.begin(), variants.end(), is_of);
-  std::set<std::string> seen;  // operations whose classes of data are in: these do not depend on the variant
-  for (const Variant& v : variants) {
-    const Operation& operation = operation_named(v.operation);
-    Case c;
-    c.variant = v;
-    const bool first = seen.insert(v.operation).second;
-    for (Data data : first ? s.data : std::vector<Data>{s.data.front()}) {
-      c.data = data;
-      for (std::string& name : classes_of(c)) {
-        if (operation.is_required(name, alone)) required.insert(std::move(name));
-      }
-    }
-    for (std::string& name : operation.required(s, v, *process.operation(v.operation)))
-      required.insert(std::move(name));
-  }
-  for (const std::string& option : refused) {
-    std::erase_if(required, [&](const std::string& name) { return name.starts_with(option); });
-  }
-  return required;
-}
-
 std::size_t weight_of(std::span<const Variant> variants) {
   std::size_t weight = 0;
   for (const Operation* operation : all_operations()) weight += weight_in(variants, *operation);
@@ -78,12 +51,6 @@ const Variant& draw_variant(std::span<const Variant> variants, Draw& draw) {
     at -= weight;
   }
   return variants.back();
-}
-
-Case draw_case(const Statement& statement, std::span<const Variant> variants, const CandidateRunner& process,
-               Draw& draw) {
-  const Variant& v = draw_variant(variants, draw);
-  return operation_named(v.operation).draw(statement, v, process, draw);
 }
 
 }  // namespace mxcheck

@@ -80,6 +80,28 @@ std::string junit_case(const GateReport& report, const StatementResult& r) {
 
 }  // namespace
 
+Json to_json(const CoverageReport& r) {
+  Json j;
+  j["operation"] = r.operation;
+  j["axes"] = Json::array();
+  for (const AxisCount& axis : r.axes) {
+    Json bins = Json::array();
+    for (const BinCount& bin : axis.bins) {
+      bins.push_back({{"bin", bin.label},
+                      {"checked", bin.checked},
+                      {"refused", bin.refused},
+                      {"nothing_claimed", bin.nothing_claimed}});
+    }
+    j["axes"].push_back({{"axis", axis.name}, {"bins", std::move(bins)}});
+  }
+  j["pairs"] = {{"possible", r.pairs},
+                {"checked", r.pairs_checked},
+                {"set_aside", r.pairs_refused},
+                {"excluded", r.pairs_excluded}};
+  j["missed"] = r.missed;
+  return j;
+}
+
 std::string report_json(const GateReport& report) {
   Json j;
   j["schema"] = "mxcheck.gate/1";
@@ -106,7 +128,8 @@ std::string report_json(const GateReport& report) {
     s["options_not_offered"] = r.options_not_offered;
     s["variants"] = r.variants;
     s["seconds"] = r.seconds;
-    s["classes"] = r.classes;
+    s["coverage"] = Json::array();
+    for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
     if (r.counterexample) s["counterexample"] = to_json(*r.counterexample);
     j["statements"].push_back(std::move(s));
   }

@@ -11,6 +11,7 @@
 #include "numerics/text.h"
 #include "properties/core/check.h"
 #include "properties/process/machine.h"
+#include "properties/report/coverage_text.h"
 
 namespace mxcheck {
 namespace {
@@ -78,6 +79,7 @@ std::string statement_line(const StatementResult& r) {
     line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
                         r.nothing_claimed, r.options_not_offered);
   }
+  for (const std::string& refused : not_offered(r)) line += fmt::format("{:<14}{}\n", "", refused);
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
   return line;
 }
@@ -112,33 +114,16 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   return out;
 }
 
-std::string report_summary(const GateReport& report, bool with_classes) {
-  std::map<std::string, std::int64_t> classes;
+std::string report_summary(const GateReport& report) {
   std::int64_t cases = 0, held = 0, failed = 0, other = 0;
   for (const StatementResult& r : report.statements) {
     cases += r.cases;
     held += r.verdict == Verdict::held ? 1 : 0;
     failed += r.verdict == Verdict::failed ? 1 : 0;
     other += r.verdict == Verdict::inconclusive ? 1 : 0;
-    for (const auto& [name, count] : r.classes) classes[name] += count;
   }
   const std::int64_t unoffered = static_cast<std::int64_t>(report.statements.size()) - held - failed - other;
-  std::string out;
-  if (with_classes) {
-    out += "\nclasses (cases that reached them)\n";
-    std::string line;
-    for (const auto& [name, count] : classes) {
-      const std::string cell = fmt::format("  {:<36} {:>7}", name, count);
-      if (!line.empty()) {
-        out += line + cell + "\n";
-        line.clear();
-      } else {
-        line = cell;
-      }
-    }
-    if (!line.empty()) out += line + "\n";
-  }
-  out += fmt::format(
+  std::string out = fmt::format(
       "\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
       report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
       report.seconds);

@@ -18,8 +18,8 @@ std::string statement_line(const StatementResult& result);
 // command that reproduces it, machine. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
 
-// Totals, classes and the verdict.
-std::string report_summary(const GateReport& report, bool with_classes);
+// Totals and the verdict.
+std::string report_summary(const GateReport& report);
 
 std::string report_json(const GateReport& report);
 std::string report_junit(const GateReport& report);

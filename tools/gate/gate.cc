@@ -13,6 +13,7 @@
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "properties/gate/gate.h"
+#include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
 #include "tools/subcommands.h"
 
@@ -33,7 +34,8 @@ struct Options {
   bool fail_fast = false;
   bool json = false;
   bool list = false;
-  bool classes = false;
+  bool coverage = false;
+  int jobs = 0;
 };
 
 std::atomic<bool> interrupted{false};
@@ -88,6 +90,7 @@ GateOptions gate_options(const Options& o) {
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.fail_fast = o.fail_fast;
+  options.jobs = o.jobs;
   options.record = !o.record.empty();
   options.interrupted = &interrupted;
   return options;
@@ -149,7 +152,7 @@ int run_gate_command(const Options& o) {
     if (!o.save.empty()) attempt([&] { saved = save_counterexample(report, r, o.save, options); });
     if (!o.json) std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
   }
-  if (!o.json) std::fputs(report_summary(report, o.classes).c_str(), stdout);
+  if (!o.json) std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
   const int code = exit_code(report);
   if (unwritten.empty()) return code;
   if (code == 0 || code == 4) throw Error(ErrorKind::environment, unwritten);
@@ -178,7 +181,10 @@ void add_gate(Command& app) {
   gate.option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
       .shows_default();
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
-  gate.flag("--classes", options->classes, "print how many cases reached each class of inputs");
+  gate.flag("--coverage,--classes", options->coverage,
+            "print which bins of each operation's domain cases met, and which the candidate refused");
+  gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
+      .between(0, 256);
   gate.flag("--list", options->list, "print the statements and exit");
   gate.flag("--json", options->json, "print the report as JSON");
   gate.footer(

@@ -106,10 +106,8 @@ class MatmulOperation final : public Operation {
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
   void check(const Case& c) const override;
 
-  [[nodiscard]] std::vector<std::string> classes(const Case& c) const override;
-  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
-                          Draw& draw) const override {
-    return draw_matmul(s, v, process, draw);
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return matmul_domain(request);
   }
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
     return simpler_matmuls(c, finding);
@@ -133,9 +131,10 @@ class MatmulOperation final : public Operation {
     return any_nan_in_d_is_equal(operation);
   }
 
-  // C, alpha, a row index, ends that are no multiple of 128.
+  // C, alpha, a row index, ends that are no multiple of 128, operands that are not at multiples of 16 bytes.
   [[nodiscard]] bool is_option(const Case& c) const override {
-    return matmul_case(c).adds || matmul_case(c).alpha != 1 || c.gather != 0 || has_ragged_depth(c);
+    const bool is_misaligned = c.misaligned.inputs[0] % 16 != 0 || c.misaligned.inputs[1] % 16 != 0;
+    return matmul_case(c).adds || matmul_case(c).alpha != 1 || c.gather != 0 || has_ragged_depth(c) || is_misaligned;
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
     std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_layout(), negative_block()};
@@ -193,32 +192,6 @@ void MatmulOperation::check(const Case& c) const {
     throw Error(ErrorKind::usage, "case field experts goes with groups=rows and groups=depth");
   }
   if (!c.plants.empty() || c.stride != 0) throw Error(ErrorKind::usage, "a matmul has neither plants nor a stride");
-}
-
-std::vector<std::string> MatmulOperation::classes(const Case& c) const {
-  const MatmulVariant& v = matmul_of(c.variant);
-  std::vector<std::string> classes{c.variant.operation,
-                                   fmt::format("d {}", spec(c.variant.dtype).name),
-                                   fmt::format("formats {} {}", spec(v.format).name, spec(v.format_b).name),
-                                   fmt::format("blocks {} {}", block_field_text(v.block), block_field_text(v.block_b)),
-                                   fmt::format("scales {}", kScales[v.scales]),
-                                   fmt::format("groups {}", kGroups[v.groups]),
-                                   fmt::format("data {}", to_text(c.data))};
-  const auto add_if = [&](bool holds, const char* name) {
-    if (holds) classes.emplace_back(name);
-  };
-  const bool empty = c.elements() == 0;
-  const bool tail = c.rows % 128 != 0 || c.cols % 128 != 0;
-  add_if(empty, "shape empty");
-  add_if(matmul_case(c).depth == 0, "shape without depth");
-  add_if(!empty, tail ? "shape with a cut tile" : "shape of whole tiles of 128");
-  add_if(c.elements() > 1'000'000, "shape over a million outputs");
-  add_if(c.gather != 0, "gathered rows");
-  add_if(matmul_case(c).adds, "adds C");
-  add_if(matmul_case(c).alpha != 1, "alpha");
-  add_if(!c.experts.empty() && std::adjacent_find(c.experts.begin(), c.experts.end()) != c.experts.end(),
-         "empty groups");
-  return classes;
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ std::vector<Variant> askable_matmuls(const std::string& operation);
 Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::int64_t depth, Data data,
                    std::uint64_t seed);
 
-// A drawn case: rows, cols and depth around edges of tiles, with about 2^24 multiplications at most.
-Case draw_matmul(const Statement& statement, const Variant& variant, const CandidateRunner& process, Draw& draw);
+std::unique_ptr<Domain> matmul_domain(const DomainRequest& request);
 std::vector<Case> simpler_matmuls(const Case& c, const Finding& finding);
 
 // Whether any NaN in D equals any other: everywhere but where a tensor core's own result reaches D.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "properties/core/input.h"
 #include "properties/core/statement.h"
 #include "properties/core/usual_axes.h"
 #include "properties/operations/router/operation.h"
@@ -110,7 +111,7 @@ class RouteDomain final : public Domain {
 
   [[nodiscard]] std::int64_t small_work() const override { return metadata_ ? 20'000 : kMostRandomLogits; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 20 : 23);
+    return std::int64_t{1} << (suite == Suite::quick ? 19 : 22);
   }
 
  protected:

@@ -32,21 +32,9 @@ class RouteOperation final : public Operation {
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
   void check(const Case& c) const override { check_route(c); }
 
-  [[nodiscard]] std::vector<std::string> classes(const Case& c) const override;
-  [[nodiscard]] std::vector<std::string> required(const Statement& s, const Variant& v,
-                                                  const OperationInfo&) const override {
-    if (s.strides && reads_logits(v)) return {"row stride"};
-    return {};
-  }
-  // Rules of rounding are what one operation is about; where others are drawn too, not each need come up.
-  [[nodiscard]] bool is_required(std::string_view name, bool alone) const override {
-    return Operation::is_required(name, alone) && (alone || !name.starts_with("rule "));
-  }
-
   [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
-  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
-                          Draw& draw) const override {
-    return draw_route(s, v, process, draw);
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return route_domain(request);
   }
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
     return simpler_routes(c, finding);
@@ -162,34 +150,6 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
     return false;
   }
   return true;
-}
-
-std::vector<std::string> RouteOperation::classes(const Case& c) const {
-  const RouteVariant& v = route_of(c.variant);
-  const RouteCase& own = route_case(c);
-  std::vector<std::string> classes{c.variant.operation, fmt::format("data {}", to_text(c.data))};
-  const auto add_if = [&](bool holds, const char* name) {
-    if (holds) classes.emplace_back(name);
-  };
-  if (reads_logits(c.variant)) {
-    classes.push_back(fmt::format("x {}", spec(c.variant.dtype).name));
-    classes.push_back("variant " + v.router);
-    classes.push_back(fmt::format("nan {}", kNan[v.nan_last ? 1 : 0]));
-    if (has_rule()) classes.push_back("rule " + v.rule);
-    if (has_rule()) classes.push_back(fmt::format("weights {}", kWeights[v.renormalize ? 1 : 0]));
-  }
-  add_if(v.bias, "bias");
-  add_if(v.limited, "group-limited");
-  add_if(c.rows == 0, "shape empty");
-  add_if(own.top_k == c.cols, "shape every expert chosen");
-  add_if(own.top_k == 1, "shape one expert a token");
-  add_if(name_ == "route_metadata" && own.top_k == 0, "shape ragged tokens");
-  add_if(has_tile() && own.tile > 1 && c.rows % own.tile != 0, "shape with a cut tile");
-  add_if(c.elements() > 1'000'000, "shape over a million elements");
-  add_if(c.stride > c.cols, "row stride");
-  add_if(own.scale != 1, "scale");
-  add_if(own.drops != 0, "dropped routes");
-  return classes;
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {

@@ -16,7 +16,7 @@ std::vector<Variant> askable_routes(const std::string& operation);
 Case route_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, Data data,
                   std::uint64_t seed);
 void fit_route(Case& c);
-Case draw_route(const Statement& statement, const Variant& variant, const CandidateRunner& process, Draw& draw);
+std::unique_ptr<Domain> route_domain(const DomainRequest& request);
 std::vector<Case> simpler_routes(const Case& c, const Finding& finding);
 
 // Error{usage} for a case that no call could pose.

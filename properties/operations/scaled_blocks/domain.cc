@@ -9,6 +9,7 @@
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
 #include "properties/core/groups.h"
+#include "properties/core/input.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/core/usual_axes.h"
@@ -18,7 +19,7 @@ namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kUnit = 32;  // of experts' ends
-constexpr std::array<std::int64_t, 17> kRows{0,   1,   2,    32,   33,   64,   65,   128,   129,
+constexpr std::array<std::int64_t, 17> kRows{0,   1,   2,    32,   33,   64,   65,    128,  129,
                                              256, 512, 1024, 2048, 4096, 8192, 16384, 65536};
 constexpr std::int64_t kMostRows = 131'072;
 constexpr std::array<std::int64_t, 15> kCols{0, 1, 2, 32, 33, 64, 65, 128, 129, 256, 512, 1024, 2048, 4096, 8192};
@@ -33,14 +34,13 @@ class ScaledBlocksDomain final : public Domain {
       : statement_(request.statement),
         limits_(*request.process.operation(request.variants.front().operation)),
         reads_x_(operation.reads_x()) {
-    const auto text_of_variant = [](auto get) {
-      return [get](const Variant& v) { return get(blocks_of(v)); };
-    };
+    const auto text_of_variant = [](auto get) { return [get](const Variant& v) { return get(blocks_of(v)); }; };
     format_.of(request.variants, text_of_variant([](const auto& b) { return std::string(spec(b.format).name); }));
     recipe_.of(request.variants, text_of_variant([](const auto& b) { return b.recipe; }));
     block_.of(request.variants, text_of_variant([](const auto& b) { return to_text(b.block); }));
-    layout_.of(request.variants,
-               text_of_variant([](const auto& b) { return std::string(b.layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact"); }));
+    layout_.of(request.variants, text_of_variant([](const auto& b) {
+                 return std::string(b.layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact");
+               }));
     dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
     add_of_variant("format", format_.bins());
     add_of_variant("recipe", recipe_.bins());
@@ -51,7 +51,8 @@ class ScaledBlocksDomain final : public Domain {
     cols_ = add("cols", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
     elements_ = add("elements", extent_bins(kElements, kMostElements));
     add_groups(operation);
-    if (reads_x_ && statement_.strides) gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
+    if (reads_x_ && statement_.strides)
+      gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
     usual_ = UsualAxes(statement_, request.process.info().cuda);
     input_ = add("first input past a multiple of 64 bytes", usual_.offset_bins());
     other_ = add("other inputs past it", usual_.few_offset_bins());
@@ -64,11 +65,17 @@ class ScaledBlocksDomain final : public Domain {
     set_variants(request.variants);
   }
 
+  [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
+  [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 21 : 24);
+  }
+
  protected:
   [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
     const ScaledBlocksVariant& v = blocks_of(c.variant);
-    std::vector<std::int64_t> values{format_.index_of(c.variant), recipe_.index_of(c.variant), block_.index_of(c.variant),
-                                     layout_.index_of(c.variant), dtype_.index_of(c.variant)};
+    std::vector<std::int64_t> values{format_.index_of(c.variant), recipe_.index_of(c.variant),
+                                     block_.index_of(c.variant), layout_.index_of(c.variant),
+                                     dtype_.index_of(c.variant)};
     values.resize(axes().size(), kNotOnAxis);
     const auto set = [&](int axis, std::int64_t value) {
       if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
@@ -82,7 +89,10 @@ class ScaledBlocksDomain final : public Domain {
     const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
     if (c.misaligned.inputs[0] % width == 0) set(input_, c.misaligned.inputs[0]);
     set(other_, c.misaligned.inputs[1]);
-    const std::int64_t output = reads_x_ ? 1 : c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
+    const std::int64_t output = reads_x_ ? 1
+                                : c.variant.operation == "dequantize"
+                                    ? static_cast<std::int64_t>(value_bytes(c.variant.dtype))
+                                    : 1;
     if (c.misaligned.outputs[0] % output == 0) set(output_, c.misaligned.outputs[0]);
     set(others_, c.misaligned.outputs[1]);
     set(threads_, c.threads);
@@ -139,8 +149,10 @@ class ScaledBlocksDomain final : public Domain {
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
     const BlockShape block = blocks_of(c.variant).block;
-    ExtentRange rows{small_range(wanted, rows_, draw), limits_.rows_multiple, block.rows == 0 ? kUnit : std::max(kUnit, block.rows)};
-    ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple, block.cols == 0 ? 64 : std::max(kUnit, block.cols)};
+    ExtentRange rows{small_range(wanted, rows_, draw), limits_.rows_multiple,
+                     block.rows == 0 ? kUnit : std::max(kUnit, block.rows)};
+    ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple,
+                     block.cols == 0 ? 64 : std::max(kUnit, block.cols)};
     const bool any_rows = wanted[static_cast<std::size_t>(rows_)] == kAnyBin;
     if (kind && any_rows) fit_rows_to(*kind, experts, rows, draw);
     Bin product = range(wanted, elements_);
@@ -159,14 +171,18 @@ class ScaledBlocksDomain final : public Domain {
     rows.range = all;
     switch (kind) {
       case Groups::none_has_rows: rows.range.high = all.low; break;
-      case Groups::one_row_each: rows.range = {std::max<std::int64_t>(2, all.low), std::min(experts, all.high), {}}; break;
-      case Groups::one_has_all: rows.range = {std::max<std::int64_t>(1, all.low), std::min<std::int64_t>(all.high, 300), {}}; break;
+      case Groups::one_row_each:
+        rows.range = {std::max<std::int64_t>(2, all.low), std::min(experts, all.high), {}};
+        break;
+      case Groups::one_has_all:
+        rows.range = {std::max<std::int64_t>(1, all.low), std::min<std::int64_t>(all.high, 300), {}};
+        break;
       case Groups::whole_units:
         rows.multiple = std::lcm(rows.multiple, kUnit);
-        rows.range = {std::max(experts * kUnit, all.low), std::min((experts + draw.between(0, 8)) * kUnit, all.high), {}};
+        rows.range = {
+            std::max(experts * kUnit, all.low), std::min((experts + draw.between(0, 8)) * kUnit, all.high), {}};
         break;
-      default:
-        rows.range = {std::max(experts, all.low), std::min(all.high, experts * 2 + draw.between(3, 300)), {}};
+      default: rows.range = {std::max(experts, all.low), std::min(all.high, experts * 2 + draw.between(3, 300)), {}};
     }
   }
 
@@ -197,9 +213,11 @@ class ScaledBlocksDomain final : public Domain {
     };
     c.misaligned.inputs[0] = offset(input_, width);
     c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
-    c.misaligned.outputs[0] = offset(output_, c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1);
+    c.misaligned.outputs[0] = offset(
+        output_, c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1);
     c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 1);
-    if (threads_ >= 0 && (is_wanted(threads_) || draw.chance(25))) c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    if (threads_ >= 0 && (is_wanted(threads_) || draw.chance(25)))
+      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
     if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(pad_))
       blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
     c.data = draw.pick(statement_.data);

@@ -21,6 +21,19 @@ std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
   return sign | static_cast<std::uint32_t>(magnitude);
 }
 
+// What the elements of one block share: most are asked for one after another.
+struct BlockWords {
+  std::int64_t block = -1;
+  int exponent = 0;           // of boundaries
+  int exact_exponent = 0;     // of codes
+  std::uint64_t kind = 0;     // of boundaries
+  std::uint64_t special = 0;  // of specials
+  std::uint64_t chosen = 0;   // of is_chosen()
+};
+
+// A number below n, from the upper half of a word.
+std::size_t scaled(std::uint64_t word, std::size_t n) { return static_cast<std::size_t>((word >> 32) * n >> 32); }
+
 // Where an element stands: its block (row-major number) and its place in it.
 struct Place {
   std::int64_t block;
@@ -28,6 +41,7 @@ struct Place {
   std::int64_t col_in_block;
   std::int64_t block_rows;  // of this block, which an edge may have cut
   std::int64_t block_cols;
+  const struct BlockWords& words;
 };
 
 class Expander {
@@ -44,11 +58,17 @@ class Expander {
     if (c.data == Data::real) window_ = RealWindow(real_tensors(), c.seed, 32);
   }
 
-  [[nodiscard]] std::uint32_t bits_at(std::int64_t i, std::int64_t j) const {
+  [[nodiscard]] std::uint32_t bits_at(std::int64_t i, std::int64_t j, BlockWords& block) const {
     const Row& row = rows_[static_cast<std::size_t>(i)];
-    const std::int64_t first_col = j / block_cols_ * block_cols_;
-    const Place place{row.block_row * blocks_across_ + j / block_cols_, row.row_in_block, j - first_col, row.block_rows,
-                      std::min(block_cols_, c_.cols - first_col)};
+    const std::int64_t block_col = j / block_cols_;
+    const std::int64_t first_col = block_col * block_cols_;
+    const Place place{row.block_row * blocks_across_ + block_col,
+                      row.row_in_block,
+                      j - first_col,
+                      row.block_rows,
+                      std::min(block_cols_, c_.cols - first_col),
+                      block};
+    if (block.block != place.block) look_at(place.block, block);
     const std::uint64_t word = random_word(c_.seed, static_cast<std::uint64_t>(i * c_.cols + j));
     switch (c_.data) {
       case Data::zeros:
@@ -70,6 +90,15 @@ class Expander {
   }
 
  private:
+  void look_at(std::int64_t block, BlockWords& words) const {
+    const auto number = static_cast<std::uint64_t>(block);
+    words.block = block;
+    words.exponent = block_exponent(block, lowest_exponent());
+    words.exact_exponent = block_exponent(block, lowest_exact_exponent());
+    words.kind = random_word(c_.seed ^ 0xED6E, number) % 8;
+    words.special = random_word(c_.seed ^ 0x59EC, number) % 13;
+    words.chosen = random_word(c_.seed ^ 0xC405, number);
+  }
   void place_rows() {
     const std::int64_t height = blocks_of(c_.variant).block.height(c_.rows);
     std::int64_t start = 0;
@@ -130,22 +159,22 @@ class Expander {
   }
 
   // True for one element a block, hash-chosen.
-  [[nodiscard]] bool is_chosen(const Place& p) const {
-    const std::uint64_t word = random_word(c_.seed ^ 0xC405, static_cast<std::uint64_t>(p.block));
+  [[nodiscard]] static bool is_chosen(const Place& p) {
+    const std::uint64_t word = p.words.chosen;
     return p.row_in_block == static_cast<std::int64_t>(word % static_cast<std::uint64_t>(p.block_rows)) &&
            p.col_in_block == static_cast<std::int64_t>((word >> 20) % static_cast<std::uint64_t>(p.block_cols));
   }
 
   [[nodiscard]] std::uint32_t boundaries(const Place& p, std::uint64_t word) const {
-    const int e = block_exponent(p.block, lowest_exponent());
-    const std::uint64_t kind = random_word(c_.seed ^ 0xED6E, static_cast<std::uint64_t>(p.block)) % 8;
-    const int ulp = static_cast<int>((word >> 8) % 3) - 1;
-    double value = edges_[(word >> 16) % edges_.size()];
+    const int e = p.words.exponent;
+    const std::uint64_t kind = p.words.kind;
+    const int ulp = static_cast<int>((word >> 8 & 0xFF) % 3) - 1;
+    double value = edges_[scaled(word, edges_.size())];
     if (kind <= 2 && is_chosen(p)) {  // the edges where the scale byte changes
       const double largest = decode(element_, spec(element_).max_code);
       value = kind == 0 ? largest : kind == 1 ? two_to(top_ + 1) : two_to(top_);
     } else if (kind == 3 && word % 16 == 0) {
-      value = beyond_[(word >> 16) % beyond_.size()];  // floor saturates these
+      value = beyond_[scaled(word, beyond_.size())];  // floor saturates these
     }
     // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
     if (kind == 0 && !is_chosen(p) && value == decode(element_, spec(element_).max_code)) value /= 2;
@@ -154,7 +183,7 @@ class Expander {
   }
 
   [[nodiscard]] std::uint32_t codes(const Place& p, std::uint64_t word) const {
-    const int e = block_exponent(p.block, lowest_exact_exponent());
+    const int e = p.words.exact_exponent;
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     std::uint32_t code = static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code + 1));
     if (first) {  // in the largest binade
@@ -182,7 +211,7 @@ class Expander {
     const std::uint32_t subnormal = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
     const std::uint32_t nan = inf | std::max<std::uint32_t>(1, subnormal);
     const std::uint32_t ordinary = sign | nearest_bits(dtype_, 1 + static_cast<double>(word & 0xFF));
-    switch (random_word(c_.seed ^ 0x59EC, static_cast<std::uint64_t>(p.block)) % 13) {
+    switch (p.words.special) {
       case 0: return 0;
       case 1: return sign_bit(dtype_);
       case 2: return sign;
@@ -246,7 +275,9 @@ Input expand(const Case& c) {
     throw Error(ErrorKind::usage, "case field data=every_amax and every_word are for x=fp32 and x=bf16");
   }
   const Expander expander(c);
-  return expand_input(c, [&](std::int64_t i, std::int64_t j) { return expander.bits_at(i, j); });
+  return expand_input(c, [&expander, block = BlockWords{}](std::int64_t i, std::int64_t j) mutable {
+    return expander.bits_at(i, j, block);
+  });
 }
 
 std::vector<std::uint8_t> expand_codes(const Case& c) {

@@ -1,0 +1,255 @@
+#include "properties/gate/statement_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "numerics/text.h"
+#include "properties/core/limits.h"
+#include "properties/gate/variants.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr int kRandomCases = 400;
+
+int random_cases(const Statement& s, const GateOptions& options, std::span<const Variant> variants) {
+  if (s.data.empty()) return 0;
+  if (options.cases > 0) return options.cases;
+  const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
+  return factor * std::max(kRandomCases, s.cases_per_variant * static_cast<int>(weight_of(variants)));
+}
+
+}  // namespace
+
+StatementRun::StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process,
+                           CandidateRunner* cpu, const std::vector<Variant>& offered, RecordingRunner* recording)
+    : options_(options), context_{process, offered, cpu}, recording_(recording) {
+  result_.statement = &s;
+  for (const Variant& v : offered) {
+    if (s.applies(v, offered)) variants_.push_back(v);
+  }
+  result_.variants = static_cast<std::int64_t>(variants_.size());
+  make_parts();
+}
+
+void StatementRun::make_parts() {
+  const Statement& s = *result_.statement;
+  if (s.data.empty()) return;
+  for (const Variant& v : variants_) {
+    if (parts_.empty() || parts_.back().variants.back().operation != v.operation) parts_.emplace_back();
+    parts_.back().variants.push_back(v);
+  }
+  for (Part& part : parts_) {
+    const std::string& operation = part.variants.front().operation;
+    part.domain = operation_named(operation).domain({s, part.variants, context_.process});
+    const bool pairs = s.covers_pairs && options_.cases == 0;
+    part.covering = std::make_unique<Covering>(
+        operation, *part.domain, pairs, pairs ? part.domain->most_work(options_.suite) : part.domain->small_work());
+  }
+}
+
+void StatementRun::run() {
+  const auto start = std::chrono::steady_clock::now();
+  if (variants_.empty()) {
+    result_.verdict = Verdict::not_offered;
+    result_.reason = "no operation of the candidate";
+    return;
+  }
+  run_corners();
+  run_covering();
+  run_random();
+  for (const Part& part : parts_) result_.coverage.push_back(part.covering->report());
+  result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (result_.counterexample) return;
+  if (stop()) {
+    result_.verdict = Verdict::inconclusive, result_.reason = "interrupted before all of its cases had run";
+  } else {
+    judge();
+  }
+}
+
+void StatementRun::run_corners() {
+  const Statement& s = *result_.statement;
+  if (!s.corners) return;
+  for (const Variant& v : variants_) {
+    for (Case& c : s.corners(v, options_.suite)) {
+      if (is_over()) return;
+      check_one(within_limits(std::move(c), limits_of(v)));
+    }
+  }
+}
+
+void StatementRun::run_covering() {
+  for (Part& part : parts_) {
+    Draw draw(derived_seed(options_.seed,
+                           fmt::format("covering {} {}", result_.statement->name, part.variants.front().operation)));
+    for (const Case& c : part.covering->cases(draw)) {
+      if (is_over()) return;
+      check_one(c);
+    }
+  }
+}
+
+void StatementRun::run_random() {
+  const int count = random_cases(*result_.statement, options_, variants_);
+  const std::uint64_t seed = derived_seed(options_.seed, result_.statement->name);
+  for (int i = 0; i < count && !is_over(); ++i) {
+    Draw draw(random_word(seed, static_cast<std::uint64_t>(i)));
+    const Variant& v = draw_variant(variants_, draw);
+    auto number = static_cast<std::size_t>(&v - variants_.data());
+    auto part = parts_.begin();
+    for (; number >= part->variants.size(); ++part) number -= part->variants.size();
+    const std::optional<Case> c =
+        part->domain->make(part->domain->of_variant(number), part->domain->small_work(), draw);
+    if (c) check_one(*c);
+  }
+}
+
+void StatementRun::check_one(const Case& c, bool shrink) {
+  const std::optional<Finding> finding = check(c);
+  if (!finding) return;
+  SearchLimits limits{1};
+  if (!shrink) limits.shrink_tries = 0;
+  // RapidCheck has state of its own, and statements run side by side.
+  static std::mutex searching;
+  const std::lock_guard lock(searching);
+  keep(search(
+           std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits,
+           [&](Draw&) { return c; }, [&](const Case& n) { return check_uncounted(n); }, simpler()),
+       c, *finding);
+}
+
+void StatementRun::judge_one() {
+  if (result_.counterexample || result_.cases > 0) return;
+  result_.verdict = Verdict::inconclusive;
+  if (!not_checked_.empty()) return void(result_.reason = not_checked_);
+  result_.reason = result_.options_not_offered > 0 ? "the candidate does not offer this case's options"
+                                                   : "the statement says nothing about this case";
+}
+
+// A statement of which no case was checked has not held: in words, why.
+std::string StatementRun::why_no_case() const {
+  if (result_.options_not_offered > 0) {
+    return fmt::format(
+        "the candidate refused the options (expert offsets, row strides, row indices, ...) that each of {} "
+        "cases asks for",
+        result_.options_not_offered);
+  }
+  if (result_.nothing_claimed > 0) return "it says nothing about any shape within the candidate's limits";
+  return "this suite has no case of it for what the candidate offers";
+}
+
+void StatementRun::judge() {
+  if (!not_checked_.empty()) {  // what other cases showed does not stand for these
+    const bool never = !context_.process.why_no_model().empty();
+    result_.verdict = never ? Verdict::not_offered : Verdict::inconclusive;
+    result_.reason = not_checked_;
+    return;
+  }
+  if (result_.cases == 0) {
+    result_.verdict = Verdict::not_offered, result_.reason = why_no_case();
+    return;
+  }
+  for (const CoverageReport& coverage : result_.coverage) {
+    if (coverage.missed.empty()) continue;
+    result_.verdict = Verdict::inconclusive;
+    result_.reason = "within the candidate's limits, and not met: " + join(coverage.missed, "; ");
+  }
+}
+
+const OperationInfo& StatementRun::limits_of(const Variant& v) const {
+  return *context_.process.operation(v.operation);
+}
+
+SimplerCases StatementRun::simpler() const {
+  return [this](const Case& c, const Finding& finding) {
+    std::vector<Case> cases = operation_named(c.variant.operation).simpler(c, finding);
+    for (Case& n : cases) {
+      const OperationInfo& limits = limits_of(n.variant);  // before n is moved from
+      n = within_limits(std::move(n), limits);
+    }
+    std::erase(cases, c);
+    return cases;
+  };
+}
+
+std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
+  context_.not_offered = context_.nothing_claimed = false;
+  context_.not_checked.clear();
+  if (!stop()) {
+    try {
+      return result_.statement->check(context_, c);
+    } catch (const Interrupted&) {
+    }
+  }
+  context_.nothing_claimed = true;
+  return std::nullopt;
+}
+
+void StatementRun::count(const Case& c, CaseFate fate) {
+  (fate == CaseFate::checked   ? result_.cases
+   : fate == CaseFate::refused ? result_.options_not_offered
+                               : result_.nothing_claimed) += 1;
+  for (Part& part : parts_) {
+    if (part.variants.front().operation == c.variant.operation) part.covering->count(c, fate);
+  }
+}
+
+std::optional<Finding> StatementRun::check(const Case& c) {
+  if (recording_ != nullptr) recording_->begin_case();
+  std::optional<Finding> finding = check_uncounted(c);
+  if (!context_.not_checked.empty()) {
+    if (not_checked_.empty()) not_checked_ = context_.not_checked;
+  } else if (context_.not_offered) {
+    count(c, CaseFate::refused);
+  } else if (context_.nothing_claimed) {
+    count(c, CaseFate::nothing_claimed);
+  } else {
+    count(c, CaseFate::checked);
+    if (recording_ != nullptr) recording_->keep_case(std::string(result_.statement->name), c);
+  }
+  return finding;
+}
+
+// A small case matches many recipes by accident: those that the case as found matches too are the ones to name.
+void StatementRun::keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches) {
+  if (matches.empty() || original == minimal) return;
+  context_.thorough = true;
+  const std::optional<Finding> larger = check_uncounted(original);
+  context_.thorough = false;
+  if (!larger) return;
+  std::erase_if(matches, [&](const std::string& name) {
+    return std::find(larger->matches.begin(), larger->matches.end(), name) == larger->matches.end();
+  });
+}
+
+void StatementRun::keep(const SearchResult& found, const Case& original, const Finding& first) {
+  Counterexample example;
+  example.original = original;
+  example.minimal = found.minimal.value_or(original);
+  example.shrink_tries = found.shrink_tries;
+  example.shrink_budget_spent = found.shrink_budget_spent;
+  context_.thorough = true;
+  std::optional<Finding> finding = check_uncounted(example.minimal);
+  context_.thorough = false;
+  if (!finding && stop()) finding = found.finding.value_or(first);
+  if (!finding) {
+    finding = found.finding.value_or(first);
+    finding->summary =
+        "the case failed and then passed: results depend on something other than the call; when it failed, " +
+        finding->summary;
+  } else if (finding->kind == FindingKind::mismatch && !stop()) {
+    keep_matches_of(original, example.minimal, finding->matches);
+    context_.process.restart();
+    if (!check_uncounted(example.minimal)) finding->summary += "; not in a fresh process: state of earlier calls";
+  }
+  example.finding = std::move(*finding);
+  result_.counterexample = std::move(example);
+  result_.verdict = Verdict::failed;
+}
+
+}  // namespace mxcheck

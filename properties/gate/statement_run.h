@@ -1,0 +1,67 @@
+#pragma once
+// One statement against one candidate: its corners, the cases that cover its domain, random ones; the smallest case
+// that fails; what was met of the domain.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/gate/covering.h"
+#include "properties/gate/gate.h"
+#include "properties/gate/search.h"
+#include "properties/records/recording.h"
+
+namespace mxcheck {
+
+class StatementRun {
+ public:
+  // cpu, recording: may be null. All but the statement's name is borrowed.
+  StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process, CandidateRunner* cpu,
+               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr);
+
+  StatementResult& result() { return result_; }
+
+  void run();
+  // One given case, shrunk if it fails and shrinking is asked for.
+  void check_one(const Case& c, bool shrink = true);
+  // The verdict of a single case: silence is not consent.
+  void judge_one();
+
+ private:
+  // The variants of one operation, and their domain.
+  struct Part {
+    std::vector<Variant> variants;
+    std::unique_ptr<Domain> domain;
+    std::unique_ptr<Covering> covering;
+  };
+
+  void make_parts();
+  void run_corners();
+  void run_covering();
+  void run_random();
+  void judge();
+  [[nodiscard]] std::string why_no_case() const;
+
+  // The first could not: operands of the others would be drawn for nothing.
+  [[nodiscard]] bool none_can_be_checked() const { return !not_checked_.empty() && result_.cases == 0; }
+  [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
+  [[nodiscard]] bool is_over() const { return stop() || result_.counterexample || none_can_be_checked(); }
+  [[nodiscard]] const OperationInfo& limits_of(const Variant& v) const;
+  [[nodiscard]] SimplerCases simpler() const;
+  std::optional<Finding> check_uncounted(const Case& c);
+  std::optional<Finding> check(const Case& c);
+  void count(const Case& c, CaseFate fate);
+  void keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches);
+  void keep(const SearchResult& found, const Case& original, const Finding& first);
+
+  const GateOptions& options_;
+  CheckContext context_;
+  RecordingRunner* recording_;
+  std::vector<Variant> variants_;
+  std::vector<Part> parts_;
+  std::string not_checked_;  // why the first case that could not be checked was not
+  StatementResult result_;
+};
+
+}  // namespace mxcheck

@@ -1,0 +1,59 @@
+#include "properties/report/coverage_text.h"
+
+#include <fmt/format.h>
+
+#include "numerics/text.h"
+
+namespace mxcheck {
+namespace {
+
+bool is_refused(const BinCount& bin) { return bin.checked == 0 && bin.refused > 0; }
+
+std::string bin_text(const BinCount& bin) {
+  std::string text = fmt::format("{}: {}", bin.label, bin.checked);
+  if (bin.refused > 0) text += fmt::format(" (+{} refused)", bin.refused);
+  if (bin.checked + bin.refused == 0) text += bin.nothing_claimed > 0 ? " (nothing claimed)" : " (not met)";
+  return text;
+}
+
+std::string pairs_text(const CoverageReport& r) {
+  if (r.pairs == 0) return "";
+  return fmt::format(
+      "  pairs of bins: {} of {} checked, {} refused or not claimed; {} more exclude one another or are too large for "
+      "the suite\n",
+      r.pairs_checked, r.pairs, r.pairs_refused, r.pairs_excluded);
+}
+
+}  // namespace
+
+std::vector<std::string> not_offered(const StatementResult& result) {
+  std::vector<std::string> lines;
+  for (const CoverageReport& r : result.coverage) {
+    for (const AxisCount& axis : r.axes) {
+      std::vector<std::string> bins;
+      std::int64_t calls = 0;
+      for (const BinCount& bin : axis.bins) {
+        if (is_refused(bin)) bins.push_back(bin.label), calls += bin.refused;
+      }
+      if (!bins.empty())
+        lines.push_back(fmt::format("not offered by {}: {} {} (each of {} cases was refused)", r.operation, axis.name,
+                                    join(bins), calls));
+    }
+  }
+  return lines;
+}
+
+std::string coverage_text(const GateReport& report) {
+  std::string out = "\ncoverage: cases that met each bin of each axis\n";
+  for (const StatementResult& s : report.statements) {
+    for (const CoverageReport& r : s.coverage) {
+      out += fmt::format("\n{}, of {}\n", s.statement->name, r.operation);
+      for (const AxisCount& axis : r.axes) out += fmt::format("  {}: {}\n", axis.name, join(axis.bins, ", ", bin_text));
+      out += pairs_text(r);
+      for (const std::string& missed : r.missed) out += "  not met: " + missed + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace mxcheck
