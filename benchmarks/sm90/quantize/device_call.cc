@@ -1,4 +1,4 @@
-#include "benchmarks/sm90_call.h"
+#include "benchmarks/sm90/quantize/device_call.h"
 
 #include <algorithm>
 #include <cstring>

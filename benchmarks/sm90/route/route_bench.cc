@@ -1,6 +1,6 @@
 // mxcheck_sm90_route_bench [--library PATH] [--only TEXT] [--samples N] [--quick] [--json]: the router's operations,
 // each compared with the reference, every output, then timed over copies of its tensors that exceed L2, next to a copy
-// of as many bytes in the same run. benchmarks/torch_topk.py sets the times beside torch.topk's.
+// of as many bytes in the same run. benchmarks/sm90/route/torch_topk.py sets the times beside torch.topk's.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "benchmarks/candidate_library.h"
-#include "benchmarks/command_line.h"
-#include "benchmarks/device_timer.h"
-#include "benchmarks/router_call.h"
+#include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/route/router_call.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -92,9 +92,7 @@ void print(const Options& options, const Row& row, double copy, bool first) {
 int run(const Options& options) {
   Timer timer;
   const double copy = timer.large_copy_rate(options.quick ? 1 : options.samples);
-  const auto operation = [&](const char* name) -> const mxcheck_operation& {
-    return find_operation(options.library, name);
-  };
+  const mxcheck_candidate_table& library = load_candidate(options.library);
   if (options.json) {
     fmt::print("{{\"copy_bytes_per_s\": {:.4e}, \"cases\": [", copy);
   } else {
@@ -113,26 +111,27 @@ int run(const Options& options) {
   };
   for (const RouterShape& s : route_shapes(options.quick)) {
     if (!wanted(s, "route")) continue;
-    show(measure<RouteCall>(timer, options, "route", s,
-                            [&](std::size_t i) { return std::make_unique<RouteCall>(operation("route"), s, i); }));
+    show(measure<RouteCall>(timer, options, "route", s, [&](std::size_t i) {
+      return std::make_unique<RouteCall>(operation(library, "route"), s, i);
+    }));
   }
   for (const char* rule : {"none", "nr-f", "nr-s", "balance-f"}) {
     RouterShape s;
     s.tokens = options.quick ? 512 : 32768, s.experts = 256, s.top_k = 8, s.rule = rule;
     if (!wanted(s, "route_round")) continue;
     show(measure<RoundCall>(timer, options, "route_round", s, [&](std::size_t i) {
-      return std::make_unique<RoundCall>(operation("route_round"), s, i);
+      return std::make_unique<RoundCall>(operation(library, "route_round"), s, i);
     }));
   }
   for (const std::int64_t tile : {1, 128}) {
     RouterShape s;
     s.tokens = options.quick ? 512 : 32768, s.experts = 256, s.top_k = 8, s.tile = tile;
     if (!wanted(s, "route_metadata")) continue;
-    RouteCall routes(operation("route"), s, 1);
+    RouteCall routes(operation(library, "route"), s, 1);
     routes.enqueue(timer.stream());
     check_cuda(cudaStreamSynchronize(timer.stream()), "route");
     Row row = measure<MetadataCall>(timer, options, "route_metadata", s, [&](std::size_t) {
-      return std::make_unique<MetadataCall>(operation("route_metadata"), s, routes.experts());
+      return std::make_unique<MetadataCall>(operation(library, "route_metadata"), s, routes.experts());
     });
     row.text += fmt::format(" tile={}", tile);
     show(row);

@@ -1,4 +1,4 @@
-#include "benchmarks/cublaslt.h"
+#include "benchmarks/sm90/gemm/cublaslt.h"
 
 #include <dlfcn.h>
 

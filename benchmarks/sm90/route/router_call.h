@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/device_operation.h"
+#include "benchmarks/sm90/common/device_operation.h"
 #include "kernels/candidate_route.h"
 #include "reference/router/token_rounding.h"
 

@@ -2,7 +2,7 @@
 
 #include <cuda_bf16.h>
 
-#include "benchmarks/sm90_call.h"
+#include "benchmarks/sm90/quantize/device_call.h"
 
 namespace mxcheck::bench {
 namespace {

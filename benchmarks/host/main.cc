@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/benchmarks.h"
-#include "benchmarks/ratios.h"
+#include "benchmarks/host/benchmarks.h"
+#include "benchmarks/host/ratios.h"
 
 int main(int argc, char** argv) {
   std::string library = MXCHECK_CPU_LIBRARY;

@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "benchmarks/candidate_library.h"
-#include "benchmarks/command_line.h"
-#include "benchmarks/device_timer.h"
-#include "benchmarks/sm90_call.h"
+#include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/quantize/device_call.h"
 #include "numerics/error.h"
+#include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -84,7 +84,8 @@ int run(const Options& options) {
   bool first = true;
   for (const DeviceRequest& request : all_requests(options.quick)) {
     if (request.text().find(options.only) == std::string::npos) continue;
-    DeviceCall call(find_operation(options.library, request.operation), request, options.quick ? 1 : kBeyondL2);
+    DeviceCall call(operation(load_candidate(options.library), request.operation), request,
+                    options.quick ? 1 : kBeyondL2);
     const std::string difference = call.difference(timer.stream());
     wrong += difference.empty() ? 0 : 1;
     const auto together = static_cast<int>(std::clamp<std::size_t>(call.copies(), 1, 40));

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "benchmarks/benchmarks.h"
-#include "benchmarks/candidate_library.h"
+#include "benchmarks/host/benchmarks.h"
+#include "benchmarks/host/bound_call.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -1,8 +1,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
-#include "benchmarks/sm90_call.h"
-#include "benchmarks/sm90_gemm_fill.h"
+#include "benchmarks/sm90/common/device_memory.h"
+#include "benchmarks/sm90/gemm/fill.h"
 
 namespace mxcheck::bench {
 namespace {

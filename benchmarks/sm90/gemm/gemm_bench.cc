@@ -19,9 +19,9 @@
 
 #include <fmt/format.h>
 
-#include "benchmarks/command_line.h"
-#include "benchmarks/cublaslt.h"
-#include "benchmarks/sm90_gemm_case.h"
+#include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/gemm/cublaslt.h"
+#include "benchmarks/sm90/gemm/gemm_case.h"
 #include "numerics/error.h"
 
 namespace mxcheck::bench {

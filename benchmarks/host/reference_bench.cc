@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/host/benchmarks.h"
 #include "reference/quantize/quantize.h"
 #include "reference/router/router.h"
 #include "reference/router/token_rounding.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/host/benchmarks.h"
 #include "numerics/format/codec.h"
 #include "reference/accumulate/accumulate.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/device_memory.h"
+#include "benchmarks/sm90/common/device_memory.h"
 #include "kernels/candidate.h"
 
 namespace mxcheck::bench {

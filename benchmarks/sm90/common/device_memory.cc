@@ -1,4 +1,4 @@
-#include "benchmarks/device_memory.h"
+#include "benchmarks/sm90/common/device_memory.h"
 
 #include <algorithm>
 #include <string>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/device_memory.h"
+#include "benchmarks/sm90/common/device_memory.h"
 #include "kernels/candidate.h"
 #include "numerics/format/format.h"
 #include "reference/common/matrix.h"
@@ -27,7 +27,7 @@ struct DeviceRequest {
   [[nodiscard]] std::string text() const;
 };
 
-// Fills with values of training tensors: normal, with row scales and outliers. sm90_fill.cu.
+// Fills with values of training tensors: normal, with row scales and outliers. fill.cu.
 void fill_normal(void* to, std::int64_t rows, std::int64_t cols, bool fp32, std::uint32_t seed, cudaStream_t stream);
 // Kernels that do nothing, for what a launch alone takes.
 void launch_nothing(cudaStream_t stream);

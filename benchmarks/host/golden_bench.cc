@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/benchmarks.h"
+#include "benchmarks/host/benchmarks.h"
 #include "goldens/format/reader.h"
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"

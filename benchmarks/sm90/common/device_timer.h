@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "benchmarks/device_memory.h"
+#include "benchmarks/sm90/common/device_memory.h"
 
 namespace mxcheck::bench {
 

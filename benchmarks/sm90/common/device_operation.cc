@@ -1,4 +1,4 @@
-#include "benchmarks/device_operation.h"
+#include "benchmarks/sm90/common/device_operation.h"
 
 #include <algorithm>
 

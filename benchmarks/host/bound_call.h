@@ -1,6 +1,5 @@
 #pragma once
-// A kernel library loaded with dlopen, and one operation of it bound to memory of its own, ready to run again and
-// again.
+// One operation of a kernel library, loaded with dlopen, on memory of its own, ready to run again and again.
 
 #include <cstdint>
 #include <memory>
@@ -10,9 +9,6 @@
 #include "kernels/candidate.h"
 
 namespace mxcheck::bench {
-
-// Throws Error{environment} if the library cannot be loaded or has no such operation.
-const mxcheck_operation& find_operation(const std::string& path, const std::string& name);
 
 // Anonymous memory aligned as tensors are; pages are touched, so that no run pays for them.
 class Buffer {
@@ -42,7 +38,8 @@ struct Request {
   [[nodiscard]] std::string text() const;
 };
 
-// The operation on random values, E4M3, rule rceil.
+// The operation on random values, E4M3, rule rceil. Throws Error{environment} if the library cannot be loaded or has no
+// such operation.
 class BoundCall {
  public:
   BoundCall(const std::string& library, const Request& request);

@@ -1,4 +1,4 @@
-#include "benchmarks/candidate_library.h"
+#include "benchmarks/host/bound_call.h"
 
 #include <array>
 #include <cstdlib>
@@ -31,10 +31,6 @@ void fill_values(void* data, std::size_t bytes) {
 
 }  // namespace
 
-const mxcheck_operation& find_operation(const std::string& path, const std::string& name) {
-  return operation(load_candidate(path), name);
-}
-
 Buffer::Buffer(std::size_t bytes) : data_(std::aligned_alloc(256, (bytes + 255) / 256 * 256)), bytes_(bytes) {
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_.get(), 1, bytes);
@@ -51,7 +47,7 @@ std::string Request::text() const {
 }
 
 BoundCall::BoundCall(const std::string& library, const Request& request)
-    : operation_(find_operation(library, request.operation)), request_(request) {
+    : operation_(mxcheck::operation(load_candidate(library), request.operation)), request_(request) {
   const Request& r = request_;
   policy_.size = sizeof policy_;
   policy_.layout = r.layout;

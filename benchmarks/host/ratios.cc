@@ -1,4 +1,4 @@
-#include "benchmarks/ratios.h"
+#include "benchmarks/host/ratios.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -16,11 +16,10 @@
 
 #include <fmt/format.h>
 
-#include "benchmarks/candidate_library.h"
-#include "benchmarks/command_line.h"
-#include "benchmarks/device_timer.h"
-#include "benchmarks/router_call.h"
-#include "benchmarks/sm90_gemm_fill.h"
+#include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/gemm/fill.h"
+#include "benchmarks/sm90/route/router_call.h"
 #include "kernels/candidate_matmul.h"
 #include "numerics/error.h"
 #include "tests/kernels/loaded_library.h"
@@ -144,13 +143,14 @@ const mxcheck_operation& matmul_operation(const std::string& path, bool fp8) {
 void measure(Timer& timer, const Options& options, const Layer& layer, const mxcheck_operation& matmul) {
   RouterShape shape;
   shape.tokens = layer.tokens, shape.experts = layer.experts, shape.top_k = layer.top_k, shape.tile = 1;
-  RouteCall choose(find_operation(options.route, "route"), shape, 7);
+  const mxcheck_candidate_table& library = load_candidate(options.route);
+  RouteCall choose(operation(library, "route"), shape, 7);
   std::string wrong = choose.difference(timer.stream());
-  MetadataCall metadata(find_operation(options.route, "route_metadata"), shape, choose.experts());
+  MetadataCall metadata(operation(library, "route_metadata"), shape, choose.experts());
   if (wrong.empty()) wrong = metadata.difference(timer.stream());
   RouterShape rounded_shape = shape;
   rounded_shape.rule = "nr-f", rounded_shape.tile = kTile;
-  RoundCall round(find_operation(options.route, "route_round"), rounded_shape, 7);
+  RoundCall round(operation(library, "route_round"), rounded_shape, 7);
   if (wrong.empty()) wrong = round.difference(timer.stream());
   if (!wrong.empty()) throw Error(ErrorKind::internal, layer.text() + ": " + wrong);
   const Rows chosen = rows_of(metadata.offsets(), metadata.row_token());

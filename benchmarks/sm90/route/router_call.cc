@@ -1,4 +1,4 @@
-#include "benchmarks/router_call.h"
+#include "benchmarks/sm90/route/router_call.h"
 
 #include <cmath>
 #include <cstring>
