@@ -43,12 +43,15 @@ TEST(CudaWorker, gives_the_same_bytes_however_a_stream_is_used) {
 }
 
 TEST(CudaWorker, work_beside_the_stream_sees_garbage_where_inputs_come_late) {
+  static unsigned char seen;
   CudaWorker worker("");
   DeviceCallOf at_once([](const mxcheck_call* call) {
-    std::memcpy(bytes_of(call->outputs[0]), bytes_of(call->inputs[0]), 16);
+    seen = bytes_of(call->inputs[0])[3];
+    std::memset(bytes_of(call->outputs[0]), seen, 16);
     return MXCHECK_OK;
   });
   EXPECT_NE(run(worker, at_once, StreamMode::behind).outputs[0], at_once.expected());
+  EXPECT_EQ(seen, 0x5A);  // the input holds 4 there
 }
 
 TEST(CudaWorker, an_allocation_ends_a_capture) {

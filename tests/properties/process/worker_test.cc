@@ -79,9 +79,9 @@ class Child {
   std::byte* memory_ = nullptr;
 };
 
-std::unique_ptr<Problem> some_problem() {
-  return make_problem(parse_case(
-      "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact pad=0 x=bf16 rows=9 cols=70 data=normal seed=1"));
+std::unique_ptr<Problem> some_problem(int rows = 9) {
+  return make_problem(parse_case("op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact pad=0 x=bf16 rows=" +
+                                 std::to_string(rows) + " cols=70 data=normal seed=1"));
 }
 
 // The call as the gate makes it; its outcome is read where the child lived.
@@ -152,10 +152,15 @@ TEST(Worker, asks_the_library_what_it_supports) {
 
 TEST(Worker, runs_calls_on_the_shared_memory) {
   Child child(MXCHECK_TOY);
-  const std::unique_ptr<Problem> problem = some_problem();
-  for (const bool guarded : {false, true, false}) {  // pages are accessible again after a guarded call
+  struct Row {
+    int rows;
+    bool guarded;
+  };
+  // The last: over pages that were inaccessible during the call before.
+  for (const Row& row : {Row{9, false}, Row{9, true}, Row{400, false}}) {
+    const std::unique_ptr<Problem> problem = some_problem(row.rows);
     Call call = problem->call();
-    call.guard_pages = guarded;
+    call.guard_pages = row.guarded;
     const Ran ran = run(child, call);
     ASSERT_TRUE(ran.lived);
     EXPECT_EQ(ran.reply.status, MXCHECK_OK) << ran.reply.message;

@@ -160,10 +160,13 @@ TEST(QuantizeAlgebra, laws_are_about_the_variants_that_they_hold_for) {
   const char* inverts = "dequantize_inverts_quantize_on_representable_values";
   EXPECT_TRUE(applies(inverts, row, {row, back}));
   EXPECT_FALSE(applies(inverts, row, {row}));
-  Variant least = row;  // an amax that is raised does not scale with x
-  blocks_of(least).recipe = "dsv3";
   EXPECT_TRUE(applies("permuting_blocks_permutes_results", row, {row}));
-  EXPECT_FALSE(applies("scaling_by_a_power_of_two_shifts_scales_and_keeps_codes", least, {least}));
+  // A least amax or quotient, a scale 0 and a lost -0 do not scale with x.
+  for (const char* recipe : {"dsv3", "thunderkittens", "triton_down", "microxcaling_cuda"}) {
+    Variant clamped = row;
+    blocks_of(clamped).recipe = recipe;
+    EXPECT_FALSE(applies("permuting_blocks_permutes_results", clamped, {clamped})) << recipe;
+  }
   Variant two_complement = row;
   blocks_of(two_complement).format = Format::mxint8;
   EXPECT_FALSE(applies("the_sign_changes_codes_and_nothing_else", two_complement, {two_complement}));
