@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/kernels/refusals.h"
+#include "tests/tools/shell.h"
 
 namespace mxcheck {
 namespace {
@@ -128,13 +129,10 @@ TEST(CandidateTable, is_of_this_version_and_lists_its_operations) {
 }
 
 TEST(CandidateLibrary, exports_one_symbol) {
-  std::FILE* const symbols = popen("nm -D --defined-only " MXCHECK_CPU_LIBRARY, "r");
-  ASSERT_NE(symbols, nullptr);
-  std::string text;
-  for (int c = std::fgetc(symbols); c != EOF; c = std::fgetc(symbols)) text += static_cast<char>(c);
-  EXPECT_EQ(pclose(symbols), 0);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-  EXPECT_NE(text.find(" T mxcheck_candidate\n"), std::string::npos) << text;
+  const test::ShellAnswer symbols = test::run_shell("nm -D --defined-only " MXCHECK_CPU_LIBRARY);
+  EXPECT_EQ(symbols.code, 0);
+  EXPECT_EQ(std::count(symbols.out.begin(), symbols.out.end(), '\n'), 1) << symbols.out;
+  EXPECT_TRUE(symbols.says(" T mxcheck_candidate\n")) << symbols.out;
 }
 
 TEST(CandidateSupports, every_offered_combination_and_no_other) {
