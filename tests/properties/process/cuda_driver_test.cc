@@ -14,8 +14,7 @@
 #include <string>
 
 #include "numerics/error.h"
-
-extern "C" void fake_fault();
+#include "tests/cuda/fake.h"
 
 namespace mxcheck {
 namespace {

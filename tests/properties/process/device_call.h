@@ -12,8 +12,7 @@
 #include "properties/core/policy.h"
 #include "properties/process/shared_call.h"
 #include "properties/process/worker_lane.h"
-
-extern "C" int fake_launch(void* stream, void (*kernel)(void*), void* argument);
+#include "tests/cuda/fake.h"
 
 namespace mxcheck::test {
 

@@ -8,10 +8,7 @@
 
 #include "tests/properties/process/device_call.h"
 
-extern "C" {
-void fake_fault();
-int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes);
-}
+extern "C" int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes);
 
 namespace mxcheck {
 namespace {
