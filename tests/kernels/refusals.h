@@ -37,14 +37,7 @@ struct ValidCall {
   void bind(const mxcheck_policy& policy) {
     for (const TestTensor* t : in) inputs.push_back(t->dl);
     for (const TestTensor* t : out) outputs.push_back(t->dl);
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(outputs.size());
-    call.policy = &policy;
-    call.inputs = inputs.data();
-    call.outputs = outputs.data();
-    call.message = message.data();
-    call.message_bytes = message.size();
+    call = call_of(policy, inputs, outputs, message);
   }
   void set_strides(DLTensor& tensor, std::int64_t row, std::int64_t col) {
     strides = {row, col};

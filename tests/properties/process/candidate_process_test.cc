@@ -14,15 +14,13 @@
 namespace mxcheck {
 namespace {
 
-using namespace std::chrono_literals;
-
 std::unique_ptr<Problem> some_problem() {
   return make_problem(parse_case(
       "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact pad=0 x=bf16 rows=9 cols=70 data=normal seed=1"));
 }
 
 TEST(CandidateProcess, knows_what_the_library_says_and_what_its_file_is) {
-  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, 5s);
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
   EXPECT_EQ(process.info().path, MXCHECK_TOY);
   EXPECT_EQ(process.info().name, "toy");
   EXPECT_EQ(process.info().digest.size(), 16U);
@@ -35,7 +33,7 @@ TEST(CandidateProcess, knows_what_the_library_says_and_what_its_file_is) {
 }
 
 TEST(CandidateProcess, runs_a_call) {
-  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, 5s);
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
   const std::unique_ptr<Problem> problem = some_problem();
   const Outcome outcome = process.run(problem->call());
   EXPECT_EQ(outcome.kind, OutcomeKind::returned);
@@ -45,7 +43,7 @@ TEST(CandidateProcess, runs_a_call) {
 
 TEST(CandidateProcess, a_crash_is_an_outcome_and_the_next_call_has_a_fresh_process) {
   const test::Toy toy("crashes_once");  // at its fifth call
-  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, 5s);
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
   const std::unique_ptr<Problem> problem = some_problem();
   for (int call = 1; call <= 9; ++call) {
     const Outcome outcome = process.run(problem->call());
@@ -56,7 +54,7 @@ TEST(CandidateProcess, a_crash_is_an_outcome_and_the_next_call_has_a_fresh_proce
 
 TEST(CandidateProcess, restart_forgets_the_calls_before) {
   const test::Toy toy("crashes_once");
-  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, 5s);
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
   const std::unique_ptr<Problem> problem = some_problem();
   for (int call = 1; call <= 12; ++call) {
     if (call % 4 == 0) process.restart();
@@ -66,7 +64,7 @@ TEST(CandidateProcess, restart_forgets_the_calls_before) {
 
 TEST(CandidateProcess, a_hang_is_an_outcome_unless_the_user_interrupts_it) {
   const test::Toy toy("hangs");
-  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, 300ms);
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::milliseconds(300));
   const std::unique_ptr<Problem> problem = some_problem();
   EXPECT_EQ(process.run(problem->call()).kind, OutcomeKind::timed_out);
   const std::atomic<bool> interrupted = true;

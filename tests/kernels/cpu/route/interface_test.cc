@@ -247,15 +247,7 @@ TEST(RouteRefusals, name_the_first_of_several) {
   CandidateCall call(policy.policy);
   std::array inputs{call.matrix(kFp32Type, 8192, 128, 0, std::as_bytes(std::span(logits))).dl};
   std::array outputs{call.matrix(kI32Type, 8192, 2).dl, call.matrix(kFp32Type, 8192, 2).dl};
-  mxcheck_call c{};
-  c.size = sizeof c;
-  c.num_inputs = 1;
-  c.num_outputs = 2;
-  c.policy = &policy.policy;
-  c.inputs = inputs.data();
-  c.outputs = outputs.data();
-  c.message = call.message.data();
-  c.message_bytes = call.message.size();
+  const mxcheck_call c = call_of(policy.policy, inputs, outputs, call.message);
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(operation(library(), "route").run(&c), MXCHECK_INVALID);
     EXPECT_NE(std::string(call.message.data()).find("logits[2000, 7] is NaN"), std::string::npos)
