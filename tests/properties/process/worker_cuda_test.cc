@@ -35,7 +35,7 @@ TEST(CudaWorker, gives_the_same_bytes_however_a_stream_is_used) {
     EXPECT_STREQ(copy.reply.conduct, "");
     EXPECT_STREQ(copy.reply.device_error, "");
     EXPECT_EQ(outcome.outputs[0], copy.expected()) << static_cast<int>(mode);
-    EXPECT_FALSE(outcome.trespass) << *outcome.trespass;
+    EXPECT_FALSE(outcome.out_of_bounds) << *outcome.out_of_bounds;
   }
 }
 

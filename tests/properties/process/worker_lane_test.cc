@@ -44,7 +44,7 @@ TEST_F(WorkerLane, tensors_travel_there_and_back) {
     EXPECT_EQ(copy.reply.status, MXCHECK_OK);
     const Outcome outcome = copy.outcome();
     EXPECT_EQ(outcome.outputs[0], copy.expected());
-    EXPECT_FALSE(outcome.trespass) << *outcome.trespass;
+    EXPECT_FALSE(outcome.out_of_bounds) << *outcome.out_of_bounds;
     if (guarded) {
       EXPECT_EQ((lane_.address_of(c, 0) + 16) % 4096, 0U);  // ends where nothing is
     }
@@ -58,7 +58,7 @@ TEST_F(WorkerLane, what_is_written_beside_a_tensor_is_seen) {
     return MXCHECK_OK;
   });
   run(past.made());
-  EXPECT_EQ(past.outcome().trespass, "past the last output");
+  EXPECT_EQ(past.outcome().out_of_bounds, "past the last output");
 }
 
 TEST_F(WorkerLane, a_report_of_the_device_is_the_status_of_the_call) {

@@ -164,7 +164,7 @@ TEST(Worker, runs_calls_on_the_shared_memory) {
     const Ran ran = run(child, call);
     ASSERT_TRUE(ran.lived);
     EXPECT_EQ(ran.reply.status, MXCHECK_OK) << ran.reply.message;
-    EXPECT_FALSE(ran.outcome.trespass) << *ran.outcome.trespass;
+    EXPECT_FALSE(ran.outcome.out_of_bounds) << *ran.outcome.out_of_bounds;
     const std::vector<ExpectedTensor> expected = problem->answer();
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(ran.outcome.outputs[i], expected[i].bytes) << i;
   }
@@ -186,7 +186,7 @@ TEST(Worker, an_access_past_a_guarded_tensor_ends_the_process) {
   Child child(MXCHECK_TOY);
   const std::unique_ptr<Problem> problem = some_problem();
   Call call = problem->call();
-  EXPECT_EQ(run(child, call).outcome.trespass, "before output 1");
+  EXPECT_EQ(run(child, call).outcome.out_of_bounds, "before output 1");
   call.guard_pages = true;
   EXPECT_FALSE(run(child, call).lived);
   const int status = child.end();

@@ -50,7 +50,7 @@ TEST(Conduct, an_access_outside_is_a_crash_between_inaccessible_pages) {
   });
   EXPECT_NE(crash.find("signal 11"), std::string::npos) << crash;
   EXPECT_NE(crash.find("every tensor ended at an inaccessible page"), std::string::npos) << crash;
-  EXPECT_EQ(found(law, some_case(), [](const Call&, int, Outcome& o) { o.trespass = "past output 0"; }),
+  EXPECT_EQ(found(law, some_case(), [](const Call&, int, Outcome& o) { o.out_of_bounds = "past output 0"; }),
             "the candidate wrote past output 0");
 }
 
@@ -148,7 +148,7 @@ TEST(Conduct, invalid_calls_are_refused_with_a_message_and_nothing_written) {
       {[](Outcome& o) { o.status = MXCHECK_OK; }, "returned MXCHECK_OK"},
       {[](Outcome& o) { o.message.clear(); }, "refused without a message"},
       {[](Outcome& o) { o.outputs_untouched = false; }, "refused but wrote to an output"},
-      {[](Outcome& o) { o.trespass = "into input 0"; }, "refused but wrote into input 0"},
+      {[](Outcome& o) { o.out_of_bounds = "into input 0"; }, "refused but wrote into input 0"},
       {[](Outcome& o) { o.kind = OutcomeKind::crashed, o.signal = 11; }, "crashed (signal 11)"},
       {[](Outcome& o) { o.kind = OutcomeKind::timed_out; }, "did not return"},
   };
