@@ -25,7 +25,7 @@
  * c.data may equal d.data, with the same offset: D is then updated in place. No other tensors may overlap.
  *
  * UNSUPPORTED from run, nothing written, is for what supports() was not asked: c, alpha, a row index, a depth or group
- * ends that are no multiple of 128.
+ * ends that are no multiple of 128, a or b that is not at a multiple of 16 bytes.
  */
 #ifndef MXCHECK_CANDIDATE_MATMUL_H_
 #define MXCHECK_CANDIDATE_MATMUL_H_

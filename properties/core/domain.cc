@@ -127,7 +127,14 @@ Bins Domain::of_variant(std::size_t number) const {
 int Domain::add(std::string name, std::vector<Bin> bins) {
   if (bins.empty()) return -1;
   axes_.push_back({std::move(name), std::move(bins)});
+  plain_.push_back(kAnyBin);
   return static_cast<int>(axes_.size()) - 1;
+}
+
+int Domain::add_option(std::string name, std::vector<Bin> bins, int plain) {
+  const int axis = add(std::move(name), std::move(bins));
+  if (axis >= 0) plain_.back() = plain;
+  return axis;
 }
 
 int Domain::add_of_variant(std::string name, std::vector<Bin> bins) {

@@ -76,12 +76,17 @@ class Domain {
   // Elements or multiplications of a case: of random ones, and at most where a bin wants more.
   [[nodiscard]] virtual std::int64_t small_work() const = 0;
   [[nodiscard]] virtual std::int64_t most_work(Suite suite) const = 0;
+  // The bins of a case that asks for no option (experts, strides, an index, addresses beside multiples of 64): those
+  // that a refused case is tried with again, to find out what was refused.
+  [[nodiscard]] const Bins& plain() const { return plain_; }
   // The bins of the own axes of the request's variant of this number; any of the others.
   [[nodiscard]] Bins of_variant(std::size_t number) const;
 
  protected:
   // The index of the new axis; -1, and no axis, where it would have no bin.
   int add(std::string name, std::vector<Bin> bins);
+  // An axis of an option; `plain` is the bin of cases that do not ask for it.
+  int add_option(std::string name, std::vector<Bin> bins, int plain = 0);
   // An axis whose values variants decide.
   int add_of_variant(std::string name, std::vector<Bin> bins);
 
@@ -108,6 +113,7 @@ class Domain {
 
  private:
   std::vector<Axis> axes_;
+  Bins plain_;
   std::vector<int> variant_axes_;
   std::vector<Variant> variants_;
   std::vector<Bins> bins_of_variants_;  // of variant_axes_

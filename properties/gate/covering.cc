@@ -12,8 +12,10 @@ namespace {
 constexpr std::uint8_t kPlanned = 1;
 constexpr std::uint8_t kExcluded = 2;
 constexpr std::uint8_t kChecked = 4;
-constexpr std::uint8_t kSetAside = 8;  // refused, or nothing claimed
-constexpr int kBinsToTry = 3;          // of an axis, the best first
+constexpr std::uint8_t kRefused = 8;
+constexpr std::uint8_t kNothingClaimed = 16;
+constexpr std::uint8_t kSetAside = kRefused | kNothingClaimed;
+constexpr int kBinsToTry = 3;  // of an axis, the best first
 constexpr std::size_t kMostMissed = 20;
 
 }  // namespace
@@ -136,13 +138,29 @@ std::vector<Case> Covering::cases(Draw& draw) {
 }
 
 void Covering::count(const Case& c, CaseFate fate) {
-  mark(c, fate == CaseFate::checked ? kChecked : kSetAside);
+  mark(c, fate == CaseFate::checked ? kChecked : fate == CaseFate::refused ? kRefused : kNothingClaimed);
   const Bins bins = domain_.bins_of(c);
   for (std::size_t a = 0; a < bins.size(); ++a) {
     if (bins[a] == kAnyBin) continue;
     BinCount& bin = counts_[a].bins[static_cast<std::size_t>(bins[a])];
     (fate == CaseFate::checked ? bin.checked : fate == CaseFate::refused ? bin.refused : bin.nothing_claimed) += 1;
   }
+}
+
+std::vector<Case> Covering::again(bool pairs, Draw& draw) const {
+  std::vector<Case> cases;
+  const auto is_checked = [&](std::size_t axis, int bin) {
+    return (states_[index_of(axis, bin, axis, bin)] & kChecked) != 0;
+  };
+  for (const Tuple& t : all_tuples(draw)) {
+    const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
+    if ((t.a == t.b) == pairs || (state & kChecked) != 0 || (state & kRefused) == 0) continue;
+    if (pairs && !(is_checked(t.a, t.bin_a) && is_checked(t.b, t.bin_b))) continue;
+    Bins wanted = domain_.plain();
+    wanted[t.a] = t.bin_a, wanted[t.b] = t.bin_b;
+    if (std::optional<Case> c = domain_.make(wanted, most_, draw)) cases.push_back(*std::move(c));
+  }
+  return cases;
 }
 
 std::string Covering::text_of(const Tuple& t) const {

@@ -23,6 +23,9 @@ class Covering {
 
   [[nodiscard]] std::vector<Case> cases(Draw& draw);
   void count(const Case& c, CaseFate fate);
+  // For what only refused cases have met: cases that ask for nothing else. First of single bins; once those have run,
+  // of pairs whose bins are both offered.
+  [[nodiscard]] std::vector<Case> again(bool pairs, Draw& draw) const;
   [[nodiscard]] CoverageReport report() const;
 
  private:

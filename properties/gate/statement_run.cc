@@ -87,10 +87,16 @@ void StatementRun::run_covering() {
   for (Part& part : parts_) {
     Draw draw(derived_seed(options_.seed,
                            fmt::format("covering {} {}", result_.statement->name, part.variants.front().operation)));
-    for (const Case& c : part.covering->cases(draw)) {
-      if (is_over()) return;
-      check_one(c);
-    }
+    const auto check_all = [&](const std::vector<Case>& cases) {
+      for (const Case& c : cases) {
+        if (is_over()) return;
+        check_one(c);
+      }
+    };
+    check_all(part.covering->cases(draw));
+    // A refused case does not tell which of its options was refused.
+    check_all(part.covering->again(false, draw));
+    if (result_.statement->covers_pairs) check_all(part.covering->again(true, draw));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 #include "properties/core/operation.h"
@@ -27,6 +28,16 @@ inline const std::vector<Variant>& three_variants() {
     return made;
   }();
   return all;
+}
+
+// A random case of one of these variants, which are of one operation, as the gate draws them.
+inline Case draw_case(const Statement& s, std::span<const Variant> variants, const CandidateRunner& process,
+                      Draw& draw) {
+  const auto domain = operation_named(variants.front().operation).domain({s, variants, process});
+  for (int tries = 0; tries < 100; ++tries) {
+    if (auto c = domain->make(domain->of_variant(draw.below(variants.size())), domain->small_work(), draw)) return *c;
+  }
+  throw Error(ErrorKind::internal, "no case can be drawn");
 }
 
 inline void expect_well_formed(const Case& c) {

@@ -22,10 +22,10 @@ namespace {
 constexpr std::array<std::int64_t, 22> kRows{0,   1,   2,   8,   9,    64,   65,   128,  129,   192,   193,
                                              256, 257, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 constexpr std::int64_t kMostRows = 131'072;
-constexpr std::array<std::int64_t, 19> kCols{0,   1,   2,   8,   9,   64,   65,   128,  129, 192,
+constexpr std::array<std::int64_t, 19> kCols{0,   1,   2,   8,   9,    64,   65,   128,  129, 192,
                                              193, 256, 257, 512, 1024, 2048, 4096, 7168, 8192};
 constexpr std::int64_t kMostCols = 20'480;
-constexpr std::array<std::int64_t, 17> kDepth{0,   1,   32,  33,   64,   65,   128,  129, 256,
+constexpr std::array<std::int64_t, 17> kDepth{0,   1,   32,  33,   64,   65,   128,  129,  256,
                                               257, 512, 513, 1024, 2048, 4096, 8192, 16384};
 constexpr std::int64_t kMostDepth = 18'432;
 constexpr std::int64_t kMostIntegerDepth = 2560;  // of matmul_of_small_integers_is_exact
@@ -33,7 +33,7 @@ constexpr std::array<std::int64_t, 6> kOutputs{0, 1000, 10'000, 50'000, 250'000,
 constexpr std::int64_t kMostOutputs = std::int64_t{1} << 33;
 constexpr std::array<std::int64_t, 4> kMultiplications{0, 100'000, 1'000'000, 10'000'000};
 constexpr std::int64_t kMostMultiplications = std::int64_t{1} << 45;
-constexpr std::int64_t kUnit = 128;  // of groups' ends
+constexpr std::int64_t kUnit = 128;       // of groups' ends
 constexpr std::int64_t kElementWork = 8;  // making an element takes as long as so many multiplications
 constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
 constexpr std::array<float, 8> kAlphas{1, 0.5F, -1, 1.0F / 3, 0, -0.0F, 0x1p100F, 0x1p-140F};
@@ -44,7 +44,8 @@ class MatmulDomain final : public Domain {
       : statement_(request.statement),
         limits_(*request.process.operation(request.variants.front().operation)),
         contract_(parse_matmul_contract(contract_text(request.variants.front().operation))),
-        integers_(std::all_of(statement_.data.begin(), statement_.data.end(), [](Data d) { return d == Data::codes; })) {
+        integers_(
+            std::all_of(statement_.data.begin(), statement_.data.end(), [](Data d) { return d == Data::codes; })) {
     constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
     constexpr std::string_view kGroups[] = {"none", "rows", "depth"};
     a_.of(request.variants, [](const Variant& v) { return std::string(spec(matmul_of(v).format).name); });
@@ -68,20 +69,20 @@ class MatmulDomain final : public Domain {
     multiplications_ = add("multiplications", extent_bins(kMultiplications, kMostMultiplications));
     experts_ = add("experts", expert_count_bins());
     ends_ = add("experts' rows", word_bins(group_kind_labels()));
-    adds_ = add("C", word_bins({"none", "added"}));
+    adds_ = add_option("C", word_bins({"none", "added"}));
     if (!contract_.from_c) {
       std::vector<std::string> texts;
       for (const float alpha : kAlphas) texts.push_back(fmt::format("{}", alpha));
-      alpha_ = add("alpha", word_bins(texts));
+      alpha_ = add_option("alpha", word_bins(texts));
     }
     usual_ = UsualAxes(statement_, request.process.info().cuda);
-    offset_a_ = add("a past a multiple of 64 bytes", usual_.offset_bins());
-    offset_b_ = add("b past it", usual_.offset_bins());
-    offset_others_ = add("other inputs past it", usual_.few_offset_bins());
-    offset_d_ = add("d past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    offset_a_ = add_option("a past a multiple of 64 bytes", usual_.offset_bins());
+    offset_b_ = add_option("b past it", usual_.offset_bins());
+    offset_others_ = add_option("other inputs past it", usual_.few_offset_bins());
+    offset_d_ = add_option("d past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
-    index_ = add("row index", usual_.index_bins());
+    index_ = add_option("row index", usual_.index_bins());
     set_variants(request.variants);
   }
 
@@ -248,7 +249,8 @@ class MatmulDomain final : public Domain {
       c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
     c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
     if (matmul_of(v).groups != MXCHECK_DEPTH && (is_wanted(wanted, index_) || draw.chance(15))) {
-      const int kind = is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
+      const int kind =
+          is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
       c.gather = UsualAxes::source_rows(kind, c.rows, draw);
     }
   }

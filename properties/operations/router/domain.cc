@@ -17,8 +17,8 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::array<std::int64_t, 20> kTokens{0,   1,   2,   3,   8,    9,    16,   17,   32,    33,
-                                               64,  65,  128, 129, 256,  512,  1024, 4096, 16384, 65536};
+constexpr std::array<std::int64_t, 20> kTokens{0,  1,  2,   3,   8,   9,   16,   17,   32,    33,
+                                               64, 65, 128, 129, 256, 512, 1024, 4096, 16384, 65536};
 constexpr std::int64_t kMostTokens = 131'072;
 constexpr std::array<std::int64_t, 6> kLogits{0, 1000, 10'000, 50'000, 250'000, 1'000'000};
 constexpr std::array<std::int64_t, 12> kTopK{0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 65};
@@ -55,9 +55,7 @@ std::int64_t draw_capacity(std::int64_t kind, const Case& c, Draw& draw) {
 }
 
 // 0, what fits into half of its bits, and more.
-std::int64_t size_kind(std::uint64_t value, int bits) {
-  return value == 0 ? 0 : value >> (bits / 2) == 0 ? 1 : 2;
-}
+std::int64_t size_kind(std::uint64_t value, int bits) { return value == 0 ? 0 : value >> (bits / 2) == 0 ? 1 : 2; }
 std::uint64_t draw_sized(std::int64_t kind, int bits, Draw& draw) {
   const std::uint64_t word = draw.word() >> (64 - bits);
   if (kind == 0) return 0;
@@ -80,7 +78,8 @@ class RouteDomain final : public Domain {
     bias_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).bias); });
     limited_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).limited); });
     rule_.of(request.variants, [](const Variant& v) { return route_of(v).rule; });
-    weights_.of(request.variants, [](const Variant& v) { return std::string(route_of(v).renormalize ? "renorm" : "raw"); });
+    weights_.of(request.variants,
+                [](const Variant& v) { return std::string(route_of(v).renormalize ? "renorm" : "raw"); });
     const VariantAxis* of_variants[] = {&router_, &dtype_, &nan_, &bias_, &limited_, &rule_, &weights_};
     const char* names[] = {"variant", "x", "nan", "bias", "group-limited", "rule", "weights"};
     for (int i = 0; i < 7; ++i) add_of_variant(names[i], of_variants[i]->bins());
@@ -98,13 +97,13 @@ class RouteDomain final : public Domain {
     if (!metadata_) add_scale();
     if (metadata_ || operation_ == "route_backward") drops_ = add("dropped routes, %", extent_bins(kDrops, 100));
     if (!metadata_ && statement_.strides)
-      gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
+      gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
     usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add("first input past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add("other inputs past it", usual_.few_offset_bins());
-    output_ = add("first output past it", usual_.offset_bins());
-    others_ = add("other outputs past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    input_ = add_option("first input past a multiple of 64 bytes", usual_.offset_bins());
+    other_ = add_option("other inputs past it", usual_.few_offset_bins());
+    output_ = add_option("first output past it", usual_.offset_bins());
+    others_ = add_option("other outputs past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
     set_variants(request.variants);
   }
@@ -183,9 +182,12 @@ class RouteDomain final : public Domain {
   }
   static int bin(const Bins& wanted, int axis) { return wanted[static_cast<std::size_t>(axis)]; }
   static bool has_limited(const DomainRequest& request) {
-    return std::any_of(request.variants.begin(), request.variants.end(), [](const Variant& v) { return route_of(v).limited; });
+    return std::any_of(request.variants.begin(), request.variants.end(),
+                       [](const Variant& v) { return route_of(v).limited; });
   }
-  [[nodiscard]] TokenRoundingRule rule_of(const Variant& v) const { return token_rounding_rule_named(route_of(v).rule); }
+  [[nodiscard]] TokenRoundingRule rule_of(const Variant& v) const {
+    return token_rounding_rule_named(route_of(v).rule);
+  }
   [[nodiscard]] bool has_tile(const Variant& v) const { return metadata_ || (rounds_ && rounds_to_tiles(rule_of(v))); }
   [[nodiscard]] std::int64_t first_width(const Variant& v) const {
     return metadata_ ? 4 : static_cast<std::int64_t>(value_bytes(v.dtype));
@@ -198,12 +200,14 @@ class RouteDomain final : public Domain {
     std::vector<Bin> bins;
     for (const Bin& b : expert_count_bins()) {
       const std::int64_t starts[] = {b.low};
-      for (Bin& cut : extent_bins(starts, b.high, limits_.cols_multiple, limits_.max_cols)) bins.push_back(std::move(cut));
+      for (Bin& cut : extent_bins(starts, b.high, limits_.cols_multiple, limits_.max_cols))
+        bins.push_back(std::move(cut));
     }
     return bins;
   }
   void add_rounding() {
-    capacity_ = add("capacity", word_bins({"none", "1", "below the fair share", "the fair share", "above it", "all tokens"}));
+    capacity_ =
+        add("capacity", word_bins({"none", "1", "below the fair share", "the fair share", "above it", "all tokens"}));
     seed_ = add("seed", word_bins({"below 2^48", "from 2^63"}));
     step_ = add("step", word_bins({"0", "below 2^32", "from 2^63"}));
     layer_ = add("layer", word_bins({"0", "below 2^16", "from 2^31"}));
@@ -211,14 +215,15 @@ class RouteDomain final : public Domain {
   void add_scale() {
     std::vector<std::string> texts;
     for (const float scale : kScales) texts.push_back(fmt::format("{}", scale));
-    scale_ = add("scale", word_bins(texts));
+    scale_ = add_option("scale", word_bins(texts));
   }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const {
     const ExtentRange rows{small_range(wanted, tokens_, draw), limits_.rows_multiple, 32};
     ExtentRange cols{small_range(wanted, experts_, draw), limits_.cols_multiple, 8};
     Bin product = range(wanted, logits_);
-    product.high = std::min(product.high, is_wanted(wanted, logits_) || attempt >= 5 ? most : std::min(most, small_work()));
+    product.high =
+        std::min(product.high, is_wanted(wanted, logits_) || attempt >= 5 ? most : std::min(most, small_work()));
     if (metadata_ && !is_wanted(wanted, logits_)) product.high = std::numeric_limits<std::int64_t>::max() / 2;
     const auto extents = draw_extents(rows, cols, product, attempt, draw);
     if (!extents) return false;
@@ -253,7 +258,8 @@ class RouteDomain final : public Domain {
 
   void draw_rounding(Case& c, const Bins& wanted, Draw& draw) const {
     if (has_capacity(rule_of(c.variant))) {
-      const std::int64_t kind = is_wanted(wanted, capacity_) ? bin(wanted, capacity_) : static_cast<std::int64_t>(draw.below(6));
+      const std::int64_t kind =
+          is_wanted(wanted, capacity_) ? bin(wanted, capacity_) : static_cast<std::int64_t>(draw.below(6));
       route_case(c).capacity = draw_capacity(kind, c, draw);
     }
     const auto kind = [&](int axis) {

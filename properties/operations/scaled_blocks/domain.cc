@@ -52,16 +52,16 @@ class ScaledBlocksDomain final : public Domain {
     elements_ = add("elements", extent_bins(kElements, kMostElements));
     add_groups(operation);
     if (reads_x_ && statement_.strides)
-      gap_ = add("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
+      gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
     usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add("first input past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add("other inputs past it", usual_.few_offset_bins());
-    output_ = add("first output past it", usual_.offset_bins());
-    others_ = add("other outputs past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add("threads", usual_.thread_bins());
+    input_ = add_option("first input past a multiple of 64 bytes", usual_.offset_bins());
+    other_ = add_option("other inputs past it", usual_.few_offset_bins());
+    output_ = add_option("first output past it", usual_.offset_bins());
+    others_ = add_option("other outputs past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     pad_ = add("pad byte", extent_bins(kPads, 255));
     if (reads_x_) data_ = add("data", usual_.data_bins());
-    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add("row index", usual_.index_bins());
+    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
     set_variants(request.variants);
   }
 
@@ -132,7 +132,7 @@ class ScaledBlocksDomain final : public Domain {
     if (!operation.has_experts() || statement_.experts == 0) return;
     std::vector<Bin> bins = expert_count_bins();
     if (statement_.experts < 100) bins.insert(bins.begin(), Bin{0, 0, "none"});
-    experts_ = add("experts", std::move(bins));
+    experts_ = add_option("experts", std::move(bins), statement_.experts < 100 ? 0 : kAnyBin);
     groups_ = add("experts' rows", word_bins(group_kind_labels()));
   }
 

@@ -132,29 +132,21 @@ TEST(Case, refuses_what_it_cannot_mean) {
   }
 }
 
-TEST(Case, is_counted_for_what_it_exercises) {
-  const auto has = [](const char* text, const char* name) {
-    const std::vector<std::string> all = classes_of(parse_case(text));
-    return std::count(all.begin(), all.end(), name) == 1;
-  };
-  constexpr const char* kCut = "op=quantize block=1x32 rows=3 cols=33 stride=40 experts=0,1,1,3 data=slots";
-  for (const char* name : {"quantize", "x bf16", "format e4m3", "recipe rceil", "block 1x32", "scales compact",
-                           "data slots", "shape with a cut block", "row stride", "experts", "experts without rows"}) {
-    EXPECT_TRUE(has(kCut, name)) << name;
+TEST(Case, says_where_its_tensors_begin) {
+  constexpr const char* kText =
+      "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=2 data=zeros seed=0 "
+      "misaligned=2,8,0,0/5,0,0,63";
+  const Case c = parse_case(kText);
+  EXPECT_EQ(c.misaligned.of_input(0), 2);
+  EXPECT_EQ(c.misaligned.of_input(7), 0);
+  EXPECT_EQ(c.misaligned.of_output(0), 5);
+  EXPECT_EQ(c.misaligned.of_output(4), 63);
+  EXPECT_EQ(to_text(c), kText);
+  for (const char* wrong : {"1", "1,2/3", "64,0,0,0/0,0,0,0", "0,0,0,0/0,0,0", "0,0,0,0/0,0,0,x", "-1,0,0,0/0,0,0,0"}) {
+    test::expect_error(ErrorKind::usage, "case field misaligned=", [&] {
+      (void)parse_case(std::string("op=quantize rows=1 cols=1 misaligned=") + wrong);
+    });
   }
-  constexpr const char* kWhole = "op=quantize block=1x32 rows=1 cols=64 experts=0,1 layout=tcgen05";
-  for (const char* name : {"shape of whole blocks", "shape one row or column", "scales tcgen05", "experts"}) {
-    EXPECT_TRUE(has(kWhole, name)) << name;
-  }
-  for (const char* name : {"row stride", "experts without rows", "shape with a cut block", "shape empty"}) {
-    EXPECT_FALSE(has(kWhole, name)) << name;
-  }
-  EXPECT_TRUE(has("op=quantize rows=0 cols=5", "shape empty"));
-  EXPECT_FALSE(has("op=quantize rows=0 cols=5", "shape with a cut block"));
-  EXPECT_TRUE(has("op=quantize block=32x32 rows=33 cols=64", "shape with a cut block"));
-  EXPECT_TRUE(has("op=quantize rows=2000 cols=501", "shape over a million elements"));
-  // An operation without x does not count for a distribution that it never draws.
-  EXPECT_FALSE(has("op=dequantize rows=4 cols=4 data=specials", "data specials"));
 }
 
 }  // namespace

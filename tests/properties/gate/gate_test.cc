@@ -11,6 +11,8 @@
 #include <fstream>
 #include <thread>
 
+#include "properties/report/coverage_text.h"
+#include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/toy.h"
 
@@ -165,8 +167,7 @@ TEST(Gate, a_candidate_that_offers_nothing_is_inconclusive) {
   EXPECT_EQ(exit_code(GateReport{}), 4);
 }
 
-TEST(Gate, a_class_that_no_case_reached_makes_a_statement_inconclusive) {
-  // 250 cases are enough for the bar; the statement's classes are those of its data, of which one is never counted.
+TEST(Gate, a_statement_that_says_nothing_about_any_case_has_not_held) {
   const auto& all = all_statements();
   const auto found = std::find_if(all.begin(), all.end(), [](const Statement& x) { return x.name == kQuantize; });
   ASSERT_NE(found, all.end());
@@ -179,13 +180,31 @@ TEST(Gate, a_class_that_no_case_reached_makes_a_statement_inconclusive) {
     return std::nullopt;
   };
   const StatementResult r = run_statement(vacuous, options);
-  EXPECT_EQ(r.verdict, Verdict::inconclusive);
-  expect_contains(r.reason, "class 'data boundaries' was reached by 0 of");
+  EXPECT_EQ(r.verdict, Verdict::held);
+  const auto data = std::find_if(r.coverage[0].axes.begin(), r.coverage[0].axes.end(),
+                                 [](const AxisCount& axis) { return axis.name == "data"; });
+  ASSERT_NE(data, r.coverage[0].axes.end());
+  EXPECT_EQ(data->bins[0].label, "boundaries");
+  EXPECT_EQ(data->bins[0].checked, 0);
+  EXPECT_GT(data->bins[0].nothing_claimed, 0);
   vacuous.check = [](CheckContext& context, const Case&) -> std::optional<Finding> {
     context.nothing_claimed = true;
     return std::nullopt;
   };
-  EXPECT_EQ(run_statement(vacuous, options).verdict, Verdict::inconclusive);
+  const StatementResult none = run_statement(vacuous, options);
+  EXPECT_EQ(none.verdict, Verdict::not_offered);
+  expect_contains(none.reason, "says nothing about any shape");
+}
+
+// One bin refused throughout is not offered by name; a statement of which every case was refused is not offered.
+TEST(Gate, what_is_refused_throughout_is_named) {
+  const GateReport r = run_toy("no_experts", kQuantize, 300);
+  const StatementResult& s = result_of(r, kQuantize);
+  EXPECT_EQ(s.verdict, Verdict::held);
+  const std::vector<std::string> lines = not_offered(s);
+  ASSERT_FALSE(lines.empty());
+  expect_contains(lines[0], "not offered by quantize: experts 1, 2, 3-7, 8");
+  expect_contains(statement_line(s), lines[0]);
 }
 
 TEST(Gate, exit_codes_are_ordered_by_weight) {
@@ -309,17 +328,27 @@ TEST(Gate, an_interrupt_ends_a_wait_and_nothing_cut_short_has_held) {
   EXPECT_FALSE(has_children());
 }
 
+// How many cases met each bin.
+std::vector<std::int64_t> counts_of(const StatementResult& r) {
+  std::vector<std::int64_t> counts;
+  for (const AxisCount& axis : r.coverage.at(0).axes) {
+    for (const BinCount& bin : axis.bins) counts.push_back(bin.checked);
+  }
+  return counts;
+}
+
 TEST(Gate, a_run_repeats_itself_for_a_seed) {
   const auto counts = [](std::uint64_t seed) {
     const Toy toy("");
     GateOptions options = toy_options("quantize_*");
     options.seed = seed;
-    return result_of(run_gate(options, [](const StatementResult&, bool) {}), kQuantize).classes;
+    return counts_of(result_of(run_gate(options, [](const StatementResult&, bool) {}), kQuantize));
   };
   EXPECT_EQ(counts(1), counts(1));
   EXPECT_NE(counts(1), counts(2));
   // A filter does not change the cases of what it leaves in.
-  EXPECT_EQ(result_of(run_toy("", "[!el]*"), kQuantize).classes, result_of(run_toy("", kQuantize), kQuantize).classes);
+  EXPECT_EQ(counts_of(result_of(run_toy("", "[!el]*"), kQuantize)),
+            counts_of(result_of(run_toy("", kQuantize), kQuantize)));
 }
 
 }  // namespace

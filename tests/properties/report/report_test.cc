@@ -1,5 +1,7 @@
 #include "properties/report/report.h"
 
+#include "properties/report/coverage_text.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -146,11 +148,11 @@ TEST(Report, a_counterexample_holds_all_that_a_reader_needs) {
 
 TEST(Report, a_pass_says_what_was_tried) {  // item 9
   const GateReport r = run_toy("", kFast, 250);
-  const std::string text = report_summary(r, true);
+  const std::string text = coverage_text(r) + report_summary(r);
   EXPECT_NE(text.find("worst difference 0 bits"), std::string::npos);
   EXPECT_NE(text.find("exit code 0"), std::string::npos);
   for (const char* name :
-       {"data boundaries", "data specials", "experts without rows", "shape with a cut block", "row stride"}) {
+       {"of quantize", "  cols: 0: ", "  experts: none: ", "8192-20480: ", "data: boundaries: ", "specials: "}) {
     EXPECT_NE(text.find(name), std::string::npos) << name;
   }
   std::string lines;
@@ -222,7 +224,7 @@ TEST(Report, the_same_seed_gives_the_same_report_apart_from_seconds) {
   for (const char* mode : {"", "column_33_is_wrong"}) {
     const auto all = [&] {
       const GateReport r = run_toy(mode, mode[0] == '\0' ? kFast : "[pq]*", 20);
-      std::string text = report_header(r) + report_json(r) + report_junit(r) + report_summary(r, true);
+      std::string text = report_header(r) + report_json(r) + report_junit(r) + report_summary(r) + coverage_text(r);
       for (const StatementResult& s : r.statements) {
         text += statement_line(s);
         if (s.counterexample) text += counterexample_text(r, s, "");

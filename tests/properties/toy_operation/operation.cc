@@ -10,6 +10,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/core/usual_axes.h"
 #include "tests/properties/toy_operation/candidate_multiply.h"
 
 namespace mxcheck {
@@ -71,6 +72,42 @@ class MultiplyProblem final : public Problem {
   Input x_;
 };
 
+// Rows, columns, factors and kinds of data, in bins.
+class MultiplyDomain final : public Domain {
+ public:
+  explicit MultiplyDomain(const DomainRequest& request)
+      : variant_(request.variants.front()), usual_(request.statement, request.process.info().cuda) {
+    static constexpr std::int64_t kExtents[] = {0, 1, 2, 8, 16, 32};
+    static constexpr std::int64_t kQuarters[] = {-8, 0, 1};
+    rows_ = add("rows", extent_bins(kExtents, 40));
+    cols_ = add("cols", extent_bins(kExtents, 40));
+    factor_ = add("factor, in quarters", extent_bins(kQuarters, 8));
+    data_ = add("data", usual_.data_bins());
+    set_variants(request.variants);
+  }
+  [[nodiscard]] std::int64_t small_work() const override { return 1600; }
+  [[nodiscard]] std::int64_t most_work(Suite) const override { return 1600; }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    return {c.rows, c.cols, static_cast<std::int64_t>(4 * multiply_case(c).factor), static_cast<std::int64_t>(c.data)};
+  }
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
+    Case c;
+    c.variant = variant_;
+    c.rows = draw_value(wanted, rows_, draw), c.cols = draw_value(wanted, cols_, draw);
+    c.data = static_cast<Data>(draw_value(wanted, data_, draw)), c.seed = draw.word();
+    multiply_case(c).factor = static_cast<float>(draw_value(wanted, factor_, draw)) / 4;
+    return c;
+  }
+
+ private:
+  Variant variant_;
+  UsualAxes usual_;
+  int rows_, cols_, factor_, data_;
+};
+
 class Multiply final : public Operation {
  public:
   [[nodiscard]] std::string_view name() const override { return "multiply"; }
@@ -102,18 +139,9 @@ class Multiply final : public Operation {
       throw Error(ErrorKind::usage, "multiply has neither strides nor experts nor an index, and x is fp32");
   }
 
-  // What every run must have seen, how cases are drawn, and what is tried in place of a failing one.
-  [[nodiscard]] std::vector<std::string> classes(const Case& c) const override {
-    return {"multiply", "data " + std::string(to_text(c.data))};
-  }
-  [[nodiscard]] Case draw(const Statement& s, const Variant& v, const CandidateRunner& process,
-                          Draw& draw) const override {
-    Case c;
-    c.variant = v;
-    c.rows = draw.between(0, 40), c.cols = draw.between(0, 40);
-    c.data = draw.pick(s.data), c.seed = draw.word();
-    multiply_case(c).factor = static_cast<float>(draw.between(-8, 8)) / 4;
-    return within_limits(std::move(c), *process.operation(v.operation));
+  // What cases are made from and must have met, and what is tried in place of a failing one.
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return std::make_unique<MultiplyDomain>(request);
   }
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
     std::vector<Case> all;
@@ -171,6 +199,7 @@ OperationModule multiply_module() {
   s.source = "IEEE 754-2019 section 5.4.1";
   s.applies = [](const Variant& v, std::span<const Variant>) { return v.operation == "multiply"; };
   s.data = {Data::codes, Data::normal, Data::bits};
+  s.covers_pairs = true;
   s.check = equals_reference;
   return {{&kMultiply}, {s}};
 }

@@ -12,6 +12,7 @@
 #include "properties/records/replay.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/drawn.h"
 #include "tests/properties/toy_operation/operation.h"
 
 namespace mxcheck {
@@ -74,7 +75,7 @@ TEST(ToyOperation, the_candidate_offers_it_and_cases_are_drawn) {
   const std::vector<Statement> statements = multiply_module().statements;
   Draw words(1);
   for (int i = 0; i < 200; ++i) {
-    const Case c = draw_case(statements[0], variants, process, words);
+    const Case c = test::draw_case(statements[0], variants, process, words);
     ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
   }
 }

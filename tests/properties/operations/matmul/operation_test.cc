@@ -55,20 +55,6 @@ TEST(MatmulOperation, refuses_what_no_call_can_pose) {
   test::expect_error(ErrorKind::usage, "sm90_fp9", [] { (void)find_operation("matmul")->variant_name("sm90_fp9"); });
 }
 
-TEST(MatmulOperation, a_case_is_counted_for_what_it_exercises) {
-  const std::vector<std::string> all =
-      classes_of(parse_case(
-          kPromoted + "groups=rows d=bf16 rows=3 cols=33 depth=256 experts=0,1,1,3 gather=50 data=normal seed=7 adds=1 "
-                      "alpha=0.5"));
-  for (const char* name :
-       {"matmul:sm90_fp8+promote128", "d bf16", "formats e4m3 e5m2", "blocks 1x128 128x128", "scales e8m0",
-        "groups rows", "data normal", "shape with a cut tile", "gathered rows", "adds C", "alpha", "empty groups"})
-    EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
-  const std::vector<std::string> other = classes_of(parse_case(kPromoted + "groups=none rows=0 cols=128 depth=0"));
-  for (const char* name : {"shape empty", "shape without depth"})
-    EXPECT_EQ(std::count(other.begin(), other.end(), name), 1) << name;
-}
-
 TEST(MatmulOperation, options_are_c_alpha_an_index_and_ragged_depth) {
   const Operation& matmul = *find_operation("matmul");
   const std::string plain = kPromoted + "groups=none d=fp32 rows=3 cols=4 depth=256 data=normal seed=1";

@@ -90,16 +90,5 @@ TEST(RouteCase, refuses_what_no_call_can_pose) {
   }
 }
 
-TEST(RouteCase, is_counted_for_what_it_exercises) {
-  const std::vector<std::string> all = classes_of(parse_case(kExample));
-  for (const char* name : {"route_round", "x bf16", "variant softmax-topk", "nan last", "bias", "group-limited",
-                           "rule sr-f", "weights raw", "data slots", "row stride", "scale", "shape with a cut tile"}) {
-    EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
-  }
-  const std::vector<std::string> other = classes_of(parse_case("op=route_metadata rows=0 cols=1 k=0 drops=5"));
-  for (const char* name : {"route_metadata", "shape empty", "shape ragged tokens", "dropped routes"})
-    EXPECT_EQ(std::count(other.begin(), other.end(), name), 1) << name;
-}
-
 }  // namespace
 }  // namespace mxcheck

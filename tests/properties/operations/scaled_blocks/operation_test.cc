@@ -1,4 +1,4 @@
-// What the operations on scaled blocks have in common: variants, texts, classes, and the way from a call to its case.
+// What the operations on scaled blocks have in common: variants, texts, and the way from a call to its case.
 
 #include "properties/operations/scaled_blocks/operation.h"
 
@@ -49,20 +49,6 @@ TEST(ScaledBlocks, every_field_of_a_case_survives_the_way_to_text_and_back) {
   test::expect_error(ErrorKind::usage, "case field pad=256", [] { (void)parse_case("op=quantize pad=256"); });
   test::expect_error(ErrorKind::usage, "case field layout=tiles", [] { (void)parse_case("op=quantize layout=tiles"); });
   test::expect_error(ErrorKind::usage, "case field tile=4", [] { (void)parse_case("op=quantize tile=4"); });
-}
-
-TEST(ScaledBlocks, a_case_is_counted_for_what_it_exercises) {
-  Case c = test::some_case("quantize", {32, 1}, MXCHECK_TCGEN05, {0, 40, 40, 150});
-  c.stride = 140, c.gather = 9;
-  const std::vector<std::string> all = classes_of(c);
-  for (const char* name :
-       {"quantize", "x bf16", "format e4m3", "recipe rceil", "block 32x1", "scales tcgen05", "data normal",
-        "shape with a cut block", "row stride", "gathered rows", "experts", "experts without rows"})
-    EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
-  c.rows = 64, c.experts.clear(), c.stride = 0, c.gather = 0;
-  const std::vector<std::string> whole = classes_of(c);
-  EXPECT_EQ(std::count(whole.begin(), whole.end(), "shape of whole blocks"), 1);
-  EXPECT_EQ(std::count(whole.begin(), whole.end(), "experts"), 0);
 }
 
 TEST(ScaledBlocks, a_call_says_its_case) {

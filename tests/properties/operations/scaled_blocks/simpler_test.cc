@@ -1,16 +1,17 @@
-// What a failing case of the operations on scaled blocks is shrunk to (operations/scaled_blocks/draw.cc).
+// What a failing case of the operations on scaled blocks is shrunk to (operations/scaled_blocks/simpler.cc).
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "properties/gate/variants.h"
+#include "properties/process/candidate_process.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {
 namespace {
 
+using test::draw_case;
 using test::expect_well_formed;
 using test::statement_named;
 using test::three_variants;
@@ -33,6 +34,8 @@ std::vector<std::int64_t> measure(const Case& c) {
           static_cast<std::int64_t>(c.plants.size()),
           coordinates,
           flag(blocks_case(c).pad != 0),
+          flag(c.misaligned.inputs != decltype(c.misaligned.inputs){}) +
+              flag(c.misaligned.outputs != decltype(c.misaligned.outputs){}),
           flag(c.seed > 1)};
 }
 

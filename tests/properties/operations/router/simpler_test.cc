@@ -1,10 +1,11 @@
-// Drawn cases of routers, how often they are drawn among others, and simpler ones.
+// Random cases of routers, how often they are drawn among others, and simpler ones.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,22 +31,37 @@ class Everything final : public CandidateRunner {
   CandidateInfo info_;
 };
 
-Case random_case(std::uint64_t seed, std::span<const Variant> variants) {
+// Of each operation in turn.
+Case random_case(std::uint64_t seed) {
   static const Everything everything;
-  Statement s;
-  s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
+  static const Statement kStatement = [] {
+    Statement s;
+    s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
+    return s;
+  }();
+  static const std::vector<std::unique_ptr<Domain>> kDomains = [] {
+    std::vector<std::unique_ptr<Domain>> all;
+    for (const char* operation : test::kRouteOperations) {
+      static std::map<std::string, std::vector<Variant>> variants;
+      all.push_back(route_domain({kStatement, variants[operation] = askable_routes(operation), everything}));
+    }
+    return all;
+  }();
   Draw draw(seed);
-  return draw_case(s, variants, everything, draw);
+  const Domain& domain = *kDomains[seed % kDomains.size()];
+  for (;;) {
+    if (auto c = domain.make(Bins(domain.axes().size(), kAnyBin), domain.small_work(), draw)) return *c;
+  }
 }
 
-TEST(DrawRoute, survives_the_way_to_text_and_back) {
+TEST(SimplerRoutes, survives_the_way_to_text_and_back) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    const Case c = random_case(seed, test::all_route_variants());
+    const Case c = random_case(seed);
     ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
   }
 }
 
-TEST(DrawRoute, thousands_of_variants_do_not_crowd_out_others) {
+TEST(SimplerRoutes, thousands_of_variants_do_not_crowd_out_others) {
   Variant quantize{"quantize"};
   blocks_of(quantize).block = {1, 32};
   std::vector<Variant> variants(300, quantize);
@@ -63,9 +79,9 @@ TEST(DrawRoute, thousands_of_variants_do_not_crowd_out_others) {
   }
 }
 
-TEST(DrawRoute, simpler_cases_are_possible_smaller_and_never_the_same) {
+TEST(SimplerRoutes, simpler_cases_are_possible_smaller_and_never_the_same) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    const Case c = random_case(seed, test::all_route_variants());
+    const Case c = random_case(seed);
     Finding finding;
     if (c.rows > 0 && reads_logits(c.variant)) finding.relevant = {{c.rows - 1, c.cols - 1, 0x3F80}};
     for (const Case& n : simpler_routes(c, finding)) {
@@ -79,7 +95,7 @@ TEST(DrawRoute, simpler_cases_are_possible_smaller_and_never_the_same) {
   }
 }
 
-TEST(DrawRoute, shrinks_to_the_threshold_from_which_a_case_fails) {
+TEST(SimplerRoutes, shrinks_to_the_threshold_from_which_a_case_fails) {
   Case c = parse_case(
       "op=route_round variant=sigmoid x=fp32 nan=refuse bias=0 limited=0 rule=up weights=raw rows=400 cols=40 k=6 "
       "tile=64 data=normal seed=99");
