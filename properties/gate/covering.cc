@@ -74,13 +74,20 @@ std::vector<Covering::Tuple> Covering::all_tuples(Draw& draw) const {
   return tuples;
 }
 
+// No case in the bin was checked, and some were refused.
+bool Covering::is_refused(std::size_t axis, int bin) const {
+  const std::uint8_t state = states_[index_of(axis, bin, axis, bin)];
+  return (state & kChecked) == 0 && (state & kRefused) != 0;
+}
+
 // Open tuples that the bin closes beside those that are wanted already.
-int Covering::gain(const Bins& wanted, std::size_t axis, int bin) const {
+int Covering::gain(const Bins& wanted, std::size_t axis, int bin, bool pairs) const {
+  if (pairs && is_refused(axis, bin)) return 0;
   int open = 0;
   for (std::size_t other = 0; other < wanted.size(); ++other) {
     if (other == axis) {
       open += states_[index_of(axis, bin, axis, bin)] == 0 ? 1 : 0;
-    } else if (pairs_ && wanted[other] != kAnyBin) {
+    } else if (pairs && wanted[other] != kAnyBin) {
       open += states_[index_of(axis, bin, other, wanted[other])] == 0 ? 1 : 0;
     }
   }
@@ -88,7 +95,7 @@ int Covering::gain(const Bins& wanted, std::size_t axis, int bin) const {
 }
 
 // The case with more bins fixed, axis after axis in random order, as long as each closes something.
-std::optional<Case> Covering::extend(Bins wanted, Case c, Draw& draw) const {
+std::optional<Case> Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw) const {
   const auto& axes = domain_.axes();
   std::vector<std::size_t> order(axes.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -97,7 +104,7 @@ std::optional<Case> Covering::extend(Bins wanted, Case c, Draw& draw) const {
     if (wanted[axis] != kAnyBin) continue;
     std::vector<std::pair<int, int>> best;  // minus what it closes, bin: of equals the first, which is the smallest
     for (int bin = 0; bin < static_cast<int>(axes[axis].bins.size()); ++bin) {
-      if (const int closes = gain(wanted, axis, bin); closes > 0) best.emplace_back(-closes, bin);
+      if (const int closes = gain(wanted, axis, bin, pairs); closes > 0) best.emplace_back(-closes, bin);
     }
     std::sort(best.begin(), best.end());
     if (best.size() > kBinsToTry) best.resize(kBinsToTry);
@@ -113,9 +120,10 @@ std::optional<Case> Covering::extend(Bins wanted, Case c, Draw& draw) const {
   return c;
 }
 
-std::vector<Case> Covering::cases(Draw& draw) {
+std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
   std::vector<Case> cases;
   for (const Tuple& t : all_tuples(draw)) {
+    if ((t.a == t.b) == pairs || is_refused(t.a, t.bin_a) || is_refused(t.b, t.bin_b)) continue;
     std::uint8_t& state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
     if (state != 0) continue;
     // Of an excluded bin no pair can be met.
@@ -130,7 +138,7 @@ std::vector<Case> Covering::cases(Draw& draw) {
       state |= kExcluded;
       continue;
     }
-    c = extend(wanted, std::move(*c), draw);
+    c = extend(wanted, std::move(*c), pairs, draw);
     mark(*c, kPlanned);
     cases.push_back(std::move(*c));
   }
@@ -184,7 +192,8 @@ CoverageReport Covering::report() const {
   Draw order(1);
   for (const Tuple& t : all_tuples(order)) {
     const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
-    const bool met = (state & (kChecked | kSetAside)) != 0;
+    const bool refused = is_refused(t.a, t.bin_a) || is_refused(t.b, t.bin_b);
+    const bool met = (state & (kChecked | kSetAside)) != 0 || refused;
     const bool excluded = (state & kExcluded) != 0 && !met;
     if (!met && !excluded && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
     if (t.a == t.b) continue;

@@ -18,10 +18,12 @@ namespace mxcheck {
 
 class Covering {
  public:
-  // pairs: else single bins. most: elements or multiplications of one case.
+  // pairs: whether pairs are to be met too. most: elements or multiplications of one case.
   Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t most);
 
-  [[nodiscard]] std::vector<Case> cases(Draw& draw);
+  // Cases for the bins, or the pairs of bins, that no case is planned for yet. Pairs come after single bins have run:
+  // those of a bin that was refused throughout are left out.
+  [[nodiscard]] std::vector<Case> cases(bool pairs, Draw& draw);
   void count(const Case& c, CaseFate fate);
   // For what only refused cases have met: cases that ask for nothing else. First of single bins; once those have run,
   // of pairs whose bins are both offered.
@@ -36,8 +38,9 @@ class Covering {
   [[nodiscard]] std::size_t index_of(std::size_t a, int bin_a, std::size_t b, int bin_b) const;
   void mark(const Case& c, std::uint8_t bit);
   [[nodiscard]] std::vector<Tuple> all_tuples(Draw& draw) const;
-  [[nodiscard]] int gain(const Bins& wanted, std::size_t axis, int bin) const;
-  [[nodiscard]] std::optional<Case> extend(Bins wanted, Case c, Draw& draw) const;
+  [[nodiscard]] bool is_refused(std::size_t axis, int bin) const;
+  [[nodiscard]] int gain(const Bins& wanted, std::size_t axis, int bin, bool pairs) const;
+  [[nodiscard]] std::optional<Case> extend(Bins wanted, Case c, bool pairs, Draw& draw) const;
   [[nodiscard]] std::string text_of(const Tuple& t) const;
 
   std::string operation_;

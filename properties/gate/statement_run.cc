@@ -93,10 +93,12 @@ void StatementRun::run_covering() {
         check_one(c);
       }
     };
-    check_all(part.covering->cases(draw));
     // A refused case does not tell which of its options was refused.
+    check_all(part.covering->cases(false, draw));
     check_all(part.covering->again(false, draw));
-    if (result_.statement->covers_pairs) check_all(part.covering->again(true, draw));
+    if (!result_.statement->covers_pairs || options_.cases != 0) continue;
+    check_all(part.covering->cases(true, draw));
+    check_all(part.covering->again(true, draw));
   }
 }
 

@@ -86,10 +86,10 @@ class MatmulDomain final : public Domain {
     set_variants(request.variants);
   }
 
-  [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 22; }
+  [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 21; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     if (integers_) return kMostExact;
-    return std::int64_t{1} << (suite == Suite::quick ? 26 : 28);
+    return std::int64_t{1} << (suite == Suite::quick ? 24 : 27);
   }
 
  protected:

@@ -41,9 +41,13 @@ TEST(Covering, few_cases_meet_every_pair_that_can_be_met) {
   const SmallDomain domain;
   Covering covering("small", domain, true, 100);
   Draw draw(1);
-  const std::vector<Case> cases = covering.cases(draw);
-  EXPECT_GE(cases.size(), 20U);  // the two longest axes
-  EXPECT_LE(cases.size(), 30U);
+  const std::vector<Case> singles = covering.cases(false, draw);
+  EXPECT_GE(singles.size(), 5U);  // the longest axis
+  EXPECT_LE(singles.size(), 7U);
+  const std::vector<Case> cases = covering.cases(true, draw);
+  EXPECT_GE(singles.size() + cases.size(), 20U);  // the two longest axes
+  EXPECT_LE(singles.size() + cases.size(), 30U);
+  for (const Case& c : singles) covering.count(c, CaseFate::checked);
   for (const Case& c : cases) covering.count(c, CaseFate::checked);
   const CoverageReport r = covering.report();
   EXPECT_TRUE(r.missed.empty());
@@ -56,7 +60,9 @@ TEST(Covering, what_no_case_met_is_named) {
   const SmallDomain domain;
   Covering covering("small", domain, true, 100);
   Draw draw(1);
-  for (const Case& c : covering.cases(draw)) {
+  std::vector<Case> cases = covering.cases(false, draw);
+  for (Case& c : covering.cases(true, draw)) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
     if (c.threads != 4) covering.count(c, c.rows == 2 ? CaseFate::refused : CaseFate::checked);
   }
   const CoverageReport r = covering.report();
@@ -67,13 +73,6 @@ TEST(Covering, what_no_case_met_is_named) {
   EXPECT_GT(r.axes[0].bins[2].refused, 0);
 }
 
-TEST(Covering, single_bins_take_as_many_cases_as_the_longest_axis_has) {
-  const SmallDomain domain;
-  Covering covering("small", domain, false, 100);
-  Draw draw(1);
-  EXPECT_LE(covering.cases(draw).size(), 7U);
-}
-
 // A library that refuses one bin: what it offers is met without it.
 TEST(Covering, what_was_refused_is_tried_again_alone) {
   const SmallDomain domain;
@@ -82,8 +81,11 @@ TEST(Covering, what_was_refused_is_tried_again_alone) {
   const auto run = [&](const std::vector<Case>& cases) {
     for (const Case& c : cases) covering.count(c, c.threads == 4 ? CaseFate::refused : CaseFate::checked);
   };
-  run(covering.cases(draw));
+  run(covering.cases(false, draw));
   run(covering.again(false, draw));
+  const std::vector<Case> pairs = covering.cases(true, draw);
+  for (const Case& c : pairs) EXPECT_NE(c.threads, 4);  // it would be refused
+  run(pairs);
   run(covering.again(true, draw));
   const CoverageReport r = covering.report();
   EXPECT_TRUE(r.missed.empty());
@@ -101,9 +103,11 @@ TEST(Covering, of_quantize_meets_everything_for_every_seed) {
     Covering covering("quantize", *domain, true, domain->most_work(Suite::quick));
     Draw draw(seed);
     std::int64_t elements = 0;
-    for (const Case& c : covering.cases(draw)) {
-      covering.count(c, CaseFate::checked);
-      elements += c.elements();
+    for (const bool pairs : {false, true}) {
+      for (const Case& c : covering.cases(pairs, draw)) {
+        covering.count(c, CaseFate::checked);
+        elements += c.elements();
+      }
     }
     const CoverageReport r = covering.report();
     EXPECT_TRUE(r.missed.empty()) << r.missed.front();

@@ -47,7 +47,7 @@ TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
     const Case c = random_case(seed, library);
     ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
     const std::int64_t depth = matmul_case(c).depth;
-    ASSERT_LE(c.elements() * depth, 1 << 22) << to_text(c);
+    ASSERT_LE(c.elements() * depth, 1 << 21) << to_text(c);
     const bool from_c = c.variant.operation.ends_with("+from_c");
     ASSERT_TRUE(!from_c || matmul_case(c).alpha == 1) << to_text(c);
     deep = deep || depth >= 1024, empty = empty || c.elements() == 0, gathered = gathered || c.gather != 0;
