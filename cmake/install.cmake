@@ -22,11 +22,19 @@ add_custom_command(
 add_custom_target(mxcheck_public_headers ALL DEPENDS ${include_dir}/public_headers.stamp)
 install(DIRECTORY ${include_dir}/mxcheck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# The C interface also as the source tree names it, "kernels/candidate.h", so that a kernel library compiles unchanged
+# against a checkout and an installation. The folder is mxcheck::candidate's alone: with any other target, mxcheck::mxcheck
+# too, nothing of ours is found without mxcheck/ in front.
+list(TRANSFORM mxcheck_public_kernels PREPEND ${PROJECT_SOURCE_DIR}/kernels/ OUTPUT_VARIABLE interface)
+install(FILES ${interface} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxcheck-candidate/kernels)
+
 add_library(mxcheck_candidate INTERFACE)
-target_include_directories(mxcheck_candidate INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(
+  mxcheck_candidate INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/mxcheck-candidate>)
 target_link_libraries(mxcheck_candidate INTERFACE mxcheck::dlpack)
 add_library(mxcheck_all INTERFACE)
+target_link_libraries(mxcheck_all INTERFACE mxcheck::dlpack)  # for mxcheck/kernels/candidate.h
 set_target_properties(mxcheck_all PROPERTIES EXPORT_NAME mxcheck)
 
 # Archives need the libraries that they call at the user's link; what they took from headers is in them already, and no
@@ -49,7 +57,9 @@ foreach(component candidate numerics reference goldens)
   endforeach()
   set_target_properties(mxcheck_${component} PROPERTIES EXPORT_NAME ${component}
                                                         INTERFACE_LINK_LIBRARIES "${libraries}")
-  target_link_libraries(mxcheck_all INTERFACE mxcheck_${component})
+  if(NOT component STREQUAL "candidate")
+    target_link_libraries(mxcheck_all INTERFACE mxcheck_${component})
+  endif()
   foreach(library ${libraries})
     if(library MATCHES "mxcheck::([a-z0-9]+)")
       list(APPEND needed ${CMAKE_MATCH_1})

@@ -45,12 +45,8 @@ set(umbrella "#pragma once\n// All of mxcheck's libraries. Programs that use lit
 foreach(header ${public})
   file(READ ${SOURCE_DIR}/${header} text)
   check_includes(${header} "${text}")
-  if(header MATCHES "^kernels/")
-    # By the header's own folder: found whether a library has -I include or, as docs/candidate.md has it, the folder
-    # that holds kernels/.
-    string(REGEX REPLACE "((^|\n)[ \t]*#[ \t]*include[ \t]*\")kernels/" "\\1" text "${text}")
-  else()
-    string(REGEX REPLACE "((^|\n)[ \t]*#[ \t]*include[ \t]*\")([^\"\n]+\")" "\\1mxcheck/\\3" text "${text}")
+  string(REGEX REPLACE "((^|\n)[ \t]*#[ \t]*include[ \t]*\")([^\"\n]+\")" "\\1mxcheck/\\3" text "${text}")
+  if(NOT header MATCHES "^kernels/")
     string(APPEND umbrella "#include \"mxcheck/${header}\"\n")
   endif()
   write_if_different(${INCLUDE_DIR}/mxcheck/${header} "${text}")

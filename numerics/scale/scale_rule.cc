@@ -65,7 +65,8 @@ std::uint32_t units_that_round_to(int n, bool above) {
   if (n == 0) return 0;
   const auto magnitude = static_cast<std::uint32_t>(std::abs(n));
   const bool toward_zero = above == (n < 0);
-  const int binade = std::bit_width(magnitude) - 1 - (toward_zero && std::has_single_bit(magnitude) ? 1 : 0);
+  const int binade =
+      static_cast<int>(std::bit_width(magnitude)) - 1 - (toward_zero && std::has_single_bit(magnitude) ? 1 : 0);
   constexpr std::uint64_t kLn2 = 0xB17217F7;  // floor(2^32 ln 2)
   return binade < 0 ? 0 : static_cast<std::uint32_t>(kLn2 << binade >> (above ? 33 : 32));
 }

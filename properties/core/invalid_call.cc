@@ -122,7 +122,7 @@ InvalidCall negative_block() {
   });
 }
 
-std::vector<InvalidCall> invalid_offsets(std::function<std::int64_t(const Call&)> end) {
+std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const Call&)>& end) {
   return {
       {"the offsets are not sorted",
        [end](Call& c) {

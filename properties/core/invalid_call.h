@@ -19,7 +19,7 @@ InvalidCall unknown_recipe();
 InvalidCall unknown_layout();
 InvalidCall negative_block();
 // Expert offsets that are not sorted, do not start at 0, do not end where `end` says.
-std::vector<InvalidCall> invalid_offsets(std::function<std::int64_t(const Call&)> end);
+std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const Call&)>& end);
 // A row index below 0 or past the last row.
 std::vector<InvalidCall> invalid_row_index();
 

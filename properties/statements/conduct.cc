@@ -104,7 +104,7 @@ std::string refusal_problem(const Outcome& outcome) {
   if (outcome.kind != OutcomeKind::returned) return "did not return";
   if (outcome.status == MXCHECK_OK) return "returned MXCHECK_OK";
   if (!outcome.outputs_untouched || outcome.out_of_bounds)
-    return "refused but wrote to " + outcome.out_of_bounds.value_or("an output");
+    return "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
   return outcome.message.empty() ? "refused without a message" : "";
 }
 

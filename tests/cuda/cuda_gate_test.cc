@@ -3,46 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "numerics/error.h"
-#include "properties/gate/gate.h"
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
+#include "tests/cuda/fake_cuda.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
 namespace {
 
-class CudaGate : public ::testing::Test {
+class CudaGate : public test::FakeCuda {
  protected:
-  void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
-  void TearDown() override {
-    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA", "FAKE_NO_DEVICE"}) unsetenv(name);
-  }
-  static GateOptions options(const std::string& only) {
-    GateOptions o;
-    o.tool = MXCHECK_TOOL, o.library = std::string(MXCHECK_FAKE_CUDA) + "/libfake_candidate.so";
-    o.only = only, o.cases = 60, o.seed = 3;
-    return o;
-  }
   static GateReport gate(const char* mode, const std::string& only = "*", bool record = false) {
-    setenv("FAKE_CUDA", mode, 1);
-    GateOptions o = options(only);
+    GateOptions o = options("libfake_candidate.so", only);
     o.record = record;
-    return run_gate(o, [](const StatementResult&, bool) {});
-  }
-  // What was found first; empty when all held.
-  static std::string found(const GateReport& report) {
-    for (const StatementResult& r : report.statements) {
-      if (r.counterexample) return r.counterexample->finding.summary;
-    }
-    return "";
-  }
-  static void expect_found(const GateReport& report, int code, const std::string& words) {
-    EXPECT_EQ(exit_code(report), code);
-    EXPECT_NE(found(report).find(words), std::string::npos) << found(report);
+    return FakeCuda::gate(o, mode);
   }
 };
 
@@ -72,7 +49,7 @@ TEST_F(CudaGate, a_machine_without_a_device_is_no_fault_of_the_library) {
 
 TEST_F(CudaGate, a_library_that_waits_for_its_stream_is_caught) {
   setenv("FAKE_CUDA", "waits", 1);
-  const GateReport report = reproduce(options("*"),
+  const GateReport report = reproduce(options("libfake_candidate.so", "*"),
                                       "the_stream_changes_nothing: op=quantize format=e4m3 recipe=rceil block=1x32 "
                                       "layout=compact x=bf16 rows=2 cols=3 data=normal seed=1");
   expect_found(report, 1, "run waited for work in its stream");

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
-#include "properties/gate/gate.h"
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
+#include "tests/cuda/fake_cuda.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -15,29 +14,15 @@ namespace {
 
 constexpr const char* kRefusal = "a_nan_logit_is_refused_and_nothing_is_written";
 
-class CudaRoutes : public ::testing::Test {
+class CudaRoutes : public test::FakeCuda {
  protected:
-  void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
-  void TearDown() override {
-    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA"}) unsetenv(name);
-  }
   static GateReport gate(const char* mode, const std::string& only, bool record = false) {
-    setenv("FAKE_CUDA", mode, 1);
-    GateOptions o;
-    o.tool = MXCHECK_TOOL, o.library = std::string(MXCHECK_FAKE_CUDA) + "/libfake_route.so";
-    o.only = only, o.cases = 60, o.seed = 3, o.record = record;
-    return run_gate(o, [](const StatementResult&, bool) {});
-  }
-  static std::string found(const GateReport& report) {
-    for (const StatementResult& r : report.statements) {
-      if (r.counterexample) return r.counterexample->finding.summary;
-    }
-    return "";
+    GateOptions o = options("libfake_route.so", only);
+    o.record = record;
+    return FakeCuda::gate(o, mode);
   }
   static void expect_found(const char* mode, const std::string& words) {
-    const GateReport report = gate(mode, kRefusal);
-    EXPECT_EQ(exit_code(report), 1);
-    EXPECT_NE(found(report).find(words), std::string::npos) << found(report);
+    FakeCuda::expect_found(gate(mode, kRefusal), 1, words);
   }
 };
 

@@ -1,54 +1,30 @@
 // A candidate for the fake driver: the honest one of tests/adversaries, as a kernel in a stream. FAKE_CUDA in the
 // environment names what it does wrong.
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <string>
 
 #include "tests/adversaries/honest.h"
+#include "tests/cuda/fake.h"
 
 extern "C" {
-int fake_launch(void* stream, void (*kernel)(void*), void* argument);
-void fake_fault(void);
 int cuStreamSynchronize(void* stream);
 int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes);
 }
 
 namespace {
 
-bool mode(const char* name) {
-  const char* set = std::getenv("FAKE_CUDA");
-  return set != nullptr && std::strcmp(set, name) == 0;
-}
-
-// A call's arguments, kept until its kernel runs; graphs run them again, so nothing frees them.
-struct Launch {
-  mxcheck_call call;
-  mxcheck_policy policy;
-  DLTensor inputs[2];
-  DLTensor outputs[2];
-  std::int64_t shapes[4][2];
-  std::int64_t strides[2];
-};
-
-DLTensor kept(const DLTensor& tensor, std::int64_t* shape) {
-  DLTensor t = tensor;
-  for (int i = 0; i < t.ndim; ++i) shape[i] = t.shape[i];
-  t.shape = shape;
-  return t;
-}
+using fake::mode;
 
 void kernel(void* argument) {
-  const Launch& launch = *static_cast<const Launch*>(argument);
-  if (!honest::offsets_are_right(&launch.call) && !mode("trusts_offsets")) {
-    launch.call.report->status = MXCHECK_INVALID;
-    launch.call.report->index = 1;
-    std::strcpy(launch.call.report->message, "offsets must not descend");
+  const mxcheck_call& call = static_cast<const fake::KeptCall*>(argument)->call;
+  if (!honest::offsets_are_right(&call) && !mode("trusts_offsets")) {
+    call.report->status = MXCHECK_INVALID;
+    call.report->index = 1;
+    std::strcpy(call.report->message, "offsets must not descend");
     return;
   }
-  honest::quantize(&launch.call);
-  if (mode("writes_past_the_end")) honest::codes(&launch.call)[honest::elements(&launch.call)] = 1;
+  honest::quantize(&call);
+  if (mode("writes_past_the_end")) honest::codes(&call)[honest::elements(&call)] = 1;
   if (mode("faults")) fake_fault();
 }
 
@@ -63,16 +39,7 @@ mxcheck_status run(const mxcheck_call* call) {
   alone.num_inputs = call->num_inputs == 2 ? 1 : call->num_inputs;
   const mxcheck_status status = honest::check(&alone);
   if (status != MXCHECK_OK) return status;
-  auto* launch = new Launch{};
-  launch->call = *call, launch->policy = *call->policy;
-  launch->call.policy = &launch->policy;
-  for (int i = 0; i < call->num_inputs; ++i) launch->inputs[i] = kept(call->inputs[i], launch->shapes[i]);
-  for (int i = 0; i < 2; ++i) launch->outputs[i] = kept(call->outputs[i], launch->shapes[2 + i]);
-  if (call->inputs[0].strides != nullptr) {
-    std::memcpy(launch->strides, call->inputs[0].strides, sizeof(launch->strides));
-    launch->inputs[0].strides = launch->strides;
-  }
-  launch->call.inputs = launch->inputs, launch->call.outputs = launch->outputs;
+  auto* launch = new fake::KeptCall(*call);
   if (mode("waits")) cuStreamSynchronize(call->stream);
   std::uint64_t memory = 0;
   if (mode("allocates")) cuMemAlloc_v2(&memory, 16);

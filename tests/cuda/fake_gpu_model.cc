@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -11,17 +10,13 @@
 #include "numerics/format/codec.h"
 #include "properties/gpu_model/gpu_model.h"
 #include "reference/matmul/matmul.h"
-
-extern "C" int fake_launch(void* stream, void (*kernel)(void*), void* argument);
+#include "tests/cuda/fake.h"
 
 namespace {
 
 using mxcheck::Format;
 
-bool mode(const char* name) {
-  const char* set = std::getenv("FAKE_MODEL");
-  return set != nullptr && std::strcmp(set, name) == 0;
-}
+bool mode(const char* name) { return fake::mode(name, "FAKE_MODEL"); }
 
 constexpr Format kFormats[] = {Format::e4m3, Format::e5m2, Format::bf16, Format::fp16, Format::fp32};
 constexpr const char* kSums[] = {"sm90_fp8", "sm90_fp8", "sm90_bf16", "sm90_fp16", "sm90_tf32"};

@@ -2,44 +2,33 @@
 // wrong.
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <string>
 
+#include "tests/cuda/fake.h"
 #include "tests/cuda/fake_matmul.h"
-
-extern "C" {
-int fake_launch(void* stream, void (*kernel)(void*), void* argument);
-void fake_fault(void);
-}
 
 namespace {
 
-bool mode(const char* name) {
-  const char* set = std::getenv("FAKE_CUDA");
-  return set != nullptr && std::strcmp(set, name) == 0;
-}
+using fake::mode;
 
-// A call's arguments, kept until its kernel runs.
 struct Launch {
-  mxcheck_call call;
+  fake::KeptCall kept;
   const char* contract;
-  std::array<DLTensor, 8> tensors;
-  std::array<std::array<std::int64_t, 2>, 8> shapes;
 };
 
 void kernel(void* argument) {
   const Launch& launch = *static_cast<const Launch*>(argument);
-  const DLTensor& d = launch.call.outputs[0];
+  const mxcheck_call& call = launch.kept.call;
+  const DLTensor& d = call.outputs[0];
   auto* to = const_cast<std::byte*>(fake::data_of(d));
   const auto width = static_cast<std::size_t>(d.dtype.bits / 8);
   const auto outputs = static_cast<std::size_t>(d.shape[0] * d.shape[1]);
   try {
-    mxcheck::matmul(fake::matmul_of(launch.call, launch.contract), to);
+    mxcheck::matmul(fake::matmul_of(call, launch.contract), to);
   } catch (const std::exception& e) {
-    launch.call.report->status = MXCHECK_FAILED;
-    std::strncpy(launch.call.report->message, e.what(), sizeof(launch.call.report->message) - 1);
+    call.report->status = MXCHECK_FAILED;
+    std::strncpy(call.report->message, e.what(), sizeof(call.report->message) - 1);
   }
   if (mode("one_bit") && outputs > 37) to[37 * width] ^= std::byte{1};
   if (mode("two_last") && outputs > 1)
@@ -49,17 +38,7 @@ void kernel(void* argument) {
 }
 
 mxcheck_status run(const mxcheck_call* call, const char* contract) {
-  auto* launch = new Launch{};
-  launch->call = *call, launch->contract = contract;
-  for (int i = 0; i < call->num_inputs + call->num_outputs; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    launch->tensors[at] = i < call->num_inputs ? call->inputs[i] : call->outputs[i - call->num_inputs];
-    for (int n = 0; n < launch->tensors[at].ndim; ++n)
-      launch->shapes[at][static_cast<std::size_t>(n)] = launch->tensors[at].shape[n];
-    launch->tensors[at].shape = launch->shapes[at].data();
-  }
-  launch->call.inputs = launch->tensors.data();
-  launch->call.outputs = launch->tensors.data() + call->num_inputs;
+  auto* launch = new Launch{fake::KeptCall(*call), contract};
   return fake_launch(call->stream, kernel, launch) == 0 ? MXCHECK_OK : MXCHECK_DEVICE_ERROR;
 }
 

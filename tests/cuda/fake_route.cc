@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -11,24 +10,17 @@
 
 #include "kernels/candidate_route.h"
 #include "reference/router/token_rounding.h"
-
-extern "C" int fake_launch(void* stream, void (*kernel)(void*), void* argument);
+#include "tests/cuda/fake.h"
 
 namespace {
 
-bool mode(const char* name) {
-  const char* set = std::getenv("FAKE_CUDA");
-  return set != nullptr && std::strcmp(set, name) == 0;
-}
+using fake::mode;
 
-// A call's arguments, kept until its kernel runs; graphs run them again, so nothing frees them.
 struct Launch {
-  mxcheck_call call;
+  fake::KeptCall kept;
   mxcheck_route_policy policy;
   std::string recipe, rule;
   bool rounds;
-  std::array<DLTensor, 8> tensors;
-  std::array<std::array<std::int64_t, 2>, 8> shapes, strides;
 };
 
 const std::byte* data_of(const DLTensor& t) { return static_cast<const std::byte*>(t.data) + t.byte_offset; }
@@ -48,9 +40,10 @@ std::int64_t first_refused(const mxcheck::MatrixView& x) {
 
 void kernel(void* argument) {
   const Launch& launch = *static_cast<const Launch*>(argument);
+  const mxcheck_call& call = launch.kept.call;
   const mxcheck_route_policy& p = launch.policy;
-  const DLTensor& t = launch.call.inputs[0];
-  const DLTensor* out = launch.call.outputs;
+  const DLTensor& t = call.inputs[0];
+  const DLTensor* out = call.outputs;
   mxcheck::Router router;
   router.variant = &mxcheck::router_variant_named(launch.recipe);
   router.top_k = p.top_k;
@@ -71,7 +64,7 @@ void kernel(void* argument) {
       write(out[0], routes.experts), write(out[1], routes.weights);
     }
   } catch (const std::exception& e) {
-    mxcheck_device_report& report = *launch.call.report;
+    mxcheck_device_report& report = *call.report;
     report.status = mode("says_nothing") ? MXCHECK_OK : MXCHECK_INVALID;
     report.index = first_refused(logits) + (mode("another_place") ? 1 : 0);
     std::strncpy(report.message, e.what(), sizeof(report.message) - 1);
@@ -81,22 +74,8 @@ void kernel(void* argument) {
 
 template <bool kRounds>
 mxcheck_status run(const mxcheck_call* call) {
-  auto* launch = new Launch{};
-  launch->call = *call, launch->rounds = kRounds;
-  launch->policy = *reinterpret_cast<const mxcheck_route_policy*>(call->policy);
-  launch->recipe = call->policy->recipe, launch->rule = launch->policy.rule;
-  for (int i = 0; i < call->num_inputs + call->num_outputs; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    DLTensor& t = launch->tensors[at];
-    t = i < call->num_inputs ? call->inputs[i] : call->outputs[i - call->num_inputs];
-    for (int n = 0; n < t.ndim; ++n) {
-      launch->shapes[at][static_cast<std::size_t>(n)] = t.shape[n];
-      if (t.strides != nullptr) launch->strides[at][static_cast<std::size_t>(n)] = t.strides[n];
-    }
-    t.shape = launch->shapes[at].data();
-    if (t.strides != nullptr) t.strides = launch->strides[at].data();
-  }
-  launch->call.inputs = launch->tensors.data(), launch->call.outputs = launch->tensors.data() + call->num_inputs;
+  const auto& policy = *reinterpret_cast<const mxcheck_route_policy*>(call->policy);
+  auto* launch = new Launch{fake::KeptCall(*call), policy, policy.policy.recipe, policy.rule, kRounds};
   return fake_launch(call->stream, kernel, launch) == 0 ? MXCHECK_OK : MXCHECK_DEVICE_ERROR;
 }
 

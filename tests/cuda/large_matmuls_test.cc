@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "properties/gate/gate.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
 #include "properties/report/report.h"
+#include "tests/cuda/fake_cuda.h"
 
 namespace mxcheck {
 namespace {
@@ -20,26 +20,18 @@ constexpr const char* kDense =
     "d=fp32 "
     "rows=70 cols=67 depth=384 data=normal seed=1";
 
-class LargeMatmuls : public ::testing::Test {
+class LargeMatmuls : public test::FakeCuda {
  protected:
-  void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
-  void TearDown() override {
-    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA", "FAKE_MODEL"}) unsetenv(name);
-  }
   static GateOptions options() {
-    GateOptions o;
-    o.tool = MXCHECK_TOOL, o.library = std::string(MXCHECK_FAKE_CUDA) + "/libfake_matmul.so";
-    o.gpu_model = std::string(MXCHECK_FAKE_CUDA) + "/libfake_gpu_model.so";
-    o.only = kStatement, o.seed = 3;
+    GateOptions o = FakeCuda::options("libfake_matmul.so", kStatement);
+    o.gpu_model = file("libfake_gpu_model.so");
     return o;
   }
-  static GateReport gate(const GateOptions& o) {
-    return run_gate(o, [](const StatementResult&, bool) {});
-  }
   static GateReport one(const std::string& c) { return reproduce(options(), std::string(kStatement) + ": " + c); }
+  // Or why nothing was.
   static std::string found(const GateReport& report) {
-    const StatementResult& r = report.statements.at(0);
-    return r.counterexample ? r.counterexample->finding.summary : r.reason;
+    const std::string finding = FakeCuda::found(report);
+    return finding.empty() ? report.statements.at(0).reason : finding;
   }
 };
 
@@ -115,8 +107,7 @@ TEST_F(LargeMatmuls, one_wrong_bit_is_found_and_explained) {
 }
 
 TEST_F(LargeMatmuls, a_failing_case_shrinks_to_the_first_output) {
-  setenv("FAKE_CUDA", "two_last", 1);
-  const GateReport report = gate(options());
+  const GateReport report = gate(options(), "two_last");
   EXPECT_EQ(exit_code(report), 1);
   ASSERT_TRUE(report.statements.at(0).counterexample);
   const Case& minimal = report.statements[0].counterexample->minimal;

@@ -2,8 +2,6 @@
 // of a Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case
 // fails again, and the control passed. `--by CAUGHT_BY.tsv` runs, for each, only the statement that the file names.
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +15,8 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "tests/tools/shell.h"
 
 namespace {
 
@@ -57,16 +57,8 @@ struct Run {
 Run run_gate(const std::string& tool, const std::string& library, const std::string& more) {
   const std::string command = quoted(tool) + " gate --candidate " + quoted(library) +
                               " --suite quick --fail-fast --seed 1 --json --save ''" + more + " 2>/dev/null";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
-  std::string output;
-  char buffer[4096];
-  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) output.append(buffer, n);
-  const int status = pclose(pipe);
-  Run run;
-  run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  run.report = Json::parse(output, nullptr, false);
-  return run;
+  const mxcheck::test::ShellAnswer answer = mxcheck::test::run_shell(command);
+  return {answer.code, Json::parse(answer.out, nullptr, false)};
 }
 
 const Json* failed_statement(const Json& report) {

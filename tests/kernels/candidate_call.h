@@ -50,6 +50,21 @@ struct TestTensor {
   }
 };
 
+// Pointers to all of these.
+inline mxcheck_call call_of(const mxcheck_policy& policy, std::span<const DLTensor> inputs,
+                            std::span<const DLTensor> outputs, std::span<char> message) {
+  mxcheck_call call{};
+  call.size = sizeof call;
+  call.num_inputs = static_cast<std::int32_t>(inputs.size());
+  call.num_outputs = static_cast<std::int32_t>(outputs.size());
+  call.policy = &policy;
+  call.inputs = inputs.data();
+  call.outputs = outputs.data();
+  call.message = message.data();
+  call.message_bytes = message.size();
+  return call;
+}
+
 class CandidateCall {
  public:
   explicit CandidateCall(mxcheck_policy policy) : policy(policy) {}
@@ -81,15 +96,7 @@ class CandidateCall {
     std::vector<DLTensor> outputs;
     for (const TestTensor* t : in) inputs.push_back(t->dl);
     for (const TestTensor* t : out) outputs.push_back(t->dl);
-    mxcheck_call call{};
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(outputs.size());
-    call.policy = &policy;
-    call.inputs = inputs.data();
-    call.outputs = outputs.data();
-    call.message = message.data();
-    call.message_bytes = message.size();
+    mxcheck_call call = call_of(policy, inputs, outputs, message);
     message.fill('\0');
     return op.run(&call);
   }

@@ -1,39 +1,20 @@
 // The gate on GEMMs: a library that is the reference holds, and each fault is found and named.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <initializer_list>
 #include <ostream>
 #include <string>
 
+#include "tests/tools/held.h"
+
 namespace {
 
-struct Ran {
-  int code;
-  std::string out;
-};
+using mxcheck::test::expect_held;
+using mxcheck::test::ShellAnswer;
 
-Ran gate(const std::string& fault, const std::string& arguments) {
-  const std::string command = "MXCHECK_MATMUL_FAULT=" + fault +
-                              " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_MATMUL " " + arguments + " 2>&1";
-  Ran ran{-1, {}};
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ran.out += buffer.data();
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-void expect_held(const Ran& ran, std::initializer_list<const char*> names) {
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const char* name : names) {
-    EXPECT_NE(ran.out.find(std::string("held          ") + name), std::string::npos) << ran.out;
-  }
+ShellAnswer gate(const std::string& fault, const std::string& arguments) {
+  return mxcheck::test::run_shell("MXCHECK_MATMUL_FAULT=" + fault +
+                                  " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_MATMUL " " + arguments + " 2>&1");
 }
 
 // In two: each must be done well within a test's time, on a slow machine too.
@@ -56,10 +37,10 @@ struct Fault {
 class MatmulFaults : public testing::TestWithParam<Fault> {};
 
 TEST_P(MatmulFaults, are_found_and_named) {
-  const Ran ran = gate(GetParam().name, "--only 'matmul_*' --cases 150 --seed 1");
+  const ShellAnswer ran = gate(GetParam().name, "--only 'matmul_*' --cases 150 --seed 1");
   EXPECT_EQ(ran.code, 1) << ran.out;
-  EXPECT_NE(ran.out.find("D differs from"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find(GetParam().named), std::string::npos) << ran.out;
+  EXPECT_TRUE(ran.says("D differs from")) << ran.out;
+  EXPECT_TRUE(ran.says(GetParam().named)) << ran.out;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MatmulFaults,
@@ -74,9 +55,9 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulFaults,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(MatmulGate, a_counterexample_shows_the_steps) {
-  const Ran ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
-  EXPECT_NE(ran.out.find("expected, under sm90_bf16"), std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("window 2^"), std::string::npos) << ran.out;
+  const ShellAnswer ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
+  EXPECT_TRUE(ran.says("expected, under sm90_bf16")) << ran.out;
+  EXPECT_TRUE(ran.says("window 2^")) << ran.out;
 }
 
 }  // namespace

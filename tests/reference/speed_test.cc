@@ -37,7 +37,7 @@ TEST(Speed, of_quantize_and_dequantize_is_64_M_elements_a_minute_and_thread) {
       for (const std::string recipe : {"rceil", "fp32"}) {
         Quantized q;
         const double forth =
-            rate(side * side, [&] { q = quantize(m.view(), element, block, recipe_named(recipe), {}, 1); });
+            rate(side * side, [&, b = block] { q = quantize(m.view(), element, b, recipe_named(recipe), {}, 1); });
         const double back = rate(side * side, [&] { dequantize_bf16(q, {}, 1); });
         std::cout << spec(element).name << " " << name << " " << recipe << ": quantize " << forth / 1e6
                   << " M/s, dequantize " << back / 1e6 << " M/s\n";

@@ -4,10 +4,14 @@ include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
 file(REMOVE_RECURSE ${PREFIX})
 must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})
 
-# Every header of ours is below mxcheck/.
+# Every header of ours is below mxcheck/; the C interface has a root of its own besides.
 file(GLOB roots RELATIVE ${PREFIX}/include ${PREFIX}/include/*)
-if(NOT roots STREQUAL "mxcheck")
+if(NOT roots STREQUAL "mxcheck;mxcheck-candidate")
   message(FATAL_ERROR "include/ holds ${roots}")
+endif()
+file(GLOB_RECURSE bare RELATIVE ${PREFIX}/include/mxcheck-candidate ${PREFIX}/include/mxcheck-candidate/*)
+if(NOT bare STREQUAL "kernels/candidate.h;kernels/candidate_matmul.h;kernels/candidate_route.h")
+  message(FATAL_ERROR "include/mxcheck-candidate/ holds ${bare}")
 endif()
 
 # Nothing may point back into the source tree or the build.

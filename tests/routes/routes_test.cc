@@ -2,41 +2,22 @@
 // it, and named.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 #include <ostream>
 #include <string>
 
+#include "tests/tools/held.h"
+
 namespace {
 
-struct Ran {
-  int code;
-  std::string out;
-};
+using mxcheck::test::expect_held;
+using mxcheck::test::ShellAnswer;
 
-Ran gate(const std::string& fault, const std::string& arguments) {
-  const std::string command = "MXCHECK_ROUTE_FAULT=" + fault +
-                              " " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_HOST_ROUTE " " + arguments +
-                              " 2>&1";
-  Ran ran{-1, {}};
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> buffer;
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) ran.out += buffer.data();
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-bool says(const Ran& ran, const std::string& what) { return ran.out.find(what) != std::string::npos; }
-
-void expect_held(const Ran& ran, std::initializer_list<const char*> names) {
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const char* name : names)
-    EXPECT_TRUE(says(ran, std::string("held          ") + name)) << name << "\n" << ran.out;
+ShellAnswer gate(const std::string& fault, const std::string& arguments) {
+  return mxcheck::test::run_shell("MXCHECK_ROUTE_FAULT=" + fault +
+                                  " " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_HOST_ROUTE " " + arguments +
+                                  " 2>&1");
 }
 
 // In three: each must be done well within a test's time, on a slow machine too.
@@ -47,7 +28,7 @@ TEST(Routes, the_reference_as_a_candidate_equals_itself) {
 }
 
 TEST(Routes, the_reference_as_a_candidate_keeps_the_laws) {
-  const Ran ran = gate("", "--only '*[tkrn]*[keyw]*' --cases 300 --seed 2");
+  const ShellAnswer ran = gate("", "--only '*[tkrn]*[keyw]*' --cases 300 --seed 2");
   expect_held(ran, {"every_logit_is_scored_as_the_reference", "the_first_k_in_the_order_are_chosen",
                     "permuting_tokens_permutes_token_choice", "scale_multiplies_every_weight",
                     "token_rounding_keeps_whole_tiles", "rows_by_expert_and_by_token_agree",
@@ -118,28 +99,28 @@ const Fault kFaults[] = {
 class RouteFaults : public testing::TestWithParam<Fault> {};
 
 TEST_P(RouteFaults, are_found_and_named) {
-  Ran all{0, {}};
+  ShellAnswer all;
   for (const char* statement : GetParam().failed) {
-    const Ran ran = gate(GetParam().name, std::string("--seed 1 --only ") + statement);
+    const ShellAnswer ran = gate(GetParam().name, std::string("--seed 1 --only ") + statement);
     EXPECT_EQ(ran.code, 1) << ran.out;
-    EXPECT_TRUE(says(ran, std::string("FAILED        ") + statement)) << statement << "\n" << ran.out;
+    EXPECT_TRUE(ran.says(std::string("FAILED        ") + statement)) << statement << "\n" << ran.out;
     all.out += ran.out;
   }
-  EXPECT_TRUE(says(all, GetParam().named)) << GetParam().named << "\n" << all.out;
+  EXPECT_TRUE(all.says(GetParam().named)) << GetParam().named << "\n" << all.out;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RouteFaults, testing::ValuesIn(kFaults),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Routes, a_counterexample_shows_the_order_and_the_decision) {
-  const Ran order = gate("larger_index", "--seed 1 --only route_equals_the_reference");
+  const ShellAnswer order = gate("larger_index", "--seed 1 --only route_equals_the_reference");
   for (const char* part : {"token     0: ", "rank 0    expert 0: logit 0x0000 = ", "; chosen", "; not chosen",
                            "expected  0\n", "observed  1\n"}) {
-    EXPECT_TRUE(says(order, part)) << part << "\n" << order.out;
+    EXPECT_TRUE(order.says(part)) << part << "\n" << order.out;
   }
-  const Ran decision = gate("half_up", "--seed 1 --only route_round_equals_the_reference");
+  const ShellAnswer decision = gate("half_up", "--seed 1 --only route_round_equals_the_reference");
   for (const char* part : {"tokens chose it, rule nr-", "to multiples of", "lost) or up", "it keeps", "rank 0"})
-    EXPECT_TRUE(says(decision, part)) << part << "\n" << decision.out;
+    EXPECT_TRUE(decision.says(part)) << part << "\n" << decision.out;
 }
 
 TEST(Routes, a_counterexample_is_reproduced_from_its_line) {

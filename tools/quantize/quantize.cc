@@ -136,7 +136,7 @@ int run(const Options& o) {
 
 void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   const std::string group = "Policies (each replaces that of the rule or preset)";
-  const auto add = [&](const char* flag, std::string& to, std::vector<std::string> words, const char* text) {
+  const auto add = [&](const char* flag, std::string& to, const std::vector<std::string>& words, const char* text) {
     sub.option(flag, to, text).one_of(words).in_group(group);
   };
   add("--nan", o->nan, names_in(kNanPolicies),

@@ -206,7 +206,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   } else if (outcome.status == MXCHECK_OK) {
     finding.summary += "returned MXCHECK_OK";
   } else if (!outcome.outputs_untouched || outcome.out_of_bounds) {
-    finding.summary += "refused but wrote to " + outcome.out_of_bounds.value_or("an output");
+    finding.summary += "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
   } else if (outcome.status != MXCHECK_INVALID) {
     finding.summary += fmt::format("refused with status {}", outcome.status);
   } else {

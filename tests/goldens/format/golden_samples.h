@@ -13,6 +13,12 @@
 
 namespace mxcheck::test {
 
+class GoldenFileTest : public testing::Test {
+ protected:
+  TemporaryDirectory dir;
+  std::string path = dir / "x.h5";
+};
+
 inline std::vector<std::byte> pattern(std::size_t bytes, std::size_t seed = 0) {
   std::vector<std::byte> data(bytes);
   for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i + seed) * 2654435761U >> 13);

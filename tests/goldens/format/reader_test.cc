@@ -13,11 +13,7 @@ using test::pattern;
 using test::small_info;
 using test::write_golden;
 
-class GoldenReaderTest : public testing::Test {
- protected:
-  test::TemporaryDirectory dir;
-  std::string path = dir / "x.h5";
-};
+class GoldenReaderTest : public test::GoldenFileTest {};
 
 void expect_same(const GoldenInfo& got, const GoldenInfo& wanted) {
   EXPECT_EQ(got.attributes, wanted.attributes);

@@ -20,11 +20,7 @@ using test::pattern;
 using test::small_info;
 using test::write_golden;
 
-class GoldenWriterTest : public testing::Test {
- protected:
-  test::TemporaryDirectory dir;
-  std::string path = dir / "x.h5";
-};
+class GoldenWriterTest : public test::GoldenFileTest {};
 
 TEST_F(GoldenWriterTest, says_of_the_file_what_a_manifest_needs) {
   const ManifestEntry entry = write_golden(path, small_info());

@@ -20,7 +20,7 @@ TEST(Hdf5Rows, give_every_byte_whatever_the_pieces_and_the_chunks) {
     const Hdf5Handle file(H5Fopen((dir / "f.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
     const Hdf5Place place{"f.h5:/x", ErrorKind::input, std::filesystem::file_size(dir / "f.h5")};
     const TensorHead head{Dtype::u16, {options.shape.begin(), options.shape.end()}};
-    for (const std::size_t piece : {2, 6, 14, 46, 120}) {  // bytes: not every one is a divisor of a row
+    for (const std::size_t piece : {2U, 6U, 14U, 46U, 120U}) {  // bytes: not every one is a divisor of a row
       Hdf5Rows rows(open_dataset(file.id(), "/x", place), head, place);
       std::vector<std::byte> got(bytes.size());
       for (std::size_t at = 0; at < got.size(); at += piece) {

@@ -5,33 +5,22 @@
 #include <algorithm>
 #include <cstring>
 
-#include "goldens/format/reader.h"
-#include "goldens/make/make.h"
 #include "properties/diagnosis/golden_verdict.h"
-#include "tests/goldens/temporary_directory.h"
+#include "reference/common/matrix.h"
+#include "tests/properties/diagnosis/golden_parts.h"
 
 namespace mxcheck {
 namespace {
 
-using Tensors = std::map<std::string, Tensor>;
+using namespace golden_parts;
 
 GoldenTensors make(const std::string& kind, const std::string& more) {
-  const test::TemporaryDirectory dir;
-  make_suite(parse_suite(R"({"suite": "s", "goldens": [{"name": "g", "kind": ")" + kind + "\", " + more + "}]}", "t"),
-             dir.path(), {});
-  const GoldenReader reader(dir / "g.h5");
-  GoldenTensors tensors{reader.info(), {}};
-  for (const DatasetInfo& info : reader.info().datasets) tensors.tensors[info.name] = reader.read(info.name);
-  return tensors;
+  return made(R"({"name": "g", "kind": ")" + kind + "\", " + more + "}");
 }
 
 DatasetResult judged(const GoldenTensors& golden, const std::string& name, const Tensor& tensor) {
-  const GoldenVerdict verdict = judge(
-      golden, [&](const std::string& asked) { return asked == name ? std::optional(tensor) : std::nullopt; }, {name});
-  return verdict.results.at(0);
+  return golden_parts::judged(golden, {{name, tensor}}, {name}).results.at(0);
 }
-
-std::string first_cause(const DatasetResult& r) { return r.causes.empty() ? "" : r.causes[0]; }
 
 constexpr const char* kTies = R"("input": {"ties": "bf16", "rows": 40, "cols": 12}, "top_k": 3)";
 

@@ -236,14 +236,6 @@ TEST(Gate, libraries_that_are_no_candidates_are_refused_with_a_reason) {
   test::expect_error(ErrorKind::usage, "selects no statement", [&] { (void)run_gate(options, [](auto&, bool) {}); });
 }
 
-TEST(Gate, candidates_are_found_by_path_or_by_name) {
-  EXPECT_EQ(find_candidate_library(MXCHECK_TOY, "/nowhere/mxcheck"), MXCHECK_TOY);
-  test::expect_error(ErrorKind::usage, "does not exist", [] { (void)find_candidate_library("./none.so", "/bin/x"); });
-  test::expect_error(ErrorKind::usage, "does not exist", [] { (void)find_candidate_library("/tmp", "/bin/x"); });
-  test::expect_error(ErrorKind::usage, "no candidate named 'gpu9'; looked for /bin/libmxcheck_gpu9.so",
-                     [] { (void)find_candidate_library("gpu9", "/bin/x"); });
-}
-
 bool has_children() {
   int status = 0;
   return waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD;

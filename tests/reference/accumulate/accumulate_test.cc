@@ -6,17 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cfenv>
 #include <cmath>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "numerics/error.h"
-#include "numerics/format/codec.h"
 #include "tests/kernels/cpu/simd_targets.h"
+#include "tests/reference/accumulate/tile_problem.h"
 
 #if defined(__SSE2__)
   #include <xmmintrin.h>
@@ -24,217 +24,6 @@
 
 namespace mxcheck {
 namespace {
-
-enum class Data { normal, bits, wide, cancelling, subnormal, sparse, largest, specials, small, spread };
-
-constexpr Data kAllData[] = {Data::normal, Data::bits,    Data::wide,     Data::cancelling, Data::subnormal,
-                             Data::sparse, Data::largest, Data::specials, Data::small,      Data::spread};
-
-std::string name_of(Data data) {
-  constexpr std::string_view kNames[] = {"normal", "bits",    "wide",     "cancelling", "subnormal",
-                                         "sparse", "largest", "specials", "small",      "spread"};
-  return std::string(kNames[static_cast<std::size_t>(data)]);
-}
-
-using Random = std::mt19937;
-
-std::uint32_t any_code(Format format, Random& random) {
-  return static_cast<std::uint32_t>(random() & ((std::uint64_t{1} << spec(format).bits) - 1));
-}
-
-std::uint32_t encoded(Format format, double value) {
-  return encode(format, value, Rounding::nearest_even, Overflow::saturate);
-}
-
-std::uint32_t finite_code(Format format, Random& random) {
-  for (;;) {
-    const std::uint32_t code = any_code(format, random);
-    if (factor(format, code).kind == Factor::Kind::finite) return code;
-  }
-}
-
-std::uint32_t random_sign(Format format, Random& random) {
-  return static_cast<std::uint32_t>(random() & 1) << (spec(format).bits - 1);
-}
-
-std::uint32_t draw(Format format, Data data, Random& random) {
-  const FormatSpec& f = spec(format);
-  const std::uint32_t sign = random_sign(format, random);
-  const double normal = std::normal_distribution<double>()(random);
-  switch (data) {
-    case Data::bits: return any_code(format, random);
-    case Data::wide: return finite_code(format, random);
-    case Data::subnormal:
-      return random() % 4 != 0 ? sign | (any_code(format, random) & ((1U << f.mantissa_bits) - 1))
-                               : encoded(format, normal);
-    case Data::sparse: return random() % 4 != 0 ? sign : encoded(format, normal);
-    case Data::largest: return random() % 64 != 0 ? f.max_code : sign | f.max_code;
-    case Data::specials:
-      if (random() % 256 != 0) return encoded(format, normal);
-      return sign | (f.encoding == Encoding::ieee && random() % 2 == 0 ? f.max_code + 1 : f.nan_code);
-    case Data::small: return encoded(format, std::ldexp(normal, f.exponent_bits == 8 ? -62 : -4));
-    // Around the 50 and the 23 bits that decide who computes, for formats that reach so far.
-    case Data::spread: return encoded(format, std::ldexp(normal, -static_cast<int>(random() % 64)));
-    default: return encoded(format, normal);
-  }
-}
-
-// An operand as tests make it: codes of rows x k, row-major or with k outermost, and scales.
-struct Operand {
-  Format format;
-  std::int64_t rows;
-  std::int64_t k;
-  bool k_major;
-  std::vector<std::uint32_t> codes;  // row-major
-  std::vector<std::uint8_t> narrow;  // as the source holds them
-  std::vector<std::uint16_t> half;
-  std::vector<std::uint32_t> wide;
-  std::vector<std::uint8_t> scales;
-  Format scale_format = Format::e8m0;
-  std::int64_t scales_a_row = 0;
-
-  void lay_out() {
-    for (std::int64_t i = 0; i < rows * k; ++i) {
-      const std::int64_t at = k_major ? i % rows * k + i / rows : i;
-      const std::uint32_t code = codes[static_cast<std::size_t>(at)];
-      narrow.push_back(static_cast<std::uint8_t>(code));
-      half.push_back(static_cast<std::uint16_t>(code));
-      wide.push_back(code);
-    }
-  }
-
-  [[nodiscard]] PackedOperand packed(const Contract& contract, int threads = 1) const {
-    const int bits = spec(format).bits;
-    const void* at = wide.data();
-    if (bits <= 16) at = half.data();
-    if (bits <= 8) at = narrow.data();
-    OperandSource source{at, rows, k, k_major ? 1 : k, k_major ? rows : 1};
-    if (!scales.empty()) source.scales = scales.data(), source.scale_row_stride = scales_a_row;
-    source.scale_format = scale_format;
-    return {contract, format, source, threads};
-  }
-
-  [[nodiscard]] std::vector<Factor> row(const Contract& contract, std::int64_t i) const {
-    std::vector<Factor> out;
-    for (std::int64_t j = 0; j < k; ++j) {
-      out.push_back(operand(contract, format, codes[static_cast<std::size_t>(i * k + j)]));
-    }
-    return out;
-  }
-};
-
-Operand random_operand(const Contract& contract, Format format, Data data, std::int64_t rows, std::int64_t k,
-                       Random& random) {
-  Operand o{format, rows, k, (random() & 1) != 0, {}, {}, {}, {}, {}};
-  for (std::int64_t i = 0; i < rows * k; ++i) o.codes.push_back(draw(format, data, random));
-  for (std::int64_t i = 0; data == Data::sparse && i < rows; i += 3) {
-    std::fill_n(o.codes.begin() + i * k, k, 0U);
-  }
-  o.lay_out();
-  if (contract.scale_terms == 0) return o;
-  o.scale_format = contract.scales.front();
-  o.scales_a_row = (k + contract.scale_terms - 1) / contract.scale_terms;
-  for (std::int64_t i = 0; i < rows * o.scales_a_row; ++i) {
-    const bool near = data != Data::bits && data != Data::wide;
-    o.scales.push_back(static_cast<std::uint8_t>(!near                            ? random()
-                                                 : o.scale_format == Format::e8m0 ? 120 + random() % 16
-                                                                                  : 0x28 + random() % 32));
-  }
-  return o;
-}
-
-// b's products with a cancel in pairs.
-void cancel(Operand& a, Operand& b) {
-  for (Operand* o : {&a, &b}) {
-    const std::uint32_t sign = 1U << (spec(o->format).bits - 1);
-    for (std::int64_t i = 0; i < o->rows; ++i) {
-      for (std::int64_t k = 1; k < o->k; k += 2) {
-        auto* code = o->codes.data() + i * o->k + k;
-        *code = o == &b ? code[-1] ^ sign : code[-1];
-      }
-    }
-    o->narrow.clear(), o->half.clear(), o->wide.clear();
-    o->lay_out();
-  }
-}
-
-std::uint32_t draw_c(const Contract& contract, Random& random) {
-  const Format format = contract.arithmetic == Arithmetic::fused ? contract.step.output.c : Format::fp32;
-  const std::uint32_t sign = random_sign(format, random);
-  const double normal = std::normal_distribution<double>()(random);
-  switch (random() % 8) {
-    case 0: return sign;
-    case 1: return any_code(format, random);
-    case 2: return encoded(format, std::ldexp(normal, 24));
-    case 3: return encoded(format, std::ldexp(normal, -24));
-    case 4: return sign | (any_code(format, random) & ((1U << spec(format).mantissa_bits) - 1));
-    case 5: return encoded(format, std::ldexp(normal, static_cast<int>(random() % 250) - 125));
-    default: return encoded(format, normal);
-  }
-}
-
-struct Problem {
-  const Contract& contract;
-  Operand a;
-  Operand b;
-  std::vector<std::uint32_t> c;  // a.rows x b.rows
-  std::string what;
-
-  [[nodiscard]] std::int64_t n() const { return b.rows; }
-
-  [[nodiscard]] std::vector<std::uint32_t> expected() const {
-    std::vector<std::vector<Factor>> rows;
-    for (std::int64_t j = 0; j < b.rows; ++j) rows.push_back(b.row(contract, j));
-    std::vector<std::uint32_t> out = c;
-    for (std::int64_t i = 0; i < a.rows; ++i) {
-      const std::vector<Factor> row = a.row(contract, i);
-      for (std::int64_t j = 0; j < n(); ++j) {
-        const auto span = [](const Operand& o, std::int64_t r) {
-          return std::span(o.scales).subspan(static_cast<std::size_t>(r * o.scales_a_row),
-                                             static_cast<std::size_t>(o.scales_a_row));
-        };
-        std::uint32_t& word = out[static_cast<std::size_t>(i * n() + j)];
-        const ContractScales scales{a.scale_format, span(a, i), span(b, j)};
-        word = accumulate(contract, row, rows[static_cast<std::size_t>(j)], word,
-                          contract.scale_terms == 0 ? nullptr : &scales);
-      }
-    }
-    return out;
-  }
-
-  void expect_equal(const std::vector<std::uint32_t>& got, const std::vector<std::uint32_t>& want) const {
-    int shown = 0;
-    for (std::size_t at = 0; at < want.size() && shown < 3; ++at) {
-      if (got[at] == want[at]) continue;
-      ++shown;
-      ADD_FAILURE() << what << " k " << a.k << " row " << at / static_cast<std::size_t>(n()) << " column "
-                    << at % static_cast<std::size_t>(n()) << " c " << std::hex << c[at] << ": " << got[at]
-                    << " instead of " << want[at];
-    }
-  }
-
-  // As one tile.
-  [[nodiscard]] std::vector<std::uint32_t> whole() const {
-    std::vector<std::uint32_t> acc = c;
-    accumulate_tile(a.packed(contract), {0, a.rows}, b.packed(contract), {0, n()}, {0, a.k}, acc.data(), n());
-    return acc;
-  }
-};
-
-Problem random_problem(const Contract& contract, Format fa, Format fb, Data data, std::int64_t m, std::int64_t n,
-                       std::int64_t k, unsigned seed) {
-  Random random(seed);
-  Problem p{contract,
-            random_operand(contract, fa, data, m, k, random),
-            random_operand(contract, fb, data, n, k, random),
-            {},
-            {}};
-  if (data == Data::cancelling) cancel(p.a, p.b);
-  for (std::int64_t i = 0; i < m * n; ++i) p.c.push_back(draw_c(contract, random));
-  p.what = std::string(contract.name) + " " + std::string(spec(fa).name) + " by " + std::string(spec(fb).name) + " " +
-           name_of(data);
-  return p;
-}
 
 // All mixes of formats that a contract takes; of those without a step, which the plain model computes, one format by
 // all.
@@ -263,7 +52,7 @@ TEST(Accumulate, equals_the_plain_model_for_all_contracts_formats_and_data) {
       for (Data data : kAllData) {
         ++seed;
         const std::int64_t k = seed % 3 == 0 ? 100 : 65;
-        const Problem p = random_problem(contract, fa, fb, data, 3, seed % 2 == 0 ? 65 : 37, k, seed);
+        const TileProblem p = random_problem(contract, fa, fb, data, 3, seed % 2 == 0 ? 65 : 37, k, seed);
         p.expect_equal(p.whole(), p.expected());
       }
     });
@@ -276,7 +65,7 @@ TEST(Accumulate, equals_the_plain_model_for_all_k) {
     const Format format = contract.operands.front();
     for (std::int64_t k : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 100, 512, 1030}) {
       for (Data data : {Data::normal, Data::cancelling}) {
-        const Problem p = random_problem(contract, format, format, data, 2, 19, k, ++seed);
+        const TileProblem p = random_problem(contract, format, format, data, 2, 19, k, ++seed);
         p.expect_equal(p.whole(), p.expected());
       }
     }
@@ -289,32 +78,11 @@ TEST(Accumulate, equals_the_plain_model_for_more_data_on_hopper) {
     const Contract& contract = contract_named(name);
     for_each_mix(contract, [&](Format fa, Format fb) {
       for (Data data : kAllData) {
-        const Problem p = random_problem(contract, fa, fb, data, 9, 130, 160, ++seed);
+        const TileProblem p = random_problem(contract, fa, fb, data, 9, 130, 160, ++seed);
         p.expect_equal(p.whole(), p.expected());
       }
     });
   }
-}
-
-Problem chosen_problem(const Contract& contract, Format format, const std::vector<std::vector<double>>& a,
-                       const std::vector<std::vector<double>>& b, const std::vector<std::uint32_t>& c) {
-  const auto operand_of = [&](const std::vector<std::vector<double>>& rows) {
-    Operand o{format,
-              static_cast<std::int64_t>(rows.size()),
-              static_cast<std::int64_t>(rows[0].size()),
-              false,
-              {},
-              {},
-              {},
-              {},
-              {}};
-    for (const auto& row : rows) {
-      for (double x : row) o.codes.push_back(encoded(format, x));
-    }
-    o.lay_out();
-    return o;
-  };
-  return {contract, operand_of(a), operand_of(b), c, std::string(contract.name) + " chosen"};
 }
 
 // A product of a code that is far below its row's largest, next to a window that comes down to it.
@@ -324,11 +92,12 @@ TEST(Accumulate, codes_far_below_their_row_count_where_the_window_is_low) {
     for (int i = 0; i < 60; ++i) {
       const double x = std::ldexp(1.5, -20 - i);
       const double window = std::ldexp(1, -i);
-      const std::uint32_t c = encoded(Format::fp32, window);
+      const std::uint32_t c = saturated(Format::fp32, window);
       // The last: the only product that is not zero has both its codes far down.
-      for (const Problem& p : {chosen_problem(contract, contract.operands.front(), {{1, x}}, {{window, 1}}, {0}),
-                               chosen_problem(contract, contract.operands.front(), {{1, x}}, {{0, 1}}, {c}),
-                               chosen_problem(contract, contract.operands.front(), {{1, x, 0}}, {{0, x, 1}}, {0})}) {
+      for (const TileProblem& p :
+           {chosen_problem(contract, contract.operands.front(), {{1, x}}, {{window, 1}}, {0}),
+            chosen_problem(contract, contract.operands.front(), {{1, x}}, {{0, 1}}, {c}),
+            chosen_problem(contract, contract.operands.front(), {{1, x, 0}}, {{0, x, 1}}, {0})}) {
         p.expect_equal(p.whole(), p.expected());
       }
     }
@@ -338,12 +107,12 @@ TEST(Accumulate, codes_far_below_their_row_count_where_the_window_is_low) {
 // Products of 2^-130 whose sum is a normal number: what is kept of them tells the floor from one of -120.
 TEST(Accumulate, the_floor_of_the_window_is_the_contracts) {
   const Contract& contract = contract_named("sm90_tf32");
-  Random random(5);
+  std::mt19937 random(5);
   std::vector<std::vector<double>> rows(16);
   for (auto& row : rows) {
     for (int k = 0; k < 8; ++k) row.push_back(std::ldexp(1024 + static_cast<double>(random() % 1024), -75));
   }
-  const Problem p = chosen_problem(contract, Format::fp32, rows, rows, std::vector<std::uint32_t>(256));
+  const TileProblem p = chosen_problem(contract, Format::fp32, rows, rows, std::vector<std::uint32_t>(256));
   p.expect_equal(p.whole(), p.expected());
 }
 
@@ -386,16 +155,16 @@ TEST(Accumulate, sums_of_31_bits_are_right) {
   }
   std::vector<std::uint32_t> c;
   for (double units : {-1.0, -64.0, -65.0, -255.0, -256.0, -257.0, 0.0, 1.0}) {
-    c.push_back(encoded(Format::fp32, std::ldexp(units, -25)));
+    c.push_back(saturated(Format::fp32, std::ldexp(units, -25)));
   }
-  const Problem p = chosen_problem(contract, Format::e4m3, a, b, c);
+  const TileProblem p = chosen_problem(contract, Format::e4m3, a, b, c);
   p.expect_equal(p.whole(), p.expected());
   EXPECT_EQ(p.whole()[0], 0x427FFFFFU);
 }
 
 TEST(Accumulate, no_k_leaves_c) {
   const Contract& contract = contract_named("sm90_fp8");
-  const Problem p = random_problem(contract, Format::e4m3, Format::e4m3, Data::normal, 3, 5, 0, 1);
+  const TileProblem p = random_problem(contract, Format::e4m3, Format::e4m3, Data::normal, 3, 5, 0, 1);
   EXPECT_EQ(p.whole(), p.c);
 }
 
@@ -404,7 +173,7 @@ TEST(Accumulate, tiles_and_pieces_of_k_give_the_same_words) {
   for (const std::string_view name : {"sm90_fp8", "sm90_bf16", "sm100_mxf8f6f4", "sm90_fp8_fp16", "sm100_nvf4"}) {
     const Contract& contract = contract_named(name);
     const Format format = contract.operands.front();
-    const Problem p = random_problem(contract, format, format, Data::normal, 71, 140, 136, 3);
+    const TileProblem p = random_problem(contract, format, format, Data::normal, 71, 140, 136, 3);
     const PackedOperand a = p.a.packed(contract, 2);
     const PackedOperand b = p.b.packed(contract, 2);
     const std::vector<std::uint32_t> whole = p.whole();
@@ -428,7 +197,7 @@ TEST(Accumulate, tiles_and_pieces_of_k_give_the_same_words) {
 
 TEST(Accumulate, threads_share_operands) {
   const Contract& contract = contract_named("sm90_bf16");
-  const Problem p = random_problem(contract, Format::bf16, Format::bf16, Data::specials, 40, 100, 128, 4);
+  const TileProblem p = random_problem(contract, Format::bf16, Format::bf16, Data::specials, 40, 100, 128, 4);
   const PackedOperand a = p.a.packed(contract);
   const PackedOperand b = p.b.packed(contract);
   std::vector<std::uint32_t> acc = p.c;
@@ -451,7 +220,7 @@ TEST(Accumulate, every_simd_target_gives_the_same_words) {
       const Contract& contract = contract_named(name);
       const Format format = contract.operands.front();
       for (Data data : kAllData) {
-        Problem p = random_problem(contract, format, format, data, 5, 70, 64, ++seed);
+        TileProblem p = random_problem(contract, format, format, data, 5, 70, 64, ++seed);
         p.what.append(" ").append(simd_target_name(target));
         p.expect_equal(p.whole(), p.expected());
       }
@@ -465,7 +234,7 @@ TEST(Accumulate, does_not_depend_on_the_rounding_mode_nor_on_flushed_subnormals)
     const Contract& contract = contract_named(name);
     const Format format = contract.operands.front();
     for (Data data : {Data::normal, Data::largest, Data::small, Data::spread, Data::subnormal}) {
-      const Problem p = random_problem(contract, format, format, data, 4, 64, 96, ++seed);
+      const TileProblem p = random_problem(contract, format, format, data, 4, 64, 96, ++seed);
       const std::vector<std::uint32_t> want = p.expected();
       for (int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
         std::fesetround(mode);

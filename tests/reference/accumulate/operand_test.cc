@@ -56,7 +56,7 @@ TEST(PackedOperand, values_and_exponents_are_relative_to_the_steps_reference) {
       const std::int64_t step = k / 32;
       const std::int64_t lane = row % 64;
       const float value = x.values(panel, step)[k % 32].lane[lane];
-      const int exponent = x.exponents(panel, step)[k % 32].lane[lane];
+      const std::int8_t exponent = x.exponents(panel, step)[k % 32].lane[lane];
       const int reference = x.references(panel, step).lane[lane];
       const Factor f = k < kK ? x.factor(row, k) : Factor{};
       if (f.significand == 0) {

@@ -264,8 +264,8 @@ TEST(ScaleLayout, refuses_sizes_that_do_not_fit_and_says_which_would) {
   EXPECT_EQ(size(ScaleLayout::compact, {{most}, 2}),
             "scales: 9223372036854775807 x 2 is beyond 2^63 - 1; use smaller dimensions");
   for (const auto& [name, layout] : kScaleLayouts) {
-    EXPECT_EQ(text([&] { (void)layout_offset(layout, 0, 4, 1, 4); }), "scale (0, 4) of 1 x 4: must lie within");
-    EXPECT_EQ(text([&] { (void)layout_offset(layout, -1, 0, 1, 4); }), "scale (-1, 0) of 1 x 4: must lie within");
+    EXPECT_EQ(text([l = layout] { (void)layout_offset(l, 0, 4, 1, 4); }), "scale (0, 4) of 1 x 4: must lie within");
+    EXPECT_EQ(text([l = layout] { (void)layout_offset(l, -1, 0, 1, 4); }), "scale (-1, 0) of 1 x 4: must lie within");
   }
 }
 

@@ -15,6 +15,11 @@
 
 namespace mxcheck::test {
 
+using Offsets = std::vector<std::int64_t>;
+using Ints = std::vector<std::int32_t>;
+using Sets = std::vector<std::set<std::int32_t>>;
+using Floats = std::vector<float>;
+
 inline Router router_of(const char* variant, std::int64_t top_k) {
   Router router;
   router.variant = &router_variant_named(variant);
@@ -38,8 +43,8 @@ inline std::vector<float> normal_logits(std::int64_t count, std::uint64_t seed) 
 inline const TestMatrix kSix = fp32_matrix(6, 2, {3, 0, 1, 0, 2, 0, 0, 1, 0, 0.5F, 0.25F, 0});
 
 // The tokens of each expert.
-inline std::vector<std::set<std::int32_t>> tokens_by_expert(const RoundedTokens& a) {
-  std::vector<std::set<std::int32_t>> sets;
+inline Sets tokens_by_expert(const RoundedTokens& a) {
+  Sets sets;
   for (std::size_t e = 0; e < a.chosen.size(); ++e) {
     sets.emplace_back(a.row_token.begin() + a.offsets[e], a.row_token.begin() + a.offsets[e + 1]);
   }

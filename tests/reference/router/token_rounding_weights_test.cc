@@ -13,16 +13,7 @@
 namespace mxcheck {
 namespace {
 
-using test::fp32_matrix;
-using test::kSix;
-using test::normal_logits;
-using test::router_of;
-using test::TestMatrix;
-using test::tokens_by_expert;
-using Offsets = std::vector<std::int64_t>;
-using Ints = std::vector<std::int32_t>;
-using Sets = std::vector<std::set<std::int32_t>>;
-using Floats = std::vector<float>;
+using namespace test;
 
 TEST(TokenRoundingWeights, multiplies_weights_by_the_scale_last) {
   Router router = router_of("topk-softmax", 1);

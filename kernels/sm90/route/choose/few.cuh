@@ -12,6 +12,9 @@
 // Softmax without a bias chooses by logits: subtraction, exp and division by the sum are monotonic as they round
 // correctly, so that scores can only be equal where logits are not, which is settled too. Sigmoid by its definition is
 // not monotonic: e / (1 + e) rounds twice.
+//
+// One file of more than 400 lines: one kernel, whose phases share a row's state in registers (ChooseFew), a template
+// for each type, choice and list. What other kernels use too is in row/ and settle.cuh.
 
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/choose/settle.cuh"

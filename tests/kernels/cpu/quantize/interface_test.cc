@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <limits>
 #include <set>
 #include <string>
 
-#include "tests/kernels/candidate_call.h"
+#include "tests/kernels/refusals.h"
+#include "tests/tools/shell.h"
 
 namespace mxcheck {
 namespace {
@@ -20,16 +20,9 @@ const mxcheck_candidate_table& library() {
 }
 
 // A valid call of one operation, to be made invalid: 40 x 70 BF16 with three experts.
-struct Valid {
+struct Valid : ValidCall {
   mxcheck_policy policy = make_policy("e4m3", "rceil", 1, 32);
-  CandidateCall memory{policy};
-  std::vector<TestTensor*> in;
-  std::vector<TestTensor*> out;
-  std::vector<DLTensor> inputs;
-  std::vector<DLTensor> outputs;
   std::array<std::int64_t, 4> offset_values{0, 8, 8, 40};
-  mxcheck_call call{};
-  std::array<char, 256> message{};
 
   explicit Valid(const std::string& name) {
     policy.rows = 40;
@@ -54,109 +47,65 @@ struct Valid {
       }
     }
     in.push_back(&memory.offsets(offset_values));
-    for (const TestTensor* t : in) inputs.push_back(t->dl);
-    for (const TestTensor* t : out) outputs.push_back(t->dl);
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(outputs.size());
-    call.policy = &policy;
-    call.inputs = inputs.data();
-    call.outputs = outputs.data();
-    call.message = message.data();
-    call.message_bytes = message.size();
+    bind(policy);
   }
-  Valid(const Valid&) = delete;
-  Valid& operator=(const Valid&) = delete;
 
   DLTensor& offsets() { return inputs.back(); }
-  void set_offset(std::size_t i, std::int64_t value) {
-    std::memcpy(in.back()->memory.data() + i * sizeof value, &value, sizeof value);
-  }
-  void set_strides(TestTensor& t, DLTensor& tensor, std::int64_t row, std::int64_t col) {
-    t.strides = {row, col};
-    tensor.strides = t.strides.data();
-  }
-  bool outputs_untouched() const {
-    return std::all_of(out.begin(), out.end(), [](const TestTensor* t) { return t->memory.intact(); });
-  }
+  void set_offset(std::size_t i, std::int64_t value) { set(in.size() - 1, i, value); }
 };
 
-struct InvalidCall {
-  const char* why;
-  mxcheck_status status;
-  std::string says;  // a part of the message; "" for calls that have no message to write to
-  std::function<void(Valid&)> make_invalid;
-};
+using Refusals = std::vector<InvalidCall<Valid>>;
 
-void expect_refusals(const std::string& name, const std::vector<InvalidCall>& refusals) {
-  {
-    Valid valid(name);
-    ASSERT_EQ(operation(library(), name).run(&valid.call), MXCHECK_OK) << valid.message.data();
-    EXPECT_FALSE(valid.outputs_untouched());
-  }
-  for (const InvalidCall& r : refusals) {
-    SCOPED_TRACE(name + ": " + r.why);
-    Valid v(name);
-    r.make_invalid(v);
-    EXPECT_EQ(operation(library(), name).run(&v.call), r.status) << v.message.data();
-    const std::string message(v.message.data());
-    EXPECT_NE(message.find(r.says), std::string::npos) << message;
-    EXPECT_EQ(message.empty(), r.says.empty());
-    EXPECT_EQ(message.find('\n'), std::string::npos);
-    EXPECT_TRUE(v.outputs_untouched());
-    EXPECT_TRUE(v.memory.kept_inside());
-  }
+void expect_refusals(const std::string& name, const Refusals& refusals) {
+  mxcheck::expect_refusals(library(), name, refusals);
 }
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
 
-std::vector<InvalidCall> refusals_of_any_operation(const std::string& name) {
-  const mxcheck_status invalid = MXCHECK_INVALID;
-  const mxcheck_status unsupported = MXCHECK_UNSUPPORTED;
-  std::vector<InvalidCall> r{
-      {"an older call", invalid, "", [](Valid& v) { v.call.size = sizeof v.call - 1; }},
-      {"no policy", invalid, "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
-      {"an older policy", invalid, "policy.size", [](Valid& v) { v.policy.size = 8; }},
-      {"no inputs", invalid, "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
-      {"no outputs", invalid, "outputs is null", [](Valid& v) { v.call.outputs = nullptr; }},
-      {"too few inputs", invalid, "0 inputs", [](Valid& v) { v.call.num_inputs = 0; }},
-      {"too many inputs", invalid, "9 inputs", [](Valid& v) { v.call.num_inputs = 9; }},
-      {"too few outputs", invalid, "0 outputs", [](Valid& v) { v.call.num_outputs = 0; }},
-      {"negative threads", invalid, "threads is -1", [](Valid& v) { v.policy.threads = -1; }},
-      {"unknown layout", unsupported, "layout 7", [](Valid& v) { v.policy.layout = 7; }},
-      {"unknown block", unsupported, "2 x 32", [](Valid& v) { v.policy.block_rows = 2; }},
-      {"negative block", unsupported, "1 x -32", [](Valid& v) { v.policy.block_cols = -32; }},
-      {"wrong rows", invalid, "41", [](Valid& v) { v.policy.rows = 41; }},
-      {"no data", invalid, "data is null", [](Valid& v) { v.inputs[0].data = nullptr; }},
-      {"no output data", invalid, "data is null", [](Valid& v) { v.outputs[0].data = nullptr; }},
-      {"no shape", invalid, "shape is null", [](Valid& v) { v.inputs[0].shape = nullptr; }},
-      {"a device", invalid, "device 2", [](Valid& v) { v.inputs[0].device.device_type = kDLCUDA; }},
-      {"a device for an output", invalid, "device 2", [](Valid& v) { v.outputs[0].device.device_type = kDLCUDA; }},
-      {"wrong rank", invalid, "3 dimensions", [](Valid& v) { v.inputs[0].ndim = 3; }},
-      {"wrong rank of an output", invalid, "0 dimensions", [](Valid& v) { v.outputs[0].ndim = 0; }},
-      {"negative rows", invalid, "-40", [](Valid& v) { v.in[0]->shape[0] = -40; }},
-      {"rows that overflow", invalid, "overflows",
+Refusals refusals_of_any_operation(const std::string& name) {
+  Refusals r{
+      {"an older call", "", [](Valid& v) { v.call.size = sizeof v.call - 1; }, MXCHECK_INVALID, false},
+      {"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
+      {"an older policy", "policy.size", [](Valid& v) { v.policy.size = 8; }},
+      {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
+      {"no outputs", "outputs is null", [](Valid& v) { v.call.outputs = nullptr; }},
+      {"too few inputs", "0 inputs", [](Valid& v) { v.call.num_inputs = 0; }},
+      {"too many inputs", "9 inputs", [](Valid& v) { v.call.num_inputs = 9; }},
+      {"too few outputs", "0 outputs", [](Valid& v) { v.call.num_outputs = 0; }},
+      {"negative threads", "threads is -1", [](Valid& v) { v.policy.threads = -1; }},
+      {"unknown layout", "layout 7", [](Valid& v) { v.policy.layout = 7; }, MXCHECK_UNSUPPORTED},
+      {"unknown block", "2 x 32", [](Valid& v) { v.policy.block_rows = 2; }, MXCHECK_UNSUPPORTED},
+      {"negative block", "1 x -32", [](Valid& v) { v.policy.block_cols = -32; }, MXCHECK_UNSUPPORTED},
+      {"wrong rows", "41", [](Valid& v) { v.policy.rows = 41; }},
+      {"no data", "data is null", [](Valid& v) { v.inputs[0].data = nullptr; }},
+      {"no output data", "data is null", [](Valid& v) { v.outputs[0].data = nullptr; }},
+      {"no shape", "shape is null", [](Valid& v) { v.inputs[0].shape = nullptr; }},
+      {"a device", "device 2", [](Valid& v) { v.inputs[0].device.device_type = kDLCUDA; }},
+      {"a device for an output", "device 2", [](Valid& v) { v.outputs[0].device.device_type = kDLCUDA; }},
+      {"wrong rank", "3 dimensions", [](Valid& v) { v.inputs[0].ndim = 3; }},
+      {"wrong rank of an output", "0 dimensions", [](Valid& v) { v.outputs[0].ndim = 0; }},
+      {"negative rows", "-40", [](Valid& v) { v.in[0]->shape[0] = -40; }},
+      {"rows that overflow", "overflows",
        [](Valid& v) {
          v.in[0]->shape = {kHuge, kHuge};
        }},
-      {"an output's columns", invalid, "must be",
+      {"an output's columns", "must be",
        [](Valid& v) { --v.out[0]->shape[static_cast<std::size_t>(v.outputs[0].ndim) - 1]; }},
-      {"byte offset", invalid, "byte_offset", [](Valid& v) { v.inputs[0].byte_offset = ~std::uint64_t{0} - 1; }},
-      {"column stride", invalid, "column stride 2", [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], 140, 2); }},
-      {"offsets of another type", invalid, "offsets has", [](Valid& v) { v.offsets().dtype.bits = 32; }},
-      {"offsets without end", invalid, "offsets is empty", [](Valid& v) { v.in.back()->shape[0] = 0; }},
-      {"offsets off 8 bytes", invalid, "multiple",
-       [](Valid& v) { v.offsets().byte_offset = 4, v.in.back()->shape[0] = 3; }},
-      {"first offset", invalid, "offsets[0] is 1", [](Valid& v) { v.set_offset(0, 1); }},
-      {"falling offsets", invalid, "offsets[2] is 7", [](Valid& v) { v.set_offset(2, 7); }},
-      {"negative offset", invalid, "offsets[1] is -1", [](Valid& v) { v.set_offset(1, -1); }},
-      {"last offset", invalid, "last of the offsets is 41", [](Valid& v) { v.set_offset(3, 41); }},
-      {"output on input", invalid, "overlaps input 0", [](Valid& v) { v.outputs[0].data = v.in[0]->memory.data(); }},
-      {"output in offsets", invalid, "overlaps", [](Valid& v) { v.outputs[0].data = v.in.back()->memory.data() - 8; }},
+      {"byte offset", "byte_offset", [](Valid& v) { v.inputs[0].byte_offset = ~std::uint64_t{0} - 1; }},
+      {"column stride", "column stride 2", [](Valid& v) { v.set_strides(v.inputs[0], 140, 2); }},
+      {"offsets of another type", "offsets has", [](Valid& v) { v.offsets().dtype.bits = 32; }},
+      {"offsets without end", "offsets is empty", [](Valid& v) { v.in.back()->shape[0] = 0; }},
+      {"offsets off 8 bytes", "multiple", [](Valid& v) { v.offsets().byte_offset = 4, v.in.back()->shape[0] = 3; }},
+      {"first offset", "offsets[0] is 1", [](Valid& v) { v.set_offset(0, 1); }},
+      {"falling offsets", "offsets[2] is 7", [](Valid& v) { v.set_offset(2, 7); }},
+      {"negative offset", "offsets[1] is -1", [](Valid& v) { v.set_offset(1, -1); }},
+      {"last offset", "last of the offsets is 41", [](Valid& v) { v.set_offset(3, 41); }},
+      {"output on input", "overlaps input 0", [](Valid& v) { v.outputs[0].data = v.in[0]->memory.data(); }},
+      {"output in offsets", "overlaps", [](Valid& v) { v.outputs[0].data = v.in.back()->memory.data() - 8; }},
   };
   if (name != "scale_layout") {
-    r.push_back({"no format", invalid, "format is null", [](Valid& v) { v.policy.format = nullptr; }});
-    r.push_back({"format", unsupported, "format e2m1", [](Valid& v) { v.policy.format = "e2m1"; }});
+    r.push_back({"no format", "format is null", [](Valid& v) { v.policy.format = nullptr; }});
+    r.push_back({"format", "format e2m1", [](Valid& v) { v.policy.format = "e2m1"; }, MXCHECK_UNSUPPORTED});
   }
   return r;
 }
@@ -180,13 +129,10 @@ TEST(CandidateTable, is_of_this_version_and_lists_its_operations) {
 }
 
 TEST(CandidateLibrary, exports_one_symbol) {
-  std::FILE* const symbols = popen("nm -D --defined-only " MXCHECK_CPU_LIBRARY, "r");
-  ASSERT_NE(symbols, nullptr);
-  std::string text;
-  for (int c = std::fgetc(symbols); c != EOF; c = std::fgetc(symbols)) text += static_cast<char>(c);
-  EXPECT_EQ(pclose(symbols), 0);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-  EXPECT_NE(text.find(" T mxcheck_candidate\n"), std::string::npos) << text;
+  const test::ShellAnswer symbols = test::run_shell("nm -D --defined-only " MXCHECK_CPU_LIBRARY);
+  EXPECT_EQ(symbols.code, 0);
+  EXPECT_EQ(std::count(symbols.out.begin(), symbols.out.end(), '\n'), 1) << symbols.out;
+  EXPECT_TRUE(symbols.says(" T mxcheck_candidate\n")) << symbols.out;
 }
 
 TEST(CandidateSupports, every_offered_combination_and_no_other) {
@@ -251,135 +197,71 @@ TEST(CandidateRefusals, hold_for_every_operation) {
 }
 
 TEST(CandidateRefusals, of_quantize) {
-  const mxcheck_status invalid = MXCHECK_INVALID;
-  const mxcheck_status unsupported = MXCHECK_UNSUPPORTED;
-  const std::vector<InvalidCall> either{
-      {"no recipe", invalid, "recipe is null", [](Valid& v) { v.policy.recipe = nullptr; }},
-      {"recipe", unsupported, "recipe even", [](Valid& v) { v.policy.recipe = "even"; }},
-      {"fp16", unsupported, "type code 2, 16 bits",
+  const Refusals either{
+      {"no recipe", "recipe is null", [](Valid& v) { v.policy.recipe = nullptr; }},
+      {"recipe", "recipe even", [](Valid& v) { v.policy.recipe = "even"; }, MXCHECK_UNSUPPORTED},
+      {"fp16", "type code 2, 16 bits",
        [](Valid& v) {
          v.inputs[0].dtype = {kDLFloat, 16, 1};
-       }},
-      {"lanes", unsupported, "not offered", [](Valid& v) { v.inputs[0].dtype.lanes = 2; }},
-      {"odd address", invalid, "multiple", [](Valid& v) { v.inputs[0].byte_offset = 1; }},
-      {"row stride", invalid, "row stride 69", [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], 69, 1); }},
-      {"negative stride", invalid, "row stride -70", [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], -70, 1); }},
-      {"stride that overflows", invalid, "overflows", [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], kHuge, 1); }},
-      {"bytes that overflow", invalid, "overflows",
-       [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], kHuge / 20, 1); }},
-      {"codes with gaps", invalid, "contiguous", [](Valid& v) { v.set_strides(*v.out[0], v.outputs[0], 71, 1); }},
-      {"code type", invalid, "must be code 1, 8 bits", [](Valid& v) { v.outputs[0].dtype.code = kDLInt; }},
-      {"scale type", invalid, "must be code 1, 8 bits", [](Valid& v) { v.outputs[1].dtype.bits = 32; }},
-      {"code rows", invalid, "must be 40 x 70", [](Valid& v) { v.out[0]->shape[0] = 39; }},
-      {"scale rows", invalid, "must be 40 x 3", [](Valid& v) { v.out[1]->shape[0] = 39; }},
-      {"scale columns", invalid, "must be 40 x 3", [](Valid& v) { v.out[1]->shape[1] = 2; }},
-      {"flat scales", invalid, "1 dimensions", [](Valid& v) { v.outputs[1].ndim = 1; }},
-      {"tiles of another size", invalid, "must be 1024, the tiles",
+       },
+       MXCHECK_UNSUPPORTED},
+      {"lanes", "not offered", [](Valid& v) { v.inputs[0].dtype.lanes = 2; }, MXCHECK_UNSUPPORTED},
+      {"odd address", "multiple", [](Valid& v) { v.inputs[0].byte_offset = 1; }},
+      {"row stride", "row stride 69", [](Valid& v) { v.set_strides(v.inputs[0], 69, 1); }},
+      {"negative stride", "row stride -70", [](Valid& v) { v.set_strides(v.inputs[0], -70, 1); }},
+      {"stride that overflows", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge, 1); }},
+      {"bytes that overflow", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge / 20, 1); }},
+      {"codes with gaps", "contiguous", [](Valid& v) { v.set_strides(v.outputs[0], 71, 1); }},
+      {"code type", "must be code 1, 8 bits", [](Valid& v) { v.outputs[0].dtype.code = kDLInt; }},
+      {"scale type", "must be code 1, 8 bits", [](Valid& v) { v.outputs[1].dtype.bits = 32; }},
+      {"code rows", "must be 40 x 70", [](Valid& v) { v.out[0]->shape[0] = 39; }},
+      {"scale rows", "must be 40 x 3", [](Valid& v) { v.out[1]->shape[0] = 39; }},
+      {"scale columns", "must be 40 x 3", [](Valid& v) { v.out[1]->shape[1] = 2; }},
+      {"flat scales", "1 dimensions", [](Valid& v) { v.outputs[1].ndim = 1; }},
+      {"tiles of another size", "must be 1024, the tiles",
        [](Valid& v) {
          v.policy.layout = MXCHECK_TCGEN05;
          v.outputs[1].ndim = 1;
          v.out[1]->shape[0] = 512;
          if (v.outputs.size() == 4) v.outputs[3].ndim = 1;
        }},
-      {"outputs on each other", invalid, "output 1 overlaps output 0",
+      {"outputs on each other", "output 1 overlaps output 0",
        [](Valid& v) { v.outputs[1].data = v.out[0]->memory.data() + 2799; }},
   };
   expect_refusals("quantize", either);
   expect_refusals("quantize_dual", either);
-  expect_refusals("quantize", {{"tiles", unsupported, "tcgen05", [](Valid& v) {
+  expect_refusals("quantize", {{"tiles", "tcgen05",
+                                [](Valid& v) {
                                   v.policy.block_rows = 32;
                                   v.policy.layout = MXCHECK_TCGEN05;
-                                }}});
-  expect_refusals(
-      "quantize_dual",
-      {{"column blocks", unsupported, "1x32", [](Valid& v) { v.policy.block_rows = 32, v.policy.block_cols = 1; }},
-       {"whole rows", unsupported, "1x32", [](Valid& v) { v.policy.block_cols = 0; }},
-       {"column scale rows", invalid, "must be 2 x 70", [](Valid& v) { v.out[3]->shape[0] = 3; }},
-       {"column codes", invalid, "must be 40 x 70", [](Valid& v) { v.out[2]->shape[1] = 71; }},
-       {"column codes on row codes", invalid, "output 2 overlaps output 0",
-        [](Valid& v) { v.outputs[2].data = v.outputs[0].data; }}});
+                                },
+                                MXCHECK_UNSUPPORTED}});
+  expect_refusals("quantize_dual",
+                  {{"column blocks", "1x32", [](Valid& v) { v.policy.block_rows = 32, v.policy.block_cols = 1; },
+                    MXCHECK_UNSUPPORTED},
+                   {"whole rows", "1x32", [](Valid& v) { v.policy.block_cols = 0; }, MXCHECK_UNSUPPORTED},
+                   {"column scale rows", "must be 2 x 70", [](Valid& v) { v.out[3]->shape[0] = 3; }},
+                   {"column codes", "must be 40 x 70", [](Valid& v) { v.out[2]->shape[1] = 71; }},
+                   {"column codes on row codes", "output 2 overlaps output 0",
+                    [](Valid& v) { v.outputs[2].data = v.outputs[0].data; }}});
 }
 
 TEST(CandidateRefusals, of_dequantize_and_scale_layout) {
-  const mxcheck_status invalid = MXCHECK_INVALID;
-  expect_refusals(
-      "dequantize",
-      {{"fp16", MXCHECK_UNSUPPORTED, "16 bits", [](Valid& v) { v.outputs[0].dtype.bits = 16; }},
-       {"code type", invalid, "codes has", [](Valid& v) { v.inputs[0].dtype.bits = 16; }},
-       {"y rows", invalid, "y has shape", [](Valid& v) { v.out[0]->shape[0] = 39; }},
-       {"scale rows", invalid, "must be 40 x 3", [](Valid& v) { v.in[1]->shape[0] = 39; }},
-       {"codes with gaps", invalid, "contiguous", [](Valid& v) { v.set_strides(*v.in[0], v.inputs[0], 71, 1); }},
-       {"y off 4 bytes", invalid, "multiple", [](Valid& v) { v.outputs[0].byte_offset = 2; }}});
+  expect_refusals("dequantize",
+                  {{"fp16", "16 bits", [](Valid& v) { v.outputs[0].dtype.bits = 16; }, MXCHECK_UNSUPPORTED},
+                   {"code type", "codes has", [](Valid& v) { v.inputs[0].dtype.bits = 16; }},
+                   {"y rows", "y has shape", [](Valid& v) { v.out[0]->shape[0] = 39; }},
+                   {"scale rows", "must be 40 x 3", [](Valid& v) { v.in[1]->shape[0] = 39; }},
+                   {"codes with gaps", "contiguous", [](Valid& v) { v.set_strides(v.inputs[0], 71, 1); }},
+                   {"y off 4 bytes", "multiple", [](Valid& v) { v.outputs[0].byte_offset = 2; }}});
   expect_refusals("scale_layout",
-                  {{"negative columns", invalid, "must be 0 or more", [](Valid& v) { v.policy.cols = -1; }},
-                   {"columns that overflow", invalid, "overflows", [](Valid& v) { v.policy.cols = kHuge * 2; }},
-                   {"tiles", MXCHECK_UNSUPPORTED, "tcgen05", [](Valid& v) { v.policy.block_rows = 32; }},
-                   {"columns of another matrix", invalid, "must be 40 x 4", [](Valid& v) { v.policy.cols = 97; }}});
+                  {{"negative columns", "must be 0 or more", [](Valid& v) { v.policy.cols = -1; }},
+                   {"columns that overflow", "overflows", [](Valid& v) { v.policy.cols = kHuge * 2; }},
+                   {"tiles", "tcgen05", [](Valid& v) { v.policy.block_rows = 32; }, MXCHECK_UNSUPPORTED},
+                   {"columns of another matrix", "must be 40 x 4", [](Valid& v) { v.policy.cols = 97; }}});
 }
 
-// The bytes of quantizing the same 5 x 70 values however they lie in memory.
-std::vector<std::uint8_t> quantized(std::int64_t stride, std::size_t x_shift, std::size_t codes_shift) {
-  CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
-  call.policy.rows = 5;
-  call.policy.cols = 70;
-  TestTensor& x = call.matrix(kBf16Type, 5, 70, stride);
-  TestTensor& room = call.flat(kU8Type, 5 * 70 + 64);
-  TestTensor& scales = call.matrix(kU8Type, 5, 3);
-  std::memset(x.memory.data(), 0xFF, x.memory.size());  // NaN in the gaps: must not be read
-  const std::int64_t step = stride == 0 ? 70 : stride;
-  if (x_shift != 0) x.shape[0] = 4;  // the last row is given up for the shift
-  for (std::int64_t r = 0; r < 4; ++r) {
-    for (std::int64_t c = 0; c < 70; ++c) {
-      const std::uint16_t bits = static_cast<std::uint16_t>(0x3F00 + 37 * r + 5 * c);
-      std::memcpy(x.memory.data() + x_shift + static_cast<std::size_t>(r * step + c) * 2, &bits, 2);
-    }
-  }
-  call.policy.rows = 4;
-  x.shape[0] = scales.shape[0] = 4;
-  x.dl.byte_offset = x_shift;
-  TestTensor codes{GuardedMemory(0), {4, 70}, {}, room.dl};
-  codes.dl.ndim = 2;
-  codes.dl.shape = codes.shape.data();
-  codes.dl.byte_offset = codes_shift;
-  EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
-  EXPECT_TRUE(call.kept_inside());
-  const std::vector<std::uint8_t> all = room.bytes();
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(codes_shift);
-  EXPECT_EQ(std::count(all.begin(), first, GuardedMemory::kPoison), static_cast<std::ptrdiff_t>(codes_shift));
-  EXPECT_EQ(std::count(first + 280, all.end(), GuardedMemory::kPoison), all.end() - first - 280);
-  std::vector<std::uint8_t> result(first, first + 280);
-  const std::vector<std::uint8_t> scale_bytes = scales.bytes();
-  result.insert(result.end(), scale_bytes.begin(), scale_bytes.begin() + 12);
-  return result;
-}
-
-TEST(CandidateMemory, values_may_lie_at_any_element_and_any_row_stride) {
-  const std::vector<std::uint8_t> expected = quantized(0, 0, 0);
-  EXPECT_NE(std::set<std::uint8_t>(expected.begin(), expected.end()).size(), 1U);
-  for (const std::int64_t stride : {0, 70, 71, 96, 200}) {
-    for (const std::size_t x_shift : {0U, 2U, 4U, 62U}) {
-      for (const std::size_t codes_shift : {0U, 1U, 3U, 63U}) {
-        EXPECT_EQ(quantized(stride, x_shift, codes_shift), expected)
-            << stride << ", " << x_shift << ", " << codes_shift;
-      }
-    }
-  }
-}
-
-TEST(CandidateMemory, empty_tensors_need_no_data) {
-  for (const std::array<std::int64_t, 2> shape : {std::array<std::int64_t, 2>{0, 70}, {5, 0}, {0, 0}}) {
-    CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
-    call.policy.rows = shape[0];
-    call.policy.cols = shape[1];
-    TestTensor& x = call.matrix(kBf16Type, shape[0], shape[1]);
-    TestTensor& codes = call.matrix(kU8Type, shape[0], shape[1]);
-    TestTensor& scales = call.matrix(kU8Type, shape[0], (shape[1] + 31) / 32);
-    x.dl.data = codes.dl.data = scales.dl.data = nullptr;
-    EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
-  }
-}
-
-TEST(CandidateMemory, messages_fit_where_they_are_put) {
+TEST(CandidateCalls, messages_fit_where_they_are_put) {
   Valid v("quantize");
   v.policy.format = "a format whose name is longer than the room for the message";
   v.call.message_bytes = 8;
@@ -391,7 +273,7 @@ TEST(CandidateMemory, messages_fit_where_they_are_put) {
   EXPECT_EQ(v.message[0], 'x');
 }
 
-TEST(CandidateMemory, later_versions_of_the_structures_are_accepted) {
+TEST(CandidateCalls, later_versions_of_the_structures_are_accepted) {
   Valid v("quantize");
   v.policy.size += 8;
   v.call.size += 8;

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <limits>
 #include <string>
 
 #include "kernels/candidate_route.h"
-#include "tests/kernels/candidate_call.h"
+#include "tests/kernels/refusals.h"
 
 namespace mxcheck {
 namespace {
@@ -35,15 +34,8 @@ mxcheck_route_policy make_route_policy(const char* variant, const char* rule = "
 }
 
 // A valid call of one operation, to be made invalid: 5 tokens, 6 experts, of which each token chooses 2.
-struct Valid {
+struct Valid : ValidCall {
   mxcheck_route_policy policy = make_route_policy("softmax-topk-renorm");
-  CandidateCall memory{policy.policy};
-  std::vector<TestTensor*> in;
-  std::vector<TestTensor*> out;
-  std::vector<DLTensor> inputs;
-  std::vector<DLTensor> outputs;
-  mxcheck_call call{};
-  std::array<char, 256> message{};
 
   explicit Valid(const std::string& name) {
     policy.policy.rows = 5;
@@ -73,62 +65,18 @@ struct Valid {
                &memory.flat(kFp32Type, 10 + 18), &memory.flat(kI64Type, 6), &memory.flat(kI32Type, 10 + 6 * 3)};
       }
     }
-    for (const TestTensor* t : in) inputs.push_back(t->dl);
-    for (const TestTensor* t : out) outputs.push_back(t->dl);
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(outputs.size());
-    call.policy = &policy.policy;
-    call.inputs = inputs.data();
-    call.outputs = outputs.data();
-    call.message = message.data();
-    call.message_bytes = message.size();
-  }
-  Valid(const Valid&) = delete;
-  Valid& operator=(const Valid&) = delete;
-
-  template <class T>
-  void set(std::size_t input, std::size_t at, T value) {
-    std::memcpy(in[input]->memory.data() + at * sizeof value, &value, sizeof value);
-  }
-  void set_strides(std::size_t input, std::int64_t row, std::int64_t col) {
-    in[input]->strides = {row, col};
-    inputs[input].strides = in[input]->strides.data();
-  }
-  bool outputs_untouched() const {
-    return std::all_of(out.begin(), out.end(), [](const TestTensor* t) { return t->memory.intact(); });
+    bind(policy.policy);
   }
 };
 
-struct InvalidCall {
-  const char* why;
-  std::string says;  // a part of the message
-  std::function<void(Valid&)> make_invalid;
-  mxcheck_status status = MXCHECK_INVALID;
-};
+using Refusals = std::vector<InvalidCall<Valid>>;
 
-void expect_refusals(const std::string& name, const std::vector<InvalidCall>& refusals) {
-  {
-    Valid valid(name);
-    ASSERT_EQ(operation(library(), name).run(&valid.call), MXCHECK_OK) << name << ": " << valid.message.data();
-    EXPECT_FALSE(valid.outputs_untouched());
-  }
-  for (const InvalidCall& r : refusals) {
-    SCOPED_TRACE(name + ": " + r.why);
-    Valid v(name);
-    r.make_invalid(v);
-    EXPECT_EQ(operation(library(), name).run(&v.call), r.status) << v.message.data();
-    const std::string message(v.message.data());
-    EXPECT_NE(message.find(r.says), std::string::npos) << message;
-    EXPECT_FALSE(message.empty());
-    EXPECT_EQ(message.find('\n'), std::string::npos);
-    EXPECT_TRUE(v.outputs_untouched());
-    EXPECT_TRUE(v.memory.kept_inside());
-  }
+void expect_refusals(const std::string& name, const Refusals& refusals) {
+  mxcheck::expect_refusals(library(), name, refusals);
 }
 
 TEST(RouteRefusals, hold_for_every_operation) {
-  const std::vector<InvalidCall> refusals{
+  const Refusals refusals{
       {"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
       {"a policy of other operations", "policy.size", [](Valid& v) { v.policy.policy.size = sizeof(mxcheck_policy); }},
       {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
@@ -170,7 +118,7 @@ TEST(RouteRefusals, hold_for_every_operation) {
     EXPECT_EQ(operation(library(), name).run(nullptr), MXCHECK_INVALID);
     Valid v(name);
     for (std::size_t i = 0; i < v.out.size(); ++i) {
-      const std::vector<InvalidCall> of_output{
+      const Refusals of_output{
           {"shape of an output", "must",
            [i](Valid& w) { ++w.out[i]->shape[static_cast<std::size_t>(w.outputs[i].ndim) - 1]; }},
           {"type of an output", "must be code", [i](Valid& w) { w.outputs[i].dtype.code = kDLUInt; }},
@@ -187,7 +135,7 @@ TEST(RouteRefusals, hold_for_every_operation) {
   }
 }
 
-const std::vector<InvalidCall> kOfVariants{
+const Refusals kOfVariants{
     {"no variant", "recipe is null", [](Valid& v) { v.policy.policy.recipe = nullptr; }},
     {"an unknown variant", "variant softmax is not offered: offered are topk-softmax,",
      [](Valid& v) { v.policy.policy.recipe = "softmax"; }, MXCHECK_UNSUPPORTED},
@@ -205,9 +153,9 @@ const std::vector<InvalidCall> kOfVariants{
     {"groups kept without groups", "groups_kept is 1: must be 0", [](Valid& v) { v.policy.groups_kept = 1; }},
     {"top_k above the experts of the groups kept", "top_k is 2: must be 1 to 1",
      [](Valid& v) { v.policy.groups = 6, v.policy.groups_kept = 1; }},
-    {"row stride", "row stride 5", [](Valid& v) { v.set_strides(0, 5, 1); }},
-    {"column stride", "column stride 2", [](Valid& v) { v.set_strides(0, 12, 2); }},
-    {"row stride that overflows", "overflows", [](Valid& v) { v.set_strides(0, kHuge, 1); }},
+    {"row stride", "row stride 5", [](Valid& v) { v.set_strides(v.inputs[0], 5, 1); }},
+    {"column stride", "column stride 2", [](Valid& v) { v.set_strides(v.inputs[0], 12, 2); }},
+    {"row stride that overflows", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge, 1); }},
     {"a NaN", "logits[4, 5] is NaN", [](Valid& v) { v.set(0, 29, std::numeric_limits<float>::quiet_NaN()); }},
     {"two NaN", "logits[1, 0] is NaN",
      [](Valid& v) {
@@ -222,7 +170,7 @@ const std::vector<InvalidCall> kOfVariants{
 
 TEST(RouteRefusals, of_the_variants) {
   for (const char* name : {"route", "route_round", "route_backward"}) expect_refusals(name, kOfVariants);
-  const std::vector<InvalidCall> of_bias{
+  const Refusals of_bias{
       {"bias not announced", "2 inputs: must be 1", [](Valid& v) { v.policy.bias = 0; }},
       {"no bias", "1 inputs: must be 2, logits, bias", [](Valid& v) { v.call.num_inputs = 1; }},
       {"bias of 5", "bias has 5 elements: must have 6", [](Valid& v) { v.in[1]->shape[0] = 5; }},
@@ -299,15 +247,7 @@ TEST(RouteRefusals, name_the_first_of_several) {
   CandidateCall call(policy.policy);
   std::array inputs{call.matrix(kFp32Type, 8192, 128, 0, std::as_bytes(std::span(logits))).dl};
   std::array outputs{call.matrix(kI32Type, 8192, 2).dl, call.matrix(kFp32Type, 8192, 2).dl};
-  mxcheck_call c{};
-  c.size = sizeof c;
-  c.num_inputs = 1;
-  c.num_outputs = 2;
-  c.policy = &policy.policy;
-  c.inputs = inputs.data();
-  c.outputs = outputs.data();
-  c.message = call.message.data();
-  c.message_bytes = call.message.size();
+  const mxcheck_call c = call_of(policy.policy, inputs, outputs, call.message);
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(operation(library(), "route").run(&c), MXCHECK_INVALID);
     EXPECT_NE(std::string(call.message.data()).find("logits[2000, 7] is NaN"), std::string::npos)

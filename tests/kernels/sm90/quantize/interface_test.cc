@@ -1,115 +1,54 @@
 // What the Hopper library refuses before it enqueues anything, and what its plan kernel refuses on the device: a
 // status, a sentence, and no output byte changed. Needs a GPU; without one every test is skipped.
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <string>
 #include <vector>
 
-#include "kernels/candidate.h"
-#include "tests/kernels/loaded_library.h"
+#include "tests/kernels/sm90/device_interface.h"
 
 namespace {
 
 constexpr std::int64_t kRows = 70;
 constexpr std::int64_t kCols = 96;
-constexpr std::size_t kArena = std::size_t{1} << 20;
 constexpr std::size_t kCodesAt = 256 << 10;
 constexpr std::size_t kScalesAt = 512 << 10;
 constexpr std::size_t kOffsetsAt = 600 << 10;
 constexpr std::size_t kIndexAt = 610 << 10;
 constexpr std::size_t kWorkspaceAt = 640 << 10;
 constexpr std::size_t kReportAt = 1000 << 10;
-constexpr unsigned char kPoison = 0xA5;
 
-// quantize 32x1 of 70 x 96 BF16 ones, in one allocation whose outputs are poisoned; tests change what they like.
-class Sm90Interface : public ::testing::Test {
+// quantize 32x1 of 70 x 96 BF16 ones.
+class Sm90Interface : public mxcheck::test::DeviceInterface {
  protected:
-  void SetUp() override {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device";
-    ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&arena), kArena), cudaSuccess);
-    ASSERT_EQ(cudaMemset(arena, kPoison, kArena), cudaSuccess);
-    const std::vector<std::uint16_t> ones(2 * kRows * kCols, 0x3F80);
-    put(0, ones.data(), ones.size() * 2);
-    put(kReportAt, std::array<char, sizeof(mxcheck_device_report)>{}.data(), sizeof(mxcheck_device_report));
+  Sm90Interface()
+      : DeviceInterface("quantize", {kCodesAt, kOffsetsAt, kWorkspaceAt, std::size_t{256} << 10, kReportAt}, policy) {
+    put(0, std::vector<std::uint16_t>(2 * kRows * kCols, 0x3F80));
     policy.size = sizeof(policy), policy.format = "e4m3", policy.recipe = "rceil";
     policy.block_rows = 32, policy.block_cols = 1, policy.rows = kRows, policy.cols = kCols;
     inputs = {tensor(0, {kDLBfloat, 16, 1}, shapes[0])};
     outputs = {tensor(kCodesAt, {kDLUInt, 8, 1}, shapes[1]), tensor(kScalesAt, {kDLUInt, 8, 1}, shapes[2])};
-    call.size = sizeof(call), call.policy = &policy;
-    call.message = message, call.message_bytes = sizeof(message);
-    call.workspace = arena + kWorkspaceAt, call.workspace_bytes = 256 << 10;
-    call.report = reinterpret_cast<mxcheck_device_report*>(arena + kReportAt);
-    quantize = &mxcheck::operation(*mxcheck_candidate(), "quantize");
   }
-  void TearDown() override { cudaFree(arena); }
+  void SetUp() override {
+    if (!on_device) GTEST_SKIP() << "no CUDA device";
+  }
 
-  void put(std::size_t at, const void* from, std::size_t bytes) {
-    ASSERT_EQ(cudaMemcpy(arena + at, from, bytes, cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  DLTensor tensor(std::size_t at, DLDataType type, std::int64_t* shape) const {
-    DLTensor t{};
-    t.data = arena + at, t.device = {kDLCUDA, 0}, t.ndim = 2, t.dtype = type, t.shape = shape;
-    return t;
-  }
   void add_offsets(const std::vector<std::int64_t>& offsets) {
-    put(kOffsetsAt, offsets.data(), offsets.size() * 8);
+    put(kOffsetsAt, offsets);
     shapes[3][0] = static_cast<std::int64_t>(offsets.size());
-    inputs.push_back(tensor(kOffsetsAt, {kDLInt, 64, 1}, shapes[3]));
-    inputs.back().ndim = 1;
+    inputs.push_back(tensor(kOffsetsAt, {kDLInt, 64, 1}, shapes[3], 1));
   }
   void add_index(const std::vector<std::int32_t>& index) {
-    put(kIndexAt, index.data(), index.size() * 4);
+    put(kIndexAt, index);
     shapes[4][0] = static_cast<std::int64_t>(index.size());
-    inputs.push_back(tensor(kIndexAt, {kDLInt, 32, 1}, shapes[4]));
-    inputs.back().ndim = 1;
+    inputs.push_back(tensor(kIndexAt, {kDLInt, 32, 1}, shapes[4], 1));
   }
 
-  mxcheck_status run() {
-    call.num_inputs = static_cast<std::int32_t>(inputs.size()), call.inputs = inputs.data();
-    call.num_outputs = static_cast<std::int32_t>(outputs.size()), call.outputs = outputs.data();
-    const mxcheck_status status = quantize->run(&call);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    return status;
-  }
-  bool untouched() const {
-    std::vector<unsigned char> bytes(kOffsetsAt - kCodesAt);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), arena + kCodesAt, bytes.size(), cudaMemcpyDeviceToHost), cudaSuccess);
-    for (const unsigned char byte : bytes) {
-      if (byte != kPoison) return false;
-    }
-    return true;
-  }
-  void expect_refused(const char* words) {
-    EXPECT_EQ(run(), MXCHECK_INVALID);
-    EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
-    EXPECT_TRUE(untouched());
-  }
-  void expect_refused_on_the_device(const char* words, std::int64_t index, std::int64_t value) {
-    EXPECT_EQ(run(), MXCHECK_OK) << message;
-    mxcheck_device_report report{};
-    ASSERT_EQ(cudaMemcpy(&report, call.report, sizeof(report), cudaMemcpyDeviceToHost), cudaSuccess);
-    EXPECT_EQ(report.status, MXCHECK_INVALID);
-    EXPECT_NE(std::string(report.message).find(words), std::string::npos) << report.message;
-    EXPECT_EQ(report.index, index);
-    EXPECT_EQ(report.value, value);
-    EXPECT_TRUE(untouched());
-  }
-
-  unsigned char* arena = nullptr;
-  const mxcheck_operation* quantize = nullptr;
   mxcheck_policy policy{};
-  mxcheck_call call{};
-  char message[256] = "";
   std::int64_t shapes[5][2] = {{kRows, kCols}, {kRows, kCols}, {3, kCols}, {0, 0}, {0, 0}};
   std::int64_t strides[2] = {kCols, 1};
-  std::vector<DLTensor> inputs;
-  std::vector<DLTensor> outputs;
 };
 
 TEST_F(Sm90Interface, the_good_call_is_good) {
@@ -118,7 +57,6 @@ TEST_F(Sm90Interface, the_good_call_is_good) {
 }
 
 TEST_F(Sm90Interface, a_host_pointer_is_refused) {
-  static std::vector<std::uint16_t> host(kRows * kCols);
   inputs[0].data = host.data();
   expect_refused("x does not start in memory of a CUDA device");
 }

@@ -2,26 +2,22 @@
 // they refuse on the device: a status, a sentence, and no output byte changed. The last needs a GPU, and is skipped
 // without.
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "kernels/candidate_route.h"
-#include "tests/kernels/loaded_library.h"
+#include "tests/kernels/sm90/device_interface.h"
 
 namespace {
 
 constexpr std::int64_t kTokens = 70;
 constexpr std::int64_t kExperts = 24;
 constexpr std::int64_t kTopK = 3;
-constexpr std::size_t kArena = std::size_t{1} << 18;
 constexpr std::size_t kBiasAt = 32 << 10;
 constexpr std::size_t kRoutesAt = 40 << 10;
 constexpr std::size_t kGradientAt = 48 << 10;
@@ -29,21 +25,16 @@ constexpr std::size_t kOutputsAt = 64 << 10;
 constexpr std::size_t kSecondOutputAt = 96 << 10;
 constexpr std::size_t kWorkspaceAt = 128 << 10;
 constexpr std::size_t kReportAt = 160 << 10;
-constexpr unsigned char kPoison = 0xA5;
 constexpr DLDataType kBf16{kDLBfloat, 16, 1};
 constexpr DLDataType kFp32{kDLFloat, 32, 1};
 constexpr DLDataType kInt32{kDLInt, 32, 1};
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// topk-softmax of FP32 ones in one allocation; tests change what they like. Without a device it is the host's, which is
-// the last thing to be refused.
-class Sm90Route : public ::testing::Test {
+// topk-softmax of FP32 ones.
+class Sm90Route : public mxcheck::test::DeviceInterface {
  protected:
-  explicit Sm90Route(const char* name = "route") {
-    operation = &mxcheck::operation(*mxcheck_candidate(), name);
-    int devices = 0;
-    on_device = cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
-    if (!on_device || cudaMalloc(reinterpret_cast<void**>(&arena), kArena) != cudaSuccess) arena = host.data();
+  explicit Sm90Route(const char* name = "route")
+      : DeviceInterface(name, {kOutputsAt, kWorkspaceAt, kWorkspaceAt, 256, kReportAt}, policy.policy) {
     fill(logits, 1.0F), put(0, logits);
     put(kBiasAt, std::vector<float>(kExperts, 0.5F));
     policy.policy.size = sizeof(policy), policy.policy.format = "", policy.policy.recipe = "topk-softmax";
@@ -51,75 +42,18 @@ class Sm90Route : public ::testing::Test {
     policy.top_k = kTopK, policy.scale = 1, policy.nan = MXCHECK_NAN_REFUSE;
     inputs = {tensor(0, kFp32, shapes[0])};
     outputs = {tensor(kOutputsAt, kInt32, shapes[1]), tensor(kSecondOutputAt, kFp32, shapes[2])};
-    call.size = sizeof(call), call.policy = &policy.policy;
-    call.message = message, call.message_bytes = sizeof(message);
-    call.workspace = arena + kWorkspaceAt, call.workspace_bytes = 256;
-    call.report = reinterpret_cast<mxcheck_device_report*>(arena + kReportAt);
-    put(kReportAt, std::vector<char>(sizeof(mxcheck_device_report)));
-  }
-  ~Sm90Route() override {
-    if (arena != host.data()) cudaFree(arena);
   }
 
   static void fill(std::vector<float>& values, float value) { values.assign(kTokens * kExperts, value); }
-  template <class T>
-  void put(std::size_t at, const std::vector<T>& values) {
-    if (arena == host.data()) return;
-    ASSERT_EQ(cudaMemcpy(arena + at, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  DLTensor tensor(std::size_t at, DLDataType type, std::int64_t* shape, int rank = 2) const {
-    DLTensor t{};
-    t.data = arena + at, t.device = {kDLCUDA, 0}, t.ndim = rank, t.dtype = type, t.shape = shape;
-    return t;
-  }
   void add_bias() {
     policy.bias = 1;
     inputs.push_back(tensor(kBiasAt, kFp32, shapes[3], 1));
   }
 
-  mxcheck_status run() {
-    call.num_inputs = static_cast<std::int32_t>(inputs.size()), call.inputs = inputs.data();
-    call.num_outputs = static_cast<std::int32_t>(outputs.size()), call.outputs = outputs.data();
-    if (!on_device) return operation->run(&call);
-    EXPECT_EQ(cudaMemset(arena + kOutputsAt, kPoison, kWorkspaceAt - kOutputsAt), cudaSuccess);
-    const mxcheck_status status = operation->run(&call);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    return status;
-  }
-  void expect_refused(const char* words, mxcheck_status status = MXCHECK_INVALID) {
-    EXPECT_EQ(run(), status);
-    EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
-    EXPECT_TRUE(untouched());
-  }
-  bool untouched() const {
-    if (!on_device) return true;
-    std::vector<unsigned char> bytes(kWorkspaceAt - kOutputsAt);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), arena + kOutputsAt, bytes.size(), cudaMemcpyDeviceToHost), cudaSuccess);
-    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kPoison; });
-  }
-  void expect_refused_on_the_device(const char* words, std::int64_t index, std::int64_t value) {
-    EXPECT_EQ(run(), MXCHECK_OK) << message;
-    mxcheck_device_report report{};
-    ASSERT_EQ(cudaMemcpy(&report, call.report, sizeof(report), cudaMemcpyDeviceToHost), cudaSuccess);
-    EXPECT_EQ(report.status, MXCHECK_INVALID);
-    EXPECT_NE(std::string(report.message).find(words), std::string::npos) << report.message;
-    EXPECT_EQ(report.index, index);
-    EXPECT_EQ(report.value, value);
-    EXPECT_TRUE(untouched());
-  }
-
-  std::vector<unsigned char> host = std::vector<unsigned char>(kArena);
-  unsigned char* arena = nullptr;
-  bool on_device = false;
-  const mxcheck_operation* operation = nullptr;
   mxcheck_route_policy policy{};
-  mxcheck_call call{};
-  char message[512] = "";
   std::int64_t shapes[4][2] = {{kTokens, kExperts}, {kTokens, kTopK}, {kTokens, kTopK}, {kExperts, 0}};
   std::int64_t strides[2] = {kExperts, 1};
   std::vector<float> logits;
-  std::vector<DLTensor> inputs;
-  std::vector<DLTensor> outputs;
 };
 
 class Sm90RouteBackward : public Sm90Route {

@@ -11,17 +11,16 @@
 #include "properties/gate/variants.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
+#include "tests/properties/operations/router/some_cases.h"
 
 namespace mxcheck {
 namespace {
-
-constexpr const char* kOperations[] = {"route", "route_round", "route_metadata", "route_backward"};
 
 // Stands for a library that offers everything, of any shape.
 class Everything final : public CandidateRunner {
  public:
   Everything() {
-    for (const char* operation : kOperations) info_.operations.push_back({operation, "exact", 0, 0, 1, 1});
+    for (const char* operation : test::kRouteOperations) info_.operations.push_back({operation, "exact", 0, 0, 1, 1});
   }
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   Outcome run(const Call&) override { return {}; }
@@ -30,17 +29,6 @@ class Everything final : public CandidateRunner {
  private:
   CandidateInfo info_;
 };
-
-const std::vector<Variant>& all_variants() {
-  static const std::vector<Variant> all = [] {
-    std::vector<Variant> variants;
-    for (const char* operation : kOperations) {
-      for (Variant& v : askable_routes(operation)) variants.push_back(std::move(v));
-    }
-    return variants;
-  }();
-  return all;
-}
 
 Case random_case(std::uint64_t seed, std::span<const Variant> variants) {
   static const Everything everything;
@@ -52,7 +40,7 @@ Case random_case(std::uint64_t seed, std::span<const Variant> variants) {
 
 TEST(DrawRoute, survives_the_way_to_text_and_back) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    const Case c = random_case(seed, all_variants());
+    const Case c = random_case(seed, test::all_route_variants());
     ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
   }
 }
@@ -62,7 +50,7 @@ TEST(DrawRoute, thousands_of_variants_do_not_crowd_out_others) {
   blocks_of(quantize).block = {1, 32};
   std::vector<Variant> variants(300, quantize);
   EXPECT_EQ(weight_of(variants), 300U);
-  variants.insert(variants.end(), all_variants().begin(), all_variants().end());
+  variants.insert(variants.end(), test::all_route_variants().begin(), test::all_route_variants().end());
   EXPECT_EQ(weight_of(variants), 460U);
   Draw draw(1);
   std::map<std::string, int> drawn;
@@ -77,7 +65,7 @@ TEST(DrawRoute, thousands_of_variants_do_not_crowd_out_others) {
 
 TEST(DrawRoute, simpler_cases_are_possible_smaller_and_never_the_same) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    const Case c = random_case(seed, all_variants());
+    const Case c = random_case(seed, test::all_route_variants());
     Finding finding;
     if (c.rows > 0 && reads_logits(c.variant)) finding.relevant = {{c.rows - 1, c.cols - 1, 0x3F80}};
     for (const Case& n : simpler_routes(c, finding)) {

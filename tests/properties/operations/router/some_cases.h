@@ -1,12 +1,27 @@
 #pragma once
-// Cases of route and route_round on which faults show: ties, specials and every load, in all that can be asked.
+// Routers' operations, all that can be asked of them, and cases of route and route_round on which faults show: ties,
+// specials and every load.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "properties/operations/router/operation.h"
 
 namespace mxcheck::test {
+
+inline constexpr const char* kRouteOperations[] = {"route", "route_round", "route_metadata", "route_backward"};
+
+inline const std::vector<Variant>& all_route_variants() {
+  static const std::vector<Variant> all = [] {
+    std::vector<Variant> variants;
+    for (const char* operation : kRouteOperations) {
+      for (Variant& v : askable_routes(operation)) variants.push_back(std::move(v));
+    }
+    return variants;
+  }();
+  return all;
+}
 
 inline std::vector<Case> cases_of(const char* operation) {
   std::vector<Case> cases;

@@ -9,6 +9,7 @@
 
 #include "properties/operations/router/operation.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/operations/router/some_cases.h"
 
 namespace mxcheck {
 namespace {
@@ -16,19 +17,6 @@ namespace {
 constexpr const char* kExample =
     "op=route_round variant=softmax-topk x=bf16 nan=last bias=1 limited=1 rule=sr-f weights=raw rows=300 cols=16 k=4 "
     "groups=8 kept=2 tile=32 scale=2.5 step=4294967299 layer=1 stride=20 data=slots seed=7 plant=0,3:7f80 threads=2";
-
-constexpr const char* kOperations[] = {"route", "route_round", "route_metadata", "route_backward"};
-
-const std::vector<Variant>& all_variants() {
-  static const std::vector<Variant> all = [] {
-    std::vector<Variant> variants;
-    for (const char* operation : kOperations) {
-      for (Variant& v : askable_routes(operation)) variants.push_back(std::move(v));
-    }
-    return variants;
-  }();
-  return all;
-}
 
 TEST(RouteCase, reads_an_example_with_every_field) {
   const Case c = parse_case(kExample);
@@ -51,10 +39,10 @@ TEST(RouteCase, reads_an_example_with_every_field) {
 }
 
 TEST(RouteCase, variants_are_all_different_and_all_asked_for) {
-  for (const Variant& v : all_variants()) ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
+  for (const Variant& v : test::all_route_variants()) ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
   std::set<std::string> texts;
-  for (const Variant& v : all_variants()) texts.insert(to_text(v));
-  EXPECT_EQ(texts.size(), all_variants().size());
+  for (const Variant& v : test::all_route_variants()) texts.insert(to_text(v));
+  EXPECT_EQ(texts.size(), test::all_route_variants().size());
   EXPECT_EQ(askable_routes("route").size(), 9U * 2 * 2 * 4);
   EXPECT_EQ(askable_routes("route_round").size(), 9U * 2 * 2 * 4 * (2 * 10 + 1));
   EXPECT_EQ(askable_routes("route_metadata").size(), 1U);

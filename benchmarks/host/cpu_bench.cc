@@ -1,0 +1,78 @@
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "benchmarks/host/benchmarks.h"
+#include "benchmarks/host/bound_call.h"
+
+namespace mxcheck::bench {
+namespace {
+
+void copy(char* to, const char* from, std::size_t bytes, std::size_t threads) {
+  const auto begin_of = [&](std::size_t part) { return bytes / threads * part / 64 * 64; };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < threads; ++t) {
+    const std::size_t begin = begin_of(t);
+    const std::size_t end = t + 1 == threads ? bytes : begin_of(t + 1);
+    others.emplace_back([=] { std::memcpy(to + begin, from + begin, end - begin); });
+  }
+  std::memcpy(to, from, threads == 1 ? bytes : begin_of(1));
+  for (std::thread& t : others) t.join();
+}
+
+void register_memcpy(const char* name, std::size_t bytes, std::size_t threads) {
+  benchmark::RegisterBenchmark(name,
+                               [=](benchmark::State& state) {
+                                 const Buffer from(bytes);
+                                 const Buffer to(bytes);
+                                 for (auto _ : state) {
+                                   copy(static_cast<char*>(to.data()), static_cast<const char*>(from.data()), bytes,
+                                        threads);
+                                   benchmark::ClobberMemory();
+                                 }
+                                 state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * bytes));
+                               })
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+void register_call(const std::string& library, const Request& request) {
+  benchmark::RegisterBenchmark(request.text().c_str(),
+                               [=](benchmark::State& state) {
+                                 BoundCall call(library, request);
+                                 call.run();
+                                 for (auto _ : state) call.run();
+                                 state.SetBytesProcessed(state.iterations() * call.bytes());
+                               })
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace
+
+void register_cpu_benchmarks(const std::string& library) {
+  const std::size_t bytes = std::size_t{8192} * 7168 * 97 / 64;  // half of 2 + 1 + 1/32 bytes an element
+  register_memcpy("memcpy/1_thread", bytes, 1);
+  register_memcpy("memcpy/all_cores", bytes, std::max(1U, std::thread::hardware_concurrency()));
+  const std::vector<Request> requests{
+      {"quantize", false, 1, 32, MXCHECK_TCGEN05},      {"quantize", false, 1, 32, MXCHECK_COMPACT},
+      {"quantize", false, 32, 1, MXCHECK_TCGEN05},      {"quantize", false, 32, 32, MXCHECK_COMPACT},
+      {"quantize", false, 1, 128, MXCHECK_COMPACT},     {"quantize", false, 128, 1, MXCHECK_COMPACT},
+      {"quantize", false, 128, 128, MXCHECK_COMPACT},   {"quantize", false, 1, 0, MXCHECK_COMPACT},
+      {"quantize", true, 1, 32, MXCHECK_TCGEN05},       {"quantize", true, 32, 1, MXCHECK_TCGEN05},
+      {"quantize_dual", false, 1, 32, MXCHECK_TCGEN05}, {"quantize_dual", false, 1, 128, MXCHECK_COMPACT},
+      {"dequantize", false, 1, 32, MXCHECK_TCGEN05},    {"dequantize", true, 1, 32, MXCHECK_TCGEN05},
+      {"dequantize", true, 32, 1, MXCHECK_COMPACT},     {"scale_layout", false, 1, 32, MXCHECK_TCGEN05},
+      {"scale_layout", false, 32, 1, MXCHECK_TCGEN05},
+  };
+  for (Request request : requests) {
+    for (const std::int32_t threads : {1, 0}) {
+      request.threads = threads;
+      register_call(library, request);
+    }
+  }
+}
+
+}  // namespace mxcheck::bench

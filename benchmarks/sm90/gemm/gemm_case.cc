@@ -1,0 +1,357 @@
+#include "benchmarks/sm90/gemm/gemm_case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "benchmarks/sm90/gemm/fill.h"
+#include "numerics/error.h"
+#include "properties/gpu_model/gpu_model.h"
+#include "tests/kernels/loaded_library.h"
+
+namespace mxcheck::bench {
+namespace {
+
+constexpr std::size_t kMostCopies = 16;
+
+std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+std::uint64_t count(std::int64_t rows, std::int64_t cols) {
+  return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols);
+}
+
+constexpr DLDataType kByte{kDLUInt, 8, 1};
+constexpr DLDataType kBf16{kDLBfloat, 16, 1};
+constexpr DLDataType kFp32{kDLFloat, 32, 1};
+
+void check_model(int status, const char* message) {
+  if (status != 0) throw Error(ErrorKind::internal, std::string("the GPU model: ") + message);
+}
+
+void upload(const DeviceBuffer& to, const void* from) {
+  check_cuda(cudaMemcpy(to.data(), from, to.bytes(), cudaMemcpyHostToDevice), "upload");
+}
+
+}  // namespace
+
+GemmLibrary::GemmLibrary(const std::string& path) : table_(&load_candidate(path)) {}
+
+const mxcheck_operation* GemmLibrary::find(const GemmRequest& request) const {
+  const mxcheck_matmul_policy policy = policy_of(request);
+  for (std::int32_t i = 0; i < table_->num_operations; ++i) {
+    const mxcheck_operation& o = table_->operations[i];
+    if (std::string(o.name) != "matmul" || o.contract == nullptr || request.contract != o.contract) continue;
+    if (o.supports == nullptr || o.supports(&policy.policy, request.accumulates() ? kFp32 : kBf16) == MXCHECK_OK) {
+      return &o;
+    }
+  }
+  return nullptr;
+}
+
+std::string GemmLibrary::name() const { return std::string(table_->name) + " " + table_->version; }
+
+GemmCase::GemmCase(const mxcheck_operation& operation, const GemmRequest& request, std::uint64_t least_bytes)
+    : operation_(operation),
+      request_(request),
+      offsets_(ends_of(request)),
+      offsets_memory_(offsets_.size() * 8),
+      report_(sizeof(mxcheck_device_report)),
+      one_(sizeof(float)) {
+  const float one = 1;
+  upload(one_, &one);
+  upload(offsets_memory_, offsets_.data());
+  check_cuda(cudaMemset(report_.data(), 0, report_.bytes()), "report");
+  std::uint64_t bytes = 0;
+  std::uint64_t each = 0;  // what one run of ours touches
+  do {
+    Set set = make_set(static_cast<std::uint32_t>(sets_.size()) * 16);
+    set.asked = bind(set, request_);
+    set.dense = bind(set, in_form(GemmForm::dense));
+    const bool wide = request_.format == "bf16";
+    each = (wide ? set.wide_a : set.a)->bytes() + (wide ? set.wide_b : set.b)->bytes() + set.d->bytes();
+    sets_.push_back(std::move(set));
+    bytes += each;
+  } while ((bytes < least_bytes || sets_.size() < 2) && sets_.size() < kMostCopies);
+  check_cuda(cudaDeviceSynchronize(), "filling");
+}
+
+GemmRequest GemmCase::in_form(GemmForm form) const {
+  GemmRequest r = request_;
+  if (form == GemmForm::dense) r.grouping = MXCHECK_DENSE, r.experts = 1, r.ragged = false;
+  return r;
+}
+
+GemmCase::Set GemmCase::make_set(std::uint32_t seed) const {
+  const GemmRequest& r = request_;
+  const bool wide = r.format == "bf16";
+  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
+  const auto filled = [&](std::int64_t rows, std::int64_t cols, Filling filling, std::uint64_t width) {
+    const std::uint64_t n = count(rows, cols);
+    auto memory = std::make_unique<DeviceBuffer>(n * width);
+    fill(memory->data(), static_cast<std::int64_t>(n), filling, ++seed, nullptr);
+    return memory;
+  };
+  Set set;
+  // cuBLASLt's types of operands are there too; of experts, it needs the first.
+  set.a = filled(r.m, r.k, Filling::e4m3, 1);
+  set.b = filled((wide ? 1 : matrices) * r.n, r.k, Filling::e4m3, 1);
+  set.wide_a = filled(r.m, r.k, Filling::bf16, 2);
+  set.wide_b = filled((wide ? matrices : 1) * r.n, r.k, Filling::bf16, 2);
+  if (r.scale != MXCHECK_NO_SCALES) {
+    const bool e8m0 = r.scale == MXCHECK_E8M0;
+    const Filling filling = e8m0 ? Filling::e8m0_scales : Filling::fp32_scales;
+    set.scale_a = filled(r.m, blocks(r.k, r.block), filling, e8m0 ? 1 : 4);
+    set.scale_b = filled(matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block), filling, e8m0 ? 1 : 4);
+  }
+  make_lt_scales(set, seed + 1);
+  set.d = filled(outputs * r.m, r.n, r.accumulates() ? Filling::fp32 : Filling::bf16, r.accumulates() ? 4 : 2);
+  return set;
+}
+
+// The same scales where ours are of 128 columns, others of the same size where they are not.
+void GemmCase::make_lt_scales(Set& set, std::uint32_t seed) const {
+  const GemmRequest& r = request_;
+  const std::int64_t of_k = blocks(r.k, 128);
+  const bool square = lt_problem(LtMode::fp8_blocks).square;
+  const std::int64_t b_count = square ? blocks(r.n, 128) * ((of_k + 3) / 4 * 4) : r.n * of_k;
+  set.lt_scale_a = std::make_unique<DeviceBuffer>(count(r.m, of_k) * 4);
+  set.lt_scale_b = std::make_unique<DeviceBuffer>(static_cast<std::uint64_t>(b_count) * 4);
+  auto* const a = static_cast<float*>(set.lt_scale_a->data());
+  auto* const b = static_cast<float*>(set.lt_scale_b->data());
+  if (r.block != 128) {
+    fill(a, r.m * of_k, Filling::fp32_scales, seed, nullptr);
+    fill(b, b_count, Filling::fp32_scales, seed + 1, nullptr);
+    return;
+  }
+  const bool e8m0 = r.scale == MXCHECK_E8M0;
+  scales_by_block(set.scale_a->data(), e8m0, r.m, of_k, a, nullptr);
+  if (square) {
+    scales_padded(set.scale_b->data(), e8m0, blocks(r.n, 128), of_k, b, nullptr);
+  } else {
+    scales_by_block(set.scale_b->data(), e8m0, r.n, of_k, b, nullptr);
+  }
+}
+
+GemmCase::Bound GemmCase::bind(const Set& set, const GemmRequest& r) const {
+  Bound bound;
+  bound.policy = policy_of(r);
+  // The text outlives this request: it is the member's.
+  bound.policy.policy.format = bound.policy.format_b = request_.format.c_str();
+  bound.policy.policy.rows = r.m, bound.policy.policy.cols = r.n, bound.policy.depth = r.k;
+  int at = 0;
+  const auto add = [&](void* data, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    DLTensor& t = bound.tensors[static_cast<std::size_t>(at)];
+    bound.shapes[static_cast<std::size_t>(at)] = {rows, cols};
+    t.data = data, t.device = {kDLCUDA, 0}, t.ndim = 2, t.dtype = type;
+    ++at;
+    return &t;
+  };
+  const bool wide = r.format == "bf16";
+  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
+  const DLDataType code = wide ? kBf16 : kByte;
+  add((wide ? set.wide_a : set.a)->data(), code, r.m, r.k);
+  add((wide ? set.wide_b : set.b)->data(), code, matrices * r.n, r.k);
+  if (r.scale != MXCHECK_NO_SCALES) {
+    const DLDataType type = r.scale == MXCHECK_E8M0 ? kByte : kFp32;
+    add(set.scale_a->data(), type, r.m, blocks(r.k, r.block));
+    add(set.scale_b->data(), type, matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block));
+  }
+  const DLDataType output = request_.accumulates() ? kFp32 : kBf16;
+  if (request_.accumulates()) {
+    bound.policy.accumulate = 1;
+    add(set.d->data(), output, outputs * r.m, r.n);
+  }
+  if (r.grouping != MXCHECK_DENSE) {
+    add(offsets_memory_.data(), {kDLInt, 64, 1}, static_cast<std::int64_t>(offsets_.size()), 1)->ndim = 1;
+  }
+  bound.inputs = at;
+  add(set.d->data(), output, outputs * r.m, r.n);
+  return bound;
+}
+
+mxcheck_status GemmCase::try_run(const Bound& bound, cudaStream_t stream, std::string& message) {
+  std::array<char, 512> text{};
+  std::array<DLTensor, 7> tensors = bound.tensors;
+  auto shapes = bound.shapes;
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].shape = shapes[i].data();
+  mxcheck_call call{};
+  call.size = sizeof call;
+  call.num_inputs = bound.inputs, call.num_outputs = 1;
+  call.policy = &bound.policy.policy;
+  call.inputs = tensors.data(), call.outputs = &tensors[static_cast<std::size_t>(bound.inputs)];
+  call.message = text.data(), call.message_bytes = text.size();
+  call.stream = stream;
+  call.report = static_cast<mxcheck_device_report*>(report_.data());
+  std::uint64_t bytes = 0;
+  mxcheck_status status = MXCHECK_OK;
+  if (operation_.workspace != nullptr) status = operation_.workspace(&call, &bytes);
+  if (status == MXCHECK_OK && bytes != 0) {
+    // Grows at the checks alone, before anything is captured.
+    if (!workspace_ || workspace_->bytes() < bytes) workspace_ = std::make_unique<DeviceBuffer>(bytes);
+    call.workspace = workspace_->data(), call.workspace_bytes = bytes;
+  }
+  if (status == MXCHECK_OK) status = operation_.run(&call);
+  message = text.data();
+  return status;
+}
+
+void GemmCase::enqueue(GemmForm form, std::size_t copy, cudaStream_t stream) {
+  const Set& set = sets_[copy % sets_.size()];
+  std::string message;
+  if (try_run(form == GemmForm::dense ? set.dense : set.asked, stream, message) != MXCHECK_OK) {
+    throw Error(ErrorKind::internal, in_form(form).text() + ": " + message);
+  }
+}
+
+GemmCheck GemmCase::check(GemmForm form, cudaStream_t stream) {
+  const GemmRequest r = in_form(form);
+  const Set& set = sets_[0];
+  GemmCheck result;
+  std::unique_ptr<DeviceBuffer> c;
+  if (request_.accumulates()) {
+    c = std::make_unique<DeviceBuffer>(set.d->bytes());
+    check_cuda(cudaMemcpyAsync(c->data(), set.d->data(), c->bytes(), cudaMemcpyDeviceToDevice, stream), "c");
+  } else {
+    check_cuda(cudaMemsetAsync(set.d->data(), 0xA5, set.d->bytes(), stream), "poison");
+  }
+  const mxcheck_status status = try_run(form == GemmForm::dense ? set.dense : set.asked, stream, result.message);
+  if (status == MXCHECK_UNSUPPORTED) {
+    result.offered = false;
+    return result;
+  }
+  if (status != MXCHECK_OK) throw Error(ErrorKind::internal, r.text() + ": " + result.message);
+  check_cuda(cudaStreamSynchronize(stream), r.text().c_str());
+  mxcheck_device_report report{};
+  check_cuda(cudaMemcpy(&report, report_.data(), sizeof report, cudaMemcpyDeviceToHost), "report");
+  if (report.status != MXCHECK_OK) {
+    throw Error(ErrorKind::internal, r.text() + ": the device reports: " + report.message);
+  }
+  compare(r, set, c ? static_cast<const float*>(c->data()) : nullptr, result, stream);
+  return result;
+}
+
+void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream) {
+  std::array<char, 256> message{};
+  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
+  const bool wide = r.format == "bf16";
+  const DeviceBuffer model_report(sizeof(MxcheckGpuModelReport));
+  MxcheckGpuModelCall call{};
+  call.a_format = call.b_format = wide || r.decodes() ? MXCHECK_GPU_MODEL_BF16 : MXCHECK_GPU_MODEL_E4M3;
+  call.a = (wide ? set.wide_a : set.a)->data(), call.b = (wide ? set.wide_b : set.b)->data();
+  call.m = r.m, call.n = r.n, call.k = r.k;
+  std::unique_ptr<DeviceBuffer> decoded_a;
+  std::unique_ptr<DeviceBuffer> decoded_b;
+  if (r.decodes()) {
+    const auto decoded = [&](const DeviceBuffer& codes, const DeviceBuffer& scales, std::int64_t rows) {
+      auto out = std::make_unique<DeviceBuffer>(count(rows, r.k) * 2);
+      check_model(mxcheck_gpu_model_decode_mx(
+                      static_cast<const std::uint8_t*>(codes.data()), static_cast<const std::uint8_t*>(scales.data()),
+                      rows, r.k, static_cast<std::uint16_t*>(out->data()), stream, message.data(), message.size()),
+                  message.data());
+      return out;
+    };
+    decoded_a = decoded(*set.a, *set.scale_a, r.m);
+    decoded_b = decoded(*set.b, *set.scale_b, matrices * r.n);
+    call.a = decoded_a->data(), call.b = decoded_b->data();
+  } else if (r.scale != MXCHECK_NO_SCALES) {
+    call.promotion = 128;
+    call.scale_format = r.scale == MXCHECK_E8M0 ? MXCHECK_GPU_MODEL_SCALE_E8M0 : MXCHECK_GPU_MODEL_SCALE_FP32;
+    call.scale_a = set.scale_a->data(), call.scale_b = set.scale_b->data();
+    call.scale_a_block = call.scale_b_block = static_cast<std::int32_t>(r.block);
+    call.scale_b_rows = static_cast<std::int32_t>(r.b_rows);
+  }
+  call.groups = r.grouping == MXCHECK_ROWS    ? MXCHECK_GPU_MODEL_ALONG_M
+                : r.grouping == MXCHECK_DEPTH ? MXCHECK_GPU_MODEL_ALONG_K
+                                              : MXCHECK_GPU_MODEL_DENSE;
+  call.experts = r.experts;
+  call.offsets = static_cast<const std::int64_t*>(offsets_memory_.data()) + 1;
+  if (r.grouping == MXCHECK_DENSE) call.offsets = nullptr;
+  call.alpha = 1;
+  call.output = request_.accumulates() ? MXCHECK_GPU_MODEL_OUT_FP32 : MXCHECK_GPU_MODEL_OUT_BF16;
+  call.c = c;
+  call.d = set.d->data();
+  call.mode = MXCHECK_GPU_MODEL_COMPARE;
+  call.row_end = r.m;
+  call.report = static_cast<MxcheckGpuModelReport*>(model_report.data());
+  call.stream = stream;
+  check_cuda(cudaStreamSynchronize(stream), "what the GPU model reads");
+  const auto start = std::chrono::steady_clock::now();
+  check_model(mxcheck_gpu_model_compare(&call, message.data(), message.size()), message.data());
+  check_cuda(cudaStreamSynchronize(stream), "the GPU model");
+  result.model_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  MxcheckGpuModelReport report{};
+  check_cuda(cudaMemcpy(&report, model_report.data(), sizeof report, cudaMemcpyDeviceToHost), "the model's report");
+  const std::uint64_t all = count(outputs * r.m, r.n);
+  result.compared = report.compared;
+  result.equal = report.differing == 0 && report.compared == all && report.bad_offsets == 0 && report.bad_rows == 0;
+  if (result.equal) return;
+  if (report.differing == 0) {
+    result.message = fmt::format("{} of {} outputs were compared", report.compared, all);
+    return;
+  }
+  const auto columns = static_cast<std::uint64_t>(r.n);
+  result.message = fmt::format("{} of {} outputs differ, first at row {} column {}: expected {:08x}, observed {:08x}",
+                               report.differing, all, report.first / columns, report.first % columns, report.expected,
+                               report.observed);
+}
+
+LtProblem GemmCase::lt_problem(LtMode mode) const {
+  const GemmRequest& r = request_;
+  LtProblem p;
+  p.mode = mode;
+  p.m = r.m, p.n = r.n, p.k = r.k, p.stride = r.k;
+  if (r.grouping == MXCHECK_DEPTH) p.k = r.k / r.experts;
+  p.square = r.block == 128 ? r.b_rows == 128 : r.grouping != MXCHECK_DEPTH;
+  p.accumulates = r.accumulates();
+  return p;
+}
+
+std::vector<LtOperands> GemmCase::lt_operands(LtMode mode, std::size_t copy) const {
+  const GemmRequest& r = request_;
+  const Set& set = sets_[copy % sets_.size()];
+  const bool wide = mode == LtMode::bf16;
+  const bool by_block = mode == LtMode::fp8_blocks;
+  const auto* const one = static_cast<const float*>(one_.data());
+  std::vector<LtOperands> all;
+  for (std::int64_t e = 0; e < (r.grouping == MXCHECK_DEPTH ? r.experts : 1); ++e) {
+    const std::int64_t begin = e * (r.k / r.experts);
+    const auto operand = [&](const DeviceBuffer& from) {
+      return static_cast<const char*>(from.data()) + begin * (wide ? 2 : 1);
+    };
+    LtOperands o;
+    o.a = operand(wide ? *set.wide_a : *set.a);
+    o.b = operand(wide ? *set.wide_b : *set.b);
+    // Groups have 1x128 blocks on both sides, whose scales lie block by block.
+    o.scale_a = by_block ? static_cast<const float*>(set.lt_scale_a->data()) + begin / 128 * r.m : one;
+    o.scale_b = by_block ? static_cast<const float*>(set.lt_scale_b->data()) + begin / 128 * r.n : one;
+    o.d = static_cast<char*>(set.d->data()) + e * r.m * r.n * (r.accumulates() ? 4 : 2);
+    all.push_back(o);
+  }
+  return all;
+}
+
+double GemmCase::distance(LtMatmul& lt, LtMode mode, cudaStream_t stream) {
+  if (request_.accumulates()) return std::numeric_limits<double>::quiet_NaN();
+  enqueue(GemmForm::dense, 0, stream);
+  const Set& set = sets_[0];
+  const DeviceBuffer other(set.d->bytes());
+  const DeviceBuffer sums(2 * sizeof(double));
+  check_cuda(cudaMemsetAsync(other.data(), 0xFF, other.bytes(), stream), "poison");
+  check_cuda(cudaMemsetAsync(sums.data(), 0, sums.bytes(), stream), "sums");
+  LtOperands operands = lt_operands(mode, 0)[0];
+  operands.d = other.data();
+  lt.enqueue(operands, stream);
+  add_squares(set.d->data(), other.data(), request_.m * request_.n, static_cast<double*>(sums.data()), stream);
+  check_cuda(cudaStreamSynchronize(stream), "the distance");
+  std::array<double, 2> host{};
+  check_cuda(cudaMemcpy(host.data(), sums.data(), sums.bytes(), cudaMemcpyDeviceToHost), "sums");
+  return std::sqrt(host[0] / host[1]);
+}
+
+}  // namespace mxcheck::bench

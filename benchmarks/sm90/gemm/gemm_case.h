@@ -1,0 +1,86 @@
+#pragma once
+// One GEMM behind the candidate interface on memory of its own: bound, checked against the GPU model, ready
+// to be enqueued over copies of its tensors; and the same tensors as cuBLASLt takes them.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/sm90/common/device_memory.h"
+#include "benchmarks/sm90/gemm/cublaslt.h"
+#include "benchmarks/sm90/gemm/gemm_request.h"
+#include "kernels/candidate_matmul.h"
+
+namespace mxcheck::bench {
+
+class GemmLibrary {
+ public:
+  explicit GemmLibrary(const std::string& path);  // throws Error{environment}
+  // The operation that offers this, or null.
+  [[nodiscard]] const mxcheck_operation* find(const GemmRequest& request) const;
+  [[nodiscard]] std::string name() const;
+
+ private:
+  const mxcheck_candidate_table* table_ = nullptr;
+};
+
+struct GemmCheck {
+  bool offered = true;  // run may refuse what supports() was not asked
+  bool equal = false;
+  std::uint64_t compared = 0;
+  double model_seconds = 0;  // that the GPU model took for all outputs
+  std::string message;       // what differs or why it is not offered
+};
+
+// The GEMM that was requested, or the dense one of as much work: all rows with the first expert's b, all of k
+// in one.
+enum class GemmForm : std::uint8_t { asked, dense };
+
+class GemmCase {
+ public:
+  // Copies until our GEMM touches so many bytes.
+  GemmCase(const mxcheck_operation& operation, const GemmRequest& request, std::uint64_t least_bytes);
+  GemmCase(const GemmCase&) = delete;
+  GemmCase& operator=(const GemmCase&) = delete;
+  [[nodiscard]] std::size_t copies() const { return sets_.size(); }
+  void enqueue(GemmForm form, std::size_t copy, cudaStream_t stream);  // throws unless the library accepts it
+  // Runs over poison and compares every output with the model.
+  GemmCheck check(GemmForm form, cudaStream_t stream);
+
+  [[nodiscard]] LtProblem lt_problem(LtMode mode) const;
+  // One GEMM, or one for each group along depth.
+  [[nodiscard]] std::vector<LtOperands> lt_operands(LtMode mode, std::size_t copy) const;
+  // Root mean square of cuBLASLt's difference, relative to our dense GEMM's; NaN where D accumulates.
+  double distance(LtMatmul& lt, LtMode mode, cudaStream_t stream);
+
+ private:
+  struct Bound {  // a call's tensors; their shapes are pointed to when it runs
+    mxcheck_matmul_policy policy{};
+    std::array<std::array<std::int64_t, 2>, 7> shapes{};
+    std::array<DLTensor, 7> tensors{};  // inputs, then d
+    int inputs = 0;
+  };
+  struct Set {  // one copy of the memory
+    std::unique_ptr<DeviceBuffer> a, b, wide_a, wide_b, scale_a, scale_b, lt_scale_a, lt_scale_b, d;
+    Bound asked, dense;
+  };
+  [[nodiscard]] GemmRequest in_form(GemmForm form) const;
+  [[nodiscard]] Set make_set(std::uint32_t seed) const;
+  void make_lt_scales(Set& set, std::uint32_t seed) const;
+  [[nodiscard]] Bound bind(const Set& set, const GemmRequest& request) const;
+  mxcheck_status try_run(const Bound& bound, cudaStream_t stream, std::string& message);
+  void compare(const GemmRequest& request, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream);
+
+  const mxcheck_operation& operation_;
+  GemmRequest request_;
+  std::vector<std::int64_t> offsets_;
+  DeviceBuffer offsets_memory_;
+  DeviceBuffer report_;
+  DeviceBuffer one_;  // FP32 1: cuBLASLt's scale of a tensor
+  std::unique_ptr<DeviceBuffer> workspace_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace mxcheck::bench

@@ -1,0 +1,50 @@
+#pragma once
+// What the fake candidates and the fake model share: a kernel's way into a stream of the fake driver, what the
+// environment tells them to do wrong, and arguments that are still there when the kernel runs.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/candidate.h"
+
+extern "C" {
+int fake_launch(void* stream, void (*kernel)(void*), void* argument);
+void fake_fault();
+}
+
+namespace fake {
+
+inline bool mode(const char* name, const char* variable = "FAKE_CUDA") {
+  const char* set = std::getenv(variable);
+  return set != nullptr && std::strcmp(set, name) == 0;
+}
+
+// A call with tensors of its own: the caller's are gone when its kernel runs. Graphs run it again, so nothing frees it.
+// Of the policy, only the pointer.
+struct KeptCall {
+  explicit KeptCall(const mxcheck_call& from) : call(from) {
+    for (int i = 0; i < from.num_inputs + from.num_outputs; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      DLTensor& t = tensors[at];
+      t = i < from.num_inputs ? from.inputs[i] : from.outputs[i - from.num_inputs];
+      for (int n = 0; n < t.ndim; ++n) {
+        shapes[at][static_cast<std::size_t>(n)] = t.shape[n];
+        if (t.strides != nullptr) strides[at][static_cast<std::size_t>(n)] = t.strides[n];
+      }
+      t.shape = shapes[at].data();
+      if (t.strides != nullptr) t.strides = strides[at].data();
+    }
+    call.inputs = tensors.data(), call.outputs = tensors.data() + from.num_inputs;
+  }
+  KeptCall(const KeptCall&) = delete;
+  KeptCall& operator=(const KeptCall&) = delete;
+
+  mxcheck_call call;
+  std::array<DLTensor, 8> tensors{};
+  std::array<std::array<std::int64_t, 2>, 8> shapes{}, strides{};
+};
+
+}  // namespace fake
