@@ -158,6 +158,7 @@ std::int64_t Domain::draw_value(const Bins& wanted, int axis, Draw& draw) const 
 }
 
 Bin Domain::small_range(const Bins& wanted, int axis, Draw& draw) const {
+  if (axis < 0) return {};
   const auto at = static_cast<std::size_t>(axis);
   const auto& bins = axes_[at].bins;
   if (wanted[at] != kAnyBin) return bins[static_cast<std::size_t>(wanted[at])];

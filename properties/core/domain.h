@@ -98,7 +98,7 @@ class Domain {
                                                     Draw& draw) const = 0;
   [[nodiscard]] virtual std::int64_t work_of(const Case& c) const = 0;
 
-  // The range of a wanted bin, or of all bins.
+  // The range of a wanted bin, or of all bins; 0 alone where a library's limits leave the axis no bin.
   [[nodiscard]] Bin range(const Bins& wanted, int axis) const;
   // A bin's value drawn: where a bin is wanted from it, else from any.
   [[nodiscard]] std::int64_t draw_value(const Bins& wanted, int axis, Draw& draw) const;

@@ -33,6 +33,12 @@ void Operation::halve_rows(Case& c) const {
 }
 
 bool Operation::is_option(const Case& c) const { return c.stride > c.cols || !c.experts.empty() || c.gather != 0; }
+Case Operation::without_options(Case c) const {
+  c.stride = c.gather = 0;
+  c.experts.clear();
+  return c;
+}
+
 bool Operation::has_invalid_calls(const Case& c) const { return c.rows >= 2 && c.cols >= 2; }
 
 const std::vector<const Operation*>& all_operations() {

@@ -116,6 +116,8 @@ class Operation {
 
   // Whether the case asks for what a library may leave out, as supports() is not asked for it.
   [[nodiscard]] virtual bool is_option(const Case& c) const;
+  // The case without them.
+  [[nodiscard]] virtual Case without_options(Case c) const;
   // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
   [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;

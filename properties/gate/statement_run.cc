@@ -56,7 +56,7 @@ void StatementRun::run() {
   const auto start = std::chrono::steady_clock::now();
   if (variants_.empty()) {
     result_.verdict = Verdict::not_offered;
-    result_.reason = "no operation of the candidate";
+    result_.reason = "about no variant that the candidate offers";
     return;
   }
   run_corners();
@@ -113,8 +113,16 @@ void StatementRun::run_random() {
     for (; number >= part->variants.size(); ++part) number -= part->variants.size();
     const std::optional<Case> c =
         part->domain->make(part->domain->of_variant(number), part->domain->small_work(), draw);
-    if (c) check_one(*c);
+    if (c) check_drawn(*c);
   }
+}
+
+void StatementRun::check_drawn(const Case& c) {
+  const std::int64_t refused = result_.options_not_offered;
+  check_one(c);
+  if (result_.options_not_offered == refused || is_over()) return;
+  Case plain = operation_named(c.variant.operation).without_options(c);
+  if (plain != c) check_one(within_limits(std::move(plain), limits_of(c.variant)));
 }
 
 void StatementRun::check_one(const Case& c, bool shrink) {

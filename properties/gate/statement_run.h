@@ -25,6 +25,9 @@ class StatementRun {
   void run();
   // One given case, shrunk if it fails and shrinking is asked for.
   void check_one(const Case& c, bool shrink = true);
+  // A drawn case; where the candidate refuses its options, the same without them too: a size that comes with options
+  // alone would not be checked.
+  void check_drawn(const Case& c);
   // The verdict of a single case: silence is not consent.
   void judge_one();
 

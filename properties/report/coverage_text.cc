@@ -35,9 +35,10 @@ std::vector<std::string> not_offered(const StatementResult& result) {
       for (const BinCount& bin : axis.bins) {
         if (is_refused(bin)) bins.push_back(bin.label), calls += bin.refused;
       }
+      if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
       if (!bins.empty())
-        lines.push_back(fmt::format("not offered by {}: {} {} (each of {} cases was refused)", r.operation, axis.name,
-                                    join(bins), calls));
+        lines.push_back(fmt::format("not offered by {}: {} {}; all {} calls with {} were refused", r.operation,
+                                    axis.name, join(bins), calls, bins.size() == 1 ? "it" : "these"));
     }
   }
   return lines;

@@ -45,7 +45,8 @@ Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
         const std::vector<std::uint8_t> row = step_scales(w, i, c.sum->scale_terms);
         scales.insert(scales.end(), row.begin(), row.end());
       }
-      source.scales = scales.data();
+      static constexpr std::uint8_t kNone = 0;  // a group of no depth has scales too, none of them
+      source.scales = scales.empty() ? &kNone : scales.data();
       source.scale_row_stride = ceil_div(w.depth, c.sum->scale_terms);
       source.scale_format = w.operand->scale_format;
     }

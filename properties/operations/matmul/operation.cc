@@ -136,6 +136,17 @@ class MatmulOperation final : public Operation {
     const bool is_misaligned = c.misaligned.inputs[0] % 16 != 0 || c.misaligned.inputs[1] % 16 != 0;
     return matmul_case(c).adds || matmul_case(c).alpha != 1 || c.gather != 0 || has_ragged_depth(c) || is_misaligned;
   }
+  [[nodiscard]] Case without_options(Case c) const override {
+    matmul_case(c).adds = false, matmul_case(c).alpha = 1;
+    c.gather = 0;
+    c.misaligned.inputs[0] = c.misaligned.inputs[1] = 0;
+    const auto whole = [](std::int64_t depth) { return (depth + 127) / 128 * 128; };
+    matmul_case(c).depth = whole(matmul_case(c).depth);
+    if (matmul_of(std::as_const(c).variant).groups == MXCHECK_DEPTH) {
+      for (std::int64_t& end : c.experts) end = whole(end);
+    }
+    return c;
+  }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
     std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_layout(), negative_block()};
     const auto end = [](const Call& call) {

@@ -1,7 +1,10 @@
 // What quantization commutes with: the candidate is compared with itself, so the reference can be wrong and these hold.
+// What a recipe is, its table says (numerics/scale/recipe.h): which rule, what NaN and Inf do to a block.
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
@@ -42,6 +45,52 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint8_t>& v) { return
 
 TensorInfo compact_scales(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
 
+// What the elements of each block are together: compact, as scales are.
+std::vector<BlockAmax> block_amaxes(const Case& c, const Input& x) {
+  const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
+  const std::int64_t width = g.block.width(c.cols);
+  std::vector<BlockAmax> blocks(static_cast<std::size_t>(g.count()));
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const std::int64_t row = scale_row_of(c, g, i) * g.cols;
+    for (std::int64_t j = 0; j < c.cols; ++j) {
+      BlockAmax& block = blocks[static_cast<std::size_t>(row + j / width)];
+      const double value = decode(c.variant.dtype, x.bits(i, j));
+      if (std::isnan(value))
+        block.has_nan = true;
+      else
+        block.amax = std::max(block.amax, static_cast<float>(std::fabs(value)));
+    }
+  }
+  return blocks;
+}
+
+// at(block, element number, word of x) for every element; blocks as of block_amaxes().
+template <class At>
+void for_each_element(const Case& c, const Input& x, const At& at) {
+  const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
+  const std::int64_t width = g.block.width(c.cols);
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const std::int64_t row = scale_row_of(c, g, i) * g.cols;
+    for (std::int64_t j = 0; j < c.cols; ++j) {
+      at(static_cast<std::size_t>(row + j / width), static_cast<std::size_t>(i * c.cols + j), x.bits(i, j));
+    }
+  }
+}
+
+// Whether x, one of Data::codes, is a code times its block's scale. It is under every rule that keeps the power of two
+// at or below the amax. `ceil` takes the one above an amax that is none itself: its step is two of the codes', and that
+// power can be beyond the largest scale.
+bool comes_back(const Variant& v, float amax, double x) {
+  if (recipe_named(blocks_of(v).recipe).rule != ScaleRule::ceil || amax == 0) return true;
+  const Format format = blocks_of(v).format;
+  int exponent = 0;
+  const bool power_of_two = std::frexp(amax, &exponent) == 0.5F;  // amax = fraction * 2^exponent, 1/2 <= fraction < 1
+  const int top = std::ilogb(decode(format, spec(format).max_code));
+  const int scale = std::max(-127, exponent - (power_of_two ? 1 : 0) - top);
+  const double scaled = std::ldexp(x, -scale);
+  return scale <= 127 && decode(format, nearest_bits(format, scaled)) == scaled;
+}
+
 std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
   const QuantizeProblem p(c, expand(c));  // a row that came twice would bring another block's scale along
   const Got quantized = run_problem(context, p);
@@ -52,7 +101,17 @@ std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
                                     values_in<std::uint8_t>(quantized.outputs[1]));
   const Got returned = run_problem(context, returning);
   if (!returned.usable()) return pass_on(context, returned);
-  const Input dense = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return p.input.bits(i, j); });
+  Input dense = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return p.input.bits(i, j); });
+  const std::vector<BlockAmax> blocks = block_amaxes(c, dense);
+  const std::size_t bytes = value_bytes(c.variant.dtype);
+  std::int64_t claimed = c.elements() == 0 ? 1 : 0;
+  for_each_element(c, dense, [&](std::size_t block, std::size_t at, std::uint32_t word) {
+    if (comes_back(c.variant, blocks[block].amax, decode(c.variant.dtype, word)))
+      ++claimed;
+    else
+      std::memcpy(dense.bytes.data() + at * bytes, returned.outputs[0].data() + at * bytes, bytes);
+  });
+  if (claimed == 0) return nothing_claimed(context);
   return differ(returning.outputs[0], dense.bytes, returned.outputs[0],
                 "x is exactly representable, and dequantize(quantize(x)) is not x");
 }
@@ -169,12 +228,15 @@ std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
   const Got minus = run_problem(context, QuantizeProblem(dense, negated));
   if (!minus.usable()) return pass_on(context, minus);
   const Format format = blocks_of(c.variant).format;
+  // Elements that are made NaN have one code, which in a format without NaN is a number; all others turn.
+  const Recipe recipe = recipe_named(blocks_of(c.variant).recipe);
+  std::vector<bool> is_nan;
+  for (const BlockAmax& block : block_amaxes(c, x)) is_nan.push_back(block_scale(recipe, format, block).poisoned);
   std::vector<std::byte> want = plus.outputs[0];
-  for (std::byte& code : want) {
-    const auto value = static_cast<std::uint32_t>(code);
-    if (!std::isnan(decode(format, value)))
-      code ^= std::byte{static_cast<unsigned char>(1U << (spec(format).bits - 1))};
-  }
+  const std::byte turned{static_cast<unsigned char>(1U << (spec(format).bits - 1))};
+  for_each_element(c, x, [&](std::size_t block, std::size_t at, std::uint32_t word) {
+    if (!is_nan[block] && !std::isnan(decode(c.variant.dtype, word))) want[at] ^= turned;
+  });
   if (auto d = differ(p.outputs[1], plus.outputs[1], minus.outputs[1], "scales of -x are not those of x")) return d;
   return differ(p.outputs[0], want, minus.outputs[0], "codes of -x are not those of x with the sign turned");
 }
@@ -251,7 +313,7 @@ std::vector<Statement> quantize_algebra_statements() {
   };
   std::vector<Statement> s(6);
   s[0] = {"dequantize_inverts_quantize_on_representable_values",
-          "when every element is a code times the block's power of two, dequantize(quantize(x)) is x, bit for bit",
+          "an element that is a code times its block's scale comes back from dequantize(quantize(x)), bit for bit",
           "OCP MX 1.0 section 6.3",
           with_dequantize,
           {Data::codes},
@@ -291,7 +353,8 @@ std::vector<Statement> quantize_algebra_statements() {
           true,
           permutation};
   s[5] = {"the_sign_changes_codes_and_nothing_else",
-          "-x has the scales of x and its codes with the sign bit turned; NaN codes stay",
+          "-x has the scales of x and its codes with the sign bit turned; those of NaN, and of blocks whose scale is "
+          "NaN, stay",
           "OFP8 1.0 section 5",
           signed_codes,
           mixture,

@@ -1,5 +1,6 @@
 #include "properties/operations/router/operation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/candidate_route.h"
@@ -50,6 +51,12 @@ class RouteOperation final : public Operation {
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
 
   [[nodiscard]] bool is_option(const Case& c) const override { return is_route_option(c); }
+  [[nodiscard]] Case without_options(Case c) const override {
+    c.stride = 0;
+    route_case(c).scale = 1;
+    route_case(c).top_k = std::min<std::int64_t>(16, route_case(c).top_k);
+    return c;
+  }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override;
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
     return Operation::has_invalid_calls(c) && (reads_logits(c.variant) || !RouteProblem(c).routes.empty());

@@ -139,6 +139,78 @@ TEST(QuantizeAlgebra, a_lost_sign_is_found) {
   EXPECT_EQ(found(law, case_of(law), spoilt_second(1, next)), "scales of -x are not those of x");
 }
 
+Case case_of(const char* law, const std::string& recipe, Format format, const std::string& block) {
+  Case c = case_of(law);
+  blocks_of(c.variant).recipe = recipe, blocks_of(c.variant).format = format;
+  blocks_of(c.variant).block = block_shape_named(block);
+  c.rows = 33, c.cols = 190, c.stride = 0;
+  return c;
+}
+
+// The recipes whose scale follows the amax alone; NaN of formats without NaN is their largest value, whatever its sign.
+constexpr const char* kFollowAmax[] = {"rceil",   "floor",         "ceil",         "ocp",          "te",
+                                       "torchao", "torchao_floor", "torchao_ceil", "cutlass_host", "cutlass_device"};
+
+TEST(QuantizeAlgebra, the_sign_turns_in_every_format_and_a_lost_one_is_found) {
+  const char* law = "the_sign_changes_codes_and_nothing_else";
+  for (const char* recipe : kFollowAmax) {
+    for (const Format format : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2}) {
+      for (const Data data : {Data::bits, Data::specials}) {
+        Case c = case_of(law, recipe, format, "1x32");
+        c.data = data;
+        EXPECT_EQ(found(law, c), "") << to_text(c);
+        const auto sign = static_cast<std::byte>(1U << (spec(format).bits - 1));
+        const auto without = [sign](const Call&, int, Outcome& outcome) {
+          for (std::byte& b : outcome.outputs[0]) b &= ~sign;
+        };
+        EXPECT_NE(found(law, c, without), "") << to_text(c);
+        // A NaN that takes the sign of what it replaces.
+        const auto turned = [sign](const Call&, int number, Outcome& outcome) {
+          if (number == 2) std::fill(outcome.outputs[0].begin(), outcome.outputs[0].end(), sign);
+        };
+        EXPECT_NE(found(law, c, turned), "") << to_text(c);
+      }
+    }
+  }
+}
+
+TEST(QuantizeAlgebra, codes_come_back_in_every_format_and_recipe_and_a_wrong_bit_is_found) {
+  const char* law = "dequantize_inverts_quantize_on_representable_values";
+  for (const char* recipe : kFollowAmax) {
+    for (const Format format : kElementFormats) {
+      for (const char* block : {"1x32", "32x1", "128x128"}) {
+        const Case c = case_of(law, recipe, format, block);
+        EXPECT_EQ(found(law, c), "") << to_text(c);
+        const BlockShape shape = blocks_of(c.variant).block;
+        EXPECT_NE(found(law, c, spoilt("quantize", shape, 0, next)), "") << to_text(c);
+        EXPECT_NE(found(law, c, spoilt("quantize", shape, 1, next)), "") << to_text(c);
+      }
+    }
+  }
+}
+
+// 384 is the only code above 256 here: `ceil` takes 2^1, under which odd multiples of 2^-9 are no codes, and all others
+// are.
+TEST(QuantizeAlgebra, what_ceil_cannot_hold_is_not_claimed_and_all_else_is) {
+  const char* law = "dequantize_inverts_quantize_on_representable_values";
+  const auto of = [](const char* plants) {
+    return parse_case(
+        "op=quantize format=e4m3 recipe=ceil block=1x32 layout=compact pad=0 x=fp32 rows=1 cols=3 "
+        "data=zeros seed=1 plant=" +
+        std::string(plants));
+  };
+  const auto second_is = [](std::uint8_t code) -> test::Spoil {
+    return [code](const Call& call, int, Outcome& outcome) {
+      if (call.operation == "quantize") outcome.outputs[0][1] = std::byte{code};
+    };
+  };
+  EXPECT_EQ(found(law, of("0,0:43c00000 plant=0,1:3b000000")), "");                   // 2^-9, half a step
+  EXPECT_EQ(found(law, of("0,0:43c00000 plant=0,1:3b000000"), second_is(0x01)), "");  // either neighbour
+  EXPECT_EQ(found(law, of("0,0:43c00000 plant=0,1:3b800000")), "");                   // 2^-8, a step
+  EXPECT_NE(found(law, of("0,0:43c00000 plant=0,1:3b800000"), second_is(0x00)), "");
+  EXPECT_NE(found(law, of("0,0:43800000 plant=0,1:3b000000"), second_is(0x00)), "");  // 256 is a power of two
+}
+
 TEST(QuantizeAlgebra, laws_are_about_the_variants_that_they_hold_for) {
   const auto applies = [](const char* law, const Variant& v, const std::vector<Variant>& all) {
     return test::statement_named(law).applies(v, all);
