@@ -18,7 +18,7 @@ struct Ran {
 };
 
 Ran gate(const std::string& fault, const std::string& arguments) {
-  const std::string command = "MXCHECK_MATMUL_FAULT=" + fault +
+  const std::string command = "MATMUL_FAULT=" + fault +
                               " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_MATMUL " " + arguments + " 2>&1";
   Ran ran{-1, {}};
   FILE* pipe = popen(command.c_str(), "r");

@@ -19,7 +19,7 @@ struct Ran {
 };
 
 Ran gate(const std::string& fault, const std::string& arguments) {
-  const std::string command = "MXCHECK_ROUTE_FAULT=" + fault +
+  const std::string command = "ROUTE_FAULT=" + fault +
                               " " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_HOST_ROUTE " " + arguments +
                               " 2>&1";
   Ran ran{-1, {}};
