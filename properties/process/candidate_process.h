@@ -67,6 +67,7 @@ class CandidateProcess final : public CandidateRunner {
   std::uint64_t shared_bytes_ = 0;
   const std::atomic<bool>* interrupted_ = nullptr;
   bool timed_out_ = false;
+  bool never_ends_ = false;
   int signal_ = 0;
 };
 

@@ -205,6 +205,7 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
   Call call = p->call();
   call.repeat = 10'000;
+  context.process.restart();  // what earlier calls have used up, mappings say, would hide what these use
   Ran ran = run_checked(context.process, call, c);
   if (ran.finding) return ran.finding;
   if (!ran.outcome) {
