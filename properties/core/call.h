@@ -42,6 +42,24 @@ struct DeviceComparison {
   char problem[256] = {};
 };
 
+// What a workspace holds before the call; the zones around it have a poison of their own.
+struct WorkspaceFill {
+  std::uint8_t poison = 0xC7;
+  std::uint8_t keep = 0;  // what the last call left instead
+};
+// Bytes of a process, from /proc/self/statm.
+struct MemoryUse {
+  std::int64_t address_space = 0;
+  std::int64_t resident = 0;
+};
+// Of a call that was repeated: after its first tenth, and after each of two stretches of so many calls.
+struct MemoryOfCalls {
+  std::int64_t calls = 0;
+  MemoryUse begin;
+  MemoryUse middle;
+  MemoryUse end;
+};
+
 struct CallTensor {
   Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
   bool is_offsets = false;      // int64 instead
@@ -60,6 +78,8 @@ struct Call {
   std::vector<CallTensor> inputs;
   std::vector<CallTensor> outputs;
   std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
+  WorkspaceFill workspace;              // what the workspace holds
+  std::uint32_t repeat = 0;             // host libraries: calls in all, one after the other; 0: one
   std::uint64_t byte_offset = 0;        // DLTensor's: data points this far before the tensor's first byte; 0 to 4096
   Misalignment misaligned;              // where tensors begin; those at guard pages end there instead
   bool guard_pages = false;             // tensors end at inaccessible pages
@@ -90,6 +110,7 @@ struct Outcome {
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
   std::optional<std::string> out_of_bounds;     // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
+  MemoryOfCalls memory;                         // of a call with `repeat`
   DeviceComparison comparison;                  // of a call with a model
   std::string not_compared;                     // why there is none
 };

@@ -23,7 +23,8 @@ struct CandidateInfo {
   std::string path;
   std::string name;
   std::string version;
-  std::string digest;  // XXH3 of the library file
+  std::string digest;      // XXH3 of the library's file and of those beside the system's that loading it maps
+  std::string unconfined;  // what keeps a candidate from the gate and is missing here; empty: nothing
   bool cuda = false;
   std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
   std::vector<OperationInfo> operations;
@@ -43,6 +44,9 @@ class CandidateRunner {
   [[nodiscard]] virtual const CandidateInfo& info() const = 0;
   virtual Outcome run(const Call& call) = 0;
   virtual void restart() = 0;  // a fresh process: no state of earlier calls
+  // Ends the process in order, as a program that uses the library ends; what went wrong, or nothing. The next call has
+  // a fresh one.
+  virtual std::string end_in_order() { return ""; }
   // Why no call can have a model; empty where it can.
   [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
   // Null when there is no such operation.

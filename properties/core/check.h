@@ -37,6 +37,8 @@ struct Got {
   bool outside_limits = false;  // the candidate does not claim shapes like this one
   [[nodiscard]] bool usable() const { return offered && !finding; }
 };
+// The workspace's fill is that of the case and the poison.
+WorkspaceFill workspace_of(const Case& c, std::uint8_t poison);
 Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0]);
 Got run_call(CheckContext& context, const Call& call, const Case& c);
 

@@ -80,6 +80,7 @@ class Statements {
     }
     return all;
   }
+  std::vector<std::string> take_ends() { return std::move(ends_); }
   std::optional<Record> take_record() { return std::move(record_); }
 
  private:
@@ -119,6 +120,12 @@ class Statements {
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
       finish(i, std::move(run.result()));
     }
+    // After all that it was called for: a heap that a call damaged may show only now.
+    if (over_) return;
+    if (const std::string problem = process.end_in_order(); !problem.empty()) {
+      const std::lock_guard lock(mutex_);
+      ends_.push_back(problem);
+    }
   }
 
   // Told in the order of the statements: as soon as all before it have ended.
@@ -137,6 +144,7 @@ class Statements {
   std::vector<const Statement*> selected_;
   std::vector<std::optional<StatementResult>> results_;
   std::optional<Record> record_;
+  std::vector<std::string> ends_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> over_{false};
   std::mutex mutex_;
@@ -167,6 +175,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   Statements statements(options, selected, report.variants, progress);
   statements.run(process);
   report.statements = statements.take_results();
+  report.ends = statements.take_ends();
   report.record = statements.take_record();
   report.interrupted = options.interrupted != nullptr && options.interrupted->load();
   if (report.record) {
@@ -215,7 +224,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
 }
 
 int exit_code(const GateReport& report) {
-  bool fault = false;
+  bool fault = !report.ends.empty();
   bool failed = false;
   bool inconclusive = report.interrupted;
   std::int64_t cases = 0;

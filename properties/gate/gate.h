@@ -66,6 +66,7 @@ struct GateReport {
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
   bool interrupted = false;
+  std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
 };

@@ -13,8 +13,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -29,15 +31,40 @@
 namespace mxcheck {
 namespace {
 
+constexpr std::chrono::seconds kTimeToEnd{10};
+constexpr std::chrono::seconds kTimeToEndAgain{1};  // of a library that has taken all of that once
+constexpr std::chrono::seconds kTimeToRepeat{10};   // what the worker gives itself for a call's repetitions
+
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-std::string file_digest(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+// XXH3 of the files' bytes, one after the other.
+std::string digest_of_files(const std::set<std::string>& paths) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  }
   std::array<char, 17> hex{};
-  std::snprintf(hex.data(), hex.size(), "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
+  std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(XXH3_64bits_digest(state.get())));
   return hex.data();
+}
+
+// This process's environment without the variables that name mxcheck: a library under test sees an ordinary process.
+std::vector<char*> environment_of_child() {
+  std::vector<char*> kept;
+  for (char** one = environ; *one != nullptr; ++one) {
+    if (std::strncmp(*one, "MXCHECK_", 8) != 0) kept.push_back(*one);
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+std::string canonical_path(const std::string& path) {
+  std::error_code unreadable;
+  const auto canonical = std::filesystem::canonical(path, unreadable);
+  return unreadable ? path : canonical.string();
 }
 
 // Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
@@ -68,7 +95,6 @@ CandidateProcess::CandidateProcess(std::string tool, std::string library, std::c
     : tool_(std::move(tool)), library_(std::move(library)), base_limit_(base_limit) {
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
-  info_.digest = file_digest(library_);
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
   try {
@@ -108,6 +134,38 @@ int CandidateProcess::end_process(bool at_once) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+// How the process ends when it is asked to: it leaves its loop, and exit() runs what the library registered for it.
+std::string CandidateProcess::end_in_order() {
+  if (pid_ < 0) return "";
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+  const std::chrono::seconds limit = never_ends_ ? kTimeToEndAgain : kTimeToEnd;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  int status = 0;
+  pid_t done = 0;
+  for (useconds_t pause = 200; done == 0; pause = std::min<useconds_t>(2 * pause, 20'000)) {
+    done = waitpid(pid_, &status, WNOHANG);
+    if (done != 0) break;
+    if (std::chrono::steady_clock::now() > deadline || (interrupted_ != nullptr && interrupted_->load())) break;
+    usleep(pause);
+  }
+  if (done != pid_) {
+    const bool interrupted = interrupted_ != nullptr && interrupted_->load();
+    stop();
+    if (interrupted) return "";
+    never_ends_ = true;
+    return "the candidate's process did not end within " + std::to_string(limit.count()) + " s of being asked to";
+  }
+  kill(-pid_, SIGKILL);  // what it started
+  pid_ = -1;
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "the candidate's process died at its end (signal " + std::to_string(signal) + ", " + strsignal(signal) + ")";
+  }
+  if (WEXITSTATUS(status) == 0) return "";
+  return "the candidate's process ended with status " + std::to_string(WEXITSTATUS(status)) + " in place of 0";
+}
+
 void CandidateProcess::restart() {
   stop();
   start();
@@ -122,6 +180,7 @@ void CandidateProcess::start() {
   const std::string shared_text = std::to_string(shared_fd_);
   std::array<const char*, 7> arguments{tool_.c_str(),       "__worker",         library_.c_str(), socket_text.c_str(),
                                        shared_text.c_str(), gpu_model_.c_str(), nullptr};
+  const std::vector<char*> environment = environment_of_child();
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) {
@@ -135,7 +194,7 @@ void CandidateProcess::start() {
     if (getppid() != parent) _exit(127);
     fcntl(ends[1], F_SETFD, 0);
     fcntl(shared_fd_, F_SETFD, 0);
-    execv(tool_.c_str(), const_cast<char* const*>(arguments.data()));
+    execve(tool_.c_str(), const_cast<char* const*>(arguments.data()), environment.data());
     _exit(127);
   }
   setpgid(pid_, pid_);  // here too: whichever of the two comes first
@@ -180,7 +239,20 @@ void CandidateProcess::start() {
     info_.operations.push_back({name, contract, o.max_rows, o.max_cols, std::max<std::int64_t>(1, o.rows_multiple),
                                 std::max<std::int64_t>(1, o.cols_multiple)});
   }
-  info_.sources = read_sources();
+  info_.unconfined = printable(reply.unconfined);
+  info_.sources = read_text(wire::Request::sources);
+  if (info_.digest.empty()) info_.digest = digest();
+}
+
+// Of the library, and of the files that loading it has mapped beside those of the system.
+std::string CandidateProcess::digest() {
+  std::set<std::string> files{library_};
+  const std::string own = canonical_path(library_);
+  std::istringstream lines(read_text(wire::Request::files));
+  for (std::string line; std::getline(lines, line);) {
+    if (line != own) files.insert(line);
+  }
+  return digest_of_files(files);
 }
 
 int CandidateProcess::operation_index(const std::string& name) const {
@@ -191,17 +263,17 @@ int CandidateProcess::operation_index(const std::string& name) const {
 }
 
 // In pieces of a message's text; a library that goes on for ever is cut off.
-std::string CandidateProcess::read_sources() {
+std::string CandidateProcess::read_text(wire::Request what) {
   constexpr std::size_t kMost = std::size_t{1} << 20;
   std::string text;
   while (text.size() < kMost) {
     wire::Message message;
-    message.request = wire::Request::sources;
+    message.request = what;
     message.byte_offset = text.size();
     message.shared_bytes = shared_bytes_;
     wire::Reply reply;
     if (!exchange(message, reply, base_limit_)) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while its list of sources was read");
+      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while it was asked what it is made of");
     }
     reply.message[sizeof(reply.message) - 1] = '\0';
     if (reply.message[0] == '\0') break;
@@ -290,7 +362,8 @@ Outcome CandidateProcess::run(const Call& call) {
   Outcome outcome;
   wire::Reply reply;
   const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
-  const auto limit = base_limit_ + std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
+  auto limit = base_limit_ + std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
+  if (call.repeat != 0) limit += kTimeToRepeat;
   if (!exchange(message, reply, limit)) {
     outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
     outcome.signal = signal_;
@@ -307,6 +380,7 @@ Outcome CandidateProcess::run(const Call& call) {
   }
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
+  outcome.memory = reply.memory;
   outcome.message = printable(reply.message);
   if (reply.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
   if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";

@@ -20,6 +20,7 @@
 
 #include "numerics/format/format.h"
 #include "properties/core/candidate.h"
+#include "properties/process/confine.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -38,6 +39,7 @@ class CandidateProcess final : public CandidateRunner {
   // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
   void watch(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
   void restart() override;
+  std::string end_in_order() override;
   [[nodiscard]] std::string why_no_model() const override { return no_model_; }
 
  private:
@@ -47,9 +49,11 @@ class CandidateProcess final : public CandidateRunner {
   // False: the process died or did not answer in time; died_ and signal_ say which.
   bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
-  std::string read_sources();
+  std::string read_text(wire::Request what);  // sources, files
+  std::string digest();
   std::byte* reserve(std::uint64_t bytes);
 
+  Undumpable undumpable_;
   std::string tool_;
   std::string library_;
   std::chrono::milliseconds base_limit_;
@@ -63,6 +67,7 @@ class CandidateProcess final : public CandidateRunner {
   std::uint64_t shared_bytes_ = 0;
   const std::atomic<bool>* interrupted_ = nullptr;
   bool timed_out_ = false;
+  bool never_ends_ = false;
   int signal_ = 0;
 };
 

@@ -132,10 +132,11 @@ CudaDevice::CudaDevice() {
   need(d.cuDeviceGetCount(&count), "CUDA devices cannot be counted");
   if (count == 0) throw Error(ErrorKind::environment, "there is no CUDA device");
   need(d.cuDeviceGet(&device_, 0), "no CUDA device 0");
-  CudaHandle context = nullptr;
-  need(d.cuDevicePrimaryCtxRetain(&context, device_), "no context on CUDA device 0");
-  need(d.cuCtxSetCurrent(context), "no context on CUDA device 0");
+  need(d.cuDevicePrimaryCtxRetain(&context_, device_), "no context on CUDA device 0");
+  need(d.cuCtxSetCurrent(context_), "no context on CUDA device 0");
 }
+
+void CudaDevice::bind_thread() const { check(driver().cuCtxSetCurrent(context_)); }
 
 std::vector<std::pair<std::string, std::string>> CudaDevice::description() const {
   char name[128] = {};

@@ -28,6 +28,9 @@ class CudaDevice {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  // The context becomes this thread's too.
+  void bind_thread() const;
+
   // "device", "compute capability", "driver", "memory": for records.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> description() const;
 
@@ -59,6 +62,7 @@ class CudaDevice {
 
  private:
   int device_ = 0;
+  CudaHandle context_ = nullptr;
 };
 
 }  // namespace mxcheck

@@ -63,6 +63,8 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
   message_.byte_offset = call.byte_offset;
   message_.stream_mode = call.stream;
   message_.poison = call.poison;
+  message_.workspace = call.workspace;
+  message_.repeat = call.repeat;
   for (const CallTensor& t : call.inputs) tensors_.push_back(&t);
   for (const CallTensor& t : call.outputs) tensors_.push_back(&t);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

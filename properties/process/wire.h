@@ -16,6 +16,7 @@ enum class Request : std::uint32_t {
   supports,
   run,
   sources,
+  files,    // that loading the library has mapped, beside the system's
   compare,  // run, and let the GPU model compare the output on the device
 };
 
@@ -46,7 +47,9 @@ struct Message {
   std::uint64_t byte_offset = 0;  // of every tensor
   StreamMode stream_mode = StreamMode::own;
   std::uint8_t poison = 0;
-  DeviceModel model;  // of compare
+  WorkspaceFill workspace;
+  std::uint32_t repeat = 0;  // as Call::repeat
+  DeviceModel model;         // of compare
 };
 
 struct Operation {
@@ -65,9 +68,11 @@ struct Reply {
   std::uint8_t zones_broken = 0;      // run wrote beside an output that stays on the device
   char message[512] = {};
   char device_error[256] = {};  // the driver's words: the device is lost to this process
-  char conduct[128] = {};       // what the call did that no call may
+  char conduct[256] = {};       // what the call did that no call may
   DeviceComparison comparison;  // of compare
-  char device_text[512] = {};   // describe: "key=value" lines about the device
+  MemoryOfCalls memory;
+  char unconfined[256] = {};   // describe: what of confine() this kernel does not offer
+  char device_text[512] = {};  // describe: "key=value" lines about the device
   char name[64] = {};
   char version[64] = {};
   std::int32_t device = 0;

@@ -1,25 +1,34 @@
 #include "properties/process/worker.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
+#include "properties/core/rng.h"
+#include "properties/process/call_watch.h"
+#include "properties/process/confine.h"
+#include "properties/process/loaded_files.h"
 #include "properties/process/wire.h"
-#include "properties/process/worker_call.h"
 #include "properties/process/worker_cuda.h"
+#include "properties/process/worker_host.h"
 
 namespace mxcheck {
 namespace {
@@ -29,97 +38,62 @@ void copy_text(char (&to)[kSize], const char* from) {
   std::snprintf(to, kSize, "%s", from == nullptr ? "" : from);
 }
 
-// The shared memory as this process sees it; the parent may have made it larger since.
-class SharedMemory {
+// Whose turn it is among the worker's threads: one at a time answers a message. The next one is woken while the gate
+// still reads the reply, so that a turn costs no time.
+class Turns {
  public:
-  explicit SharedMemory(int fd) : fd_(fd) {}
-  bool resize(std::uint64_t bytes) {
-    if (bytes == bytes_) return true;
-    if (base_ != nullptr) munmap(base_, bytes_);
-    base_ = nullptr, bytes_ = 0;
-    if (bytes == 0) return true;
-    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
-    if (base == MAP_FAILED) return false;
-    base_ = static_cast<std::byte*>(base), bytes_ = bytes;
-    return true;
+  static constexpr int kThreads = 3;
+  bool wait(int self) {  // false: it is over
+    std::unique_lock lock(mutex_);
+    changed_[self].wait(lock, [&] { return over_ || turn_ == self; });
+    return !over_;
   }
-  [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+  void pass(int next) {
+    const std::lock_guard lock(mutex_);
+    turn_ = next;
+    changed_[next].notify_one();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    for (std::condition_variable& one : changed_) one.notify_one();
+  }
 
  private:
-  int fd_;
-  std::byte* base_ = nullptr;
-  std::uint64_t bytes_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_[kThreads];
+  int turn_ = 0;
+  bool over_ = false;
 };
 
-// Inaccessible pages around the guarded tensors for the length of one call.
-class Guards {
- public:
-  Guards(const SharedMemory& memory, const wire::Message& message) : memory_(memory), message_(message) {
-    protect(PROT_NONE);
-  }
-  ~Guards() { protect(PROT_READ | PROT_WRITE); }
-  Guards(const Guards&) = delete;
-  Guards& operator=(const Guards&) = delete;
-
- private:
-  void protect(int protection) const {
-    for (int i = 0; i < message_.num_inputs + message_.num_outputs; ++i) {
-      const wire::Tensor& t = message_.tensors[i];
-      if (t.guarded == 0) continue;
-      const std::uint64_t first = t.offset / wire::kPage * wire::kPage;
-      const std::uint64_t end = (t.offset + t.bytes + wire::kPage - 1) / wire::kPage * wire::kPage;
-      mprotect(memory_.at(first - wire::kPage), wire::kPage, protection);
-      mprotect(memory_.at(end), wire::kPage, protection);
-    }
-  }
-  const SharedMemory& memory_;
-  const wire::Message& message_;
-};
-
-struct Workspace {
-  static constexpr std::uint64_t kZone = 4096;
-  static constexpr unsigned char kPoison = 0xC7;
-  static constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // more is refused like memory that is not there
-  explicit Workspace(std::uint64_t size) : bytes(size) {
-    if (size == 0 || size > kMost) return;
-    memory.reset(static_cast<unsigned char*>(std::aligned_alloc(4096, (size + 2 * kZone + 4095) / 4096 * 4096)));
-    if (memory) std::memset(memory.get(), kPoison, size + 2 * kZone);
-  }
-  [[nodiscard]] void* data() const { return memory ? memory.get() + kZone : nullptr; }
-  [[nodiscard]] bool broken() const {
-    if (!memory) return false;
-    for (std::uint64_t i = 0; i < kZone; ++i) {
-      if (memory[i] != kPoison || memory[kZone + bytes + i] != kPoison) return true;
-    }
-    return false;
-  }
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<unsigned char[], Free> memory;
-  std::uint64_t bytes;
-};
+// Of the messages so far: half of them are answered by the first thread, which loaded the library. Irregular, so that
+// no statement has each of its two or three calls always in the same thread.
+int thread_of_message(std::uint64_t number) {
+  constexpr int kThreads[] = {0, 1, 0, 2};
+  return kThreads[mix64(number) & 3];
+}
 
 class Worker {
  public:
-  Worker(const char* path, int socket, int shared, const char* gpu_model)
-      : path_(path), gpu_model_(gpu_model), socket_(socket), memory_(shared) {}
+  Worker(std::string path, int socket, int shared, std::string gpu_model, std::string unconfined)
+      : path_(std::move(path)),
+        gpu_model_(std::move(gpu_model)),
+        unconfined_(std::move(unconfined)),
+        socket_(socket),
+        memory_(shared) {}
 
   int serve() {
     load();
-    wire::Message message;
-    while (transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) {
-      wire::Reply reply;
-      if (!memory_.resize(message.shared_bytes)) {
-        reply.status = MXCHECK_NO_MEMORY;
-        copy_text(reply.message, "the gate's shared memory cannot be mapped");
-      } else {
-        answer(message, reply);
-      }
-      if (!transfer(reply, [&](void* at, std::size_t n) { return send(socket_, at, n, MSG_NOSIGNAL); })) return 1;
-      if (reply.device_error[0] != '\0') _exit(1);  // nothing in this process reaches the device any more
+    std::vector<std::thread> others;
+    for (int i = 1; i < Turns::kThreads && problem_.empty(); ++i) {
+      others.emplace_back([this, i] {
+        if (cuda_) cuda_->bind_thread();
+        answer_in_turn(i);
+      });
     }
-    return 0;
+    answer_in_turn(0);
+    for (std::thread& other : others) other.join();
+    return failed_ ? 1 : 0;
   }
 
  private:
@@ -136,8 +110,48 @@ class Worker {
     return true;
   }
 
+  void answer_in_turn(int self) {
+    while (turns_.wait(self)) {
+      if (!answer_one()) return turns_.end();
+      const int next = problem_.empty() ? thread_of_message(++messages_) : 0;
+      if (next != self) turns_.pass(next);
+    }
+  }
+
+  bool answer_one() {
+    wire::Message message;
+    if (!transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) return false;
+    wire::Reply reply;
+    if (!memory_.resize(message.shared_bytes)) {
+      reply.status = MXCHECK_NO_MEMORY;
+      copy_text(reply.message, "the gate's shared memory cannot be mapped");
+    } else {
+      answer(message, reply);
+    }
+    failed_ = !transfer(reply, [&](void* at, std::size_t n) { return send(socket_, at, n, MSG_NOSIGNAL); });
+    if (reply.device_error[0] != '\0') _exit(1);  // nothing in this process reaches the device any more
+    return !failed_;
+  }
+
   void load() {
-    void* library = dlopen(path_, RTLD_NOW | RTLD_LOCAL);
+    const std::set<std::string> before = mapped_files();
+    const SignalHandlers handlers = SignalHandlers::now();
+    const CallWatch watch(handlers_);
+    load_library();
+    for (const std::string& path : mapped_files()) {
+      if (before.count(path) == 0 && !is_of_the_system(path)) files_ += path + "\n";
+    }
+    if (!problem_.empty() || table_->device != kDLCPU) return;
+    // Handlers of other signals than those by which an access outside of a tensor is seen are the library's own affair.
+    at_load_ = handlers.undo_changes(false);
+    handlers_ = SignalHandlers::now();
+    const std::string more = watch.undo_changes();
+    if (!more.empty()) at_load_ += (at_load_.empty() ? "" : "; ") + more;
+    if (!at_load_.empty()) at_load_ = "when it was loaded, the library " + at_load_;
+  }
+
+  void load_library() {
+    void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* why = dlerror();
       problem_ = std::string("cannot be loaded: ") + (why == nullptr ? "no reason given" : why);
@@ -190,14 +204,31 @@ class Worker {
       if (sources_ != nullptr) copy_text(reply.message, sources_ + message.byte_offset);
       return;
     }
+    if (message.request == wire::Request::files) {
+      if (message.byte_offset <= files_.size()) copy_text(reply.message, files_.c_str() + message.byte_offset);
+      return;
+    }
     const mxcheck_operation& operation = table_->operations[message.operation];
     const PolicyInPlace in_place(message.policy);
     const mxcheck_policy& policy = *in_place.get();
+    if (cuda_ && message.request != wire::Request::supports)
+      return cuda_->run({operation, policy, message, memory_.at(0), reply, cuda_text_});
+    const CallWatch watch(handlers_);
     if (message.request == wire::Request::supports) {
       reply.status = operation.supports(&policy, DLDataType{message.dtype_code, message.dtype_bits, 1});
-      return;
+    } else {
+      host_.run({operation, policy, message, memory_, reply});
     }
-    run(operation, policy, message, reply);
+    if (cuda_) return;
+    if (const std::string changed = watch.undo_changes(); !changed.empty())
+      add_conduct(reply, "the library " + changed);
+    if (message.request == wire::Request::supports) {
+      in_supports_ = reply.conduct;  // told with the next call
+    } else {
+      if (!at_load_.empty()) add_conduct(reply, at_load_);
+      if (!in_supports_.empty()) add_conduct(reply, in_supports_ + ", in supports()");
+      in_supports_.clear();
+    }
   }
 
   void describe(wire::Reply& reply) const {
@@ -212,6 +243,7 @@ class Worker {
       for (const auto& [key, value] : cuda_->device().description()) text += key + "=" + value + "\n";
       copy_text(reply.device_text, text.c_str());
     }
+    copy_text(reply.unconfined, unconfined_.c_str());
     copy_text(reply.name, table_->name);
     copy_text(reply.version, table_->version);
     reply.device = table_->device;
@@ -226,48 +258,48 @@ class Worker {
     }
   }
 
-  void run(const mxcheck_operation& operation, const mxcheck_policy& policy, const wire::Message& message,
-           wire::Reply& reply) {
-    if (cuda_) return cuda_->run({operation, policy, message, memory_.at(0), reply});
-    CandidateCall built(message, policy, reply, kDLCPU, [&](int i) { return memory_.at(message.tensors[i].offset); });
-    mxcheck_call& call = built.call;
-    std::uint64_t bytes = 0;
-    if (operation.workspace != nullptr) reply.status = operation.workspace(&call, &bytes);
-    if (reply.status != MXCHECK_OK) return;
-    const Workspace workspace(bytes);
-    if (bytes != 0 && !workspace.memory) {
-      reply.status = MXCHECK_NO_MEMORY;
-      return copy_text(reply.message, "the gate could not allocate the workspace");
-    }
-    call.workspace = workspace.data(), call.workspace_bytes = bytes;
-    {
-      const Guards guards(memory_, message);
-      reply.status = operation.run(&call);
-    }
-    reply.message[sizeof(reply.message) - 1] = '\0';
-    reply.workspace_broken = workspace.broken() ? 1 : 0;
-  }
-
-  const char* path_;
-  const char* gpu_model_;
+  const std::string path_;
+  const std::string gpu_model_;
+  const std::string unconfined_;
   int socket_;
   SharedMemory memory_;
   const mxcheck_candidate_table* table_ = nullptr;
   const char* sources_ = nullptr;
   std::string problem_;
   bool lacks_device_ = false;
+  std::string files_;  // that loading the library has mapped
+  SignalHandlers handlers_ = SignalHandlers::now();
+  std::string at_load_;      // what the library changed in the process when it was loaded
+  std::string in_supports_;  // and in the last call of supports()
+  HostWorker host_;
   std::unique_ptr<CudaWorker> cuda_;  // for CUDA candidates
+  MessageBuffer cuda_text_;
+  Turns turns_;
+  std::uint64_t messages_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace
 
+#if defined(__SANITIZE_ADDRESS__)
+// The worker may not ptrace itself, by which leaks are looked for, and a library's leaks are a statement's affair.
+bool is_worker = false;
+extern "C" int __lsan_is_turned_off() { return is_worker ? 1 : 0; }
+#endif
+
 int run_worker(int argc, char** argv) {
   if (argc != 6) return 2;
+#if defined(__SANITIZE_ADDRESS__)
+  is_worker = true;
+#endif
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
-  return Worker(argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argv[5]).serve();
+  const std::string path = argv[2], gpu_model = argv[5];
+  const int socket = std::atoi(argv[3]), shared = std::atoi(argv[4]);
+  rename_process(argc, argv);
+  return Worker(path, socket, shared, gpu_model, confine(getppid())).serve();
 }
 
 }  // namespace mxcheck

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/candidate.h"
+#include "properties/process/message_buffer.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -13,7 +14,7 @@ namespace mxcheck {
 struct CandidateCall {
   // address_of(i): where tensor i of the message (inputs, then outputs) is.
   template <class AddressOf>
-  CandidateCall(const wire::Message& message, const mxcheck_policy& policy, wire::Reply& reply, DLDeviceType device,
+  CandidateCall(const wire::Message& message, const mxcheck_policy& policy, MessageBuffer& text, DLDeviceType device,
                 const AddressOf& address_of) {
     for (int i = 0; i < message.num_inputs + message.num_outputs; ++i) {
       const wire::Tensor& t = message.tensors[i];
@@ -33,7 +34,7 @@ struct CandidateCall {
     call.num_inputs = message.num_inputs, call.num_outputs = message.num_outputs;
     call.policy = &policy;
     call.inputs = tensors, call.outputs = tensors + message.num_inputs;
-    call.message = reply.message, call.message_bytes = sizeof(reply.message);
+    call.message = text.text(), call.message_bytes = MessageBuffer::kBytes;
   }
   CandidateCall(const CandidateCall&) = delete;
   CandidateCall& operator=(const CandidateCall&) = delete;

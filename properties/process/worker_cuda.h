@@ -23,6 +23,8 @@ class CudaWorker {
   // c.shared is replaced by what the device holds afterwards. A driver call that fails becomes reply.device_error,
   // after which the process is of no more use.
   void run(const DeviceCall& c);
+  // Before the first call that a thread makes.
+  void bind_thread() const { device_.bind_thread(); }
 
  private:
   void in_one_stream(const DeviceCall& c, CudaHandle stream);

@@ -5,14 +5,19 @@
 #include <cstdio>
 #include <cstring>
 
+#include "properties/process/call_watch.h"
 #include "properties/process/worker_call.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::uint64_t kZone = 4096;  // before and after the workspace and what stays on the device
-constexpr unsigned char kPoison = 0xC7;
+constexpr std::uint64_t kZone = 4096;        // before and after the workspace and what stays on the device
+constexpr unsigned char kZonePoison = 0xC7;  // of the workspace's zones
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{1} << 37;
+
+void take_message(const DeviceCall& c) {
+  if (const char* problem = c.text.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
+}
 
 }  // namespace
 
@@ -54,8 +59,10 @@ bool Lane::prepare(const DeviceCall& c) {
   }
   workspace_bytes_ = 0;
   if (c.operation.workspace == nullptr) return true;
-  CandidateCall call(c.message, c.policy, c.reply, kDLCUDA, [&](int i) { return address_of(c, i); });
+  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  c.text.clear();
   c.reply.status = c.operation.workspace(&call.call, &workspace_bytes_);
+  take_message(c);
   if (c.reply.status != MXCHECK_OK) return false;
   if (workspace_bytes_ == 0) return true;
   if (workspace_bytes_ > kMostWorkspace) {
@@ -63,8 +70,13 @@ bool Lane::prepare(const DeviceCall& c) {
     std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
     return false;
   }
+  const bool larger = workspace_bytes_ + 2 * kZone > workspace_capacity_;
   reserve(workspace_, workspace_capacity_, workspace_bytes_ + 2 * kZone);
-  device_.fill(workspace_, kPoison, workspace_bytes_ + 2 * kZone, nullptr);
+  if (larger) device_.fill(workspace_, kZonePoison, workspace_capacity_, nullptr);  // of a last call nothing is left
+  device_.fill(workspace_, kZonePoison, kZone, nullptr);
+  if (c.message.workspace.keep == 0)
+    device_.fill(workspace_ + kZone, c.message.workspace.poison, workspace_bytes_, nullptr);
+  device_.fill(workspace_ + kZone + workspace_bytes_, kZonePoison, kZone, nullptr);
   device_.synchronize(nullptr);
   return true;
 }
@@ -89,13 +101,14 @@ void Lane::copy_from(const DeviceCall& c, const Lane& other, CudaHandle stream) 
 }
 
 void Lane::run(const DeviceCall& c, CudaHandle stream) {
-  CandidateCall call(c.message, c.policy, c.reply, kDLCUDA, [&](int i) { return address_of(c, i); });
+  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  c.text.clear();
   call.call.stream = stream;
   call.call.report = reinterpret_cast<mxcheck_device_report*>(report_);
   if (workspace_bytes_ != 0) call.call.workspace = reinterpret_cast<void*>(workspace_ + kZone);
   call.call.workspace_bytes = workspace_bytes_;
   c.reply.status = c.operation.run(&call.call);
-  c.reply.message[sizeof(c.reply.message) - 1] = '\0';
+  take_message(c);
 }
 
 bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison) {
@@ -107,7 +120,7 @@ bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison
 }
 
 void Lane::check_zones(const DeviceCall& c) {
-  if (workspace_bytes_ != 0 && !is_whole(workspace_, workspace_bytes_, kPoison)) c.reply.workspace_broken = 1;
+  if (workspace_bytes_ != 0 && !is_whole(workspace_, workspace_bytes_, kZonePoison)) c.reply.workspace_broken = 1;
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
     if (t.on_device != 0 && !is_whole(staying_[i].memory, t.bytes, c.message.poison)) c.reply.zones_broken = 1;

@@ -7,6 +7,7 @@
 
 #include "kernels/candidate.h"
 #include "properties/process/cuda_driver.h"
+#include "properties/process/message_buffer.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -18,6 +19,7 @@ struct DeviceCall {
   const wire::Message& message;
   std::byte* shared;  // the gate's tensors
   wire::Reply& reply;
+  MessageBuffer& text;  // outlives the call: a library may write to it as long as its process lives
   [[nodiscard]] int tensors() const { return message.num_inputs + message.num_outputs; }
 };
 

@@ -17,6 +17,7 @@ class RecordingRunner final : public CandidateRunner {
   [[nodiscard]] const CandidateInfo& info() const override { return candidate_.info(); }
   Outcome run(const Call& call) override;
   void restart() override { candidate_.restart(); }
+  std::string end_in_order() override { return candidate_.end_in_order(); }
   [[nodiscard]] std::string why_no_model() const override { return candidate_.why_no_model(); }
 
   void begin_case() { calls_.clear(), small_.clear(); }

@@ -114,6 +114,8 @@ std::string report_json(const GateReport& report) {
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},
                     {"digest", report.candidate.digest}};
+  if (!report.candidate.unconfined.empty()) j["candidate"]["unconfined"] = report.candidate.unconfined;
+  if (!report.ends.empty()) j["ends"] = report.ends;
   for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
   j["variants"] = Json::array();
   for (const Variant& v : report.variants) j["variants"].push_back(to_text(v));
@@ -146,6 +148,13 @@ std::string report_junit(const GateReport& report) {
     skipped += r.verdict == Verdict::not_offered ? 1 : 0;
     body += junit_case(report, r);
   }
+  for (const std::string& end : report.ends) {
+    ++failures;
+    body += fmt::format(
+        "    <testcase classname=\"gate\" name=\"the_candidate_ends_in_order\">\n      <failure type=\"device-fault\" "
+        "message=\"{}\"/>\n    </testcase>\n",
+        escape(end));
+  }
   if (report.interrupted) {
     ++errors;
     body +=
@@ -164,8 +173,8 @@ std::string report_junit(const GateReport& report) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "
       "</testsuite>\n</testsuites>\n",
-      report.suite, report.statements.size() + (report.interrupted ? 1 : 0), failures, errors, skipped, report.seconds,
-      properties, body);
+      report.suite, report.statements.size() + report.ends.size() + (report.interrupted ? 1 : 0), failures, errors,
+      skipped, report.seconds, properties, body);
 }
 
 }  // namespace mxcheck

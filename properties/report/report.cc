@@ -66,9 +66,13 @@ Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<s
 std::string report_header(const GateReport& report) {
   const std::string operations =
       join(report.candidate.operations, ", ", [](const OperationInfo& o) { return std::string_view(o.name); });
-  return fmt::format("seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n\n", report.seed,
-                     report.suite, report.candidate.name, report.candidate.version, report.candidate.path,
-                     report.candidate.digest, operations.empty() ? "nothing" : operations, report.variants.size());
+  return fmt::format(
+      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}\n", report.seed, report.suite,
+      report.candidate.name, report.candidate.version, report.candidate.path, report.candidate.digest,
+      operations.empty() ? "nothing" : operations, report.variants.size(),
+      report.candidate.unconfined.empty()
+          ? ""
+          : "missing here, to keep the candidate's process from the gate: " + report.candidate.unconfined + "\n");
 }
 
 std::string statement_line(const StatementResult& r) {
@@ -127,6 +131,7 @@ std::string report_summary(const GateReport& report) {
       "\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
       report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
       report.seconds);
+  for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";
   const int code = exit_code(report);
   const char* meaning = code == 0   ? "every statement that ran held"

@@ -1,6 +1,9 @@
 // How an operation behaves, whatever it computes: within its buffers, the same every time, and clear in its refusals.
 
 #include "properties/statements/conduct.h"
+
+#include <algorithm>
+
 #include "kernels/candidate.h"
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
@@ -8,6 +11,8 @@
 
 namespace mxcheck {
 namespace {
+
+constexpr std::int64_t kLeastWork = 256;  // of a small case: less may be nothing at all
 
 std::optional<Finding> stays_inside(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
@@ -102,19 +107,24 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
 std::string refusal_problem(const Outcome& outcome) {
   if (outcome.kind == OutcomeKind::crashed) return "crashed (signal " + std::to_string(outcome.signal) + ")";
   if (outcome.kind != OutcomeKind::returned) return "did not return";
+  if (outcome.conduct) return "misbehaved: " + *outcome.conduct;
   if (outcome.status == MXCHECK_OK) return "returned MXCHECK_OK";
   if (!outcome.outputs_untouched || outcome.out_of_bounds)
     return "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
   return outcome.message.empty() ? "refused without a message" : "";
 }
 
+std::vector<InvalidCall> invalid_calls_of(const Operation& operation) {
+  std::vector<InvalidCall> all = common_invalid_calls();
+  for (InvalidCall& own : operation.invalid_calls()) all.push_back(std::move(own));
+  return all;
+}
+
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
   if (!operation.has_invalid_calls(c)) return nothing_claimed(context);
   const std::unique_ptr<Problem> p = make_problem(c);
-  std::vector<InvalidCall> all = common_invalid_calls();
-  for (InvalidCall& own : operation.invalid_calls()) all.push_back(std::move(own));
-  for (const InvalidCall& invalid : all) {
+  for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
     if (!invalid.make(call)) continue;
     const Outcome outcome = context.process.run(call);
@@ -126,6 +136,107 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
     return finding;
   }
   return std::nullopt;
+}
+
+// That the invalid call is refused is another statement's affair.
+std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& c) {
+  const Operation& operation = operation_named(c.variant.operation);
+  if (!operation.has_invalid_calls(c)) return nothing_claimed(context);
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const Got first = run_problem(context, *p);
+  if (!first.usable()) return pass_on(context, first);
+  for (const InvalidCall& invalid : invalid_calls_of(operation)) {
+    Call call = p->call();
+    if (!invalid.make(call)) continue;
+    if (context.process.run(call).kind != OutcomeKind::returned) return nothing_claimed(context);
+    const Got again = run_problem(context, *p);
+    if (!again.usable()) {
+      std::optional<Finding> finding = pass_on(context, again);
+      if (finding) finding->summary += std::string("; after a call in which ") + invalid.how;
+      return finding;
+    }
+    if (auto f =
+            same_outputs(*p, first, again, std::string("differ from those before a call in which ") + invalid.how)) {
+      return f;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_first_of_its_operation(const Variant& v, std::span<const Variant> offered) {
+  const auto first = std::find_if(offered.begin(), offered.end(),
+                                  [&](const Variant& other) { return other.operation == v.operation; });
+  return first != offered.end() && *first == v;
+}
+
+// One case a variant, as small as its operation makes it.
+std::vector<Case> one_small_case(const Variant& v, Suite) {
+  const Operation& operation = operation_named(v.operation);
+  const std::vector<Case> large = operation.large_cases(v, Suite::full);
+  if (large.empty()) return {};
+  Case least = large.front();
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (const Case& c : operation.simpler(least, {})) {
+      const std::int64_t work = operation.work(c);
+      if (c.variant != v || work < kLeastWork || work >= operation.work(least)) continue;
+      least = c, smaller = true;
+      break;
+    }
+  }
+  least.threads = 1;
+  return {least};
+}
+
+// What a stretch of calls may add: pages that are touched for the first time by chance. Calls of the in-tree library
+// add none.
+constexpr std::int64_t kChance = 64 * 1024;
+
+// A block of 64 bytes that a call does not give back takes 80 of the heap; half of it is the limit.
+constexpr std::int64_t kResidentPerCall = 40;
+// Addresses are had without memory: a thread's stack or a heap for it, once. A page a call is beyond the limit.
+constexpr std::int64_t kAddressesPerCall = 2048;
+
+bool grows(std::int64_t begin, std::int64_t middle, std::int64_t end, std::int64_t limit) {
+  return middle - begin > limit && end - middle > limit;
+}
+
+std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
+  const std::unique_ptr<Problem> p = make_problem(c);
+  Call call = p->call();
+  call.repeat = 10'000;
+  context.process.restart();  // what earlier calls have used up, mappings say, would hide what these use
+  Ran ran = run_checked(context.process, call, c);
+  if (ran.finding) return ran.finding;
+  if (!ran.outcome) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  const MemoryOfCalls& m = ran.outcome->memory;
+  const bool resident =
+      grows(m.begin.resident, m.middle.resident, m.end.resident, std::max(kChance, kResidentPerCall * m.calls));
+  const bool addresses = grows(m.begin.address_space, m.middle.address_space, m.end.address_space,
+                               std::max(kChance, kAddressesPerCall * m.calls));
+  if (!resident && !addresses) return std::nullopt;
+  const std::int64_t grown = resident ? m.end.resident - m.begin.resident : m.end.address_space - m.begin.address_space;
+  Finding finding;
+  finding.kind = FindingKind::refused;
+  finding.summary = std::string(resident ? "memory in use" : "address space") + " grows with every call: by " +
+                    std::to_string(grown) + " bytes in " + std::to_string(2 * m.calls) + " calls, " +
+                    std::to_string(grown / std::max<std::int64_t>(1, 2 * m.calls)) + " a call";
+  return finding;
+}
+
+std::optional<Finding> ends_in_order(CheckContext& context, const Case& c) {
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const Got got = run_problem(context, *p);
+  if (!got.usable()) return pass_on(context, got);
+  const std::string problem = context.process.end_in_order();
+  if (problem.empty()) return std::nullopt;
+  Finding finding;
+  finding.kind = FindingKind::fault;
+  finding.summary = problem;
+  return finding;
 }
 
 std::vector<Case> large_enough_for_threads(const Variant& v, Suite suite) {
@@ -162,6 +273,14 @@ std::vector<Statement> conduct_statements() {
                 "whatever the stream, what else is in flight and what was allocated before, a call gives the same "
                 "bytes; it does not wait and can be captured in a graph",
                 any_stream),
+      about_all("a_refused_call_changes_nothing_after_it",
+                "a call gives the same bytes before and after each kind of call that must be refused",
+                right_after_a_refusal),
+      about_all("ten_thousand_calls_keep_no_memory",
+                "memory and address space of the process do not grow with the number of calls", keeps_no_memory),
+      about_all("the_process_ends_in_order",
+                "after a call, exit() runs what the library registered for the end and returns status 0",
+                ends_in_order),
   };
   s[0].cases_per_variant = 2;
   s[1].corners = large_enough_for_threads;
@@ -169,6 +288,14 @@ std::vector<Statement> conduct_statements() {
   s[3].data = {Data::normal};
   s[3].strides = false;
   s[4].device = Statement::Device::cuda;
+  s[5].data = {Data::normal};
+  s[5].strides = false;
+  for (Statement* one : {&s[6], &s[7]}) {
+    one->applies = is_first_of_its_operation;
+    one->corners = one_small_case;
+    one->data = {};
+  }
+  s[6].device = Statement::Device::host;
   return s;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <ostream>
@@ -26,9 +27,15 @@ struct Adversary {
   int exit_code;
   const char* says = "";  // part of the report, or of the one line on stderr when the exit code is 2
   const char* time_limit = "20";
+  const char* only = "*";  // the statement that finds it, where others before it would take their time
 };
 
 std::ostream& operator<<(std::ostream& out, const Adversary& a) { return out << a.name; }
+
+constexpr const char* kQuantize = "quantize_equals_the_reference";
+constexpr const char* kEnd = "the_process_ends_in_order";
+constexpr const char* kMemory = "ten_thousand_calls_keep_no_memory";
+constexpr const char* kRefusals = "bad_arguments_are_refused_and_nothing_is_written";
 
 constexpr std::array kAdversaries{
     Adversary{"honest", 0},
@@ -63,6 +70,29 @@ constexpr std::array kAdversaries{
     Adversary{"is_not_there", 2, "does not exist"},
     Adversary{"has_no_operations", 4},
     Adversary{"supports_nothing", 4},
+    Adversary{"takes_its_workspace_for_cleared", 1, "scales differ", "20", kQuantize},
+    Adversary{"leaves_rounding_upward", 1, "changed the floating-point environment: rounding upward", "20", kQuantize},
+    Adversary{"flushes_to_zero_once_loaded", 1,
+              "when it was loaded, the library changed the floating-point environment: rounding to nearest, results "
+              "flushed to zero",
+              "20", kQuantize},
+    Adversary{"handles_its_own_faults", 1, "installed a handler for SIGSEGV, which hides accesses outside of tensors",
+              "20", "nothing_is_accessed_outside_the_tensors"},
+    Adversary{"handles_arithmetic_faults", 1, "installed a handler for SIGFPE; changed the signal mask", "20",
+              kQuantize},
+    Adversary{"right_in_its_first_thread", 1, "codes differ", "20", kQuantize},
+    Adversary{"wrong_after_a_refusal", 1, "differ from those before a call in which", "20",
+              "a_refused_call_changes_nothing_after_it"},
+    Adversary{"keeps_64_bytes_a_call", 1, "memory in use grows with every call", "20", kMemory},
+    Adversary{"keeps_a_mapping_a_call", 1, "address space grows with every call", "20", kMemory},
+    Adversary{"aborts_at_exit", 6, "died at its end (signal 6", "20", kEnd},
+    Adversary{"never_ends", 6, "did not end within", "20", kEnd},
+    Adversary{"stops_itself", 6, "did not return within the time limit", "1", kQuantize},
+    Adversary{"stops_the_gate", 0, "", "20", kEnd},
+    Adversary{"reaches_the_gate", 0, "", "20", kEnd},
+    Adversary{"message_past_its_buffer", 1, "wrote past message_bytes", "20", kRefusals},
+    Adversary{"message_without_an_end", 1, "left a message that no NUL ends", "20", kRefusals},
+    Adversary{"knows_that_it_is_tested", 1, "differ", "20", kQuantize},
 };
 
 struct Ended {
@@ -127,8 +157,9 @@ class Adversaries : public testing::TestWithParam<Adversary> {};
 TEST_P(Adversaries, get_the_right_exit_code_and_leave_the_gate_whole) {
   const Adversary& adversary = GetParam();
   const std::string library = std::string(MXCHECK_ADVERSARIES) + "/" + adversary.name + ".so";
-  const Ended gate = run_gate({"mxcheck", "gate", "--candidate", library, "--suite", "quick", "--fail-fast", "--seed",
-                               "1", "--json", "--save", "", "--time-limit", adversary.time_limit});
+  const Ended gate =
+      run_gate({"mxcheck", "gate", "--candidate", library, "--suite", "quick", "--fail-fast", "--seed", "1", "--json",
+                "--save", "", "--time-limit", adversary.time_limit, "--only", adversary.only});
   ASSERT_TRUE(WIFEXITED(gate.status)) << "the gate itself died of signal " << WTERMSIG(gate.status) << ": " << gate.err;
   EXPECT_EQ(WEXITSTATUS(gate.status), adversary.exit_code) << gate.out.substr(0, 2000) << gate.err.substr(0, 2000);
   EXPECT_EQ(gate.left_behind, 0) << "processes outlive the gate";
@@ -142,6 +173,42 @@ TEST_P(Adversaries, get_the_right_exit_code_and_leave_the_gate_whole) {
   ASSERT_TRUE(report.is_object()) << gate.out.substr(0, 2000);
   EXPECT_EQ(report.at("exit_code"), adversary.exit_code);
   EXPECT_NE(gate.out.find(adversary.says), std::string::npos) << gate.out.substr(0, 6000);
+}
+
+// What a call spoils for the process's end counts where no statement asks for it.
+TEST(Adversary, that_aborts_after_all_statements_is_a_fault) {
+  const Ended gate =
+      run_gate({"mxcheck", "gate", "--candidate", std::string(MXCHECK_ADVERSARIES) + "/aborts_at_exit.so", "--only",
+                kRefusals, "--cases", "20", "--json", "--save", ""});
+  EXPECT_EQ(WEXITSTATUS(gate.status), 6);
+  const Json report = Json::parse(gate.out, nullptr, false);
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.at("ends").at(0), "the candidate's process died at its end (signal 6, Aborted)");
+}
+
+std::string digest_of(const std::string& library) {
+  const Ended gate = run_gate(
+      {"mxcheck", "gate", "--candidate", library, "--only", "the_process_ends_in_order", "--json", "--save", ""});
+  const Json report = Json::parse(gate.out, nullptr, false);
+  return report.is_object() ? report.at("candidate").at("digest").get<std::string>() : gate.err;
+}
+
+TEST(Adversary, with_a_part_beside_it_has_another_digest_when_that_changes) {
+  const std::string folder = testing::TempDir() + "part_beside_" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const std::string library = folder + "/library.so";
+  const std::string original = std::string(MXCHECK_ADVERSARIES) + "/has_a_part_beside.so";
+  std::filesystem::copy_file(original, library);
+  const std::string alone = digest_of(library);
+  EXPECT_EQ(alone, digest_of(original)) << "of the bytes, not of the path";
+  std::ofstream(folder + "/part_of_it.bin") << "one";
+  const std::string one = digest_of(library);
+  std::ofstream(folder + "/part_of_it.bin") << "two";
+  const std::string two = digest_of(library);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(alone.size(), 16U);
+  EXPECT_NE(one, alone);
+  EXPECT_NE(two, one);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Adversaries, testing::ValuesIn(kAdversaries),

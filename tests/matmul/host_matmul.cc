@@ -1,5 +1,5 @@
 // A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
-// named by MXCHECK_MATMUL_FAULT, the faults that kernels make.
+// named by MATMUL_FAULT, the faults that kernels make.
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 using mxcheck::Format;
 
 std::string fault() {
-  const char* name = std::getenv("MXCHECK_MATMUL_FAULT");
+  const char* name = std::getenv("MATMUL_FAULT");
   return name == nullptr ? "" : name;
 }
 

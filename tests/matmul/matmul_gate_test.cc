@@ -13,7 +13,7 @@ using mxcheck::test::expect_held;
 using mxcheck::test::ShellAnswer;
 
 ShellAnswer gate(const std::string& fault, const std::string& arguments) {
-  return mxcheck::test::run_shell("MXCHECK_MATMUL_FAULT=" + fault +
+  return mxcheck::test::run_shell("MATMUL_FAULT=" + fault +
                                   " " MXCHECK_TOOL " gate --candidate " MXCHECK_HOST_MATMUL " " + arguments + " 2>&1");
 }
 

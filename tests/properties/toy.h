@@ -12,8 +12,8 @@ namespace mxcheck::test {
 
 class Toy {
  public:
-  explicit Toy(const char* mode) { setenv("MXCHECK_TOY", mode, 1); }
-  ~Toy() { unsetenv("MXCHECK_TOY"); }
+  explicit Toy(const char* mode) { setenv("TOY", mode, 1); }
+  ~Toy() { unsetenv("TOY"); }
   Toy(const Toy&) = delete;
   Toy& operator=(const Toy&) = delete;
 };

@@ -1,5 +1,5 @@
 // A candidate small enough to be checked in a second (quantize and, in one mode, dequantize for one variant), right by
-// construction, and wrong or rude in one way at a time: the environment variable MXCHECK_TOY says which (several with
+// construction, and wrong or rude in one way at a time: the environment variable TOY says which (several with
 // commas).
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace {
 
 bool mode(const char* name) {
-  const char* wanted = std::getenv("MXCHECK_TOY");
+  const char* wanted = std::getenv("TOY");
   return wanted != nullptr &&
          ("," + std::string(wanted) + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
@@ -77,7 +77,7 @@ std::string wrong(const mxcheck_call* c) {
 
 // For good; a file can signal that it has started.
 void hang() {
-  if (const char* file = std::getenv("MXCHECK_TOY_HANGS"); file != nullptr) close(creat(file, 0600));
+  if (const char* file = std::getenv("TOY_HANGS"); file != nullptr) close(creat(file, 0600));
   for (;;) pause();
 }
 

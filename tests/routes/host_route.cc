@@ -1,5 +1,5 @@
 // A host library of routers whose answers are the reference's, so that the gate's statements about routers run against
-// something that is right; and, named by MXCHECK_ROUTE_FAULT, the faults that kernels make: those of
+// something that is right; and, named by ROUTE_FAULT, the faults that kernels make: those of
 // properties/operations/router/faults.h, and those below.
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using mxcheck::Routes;
 using mxcheck::TokenRounding;
 
 std::string_view fault() {
-  const char* name = std::getenv("MXCHECK_ROUTE_FAULT");
+  const char* name = std::getenv("ROUTE_FAULT");
   return name == nullptr ? "" : name;
 }
 

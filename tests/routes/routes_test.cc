@@ -15,7 +15,7 @@ using mxcheck::test::expect_held;
 using mxcheck::test::ShellAnswer;
 
 ShellAnswer gate(const std::string& fault, const std::string& arguments) {
-  return mxcheck::test::run_shell("MXCHECK_ROUTE_FAULT=" + fault +
+  return mxcheck::test::run_shell("ROUTE_FAULT=" + fault +
                                   " " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_HOST_ROUTE " " + arguments +
                                   " 2>&1");
 }

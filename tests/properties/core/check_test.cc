@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "kernels/candidate.h"
 
@@ -126,6 +127,19 @@ TEST(Check, an_answer_is_compared_over_each_poison_and_a_difference_is_explained
   EXPECT_FALSE(finding->element.empty());
   EXPECT_FALSE(finding->relevant.empty());
   EXPECT_EQ(finding->matches, std::vector<std::string>{"recipe te"});
+}
+
+TEST(Check, a_case_chooses_what_its_workspace_holds) {
+  std::set<int> met;  // a byte, or -1 for what the last call left
+  Case c = plain();
+  for (c.seed = 0; c.seed < 100; ++c.seed) {
+    for (const std::uint8_t poison : kPoisons) {
+      const WorkspaceFill fill = workspace_of(c, poison);
+      EXPECT_EQ(fill.poison, workspace_of(c, poison).poison);
+      met.insert(fill.keep != 0 ? -1 : fill.poison);
+    }
+  }
+  EXPECT_EQ(met, (std::set<int>{-1, 0x00, 0x3F, 0x7F, 0xC7, 0xFF}));
 }
 
 TEST(Check, the_cpu_library_is_asked_where_there_is_one) {

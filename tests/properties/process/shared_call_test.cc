@@ -21,6 +21,7 @@ struct Three {
     far.dtype = Format::fp32, far.shape = {1 << 19, 1 << 19}, far.bytes = std::uint64_t{1} << 40, far.on_device = true;
     call.inputs = {in}, call.outputs = {far, out};
     call.poison = 0x3C;
+    call.workspace = {0x7F, 1}, call.repeat = 12;
   }
 };
 
@@ -33,6 +34,9 @@ TEST(SharedCall, what_stays_on_the_device_has_no_place) {
   EXPECT_EQ(m.num_inputs, 1);
   EXPECT_EQ(m.num_outputs, 2);
   EXPECT_EQ(m.poison, 0x3C);
+  EXPECT_EQ(m.workspace.poison, 0x7F);
+  EXPECT_EQ(m.workspace.keep, 1);
+  EXPECT_EQ(m.repeat, 12U);
   EXPECT_EQ(m.tensors[0].on_device + m.tensors[2].on_device, 0);
   EXPECT_EQ(m.tensors[1].on_device, 1);
   EXPECT_EQ(m.tensors[1].bytes, std::uint64_t{1} << 40);

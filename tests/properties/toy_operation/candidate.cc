@@ -1,4 +1,4 @@
-// A library that offers `multiply`. It is right, unless the environment variable MXCHECK_MULTIPLY_WRONG is set: then
+// A library that offers `multiply`. It is right, unless the environment variable MULTIPLY_WRONG is set: then
 // the columns from the fifth on are copied and not multiplied.
 
 #include <array>
@@ -34,7 +34,7 @@ mxcheck_status run(const mxcheck_call* call) {
     std::snprintf(call->message, call->message_bytes, "multiply takes x and gives y, fp32 of rows x cols");
     return MXCHECK_INVALID;
   }
-  const bool wrong = std::getenv("MXCHECK_MULTIPLY_WRONG") != nullptr;
+  const bool wrong = std::getenv("MULTIPLY_WRONG") != nullptr;
   const float* x = values_of(call->inputs[0]);
   float* y = values_of(call->outputs[0]);
   for (std::int64_t i = 0; i < p.base.rows * p.base.cols; ++i)

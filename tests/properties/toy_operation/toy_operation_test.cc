@@ -28,8 +28,8 @@ constexpr const char* kStatement = "multiply_equals_the_reference";
 
 // The candidate is wrong for the length of a scope.
 struct Wrong {
-  Wrong() { setenv("MXCHECK_MULTIPLY_WRONG", "1", 1); }
-  ~Wrong() { unsetenv("MXCHECK_MULTIPLY_WRONG"); }
+  Wrong() { setenv("MULTIPLY_WRONG", "1", 1); }
+  ~Wrong() { unsetenv("MULTIPLY_WRONG"); }
   Wrong(const Wrong&) = delete;
   Wrong& operator=(const Wrong&) = delete;
 };

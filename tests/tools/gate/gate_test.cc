@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kToy = "gate --candidate '" MXCHECK_TOY "' ";
 constexpr const char* kQuantize = "--only quantize_equals_the_reference --seed 7 --cases 60 ";
 
-std::string as(const char* mode) { return "MXCHECK_TOY=" + std::string(mode) + " "; }
+std::string as(const char* mode) { return "TOY=" + std::string(mode) + " "; }
 
 class Gate : public test::ToolTest {
  protected:
@@ -172,7 +172,7 @@ TEST_F(Gate, a_signal_ends_it_as_inconclusive_with_its_files_written) {
       SCOPED_TRACE(std::string(mode) + " " + std::to_string(signal));
       // The shell starts the gate, signals the whole group's leader after half a second, and returns the gate's status.
       const std::string script =
-          "cd " + dir.path() + "; MXCHECK_TOY=" + mode + " '" MXCHECK_TOOL "' " + kToy +
+          "cd " + dir.path() + "; TOY=" + mode + " '" MXCHECK_TOOL "' " + kToy +
           "--seed 1 --cases 100000 --only 'quantize*' --time-limit 60 --junit r.xml > out 2> err & gate=$!; "
           "sleep 0.7; worker=$(cat /proc/$gate/task/$gate/children); kill -" +
           std::to_string(signal) +
