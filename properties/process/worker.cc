@@ -239,7 +239,9 @@ class Worker {
       reply.status = MXCHECK_NO_MEMORY;
       return copy_text(reply.message, "the gate could not allocate the workspace");
     }
-    call.workspace = workspace.data(), call.workspace_bytes = bytes;
+    if (!built.set_workspace(message, workspace.data(), bytes)) {
+      return CandidateCall::refuse_for_want_of_a_workspace(reply);
+    }
     {
       const Guards guards(memory_, message);
       reply.status = operation.run(&call);
