@@ -136,6 +136,12 @@ constexpr CallMend kCallMends[] = {
        if (m.call.num_inputs < 2) return false;
        return m.drop(static_cast<std::size_t>(m.call.num_inputs) - 1), true;
      }},
+    {"integers_more",
+     [](Mended& m) {
+       const auto at = static_cast<std::size_t>(m.call.num_inputs) - 1;
+       if (m.call.num_inputs < 2 || m.tensors[at].dtype.code != kDLInt) return false;
+       return m.drop(at), true;
+     }},
     {"output_more", [](Mended& m) { return m.drop(m.tensors.size() - 1), true; }},
     {"rows", [](Mended& m) { return set(m.policy.all.rows, m.tensors[0].shape[0]); }},
     {"cols", [](Mended& m) { return set(m.policy.all.cols, m.tensors[0].shape[1]); }},
@@ -223,6 +229,12 @@ mxcheck_status workspace(const mxcheck_call*, std::uint64_t* bytes) {
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate() {
   static mxcheck_operation operation = right_one();
   operation.workspace = workspace, operation.run = run;
+  const std::string_view mode = variable("MXCHECK_LENIENT");
+  if (mode == "limit_negative") operation.max_rows = -1;
+  if (mode == "multiple_zero") operation.cols_multiple = 0;
+  if (mode == "multiple_negative") operation.rows_multiple = -32;
+  if (mode == "multiple_huge") operation.cols_multiple = INT64_MAX;
+  if (mode == "multiple_above_limit") operation.max_cols = 31, operation.cols_multiple = 32;
   static const mxcheck_candidate_table table{
       MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "lenient", "1", kDLCPU, 1, &operation};
   return &table;

@@ -60,8 +60,8 @@ constexpr Lenient kAll[] = {
     {"row_stride_negative", "its row stride is negative"},
     {"gaps", "it has gaps between rows"},
     {"gaps", "it has gaps between rows", "dequantize"},
-    {"input_more", "which the operation has not", "cast"},
-    {"input_more", "is there", "dequantize"},
+    {"integers_more", "there are offsets, which the operation has not", "cast"},
+    {"integers_more", "there is a row index, which the operation has not", "dequantize"},
     {"rows", "the policy's rows are", "route"},
     {"no_format", "a router has a format", "route"},
     {"no_block", "a router has blocks", "route_backward"},
@@ -112,6 +112,21 @@ TEST_P(LenientLibraries, are_found_and_named) {
 
 INSTANTIATE_TEST_SUITE_P(All, LenientLibraries, testing::ValuesIn(kAll),
                          [](const auto& info) { return std::string(info.param.mode) + "_" + info.param.operation; });
+
+TEST(LenientLibraries, limits_that_no_shape_has_are_refused_by_name) {
+  constexpr Lenient kLimits[] = {
+      {"limit_negative", "has operation quantize with max_rows -1: must be 0 (no limit) or more"},
+      {"multiple_zero", "has operation quantize with cols_multiple 0: must be 1 to 2^20"},
+      {"multiple_negative", "has operation quantize with rows_multiple -32: must be 1 to 2^20"},
+      {"multiple_huge", "has operation quantize with cols_multiple 9223372036854775807: must be 1 to 2^20"},
+      {"multiple_above_limit", "has operation quantize with cols_multiple 32, which is above max_cols 31"},
+  };
+  for (const Lenient& one : kLimits) {
+    const Ran ran = gate(one);
+    EXPECT_EQ(ran.code, 2) << one.mode << ran.out;
+    EXPECT_NE(ran.out.find(one.says), std::string::npos) << one.mode << ran.out;
+  }
+}
 
 // The wrapper itself does no harm: with nothing that it lets through, the library is right.
 TEST(LenientLibraries, that_accept_nothing_hold) {

@@ -161,6 +161,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
     x.contract = mxcheck::parse_matmul_contract(text);
     if (x.c == nullptr) x.contract.from_c = false;
     auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
+    if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(results * m * n * out_bits / 8));
     if (injected == "output_cut" && out_bits == 16 && x.c == nullptr) {
       uncut.resize(static_cast<std::size_t>(results * m * n));
       x.output = Format::fp32;
