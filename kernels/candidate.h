@@ -4,11 +4,12 @@
  * library in a child process, asks each operation what it supports, and compares what it returns with the reference
  * model, byte for byte. The in-tree libraries use the same interface. Plain C; needs only dlpack.h.
  *
- * Tensors. DLTensor, row-major. The last dimension is contiguous; a matrix may have a row stride larger than its
- * column count (strides != NULL) where stated. byte_offset counts. Codes and scale bytes are kDLUInt 8; values are
- * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device. strides is NULL
- * where rows follow one another. A strided tensor ends with its last row's last element: the gap after it need not
- * exist.
+ * Tensors. DLTensor, row-major, of as many dimensions as stated here, one lane. The last dimension is contiguous; a
+ * matrix may have a row stride larger than its column count (strides != NULL) where stated, and nowhere else. The
+ * stride of an extent of 0 or 1 has no meaning. byte_offset counts. Codes and scale bytes are kDLUInt 8; values are
+ * kDLFloat 32, kDLFloat 16 or kDLBfloat 16; offsets are kDLInt 64. All live on the candidate's device: device_id is 0
+ * on the host, the current device's in CUDA. strides is NULL where rows follow one another. A strided tensor ends with
+ * its last row's last element: the gap after it need not exist.
  *
  * Alignment. data + byte_offset is aligned to the element (1, 2, 4 or 8 bytes) and to nothing more; a library that
  * needs more must check. The workspace is aligned to 256 bytes.
@@ -25,7 +26,8 @@
  *   scale_layout   in  scales in one layout, optionally offsets (of the input's rows, with rows as policy.rows);
  *                  out the same scales in policy.layout, from the other layout
  *   cast           in  x [rows, cols] (row stride allowed)
- *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even, saturating
+ *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even,
+ *                  saturating; recipe, layout, blocks and pad_byte have no meaning
  *
  * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
  * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
@@ -40,6 +42,15 @@
  * finds an error in them writes status and message to call->report, and no kernel of that call writes an output; run
  * has returned MXCHECK_OK by then. run does not wait for the device, allocates nothing, and works in a stream that is
  * being captured.
+ *
+ * Refusals. A wrong call is refused: workspace or run returns MXCHECK_INVALID, or MXCHECK_UNSUPPORTED for an option or
+ * a value of the policy that the library does not know, with a message. Wrong is: a policy, inputs or outputs that are
+ * NULL; a policy smaller than the operation's; a tensor too many or too few; a tensor of another number of dimensions,
+ * type, number of lanes or device than it must have; one whose shape is NULL, or whose data is NULL where it has
+ * elements; extents that are negative or disagree with the policy or with one another; strides that are not allowed; a
+ * workspace that is NULL or smaller than requested; a value of the policy that is not among those stated. A call whose
+ * size is that of no version is refused without a message, which it may not have. Not looked for need be: texts that
+ * are NULL, tensors that overlap, pointers that are not aligned, memory that is shorter than the shape says.
  *
  * Rules of conduct. Return MXCHECK_OK with every output byte written, or another status with a message and no output
  * byte written. UNSUPPORTED is for options that supports() does not cover: offsets, row index and row strides. Never
@@ -67,7 +78,7 @@ extern "C" {
 typedef enum mxcheck_status {
   MXCHECK_OK = 0,
   MXCHECK_UNSUPPORTED = 1, /* this combination is not offered; not a failure */
-  MXCHECK_INVALID = 2,     /* the arguments are wrong: shapes, dtypes, null pointers, offsets, workspace too small */
+  MXCHECK_INVALID = 2,     /* the arguments are wrong: see "Refusals" above */
   MXCHECK_NO_MEMORY = 3,
   MXCHECK_DEVICE_ERROR = 4,
   MXCHECK_FAILED = 5
@@ -75,17 +86,18 @@ typedef enum mxcheck_status {
 
 typedef enum mxcheck_layout { MXCHECK_COMPACT = 0, MXCHECK_TCGEN05 = 1 } mxcheck_layout;
 
-/* What to compute. `size` is sizeof(mxcheck_policy) of the caller: later versions only append. */
+/* What to compute. `size` is sizeof(mxcheck_policy) of the caller: later versions only append, and a larger one is no
+ * reason to refuse. Texts are never NULL; those without meaning for an operation are "". */
 typedef struct mxcheck_policy {
   uint32_t size;
-  int32_t layout;     /* mxcheck_layout of scales */
+  int32_t layout;     /* mxcheck_layout of scales; any other value is wrong */
   const char* format; /* element format: "e4m3" or "e5m2" ("e2m1", ... where offered) */
   const char* recipe; /* "rceil", "floor", or a preset's name ("te", "torchao", ...): docs/numerics.md */
-  int64_t block_rows; /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128; 0 stands for all rows or all columns */
+  int64_t block_rows; /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, or 1x0 for whole rows; any other shape is wrong */
   int64_t block_cols;
-  int64_t rows; /* of the quantized matrix */
+  int64_t rows; /* of the quantized matrix; 0 or more */
   int64_t cols;
-  int32_t threads;  /* host libraries: at most this many threads, 0 for the library's choice */
+  int32_t threads;  /* host libraries: at most this many threads, 0 for the library's choice; never negative */
   uint8_t pad_byte; /* MXCHECK_TCGEN05: what padding holds */
 } mxcheck_policy;
 
@@ -116,9 +128,9 @@ typedef struct mxcheck_call {
 typedef struct mxcheck_operation {
   const char* name;     /* from the list above */
   const char* contract; /* "exact": bytes equal the reference. Accumulating operations name their contract here */
-  int64_t max_rows;     /* limits of shape; 0 for none */
+  int64_t max_rows;     /* limits of shape; 0 for none, never negative */
   int64_t max_cols;
-  int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any */
+  int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any, at most 2^20 and the limit */
   int64_t cols_multiple;
   /* MXCHECK_OK or MXCHECK_UNSUPPORTED for this policy (rows and cols are 0) with values (x or y) of this type. */
   mxcheck_status (*supports)(const mxcheck_policy* policy, DLDataType wide);

@@ -12,7 +12,8 @@
  *        row index, kDLInt 32, [m]                    optional; row i of A is row index[i] of a
  *   out  d  [m, n], groups along depth: [experts * m, n]; FP32 or BF16
  *
- * All row-major and contiguous. Codes are kDLUInt 8; BF16, FP16 and FP32 (for TF32) operands have their own types.
+ * All row-major and contiguous: strides other than those are wrong. Codes are kDLUInt 8; BF16, FP16 and FP32 (for TF32)
+ * operands have their own types.
  *
  * Scales are kDLUInt 8 (E8M0) or kDLFloat 32, compact: [ceil(rows / block rows), ceil(k / block cols)], block rows 1 or
  * 128. Groups along rows: b's scales of each expert follow one another, ceil(n / block rows) rows each; those of a are
@@ -23,6 +24,10 @@
  * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: errors in them are reported through call->report.
  *
  * c.data may equal d.data, with the same offset: D is then updated in place. No other tensors may overlap.
+ *
+ * Wrong, beside what candidate.h says: a depth that is negative; another value of scale_type, grouping or accumulate
+ * than those stated; with scales, blocks of other than 1 or 128 rows, or of columns that are no power of two from 16 to
+ * 128; blocks other than 0 x 0 without scales; offsets without groups; a c that policy.accumulate does not announce.
  *
  * UNSUPPORTED from run, nothing written, is for what supports() was not asked: c, alpha, a row index, a depth or group
  * ends that are no multiple of 128, a or b that is not at a multiple of 16 bytes.
@@ -45,11 +50,11 @@ typedef struct mxcheck_matmul_policy {
   const char* format_b;
   int64_t block_b_rows;
   int64_t block_b_cols;
-  int64_t depth;      /* k, of all groups */
+  int64_t depth;      /* k, of all groups; 0 or more */
   int32_t scale_type; /* mxcheck_scale_type of both operands' scales */
   int32_t grouping;   /* mxcheck_grouping */
-  int32_t accumulate; /* c is among the inputs */
-  float alpha;
+  int32_t accumulate; /* 1: c is among the inputs; 0: it is not */
+  float alpha;        /* any value: what NaN and infinity give is what FP32 gives */
 } mxcheck_matmul_policy;
 
 #ifdef __cplusplus

@@ -29,6 +29,11 @@
  * policy.rows is tokens and policy.cols experts in all four; policy.recipe is the variant's name ("topk-softmax", ...),
  * format "", blocks 0, layout compact. All tensors but logits are contiguous.
  *
+ * Wrong, beside what candidate.h says: another format, other blocks, another layout than these; a value that is not
+ * among those stated beside its field, of a field that the operation reads. route_metadata reads rows, cols, threads,
+ * top_k and tile alone; route_backward reads neither bias nor groups; renormalize, rule, tile, capacity, seed, step and
+ * layer are those of the operations named there.
+ *
  * capacity: of route_round, min(tokens * experts, tokens * top_k + experts * (tile - 1)); tokens * top_k for the rule
  * "none" and the capacity rules; experts * min(capacity, tokens) for "expert-choice". Of route_metadata, slots +
  * experts * (tile - 1).
@@ -54,16 +59,16 @@ typedef enum mxcheck_nan { MXCHECK_NAN_REFUSE = 0, MXCHECK_NAN_LAST = 1 } mxchec
  * group-limited choice. */
 typedef struct mxcheck_route_policy {
   mxcheck_policy policy;
-  int64_t top_k;
-  int64_t groups; /* group-limited choice where not 0 */
-  int64_t groups_kept;
+  int64_t top_k;       /* 1 to the number of experts; route_metadata: 0 or more */
+  int64_t groups;      /* group-limited choice where not 0: a divisor of the number of experts */
+  int64_t groups_kept; /* 1 to groups, enough to hold top_k experts; 0 where groups is */
   int32_t nan;         /* mxcheck_nan */
-  int32_t bias;        /* bias is among the inputs */
-  float scale;         /* of every weight; 1 for none */
-  int32_t renormalize; /* route_round: weights over the kept experts of a token; 0: the raw scores */
+  int32_t bias;        /* 1: bias is among the inputs; 0: it is not */
+  float scale;         /* of every weight; any value, 1 for none */
+  int32_t renormalize; /* route_round: 1: weights over the kept experts of a token; 0: the raw scores */
   const char* rule;    /* route_round: "none", "nr-f", "sr-f", "nr-s", "balance-f", "up", "down", "nr-even", ... */
-  int64_t tile;        /* route_round, route_metadata */
-  int64_t capacity;    /* route_round, rules "expert-choice" and "capacity-..." */
+  int64_t tile;        /* route_round, rules that round to tiles, and route_metadata: 1 or more */
+  int64_t capacity;    /* route_round, rules "expert-choice" and "capacity-...": 0 or more */
   uint64_t seed;       /* route_round, rule "sr-f" */
   uint64_t step;
   uint32_t layer;

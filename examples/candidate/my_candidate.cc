@@ -56,9 +56,15 @@ mxcheck_status supports(const mxcheck_policy* p, DLDataType x) {
   return yes ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
 }
 
-bool is_matrix(const DLTensor& t, std::int64_t rows, std::int64_t cols, DLDataTypeCode code, int bits) {
-  return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits &&
-         (t.data != nullptr || rows * cols == 0);
+// gaps: rows may be further apart than they are long.
+bool is_matrix(const DLTensor& t, std::int64_t rows, std::int64_t cols, DLDataType type, bool gaps = false) {
+  if (t.ndim != 2 || t.shape == nullptr || t.shape[0] != rows || t.shape[1] != cols) return false;
+  if (t.dtype.code != type.code || t.dtype.bits != type.bits || t.dtype.lanes != 1) return false;
+  if (t.device.device_type != kDLCPU || t.device.device_id != 0) return false;
+  if (t.data == nullptr && rows * cols != 0) return false;
+  if (t.strides == nullptr) return true;
+  if (cols > 1 && t.strides[1] != 1) return false;
+  return rows <= 1 || (gaps ? t.strides[0] >= cols : t.strides[0] == cols);
 }
 
 template <class T>
@@ -72,15 +78,20 @@ mxcheck_status refuse(const mxcheck_call* call, mxcheck_status status, const cha
 }
 
 mxcheck_status run(const mxcheck_call* call) {
+  if (call->size < sizeof(mxcheck_call)) return MXCHECK_INVALID;  // it may have no message
+  if (call->policy == nullptr || call->policy->size < sizeof(mxcheck_policy))
+    return refuse(call, MXCHECK_INVALID, "there is no policy");
   const mxcheck_policy& p = *call->policy;
-  if (call->num_outputs != 2 || call->num_inputs < 1) return refuse(call, MXCHECK_INVALID, "one input, two outputs");
+  if (p.rows < 0 || p.cols < 0 || p.threads < 0) return refuse(call, MXCHECK_INVALID, "the policy is out of range");
+  if (call->num_outputs != 2 || call->num_inputs < 1 || call->inputs == nullptr || call->outputs == nullptr)
+    return refuse(call, MXCHECK_INVALID, "one input, two outputs");
   const DLTensor& x = call->inputs[0];
   if (supports(&p, x.dtype) != MXCHECK_OK) return refuse(call, MXCHECK_UNSUPPORTED, "bf16, e4m3, rceil, 1x32, compact");
   if (call->num_inputs > 1) return refuse(call, MXCHECK_UNSUPPORTED, "expert offsets are not offered");
-  const std::int64_t scale_cols = (p.cols + 31) / 32;
-  if (p.rows < 0 || p.cols < 0 || !is_matrix(x, p.rows, p.cols, kDLBfloat, 16) ||
-      !is_matrix(call->outputs[0], p.rows, p.cols, kDLUInt, 8) ||
-      !is_matrix(call->outputs[1], p.rows, scale_cols, kDLUInt, 8)) {
+  const std::int64_t scale_cols = p.cols / 32 + (p.cols % 32 != 0 ? 1 : 0);
+  const DLDataType bytes{kDLUInt, 8, 1};
+  if (!is_matrix(x, p.rows, p.cols, {kDLBfloat, 16, 1}, true) || !is_matrix(call->outputs[0], p.rows, p.cols, bytes) ||
+      !is_matrix(call->outputs[1], p.rows, scale_cols, bytes)) {
     return refuse(call, MXCHECK_INVALID, "x and codes are [rows, cols], scales are [rows, ceil(cols / 32)]");
   }
   const std::int64_t stride = x.strides == nullptr ? p.cols : x.strides[0];

@@ -99,6 +99,10 @@ void require_shape(const char* name, const Checked& t, std::int64_t rows, std::i
   invalid(std::string(name) + " has shape " + text(t.rows, t.cols) + ": must be " + text(rows, cols));
 }
 
+void require_flag(const char* field, std::int32_t value) {
+  if (value != 0 && value != 1) invalid("policy." + std::string(field) + " is " + text(value) + ": must be 0 or 1");
+}
+
 void require_policy_shape(const mxcheck_policy& policy, std::int64_t rows, std::int64_t cols) {
   if (policy.rows == rows && policy.cols == cols) return;
   invalid("policy says " + text(policy.rows, policy.cols) + ", the matrix has " + text(rows, cols));

@@ -42,6 +42,8 @@ void check_call(const mxcheck_call& call, int least_inputs, int most_inputs, int
 // the message.
 Checked check_layout(const char* name, const DLTensor& tensor, DLDataType type, int rank, Strides strides);
 void require_shape(const char* name, const Checked& tensor, std::int64_t rows, std::int64_t cols);
+// A field that is 0 or 1.
+void require_flag(const char* field, std::int32_t value);
 void require_policy_shape(const mxcheck_policy& policy, std::int64_t rows, std::int64_t cols);
 
 // No output shares a byte with an input or another output.

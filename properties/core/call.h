@@ -66,10 +66,28 @@ struct CallTensor {
   bool is_index = false;        // int32 instead
   std::vector<std::int64_t> shape;
   std::int64_t row_stride = 0;      // in elements; 0: contiguous
+  std::int32_t in_place_of = -1;    // outputs: in the memory of this input, which the call updates; -1: in its own
   const std::byte* data = nullptr;  // inputs: what to hand over
   std::uint64_t bytes = 0;
   bool null_data = false;
   bool on_device = false;  // outputs of CUDA candidates: never copied back, the red zones around it are checked there
+  // Only calls that must be refused have anything else than this.
+  std::vector<std::int64_t> strides;  // handed over as they are, one for each dimension; empty: what row_stride says
+  std::uint16_t lanes = 1;
+  bool elsewhere = false;  // on a kind of device that is not the candidate's
+  std::int32_t device_id = 0;
+  bool null_shape = false;
+};
+
+// What is wrong with the fields of the call itself.
+enum class CallDefect : std::uint8_t {
+  none,
+  small_size,  // too small for any version of the struct
+  null_policy,
+  null_inputs,
+  null_outputs,
+  null_workspace,   // although one was requested
+  small_workspace,  // a byte less than requested
 };
 
 struct Call {
@@ -84,7 +102,8 @@ struct Call {
   Misalignment misaligned;              // where tensors begin; those at guard pages end there instead
   bool guard_pages = false;             // tensors end at inaccessible pages
   StreamMode stream = StreamMode::own;  // CUDA candidates
-  std::optional<DeviceModel> model;     // CUDA candidates' GEMMs: compare the output on the device (model_claim.h)
+  CallDefect defect = CallDefect::none;
+  std::optional<DeviceModel> model;  // CUDA candidates' GEMMs: compare the output on the device (model_claim.h)
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {

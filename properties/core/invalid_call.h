@@ -4,20 +4,48 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "properties/core/operation.h"
 
 namespace mxcheck {
 
-// Of every operation: null pointers, missing and misshapen tensors, another dtype, negative extents.
+// Of every operation: null pointers, too many and too few tensors, extents of the policy.
 std::vector<InvalidCall> common_invalid_calls();
 
+// A tensor of a call, and what the operation leaves open about it.
+struct TensorPlace {
+  bool is_output = false;
+  std::size_t number = 0;            // among inputs or outputs
+  bool may_have_row_stride = false;  // gaps between its rows
+  bool may_have_any_rows = false;    // rows are taken from it by index
+};
+
+// Ways to make one tensor of a good call, whichever, one that the call must be refused for.
+struct InvalidTensor {
+  const char* how;
+  std::function<bool(Call&, CallTensor&, const TensorPlace&)> make;  // false: not applicable to this tensor
+};
+std::vector<InvalidTensor> invalid_tensors();
+
+// The tensors of a call, inputs first; the tensor at a place.
+std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation);
+CallTensor& tensor_at(Call& call, const TensorPlace& place);
+
+void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families);
+
 InvalidCall disagreeing_cols();
+InvalidCall huge_cols();
 InvalidCall unknown_format();
 InvalidCall unknown_recipe();
 InvalidCall unknown_layout();
-InvalidCall negative_block();
+InvalidCall negative_layout();
+// Blocks of no shape that an operation has.
+std::vector<InvalidCall> invalid_blocks();
+// An input that the operation has not, of the type of offsets and of a row index.
+InvalidCall unwanted_offsets();
+InvalidCall unwanted_row_index();
 // Expert offsets that are not sorted, do not start at 0, do not end where `end` says.
 std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const Call&)>& end);
 // A row index below 0 or past the last row.

@@ -63,6 +63,8 @@ class Problem {
 struct InvalidCall {
   const char* how;
   std::function<bool(Call&)> make;  // false: not applicable to this call
+  bool host_only = false;           // CUDA libraries may accept it
+  bool needs_message = true;        // of the refusal
 };
 
 class Operation {
@@ -121,6 +123,8 @@ class Operation {
   // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
   [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
+  // Of the first input; no other tensor may have gaps between its rows.
+  [[nodiscard]] virtual bool may_have_row_stride() const { return false; }
   // Cases large enough that a library has a reason to use several threads, ragged in both directions.
   [[nodiscard]] virtual std::vector<Case> large_cases(const Variant& v, Suite suite) const = 0;
 };

@@ -88,6 +88,18 @@ std::vector<std::pair<std::string, std::string>> key_values(const std::string& t
   return pairs;
 }
 
+// What is wrong with an extent's limits in the candidate's table; empty where nothing is. They are not clamped to what
+// makes sense: the gate would check less, or other shapes, than the library says.
+std::string limit_problem(const char* extent, std::int64_t most, std::int64_t multiple) {
+  constexpr std::int64_t kMostMultiple = std::int64_t{1} << 20;
+  const std::string of_most = std::string("max_") + extent + " " + std::to_string(most);
+  const std::string of_multiple = std::string(extent) + "_multiple " + std::to_string(multiple);
+  if (most < 0) return of_most + ": must be 0 (no limit) or more";
+  if (multiple < 1 || multiple > kMostMultiple) return of_multiple + ": must be 1 to 2^20";
+  if (most != 0 && multiple > most) return of_multiple + ", which is above " + of_most;
+  return {};
+}
+
 }  // namespace
 
 CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
@@ -236,8 +248,12 @@ void CandidateProcess::start() {
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
     }
-    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, std::max<std::int64_t>(1, o.rows_multiple),
-                                std::max<std::int64_t>(1, o.cols_multiple)});
+    for (const std::string& problem : {limit_problem("rows", o.max_rows, o.rows_multiple),
+                                       limit_problem("cols", o.max_cols, o.cols_multiple)}) {
+      if (problem.empty()) continue;
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
+    }
+    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple});
   }
   info_.unconfined = printable(reply.unconfined);
   info_.sources = read_text(wire::Request::sources);

@@ -1,9 +1,11 @@
 #include "properties/process/shared_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "kernels/candidate.h"
+#include "numerics/error.h"
 
 namespace mxcheck {
 namespace {
@@ -12,15 +14,37 @@ constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-wire::Tensor place(const CallTensor& tensor, bool guard, std::uint64_t misaligned, std::uint64_t& cursor) {
+void set_strides(const CallTensor& from, wire::Tensor& to) {
+  if (!from.strides.empty()) {
+    to.has_strides = 1;
+    for (std::size_t i = 0; i < from.strides.size() && i < wire::kMaxDimensions; ++i) to.strides[i] = from.strides[i];
+  } else if (from.row_stride != 0) {
+    to.has_strides = 1;
+    to.strides[0] = from.row_stride, to.strides[1] = 1;
+  }
+}
+
+// in_place_of: null, or the input whose memory the output has.
+wire::Tensor place(const CallTensor& tensor, const wire::Tensor* in_place_of, bool guard, std::uint64_t misaligned,
+                   std::uint64_t& cursor) {
   wire::Tensor t;
   t.bytes = tensor.bytes;
   t.ndim = static_cast<std::int32_t>(tensor.shape.size());
-  for (std::size_t i = 0; i < tensor.shape.size() && i < 2; ++i) t.shape[i] = tensor.shape[i];
-  t.row_stride = tensor.row_stride;
+  if (tensor.shape.size() > wire::kMaxDimensions) throw Error(ErrorKind::internal, "a tensor of too many dimensions");
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) t.shape[i] = tensor.shape[i];
+  set_strides(tensor, t);
+  t.lanes = tensor.lanes, t.device_id = tensor.device_id;
+  t.elsewhere = tensor.elsewhere ? 1 : 0;
+  t.null_shape = tensor.null_shape ? 1 : 0;
   t.null_data = tensor.null_data ? 1 : 0;
   t.guarded = guard && tensor.bytes != 0 ? 1 : 0;
   set_dtype(tensor, t);
+  if (in_place_of != nullptr) {
+    if (tensor.bytes != in_place_of->bytes) throw Error(ErrorKind::internal, "an update in place of another size");
+    t.in_place_of = tensor.in_place_of;
+    t.offset = in_place_of->offset;
+    return t;
+  }
   if (tensor.on_device) {
     t.on_device = 1;
     return t;
@@ -62,15 +86,19 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
   message_.num_outputs = static_cast<std::int32_t>(call.outputs.size());
   message_.byte_offset = call.byte_offset;
   message_.stream_mode = call.stream;
+  message_.defect = call.defect;
   message_.poison = call.poison;
   message_.workspace = call.workspace;
   message_.repeat = call.repeat;
   for (const CallTensor& t : call.inputs) tensors_.push_back(&t);
   for (const CallTensor& t : call.outputs) tensors_.push_back(&t);
+  if (tensors_.size() > wire::kMaxTensors) throw Error(ErrorKind::internal, "a call of too many tensors");
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const std::size_t inputs = call.inputs.size();
     const auto misaligned = i < inputs ? call.misaligned.of_input(i) : call.misaligned.of_output(i - inputs);
-    message_.tensors[i] = place(*tensors_[i], call.guard_pages, misaligned, message_.used_bytes);
+    const std::int32_t in_place_of = i < inputs ? -1 : tensors_[i]->in_place_of;
+    message_.tensors[i] = place(*tensors_[i], in_place_of < 0 ? nullptr : &message_.tensors[in_place_of],
+                                call.guard_pages, misaligned, message_.used_bytes);
     if (tensors_[i]->on_device) on_device_ += tensors_[i]->bytes;
   }
 }
@@ -86,6 +114,10 @@ void SharedCall::write(std::byte* base) const {
 void SharedCall::read(const std::byte* base, Outcome& outcome) const {
   outcome.outputs_untouched = true;
   std::uint64_t clean_from = 0;
+  const auto is_updated = [&](std::size_t input) {
+    return std::any_of(call_.outputs.begin(), call_.outputs.end(),
+                       [&](const CallTensor& o) { return o.in_place_of == static_cast<std::int32_t>(input); });
+  };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wire::Tensor& t = message_.tensors[i];
     const bool input = i < call_.inputs.size();
@@ -93,9 +125,15 @@ void SharedCall::read(const std::byte* base, Outcome& outcome) const {
       outcome.outputs.emplace_back();
       continue;
     }
+    if (t.in_place_of >= 0) {  // where the input was looked at, around it
+      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
+      const CallTensor& input = call_.inputs[static_cast<std::size_t>(t.in_place_of)];
+      if (t.bytes != 0 && std::memcmp(base + t.offset, input.data, t.bytes) != 0) outcome.outputs_untouched = false;
+      continue;
+    }
     const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
     if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) outcome.out_of_bounds = "before " + what;
-    if (input && t.bytes != 0 && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
+    if (input && t.bytes != 0 && !is_updated(i) && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
       outcome.out_of_bounds = "into " + what;
     }
     if (!input) {

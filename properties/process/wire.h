@@ -7,7 +7,8 @@
 
 namespace mxcheck::wire {
 
-inline constexpr int kMaxTensors = 8;
+inline constexpr int kMaxTensors = 10;  // one more than any operation has, and one to spare
+inline constexpr int kMaxDimensions = 3;
 inline constexpr int kMaxOperations = 32;
 inline constexpr std::uint64_t kPage = 4096;
 
@@ -23,13 +24,19 @@ enum class Request : std::uint32_t {
 struct Tensor {
   std::uint64_t offset = 0;  // of the first byte, in the shared memory
   std::uint64_t bytes = 0;
-  std::int64_t shape[2] = {0, 0};
-  std::int64_t row_stride = 0;  // in elements; 0: contiguous
+  std::int64_t shape[kMaxDimensions] = {};
+  std::int64_t strides[kMaxDimensions] = {};  // in elements
   std::int32_t ndim = 0;
   std::uint8_t dtype_code = 0;  // DLDataTypeCode
   std::uint8_t dtype_bits = 0;
-  std::uint8_t null_data = 0;  // hand over a null pointer (a refusal is expected)
-  std::uint8_t guarded = 0;    // the pages before and after are made inaccessible during the call
+  std::uint16_t lanes = 1;
+  std::uint8_t has_strides = 0;  // 0: hand over a null pointer, rows follow one another
+  std::uint8_t null_shape = 0;   // hand over null pointers (a refusal is expected)
+  std::uint8_t null_data = 0;
+  std::uint8_t elsewhere = 0;  // say that it is on a kind of device that is not the candidate's
+  std::int32_t device_id = 0;
+  std::int32_t in_place_of = -1;  // of outputs: the input whose memory this is; -1: its own
+  std::uint8_t guarded = 0;       // the pages before and after are made inaccessible during the call
   std::uint8_t on_device = 0;  // no place in the shared memory: of the call's poison before it, and never brought back
 };
 
@@ -46,6 +53,7 @@ struct Message {
   std::uint64_t used_bytes = 0;   // by this call's tensors and red zones
   std::uint64_t byte_offset = 0;  // of every tensor
   StreamMode stream_mode = StreamMode::own;
+  CallDefect defect = CallDefect::none;
   std::uint8_t poison = 0;
   WorkspaceFill workspace;
   std::uint32_t repeat = 0;  // as Call::repeat

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 
 #include "kernels/candidate.h"
 #include "properties/process/message_buffer.h"
@@ -19,29 +20,45 @@ struct CandidateCall {
     for (int i = 0; i < message.num_inputs + message.num_outputs; ++i) {
       const wire::Tensor& t = message.tensors[i];
       const bool null = t.null_data != 0;
-      shapes[i][0] = t.shape[0], shapes[i][1] = t.shape[1];
-      strides[i][0] = t.row_stride, strides[i][1] = 1;
+      for (int n = 0; n < wire::kMaxDimensions; ++n) shapes[i][n] = t.shape[n], strides[i][n] = t.strides[n];
       tensors[i] = DLTensor{};
       tensors[i].data = null ? nullptr : reinterpret_cast<void*>(address_of(i) - message.byte_offset);
       tensors[i].byte_offset = null ? 0 : message.byte_offset;
-      tensors[i].device = {device, 0};
+      tensors[i].device = {t.elsewhere == 0 ? device : device == kDLCPU ? kDLCUDA : kDLCPU, t.device_id};
       tensors[i].ndim = t.ndim;
-      tensors[i].dtype = {t.dtype_code, t.dtype_bits, 1};
-      tensors[i].shape = shapes[i];
-      tensors[i].strides = t.row_stride != 0 ? strides[i] : nullptr;
+      tensors[i].dtype = {t.dtype_code, t.dtype_bits, t.lanes};
+      tensors[i].shape = t.null_shape == 0 ? shapes[i] : nullptr;
+      tensors[i].strides = t.has_strides != 0 ? strides[i] : nullptr;
     }
-    call.size = sizeof(call);
+    call.size = message.defect == CallDefect::small_size ? sizeof(call.size) : sizeof(call);
     call.num_inputs = message.num_inputs, call.num_outputs = message.num_outputs;
-    call.policy = &policy;
-    call.inputs = tensors, call.outputs = tensors + message.num_inputs;
+    call.policy = message.defect == CallDefect::null_policy ? nullptr : &policy;
+    call.inputs = message.defect == CallDefect::null_inputs ? nullptr : tensors;
+    call.outputs = message.defect == CallDefect::null_outputs ? nullptr : tensors + message.num_inputs;
     call.message = text.text(), call.message_bytes = MessageBuffer::kBytes;
   }
+  // Memory of so many bytes, as the library requested: none, or what the message's defect leaves of it. False where
+  // the defect is one of a workspace and the library requests none: there is nothing that it could refuse.
+  bool set_workspace(const wire::Message& message, void* memory, std::uint64_t bytes) {
+    const bool is_null = message.defect == CallDefect::null_workspace;
+    const bool is_small = message.defect == CallDefect::small_workspace;
+    if (bytes == 0) return !is_null && !is_small;
+    call.workspace = is_null ? nullptr : memory;
+    call.workspace_bytes = is_small ? bytes - 1 : bytes;
+    return true;
+  }
+  // What is answered in place of the library then: as a refusal, so that a record of it replays.
+  static void refuse_for_want_of_a_workspace(wire::Reply& reply) {
+    reply.status = MXCHECK_INVALID;
+    std::snprintf(reply.message, sizeof(reply.message), "not called: it requests no workspace");
+  }
+
   CandidateCall(const CandidateCall&) = delete;
   CandidateCall& operator=(const CandidateCall&) = delete;
 
   DLTensor tensors[wire::kMaxTensors];
-  std::int64_t shapes[wire::kMaxTensors][2];
-  std::int64_t strides[wire::kMaxTensors][2];
+  std::int64_t shapes[wire::kMaxTensors][wire::kMaxDimensions];
+  std::int64_t strides[wire::kMaxTensors][wire::kMaxDimensions];
   mxcheck_call call{};
 };
 

@@ -113,7 +113,9 @@ void HostWorker::run(const HostCall& c) {
       std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
       return;
     }
-    call.workspace = workspace_.data(), call.workspace_bytes = bytes;
+    if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
+      return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
+    }
     const Guards guards(c.memory, c.message);
     c.reply.status = c.operation.run(&call);
     if (c.message.repeat != 0) repeat(c, call);

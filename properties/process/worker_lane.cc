@@ -42,6 +42,7 @@ void Lane::move() {
 
 CudaPointer Lane::address_of(const DeviceCall& c, int tensor) const {
   const wire::Tensor& t = c.message.tensors[tensor];
+  if (t.in_place_of >= 0) return address_of(c, t.in_place_of);
   if (t.on_device != 0) return staying_[tensor].memory + kZone;
   const CudaDevice::Guarded& guarded = guarded_[tensor];
   return t.guarded != 0 ? guarded.begin + guarded.bytes - t.bytes : arena_ + t.offset;
@@ -52,7 +53,7 @@ bool Lane::prepare(const DeviceCall& c) {
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
     if (t.on_device != 0) reserve(staying_[i].memory, staying_[i].capacity, t.bytes + 2 * kZone);
-    if (t.guarded == 0 || t.bytes <= guarded_[i].bytes) continue;
+    if (t.guarded == 0 || t.in_place_of >= 0 || t.bytes <= guarded_[i].bytes) continue;
     device_.free_guarded(guarded_[i]);
     guarded_[i] = {};
     guarded_[i] = device_.allocate_guarded(t.bytes);
@@ -105,8 +106,9 @@ void Lane::run(const DeviceCall& c, CudaHandle stream) {
   c.text.clear();
   call.call.stream = stream;
   call.call.report = reinterpret_cast<mxcheck_device_report*>(report_);
-  if (workspace_bytes_ != 0) call.call.workspace = reinterpret_cast<void*>(workspace_ + kZone);
-  call.call.workspace_bytes = workspace_bytes_;
+  if (!call.set_workspace(c.message, reinterpret_cast<void*>(workspace_ + kZone), workspace_bytes_)) {
+    return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
+  }
   c.reply.status = c.operation.run(&call.call);
   take_message(c);
 }

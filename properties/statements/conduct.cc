@@ -104,14 +104,49 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
 }
 
 // What is wrong with the way in which an invalid call was answered; empty where it was refused cleanly.
-std::string refusal_problem(const Outcome& outcome) {
+std::string refusal_problem(const Outcome& outcome, bool needs_message) {
   if (outcome.kind == OutcomeKind::crashed) return "crashed (signal " + std::to_string(outcome.signal) + ")";
   if (outcome.kind != OutcomeKind::returned) return "did not return";
   if (outcome.conduct) return "misbehaved: " + *outcome.conduct;
   if (outcome.status == MXCHECK_OK) return "returned MXCHECK_OK";
   if (!outcome.outputs_untouched || outcome.out_of_bounds)
     return "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
-  return outcome.message.empty() ? "refused without a message" : "";
+  if (outcome.status != MXCHECK_INVALID && outcome.status != MXCHECK_UNSUPPORTED)
+    return "refused it with status " + std::to_string(outcome.status) + ", not as INVALID or UNSUPPORTED";
+  return needs_message && outcome.message.empty() ? "refused without a message" : "";
+}
+
+std::optional<Finding> check_refusal(CheckContext& context, const Call& call, const std::string& how,
+                                     bool needs_message) {
+  const Outcome outcome = context.process.run(call);
+  const std::string problem = refusal_problem(outcome, needs_message);
+  if (problem.empty()) return std::nullopt;
+  Finding finding;
+  finding.kind = outcome.kind == OutcomeKind::returned ? FindingKind::refused : FindingKind::fault;
+  finding.summary = how + ", and the candidate " + problem;
+  return finding;
+}
+
+std::string text_of(const TensorPlace& place) {
+  return (place.is_output ? "output " : "input ") + std::to_string(place.number);
+}
+
+// Each way to make a tensor wrong, of one tensor that the case's seed chooses for it; in every eighth case, of all.
+std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, const Call& good) {
+  const std::vector<TensorPlace> places = tensor_places(good, operation_named(c.variant.operation));
+  const std::uint64_t drawn = mix64(c.seed);
+  std::uint64_t number = drawn >> 8;
+  for (const InvalidTensor& invalid : invalid_tensors()) {
+    const std::size_t chosen = number++ % places.size();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i != chosen && drawn % 8 != 0) continue;
+      Call call = good;
+      if (!invalid.make(call, tensor_at(call, places[i]), places[i])) continue;
+      const std::string how = "of " + text_of(places[i]) + ": " + invalid.how;
+      if (auto finding = check_refusal(context, call, how, true)) return finding;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<InvalidCall> invalid_calls_of(const Operation& operation) {
@@ -126,16 +161,10 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
   for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
-    if (!invalid.make(call)) continue;
-    const Outcome outcome = context.process.run(call);
-    const std::string problem = refusal_problem(outcome);
-    if (problem.empty()) continue;
-    Finding finding;
-    finding.kind = outcome.kind == OutcomeKind::returned ? FindingKind::refused : FindingKind::fault;
-    finding.summary = std::string(invalid.how) + ", and the candidate " + problem;
-    return finding;
+    if ((invalid.host_only && context.process.info().cuda) || !invalid.make(call)) continue;
+    if (auto finding = check_refusal(context, call, invalid.how, invalid.needs_message)) return finding;
   }
-  return std::nullopt;
+  return refuses_tensors(context, c, p->call());
 }
 
 // That the invalid call is refused is another statement's affair.
@@ -266,8 +295,8 @@ std::vector<Statement> conduct_statements() {
       about_all("the_same_call_gives_the_same_bytes",
                 "a call repeated after other calls, over another poison, gives the same bytes", same_when_repeated),
       about_all("bad_arguments_are_refused_and_nothing_is_written",
-                "null pointers, wrong shapes, dtypes, policies and offsets are refused with a status, and no output "
-                "byte changes",
+                "null pointers, wrong shapes, strides, dtypes, devices, policies and offsets are refused as INVALID or "
+                "UNSUPPORTED, and no output byte changes: docs/candidate.md lists the clauses",
                 refuses_cleanly),
       about_all("the_stream_changes_nothing",
                 "whatever the stream, what else is in flight and what was allocated before, a call gives the same "

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/candidate.h"
+#include "tests/right_call.h"
 
 namespace honest {
 
@@ -44,6 +45,8 @@ inline std::int64_t cols(const mxcheck_call* call) { return call->inputs[0].shap
 inline std::int64_t elements(const mxcheck_call* call) { return rows(call) * cols(call); }
 inline std::int64_t blocks(const mxcheck_call* call) { return (cols(call) + 31) / 32; }
 
+inline DLDeviceType device = kDLCPU;  // of the tensors
+
 inline bool offsets_are_right(const mxcheck_call* call) {
   if (call->num_inputs == 1) return true;
   const DLTensor& t = call->inputs[1];
@@ -55,23 +58,23 @@ inline bool offsets_are_right(const mxcheck_call* call) {
 }
 
 inline mxcheck_status judge(const mxcheck_call* call) {
+  if (right::problem_of(*call, sizeof(mxcheck_policy), true, device) != nullptr) return MXCHECK_INVALID;
   if (!is_offered(*call->policy)) return MXCHECK_UNSUPPORTED;
   if ((call->num_inputs != 1 && call->num_inputs != 2) || call->num_outputs != 2) return MXCHECK_INVALID;
   const DLTensor& in = call->inputs[0];
   const DLTensor& out = call->outputs[0];
   const DLTensor& scale = call->outputs[1];
   if (!is(in, kDLBfloat, 16, 2) || !is(out, kDLUInt, 8, 2) || !is(scale, kDLUInt, 8, 2)) return MXCHECK_INVALID;
-  const bool shapes = in.shape[0] >= 0 && in.shape[1] >= 0 && in.shape[0] == call->policy->rows &&
-                      in.shape[1] == call->policy->cols && out.shape[0] == in.shape[0] && out.shape[1] == in.shape[1] &&
-                      scale.shape[0] == in.shape[0] && scale.shape[1] == (in.shape[1] + 31) / 32;
+  const bool shapes = in.shape[0] == call->policy->rows && in.shape[1] == call->policy->cols &&
+                      out.shape[0] == in.shape[0] && out.shape[1] == in.shape[1] && scale.shape[0] == in.shape[0] &&
+                      scale.shape[1] == (in.shape[1] + 31) / 32;
   if (!shapes) return MXCHECK_INVALID;
-  if (elements(call) != 0 && (in.data == nullptr || out.data == nullptr || scale.data == nullptr))
-    return MXCHECK_INVALID;
   return offsets_are_right(call) ? MXCHECK_OK : MXCHECK_INVALID;
 }
 
 // MXCHECK_OK if quantize may go on; a message otherwise.
 inline mxcheck_status check(const mxcheck_call* call) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
   const mxcheck_status status = judge(call);
   if (status != MXCHECK_OK) {
     std::snprintf(call->message, call->message_bytes, "%s",

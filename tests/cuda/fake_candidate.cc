@@ -29,6 +29,9 @@ void kernel(void* argument) {
 }
 
 mxcheck_status run(const mxcheck_call* call) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
+  if (const char* problem = right::problem_of(*call, sizeof(mxcheck_policy), true, kDLCUDA))
+    return right::refuse(call, MXCHECK_INVALID, problem);
   for (int i = 1; i < call->num_inputs; ++i) {
     if (call->inputs[i].dtype.code == kDLInt && call->inputs[i].dtype.bits == 32) {
       std::strcpy(call->message, "a row index is not offered");
@@ -55,6 +58,7 @@ extern "C" __attribute__((visibility("default"))) const char mxcheck_candidate_s
     "00000000000000000000000000000000  tests/cuda/no_such_file.cc\n";
 
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
+  honest::device = kDLCUDA;
   static const mxcheck_operation operation{"quantize", "exact", 0, 0, 1, 1, honest::supports, nullptr, run};
   static const mxcheck_candidate_table table{
       MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "fake", "1", kDLCUDA, 1, &operation};

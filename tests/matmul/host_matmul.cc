@@ -10,6 +10,7 @@
 
 #include "kernels/candidate_matmul.h"
 #include "reference/matmul/matmul.h"
+#include "tests/right_call.h"
 
 namespace {
 
@@ -20,10 +21,7 @@ std::string fault() {
   return name == nullptr ? "" : name;
 }
 
-mxcheck_status refuse(const mxcheck_call* call, mxcheck_status status, const char* why) {
-  std::snprintf(call->message, call->message_bytes, "%s", why);
-  return status;
-}
+using right::refuse;
 
 const mxcheck_matmul_policy* policy_of(const mxcheck_policy* p) {
   return p != nullptr && p->size >= sizeof(mxcheck_matmul_policy) ? reinterpret_cast<const mxcheck_matmul_policy*>(p)
@@ -39,13 +37,24 @@ mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
 const std::byte* data_of(const DLTensor& t) { return static_cast<const std::byte*>(t.data) + t.byte_offset; }
 
 bool has_shape(const DLTensor& t, std::int64_t rows, std::int64_t cols, int code, int bits) {
-  return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits &&
-         (t.data != nullptr || rows * cols == 0);
+  return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits;
 }
 
 std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
 
+// Blocks as a policy may have them: of scales, or none.
+bool has_blocks(const mxcheck_matmul_policy& p) {
+  const auto is = [](std::int64_t value, std::int64_t a, std::int64_t b) { return value == a || value == b; };
+  if (p.scale_type == MXCHECK_NO_SCALES)
+    return p.policy.block_rows == 0 && p.policy.block_cols == 0 && p.block_b_rows == 0 && p.block_b_cols == 0;
+  return p.policy.block_rows == 1 && is(p.policy.block_cols, 32, 128) && is(p.block_b_rows, 1, 128) &&
+         is(p.block_b_cols, 32, 128);
+}
+
 mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
+  if (const char* problem = right::problem_of(*call, sizeof(mxcheck_matmul_policy), false))
+    return refuse(call, MXCHECK_INVALID, problem);
   const mxcheck_matmul_policy* p = policy_of(call->policy);
   if (p == nullptr) return refuse(call, MXCHECK_INVALID, "no policy of a matmul");
   const auto a_format = mxcheck::find_format(p->policy.format);
@@ -55,9 +64,9 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   const std::int64_t k = p->depth;
   const bool scaled = p->scale_type != 0;
   const int needed = 2 + (scaled ? 2 : 0) + (p->accumulate != 0 ? 1 : 0);
-  if (!a_format || !b_format || m < 0 || n < 0 || k < 0 || p->policy.layout != 0 || p->grouping < 0 ||
-      p->grouping > 2 || p->scale_type < 0 || p->scale_type > 2 || call->num_outputs != 1 ||
-      call->num_inputs < needed || call->num_inputs > needed + 2 || p->policy.block_cols < 0 || p->block_b_cols < 0) {
+  if (!a_format || !b_format || k < 0 || k > INT32_MAX || p->policy.layout != 0 || p->grouping < 0 || p->grouping > 2 ||
+      p->scale_type < 0 || p->scale_type > 2 || call->num_outputs != 1 || call->num_inputs < needed ||
+      call->num_inputs > needed + 2 || !has_blocks(*p) || p->accumulate < 0 || p->accumulate > 1) {
     return refuse(call, MXCHECK_INVALID, "policy and tensors make no matmul");
   }
   const DLTensor* in = call->inputs;
@@ -65,7 +74,8 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   std::vector<std::int64_t> offsets;
   const DLTensor* index = nullptr;
   for (int i = needed; i < call->num_inputs; ++i) {
-    if (in[i].ndim != 1 || in[i].dtype.code != kDLInt)
+    const bool again = in[i].dtype.bits == 32 ? index != nullptr : !offsets.empty();
+    if (in[i].ndim != 1 || in[i].dtype.code != kDLInt || again)
       return refuse(call, MXCHECK_INVALID, "neither offsets nor index");
     if (in[i].dtype.bits == 32) index = &in[i];
     if (in[i].dtype.bits == 64) {
@@ -80,6 +90,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   const int width_a = mxcheck::spec(*a_format).bits;
   if (index == nullptr ? in[0].shape[0] != m : index->shape[0] != m)
     return refuse(call, MXCHECK_INVALID, "rows differ");
+  if (in[0].ndim != 2) return refuse(call, MXCHECK_INVALID, "a is no matrix");
   const std::int64_t a_rows = in[0].shape[0];
   const auto code_type = [](int bits) { return bits <= 8 ? kDLUInt : kDLFloat; };
   const bool halves = width_a == 16 && *a_format == Format::bf16;
@@ -150,6 +161,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
     x.contract = mxcheck::parse_matmul_contract(text);
     if (x.c == nullptr) x.contract.from_c = false;
     auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
+    if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(results * m * n * out_bits / 8));
     if (injected == "output_cut" && out_bits == 16 && x.c == nullptr) {
       uncut.resize(static_cast<std::size_t>(results * m * n));
       x.output = Format::fp32;

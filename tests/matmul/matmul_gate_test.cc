@@ -54,6 +54,12 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulFaults,
                                          Fault{"last_row_zero", "all observed are zero"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(MatmulGate, d_that_is_cleared_before_c_is_read_from_it_is_found) {
+  const Ran ran = gate("d_cleared_first", "--only matmul_updates_c_in_place --cases 60 --seed 1");
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_NE(ran.out.find("D differs where C is in its memory"), std::string::npos) << ran.out;
+}
+
 TEST(MatmulGate, a_counterexample_shows_the_steps) {
   const ShellAnswer ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
   EXPECT_TRUE(ran.says("expected, under sm90_bf16")) << ran.out;

@@ -16,6 +16,7 @@
 
 #include "kernels/candidate.h"
 #include "reference/quantize/quantize.h"
+#include "tests/right_call.h"
 
 namespace {
 
@@ -48,11 +49,12 @@ char* data_of(const DLTensor& t) {
 
 bool is_matrix(const DLTensor& t, std::int64_t rows, std::int64_t cols, std::uint8_t code) {
   return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code &&
-         (t.data != nullptr || rows * cols == 0);
+         t.dtype.bits == (code == kDLBfloat ? 16 : 8);
 }
 
 // Empty where the arguments make sense.
 std::string wrong(const mxcheck_call* c) {
+  if (const char* problem = right::problem_of(*c, sizeof(mxcheck_policy), true)) return problem;
   const mxcheck_policy& p = *c->policy;
   if (c->num_inputs < 1 || c->num_inputs > 2 || c->num_outputs != 2)
     return "quantize takes x and gives codes and scales";
@@ -107,6 +109,7 @@ mxcheck_status workspace(const mxcheck_call*, std::uint64_t* bytes) {
 }
 
 mxcheck_status run(const mxcheck_call* call) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
   const std::string problem = wrong(call);
   if (!problem.empty()) return refuse(call, MXCHECK_INVALID, problem.c_str());
   const mxcheck_policy& p = *call->policy;

@@ -15,6 +15,7 @@
 #include "kernels/candidate_route.h"
 #include "numerics/format/codec.h"
 #include "properties/operations/router/faults.h"
+#include "tests/right_call.h"
 
 namespace {
 
@@ -73,12 +74,7 @@ class Tensors {
   static const DLTensor& checked(const DLTensor& t, int code, int bits, const std::vector<std::int64_t>& shape) {
     require(t.ndim == static_cast<int>(shape.size()), "a tensor has another rank");
     require(t.dtype.code == code && t.dtype.bits == bits, "a tensor has another type");
-    bool empty = false;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      require(t.shape[i] == shape[i] && shape[i] >= 0, "a tensor has another shape");
-      empty = empty || shape[i] == 0;
-    }
-    require(empty || t.data != nullptr, "a tensor has no data");
+    for (std::size_t i = 0; i < shape.size(); ++i) require(t.shape[i] == shape[i], "a tensor has another shape");
     return t;
   }
   const mxcheck_call& call_;
@@ -108,8 +104,15 @@ const mxcheck_route_policy& policy_of(const mxcheck_policy* p) {
 
 // What the four have in common; bias is kept by the caller.
 struct Problem {
-  explicit Problem(const mxcheck_call& call) : p(policy_of(call.policy)), tensors(call) {
-    require(p.policy.rows >= 0 && p.policy.cols >= 0, "sizes are not negative");
+  explicit Problem(const mxcheck_call& call, bool gaps = true) : p(policy_of(call.policy)), tensors(call) {
+    const char* problem = right::problem_of(call, sizeof(mxcheck_route_policy), gaps);
+    require(problem == nullptr, problem);
+    require(p.policy.layout == MXCHECK_COMPACT && p.policy.block_rows == 0 && p.policy.block_cols == 0 &&
+                *p.policy.format == '\0',
+            "a router has neither a format nor blocks");
+    require(p.top_k >= 0 && p.top_k <= INT32_MAX, "top_k counts in int32");
+    require((p.bias == 0 || p.bias == 1) && (p.renormalize == 0 || p.renormalize == 1), "flags are 0 or 1");
+    require(p.groups != 0 || p.groups_kept == 0, "no groups are kept where there are none");
     require(p.nan == MXCHECK_NAN_REFUSE || p.nan == MXCHECK_NAN_LAST, "nan is refuse or last");
   }
   void read_logits(bool has_bias) {
@@ -210,9 +213,9 @@ void run_round(const mxcheck_call& call) {
 }
 
 void run_metadata(const mxcheck_call& call) {
-  Problem x(call);
+  Problem x(call, false);
   const mxcheck_route_policy& p = x.p;
-  require(p.top_k >= 0 && p.tile >= 1, "top_k is 0 or more, tile 1 or more");
+  require(p.tile >= 1 && p.tile <= INT32_MAX, "tile is 1 or more, and counts in int32");
   const DLTensor* first = x.tensors.next();
   require(first != nullptr && first->ndim == 1, "slot_experts is missing");
   const std::int64_t slots = p.top_k == 0 ? first->shape[0] : p.policy.rows * p.top_k;
@@ -268,6 +271,7 @@ void run_backward(const mxcheck_call& call) {
 
 template <void (*kRun)(const mxcheck_call&)>
 mxcheck_status run(const mxcheck_call* call) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
   try {
     kRun(*call);
     return MXCHECK_OK;

@@ -1,6 +1,7 @@
 #include "kernels/common/route/policy.h"
 
 #include <array>
+#include <string>
 
 #include "kernels/common/arguments.h"
 #include "kernels/common/names.h"
@@ -43,6 +44,19 @@ constexpr std::array kRules{
 
 const mxcheck_route_policy& route_policy(const mxcheck_policy* policy) {
   return policy_of<mxcheck_route_policy>(policy, ", that of mxcheck_route_policy");
+}
+
+void require_no_blocks(const mxcheck_policy& p) {
+  if (p.layout != MXCHECK_COMPACT) {
+    unsupported("layout " + std::to_string(p.layout) + " is not offered: routers have 0 (compact) only");
+  }
+  if (p.block_rows != 0 || p.block_cols != 0) {
+    unsupported("blocks of " + std::to_string(p.block_rows) + " x " + std::to_string(p.block_cols) +
+                " are not offered: routers have none, 0 x 0");
+  }
+  if (p.format != nullptr && *p.format != '\0') {
+    unsupported("format " + std::string(p.format) + " is not offered: routers have none, \"\"");
+  }
 }
 
 const RouterVariant& router_variant_named(const char* name, bool packed_offered) {

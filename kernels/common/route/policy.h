@@ -40,6 +40,8 @@ constexpr bool has_capacity(TokenRoundingRule rule) { return rule >= TokenRoundi
 
 // All throw Refusal: INVALID for what cannot be read, UNSUPPORTED for a name that is not offered.
 const mxcheck_route_policy& route_policy(const mxcheck_policy* policy);
+// A router has neither a format, nor blocks, nor scales in a layout.
+void require_no_blocks(const mxcheck_policy& policy);
 const RouterVariant& router_variant_named(const char* name, bool packed_offered);
 TokenRoundingRule token_rounding_rule_named(const char* name);
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/common/arguments.h"
 #include "kernels/common/refusal.h"
 
 namespace mxcheck_kernels::cpu {
@@ -35,16 +36,7 @@ void check_groups(const mxcheck_route_policy& p) {
 RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
   if (policy->threads < 0) invalid("policy.threads is " + text(policy->threads) + ": must be 0 or more");
-  if (policy->layout != MXCHECK_COMPACT) {
-    unsupported("layout " + text(policy->layout) + " is not offered: routers have 0 (compact) only");
-  }
-  if (policy->block_rows != 0 || policy->block_cols != 0) {
-    unsupported("blocks of " + text(policy->block_rows) + " x " + text(policy->block_cols) +
-                " are not offered: routers have none, 0 x 0");
-  }
-  if (policy->format != nullptr && *policy->format != '\0') {
-    unsupported("format " + std::string(policy->format) + " is not offered: routers have none, \"\"");
-  }
+  require_no_blocks(*policy);
   RoutePlan plan;
   if (operation == RouteOperation::route_metadata) return plan;
   const RouterVariant& variant = router_variant_named(policy->recipe, true);
@@ -57,11 +49,9 @@ RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* poli
   }
   plan.nan_last = p.nan == MXCHECK_NAN_LAST;
   plan.scale = p.scale;
-  if (p.bias != 0 && p.bias != 1) invalid("policy.bias is " + text(p.bias) + ": must be 0 or 1");
+  require_flag("bias", p.bias);
   if (operation == RouteOperation::route_round) {
-    if (p.renormalize != 0 && p.renormalize != 1) {
-      invalid("policy.renormalize is " + text(p.renormalize) + ": must be 0 or 1");
-    }
+    require_flag("renormalize", p.renormalize);
     plan.rule = token_rounding_rule_named(p.rule);
   }
   return plan;

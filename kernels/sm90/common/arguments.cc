@@ -33,6 +33,12 @@ Checked check_tensor(const char* name, const DLTensor& tensor, DLDataType type, 
   if (tensor.device.device_type != kDLCUDA && tensor.device.device_type != kDLCUDAManaged) {
     invalid(std::string(name) + " is on DLPack device " + text(tensor.device.device_type) + ": must be on CUDA, 2");
   }
+  int current = 0;
+  (void)cudaGetDevice(&current);
+  if (tensor.device.device_type == kDLCUDA && tensor.device.device_id != current) {
+    invalid(std::string(name) + " is on CUDA device " + text(tensor.device.device_id) + ": the current device is " +
+            text(current));
+  }
   const Checked t = check_layout(name, tensor, type, rank, strides);
   if (t.bytes != 0) check_device_memory(name, t);
   return t;

@@ -48,6 +48,8 @@ void check_extents(const mxcheck_route_policy& p) {
 
 Router read_router(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
+  require_no_blocks(*policy);
+  require_flag("bias", p.bias);
   const RouterVariant& variant = router_variant_named(policy->recipe, false);
   Router r;
   r.score = variant.score, r.weights = variant.weights;

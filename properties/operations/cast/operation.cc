@@ -22,9 +22,7 @@ class Cast final : public ScaledBlocksOperation {
     return quantize_problem_of(call);
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format()};
-    for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
-    return all;
+    return {disagreeing_cols(), huge_cols(), unknown_format(), unwanted_offsets(), unwanted_row_index()};
   }
   [[nodiscard]] bool has_experts() const override { return false; }
 

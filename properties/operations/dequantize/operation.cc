@@ -28,8 +28,8 @@ class Dequantize final : public ScaledBlocksOperation {
   }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_layout(), negative_block()};
-    for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
+    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unwanted_row_index()};
+    add_invalid(all, {blocks_and_layouts(), offsets()});
     return all;
   }
 

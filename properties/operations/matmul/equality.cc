@@ -141,6 +141,28 @@ std::optional<Finding> sums_integers(CheckContext& context, const Case& c) {
   return finding;
 }
 
+// C in D's own memory: D is what it is in memory of its own.
+std::optional<Finding> updates_in_place(CheckContext& context, const Case& c) {
+  Case adding = c;
+  matmul_case(adding).adds = true;
+  const MatmulProblem p(adding);
+  const Got apart = run_problem(context, p);
+  if (!apart.usable()) return pass_on(context, apart);
+  Call call = p.call();
+  call.misaligned = c.misaligned;
+  call.outputs[0].in_place_of = matmul_of(c.variant).scales != MXCHECK_NO_SCALES ? 4 : 2;
+  call.guard_pages = (c.seed & 1) != 0;
+  const Got in_place = run_call(context, call, adding);
+  if (in_place.finding) return in_place.finding;
+  if (!in_place.usable()) {
+    Finding finding;
+    finding.kind = FindingKind::refused;
+    finding.summary = "the candidate takes C, and not where it is in D's memory";
+    return finding;
+  }
+  return differ(p.outputs[0], apart.outputs[0], in_place.outputs[0], "D differs where C is in its memory");
+}
+
 // Shapes and data that every variant meets on every run.
 std::vector<Case> usual_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases{
@@ -203,7 +225,7 @@ bool is_plain(const Variant& v) {
 }  // namespace
 
 std::vector<Statement> matmul_statements() {
-  std::vector<Statement> s(3);
+  std::vector<Statement> s(4);
   s[0].name = "matmul_equals_its_contract";
   s[0].sentence =
       "every output has the bits that the operation's accumulation contract gives, whatever the shape, groups and data";
@@ -236,6 +258,13 @@ std::vector<Statement> matmul_statements() {
   s[2].applies = [](const Variant& v, std::span<const Variant>) { return is_plain(v); };
   s[2].data = {};
   s[2].corners = many_sums;
+
+  s[3] = s[1];
+  s[3].name = "matmul_updates_c_in_place";
+  s[3].sentence = "where C lies in D's memory, D is the same as where it does not";
+  s[3].source = "kernels/candidate_matmul.h";
+  s[3].data = {Data::normal, Data::boundaries, Data::specials};
+  s[3].check = updates_in_place;
   return s;
 }
 

@@ -27,12 +27,6 @@ bool has_ragged_depth(const Case& c) {
 std::vector<InvalidCall> invalid_matmuls() {
   using P = mxcheck_matmul_policy;
   return {
-      {"K of the second operand is one less",
-       [](Call& c) {
-         if (read<P>(c.policy).depth == 0) return false;
-         --c.inputs[1].shape[1];
-         return true;
-       }},
       invalid_policy<P>("the policy's depth disagrees with the operands", [](P& p) { return p.depth += 128, true; }),
       {"the second operand's format is unknown",
        [](Call& c) {
@@ -40,23 +34,29 @@ std::vector<InvalidCall> invalid_matmuls() {
          edit<P>(c.policy, [&](P& p) { p.format_b = wrong.c_str(); });
          return true;
        }},
-      {"the scales of the first operand have one column too few",
+      invalid_policy<P>("the depth is negative", [](P& p) { return p.depth = -1, true; }),
+      invalid_policy<P>("the depth is 2^63 - 1", [](P& p) { return p.depth = INT64_MAX, true; }),
+      invalid_policy<P>("accumulate is 2", [](P& p) { return std::exchange(p.accumulate, 2) == 1; }),  // C is there
+      {"offsets are there and no groups",
+       [](Call& c) { return read<P>(c.policy).grouping == MXCHECK_DENSE && unwanted_offsets().make(c); }},
+      {"offsets of groups are missing",
        [](Call& c) {
-         if (read<P>(c.policy).scale_type == MXCHECK_NO_SCALES || c.inputs[2].shape[1] == 0) return false;
-         --c.inputs[2].shape[1];
+         const auto offsets =
+             std::find_if(c.inputs.begin(), c.inputs.end(), [](const CallTensor& t) { return t.is_offsets; });
+         if (offsets == c.inputs.end()) return false;
+         c.inputs.erase(offsets);
          return true;
        }},
-      {"the scales of the second operand have one row too few",
-       [](Call& c) {
-         if (read<P>(c.policy).scale_type == MXCHECK_NO_SCALES || c.inputs[3].shape[0] == 0) return false;
-         --c.inputs[3].shape[0];
-         return true;
-       }},
+      invalid_policy<P>("the type of scales is negative", [](P& p) { return p.scale_type = -1, true; }),
+      invalid_policy<P>("the kind of groups is negative", [](P& p) { return p.grouping = -1, true; }),
       invalid_policy<P>("the type of scales is unknown", [](P& p) { return p.scale_type = 9, true; }),
       invalid_policy<P>("the kind of groups is unknown", [](P& p) { return p.grouping = 9, true; }),
       invalid_policy<P>("C is promised and missing", [](P& p) { return std::exchange(p.accumulate, 1) == 0; }),
+      invalid_policy<P>("C is there that was not promised", [](P& p) { return std::exchange(p.accumulate, 0) != 0; }),
       invalid_policy<P>("the blocks of the second operand are of negative size",
                         [](P& p) { return p.block_b_cols = -128, true; }),
+      invalid_policy<P>("the blocks of the second operand have 2^63 - 1 rows",
+                        [](P& p) { return p.block_b_rows = INT64_MAX, true; }),
   };
 }
 
@@ -148,13 +148,13 @@ class MatmulOperation final : public Operation {
     return c;
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_layout(), negative_block()};
+    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unknown_layout(),
+                                 negative_layout()};
     const auto end = [](const Call& call) {
       const auto p = read<mxcheck_matmul_policy>(call.policy);
       return p.grouping == MXCHECK_DEPTH ? p.depth : p.policy.rows;
     };
-    for (const auto& family : {invalid_offsets(end), invalid_matmuls(), invalid_row_index()})
-      all.insert(all.end(), family.begin(), family.end());
+    add_invalid(all, {invalid_blocks(), invalid_offsets(end), invalid_matmuls(), invalid_row_index()});
     return all;
   }
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {

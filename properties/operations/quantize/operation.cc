@@ -20,9 +20,8 @@ class Quantize final : public ScaledBlocksOperation {
     return quantize_problem_of(call);
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), unknown_format(), unknown_recipe(), unknown_layout(),
-                                 negative_block()};
-    for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
+    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unknown_recipe()};
+    add_invalid(all, {blocks_and_layouts(), offsets(), invalid_row_index()});
     return all;
   }
 

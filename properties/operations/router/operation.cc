@@ -61,6 +61,7 @@ class RouteOperation final : public Operation {
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
     return Operation::has_invalid_calls(c) && (reads_logits(c.variant) || !RouteProblem(c).routes.empty());
   }
+  [[nodiscard]] bool may_have_row_stride() const override { return name_ != "route_metadata"; }
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override;
 
  private:
@@ -160,7 +161,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
-  std::vector<InvalidCall> all{disagreeing_cols()};
+  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_layout(), negative_layout()};
   if (name_ != "route_metadata") all.push_back(unknown_recipe());
   for (InvalidCall& invalid : invalid_routes()) all.push_back(std::move(invalid));
   return all;

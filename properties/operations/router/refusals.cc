@@ -75,9 +75,12 @@ std::vector<InvalidCall> invalid_policies() {
          }
          return true;
        }},
+      where(has_top_k, "top_k is 2^63 - 1", [](P& p) { p.top_k = INT64_MAX; }),
       invalid_policy<P>("top_k is negative", [](P& p) { return p.top_k = -1, true; }),
       where(has_tile, "the tile is 0", [](P& p) { p.tile = 0; }),
       where(has_tile, "the tile is negative", [](P& p) { p.tile = -8; }),
+      where([](const Call& c) { return c.operation == "route_metadata"; }, "the tile is 2^63 - 1",
+            [](P& p) { p.tile = INT64_MAX; }),
       where(has_capacity, "the capacity is negative", [](P& p) { p.capacity = -1; }),
       {"the rule is unknown",
        [](Call& c) {
@@ -87,15 +90,32 @@ std::vector<InvalidCall> invalid_policies() {
          return true;
        }},
       where(has_top_k, "what happens to NaN is unknown", [](P& p) { p.nan = 7; }),
+      where(has_top_k, "what happens to NaN is negative", [](P& p) { p.nan = -1; }),
+      {"bias is 2",
+       [](Call& c) {
+         if (!chooses(c) || read<P>(c.policy).bias == 0) return false;  // it is there
+         edit<P>(c.policy, [](P& p) { p.bias = 2; });
+         return true;
+       }},
+      where([](const Call& c) { return c.operation == "route_round"; }, "renormalize is 2",
+            [](P& p) { p.renormalize = 2; }),
+      invalid_policy<P>("a router has a format", [](P& p) { return p.policy.format = "e4m3", true; }),
+      invalid_policy<P>("a router has blocks",
+                        [](P& p) { return p.policy.block_rows = 1, p.policy.block_cols = 32, true; }),
+      invalid_policy<P>("a router has scales in tiles", [](P& p) { return p.policy.layout = MXCHECK_TCGEN05, true; }),
       where(is_limited, "the groups do not divide the experts", [](P& p) { p.groups = p.policy.cols + 1; }),
       where(is_limited, "no group is kept", [](P& p) { p.groups_kept = 0; }),
       where(is_limited, "more groups are kept than there are", [](P& p) { p.groups_kept = p.groups + 1; }),
       where(chooses, "the number of groups is negative", [](P& p) { p.groups = -1; }),
+      where([](const Call& c) { return chooses(c) && read<P>(c.policy).groups == 0; },
+            "groups are kept and there are none", [](P& p) { p.groups_kept = 1; }),
+      where([](const Call& c) { return is_limited(c) && read<P>(c.policy).top_k >= 2; },
+            "top_k is above the experts of the groups kept", [](P& p) { p.groups = p.policy.cols, p.groups_kept = 1; }),
   };
   return all;
 }
 
-std::vector<InvalidCall> invalid_tensors() {
+std::vector<InvalidCall> invalid_tensors_of_routers() {
   return {
       {"a bias is promised and missing",
        [](Call& c) {
@@ -107,12 +127,6 @@ std::vector<InvalidCall> invalid_tensors() {
        [](Call& c) {
          if (!chooses(c) || read<P>(c.policy).bias == 0) return false;
          edit<P>(c.policy, [](P& p) { p.bias = 0; });
-         return true;
-       }},
-      {"the bias is one expert short",
-       [](Call& c) {
-         if (!chooses(c) || read<P>(c.policy).bias == 0) return false;
-         --c.inputs[1].shape[0];
          return true;
        }},
       {"experts are int64",
@@ -136,12 +150,6 @@ std::vector<InvalidCall> invalid_tensors() {
          if (c.operation != "route_backward") return false;
          c.outputs[0].dtype = c.outputs[0].dtype == Format::bf16 ? Format::fp32 : Format::bf16;
          return true;
-       }},
-      {"the rows have one place less than the capacity",
-       [](Call& c) {
-         if (c.operation != "route_round" && c.operation != "route_metadata") return false;
-         --c.outputs[2].shape[0];
-         return c.outputs[2].shape[0] >= 0;
        }},
       {"the last route's expert is -2", [](Call& c) { return with_last_expert(c, -2); }},
       {"the last route's expert is the number of experts",
@@ -219,7 +227,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
 
 std::vector<InvalidCall> invalid_routes() {
   std::vector<InvalidCall> all = invalid_policies();
-  for (const auto& family : {invalid_tensors(), invalid_token_offsets()})
+  for (const auto& family : {invalid_tensors_of_routers(), invalid_token_offsets()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

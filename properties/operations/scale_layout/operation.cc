@@ -22,8 +22,8 @@ class ScaleLayoutChange final : public ScaledBlocksOperation {
     return std::make_unique<ScaleLayoutProblem>(case_of(call), values_in<std::uint8_t>({scales.data, scales.bytes}));
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{unknown_layout(), negative_block()};
-    for (InvalidCall& invalid : ScaledBlocksOperation::invalid_calls()) all.push_back(std::move(invalid));
+    std::vector<InvalidCall> all{unwanted_row_index()};
+    add_invalid(all, {blocks_and_layouts(), offsets()});
     return all;
   }
 

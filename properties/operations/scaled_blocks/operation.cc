@@ -77,12 +77,14 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
   return true;
 }
 
-std::vector<InvalidCall> ScaledBlocksOperation::invalid_calls() const {
-  std::vector<InvalidCall> all;
-  for (InvalidCall& invalid : invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; }))
-    all.push_back(std::move(invalid));
-  for (InvalidCall& invalid : invalid_row_index()) all.push_back(std::move(invalid));
+std::vector<InvalidCall> ScaledBlocksOperation::blocks_and_layouts() {
+  std::vector<InvalidCall> all{unknown_layout(), negative_layout()};
+  add_invalid(all, {invalid_blocks()});
   return all;
+}
+
+std::vector<InvalidCall> ScaledBlocksOperation::offsets() {
+  return invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; });
 }
 
 Case case_of(const Call& call) {

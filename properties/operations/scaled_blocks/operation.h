@@ -23,19 +23,23 @@ class ScaledBlocksOperation : public Operation {
   bool set_field(Case& c, std::string_view field, std::string_view value) const final;
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const final;
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const final;
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override;
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const final;
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return false; }
 
+  [[nodiscard]] bool may_have_row_stride() const final { return reads_x_; }
   [[nodiscard]] bool reads_x() const { return reads_x_; }
   // Blocks restart at experts' ends; cast has neither.
   [[nodiscard]] virtual bool has_experts() const { return true; }
 
  protected:
+  // Invalid calls of those that have blocks, and of those that have offsets.
+  [[nodiscard]] static std::vector<InvalidCall> blocks_and_layouts();
+  [[nodiscard]] static std::vector<InvalidCall> offsets();
   // Whether a combination of fields is one for which this operation can be queried.
   [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
   // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
   [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
+
  private:
   std::string_view name_;
   bool reads_x_;

@@ -83,6 +83,7 @@ const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
     invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
   }
   if (p.scale_type != MXCHECK_NO_SCALES) scale_type_of(p.scale_type);
+  require_flag("accumulate", p.accumulate);
   return p;
 }
 

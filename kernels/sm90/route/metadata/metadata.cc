@@ -25,6 +25,7 @@ std::int64_t up_to(std::int64_t value, std::int64_t multiple) { return (value + 
 // Sizes, from the policy and, where token_offsets are given, the shape of slot_experts.
 MetadataJob read_job(const mxcheck_call& call) {
   const mxcheck_route_policy& p = route_policy(call.policy);
+  require_no_blocks(p.policy);
   MetadataJob job;
   check_range("policy.rows", p.policy.rows, 0, kMostRows);
   check_range("policy.top_k", p.top_k, 0, kMostRows);
@@ -75,7 +76,9 @@ std::int32_t* words(const Checked& tensor) { return static_cast<std::int32_t*>(t
 
 }  // namespace
 
-void metadata_supports(const mxcheck_policy* policy, DLDataType /*type*/) { (void)route_policy(policy); }
+void metadata_supports(const mxcheck_policy* policy, DLDataType /*type*/) {
+  require_no_blocks(route_policy(policy).policy);
+}
 
 std::uint64_t metadata_workspace(const mxcheck_call& call) {
   MetadataJob job = read_job(call);

@@ -40,6 +40,7 @@ TokenRoundingJob read_job(const mxcheck_policy* policy, DLDataType type) {
   TokenRoundingJob job;
   job.router = read_router(policy, type);
   job.rule = token_rounding_rule_named(p.rule);
+  require_flag("renormalize", p.renormalize);
   job.score = score_of(job.router, job.rule);
   job.renormalize = p.renormalize != 0;
   job.tile = p.tile, job.limit = p.capacity;
