@@ -75,7 +75,8 @@ std::string SignalHandlers::undo_changes(bool all) const {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction is {};
     sigaction(kSignals[i], nullptr, &is);
-    if (is.sa_handler == actions_[i].sa_handler && is.sa_flags == actions_[i].sa_flags) continue;
+    // The flags say nothing: the C library adds one to those that it sets.
+    if (is.sa_handler == actions_[i].sa_handler) continue;
     const bool hides = kSignals[i] == SIGSEGV || kSignals[i] == SIGBUS;
     if (!hides && !all) continue;
     add(text, std::string("installed a handler for ") + name_of(kSignals[i]), ", ");
