@@ -67,8 +67,9 @@ std::optional<std::vector<std::int64_t>> draw_sizes(Groups kind, std::int64_t co
 }  // namespace
 
 const std::vector<std::string>& group_kind_labels() {
-  static const std::vector<std::string> labels{"of any size", "ends at whole units", "one has all rows", "first empty",
-                                               "last empty",  "several empty",       "none has rows",    "at most one row"};
+  static const std::vector<std::string> labels{"of any size",   "ends at whole units", "one has all rows",
+                                               "first empty",   "last empty",          "several empty",
+                                               "none has rows", "at most one row"};
   return labels;
 }
 

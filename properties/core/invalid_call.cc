@@ -54,10 +54,8 @@ bool resize_rows(Call& call, CallTensor& t, const TensorPlace& place, int by) {
   return t.shape.size() == 2 && resize(call, t, place, 0, by);
 }
 
-// Offsets of experts say by their length how many experts there are.
 bool resize_cols(Call& call, CallTensor& t, const TensorPlace& place, int by) {
-  const bool is_free = t.is_offsets && !place.is_output && call.operation != "route_metadata";
-  return !is_free && resize(call, t, place, t.shape.size() - 1, by);
+  return !place.may_have_any_cols && resize(call, t, place, t.shape.size() - 1, by);
 }
 
 // sign * the columns and a number more.
@@ -138,8 +136,10 @@ std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operat
   const bool gathers = std::any_of(call.inputs.begin() + 1, call.inputs.end(),
                                    [](const CallTensor& t) { return t.is_index && t.shape.size() == 1; });
   std::vector<TensorPlace> places;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    places.push_back({false, i, i == 0 && operation.may_have_row_stride(), i == 0 && gathers});
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool any_cols = call.inputs[i].is_offsets && operation.has_offsets_of_experts();
+    places.push_back({false, i, i == 0 && operation.may_have_row_stride(), i == 0 && gathers, any_cols});
+  }
   for (std::size_t i = 0; i < call.outputs.size(); ++i) places.push_back({true, i});
   return places;
 }

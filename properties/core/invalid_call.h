@@ -20,6 +20,7 @@ struct TensorPlace {
   std::size_t number = 0;            // among inputs or outputs
   bool may_have_row_stride = false;  // gaps between its rows
   bool may_have_any_rows = false;    // rows are taken from it by index
+  bool may_have_any_cols = false;    // offsets of experts
 };
 
 // Ways to make one tensor of a good call, whichever, one that the call must be refused for.

@@ -15,7 +15,8 @@ std::string list_of(const std::array<std::uint8_t, 4>& bytes) {
 }
 
 std::array<std::uint8_t, 4> parse_list(std::string_view whole, std::string_view text) {
-  constexpr std::string_view kRight = "the bytes past a multiple of 64 of four inputs and four outputs: 3,0,0,0/5,0,0,0";
+  constexpr std::string_view kRight =
+      "the bytes past a multiple of 64 of four inputs and four outputs: 3,0,0,0/5,0,0,0";
   std::array<std::uint8_t, 4> bytes{};
   const auto parts = split(text, ',');
   if (parts.size() != bytes.size()) fail_field("misaligned", whole, kRight);

@@ -125,6 +125,8 @@ class Operation {
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
   // Of the first input; no other tensor may have gaps between its rows.
   [[nodiscard]] virtual bool may_have_row_stride() const { return false; }
+  // Offsets among the inputs say by their length how many experts there are.
+  [[nodiscard]] virtual bool has_offsets_of_experts() const { return true; }
   // Cases large enough that a library has a reason to use several threads, ragged in both directions.
   [[nodiscard]] virtual std::vector<Case> large_cases(const Variant& v, Suite suite) const = 0;
 };

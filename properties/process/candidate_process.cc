@@ -248,8 +248,8 @@ void CandidateProcess::start() {
     if (operation(name) != nullptr) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
     }
-    for (const std::string& problem : {limit_problem("rows", o.max_rows, o.rows_multiple),
-                                       limit_problem("cols", o.max_cols, o.cols_multiple)}) {
+    for (const std::string& problem :
+         {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
       if (problem.empty()) continue;
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
     }

@@ -61,6 +61,7 @@ class RouteOperation final : public Operation {
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
     return Operation::has_invalid_calls(c) && (reads_logits(c.variant) || !RouteProblem(c).routes.empty());
   }
+  [[nodiscard]] bool has_offsets_of_experts() const override { return false; }  // they are of tokens
   [[nodiscard]] bool may_have_row_stride() const override { return name_ != "route_metadata"; }
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override;
 
