@@ -20,8 +20,8 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.variant = value;
   else if (name == "one_of")
     s.one_of = static_cast<std::uint64_t>(number());
-  else if (name == "recipes")
-    s.recipes = value;
+  else if (name == "with")
+    s.with = value;
   else if (name == "max_rows")
     s.max_rows = number();
   else if (name == "max_cols")

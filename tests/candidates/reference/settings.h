@@ -16,7 +16,7 @@ struct Settings {
   std::string contracts;      // of GEMMs
   std::string variant;        // the one whose text this is; empty: all
   std::uint64_t one_of = 1;   // every so many variants, by a hash of their text
-  std::string recipes;        // empty: all
+  std::string with;           // of blocks: those whose text has one of these; empty: all
   std::int64_t max_rows = 0;  // 0: no limit
   std::int64_t max_cols = 0;
   std::int64_t rows_multiple = 1;
