@@ -41,7 +41,8 @@ enum class ScaleRule : std::uint8_t {
 std::string_view to_text(ScaleRule rule);  // the names above
 std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
-// The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry.
+// The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry and,
+// for MXINT8, whose emax is 0, through `ceil` above 2^127.
 // ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa format, or MXINT8.
 std::uint8_t scale_byte(ScaleRule rule, Format element, float amax);
 

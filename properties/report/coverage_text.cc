@@ -7,7 +7,7 @@
 namespace mxcheck {
 namespace {
 
-bool is_refused(const BinCount& bin) { return bin.checked == 0 && bin.refused > 0; }
+bool is_refused(const BinCount& bin) { return bin.checked + bin.nothing_claimed == 0 && bin.refused > 0; }
 
 std::string bin_text(const BinCount& bin) {
   std::string text = fmt::format("{}: {}", bin.label, bin.checked);

@@ -57,7 +57,7 @@ class Served {
       const Policy question = operation.question(v);
       like_ = question;
       const std::string text = to_text(v);
-      if (!is_offered(v, text)) continue;
+      if (!is_offered(text)) continue;
       questions_.insert(key_of(question, type_of(v.dtype)));
     }
   }
@@ -87,14 +87,16 @@ class Served {
   }
 
  private:
-  [[nodiscard]] static bool is_offered(const Variant& v, const std::string& text) {
+  [[nodiscard]] static bool is_offered(const std::string& text) {
     const Settings& s = settings();
     if (!s.variant.empty() && s.variant != text) return false;
-    const std::size_t recipe = text.find(" recipe=");
-    if (!s.recipes.empty() && recipe != std::string::npos) {
-      const std::string name = text.substr(recipe + 8, text.find(' ', recipe + 1) - recipe - 8);
-      if (!lists(s.recipes, name) && (v.operation == "quantize" || v.operation == "quantize_dual")) return false;
+    bool has_one = s.with.empty() || text.find(" block=") == std::string::npos;
+    for (std::string_view rest = s.with; !has_one && !rest.empty();) {
+      const std::size_t end = rest.find(',');
+      has_one = text.find(rest.substr(0, end)) != std::string::npos;
+      rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
     }
+    if (!has_one) return false;
     return hash_of(text) % s.one_of == 0;
   }
 

@@ -20,8 +20,8 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.variant = value;
   else if (name == "one_of")
     s.one_of = static_cast<std::uint64_t>(number());
-  else if (name == "recipes")
-    s.recipes = value;
+  else if (name == "with")
+    s.with = value;
   else if (name == "max_rows")
     s.max_rows = number();
   else if (name == "max_cols")
@@ -45,7 +45,7 @@ void set(Settings& s, const std::string& name, const std::string& value) {
   else if (name == "workspace")
     s.workspace = static_cast<std::uint64_t>(number());
   else {
-    std::fprintf(stderr, "MXCHECK_REFERENCE: no setting '%s'\n", name.c_str());
+    std::fprintf(stderr, "REFERENCE: no setting '%s'\n", name.c_str());
     std::abort();
   }
 }
@@ -53,7 +53,7 @@ void set(Settings& s, const std::string& name, const std::string& value) {
 Settings read_settings() {
   Settings s;
   s.contracts = kContracts;
-  const char* text = std::getenv("MXCHECK_REFERENCE");
+  const char* text = std::getenv("REFERENCE");
   std::string_view rest = text == nullptr ? "" : text;
   while (!rest.empty()) {
     const std::size_t end = rest.find(';');

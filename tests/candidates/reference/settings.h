@@ -1,8 +1,8 @@
 #pragma once
-// In what a library that is right may differ from others: from the environment variable MXCHECK_REFERENCE, settings
+// In what a library that is right may differ from others: from the environment variable REFERENCE, settings
 // NAME=VALUE with semicolons between them.
 //
-//   MXCHECK_REFERENCE='operations=quantize;max_rows=64;refuses=offsets,strides' mxcheck gate --candidate reference.so
+//   REFERENCE='operations=quantize;max_rows=64;refuses=offsets,strides' mxcheck gate --candidate reference.so
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ struct Settings {
   std::string contracts;      // of GEMMs
   std::string variant;        // the one whose text this is; empty: all
   std::uint64_t one_of = 1;   // every so many variants, by a hash of their text
-  std::string recipes;        // empty: all
+  std::string with;           // of blocks: those whose text has one of these; empty: all
   std::int64_t max_rows = 0;  // 0: no limit
   std::int64_t max_cols = 0;
   std::int64_t rows_multiple = 1;

@@ -1,0 +1,120 @@
+// The gate on libraries that are right: the reference itself, and many that offer less than it or behave unlike others.
+// None may be called wrong, and what is not offered is said in words.
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/shell.h"
+
+namespace {
+
+using Ran = mxcheck::test::ShellAnswer;
+
+Ran gate(const std::string& settings, const std::string& arguments) {
+  return mxcheck::test::run_shell("REFERENCE='" + settings +
+                                  "' " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_REFERENCE_CANDIDATE " " +
+                                  arguments);
+}
+
+void expect_right(const Ran& ran) {
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("FAILED"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("INCONCLUSIVE"), std::string::npos) << ran.out;
+}
+
+// Every format by every recipe, in rows and in columns; more blocks, layouts and types in the nightly ones.
+constexpr const char* kEveryRecipe =
+    "operations=quantize,dequantize;"
+    "with=block=1x32 layout=compact x=bf16,block=32x1 layout=compact x=bf16";
+
+TEST(RightLibraries, the_reference_keeps_every_law_of_quantization_in_every_format_and_recipe) {
+  for (const char* law :
+       {"dequantize_inverts*", "the_sign*", "scaling_by*", "permuting_blocks*", "column_cast*", "padding*", "tails*"}) {
+    SCOPED_TRACE(law);
+    expect_right(gate(kEveryRecipe, std::string("--cases 60 --seed 1 --only '") + law + "'"));
+  }
+}
+TEST(RightLibraries, the_reference_equals_itself_in_every_format_and_recipe) {
+  expect_right(gate(kEveryRecipe, "--cases 60 --seed 1 --only 'quantize_equals_the_reference'"));
+}
+
+// All of it, as far as each operation's own statements go: minutes.
+TEST(RightLibrariesWhole, quantization) {
+  expect_right(gate("operations=quantize,quantize_dual,dequantize,scale_layout,cast", "--seed 1"));
+}
+TEST(RightLibrariesWhole, matmul) { expect_right(gate("operations=matmul", "--seed 1")); }
+TEST(RightLibrariesWhole, routers) {
+  expect_right(gate("operations=route,route_round,route_metadata,route_backward", "--seed 1"));
+}
+
+struct Library {
+  const char* name;
+  const char* settings;
+  const char* arguments = "--cases 40 --seed 3";
+  const char* says = "";
+  friend void PrintTo(const Library& library, std::ostream* out) { *out << library.name; }
+};
+
+class UnusualLibraries : public testing::TestWithParam<Library> {};
+
+TEST_P(UnusualLibraries, are_right) {
+  const Ran ran = gate(GetParam().settings, GetParam().arguments);
+  expect_right(ran);
+  EXPECT_NE(ran.out.find(GetParam().says), std::string::npos) << ran.out;
+}
+
+#define TE "variant=op=quantize format=e4m3 recipe=te block=1x32 layout=compact x=bf16"
+#define SOME "one_of=397;contracts=sm90_fp8+promote128"  // of each operation's variants; one in 397
+
+const Library kLibraries[] = {
+    {"of_one_variant", TE, "--seed 3", "offers quantize in 1 variants"},
+    {"of_a_few_variants_that_follow_no_rule", "one_of=97;contracts=sm90_fp8;operations=quantize,dequantize,route"},
+    {"of_at_most_64_x_64", SOME ";max_rows=64;max_cols=64"},
+    {"of_at_most_one_row", SOME ";max_rows=1"},
+    {"of_at_most_one_column", SOME ";max_cols=1"},
+    {"of_at_most_64_x_64_in_the_whole_suite",
+     "operations=quantize,dequantize,route_metadata;one_of=797;max_rows=64;max_cols=64", "--seed 3"},
+    {"of_at_most_one_row_in_the_whole_suite", "operations=quantize,dequantize,route_metadata;one_of=797;max_rows=1",
+     "--seed 3"},
+    {"of_multiples_of_128", SOME ";rows_multiple=128;cols_multiple=128"},
+    {"of_multiples_of_96", SOME ";rows_multiple=96;cols_multiple=96"},
+    {"of_one_row_of_20480",
+     "operations=quantize,quantize_dual,dequantize,route_round;one_of=397;max_rows=1;cols_multiple=20480;max_cols="
+     "20480",
+     "--cases 40 --seed 3", "this suite has no case of it for what the candidate offers"},
+    {"without_offsets", "operations=quantize,quantize_dual;one_of=397;refuses=offsets", "--cases 40 --seed 3",
+     "not offered by quantize: experts 1, ..., 512"},
+    {"without_strides", "operations=quantize;one_of=97;refuses=strides", "--cases 40 --seed 3",
+     "not offered by quantize: row stride, beyond the columns "},
+    {"without_a_row_index", "operations=quantize;one_of=397;refuses=index"},
+    {"without_any_option", SOME ";refuses=offsets,strides,index,misaligned"},
+    {"of_aligned_operands", "operations=matmul;one_of=7;refuses=misaligned;contracts=sm90_fp8"},
+    {"of_any_nan",
+     "operations=dequantize,matmul,route,route_backward;one_of=97;any_nan=1;contracts=sm90_fp8+promote128"},
+    {"with_a_timer_and_a_thread", "one_of=397;has_timer=1;contracts=sm90_fp8"},
+    {"that_print", "one_of=397;prints=1;contracts=sm90_fp8"},
+    {"with_other_scripts", "one_of=397;other_script=1;contracts=sm90_fp8"},
+    {"that_are_slow", TE ";sleep_us=1000", "--cases 10 --seed 3"},
+    {"with_a_large_workspace", TE ";workspace=268435456", "--cases 2 --seed 3 --only 'every_amax*'"},
+    {"of_dequantize_alone", "operations=dequantize;one_of=7", "--cases 40 --seed 3",
+     "not offered   quantize_equals_the_reference                                    about no variant that the "
+     "candidate offers"},
+    {"of_route_metadata_alone", "operations=route_metadata", "--seed 3"},
+    {"of_one_contract", "operations=matmul;contracts=sm90_bf16+decode;one_of=47"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, UnusualLibraries, testing::ValuesIn(kLibraries),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Whatever bytes a library's name has, and whatever it prints.
+TEST(RightLibraries, what_is_written_for_machines_stays_whole) {
+  const Ran ran = gate(TE ";other_script=1;prints=1", "--cases 5 --seed 3 --json 2>/dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  EXPECT_FALSE(nlohmann::json::parse(ran.out, nullptr, false).is_discarded()) << ran.out;
+}
+
+}  // namespace
