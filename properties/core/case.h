@@ -71,7 +71,7 @@ struct Case {
   std::vector<Plant> plants;  // at most 8, over the drawn elements
   int threads = 0;            // 0: the library's choice
   Misalignment misaligned = {};
-  OwnFields own = {};         // the operation's
+  OwnFields own = {};  // the operation's
   friend bool operator==(const Case&, const Case&) = default;
 
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }

@@ -23,7 +23,8 @@ enum class Groups : std::uint8_t {
 inline constexpr int kGroupKinds = 8;
 const std::vector<std::string>& group_kind_labels();
 
-// The first of none_has_rows, one_has_all, one_row_each, empty_in_a_row, first_empty, last_empty, whole_units that it is.
+// The first of none_has_rows, one_has_all, one_row_each, empty_in_a_row, first_empty, last_empty, whole_units that it
+// is.
 Groups kind_of_groups(const std::vector<std::int64_t>& offsets, std::int64_t unit);
 
 // count groups of that kind that end at `end`; empty where there can be none.

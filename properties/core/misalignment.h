@@ -1,6 +1,6 @@
 #pragma once
-// Where tensors begin: so many bytes past an address that is a multiple of 64. The C interface promises alignment to the
-// element and to nothing more.
+// Where tensors begin: so many bytes past an address that is a multiple of 64. The C interface promises alignment to
+// the element and to nothing more.
 
 #include <array>
 #include <cstddef>

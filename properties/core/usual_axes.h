@@ -1,6 +1,6 @@
 #pragma once
-// Axes that several operations have: what variants decide, the number of experts, where tensors begin, threads, kinds of
-// data, row indices.
+// Axes that several operations have: what variants decide, the number of experts, where tensors begin, threads, kinds
+// of data, row indices.
 
 #include <array>
 #include <cstdint>
@@ -39,10 +39,10 @@ class UsualAxes {
   UsualAxes(const Statement& s, bool cuda);
 
   [[nodiscard]] bool cuda() const { return cuda_; }
-  [[nodiscard]] std::vector<Bin> data_bins() const;           // values: Data
-  [[nodiscard]] static std::vector<Bin> offset_bins();        // each of 0 to 15; 16 and 32, which are not at 64
-  [[nodiscard]] static std::vector<Bin> few_offset_bins();    // of tensors of several widths
-  [[nodiscard]] static std::vector<Bin> thread_bins();        // 0 to 64
+  [[nodiscard]] std::vector<Bin> data_bins() const;         // values: Data
+  [[nodiscard]] static std::vector<Bin> offset_bins();      // each of 0 to 15; 16 and 32, which are not at 64
+  [[nodiscard]] static std::vector<Bin> few_offset_bins();  // of tensors of several widths
+  [[nodiscard]] static std::vector<Bin> thread_bins();      // 0 to 64
   // From how many rows x's rows are taken by index: none, one, fewer, as many, more.
   [[nodiscard]] static std::vector<Bin> index_bins();
   [[nodiscard]] static std::int64_t index_kind(const Case& c);

@@ -14,7 +14,8 @@ constexpr std::uint8_t kExcluded = 2;
 constexpr std::uint8_t kChecked = 4;
 constexpr std::uint8_t kRefused = 8;
 constexpr std::uint8_t kNothingClaimed = 16;
-constexpr std::uint8_t kSetAside = kRefused | kNothingClaimed;
+constexpr std::uint8_t kLeftOut = 32;  // a pair of a bin that had been refused throughout when pairs were planned
+constexpr std::uint8_t kSetAside = kRefused | kNothingClaimed | kLeftOut;
 constexpr int kBinsToTry = 3;  // of an axis, the best first
 constexpr std::size_t kMostMissed = 20;
 
@@ -123,9 +124,12 @@ std::optional<Case> Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw
 std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
   std::vector<Case> cases;
   for (const Tuple& t : all_tuples(draw)) {
-    if ((t.a == t.b) == pairs || is_refused(t.a, t.bin_a) || is_refused(t.b, t.bin_b)) continue;
     std::uint8_t& state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
-    if (state != 0) continue;
+    if ((t.a == t.b) == pairs || state != 0) continue;
+    if (is_refused(t.a, t.bin_a) || is_refused(t.b, t.bin_b)) {
+      state |= kLeftOut;
+      continue;
+    }
     // Of an excluded bin no pair can be met.
     const bool excluded =
         ((states_[index_of(t.a, t.bin_a, t.a, t.bin_a)] | states_[index_of(t.b, t.bin_b, t.b, t.bin_b)]) & kExcluded) !=
@@ -192,8 +196,7 @@ CoverageReport Covering::report() const {
   Draw order(1);
   for (const Tuple& t : all_tuples(order)) {
     const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
-    const bool refused = is_refused(t.a, t.bin_a) || is_refused(t.b, t.bin_b);
-    const bool met = (state & (kChecked | kSetAside)) != 0 || refused;
+    const bool met = (state & (kChecked | kSetAside)) != 0;
     const bool excluded = (state & kExcluded) != 0 && !met;
     if (!met && !excluded && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
     if (t.a == t.b) continue;

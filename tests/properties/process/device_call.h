@@ -55,7 +55,7 @@ class DeviceCallOf {
     shared.resize(gate.bytes());
     gate.write(shared.data());
     reply = {};
-    return {operation, policy, message, shared.data(), reply};
+    return {operation, policy, message, shared.data(), reply, text};
   }
   [[nodiscard]] Outcome outcome() const {
     Outcome outcome;
@@ -70,6 +70,7 @@ class DeviceCallOf {
   Call call;
   wire::Message message;
   wire::Reply reply;
+  MessageBuffer text;
   std::vector<std::byte> shared;
 };
 
