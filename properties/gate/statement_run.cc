@@ -237,7 +237,7 @@ void StatementRun::keep_matches_of(const Case& original, const Case& minimal, st
   context_.thorough = true;
   const std::optional<Finding> larger = check_uncounted(original);
   context_.thorough = false;
-  if (!larger) return;
+  if (!larger || larger->matches.empty()) return;  // too large to be compared with everything
   std::erase_if(matches, [&](const std::string& name) {
     return std::find(larger->matches.begin(), larger->matches.end(), name) == larger->matches.end();
   });

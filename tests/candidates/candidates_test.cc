@@ -8,25 +8,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/tools/shell.h"
+#include "tests/candidates/right.h"
 
 namespace {
 
+using mxcheck::test::expect_right;
 using Ran = mxcheck::test::ShellAnswer;
+const auto gate = mxcheck::test::gate_on_reference;
 
-Ran gate(const std::string& settings, const std::string& arguments) {
-  return mxcheck::test::run_shell("REFERENCE='" + settings +
-                                  "' " MXCHECK_TOOL " gate --save '' --candidate " MXCHECK_REFERENCE_CANDIDATE " " +
-                                  arguments);
-}
-
-void expect_right(const Ran& ran) {
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_EQ(ran.out.find("FAILED"), std::string::npos) << ran.out;
-  EXPECT_EQ(ran.out.find("INCONCLUSIVE"), std::string::npos) << ran.out;
-}
-
-// Every format by every recipe, in rows and in columns; more blocks, layouts and types in the nightly ones.
+// Every format by every recipe, in rows and in columns; more blocks, layouts and types in whole_test.cc.
 constexpr const char* kEveryRecipe =
     "operations=quantize,dequantize;"
     "with=block=1x32 layout=compact x=bf16,block=32x1 layout=compact x=bf16";
@@ -40,15 +30,6 @@ TEST(RightLibraries, the_reference_keeps_every_law_of_quantization_in_every_form
 }
 TEST(RightLibraries, the_reference_equals_itself_in_every_format_and_recipe) {
   expect_right(gate(kEveryRecipe, "--cases 60 --seed 1 --only 'quantize_equals_the_reference'"));
-}
-
-// All of it, as far as each operation's own statements go: minutes.
-TEST(RightLibrariesWhole, quantization) {
-  expect_right(gate("operations=quantize,quantize_dual,dequantize,scale_layout,cast", "--seed 1"));
-}
-TEST(RightLibrariesWhole, matmul) { expect_right(gate("operations=matmul", "--seed 1")); }
-TEST(RightLibrariesWhole, routers) {
-  expect_right(gate("operations=route,route_round,route_metadata,route_backward", "--seed 1"));
 }
 
 struct Library {

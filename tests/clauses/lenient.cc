@@ -1,5 +1,5 @@
-// A right library (MXCHECK_LENIENT_OF names its file) that accepts one kind of bad argument, named by MXCHECK_LENIENT:
-// where the right one refuses a call, the call is mended in that one way and run again. MXCHECK_LENIENT_OPERATION names
+// A right library (LENIENT_OF names its file) that accepts one kind of bad argument, named by LENIENT:
+// where the right one refuses a call, the call is mended in that one way and run again. LENIENT_OPERATION names
 // the one operation that it has.
 
 #include <dlfcn.h>
@@ -171,10 +171,10 @@ constexpr CallMend kCallMends[] = {
 
 const mxcheck_operation& right_one() {
   static const mxcheck_operation operation = [] {
-    void* library = dlopen(std::string(variable("MXCHECK_LENIENT_OF")).c_str(), RTLD_NOW);
+    void* library = dlopen(std::string(variable("LENIENT_OF")).c_str(), RTLD_NOW);
     const auto* table = reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL))();
     for (int i = 0; i < table->num_operations; ++i) {
-      if (table->operations[i].name == variable("MXCHECK_LENIENT_OPERATION")) return table->operations[i];
+      if (table->operations[i].name == variable("LENIENT_OPERATION")) return table->operations[i];
     }
     return table->operations[0];
   }();
@@ -207,7 +207,7 @@ mxcheck_status mend_and_run(const mxcheck_call& call, std::string_view lenient, 
 }
 
 mxcheck_status run(const mxcheck_call* call) {
-  const std::string_view lenient = variable("MXCHECK_LENIENT");
+  const std::string_view lenient = variable("LENIENT");
   if (is_let_through(lenient, *call)) return MXCHECK_OK;
   if (!right::has_fields(call)) return MXCHECK_INVALID;
   const bool is_null = call->workspace == nullptr && lenient != "workspace_null";
@@ -229,7 +229,7 @@ mxcheck_status workspace(const mxcheck_call*, std::uint64_t* bytes) {
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate() {
   static mxcheck_operation operation = right_one();
   operation.workspace = workspace, operation.run = run;
-  const std::string_view mode = variable("MXCHECK_LENIENT");
+  const std::string_view mode = variable("LENIENT");
   if (mode == "limit_negative") operation.max_rows = -1;
   if (mode == "multiple_zero") operation.cols_multiple = 0;
   if (mode == "multiple_negative") operation.rows_multiple = -32;

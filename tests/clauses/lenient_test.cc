@@ -88,8 +88,8 @@ struct Ran {
 };
 
 Ran gate(const Lenient& one) {
-  const std::string command = std::string("MXCHECK_LENIENT_OF=") + one.library +
-                              " MXCHECK_LENIENT_OPERATION=" + one.operation + " MXCHECK_LENIENT=" + one.mode +
+  const std::string command = std::string("LENIENT_OF=") + one.library + " LENIENT_OPERATION=" + one.operation +
+                              " LENIENT=" + one.mode +
                               " " MXCHECK_TOOL " gate --candidate " MXCHECK_LENIENT_LIBRARY
                               " --only bad_arguments_are_refused_and_nothing_is_written --cases 60 --seed 1 --save ''"
                               " --jobs 1 2>&1";

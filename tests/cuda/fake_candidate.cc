@@ -24,7 +24,7 @@ void kernel(void* argument) {
     return;
   }
   honest::quantize(&call);
-  if (mode("writes_past_the_end")) honest::codes(&call)[honest::elements(&call)] = 1;
+  if (mode("writes_past_the_end") && honest::elements(&call) > 0) honest::codes(&call)[honest::elements(&call)] = 1;
   if (mode("faults")) fake_fault();
 }
 

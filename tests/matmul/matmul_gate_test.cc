@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulFaults,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(MatmulGate, d_that_is_cleared_before_c_is_read_from_it_is_found) {
-  const Ran ran = gate("d_cleared_first", "--only matmul_updates_c_in_place --cases 60 --seed 1");
+  const ShellAnswer ran = gate("d_cleared_first", "--only matmul_updates_c_in_place --cases 60 --seed 1");
   EXPECT_EQ(ran.code, 1) << ran.out;
   EXPECT_NE(ran.out.find("D differs where C is in its memory"), std::string::npos) << ran.out;
 }

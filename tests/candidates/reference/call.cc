@@ -1,5 +1,7 @@
 #include "tests/candidates/reference/call.h"
 
+#include "kernels/candidate_route.h"
+
 #include <cstring>
 
 namespace mxcheck::candidates {
@@ -26,6 +28,7 @@ CallTensor tensor_of(const DLTensor& from) {
   CallTensor t;
   require(from.ndim == 1 || from.ndim == 2, "a tensor has one dimension or two");
   require(from.shape != nullptr, "a tensor without a shape");
+  require(from.device.device_type == kDLCPU && from.device.device_id == 0, "a tensor that is not on the host");
   set_type(from.dtype, t);
   t.shape.assign(from.shape, from.shape + from.ndim);
   const std::int64_t cols = t.shape.back();
@@ -90,6 +93,20 @@ Call without_index(const Call& call, std::int64_t rows) {
   return plain;
 }
 
+// What problem_of() reads without looking whether it is there.
+void check_inputs(const Call& call, const mxcheck_policy& policy) {
+  const auto is_bytes = [&](std::size_t i) {
+    return i < call.inputs.size() && !call.inputs[i].is_offsets && !call.inputs[i].is_index;
+  };
+  if (call.operation == "dequantize") require(is_bytes(0) && is_bytes(1), "codes or scales are missing");
+  if (call.operation != "route_metadata") return;
+  const std::int64_t top_k = read<mxcheck_route_policy>(call.policy).top_k;
+  require(call.inputs.size() == (top_k == 0 ? 2U : 1U) && call.inputs[0].is_index, "slots are missing");
+  if (top_k != 0) return;
+  const CallTensor& offsets = call.inputs[1];
+  require(offsets.is_offsets && offsets.shape == std::vector<std::int64_t>{policy.rows + 1}, "offsets are one a token");
+}
+
 }  // namespace
 
 Policy policy_of(const mxcheck_policy* from, const Policy& like) {
@@ -137,9 +154,10 @@ Call call_of(const mxcheck_call& from, const std::string& operation, const Polic
 
 std::unique_ptr<Problem> checked_problem_of(const Call& call) {
   const auto policy = read<mxcheck_policy>(call.policy);
-  require(policy.rows >= 0 && policy.cols >= 0, "rows and cols are 0 or more");
+  require(policy.rows >= 0 && policy.cols >= 0 && policy.threads >= 0, "rows, cols and threads are 0 or more");
   require(policy.rows == 0 || policy.cols <= kMostElements / policy.rows, "more elements than there is memory");
   check_integers(call, policy.rows);
+  check_inputs(call, policy);
   const Operation& operation = operation_named(call.operation);
   std::unique_ptr<Problem> problem = operation.problem_of(call);
   require(asks_for_the_same(operation.policy(problem->c), call.policy), "a policy that cannot be");

@@ -209,7 +209,7 @@ mxcheck_status guarded(const mxcheck_call* call, const Run& run) noexcept {
   } catch (const Error& error) {
     return refuse(call, MXCHECK_INVALID, error.what());
   } catch (const std::bad_alloc&) {
-    return refuse(call, MXCHECK_NO_MEMORY, "out of memory");
+    return refuse(call, MXCHECK_INVALID, "more elements than there is memory for");
   } catch (const std::exception& error) {
     return refuse(call, MXCHECK_FAILED, error.what());
   }

@@ -15,7 +15,7 @@ class SmallDomain final : public Domain {
   SmallDomain() {
     rows_ = add("rows", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3}, 3));
     cols_ = add("cols", extent_bins(std::vector<std::int64_t>{0, 1, 2}, 2));
-    threads_ = add("threads", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3, 4}, 4));
+    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3, 4}, 4));
   }
   [[nodiscard]] std::int64_t small_work() const override { return 100; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }

@@ -28,7 +28,9 @@ void change(Outcome& outcome) { outcome.outputs[0][5] ^= std::byte{1}; }
 
 TEST(Conduct, the_reference_behaves) {
   for (const Statement& s : conduct_statements()) {
-    if (s.name == "bad_arguments_are_refused_and_nothing_is_written") continue;  // it is asked good calls alone
+    // The reference answers good calls alone.
+    if (s.name == "bad_arguments_are_refused_and_nothing_is_written") continue;
+    if (s.name == "a_refused_call_changes_nothing_after_it") continue;
     EXPECT_EQ(found(s.name, some_case()), "") << s.name;
   }
 }
@@ -36,7 +38,7 @@ TEST(Conduct, the_reference_behaves) {
 TEST(Conduct, threads_are_of_the_host_and_streams_of_the_device) {
   std::map<std::string_view, Statement::Device> devices;
   for (const Statement& s : conduct_statements()) devices[s.name] = s.device;
-  EXPECT_EQ(devices.size(), 5U);
+  EXPECT_EQ(devices.size(), 8U);
   EXPECT_EQ(devices.at("the_thread_count_changes_nothing"), Statement::Device::host);
   EXPECT_EQ(devices.at("the_stream_changes_nothing"), Statement::Device::cuda);
   EXPECT_EQ(devices.at("the_same_call_gives_the_same_bytes"), Statement::Device::any);
@@ -157,7 +159,7 @@ TEST(Conduct, invalid_calls_are_refused_with_a_message_and_nothing_written) {
     row.change(outcome);
     Answering answers(outcome);
     const std::string finding = found_in(answers, law, some_case());
-    EXPECT_EQ(finding, std::string("the first input's data is a null pointer, and the candidate ") + row.words);
+    EXPECT_TRUE(finding.ends_with(std::string(", and the candidate ") + row.words)) << finding;
   }
 }
 
