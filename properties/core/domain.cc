@@ -172,6 +172,13 @@ std::int64_t Domain::draw_small_value(const Bins& wanted, int axis, Draw& draw) 
   return draw_extent(bin.low, bin.high, 1, 1, draw).value_or(bin.low);
 }
 
+std::uint8_t Domain::draw_misalignment(const Bins& wanted, int axis, std::int64_t element, int percent,
+                                       Draw& draw) const {
+  if (!is_wanted(wanted, axis) && !draw.chance(static_cast<std::uint64_t>(percent))) return 0;
+  const std::int64_t value = draw_value(wanted, axis, draw);
+  return static_cast<std::uint8_t>(is_wanted(wanted, axis) ? value : value / element * element);
+}
+
 const Variant* Domain::draw_variant_in(const Bins& wanted, Draw& draw) const {
   const std::size_t start = draw.below(variants_.size());
   for (std::size_t n = 0; n < variants_.size(); ++n) {

@@ -105,6 +105,12 @@ class Domain {
   // As range() of one bin and draw_value(), small bins oftener where none is wanted.
   [[nodiscard]] Bin small_range(const Bins& wanted, int axis, Draw& draw) const;
   [[nodiscard]] std::int64_t draw_small_value(const Bins& wanted, int axis, Draw& draw) const;
+  [[nodiscard]] static bool is_wanted(const Bins& wanted, int axis) {
+    return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin;
+  }
+  // Where a tensor of such elements begins: what is wanted, else in so many percent of the cases any place of theirs.
+  [[nodiscard]] std::uint8_t draw_misalignment(const Bins& wanted, int axis, std::int64_t element, int percent,
+                                               Draw& draw) const;
   // One of these variants that is in the wanted bins; null when none is.
   [[nodiscard]] const Variant* draw_variant_in(const Bins& wanted, Draw& draw) const;
   void set_variants(std::span<const Variant> variants);

@@ -157,9 +157,6 @@ class MatmulDomain final : public Domain {
 
  private:
   static std::int64_t width(Format format) { return static_cast<std::int64_t>(code_width(format)); }
-  static bool is_wanted(const Bins& wanted, int axis) {
-    return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin;
-  }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
@@ -231,9 +228,7 @@ class MatmulDomain final : public Domain {
 
   void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
     const auto offset = [&](int axis, std::int64_t element, int percent) {
-      if (!is_wanted(wanted, axis) && draw.below(100) >= static_cast<std::uint64_t>(percent)) return std::uint8_t{0};
-      const std::int64_t value = draw_value(wanted, axis, draw);
-      return static_cast<std::uint8_t>(is_wanted(wanted, axis) ? value : value / element * element);
+      return draw_misalignment(wanted, axis, element, percent, draw);
     };
     const Variant& v = std::as_const(c).variant;
     // Few: a library may leave out operands that are not at multiples of 16 bytes.

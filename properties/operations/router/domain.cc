@@ -177,9 +177,6 @@ class RouteDomain final : public Domain {
   }
 
  private:
-  static bool is_wanted(const Bins& wanted, int axis) {
-    return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin;
-  }
   static int bin(const Bins& wanted, int axis) { return wanted[static_cast<std::size_t>(axis)]; }
   static bool has_limited(const DomainRequest& request) {
     return std::any_of(request.variants.begin(), request.variants.end(),
@@ -280,9 +277,7 @@ class RouteDomain final : public Domain {
       c.stride = gap == 0 ? 0 : c.cols + gap;
     }
     const auto offset = [&](int axis, std::int64_t element) {
-      if (!is_wanted(wanted, axis) && !draw.chance(30)) return std::uint8_t{0};
-      const std::int64_t value = draw_value(wanted, axis, draw);
-      return static_cast<std::uint8_t>(is_wanted(wanted, axis) ? value : value / element * element);
+      return draw_misalignment(wanted, axis, element, 30, draw);
     };
     c.misaligned.inputs[0] = offset(input_, first_width(v));
     c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);

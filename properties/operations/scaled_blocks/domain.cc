@@ -200,30 +200,28 @@ class ScaledBlocksDomain final : public Domain {
   }
 
   void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    const auto is_wanted = [&](int axis) { return axis >= 0 && wanted[static_cast<std::size_t>(axis)] != kAnyBin; };
-    if (gap_ >= 0 && (is_wanted(gap_) || draw.chance(20))) {
+    if (gap_ >= 0 && (is_wanted(wanted, gap_) || draw.chance(20))) {
       const std::int64_t gap = draw_small_value(wanted, gap_, draw);
       c.stride = gap == 0 ? 0 : c.cols + gap;
     }
     const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
     const auto offset = [&](int axis, std::int64_t element) {
-      if (!is_wanted(axis) && !draw.chance(30)) return std::uint8_t{0};
-      const std::int64_t value = draw_value(wanted, axis, draw);
-      return static_cast<std::uint8_t>(is_wanted(axis) ? value : value / element * element);
+      return draw_misalignment(wanted, axis, element, 30, draw);
     };
     c.misaligned.inputs[0] = offset(input_, width);
     c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
     c.misaligned.outputs[0] = offset(
         output_, c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1);
     c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 1);
-    if (threads_ >= 0 && (is_wanted(threads_) || draw.chance(25)))
+    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
       c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(pad_))
+    if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(wanted, pad_))
       blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
     c.data = draw.pick(statement_.data);
-    if (is_wanted(data_)) c.data = static_cast<Data>(draw_value(wanted, data_, draw));
-    if (index_ >= 0 && (is_wanted(index_) || draw.chance(20))) {
-      const int kind = is_wanted(index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
+    if (is_wanted(wanted, data_)) c.data = static_cast<Data>(draw_value(wanted, data_, draw));
+    if (index_ >= 0 && (is_wanted(wanted, index_) || draw.chance(20))) {
+      const int kind =
+          is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
       c.gather = UsualAxes::source_rows(kind, c.rows, draw);
     }
   }
