@@ -11,7 +11,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/readers.h"
-#include "goldens/io/strict_json.h"
+#include "goldens/json/strict_json.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "goldens/io/strict_json.h"
+#include "goldens/json/strict_json.h"
 #include "goldens/make/suite.h"
 
 namespace mxcheck {

@@ -17,7 +17,7 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/compare.h"
-#include "properties/core/domain.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/finding.h"
 #include "properties/core/rng.h"
 #include "properties/core/statement.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/core/domain.h"
+#include "properties/core/domain/domain.h"
 #include "properties/gate/coverage.h"
 
 namespace mxcheck {

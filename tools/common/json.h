@@ -1,7 +1,7 @@
 #pragma once
 // JSON on standard output.
 
-#include "goldens/io/json.h"
+#include "goldens/json/json.h"
 
 namespace mxcheck {
 

@@ -8,10 +8,10 @@
 
 #include "kernels/candidate_matmul.h"
 #include "properties/core/case_text.h"
-#include "properties/core/groups.h"
+#include "properties/core/domain/groups.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
-#include "properties/core/usual_axes.h"
+#include "properties/core/domain/usual_axes.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/matmul/matmul.h"
 #include "reference/matmul/operand.h"

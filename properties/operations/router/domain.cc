@@ -10,7 +10,7 @@
 
 #include "properties/core/input.h"
 #include "properties/core/statement.h"
-#include "properties/core/usual_axes.h"
+#include "properties/core/domain/usual_axes.h"
 #include "properties/operations/router/operation.h"
 #include "reference/router/token_rounding.h"
 

@@ -10,7 +10,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
-#include "properties/core/usual_axes.h"
+#include "properties/core/domain/usual_axes.h"
 #include "tests/properties/toy_operation/candidate_multiply.h"
 
 namespace mxcheck {

@@ -1,4 +1,4 @@
-#include "properties/core/usual_axes.h"
+#include "properties/core/domain/usual_axes.h"
 
 #include <algorithm>
 #include <utility>

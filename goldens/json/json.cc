@@ -1,4 +1,4 @@
-#include "goldens/io/json.h"
+#include "goldens/json/json.h"
 
 #include <nlohmann/json.hpp>
 

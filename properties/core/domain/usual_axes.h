@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/core/domain.h"
+#include "properties/core/domain/domain.h"
 
 namespace mxcheck {
 

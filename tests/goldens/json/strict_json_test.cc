@@ -1,4 +1,4 @@
-#include "goldens/io/strict_json.h"
+#include "goldens/json/strict_json.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "goldens/io/json.h"
+#include "goldens/json/json.h"
 
 namespace mxcheck {
 

@@ -1,4 +1,4 @@
-#include "properties/core/domain.h"
+#include "properties/core/domain/domain.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "properties/core/groups.h"
+#include "properties/core/domain/groups.h"
 
 #include <algorithm>
 
