@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
 #include "properties/core/statement.h"
-#include "properties/core/domain/usual_axes.h"
 #include "properties/operations/router/operation.h"
 #include "reference/router/token_rounding.h"
 

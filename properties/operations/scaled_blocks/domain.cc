@@ -9,10 +9,10 @@
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
 #include "properties/core/domain/groups.h"
+#include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
-#include "properties/core/domain/usual_axes.h"
 #include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {

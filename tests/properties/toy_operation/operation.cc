@@ -6,11 +6,11 @@
 #include "numerics/bytes.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
+#include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
-#include "properties/core/domain/usual_axes.h"
 #include "tests/properties/toy_operation/candidate_multiply.h"
 
 namespace mxcheck {
