@@ -170,6 +170,15 @@ constexpr std::uint32_t encode_power_of_two(std::uint64_t magnitude_bits, Roundi
                                                                   : sign | (f.max_code + 1);
   if (magnitude == kInfinity) return beyond;
   if (magnitude == 0) return sign;
+  if (rounding == Rounding::nearest_even && static_cast<int>(magnitude >> 52) - 1023 >= 1 - f.bias) {
+    // Most calls, and half the work of what follows: from the lowest normal number on a code and the bits below it are
+    // one number, which is rounded by an addition; a carry out of the mantissa is the next binade's first code.
+    const int drop = 52 - f.mantissa_bits;
+    const std::uint64_t below_half = (std::uint64_t{1} << (drop - 1)) - 1;
+    const std::uint64_t rounded = (magnitude + below_half + (magnitude >> drop & 1)) >> drop;
+    const std::uint64_t code = rounded - (static_cast<std::uint64_t>(1023 - f.bias) << f.mantissa_bits);
+    return code > f.max_code ? beyond : sign | static_cast<std::uint32_t>(code);
+  }
   const Normalized n = normalize(magnitude);
   const int floor_log2 = n.exponent + 52;
   const int binade = floor_log2 > 1 - f.bias ? floor_log2 : 1 - f.bias;  // subnormals share the lowest normal's step

@@ -1,6 +1,7 @@
 #pragma once
 // A matrix of values that an operation reads (x, logits), and how one is drawn: element (i, j) is a pure function of
-// the case and its place, so that any thread can draw any row.
+// the case and its place, so that any thread can draw any row. A third of the gate's time goes into drawing: what is
+// large is drawn a row at a time.
 //
 // The gap after each row of a strided matrix holds NaN, so that reading it shows.
 
@@ -45,36 +46,50 @@ struct Input {
   [[nodiscard]] Plant plant(std::int64_t i, std::int64_t j) const { return {i, j, bits(i, j)}; }
 };
 
-// A matrix from a function of (row, column) to bits.
-template <class BitsAt>
-Input make_input(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride, const BitsAt& bits_at) {
+// A matrix from a function that writes the bits of a row's elements: fill(row, to).
+template <class FillRow>
+Input make_input_by_row(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride, const FillRow& fill) {
   Input input{{}, dtype, rows, cols, stride};
   input.bytes.resize(static_cast<std::size_t>(rows) * input.row_bytes());
-  const std::size_t width = value_bytes(dtype);
-  const std::uint32_t nan = spec(dtype).nan_code;
   parallel_ranges(rows, rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
-    BitsAt at = bits_at;  // which may keep something from one element to the next
+    std::vector<std::uint32_t> row(static_cast<std::size_t>(stride), spec(dtype).nan_code);
+    std::vector<std::uint16_t> narrow(value_bytes(dtype) == 2 ? row.size() : 0);
     std::byte* to = input.bytes.data() + static_cast<std::size_t>(begin) * input.row_bytes();
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < stride; ++j, to += width) {
-        const std::uint32_t bits = j < cols ? at(i, j) : nan;
-        std::memcpy(to, &bits, width);
-      }
+    for (std::int64_t i = begin; i < end && stride != 0; ++i, to += input.row_bytes()) {
+      fill(i, row.data());
+      std::transform(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(narrow.size()), narrow.begin(),
+                     [](std::uint32_t bits) { return static_cast<std::uint16_t>(bits); });
+      std::memcpy(to, narrow.empty() ? static_cast<const void*>(row.data()) : narrow.data(), input.row_bytes());
     }
   });
   return input;
 }
 
-// The case's matrix: bits_at, and the plants over it.
+// A matrix from a function of (row, column) to bits.
+template <class BitsAt>
+Input make_input(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride, const BitsAt& bits_at) {
+  return make_input_by_row(dtype, rows, cols, stride, [&](std::int64_t i, std::uint32_t* to) {
+    for (std::int64_t j = 0; j < cols; ++j) to[j] = bits_at(i, j);
+  });
+}
+
+// The case's matrix: its rows, and the plants over them.
+template <class FillRow>
+Input expand_input_by_row(const Case& c, const FillRow& fill) {
+  return make_input_by_row(c.variant.dtype, c.rows, c.cols, std::max(c.stride, c.cols),
+                           [&](std::int64_t i, std::uint32_t* to) {
+                             fill(i, to);
+                             for (const Plant& p : c.plants) {  // of several in one place the last one stays
+                               if (p.row == i && p.col >= 0 && p.col < c.cols) to[p.col] = p.bits;
+                             }
+                           });
+}
+
 template <class BitsAt>
 Input expand_input(const Case& c, const BitsAt& bits_at) {
-  const auto with_plants = [&c, at = bits_at](std::int64_t i, std::int64_t j) mutable {
-    for (auto p = c.plants.rbegin(); p != c.plants.rend(); ++p) {  // the last of several in one place
-      if (p->row == i && p->col == j) return p->bits;
-    }
-    return static_cast<std::uint32_t>(at(i, j));
-  };
-  return make_input(c.variant.dtype, c.rows, c.cols, std::max(c.stride, c.cols), with_plants);
+  return expand_input_by_row(c, [&](std::int64_t i, std::uint32_t* to) {
+    for (std::int64_t j = 0; j < c.cols; ++j) to[j] = bits_at(i, j);
+  });
 }
 
 // As a call's tensor; pointers into the bytes. The gap after the last row is no part of a strided tensor: in a slice of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <iterator>
 
@@ -37,11 +38,17 @@ void add_to_blocks(const Job& job, std::int64_t row, std::span<const float> valu
   std::size_t col = 0;
   for (BlockAmax& block : blocks) {
     const std::size_t end = std::min(values.size(), col + static_cast<std::size_t>(job.block_cols));
+    // Magnitudes of floats are in the order of their bits, and those of NaN above infinity's.
+    std::uint32_t largest = std::bit_cast<std::uint32_t>(block.amax);
+    std::uint32_t nan = 0;
     for (; col < end; ++col) {
-      const float magnitude = std::fabs(values[col]);
-      if (std::isnan(magnitude)) block.has_nan = true;
-      if (magnitude > block.amax) block.amax = magnitude;
+      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[col]) & 0x7FFFFFFF;
+      const bool is_nan = magnitude > 0x7F800000;
+      nan |= is_nan ? 1 : 0;
+      largest = std::max(largest, is_nan ? 0 : magnitude);
     }
+    block.amax = std::bit_cast<float>(largest);
+    block.has_nan = block.has_nan || nan != 0;
     any_nan = any_nan || block.has_nan;
   }
   if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_nan(job, row, values);
@@ -62,21 +69,28 @@ template <Format kElement, class Code>
   }
 }
 
+// False for a format without such a loop.
+template <class Code>
+bool encode_plain(Format element, std::span<const float> values, double factor, Code* codes) {
+  switch (element) {
+    case Format::e4m3: encode_plain<Format::e4m3>(values, factor, codes); return true;
+    case Format::e5m2: encode_plain<Format::e5m2>(values, factor, codes); return true;
+    case Format::e3m2: encode_plain<Format::e3m2>(values, factor, codes); return true;
+    case Format::e2m3: encode_plain<Format::e2m3>(values, factor, codes); return true;
+    case Format::e2m1: encode_plain<Format::e2m1>(values, factor, codes); return true;
+    default: return false;
+  }
+}
+
 template <class Code>
 void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, Code* codes) {
   std::size_t begin = 0;
   for (const BlockScale& scale : scales) {
     const std::size_t end = std::min(row.size(), begin + static_cast<std::size_t>(job.block_cols));
     const auto values = row.subspan(begin, end - begin);
-    const bool plain = is_plain(job.recipe, scale);
-    if (plain && job.out.element == Format::e4m3) {
-      encode_plain<Format::e4m3>(values, scale.factor, codes + begin);
-    } else if (plain && job.out.element == Format::e5m2) {
-      encode_plain<Format::e5m2>(values, scale.factor, codes + begin);
-    } else {
-      for (std::size_t i = begin; i < end; ++i) {
+    if (!is_plain(job.recipe, scale) || !encode_plain(job.out.element, values, scale.factor, codes + begin)) {
+      for (std::size_t i = begin; i < end; ++i)
         codes[i] = static_cast<Code>(encode_element(job.recipe, job.out.element, scale, row[i]));
-      }
     }
     begin = end;
   }

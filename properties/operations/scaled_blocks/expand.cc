@@ -21,14 +21,11 @@ std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
   return sign | static_cast<std::uint32_t>(magnitude);
 }
 
-// What the elements of one block share: most are asked for one after another.
+// What the elements of one block share.
 struct BlockWords {
-  std::int64_t block = -1;
-  int exponent = 0;           // of boundaries
-  int exact_exponent = 0;     // of codes
-  std::uint64_t kind = 0;     // of boundaries
-  std::uint64_t special = 0;  // of specials
-  std::uint64_t chosen = 0;   // of is_chosen()
+  int exponent = 0;          // of boundaries and codes; of normal the row's
+  std::uint64_t kind = 0;    // of boundaries and specials
+  std::uint64_t chosen = 0;  // of is_chosen()
 };
 
 // A number below n, from the upper half of a word.
@@ -41,7 +38,7 @@ struct Place {
   std::int64_t col_in_block;
   std::int64_t block_rows;  // of this block, which an edge may have cut
   std::int64_t block_cols;
-  const struct BlockWords& words;
+  const BlockWords& words;
 };
 
 class Expander {
@@ -51,6 +48,7 @@ class Expander {
         dtype_(c.variant.dtype),
         element_(blocks_of(c.variant).format),
         top_(exponent_of_largest(element_)),
+        largest_(decode(element_, spec(element_).max_code)),
         block_cols_(blocks_of(c.variant).block.width(c.cols)),
         blocks_across_((c.cols + block_cols_ - 1) / block_cols_) {
     place_rows();
@@ -58,46 +56,77 @@ class Expander {
     if (c.data == Data::real) window_ = RealWindow(real_tensors(), c.seed, 32);
   }
 
-  [[nodiscard]] std::uint32_t bits_at(std::int64_t i, std::int64_t j, BlockWords& block) const {
-    const Row& row = rows_[static_cast<std::size_t>(i)];
-    const std::int64_t block_col = j / block_cols_;
-    const std::int64_t first_col = block_col * block_cols_;
-    const Place place{row.block_row * blocks_across_ + block_col,
-                      row.row_in_block,
-                      j - first_col,
-                      row.block_rows,
-                      std::min(block_cols_, c_.cols - first_col),
-                      block};
-    if (block.block != place.block) look_at(place.block, block);
-    const std::uint64_t word = random_word(c_.seed, static_cast<std::uint64_t>(i * c_.cols + j));
+  // The bits of row i. Which data they are is asked once a row: a third of the gate's time is spent here.
+  void fill_row(std::int64_t i, std::uint32_t* to) const {
     switch (c_.data) {
       case Data::zeros:
-      case Data::every_row: return 0;  // routers have it
-      case Data::boundaries: return boundaries(place, word);
-      case Data::codes: return codes(place, word);
-      case Data::normal: return normal(i, word);
-      case Data::bits: return static_cast<std::uint32_t>(word) & (sign_bit(dtype_) * 2 - 1);
-      case Data::specials: return specials(place, word);
-      case Data::wide: return any_finite(dtype_, word);
-      case Data::sparse: return is_chosen(place) ? any_finite(dtype_, word) : 0;
-      case Data::slots: return slots(place, j);
-      case Data::every_bf16: return every_bf16(i, j);
-      case Data::every_word: return static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i * c_.cols + j));
-      case Data::every_amax: return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
-      case Data::real: return window_.bits(dtype_, i, j);
+      case Data::every_row: return fill<Data::zeros>(i, to);  // routers have the latter
+      case Data::boundaries: return fill<Data::boundaries>(i, to);
+      case Data::codes: return fill<Data::codes>(i, to);
+      case Data::normal: return fill<Data::normal>(i, to);
+      case Data::bits: return fill<Data::bits>(i, to);
+      case Data::specials: return fill<Data::specials>(i, to);
+      case Data::wide: return fill<Data::wide>(i, to);
+      case Data::sparse: return fill<Data::sparse>(i, to);
+      case Data::slots: return fill<Data::slots>(i, to);
+      case Data::every_bf16: return fill<Data::every_bf16>(i, to);
+      case Data::every_word: return fill<Data::every_word>(i, to);
+      case Data::every_amax: return fill<Data::every_amax>(i, to);
+      case Data::real: return fill<Data::real>(i, to);
     }
-    return 0;
   }
 
  private:
-  void look_at(std::int64_t block, BlockWords& words) const {
-    const auto number = static_cast<std::uint64_t>(block);
-    words.block = block;
-    words.exponent = block_exponent(block, lowest_exponent());
-    words.exact_exponent = block_exponent(block, lowest_exact_exponent());
-    words.kind = random_word(c_.seed ^ 0xED6E, number) % 8;
-    words.special = random_word(c_.seed ^ 0x59EC, number) % 13;
-    words.chosen = random_word(c_.seed ^ 0xC405, number);
+  template <Data kData>
+  void fill(std::int64_t i, std::uint32_t* to) const {
+    const Row& row = rows_[static_cast<std::size_t>(i)];
+    for (std::int64_t block_col = 0; block_col < blocks_across_; ++block_col) {
+      const std::int64_t first_col = block_col * block_cols_;
+      const std::int64_t width = std::min(block_cols_, c_.cols - first_col);
+      const std::int64_t number = row.block_row * blocks_across_ + block_col;
+      const BlockWords words = words_of<kData>(number, i);
+      Place place{number, row.row_in_block, 0, row.block_rows, width, words};
+      for (; place.col_in_block < width; ++place.col_in_block) {
+        const std::int64_t j = first_col + place.col_in_block;
+        to[j] = bits_of<kData>(place, i, j);
+      }
+    }
+  }
+  template <Data kData>
+  [[nodiscard]] std::uint32_t bits_of(const Place& place, std::int64_t i, std::int64_t j) const {
+    const auto number = static_cast<std::uint64_t>(i * c_.cols + j);
+    const auto word = [&] { return random_word(c_.seed, number); };
+    if constexpr (kData == Data::boundaries) return boundaries(place, word());
+    if constexpr (kData == Data::codes) return codes(place, word());
+    if constexpr (kData == Data::normal) return normal(place, word());
+    if constexpr (kData == Data::bits) return static_cast<std::uint32_t>(word()) & (sign_bit(dtype_) * 2 - 1);
+    if constexpr (kData == Data::specials) return specials(place, word());
+    if constexpr (kData == Data::wide) return any_finite(dtype_, word());
+    if constexpr (kData == Data::sparse) return is_chosen(place) ? any_finite(dtype_, word()) : 0;
+    if constexpr (kData == Data::slots) return slots(place, j);
+    if constexpr (kData == Data::every_bf16) return every_bf16(i, j);
+    if constexpr (kData == Data::every_word) return static_cast<std::uint32_t>(c_.seed + number);
+    if constexpr (kData == Data::every_amax)
+      return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
+    if constexpr (kData == Data::real) return window_.bits(dtype_, i, j);
+    return 0;
+  }
+
+  // Those that such data need: in blocks of one column each element has its own.
+  template <Data kData>
+  [[nodiscard]] BlockWords words_of(std::int64_t block, std::int64_t row) const {
+    const auto word = [&](std::uint64_t salt) {
+      return random_word(c_.seed ^ salt, static_cast<std::uint64_t>(block));
+    };
+    BlockWords words;
+    if constexpr (kData == Data::boundaries) words.exponent = block_exponent(block, lowest_exponent());
+    if constexpr (kData == Data::codes) words.exponent = block_exponent(block, lowest_exact_exponent());
+    if constexpr (kData == Data::normal) words.exponent = row_exponent(row);
+    if constexpr (kData == Data::boundaries) words.kind = word(0xED6E) % 8;
+    if constexpr (kData == Data::specials) words.kind = word(0x59EC) % 13;
+    if constexpr (kData == Data::boundaries || kData == Data::specials || kData == Data::sparse)
+      words.chosen = word(0xC405);
+    return words;
   }
   void place_rows() {
     const std::int64_t height = blocks_of(c_.variant).block.height(c_.rows);
@@ -132,6 +161,10 @@ class Expander {
     }
     if (beyond_.empty()) beyond_.push_back(decode(element_, spec(element_).max_code));
   }
+
+  [[nodiscard]] double value_of(std::uint32_t code) const {
+    return edges_[std::size_t{2} * code];
+  }  // its midpoint follows
 
   static int exponent_of_largest(Format element) {
     int exponent = -126;
@@ -171,19 +204,18 @@ class Expander {
     const int ulp = static_cast<int>((word >> 8 & 0xFF) % 3) - 1;
     double value = edges_[scaled(word, edges_.size())];
     if (kind <= 2 && is_chosen(p)) {  // the edges where the scale byte changes
-      const double largest = decode(element_, spec(element_).max_code);
-      value = kind == 0 ? largest : kind == 1 ? two_to(top_ + 1) : two_to(top_);
+      value = kind == 0 ? largest_ : kind == 1 ? two_to(top_ + 1) : two_to(top_);
     } else if (kind == 3 && word % 16 == 0) {
       value = beyond_[scaled(word, beyond_.size())];  // floor saturates these
     }
     // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
-    if (kind == 0 && !is_chosen(p) && value == decode(element_, spec(element_).max_code)) value /= 2;
+    if (kind == 0 && !is_chosen(p) && value == largest_) value /= 2;
     const std::uint32_t bits = move_ulp(dtype_, nearest_bits(dtype_, value * two_to(e)), ulp);
     return (word & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t codes(const Place& p, std::uint64_t word) const {
-    const int e = p.words.exact_exponent;
+    const int e = p.words.exponent;
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     std::uint32_t code = static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code + 1));
     if (first) {  // in the largest binade
@@ -191,17 +223,18 @@ class Expander {
       while (lowest > 0 && decode(element_, lowest - 1) >= two_to(top_)) --lowest;
       code = lowest + static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code - lowest + 1));
     }
-    const std::uint32_t bits = nearest_bits(dtype_, decode(element_, code) * two_to(e));
+    const std::uint32_t bits = nearest_bits(dtype_, value_of(code) * two_to(e));
     const bool no_sign = code == 0 && spec(element_).encoding == Encoding::fixed_point;  // it has no -0
     return (word & 1) != 0 && !no_sign ? bits | sign_bit(dtype_) : bits;
   }
 
-  [[nodiscard]] std::uint32_t normal(std::int64_t i, std::uint64_t word) const {
-    const std::uint64_t row = random_word(c_.seed ^ 0x2074, static_cast<std::uint64_t>(i));
+  [[nodiscard]] int row_exponent(std::int64_t row) const {
     const int lowest = dtype_ == Format::fp16 ? -10 : -30;
-    const int exponent = lowest + static_cast<int>(row % 32);
+    return lowest + static_cast<int>(random_word(c_.seed ^ 0x2074, static_cast<std::uint64_t>(row)) % 32);
+  }
+  [[nodiscard]] std::uint32_t normal(const Place& p, std::uint64_t word) const {
     const bool outlier = (mix64(word) & 0xFF) == 0;
-    return nearest_bits(dtype_, four_uniforms(word) * 1.75 * two_to(exponent + (outlier ? 4 : 0)));
+    return nearest_bits(dtype_, four_uniforms(word) * 1.75 * two_to(p.words.exponent + (outlier ? 4 : 0)));
   }
 
   [[nodiscard]] std::uint32_t specials(const Place& p, std::uint64_t word) const {
@@ -211,7 +244,7 @@ class Expander {
     const std::uint32_t subnormal = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
     const std::uint32_t nan = inf | std::max<std::uint32_t>(1, subnormal);
     const std::uint32_t ordinary = sign | nearest_bits(dtype_, 1 + static_cast<double>(word & 0xFF));
-    switch (p.words.special) {
+    switch (p.words.kind) {
       case 0: return 0;
       case 1: return sign_bit(dtype_);
       case 2: return sign;
@@ -236,13 +269,13 @@ class Expander {
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     const std::uint32_t top = spec(element_).max_code;
     const std::uint32_t code = first ? top : static_cast<std::uint32_t>(number % top);
-    const std::uint32_t bits = nearest_bits(dtype_, decode(element_, code) * two_to(e));
+    const std::uint32_t bits = nearest_bits(dtype_, value_of(code) * two_to(e));
     return (j & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t every_bf16(std::int64_t i, std::int64_t j) const {
     const int byte = static_cast<int>(i / kEveryBf16RowsPerByte % kEveryBf16Bytes);
-    const double pin = decode(element_, spec(element_).max_code) * two_to(byte - 127);
+    const double pin = largest_ * two_to(byte - 127);
     if (j % 32 == 31) return nearest_bits(dtype_, pin);
     const std::int64_t pattern = 31 * (i % kEveryBf16RowsPerByte) + j % 32;
     if (pattern > 0xFFFF) return 0;
@@ -259,7 +292,8 @@ class Expander {
   const Case& c_;
   Format dtype_;
   Format element_;
-  int top_;  // exponent of the element format's largest value
+  int top_;         // exponent of the element format's largest value
+  double largest_;  // that value
   std::int64_t block_cols_;
   std::int64_t blocks_across_;
   std::vector<Row> rows_;
@@ -275,9 +309,7 @@ Input expand(const Case& c) {
     throw Error(ErrorKind::usage, "case field data=every_amax and every_word are for x=fp32 and x=bf16");
   }
   const Expander expander(c);
-  return expand_input(c, [&expander, block = BlockWords{}](std::int64_t i, std::int64_t j) mutable {
-    return expander.bits_at(i, j, block);
-  });
+  return expand_input_by_row(c, [&](std::int64_t i, std::uint32_t* to) { expander.fill_row(i, to); });
 }
 
 std::vector<std::uint8_t> expand_codes(const Case& c) {
