@@ -16,11 +16,11 @@ namespace {
 
 constexpr int kRandomCases = 400;
 
-int random_cases(const Statement& s, const GateOptions& options, std::span<const Variant> variants) {
+int random_cases(const Statement& s, const GateOptions& options, const VariantWeights& variants) {
   if (s.data.empty()) return 0;
   if (options.cases > 0) return options.cases;
   const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
-  return factor * std::max(kRandomCases, s.cases_per_variant * static_cast<int>(weight_of(variants)));
+  return factor * std::max(kRandomCases, s.cases_per_variant * static_cast<int>(variants.total()));
 }
 
 }  // namespace
@@ -103,11 +103,12 @@ void StatementRun::run_covering() {
 }
 
 void StatementRun::run_random() {
-  const int count = random_cases(*result_.statement, options_, variants_);
+  const VariantWeights weights(variants_);
+  const int count = random_cases(*result_.statement, options_, weights);
   const std::uint64_t seed = derived_seed(options_.seed, result_.statement->name);
   for (int i = 0; i < count && !is_over(); ++i) {
     Draw draw(random_word(seed, static_cast<std::uint64_t>(i)));
-    const Variant& v = draw_variant(variants_, draw);
+    const Variant& v = weights.draw(draw);
     auto number = static_cast<std::size_t>(&v - variants_.data());
     auto part = parts_.begin();
     for (; number >= part->variants.size(); ++part) number -= part->variants.size();

@@ -15,11 +15,25 @@ namespace mxcheck {
 // asked for. Those of one operation follow one another, in the registry's order.
 std::vector<Variant> offered_variants(CandidateProcess& process);
 
-// The variants of one operation, in variants that are ordered as those of offered_variants.
-std::span<const Variant> variants_of(std::span<const Variant> variants, const Operation& operation);
+// How often variants of each operation are drawn: by Operation::fixed_weight, where there is one, in place of their
+// number. Made once for many draws: a candidate may offer thousands.
+class VariantWeights {
+ public:
+  // Those of one operation follow one another, in the registry's order; borrowed.
+  explicit VariantWeights(std::span<const Variant> variants);
+  // How many draws the variants are worth together.
+  [[nodiscard]] std::size_t total() const { return total_; }
+  // One of them by its weight; there must be one.
+  [[nodiscard]] const Variant& draw(Draw& draw) const;
 
-// How many draws the variants are worth together (Operation::fixed_weight), and one of them, drawn by those weights.
-std::size_t weight_of(std::span<const Variant> variants);
-const Variant& draw_variant(std::span<const Variant> variants, Draw& draw);
+ private:
+  struct Part {
+    std::span<const Variant> variants;
+    std::size_t weight;
+    bool fixed;
+  };
+  std::vector<Part> parts_;
+  std::size_t total_ = 0;
+};
 
 }  // namespace mxcheck

@@ -51,18 +51,27 @@ PackedOperand::PackedOperand(const Contract& contract, Format format, const Oper
   if (bits > 8 && bits <= 16) copy_codes(source, codes16_);
   if (bits > 16) copy_codes(source, codes32_);
   copy_scales(source);
+  if (bits <= 8) {  // of codes that have bits beyond their format the table has what the format's have
+    for (std::uint32_t code = 0; code < 256; ++code) factors8_[code] = operand(contract, format, code);
+  }
   if (!runs_on_engine(contract)) return;
 
   const std::int64_t terms = contract.step.terms;
   const std::int64_t panels = (rows_ + kPanel - 1) / kPanel;
   steps_ = (k_ + terms - 1) / terms;
+  // Lanes beyond the rows, and terms beyond k, stay as here: zeros.
+  Exponents no_exponents;
+  std::fill(std::begin(no_exponents.lane), std::end(no_exponents.lane), kZeroExponent);
+  References no_references{{}, false};
+  std::fill(std::begin(no_references.lane), std::end(no_references.lane), kZeroReference);
   values_.resize(static_cast<std::size_t>(panels * steps_ * terms));
-  exponents_.resize(values_.size());
-  references_.resize(static_cast<std::size_t>(panels * steps_));
+  exponents_.resize(values_.size(), no_exponents);
+  references_.resize(static_cast<std::size_t>(panels * steps_), no_references);
   parallel_ranges(panels, rows_ * k_, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       for (std::int64_t step = 0; step < steps_; ++step) {
-        for (std::int64_t lane = 0; lane < kPanel; ++lane) pack_row(panel, step, lane);
+        const std::int64_t lanes = std::min(kPanel, rows_ - panel * kPanel);
+        for (std::int64_t lane = 0; lane < lanes; ++lane) pack_row(panel, step, lane);
       }
     }
   });
@@ -90,7 +99,8 @@ void PackedOperand::copy_scales(const OperandSource& source) {
 
 Factor PackedOperand::factor(std::int64_t row, std::int64_t k) const {
   const auto at = static_cast<std::size_t>(row * k_ + k);
-  const std::uint32_t code = !codes8_.empty() ? codes8_[at] : !codes16_.empty() ? codes16_[at] : codes32_[at];
+  if (!codes8_.empty()) return factors8_[codes8_[at]];
+  const std::uint32_t code = !codes16_.empty() ? codes16_[at] : codes32_[at];
   return operand(contract_, format_, code);
 }
 
@@ -98,8 +108,8 @@ Factor PackedOperand::factor(std::int64_t row, std::int64_t k) const {
 void PackedOperand::pack_row(std::int64_t panel, std::int64_t step, std::int64_t lane) {
   const std::int64_t row = panel * kPanel + lane;
   const std::int64_t terms = contract_.step.terms;
-  const std::int64_t count = row < rows_ ? std::min(terms, k_ - step * terms) : 0;
-  std::array<Factor, kMaxTerms> x{};
+  const std::int64_t count = std::min(terms, k_ - step * terms);
+  std::array<Factor, kMaxTerms> x;
   int largest = kZeroReference;
   bool special = false;
   for (std::int64_t t = 0; t < count; ++t) {
@@ -111,7 +121,7 @@ void PackedOperand::pack_row(std::int64_t panel, std::int64_t step, std::int64_t
 
   References& references = references_[static_cast<std::size_t>(panel * steps_ + step)];
   const std::int64_t first = (panel * steps_ + step) * terms;
-  for (std::int64_t t = 0; t < terms; ++t) {
+  for (std::int64_t t = 0; t < count; ++t) {
     const Factor& f = x[static_cast<std::size_t>(t)];
     const int below = f.exponent - largest;
     const bool reads_as_zero = f.significand == 0 || below < -kDepth;
@@ -121,7 +131,7 @@ void PackedOperand::pack_row(std::int64_t panel, std::int64_t step, std::int64_t
     exponents_[line].lane[lane] = reads_as_zero ? kZeroExponent : static_cast<std::int8_t>(below);
   }
 
-  if (scales_a_row_ != 0 && row < rows_) {
+  if (scales_a_row_ != 0) {
     const std::uint8_t scale = scales(row)[step];
     special = special || scale == spec(Format::e8m0).nan_code;
     largest += scale - spec(Format::e8m0).bias;

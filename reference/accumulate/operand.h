@@ -9,6 +9,7 @@
 //
 // Does not promise: low memory use. 5 bytes an element plus its code; pack large operands in parts.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -87,6 +88,7 @@ class PackedOperand {
   std::int64_t rows_;
   std::int64_t k_;
   std::int64_t steps_ = 0;
+  std::array<Factor, 256> factors8_{};  // of formats of at most 8 bits: every code, decoded once
   std::int64_t scales_a_row_ = 0;
   std::vector<std::uint8_t> codes8_;  // the codes, in the vector of their format's width
   std::vector<std::uint16_t> codes16_;

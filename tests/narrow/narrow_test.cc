@@ -20,6 +20,7 @@ struct Narrow {
 };
 
 constexpr const char* kMatmul = MXCHECK_HOST_MATMUL;
+constexpr const char* kReference = MXCHECK_REFERENCE_CANDIDATE;  // it takes a row index
 constexpr const char* kQuantizes = "quantize_equals_the_reference";
 constexpr const char* kRounds = "route_round_equals_the_reference";
 constexpr const char* kMultiplies = "matmul_equals_its_contract";
@@ -49,7 +50,7 @@ constexpr Narrow kAll[] = {
     {"gemm_last_row_from_a_k_of_8192", kMultiplies, 1, kMatmul},
     {"gemm_row_191_from_column_4096", kMultiplies, 1, kMatmul},
     {"gemm_d_beside_16_bytes", kMultiplies, 1, kMatmul},
-    {"a_row_index_of_16_bits", kQuantizes},
+    {"a_row_index_of_16_bits", kQuantizes, 1, kReference},
     {"column_codes_of_wide_tensors_that_end_in_one_row", "quantize_dual_equals_the_reference"},
     {"three_threads_forget_a_row", kQuantizes},
     {"a_wide_row_of_a_strided_tensor", "cast_equals_the_reference"},
@@ -67,9 +68,10 @@ class NarrowFaults : public testing::TestWithParam<Narrow> {};
 
 TEST_P(NarrowFaults, are_found) {
   const Narrow& one = GetParam();
-  const mxcheck::test::ShellAnswer ran = mxcheck::test::run_shell(
-      std::string("NARROW=") + one.name + " NARROW_OF=" + one.library + " " MXCHECK_TOOL " gate --candidate " +
-      MXCHECK_NARROW_LIBRARY + " --seed 1 --save '' --only " + one.statement + " 2>&1");
+  const mxcheck::test::ShellAnswer ran =
+      mxcheck::test::run_shell(std::string("REFERENCE='operations=quantize;one_of=7' NARROW=") + one.name +
+                               " NARROW_OF=" + one.library + " " MXCHECK_TOOL " gate --candidate " +
+                               MXCHECK_NARROW_LIBRARY + " --seed 1 --save '' --only " + one.statement + " 2>&1");
   EXPECT_EQ(ran.code, one.exit_code) << ran.out;
   EXPECT_TRUE(ran.says(std::string("FAILED        ") + one.statement)) << ran.out;
 }

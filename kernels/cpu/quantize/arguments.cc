@@ -16,6 +16,15 @@ void require_scales(const char* name, const Checked& t, const ScaleMap& map, mxc
           ", the tiles of these blocks and experts");
 }
 
+void check_options(const mxcheck_call& call) {
+  for (int i = 1; i < call.num_inputs; ++i) {
+    const DLDataType type = call.inputs[i].dtype;
+    if (type.code == kDLInt && type.bits == 32 && type.lanes == 1)
+      unsupported("a row index is not offered: gather the rows first");
+  }
+  if (call.num_inputs > 2) invalid("3 inputs: must be x and, optionally, offsets");
+}
+
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows) {
   if (call.num_inputs == inputs) return {};
   const Checked t = check_tensor("offsets", call.inputs[inputs], kInt64Type, 1, Strides::contiguous);

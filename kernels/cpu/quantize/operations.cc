@@ -25,7 +25,8 @@ std::uint8_t* bytes_of(const Checked& tensor) { return static_cast<std::uint8_t*
 
 void quantize(const mxcheck_call& call, QuantizeOperation operation) {
   const bool dual = operation == QuantizeOperation::quantize_dual;
-  check_call(call, 1, 2, dual ? 4 : 2);
+  check_call(call, 1, 3, dual ? 4 : 2);
+  check_options(call);
   const mxcheck_policy& policy = *call.policy;
   const QuantizePolicy plan = read_policy(operation, call.policy, call.inputs[0].dtype);
   const DLTensor* out = call.outputs;

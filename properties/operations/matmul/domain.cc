@@ -20,10 +20,10 @@ namespace mxcheck {
 namespace {
 
 constexpr std::array<std::int64_t, 22> kRows{0,   1,   2,   8,   9,    64,   65,   128,  129,   192,   193,
-                                             256, 257, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
+                                             256, 257, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65537};
 constexpr std::int64_t kMostRows = 131'072;
-constexpr std::array<std::int64_t, 19> kCols{0,   1,   2,   8,   9,    64,   65,   128,  129, 192,
-                                             193, 256, 257, 512, 1024, 2048, 4096, 7168, 8192};
+constexpr std::array<std::int64_t, 20> kCols{0,   1,   2,   8,   9,    64,   65,   128,  129,  192,
+                                             193, 256, 257, 512, 1024, 2048, 4096, 4097, 7168, 8192};
 constexpr std::int64_t kMostCols = 20'480;
 constexpr std::array<std::int64_t, 17> kDepth{0,   1,   32,  33,   64,   65,   128,  129,  256,
                                               257, 512, 513, 1024, 2048, 4096, 8192, 16384};
@@ -33,8 +33,11 @@ constexpr std::array<std::int64_t, 6> kOutputs{0, 1000, 10'000, 50'000, 250'000,
 constexpr std::int64_t kMostOutputs = std::int64_t{1} << 33;
 constexpr std::array<std::int64_t, 4> kMultiplications{0, 10'000, 100'000, 1'000'000};
 constexpr std::int64_t kMostMultiplications = std::int64_t{1} << 45;
-constexpr std::int64_t kUnit = 128;       // of groups' ends
-constexpr std::int64_t kElementWork = 8;  // making an element takes as long as so many multiplications
+constexpr std::int64_t kUnit = 128;  // of groups' ends
+// Making an element of A or B takes as long as so many multiplications; an output, which has no more than C to be made,
+// as long as two: rows 192 and beyond meet columns 4097 and beyond in the quick suite, at a k of 1 to 5.
+constexpr std::int64_t kElementWork = 8;
+constexpr std::int64_t kOutputWork = 2;
 constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
 constexpr std::array<float, 8> kAlphas{1, 0.5F, -1, 1.0F / 3, 0, -0.0F, 0x1p100F, 0x1p-140F};
 
@@ -130,10 +133,10 @@ class MatmulDomain final : public Domain {
     const int groups = matmul_of(c.variant).groups;
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
     const std::int64_t depth = matmul_case(c).depth;
-    const std::int64_t elements = std::max(c.rows, c.gather) * depth +
-                                  c.cols * depth * (groups == MXCHECK_ROWS ? experts : 1) +
-                                  c.elements() * (groups == MXCHECK_DEPTH ? experts : 1);
-    return std::max(c.elements() * depth, elements * kElementWork);
+    const std::int64_t read =
+        std::max(c.rows, c.gather) * depth + c.cols * depth * (groups == MXCHECK_ROWS ? experts : 1);
+    const std::int64_t written = c.elements() * (groups == MXCHECK_DEPTH ? experts : 1);
+    return std::max(c.elements() * depth, read * kElementWork + written * kOutputWork);
   }
 
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
@@ -178,7 +181,7 @@ class MatmulDomain final : public Domain {
     Bin outputs = range(wanted, outputs_);
     if (drawn > 0) outputs.low = std::max(outputs.low, (multiplications.low + some - 1) / some);
     if (drawn > 0) outputs.high = std::min(outputs.high, multiplications.high / some);
-    outputs.high = std::min({outputs.high, most / some, most / kElementWork / copies});
+    outputs.high = std::min({outputs.high, most / some, most / kOutputWork / copies});
     if (!is_wanted(wanted, outputs_) && !is_wanted(wanted, multiplications_) && attempt < 5)
       outputs.high = std::min(outputs.high, kMostDrawnElements);
     cols.range.high = std::min(cols.range.high, most / kElementWork / some / matrices);

@@ -61,7 +61,7 @@ class ScaledBlocksDomain final : public Domain {
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     pad_ = add("pad byte", extent_bins(kPads, 255));
     if (reads_x_) data_ = add("data", usual_.data_bins());
-    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
+    if (reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
     set_variants(request.variants);
   }
 
@@ -108,7 +108,7 @@ class ScaledBlocksDomain final : public Domain {
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
     const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
     const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
-    return std::max(c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0);
+    return std::max({c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
   }
 
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,

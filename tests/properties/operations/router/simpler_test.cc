@@ -65,12 +65,13 @@ TEST(SimplerRoutes, thousands_of_variants_do_not_crowd_out_others) {
   Variant quantize{"quantize"};
   blocks_of(quantize).block = {1, 32};
   std::vector<Variant> variants(300, quantize);
-  EXPECT_EQ(weight_of(variants), 300U);
+  EXPECT_EQ(VariantWeights(variants).total(), 300U);
   variants.insert(variants.end(), test::all_route_variants().begin(), test::all_route_variants().end());
-  EXPECT_EQ(weight_of(variants), 460U);
+  EXPECT_EQ(VariantWeights(variants).total(), 460U);
   Draw draw(1);
+  const VariantWeights weights(variants);
   std::map<std::string, int> drawn;
-  for (int i = 0; i < 4600; ++i) ++drawn[draw_variant(variants, draw).operation];
+  for (int i = 0; i < 4600; ++i) ++drawn[weights.draw(draw).operation];
   // Four standard deviations of a share of 4600 draws: n p (1 - p).
   const std::pair<const char*, int> expected[] = {
       {"quantize", 3000}, {"route", 400}, {"route_round", 800}, {"route_metadata", 200}, {"route_backward", 200}};
