@@ -83,13 +83,17 @@ void StatementRun::run() {
 
 void StatementRun::run_corners() {
   const Statement& s = *result_.statement;
-  if (!s.corners) return;
-  for (const Variant& v : variants_) {
-    for (Case& c : s.corners(v, options_.suite)) {
+  const auto check_corners = [&](std::vector<Case> corners) {
+    for (Case& c : corners) {
       if (is_over()) return;
-      check_one(within_limits(std::move(c), limits_of(v)));
+      const OperationInfo& limits = limits_of(c.variant);  // before c is moved from
+      check_one(within_limits(std::move(c), limits));
     }
+  };
+  for (const Variant& v : variants_) {
+    if (s.corners) check_corners(s.corners(v, options_.suite));
   }
+  if (s.shared_corners) check_corners(s.shared_corners(variants_, options_.suite));
 }
 
 Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
