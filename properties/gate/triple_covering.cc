@@ -127,13 +127,14 @@ std::vector<Case> TripleCovering::cases(Draw& draw) {
   for (const Triple& t : shuffled(draw)) {
     std::uint8_t& state = states_[index_of(*t.of, t.bins)];
     if (state != 0) continue;
-    if (is_refused(t)) {
+    const bool excluded = is_excluded(t);
+    if (!excluded && is_refused(t)) {
       state |= kLeftOut;
       continue;
     }
     const Bins bins = wanted(t, Bins(domain_.axes().size(), kAnyBin));
     std::optional<Case> c;
-    for (int tries = 0; tries < 3 && !c && !is_excluded(t); ++tries) c = make(bins, draw);
+    for (int tries = 0; tries < 3 && !c && !excluded; ++tries) c = make(bins, draw);
     if (!c) {
       state |= kExcluded;
       continue;

@@ -9,6 +9,7 @@
 #include "properties/core/limits.h"
 #include "properties/gate/layer_covering.h"
 #include "properties/operations/router/operation.h"
+#include "reference/router/router.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/limits_only.h"
 
