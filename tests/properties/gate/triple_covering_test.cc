@@ -90,6 +90,7 @@ TEST(TripleCovering, what_was_refused_is_tried_again_without_options) {
   const auto refuses = [](const Case& c) { return c.gather != 0 || c.threads == 2; };
   d.run(d.covering.cases(false, d.draw), refuses);
   d.run(d.covering.again(false, d.draw), refuses);
+  d.run(d.covering.cases(true, d.draw), refuses);
   const std::vector<Case> cases = d.triples.cases(d.draw);
   for (const Case& c : cases) EXPECT_NE(c.threads, 2) << "it is refused throughout";
   d.run(cases, refuses);
