@@ -44,6 +44,8 @@ struct Statement {
   bool covers_pairs = false;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
   bool recorded = true;  // false: replay, without the device, would take too long
+  // Corners of all variants together that the statement applies to: what need not be made for each of them.
+  std::function<std::vector<Case>(std::span<const Variant>, Suite)> shared_corners = {};
 };
 
 // All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then

@@ -21,15 +21,22 @@ struct AxisCount {
   std::string name;
   std::vector<BinCount> bins;
 };
+// Pairs or triples of bins, or uses of layers; all 0 where they were not asked for.
+struct TupleCounts {
+  std::int64_t possible = 0;  // that a case can meet
+  std::int64_t checked = 0;   // met by a case that was checked
+  std::int64_t refused = 0;   // met by refused cases alone, or by such that the statement says nothing about
+  std::int64_t excluded = 0;  // that exclude one another, or are too large together for the suite
+};
 struct CoverageReport {
   std::string operation;
   std::vector<AxisCount> axes;
-  // Pairs of bins of different axes; all 0 where pairs were not asked for.
-  std::int64_t pairs = 0;           // that a case can meet
-  std::int64_t pairs_checked = 0;   // met by a case that was checked
-  std::int64_t pairs_refused = 0;   // met by refused cases alone, or by such that the statement says nothing about
-  std::int64_t pairs_excluded = 0;  // that exclude one another, or are too large together for the suite
-  std::vector<std::string> missed;  // bins, and the first of the pairs, that a case can meet and none did
+  TupleCounts pairs;       // of bins of different axes
+  TupleCounts triples;     // of bins of the axes that interact; full suite
+  AxisCount layers;        // cases at the dimensions of each of production's layers
+  TupleCounts layer_uses;  // with each family of variants
+  // Bins, uses of layers, and the first of the pairs and triples, that a case can meet and none did.
+  std::vector<std::string> missed;
 };
 
 }  // namespace mxcheck

@@ -6,18 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "properties/gate/tuple_state.h"
+
 namespace mxcheck {
 namespace {
 
-constexpr std::uint8_t kPlanned = 1;
-constexpr std::uint8_t kExcluded = 2;
-constexpr std::uint8_t kChecked = 4;
-constexpr std::uint8_t kRefused = 8;
-constexpr std::uint8_t kNothingClaimed = 16;
-constexpr std::uint8_t kLeftOut = 32;  // a pair of a bin that had been refused throughout when pairs were planned
-constexpr std::uint8_t kSetAside = kRefused | kNothingClaimed | kLeftOut;
 constexpr int kBinsToTry = 3;  // of an axis, the best first
-constexpr std::size_t kMostMissed = 20;
 
 }  // namespace
 
@@ -75,10 +69,16 @@ std::vector<Covering::Tuple> Covering::all_tuples(Draw& draw) const {
   return tuples;
 }
 
-// No case in the bin was checked, and some were refused.
 bool Covering::is_refused(std::size_t axis, int bin) const {
   const std::uint8_t state = states_[index_of(axis, bin, axis, bin)];
   return (state & kChecked) == 0 && (state & kRefused) != 0;
+}
+
+bool Covering::is_excluded(std::size_t a, int bin_a, std::size_t b, int bin_b) const {
+  return is_excluded(a, bin_a) || is_excluded(b, bin_b) || states_[index_of(a, bin_a, b, bin_b)] == kExcluded;
+}
+bool Covering::is_excluded(std::size_t axis, int bin) const {
+  return states_[index_of(axis, bin, axis, bin)] == kExcluded;
 }
 
 // Open tuples that the bin closes beside those that are wanted already.
@@ -150,12 +150,11 @@ std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
 }
 
 void Covering::count(const Case& c, CaseFate fate) {
-  mark(c, fate == CaseFate::checked ? kChecked : fate == CaseFate::refused ? kRefused : kNothingClaimed);
+  mark(c, bit_of(fate));
   const Bins bins = domain_.bins_of(c);
   for (std::size_t a = 0; a < bins.size(); ++a) {
     if (bins[a] == kAnyBin) continue;
-    BinCount& bin = counts_[a].bins[static_cast<std::size_t>(bins[a])];
-    (fate == CaseFate::checked ? bin.checked : fate == CaseFate::refused ? bin.refused : bin.nothing_claimed) += 1;
+    count_of(counts_[a].bins[static_cast<std::size_t>(bins[a])], fate) += 1;
   }
 }
 
@@ -196,14 +195,8 @@ CoverageReport Covering::report() const {
   Draw order(1);
   for (const Tuple& t : all_tuples(order)) {
     const std::uint8_t state = states_[index_of(t.a, t.bin_a, t.b, t.bin_b)];
-    const bool met = (state & (kChecked | kSetAside)) != 0;
-    const bool excluded = (state & kExcluded) != 0 && !met;
-    if (!met && !excluded && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
-    if (t.a == t.b) continue;
-    report.pairs_excluded += excluded ? 1 : 0;
-    report.pairs += excluded ? 0 : 1;
-    report.pairs_checked += (state & kChecked) != 0 ? 1 : 0;
-    report.pairs_refused += (state & kChecked) == 0 && met ? 1 : 0;
+    if (is_missed(state) && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
+    if (t.a != t.b) add(report.pairs, state);
   }
   return report;
 }

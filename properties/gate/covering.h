@@ -30,6 +30,12 @@ class Covering {
   [[nodiscard]] std::vector<Case> again(bool pairs, Draw& draw) const;
   [[nodiscard]] CoverageReport report() const;
 
+  // No case in the bin was checked, and some were refused.
+  [[nodiscard]] bool is_refused(std::size_t axis, int bin) const;
+  // No case can be in the bin, or in both.
+  [[nodiscard]] bool is_excluded(std::size_t axis, int bin) const;
+  [[nodiscard]] bool is_excluded(std::size_t a, int bin_a, std::size_t b, int bin_b) const;
+
  private:
   struct Tuple {
     std::size_t a, b;  // axes; a < b, or equal for a single bin
@@ -38,7 +44,6 @@ class Covering {
   [[nodiscard]] std::size_t index_of(std::size_t a, int bin_a, std::size_t b, int bin_b) const;
   void mark(const Case& c, std::uint8_t bit);
   [[nodiscard]] std::vector<Tuple> all_tuples(Draw& draw) const;
-  [[nodiscard]] bool is_refused(std::size_t axis, int bin) const;
   [[nodiscard]] int gain(const Bins& wanted, std::size_t axis, int bin, bool pairs) const;
   [[nodiscard]] std::optional<Case> extend(Bins wanted, Case c, bool pairs, Draw& draw) const;
   [[nodiscard]] std::string text_of(const Tuple& t) const;

@@ -46,9 +46,11 @@ void StatementRun::make_parts() {
   for (Part& part : parts_) {
     const std::string& operation = part.variants.front().operation;
     part.domain = operation_named(operation).domain({s, part.variants, context_.process});
-    const bool pairs = s.covers_pairs && options_.cases == 0;
-    part.covering = std::make_unique<Covering>(
-        operation, *part.domain, pairs, pairs ? part.domain->most_work(options_.suite) : part.domain->small_work());
+    const std::int64_t most = covers_pairs() ? part.domain->most_work(options_.suite) : part.domain->small_work();
+    part.covering = std::make_unique<Covering>(operation, *part.domain, covers_pairs(), most);
+    if (!covers_pairs()) continue;
+    if (options_.suite != Suite::quick) part.triples = std::make_unique<TripleCovering>(*part.domain, *part.covering);
+    part.layers = std::make_unique<LayerCovering>(*part.domain, part.variants, most);
   }
 }
 
@@ -62,7 +64,14 @@ void StatementRun::run() {
   run_corners();
   run_covering();
   run_random();
-  for (const Part& part : parts_) result_.coverage.push_back(part.covering->report());
+  // Last, and each from a draw of its own: what was drawn before them for a seed stays as it is.
+  run_triples();
+  run_layers();
+  for (const Part& part : parts_) {
+    result_.coverage.push_back(part.covering->report());
+    if (part.triples) part.triples->report(result_.coverage.back());
+    if (part.layers) part.layers->report(result_.coverage.back());
+  }
   result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (result_.counterexample) return;
   if (stop()) {
@@ -74,31 +83,58 @@ void StatementRun::run() {
 
 void StatementRun::run_corners() {
   const Statement& s = *result_.statement;
-  if (!s.corners) return;
-  for (const Variant& v : variants_) {
-    for (Case& c : s.corners(v, options_.suite)) {
+  const auto check_corners = [&](std::vector<Case> corners) {
+    for (Case& c : corners) {
       if (is_over()) return;
-      check_one(within_limits(std::move(c), limits_of(v)));
+      const OperationInfo& limits = limits_of(c.variant);  // before c is moved from
+      check_one(within_limits(std::move(c), limits));
     }
+  };
+  for (const Variant& v : variants_) {
+    if (s.corners) check_corners(s.corners(v, options_.suite));
+  }
+  if (s.shared_corners) check_corners(s.shared_corners(variants_, options_.suite));
+}
+
+Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
+  return Draw(derived_seed(options_.seed,
+                           fmt::format("{} {} {}", purpose, result_.statement->name, part.variants.front().operation)));
+}
+
+void StatementRun::check_all(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    if (is_over()) return;
+    check_one(c);
   }
 }
 
 void StatementRun::run_covering() {
   for (Part& part : parts_) {
-    Draw draw(derived_seed(options_.seed,
-                           fmt::format("covering {} {}", result_.statement->name, part.variants.front().operation)));
-    const auto check_all = [&](const std::vector<Case>& cases) {
-      for (const Case& c : cases) {
-        if (is_over()) return;
-        check_one(c);
-      }
-    };
+    Draw draw = draw_of("covering", part);
     // A refused case does not tell which of its options was refused.
     check_all(part.covering->cases(false, draw));
     check_all(part.covering->again(false, draw));
-    if (!result_.statement->covers_pairs || options_.cases != 0) continue;
+    if (!covers_pairs()) continue;
     check_all(part.covering->cases(true, draw));
     check_all(part.covering->again(true, draw));
+  }
+}
+
+void StatementRun::run_triples() {
+  for (Part& part : parts_) {
+    if (!part.triples || is_over()) continue;
+    Draw draw = draw_of("triples", part);
+    check_all(part.triples->cases(draw));
+    check_all(part.triples->again(draw));
+  }
+}
+
+void StatementRun::run_layers() {
+  for (Part& part : parts_) {
+    if (!part.layers || is_over()) continue;
+    Draw draw = draw_of("layers", part);
+    check_all(part.layers->cases(draw));
+    check_all(part.layers->again(draw));
   }
 }
 
@@ -212,7 +248,10 @@ void StatementRun::count(const Case& c, CaseFate fate) {
    : fate == CaseFate::refused ? result_.options_not_offered
                                : result_.nothing_claimed) += 1;
   for (Part& part : parts_) {
-    if (part.variants.front().operation == c.variant.operation) part.covering->count(c, fate);
+    if (part.variants.front().operation != c.variant.operation) continue;
+    part.covering->count(c, fate);
+    if (part.triples) part.triples->count(c, fate);
+    if (part.layers) part.layers->count(c, fate);
   }
 }
 

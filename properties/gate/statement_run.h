@@ -1,6 +1,6 @@
 #pragma once
-// One statement against one candidate: its corners, the cases that cover its domain, random ones; the smallest case
-// that fails; what was met of the domain.
+// One statement against one candidate: its corners, the cases that cover its domain, random ones, triples of bins, the
+// layers of production; the smallest case that fails; what was met of the domain.
 
 #include <memory>
 #include <optional>
@@ -9,7 +9,9 @@
 
 #include "properties/gate/covering.h"
 #include "properties/gate/gate.h"
+#include "properties/gate/layer_covering.h"
 #include "properties/gate/search.h"
+#include "properties/gate/triple_covering.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
@@ -37,13 +39,20 @@ class StatementRun {
     std::vector<Variant> variants;
     std::unique_ptr<Domain> domain;
     std::unique_ptr<Covering> covering;
+    std::unique_ptr<TripleCovering> triples;  // of the full suite and beyond
+    std::unique_ptr<LayerCovering> layers;
   };
 
   void make_parts();
   void run_corners();
   void run_covering();
   void run_random();
+  void run_triples();
+  void run_layers();
   void judge();
+  [[nodiscard]] bool covers_pairs() const { return result_.statement->covers_pairs && options_.cases == 0; }
+  [[nodiscard]] Draw draw_of(const char* purpose, const Part& part) const;
+  void check_all(const std::vector<Case>& cases);
   [[nodiscard]] std::string why_no_case() const;
 
   // The first could not: operands of the others would be drawn for nothing.

@@ -16,12 +16,17 @@ std::string bin_text(const BinCount& bin) {
   return text;
 }
 
-std::string pairs_text(const CoverageReport& r) {
-  if (r.pairs == 0) return "";
+std::string counts_text(const char* what, const TupleCounts& n) {
+  if (n.possible + n.excluded == 0) return "";
   return fmt::format(
-      "  pairs of bins: {} of {} checked, {} refused or not claimed; {} more exclude one another or are too large for "
-      "the suite\n",
-      r.pairs_checked, r.pairs, r.pairs_refused, r.pairs_excluded);
+      "  {}: {} of {} checked, {} refused or not claimed; {} more exclude one another or are too large for the suite\n",
+      what, n.checked, n.possible, n.refused, n.excluded);
+}
+
+std::string layers_text(const CoverageReport& r) {
+  if (r.layer_uses.checked + r.layer_uses.refused == 0) return "";
+  return fmt::format("  layers: {}\n", join(r.layers.bins, ", ", bin_text)) +
+         counts_text("uses of layers", r.layer_uses);
 }
 
 }  // namespace
@@ -50,7 +55,7 @@ std::string coverage_text(const GateReport& report) {
     for (const CoverageReport& r : s.coverage) {
       out += fmt::format("\n{}, of {}\n", s.statement->name, r.operation);
       for (const AxisCount& axis : r.axes) out += fmt::format("  {}: {}\n", axis.name, join(axis.bins, ", ", bin_text));
-      out += pairs_text(r);
+      out += counts_text("pairs of bins", r.pairs) + counts_text("triples of bins", r.triples) + layers_text(r);
       for (const std::string& missed : r.missed) out += "  not met: " + missed + "\n";
     }
   }

@@ -61,6 +61,24 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+Json bins_json(const AxisCount& axis) {
+  Json bins = Json::array();
+  for (const BinCount& bin : axis.bins) {
+    bins.push_back({{"bin", bin.label},
+                    {"checked", bin.checked},
+                    {"refused", bin.refused},
+                    {"nothing_claimed", bin.nothing_claimed}});
+  }
+  return bins;
+}
+
+Json counts_json(const TupleCounts& counts) {
+  return {{"possible", counts.possible},
+          {"checked", counts.checked},
+          {"set_aside", counts.refused},
+          {"excluded", counts.excluded}};
+}
+
 std::string junit_case(const GateReport& report, const StatementResult& r) {
   std::string out = fmt::format("    <testcase classname=\"gate.{}\" name=\"{}\" time=\"{:.3f}\"", report.suite,
                                 r.statement->name, r.seconds);
@@ -84,20 +102,11 @@ Json to_json(const CoverageReport& r) {
   Json j;
   j["operation"] = r.operation;
   j["axes"] = Json::array();
-  for (const AxisCount& axis : r.axes) {
-    Json bins = Json::array();
-    for (const BinCount& bin : axis.bins) {
-      bins.push_back({{"bin", bin.label},
-                      {"checked", bin.checked},
-                      {"refused", bin.refused},
-                      {"nothing_claimed", bin.nothing_claimed}});
-    }
-    j["axes"].push_back({{"axis", axis.name}, {"bins", std::move(bins)}});
-  }
-  j["pairs"] = {{"possible", r.pairs},
-                {"checked", r.pairs_checked},
-                {"set_aside", r.pairs_refused},
-                {"excluded", r.pairs_excluded}};
+  for (const AxisCount& axis : r.axes) j["axes"].push_back({{"axis", axis.name}, {"bins", bins_json(axis)}});
+  j["pairs"] = counts_json(r.pairs);
+  j["triples"] = counts_json(r.triples);
+  j["layers"] = bins_json(r.layers);
+  j["layer_uses"] = counts_json(r.layer_uses);
   j["missed"] = r.missed;
   return j;
 }

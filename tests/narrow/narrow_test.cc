@@ -16,6 +16,7 @@ struct Narrow {
   const char* statement;  // that finds it
   int exit_code = 1;
   const char* library = MXCHECK_CPU_LIBRARY;
+  const char* suite = "quick";
   friend void PrintTo(const Narrow& one, std::ostream* out) { *out << one.name; }
 };
 
@@ -59,6 +60,9 @@ constexpr Narrow kAll[] = {
     {"an_expert_of_8_bits", "route_equals_the_reference"},
     {"a_step_of_32_bits", kRounds},
     {"gradient_of_the_33rd_slot", "route_backward_equals_the_reference"},
+    {"a_width_of_2880_with_a_ragged_end", kQuantizes},
+    {"eight_of_384_experts", "route_equals_the_reference"},
+    {"wide_e5m2_beside_4_bytes", kQuantizes, 1, MXCHECK_CPU_LIBRARY, "full"},
     {"gemm_alpha_of_a_negative_zero", kMultiplies, 1, kMatmul},
     {"gemm_rows_beyond_65535", kMultiplies, 1, kMatmul},
     {"gemm_an_empty_last_group_in_depth", kMultiplies, 1, kMatmul},
@@ -71,7 +75,7 @@ TEST_P(NarrowFaults, are_found) {
   const mxcheck::test::ShellAnswer ran =
       mxcheck::test::run_shell(std::string("REFERENCE='operations=quantize;one_of=7' NARROW=") + one.name +
                                " NARROW_OF=" + one.library + " " MXCHECK_TOOL " gate --candidate " +
-                               MXCHECK_NARROW_LIBRARY + " --seed 1 --save '' --only " + one.statement + " 2>&1");
+                               MXCHECK_NARROW_LIBRARY " --seed 1 --save '' --suite " + one.suite + " --only " + one.statement + " 2>&1");
   EXPECT_EQ(ran.code, one.exit_code) << ran.out;
   EXPECT_TRUE(ran.says(std::string("FAILED        ") + one.statement)) << ran.out;
 }

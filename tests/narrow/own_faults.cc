@@ -58,6 +58,20 @@ constexpr Fault kFaults[] = {
      [](const View& v) {
        if (v.route().top_k > 32) spoil_row(v.out(0), v.p().rows - 1);
      }},
+    // At a layer's dimensions alone: a width of gpt-oss whose last rows are no whole block; Kimi-K2's router.
+    {"a_width_of_2880_with_a_ragged_end", "quantize",
+     [](const View& v) {
+       if (v.p().cols == 2880 && v.p().rows > 32 && v.p().rows % 32 != 0) spoil(v.out(0), 0, 0);
+     }},
+    {"eight_of_384_experts", "route",
+     [](const View& v) {
+       if (v.p().cols == 384 && v.route().top_k == 8) spoil(v.out(0), 0, 0);
+     }},
+    // One path of many, chosen by three things at once.
+    {"wide_e5m2_beside_4_bytes", "quantize",
+     [](const View& v) {
+       if (v.is_format("e5m2") && v.p().cols >= 4096 && View::address(v.in(0)) % 64 == 4) spoil(v.out(0), 0, 0);
+     }},
     {"gemm_alpha_of_a_negative_zero", "matmul",
      [](const View& v) {
        if (v.matmul().alpha == 0 && std::signbit(v.matmul().alpha) && View::count(v.out(0)) > 0)

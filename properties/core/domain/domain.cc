@@ -124,6 +124,32 @@ Bins Domain::of_variant(std::size_t number) const {
   return bins;
 }
 
+std::string Domain::family_of(const Variant&) const { return {}; }
+bool Domain::is_of_layer(std::size_t, const Case&) const { return false; }
+std::optional<Case> Domain::at_layer(std::size_t, Case, std::int64_t, Draw&) const { return std::nullopt; }
+
+std::optional<Case> Domain::make_layer(std::size_t use, std::size_t variant, bool plain, std::int64_t most,
+                                       Draw& draw) const {
+  Bins wanted = of_variant(variant);
+  for (std::size_t i = 0; plain && i < wanted.size(); ++i) wanted[i] = wanted[i] == kAnyBin ? plain_[i] : wanted[i];
+  for (int n = 0; n < kAttempts; ++n) {
+    std::optional<Case> drawn = make(wanted, small_work(), draw);
+    if (!drawn) continue;
+    std::optional<Case> c = at_layer(use, *std::move(drawn), most, draw);
+    if (!c) return std::nullopt;
+    if (work_of(*c) <= most && is_of_layer(use, *c)) return c;
+  }
+  return std::nullopt;
+}
+
+void Domain::interact(std::initializer_list<int> axes) {
+  interacting_.emplace_back();
+  for (const int axis : axes) {
+    if (axis >= 0) interacting_.back().push_back(static_cast<std::size_t>(axis));
+  }
+  std::sort(interacting_.back().begin(), interacting_.back().end());
+}
+
 int Domain::add(std::string name, std::vector<Bin> bins) {
   if (bins.empty()) return -1;
   axes_.push_back({std::move(name), std::move(bins)});

@@ -8,12 +8,14 @@
 // cases that meet every bin, and every pair of bins of two axes.
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "properties/core/candidate.h"
@@ -54,6 +56,13 @@ std::vector<Bin> word_bins(const std::vector<std::string>& words);
 std::optional<std::int64_t> draw_extent(std::int64_t low, std::int64_t high, std::int64_t multiple, std::int64_t unit,
                                         Draw& draw);
 
+// One way in which an operation meets a layer of production's models (properties/core/layers/layers.h): a width, a
+// product, a router.
+struct LayerUse {
+  std::string layer;  // the model
+  std::string use;
+};
+
 // What a domain is asked for.
 struct DomainRequest {
   const Statement& statement;
@@ -82,6 +91,22 @@ class Domain {
   // The bins of the own axes of the request's variant of this number; any of the others.
   [[nodiscard]] Bins of_variant(std::size_t number) const;
 
+  // Sets of axes, as indices: of each three of a set, every triple of bins is met in the full suite. Those by which
+  // kernels choose a path together, which is said where they are named.
+  [[nodiscard]] const std::vector<std::vector<std::size_t>>& interacting() const { return interacting_; }
+  // Elements or multiplications of a case of a triple: there are thousands.
+  [[nodiscard]] virtual std::int64_t most_work_of_triples() const { return small_work(); }
+
+  // Uses of layers that are within the candidate's limits; those of one layer follow one another.
+  [[nodiscard]] const std::vector<LayerUse>& layer_uses() const { return layer_uses_; }
+  // Variants of one family need no case of a use each.
+  [[nodiscard]] virtual std::string family_of(const Variant& v) const;
+  [[nodiscard]] virtual bool is_of_layer(std::size_t use, const Case& c) const;
+  // A case of this use and of the request's variant of this number; plain: that asks for no option. Empty where there
+  // is none: too large, or a router of another kind.
+  [[nodiscard]] std::optional<Case> make_layer(std::size_t use, std::size_t variant, bool plain, std::int64_t most,
+                                               Draw& draw) const;
+
  protected:
   // The index of the new axis; -1, and no axis, where it would have no bin.
   int add(std::string name, std::vector<Bin> bins);
@@ -97,6 +122,11 @@ class Domain {
   [[nodiscard]] virtual std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
                                                     Draw& draw) const = 0;
   [[nodiscard]] virtual std::int64_t work_of(const Case& c) const = 0;
+
+  void interact(std::initializer_list<int> axes);  // those that there are
+  void add_layer_use(std::string layer, std::string use) { layer_uses_.push_back({std::move(layer), std::move(use)}); }
+  // A drawn case, at the dimensions of this use.
+  [[nodiscard]] virtual std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most, Draw& draw) const;
 
   // The range of a wanted bin, or of all bins; 0 alone where a library's limits leave the axis no bin.
   [[nodiscard]] Bin range(const Bins& wanted, int axis) const;
@@ -123,6 +153,8 @@ class Domain {
   std::vector<int> variant_axes_;
   std::vector<Variant> variants_;
   std::vector<Bins> bins_of_variants_;  // of variant_axes_
+  std::vector<std::vector<std::size_t>> interacting_;
+  std::vector<LayerUse> layer_uses_;
 };
 
 // Two extents whose product has bounds: rows in [rows.low, rows.high], cols likewise.

@@ -12,6 +12,7 @@
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
+#include "properties/operations/matmul/layers.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/matmul/matmul.h"
 #include "reference/matmul/operand.h"
@@ -63,7 +64,7 @@ class MatmulDomain final : public Domain {
     add_of_variant("b", b_.bins());
     add_of_variant("blocks", blocks_.bins());
     add_of_variant("scales", scales_.bins());
-    add_of_variant("groups", grouping_.bins());
+    const int grouping = add_of_variant("groups", grouping_.bins());
     add_of_variant("d", d_.bins());
     m_ = add("m", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
     n_ = add("n", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
@@ -86,7 +87,21 @@ class MatmulDomain final : public Domain {
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
     index_ = add_option("row index", usual_.index_bins());
+    // A schedule by the kind of groups and their sizes, tiles by n, the main loop and its tail by k: kernels are chosen
+    // by these together. m is the groups' business where there are any.
+    interact({grouping, n_, k_, ends_});
+    layers_ = MatmulLayers(limits_);
+    for (const MatmulLayers::Use& use : layers_.uses()) add_layer_use(use.layer, use.text);
     set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick); }
+  [[nodiscard]] std::string family_of(const Variant& v) const override {
+    constexpr std::string_view kNames[] = {"dense", "groups of rows", "groups of depth"};
+    return std::string(kNames[matmul_of(v).groups]) + ", " + std::string(spec(matmul_of(v).format).name);
+  }
+  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
+    return layers_.is(layers_.uses()[use], c);
   }
 
   [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 21; }
@@ -137,6 +152,11 @@ class MatmulDomain final : public Domain {
         std::max(c.rows, c.gather) * depth + c.cols * depth * (groups == MXCHECK_ROWS ? experts : 1);
     const std::int64_t written = c.elements() * (groups == MXCHECK_DEPTH ? experts : 1);
     return std::max(c.elements() * depth, read * kElementWork + written * kOutputWork);
+  }
+
+  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
+                                             Draw& draw) const override {
+    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
   }
 
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
@@ -261,6 +281,7 @@ class MatmulDomain final : public Domain {
   MatmulContract contract_;
   bool integers_;
   UsualAxes usual_;
+  MatmulLayers layers_;
   VariantAxis a_, b_, blocks_, scales_, grouping_, d_;
   int m_ = -1, n_ = -1, k_ = -1, outputs_ = -1, multiplications_ = -1, experts_ = -1, ends_ = -1, adds_ = -1;
   int alpha_ = -1, offset_a_ = -1, offset_b_ = -1, offset_others_ = -1, offset_d_ = -1, threads_ = -1, data_ = -1;

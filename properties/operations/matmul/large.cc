@@ -1,6 +1,10 @@
 // GEMMs of production size: every output against the GPU model, on the device.
 
+#include <algorithm>
+#include <span>
+
 #include "properties/core/check.h"
+#include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
 #include "properties/operations/matmul/model_claim.h"
@@ -66,14 +70,15 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
   return finding_of(p, found);
 }
 
-// Eight experts of about the same size, none a multiple of a tile, one empty; along depth whole blocks of 128.
-void make_ragged(Case& c) {
+// Experts, at most eight, of about the same size, none a multiple of a tile; of eight one is empty; along depth whole
+// blocks of 128.
+void make_ragged(Case& c, std::int64_t experts = 8) {
   const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
   const std::int64_t end = by_depth ? matmul_case(c).depth : c.rows;
   const std::int64_t unit = by_depth ? 128 : 1;
   static constexpr std::int64_t kParts[] = {0, 131, 250, 250, 517, 641, 768, 905};  // of 1024
   c.experts.clear();
-  for (const std::int64_t part : kParts) c.experts.push_back(end * part / 1024 / unit * unit);
+  for (std::int64_t e = 0; e < experts; ++e) c.experts.push_back(end * kParts[8 * e / experts] / 1024 / unit * unit);
   c.experts.push_back(end);
 }
 
@@ -104,6 +109,47 @@ std::vector<Case> large_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
+// The products of a layer as one device of many computes them under expert parallelism (DeepSeek-V3's 256 experts on 32
+// devices are eight on each): m, n and k whole, 512 rows to an expert, and as many experts, at most eight, as keep the
+// weights, which are drawn on the host, below 2^28 elements.
+std::vector<Case> layer_products(const Variant& v, const Layer& layer, std::uint64_t seed) {
+  constexpr std::int64_t kMostWeights = std::int64_t{1} << 28;
+  const std::int64_t fitting = std::clamp<std::int64_t>(kMostWeights / (2 * layer.n * layer.d), 1, 8);
+  const std::int64_t experts = std::min(fitting, layer.experts);
+  const std::int64_t rows = 512 * experts;
+  const bool gradient = matmul_of(v).groups == MXCHECK_DEPTH;
+  std::vector<Case> cases;
+  if (gradient) {
+    cases = {matmul_corner(v, layer.d, 2 * layer.n, rows, Data::normal, seed),
+             matmul_corner(v, layer.n, layer.d, rows, Data::normal, seed + 1)};
+  } else {
+    cases = {matmul_corner(v, rows, 2 * layer.n, layer.d, Data::normal, seed),
+             matmul_corner(v, rows, layer.d, layer.n, Data::normal, seed + 1)};
+  }
+  for (Case& c : cases) make_ragged(c, experts);
+  return cases;
+}
+
+// Each layer once with groups of rows and once with groups of depth (its weights' gradients), from one variant to the
+// next: a kernel's tiles do not depend on the formats, so that all variants together meet all layers.
+std::vector<Case> layer_corners(std::span<const Variant> variants, Suite suite) {
+  std::vector<Case> cases;
+  if (suite == Suite::quick) return cases;
+  for (const int groups : {MXCHECK_ROWS, MXCHECK_DEPTH}) {
+    std::vector<Variant> of;
+    for (const Variant& v : variants) {
+      if (matmul_of(v).groups == groups) of.push_back(v);
+    }
+    for (std::size_t i = 0; !of.empty() && i < production_layers().size(); ++i) {
+      for (Case& c :
+           layer_products(of[i % of.size()], production_layers()[i], 30 + 4 * i + (groups == MXCHECK_DEPTH ? 2 : 0))) {
+        if (model_of(c)) cases.push_back(std::move(c));
+      }
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<Statement> large_matmul_statements() {
@@ -117,6 +163,7 @@ std::vector<Statement> large_matmul_statements() {
   s.applies = [](const Variant& v, std::span<const Variant>) { return model_knows(v); };
   s.check = equals_gpu_model;
   s.corners = large_corners;
+  s.shared_corners = layer_corners;
   s.experts = 0, s.strides = false;
   s.recorded = false;
   return {s};

@@ -11,6 +11,7 @@
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
 #include "properties/core/statement.h"
+#include "properties/operations/router/layers.h"
 #include "properties/operations/router/operation.h"
 #include "reference/router/token_rounding.h"
 
@@ -82,7 +83,8 @@ class RouteDomain final : public Domain {
                 [](const Variant& v) { return std::string(route_of(v).renormalize ? "renorm" : "raw"); });
     const VariantAxis* of_variants[] = {&router_, &dtype_, &nan_, &bias_, &limited_, &rule_, &weights_};
     const char* names[] = {"variant", "x", "nan", "bias", "group-limited", "rule", "weights"};
-    for (int i = 0; i < 7; ++i) add_of_variant(names[i], of_variants[i]->bins());
+    std::array<int, 7> of_variant{};
+    for (std::size_t i = 0; i < 7; ++i) of_variant[i] = add_of_variant(names[i], of_variants[i]->bins());
     tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
     experts_ = add("experts", expert_bins());
     logits_ = add("tokens x experts", extent_bins(kLogits, std::int64_t{1} << 30));
@@ -105,7 +107,22 @@ class RouteDomain final : public Domain {
     others_ = add_option("other outputs past it", usual_.offset_bins());
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
+    // A row in registers, in shared memory or in passes by the experts, a selection network by top-k, warps by tokens,
+    // each compiled for a variant; rounding by its rule over counts of as many experts as share a tile.
+    interact({of_variant[0], tokens_, experts_, top_k_});
+    if (rounds_) interact({of_variant[5], experts_, tile_});
+    if (metadata_) interact({tokens_, experts_, tile_});
+    layers_ = RouteLayers(limits_, !metadata_);
+    for (const RouteLayers::Use& use : layers_.uses()) add_layer_use(use.layer->model, use.text);
     set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick) / 4; }
+  [[nodiscard]] std::string family_of(const Variant& v) const override {
+    return route_of(v).router + (route_of(v).limited ? ", group-limited" : "");
+  }
+  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
+    return layers_.is(layers_.uses()[use], c);
   }
 
   [[nodiscard]] std::int64_t small_work() const override { return metadata_ ? 20'000 : kMostRandomLogits; }
@@ -158,6 +175,11 @@ class RouteDomain final : public Domain {
     const std::int64_t slots = c.rows * (route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
     const std::int64_t padding = has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
     return std::max({c.rows * std::max(metadata_ ? 1 : c.cols, c.stride), slots, padding});
+  }
+
+  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
+                                             Draw& draw) const override {
+    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
   }
 
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
@@ -293,6 +315,7 @@ class RouteDomain final : public Domain {
   OperationInfo limits_;
   bool metadata_, rounds_;
   UsualAxes usual_;
+  RouteLayers layers_;
   VariantAxis router_, dtype_, nan_, bias_, limited_, rule_, weights_;
   int tokens_ = -1, experts_ = -1, logits_ = -1, top_k_ = -1, every_ = -1, groups_ = -1, kept_ = -1, tile_ = -1;
   int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, gap_ = -1, input_ = -1;

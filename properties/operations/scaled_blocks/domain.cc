@@ -13,6 +13,7 @@
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
+#include "properties/operations/scaled_blocks/layers.h"
 #include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
@@ -42,9 +43,9 @@ class ScaledBlocksDomain final : public Domain {
                  return std::string(b.layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact");
                }));
     dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
-    add_of_variant("format", format_.bins());
+    const int format = add_of_variant("format", format_.bins());
     add_of_variant("recipe", recipe_.bins());
-    add_of_variant("block", block_.bins());
+    const int block = add_of_variant("block", block_.bins());
     add_of_variant("scales", layout_.bins());
     add_of_variant(reads_x_ ? "x" : "y", dtype_.bins());
     rows_ = add("rows", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
@@ -62,7 +63,20 @@ class ScaledBlocksDomain final : public Domain {
     pad_ = add("pad byte", extent_bins(kPads, 255));
     if (reads_x_) data_ = add("data", usual_.data_bins());
     if (reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
+    // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
+    // where a row begins: kernels choose a path by all four together.
+    interact({format, block, cols_, input_});
+    layers_ = BlockLayers(limits_);
+    for (const BlockLayers::Use& use : layers_.uses()) add_layer_use(use.layer, use.text);
     set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::string family_of(const Variant& v) const override {
+    const bool tiled = blocks_of(v).layout == MXCHECK_TCGEN05;
+    return std::string(spec(blocks_of(v).format).name) + (tiled ? ", tcgen05" : ", compact");
+  }
+  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
+    return layers_.is(layers_.uses()[use], c);
   }
 
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
@@ -109,6 +123,11 @@ class ScaledBlocksDomain final : public Domain {
     const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
     const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
     return std::max({c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
+  }
+
+  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
+                                             Draw& draw) const override {
+    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
   }
 
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
@@ -230,6 +249,7 @@ class ScaledBlocksDomain final : public Domain {
   OperationInfo limits_;
   bool reads_x_;
   UsualAxes usual_;
+  BlockLayers layers_;
   VariantAxis format_, recipe_, block_, layout_, dtype_;
   int rows_ = -1, cols_ = -1, elements_ = -1, experts_ = -1, groups_ = -1, gap_ = -1, input_ = -1, other_ = -1;
   int output_ = -1, others_ = -1, threads_ = -1, pad_ = -1, data_ = -1, index_ = -1;

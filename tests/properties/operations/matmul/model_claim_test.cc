@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "properties/core/layers/layers.h"
 #include "properties/core/statement.h"
 #include "properties/gpu_model/gpu_model.h"
 #include "properties/operations/matmul/fields.h"
@@ -95,6 +98,35 @@ TEST(ModelClaim, corners_of_production_size_are_read_back_from_their_text) {
     return;
   }
   FAIL() << "no such statement";
+}
+
+// Each layer's two products and two gradients once, whole and of at most 2^28 weights, whatever the number of variants.
+TEST(ModelClaim, of_all_variants_together_each_layer_is_multiplied_whole_once) {
+  const std::vector<Statement>& all = all_statements();
+  const auto s = std::find_if(all.begin(), all.end(),
+                              [](const Statement& one) { return one.name == "large_products_equal_the_gpu_model"; });
+  ASSERT_NE(s, all.end());
+  std::vector<Variant> variants;
+  for (const char* groups : {"groups=none", "groups=rows", "groups=depth"}) {
+    variants.push_back(matmul_case_of(std::string(kPromoted) + groups + " rows=0 cols=4 depth=0" +
+                                      (std::string(groups) == "groups=none" ? "" : " experts=0,0"))
+                           .variant);
+  }
+  EXPECT_TRUE(s->shared_corners(variants, Suite::quick).empty());
+  const std::vector<Case> cases = s->shared_corners(variants, Suite::full);
+  EXPECT_EQ(cases.size(), 4 * production_layers().size());
+  for (const Layer& layer : production_layers()) {
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& c) {
+      return c.cols == 2 * layer.n && matmul_case(c).depth == layer.d;
+    })) << layer.model;
+  }
+  for (const Case& c : cases) {
+    EXPECT_EQ(parse_case(to_text(c)), c);
+    const std::int64_t weight =
+        matmul_of(c.variant).groups == MXCHECK_ROWS ? c.cols * matmul_case(c).depth : c.elements();
+    const auto experts = static_cast<std::int64_t>(c.experts.size()) - 1;
+    EXPECT_TRUE(experts == 1 || experts * weight <= std::int64_t{1} << 28) << to_text(c);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+#pragma once
+// The mixture-of-experts layers of production's models, as data: layers.json beside this, which travels inside the
+// library. The gate draws each of them (properties/core/domain/layer_uses.h): a kernel is wrong at one width and one
+// number of experts together, and those together are these.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mxcheck {
+
+// What is known of a layer's router; docs/router.md has the variants.
+struct LayerRouter {
+  std::string variant;  // of reference/router/router.h: by score and renormalization
+  bool bias = false;    // added to the scores for choosing
+  std::int64_t groups = 1;
+  std::int64_t groups_kept = 1;
+  float scale = 1;  // of every weight
+};
+
+struct Layer {
+  std::string model;
+  std::int64_t d = 0;        // hidden width
+  std::int64_t n = 0;        // an expert's inner width; gate and up projection together are 2n wide
+  std::int64_t experts = 0;  // that are routed to
+  std::int64_t active = 0;   // of each token
+  std::int64_t shared = 0;   // of every token, beside those
+  std::optional<LayerRouter> router;
+  std::string source;   // the model's own configuration
+  std::string checked;  // the page or file with which these values were compared
+};
+
+// Strict; Error{usage} names the layer and the field.
+std::vector<Layer> parse_layers(std::string_view json, const std::string& where);
+
+// Those of layers.json.
+std::span<const Layer> production_layers();
+std::string_view production_layers_text();
+
+}  // namespace mxcheck
