@@ -49,6 +49,7 @@ Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
     const bool confirmed = again.kind != OutcomeKind::returned;
     finding.kind = FindingKind::fault;
     finding.summary = how_it_ended(outcome);
+    finding.again_in_fresh_process = confirmed;
     finding.summary += confirmed ? "; again in a fresh process" : "; not in a fresh process: state of earlier calls";
     return {std::nullopt, finding};
   }

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "numerics/error.h"
 #include "properties/gate/statement_run.h"
 #include "properties/gate/variants.h"
@@ -23,6 +25,14 @@ bool is_about(const Statement& s, const CandidateInfo& candidate) {
   return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
 }
 
+void require_about(const Statement& s, const Variant& v, const CandidateProcess& process,
+                   const std::vector<Variant>& offered) {
+  if (std::find(offered.begin(), offered.end(), v) == offered.end())
+    throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(v));
+  if (!is_about(s, process.info()) || !s.applies(v, offered))
+    throw Error(ErrorKind::usage, "statement " + std::string(s.name) + " is not about " + to_text(v));
+}
+
 // The CPU library of this tree, for CUDA candidates' large tensors.
 std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const CandidateInfo& candidate) {
   if (!candidate.cuda) return nullptr;
@@ -34,8 +44,16 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
   }
 }
 
+std::string run_arguments(const GateOptions& options) {
+  std::string text = fmt::format("--suite {} --seed {}", to_text(options.suite), options.seed);
+  if (options.only != "*") text += fmt::format(" --only '{}'", options.only);
+  if (options.cases != 0) text += fmt::format(" --cases {}", options.cases);
+  return options.jobs != 0 ? text + fmt::format(" --jobs {}", options.jobs) : text;
+}
+
 GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   GateReport report;
+  report.arguments = run_arguments(options);
   report.candidate = process.info();
   report.suite = to_text(options.suite);
   report.seed = options.seed;
@@ -106,12 +124,13 @@ class Statements {
 
   void work(CandidateProcess& process, RecordingRunner* recording) {
     const std::unique_ptr<CandidateProcess> cpu = cpu_library(options_, process.info());
+    History history;  // of this process
     for (std::size_t i = next_++; i < selected_.size(); i = next_++) {
       if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) break;
       const Statement& s = *selected_[i];
       const bool records = recording != nullptr && s.recorded;
       StatementRun run(s, options_, records ? static_cast<CandidateRunner&>(*recording) : process, cpu.get(), variants_,
-                       records ? recording : nullptr);
+                       records ? recording : nullptr, &history);
       {
         const std::lock_guard lock(mutex_);
         progress_(run.result(), false);
@@ -202,21 +221,20 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
     throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
-  const auto& all = all_statements();
-  const auto s =
-      std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
-  if (s == all.end())
+  const Statement* s = find_statement(name);
+  if (s == nullptr)
     throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  std::vector<Preceding> after;
+  for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   GateReport report = begin_report(options, process);
-  if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {
-    throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(c.variant));
-  }
-  if (!is_about(*s, process.info()) || !s->applies(c.variant, report.variants)) {
-    throw Error(ErrorKind::usage, "statement " + std::string(name) + " is not about " + to_text(c.variant));
-  }
+  require_about(*s, c.variant, process, report.variants);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
-  StatementRun run(*s, options, process, cpu.get(), report.variants);
+  for (const Preceding& p : after) require_about(*p.statement, p.c.variant, process, report.variants);
+  History history;
+  StatementRun run(*s, options, process, cpu.get(), report.variants, nullptr, &history);
+  process.restart();  // as it is when the gate looks for what a failure depends on: no question was asked of it
+  for (const Preceding& p : after) run.call_before(p);
   run.check_one(c, false);
   run.judge_one();
   report.statements.push_back(run.result());

@@ -15,6 +15,7 @@
 #include "properties/core/operation.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage.h"
+#include "properties/gate/preceding.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
@@ -32,6 +33,7 @@ struct GateOptions {
   bool fail_fast = false;
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool record = false;  // keep what every call returned: GateReport::record
+  std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
 };
@@ -42,6 +44,7 @@ struct Counterexample {
   Finding finding;
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
+  std::optional<Reproduction> reproduction;  // none: interrupted, or a fault that was repeated at once
 };
 
 enum class Verdict { held, failed, not_offered, inconclusive };
@@ -63,6 +66,7 @@ struct GateReport {
   CandidateInfo candidate;
   std::string suite;
   std::uint64_t seed = 0;
+  std::string arguments;  // of the gate, with which this run is made again
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
   bool interrupted = false;
@@ -80,7 +84,8 @@ GateReport run_gate(const GateOptions& options, const Progress& progress);
 // A statement of the caller's own, run as the gate runs its own.
 StatementResult run_statement(const Statement& statement, const GateOptions& options);
 
-// One case of one statement, as printed by a report: "STATEMENT: CASE".
+// One case of one statement, as printed by a report: "STATEMENT: CASE", in a fresh process that was called with what
+// options.after says.
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case);
 
 // verification of a run: 0 all held; 6 a fault; 1 a counterexample; 4 inconclusive, interrupted, or nothing was run.

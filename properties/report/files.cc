@@ -22,7 +22,8 @@ const char* word(Verdict verdict) {
   return "";
 }
 
-Json to_json(const Counterexample& e) {
+Json to_json(const GateReport& report, const StatementResult& r) {
+  const Counterexample& e = *r.counterexample;
   Json j;
   j["kind"] = to_text(e.finding.kind);
   j["summary"] = e.finding.summary;
@@ -44,6 +45,13 @@ Json to_json(const Counterexample& e) {
   j["cols"] = e.minimal.cols;
   j["shrink_tries"] = e.shrink_tries;
   j["shrink_budget_spent"] = e.shrink_budget_spent;
+  j["again"] = again_command(report, r);
+  if (e.reproduction) {
+    j["fresh_process"] = {{"reproduced", e.reproduction->reproduced}, {"after", Json::array()}};
+    for (const Preceding& p : e.reproduction->after) j["fresh_process"]["after"].push_back(to_text(p, *r.statement));
+    if (e.reproduction->of > 0)
+      j["fresh_process"]["seen"] = e.reproduction->seen, j["fresh_process"]["of"] = e.reproduction->of;
+  }
   return j;
 }
 
@@ -132,7 +140,7 @@ std::string report_json(const GateReport& report) {
     s["seconds"] = r.seconds;
     s["coverage"] = Json::array();
     for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
-    if (r.counterexample) s["counterexample"] = to_json(*r.counterexample);
+    if (r.counterexample) s["counterexample"] = to_json(report, r);
     j["statements"].push_back(std::move(s));
   }
   return j.dump(2) + "\n";

@@ -39,14 +39,13 @@ std::string extent_text(const Difference& d) {
   return text;
 }
 
-std::string reproduce_line(const GateReport& report, const StatementResult& r) {
+std::string candidate_argument(const GateReport& report) {
   std::string path = report.candidate.path;  // quoted where a shell would not take it as one word
   if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") != path.npos) {
     for (std::size_t at = 0; (at = path.find('\'', at)) != path.npos; at += 4) path.replace(at, 1, "'\\''");
     path = "'" + path + "'";
   }
-  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", path, r.statement->name,
-                     to_text(r.counterexample->minimal));
+  return path;
 }
 
 // As a file's tensor; codes and scale bytes as U8.
@@ -62,6 +61,23 @@ Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<s
 }
 
 }  // namespace
+
+std::string not_reproduced(const Counterexample& e) {
+  if (!e.reproduction || e.reproduction->reproduced) return "";
+  return fmt::format(
+      "not reproduced in a fresh process: depends on calls before it or on chance (seen {} of {} times)",
+      e.reproduction->seen, e.reproduction->of);
+}
+
+std::string again_command(const GateReport& report, const StatementResult& r) {
+  const Counterexample& e = *r.counterexample;
+  const std::string gate = "mxcheck gate --candidate " + candidate_argument(report) + " ";
+  if (!not_reproduced(e).empty()) return gate + report.arguments;
+  std::string command = fmt::format("{}--reproduce '{}: {}'", gate, r.statement->name, to_text(e.minimal));
+  if (!e.reproduction) return command;
+  for (const Preceding& p : e.reproduction->after) command += fmt::format(" --after '{}'", to_text(p, *r.statement));
+  return command;
+}
 
 std::string report_header(const GateReport& report) {
   const std::string operations =
@@ -110,7 +126,11 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
                      e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
   if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
-  out += "  again     " + reproduce_line(report, r) + "\n";
+  if (e.reproduction) {
+    for (const Preceding& p : e.reproduction->after) out += "  after     " + to_text(p, *r.statement) + "\n";
+  }
+  if (const std::string why = not_reproduced(e); !why.empty()) out += "  again     " + why + "; the run once more:\n";
+  out += "  again     " + again_command(report, r) + "\n";
   if (!saved.empty()) out += "  saved     " + saved + "\n";
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);

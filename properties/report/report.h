@@ -18,6 +18,11 @@ std::string statement_line(const StatementResult& result);
 // command that reproduces it, machine. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
 
+// Why the counterexample's case is not enough to meet the failure again; empty where it is, alone or after others.
+std::string not_reproduced(const Counterexample& e);
+// The command that meets the failure again: the case, with those that it fails after, or else the run.
+std::string again_command(const GateReport& report, const StatementResult& result);
+
 // Totals and the verdict.
 std::string report_summary(const GateReport& report);
 

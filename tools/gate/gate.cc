@@ -27,6 +27,7 @@ struct Options {
   std::string seed;
   std::string junit;
   std::string reproduce;
+  std::vector<std::string> after;
   std::string record;
   std::string save = "mxcheck-cases";
   int cases = 0;
@@ -90,6 +91,7 @@ GateOptions gate_options(const Options& o) {
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.fail_fast = o.fail_fast;
+  options.after = o.after;
   options.jobs = o.jobs;
   options.record = !o.record.empty();
   options.interrupted = &interrupted;
@@ -108,6 +110,7 @@ int run_gate_command(const Options& o) {
     throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
   }
   if (!o.record.empty() && !o.reproduce.empty()) throw Error(ErrorKind::usage, "--record keeps a run, not one case");
+  if (!o.after.empty() && o.reproduce.empty()) throw Error(ErrorKind::usage, "--after goes with --reproduce");
   for (const std::string& path : {o.junit, o.record}) {
     if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
   }
@@ -175,6 +178,7 @@ void add_gate(Command& app) {
   gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
       .between(1, 10'000'000);
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
+  gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
   gate.option("--junit", options->junit, "also write the results as JUnit XML to this file");
   gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
   gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
