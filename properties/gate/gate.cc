@@ -1,7 +1,5 @@
 #include "properties/gate/gate.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -10,20 +8,14 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "numerics/error.h"
+#include "properties/gate/selection.h"
 #include "properties/gate/statement_run.h"
-#include "properties/gate/variants.h"
 #include "properties/process/machine.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
 namespace {
-
-bool is_about(const Statement& s, const CandidateInfo& candidate) {
-  return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
-}
 
 void require_about(const Statement& s, const Variant& v, const CandidateProcess& process,
                    const std::vector<Variant>& offered) {
@@ -42,24 +34,6 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
   } catch (const Error&) {
     return nullptr;  // the statement says that it was not offered
   }
-}
-
-std::string run_arguments(const GateOptions& options) {
-  std::string text = fmt::format("--suite {} --seed {}", to_text(options.suite), options.seed);
-  if (options.only != "*") text += fmt::format(" --only '{}'", options.only);
-  if (options.cases != 0) text += fmt::format(" --cases {}", options.cases);
-  return options.jobs != 0 ? text + fmt::format(" --jobs {}", options.jobs) : text;
-}
-
-GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
-  GateReport report;
-  report.arguments = run_arguments(options);
-  report.candidate = process.info();
-  report.suite = to_text(options.suite);
-  report.seed = options.seed;
-  report.variants = offered_variants(process);
-  if (options.begun) options.begun(report);
-  return report;
 }
 
 // The selected statements, side by side in as many threads as there are jobs, each with a process of the candidate.
@@ -105,10 +79,7 @@ class Statements {
   // A record has the calls in the order of the statements.
   [[nodiscard]] int jobs(const CandidateInfo& candidate) const {
     if (options_.record) return 1;
-    const int most = options_.jobs > 0 ? options_.jobs
-                                       : std::min(candidate.cuda ? kCudaJobs : kHostJobs,
-                                                  static_cast<int>(std::thread::hardware_concurrency()));
-    return std::clamp(most, 1, static_cast<int>(selected_.size()));
+    return std::clamp(jobs_of(options_, candidate), 1, static_cast<int>(selected_.size()));
   }
 
   template <class Run>
@@ -154,9 +125,6 @@ class Statements {
     for (; told_ < results_.size() && results_[told_]; ++told_) progress_(*results_[told_], true);
   }
 
-  static constexpr int kHostJobs = 16;
-  static constexpr int kCudaJobs = 4;  // processes that share a device
-
   const GateOptions& options_;
   const std::vector<Variant>& variants_;
   const Progress& progress_;
@@ -175,20 +143,9 @@ class Statements {
 
 GateReport run_gate(const GateOptions& options, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<const Statement*> selected;
-  for (const Statement& s : all_statements()) {
-    if (fnmatch(options.only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
-  }
-  if (selected.empty()) {
-    throw Error(ErrorKind::usage,
-                "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
-  }
+  std::vector<const Statement*> selected = statements_named(options.only);
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
-  std::erase_if(selected, [&](const Statement* s) { return !is_about(*s, process.info()); });
-  if (selected.empty()) {
-    throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement about " +
-                                      (process.info().cuda ? "CUDA" : "host") + " libraries");
-  }
+  keep_those_about(process.info(), options.only, selected);
   GateReport report = begin_report(options, process);
   process.watch(options.interrupted);
   Statements statements(options, selected, report.variants, progress);
@@ -228,6 +185,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
   for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   GateReport report = begin_report(options, process);
+  report.one_case = true;
   require_about(*s, c.variant, process, report.variants);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
   for (const Preceding& p : after) require_about(*p.statement, p.c.variant, process, report.variants);

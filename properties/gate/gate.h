@@ -31,6 +31,7 @@ struct GateOptions {
   int cases = 0;                                 // random cases a statement; 0: the suite's
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
+  double soak_minutes = 0;  // of run_soak
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool record = false;  // keep what every call returned: GateReport::record
   std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
@@ -59,7 +60,17 @@ struct StatementResult {
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::vector<CoverageReport> coverage;  // of each operation that it is about
   double seconds = 0;
+  std::int64_t calls = 0;     // of a soak: those whose outputs were compared
+  std::int64_t failures = 0;  // among them
   std::optional<Counterexample> counterexample;
+};
+
+// What a soak has shown (properties/gate/soak.h).
+struct SoakCount {
+  double minutes = 0;       // asked for
+  std::int64_t calls = 0;   // whose outputs were compared
+  std::int64_t failures = 0;  // among them, and calls that crashed or hung
+  double seconds = 0;       // of calling and comparing
 };
 
 struct GateReport {
@@ -69,10 +80,13 @@ struct GateReport {
   std::string arguments;  // of the gate, with which this run is made again
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
+  bool one_case = false;   // of reproduce
+  bool selective = false;  // --only left statements out
   bool interrupted = false;
   std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
+  std::optional<SoakCount> soak;
 };
 
 // Called as each statement begins and ends.

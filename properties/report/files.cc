@@ -4,8 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "numerics/text.h"
+#include "properties/gate/soak.h"
 #include "properties/process/machine.h"
+#include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
+#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
@@ -20,6 +24,17 @@ const char* word(Verdict verdict) {
     case Verdict::inconclusive: return "inconclusive";
   }
   return "";
+}
+
+Json to_json(const OperationInfo& o) {
+  return {{"name", o.name},         {"contract", o.contract},           {"max_rows", o.max_rows},
+          {"max_cols", o.max_cols}, {"rows_multiple", o.rows_multiple}, {"cols_multiple", o.cols_multiple}};
+}
+
+Json to_json(const SoakCount& s) {
+  Json j{{"minutes", s.minutes}, {"calls", s.calls}, {"failures", s.failures}, {"seconds", s.seconds}};
+  if (s.failures == 0 && s.calls > 0) j["failures_a_call_below"] = rule_of_three(s.calls), j["confidence"] = 0.95;
+  return j;
 }
 
 Json to_json(const GateReport& report, const StatementResult& r) {
@@ -67,6 +82,26 @@ std::string escape(std::string_view text) {
     }
   }
   return out;
+}
+
+// Properties: how far the verdict reaches.
+std::vector<std::pair<std::string, std::string>> scope_of(const GateReport& report) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const OperationInfo& o : report.candidate.operations) {
+    if (const std::string limits = limits_text(o); !limits.empty()) all.emplace_back("limits." + o.name, limits);
+  }
+  for (const StatementResult& r : report.statements) {
+    const std::vector<std::string> refused = not_offered(r);
+    if (!refused.empty()) all.emplace_back(fmt::format("not_offered.{}", r.statement->name), join(refused, "; "));
+  }
+  if (const std::vector<std::string> unseen = not_seen(report); !unseen.empty())
+    all.emplace_back("not_seen", join(unseen, "; "));
+  if (!report.soak) return all;
+  all.emplace_back("soak_calls", std::to_string(report.soak->calls));
+  all.emplace_back("soak_failures", std::to_string(report.soak->failures));
+  if (report.soak->failures == 0)
+    all.emplace_back("soak_failures_a_call_below", fmt::format("{:.2g}", rule_of_three(report.soak->calls)));
+  return all;
 }
 
 std::string junit_case(const GateReport& report, const StatementResult& r) {
@@ -122,6 +157,10 @@ std::string report_json(const GateReport& report) {
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},
                     {"digest", report.candidate.digest}};
+  j["candidate"]["operations"] = Json::array();
+  for (const OperationInfo& o : report.candidate.operations) j["candidate"]["operations"].push_back(to_json(o));
+  if (report.soak) j["soak"] = to_json(*report.soak);
+  if (!report.one_case) j["not_seen"] = not_seen(report);
   if (!report.candidate.unconfined.empty()) j["candidate"]["unconfined"] = report.candidate.unconfined;
   if (!report.ends.empty()) j["ends"] = report.ends;
   for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
@@ -138,6 +177,8 @@ std::string report_json(const GateReport& report) {
     s["options_not_offered"] = r.options_not_offered;
     s["variants"] = r.variants;
     s["seconds"] = r.seconds;
+    s["not_offered"] = not_offered(r);
+    if (report.soak) s["calls"] = r.calls, s["failures"] = r.failures;
     s["coverage"] = Json::array();
     for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
     if (r.counterexample) s["counterexample"] = to_json(report, r);
@@ -177,6 +218,7 @@ std::string report_junit(const GateReport& report) {
   property("cases", std::to_string(cases));
   property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
   for (const auto& [key, value] : build_and_machine(report.candidate)) property(key, value);
+  for (const auto& [key, value] : scope_of(report)) property(key, value);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "

@@ -12,6 +12,7 @@
 #include "properties/core/check.h"
 #include "properties/process/machine.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
@@ -82,10 +83,15 @@ std::string again_command(const GateReport& report, const StatementResult& r) {
 std::string report_header(const GateReport& report) {
   const std::string operations =
       join(report.candidate.operations, ", ", [](const OperationInfo& o) { return std::string_view(o.name); });
+  std::string limits;
+  for (const OperationInfo& o : report.candidate.operations) {
+    if (const std::string text = limits_text(o); !text.empty()) limits += fmt::format("limits of {}: {}\n", o.name, text);
+  }
   return fmt::format(
-      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}\n", report.seed, report.suite,
+      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed, report.suite,
       report.candidate.name, report.candidate.version, report.candidate.path, report.candidate.digest,
       operations.empty() ? "nothing" : operations, report.variants.size(),
+      limits.empty() ? "limits: it declares none\n" : limits,
       report.candidate.unconfined.empty()
           ? ""
           : "missing here, to keep the candidate's process from the gate: " + report.candidate.unconfined + "\n");
@@ -152,6 +158,7 @@ std::string report_summary(const GateReport& report) {
       report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
       report.seconds);
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
+  out += soak_text(report);
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";
   const int code = exit_code(report);
   const char* meaning = code == 0   ? "every statement that ran held"
@@ -159,6 +166,8 @@ std::string report_summary(const GateReport& report) {
                         : code == 6 ? "the candidate crashed or hung"
                                     : "inconclusive";
   out += fmt::format("exit code {}: {}\n", code, meaning);
+  const std::vector<std::string> unseen = not_seen(report);
+  if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
   return out;
 }
 

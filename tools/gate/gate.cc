@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "properties/gate/gate.h"
+#include "properties/gate/soak.h"
 #include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
 #include "tools/subcommands.h"
@@ -28,6 +30,7 @@ struct Options {
   std::string junit;
   std::string reproduce;
   std::vector<std::string> after;
+  std::optional<double> soak;  // minutes
   std::string record;
   std::string save = "mxcheck-cases";
   int cases = 0;
@@ -92,6 +95,7 @@ GateOptions gate_options(const Options& o) {
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.fail_fast = o.fail_fast;
   options.after = o.after;
+  options.soak_minutes = o.soak.value_or(0);
   options.jobs = o.jobs;
   options.record = !o.record.empty();
   options.interrupted = &interrupted;
@@ -104,13 +108,26 @@ void write_junit(const std::string& path, const GateReport& report) {
   file.commit();
 }
 
+void refuse(bool wrong, const char* why) {
+  if (wrong) throw Error(ErrorKind::usage, why);
+}
+
+// What no parser of one option sees.
+void check_options(const Options& o) {
+  refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
+  refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
+  refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
+  if (!o.soak) return;
+  refuse(!(*o.soak >= 0.001 && *o.soak <= 10'080), "--soak must be from 0.001 to 10080 minutes");
+  refuse(!o.reproduce.empty(), "--soak repeats cases that it draws; --reproduce runs a given one: one of the two");
+  refuse(!o.record.empty(), "--soak makes too many calls for --record to keep");
+  refuse(o.cases != 0 || o.suite != Options().suite || o.coverage,
+         "--soak ends by the time and covers no domain: --suite, --cases and --coverage say nothing to it");
+}
+
 int run_gate_command(const Options& o) {
   if (o.list) return list_statements(o.json);
-  if (!(o.time_limit >= 0.1 && o.time_limit <= 86'400)) {
-    throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
-  }
-  if (!o.record.empty() && !o.reproduce.empty()) throw Error(ErrorKind::usage, "--record keeps a run, not one case");
-  if (!o.after.empty() && o.reproduce.empty()) throw Error(ErrorKind::usage, "--after goes with --reproduce");
+  check_options(o);
   for (const std::string& path : {o.junit, o.record}) {
     if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
   }
@@ -132,7 +149,9 @@ int run_gate_command(const Options& o) {
       std::fflush(stdout);
     }
   };
-  const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
+  const GateReport report = o.soak                ? run_soak(options, progress)
+                            : o.reproduce.empty() ? run_gate(options, progress)
+                                                  : reproduce(options, o.reproduce);
   // The verdict stands and is printed even where its files cannot be written any more.
   std::string unwritten;
   const auto attempt = [&](const auto& write) {
@@ -177,6 +196,8 @@ void add_gate(Command& app) {
   gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
   gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
       .between(1, 10'000'000);
+  gate.option("--soak", options->soak,
+              "repeat drawn cases for so many minutes (0.1 is possible), for races and faults of one call in many");
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
   gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
   gate.option("--junit", options->junit, "also write the results as JUnit XML to this file");
