@@ -67,10 +67,10 @@ struct StatementResult {
 
 // What a soak has shown (properties/gate/soak.h).
 struct SoakCount {
-  double minutes = 0;       // asked for
-  std::int64_t calls = 0;   // whose outputs were compared
+  double minutes = 0;         // asked for
+  std::int64_t calls = 0;     // whose outputs were compared
   std::int64_t failures = 0;  // among them, and calls that crashed or hung
-  double seconds = 0;       // of calling and comparing
+  double seconds = 0;         // of calling and comparing
 };
 
 struct GateReport {

@@ -4,17 +4,21 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "properties/core/limits.h"
+#include "properties/core/operation.h"
 
 namespace mxcheck {
 namespace {
 
 constexpr int kMostTimes = 10'000;
 constexpr int kRepeats = 64;
+constexpr std::size_t kMostSimpler = 200;
 constexpr std::chrono::seconds kTimeForRepeats{5};
 constexpr std::chrono::seconds kTimeForAll{30};
 
@@ -119,6 +123,25 @@ void leave_out(FreshProcess& fresh, std::vector<Preceding>& list) {
   }
 }
 
+// The cases that are left, each by the simplest that will do: it names what the library keeps.
+void simplify(FreshProcess& fresh, const CandidateRunner& process, std::vector<Preceding>& list) {
+  std::set<std::string> tried;  // simpler cases meet again, and what is simplest comes back to where it was
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (bool is_simpler = true; is_simpler;) {
+      is_simpler = false;
+      const Case from = list[i].c;
+      for (Case& c : operation_named(from.variant.operation).simpler(from, {})) {
+        if (c.variant != from.variant) continue;
+        list[i].c = within_limits(std::move(c), *process.operation(from.variant.operation));
+        if (!tried.insert(to_text(list[i].c)).second || tried.size() > kMostSimpler || fresh.out_of_time()) continue;
+        is_simpler = fresh.fails_after(list);
+        if (is_simpler) break;
+      }
+      if (!is_simpler) list[i].c = from;
+    }
+  }
+}
+
 }  // namespace
 
 const Statement* find_statement(std::string_view name) {
@@ -173,6 +196,7 @@ Reproduction reproduction_of(CheckContext& context, const Preceding& failing, co
   }
   found.after = shortest_end(fresh, before);
   leave_out(fresh, found.after);
+  simplify(fresh, context.process, found.after);
   if (found.after.empty() || !is_certain()) found.after.clear();
   return found;
 }

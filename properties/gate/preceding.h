@@ -52,8 +52,8 @@ struct Reproduction {
   int of = 0;
 };
 
-// The case alone; repeated; after ever more of `before`, which is then cut to what is needed. Within half a minute, but
-// for a call that hangs. stop: asked between checks.
+// The case alone; repeated; after ever more of `before`, which is then cut to what is needed, and simplified. Within
+// half a minute, but for a call that hangs. stop: asked between checks.
 Reproduction reproduction_of(CheckContext& context, const Preceding& failing, const std::vector<Preceding>& before,
                              const std::function<bool()>& stop);
 

@@ -45,14 +45,14 @@ void keep_those_about(const CandidateInfo& candidate, const std::string& only,
                       std::vector<const Statement*>& statements) {
   std::erase_if(statements, [&](const Statement* s) { return !is_about(*s, candidate); });
   if (!statements.empty()) return;
-  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement about " +
-                                    (candidate.cuda ? "CUDA" : "host") + " libraries");
+  throw Error(ErrorKind::usage,
+              "--only '" + only + "' selects no statement about " + (candidate.cuda ? "CUDA" : "host") + " libraries");
 }
 
 int jobs_of(const GateOptions& options, const CandidateInfo& candidate) {
   if (options.jobs > 0) return options.jobs;
-  return std::max(1, std::min(candidate.cuda ? kCudaJobs : kHostJobs,
-                              static_cast<int>(std::thread::hardware_concurrency())));
+  return std::max(
+      1, std::min(candidate.cuda ? kCudaJobs : kHostJobs, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
 GateReport begin_report(const GateOptions& options, CandidateProcess& process) {

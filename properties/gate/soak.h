@@ -2,10 +2,11 @@
 // A soak: the same calls again and again for a given time, for races and for faults of one call in many, which a suite
 // meets by luck alone.
 //
-// Cases of the statements that outputs are Problem::answer(), of every variant that is offered, are drawn; the reference
-// answers each once. Some are in hand at a time, and bursts of one to 32 calls of one of them follow bursts of
-// another in random order. Every call has tensors of its own, filled anew; each burst comes from one of the process's
-// three threads. On a device each call is made in a stream of its own, in the default one, or three times at once.
+// Cases of the statements that outputs are Problem::answer(), of every variant that is offered, are drawn; the
+// reference answers each once. Some are in hand at a time, and bursts of one to 32 calls of one of them follow bursts
+// of another in random order. Every call has tensors of its own, filled anew; each burst comes from one of the
+// process's three threads. On a device each call is made in a stream of its own, in the default one, or three times at
+// once.
 
 #include <cstdint>
 

@@ -14,6 +14,8 @@ constexpr std::uint64_t kMostInRow = 32;                      // calls of one ca
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 25;  // of their tensors
 constexpr std::int64_t kShortCalls = 16;  // so much less work than a drawn case has: three cases of four
 constexpr int kDrawTries = 20;
+constexpr int kCallsOfFirstRound = 32;
+constexpr int kCallsOfCase = 256;
 
 }  // namespace
 
@@ -89,20 +91,29 @@ void SoakCase::count(std::uint32_t calls, const SoakTally& tally) {
   }
 }
 
+SoakDeck::SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed)
+    : targets_(std::move(targets)), first_round_(targets_.size()), seed_(seed) {
+  std::iota(first_round_.begin(), first_round_.end(), std::size_t{0});
+  Draw order(derived_seed(seed_, "soak round"));
+  for (std::size_t i = first_round_.size(); i > 1; --i) std::swap(first_round_[i - 1], first_round_[order.below(i)]);
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    if (i == 0 || targets_[i].statement != targets_[i - 1].statement) of_one_statement_.emplace_back();
+    of_one_statement_.back().push_back(i);
+  }
+}
+
 std::optional<SoakCase> SoakDeck::deal() {
   const std::uint64_t number = next_++;
-  Draw order(random_word(derived_seed(seed_, "soak round"), number / targets_.size()));
-  std::vector<std::size_t> round(targets_.size());
-  std::iota(round.begin(), round.end(), std::size_t{0});
-  for (std::size_t i = round.size(); i > 1; --i) std::swap(round[i - 1], round[order.below(i)]);
-  const std::size_t chosen = round[number % targets_.size()];
-  const SoakTarget& target = targets_[chosen];
   Draw draw(random_word(derived_seed(seed_, "soak case"), number));
+  const bool first = number < first_round_.size();
+  const std::size_t chosen =
+      first ? first_round_[number] : draw.pick(of_one_statement_[draw.below(of_one_statement_.size())]);
+  const SoakTarget& target = targets_[chosen];
   for (int i = 0; i < kDrawTries; ++i) {
     const bool is_short = i < kDrawTries / 2 && draw.chance(75);
     const std::int64_t most = target.domain->small_work() / (is_short ? kShortCalls : 1);
     const std::optional<Case> c = target.domain->make(target.domain->of_variant(target.number), most, draw);
-    if (c) return SoakCase(chosen, *c);
+    if (c) return SoakCase(chosen, *c, first ? kCallsOfFirstRound : kCallsOfCase);
   }
   return std::nullopt;
 }

@@ -33,7 +33,8 @@ struct SoakTally {
 
 class SoakCase {
  public:
-  SoakCase(std::size_t target, const Case& c) : target_(target) { take_up(c); }
+  // calls: until another case takes its place.
+  SoakCase(std::size_t target, const Case& c, int calls) : target_(target), left_(calls) { take_up(c); }
 
   [[nodiscard]] std::size_t target() const { return target_; }
   [[nodiscard]] const Case& descriptor() const { return problem_->c; }
@@ -56,22 +57,25 @@ class SoakCase {
   std::unique_ptr<Problem> problem_;
   std::vector<ExpectedTensor> answer_;
   std::vector<std::span<const std::byte>> expected_;
-  int left_ = 256;  // calls, until another case takes its place
+  int left_;
   std::int64_t right_ = 0;
   std::optional<Finding> finding_;
 };
 
-// Every variant in turn, in an order of its own each time round. Which cases there are follows from the seed.
+// Every variant once, in an order that the seed gives, with few calls of each; then a statement by chance and one of
+// its variants, with many: few routers have as many variants as all else together. The cases follow from the seed.
 class SoakDeck {
  public:
-  SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed) : targets_(std::move(targets)), seed_(seed) {}
+  SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed);
   [[nodiscard]] const std::vector<SoakTarget>& targets() const { return targets_; }
   // From any thread. Nothing where the variant's limits leave no case, or chance found none.
   std::optional<SoakCase> deal();
 
  private:
-  const std::vector<SoakTarget> targets_;
-  const std::uint64_t seed_;
+  std::vector<SoakTarget> targets_;
+  std::vector<std::size_t> first_round_;                    // of targets
+  std::vector<std::vector<std::size_t>> of_one_statement_;  // targets; none of them is empty
+  std::uint64_t seed_;
   std::atomic<std::uint64_t> next_{0};
 };
 

@@ -61,7 +61,7 @@ struct Message {
   // before. After the last one's there is a CallResult for each. 0: one call, answered in the reply.
   std::uint32_t burst = 0;
   std::uint64_t burst_step = 0;
-  DeviceModel model;         // of compare
+  DeviceModel model;  // of compare
 };
 
 struct CallResult {

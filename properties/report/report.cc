@@ -65,9 +65,8 @@ Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<s
 
 std::string not_reproduced(const Counterexample& e) {
   if (!e.reproduction || e.reproduction->reproduced) return "";
-  return fmt::format(
-      "not reproduced in a fresh process: depends on calls before it or on chance (seen {} of {} times)",
-      e.reproduction->seen, e.reproduction->of);
+  return fmt::format("not reproduced in a fresh process: depends on calls before it or on chance (seen {} of {} times)",
+                     e.reproduction->seen, e.reproduction->of);
 }
 
 std::string again_command(const GateReport& report, const StatementResult& r) {
@@ -85,7 +84,8 @@ std::string report_header(const GateReport& report) {
       join(report.candidate.operations, ", ", [](const OperationInfo& o) { return std::string_view(o.name); });
   std::string limits;
   for (const OperationInfo& o : report.candidate.operations) {
-    if (const std::string text = limits_text(o); !text.empty()) limits += fmt::format("limits of {}: {}\n", o.name, text);
+    if (const std::string text = limits_text(o); !text.empty())
+      limits += fmt::format("limits of {}: {}\n", o.name, text);
   }
   return fmt::format(
       "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed, report.suite,

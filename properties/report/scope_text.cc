@@ -33,8 +33,8 @@ std::vector<std::string> not_seen(const GateReport& report) {
     all.emplace_back("one wrong call in 100,000 (--soak)");
   }
   if (report.selective) all.emplace_back("what the statements are about that --only left out");
-  const bool limited = std::ranges::any_of(report.candidate.operations,
-                                           [](const OperationInfo& o) { return !limits_text(o).empty(); });
+  const bool limited =
+      std::ranges::any_of(report.candidate.operations, [](const OperationInfo& o) { return !limits_text(o).empty(); });
   if (limited) all.emplace_back("sizes outside of the limits that the candidate declares");
   return all;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
+#include "properties/core/rng.h"
 #include "reference/quantize/quantize.h"
 #include "tests/right_call.h"
 
@@ -106,13 +107,19 @@ void misbehave(const mxcheck_call* call) {
   (void)call;
 }
 
-// Wrong for what was called before.
+// One number in `of`, without a period.
+bool is_chosen(unsigned number, unsigned of) { return mxcheck::mix64(number) % of == 0; }
+
+// Wrong for what was called before, or by chance.
 void spoil_by_state(const mxcheck_policy& p, char* codes, std::size_t bytes) {
   static unsigned calls = 0;
   static bool was_wide = false;
   ++calls;
   const bool wrong = (mode("wrong_after_a_refusal") && has_refused) || (mode("wrong_from_call_5") && calls >= 5) ||
-                     (mode("wrong_after_256_columns") && was_wide && p.cols <= 256);
+                     (mode("wrong_after_256_columns") && was_wide && p.cols <= 256) ||
+                     (mode("one_call_in_500_is_wrong") && is_chosen(calls, 500)) ||
+                     (mode("one_call_in_20000_is_wrong") && is_chosen(calls, 20'000)) ||
+                     (mode("wrong_from_call_3000") && calls >= 3000);
   was_wide = was_wide || p.cols > 256;
   if (wrong && bytes != 0) codes[0] = static_cast<char>(codes[0] ^ 1);
 }
