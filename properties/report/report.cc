@@ -49,6 +49,16 @@ std::string candidate_argument(const GateReport& report) {
   return path;
 }
 
+// The calls that the failure depends on.
+void call_before(const Counterexample& e, CandidateProcess& process, const std::vector<Variant>& variants) {
+  if (!e.reproduction || e.reproduction->after.empty()) return;
+  process.restart();  // as the gate did when it found them
+  CheckContext context{process, variants};
+  for (const Preceding& p : e.reproduction->after) {
+    for (int i = 0; i < p.times; ++i) (void)p.statement->check(context, p.c);
+  }
+}
+
 // As a file's tensor; codes and scale bytes as U8.
 Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
   Tensor t{std::move(name), Dtype::u8, {info.rows, info.cols}, bytes};
@@ -191,8 +201,10 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
   for (const SavedTensor& t : p->saved()) file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
   for (const ExpectedTensor& t : p->answer())
     file.tensors.push_back(file_tensor("expected_" + t.info.name, t.info, t.bytes, false));
-  if (e.finding.kind != FindingKind::fault) {
+  // What a process returns that does not fail would be taken for what was observed.
+  if (e.finding.kind != FindingKind::fault && not_reproduced(e).empty()) {
     CandidateProcess process(options.tool, options.library, options.time_limit);
+    call_before(e, process, report.variants);
     const Outcome outcome = process.run(p->call());
     for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
       const TensorInfo& info = p->outputs[i];

@@ -30,7 +30,8 @@ std::string report_json(const GateReport& report);
 std::string report_junit(const GateReport& report);
 
 // Writes x (or codes and scales), expected and observed outputs of the minimal case as a safetensors file into the
-// directory, which is created; returns its path. The name is the statement's with a digest of the case.
+// directory, which is created; returns its path. Without observed outputs where the failure was not met again. The name
+// is the statement's with a digest of the case.
 std::string save_counterexample(const GateReport& report, const StatementResult& result, const std::string& directory,
                                 const GateOptions& options);
 

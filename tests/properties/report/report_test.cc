@@ -255,6 +255,21 @@ TEST(Report, a_failure_that_was_not_met_again_gives_the_run) {
   EXPECT_EQ(text.find("--reproduce"), std::string::npos);
 }
 
+TEST(Report, what_is_saved_was_observed_after_the_calls_that_the_failure_depends_on) {
+  const test::TemporaryDirectory dir;
+  const test::Toy toy("wrong_from_call_5");
+  GateReport r = run_gate(test::toy_options(kQuantize), [](const StatementResult&, bool) {});
+  const auto saved = [&] {
+    std::map<std::string, std::vector<std::byte>> tensors;
+    const std::string path = save_counterexample(r, r.statements[0], dir / "cases", test::toy_options());
+    for (const Tensor& t : read_safetensors(path).tensors) tensors[t.name] = t.data;
+    return tensors;
+  };
+  EXPECT_NE(saved().at("observed_codes"), saved().at("expected_codes"));
+  r.statements[0].counterexample->reproduction = Reproduction{false, {}, {}, 0, 64};
+  EXPECT_EQ(saved().count("observed_codes"), 0U);
+}
+
 TEST(Report, a_spent_budget_is_said) {
   GateReport r = run_toy("column_33_is_wrong", kQuantize);
   r.statements[0].counterexample->shrink_budget_spent = true;
