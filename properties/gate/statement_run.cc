@@ -149,8 +149,8 @@ SearchResult StatementRun::shrunk(const Case& c, const SearchLimits& limits) {
   static std::mutex searching;
   const std::lock_guard lock(searching);
   return search(
-      std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits,
-      [&](Draw&) { return c; }, [&](const Case& n) { return check_uncounted(n); }, simpler());
+      std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits, [&](Draw&) { return c; },
+      [&](const Case& n) { return check_uncounted(n); }, simpler());
 }
 
 void StatementRun::judge_one() {
