@@ -42,14 +42,21 @@ CallTensor index_tensor(const std::vector<std::int32_t>& index) {
 }
 
 Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
-  Outcome outcome = process.run(call);
+  Ran ran = judged(process.run(call), c);
+  if (!ran.finding || ran.finding->kind != FindingKind::fault) return ran;
+  const Outcome again = process.run(call);  // in the fresh process that run starts
+  Finding& finding = *ran.finding;
+  finding.again_in_fresh_process = again.kind != OutcomeKind::returned;
+  finding.summary += finding.again_in_fresh_process ? "; again in a fresh process"
+                                                    : "; not in a fresh process: state of earlier calls";
+  return ran;
+}
+
+Ran judged(Outcome outcome, const Case& c) {
   Finding finding;
   if (outcome.kind != OutcomeKind::returned) {
-    const Outcome again = process.run(call);  // in the fresh process that run starts
-    const bool confirmed = again.kind != OutcomeKind::returned;
     finding.kind = FindingKind::fault;
     finding.summary = how_it_ended(outcome);
-    finding.summary += confirmed ? "; again in a fresh process" : "; not in a fresh process: state of earlier calls";
     return {std::nullopt, finding};
   }
   if (outcome.out_of_bounds) {
@@ -127,6 +134,18 @@ std::optional<Finding> nothing_claimed(CheckContext& context) {
   return std::nullopt;
 }
 
+std::optional<Finding> first_difference(const Problem& p, const std::vector<ExpectedTensor>& expected,
+                                        const std::vector<std::vector<std::byte>>& outputs, const std::string& of) {
+  for (const std::size_t i : p.order()) {
+    std::optional<Finding> finding =
+        differ(expected[i].info, expected[i].bytes, outputs[i], expected[i].info.name + " differ" + of);
+    if (!finding) continue;
+    p.explain(i, *finding);
+    return finding;
+  }
+  return std::nullopt;
+}
+
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options) {
   for (const std::uint8_t poison : kPoisons) {
@@ -134,14 +153,10 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
     if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
     const Got got = run_problem(context, p, poison);
     if (!got.usable()) return pass_on(context, got);
-    for (const std::size_t i : p.order()) {
-      std::optional<Finding> finding =
-          differ(expected[i].info, expected[i].bytes, got.outputs[i], expected[i].info.name + " differ" + options.of);
-      if (!finding) continue;
-      p.explain(i, *finding);
-      if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
-      return finding;
-    }
+    std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
+    if (!finding) continue;
+    if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
+    return finding;
   }
   return std::nullopt;
 }

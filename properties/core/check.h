@@ -28,6 +28,8 @@ struct Ran {
   std::optional<Finding> finding;
 };
 Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
+// What the outcome of a call means; one that crashed or hung was not repeated.
+Ran judged(Outcome outcome, const Case& c);
 
 // The outputs of a run, or the finding that stopped it, or neither: not offered.
 struct Got {
@@ -50,6 +52,10 @@ std::optional<Finding> nothing_claimed(CheckContext& context);
 // A mismatch finding if the tensors differ.
 std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
                               std::span<const std::byte> observed, const std::string& summary);
+
+// The first output that differs, explained.
+std::optional<Finding> first_difference(const Problem& problem, const std::vector<ExpectedTensor>& expected,
+                                        const std::vector<std::vector<std::byte>>& outputs, const std::string& of);
 
 // The candidate's outputs are the reference's, over each poison; of large cases over one of them. matches: which other
 // recipe, contract or fault gives exactly these outputs, called where the context is thorough.

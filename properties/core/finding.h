@@ -31,6 +31,7 @@ struct Finding {
   std::vector<std::string> matches;      // other recipes or layouts whose bytes are exactly the observed ones
   // The input elements that the first differing element follows from: shrinking tries them alone.
   std::vector<Plant> relevant;
+  bool again_in_fresh_process = false;  // a fault: the call was repeated, and ended so again
 };
 
 }  // namespace mxcheck

@@ -40,7 +40,8 @@ struct Statement {
   // Enumerated cases that every run makes first, for one variant: boundaries before random.
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
-  // Cases that are drawn meet each pair of bins of two axes of the operation's domain; false: each bin.
+  // The check is that outputs are Problem::answer(): drawn cases meet each pair of bins of two axes of the operation's
+  // domain, and a soak repeats such cases (properties/gate/soak.h). False: they meet each bin.
   bool covers_pairs = false;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
   bool recorded = true;  // false: replay, without the device, would take too long

@@ -1,7 +1,5 @@
 #include "properties/gate/gate.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -11,16 +9,20 @@
 #include <utility>
 
 #include "numerics/error.h"
+#include "properties/gate/selection.h"
 #include "properties/gate/statement_run.h"
-#include "properties/gate/variants.h"
 #include "properties/process/machine.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
 namespace {
 
-bool is_about(const Statement& s, const CandidateInfo& candidate) {
-  return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
+void require_about(const Statement& s, const Variant& v, const CandidateProcess& process,
+                   const std::vector<Variant>& offered) {
+  if (std::find(offered.begin(), offered.end(), v) == offered.end())
+    throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(v));
+  if (!is_about(s, process.info()) || !s.applies(v, offered))
+    throw Error(ErrorKind::usage, "statement " + std::string(s.name) + " is not about " + to_text(v));
 }
 
 // The CPU library of this tree, for CUDA candidates' large tensors.
@@ -32,16 +34,6 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
   } catch (const Error&) {
     return nullptr;  // the statement says that it was not offered
   }
-}
-
-GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
-  GateReport report;
-  report.candidate = process.info();
-  report.suite = to_text(options.suite);
-  report.seed = options.seed;
-  report.variants = offered_variants(process);
-  if (options.begun) options.begun(report);
-  return report;
 }
 
 // The selected statements, side by side in as many threads as there are jobs, each with a process of the candidate.
@@ -87,10 +79,7 @@ class Statements {
   // A record has the calls in the order of the statements.
   [[nodiscard]] int jobs(const CandidateInfo& candidate) const {
     if (options_.record) return 1;
-    const int most = options_.jobs > 0 ? options_.jobs
-                                       : std::min(candidate.cuda ? kCudaJobs : kHostJobs,
-                                                  static_cast<int>(std::thread::hardware_concurrency()));
-    return std::clamp(most, 1, static_cast<int>(selected_.size()));
+    return std::clamp(jobs_of(options_, candidate), 1, static_cast<int>(selected_.size()));
   }
 
   template <class Run>
@@ -106,12 +95,13 @@ class Statements {
 
   void work(CandidateProcess& process, RecordingRunner* recording) {
     const std::unique_ptr<CandidateProcess> cpu = cpu_library(options_, process.info());
+    History history;  // of this process
     for (std::size_t i = next_++; i < selected_.size(); i = next_++) {
       if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) break;
       const Statement& s = *selected_[i];
       const bool records = recording != nullptr && s.recorded;
       StatementRun run(s, options_, records ? static_cast<CandidateRunner&>(*recording) : process, cpu.get(), variants_,
-                       records ? recording : nullptr);
+                       records ? recording : nullptr, &history);
       {
         const std::lock_guard lock(mutex_);
         progress_(run.result(), false);
@@ -135,9 +125,6 @@ class Statements {
     for (; told_ < results_.size() && results_[told_]; ++told_) progress_(*results_[told_], true);
   }
 
-  static constexpr int kHostJobs = 16;
-  static constexpr int kCudaJobs = 4;  // processes that share a device
-
   const GateOptions& options_;
   const std::vector<Variant>& variants_;
   const Progress& progress_;
@@ -156,20 +143,9 @@ class Statements {
 
 GateReport run_gate(const GateOptions& options, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<const Statement*> selected;
-  for (const Statement& s : all_statements()) {
-    if (fnmatch(options.only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
-  }
-  if (selected.empty()) {
-    throw Error(ErrorKind::usage,
-                "--only '" + options.only + "' selects no statement; mxcheck gate --list prints them");
-  }
+  std::vector<const Statement*> selected = statements_named(options.only);
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
-  std::erase_if(selected, [&](const Statement* s) { return !is_about(*s, process.info()); });
-  if (selected.empty()) {
-    throw Error(ErrorKind::usage, "--only '" + options.only + "' selects no statement about " +
-                                      (process.info().cuda ? "CUDA" : "host") + " libraries");
-  }
+  keep_those_about(process.info(), options.only, selected);
   GateReport report = begin_report(options, process);
   process.watch(options.interrupted);
   Statements statements(options, selected, report.variants, progress);
@@ -202,21 +178,21 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
     throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
-  const auto& all = all_statements();
-  const auto s =
-      std::find_if(all.begin(), all.end(), [&](const Statement& candidate) { return candidate.name == name; });
-  if (s == all.end())
+  const Statement* s = find_statement(name);
+  if (s == nullptr)
     throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  std::vector<Preceding> after;
+  for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   GateReport report = begin_report(options, process);
-  if (std::find(report.variants.begin(), report.variants.end(), c.variant) == report.variants.end()) {
-    throw Error(ErrorKind::usage, "the candidate does not offer " + to_text(c.variant));
-  }
-  if (!is_about(*s, process.info()) || !s->applies(c.variant, report.variants)) {
-    throw Error(ErrorKind::usage, "statement " + std::string(name) + " is not about " + to_text(c.variant));
-  }
+  report.one_case = true;
+  require_about(*s, c.variant, process, report.variants);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
-  StatementRun run(*s, options, process, cpu.get(), report.variants);
+  for (const Preceding& p : after) require_about(*p.statement, p.c.variant, process, report.variants);
+  History history;
+  StatementRun run(*s, options, process, cpu.get(), report.variants, nullptr, &history);
+  process.restart();  // as it is when the gate looks for what a failure depends on: no question was asked of it
+  for (const Preceding& p : after) run.call_before(p);
   run.check_one(c, false);
   run.judge_one();
   report.statements.push_back(run.result());

@@ -15,6 +15,7 @@
 #include "properties/core/operation.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage.h"
+#include "properties/gate/preceding.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
@@ -30,8 +31,10 @@ struct GateOptions {
   int cases = 0;                                 // random cases a statement; 0: the suite's
   std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
   bool fail_fast = false;
+  double soak_minutes = 0;  // of run_soak
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool record = false;  // keep what every call returned: GateReport::record
+  std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
 };
@@ -42,6 +45,7 @@ struct Counterexample {
   Finding finding;
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
+  std::optional<Reproduction> reproduction;  // none: interrupted, or a fault that was repeated at once
 };
 
 enum class Verdict { held, failed, not_offered, inconclusive };
@@ -56,19 +60,33 @@ struct StatementResult {
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::vector<CoverageReport> coverage;  // of each operation that it is about
   double seconds = 0;
+  std::int64_t calls = 0;     // of a soak: those whose outputs were compared
+  std::int64_t failures = 0;  // among them
   std::optional<Counterexample> counterexample;
+};
+
+// What a soak has shown (properties/gate/soak.h).
+struct SoakCount {
+  double minutes = 0;         // asked for
+  std::int64_t calls = 0;     // whose outputs were compared
+  std::int64_t failures = 0;  // among them, and calls that crashed or hung
+  double seconds = 0;         // of calling and comparing
 };
 
 struct GateReport {
   CandidateInfo candidate;
   std::string suite;
   std::uint64_t seed = 0;
+  std::string arguments;  // of the gate, with which this run is made again
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
+  bool one_case = false;   // of reproduce
+  bool selective = false;  // --only left statements out
   bool interrupted = false;
   std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
+  std::optional<SoakCount> soak;
 };
 
 // Called as each statement begins and ends.
@@ -80,7 +98,8 @@ GateReport run_gate(const GateOptions& options, const Progress& progress);
 // A statement of the caller's own, run as the gate runs its own.
 StatementResult run_statement(const Statement& statement, const GateOptions& options);
 
-// One case of one statement, as printed by a report: "STATEMENT: CASE".
+// One case of one statement, as printed by a report: "STATEMENT: CASE", in a fresh process that was called with what
+// options.after says.
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case);
 
 // verification of a run: 0 all held; 6 a fault; 1 a counterexample; 4 inconclusive, interrupted, or nothing was run.

@@ -26,8 +26,9 @@ int random_cases(const Statement& s, const GateOptions& options, const VariantWe
 }  // namespace
 
 StatementRun::StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process,
-                           CandidateRunner* cpu, const std::vector<Variant>& offered, RecordingRunner* recording)
-    : options_(options), context_{process, offered, cpu}, recording_(recording) {
+                           CandidateRunner* cpu, const std::vector<Variant>& offered, RecordingRunner* recording,
+                           History* history)
+    : options_(options), context_{process, offered, cpu}, recording_(recording), history_(history) {
   result_.statement = &s;
   for (const Variant& v : offered) {
     if (s.applies(v, offered)) variants_.push_back(v);
@@ -167,13 +168,26 @@ void StatementRun::check_one(const Case& c, bool shrink) {
   if (!finding) return;
   SearchLimits limits{1};
   if (!shrink) limits.shrink_tries = 0;
+  keep(shrunk(c, limits), c, *finding);
+}
+
+void StatementRun::call_before(const Preceding& p) {
+  for (int i = 0; i < p.times && !stop(); ++i) {
+    try {
+      (void)p.statement->check(context_, p.c);
+    } catch (const Interrupted&) {
+    }
+    if (history_ != nullptr) history_->add(*p.statement, p.c);
+  }
+}
+
+SearchResult StatementRun::shrunk(const Case& c, const SearchLimits& limits) {
   // RapidCheck has state of its own, and statements run side by side.
   static std::mutex searching;
   const std::lock_guard lock(searching);
-  keep(search(
-           std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits,
-           [&](Draw&) { return c; }, [&](const Case& n) { return check_uncounted(n); }, simpler()),
-       c, *finding);
+  return search(
+      std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits, [&](Draw&) { return c; },
+      [&](const Case& n) { return check_uncounted(n); }, simpler());
 }
 
 void StatementRun::judge_one() {
@@ -258,6 +272,7 @@ void StatementRun::count(const Case& c, CaseFate fate) {
 std::optional<Finding> StatementRun::check(const Case& c) {
   if (recording_ != nullptr) recording_->begin_case();
   std::optional<Finding> finding = check_uncounted(c);
+  if (history_ != nullptr) history_->add(*result_.statement, c);
   if (!context_.not_checked.empty()) {
     if (not_checked_.empty()) not_checked_ = context_.not_checked;
   } else if (context_.not_offered) {
@@ -283,6 +298,27 @@ void StatementRun::keep_matches_of(const Case& original, const Case& minimal, st
   });
 }
 
+// Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way
+// to the smallest one were calls too, so that the case as found is tried as well, after what came before it.
+void StatementRun::look_for_state(Counterexample& example) {
+  const Statement& s = *result_.statement;
+  const std::function<bool()> interrupted = [this] { return stop(); };
+  std::vector<Preceding> before = history_ != nullptr ? history_->kept() : std::vector<Preceding>{};
+  const bool has_original = !before.empty() && before.back().c == example.original;
+  example.reproduction = reproduction_of(context_, {&s, example.minimal, 1}, before, interrupted);
+  if (example.reproduction->reproduced && example.reproduction->after.empty()) return;
+  if (!example.reproduction->reproduced && example.original != example.minimal && has_original) {
+    before.pop_back();
+    Reproduction larger = reproduction_of(context_, {&s, example.original, 1}, before, interrupted);
+    if (larger.reproduced) {
+      example.minimal = example.original, example.finding = *larger.finding;
+      example.reproduction = std::move(larger);
+    }
+  }
+  context_.process.restart();  // how many calls that took is a matter of time: the next statement must not see it
+  if (stop()) example.reproduction.reset();
+}
+
 void StatementRun::keep(const SearchResult& found, const Case& original, const Finding& first) {
   Counterexample example;
   example.original = original;
@@ -293,6 +329,7 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
   std::optional<Finding> finding = check_uncounted(example.minimal);
   context_.thorough = false;
   if (!finding && stop()) finding = found.finding.value_or(first);
+  const bool repeated = finding.has_value();
   if (!finding) {
     finding = found.finding.value_or(first);
     finding->summary =
@@ -300,10 +337,12 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
         finding->summary;
   } else if (finding->kind == FindingKind::mismatch && !stop()) {
     keep_matches_of(original, example.minimal, finding->matches);
-    context_.process.restart();
-    if (!check_uncounted(example.minimal)) finding->summary += "; not in a fresh process: state of earlier calls";
   }
   example.finding = std::move(*finding);
+  if (!stop() && !example.finding.again_in_fresh_process) look_for_state(example);
+  const bool alone = example.reproduction && example.reproduction->reproduced && example.reproduction->after.empty();
+  if (repeated && !alone && example.finding.kind == FindingKind::mismatch)
+    example.finding.summary += "; not in a fresh process: state of earlier calls";
   result_.counterexample = std::move(example);
   result_.verdict = Verdict::failed;
 }

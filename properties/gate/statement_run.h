@@ -18,15 +18,17 @@ namespace mxcheck {
 
 class StatementRun {
  public:
-  // cpu, recording: may be null. All but the statement's name is borrowed.
+  // cpu, recording, history: may be null. All but the statement's name is borrowed.
   StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process, CandidateRunner* cpu,
-               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr);
+               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr, History* history = nullptr);
 
   StatementResult& result() { return result_; }
 
   void run();
   // One given case, shrunk if it fails and shrinking is asked for.
   void check_one(const Case& c, bool shrink = true);
+  // What was called before a case that fails after it; whether that held is not asked.
+  void call_before(const Preceding& p);
   // A drawn case; where the candidate refuses its options, the same without them too: a size that comes with options
   // alone would not be checked.
   void check_drawn(const Case& c);
@@ -65,11 +67,14 @@ class StatementRun {
   std::optional<Finding> check(const Case& c);
   void count(const Case& c, CaseFate fate);
   void keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches);
+  SearchResult shrunk(const Case& c, const SearchLimits& limits);
+  void look_for_state(Counterexample& example);
   void keep(const SearchResult& found, const Case& original, const Finding& first);
 
   const GateOptions& options_;
   CheckContext context_;
   RecordingRunner* recording_;
+  History* history_;
   std::vector<Variant> variants_;
   std::vector<Part> parts_;
   std::string not_checked_;  // why the first case that could not be checked was not

@@ -67,15 +67,6 @@ std::string canonical_path(const std::string& path) {
   return unreadable ? path : canonical.string();
 }
 
-// Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
-std::string printable(const char* text) {
-  std::string out = text;
-  for (char& c : out) {
-    if (c < 0x20 || c > 0x7E) c = '?';
-  }
-  return out;
-}
-
 // "key=value" lines.
 std::vector<std::pair<std::string, std::string>> key_values(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> pairs;
@@ -101,6 +92,14 @@ std::string limit_problem(const char* extent, std::int64_t most, std::int64_t mu
 }
 
 }  // namespace
+
+std::string printable(const char* text) {
+  std::string out = text;
+  for (char& c : out) {
+    if (c < 0x20 || c > 0x7E) c = '?';
+  }
+  return out;
+}
 
 CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
                                    const std::string& gpu_model)

@@ -12,8 +12,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,13 @@ class CandidateProcess final : public CandidateRunner {
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   bool supports(const std::string& operation, const Policy& policy, Format dtype);
   Outcome run(const Call& call) override;
+  // Host libraries: the call so many times (at most kMostOfBurst), each on tensors of its own, filled anew, with one
+  // exchange with the process. `look` is given, in order, each call whose outputs were not `expected` to the byte, that
+  // did not return MXCHECK_OK, or that wrote elsewhere. Returned: how the calls ended together; a crash, a hang or a
+  // conduct is not that of one of them.
+  static constexpr std::uint32_t kMostOfBurst = 64;
+  Outcome run_burst(const Call& call, std::uint32_t calls, const std::vector<std::span<const std::byte>>& expected,
+                    const std::function<void(std::uint32_t, Outcome&&)>& look);
   // Ends a wait for the candidate soon after the flag is set: exchange throws Interrupted.
   void watch(const std::atomic<bool>* interrupted) { interrupted_ = interrupted; }
   void restart() override;
@@ -70,6 +79,9 @@ class CandidateProcess final : public CandidateRunner {
   bool never_ends_ = false;
   int signal_ = 0;
 };
+
+// Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.
+std::string printable(const char* text);
 
 // Where `name` is looked for: a path if it has a slash or ends in .so, else libmxcheck_<name>.so beside the tool, in
 // ../lib, in ../lib/mxcheck and in the build tree. Error{usage} lists the places.

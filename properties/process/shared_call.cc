@@ -111,13 +111,41 @@ void SharedCall::write(std::byte* base) const {
   }
 }
 
+bool SharedCall::is_updated(std::size_t input) const {
+  return std::any_of(call_.outputs.begin(), call_.outputs.end(),
+                     [&](const CallTensor& o) { return o.in_place_of == static_cast<std::int32_t>(input); });
+}
+
+std::optional<std::string> SharedCall::trespass(const std::byte* base) const {
+  std::optional<std::string> where;
+  std::uint64_t clean_from = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const wire::Tensor& t = message_.tensors[i];
+    if (t.on_device != 0 || t.in_place_of >= 0) continue;  // an update in place: looked at where the input is
+    const bool input = i < call_.inputs.size();
+    const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
+    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) where = "before " + what;
+    if (input && t.bytes != 0 && !is_updated(i) && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
+      where = "into " + what;
+    }
+    clean_from = t.offset + t.bytes;
+  }
+  if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) where = "past the last output";
+  return where;
+}
+
+bool SharedCall::holds(const std::byte* base, const std::vector<std::span<const std::byte>>& outputs) const {
+  for (std::size_t i = call_.inputs.size(); i < tensors_.size(); ++i) {
+    const wire::Tensor& t = message_.tensors[i];
+    const std::span<const std::byte> expected = outputs[i - call_.inputs.size()];
+    if (expected.size() != t.bytes) return false;
+    if (t.bytes != 0 && std::memcmp(base + t.offset, expected.data(), t.bytes) != 0) return false;
+  }
+  return !trespass(base);
+}
+
 void SharedCall::read(const std::byte* base, Outcome& outcome) const {
   outcome.outputs_untouched = true;
-  std::uint64_t clean_from = 0;
-  const auto is_updated = [&](std::size_t input) {
-    return std::any_of(call_.outputs.begin(), call_.outputs.end(),
-                       [&](const CallTensor& o) { return o.in_place_of == static_cast<std::int32_t>(input); });
-  };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wire::Tensor& t = message_.tensors[i];
     const bool input = i < call_.inputs.size();
@@ -131,18 +159,12 @@ void SharedCall::read(const std::byte* base, Outcome& outcome) const {
       if (t.bytes != 0 && std::memcmp(base + t.offset, input.data, t.bytes) != 0) outcome.outputs_untouched = false;
       continue;
     }
-    const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
-    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) outcome.out_of_bounds = "before " + what;
-    if (input && t.bytes != 0 && !is_updated(i) && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
-      outcome.out_of_bounds = "into " + what;
-    }
     if (!input) {
       outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
       if (!all_equal(base + t.offset, t.bytes, call_.poison)) outcome.outputs_untouched = false;
     }
-    clean_from = t.offset + t.bytes;
   }
-  if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) outcome.out_of_bounds = "past the last output";
+  if (std::optional<std::string> where = trespass(base)) outcome.out_of_bounds = std::move(where);
 }
 
 }  // namespace mxcheck

@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "properties/process/candidate_process.h"
@@ -25,8 +28,14 @@ class SharedCall {
   void write(std::byte* base) const;
   // Outputs, what was written outside of them, whether they were written at all.
   void read(const std::byte* base, Outcome& outcome) const;
+  // Whether the outputs are these, and nothing else was written: read() would say no more.
+  [[nodiscard]] bool holds(const std::byte* base, const std::vector<std::span<const std::byte>>& outputs) const;
 
  private:
+  [[nodiscard]] bool is_updated(std::size_t input) const;
+  // Where bytes were written that belong to no output.
+  [[nodiscard]] std::optional<std::string> trespass(const std::byte* base) const;
+
   const Call& call_;
   std::vector<const CallTensor*> tensors_;
   wire::Message message_;

@@ -57,7 +57,17 @@ struct Message {
   std::uint8_t poison = 0;
   WorkspaceFill workspace;
   std::uint32_t repeat = 0;  // as Call::repeat
-  DeviceModel model;         // of compare
+  // Host libraries: so many calls, one after the other, each with tensors of its own this far behind those of the call
+  // before. After the last one's there is a CallResult for each. 0: one call, answered in the reply.
+  std::uint32_t burst = 0;
+  std::uint64_t burst_step = 0;
+  DeviceModel model;  // of compare
+};
+
+struct CallResult {
+  std::int32_t status = 0;  // mxcheck_status
+  std::uint8_t workspace_broken = 0;
+  char message[512] = {};
 };
 
 struct Operation {

@@ -101,8 +101,21 @@ void Workspace::end_call() {
 }
 
 void HostWorker::run(const HostCall& c) {
+  if (c.message.burst == 0) return run_one(c, 0);
+  const std::uint64_t results = c.message.burst * c.message.burst_step;
+  for (std::uint32_t i = 0; i < c.message.burst; ++i) {
+    c.reply.status = MXCHECK_OK, c.reply.message[0] = '\0';
+    run_one(c, i * c.message.burst_step);
+    wire::CallResult result;
+    result.status = c.reply.status, result.workspace_broken = c.reply.workspace_broken;
+    std::memcpy(result.message, c.reply.message, sizeof(result.message));
+    std::memcpy(c.memory.at(results + i * sizeof(result)), &result, sizeof(result));
+  }
+}
+
+void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
   CandidateCall built(c.message, c.policy, message_, kDLCPU,
-                      [&](int i) { return c.memory.at(c.message.tensors[i].offset); });
+                      [&](int i) { return c.memory.at(c.message.tensors[i].offset + displaced); });
   mxcheck_call& call = built.call;
   std::uint64_t bytes = 0;
   message_.clear();

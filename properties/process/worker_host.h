@@ -59,6 +59,7 @@ class HostWorker {
   void run(const HostCall& c);
 
  private:
+  void run_one(const HostCall& c, std::uint64_t displaced);  // its tensors, from where the message says
   void repeat(const HostCall& c, mxcheck_call& call);
   MessageBuffer message_;
   Workspace workspace_;

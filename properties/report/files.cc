@@ -4,8 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "numerics/text.h"
+#include "properties/gate/soak.h"
 #include "properties/process/machine.h"
+#include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
+#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
@@ -22,7 +26,19 @@ const char* word(Verdict verdict) {
   return "";
 }
 
-Json to_json(const Counterexample& e) {
+Json to_json(const OperationInfo& o) {
+  return {{"name", o.name},         {"contract", o.contract},           {"max_rows", o.max_rows},
+          {"max_cols", o.max_cols}, {"rows_multiple", o.rows_multiple}, {"cols_multiple", o.cols_multiple}};
+}
+
+Json to_json(const SoakCount& s) {
+  Json j{{"minutes", s.minutes}, {"calls", s.calls}, {"failures", s.failures}, {"seconds", s.seconds}};
+  if (s.failures == 0 && s.calls > 0) j["failures_a_call_below"] = rule_of_three(s.calls), j["confidence"] = 0.95;
+  return j;
+}
+
+Json to_json(const GateReport& report, const StatementResult& r) {
+  const Counterexample& e = *r.counterexample;
   Json j;
   j["kind"] = to_text(e.finding.kind);
   j["summary"] = e.finding.summary;
@@ -44,6 +60,13 @@ Json to_json(const Counterexample& e) {
   j["cols"] = e.minimal.cols;
   j["shrink_tries"] = e.shrink_tries;
   j["shrink_budget_spent"] = e.shrink_budget_spent;
+  j["again"] = again_command(report, r);
+  if (e.reproduction) {
+    j["fresh_process"] = {{"reproduced", e.reproduction->reproduced}, {"after", Json::array()}};
+    for (const Preceding& p : e.reproduction->after) j["fresh_process"]["after"].push_back(to_text(p, *r.statement));
+    if (e.reproduction->of > 0)
+      j["fresh_process"]["seen"] = e.reproduction->seen, j["fresh_process"]["of"] = e.reproduction->of;
+  }
   return j;
 }
 
@@ -77,6 +100,26 @@ Json counts_json(const TupleCounts& counts) {
           {"checked", counts.checked},
           {"set_aside", counts.refused},
           {"excluded", counts.excluded}};
+}
+
+// Properties: how far the verdict reaches.
+std::vector<std::pair<std::string, std::string>> scope_of(const GateReport& report) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const OperationInfo& o : report.candidate.operations) {
+    if (const std::string limits = limits_text(o); !limits.empty()) all.emplace_back("limits." + o.name, limits);
+  }
+  for (const StatementResult& r : report.statements) {
+    const std::vector<std::string> refused = not_offered(r);
+    if (!refused.empty()) all.emplace_back(fmt::format("not_offered.{}", r.statement->name), join(refused, "; "));
+  }
+  if (const std::vector<std::string> unseen = not_seen(report); !unseen.empty())
+    all.emplace_back("not_seen", join(unseen, "; "));
+  if (!report.soak) return all;
+  all.emplace_back("soak_calls", std::to_string(report.soak->calls));
+  all.emplace_back("soak_failures", std::to_string(report.soak->failures));
+  if (report.soak->failures == 0)
+    all.emplace_back("soak_failures_a_call_below", fmt::format("{:.2g}", rule_of_three(report.soak->calls)));
+  return all;
 }
 
 std::string junit_case(const GateReport& report, const StatementResult& r) {
@@ -123,6 +166,10 @@ std::string report_json(const GateReport& report) {
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},
                     {"digest", report.candidate.digest}};
+  j["candidate"]["operations"] = Json::array();
+  for (const OperationInfo& o : report.candidate.operations) j["candidate"]["operations"].push_back(to_json(o));
+  if (report.soak) j["soak"] = to_json(*report.soak);
+  if (!report.one_case) j["not_seen"] = not_seen(report);
   if (!report.candidate.unconfined.empty()) j["candidate"]["unconfined"] = report.candidate.unconfined;
   if (!report.ends.empty()) j["ends"] = report.ends;
   for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
@@ -139,9 +186,11 @@ std::string report_json(const GateReport& report) {
     s["options_not_offered"] = r.options_not_offered;
     s["variants"] = r.variants;
     s["seconds"] = r.seconds;
+    s["not_offered"] = not_offered(r);
+    if (report.soak) s["calls"] = r.calls, s["failures"] = r.failures;
     s["coverage"] = Json::array();
     for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
-    if (r.counterexample) s["counterexample"] = to_json(*r.counterexample);
+    if (r.counterexample) s["counterexample"] = to_json(report, r);
     j["statements"].push_back(std::move(s));
   }
   return j.dump(2) + "\n";
@@ -178,6 +227,7 @@ std::string report_junit(const GateReport& report) {
   property("cases", std::to_string(cases));
   property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
   for (const auto& [key, value] : build_and_machine(report.candidate)) property(key, value);
+  for (const auto& [key, value] : scope_of(report)) property(key, value);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "

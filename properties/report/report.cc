@@ -12,6 +12,7 @@
 #include "properties/core/check.h"
 #include "properties/process/machine.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
@@ -39,14 +40,23 @@ std::string extent_text(const Difference& d) {
   return text;
 }
 
-std::string reproduce_line(const GateReport& report, const StatementResult& r) {
+std::string candidate_argument(const GateReport& report) {
   std::string path = report.candidate.path;  // quoted where a shell would not take it as one word
   if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") != path.npos) {
     for (std::size_t at = 0; (at = path.find('\'', at)) != path.npos; at += 4) path.replace(at, 1, "'\\''");
     path = "'" + path + "'";
   }
-  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", path, r.statement->name,
-                     to_text(r.counterexample->minimal));
+  return path;
+}
+
+// The calls that the failure depends on.
+void call_before(const Counterexample& e, CandidateProcess& process, const std::vector<Variant>& variants) {
+  if (!e.reproduction || e.reproduction->after.empty()) return;
+  process.restart();  // as the gate did when it found them
+  CheckContext context{process, variants};
+  for (const Preceding& p : e.reproduction->after) {
+    for (int i = 0; i < p.times; ++i) (void)p.statement->check(context, p.c);
+  }
 }
 
 // As a file's tensor; codes and scale bytes as U8.
@@ -63,13 +73,35 @@ Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<s
 
 }  // namespace
 
+std::string not_reproduced(const Counterexample& e) {
+  if (!e.reproduction || e.reproduction->reproduced) return "";
+  return fmt::format("not reproduced in a fresh process: depends on calls before it or on chance (seen {} of {} times)",
+                     e.reproduction->seen, e.reproduction->of);
+}
+
+std::string again_command(const GateReport& report, const StatementResult& r) {
+  const Counterexample& e = *r.counterexample;
+  const std::string gate = "mxcheck gate --candidate " + candidate_argument(report) + " ";
+  if (!not_reproduced(e).empty()) return gate + report.arguments;
+  std::string command = fmt::format("{}--reproduce '{}: {}'", gate, r.statement->name, to_text(e.minimal));
+  if (!e.reproduction) return command;
+  for (const Preceding& p : e.reproduction->after) command += fmt::format(" --after '{}'", to_text(p, *r.statement));
+  return command;
+}
+
 std::string report_header(const GateReport& report) {
   const std::string operations =
       join(report.candidate.operations, ", ", [](const OperationInfo& o) { return std::string_view(o.name); });
+  std::string limits;
+  for (const OperationInfo& o : report.candidate.operations) {
+    if (const std::string text = limits_text(o); !text.empty())
+      limits += fmt::format("limits of {}: {}\n", o.name, text);
+  }
   return fmt::format(
-      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}\n", report.seed, report.suite,
+      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed, report.suite,
       report.candidate.name, report.candidate.version, report.candidate.path, report.candidate.digest,
       operations.empty() ? "nothing" : operations, report.variants.size(),
+      limits.empty() ? "limits: it declares none\n" : limits,
       report.candidate.unconfined.empty()
           ? ""
           : "missing here, to keep the candidate's process from the gate: " + report.candidate.unconfined + "\n");
@@ -110,7 +142,11 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
                      e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
   if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
-  out += "  again     " + reproduce_line(report, r) + "\n";
+  if (e.reproduction) {
+    for (const Preceding& p : e.reproduction->after) out += "  after     " + to_text(p, *r.statement) + "\n";
+  }
+  if (const std::string why = not_reproduced(e); !why.empty()) out += "  again     " + why + "; the run once more:\n";
+  out += "  again     " + again_command(report, r) + "\n";
   if (!saved.empty()) out += "  saved     " + saved + "\n";
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
@@ -132,6 +168,7 @@ std::string report_summary(const GateReport& report) {
       report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
       report.seconds);
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
+  out += soak_text(report);
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";
   const int code = exit_code(report);
   const char* meaning = code == 0   ? "every statement that ran held"
@@ -139,6 +176,8 @@ std::string report_summary(const GateReport& report) {
                         : code == 6 ? "the candidate crashed or hung"
                                     : "inconclusive";
   out += fmt::format("exit code {}: {}\n", code, meaning);
+  const std::vector<std::string> unseen = not_seen(report);
+  if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
   return out;
 }
 
@@ -162,8 +201,10 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
   for (const SavedTensor& t : p->saved()) file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
   for (const ExpectedTensor& t : p->answer())
     file.tensors.push_back(file_tensor("expected_" + t.info.name, t.info, t.bytes, false));
-  if (e.finding.kind != FindingKind::fault) {
+  // What a process returns that does not fail would be taken for what was observed.
+  if (e.finding.kind != FindingKind::fault && not_reproduced(e).empty()) {
     CandidateProcess process(options.tool, options.library, options.time_limit);
+    call_before(e, process, report.variants);
     const Outcome outcome = process.run(p->call());
     for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
       const TensorInfo& info = p->outputs[i];

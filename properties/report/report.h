@@ -18,6 +18,11 @@ std::string statement_line(const StatementResult& result);
 // command that reproduces it, machine. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
 
+// Why the counterexample's case is not enough to meet the failure again; empty where it is, alone or after others.
+std::string not_reproduced(const Counterexample& e);
+// The command that meets the failure again: the case, with those that it fails after, or else the run.
+std::string again_command(const GateReport& report, const StatementResult& result);
+
 // Totals and the verdict.
 std::string report_summary(const GateReport& report);
 
@@ -25,7 +30,8 @@ std::string report_json(const GateReport& report);
 std::string report_junit(const GateReport& report);
 
 // Writes x (or codes and scales), expected and observed outputs of the minimal case as a safetensors file into the
-// directory, which is created; returns its path. The name is the statement's with a digest of the case.
+// directory, which is created; returns its path. Without observed outputs where the failure was not met again. The name
+// is the statement's with a digest of the case.
 std::string save_counterexample(const GateReport& report, const StatementResult& result, const std::string& directory,
                                 const GateOptions& options);
 

@@ -167,6 +167,19 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   return refuses_tensors(context, c, p->call());
 }
 
+// Where an earlier statement's refused calls have spoilt the process for good, a call is wrong before and after those
+// made here. What a fresh process computes wrongly too is another statement's affair.
+std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, const Got& got) {
+  const std::vector<ExpectedTensor> answer = p.answer();
+  std::optional<Finding> finding =
+      first_difference(p, answer, got.outputs, " from the reference after the calls of other cases");
+  if (!finding) return std::nullopt;
+  context.process.restart();
+  const Got fresh = run_problem(context, p);
+  if (!fresh.usable() || first_difference(p, answer, fresh.outputs, "")) return std::nullopt;
+  return finding;
+}
+
 // That the invalid call is refused is another statement's affair.
 std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
@@ -174,6 +187,7 @@ std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& 
   const std::unique_ptr<Problem> p = make_problem(c);
   const Got first = run_problem(context, *p);
   if (!first.usable()) return pass_on(context, first);
+  if (auto finding = spoilt_before(context, *p, first)) return finding;
   for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
     if (!invalid.make(call)) continue;

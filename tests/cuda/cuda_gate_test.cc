@@ -6,6 +6,7 @@
 #include <string>
 
 #include "numerics/error.h"
+#include "properties/gate/soak.h"
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
 #include "tests/cuda/fake_cuda.h"
@@ -73,6 +74,20 @@ TEST_F(CudaGate, writing_past_the_end_is_caught) {
 
 TEST_F(CudaGate, writing_past_the_end_is_a_fault_between_guards) {
   expect_found(gate("writes_past_the_end", "nothing_is_acc*"), 6, "died (signal 11");
+}
+
+TEST_F(CudaGate, a_soak_calls_in_several_streams) {
+  const auto soak = [](const char* mode) {
+    GateOptions o = options("libfake_candidate.so", "*");
+    o.soak_minutes = 0.01, o.fail_fast = true;
+    setenv("FAKE_CUDA", mode, 1);
+    return run_soak(o, [](const StatementResult&, bool) {});
+  };
+  const GateReport right = soak("");
+  EXPECT_EQ(exit_code(right), 0) << found(right);
+  EXPECT_GT(right.soak->calls, 50);
+  expect_found(soak("uses_the_default_stream"), 1, "differ");
+  expect_found(soak("faults"), 6, "CUDA error 700, an illegal memory access was encountered");
 }
 
 TEST_F(CudaGate, an_error_of_the_device_ends_the_process_and_not_the_gate) {

@@ -72,10 +72,10 @@ class NarrowFaults : public testing::TestWithParam<Narrow> {};
 
 TEST_P(NarrowFaults, are_found) {
   const Narrow& one = GetParam();
-  const mxcheck::test::ShellAnswer ran =
-      mxcheck::test::run_shell(std::string("REFERENCE='operations=quantize;one_of=7' NARROW=") + one.name +
-                               " NARROW_OF=" + one.library + " " MXCHECK_TOOL " gate --candidate " +
-                               MXCHECK_NARROW_LIBRARY " --seed 1 --save '' --suite " + one.suite + " --only " + one.statement + " 2>&1");
+  const mxcheck::test::ShellAnswer ran = mxcheck::test::run_shell(
+      std::string("REFERENCE='operations=quantize;one_of=7' NARROW=") + one.name + " NARROW_OF=" + one.library +
+      " " MXCHECK_TOOL " gate --candidate " + MXCHECK_NARROW_LIBRARY " --seed 1 --save '' --suite " + one.suite +
+      " --only " + one.statement + " 2>&1");
   EXPECT_EQ(ran.code, one.exit_code) << ran.out;
   EXPECT_TRUE(ran.says(std::string("FAILED        ") + one.statement)) << ran.out;
 }

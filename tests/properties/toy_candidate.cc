@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
+#include "properties/core/rng.h"
 #include "reference/quantize/quantize.h"
 #include "tests/right_call.h"
 
@@ -26,7 +27,10 @@ bool mode(const char* name) {
          ("," + std::string(wanted) + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
 
+bool has_refused = false;
+
 mxcheck_status refuse(const mxcheck_call* call, mxcheck_status status, const char* why) {
+  has_refused = true;
   if (!mode("no_message")) std::snprintf(call->message, call->message_bytes, "%s", why);
   if (mode("foreign_text")) std::snprintf(call->message, call->message_bytes, "\xff\x01 <caf\xe9> & \"more\"\n");
   if (mode("writes_when_refusing") && call->num_outputs > 0 && call->outputs[0].data != nullptr) {
@@ -103,6 +107,23 @@ void misbehave(const mxcheck_call* call) {
   (void)call;
 }
 
+// One number in `of`, without a period.
+bool is_chosen(unsigned number, unsigned of) { return mxcheck::mix64(number) % of == 0; }
+
+// Wrong for what was called before, or by chance.
+void spoil_by_state(const mxcheck_policy& p, char* codes, std::size_t bytes) {
+  static unsigned calls = 0;
+  static bool was_wide = false;
+  ++calls;
+  const bool wrong = (mode("wrong_after_a_refusal") && has_refused) || (mode("wrong_from_call_5") && calls >= 5) ||
+                     (mode("wrong_after_256_columns") && was_wide && p.cols <= 256) ||
+                     (mode("one_call_in_500_is_wrong") && is_chosen(calls, 500)) ||
+                     (mode("one_call_in_20000_is_wrong") && is_chosen(calls, 20'000)) ||
+                     (mode("wrong_from_call_3000") && calls >= 3000);
+  was_wide = was_wide || p.cols > 256;
+  if (wrong && bytes != 0) codes[0] = static_cast<char>(codes[0] ^ 1);
+}
+
 mxcheck_status workspace(const mxcheck_call*, std::uint64_t* bytes) {
   *bytes = mode("wants_everything") ? ~std::uint64_t{0} : mode("past_its_workspace") ? 100 : 0;
   return MXCHECK_OK;
@@ -139,6 +160,7 @@ mxcheck_status run(const mxcheck_call* call) {
   if (mode("writes_its_input") && !q.codes.empty()) data_of(x)[0] = static_cast<char>(data_of(x)[0] ^ 1);
   if (mode("past_its_workspace")) static_cast<char*>(call->workspace)[100] = 0;
   if (mode("never_writes_scales")) std::memset(scales, 0xA5, q.scales.size());
+  spoil_by_state(p, codes, q.codes.size());
   static unsigned runs = 0;
   if (mode("forgetful") && ++runs % 7 == 0 && !q.codes.empty()) codes[0] = static_cast<char>(codes[0] ^ 1);
   return MXCHECK_OK;

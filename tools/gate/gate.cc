@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -13,12 +14,15 @@
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "properties/gate/gate.h"
+#include "properties/gate/soak.h"
 #include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
+
+constexpr double kNoSoak = std::numeric_limits<double>::lowest();
 
 struct Options {
   std::string candidate = "cpu";
@@ -27,10 +31,14 @@ struct Options {
   std::string seed;
   std::string junit;
   std::string reproduce;
+  std::vector<std::string> after;
+  double soak = kNoSoak;  // minutes
+  [[nodiscard]] bool soaks() const { return soak != kNoSoak; }
   std::string record;
   std::string save = "mxcheck-cases";
   int cases = 0;
   double time_limit = 20;
+  bool verdict_apart = false;
   bool fail_fast = false;
   bool json = false;
   bool list = false;
@@ -90,10 +98,23 @@ GateOptions gate_options(const Options& o) {
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.fail_fast = o.fail_fast;
+  options.after = o.after;
+  options.soak_minutes = o.soaks() ? o.soak : 0;
   options.jobs = o.jobs;
   options.record = !o.record.empty();
   options.interrupted = &interrupted;
   return options;
+}
+
+// The verdict of a process that has never run beside the candidate: exec leaves nothing of this one's memory, and all
+// of the candidate's processes have ended. Sources are not looked at: the record is of the library that has just run.
+[[noreturn]] void replay_apart(const std::string& record) {
+  std::fputs(fmt::format("\nverdict apart: mxcheck replay --without-sources {}\n", record).c_str(), stdout);
+  std::fflush(stdout);
+  const std::string tool = own_executable();
+  const std::string path = record.starts_with('-') ? "./" + record : record;
+  execl(tool.c_str(), "mxcheck", "replay", "--without-sources", path.c_str(), static_cast<char*>(nullptr));
+  throw Error(ErrorKind::environment, "mxcheck replay cannot be started as " + tool);
 }
 
 void write_junit(const std::string& path, const GateReport& report) {
@@ -102,12 +123,29 @@ void write_junit(const std::string& path, const GateReport& report) {
   file.commit();
 }
 
+void refuse(bool wrong, const char* why) {
+  if (wrong) throw Error(ErrorKind::usage, why);
+}
+
+// What no parser of one option sees.
+void check_options(const Options& o) {
+  refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
+  refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
+  refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
+  refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
+  refuse(o.verdict_apart && o.json,
+         "--verdict-apart prints two reports, and --json one: gate --json --record FILE, then replay --json FILE");
+  if (!o.soaks()) return;
+  refuse(!(o.soak >= 0.001 && o.soak <= 10'080), "--soak must be from 0.001 to 10080 minutes");
+  refuse(!o.reproduce.empty(), "--soak repeats cases that it draws; --reproduce runs a given one: one of the two");
+  refuse(!o.record.empty(), "--soak makes too many calls for --record to keep");
+  refuse(o.cases != 0 || o.suite != Options().suite || o.coverage,
+         "--soak ends by the time and covers no domain: --suite, --cases and --coverage say nothing to it");
+}
+
 int run_gate_command(const Options& o) {
   if (o.list) return list_statements(o.json);
-  if (!(o.time_limit >= 0.1 && o.time_limit <= 86'400)) {
-    throw Error(ErrorKind::usage, "--time-limit must be from 0.1 to 86400 seconds");
-  }
-  if (!o.record.empty() && !o.reproduce.empty()) throw Error(ErrorKind::usage, "--record keeps a run, not one case");
+  check_options(o);
   for (const std::string& path : {o.junit, o.record}) {
     if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
   }
@@ -129,7 +167,9 @@ int run_gate_command(const Options& o) {
       std::fflush(stdout);
     }
   };
-  const GateReport report = o.reproduce.empty() ? run_gate(options, progress) : reproduce(options, o.reproduce);
+  const GateReport report = o.soaks()             ? run_soak(options, progress)
+                            : o.reproduce.empty() ? run_gate(options, progress)
+                                                  : reproduce(options, o.reproduce);
   // The verdict stands and is printed even where its files cannot be written any more.
   std::string unwritten;
   const auto attempt = [&](const auto& write) {
@@ -154,6 +194,7 @@ int run_gate_command(const Options& o) {
   }
   if (!o.json) std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
   const int code = exit_code(report);
+  if (unwritten.empty() && code == 0 && o.verdict_apart) replay_apart(o.record);
   if (unwritten.empty()) return code;
   if (code == 0 || code == 4) throw Error(ErrorKind::environment, unwritten);
   std::fputs(fmt::format("mxcheck: error: {}\n", unwritten).c_str(), stderr);
@@ -174,9 +215,15 @@ void add_gate(Command& app) {
   gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
   gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
       .between(1, 10'000'000);
+  gate.option("--soak", options->soak,
+              "repeat drawn cases for so many minutes (0.1 is possible), for races and faults of one call in many");
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
+  gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
   gate.option("--junit", options->junit, "also write the results as JUnit XML to this file");
   gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
+  gate.flag(
+      "--verdict-apart", options->verdict_apart,
+      "with --record: the exit code is that of mxcheck replay on it, in a process started after the candidate's end");
   gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
   gate.option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
       .shows_default();
@@ -194,6 +241,7 @@ void add_gate(Command& app) {
       "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
       "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
+      "  mxcheck gate --soak 10                                ten minutes of repeated calls\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
   gate.runs([options] { return run_gate_command(*options); });
 }

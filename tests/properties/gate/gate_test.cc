@@ -84,6 +84,17 @@ TEST(Gate, every_way_of_being_wrong_is_caught_by_name) {
   }
 }
 
+// One process for all statements: the one before has made calls that are refused.
+TEST(Gate, a_library_that_a_refusal_spoils_for_good_is_caught) {
+  const Toy toy("wrong_after_a_refusal");
+  GateOptions options = toy_options("*_refuse*");
+  options.jobs = 1;
+  const GateReport r = run_gate(options, [](const StatementResult&, bool) {});
+  EXPECT_EQ(result_of(r, "bad_arguments_are_refused_and_nothing_is_written").verdict, Verdict::held);
+  EXPECT_EQ(result_of(r, "a_refused_call_changes_nothing_after_it").verdict, Verdict::failed);
+  EXPECT_EQ(exit_code(r), 1);
+}
+
 TEST(Gate, the_minimal_case_is_minimal_and_reproduces) {
   const GateReport r = run_toy("column_33_is_wrong", kQuantize);
   const Counterexample& e = *result_of(r, kQuantize).counterexample;

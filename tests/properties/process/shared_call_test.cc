@@ -43,6 +43,29 @@ TEST(SharedCall, what_stays_on_the_device_has_no_place) {
   EXPECT_EQ(m.tensors[1].shape[1], 1 << 19);
 }
 
+// The same three looks: at the outputs, at the input, at what lies between.
+TEST(SharedCall, holds_what_is_expected_and_nothing_else_changed) {
+  Three t;
+  t.call.outputs.erase(t.call.outputs.begin());
+  const SharedCall shared(t.call);
+  std::vector<std::byte> memory(shared.bytes());
+  shared.write(memory.data());
+  const std::vector<std::byte> sevens(7, std::byte{7});
+  const auto holds = [&] { return shared.holds(memory.data(), {sevens}); };
+  EXPECT_FALSE(holds());
+  const std::uint64_t output = shared.message().tensors[1].offset;
+  std::memcpy(memory.data() + output, sevens.data(), 7);
+  EXPECT_TRUE(holds());
+  EXPECT_FALSE(shared.holds(memory.data(), {std::span(sevens).first(6)}));
+  for (const std::uint64_t at :
+       {output + 6, output + 7, output - 1, std::uint64_t{0}, shared.bytes() - 1, shared.message().tensors[0].offset}) {
+    memory[at] ^= std::byte{1};
+    EXPECT_FALSE(holds()) << at;
+    memory[at] ^= std::byte{1};
+  }
+  EXPECT_TRUE(holds());
+}
+
 TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_out_of_bounds) {
   const Three t;
   const SharedCall shared(t.call);

@@ -163,6 +163,113 @@ TEST(Report, a_pass_says_what_was_tried) {  // item 9
   EXPECT_NE(report_header(r).find("seed 7"), std::string::npos);
 }
 
+TEST(Report, limits_and_refused_options_are_in_text_json_and_junit) {
+  const GateReport right = run_toy("limits,no_experts", kQuantize, 250);
+  EXPECT_NE(report_header(right).find("limits of quantize: rows to 40, columns to 100\n"), std::string::npos);
+  EXPECT_NE(report_header(run_toy("", kQuantize, 5)).find("limits: it declares none\n"), std::string::npos);
+  const auto j = nlohmann::json::parse(report_json(right));
+  EXPECT_EQ(j["candidate"]["operations"][0]["max_rows"], 40);
+  EXPECT_EQ(j["candidate"]["operations"][0]["cols_multiple"], 1);
+  const std::vector<std::string> refused = not_offered(result_of(right, kQuantize));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(j["statements"][0]["not_offered"], refused);
+  XmlChecker xml(report_junit(right));
+  EXPECT_EQ(xml.check(), "");
+  const auto value_of = [&](const std::string& name) -> std::string {
+    const std::vector<std::string>& names = xml.attributes["property.name"];
+    const auto at = std::find(names.begin(), names.end(), name);
+    return at == names.end() ? "" : xml.attributes["property.value"].at(static_cast<std::size_t>(at - names.begin()));
+  };
+  EXPECT_EQ(value_of("limits.quantize"), "rows to 40, columns to 100");
+  EXPECT_NE(value_of("not_offered.quantize_equals_the_reference").find(refused[0]), std::string::npos);
+  EXPECT_NE(value_of("not_seen").find("(--soak)"), std::string::npos);
+}
+
+TEST(Report, each_suite_ends_with_what_it_cannot_see) {
+  GateReport r = run_toy("", kQuantize, 5);
+  r.selective = false;
+  const auto last_line = [&] {
+    const std::string text = report_summary(r);
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  for (const char* suite : {"quick", "full", "exhaustive"}) {
+    r.suite = suite;
+    EXPECT_EQ(last_line().rfind(std::string("not seen by ") + suite + ": ", 0), 0U) << last_line();
+    EXPECT_NE(last_line().find("one wrong call in 100,000 (--soak)"), std::string::npos);
+    EXPECT_EQ(last_line().find("--suite exhaustive") != std::string::npos, r.suite != "exhaustive");
+    EXPECT_EQ(last_line().find("--suite full") != std::string::npos, r.suite == "quick");
+    const auto j = nlohmann::json::parse(report_json(r));
+    ASSERT_TRUE(j["not_seen"].is_array());
+    for (const auto& one : j["not_seen"]) EXPECT_NE(last_line().find(one.get<std::string>()), std::string::npos);
+  }
+  r.selective = true;
+  EXPECT_NE(last_line().find("--only"), std::string::npos);
+  r.one_case = true;
+  EXPECT_EQ(last_line().rfind("exit code", 0), 0U);
+  EXPECT_FALSE(nlohmann::json::parse(report_json(r)).contains("not_seen"));
+}
+
+TEST(Report, a_soak_says_its_calls_and_the_bound_in_text_json_and_junit) {
+  GateReport r = run_toy("", kQuantize, 5);
+  r.suite = "soak", r.soak = SoakCount{0.5, 30'000, 0, 30};
+  EXPECT_NE(report_summary(r).find("soak: 30000 calls compared in 30.0 s (1000 a second), 0 failures\n"
+                                   "no failure in 30000 calls: below 3/n = 0.0001 a call at 95 %"),
+            std::string::npos)
+      << report_summary(r);
+  auto j = nlohmann::json::parse(report_json(r));
+  EXPECT_EQ(j["soak"]["calls"], 30'000);
+  EXPECT_EQ(j["soak"]["failures_a_call_below"], 3.0 / 30'000);
+  EXPECT_NE(report_junit(r).find("<property name=\"soak_failures_a_call_below\" value=\"0.0001\"/>"),
+            std::string::npos);
+  r.soak->failures = 3;
+  EXPECT_NE(report_summary(r).find("3 failures\nfailures: one in 10000 calls\n"), std::string::npos);
+  j = nlohmann::json::parse(report_json(r));
+  EXPECT_FALSE(j["soak"].contains("failures_a_call_below"));
+  EXPECT_EQ(report_junit(r).find("soak_failures_a_call_below"), std::string::npos);
+}
+
+TEST(Report, what_a_failure_follows_is_printed_and_is_in_its_command) {
+  const GateReport r = run_toy("wrong_from_call_5", kQuantize);
+  const Counterexample& e = *r.statements[0].counterexample;
+  const std::string text = counterexample_text(r, r.statements[0], "");
+  const std::string after = "2 x " + to_text(e.minimal);
+  EXPECT_NE(text.find("  after     " + after + "\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(": " + to_text(e.minimal) + "' --after '" + after + "'\n"), std::string::npos) << text;
+  const auto j = nlohmann::json::parse(report_json(r))["statements"][0]["counterexample"];
+  EXPECT_EQ(j["fresh_process"]["reproduced"], true);
+  EXPECT_EQ(j["fresh_process"]["after"], std::vector<std::string>{after});
+  EXPECT_NE(text.find(j["again"].get<std::string>()), std::string::npos);
+}
+
+TEST(Report, a_failure_that_was_not_met_again_gives_the_run) {
+  GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  r.statements[0].counterexample->reproduction = Reproduction{false, {}, {}, 2, 64};
+  const std::string text = counterexample_text(r, r.statements[0], "");
+  EXPECT_NE(
+      text.find("  again     not reproduced in a fresh process: depends on calls before it or on chance (seen 2 of "
+                "64 times); the run once more:\n  again     mxcheck gate --candidate "),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" --suite quick --seed 7 --only 'quantize_equals_the_reference' --cases 60\n"),
+            std::string::npos);
+  EXPECT_EQ(text.find("--reproduce"), std::string::npos);
+}
+
+TEST(Report, what_is_saved_was_observed_after_the_calls_that_the_failure_depends_on) {
+  const test::TemporaryDirectory dir;
+  const test::Toy toy("wrong_from_call_5");
+  GateReport r = run_gate(test::toy_options(kQuantize), [](const StatementResult&, bool) {});
+  const auto saved = [&] {
+    std::map<std::string, std::vector<std::byte>> tensors;
+    const std::string path = save_counterexample(r, r.statements[0], dir / "cases", test::toy_options());
+    for (const Tensor& t : read_safetensors(path).tensors) tensors[t.name] = t.data;
+    return tensors;
+  };
+  EXPECT_NE(saved().at("observed_codes"), saved().at("expected_codes"));
+  r.statements[0].counterexample->reproduction = Reproduction{false, {}, {}, 0, 64};
+  EXPECT_EQ(saved().count("observed_codes"), 0U);
+}
+
 TEST(Report, a_spent_budget_is_said) {
   GateReport r = run_toy("column_33_is_wrong", kQuantize);
   r.statements[0].counterexample->shrink_budget_spent = true;

@@ -61,24 +61,68 @@ TEST_F(Gate, exits_with_1_and_a_counterexample_that_reproduces) {
   EXPECT_EQ(mxcheck(line[1].str(), "export " + as("right") + "; ").code, 0);  // mended
 }
 
+TEST_F(Gate, a_failure_that_depends_on_state_reproduces_by_its_command) {
+  for (const char* mode : {"wrong_after_a_refusal,no_experts", "wrong_from_call_5", "wrong_after_256_columns"}) {
+    const test::Answer first = toy(mode, std::string(kQuantize) + "--save ''");
+    EXPECT_EQ(first.code, 1) << mode << first.err;
+    std::smatch line;
+    ASSERT_TRUE(std::regex_search(first.out, line, std::regex("  again     mxcheck (gate .* --after .*)\n")))
+        << first.out;
+    EXPECT_EQ(mxcheck(line[1].str() + " --save ''", "export " + as(mode) + "; ").code, 1) << line[1].str();
+    const std::string alone = std::regex_replace(line[1].str(), std::regex(" --after .*"), "");
+    EXPECT_EQ(mxcheck(alone, "export " + as(mode) + "; ").code, 0) << alone;
+  }
+}
+
+TEST_F(Gate, soaks_for_a_time_and_says_what_that_shows) {
+  const test::Answer a = toy("right", "--soak 0.01 --seed 7 --junit r.xml");
+  EXPECT_EQ(a.code, 0) << a.out << a.err;
+  EXPECT_TRUE(std::regex_search(a.out, std::regex("no failure in [0-9]+ calls: below 3/n = [0-9.e-]+ a call at 95 %")))
+      << a.out;
+  expect_contains(test::read_file(dir / "r.xml"), "<property name=\"soak_calls\"");
+  const test::Answer j = toy("right", "--soak 0.01 --json");
+  EXPECT_GT(nlohmann::json::parse(j.out)["soak"]["calls"], 100);
+  const test::Answer wrong = toy("one_call_in_500_is_wrong", "--soak 0.5 --fail-fast --save ''");
+  EXPECT_EQ(wrong.code, 1) << wrong.out;
+  expect_contains(wrong.out, "failures: one in ");
+}
+
 TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
   struct Row {
     std::string arguments, text;
   };
-  for (const Row& row :
-       {Row{"--only nothing_like_it", "--only 'nothing_like_it' selects no statement"},
-        Row{"--only ''", "selects no statement"},
-        Row{"--suite huge", "unknown suite 'huge'; known are quick, full, exhaustive"},
-        Row{"--seed x", "--seed 'x' is not a number"}, Row{"--seed=-1", "--seed '-1' is not a number"},
-        Row{"--seed ' -1'", "is not a number"}, Row{"--seed 7x", "--seed '7x' is not a number"},
-        Row{"--seed 99999999999999999999", "is not a number"}, Row{"--cases 0", "--cases"},
-        Row{"--cases many", "--cases"}, Row{"--time-limit 0", "--time-limit must be from"},
-        Row{"--time-limit nan", "--time-limit must be from"}, Row{"--time-limit=-3", "--time-limit must be from"},
-        Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
-        Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "a case without op="},
-        Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
-        Row{"--junit /nowhere/at/all.xml", "/nowhere/at/all.xml"}, Row{"--junit .", "."},
-        Row{"--surprise", "--surprise"}}) {
+  for (const Row& row : {Row{"--only nothing_like_it", "--only 'nothing_like_it' selects no statement"},
+                         Row{"--only ''", "selects no statement"},
+                         Row{"--suite huge", "unknown suite 'huge'; known are quick, full, exhaustive"},
+                         Row{"--seed x", "--seed 'x' is not a number"},
+                         Row{"--seed=-1", "--seed '-1' is not a number"},
+                         Row{"--seed ' -1'", "is not a number"},
+                         Row{"--seed 7x", "--seed '7x' is not a number"},
+                         Row{"--seed 99999999999999999999", "is not a number"},
+                         Row{"--cases 0", "--cases"},
+                         Row{"--cases many", "--cases"},
+                         Row{"--time-limit 0", "--time-limit must be from"},
+                         Row{"--time-limit nan", "--time-limit must be from"},
+                         Row{"--time-limit=-3", "--time-limit must be from"},
+                         Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
+                         Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "a case without op="},
+                         Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
+                         Row{"--soak x", "--soak"},
+                         Row{"--soak=", "--soak"},
+                         Row{"--soak 0", "--soak must be from 0.001 to 10080 minutes"},
+                         Row{"--soak -1", "--soak must be from"},
+                         Row{"--soak nan", "--soak must be from"},
+                         Row{"--soak 1e9", "--soak must be from"},
+                         Row{"--soak 1 --record x.h5", "for --record to keep"},
+                         Row{"--soak 1 --reproduce 'a: b'", "one of the two"},
+                         Row{"--soak 1 --suite full", "covers no domain"},
+                         Row{"--soak 1 --cases 5", "covers no domain"},
+                         Row{"--after 'op=quantize'", "--after goes with --reproduce"},
+                         Row{"--verdict-apart", "--verdict-apart replays what --record FILE keeps"},
+                         Row{"--verdict-apart --record x.h5 --json", "prints two reports"},
+                         Row{"--junit /nowhere/at/all.xml", "/nowhere/at/all.xml"},
+                         Row{"--junit .", "."},
+                         Row{"--surprise", "--surprise"}}) {
     expect_toy_refused(2, row.text, "right", row.arguments);
   }
 }

@@ -32,6 +32,19 @@ TEST_F(Replay, a_record_without_sources_is_inconclusive_until_that_is_accepted) 
   expect_contains(accepted.out, "0 cases differ");
 }
 
+TEST_F(Replay, is_the_verdict_of_a_gate_that_is_asked_for_one_apart) {
+  const test::Answer a = record("--verdict-apart");
+  EXPECT_EQ(a.code, 0) << a.out << a.err;
+  expect_contains(a.out, "exit code 0: every statement that ran held\n");
+  const std::size_t apart = a.out.find("verdict apart: mxcheck replay --without-sources ");
+  ASSERT_NE(apart, std::string::npos) << a.out;
+  expect_contains(a.out.substr(apart), "equal     scale_layout_equals_the_reference");
+  const test::Answer wrong = mxcheck("gate --candidate " MXCHECK_FAULTY
+                                     " --only 'quantize_eq*' --seed 1 --save '' --verdict-apart --record r.h5");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.out.find("verdict apart"), std::string::npos) << wrong.out;
+}
+
 TEST_F(Replay, json_says_the_same) {
   ASSERT_EQ(record().code, 0);
   const test::Answer a = mxcheck("replay --json --without-sources '" + (dir / "r.h5") + "'");

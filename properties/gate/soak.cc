@@ -1,0 +1,208 @@
+#include "properties/gate/soak.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "numerics/error.h"
+#include "properties/gate/selection.h"
+#include "properties/gate/soak_cases.h"
+
+namespace mxcheck {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kInHand = 16;  // cases between which calls switch
+
+class Soak {
+ public:
+  Soak(const GateOptions& options, const std::vector<const Statement*>& statements, const GateReport& begun,
+       const CandidateRunner& process)
+      : options_(options), begun_(begun), deck_(soak_targets(statements, begun.variants, process), options.seed) {
+    count_.minutes = options.soak_minutes;
+    for (const Statement* s : statements) results_.emplace_back().statement = s;
+    end_ = start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(60 * count_.minutes));
+  }
+
+  void run(CandidateProcess& process) {
+    std::vector<std::thread> others;
+    for (int i = 1; i < jobs_of(options_, process.info()) && !deck_.targets().empty(); ++i) {
+      others.emplace_back([this] {
+        guarded([this] {
+          CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model);
+          own.watch(options_.interrupted);
+          work(own);
+        });
+      });
+    }
+    if (!deck_.targets().empty()) guarded([&] { work(process); });
+    for (std::thread& other : others) other.join();
+    if (failed_) std::rethrow_exception(failed_);
+    count_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  void finish(GateReport& report) {
+    for (std::size_t i = 0; i < results_.size(); ++i) judge(i);
+    report.statements = std::move(results_), report.soak = count_, report.ends = std::move(ends_);
+  }
+
+ private:
+  [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
+  [[nodiscard]] bool is_over() const { return over_ || stop() || Clock::now() >= end_; }
+
+  template <class Run>
+  void guarded(const Run& run) {
+    try {
+      run();
+    } catch (const Interrupted&) {
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failed_) failed_ = std::current_exception();
+      over_ = true;
+    }
+  }
+
+  void work(CandidateProcess& process) {
+    Draw draw(random_word(derived_seed(options_.seed, "soak order"), jobs_++));
+    std::vector<SoakCase> hand;
+    while (!is_over()) {
+      if (hand.size() < kInHand) {
+        if (std::optional<SoakCase> dealt = deck_.deal()) hand.push_back(*std::move(dealt));
+        if (hand.size() < kInHand / 2) continue;
+      }
+      SoakCase& one = hand[draw.below(hand.size())];
+      call_some(process, one, draw);
+      if (!one.is_done()) continue;
+      std::swap(one, hand.back());
+      hand.pop_back();
+    }
+    if (stop()) return;
+    if (const std::string problem = process.end_in_order(); !problem.empty()) {
+      const std::lock_guard lock(mutex_);
+      ends_.push_back(problem);
+    }
+  }
+
+  void call_some(CandidateProcess& process, SoakCase& one, Draw& draw) {
+    const auto begin = Clock::now();
+    const bool cuda = process.info().cuda;
+    const Call call = one.call(cuda, draw);
+    const std::uint32_t calls = cuda ? 1 : one.calls_in_row(call, draw);
+    SoakTally tally;
+    if (cuda) {
+      one.look_at(process.run(call), tally);
+      tally.compared = tally.refused == 0 ? 1 : 0;
+    } else {
+      Outcome all = process.run_burst(call, calls, one.expected(), [&](std::uint32_t, Outcome&& outcome) {
+        one.look_at(std::move(outcome), tally);
+      });
+      const bool returned = all.kind == OutcomeKind::returned;
+      if (returned) tally.compared = calls - tally.refused;
+      if (!returned || all.conduct) one.look_at(std::move(all), tally);
+    }
+    one.count(calls, tally);
+    add(one, tally, std::chrono::duration<double>(Clock::now() - begin).count());
+    if (tally.failures > 0 && is_first(one)) look_for_state(process, one.descriptor(), result_of(one));
+  }
+
+  StatementResult& result_of(const SoakCase& one) { return results_[deck_.targets()[one.target()].statement]; }
+
+  void add(const SoakCase& one, const SoakTally& tally, double seconds) {
+    const std::lock_guard lock(mutex_);
+    StatementResult& r = result_of(one);
+    r.calls += tally.compared, r.failures += tally.failures, r.seconds += seconds;
+    r.options_not_offered += tally.refused > 0 ? 1 : 0;
+    count_.calls += tally.compared, count_.failures += tally.failures;
+    if (tally.compared == 0) return;
+    met_.insert(one.target());
+    r.cases += one.is_done() ? 1 : 0;
+  }
+
+  // The statement's first counterexample. Nothing is shrunk: what fails once in many calls would have to be met again
+  // at every step.
+  bool is_first(const SoakCase& one) {
+    const std::lock_guard lock(mutex_);
+    std::optional<Counterexample>& example = result_of(one).counterexample;
+    if (example) return false;
+    example.emplace();
+    example->minimal = example->original = one.descriptor();
+    example->finding = *one.finding();
+    over_ = over_ || options_.fail_fast;
+    return true;
+  }
+
+  void look_for_state(CandidateProcess& process, const Case& c, StatementResult& r) {
+    CheckContext context{process, begun_.variants};
+    Reproduction reproduction = reproduction_of(context, {r.statement, c, 1}, {}, [this] { return stop(); });
+    process.restart();
+    if (!stop()) r.counterexample->reproduction = std::move(reproduction);
+  }
+
+  void judge(std::size_t i) {
+    StatementResult& r = results_[i];
+    std::int64_t offered = 0;
+    for (std::size_t n = 0; n < deck_.targets().size(); ++n) {
+      if (deck_.targets()[n].statement != i) continue;
+      ++offered;
+      r.variants += met_.contains(n) ? 1 : 0;
+    }
+    r.cases = std::max(r.cases, r.variants);  // those still in hand are not counted
+    if (r.counterexample) {
+      r.verdict = Verdict::failed;
+    } else if (offered == 0) {
+      r.verdict = Verdict::not_offered, r.reason = "about no variant that the candidate offers";
+    } else if (r.variants < offered) {
+      r.verdict = Verdict::inconclusive;
+      r.reason = fmt::format("{} of {} variants had no call before the time was up", offered - r.variants, offered);
+    }
+  }
+
+  const GateOptions& options_;
+  const GateReport& begun_;
+  SoakDeck deck_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point end_;
+  std::vector<StatementResult> results_;
+  std::set<std::size_t> met_;  // targets of which a call was compared
+  SoakCount count_;
+  std::vector<std::string> ends_;
+  std::atomic<std::uint64_t> jobs_{0};
+  std::atomic<bool> over_{false};
+  std::mutex mutex_;
+  std::exception_ptr failed_;
+};
+
+}  // namespace
+
+double rule_of_three(std::int64_t calls) { return calls < 3 ? 1 : 3 / static_cast<double>(calls); }
+
+GateReport run_soak(const GateOptions& options, const Progress& progress) {
+  const auto start = Clock::now();
+  std::vector<const Statement*> selected = statements_named(options.only);
+  std::erase_if(selected, [](const Statement* s) { return !s->covers_pairs || s->data.empty(); });
+  if (selected.empty()) {
+    throw Error(ErrorKind::usage, "--only '" + options.only +
+                                      "' selects no statement that outputs are the reference's: a soak repeats those");
+  }
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
+  keep_those_about(process.info(), options.only, selected);
+  GateReport report = begin_report(options, process);
+  process.watch(options.interrupted);
+  Soak soak(options, selected, report, process);
+  soak.run(process);
+  soak.finish(report);
+  for (const StatementResult& r : report.statements) progress(r, true);
+  report.interrupted = options.interrupted != nullptr && options.interrupted->load();
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return report;
+}
+
+}  // namespace mxcheck
