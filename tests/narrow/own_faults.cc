@@ -18,7 +18,7 @@ std::int64_t largest_index(const View& v) {
 }
 
 constexpr Fault kFaults[] = {
-    {"a_row_index_of_16_bits", "quantize",
+    {"gemm_a_row_index_of_16_bits", "matmul",
      [](const View& v) {
        if (largest_index(v) >= 65'536) spoil_row(v.out(0), 0);
      }},

@@ -131,11 +131,6 @@ mxcheck_status workspace(const mxcheck_call*, std::uint64_t* bytes) {
 
 mxcheck_status run(const mxcheck_call* call) {
   if (!right::has_fields(call)) return MXCHECK_INVALID;
-  const char* malformed = right::problem_of(*call, sizeof(mxcheck_policy), true);
-  for (int i = 1; malformed == nullptr && i < call->num_inputs; ++i) {
-    if (call->inputs[i].dtype.code == kDLInt && call->inputs[i].dtype.bits == 32)
-      return refuse(call, MXCHECK_UNSUPPORTED, "no row index");
-  }
   const std::string problem = wrong(call);
   if (!problem.empty()) return refuse(call, MXCHECK_INVALID, problem.c_str());
   const mxcheck_policy& p = *call->policy;

@@ -87,9 +87,10 @@ void check_integers(const Call& call, std::int64_t rows) {
 // quantize's problem has the rows that its index names, in order: the call as it would be without the index.
 Call without_index(const Call& call, std::int64_t rows) {
   Call plain = call;
-  if (call.operation.starts_with("quantize") &&
-      std::erase_if(plain.inputs, [](const CallTensor& t) { return t.is_index; }) != 0)
-    plain.inputs[0].shape[0] = rows;
+  if (!call.operation.starts_with("quantize")) return plain;
+  const auto indices = std::erase_if(plain.inputs, [](const CallTensor& t) { return t.is_index; });
+  require(indices <= 1, "there are two row indices");
+  if (indices == 1) plain.inputs[0].shape[0] = rows;
   return plain;
 }
 
@@ -98,6 +99,7 @@ void check_inputs(const Call& call, const mxcheck_policy& policy) {
   const auto is_bytes = [&](std::size_t i) {
     return i < call.inputs.size() && !call.inputs[i].is_offsets && !call.inputs[i].is_index;
   };
+  if (call.operation.starts_with("quantize")) require(is_bytes(0), "x is missing");
   if (call.operation == "dequantize") require(is_bytes(0) && is_bytes(1), "codes or scales are missing");
   if (call.operation != "route_metadata") return;
   const std::int64_t top_k = read<mxcheck_route_policy>(call.policy).top_k;

@@ -93,7 +93,7 @@ Refusals refusals_of_any_operation(const std::string& name) {
        [](Valid& v) { --v.out[0]->shape[static_cast<std::size_t>(v.outputs[0].ndim) - 1]; }},
       {"byte offset", "byte_offset", [](Valid& v) { v.inputs[0].byte_offset = ~std::uint64_t{0} - 1; }},
       {"column stride", "column stride 2", [](Valid& v) { v.set_strides(v.inputs[0], 140, 2); }},
-      {"offsets of another type", "offsets has", [](Valid& v) { v.offsets().dtype.bits = 32; }},
+      {"offsets of another type", "offsets has", [](Valid& v) { v.offsets().dtype.bits = 16; }},
       {"offsets without end", "offsets is empty", [](Valid& v) { v.in.back()->shape[0] = 0; }},
       {"offsets off 8 bytes", "multiple", [](Valid& v) { v.offsets().byte_offset = 4, v.in.back()->shape[0] = 3; }},
       {"first offset", "offsets[0] is 1", [](Valid& v) { v.set_offset(0, 1); }},

@@ -30,6 +30,7 @@ std::vector<std::int64_t> measure(const Case& c) {
           c.rows + c.cols,
           static_cast<std::int64_t>(c.experts.size()),
           flag(c.stride != 0),
+          c.gather,
           flag(c.threads != 0),
           static_cast<std::int64_t>(c.plants.size()),
           coordinates,
