@@ -92,6 +92,13 @@ Got run_call(CheckContext& context, const Call& call, const Case& c) {
   return got;
 }
 
+Posed posed_of(CheckContext& context, const Case& c) {
+  if (context.ahead != nullptr) {
+    if (std::unique_ptr<Posed> posed = context.ahead->take(c)) return std::move(*posed);
+  }
+  return pose(c);
+}
+
 // Zeros and ones, small and large numbers of any type, and whatever the last call left: what a library takes for
 // granted of memory that it has not cleared is wrong for one of them. The case and the poison of its outputs choose, so
 // that a case that is repeated finds the same.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "properties/core/ahead.h"
 #include "properties/core/operation.h"
 
 namespace mxcheck {
@@ -30,6 +31,9 @@ struct Ran {
 Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
 // What the outcome of a call means; one that crashed or hung was not repeated.
 Ran judged(Outcome outcome, const Case& c);
+
+// The case's problem and the reference's answer: those that were computed ahead, or computed now.
+Posed posed_of(CheckContext& context, const Case& c);
 
 // The outputs of a run, or the finding that stopped it, or neither: not offered.
 struct Got {

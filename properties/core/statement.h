@@ -18,6 +18,8 @@
 
 namespace mxcheck {
 
+class AnswersAhead;
+
 struct CheckContext {
   CandidateRunner& process;
   std::span<const Variant> variants;  // everything the candidate supports
@@ -26,6 +28,7 @@ struct CheckContext {
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
   std::string not_checked = {};       // set by a check that could not be made here: why
+  AnswersAhead* ahead = nullptr;      // may have the answer to the case
 };
 
 struct Statement {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "numerics/text.h"
+#include "properties/core/ahead.h"
 #include "properties/core/limits.h"
 #include "properties/gate/variants.h"
 
@@ -21,6 +23,12 @@ int random_cases(const Statement& s, const GateOptions& options, const VariantWe
   if (options.cases > 0) return options.cases;
   const int factor = options.suite == Suite::quick ? 1 : options.suite == Suite::full ? 10 : 100;
   return factor * std::max(kRandomCases, s.cases_per_variant * static_cast<int>(variants.total()));
+}
+
+// Half of the cores, at most 8: the others are the candidate's and other statements'. None where there are few.
+int threads_ahead() {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return cores < 4 ? 0 : std::min(8, cores / 2);
 }
 
 }  // namespace
@@ -103,10 +111,14 @@ Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
 }
 
 void StatementRun::check_all(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
-    if (is_over()) return;
-    check_one(c);
+  std::optional<AnswersAhead> ahead;
+  if (const int threads = threads_ahead(); threads > 0 && result_.statement->covers_pairs && !cases.empty())
+    context_.ahead = &ahead.emplace(cases, threads);
+  for (std::size_t i = 0; i < cases.size() && !is_over(); ++i) {
+    if (ahead) ahead->go_to(i);
+    check_one(cases[i]);
   }
+  context_.ahead = nullptr;
 }
 
 void StatementRun::run_covering() {

@@ -16,9 +16,26 @@
 
 namespace mxcheck {
 
+// While there is one, 0 threads are one thread, on its own thread alone: for callers that divide other work already.
+class OneThreadEach {
+ public:
+  OneThreadEach() { ++depth(); }
+  ~OneThreadEach() { --depth(); }
+  OneThreadEach(const OneThreadEach&) = delete;
+  OneThreadEach& operator=(const OneThreadEach&) = delete;
+  static bool is_on() { return depth() > 0; }
+
+ private:
+  static int& depth() {
+    static thread_local int depth = 0;
+    return depth;
+  }
+};
+
 // threads as requested; 0 is the machine's number.
 inline std::int64_t thread_count(int threads) {
   if (threads > 0) return threads;
+  if (OneThreadEach::is_on()) return 1;
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 

@@ -111,8 +111,9 @@ std::vector<std::string> contracts_that_match(const MatmulProblem& p, const std:
 }
 
 std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
-  const MatmulProblem p(c);
-  const ExpectedTensor expected = p.answer(p.contract());
+  const Posed posed = posed_of(context, c);
+  const auto& p = static_cast<const MatmulProblem&>(*posed.problem);
+  const ExpectedTensor& expected = posed.answer.front();
   const bool large = c.elements() > 100'000;
   for (std::uint8_t poison : kPoisons) {
     if (large && poison != kPoisons[c.seed & 1]) continue;

@@ -39,12 +39,12 @@ std::vector<std::string> recipes_that_match(const Problem& problem,
 }
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const QuantizeProblem p(c);
+  const Posed posed = posed_of(context, c);
   EqualityOptions options;
   const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
   if (one_of_many) options.poison_of_large = kPoisons[c.seed >> 24 & 1];
   if (c.variant.operation != "cast") options.matches = recipes_that_match;
-  return equals_answer(context, p, p.answer(), options);
+  return equals_answer(context, *posed.problem, posed.answer, options);
 }
 
 bool is_quantize(const Variant& v, BlockShape block) {

@@ -8,8 +8,8 @@ namespace mxcheck {
 namespace {
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const std::unique_ptr<Problem> p = make_problem(c);
-  return equals_answer(context, *p, p->answer(), {});
+  const Posed posed = posed_of(context, c);
+  return equals_answer(context, *posed.problem, posed.answer, {});
 }
 
 }  // namespace
