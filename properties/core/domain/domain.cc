@@ -126,6 +126,7 @@ Bins Domain::of_variant(std::size_t number) const {
 
 std::string Domain::family_of(const Variant&) const { return {}; }
 bool Domain::is_of_layer(std::size_t, const Case&) const { return false; }
+// NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it move the case
 std::optional<Case> Domain::at_layer(std::size_t, Case, std::int64_t, Draw&) const { return std::nullopt; }
 
 std::optional<Case> Domain::make_layer(std::size_t use, std::size_t variant, bool plain, std::int64_t most,

@@ -84,7 +84,7 @@ bool MatmulLayers::fits(const Use& use) const {
   return true;
 }
 
-void MatmulLayers::add(Use use, const char* product, std::vector<Whole> wholes) {
+void MatmulLayers::add(Use use, const char* product, const std::vector<Whole>& wholes) {
   for (const Whole whole : wholes) {
     use.whole = whole;
     use.text = fmt::format("{}, {} = {}", product, name_of(whole), value_of(use));

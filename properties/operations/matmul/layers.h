@@ -38,7 +38,7 @@ class MatmulLayers {
 
  private:
   [[nodiscard]] bool fits(const Use& use) const;
-  void add(Use use, const char* product, std::vector<Whole> wholes);
+  void add(Use use, const char* product, const std::vector<Whole>& wholes);
   [[nodiscard]] bool slice_product(const Use& use, std::int64_t elements, std::int64_t experts, Case& c) const;
   [[nodiscard]] bool slice_gradient(const Use& use, std::int64_t elements, std::int64_t experts, Case& c) const;
 
