@@ -5,6 +5,7 @@
 // of --only and the heading of the report.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,7 +29,8 @@ struct CheckContext {
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
   std::string not_checked = {};       // set by a check that could not be made here: why
-  AnswersAhead* ahead = nullptr;      // may have the answer to the case
+  // May have the answer to the case. Owned here: a check that throws out of its list of cases leaves nothing behind.
+  std::shared_ptr<AnswersAhead> ahead = {};
 };
 
 struct Statement {

@@ -111,14 +111,13 @@ Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
 }
 
 void StatementRun::check_all(const std::vector<Case>& cases) {
-  std::optional<AnswersAhead> ahead;
-  if (const int threads = threads_ahead(); threads > 0 && result_.statement->covers_pairs && !cases.empty())
-    context_.ahead = &ahead.emplace(cases, threads);
+  const int threads = result_.statement->covers_pairs && !cases.empty() ? threads_ahead() : 0;
+  if (threads > 0) context_.ahead = std::make_shared<AnswersAhead>(cases, threads);
   for (std::size_t i = 0; i < cases.size() && !is_over(); ++i) {
-    if (ahead) ahead->go_to(i);
+    if (context_.ahead) context_.ahead->go_to(i);
     check_one(cases[i]);
   }
-  context_.ahead = nullptr;
+  context_.ahead.reset();
 }
 
 void StatementRun::run_covering() {
