@@ -101,8 +101,9 @@ Factor scale_factor(Format format, std::uint8_t code) {
   return {Kind::finite, false, 1, code - spec(Format::e8m0).bias, 0};
 }
 
+constexpr ScalePair kNoScales{{Kind::finite, false, 1, 0, 0}, {Kind::finite, false, 1, 0, 0}};
+
 std::vector<ScalePair> scale_pairs(const FusedSum& f, const StepScales* scales) {
-  if (scales == nullptr) return {{{Kind::finite, false, 1, 0, 0}, {Kind::finite, false, 1, 0, 0}}};
   if (scales->a.empty() || scales->a.size() != scales->b.size() ||
       static_cast<std::size_t>(f.terms) % scales->a.size() != 0) {
     refuse(std::to_string(scales->a.size()) + " and " + std::to_string(scales->b.size()) + " scales for a step of " +
@@ -117,7 +118,7 @@ std::vector<ScalePair> scale_pairs(const FusedSum& f, const StepScales* scales) 
 
 // Products one by one.
 void add_products(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b,
-                  const std::vector<ScalePair>& scales, std::vector<Term>& terms) {
+                  std::span<const ScalePair> scales, std::vector<Term>& terms) {
   const std::size_t per_scale = static_cast<std::size_t>(f.terms) / scales.size();
   for (std::size_t k = 0; k < a.size(); ++k) {
     const ScalePair& s = scales[k / per_scale];
@@ -133,7 +134,7 @@ void add_products(const FusedSum& f, std::span<const Factor> a, std::span<const 
 
 // Groups of products, summed exactly, aligned by the exponents of their scales.
 void add_groups(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b,
-                const std::vector<ScalePair>& scales, std::vector<Term>& terms) {
+                std::span<const ScalePair> scales, std::vector<Term>& terms) {
   const auto group = static_cast<std::size_t>(f.group);
   const std::size_t per_scale = static_cast<std::size_t>(f.terms) / scales.size();
   for (std::size_t first = 0; first < a.size(); first += group) {
@@ -159,7 +160,7 @@ void add_groups(const FusedSum& f, std::span<const Factor> a, std::span<const Fa
   }
 }
 
-Specials specials_of(std::span<const Factor> a, std::span<const Factor> b, const std::vector<ScalePair>& scales) {
+Specials specials_of(std::span<const Factor> a, std::span<const Factor> b, std::span<const ScalePair> scales) {
   Specials s;
   for (std::size_t k = 0; k < a.size(); ++k) see_product(s, a[k], b[k]);
   for (const ScalePair& pair : scales) {
@@ -175,18 +176,7 @@ Factor factor(Format format, std::uint32_t code) {
   if (f.encoding == Encoding::power_of_two || f.encoding == Encoding::fixed_point) {
     refuse(std::string(f.name) + " has no mantissa: it is no operand of a tensor core");
   }
-  const std::uint32_t sign = std::uint32_t{1} << (f.bits - 1);
-  const bool negative = (code & sign) != 0;
-  const std::uint32_t magnitude = code & (sign - 1);
-  if (magnitude > f.max_code) {
-    const bool infinite = f.encoding == Encoding::ieee && magnitude == f.max_code + 1;
-    return {infinite ? Kind::infinite : Kind::nan, negative, 0, 0, f.mantissa_bits};
-  }
-  const int field = static_cast<int>(magnitude >> f.mantissa_bits);
-  const std::uint32_t hidden = std::uint32_t{1} << f.mantissa_bits;
-  const std::uint32_t mantissa = magnitude & (hidden - 1);
-  return {Kind::finite, negative, field == 0 ? mantissa : hidden | mantissa, (field == 0 ? 1 : field) - f.bias,
-          f.mantissa_bits};
+  return factor_of(f, code);
 }
 
 std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b, std::uint32_t c_word,
@@ -196,8 +186,10 @@ std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<
            std::to_string(f.terms) + " products");
   }
   if (trace != nullptr) *trace = {};
-  const std::vector<ScalePair> scales = scale_pairs(f, step_scales);
-  const Factor c = factor(f.output.c, c_word);
+  std::vector<ScalePair> given;
+  if (step_scales != nullptr) given = scale_pairs(f, step_scales);
+  const std::span<const ScalePair> scales = step_scales != nullptr ? std::span(given) : std::span(&kNoScales, 1);
+  const Factor c = factor_of(spec(f.output.c), c_word);
   Specials s = specials_of(a, b, scales);
   s.see(c.kind, c.negative);
   if (s.any()) {
@@ -207,7 +199,8 @@ std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<
     return word;
   }
 
-  std::vector<Term> terms;
+  thread_local std::vector<Term> terms;  // its memory is kept: a step is shorter than an allocation
+  terms.clear();
   f.group > 1 ? add_groups(f, a, b, scales, terms) : add_products(f, a, b, scales, terms);
   if (c.significand != 0 && !f.adds_c_last) {
     terms.push_back({-1, c.negative, c.significand, c.exponent - c.fraction_bits, c.exponent});

@@ -25,10 +25,11 @@ int random_cases(const Statement& s, const GateOptions& options, const VariantWe
   return factor * std::max(kRandomCases, s.cases_per_variant * static_cast<int>(variants.total()));
 }
 
-// Half of the cores, at most 8: the others are the candidate's and other statements'. None where there are few.
+// Three quarters of the cores, at most 12: the others are the candidate's and other statements'. None where there are
+// few.
 int threads_ahead() {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return cores < 4 ? 0 : std::min(8, cores / 2);
+  return cores < 4 ? 0 : std::min(12, cores * 3 / 4);
 }
 
 }  // namespace
@@ -92,17 +93,18 @@ void StatementRun::run() {
 
 void StatementRun::run_corners() {
   const Statement& s = *result_.statement;
-  const auto check_corners = [&](std::vector<Case> corners) {
+  std::vector<Case> cases;
+  const auto add = [&](std::vector<Case> corners) {
     for (Case& c : corners) {
-      if (is_over()) return;
       const OperationInfo& limits = limits_of(c.variant);  // before c is moved from
-      check_one(within_limits(std::move(c), limits));
+      cases.push_back(within_limits(std::move(c), limits));
     }
   };
   for (const Variant& v : variants_) {
-    if (s.corners) check_corners(s.corners(v, options_.suite));
+    if (s.corners) add(s.corners(v, options_.suite));
   }
-  if (s.shared_corners) check_corners(s.shared_corners(variants_, options_.suite));
+  if (s.shared_corners) add(s.shared_corners(variants_, options_.suite));
+  check_all(cases);
 }
 
 Draw StatementRun::draw_of(const char* purpose, const Part& part) const {

@@ -71,17 +71,24 @@ void plain_tile(const PackedOperand& a, Extent rows, const PackedOperand& b, Ext
 
 }  // namespace
 
-std::uint32_t detail::plain_step(const ChainJob& job, std::int64_t row, std::int64_t col, std::int64_t step,
-                                 std::uint32_t c) {
+void detail::plain_step(const ChainJob& job, std::int64_t row, Extent cols, std::int64_t step,
+                        const std::int32_t* wanted, std::uint32_t* acc) {
   const FusedSum& f = job.a.contract().step;
-  if ((c & 0x7FFFFFFF) > 0x7F800000) return f.output.nan;  // a chain that became NaN stays so
   const std::int64_t first = step * f.terms;
   const Extent k{first, std::min(first + f.terms, job.a.k())};
   thread_local std::vector<Factor> fa;
   thread_local std::vector<Factor> fb;
   read_factors(job.a, row, k, fa);
-  read_factors(job.b, col, k, fb);
-  return plain_chain(job.a, row, fa, job.b, col, fb, k.begin, c);
+  for (std::int64_t col = cols.begin; col < cols.end; ++col) {
+    if (wanted[col - cols.begin] == 0) continue;
+    std::uint32_t& word = acc[col - cols.begin];
+    if ((word & 0x7FFFFFFF) > 0x7F800000) {  // a chain that became NaN stays so
+      word = f.output.nan;
+      continue;
+    }
+    read_factors(job.b, col, k, fb);
+    word = plain_chain(job.a, row, fa, job.b, col, fb, k.begin, word);
+  }
 }
 
 void accumulate_tile(const PackedOperand& a, Extent rows, const PackedOperand& b, Extent cols, Extent k,

@@ -20,7 +20,9 @@ struct ChainJob {
 // Needs runs_on_engine(job.a.contract()).
 void run_chains(const ChainJob& job);
 
-// One step of one output by the plain model.
-std::uint32_t plain_step(const ChainJob& job, std::int64_t row, std::int64_t col, std::int64_t step, std::uint32_t c);
+// One step of the outputs of a row by the plain model: of columns `cols`, those whose `wanted` is not 0. Both arrays
+// begin at cols.begin.
+void plain_step(const ChainJob& job, std::int64_t row, Extent cols, std::int64_t step, const std::int32_t* wanted,
+                std::uint32_t* acc);
 
 }  // namespace mxcheck::detail

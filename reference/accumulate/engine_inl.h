@@ -243,14 +243,13 @@ class Chains {
 
   // sum_ holds words here; those of lanes marked in undecided_ are wrong.
   HWY_NOINLINE void by_plain_model(int r, std::size_t g, std::int64_t s) {
-    for (std::size_t l = g; l < g + hn::Lanes(DI()); ++l) {
-      const auto lane = static_cast<std::int64_t>(l);
-      if (undecided_[r][l] == 0) {
-        acc_[r][l] = static_cast<std::uint32_t>(sum_[r][l]);
-      } else if (lane >= lanes_.begin && lane < lanes_.end) {
-        acc_[r][l] = plain_step(job_, row_ + r, panel_ * PackedOperand::kPanel + lane, s, acc_[r][l]);
-      }
+    const auto begin = std::max(static_cast<std::int64_t>(g), lanes_.begin);
+    const auto end = std::min(static_cast<std::int64_t>(g + hn::Lanes(DI())), lanes_.end);
+    for (std::int64_t l = begin; l < end; ++l) {
+      if (undecided_[r][l] == 0) acc_[r][l] = static_cast<std::uint32_t>(sum_[r][l]);
     }
+    const std::int64_t col = panel_ * PackedOperand::kPanel;
+    plain_step(job_, row_ + r, {col + begin, col + end}, s, undecided_[r] + begin, acc_[r] + begin);
   }
 
   const ChainJob& job_;

@@ -97,13 +97,6 @@ void PackedOperand::copy_scales(const OperandSource& source) {
   }
 }
 
-Factor PackedOperand::factor(std::int64_t row, std::int64_t k) const {
-  const auto at = static_cast<std::size_t>(row * k_ + k);
-  if (!codes8_.empty()) return factors8_[codes8_[at]];
-  const std::uint32_t code = !codes16_.empty() ? codes16_[at] : codes32_[at];
-  return operand(contract_, format_, code);
-}
-
 // One row's codes of one step: the reference first, then what is relative to it.
 void PackedOperand::pack_row(std::int64_t panel, std::int64_t step, std::int64_t lane) {
   const std::int64_t row = panel * kPanel + lane;

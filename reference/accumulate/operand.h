@@ -64,7 +64,12 @@ class PackedOperand {
   [[nodiscard]] std::int64_t k() const { return k_; }
 
   // What the plain model reads.
-  [[nodiscard]] Factor factor(std::int64_t row, std::int64_t k) const;
+  [[nodiscard]] Factor factor(std::int64_t row, std::int64_t k) const {
+    const auto at = static_cast<std::size_t>(row * k_ + k);
+    if (!codes8_.empty()) return factors8_[codes8_[at]];
+    const std::uint32_t code = !codes16_.empty() ? codes16_[at] : codes32_[at];
+    return factor_of(spec(format_), code & contract_.operand_mask);
+  }
   [[nodiscard]] const std::uint8_t* scales(std::int64_t row) const { return scales_.data() + row * scales_a_row_; }
 
   // What the engine reads, if runs_on_engine(contract) alone. A panel's k ascend, filled with zeros to whole steps.

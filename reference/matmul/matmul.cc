@@ -62,6 +62,18 @@ Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
   return p;
 }
 
+template <Format kOutput>
+std::uint32_t finished(const Matmul& p, std::uint32_t acc, std::uint32_t c, bool adds_c) {
+  const Contract& sum = *p.contract.sum;
+  const bool halves = sum.arithmetic == Arithmetic::fused && sum.step.output.c == Format::fp16;
+  float value = halves ? static_cast<float>(decode(Format::fp16, acc)) : std::bit_cast<float>(acc);
+  value = p.alpha * value;
+  if (adds_c) value = value + static_cast<float>(decode(kOutput, c));
+  if (std::isnan(value)) return kOutput == Format::fp32 ? 0x7FFFFFFF : 0x7FFF;
+  if (kOutput == Format::fp32) return std::bit_cast<std::uint32_t>(value);
+  return detail::encode_with(spec(kOutput), value, Rounding::nearest_even, Overflow::non_saturate, 0);
+}
+
 // A tile of sums: rows [0, rows) of the panel by columns [j0, j1) of B.
 class Tile {
  public:
@@ -155,14 +167,22 @@ class Tile {
   }
 
   void finish(std::byte* d) const {
-    const std::size_t width = code_width(p_.output);
+    switch (p_.output) {  // outside of the loops: the format's rounding is then constants
+      case Format::fp32: return finish_in<Format::fp32, std::uint32_t>(d);
+      case Format::bf16: return finish_in<Format::bf16, std::uint16_t>(d);
+      default: return finish_in<Format::fp16, std::uint16_t>(d);
+    }
+  }
+  template <Format kOutput, class Word>
+  void finish_in(std::byte* d) const {
+    const bool adds_c = p_.c != nullptr && !p_.contract.from_c;
     for (std::int64_t i = 0; i < rows_; ++i) {
-      for (std::int64_t j = 0; j < width_; ++j) {
-        const std::int64_t to = at(i, j);
-        const bool adds_c = p_.c != nullptr && !p_.contract.from_c;
-        const std::uint32_t word =
-            finished_word(p_, acc_[static_cast<std::size_t>(i * width_ + j)], adds_c ? word_of_c(to) : 0, adds_c);
-        std::memcpy(d + to * static_cast<std::int64_t>(width), &word, width);
+      std::byte* to = d + at(i, 0) * static_cast<std::int64_t>(sizeof(Word));
+      for (std::int64_t j = 0; j < width_; ++j, to += sizeof(Word)) {
+        const std::uint32_t c = adds_c ? word_of_c(at(i, j)) : 0;
+        const auto word =
+            static_cast<Word>(finished<kOutput>(p_, acc_[static_cast<std::size_t>(i * width_ + j)], c, adds_c));
+        std::memcpy(to, &word, sizeof(word));
       }
     }
   }
@@ -181,14 +201,11 @@ class Tile {
 }  // namespace
 
 std::uint32_t finished_word(const Matmul& p, std::uint32_t acc, std::uint32_t c, bool adds_c) {
-  const Contract& sum = *p.contract.sum;
-  const bool halves = sum.arithmetic == Arithmetic::fused && sum.step.output.c == Format::fp16;
-  float value = halves ? static_cast<float>(decode(Format::fp16, acc)) : std::bit_cast<float>(acc);
-  value = p.alpha * value;
-  if (adds_c) value = value + static_cast<float>(decode(p.output, c));
-  if (std::isnan(value)) return p.output == Format::fp32 ? 0x7FFFFFFF : 0x7FFF;
-  if (p.output == Format::fp32) return std::bit_cast<std::uint32_t>(value);
-  return encode(p.output, value, Rounding::nearest_even, Overflow::non_saturate);
+  switch (p.output) {
+    case Format::fp32: return finished<Format::fp32>(p, acc, c, adds_c);
+    case Format::bf16: return finished<Format::bf16>(p, acc, c, adds_c);
+    default: return finished<Format::fp16>(p, acc, c, adds_c);
+  }
 }
 
 void matmul(const Matmul& p, void* d) {

@@ -1,5 +1,6 @@
 #include "reference/matmul/operand.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -17,8 +18,21 @@ std::uint32_t load(const void* base, std::int64_t at, std::size_t width) {
   return word;
 }
 
-double value_of(const OperandWindow& w, std::int64_t i, std::int64_t k) {
-  return decode(w.operand->format, w.code(i, k)) * double{w.scale(i, k)};
+// take(code * scale) for each element of the window, row by row. The product is exact in double: 24 bits by 24.
+template <class Take>
+void each_value(const OperandWindow& w, const Take& take) {
+  const MatmulOperand& x = *w.operand;
+  const std::size_t width = code_width(x.format);
+  const std::int64_t block = x.scaled() ? x.block.cols : std::max<std::int64_t>(1, w.depth);
+  for (std::int64_t i = 0; i < w.rows; ++i) {
+    const std::int64_t row = w.index != nullptr ? w.index[i] : w.first_row + i;
+    for (std::int64_t k = 0; k < w.depth; k += block) {
+      const double scale{w.scale(i, k)};
+      const std::int64_t first = row * x.row_stride + w.first_k * x.depth_stride;
+      for (std::int64_t at = k; at < std::min(w.depth, k + block); ++at)
+        take(decode(x.format, load(x.codes, first + at * x.depth_stride, width)) * scale);
+    }
+  }
 }
 
 }  // namespace
@@ -78,23 +92,18 @@ std::vector<std::byte> gathered_codes(const OperandWindow& w) {
 std::vector<std::uint16_t> decoded_bf16(const OperandWindow& w) {
   std::vector<std::uint16_t> codes;
   codes.reserve(static_cast<std::size_t>(w.rows * w.depth));
-  for (std::int64_t i = 0; i < w.rows; ++i) {
-    for (std::int64_t k = 0; k < w.depth; ++k) {
-      codes.push_back(static_cast<std::uint16_t>(
-          encode(Format::bf16, value_of(w, i, k), Rounding::nearest_even, Overflow::non_saturate)));
-    }
-  }
+  each_value(w, [&](double value) {
+    codes.push_back(encode<Bf16>(value, Rounding::nearest_even, Overflow::non_saturate).bits);
+  });
   return codes;
 }
 
 std::vector<std::uint32_t> decoded_fp32(const OperandWindow& w) {
   std::vector<std::uint32_t> words;
   words.reserve(static_cast<std::size_t>(w.rows * w.depth));
-  for (std::int64_t i = 0; i < w.rows; ++i) {
-    for (std::int64_t k = 0; k < w.depth; ++k) {
-      words.push_back(encode(Format::fp32, value_of(w, i, k), Rounding::nearest_even, Overflow::non_saturate));
-    }
-  }
+  each_value(w, [&](double value) {
+    words.push_back(encode(Format::fp32, value, Rounding::nearest_even, Overflow::non_saturate));
+  });
   return words;
 }
 

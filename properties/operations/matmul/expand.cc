@@ -38,51 +38,55 @@ class OperandCodes {
         step_(c.seed / 2),
         one_hot_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {}
 
-  [[nodiscard]] std::uint32_t at(std::int64_t row, std::int64_t k) const {
-    const std::uint64_t word = random_word(seed_, static_cast<std::uint64_t>(row * depth_ + k));
+  // What the elements of a row share. To be called before at().
+  void go_to(std::int64_t row) {
+    row_ = row;
+    const auto number = static_cast<std::uint64_t>(row);
+    size_ = two_to(static_cast<int>(random_word(seed_ ^ 0x2074, number) % 12) - 6);
+    kind_ = random_word(seed_ ^ 0x59EC, number) % 8;
+    hot_ = depth_ == 0 ? 0 : static_cast<std::int64_t>((number + step_) % static_cast<std::uint64_t>(depth_));
+  }
+
+  [[nodiscard]] std::uint32_t at(std::int64_t k) const {
+    const std::uint64_t word = random_word(seed_, static_cast<std::uint64_t>(row_ * depth_ + k));
     switch (data_) {
       case Data::zeros: return 0;
       case Data::codes: return near(static_cast<double>(word % 5) - 2);
-      case Data::boundaries: return cancelling(row, k, word);
+      case Data::boundaries: return cancelling(k, word);
       case Data::bits: return static_cast<std::uint32_t>(word >> 32) & (sign_bit(format_) * 2 - 1);
       case Data::wide: return any_finite(format_, word);
-      case Data::specials: return special(row, word);
-      case Data::sparse: return word % 32 == 0 ? normal(row, mix64(word)) : 0;
-      case Data::slots: return slot(row, k);
-      case Data::every_word: return one_hot_ ? one_hot(row, k) : slot(row, k);
-      default: return normal(row, word);
+      case Data::specials: return special(word);
+      case Data::sparse: return word % 32 == 0 ? normal(mix64(word)) : 0;
+      case Data::slots: return slot(k);
+      case Data::every_word: return one_hot_ ? one_hot(k) : slot(k);
+      default: return normal(word);
     }
   }
 
  private:
   [[nodiscard]] std::uint32_t near(double value) const { return nearest_bits(format_, value); }
-  [[nodiscard]] std::uint32_t normal(std::int64_t row, std::uint64_t word) const {
-    const int size = static_cast<int>(random_word(seed_ ^ 0x2074, static_cast<std::uint64_t>(row)) % 12) - 6;
-    return near(four_uniforms(word) * 1.75 * two_to(size + ((mix64(word) & 0xFF) == 0 ? 3 : 0)));
+  [[nodiscard]] std::uint32_t normal(std::uint64_t word) const {
+    return near(four_uniforms(word) * 1.75 * size_ * ((mix64(word) & 0xFF) == 0 ? 8 : 1));
   }
-  [[nodiscard]] std::uint32_t cancelling(std::int64_t row, std::int64_t k, std::uint64_t word) const {
-    const std::uint64_t pair = random_word(seed_ ^ 0xCA9CE1, static_cast<std::uint64_t>(row * depth_ + k / 2));
+  [[nodiscard]] std::uint32_t cancelling(std::int64_t k, std::uint64_t word) const {
+    const std::uint64_t pair = random_word(seed_ ^ 0xCA9CE1, static_cast<std::uint64_t>(row_ * depth_ + k / 2));
     if (pair % 4 == 0)
       return near((static_cast<double>(word % 15) - 7) * two_to(-6 - static_cast<int>(word >> 32) % 4));
     const double value = (1 + static_cast<double>(pair >> 32 & 7) / 8) * two_to(static_cast<int>(pair >> 40) % 5);
     return near((k & 1) != 0 ? -value : value);
   }
-  [[nodiscard]] std::uint32_t special(std::int64_t row, std::uint64_t word) const {
-    const std::uint64_t kind = random_word(seed_ ^ 0x59EC, static_cast<std::uint64_t>(row)) % 8;
+  [[nodiscard]] std::uint32_t special(std::uint64_t word) const {
     const std::uint32_t sign = word >> 63 != 0 ? sign_bit(format_) : 0;
-    if (kind == 0 && word % 61 == 0) return sign | f_.nan_code;
-    if (kind == 1 && word % 61 == 0 && f_.encoding == Encoding::ieee) return sign | (f_.max_code + 1);
-    if (kind == 2) return sign;
-    if (kind == 3) return sign | (static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << f_.mantissa_bits) - 1));
-    if (kind == 4) return sign | (f_.max_code - static_cast<std::uint32_t>(word % 3));
-    return normal(row, word);
+    if (kind_ == 0 && word % 61 == 0) return sign | f_.nan_code;
+    if (kind_ == 1 && word % 61 == 0 && f_.encoding == Encoding::ieee) return sign | (f_.max_code + 1);
+    if (kind_ == 2) return sign;
+    if (kind_ == 3) return sign | (static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << f_.mantissa_bits) - 1));
+    if (kind_ == 4) return sign | (f_.max_code - static_cast<std::uint32_t>(word % 3));
+    return normal(word);
   }
-  [[nodiscard]] std::uint32_t one_hot(std::int64_t row, std::int64_t k) const {
-    const auto at = (static_cast<std::uint64_t>(row) + step_) % static_cast<std::uint64_t>(depth_);
-    return static_cast<std::uint64_t>(k) == at ? near(1) : 0;
-  }
-  [[nodiscard]] std::uint32_t slot(std::int64_t row, std::int64_t k) const {
-    const std::int64_t place = row * 7 + k / 32 * 5 + k % 32 * 3 + static_cast<std::int64_t>(seed_ % 13);
+  [[nodiscard]] std::uint32_t one_hot(std::int64_t k) const { return k == hot_ ? near(1) : 0; }
+  [[nodiscard]] std::uint32_t slot(std::int64_t k) const {
+    const std::int64_t place = row_ * 7 + k / 32 * 5 + k % 32 * 3 + static_cast<std::int64_t>(seed_ % 13);
     return near((1 + static_cast<double>(place % 8) / 8) * two_to(static_cast<int>(place / 8 % 4) - 2) *
                 ((place / 3) % 2 == 0 ? 1 : -1));
   }
@@ -94,6 +98,10 @@ class OperandCodes {
   std::int64_t depth_;
   std::uint64_t step_;
   bool one_hot_;
+  std::int64_t row_ = 0;
+  double size_ = 1;         // of normal data
+  std::uint64_t kind_ = 0;  // of specials
+  std::int64_t hot_ = 0;    // the k of a one-hot row
 };
 
 std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
@@ -126,12 +134,13 @@ std::vector<std::byte> expand_operand(const Case& c, Format format, std::uint64_
                                       std::int64_t depth) {
   const std::size_t width = code_width(format);
   std::vector<std::byte> bytes(static_cast<std::size_t>(rows * depth) * width);
-  const OperandCodes codes(c, format, salt, depth);
   parallel_ranges(rows, rows * depth, 0, [&](std::int64_t begin, std::int64_t end) {
+    OperandCodes codes(c, format, salt, depth);
     std::byte* to = bytes.data() + static_cast<std::size_t>(begin * depth) * width;
     for (std::int64_t row = begin; row < end; ++row) {
+      codes.go_to(row);
       for (std::int64_t k = 0; k < depth; ++k, to += width) {
-        const std::uint32_t code = codes.at(row, k);
+        const std::uint32_t code = codes.at(k);
         std::memcpy(to, &code, width);
       }
     }
