@@ -78,7 +78,6 @@ std::string over_targets(const Case& c, const Run& run) {
   for (const std::int64_t target : simd_targets()) {
     const UseSimdTarget use(target);
     const std::string difference = run();
-    if (difference.empty() && c.best_target_only) break;
     if (!difference.empty()) return c.text() + ", " + simd_target_name(target) + ": " + difference;
   }
   return "";
@@ -95,9 +94,9 @@ std::string Case::text() const {
 template <class T>
 std::string quantize_difference(const Case& c, const Sample<T>& x) {
   const Quantized q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe), c.offsets);
-  const mxcheck_policy policy = policy_of(c, x.rows, x.cols);
+  mxcheck_policy policy = policy_of(c, x.rows, x.cols);
   const std::vector<std::uint8_t> scales = in_layout(c, q.scales, x.rows, q.scale_cols, policy.pad_byte);
-  return over_targets(c, [&] {
+  const auto difference = [&] {
     CandidateCall call(policy);
     std::vector<const TestTensor*> in{&input(call, x)};
     if (!c.offsets.empty()) in.push_back(&call.offsets(c.offsets));
@@ -106,7 +105,14 @@ std::string quantize_difference(const Case& c, const Sample<T>& x) {
     const mxcheck_status status = run(call, c, "quantize", in, {&codes, &out});
     return failure(call, status) + first_difference("scales", scales, out.bytes()) +
            first_difference("codes", q.codes, codes.bytes());
-  });
+  };
+  if (std::string text = over_targets(c, difference); !text.empty()) return text;
+  for (const std::int32_t threads : c.also_threads) {
+    policy.threads = threads;
+    if (const std::string text = difference(); !text.empty())
+      return c.text() + ", and with " + std::to_string(threads) + " threads: " + text;
+  }
+  return "";
 }
 
 template <class T>

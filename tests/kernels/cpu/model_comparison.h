@@ -38,13 +38,13 @@ struct Case {
   std::vector<std::int64_t> offsets;
   std::int32_t threads = 1;
   std::uint32_t mxcsr = 0;  // floating-point control bits set while the candidate runs: rounding, flush to zero
-  bool best_target_only = false;
+  std::vector<std::int32_t> also_threads;  // of quantize: the best target runs with each of these counts too
 
   std::string text() const;
 };
 
 // Empty if the candidate's bytes equal the reference's, otherwise where and how they differ first. The reference is
-// computed once, the candidate run once for each SIMD target that the machine has.
+// computed once, the candidate run once for each SIMD target that the machine has, and for each of also_threads.
 template <class T>
 std::string quantize_difference(const Case& c, const Sample<T>& x);
 template <class T>

@@ -13,9 +13,9 @@
 namespace mxcheck {
 namespace {
 
-GateReport recorded(const std::string& only, int cases) {
+GateReport recorded(const std::string& library, const std::string& only, int cases) {
   GateOptions options;
-  options.tool = MXCHECK_TOOL, options.library = MXCHECK_CPU_LIBRARY;
+  options.tool = MXCHECK_TOOL, options.library = library;
   options.only = only, options.cases = cases, options.seed = 5, options.record = true;
   return run_gate(options, [](const StatementResult&, bool) {});
 }
@@ -24,8 +24,15 @@ ReplayReport replayed(const Record& record) {
   return replay(record, 2, [](const ReplayedStatement&) {});
 }
 
+// Both are made once: CTest runs these tests in one process.
 const Record& sample() {
-  static const Record record = *recorded("*_equals_the_reference", 30).record;
+  static const Record record = *recorded(MXCHECK_CPU_LIBRARY, "*_equals_the_reference", 30).record;
+  return record;
+}
+
+// Two statements on one variant, for what is about one case of a record and replays all of them.
+const Record& short_sample() {
+  static const Record record = *recorded(MXCHECK_TOY, "[qp]*", 60).record;
   return record;
 }
 
@@ -52,7 +59,7 @@ TEST(Record, comes_back_as_it_was_written) {
 }
 
 TEST(Record, of_every_statement_replays) {
-  const GateReport report = recorded("*", 20);
+  const GateReport report = recorded(MXCHECK_CPU_LIBRARY, "*", 20);
   const ReplayReport again = replayed(*report.record);
   EXPECT_TRUE(again.equal());
   std::int64_t cases = 0;
@@ -62,7 +69,7 @@ TEST(Record, of_every_statement_replays) {
 }
 
 TEST(Record, with_another_digest_differs_and_names_the_case) {
-  Record record = sample();
+  Record record = short_sample();
   RecordedCase* changed = nullptr;
   for (RecordedCase& c : record.cases) {
     if (c.c.elements() > 3000) changed = &c;  // beyond those that are kept whole
@@ -80,7 +87,7 @@ TEST(Record, with_another_digest_differs_and_names_the_case) {
 }
 
 TEST(Record, of_an_output_that_is_kept_says_which_byte) {
-  Record record = sample();
+  Record record = short_sample();
   KeptOutput& kept = record.kept.front();
   kept.bytes.back() ^= std::byte{0x01};
   const ReplayReport again = replayed(record);
@@ -89,9 +96,11 @@ TEST(Record, of_an_output_that_is_kept_says_which_byte) {
   EXPECT_NE(text.find("of byte " + std::to_string(kept.bytes.size() - 1)), std::string::npos) << text;
 }
 
+TEST(Record, of_a_short_run_replays) { EXPECT_TRUE(replayed(short_sample()).equal()); }
+
 TEST(Record, with_calls_too_few_or_too_many_differs) {
   for (const bool more : {false, true}) {
-    Record record = sample();
+    Record record = short_sample();
     std::vector<RecordedCall>& calls = record.cases.back().calls;
     more ? calls.push_back(calls.back()) : calls.pop_back();
     EXPECT_FALSE(replayed(record).equal());
@@ -99,14 +108,14 @@ TEST(Record, with_calls_too_few_or_too_many_differs) {
 }
 
 TEST(Record, with_a_refusal_that_the_statement_does_not_allow_differs) {
-  Record record = sample();
+  Record record = short_sample();
   RecordedCall& call = record.cases.back().calls[0];
   call.status = 2, call.outputs.clear();
   EXPECT_FALSE(replayed(record).equal());
 }
 
 TEST(Record, with_a_statement_that_nobody_knows_is_not_equal) {
-  Record record = sample();
+  Record record = short_sample();
   record.statements[0] = "all_is_well";
   const ReplayReport again = replayed(record);
   EXPECT_FALSE(again.equal());
