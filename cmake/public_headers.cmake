@@ -37,7 +37,7 @@ set(mxcheck_public_goldens
     format/manifest.h
     format/reader.h
     format/writer.h
-    io/quantized_file.h
+    format/quantized_file.h
     io/row_reader.h
     io/tensor_file.h
     make/embedded.h

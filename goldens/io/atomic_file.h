@@ -12,6 +12,7 @@
 // Error{environment} when the machine fails: disk full, file too large, input/output error.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -27,6 +28,8 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text);
+  // At this byte of the file, wherever write() has come to.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // The temporary name, for a library that opens the file itself; empty for an unnamed file.
   [[nodiscard]] const std::string& name() const { return temporary_; }
   void commit();

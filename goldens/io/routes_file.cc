@@ -62,8 +62,8 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
 }  // namespace
 
 void write_routes(const std::string& output, const RoutesFile& file) {
-  write_described(output, to_safetensors(file), [](const Tensor& t) {
-    return t.dtype == Dtype::f32 ? "float32" : t.dtype == Dtype::i32 ? "int32" : "int64";
+  write_described(output, to_safetensors(file), [](const NamedHead& t) {
+    return t.head.dtype == Dtype::f32 ? "float32" : t.head.dtype == Dtype::i32 ? "int32" : "int64";
   });
 }
 

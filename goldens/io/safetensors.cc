@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "goldens/io/atomic_file.h"
 #include "goldens/io/readers.h"
+#include "goldens/io/safetensors_writer.h"
 #include "goldens/json/strict_json.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -155,44 +154,6 @@ std::string names_of(const Index& index) {
   return more == 0 ? names : names + ", and " + std::to_string(more) + " more";
 }
 
-// Widest elements first, then by name, as the reference writer does: every tensor is aligned to its own elements, and
-// the bytes do not depend on the order in which tensors were given.
-std::vector<const Tensor*> in_file_order(const std::vector<Tensor>& tensors) {
-  std::vector<const Tensor*> order;
-  for (const Tensor& t : tensors) order.push_back(&t);
-  std::sort(order.begin(), order.end(), [](const Tensor* a, const Tensor* b) {
-    return std::pair(size_of(b->dtype), std::string_view(a->name)) <
-           std::pair(size_of(a->dtype), std::string_view(b->name));
-  });
-  return order;
-}
-
-// Padded with spaces to whole words.
-std::string header_of(const std::vector<const Tensor*>& order, const SafetensorsFile& file, const std::string& path) {
-  Json header = Json::object();
-  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
-  std::set<std::string_view> names{"", "__metadata__"};
-  std::uint64_t at = 0;
-  for (const Tensor* t : order) {
-    check_tensor(*t, path);
-    if (!names.insert(t->name).second) {
-      throw Error(ErrorKind::usage, path + ": tensor name '" + t->name + "' is empty, reserved or given twice");
-    }
-    const std::vector<std::uint64_t> offsets{at, at + t->data.size()};
-    header.append(t->name, {{"dtype", safetensors_name(t->dtype)}, {"shape", t->shape}, {"data_offsets", offsets}});
-    at = offsets[1];
-  }
-  std::string text;
-  try {
-    text = to_text(header, {-1, JsonOrder::given, NotUtf8::refused});
-  } catch (const Error&) {
-    throw Error(ErrorKind::usage, path + ": tensor names and metadata must be UTF-8");
-  }
-  text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > kMaxHeader) throw Error(ErrorKind::usage, path + ": safetensors header of over 100 MB");
-  return text;
-}
-
 }  // namespace
 
 TensorRegion find_safetensors(const ByteSource& source, const std::string& name) {
@@ -222,14 +183,14 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
 }
 
 void write_safetensors(const std::string& path, const SafetensorsFile& file) {
-  const std::vector<const Tensor*> order = in_file_order(file.tensors);
-  const std::string header = header_of(order, file, path);
-  std::string start(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) start[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
-  AtomicFile out(path);
-  out.write(start + header);
-  for (const Tensor* t : order) out.write(t->data);
-  out.commit();
+  std::vector<NamedHead> heads;
+  for (const Tensor& t : file.tensors) {
+    check_tensor(t, path);
+    heads.push_back({t.name, {t.dtype, t.shape}});
+  }
+  SafetensorsWriter writer(path, heads, file.metadata);
+  for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
+  writer.commit();
 }
 
 }  // namespace mxcheck

@@ -24,6 +24,7 @@ struct MatrixView {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t row_stride = 0;  // in elements; at least cols
+  std::int64_t first_row = 0;   // the number that messages give row 0: a view may be a panel of a larger matrix
 
   // The element as a float: exact for all three types. The caller keeps row and col in range.
   [[nodiscard]] float at(std::int64_t row, std::int64_t col) const;

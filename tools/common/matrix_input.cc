@@ -7,7 +7,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
-Format matrix_dtype(const MatrixInput& o, const Tensor& tensor) {
+Format matrix_dtype(const MatrixInput& o, const TensorHead& tensor) {
   if (!o.dtype.empty()) {
     if (tensor.dtype != Dtype::u16) {
       refuse("--dtype " + o.dtype + " reinterprets 16-bit unsigned integers; " + o.location + " holds " +
@@ -26,10 +26,10 @@ Format matrix_dtype(const MatrixInput& o, const Tensor& tensor) {
 
 }  // namespace
 
-MatrixView matrix_of(const MatrixInput& o, const Tensor& tensor) {
+MatrixHead matrix_head(const MatrixInput& o, const TensorHead& tensor) {
   const std::vector<std::int64_t>& shape = tensor.shape;
-  MatrixView view;
-  view.dtype = matrix_dtype(o, tensor);
+  MatrixHead head;
+  head.dtype = matrix_dtype(o, tensor);
   const std::string rank = o.location + ": has " + std::to_string(shape.size()) + " dimensions; ";
   if (o.index && shape.size() != 3) throw Error(ErrorKind::input, rank + "--index picks a matrix out of three");
   if (!o.index && shape.size() == 3) {
@@ -37,18 +37,21 @@ MatrixView matrix_of(const MatrixInput& o, const Tensor& tensor) {
                                       " matrices with --index I, or reshape it");
   }
   if (!o.index && shape.size() != 2) throw Error(ErrorKind::input, rank + "two are needed: reshape it to [rows, cols]");
-  view.rows = shape[shape.size() - 2];
-  view.cols = shape[shape.size() - 1];
-  view.row_stride = view.cols;
-  view.data = tensor.data.data();
+  head.rows = shape[shape.size() - 2];
+  head.cols = shape[shape.size() - 1];
   if (o.index) {
     if (*o.index < 0 || *o.index >= shape[0]) {
       refuse("--index " + std::to_string(*o.index) + ": " + o.location + " holds matrices 0 to " +
              std::to_string(shape[0] - 1));
     }
-    view.data += *o.index * view.rows * view.cols * static_cast<std::int64_t>(size_of(tensor.dtype));
+    head.bytes_before = *o.index * head.rows * head.cols * static_cast<std::int64_t>(size_of(tensor.dtype));
   }
-  return view;
+  return head;
+}
+
+MatrixView matrix_of(const MatrixInput& o, const Tensor& tensor) {
+  const MatrixHead head = matrix_head(o, {tensor.dtype, tensor.shape});
+  return {head.dtype, tensor.data.data() + head.bytes_before, head.rows, head.cols, head.cols};
 }
 
 }  // namespace mxcheck

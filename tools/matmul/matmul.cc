@@ -8,7 +8,7 @@
 #include <span>
 
 #include "goldens/io/byte_source.h"
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "goldens/format/described_file.h"
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "tools/common/json.h"

@@ -6,8 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "goldens/io/offsets.h"
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/offsets.h"
+#include "goldens/format/quantized_file.h"
+#include "goldens/io/row_reader.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
 #include "tools/common/json.h"
@@ -15,6 +16,7 @@
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
+#include "tools/quantize/stream.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -111,26 +113,30 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
 }
 
 int run(const Options& o) {
-  const Recipe recipe = recipe_of(o);
-  QuantizedFile file;
-  const Format element = element_format_named(o.format);
-  const BlockShape block = block_shape_named(o.block);
-  file.layout = find_scale_layout(o.layout).value();
-  file.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
-  check_layout(file.layout, element, block, recipe.rule);
+  QuantizeRequest request;
+  request.recipe = recipe_of(o);
+  request.element = element_format_named(o.format);
+  request.block = block_shape_named(o.block);
+  request.layout = find_scale_layout(o.layout).value();
+  request.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
+  check_layout(request.layout, request.element, request.block, request.recipe.rule);
   check_output(o.output, OutputKinds::safetensors_or_hdf5, {o.input});
-  file.offsets = offsets_of(o.offsets);
+  request.offsets = offsets_of(o.offsets);
 
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
-  const Tensor tensor = read_tensor(o.input);
-  const MatrixView matrix = matrix_of({o.input, o.index, o.dtype}, tensor);
-  progress->now("quantizing " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.cols));
-  in_place("--offsets", [&] { check_offsets(file.offsets, matrix.rows); });
-  in_place(o.input, [&] { file.matrix = quantize(matrix, element, block, recipe, file.offsets); });
-  progress->now("writing " + o.output);
-  write_quantized(o.output, to_safetensors(file, recipe, matrix.dtype));
+  const std::unique_ptr<RowReader> rows = open_rows(o.input);
+  request.matrix = matrix_head({o.input, o.index, o.dtype}, rows->head());
+  in_place("--offsets", [&] { check_offsets(request.offsets, request.matrix.rows); });
+  QuantizedFile file;
+  try {
+    file = quantize_stream(*rows, request, o.output, *progress);
+  } catch (const Error& e) {  // of the reference, which knows no file
+    const std::string text = e.what();
+    const bool names_file = text.starts_with(o.input) || text.starts_with(o.output);
+    throw Error(e.kind(), names_file ? text : o.input + ": " + text);
+  }
   progress.reset();
-  report(o, file, recipe, matrix.dtype);
+  report(o, file, request.recipe, request.matrix.dtype);
   return 0;
 }
 

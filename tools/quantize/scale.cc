@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "tools/common/json.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"

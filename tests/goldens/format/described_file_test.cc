@@ -14,7 +14,7 @@ TEST(DescribedFile, says_the_same_as_safetensors_and_as_hdf5) {
   const SafetensorsFile file{{{"codes", Dtype::u8, {2, 3}, to_bytes(std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6})},
                               {"scales", Dtype::f32, {2}, to_bytes(std::vector<float>{1, 2})}},
                              {{"mxcheck_file", "quantized"}, {"rule", "fp32"}, {"offsets", ""}}};
-  const auto format_of = [](const Tensor& t) { return t.name == "codes" ? "float8_e4m3fn" : "float32"; };
+  const auto format_of = [](const NamedHead& t) { return t.name == "codes" ? "float8_e4m3fn" : "float32"; };
   write_described(dir / "f.safetensors", file, format_of);
   EXPECT_EQ(read_safetensors(dir / "f.safetensors").metadata, file.metadata);
   for (const char* name : {"f.h5", "f.hdf5"}) {

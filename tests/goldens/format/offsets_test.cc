@@ -1,4 +1,4 @@
-#include "goldens/io/offsets.h"
+#include "goldens/format/offsets.h"
 
 #include <gtest/gtest.h>
 

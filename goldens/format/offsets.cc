@@ -1,4 +1,4 @@
-#include "goldens/io/offsets.h"
+#include "goldens/format/offsets.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,9 +1,9 @@
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 
 #include <iterator>
 
 #include "goldens/format/described_file.h"
-#include "goldens/io/offsets.h"
+#include "goldens/format/offsets.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
@@ -31,6 +31,45 @@ Tensor scales_tensor(const QuantizedFile& file) {
   if (q.scales.empty()) return {"scales", dtype_of(file.layout), {0}, {}};
   const auto bytes = to_layout(file.layout, scale_shape(q, file.offsets), q.scales, file.pad_byte);
   return {"scales", dtype_of(file.layout), flat_shape(file.layout, std::ssize(bytes)), to_bytes(bytes)};
+}
+
+std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const Recipe& recipe, Format source) {
+  const Quantized& q = file.matrix;
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : describe(recipe)) metadata[key] = value;
+  metadata["mxcheck_file"] = "quantized";
+  metadata["file_version"] = "1";
+  metadata["format"] = spec(q.element).name;
+  metadata["block"] = to_text(q.block);
+  metadata["layout"] = to_text(file.layout);
+  metadata["pad_byte"] = std::to_string(file.pad_byte);
+  metadata["rows"] = std::to_string(q.rows);
+  metadata["cols"] = std::to_string(q.cols);
+  metadata["scale_rows"] = std::to_string(q.scale_rows);
+  metadata["scale_cols"] = std::to_string(q.scale_cols);
+  metadata["offsets"] = offsets_to_text(file.offsets);
+  metadata["source_dtype"] = spec(source).dtype_name;
+  return metadata;
+}
+
+// The tensors of a file whose matrix has a shape and nothing else yet.
+std::vector<NamedHead> tensors_of(const QuantizedFile& file, bool fp32) {
+  const Quantized& q = file.matrix;
+  const TensorHead codes{q.element == Format::e5m6 ? Dtype::u16 : Dtype::u8, {q.rows, q.cols}};
+  TensorHead scales{fp32 ? Dtype::f32 : Dtype::u8, {q.scale_rows, q.scale_cols}};
+  if (file.layout != ScaleLayout::compact) {
+    const bool empty = q.rows == 0 || q.cols == 0;
+    const std::int64_t bytes = empty ? 0 : layout_bytes(file.layout, scale_shape(q, file.offsets));
+    scales = {dtype_of(file.layout), flat_shape(file.layout, bytes)};
+  }
+  return {{"codes", codes}, {"scales", scales}};
+}
+
+FormatOf format_of(Format element) {
+  return [element](const NamedHead& t) {
+    const Format format = t.name == "codes" ? element : t.head.dtype == Dtype::f32 ? Format::fp32 : Format::e8m0;
+    return spec(format).dtype_name;
+  };
 }
 
 // The metadata of a file from outside, each value checked as it is taken.
@@ -162,29 +201,29 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   out.tensors.push_back(scales_tensor(file));
   // An empty matrix has no vector of either kind of scales to tell them apart by.
   if (recipe.rule == ScaleRule::fp32) out.tensors.back().dtype = Dtype::f32;
-  for (const auto& [key, value] : describe(recipe)) out.metadata[key] = value;
-  out.metadata["mxcheck_file"] = "quantized";
-  out.metadata["file_version"] = "1";
-  out.metadata["format"] = spec(q.element).name;
-  out.metadata["block"] = to_text(q.block);
-  out.metadata["layout"] = to_text(file.layout);
-  out.metadata["pad_byte"] = std::to_string(file.pad_byte);
-  out.metadata["rows"] = std::to_string(q.rows);
-  out.metadata["cols"] = std::to_string(q.cols);
-  out.metadata["scale_rows"] = std::to_string(q.scale_rows);
-  out.metadata["scale_cols"] = std::to_string(q.scale_cols);
-  out.metadata["offsets"] = offsets_to_text(file.offsets);
-  out.metadata["source_dtype"] = spec(source).dtype_name;
+  out.metadata = metadata_of(file, recipe, source);
   return out;
 }
 
 void write_quantized(const std::string& path, const SafetensorsFile& file) {
-  const Format element = find_format(file.metadata.at("format")).value();
-  write_described(path, file, [&](const Tensor& t) {
-    const Format format = t.name == "codes" ? element : t.dtype == Dtype::f32 ? Format::fp32 : Format::e8m0;
-    return spec(format).dtype_name;
-  });
+  write_described(path, file, format_of(find_format(file.metadata.at("format")).value()));
 }
+
+QuantizedWriter::QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source)
+    : file_(std::move(head)),
+      writer_(path, tensors_of(file_, recipe.rule == ScaleRule::fp32), metadata_of(file_, recipe, source),
+              format_of(file_.matrix.element)) {}
+
+void QuantizedWriter::append_codes(std::span<const std::byte> rows) { writer_.append(0, rows); }
+
+void QuantizedWriter::append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32) {
+  file_.matrix.scales = std::move(e8m0), file_.matrix.scales_fp32 = std::move(fp32);
+  if (file_.layout == ScaleLayout::compact && file_.matrix.scales_fp32.empty())
+    return writer_.append(1, std::as_bytes(std::span(file_.matrix.scales)));
+  writer_.append(1, scales_tensor(file_).data);
+}
+
+void QuantizedWriter::commit() { writer_.commit(); }
 
 QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path) {
   const auto kind = file.metadata.find("mxcheck_file");

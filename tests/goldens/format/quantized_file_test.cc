@@ -1,4 +1,4 @@
-#include "goldens/io/quantized_file.h"
+#include "goldens/format/quantized_file.h"
 
 #include <gtest/gtest.h>
 

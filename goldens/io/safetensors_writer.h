@@ -1,0 +1,50 @@
+#pragma once
+// A safetensors file that is written piece by piece, so that tensors larger than memory can be: declared in full,
+// filled in any order, there on commit.
+//
+//   SafetensorsWriter writer("q.safetensors", {{"codes", {Dtype::u8, {rows, cols}}}}, metadata);
+//   writer.append(0, piece);  ...
+//   writer.commit();
+//
+// The bytes are those of write_safetensors for the same tensors: widest elements first, then by name, whatever the
+// order here. Errors: Error{usage} for names that cannot be written, for a path that cannot, and for more or fewer
+// bytes than declared; Error{environment} for a full disk. Nothing appears at the path before commit.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "goldens/io/atomic_file.h"
+#include "goldens/io/row_reader.h"
+
+namespace mxcheck {
+
+struct NamedHead {
+  std::string name;
+  TensorHead head;
+};
+
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::string& path, const std::vector<NamedHead>& tensors,
+                    const std::map<std::string, std::string>& metadata);
+
+  // The next bytes of a tensor, by its index in `tensors`, cut anywhere.
+  void append(std::size_t tensor, std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  struct Region {
+    std::string name;
+    std::uint64_t at = 0;  // in the file, of the next byte
+    std::uint64_t end = 0;
+  };
+  std::string path_;
+  std::vector<Region> regions_;  // in the order of `tensors`
+  AtomicFile file_;
+};
+
+}  // namespace mxcheck
