@@ -19,13 +19,10 @@
 // The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those
 // stated below: those of write_safetensors, GoldenWriter and check_offsets.
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "goldens/format/described_file.h"
 #include "goldens/io/tensor_file.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
@@ -47,23 +44,6 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
 
 // recipe and source, the dtype that was quantized, are recorded; the file's scales are laid out by file.layout.
 SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, Format source);
-
-// The same file written while its matrix is being quantized: no more than the scales need be held whole. Appears on
-// commit. Errors: those of DescribedWriter.
-class QuantizedWriter {
- public:
-  // head: a QuantizedFile whose matrix has neither codes nor scales yet.
-  QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source);
-
-  void append_codes(std::span<const std::byte> rows);  // the next whole rows; E5M6's as words of 16 bits
-  // All compact scales: E8M0's or FP32's, whichever the recipe has.
-  void append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32);
-  void commit();
-
- private:
-  QuantizedFile file_;
-  DescribedWriter writer_;
-};
 
 // To FILE.safetensors, or to FILE.h5: the same tensors as datasets /codes and /scales (FP32 scales as their bits in
 // uint32), the same metadata as attributes of the root group.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "goldens/io/atomic_file.h"
+#include "goldens/io/npy_writer.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -188,13 +188,13 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_er
   return load(source, find_npy(source));
 }
 
-void write_npy(const std::string& path, const Tensor& tensor) {
-  check_tensor(tensor, path);
+NpyWriter::NpyWriter(const std::string& path, const TensorHead& head)
+    : path_(path), left_(checked_bytes(head.shape, size_of(head.dtype), path)), file_(path) {
   const auto descr =
-      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
+      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == head.dtype; });
   std::string dict = "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
-  dict += join(tensor.shape, ", ", [](std::int64_t extent) { return std::to_string(extent); });
-  dict += tensor.shape.size() == 1 ? ",), }" : "), }";
+  dict += join(head.shape, ", ", [](std::int64_t extent) { return std::to_string(extent); });
+  dict += head.shape.size() == 1 ? ",), }" : "), }";
   constexpr std::size_t kPrefix = 10;
   constexpr std::size_t kAlign = 64;  // NumPy aligns the data so that it can be mapped
   dict.append(kAlign - (kPrefix + dict.size() + 1) % kAlign, ' ');
@@ -202,10 +202,28 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   std::string start("\x93NUMPY\x01\x00", 8);
   start += static_cast<char>(dict.size() & 0xFF);
   start += static_cast<char>(dict.size() >> 8);
-  AtomicFile file(path);
-  file.write(start + dict);
-  file.write(tensor.data);
-  file.commit();
+  file_.write(start + dict);
+}
+
+void NpyWriter::append(std::span<const std::byte> bytes) {
+  if (bytes.size() > left_) {
+    throw Error(ErrorKind::usage,
+                path_ + ": is given " + std::to_string(bytes.size() - left_) + " bytes more than its shape holds");
+  }
+  file_.write(bytes);
+  left_ -= bytes.size();
+}
+
+void NpyWriter::commit() {
+  if (left_ != 0) throw Error(ErrorKind::usage, path_ + ": lacks " + std::to_string(left_) + " bytes of its shape");
+  file_.commit();
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) {
+  check_tensor(tensor, path);
+  NpyWriter writer(path, {tensor.dtype, tensor.shape});
+  writer.append(tensor.data);
+  writer.commit();
 }
 
 }  // namespace mxcheck

@@ -2,11 +2,14 @@
 // Private to goldens/ and its tests: the readers behind read_tensor and open_rows, one a file format.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "goldens/io/byte_source.h"
 #include "goldens/io/row_reader.h"
+#include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
 
 namespace mxcheck {
@@ -22,6 +25,13 @@ struct TensorRegion {
 TensorRegion find_npy(const ByteSource& source);
 // The named tensor, or the only one when the name is empty.
 TensorRegion find_safetensors(const ByteSource& source, const std::string& name);
+
+// Names, types, shapes and metadata, without the data. Error{input} for a tensor of a type that is not read.
+struct SafetensorsHeads {
+  std::vector<NamedHead> tensors;
+  std::map<std::string, std::string> metadata;
+};
+SafetensorsHeads heads_of_safetensors(const ByteSource& source);
 
 Tensor load(const ByteSource& source, const TensorRegion& region);
 std::unique_ptr<RowReader> open_region(std::unique_ptr<ByteSource> source, const TensorRegion& region);

@@ -168,6 +168,13 @@ TensorRegion find_safetensors(const ByteSource& source, const std::string& name)
   refuse(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index));
 }
 
+SafetensorsHeads heads_of_safetensors(const ByteSource& source) {
+  const Index index = parse_index(source);
+  SafetensorsHeads heads{{}, index.metadata};
+  for (const Entry& entry : index.entries) heads.tensors.push_back({entry.name, region_of(source, index, entry).head});
+  return heads;
+}
+
 SafetensorsFile read_safetensors(const ByteSource& source) {
   const Index index = parse_index(source);
   SafetensorsFile file;

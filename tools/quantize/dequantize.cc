@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "goldens/format/described_file.h"
-#include "goldens/format/quantized_file.h"
-#include "numerics/bytes.h"
+#include "goldens/format/quantized_stream.h"
 #include "numerics/error.h"
 #include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
+#include "tools/quantize/dequantize_stream.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -30,17 +30,15 @@ int run(const Options& o) {
     throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
   }
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
-  const QuantizedFile file = from_safetensors(read_safetensors(o.input), o.input);
-  const Quantized& q = file.matrix;
-  progress->now("dequantizing " + std::to_string(q.rows) + " x " + std::to_string(q.cols));
-  Tensor values{"values", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {q.rows, q.cols}, {}};
+  QuantizedReader reader(o.input);
+  const Quantized& q = reader.file().matrix;
   try {
-    values.data = o.dtype == "f32" ? to_bytes(dequantize(q, file.offsets)) : to_bytes(dequantize_bf16(q, file.offsets));
+    dequantize_stream(reader, o.dtype == "f32" ? Format::fp32 : Format::bf16, o.output, *progress);
   } catch (const Error& e) {  // a code that its format does not have
-    throw Error(e.kind(), o.input + ": " + e.what());
+    const std::string text = e.what();
+    const bool names_file = text.starts_with(o.input) || text.starts_with(o.output);
+    throw Error(e.kind(), names_file ? text : o.input + ": " + text);
   }
-  progress->now("writing " + o.output);
-  o.output.ends_with(".npy") ? write_npy(o.output, values) : write_safetensors(o.output, {{values}, {}});
   progress.reset();
   if (o.json) {
     print_json({{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}});

@@ -16,7 +16,7 @@
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/quantize/stream.h"
+#include "tools/quantize/quantize_stream.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

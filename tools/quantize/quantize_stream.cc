@@ -1,4 +1,4 @@
-#include "tools/quantize/stream.h"
+#include "tools/quantize/quantize_stream.h"
 
 #include <algorithm>
 #include <future>
@@ -6,16 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "numerics/error.h"
-#include "properties/core/rng.h"
+#include "tools/quantize/panels.h"
 #include "tools/quantize/simd.h"
 
 namespace mxcheck {
 namespace {
-
-// Two of them and their codes are in memory: large enough for every core to have work, small enough for caches to help.
-constexpr std::int64_t kPanelBytes = 16 << 20;
-constexpr std::uint64_t kChecked = 64;  // one row of blocks in as many is computed by the reference as well
 
 struct Panel {
   std::vector<std::byte> x;
@@ -36,18 +31,14 @@ class Stream {
 
   QuantizedFile run() {
     skip(request_.matrix.bytes_before);
-    const std::int64_t most = std::max<std::int64_t>(1, kPanelBytes / std::max<std::int64_t>(1, row_bytes_));
     std::size_t number = 0;
-    for (std::size_t at = 0; at + 1 < starts_.size(); ++number) {
-      std::size_t end = at + 1;
-      while (end + 1 < starts_.size() && starts_[end + 1] - starts_[at] <= most) ++end;
-      Panel& panel = panels_[number % 2];  // the other one is being written
-      quantize_panel(panel, at, end);
+    for (const PanelRange& range : panels(starts_, row_bytes_)) {
+      Panel& panel = panels_[number++ % 2];  // the other one is being written
+      quantize_panel(panel, range.at, range.end);
       if (written_.valid()) written_.get();
       written_ = std::async(std::launch::async, [this, &panel] { append(panel); });
-      at = end;
       progress_.now(fmt::format("quantizing {} x {}: {} %", request_.matrix.rows, request_.matrix.cols,
-                                100 * starts_[end] / request_.matrix.rows));
+                                100 * starts_[range.end] / request_.matrix.rows));
     }
     if (written_.valid()) written_.get();
     writer_.append_scales(std::move(scales_), std::move(scales_fp32_));
@@ -83,14 +74,7 @@ class Stream {
     reader_.read(panel.x);
     const MatrixView view{request_.matrix.dtype, panel.x.data(),       rows,
                           request_.matrix.cols,  request_.matrix.cols, first};
-    std::vector<std::int64_t> offsets;  // the experts' within the panel
-    if (!request_.offsets.empty()) {
-      offsets.push_back(0);
-      for (const std::int64_t offset : request_.offsets) {
-        if (offset > first && offset < first + rows) offsets.push_back(offset - first);
-      }
-      offsets.push_back(rows);
-    }
+    const std::vector<std::int64_t> offsets = offsets_within(request_.offsets, first, rows);
     if (simd_) {
       panel.q.element = request_.element, panel.q.block = request_.block;
       simd_quantize(view, offsets, request_.recipe, panel.q);
@@ -105,7 +89,7 @@ class Stream {
   // Codes and scales of some bands against the reference's: those that a hash chooses, so that they follow no period.
   void check(const Panel& panel, const MatrixView& view, std::size_t at, std::size_t end) const {
     for (std::size_t i = at; i < end; ++i) {
-      if (mix64(i) % kChecked != 0) continue;
+      if (!is_checked(i)) continue;
       const std::int64_t row = starts_[i] - starts_[at];
       const MatrixView band{
           view.dtype, view.data + row * row_bytes_, starts_[i + 1] - starts_[i], view.cols, view.row_stride,
@@ -116,10 +100,7 @@ class Stream {
       if (std::equal(want.codes.begin(), want.codes.end(), codes) &&
           std::equal(want.scales.begin(), want.scales.end(), scales))
         continue;
-      throw Error(ErrorKind::internal,
-                  fmt::format("the SIMD library and the reference differ in rows {} to {}: this is a "
-                              "fault of mxcheck, or of the processor; nothing is written",
-                              starts_[i], starts_[i + 1] - 1));
+      refuse_difference(starts_[i], starts_[i + 1]);
     }
   }
 

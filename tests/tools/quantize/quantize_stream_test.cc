@@ -1,6 +1,6 @@
 // Matrices of several panels: the file is the one that quantizing the whole at once gives, whoever computes.
 
-#include "tools/quantize/stream.h"
+#include "tools/quantize/quantize_stream.h"
 
 #include <cstring>
 #include <filesystem>
@@ -16,7 +16,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kRows = 2210;  // of 16 KiB and more: three panels; no multiple of any block's rows
+constexpr std::int64_t kRows = 2210;  // of 16 KiB (BF16): three panels; no multiple of any block's rows
 constexpr std::int64_t kCols = 8200;
 
 struct Job {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "goldens/format/quantized_file.h"
+#include "goldens/format/quantized_stream.h"
 #include "goldens/io/row_reader.h"
 #include "numerics/scale/recipe.h"
 #include "tools/common/matrix_input.h"
