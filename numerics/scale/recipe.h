@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,26 +30,36 @@ enum class NanPolicy : std::uint8_t {
 
 // How a block's elements x become the value v that is rounded to a code.
 enum class ElementScaling : std::uint8_t {
-  exact,              // v = x * 2^(127 - byte), or x / scale in FP32 for ScaleRule::fp32
-  shifted_exponent,   // as a factor with bits (254 - byte) << 23 in 32 bits: 0 for byte 254, -Inf for byte 255
-  one_at_byte_zero,   // as exact, but a factor of 1 for byte 0
-  zero_at_byte_zero,  // as exact, but a factor of 0 for byte 0
-  times_reciprocal,   // ScaleRule::fp32 only: v = RN(x * RN(1 / scale))
-  times_quotient,     // ScaleRule::fp32 only: v = RN(x * RN(vmax / amax))
+  exact,                // v = x * 2^(127 - byte), or x / scale in FP32 for ScaleRule::fp32
+  shifted_exponent,     // as a factor with bits (254 - byte) << 23 in 32 bits: 0 for byte 254, -Inf for byte 255
+  one_at_byte_zero,     // as exact, but a factor of 1 for byte 0
+  zero_at_byte_zero,    // as exact, but a factor of 0 for byte 0
+  normal_at_byte_zero,  // as exact, but a factor of 2^126 for byte 0: the smallest normal scale
+  half_in_fp32,      // as exact, but |v| one float below half the smallest step is that half: in FP32 it and 0.5 make 1
+  times_reciprocal,  // ScaleRule::fp32 only: v = RN(x * RN(1 / scale))
+  times_quotient,    // ScaleRule::fp32 only: v = RN(x * RN(vmax / amax))
+};
+
+// Which zeros lose their sign. An input of -0 loses it in all but `none`.
+enum class DropNegativeZero : std::uint8_t {
+  none,
+  of_quotient,  // v is x / 2^e in FP32, and where that underflows to -0 it becomes +0
+  of_code,      // every code of zero is that of +0
 };
 
 inline constexpr double kPoison = std::numeric_limits<double>::quiet_NaN();
 
 struct Recipe {
   std::string name = "rceil";
+  std::string checked_against;  // library and release or commit whose bytes these are; none for the rules' own recipes
   ScaleRule rule = ScaleRule::rceil;
   NanPolicy nan = NanPolicy::propagate;
   float amax_min = 0;         // amax is raised to this before the rule
   float quotient_min = 0;     // the quotient a * RN(1/vmax) is raised to this before rounding (rceil_fp32 only)
   std::uint8_t byte_min = 0;  // the byte is clamped to [byte_min, byte_max]
   std::uint8_t byte_max = 255;
-  std::uint8_t inf_byte = 255;  // byte when amax is Inf
-  std::uint8_t nan_byte = 255;  // byte when amax is NaN
+  std::optional<std::uint8_t> inf_byte = 255;  // byte when amax is Inf; none: what the rule gives for 2^128
+  std::uint8_t nan_byte = 255;                 // byte when amax is NaN
   // Factor of the elements when the byte is 255, by what amax was. kPoison: every element becomes the NaN code.
   // ScaleRule::fp32: when amax is Inf or NaN; the stored scale is then NaN if the factor is kPoison, otherwise +Inf.
   double inf_factor = kPoison;
@@ -56,8 +67,8 @@ struct Recipe {
   ElementScaling scaling = ElementScaling::exact;
   Rounding rounding = Rounding::nearest_even;
   Overflow overflow = Overflow::saturate;
-  bool drop_negative_zero = false;  // an input of -0 is taken as +0
-  bool nan_sign = false;            // the NaN code is written with its sign bit set (0xFF)
+  DropNegativeZero drop_negative_zero = DropNegativeZero::none;
+  bool nan_sign = false;  // the NaN code is written with its sign bit set (0xFF)
 
   // Scales are E8M0 bytes, not floats: the recipes for which kernel libraries are queried (kernels/candidate.h has no
   // FP32 scales), and whose scales have layouts (reference/quantize/scale_layout.h).

@@ -22,7 +22,7 @@ std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
           {"quotient_min", hexfloat(r.quotient_min)},
           {"byte_min", std::to_string(r.byte_min)},
           {"byte_max", std::to_string(r.byte_max)},
-          {"inf_byte", std::to_string(r.inf_byte)},
+          {"inf_byte", r.inf_byte ? std::to_string(*r.inf_byte) : "rule"},
           {"nan_byte", std::to_string(r.nan_byte)},
           {"inf_factor", hexfloat(r.inf_factor)},
           {"nan_factor", hexfloat(r.nan_factor)},
@@ -30,7 +30,7 @@ std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
           {"zero_scale", hexfloat(kScaleOfZeroQuotient)},
           {"rounding", std::string(to_text(r.rounding))},
           {"overflow", std::string(to_text(r.overflow))},
-          {"drop_negative_zero", yes_no(r.drop_negative_zero)},
+          {"drop_negative_zero", std::string(to_text(r.drop_negative_zero))},
           {"nan_sign", yes_no(r.nan_sign)}};
 }
 

@@ -13,10 +13,11 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::array<Named<ScaleRule>, 12> kRules{{{"rceil", ScaleRule::rceil},
+constexpr std::array<Named<ScaleRule>, 13> kRules{{{"rceil", ScaleRule::rceil},
                                                    {"floor", ScaleRule::floor},
                                                    {"ceil", ScaleRule::ceil},
                                                    {"even", ScaleRule::even},
+                                                   {"even_carry", ScaleRule::even_carry},
                                                    {"fp32", ScaleRule::fp32},
                                                    {"rceil_fp32", ScaleRule::rceil_fp32},
                                                    {"rceil_ftz", ScaleRule::rceil_ftz},
@@ -126,6 +127,7 @@ std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
       const int field = rounded_exponent_field(a, element);
       return field == 255 ? 255 : clamp_byte(field - largest_exponent(element));
     }
+    case ScaleRule::even_carry: return clamp_byte(rounded_exponent_field(a, element) - largest_exponent(element));
     case ScaleRule::rceil_fp32: return e8m0_round_up(product());
     case ScaleRule::rceil_ftz: return product() < 0x1p-126F ? 0 : e8m0_round_up(product());
     case ScaleRule::rceil_log2: return quotient() == 0 ? 0 : clamp_byte(ceil_of_rounded_log2(quotient()) + kBias);

@@ -28,6 +28,7 @@ enum class ScaleRule : std::uint8_t {
   floor,       // floor(log2 a) - emax, from the bits: OCP MX 1.0 section 6.3
   ceil,        // ceil(log2 a) - emax, from the bits
   even,        // exponent of a after rounding it half up to the element's mantissa width, minus emax; carries into 255
+  even_carry,  // as even, but a carry into field 255 is an exponent like any other: 255 - emax
   fp32,        // the scale is the float RN(a / vmax), not a power of two
   rceil_fp32,  // v = RN(a * RN(1/vmax)); E + 1 if M != 0 (E = 0: if M > 0x400000), else E
   rceil_ftz,   // as rceil_fp32, with a subnormal v flushed to zero
@@ -42,8 +43,9 @@ std::string_view to_text(ScaleRule rule);  // the names above
 std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
 // The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry and,
-// for MXINT8, whose emax is 0, through `ceil` above 2^127.
-// ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa format, or MXINT8.
+// for MXINT8, whose emax is 0, through `ceil` above 2^127 and `even_carry`. floor, ceil and even_carry take Inf for
+// 2^128, whose byte is 255 - emax. ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa
+// format, or MXINT8.
 std::uint8_t scale_byte(ScaleRule rule, Format element, float amax);
 
 // CUDA's conversion of v >= 0 to E8M0 toward +Inf (cuda_fp8.h, cudaRoundPosInf): the smallest 2^(byte - 127) >= v.

@@ -166,7 +166,7 @@ void add_quantize(Command& app) {
   sub.option("--format", o->format, "Format of the elements").shows_default();
   sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row").shows_default();
   sub.option("--rule", o->rule,
-             std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale 1 lists them");
+             std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list");
   sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
   sub.option("--layout", o->layout, "Layout of the scales").one_of(names_in(kScaleLayouts)).shows_default();
   sub.option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds").between(0, 255).shows_default();

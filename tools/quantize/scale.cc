@@ -23,6 +23,7 @@ struct Options {
   std::string rule;
   std::string format = "e4m3";
   std::vector<std::string> amax;
+  bool list = false;
   bool json = false;
 };
 
@@ -111,7 +112,20 @@ void print_rows_as_json(const std::vector<Row>& rows, Format format) {
   print_json({{"format", spec(format).name}, {"rows", std::move(list)}});
 }
 
+int list_recipes(bool json) {
+  Json list = Json::array();
+  std::string text;
+  for (const Recipe& r : all_recipes()) {
+    list.push_back(Json{{"rule", r.name}, {"checked_against", r.checked_against}});
+    text += fmt::format("{:<20} {}\n", r.name, r.checked_against.empty() ? "a rule of its own" : r.checked_against);
+  }
+  json ? print_json({{"rules", std::move(list)}}) : print(text);
+  return 0;
+}
+
 int run(const Options& options) {
+  if (options.list) return list_recipes(options.json);
+  if (options.amax.empty()) throw Error(ErrorKind::usage, "AMAX is required; --list lists the rules and presets");
   const Format format = element_format_named(options.format);
   std::vector<Recipe> recipes;
   if (options.rule.empty()) {
@@ -133,8 +147,8 @@ int run(const Options& options) {
 void add_scale(Command& app) {
   auto options = std::make_shared<Options>();
   Command sub = app.subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
-  sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan")
-      .required();
+  sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan");
+  sub.flag("--list", options->list, "List the rules and presets, and the library and version each was checked against");
   sub.option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them");
   sub.option("--format", options->format, "Format of the elements").shows_default();
   sub.flag("--json", options->json, "Print JSON; NaN and infinities are strings");
@@ -143,6 +157,7 @@ void add_scale(Command& app) {
       "and NAME_fp32) have no byte and print the float. A decimal that is no float is rounded once, to the nearest;\n"
       "bits and hexfloat say which float was used. 0x and up to 8 hexadecimal digits are FP32 bits.\n\n"
       "Examples:\n"
+      "  mxcheck scale --list\n"
       "  mxcheck scale --rule rceil 448 448.0001 0x1.cp+8 0x43e00001\n"
       "  mxcheck scale 0x04600001              where the rules disagree: one ulp above 448 * 2^-127\n"
       "  mxcheck scale --format e5m2 --json inf nan 0");

@@ -41,7 +41,7 @@ std::vector<Recipe> chosen_recipes(const RecipeSelection& o) {
       add(recipe);
       any = true;
     }
-    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale 1 lists them");
+    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale --list");
   }
   return out;
 }

@@ -26,7 +26,7 @@ bool follows_amax(const Variant& v) {
   const bool plain_rule = r.rule == ScaleRule::rceil || r.rule == ScaleRule::floor || r.rule == ScaleRule::ceil ||
                           r.rule == ScaleRule::rceil_fp32;
   return plain_rule && r.amax_min == 0 && r.quotient_min == 0 && r.scaling == ElementScaling::exact &&
-         !r.drop_negative_zero;
+         r.drop_negative_zero == DropNegativeZero::none;
 }
 
 bool quantizes(const Variant& v) { return v.operation == "quantize" && follows_amax(v); }

@@ -90,19 +90,23 @@ constexpr Specials kSpecials[] = {
     {"te_ftz", 0, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 119, 0x7F, 0x78},
     {"torchao", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"torchao_old", 0, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x00},
+    {"torchao_0_18", 0, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x7F},
+    {"torchao_0_18_floor", 0, 0x00, 0x80, 247, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x00},
+    {"torchao_0_18_ceil", 0, 0x00, 0x80, 247, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x00},
+    {"torchao_0_18_even", 0, 0x00, 0x80, 247, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x00},
     {"torchao_floor", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"torchao_floor_cuda", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"torchao_ceil", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"torchao_even", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"deepgemm_host", 105, 0x00, 0x80, 254, 0x7F, 0x7F, 0x00, 254, 0x7F, 0x00},
     {"deepgemm_device", 0, 0x00, 0x80, 255, 0xFE, 0x7E, 0xFE, 119, 0x7F, 0x78},
-    {"dsv3", 105, 0x00, 0x80, 255, 0x7F, 0x7F, 0x00, 255, 0x7F, 0x7F},
+    {"dsv3", 105, 0x00, 0x80, 255, 0x7F, 0x7F, 0x00, 119, 0x7F, 0x78},
     {"microxcaling_python", 0, 0x00, 0x00, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"microxcaling_cuda", 0, 0x00, 0x00, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"gfloat", 0, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 255, 0xFF, 0xFF},
     {"thunderkittens", 88, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 119, 0x7F, 0x78},
     {"triton", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x00, 0, 0x7F, 0x00},
-    {"triton_down", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x00, 255, 0x7F, 0x7F},
+    {"triton_down", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x00, 255, 0x7F, 0x00},
     {"cutlass_host", 0, 0x00, 0x80, 255, 0x7F, 0x7F, 0x7F, 255, 0x7F, 0x7F},
     {"cutlass_device", 0, 0x00, 0x80, 254, 0x7E, 0xFE, 0x00, 255, 0x7F, 0x7F},
 };
@@ -209,10 +213,42 @@ TEST(Recipe, float_scales_are_stored_as_amax_over_the_largest_value) {
     EXPECT_EQ(scale_of(recipe_named(name), {kInf, 1}).scale, kInf) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, kInf), 0x7FU) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, 1), 0x00U) << name;
+    EXPECT_EQ(code_in(name, {kNan, 1}, kNan), 0x7FU) << name;
+  }
+  for (const char* name : {"deepgemm_fp32", "tilekernels_fp32"}) {
     EXPECT_TRUE(std::isnan(scale_of(recipe_named(name), {kNan, 1}).scale)) << name;
     EXPECT_EQ(code_in(name, {kNan, 1}, 1), 0x7FU) << name;
   }
+  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNan, 1}).scale, 1.0F / 448) << "Triton's max drops NaN";
+  EXPECT_EQ(code_in("dsv3_fp32", {kNan, 1}, 1), 0x7EU);
   EXPECT_TRUE(std::isnan(scale_of(recipe_named("fp32"), {kInf}).scale));
+}
+
+TEST(Recipe, a_block_of_nan_alone_has_the_clamps_byte_in_dsv3) {
+  EXPECT_EQ(scale_of(recipe_named("dsv3"), {kNan}).byte, 105);
+  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNan}).scale, 1e-4F / 448);
+}
+
+TEST(Recipe, torchao_0_18_takes_byte_zero_for_the_smallest_normal_scale) {
+  for (const char* name : {"torchao_0_18_floor", "torchao_0_18_ceil", "torchao_0_18_even"}) {
+    EXPECT_EQ(scale_of(recipe_named(name), {0x1p-133F}).byte, 0) << name;
+    EXPECT_EQ(code_in(name, {0x1p-133F}, 0x1p-133F), 0x04U) << name << ": 2^-133 * 2^126";
+  }
+  EXPECT_EQ(code_in("torchao_0_18", {0x1p-126F}, 0x1p-126F), 0x00U) << "elements times 1";
+  EXPECT_EQ(code_in("torchao_floor", {0x1p-133F}, 0x1p-133F), 0x08U);
+}
+
+TEST(Recipe, torchao_0_18_gives_infinity_the_byte_of_two_to_the_128) {
+  const std::pair<Format, int> bytes[] = {
+      {Format::e4m3, 247}, {Format::e5m2, 240}, {Format::e2m3, 253}, {Format::e3m2, 251}, {Format::e2m1, 253}};
+  for (const char* name : {"torchao_0_18_floor", "torchao_0_18_ceil", "torchao_0_18_even"}) {
+    for (const auto& [format, byte] : bytes) {
+      const BlockScale inf = block_scale(recipe_named(name), format, {kInf, false});
+      EXPECT_EQ(inf.byte, byte) << name << ", " << spec(format).name;
+      EXPECT_EQ(encode_element(recipe_named(name), format, inf, kInf), spec(format).max_code) << name;
+    }
+    EXPECT_EQ(code_in(name, {kInf, 0x1p127F}, 0x1p127F), 0x70U) << name << ": its block is not poisoned";
+  }
 }
 
 TEST(Recipe, microxcaling_rounds_ties_away_and_drops_the_sign_of_zero) {
@@ -222,6 +258,28 @@ TEST(Recipe, microxcaling_rounds_ties_away_and_drops_the_sign_of_zero) {
     EXPECT_EQ(code_in(name, {256, -0.0F}, -0.0F), 0x00U) << name;
   }
   EXPECT_EQ(code_in("ocp", {256, 17}, 17), 0x58U);
+}
+
+TEST(Recipe, microxcaling_drops_the_sign_of_a_quotient_or_of_every_zero) {
+  const std::vector<float> underflows{0x1.45d538p+121F, -0x1.8fd288p-119F};  // x / 2^113 is below 2^-150
+  EXPECT_EQ(code_in("microxcaling_python", underflows, -0x1.8fd288p-119F), 0x00U);
+  EXPECT_EQ(code_in("microxcaling_python", {256, -0x1p-11F}, -0x1p-11F), 0x80U) << "an FP32 that rounds to -0";
+  EXPECT_EQ(code_in("microxcaling_python", {0x1p121F, -0x1p-36F}, -0x1p-36F), 0x80U) << "the smallest FP32 quotient";
+  EXPECT_EQ(code_in("microxcaling_python", {0x1p121F, -0x1p-37F}, -0x1p-37F), 0x00U) << "a tie, to zero";
+  EXPECT_EQ(code_in("microxcaling_cuda", underflows, -0x1.8fd288p-119F), 0x00U);
+  EXPECT_EQ(code_in("microxcaling_cuda", {256, -0x1p-11F}, -0x1p-11F), 0x00U);
+  EXPECT_EQ(code_in("microxcaling_cuda", {256, -0x1p-10F}, -0x1p-10F), 0x81U);
+}
+
+TEST(Recipe, microxcalings_python_adds_its_half_in_fp32) {
+  for (const float x : {0x1.fffffep-11F, -0x1.fffffep-11F}) {  // |x| / 2^-9 + 0.5 is a tie of FP32, and becomes 1
+    const unsigned sign = x < 0 ? 0x80 : 0;
+    EXPECT_EQ(code_in("microxcaling_python", {256, x}, x), sign | 0x01U);
+    EXPECT_EQ(code_in("microxcaling_python", {256, x * 0.99F}, x * 0.99F), sign);
+    EXPECT_EQ(code_in("microxcaling_cuda", {256, x}, x), 0x00U);
+  }
+  EXPECT_EQ(code_in("microxcaling_python", {256, 0x1.fffffcp-11F}, 0x1.fffffcp-11F), 0x00U);
+  EXPECT_EQ(code_in("microxcaling_python", {256, 0x1.7ffffep-9F}, 0x1.7ffffep-9F), 0x01U) << "below 1.5 steps";
 }
 
 TEST(Recipe, torchao_old_did_not_scale_elements_at_byte_zero) {
@@ -274,6 +332,11 @@ TEST(Recipe, aliases_name_one_of_a_pair) {
   EXPECT_EQ(recipe_named("cutlass").name, "cutlass_device");
 }
 
+TEST(Recipe, every_preset_names_what_it_was_checked_against) {
+  const std::set<std::string> own{"rceil", "floor", "ceil", "even", "fp32"};
+  for (const Recipe& r : all_recipes()) EXPECT_EQ(r.checked_against.empty(), own.contains(r.name)) << r.name;
+}
+
 TEST(Recipe, names_are_distinct) {
   std::set<std::string> names;
   for (const Recipe& r : all_recipes()) names.insert(r.name);
@@ -287,7 +350,13 @@ TEST(Recipe, every_recipe_is_described_in_the_docs) {
   const auto holds = [&page](std::string_view before, std::string_view name, std::string_view after) {
     return page.find(std::string(before).append(name).append(after)) != std::string::npos;
   };
-  for (const Recipe& r : all_recipes()) EXPECT_TRUE(holds("\n| `", r.name, "` |")) << "no table row for " << r.name;
+  for (const Recipe& r : all_recipes()) {
+    const auto row = page.find("\n| `" + r.name + "` |");
+    ASSERT_NE(row, std::string::npos) << "no table row for " << r.name;
+    const std::string end = r.checked_against.empty() ? " |" : " | " + r.checked_against + " |";
+    const std::string line = page.substr(row + 1, page.find('\n', row + 1) - row - 1);
+    EXPECT_TRUE(line.ends_with(end)) << line << " must end with what was checked: " << end;
+  }
   for (const char* alias : {"deepgemm", "microxcaling", "cutlass"}) {
     EXPECT_TRUE(holds("`", alias, "`")) << "no word on the alias " << alias;
   }

@@ -25,7 +25,21 @@ TEST(RecipeWords, are_found_again) {
   expect_names(kElementRoundings, {"nearest_even", "nearest_away", "toward_zero"});
   expect_names(kOverflows, {"saturate", "non_saturate"});
   expect_names(kElementScalings, {"exact", "shifted_exponent", "one_at_byte_zero", "zero_at_byte_zero",
-                                  "times_reciprocal", "times_quotient"});
+                                  "normal_at_byte_zero", "half_in_fp32", "times_reciprocal", "times_quotient"});
+}
+
+TEST(RecipeWords, name_a_byte_that_the_rule_gives_and_the_zeros_without_a_sign) {
+  expect_names(kDropNegativeZeros, {"no", "of_quotient", "of_code"});
+  const auto field = [](const char* recipe, std::string_view key) {
+    for (const auto& [name, value] : describe(recipe_named(recipe))) {
+      if (name == key) return value;
+    }
+    return std::string("no such field");
+  };
+  EXPECT_EQ(field("torchao_0_18_floor", "inf_byte"), "rule");
+  EXPECT_EQ(field("torchao_0_18", "inf_byte"), "254");
+  EXPECT_EQ(field("microxcaling_python", "drop_negative_zero"), "of_quotient");
+  EXPECT_EQ(field("microxcaling_cuda", "drop_negative_zero"), "of_code");
 }
 
 TEST(RecipeWords, hexfloats) {

@@ -36,7 +36,7 @@ std::vector<std::uint32_t> boundary_amax(Format element) {
 }
 
 TEST(ScaleRule, names_are_found_again) {
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 13; ++i) {
     const auto rule = static_cast<ScaleRule>(i);
     EXPECT_EQ(find_scale_rule(to_text(rule)), rule) << to_text(rule);
   }
@@ -67,7 +67,7 @@ TEST(ScaleRule, exact_rules_are_the_rational_ones_next_to_every_boundary) {
 }
 
 TEST(ScaleRule, the_sign_of_amax_is_ignored) {
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 13; ++i) {
     const auto rule = static_cast<ScaleRule>(i);
     if (rule == ScaleRule::fp32) continue;
     for (const std::uint32_t bits : boundary_amax(Format::e4m3)) {
@@ -139,6 +139,27 @@ TEST(ScaleRule, scaled_amax_lands_in_the_rules_interval) {
       ASSERT_TRUE(c.open_below ? scaled > c.above : scaled >= c.above) << to_text(c.rule) << std::hexfloat << " " << a;
       ASSERT_TRUE(c.open_above ? scaled < c.below : scaled <= c.below) << to_text(c.rule) << std::hexfloat << " " << a;
     }
+  }
+}
+
+TEST(ScaleRule, even_carry_differs_from_even_where_that_carries_into_the_nan_byte) {
+  EXPECT_EQ(scale_byte(ScaleRule::even_carry, Format::e4m3, 0x1.effffep127F), 246);
+  EXPECT_EQ(scale_byte(ScaleRule::even_carry, Format::e4m3, 0x1.fp127F), 247);
+  EXPECT_EQ(scale_byte(ScaleRule::even_carry, Format::e2m1, 0x1.cp127F), 253);
+  for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1}) {
+    for (const std::uint32_t bits : boundary_amax(element)) {
+      const auto even = scale_byte(ScaleRule::even, element, as_float(bits));
+      if (even == 255) continue;
+      ASSERT_EQ(scale_byte(ScaleRule::even_carry, element, as_float(bits)), even) << std::hex << bits;
+    }
+  }
+}
+
+TEST(ScaleRule, floor_ceil_and_even_carry_take_infinity_for_two_to_the_128) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::even_carry}) {
+    EXPECT_EQ(scale_byte(rule, Format::e4m3, kInf), 247) << to_text(rule);
+    EXPECT_EQ(scale_byte(rule, Format::e2m1, kInf), 253) << to_text(rule);
   }
 }
 

@@ -257,7 +257,7 @@ std::vector<Recipe> many_recipes() {
   add("toward zero", [](Recipe& r) { r.rounding = Rounding::toward_zero; });
   add("away", [](Recipe& r) { r.rounding = Rounding::nearest_away; });
   add("without saturation", [](Recipe& r) { r.rule = ScaleRule::floor, r.overflow = Overflow::non_saturate; });
-  add("without -0", [](Recipe& r) { r.drop_negative_zero = true; });
+  add("without -0", [](Recipe& r) { r.drop_negative_zero = DropNegativeZero::of_code; });
   add("-NaN, dropped", [](Recipe& r) { r.nan_sign = true, r.nan = NanPolicy::drop; });
   add("-NaN", [](Recipe& r) { r.nan_sign = true; });
   add("Inf at 0", [](Recipe& r) { r.inf_factor = 0, r.nan_factor = 1; });

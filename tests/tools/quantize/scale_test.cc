@@ -38,9 +38,12 @@ constexpr Cell kCells[] = {
     {"0x47e00001", "dsv3", 135},
     {"0x63e00001", "torchao_old", 191},
     {"0x1.fffffep127", "torchao_even", 255},
+    {"0x1.fffffep127", "torchao_0_18_even", 247},
     {"0x1.fffffep127", "rceil", 247},
     {"inf", "te", 254},
     {"inf", "torchao", 255},
+    {"inf", "torchao_0_18", 254},
+    {"inf", "torchao_0_18_floor", 247},
     {"nan", "deepgemm_host", 254},
     {"nan", "triton", 0},
     {"0x047FFFFF", "torchao_floor", 0},
@@ -62,6 +65,18 @@ TEST_F(ScaleTool, answers_in_a_table_that_says_which_float_was_used) {
             "448.0001       0x43e00003 0x1.c00006p+8      rceil                 128 0x80 0x1p+1\n"
             "0x1.8p3        0x41400000 0x1.8p+3           rceil                 122 0x7a 0x1p-5\n"
             "nan            0x7fc00000 nan                rceil                 255 0xff nan\n");
+}
+
+TEST_F(ScaleTool, lists_every_recipe_with_what_it_was_checked_against) {
+  const std::string text = mxcheck("scale --list").out;
+  for (const Recipe& r : all_recipes()) {
+    EXPECT_NE(text.find("\n" + r.name + " "), r.name == "rceil" ? 0 : std::string::npos) << r.name;
+    EXPECT_NE(text.find(r.checked_against), std::string::npos) << r.name;
+  }
+  const json rules = json::parse(mxcheck("scale --list --json").out)["rules"];
+  ASSERT_EQ(rules.size(), all_recipes().size());
+  EXPECT_EQ(rules[0], (json{{"rule", "rceil"}, {"checked_against", ""}}));
+  EXPECT_EQ(mxcheck("scale").code, 2);
 }
 
 TEST_F(ScaleTool, reads_decimals_hexfloats_and_bits) {
