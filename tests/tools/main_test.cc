@@ -63,7 +63,10 @@ TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   test::write_file(dir / "big.npy", std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size()) + '\0' + dict);
   std::filesystem::resize_file(dir / "big.npy",
                                10 + dict.size() + (std::uintmax_t{4} << 30));  // all but the header a hole
-  expect_refused(3, "out of memory", "quantize big.npy -o q.safetensors", "ulimit -v 2000000; ");
+  // quantize holds one number a row of blocks, and here each has one element.
+  expect_refused(3, "big.npy: rows of blocks: no memory for 1073741825 values of 8 bytes",
+                 "quantize big.npy -o q.safetensors", "ulimit -v 2000000; ");
+  expect_refused(3, "out of memory", "route big.npy --top-k 1", "ulimit -v 2000000; ");
 }
 
 TEST_F(Tool, is_silent_on_standard_error_when_that_is_no_terminal) {
