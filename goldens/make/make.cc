@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "goldens/format/offsets.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/atomic_file.h"
-#include "goldens/format/offsets.h"
 #include "goldens/make/input.h"
 #include "goldens/make/routes.h"
 #include "goldens/make/tables.h"

@@ -27,8 +27,8 @@ struct Job {
 [[noreturn]] void refuse_nan(const Job& job, std::int64_t row, std::span<const float> values) {
   const auto is_nan = [](float x) { return std::isnan(x); };
   const auto col = std::distance(values.begin(), std::find_if(values.begin(), values.end(), is_nan));
-  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row) + ", column " + std::to_string(col) +
-                                    ": this recipe (" + job.recipe.name +
+  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row) + ", column " +
+                                    std::to_string(col) + ": this recipe (" + job.recipe.name +
                                     ", NaN refused) takes none; remove it, or let NaN propagate or be dropped");
 }
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "goldens/io/byte_source.h"
 #include "goldens/format/quantized_file.h"
+#include "goldens/io/byte_source.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
