@@ -48,7 +48,7 @@ void write_quantized(const std::string& path, const SafetensorsFile& file) {
   write_described(path, file, format_of(find_format(file.metadata.at("format")).value()));
 }
 
-QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path) {
+QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path) {
   std::vector<NamedHead> heads;
   for (const Tensor& t : file.tensors) heads.push_back({t.name, {t.dtype, t.shape}});
   ParsedHead head = parse_quantized(file.metadata, heads, path);

@@ -50,6 +50,6 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
 void write_quantized(const std::string& path, const SafetensorsFile& file);
 
 // Error{input} for anything that to_safetensors would not write; path is for messages.
-QuantizedFile from_safetensors(SafetensorsFile file, const std::string& path);
+QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path);
 
 }  // namespace mxcheck
