@@ -78,7 +78,9 @@ int run(int argc, char** argv) {
 int guarded_run(int argc, char** argv) {
   try {
     int code = run(argc, argv);
-    if (std::fflush(stdout) != 0 && code == 0) code = complain("standard output cannot be written", kEnvironment);
+    // ferror: what failed to be written before leaves nothing to flush. --help and --version are printed that way.
+    const bool unwritten = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+    if (unwritten && code == 0) code = complain("standard output cannot be written", kEnvironment);
     return code;
   } catch (const Error& e) {
     return complain(e.what(), exit_code(e.kind()));

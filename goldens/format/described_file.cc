@@ -47,9 +47,12 @@ void DescribedWriter::append(std::size_t tensor, std::span<const std::byte> rows
   files_->hdf5 ? files_->hdf5->append(tensor, rows) : files_->safetensors->append(tensor, rows);
 }
 
-void DescribedWriter::commit() { files_->hdf5 ? void(files_->hdf5->commit()) : files_->safetensors->commit(); }
+void DescribedWriter::commit(const std::function<void()>& before_it_appears) {
+  files_->hdf5 ? void(files_->hdf5->commit(before_it_appears)) : files_->safetensors->commit(before_it_appears);
+}
 
-void write_described(const std::string& path, const SafetensorsFile& file, const FormatOf& format_of) {
+void write_described(const std::string& path, const SafetensorsFile& file, const FormatOf& format_of,
+                     const std::function<void()>& before_it_appears) {
   std::vector<NamedHead> heads;
   for (const Tensor& t : file.tensors) {
     check_tensor(t, path);
@@ -57,7 +60,7 @@ void write_described(const std::string& path, const SafetensorsFile& file, const
   }
   DescribedWriter writer(path, heads, file.metadata, format_of);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
-  writer.commit();
+  writer.commit(before_it_appears);
 }
 
 }  // namespace mxcheck

@@ -7,7 +7,8 @@
 //                      as its attributes, in the format of goldens (goldens/format/writer.h)
 //
 // The metadata's mxcheck_file names the kind of file: "quantized", "routes". Errors are those of write_safetensors and
-// GoldenWriter; a write that fails leaves no file.
+// GoldenWriter; a write that fails leaves no file, and
+// so does what before_it_appears throws.
 
 #include <cstddef>
 #include <functional>
@@ -38,13 +39,14 @@ class DescribedWriter {
   DescribedWriter& operator=(const DescribedWriter&) = delete;
 
   void append(std::size_t tensor, std::span<const std::byte> rows);  // the next whole rows (elements, for rank 1)
-  void commit();
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   struct Files;
   std::unique_ptr<Files> files_;
 };
 
-void write_described(const std::string& path, const SafetensorsFile& file, const FormatOf& format_of);
+void write_described(const std::string& path, const SafetensorsFile& file, const FormatOf& format_of,
+                     const std::function<void()>& before_it_appears = {});
 
 }  // namespace mxcheck

@@ -20,7 +20,7 @@ void QuantizedWriter::append_scales(std::vector<std::uint8_t> e8m0, std::vector<
   writer_.append(1, scale_bytes(file_));
 }
 
-void QuantizedWriter::commit() { writer_.commit(); }
+void QuantizedWriter::commit(const std::function<void()>& before_it_appears) { writer_.commit(before_it_appears); }
 
 QuantizedReader::QuantizedReader(const std::string& path) {
   auto source = std::make_unique<FileSource>(path);

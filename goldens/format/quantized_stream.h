@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ class QuantizedWriter {
   void append_codes(std::span<const std::byte> rows);  // the next whole rows; E5M6's as words of 16 bits
   // All compact scales: E8M0's or FP32's, whichever the recipe has.
   void append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32);
-  void commit();
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   QuantizedFile file_;

@@ -125,14 +125,9 @@ std::unique_ptr<RowReader> GoldenReader::rows(const std::string& dataset) const 
 }
 
 Tensor GoldenReader::read(const std::string& dataset) const {
-  const std::unique_ptr<RowReader> reader = rows(dataset);
-  try {
-    Tensor tensor = read_whole(*reader);
-    tensor.name = dataset;
-    return tensor;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, state_->path + ":/" + dataset + ": no memory for the whole of it");
-  }
+  Tensor tensor = read_whole(*rows(dataset), state_->path + ":/" + dataset);
+  tensor.name = dataset;
+  return tensor;
 }
 
 }  // namespace mxcheck

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,8 @@ struct GoldenWriter::State {
   AtomicFile target;
   Hdf5Handle file;
   std::vector<Part> parts;
+  std::optional<ManifestEntry> completed;
+  bool committed = false;
   std::size_t current = 0;  // chunks lie in the file in the order of the datasets, whatever the order of append
 
   State(const std::string& p, const GoldenInfo& i, const Options& options)
@@ -165,18 +168,28 @@ struct GoldenWriter::State {
     }
   }
 
-  ManifestEntry commit() {
+  ManifestEntry complete() {
+    if (completed) return *completed;
     if (current < parts.size()) {
       const Part& part = parts[current];
       throw Error(ErrorKind::usage, path + ":/" + info.datasets[current].name + ": " +
                                         std::to_string(part.given / part.row_bytes) + " rows of " +
                                         std::to_string(part.bytes / part.row_bytes) + " came");
     }
-    if (!file) throw Error(ErrorKind::usage, path + ": committed before");
     quiet_hdf5();
     if (H5Fflush(file.id(), H5F_SCOPE_GLOBAL) < 0 || !file.close()) place.refuse("writing failed" + hdf5_says());
     ManifestEntry entry = verify();
-    target.commit();
+    target.complete();
+    parts = std::vector<Part>();  // buffers that nobody needs until the commit
+    completed = entry;
+    return entry;
+  }
+
+  ManifestEntry commit(const std::function<void()>& before_it_appears) {
+    if (committed) throw Error(ErrorKind::usage, path + ": committed before");
+    ManifestEntry entry = complete();
+    committed = true;
+    target.commit(before_it_appears);
     return entry;
   }
 
@@ -227,6 +240,10 @@ GoldenWriter::~GoldenWriter() { quiet_hdf5(); }
 
 void GoldenWriter::append(std::size_t dataset, std::span<const std::byte> rows) { state_->append(dataset, rows); }
 
-ManifestEntry GoldenWriter::commit() { return state_->commit(); }
+ManifestEntry GoldenWriter::complete() { return state_->complete(); }
+
+ManifestEntry GoldenWriter::commit(const std::function<void()>& before_it_appears) {
+  return state_->commit(before_it_appears);
+}
 
 }  // namespace mxcheck

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,7 +39,11 @@ class GoldenWriter {
 
   // The dataset's next whole rows (elements, for rank 1), by its index in info.datasets.
   void append(std::size_t dataset, std::span<const std::byte> rows);
-  ManifestEntry commit();  // name: the path's last component
+  // Checks, and puts on the disk under the temporary name: several goldens that are to appear together are completed
+  // first, then committed, which only renames them.
+  ManifestEntry complete();  // name: the path's last component
+  // complete() where that was not called. What before_it_appears throws leaves the path as it was.
+  ManifestEntry commit(const std::function<void()>& before_it_appears = {});
 
  private:
   struct State;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 
 namespace mxcheck {
@@ -36,19 +37,26 @@ std::string temporary_name(const std::string& path, int attempt) {
   return (target.parent_path() / name).string();
 }
 
+// Where the file is to be: links are followed to their end, where there may be nothing yet.
+std::string end_of_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  fs::path at(path);
+  for (int links = 0; links <= kMostLinks; ++links) {
+    std::error_code no_link;
+    const fs::path target = fs::read_symlink(at, no_link);
+    if (no_link) return at.string();
+    at = at.parent_path() / target;  // an absolute target stands alone
+  }
+  fail(path, "cannot be written", ELOOP);
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path, Naming naming) : path_(path) {
-  std::error_code error;
-  if (fs::is_symlink(path, error)) {
-    const fs::path target = fs::weakly_canonical(path, error);
-    if (!error) path_ = target.string();
-  }
+AtomicFile::AtomicFile(const std::string& path, Naming naming) : path_(end_of_links(path)) {
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    throw Error(ErrorKind::usage, path + ": cannot be written: it is " +
-                                      (S_ISDIR(status.st_mode) ? "a directory" : "not a regular file") +
-                                      "; choose a file name");
+    throw Error(ErrorKind::usage,
+                path + ": cannot be written: it is " + kind_of_file(status.st_mode) + "; choose a file name");
   }
   directory_ = fs::path(path_).parent_path().string();
   if (directory_.empty()) directory_ = ".";
@@ -113,12 +121,25 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(text))); }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   if (::fsync(fd_) != 0) fail(path_, "writing failed", errno);
+}
+
+void AtomicFile::complete() {
+  if (fd_ < 0) return;
+  sync();
   if (temporary_.empty()) link_unnamed();
   const int closed = ::close(fd_);
   fd_ = -1;
   if (closed != 0) fail(path_, "writing failed", errno);
+}
+
+void AtomicFile::commit(const std::function<void()>& before_it_appears) {
+  if (before_it_appears) {
+    if (fd_ >= 0) sync();
+    before_it_appears();  // before link_unnamed: a file without a name vanishes even where a signal ends the process
+  }
+  complete();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written", errno);
   temporary_.clear();
   const int directory = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

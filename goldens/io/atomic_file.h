@@ -6,13 +6,15 @@
 // Until commit the bytes belong to an unnamed file of the same directory (O_TMPFILE), which vanishes however the
 // process ends; where the file system has none, to a temporary name created exclusively, which the destructor removes
 // (a signal then leaves it behind: ".NAME.mxcheck-*"). commit is fsync, rename onto the path, fsync of the directory. A
-// symbolic link at path is followed; anything at path but a regular file is refused.
+// symbolic link at path is followed, also to where there is nothing yet; anything at path but a regular file is
+// refused.
 //
 // Errors: Error{usage} when the path cannot be written (no such directory, no permission, a directory);
 // Error{environment} when the machine fails: disk full, file too large, input/output error.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -32,11 +34,16 @@ class AtomicFile {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // The temporary name, for a library that opens the file itself; empty for an unnamed file.
   [[nodiscard]] const std::string& name() const { return temporary_; }
-  void commit();
+  // Puts the content on the disk and closes the file, which has a temporary name from then on: what may fail in commit
+  // is the name alone. Several files that are to appear together are completed first.
+  void complete();
+  // before_it_appears runs when every byte is on the disk and the path is still as it was; what it throws leaves it so.
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   void create_named();
   void link_unnamed();
+  void sync();
 
   std::string path_;  // where the file is to appear, links resolved
   std::string directory_;

@@ -25,6 +25,18 @@ void check_range(const ByteSource& source, std::uint64_t offset, std::size_t cou
 
 }  // namespace
 
+const char* kind_of_file(unsigned mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return "a regular file";
+    case S_IFDIR: return "a directory";
+    case S_IFIFO: return "a FIFO";
+    case S_IFCHR: return "a character device";
+    case S_IFBLK: return "a block device";
+    case S_IFSOCK: return "a socket";
+    default: return "no file of a known kind";
+  }
+}
+
 std::string ByteSource::text() const {
   std::string text(size(), ' ');
   read(0, std::as_writable_bytes(std::span(text)));
@@ -41,10 +53,9 @@ FileSource::FileSource(const std::string& path) : ByteSource(path) {
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) refuse(path + ": cannot be opened: " + std::strerror(errno));
   struct stat status {};
-  const bool regular = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
-  if (!regular) {
+  if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
-    refuse(path + ": not a regular file" + (S_ISDIR(status.st_mode) ? " but a directory" : ""));
+    refuse(path + ": not a regular file but " + kind_of_file(status.st_mode));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -68,6 +79,14 @@ bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) 
   if (a != 0 && b > kLimit / a) return false;
   product = a * b;
   return product <= kLimit;
+}
+
+std::vector<std::byte> room_for(std::uint64_t bytes, const std::string& where) {
+  try {
+    return std::vector<std::byte>(bytes);
+  } catch (const std::exception&) {  // std::bad_alloc, or std::length_error beyond the vector's own limit
+    throw Error(ErrorKind::environment, where + ": out of memory: " + std::to_string(bytes) + " bytes are needed");
+  }
 }
 
 std::uint64_t checked_bytes(std::span<const std::int64_t> shape, std::size_t element_bytes, const std::string& where) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mxcheck {
 
@@ -36,6 +37,9 @@ class SpanSource final : public ByteSource {
   std::span<const std::byte> bytes_;
 };
 
+// "a directory", "a FIFO", ... from the st_mode of stat.
+const char* kind_of_file(unsigned mode);
+
 // A regular file, opened read-only. Error{input} when there is none, or when it is a directory, pipe or device.
 class FileSource final : public ByteSource {
  public:
@@ -56,6 +60,9 @@ bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product);
 
 // Elements of a shape times bytes an element; Error{input} on overflow. Every dimension must be at least 0.
 std::uint64_t checked_bytes(std::span<const std::int64_t> shape, std::size_t element_bytes, const std::string& where);
+
+// Room for so many bytes, zeros; Error{environment} where the machine has not that much memory.
+std::vector<std::byte> room_for(std::uint64_t bytes, const std::string& where);
 
 // NumPy's and HDF5's own limit; longer shapes are refused in every file format.
 inline constexpr std::size_t kMaxRank = 32;

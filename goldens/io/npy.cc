@@ -214,16 +214,16 @@ void NpyWriter::append(std::span<const std::byte> bytes) {
   left_ -= bytes.size();
 }
 
-void NpyWriter::commit() {
+void NpyWriter::commit(const std::function<void()>& before_it_appears) {
   if (left_ != 0) throw Error(ErrorKind::usage, path_ + ": lacks " + std::to_string(left_) + " bytes of its shape");
-  file_.commit();
+  file_.commit(before_it_appears);
 }
 
-void write_npy(const std::string& path, const Tensor& tensor) {
+void write_npy(const std::string& path, const Tensor& tensor, const std::function<void()>& before_it_appears) {
   check_tensor(tensor, path);
   NpyWriter writer(path, {tensor.dtype, tensor.shape});
   writer.append(tensor.data);
-  writer.commit();
+  writer.commit(before_it_appears);
 }
 
 }  // namespace mxcheck

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -17,7 +18,7 @@ class NpyWriter {
  public:
   NpyWriter(const std::string& path, const TensorHead& head);
   void append(std::span<const std::byte> bytes);  // the next, cut anywhere
-  void commit();
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   std::string path_;

@@ -44,7 +44,7 @@ std::unique_ptr<RowReader> open_hdf5(const std::string& path, const std::string&
 std::unique_ptr<RowReader> open_hdf5_in_this_process(const std::string& path, const std::string& dataset);
 
 // The bytes of a whole tensor, with room taken first.
-Tensor read_whole(RowReader& rows);
+Tensor read_whole(RowReader& rows, const std::string& where);
 
 // What is left of a tensor that is read from front to back.
 class ReadPosition {

@@ -16,6 +16,15 @@ Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& value
   return list_of(name, dtype, values, static_cast<std::int64_t>(values.size()));
 }
 
+void add_padded(const RouteMetadata& m, SafetensorsFile& out) {
+  const std::int64_t rows = m.offsets.back();
+  out.tensors.push_back(list_of("padded_offsets", Dtype::i64, m.offsets));
+  out.tensors.push_back(list_of("padded_row_slot", Dtype::i32, m.row_slot, rows));
+  out.tensors.push_back(list_of("padded_row_token", Dtype::i32, m.row_token, rows));
+  out.tensors.push_back(list_of("padded_row_expert", Dtype::i32, m.row_expert, rows));
+  out.tensors.push_back(list_of("padded_slot_row", Dtype::i32, m.slot_row));
+}
+
 SafetensorsFile to_safetensors(const RoutesFile& file) {
   const RoundedTokens& a = file.rounded;
   const std::int64_t rows = a.offsets.back();
@@ -33,6 +42,7 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
     out.tensors.push_back(list_of("row_slot", Dtype::i32, file.metadata.row_slot, rows));
     out.tensors.push_back(list_of("slot_row", Dtype::i32, file.metadata.slot_row));
   }
+  if (file.padded) add_padded(*file.padded, out);
   const Router& r = file.router;
   auto& m = out.metadata;
   m["mxcheck_file"] = "routes";
@@ -61,10 +71,11 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
 
 }  // namespace
 
-void write_routes(const std::string& output, const RoutesFile& file) {
-  write_described(output, to_safetensors(file), [](const NamedHead& t) {
+void write_routes(const std::string& output, const RoutesFile& file, const std::function<void()>& before_it_appears) {
+  const auto format_of = [](const NamedHead& t) {
     return t.head.dtype == Dtype::f32 ? "float32" : t.head.dtype == Dtype::i32 ? "int32" : "int64";
-  });
+  };
+  write_described(output, to_safetensors(file), format_of, before_it_appears);
 }
 
 }  // namespace mxcheck

@@ -6,6 +6,8 @@
 //          trimmed)
 //   none   also experts I32 [tokens, top_k], weights F32 [tokens, top_k], row_slot I32 [rows], slot_row I32
 //          [tokens * top_k]                                                  (reference/router/metadata.h)
+//   padded also padded_offsets I64 [experts + 1], padded_row_slot, padded_row_token, padded_row_expert I32 [padded
+//          rows], -1 in padding, padded_slot_row I32 [slots]
 //   __metadata__  mxcheck_file = "routes", file_version = "1", variant, rule and every number that they depend on
 //
 // The same logits and options give the same bytes.
@@ -15,6 +17,8 @@
 //
 // Errors: those of write_safetensors and GoldenWriter.
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "goldens/io/tensor_file.h"
@@ -30,9 +34,13 @@ struct RoutesFile {
   Routes routes;  // token choice, before any rule
   RoundedTokens rounded;
   RouteMetadata metadata;  // of rule none
+  // The same rows, whatever the rule, with every expert at a multiple of token_rounding.tile. Slots are the routes,
+  // token after token: of rule none in the order of experts, else experts ascending.
+  std::optional<RouteMetadata> padded;
 };
 
 // To OUT.safetensors or OUT.h5 (goldens/format/described_file.h).
-void write_routes(const std::string& output, const RoutesFile& file);
+void write_routes(const std::string& output, const RoutesFile& file,
+                  const std::function<void()>& before_it_appears = {});
 
 }  // namespace mxcheck

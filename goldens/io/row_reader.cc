@@ -36,7 +36,7 @@ std::uint64_t ReadPosition::advance(std::uint64_t count, const std::string& wher
 }
 
 Tensor load(const ByteSource& source, const TensorRegion& region) {
-  Tensor tensor{region.name, region.head.dtype, region.head.shape, std::vector<std::byte>(region.bytes)};
+  Tensor tensor{region.name, region.head.dtype, region.head.shape, room_for(region.bytes, source.name())};
   source.read(region.begin, tensor.data);
   return tensor;
 }
@@ -45,10 +45,9 @@ std::unique_ptr<RowReader> open_region(std::unique_ptr<ByteSource> source, const
   return std::make_unique<RegionRows>(std::move(source), region);
 }
 
-Tensor read_whole(RowReader& rows) {
+Tensor read_whole(RowReader& rows, const std::string& where) {
   const TensorHead& head = rows.head();
-  Tensor tensor{"", head.dtype, head.shape, {}};
-  tensor.data.resize(checked_bytes(head.shape, size_of(head.dtype), "the tensor"));
+  Tensor tensor{"", head.dtype, head.shape, room_for(checked_bytes(head.shape, size_of(head.dtype), where), where)};
   rows.read(tensor.data);
   return tensor;
 }

@@ -189,7 +189,8 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
   return read_safetensors(SpanSource(bytes, name_in_errors));
 }
 
-void write_safetensors(const std::string& path, const SafetensorsFile& file) {
+void write_safetensors(const std::string& path, const SafetensorsFile& file,
+                       const std::function<void()>& before_it_appears) {
   std::vector<NamedHead> heads;
   for (const Tensor& t : file.tensors) {
     check_tensor(t, path);
@@ -197,7 +198,7 @@ void write_safetensors(const std::string& path, const SafetensorsFile& file) {
   }
   SafetensorsWriter writer(path, heads, file.metadata);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
-  writer.commit();
+  writer.commit(before_it_appears);
 }
 
 }  // namespace mxcheck

@@ -85,13 +85,13 @@ void SafetensorsWriter::append(std::size_t tensor, std::span<const std::byte> by
   region.at += bytes.size();
 }
 
-void SafetensorsWriter::commit() {
+void SafetensorsWriter::commit(const std::function<void()>& before_it_appears) {
   for (const Region& region : regions_) {
     if (region.at != region.end) {
       refuse(path_ + ": tensor '" + region.name + "' lacks " + std::to_string(region.end - region.at) + " bytes");
     }
   }
-  file_.commit();
+  file_.commit(before_it_appears);
 }
 
 }  // namespace mxcheck

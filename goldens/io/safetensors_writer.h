@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -34,7 +35,7 @@ class SafetensorsWriter {
 
   // The next bytes of a tensor, by its index in `tensors`, cut anywhere.
   void append(std::size_t tensor, std::span<const std::byte> bytes);
-  void commit();
+  void commit(const std::function<void()>& before_it_appears = {});
 
  private:
   struct Region {

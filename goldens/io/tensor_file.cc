@@ -90,7 +90,7 @@ void check_tensor(const Tensor& tensor, const std::string& where) {
 
 Tensor read_tensor(const std::string& location) {
   const Location at = located(location);
-  if (at.kind == Kind::hdf5) return read_whole(*open_hdf5(at.file, at.inside));
+  if (at.kind == Kind::hdf5) return read_whole(*open_hdf5(at.file, at.inside), location);
   const FileSource source(at.file);
   return load(source, at.kind == Kind::npy ? find_npy(source) : find_safetensors(source, at.inside));
 }

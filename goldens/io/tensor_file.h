@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -58,9 +59,11 @@ SafetensorsFile read_safetensors(const std::string& path);  // all tensors, in t
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name_in_errors);
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_errors);
 
-// Appear whole or not at all (goldens/io/atomic_file.h). Same content, same bytes: safetensors has its tensors sorted
-// by the width of their elements, then by name. npy has no names, and bfloat16 as V2.
-void write_safetensors(const std::string& path, const SafetensorsFile& file);
-void write_npy(const std::string& path, const Tensor& tensor);
+// Appear whole or not at all, and not if before_it_appears throws (goldens/io/atomic_file.h). Same content, same bytes:
+// safetensors has its tensors sorted by the width of their elements, then by name. npy has no names, and bfloat16 as
+// V2.
+void write_safetensors(const std::string& path, const SafetensorsFile& file,
+                       const std::function<void()>& before_it_appears = {});
+void write_npy(const std::string& path, const Tensor& tensor, const std::function<void()>& before_it_appears = {});
 
 }  // namespace mxcheck

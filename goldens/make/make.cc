@@ -40,10 +40,10 @@ class QuantizeMaker {
     declare();
     const auto blocks = static_cast<std::size_t>((static_cast<std::int64_t>(starts_.size()) - 1) * scale_cols_);
     fp32_ ? scales_fp32_.reserve(blocks) : scales_.reserve(blocks);  // the one thing that is held whole
-    writer_.emplace(path, info_, GoldenWriter::Options{options.compression, "golden"});
+    writer_ = std::make_unique<GoldenWriter>(path, info_, GoldenWriter::Options{options.compression, "golden"});
   }
 
-  ManifestEntry run() {
+  std::unique_ptr<GoldenWriter> run() {
     if (!golden_.offsets.empty()) writer_->append(offsets_at_, std::as_bytes(std::span(golden_.offsets)));
     const std::int64_t row_bytes = input_.cols * (input_.dtype == Format::fp32 ? 4 : 2);
     const std::int64_t target = std::max<std::int64_t>(1, kPanelBytes / std::max<std::int64_t>(1, row_bytes));
@@ -58,7 +58,8 @@ class QuantizeMaker {
     }
     if (written_.valid()) written_.get();
     append_scales();
-    return writer_->commit();
+    writer_->complete();
+    return std::move(writer_);
   }
 
  private:
@@ -170,7 +171,7 @@ class QuantizeMaker {
   std::vector<std::int64_t> starts_, by_expert_;
   std::int64_t scale_cols_ = 0;
   GoldenInfo info_;
-  std::optional<GoldenWriter> writer_;
+  std::unique_ptr<GoldenWriter> writer_;
   std::size_t x_at_ = 0, offsets_at_ = 0, codes_at_ = 0, scales_at_ = 0, tcgen05_at_ = 0, deepgemm_at_ = 0,
               values_at_ = 0;
   std::vector<std::uint8_t> scales_;
@@ -178,36 +179,69 @@ class QuantizeMaker {
   std::future<void> written_;  // last: it uses all the others
 };
 
-ManifestEntry make_named(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
+// Complete, and not yet at its path.
+std::unique_ptr<GoldenWriter> written(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
   if (golden.kind == GoldenKind::quantize) return QuantizeMaker(golden, path, options).run();
   const Table table = is_about_routers(golden.kind) ? make_routes(golden, options.input_directory, options.threads)
                                                     : make_table(golden);
-  GoldenWriter writer(path, table.info, {options.compression, "golden"});
-  for (std::size_t i = 0; i < table.data.size(); ++i) writer.append(i, table.data[i]);
-  return writer.commit();
+  auto writer = std::make_unique<GoldenWriter>(path, table.info, GoldenWriter::Options{options.compression, "golden"});
+  for (std::size_t i = 0; i < table.data.size(); ++i) writer->append(i, table.data[i]);
+  writer->complete();
+  return writer;
 }
 
-}  // namespace
-
-ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options) {
+std::unique_ptr<GoldenWriter> written_in(const std::string& directory, const GoldenSpec& golden,
+                                         const MakeOptions& options) {
   try {
-    return make_named(golden, (std::filesystem::path(directory) / (golden.name + ".h5")).string(), options);
+    return written(golden, (std::filesystem::path(directory) / (golden.name + ".h5")).string(), options);
   } catch (const Error& e) {
     throw Error(e.kind(), "golden " + golden.name + ": " + e.what());
   }
 }
 
+// A directory and those above it, made if they are not there, and removed again unless they are kept.
+class MadeDirectory {
+ public:
+  explicit MadeDirectory(const std::string& path) {
+    std::error_code failed;
+    for (std::filesystem::path at = std::filesystem::absolute(path, failed).lexically_normal();
+         !failed && !at.empty() && !std::filesystem::exists(at, failed); at = at.parent_path()) {
+      made_.push_back(at);
+    }
+    std::filesystem::create_directories(path, failed);
+    if (failed) throw Error(ErrorKind::usage, path + ": cannot be made a directory (" + failed.message() + ")");
+  }
+  MadeDirectory(const MadeDirectory&) = delete;
+  MadeDirectory& operator=(const MadeDirectory&) = delete;
+  ~MadeDirectory() {
+    std::error_code not_empty;  // somebody else's files have come meanwhile
+    for (const std::filesystem::path& at : made_) std::filesystem::remove(at, not_empty);
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the innermost first
+};
+
+}  // namespace
+
+ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options) {
+  return written_in(directory, golden, options)->commit();
+}
+
 Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
                     const std::function<void(const ManifestEntry&)>& made) {
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) throw Error(ErrorKind::usage, directory + ": cannot be made a directory (" + failed.message() + ")");
+  MadeDirectory made_directory(directory);
   const std::string path = (std::filesystem::path(directory) / kManifestName).string();
   Manifest manifest;
+  std::error_code failed;
   if (std::filesystem::exists(path, failed)) manifest = read_manifest(path);
   manifest.generator = options.generator;
+  std::vector<std::unique_ptr<GoldenWriter>>
+      goldens;  // none appears before all of them and the manifest are on the disk
   for (const GoldenSpec& golden : suite.goldens) {
-    const ManifestEntry entry = make_golden(golden, directory, options);
+    goldens.push_back(written_in(directory, golden, options));
+    const ManifestEntry entry = goldens.back()->complete();
     std::erase_if(manifest.entries, [&](const ManifestEntry& old) { return old.name == entry.name; });
     manifest.entries.push_back(entry);
     if (made) made(entry);
@@ -216,7 +250,11 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
             [](const ManifestEntry& a, const ManifestEntry& b) { return a.name < b.name; });
   AtomicFile file(path);
   file.write(to_text(manifest));
+  file.complete();
+  if (options.before_they_appear) options.before_they_appear();
+  for (const auto& golden : goldens) golden->commit();
   file.commit();
+  made_directory.keep();
   return manifest;
 }
 

@@ -21,13 +21,16 @@ struct MakeOptions {
   std::string generator = "mxcheck";                                   // for the manifest
   int threads = 0;                                                     // 0: the machine's
   std::function<void(std::int64_t done, std::int64_t rows)> progress;  // may be empty; may throw to stop
+  std::function<void()> before_they_appear;  // when all of a suite is on the disk; may throw, and then none appears
 };
 
 // Writes DIRECTORY/NAME.h5.
 ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options);
 
 // Makes the directory if there is none, every golden of the suite, and then the manifest, which keeps the entries of
-// other goldens already there. Error{golden} when there is a manifest that cannot be read.
+// other goldens already there. All of them appear, or none: until the last is complete they have temporary names, and a
+// failure leaves the directory as it was, or none where there was none. Error{golden} when there is a manifest that
+// cannot be read.
 Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
                     const std::function<void(const ManifestEntry&)>& made = {});
 

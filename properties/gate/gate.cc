@@ -212,6 +212,7 @@ int exit_code(const GateReport& report) {
   }
   if (fault) return 6;
   if (failed) return 1;
+  if (!report.unwritten.empty()) return 3;
   return inconclusive || cases == 0 ? 4 : 0;
 }
 

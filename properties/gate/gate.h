@@ -87,6 +87,7 @@ struct GateReport {
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
   std::optional<SoakCount> soak;
+  std::string unwritten;  // why a file that was asked for (a record, JUnit) could not be written; empty: none failed
 };
 
 // Called as each statement begins and ends.
@@ -102,7 +103,8 @@ StatementResult run_statement(const Statement& statement, const GateOptions& opt
 // options.after says.
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case);
 
-// verification of a run: 0 all held; 6 a fault; 1 a counterexample; 4 inconclusive, interrupted, or nothing was run.
+// verification of a run: 0 all held; 6 a fault; 1 a counterexample; 3 a file that was asked for could not be written;
+// 4 inconclusive, interrupted, or nothing was run.
 int exit_code(const GateReport& report);
 
 }  // namespace mxcheck

@@ -173,9 +173,10 @@ std::string report_summary(const GateReport& report) {
   const int code = exit_code(report);
   const char* meaning = code == 0   ? "every statement that ran held"
                         : code == 1 ? "there is a counterexample"
+                        : code == 3 ? "a file could not be written: "
                         : code == 6 ? "the candidate crashed or hung"
                                     : "inconclusive";
-  out += fmt::format("exit code {}: {}\n", code, meaning);
+  out += fmt::format("exit code {}: {}{}\n", code, meaning, code == 3 ? report.unwritten : "");
   const std::vector<std::string> unseen = not_seen(report);
   if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
   return out;

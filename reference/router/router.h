@@ -58,6 +58,10 @@ struct Routes {
   std::vector<float> weights;         // tokens x top_k
 };
 
+// The bias alone, as route() checks it: Error{usage} for another length than `experts`, Error{input} for a NaN that the
+// router refuses.
+void check_bias(const Router& router, std::int64_t experts);
+
 Routes route(const Router& router, const MatrixView& logits, int threads = 0);
 
 // The score of every pair, tokens x experts: softmax over all experts for the variants of logits and softmax, else the

@@ -70,9 +70,12 @@ struct RoundedTokens {
 std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& token_rounding, std::int64_t tokens,
                                      std::int64_t experts);
 
-// C = ceil(factor * tokens * top_k / experts) for expert choice, floor for the capacity rules; exact for the double.
-std::int64_t capacity_from_factor(TokenRoundingRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
-                                  std::int64_t experts);
+// ceil(factor * tokens * top_k / experts) for expert choice, floor for the capacity rules. factor is the decimal number
+// as it was written ("1.25", "11e-1"), and nothing is rounded before the end: of 10 tokens "1.1" is 11, where the
+// double that is nearest to 1.1 lies above it and would give 12. Error{usage} for what is no decimal number of 0 or
+// more, or has more than 19 significant digits.
+std::int64_t capacity_from_factor(TokenRoundingRule rule, std::string_view factor, std::int64_t tokens,
+                                  std::int64_t top_k, std::int64_t experts);
 
 RoundedTokens round_tokens(const Router& router, const TokenRounding& token_rounding, const MatrixView& logits,
                            int threads = 0);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <string>
 
 #include "numerics/error.h"
 #include "numerics/names.h"
+#include "numerics/text.h"
 #include "reference/common/checked_size.h"
 #include "reference/router/token_rounding.h"
 
@@ -38,6 +38,54 @@ constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 void check_rows(std::int64_t rows, const std::string& what) {
   if (rows > kMostRows) refuse(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
+}
+
+using Uint128 = unsigned __int128;
+
+// digits * 10^exponent.
+struct Decimal {
+  std::uint64_t digits = 0;
+  std::int64_t exponent = 0;
+};
+
+[[noreturn]] void refuse_factor(std::string_view text, const char* why) {
+  refuse("capacity factor '" + std::string(text) + "': " + why);
+}
+
+// The digits of a mantissa without the zeros on either side, and by how many places the point is moved.
+Decimal parse_mantissa(std::string_view mantissa, std::string_view text) {
+  constexpr std::size_t kMostDigits = 19;  // what 64 bits hold
+  const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
+  std::string digits(mantissa.substr(0, point));
+  if (point < mantissa.size()) digits += mantissa.substr(point + 1);
+  const bool only_digits = digits.find_first_not_of("0123456789") == std::string::npos;
+  if (digits.empty() || !only_digits) refuse_factor(text, "must be a decimal number, 0 or more, such as 1.25");
+  Decimal decimal{0, -static_cast<std::int64_t>(mantissa.size() - std::min(point + 1, mantissa.size()))};
+  const std::size_t first = digits.find_first_not_of('0');
+  if (first == std::string::npos) return {0, 0};
+  const std::size_t last = digits.find_last_not_of('0');
+  decimal.exponent += static_cast<std::int64_t>(digits.size() - 1 - last);
+  digits = digits.substr(first, last - first + 1);
+  if (digits.size() > kMostDigits) refuse_factor(text, "has more than 19 significant digits");
+  decimal.digits = *parse_number<std::uint64_t>(digits);
+  return decimal;
+}
+
+Decimal parse_decimal(std::string_view text) {
+  constexpr std::int64_t kMostExponent = 1'000'000'000;  // beyond it nothing changes, and sums of two are no overflow
+  constexpr const char* kWhy = "must be a decimal number, 0 or more, such as 1.25";
+  std::string_view rest = text;
+  if (rest.starts_with('+')) rest.remove_prefix(1);
+  const std::size_t e = std::min(rest.find_first_of("eE"), rest.size());
+  Decimal decimal = parse_mantissa(rest.substr(0, e), text);
+  if (e == rest.size()) return decimal;
+  std::string_view exponent = rest.substr(e + 1);
+  const bool negative = exponent.starts_with('-');
+  if (negative || exponent.starts_with('+')) exponent.remove_prefix(1);
+  if (exponent.empty() || exponent.find_first_not_of("0123456789") != std::string_view::npos) refuse_factor(text, kWhy);
+  const std::int64_t value = std::min(parse_number<std::int64_t>(exponent).value_or(kMostExponent), kMostExponent);
+  decimal.exponent += negative ? -value : value;
+  return decimal;
 }
 
 }  // namespace
@@ -80,33 +128,31 @@ std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& 
   return rows;
 }
 
-std::int64_t capacity_from_factor(TokenRoundingRule rule, double factor, std::int64_t tokens, std::int64_t top_k,
-                                  std::int64_t experts) {
+std::int64_t capacity_from_factor(TokenRoundingRule rule, std::string_view factor, std::int64_t tokens,
+                                  std::int64_t top_k, std::int64_t experts) {
   if (!takes_capacity(rule)) refuse("a capacity factor: only expert-choice and the capacity rules take one");
-  if (tokens < 0 || top_k < 0 || experts < 1 || !std::isfinite(factor) || factor < 0) {
-    refuse("capacity of factor " + std::to_string(factor) + ", " + std::to_string(tokens) + " tokens, top_k " +
-           std::to_string(top_k) + ", " + std::to_string(experts) +
-           " experts: the factor must be finite and 0 or more, sizes 0 or more, experts 1 or more");
+  if (tokens < 0 || top_k < 0 || experts < 1) {
+    refuse("capacity of " + std::to_string(tokens) + " tokens, top_k " + std::to_string(top_k) + ", " +
+           std::to_string(experts) + " experts: sizes must be 0 or more, experts 1 or more");
   }
-  const auto too_large = [] { refuse("capacity: beyond 2^63 - 1; use a smaller factor"); };
-  // factor = m * 2^exponent with an integer m below 2^53, so that m * tokens * top_k is below 2^116. Dividing first by
-  // experts and then by the power of two rounds as one division does: floors of floors, ceilings of ceilings.
-  int exponent = 0;
-  const auto m = static_cast<std::uint64_t>(std::ldexp(std::frexp(factor, &exponent), 53));
-  exponent -= 53;
-  using Uint128 = unsigned __int128;
-  Uint128 value = static_cast<Uint128>(m) * static_cast<std::uint64_t>(checked_product(tokens, top_k, "routes"));
+  const Decimal decimal = parse_decimal(factor);
+  // Below 10^19 * 2^63, which is below 2^127.
+  Uint128 value = Uint128{decimal.digits} * static_cast<std::uint64_t>(checked_product(tokens, top_k, "routes"));
   if (value == 0) return 0;
+  const auto too_large = [] { refuse("capacity: beyond 2^63 - 1; use a smaller factor"); };
+  const auto most = static_cast<Uint128>(std::numeric_limits<std::int64_t>::max());
   const bool rounds_up = rule == TokenRoundingRule::expert_choice;
   const auto divide = [rounds_up](Uint128 n, Uint128 by) { return n / by + (rounds_up && n % by != 0 ? 1U : 0U); };
-  if (exponent > 0) {
-    // A product of 2^128 or more is beyond 2^65 experts.
-    if (exponent >= 128 || value >> (128 - exponent) != 0) too_large();
-    value <<= exponent;
+  // What is beyond 2^126 is beyond 2^63 experts; the loop ends there.
+  for (std::int64_t i = 0; i < decimal.exponent; ++i) {
+    if (value > (Uint128{1} << 126) / 10) too_large();
+    value *= 10;
   }
+  // One division after the other rounds as one by their product does: floors of floors, ceilings of ceilings.
   value = divide(value, static_cast<Uint128>(experts));
-  if (exponent < 0) value = exponent > -128 ? divide(value, Uint128{1} << -exponent) : rounds_up ? 1U : 0U;
-  if (value > static_cast<Uint128>(std::numeric_limits<std::int64_t>::max())) too_large();
+  const Uint128 end = rounds_up ? 1 : 0;  // which no more divisions change
+  for (std::int64_t i = decimal.exponent; i < 0 && value != end; ++i) value = divide(value, 10);
+  if (value > most) too_large();
   return static_cast<std::int64_t>(value);
 }
 

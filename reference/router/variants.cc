@@ -55,6 +55,12 @@ void check_groups(const Router& router, std::int64_t experts) {
   }
 }
 
+}  // namespace
+
+std::span<const RouterVariant> all_router_variants() { return kVariants; }
+
+const RouterVariant& router_variant_named(std::string_view name) { return entry_named(kVariants, "router", name); }
+
 void check_bias(const Router& router, std::int64_t experts) {
   if (router.bias.empty()) return;
   if (static_cast<std::int64_t>(router.bias.size()) != experts) {
@@ -69,12 +75,6 @@ void check_bias(const Router& router, std::int64_t experts) {
     }
   }
 }
-
-}  // namespace
-
-std::span<const RouterVariant> all_router_variants() { return kVariants; }
-
-const RouterVariant& router_variant_named(std::string_view name) { return entry_named(kVariants, "router", name); }
 
 namespace router_parts {
 

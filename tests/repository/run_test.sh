@@ -78,6 +78,18 @@ expect 1 'mxcheck gate' PROGRAM_STATUS=1 -- gate
 expect 70 'mxcheck gate' PROGRAM_STATUS=70 -- gate
 expect 1 'the build failed' BUILD_STATUS=1 -- gate
 
+# The tool: built and run, every argument as it is, in the folder that the user is in.
+expect 0 '--target mxcheck' -- mxcheck --version
+expect 0 'mxcheck --version' -- mxcheck --version
+expect 0 'mxcheck quantize a b.npy -o *.h5' -- mxcheck quantize 'a b.npy' -o '*.h5'
+refuse '--preset'
+expect 5 'mxcheck golden show' PROGRAM_STATUS=5 -- mxcheck golden show
+expect 1 'the build failed' BUILD_STATUS=1 -- mxcheck --version
+expect 0 'mxcheck ARGUMENTS...' -- help
+# Its standard output is the tool's alone: what the build says goes elsewhere.
+output=$(cd / && env -i PATH="$stubs" CALLS="$calls" "$tree/run" mxcheck --version 2>/dev/null)
+[[ -z $output ]] || { failures=$((failures + 1)); printf 'FAILED: run mxcheck printed "%s"\n' "$output"; }
+
 # Tests: labels, the rest to ctest, no success without tests.
 expect 0 '-L ^(quick)$ --output-on-failure --no-tests=error -j 2' -- test
 expect 0 '-L ^(quick|exhaustive)$' -- test exhaustive

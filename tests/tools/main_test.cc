@@ -52,6 +52,9 @@ TEST_F(Tool, keeps_to_one_line_whatever_a_name_holds) {
 TEST_F(Tool, calls_a_full_disk_an_environment_error) {
   expect_refused(3, "standard output cannot be written", "formats bf16 > /dev/full");
   expect_refused(3, "standard output cannot be written", "scale 1 > /dev/full");
+  for (const char* arguments : {"--version", "--help", "route --help", "route --list", "gate --list"}) {
+    expect_refused(3, "standard output cannot be written", std::string(arguments) + " > /dev/full");
+  }
   write_safetensors(dir / "real.safetensors", real_tensors());
   expect_refused(3, "writing failed: File too large", "quantize real.safetensors:layer0.x -o q.safetensors",
                  "ulimit -f 8; ");
@@ -66,7 +69,27 @@ TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   // quantize holds one number a row of blocks, and here each has one element.
   expect_refused(3, "big.npy: rows of blocks: no memory for 1073741825 values of 8 bytes",
                  "quantize big.npy -o q.safetensors", "ulimit -v 2000000; ");
-  expect_refused(3, "out of memory", "route big.npy --top-k 1", "ulimit -v 2000000; ");
+  const std::string why = "big.npy: out of memory: 4294967296 bytes are needed";
+  expect_refused(3, why, "route big.npy --top-k 1", "ulimit -v 2000000; ");
+  expect_refused(3, why, "mma --contract sm90_bf16 --a big.npy --b big.npy -o d.npy", "ulimit -v 2000000; ");
+  // Two vectors whose product is too large.
+  write_npy(dir / "long.npy", test::make_tensor("", Dtype::u8, {40000, 1}, std::vector<std::uint8_t>(40000)));
+  expect_refused(3, "d.npy: out of memory: 6400000000 bytes are needed",
+                 "mma --contract sm90_fp8 --a long.npy --b long.npy -o d.npy", "ulimit -v 2000000; ");
+}
+
+// What "$OUT" of a script that lost its variable gives: an option without a value, and not one that was left out.
+TEST_F(Tool, refuses_an_empty_name) {
+  write_npy(dir / "x.npy", test::make_tensor("", Dtype::f32, {1, 2}, std::vector<float>{1, 2}));
+  write_npy(dir / "a.npy", test::make_tensor("", Dtype::u8, {1, 1}, std::vector<std::uint8_t>{56}));
+  const std::string route = "route x.npy --top-k 1 ";
+  const std::string mma = "mma --contract sm90_fp8 --a a.npy --b a.npy --explain 0,0 ";
+  for (const std::string& arguments :
+       {route + "-o ''", route + "--bias ''", route + "--name ''", mma + "-o ''", mma + "--c ''", mma + "--scale-a ''",
+        std::string("matmul q.safetensors q.safetensors --explain 0,0 -o ''"), std::string("gate --record ''"),
+        std::string("gate --junit ''"), std::string("gate --reproduce ''")}) {
+    expect_refused(2, ": a name is needed, not ''", arguments);
+  }
 }
 
 TEST_F(Tool, is_silent_on_standard_error_when_that_is_no_terminal) {

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "numerics/error.h"
@@ -35,6 +37,24 @@ CommandOption CommandOption::counter() {
         return parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is no number from 0 to 2^64 - 1";
       },
       ""));
+  return *this;
+}
+
+CommandOption CommandOption::finite_fp32() {
+  option_->check(CLI::Validator(  // the conversion itself takes "nan", and makes an infinity of 1e40
+      [](const std::string& text) {
+        char* end = nullptr;
+        const auto value = static_cast<float>(std::strtold(text.c_str(), &end));
+        const bool whole = !text.empty() && end == text.c_str() + text.size();
+        return whole && std::isfinite(value) ? "" : "'" + text + "' is no finite number of FP32";
+      },
+      ""));
+  return *this;
+}
+
+CommandOption CommandOption::not_empty() {
+  option_->check(
+      CLI::Validator([](const std::string& text) { return text.empty() ? "a name is needed, not ''" : ""; }, ""));
   return *this;
 }
 

@@ -27,6 +27,8 @@ class CommandOption {
   CommandOption one_of(const std::vector<std::string>& words);
   CommandOption between(std::int64_t low, std::int64_t high);  // inclusive
   CommandOption counter();                                     // 0 to 2^64 - 1, digits alone
+  CommandOption finite_fp32();                                 // a number that FP32 holds: no NaN, no infinity
+  CommandOption not_empty();  // what a name may not be: "$OUT" of a variable that was never set
   CommandOption comma_separated();
   CommandOption exactly(int values);
   CommandOption excludes(const CommandOption& other);

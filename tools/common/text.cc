@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 
 #include "numerics/error.h"
@@ -13,6 +14,13 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     throw Error(ErrorKind::environment, "standard output cannot be written");
   }
+}
+
+void print_at_once(std::string_view text) {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  std::signal(SIGPIPE, before);
+  if (!written) throw Error(ErrorKind::environment, "standard output cannot be written");
 }
 
 std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }

@@ -2,6 +2,7 @@
 // What the subcommands share in reading arguments and printing answers.
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,17 @@ void in_place(const std::string& where, Action action) {
     action();
   } catch (const Error& e) {
     throw Error(e.kind(), where + ": " + e.what());
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::environment, where + ": out of memory");
   }
 }
 
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
+
+// The same at once, for an answer without which no file may appear: also where whoever was to read it has ended, which
+// would otherwise end this process by a signal.
+void print_at_once(std::string_view text);
 
 std::string decimal(double value);                       // the shortest decimal that reads back as the same double
 std::string decimal(float value);                        // ... as the same float

@@ -167,11 +167,12 @@ int run_gate_command(const Options& o) {
       std::fflush(stdout);
     }
   };
-  const GateReport report = o.soaks()             ? run_soak(options, progress)
-                            : o.reproduce.empty() ? run_gate(options, progress)
-                                                  : reproduce(options, o.reproduce);
-  // The verdict stands and is printed even where its files cannot be written any more.
-  std::string unwritten;
+  GateReport report = o.soaks()             ? run_soak(options, progress)
+                      : o.reproduce.empty() ? run_gate(options, progress)
+                                            : reproduce(options, o.reproduce);
+  // What the statements gave is printed even where its files cannot be written any more; the exit code that is printed
+  // is that of the process.
+  std::string& unwritten = report.unwritten;
   const auto attempt = [&](const auto& write) {
     try {
       write();
@@ -179,6 +180,8 @@ int run_gate_command(const Options& o) {
       unwritten = e.what();
     }
   };
+  if (std::ferror(stdout) != 0 && exit_code(report) == 0)
+    throw Error(ErrorKind::environment, "standard output cannot be written");
   if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
   if (report.record && exit_code(report) == 0) {
     attempt([&] { write_record(o.record, *report.record); });
@@ -196,7 +199,7 @@ int run_gate_command(const Options& o) {
   const int code = exit_code(report);
   if (unwritten.empty() && code == 0 && o.verdict_apart) replay_apart(o.record);
   if (unwritten.empty()) return code;
-  if (code == 0 || code == 4) throw Error(ErrorKind::environment, unwritten);
+  if (code == 3) throw Error(ErrorKind::environment, unwritten);
   std::fputs(fmt::format("mxcheck: error: {}\n", unwritten).c_str(), stderr);
   return code;
 }
@@ -217,10 +220,11 @@ void add_gate(Command& app) {
       .between(1, 10'000'000);
   gate.option("--soak", options->soak,
               "repeat drawn cases for so many minutes (0.1 is possible), for races and faults of one call in many");
-  gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it");
+  gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it").not_empty();
   gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
-  gate.option("--junit", options->junit, "also write the results as JUnit XML to this file");
-  gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay");
+  gate.option("--junit", options->junit, "also write the results as JUnit XML to this file").not_empty();
+  gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay")
+      .not_empty();
   gate.flag(
       "--verdict-apart", options->verdict_apart,
       "with --record: the exit code is that of mxcheck replay on it, in a process started after the candidate's end");

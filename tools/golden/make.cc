@@ -28,6 +28,22 @@ struct Options {
 
 bool is_file(const std::string& suite) { return suite.ends_with(".json") || suite.find('/') != std::string::npos; }
 
+std::string report_text(const Options& o, const GoldenSuite& suite, const std::vector<ManifestEntry>& made) {
+  std::uint64_t bytes = 0;
+  for (const ManifestEntry& entry : made) bytes += entry.size;
+  if (o.json) {
+    Json json{{"suite", suite.name}, {"output", o.output}, {"bytes", bytes}};
+    json["goldens"] = Json::array();
+    for (const ManifestEntry& e : made)
+      json["goldens"].push_back({{"name", e.name}, {"size", e.size}, {"sha256", e.sha256}});
+    return to_text(json) + "\n";
+  }
+  std::string text;
+  for (const ManifestEntry& e : made) text += fmt::format("{}  {:>11}  {}\n", e.sha256.substr(0, 16), e.size, e.name);
+  return text + fmt::format("{}: {} golden{} of suite {}, {} bytes, and {}\n", o.output, made.size(),
+                            made.size() == 1 ? "" : "s", suite.name, bytes, kManifestName);
+}
+
 int run_make(const Options& o) {
   std::optional<GoldenSuite> from_file;
   if (is_file(o.suite)) from_file = read_suite(o.suite);
@@ -46,26 +62,15 @@ int run_make(const Options& o) {
         fmt::format("making {} ({} of {} goldens): row {} of {}", name_of(), at + 1, suite.goldens.size(), done, rows));
   };
   std::vector<ManifestEntry> made;
+  options.before_they_appear = [&] {
+    progress.reset();
+    print_at_once(report_text(o, suite, made));
+  };
   make_suite(suite, o.output, options, [&](const ManifestEntry& entry) {
     made.push_back(entry);
     ++at;
     progress->now("making " + name_of());
   });
-  progress.reset();
-
-  std::uint64_t bytes = 0;
-  for (const ManifestEntry& entry : made) bytes += entry.size;
-  if (o.json) {
-    Json json{{"suite", suite.name}, {"output", o.output}, {"bytes", bytes}};
-    json["goldens"] = Json::array();
-    for (const ManifestEntry& e : made)
-      json["goldens"].push_back({{"name", e.name}, {"size", e.size}, {"sha256", e.sha256}});
-    print_json(json);
-    return 0;
-  }
-  for (const ManifestEntry& e : made) print(fmt::format("{}  {:>11}  {}\n", e.sha256.substr(0, 16), e.size, e.name));
-  print(fmt::format("{}: {} golden{} of suite {}, {} bytes, and {}\n", o.output, made.size(),
-                    made.size() == 1 ? "" : "s", suite.name, bytes, kManifestName));
   return 0;
 }
 
@@ -105,7 +110,10 @@ void add_golden_make(Command& golden) {
       "The same spec and input give the same bytes. docs/goldens.md has the schema and what a SPEC.json says:\n"
       "  {\"suite\": \"mine\", \"goldens\": [{\"name\": \"w1\", \"kind\": \"quantize\", \"input\": {\"file\": "
       "\"w1.npy\"},\n"
-      "    \"format\": \"e4m3\", \"block\": \"1x32\", \"recipe\": \"rceil\", \"layouts\": [\"tcgen05\"]}]}");
+      "    \"format\": \"e4m3\", \"block\": \"1x32\", \"recipe\": \"rceil\", \"layouts\": [\"tcgen05\"]}]}\n\n"
+      "Examples:\n"
+      "  mxcheck golden make --suite real -o goldens\n"
+      "  mxcheck golden make --suite ./mine.json -o goldens --json");
   sub.runs([o] { return run_make(*o); });
 }
 
@@ -113,6 +121,10 @@ void add_golden_suites(Command& golden) {
   auto json = std::make_shared<bool>(false);
   Command sub = golden.subcommand("suites", "List the suites that come with mxcheck");
   sub.flag("--json", *json, "Print them, with their goldens, as JSON");
+  sub.footer(
+      "Examples:\n"
+      "  mxcheck golden suites\n"
+      "  mxcheck golden suites --json");
   sub.runs([json] { return run_suites(*json); });
 }
 

@@ -101,6 +101,12 @@ void add_golden_show(Command& golden) {
   sub.option("--first", o->first, "How many elements").between(0, 1 << 20).shows_default();
   add_trust_options(sub, o->trust);
   sub.flag("--json", o->json, "Print attributes and datasets as JSON");
+  sub.footer(
+      "Examples:\n"
+      "  mxcheck golden show goldens/layer0_x_1x32.h5                      attributes, datasets, their shapes\n"
+      "  mxcheck golden show goldens/layer0_x_1x32.h5 --dataset scales     its first 16 elements: place, code, value\n"
+      "  mxcheck golden show goldens/layer0_x_1x32.h5 --dataset codes --first 64\n"
+      "  mxcheck golden show g.h5 --sha256 HASH                            a golden without its manifest");
   sub.runs([o] { return run(*o); });
 }
 

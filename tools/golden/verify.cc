@@ -1,6 +1,7 @@
 // mxcheck golden verify: a candidate's tensors against a golden, bit for bit, and the likeliest cause of differences.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -148,14 +149,17 @@ void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
 }
 
 int run(const Options& o) {
+  struct stat status {};
+  const bool there = ::stat(o.candidate.c_str(), &status) == 0;
+  if (there && !S_ISREG(status.st_mode)) {
+    throw Error(ErrorKind::input,
+                o.candidate + ": is " + kind_of_file(status.st_mode) + "; a candidate is an HDF5 file, FILE.h5");
+  }
   const std::string extension = std::filesystem::path(o.candidate).extension().string();
   if (extension != ".h5" && extension != ".hdf5") {
     throw Error(ErrorKind::usage, o.candidate + ": a candidate is an HDF5 file, FILE.h5");
   }
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(o.candidate, error)) {
-    throw Error(ErrorKind::input, o.candidate + ": there is no such file");
-  }
+  if (!there) throw Error(ErrorKind::input, o.candidate + ": there is no such file");
   std::optional<Progress> progress(std::in_place, "reading " + o.golden);
   const GoldenReader golden(o.golden, trusted_entry(o.golden, o.trust));
   if (golden.file_kind() != "golden")

@@ -30,6 +30,7 @@ struct Options {
   float alpha = 1;
   std::string explain;
   std::int64_t expert = 0;
+  bool json = false;
 };
 
 // The matrix as it was quantized is rows x k, or, transposed, k x rows.
@@ -94,8 +95,22 @@ void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const Quant
 Tensor read_c(const std::string& location, const Tensor& d) {
   Tensor c = read_tensor(location);
   if (c.dtype == d.dtype && c.shape == d.shape) return c;
-  throw Error(ErrorKind::input, fmt::format("{}: C has D's type and shape: {} of {}", location,
-                                            safetensors_name(d.dtype), shape_to_text(d.shape)));
+  refuse_c(location, c,
+           fmt::format("C has D's type and shape: {} of {}", safetensors_name(d.dtype), shape_to_text(d.shape)));
+}
+
+Json side_json(const std::string& file, const MatmulOperand& x) {
+  return {
+      {"input", file}, {"format", spec(x.format).name}, {"block", to_text(x.block)}, {"rows", x.rows}, {"k", x.depth}};
+}
+
+// One object of what was explained, what was written, or both.
+Json answer_json(const Options& o, const Matmul& p, const Tensor& d) {
+  return {{"output", o.output},
+          {"contract", to_text(p.contract)},
+          {"a", side_json(o.a, p.a)},
+          {"b", side_json(o.b, p.b)},
+          {"d", {{"dtype", safetensors_name(d.dtype)}, {"shape", d.shape}}}};
 }
 
 int run(const Options& o) {
@@ -119,23 +134,29 @@ int run(const Options& o) {
     c = read_c(o.c, d);
     p.c = c.data.data();
   }
+  Json json = answer_json(o, p, d);
+  std::string text;
   if (!o.explain.empty()) {
-    const auto [i, j] = parse_place(o.explain, "--explain");
-    const ExplainedOutput explained = explain_output(p, o.expert, i, j);
+    const std::pair place = parse_place(o.explain, "--explain");
+    const std::vector<std::string> lines = explain_output(p, o.expert, place.first, place.second).lines;
+    json["explained"] = explained_json(place, lines);
+    for (const std::string& line : lines) text += line + "\n";
+  }
+  if (o.output.empty()) {
     progress.reset();
-    for (const std::string& line : explained.lines) print(line + "\n");
-    if (o.output.empty()) return 0;
-    progress.emplace("multiplying");
+    print(o.json ? to_text(json) + "\n" : text);
+    return 0;
   }
   progress->now("multiplying");
-  d.data.resize(checked_bytes(d.shape, size_of(d.dtype), o.output));
+  d.data = room_for(checked_bytes(d.shape, size_of(d.dtype), o.output), o.output);
   matmul(p, d.data.data());
-  const std::string shape = shape_to_text(d.shape);
-  write_result(o.output, std::move(d));
-  progress.reset();
-  print(fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape, o.dtype,
-                    spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block), p.a.depth,
-                    to_text(p.contract)));
+  text += fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape_to_text(d.shape),
+                      o.dtype, spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block),
+                      p.a.depth, to_text(p.contract));
+  write_result(o.output, std::move(d), [&] {
+    progress.reset();
+    print_at_once(o.json ? to_text(json) + "\n" : text);
+  });
   return 0;
 }
 
@@ -146,12 +167,12 @@ void add_matmul(Command& app) {
   Command sub = app.subcommand("matmul", "The product of two quantized matrices under a named contract");
   sub.option("A", o->a, "A safetensors file of mxcheck quantize: m x k").required();
   sub.option("B", o->b, "Another: n x k").required();
-  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
+  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d").not_empty();
   sub.option("--contract", o->contract, "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
       .shows_default();
   sub.option("--dtype", o->dtype, "Type of D").one_of({"f32", "bf16"}).shows_default();
-  sub.option("--c", o->c, "C, added to the sums: of D's type and shape");
-  sub.option("--alpha", o->alpha, "Multiplies the sums before C is added").shows_default();
+  sub.option("--c", o->c, "C, added to the sums: of D's type and shape").not_empty();
+  sub.option("--alpha", o->alpha, "Multiplies the sums before C is added").finite_fp32().shows_default();
   sub.flag("--transpose-a", o->transpose_a, "A's file holds k x m: the sum runs over its rows");
   sub.flag("--transpose-b", o->transpose_b, "B's file holds k x n");
   sub.option(
@@ -159,8 +180,9 @@ void add_matmul(Command& app) {
          "rows: experts have rows of A each, and matrices of B one below the other; depth: D is one matrix an expert")
       .one_of({"none", "rows", "depth"})
       .shows_default();
-  sub.option("--explain", o->explain, "ROW,COLUMN of an output to show step by step");
+  sub.option("--explain", o->explain, "ROW,COLUMN of an output to show step by step").not_empty();
   sub.option("--expert", o->expert, "Of which matrix of D, with --groups depth");
+  sub.flag("--json", o->json, "Print what was done, and what is explained, as JSON");
   sub.footer(
       "A contract is the name of a sum (mxcheck mma --list) and what a kernel does on top of it:\n"
       "  +promoteN  every N of k the sum is multiplied by the scales and added to an FP32 sum: fma(sum, sa * sb, acc)\n"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "goldens/io/byte_source.h"
 #include "numerics/text.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
@@ -21,10 +22,22 @@ struct Options {
   std::string a, b, c, scale_a, scale_b, output;
   std::string format_a, format_b;
   std::string explain;
+  bool json = false;
   bool list = false;
 };
 
-int list_contracts() {
+int list_contracts(bool json) {
+  Json all{{"contracts", Json::array()}};
+  for (const Contract& c : all_contracts()) {
+    std::vector<std::string> operands;
+    for (const Format f : c.operands) operands.emplace_back(spec(f).name);
+    all["contracts"].push_back(
+        {{"name", c.name}, {"evidence", to_text(c.evidence)}, {"note", c.note}, {"operands", operands}});
+  }
+  if (json) {
+    print_json(all);
+    return 0;
+  }
   for (const Contract& c : all_contracts()) {
     const std::string formats = join(c.operands, " ", [](Format f) { return spec(f).name; });
     print(fmt::format("{:<16} {:<16} {}; {}\n", c.name, to_text(c.evidence), c.note, formats));
@@ -91,28 +104,43 @@ void check_given(const Options& o) {
 }
 
 // C of D's shape and type, or its bits.
-Tensor read_c(const std::string& location, Dtype dtype, const Stack& a, const Stack& b) {
+Tensor read_c(const std::string& location, const Contract& contract, const Tensor& d) {
   Tensor c = read_tensor(location);
-  const Stack s = stack_of(c, location);
-  const bool bits = c.dtype == Dtype::u32 && dtype == Dtype::f32;
-  if ((c.dtype != dtype && !bits) || s.count != a.count || s.rows != a.rows || s.cols != b.rows) {
-    throw Error(ErrorKind::input,
-                fmt::format("{}: C is {} of {} x {}", location, safetensors_name(dtype), a.rows, b.rows));
+  const bool halves = d.dtype == Dtype::f16;
+  const Dtype bits = halves ? Dtype::u16 : Dtype::u32;
+  if ((c.dtype != d.dtype && c.dtype != bits) || c.shape != d.shape) {
+    refuse_c(location, c,
+             fmt::format("C and D of {} are {}: {} (or its bits as {}) of {}", contract.name, halves ? "FP16" : "FP32",
+                         safetensors_name(d.dtype), safetensors_name(bits), shape_to_text(d.shape)));
   }
   return c;
 }
 
 // D with room for every matrix of the batch.
-Tensor empty_d(Dtype dtype, const Stack& a, const Stack& b) {
+Tensor empty_d(Dtype dtype, const Stack& a, const Stack& b, const std::string& output) {
   Tensor d{"d", dtype, {}, {}};
   if (a.batched) d.shape.push_back(a.count);
   d.shape.insert(d.shape.end(), {a.rows, b.rows});
-  d.data.resize(static_cast<std::size_t>(a.count * a.rows * b.rows) * size_of(dtype));
+  const std::string where = output.empty() ? "D" : output;
+  d.data = room_for(checked_bytes(d.shape, size_of(dtype), where), where);
   return d;
 }
 
+Json side_json(const std::string& location, const Side& side) {
+  return {{"input", location}, {"format", spec(side.operand.format).name}, {"shape", side.codes.shape}};
+}
+
+// One object of what was explained, what was written, or both.
+Json answer_json(const Options& o, const MatmulContract& contract, const Side& a, const Side& b, const Tensor& d) {
+  return {{"output", o.output},
+          {"contract", to_text(contract)},
+          {"a", side_json(o.a, a)},
+          {"b", side_json(o.b, b)},
+          {"d", {{"dtype", safetensors_name(d.dtype)}, {"shape", d.shape}}}};
+}
+
 int run(const Options& o) {
-  if (o.list) return list_contracts();
+  if (o.list) return list_contracts(o.json);
   check_given(o);
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
@@ -126,10 +154,10 @@ int run(const Options& o) {
   read_scales(o.scale_a, p.contract, a);
   read_scales(o.scale_b, p.contract, b);
   p.output = p.contract.sum->arithmetic == Arithmetic::fused ? p.contract.sum->step.output.c : Format::fp32;
-  Tensor d = empty_d(p.output == Format::fp16 ? Dtype::f16 : Dtype::f32, a.stack, b.stack);
+  Tensor d = empty_d(p.output == Format::fp16 ? Dtype::f16 : Dtype::f32, a.stack, b.stack, o.output);
   Tensor c;
   if (!o.c.empty()) {
-    c = read_c(o.c, d.dtype, a.stack, b.stack);
+    c = read_c(o.c, *p.contract.sum, d);
     p.contract.from_c = p.contract.promotion == 0;
   }
   const std::int64_t matrix = a.stack.rows * b.stack.rows * static_cast<std::int64_t>(size_of(d.dtype));  // bytes
@@ -138,21 +166,30 @@ int run(const Options& o) {
     p.a = a.operand, p.b = b.operand;
     p.c = o.c.empty() ? nullptr : c.data.data() + n * matrix;
   };
+  Json json = answer_json(o, p.contract, a, b, d);
+  std::string text;
   if (!o.explain.empty()) {
-    const auto [i, j] = parse_place(o.explain, "--explain");
+    const std::pair place = parse_place(o.explain, "--explain");
     at(0);
-    for (const std::string& line : explain_output(p, 0, i, j).lines) print(line + "\n");
+    const std::vector<std::string> lines = explain_output(p, 0, place.first, place.second).lines;
+    json["explained"] = explained_json(place, lines);
+    for (const std::string& line : lines) text += line + "\n";
   }
-  if (o.output.empty()) return 0;
+  if (o.output.empty()) {
+    print(o.json ? to_text(json) + "\n" : text);
+    return 0;
+  }
   std::optional<Progress> progress(std::in_place, "multiplying");
   for (std::int64_t n = 0; n < a.stack.count; ++n) {
     at(n);
     matmul(p, d.data.data() + n * matrix);
   }
-  write_result(o.output, std::move(d));
-  progress.reset();
-  print(fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
-                    to_text(p.contract), spec(p.a.format).name, spec(p.b.format).name));
+  text += fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
+                      to_text(p.contract), spec(a.operand.format).name, spec(b.operand.format).name);
+  write_result(o.output, std::move(d), [&] {
+    progress.reset();
+    print_at_once(o.json ? to_text(json) + "\n" : text);
+  });
   return 0;
 }
 
@@ -165,13 +202,18 @@ void add_mma(Command& app) {
   sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
   sub.option("--a", o->a, "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
   sub.option("--b", o->b, "Codes of B, n x k");
-  sub.option("--c", o->c, "C, m x n, that each sum starts from (F32, or its bits as U32); zeros without it");
+  sub.option("--c", o->c,
+             "C, m x n, that each sum starts from; zeros without it. F32 or its bits as U32; F16 where the contract "
+             "accumulates in FP16, or its bits as U16")
+      .not_empty();
   sub.option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
   sub.option("--format-b", o->format_b, "Format of B's codes");
-  sub.option("--scale-a", o->scale_a, "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN");
-  sub.option("--scale-b", o->scale_b, "Scales of B, n x blocks of k");
-  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d");
-  sub.option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step");
+  sub.option("--scale-a", o->scale_a, "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN")
+      .not_empty();
+  sub.option("--scale-b", o->scale_b, "Scales of B, n x blocks of k").not_empty();
+  sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d").not_empty();
+  sub.option("--explain", o->explain, "ROW,COLUMN of an output (of the first matrix) to show step by step").not_empty();
+  sub.flag("--json", o->json, "Print what was done, what is explained, or the list, as JSON");
   sub.footer(
       "D = A B^T + C, k in steps of the instruction. A leading dimension, the same for all tensors, is a batch.\n"
       "K may end inside a step: the rest is zeros. NaN is 7fffffff, as the hardware writes it.\n\n"

@@ -71,9 +71,18 @@ std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const
   return {*row, *col};
 }
 
-void write_result(const std::string& output, Tensor d) {
-  if (output.ends_with(".npy")) return write_npy(output, d);
-  write_safetensors(output, {{std::move(d)}, {}});
+void write_result(const std::string& output, Tensor d, const std::function<void()>& before_it_appears) {
+  if (output.ends_with(".npy")) return write_npy(output, d, before_it_appears);
+  write_safetensors(output, {{std::move(d)}, {}}, before_it_appears);
+}
+
+void refuse_c(const std::string& location, const Tensor& c, const std::string& wanted) {
+  throw Error(ErrorKind::input,
+              location + ": is " + safetensors_name(c.dtype) + " of " + shape_to_text(c.shape) + "; " + wanted);
+}
+
+Json explained_json(std::pair<std::int64_t, std::int64_t> place, const std::vector<std::string>& lines) {
+  return {{"row", place.first}, {"column", place.second}, {"steps", lines}};
 }
 
 }  // namespace mxcheck

@@ -3,12 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "goldens/io/tensor_file.h"
 #include "numerics/format/format.h"
+#include "tools/common/json.h"
 
 namespace mxcheck {
 
@@ -32,6 +35,13 @@ void check_codes(Format format, std::span<const std::byte> codes, const std::str
 std::pair<std::int64_t, std::int64_t> parse_place(const std::string& text, const std::string& flag);
 
 // To OUT.npy, or OUT.safetensors with the one tensor.
-void write_result(const std::string& output, Tensor d);
+// before_it_appears: what is to be printed about it; see write_npy.
+void write_result(const std::string& output, Tensor d, const std::function<void()>& before_it_appears = {});
+
+// "c.npy: is F32 of 2 x 3; " and what would be right.
+[[noreturn]] void refuse_c(const std::string& location, const Tensor& c, const std::string& wanted);
+
+// An output as --explain shows it: {"row": 3, "column": 7, "steps": [LINE, ...]}.
+Json explained_json(std::pair<std::int64_t, std::int64_t> place, const std::vector<std::string>& lines);
 
 }  // namespace mxcheck

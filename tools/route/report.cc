@@ -119,8 +119,8 @@ std::string to_text(const RouteReport& r, bool loads) {
   text += fmt::format("changed   pairs added {}, dropped {}; tokens without an expert {}, most experts of a token {}\n",
                       r.added, r.dropped, r.without_expert, r.most_experts);
   if (r.balance_loss) {
-    text += fmt::format("losses    load balancing {} (1: even), z {}, each with a coefficient of 1\n",
-                        decimal(*r.balance_loss), decimal(*r.z_loss));
+    text += fmt::format("losses    load balancing {} ({}: even), z {}, each with a coefficient of {}\n",
+                        decimal(*r.balance_loss), decimal(r.coefficient), decimal(*r.z_loss), decimal(r.coefficient));
   }
   return text;
 }
@@ -138,7 +138,10 @@ Json to_json(const RouteReport& r) {
             {"dropped", r.dropped},
             {"tokens_without_expert", r.without_expert},
             {"most_experts_of_a_token", r.most_experts}};
-  if (r.balance_loss) json["balance_loss"] = json_number(*r.balance_loss), json["z_loss"] = json_number(*r.z_loss);
+  if (r.balance_loss) {
+    json["balance_loss"] = json_number(*r.balance_loss), json["z_loss"] = json_number(*r.z_loss);
+    json["coefficient"] = json_number(r.coefficient);
+  }
   return json;
 }
 

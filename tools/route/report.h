@@ -18,6 +18,7 @@ struct RouteReport {
   std::int64_t without_expert = 0;         // tokens
   std::int64_t most_experts = 0;           // of one token
   std::optional<float> balance_loss, z_loss;
+  float coefficient = 1;  // of both
 };
 
 RouteReport report_of(const Routes& before, const RoundedTokens& after, std::int64_t tile);

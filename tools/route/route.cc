@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "goldens/io/routes_file.h"
 #include "goldens/make/embedded.h"
@@ -36,17 +38,29 @@ struct Options {
   std::string round = "none";
   std::int64_t tile = 128;
   std::optional<std::int64_t> capacity;
-  std::optional<double> capacity_factor;
+  std::string capacity_factor;  // as it is written: a decimal number
   std::string weights;
   std::optional<std::uint64_t> seed, step;
   std::optional<std::uint32_t> layer;
   int threads = 0;
-  bool losses = false, loads = false, json = false, list = false;
+  float coefficient = 1;
+  bool padded = false, losses = false, loads = false, json = false, list = false;
 };
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
-int print_list() {
+int print_list(bool json) {
+  if (json) {
+    Json all{{"variants", Json::array()}, {"rules", Json::array()}};
+    for (const RouterVariant& v : all_router_variants()) {
+      all["variants"].push_back({{"name", v.name}, {"meaning", v.meaning}});
+    }
+    for (const TokenRoundingRuleSpec& r : all_token_rounding_rules()) {
+      all["rules"].push_back({{"name", r.name}, {"meaning", r.meaning}});
+    }
+    print_json(all);
+    return 0;
+  }
   print("variants\n");
   for (const RouterVariant& v : all_router_variants()) print(fmt::format("  {:<22}{}\n", v.name, v.meaning));
   print("rules\n");
@@ -62,7 +76,8 @@ std::string location_of(const Options& o) {
   return o.input + (hdf5 && o.name[0] != '/' ? ":/" : ":") + o.name;
 }
 
-std::vector<float> bias_at(const std::string& location) {
+// That it fits the router's logits is checked here too: the reference's messages would be given the logits' place.
+std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts) {
   if (location.empty()) return {};
   const Tensor t = read_tensor(location);
   if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
@@ -70,6 +85,15 @@ std::vector<float> bias_at(const std::string& location) {
   }
   std::vector<float> bias = values_in<float>(t.data);
   if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
+  Router biased = router;
+  biased.bias = bias;
+  in_place(location, [&] { check_bias(biased, experts); });
+  for (std::size_t e = 0; router.variant->packed && e < bias.size(); ++e) {
+    if (std::isfinite(bias[e])) continue;
+    throw Error(ErrorKind::input,
+                fmt::format("{}: {} in the bias of expert {}: packed order takes finite numbers alone", location,
+                            std::isnan(bias[e]) ? "NaN" : "Inf", e));
+  }
   return bias;
 }
 
@@ -84,23 +108,20 @@ TokenRounding token_rounding_of(const Options& o) {
   const bool random = a.rule == TokenRoundingRule::sr_f;
   if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
   a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
-  const bool given = o.capacity || o.capacity_factor;
+  const bool given = o.capacity || !o.capacity_factor.empty();
   if (given && !takes_capacity(a.rule)) {
     refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
   }
   if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
-  if (o.capacity_factor && !(std::isfinite(*o.capacity_factor) && *o.capacity_factor > 0)) {
-    refuse("--capacity-factor must be finite and above 0");
-  }
   return a;
 }
 
 void set_capacity(const Options& o, TokenRounding& a, const MatrixView& logits) {
   if (o.capacity) a.capacity = *o.capacity;
-  if (!o.capacity_factor || logits.cols == 0) return;
-  a.capacity = capacity_from_factor(a.rule, *o.capacity_factor, logits.rows, *o.top_k, logits.cols);
+  if (o.capacity_factor.empty() || logits.cols == 0) return;
+  a.capacity = capacity_from_factor(a.rule, o.capacity_factor, logits.rows, *o.top_k, logits.cols);
   if (a.capacity == 0 && logits.rows > 0) {  // which the capacity rules would take for no limit at all
-    refuse(fmt::format("--capacity-factor {}: leaves no token for an expert", *o.capacity_factor));
+    refuse("capacity factor '" + o.capacity_factor + "': leaves no token for an expert");
   }
 }
 
@@ -125,32 +146,51 @@ Router router_of(const Options& o) {
   return router;
 }
 
+// The rows of the experts in slots of the tokens, experts ascending.
+RouteMetadata padded_rows(const RoundedTokens& rounded, std::int64_t tile) {
+  std::vector<std::int32_t> expert_of_row(static_cast<std::size_t>(rounded.offsets.back()));
+  for (std::size_t e = 0; e + 1 < rounded.offsets.size(); ++e) {
+    std::fill(expert_of_row.begin() + rounded.offsets[e], expert_of_row.begin() + rounded.offsets[e + 1],
+              static_cast<std::int32_t>(e));
+  }
+  std::vector<std::int32_t> slots;
+  for (const std::int32_t row : std::span(rounded.token_rows).first(expert_of_row.size())) {
+    slots.push_back(expert_of_row[static_cast<std::size_t>(row)]);
+  }
+  return route_metadata(slots, 0, rounded.token_offsets, rounded.experts, tile);
+}
+
 RouteReport compute(const Options& o, const MatrixView& logits, RoutesFile& file) {
   file.routes = route(file.router, logits, o.threads);
   file.rounded = round_tokens(file.router, file.token_rounding, logits, o.threads);
-  if (file.token_rounding.rule == TokenRoundingRule::none) {
-    file.metadata = route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, 1);
-  }
+  const bool none = file.token_rounding.rule == TokenRoundingRule::none;
+  const auto token_choice = [&](std::int64_t tile) {
+    return route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, tile);
+  };
+  if (none) file.metadata = token_choice(1);
+  if (o.padded) file.padded = none ? token_choice(o.tile) : padded_rows(file.rounded, o.tile);
   RouteReport report = report_of(file.routes, file.rounded, o.tile);
   if (o.losses) {
-    report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, 1, o.threads).value;
-    report.z_loss = router_z_loss(logits, 1, o.threads).value;
+    report.coefficient = o.coefficient;
+    report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, o.coefficient, o.threads).value;
+    report.z_loss = router_z_loss(logits, o.coefficient, o.threads).value;
   }
   return report;
 }
 
-void print_report(const Options& o, const std::string& location, const RouteReport& report, const std::string& done) {
+std::string report_text(const Options& o, const std::string& location, const RouteReport& report,
+                        const std::string& done) {
   if (!o.json) {
     const std::string place = o.output.empty() ? location : o.output;
-    return print(fmt::format("{}: {}\n{}", place, done, to_text(report, o.loads)));
+    return fmt::format("{}: {}\n{}", place, done, to_text(report, o.loads));
   }
   Json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
   json.update(to_json(report));
-  print_json(json);
+  return to_text(json) + "\n";
 }
 
 int run(const Options& o) {
-  if (o.list) return print_list();
+  if (o.list) return print_list(o.json);
   if (o.input.empty()) refuse("LOGITS is needed, or --list");
   if (!o.top_k) refuse("--top-k is needed");
   const std::string location = location_of(o);
@@ -162,26 +202,30 @@ int run(const Options& o) {
   std::optional<Progress> progress(std::in_place, "reading " + location);
   const Tensor tensor = tensor_at(location);
   const MatrixView logits = matrix_of({location, o.index, o.dtype}, tensor);
-  const std::vector<float> bias = bias_at(o.bias);
+  const std::vector<float> bias = bias_at(o.bias, file.router, logits.cols);
   file.router.bias = bias;
   file.source = logits.dtype;
   set_capacity(o, file.token_rounding, logits);
   progress->now(fmt::format("routing {} tokens", logits.rows));
   RouteReport report;
   in_place(location, [&] { report = compute(o, logits, file); });
-  if (!o.output.empty()) {
+  const auto answer = [&] {
+    progress.reset();
+    print_at_once(report_text(o, location, report, what_was_done(file, logits)));
+  };
+  if (o.output.empty()) {
+    answer();
+  } else {
     progress->now("writing " + o.output);
-    write_routes(o.output, file);
+    write_routes(o.output, file, answer);
   }
-  progress.reset();
-  print_report(o, location, report, what_was_done(file, logits));
   return 0;
 }
 
 void add_rule_options(Command& sub, const std::shared_ptr<Options>& o) {
   const std::string group = "Rows (what becomes of token choice)";
   sub.option("--round", o->round, "Rule; --list names them").shows_default().in_group(group);
-  sub.option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted for")
+  sub.option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted and --padded made for")
       .between(1, kMostCount)
       .shows_default()
       .in_group(group);
@@ -189,7 +233,11 @@ void add_rule_options(Command& sub, const std::shared_ptr<Options>& o) {
                                    "Tokens an expert takes at most; 0: all that chose it, but of expert-choice none")
                             .between(0, kMostCount)
                             .in_group(group);
-  sub.option("--capacity-factor", o->capacity_factor, "The same as a multiple of tokens * top_k / experts")
+  sub.option(
+         "--capacity-factor", o->capacity_factor,
+         "The same as a multiple of tokens * top_k / experts: the decimal as written, exactly; the product is rounded "
+         "up for expert-choice, down for the others")
+      .not_empty()
       .excludes(capacity)
       .in_group(group);
   sub.option("--weights", o->weights, "After a rule: over the sum of a token's kept scores, or the scores")
@@ -207,33 +255,41 @@ void add_route(Command& app) {
   Command sub = app.subcommand("route", "Router logits to experts, weights and rows, and the experts' loads");
   sub.option("LOGITS", o->input,
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, [tokens, experts]");
-  sub.option("--name", o->name, "The tensor's name, where LOGITS is a file alone");
-  sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5; without it the numbers are printed alone");
+  sub.option("--name", o->name, "The tensor's name, where LOGITS is a file alone").not_empty();
+  const auto output =
+      sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5; without it the numbers are printed alone")
+          .not_empty();
+  sub.flag("--padded", o->padded, "Write also the rows with every expert at a multiple of --tile: padded_...")
+      .needs(output);
   sub.option("--variant", o->variant, "What the weights are; --list names them").shows_default();
   sub.option("--top-k", o->top_k, "Experts of a token").between(1, kMostCount);
-  sub.option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone");
+  sub.option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone").not_empty();
   const auto groups =
       sub.option("--groups", o->groups, "Group-limited choice: runs of experts of equal length").between(1, kMostCount);
   sub.option("--groups-kept", o->groups_kept, "Groups whose experts can be chosen")
       .between(1, kMostCount)
       .needs(groups);
   sub.option("--nan", o->nan, "A NaN is refused, or comes last").one_of({"refuse", "last"}).shows_default();
-  sub.option("--scale", o->scale, "Multiplies every weight").shows_default();
+  sub.option("--scale", o->scale, "Multiplies every weight").finite_fp32().shows_default();
   add_rule_options(sub, o);
   sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");
   sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
   sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
       .between(0, 4096)
       .shows_default();
-  sub.flag("--losses", o->losses, "Load-balancing loss and z loss, with a coefficient of 1");
+  const auto losses = sub.flag("--losses", o->losses, "Load-balancing loss and z loss");
+  sub.option("--coefficient", o->coefficient, "Of both losses").finite_fp32().shows_default().needs(losses);
   sub.flag("--loads", o->loads, "One line an expert");
-  sub.flag("--json", o->json, "Print the numbers as JSON");
+  sub.flag("--json", o->json, "Print the numbers, or the list, as JSON");
   sub.flag("--list", o->list, "List variants and rules");
   sub.footer(
       "OUT holds, of every rule: chosen [experts], offsets [experts + 1], row_token and row_weight [rows], "
       "token_offsets\n"
       "[tokens + 1], token_rows [rows]. Of --round none also experts and weights [tokens, top_k], row_slot [rows] and\n"
-      "slot_row [tokens * top_k]. Indices are I32, offsets I64, weights F32. docs/router.md defines every bit of "
+      "slot_row [tokens * top_k]; with --padded padded_offsets, padded_row_slot, padded_row_token, padded_row_expert "
+      "and\n"
+      "padded_slot_row, where padding is -1. Indices are I32, offsets I64, weights F32. docs/router.md defines every "
+      "bit of "
       "them.\n\n"
       "Examples:\n"
       "  mxcheck route real:layer0.router_logits --top-k 4 --round nr-f --losses\n"

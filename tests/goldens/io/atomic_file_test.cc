@@ -64,6 +64,37 @@ TEST_P(AtomicFileTest, follows_a_symbolic_link_rather_than_replacing_it) {
   EXPECT_EQ(test::read_file(dir / "target"), "new");
 }
 
+TEST_P(AtomicFileTest, makes_the_file_that_a_dangling_link_names) {
+  std::filesystem::create_directory(dir / "there");
+  std::filesystem::create_symlink("there/target", dir / "near");
+  std::filesystem::create_symlink("near", dir / "link");
+  AtomicFile file(dir / "link", GetParam());
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "near"));
+  EXPECT_EQ(test::read_file(dir / "there/target"), "new");
+
+  std::filesystem::create_symlink("nowhere/target", dir / "lost");
+  std::filesystem::create_symlink("loop", dir / "loop");
+  for (const char* name : {"lost", "loop"}) {
+    expect_error(ErrorKind::usage, "cannot be written", [&] { AtomicFile(dir / name, GetParam()); });
+    EXPECT_TRUE(std::filesystem::is_symlink(dir / name));
+  }
+}
+
+TEST_P(AtomicFileTest, what_is_done_before_the_file_appears_can_prevent_it) {
+  AtomicFile file(dir / "x", GetParam());
+  file.write("new");
+  expect_error(ErrorKind::environment, "nobody listens", [&] {
+    file.commit([&] {
+      EXPECT_FALSE(std::filesystem::exists(dir / "x"));
+      throw Error(ErrorKind::environment, "nobody listens");
+    });
+  });
+  EXPECT_FALSE(std::filesystem::exists(dir / "x"));
+}
+
 TEST_P(AtomicFileTest, reports_a_failed_write_as_the_machines_fault_and_leaves_nothing) {
   rlimit old{};
   ::getrlimit(RLIMIT_FSIZE, &old);
@@ -85,7 +116,7 @@ TEST_P(AtomicFileTest, refuses_paths_that_cannot_be_written) {
   const std::vector<std::pair<std::string, std::string>> cases{{"missing/x", "No such file or directory"},
                                                                {"d", "it is a directory"},
                                                                {"d/", "it is a directory"},
-                                                               {"pipe", "not a regular file"},
+                                                               {"pipe", "it is a FIFO"},
                                                                {"pipe/x", "Not a directory"}};
   for (const auto& [name, text] : cases) {
     expect_error(ErrorKind::usage, text, [&, &n = name] { AtomicFile(dir / n, GetParam()); });

@@ -19,6 +19,8 @@ struct Options {
   double limit = 0.5;
   std::optional<std::int64_t> index;
   std::optional<std::uint32_t> layer;
+  std::string file;
+  float scale = 1;
   bool flag = false;
 };
 
@@ -34,6 +36,8 @@ int ran(Options& o, std::vector<std::string> arguments) {
   sub.option("--limit", o.limit, "Limit");
   sub.option("--index", o.index, "Index").needs(level);
   sub.option("--layer", o.layer, "Layer").counter();
+  sub.option("--file", o.file, "File").not_empty();
+  sub.option("--scale", o.scale, "Scale").finite_fp32();
   sub.flag("--flag", o.flag, "Flag");
   sub.runs([] { return 42; });
   Command strict = line.top().subcommand("strict", "Needs");
@@ -47,9 +51,12 @@ int ran(Options& o, std::vector<std::string> arguments) {
 
 TEST(CommandLine, runs_the_chosen_subcommand_with_its_options) {
   Options o;
-  EXPECT_EQ(ran(o, {"run", "a", "b", "--names", "c,d", "--mode", "fast", "--level", "9", "--limit", "1e3", "--index",
-                    "-4", "--layer", "4294967295", "--flag"}),
+  EXPECT_EQ(ran(o, {"run",        "a",      "b",       "--names", "c,d",     "--mode",       "fast",
+                    "--level",    "9",      "--limit", "1e3",     "--index", "-4",           "--layer",
+                    "4294967295", "--flag", "--file",  "f",       "--scale", "-3.4028235e38"}),
             42);
+  EXPECT_EQ(o.file, "f");
+  EXPECT_EQ(o.scale, -0x1.fffffep127F);
   EXPECT_EQ(o.inputs, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(o.names, (std::vector<std::string>{"c", "d"}));
   EXPECT_EQ(o.mode, "fast");
@@ -76,6 +83,14 @@ TEST(CommandLine, refuses_what_fits_no_subcommand) {
       {{"run", "--layer", "x"}, "'x' is no number from 0 to 2^64 - 1"},
       {{"run", "--layer", "18446744073709551616"}, "is no number from 0 to 2^64 - 1"},
       {{"run", "--count", "1.5"}, "--count"},
+      {{"run", "--file", ""}, "--file: a name is needed, not ''"},
+      {{"run", "--file="}, "--file"},
+      {{"run", "--scale", "nan"}, "--scale: 'nan' is no finite number of FP32"},
+      {{"run", "--scale", "-inf"}, "--scale: '-inf' is no finite number of FP32"},
+      {{"run", "--scale", "1e40"}, "--scale: '1e40' is no finite number of FP32"},
+      {{"run", "--scale", "two"}, "--scale: 'two' is no finite number of FP32"},
+      {{"run", "--scale", "2x"}, "--scale: '2x' is no finite number of FP32"},
+      {{"run", "--scale", ""}, "--scale: '' is no finite number of FP32"},
       {{"strict"}, "--mode is required"},
   };
   for (const auto& [arguments, message] : table) {

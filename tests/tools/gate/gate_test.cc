@@ -201,6 +201,24 @@ TEST_F(Gate, a_verdict_outweighs_a_file_that_cannot_be_written) {
   expect_contains(test::read_file(dir / "r.xml"), "<failure type=\"mismatch\"");
 }
 
+// The folder of the record goes while statements run, as the last byte of a disk may.
+TEST_F(Gate, does_not_end_with_a_success_that_its_exit_code_denies) {
+  for (const std::string& file : {std::string("record"), std::string("junit")}) {
+    std::filesystem::create_directory(dir / "gone");
+    const std::string script = "cd " + dir.path() + "; { TOY=right '" MXCHECK_TOOL "' " + kToy +
+                               "--only 'quantize_equals_the_reference' --seed 7 --cases 600 --" + file +
+                               " gone/file.h5 2> err; echo $? > code; } | { read line; rm -r gone; cat; } > out";
+    test::write_file(dir / "script", script);
+    (void)!std::system(("bash " + (dir / "script")).c_str());
+    const std::string out = test::read_file(dir / "out");
+    EXPECT_EQ(test::read_file(dir / "code"), "3\n") << out;
+    expect_contains(out, "held          quantize_equals_the_reference");
+    expect_contains(out, "exit code 3: a file could not be written: gone/file.h5: cannot be written");
+    EXPECT_EQ(out.find("exit code 0"), std::string::npos) << out;
+    expect_contains(test::read_file(dir / "err"), "mxcheck: error: gone/file.h5: cannot be written");
+  }
+}
+
 TEST_F(Gate, junit_is_written_when_it_holds_too) {
   EXPECT_EQ(toy("right", std::string(kQuantize) + "--junit r.xml").code, 0);
   const std::string text = test::read_file(dir / "r.xml");

@@ -31,13 +31,40 @@ TEST_F(GoldenTool, a_file_of_the_spec_is_found_beside_it) {
   EXPECT_NE(mxcheck("golden show out/x.h5").out.find("source              x.npy\n"), std::string::npos);
 }
 
-// A disk that fills up: neither the golden nor a manifest that names it.
+// A disk that fills up at the second golden: neither a golden, nor a manifest, nor a directory.
 TEST_F(GoldenTool, a_full_disk_leaves_nothing) {
   write_spec(kLayout);
-  const test::Answer a = mxcheck("golden make --suite ./spec.json -o out", "ulimit -f 2; ");
-  EXPECT_EQ(a.code, 3) << a.err;
-  EXPECT_EQ(std::count(a.err.begin(), a.err.end(), '\n'), 1) << a.err;
-  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+  expect_refused(3, "golden tiles", "golden make --suite ./spec.json -o out", "ulimit -f 2; ");
+  write_spec(std::string(kLayout) + R"(, {"name": "wide", "kind": "quantize", "input": {"real": "layer0.x"},
+                                        "format": "e4m3", "block": "1x32", "recipe": "rceil"})");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o out", "ulimit -f 64; ");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o new/out", "ulimit -f 64; ");
+  std::filesystem::create_directory(dir / "empty");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o empty", "ulimit -f 64; ");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "empty"));
+}
+
+// Goldens that were there are replaced by all of the new ones, or by none.
+TEST_F(GoldenTool, a_full_disk_leaves_the_goldens_that_were_there) {
+  write_spec(kLayout);
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o out").code, 0);
+  const std::string golden = test::read_file(dir / "out/tiles.h5"),
+                    manifest = test::read_file(dir / "out/manifest.txt");
+  write_spec(R"({"name": "tiles", "kind": "layout", "rows": 4, "cols": 6, "pad_byte": 0},
+                {"name": "wide", "kind": "quantize", "input": {"real": "layer0.x"},
+                 "format": "e4m3", "block": "1x32", "recipe": "rceil"})");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o out", "ulimit -f 64; ");
+  EXPECT_EQ(test::read_file(dir / "out/tiles.h5"), golden);
+  EXPECT_EQ(test::read_file(dir / "out/manifest.txt"), manifest);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "out"), {}), 2);
+}
+
+TEST_F(GoldenTool, an_answer_that_nobody_can_read_leaves_nothing) {
+  write_spec(kLayout);
+  for (const char* more : {"", " --json"}) {
+    expect_refused(3, "standard output cannot be written",
+                   std::string("golden make --suite ./spec.json -o out") + more + " > /dev/full");
+  }
 }
 
 }  // namespace

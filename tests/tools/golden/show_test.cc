@@ -9,6 +9,16 @@ using nlohmann::json;
 using test::GoldenTool;
 using test::kLayout;
 
+// The tool's own examples would be printed of a subcommand that has none.
+TEST_F(GoldenTool, every_subcommands_help_has_examples_of_its_own) {
+  for (const std::string command : {"show", "make", "verify", "suites"}) {
+    const std::string help = mxcheck("golden " + command + " --help").out;
+    const std::size_t examples = help.find("Examples:\n  mxcheck golden " + command);
+    ASSERT_NE(examples, std::string::npos) << help;
+    EXPECT_EQ(help.find("mxcheck quantize"), std::string::npos) << help;
+  }
+}
+
 TEST_F(GoldenTool, defaults_are_what_the_help_says) {
   write_spec(kLayout);
   EXPECT_EQ(mxcheck("golden make --suite ./spec.json -o a").code, 0);

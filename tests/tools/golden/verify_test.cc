@@ -53,6 +53,22 @@ TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
   expect_refused(2, "none.h5: there is no such file", "golden verify none.h5 --against g/x.h5");
   expect_refused(2, "a candidate is an HDF5 file", "golden verify spec.json --against g/x.h5");
   expect_refused(2, "noise.h5: not an HDF5 file", "golden verify noise.h5 --against g/x.h5");
+  std::filesystem::create_directory(dir / "folder.h5");
+  ASSERT_EQ(std::system(("mkfifo " + (dir / "pipe.h5")).c_str()), 0);
+  std::filesystem::create_symlink("/dev/null", dir / "device.h5");
+  for (const auto& [name, kind] : {std::pair("folder.h5", "a directory"),
+                                   {"pipe.h5", "a FIFO"},
+                                   {"device.h5", "a character device"},
+                                   {"/dev/null", "a character device"},
+                                   {"g", "a directory"}}) {
+    expect_refused(2, std::string(name) + ": is " + kind + "; a candidate is an HDF5 file",
+                   std::string("golden verify ") + name + " --against g/x.h5");
+  }
+  for (const auto& [name, kind] :
+       {std::pair("folder.h5", "a directory"), {"pipe.h5", "a FIFO"}, {"device.h5", "a character device"}}) {
+    expect_refused(5, std::string(name) + ": not a regular file but " + kind,
+                   std::string("golden verify g/x.h5 --against ") + name);
+  }
   expect_refused(2, "cut.h5", "golden verify cut.h5 --against g/x.h5");
   expect_refused(2, "the golden has no output 'x'; it has codes, scales",
                  "golden verify g/x.h5 --against g/x.h5 --only x");

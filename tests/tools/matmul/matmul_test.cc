@@ -1,4 +1,5 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/tools/command.h"
 
@@ -126,6 +127,42 @@ TEST_F(MatmulTool, adds_c_and_explains) {
   const auto ran = mxcheck("matmul x.safetensors w.safetensors --contract sm90_fp8+promote128 --explain 1,1");
   EXPECT_EQ(ran.code, 0);
   EXPECT_NE(ran.out.find("promoted: "), std::string::npos) << ran.out;
+}
+
+TEST_F(MatmulTool, says_what_it_did_as_json) {
+  using nlohmann::json;
+  quantized("x.safetensors", 2, 128, "--block 1x128", 9);
+  quantized("w.safetensors", 3, 128, "--block 1x128", 10);
+  const std::string matmul = "matmul x.safetensors w.safetensors --contract sm90_fp8+promote128 --dtype bf16 --json ";
+  const json both = json::parse(mxcheck(matmul + "-o d.npy --explain 1,2").out);
+  EXPECT_EQ(both["output"], "d.npy");
+  EXPECT_EQ(both["contract"], "sm90_fp8+promote128");
+  EXPECT_EQ(both["a"],
+            json({{"input", "x.safetensors"}, {"format", "e4m3"}, {"block", "1x128"}, {"rows", 2}, {"k", 128}}));
+  EXPECT_EQ(both["b"]["rows"], 3);
+  EXPECT_EQ(both["d"], json({{"dtype", "BF16"}, {"shape", {2, 3}}}));
+  EXPECT_EQ(both["explained"]["row"], 1);
+  EXPECT_EQ(both["explained"]["column"], 2);
+  EXPECT_GT(both["explained"]["steps"].size(), 1U);
+  const json alone = json::parse(mxcheck(matmul + "--explain 1,2").out);
+  EXPECT_EQ(alone["explained"], both["explained"]);
+  EXPECT_EQ(alone["output"], "");
+}
+
+TEST_F(MatmulTool, an_answer_that_nobody_can_read_leaves_no_file) {
+  quantized("x.safetensors", 2, 128, "--block 1x128", 9);
+  for (const char* out : {"d.npy", "d.safetensors", "d.npy --json"}) {
+    expect_refused(3, "standard output cannot be written",
+                   std::string("matmul x.safetensors x.safetensors -o ") + out + " > /dev/full");
+  }
+}
+
+TEST_F(MatmulTool, a_number_that_is_none_of_fp32_is_refused) {
+  quantized("x.safetensors", 2, 128, "--block 1x128", 9);
+  for (const char* alpha : {"nan", "inf", "1e40"}) {
+    expect_refused(2, std::string("--alpha: '") + alpha + "' is no finite number of FP32",
+                   std::string("matmul x.safetensors x.safetensors -o d.npy --alpha ") + alpha);
+  }
 }
 
 TEST_F(MatmulTool, refuses_what_does_not_fit_and_writes_nothing) {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/tools/command.h"
 
@@ -61,6 +62,53 @@ TEST_F(MmaTool, lists_and_explains) {
   EXPECT_EQ(steps.code, 0);
   EXPECT_NE(steps.out.find("k 0..31: window 2^14, unit 2^1;"), std::string::npos) << steps.out;
   EXPECT_NE(steps.out.find("D as fp32: 46810000 = 16512"), std::string::npos) << steps.out;
+}
+
+TEST_F(MmaTool, a_contract_that_accumulates_in_fp16_says_which_c_it_wants) {
+  const std::string mma = "mma --contract sm90_fp8_fp16 --a a.npy --b b.npy -o d.npy --c ";
+  const std::string wanted = "C and D of sm90_fp8_fp16 are FP16: F16 (or its bits as U16) of 2 x 3";
+  expect_refused(2, "c.npy: is F32 of 2 x 3; " + wanted, mma + "c.npy");
+  write_npy(dir / "small.npy", make_tensor("", Dtype::f16, {2, 2}, std::vector<std::uint16_t>(4)));
+  expect_refused(2, "small.npy: is F16 of 2 x 2; " + wanted, mma + "small.npy");
+  write_npy(dir / "half.npy", make_tensor("", Dtype::f16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
+  write_npy(dir / "bits.npy", make_tensor("", Dtype::u16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
+  for (const char* c : {"half.npy", "bits.npy"}) {
+    ASSERT_EQ(mxcheck(mma + c).code, 0) << c;
+    EXPECT_EQ(values_of<std::uint16_t>(read_tensor(dir / "d.npy")), std::vector<std::uint16_t>(6, 0x5808)) << c;  // 129
+  }
+  expect_refused(2, "half.npy: is F16 of 2 x 3; C and D of sm90_fp8 are FP32: F32 (or its bits as U32) of 2 x 3",
+                 "mma --contract sm90_fp8 --a a.npy --b b.npy -o e.npy --c half.npy");
+  const auto help = mxcheck("mma --help").out;
+  EXPECT_NE(help.find("F16 where the contract accumulates in FP16"), std::string::npos) << help;
+}
+
+TEST_F(MmaTool, says_what_it_did_as_json) {
+  using nlohmann::json;
+  const std::string mma = "mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy --json ";
+  const json both = json::parse(mxcheck(mma + "-o d.npy --explain 1,0").out);
+  EXPECT_EQ(both["output"], "d.npy");
+  EXPECT_EQ(both["contract"], "sm90_fp8+from_c");
+  EXPECT_EQ(both["a"], json({{"input", "a.npy"}, {"format", "e4m3"}, {"shape", {2, 64}}}));
+  EXPECT_EQ(both["b"]["shape"], json({3, 64}));
+  EXPECT_EQ(both["d"], json({{"dtype", "F32"}, {"shape", {2, 3}}}));
+  EXPECT_EQ(both["explained"]["row"], 1);
+  EXPECT_EQ(both["explained"]["column"], 0);
+  EXPECT_NE(both["explained"]["steps"].back().get<std::string>().find("46810000 = 16512"), std::string::npos);
+  const json alone = json::parse(mxcheck(mma + "--explain 1,0").out);
+  EXPECT_EQ(alone["explained"], both["explained"]);
+  EXPECT_EQ(alone["output"], "");
+  EXPECT_FALSE(json::parse(mxcheck(mma + "-o d.npy").out).contains("explained"));
+  const json list = json::parse(mxcheck("mma --list --json").out);
+  EXPECT_EQ(list["contracts"][0]["name"], "exact");
+  EXPECT_EQ(list["contracts"][0]["evidence"], "definition");
+  EXPECT_EQ(list["contracts"][2]["operands"], json({"e4m3", "e5m2"}));
+}
+
+TEST_F(MmaTool, an_answer_that_nobody_can_read_leaves_no_file) {
+  for (const char* out : {"d.npy", "d.safetensors", "d.npy --json"}) {
+    expect_refused(3, "standard output cannot be written",
+                   std::string("mma --contract sm90_fp8 --a a.npy --b b.npy -o ") + out + " > /dev/full");
+  }
 }
 
 TEST_F(MmaTool, refuses_what_does_not_fit_and_writes_nothing) {

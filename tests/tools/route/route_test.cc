@@ -143,6 +143,13 @@ TEST_F(RouteTool, a_capacity_factor_is_the_capacity_that_it_gives) {
     EXPECT_EQ(by_factor.metadata, by_number.metadata);
     EXPECT_EQ(tensor_of(by_factor, "row_token").data, tensor_of(by_number, "row_token").data);
   }
+  // 1.1 of 10 is 11, though the double that is nearest to 1.1 lies above it.
+  write_npy(dir / "ten.npy", make_tensor("", Dtype::f32, {20, 2}, std::vector<float>(x.begin(), x.begin() + 40)));
+  for (const char* factor : {"1.1", "11e-1", "0.11E+1", "1.100"}) {
+    EXPECT_EQ(routed(std::string("ten.npy --top-k 1 --round expert-choice --capacity-factor ") + factor)
+                  .metadata.at("capacity"),
+              "11");
+  }
 }
 
 TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
@@ -274,6 +281,43 @@ TEST_F(RouteTool, losses_are_the_references) {
   EXPECT_EQ(static_cast<float>(j["balance_loss"].get<double>()), load_balancing_loss(view, counts, 1).value);
   EXPECT_EQ(static_cast<float>(j["z_loss"].get<double>()), router_z_loss(view, 1).value);
   EXPECT_NE(mxcheck("route x.npy --top-k 2 --losses").out.find("losses    load balancing 1."), std::string::npos);
+  const json tenth = json::parse(mxcheck("route x.npy --top-k 2 --losses --coefficient 0.1 --json").out);
+  EXPECT_EQ(static_cast<float>(tenth["balance_loss"].get<double>()), load_balancing_loss(view, counts, 0.1F).value);
+  EXPECT_EQ(static_cast<float>(tenth["z_loss"].get<double>()), router_z_loss(view, 0.1F).value);
+  EXPECT_EQ(static_cast<float>(tenth["coefficient"].get<double>()), 0.1F);
+  EXPECT_NE(mxcheck("route x.npy --top-k 2 --losses --coefficient 0.1").out.find("each with a coefficient of 0.1\n"),
+            std::string::npos);
+}
+
+// Slots are the routes: of token choice top_k a token, best first; after a rule as many as the token keeps, experts
+// ascending.
+TEST_F(RouteTool, padded_metadata_is_the_references) {
+  const auto expect_padded = [](const SafetensorsFile& file, const RouteMetadata& m) {
+    const auto rows = static_cast<std::size_t>(m.offsets.back());
+    const auto first = [&](auto values) { return values.resize(rows), values; };
+    EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "padded_offsets")), m.offsets);
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "padded_row_slot")), first(m.row_slot));
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "padded_row_token")), first(m.row_token));
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "padded_row_expert")), first(m.row_expert));
+    EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "padded_slot_row")), m.slot_row);
+  };
+  const SafetensorsFile chosen = routed("x.npy --top-k 2 --tile 8 --padded");
+  expect_padded(chosen, route_metadata(route(router_of("topk-softmax", 2), view).experts, 2, {}, kExperts, 8));
+  EXPECT_EQ(values_of<std::int64_t>(tensor_of(chosen, "padded_offsets"))[1] % 8, 0);
+  EXPECT_EQ(values_of<std::int64_t>(tensor_of(chosen, "offsets")).back(), kTokens * 2) << "these stay without padding";
+
+  const SafetensorsFile kept = routed("x.npy --top-k 2 --tile 8 --round capacity-order --capacity 9 --padded");
+  TokenRounding nine;
+  nine.rule = TokenRoundingRule::capacity_order, nine.capacity = 9;
+  const RoundedTokens a = round_tokens(router_of("topk-softmax", 2), nine, view);
+  std::vector<std::int32_t> slots;
+  for (std::int64_t i = 0; i < a.token_offsets.back(); ++i) {
+    const std::int64_t row = a.token_rows[static_cast<std::size_t>(i)];
+    std::int32_t expert = 0;
+    while (a.offsets[static_cast<std::size_t>(expert) + 1] <= row) ++expert;
+    slots.push_back(expert);
+  }
+  expect_padded(kept, route_metadata(slots, 0, a.token_offsets, kExperts, 8));
 }
 
 TEST_F(RouteTool, lists_every_variant_and_rule) {
@@ -290,6 +334,15 @@ TEST_F(RouteTool, lists_every_variant_and_rule) {
   for (const TokenRoundingRuleSpec& r : all_token_rounding_rules()) {
     EXPECT_NE(list.out.find(line(r.name, r.meaning)), std::string::npos) << list.out << r.name;
   }
+}
+
+TEST_F(RouteTool, lists_variants_and_rules_as_json) {
+  const json j = json::parse(mxcheck("route --list --json").out);
+  ASSERT_EQ(j["variants"].size(), all_router_variants().size());
+  ASSERT_EQ(j["rules"].size(), all_token_rounding_rules().size());
+  EXPECT_EQ(j["variants"][0]["name"], all_router_variants()[0].name);
+  EXPECT_EQ(j["variants"][0]["meaning"], all_router_variants()[0].meaning);
+  EXPECT_EQ(j["rules"][1]["name"], "nr-f");
 }
 
 TEST_F(RouteTool, threads_and_repetition_change_nothing) {
@@ -327,8 +380,19 @@ TEST_F(RouteTool, refuses_what_cannot_be_meant) {
   expect_refused(2, "needs --capacity or --capacity-factor", x3 + "--round capacity-score");
   expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity 3 --capacity-factor 1");
   expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity -1");
-  expect_refused(2, "finite and above 0", x3 + "--round capacity-score --capacity-factor 0");
-  expect_refused(2, "finite and above 0", x3 + "--round capacity-score --capacity-factor nan");
+  for (const char* factor : {"0", "nan", "inf", "-1", "1.1x", "1.1.1", "0x1p0"}) {
+    expect_refused(2, std::string("capacity factor '") + factor + "'",
+                   x3 + "--round capacity-score --capacity-factor '" + factor + "'");
+  }
+  expect_refused(2, "--capacity-factor: a name is needed", x3 + "--round capacity-score --capacity-factor ''");
+  expect_refused(2, "beyond 2^63 - 1", x3 + "--round expert-choice --capacity-factor 1e40");
+  for (const char* scale : {"nan", "inf", "-inf", "1e40"}) {
+    expect_refused(2, std::string("--scale: '") + scale + "' is no finite number", x3 + "--scale " + scale);
+    expect_refused(2, std::string("--coefficient: '") + scale + "' is no finite number",
+                   x3 + "--losses --coefficient " + scale);
+  }
+  expect_refused(2, "--coefficient requires --losses", x3 + "--coefficient 2");
+  expect_refused(2, "--padded requires --output", "route x.npy --top-k 3 --padded");
   expect_refused(2, "leaves no token for an expert", x3 + "--round capacity-score --capacity-factor 0.04");
   expect_refused(2, "--groups", x3 + "--groups-kept 1");
   expect_refused(2, "x.npy: ", x3 + "--groups 4 --groups-kept 2");
@@ -349,7 +413,13 @@ TEST_F(RouteTool, refuses_tensors_that_are_no_logits) {
   write_npy(dir / "f.npy", make_tensor("", Dtype::f32, {1, 3}, std::vector<float>{1, -INFINITY, 3}));
   expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --losses -o r.h5");
   expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --variant topk-softmax-packed -o r.h5");
-  expect_refused(2, "x.npy: ", "route x.npy --top-k 1 --bias v.npy -o r.h5");
+  expect_refused(2, "v.npy: bias of 3 values: must be one of each of the 6 experts",
+                 "route x.npy --top-k 1 --bias v.npy -o r.h5");
+  write_npy(dir / "bn.npy", make_tensor("", Dtype::f32, {6}, std::vector<float>{0, 0, NAN, 0, 0, 0}));
+  expect_refused(2, "bn.npy: NaN in the bias of expert 2", "route x.npy --top-k 1 --bias bn.npy -o r.h5");
+  write_npy(dir / "bi.npy", make_tensor("", Dtype::f32, {6}, std::vector<float>{0, 0, 0, INFINITY, 0, 0}));
+  expect_refused(2, "bi.npy: Inf in the bias of expert 3: packed order takes finite numbers alone",
+                 "route x.npy --top-k 1 --bias bi.npy --variant topk-softmax-packed -o r.h5");
   expect_refused(2, "a bias is one vector of F32", "route x.npy --top-k 1 --bias x.npy -o r.h5");
   write_npy(dir / "e.npy", {"", Dtype::f32, {0}, {}});
   expect_refused(2, "e.npy: is empty", "route x.npy --top-k 1 --bias e.npy -o r.h5");
@@ -370,6 +440,15 @@ TEST_F(RouteTool, an_output_is_whole_or_is_what_was_there) {
     const std::string before = test::read_file(dir / out);
     expect_refused(3, out, std::string("route real:layer0.router_logits --top-k 4 -o ") + out, "ulimit -f 4; ");
     EXPECT_EQ(test::read_file(dir / out), before);
+  }
+}
+
+TEST_F(RouteTool, an_answer_that_nobody_can_read_leaves_no_file) {
+  for (const char* out : {"r.safetensors", "r.h5"}) {
+    for (const char* more : {"", " --json", " --padded"}) {
+      expect_refused(3, "standard output cannot be written",
+                     std::string("route x.npy --top-k 1 -o ") + out + more + " > /dev/full");
+    }
   }
 }
 
