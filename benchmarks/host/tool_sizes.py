@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seconds and memory of `mxcheck quantize` and `dequantize` on a matrix of a given size, from and to files.
+"""Seconds and memory of `mxcheck quantize`, `dequantize` and `recipes` on a matrix of a given size, from and to files.
 
 usage: tool_sizes.py TOOL [--mib 1024] [--directory /dev/shm] [--runs 3]
 
@@ -68,7 +68,9 @@ def main():
         for name, arguments in (
                 ("quantize, 1x32, tcgen05", [tool, "quantize", x, "-o", q, "--layout", "tcgen05"]),
                 ("dequantize to BF16", [tool, "dequantize", q, "-o", y, "--dtype", "bf16"]),
-                ("dequantize to FP32", [tool, "dequantize", q, "-o", y])):
+                ("dequantize to FP32", [tool, "dequantize", q, "-o", y]),
+                ("recipes rceil, floor, even", [tool, "recipes", x, "--format", "e4m3", "--recipe", "rceil,floor,even"]),
+                ("recipes rceil, fp32, dsv3", [tool, "recipes", x, "--format", "e4m3", "--recipe", "rceil,fp32,dsv3"])):
             runs = [run(arguments) for _ in range(options.runs)]
             seconds, cpu, _ = min(runs)
             print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {max(r[2] for r in runs):.0f} |")

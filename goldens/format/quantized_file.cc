@@ -44,8 +44,9 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   return out;
 }
 
-void write_quantized(const std::string& path, const SafetensorsFile& file) {
-  write_described(path, file, format_of(find_format(file.metadata.at("format")).value()));
+void write_quantized(const std::string& path, const SafetensorsFile& file,
+                     const std::function<void()>& before_it_appears) {
+  write_described(path, file, format_of(find_format(file.metadata.at("format")).value()), before_it_appears);
 }
 
 QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path) {

@@ -20,6 +20,7 @@
 // stated below: those of write_safetensors, GoldenWriter and check_offsets.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
 
 // To FILE.safetensors, or to FILE.h5: the same tensors as datasets /codes and /scales (FP32 scales as their bits in
 // uint32), the same metadata as attributes of the root group.
-void write_quantized(const std::string& path, const SafetensorsFile& file);
+void write_quantized(const std::string& path, const SafetensorsFile& file,
+                     const std::function<void()>& before_it_appears = {});
 
 // Error{input} for anything that to_safetensors would not write; path is for messages.
 QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path);

@@ -1,6 +1,7 @@
 #include "numerics/measure/measures.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -14,14 +15,12 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kChunk = 1024;  // elements whose squares and errors are held
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 != 0) return *middle;
-  const double below = *std::max_element(values.begin(), middle);
-  return std::isinf(*middle) ? *middle : below + (*middle - below) / 2;
+// 1 for NaN and infinities.
+std::uint32_t is_special(float value) {
+  constexpr std::uint32_t kExponent = 0x7F800000;
+  return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
 }
 
 double decibels(double signal, double noise) {
@@ -53,60 +52,84 @@ std::optional<std::uint64_t> ulp_distance(Format format, std::uint32_t a, std::u
   return static_cast<std::uint64_t>(std::abs(*place_a - *place_b));
 }
 
-void PairwiseSum::add(double value) {
-  std::size_t level = 0;
-  for (std::uint64_t bits = count_; (bits & 1) != 0; bits >>= 1) value += partial_[level++];
-  if (level == partial_.size()) partial_.push_back(0);
-  partial_[level] = value;
-  ++count_;
-}
-
-double PairwiseSum::total() const {
-  double sum = 0;
-  for (std::size_t level = 0; level < partial_.size(); ++level) {
-    if ((count_ >> level & 1) != 0) sum += partial_[level];
+void ErrorMeter::Part::classify(float original, float dequantized, double& signal, double& noise, double& relative) {
+  if (!std::isnan(original) && !std::isnan(dequantized) && !std::isinf(original)) {
+    ++counts_.compared;
+    return;
   }
-  return sum;
+  signal = noise = 0;
+  relative = kNan;
+  if (std::isnan(original) && std::isnan(dequantized))
+    ++counts_.nan_in_both;
+  else if (std::isnan(original))
+    ++counts_.nan_lost;
+  else if (std::isnan(dequantized))
+    ++counts_.nan_introduced;
+  else if (original != dequantized)
+    ++counts_.infinity_lost;
 }
 
-ErrorMeter::ErrorMeter(Format element) : element_(element) {
-  if (spec(element).encoding == Encoding::power_of_two) {
-    throw Error(ErrorKind::usage,
-                "e8m0 holds scales, not elements; measure e4m3, e5m2, e2m1, e2m3, e3m2, mxint8 or e5m6");
+void ErrorMeter::Part::add_chunk(std::span<const float> originals, std::span<const float> dequantized) {
+  std::array<double, kChunk> signal, noise, relative;
+  const std::size_t size = originals.size();
+  std::uint32_t special = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    special |= is_special(originals[i]) | is_special(dequantized[i]);
+    const double x{originals[i]};
+    const double error = std::fabs(double{dequantized[i]} - x);
+    signal[i] = x * x;
+    noise[i] = error * error;
+    relative[i] = error / std::fabs(x);  // NaN for 0 / 0, which has no place in the median
   }
-  largest_ = decode(element, spec(element).max_code);
-}
-
-void ErrorMeter::compare(double original, double dequantized) {
-  ++counts_.compared;
-  const double error = std::fabs(dequantized - original);
-  signal_.add(original * original);
-  noise_.add(error * error);
-  if (original == 0 && dequantized == 0) return;
-  relative_.push_back(original == 0 ? kInfinity : error / std::fabs(original));
-}
-
-void ErrorMeter::add(float original, float dequantized, std::uint32_t code, float scale) {
-  ++counts_.count;
-  if (spec(element_).bits < 32 && code >> spec(element_).bits != 0) ordinal(element_, code);  // throws
-  const double magnitude = std::fabs(decode(element_, code));
-  if (magnitude == 0 && std::isfinite(original) && original != 0) ++counts_.flushed;
-  if (magnitude >= largest_ && !std::isinf(magnitude)) {
-    // The product of two floats' worth of bits is exact in a double, unlike the quotient.
-    if (std::fabs(static_cast<double>(original)) > largest_ * static_cast<double>(scale)) ++counts_.saturated;
-  }
-  if (std::isnan(original) || std::isnan(dequantized)) {
-    if (std::isnan(original) && std::isnan(dequantized))
-      ++counts_.nan_in_both;
-    else if (std::isnan(original))
-      ++counts_.nan_lost;
-    else
-      ++counts_.nan_introduced;
-  } else if (std::isinf(original)) {
-    if (original != dequantized) ++counts_.infinity_lost;
+  counts_.count += size;
+  if (special == 0) {
+    counts_.compared += size;
   } else {
-    compare(original, dequantized);
+    for (std::size_t i = 0; i < size; ++i) classify(originals[i], dequantized[i], signal[i], noise[i], relative[i]);
   }
+  median_.add(std::span(relative).first(size));
+  if (!is_first_pass_) return;
+  signal_.add(std::span(signal).first(size));
+  noise_.add(std::span(noise).first(size));
+  for (std::size_t i = 0; i < size; ++i) {
+    if (relative[i] > max_relative_) max_relative_ = relative[i];
+  }
+}
+
+void ErrorMeter::Part::add(std::span<const float> originals, std::span<const float> dequantized) {
+  if (originals.size() != dequantized.size()) {
+    throw Error(ErrorKind::usage, std::to_string(originals.size()) + " originals and " +
+                                      std::to_string(dequantized.size()) + " dequantized values: as many are needed");
+  }
+  for (std::size_t at = 0; at < originals.size(); at += kChunk) {
+    const std::size_t count = std::min(kChunk, originals.size() - at);
+    add_chunk(originals.subspan(at, count), dequantized.subspan(at, count));
+  }
+}
+
+ErrorMeter::Part ErrorMeter::part(std::uint64_t first_element) const {
+  return {first_element, is_first_pass_, median_.part()};
+}
+
+void ErrorMeter::add(const Part& part) {
+  median_.add(part.median_);
+  if (!is_first_pass_) return;
+  part.signal_.append_to(signal_);
+  part.noise_.append_to(noise_);
+  max_relative_ = std::max(max_relative_, part.max_relative_);
+  counts_.count += part.counts_.count;
+  counts_.compared += part.counts_.compared;
+  counts_.flushed += part.flushed;
+  counts_.saturated += part.saturated;
+  counts_.nan_in_both += part.counts_.nan_in_both;
+  counts_.nan_introduced += part.counts_.nan_introduced;
+  counts_.nan_lost += part.counts_.nan_lost;
+  counts_.infinity_lost += part.counts_.infinity_lost;
+}
+
+bool ErrorMeter::finish_pass() {
+  is_first_pass_ = false;
+  return median_.finish_pass();
 }
 
 ErrorMeasures ErrorMeter::measures() const {
@@ -120,8 +143,8 @@ ErrorMeasures ErrorMeter::measures() const {
     return m;
   }
   m.sqnr_db = decibels(signal_.total(), noise_.total());
-  m.max_relative = relative_.empty() ? 0 : *std::max_element(relative_.begin(), relative_.end());
-  m.median_relative = median(relative_);
+  m.max_relative = max_relative_;
+  m.median_relative = median_.median();
   return m;
 }
 

@@ -5,26 +5,33 @@
 //   SQNR in dB               10 * log10(sum x^2 / sum (y - x)^2); +Inf without error, -Inf for error without signal
 //   relative error           |y - x| / |x|; for x = 0 it is 0 if y = 0, else +Inf
 //   median relative error    over the pairs with x != 0 or y != 0; the mean of the middle two for an even count
-// A finite x that became infinite is an error of +Inf in each. Squares and sums are doubles, added pairwise, so the
-// result is the same on every machine and its own error grows with the logarithm of the count.
+// A finite x that became infinite is an error of +Inf in each. Squares and sums are doubles, added pairwise over all
+// elements, those that are not compared as zeros (numerics/measure/pairwise_sum.h).
 //
 // NaN never passes: when x and y do not have their NaN, and their infinities, in the same places, the three measures
 // are NaN and every `measure <= bound` is false; the counts below say why. Nothing measured gives NaN as well.
 //
-//   ErrorMeter meter(Format::e4m3);
-//   for (...) meter.add(x, code_value * scale, code, scale);
+//   ErrorMeter meter;
+//   do {                                     // memory does not grow with the tensor: the median takes some passes
+//     ErrorMeter::Part part = meter.part(0);
+//     part.add(originals, values);
+//     meter.add(part);
+//   } while (!meter.finish_pass());
 //   meter.measures().sqnr_db
 //
-// Errors: Error{usage} for codes wider than their format and for E8M0 as elements.
+// Errors: Error{usage} for codes wider than their format, for parts out of order and for passes over other values.
 //
 // Does not promise: a verdict. These measures pass kernels with wrong scales; bits decide (docs/numerics.md).
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
+#include <utility>
 
 #include "numerics/format/format.h"
+#include "numerics/measure/median_search.h"
+#include "numerics/measure/pairwise_sum.h"
 
 namespace mxcheck {
 
@@ -34,17 +41,6 @@ std::optional<std::int64_t> ordinal(Format format, std::uint32_t code);
 
 // Steps between two codes' values. Any NaN is at distance 0 from any other; nullopt when only one of the two is NaN.
 std::optional<std::uint64_t> ulp_distance(Format format, std::uint32_t a, std::uint32_t b);
-
-// Sums as a balanced tree over the order of arrival: rounding error O(log n), independent of the machine.
-class PairwiseSum {
- public:
-  void add(double value);
-  [[nodiscard]] double total() const;
-
- private:
-  std::vector<double> partial_;  // partial_[k] holds 2^k values where bit k of count_ is set
-  std::uint64_t count_ = 0;
-};
 
 struct ErrorMeasures {
   std::uint64_t count = 0;     // elements
@@ -62,24 +58,46 @@ struct ErrorMeasures {
   std::uint64_t infinity_lost = 0;   // the original is infinite, its value is neither that nor NaN
 };
 
-// Takes a tensor element by element. Keeps one double an element for the median.
+// Takes a tensor in parts of consecutive elements. Several threads may fill a part each; the result does not depend on
+// how the tensor was cut.
 class ErrorMeter {
  public:
-  explicit ErrorMeter(Format element);  // Error{usage} for E8M0, which holds scales
+  class Part {
+   public:
+    // The next elements and their values; sizes must agree.
+    void add(std::span<const float> originals, std::span<const float> dequantized);
+    // The caller knows codes and scales, and counts in these, in the first pass.
+    std::uint64_t flushed = 0;
+    std::uint64_t saturated = 0;
 
-  // `scale` multiplies the decoded code; it decides whether the code was saturated.
-  void add(float original, float dequantized, std::uint32_t code, float scale);
+   private:
+    friend class ErrorMeter;
+    Part(std::uint64_t first, bool is_first_pass, MedianSearch::Part median)
+        : is_first_pass_(is_first_pass), signal_(first), noise_(first), median_(std::move(median)) {}
+    void add_chunk(std::span<const float> originals, std::span<const float> dequantized);
+    void classify(float original, float dequantized, double& signal, double& noise, double& relative);
+
+    bool is_first_pass_;
+    ErrorMeasures counts_;
+    PairwisePart signal_, noise_;
+    MedianSearch::Part median_;
+    double max_relative_ = 0;
+  };
+
+  // Before the first pass: a sample's median, which may save a pass (numerics/measure/median_search.h). NaN for none.
+  void expect_median(double relative) { median_.expect(relative); }
+  [[nodiscard]] Part part(std::uint64_t first_element) const;  // of this pass
+  [[nodiscard]] bool is_first_pass() const { return is_first_pass_; }
+  void add(const Part& part);  // in the order of elements
+  bool finish_pass();          // whether measures() are complete
   [[nodiscard]] ErrorMeasures measures() const;
 
  private:
-  void compare(double original, double dequantized);
-
-  Format element_;
-  double largest_ = 0;
+  bool is_first_pass_ = true;
   ErrorMeasures counts_;
-  PairwiseSum signal_;
-  PairwiseSum noise_;
-  std::vector<double> relative_;
+  PairwiseSum signal_, noise_;
+  MedianSearch median_;
+  double max_relative_ = 0;
 };
 
 }  // namespace mxcheck

@@ -10,12 +10,15 @@
 // Example: study(view, Format::e4m3, {1, 32}, recipe_named("rceil")).error.sqnr_db
 //
 // Errors: those of quantize; Error{usage} for a matrix without elements.
-// Memory: about 24 bytes an element while it runs. Does not promise: a verdict (docs/numerics.md).
+// Does not promise: a verdict (docs/numerics.md).
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "numerics/measure/measures.h"
+#include "reference/error/scale_set.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -37,18 +40,53 @@ struct Study {
 
 Study study(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe, int threads = 0);
 
-// Statistics of the input.
-struct InputFacts {
-  std::uint64_t count = 0;
-  std::uint64_t zeros = 0;
-  std::uint64_t nan = 0;
-  std::uint64_t infinite = 0;
-  float largest = 0;  // magnitude of the largest and the smallest finite nonzero element; 0 where there are none
-  float smallest = 0;
-};
-InputFacts input_facts(const MatrixView& input);
+// The same of a matrix that comes in panels, in several passes over it, in memory that does not grow with it:
+//
+//   StudyMeter meter(Format::e4m3, {1, 32}, recipe);
+//   do {
+//     for (panel : panels in the order of their rows) meter.add(meter.measure(panel, quantized panel));
+//   } while (!meter.finish_pass());
+//   meter.study();
+class StudyMeter {
+ public:
+  // A panel's share: made by any thread.
+  struct Part {
+    ErrorMeter::Part error;
+    Study counts;
+    std::uint64_t finite_nonzero = 0;
+    std::vector<float> scales_fp32;
+  };
+  // What is known of one block while its rows pass by.
+  struct BlockTally {
+    float amax = 0;  // above 0 where an input is neither zero nor NaN
+    bool has_nan = false;
+    bool has_survivor = false;
+  };
 
-// The input rounded to BF16 (nearest even), by the same measures: what a recipe is compared with.
-ErrorMeasures study_bf16(const MatrixView& input);
+  StudyMeter(Format element, BlockShape block, const Recipe& recipe);
+  // Before the first pass: a sample's median_relative, which may save a pass. NaN for none.
+  void expect_median(double relative) { error_.expect_median(relative); }
+
+  // Rows of blocks [at, end) of q, which is `input` quantized. input.first_row says where in the matrix they begin.
+  [[nodiscard]] Part measure(const MatrixView& input, const Quantized& q, std::size_t at, std::size_t end) const;
+  [[nodiscard]] Part measure(const MatrixView& input, const Quantized& q) const;
+  void add(const Part& part);  // in the order of rows
+  bool finish_pass();          // whether study() is complete. Error{usage} when a pass brought other values
+  [[nodiscard]] Study study() const;
+
+ private:
+  void measure_row(const Quantized& q, std::size_t row_of_blocks, std::int64_t r, std::span<const float> row,
+                   std::span<float> back, Part& part, std::vector<BlockTally>& blocks) const;
+
+  BlockShape block_;
+  float amax_min_;
+  std::vector<double> values_;       // of every code
+  std::vector<std::uint8_t> kinds_;  // of every code: kZero, kLargest
+  double largest_ = 0;
+  ErrorMeter error_;
+  Study counts_;
+  std::uint64_t finite_nonzero_ = 0;
+  ScaleSet distinct_;
+};
 
 }  // namespace mxcheck

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <fmt/format.h>
+
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
 namespace mxcheck {
 
-Progress::Progress(std::string what) : what_(std::move(what)) {
+Progress::Progress(std::string what)
+    : what_(std::move(what)), begun_(std::chrono::steady_clock::now()), phase_begun_(begun_) {
   if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { show(); });
 }
 
@@ -22,22 +25,34 @@ Progress::~Progress() {
   thread_.join();
 }
 
-void Progress::now(std::string what) {
+void Progress::now(const std::string& what, double share) {
   const std::lock_guard lock(mutex_);
-  what_ = std::move(what);
+  if (what != what_) phase_begun_ = std::chrono::steady_clock::now();
+  what_ = what;
+  share_ = share;
+}
+
+std::string Progress::line(std::chrono::steady_clock::time_point at) const {
+  const auto seconds = [](std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  const std::string text = "mxcheck: " + what_;
+  if (!(share_ >= 0)) return fmt::format("{}, {:.0f} s", text, seconds(at - begun_));
+  const std::string done = fmt::format("{}: {:.0f} %, {:.0f} s", text, std::floor(100 * share_), seconds(at - begun_));
+  if (share_ == 0) return done;
+  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / share_ * (1 - share_));
 }
 
 void Progress::show() {
   using std::chrono::seconds;
   std::unique_lock lock(mutex_);
-  int shown = 0;
-  for (seconds wait(2), total(0);; wait = seconds(1)) {
+  std::size_t shown = 0;
+  for (seconds wait(2);; wait = seconds(1)) {
     if (ended_.wait_for(lock, wait, [this] { return end_; })) break;
-    total += wait;
-    std::fprintf(stderr, "\r%*s", shown, "");  // a shorter phase must not leave the end of a longer one
-    shown = std::fprintf(stderr, "\rmxcheck: %s, %lld s", what_.c_str(), static_cast<long long>(total.count()));
+    const std::string text = line(std::chrono::steady_clock::now());
+    // Blanks first: a shorter phase must not leave the end of a longer one.
+    std::fprintf(stderr, "\r%*s\r%s", static_cast<int>(shown), "", text.c_str());
+    shown = text.size();
   }
-  if (shown > 0) std::fprintf(stderr, "\r%*s\r", shown, "");
+  if (shown > 0) std::fprintf(stderr, "\r%*s\r", static_cast<int>(shown), "");
 }
 
 }  // namespace mxcheck

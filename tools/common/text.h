@@ -24,6 +24,18 @@ void in_place(const std::string& where, Action action) {
   }
 }
 
+// The same for errors of which some name the input or the output already, in front.
+template <class Action>
+void in_place_of_input(const std::string& input, const std::string& output, Action action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    const bool names_file = text.starts_with(input) || text.starts_with(output);
+    throw Error(e.kind(), names_file ? text : input + ": " + text);
+  }
+}
+
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
 

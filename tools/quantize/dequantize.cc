@@ -32,19 +32,13 @@ int run(const Options& o) {
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   QuantizedReader reader(o.input);
   const Quantized& q = reader.file().matrix;
-  try {
-    dequantize_stream(reader, o.dtype == "f32" ? Format::fp32 : Format::bf16, o.output, *progress);
-  } catch (const Error& e) {  // a code that its format does not have
-    const std::string text = e.what();
-    const bool names_file = text.starts_with(o.input) || text.starts_with(o.output);
-    throw Error(e.kind(), names_file ? text : o.input + ": " + text);
-  }
-  progress.reset();
-  if (o.json) {
-    print_json({{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}});
-  } else {
-    print(fmt::format("{}: {} x {} {}\n", o.output, q.rows, q.cols, o.dtype));
-  }
+  in_place_of_input(o.input, o.output, [&] {  // a code that its format does not have
+    dequantize_stream(reader, o.dtype == "f32" ? Format::fp32 : Format::bf16, o.output, *progress, [&] {
+      progress.reset();
+      const Json json{{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}};
+      print_at_once(o.json ? to_text(json) + "\n" : fmt::format("{}: {} x {} {}\n", o.output, q.rows, q.cols, o.dtype));
+    });
+  });
   return 0;
 }
 

@@ -11,8 +11,8 @@
 #include "goldens/io/safetensors_writer.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "tools/quantize/panels.h"
-#include "tools/quantize/simd.h"
+#include "tools/common/panels.h"
+#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {
@@ -27,7 +27,9 @@ class ValuesWriter {
       safetensors_.emplace(path, std::vector<NamedHead>{{"values", head}}, std::map<std::string, std::string>{});
   }
   void append(std::span<const std::byte> bytes) { npy_ ? npy_->append(bytes) : safetensors_->append(0, bytes); }
-  void commit() { npy_ ? npy_->commit() : safetensors_->commit(); }
+  void commit(const std::function<void()>& before_it_appears) {
+    npy_ ? npy_->commit(before_it_appears) : safetensors_->commit(before_it_appears);
+  }
 
  private:
   std::optional<NpyWriter> npy_;
@@ -51,9 +53,9 @@ class Stream {
         simd_(!has_fp32_scales() && offers_simd_values(values, file_.matrix.element, file_.matrix.block)),
         writer_(output, {values == Format::fp32 ? Dtype::f32 : Dtype::bf16, {file_.matrix.rows, file_.matrix.cols}}) {}
 
-  void run() {
+  void run(const std::function<void()>& before_it_appears) {
     const Quantized& all = file_.matrix;
-    if (all.rows == 0 || all.cols == 0) return writer_.commit();
+    if (all.rows == 0 || all.cols == 0) return writer_.commit(before_it_appears);
     const std::vector<std::int64_t> starts = block_row_starts(all.rows, all.block.rows, file_.offsets);
     std::size_t number = 0;
     for (const PanelRange& range : panels(starts, all.cols * width_)) {
@@ -61,11 +63,12 @@ class Stream {
       dequantize_panel(starts, range, to);
       if (written_.valid()) written_.get();
       written_ = std::async(std::launch::async, [this, &to] { writer_.append(to); });
-      progress_.now(fmt::format("dequantizing {} x {}: {} %", all.rows, all.cols, 100 * starts[range.end] / all.rows));
+      progress_.now(fmt::format("dequantizing {} x {}", all.rows, all.cols),
+                    static_cast<double>(starts[range.end]) / static_cast<double>(all.rows));
     }
     if (written_.valid()) written_.get();
     progress_.now("writing to disk");
-    writer_.commit();
+    writer_.commit(before_it_appears);
   }
 
  private:
@@ -133,8 +136,9 @@ class Stream {
 
 }  // namespace
 
-void dequantize_stream(QuantizedReader& reader, Format values, const std::string& output, Progress& progress) {
-  Stream(reader, values, output, progress).run();
+void dequantize_stream(QuantizedReader& reader, Format values, const std::string& output, Progress& progress,
+                       const std::function<void()>& before_it_appears) {
+  Stream(reader, values, output, progress).run(before_it_appears);
 }
 
 }  // namespace mxcheck

@@ -87,14 +87,13 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
   return is_list ? parse_offsets(text, "--offsets") : read_offsets(text);
 }
 
-void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
+std::string report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
   const Quantized& q = file.matrix;
   if (!o.json) {
-    print(fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows, q.cols,
-                      spec(source).name, spec(q.element).name, o.block,
-                      recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows, q.scale_cols, recipe.name,
-                      o.layout));
-    return;
+    return fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows, q.cols,
+                       spec(source).name, spec(q.element).name, o.block,
+                       recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows, q.scale_cols, recipe.name,
+                       o.layout);
   }
   Json json{{"input", o.input},
             {"output", o.output},
@@ -109,7 +108,7 @@ void report(const Options& o, const QuantizedFile& file, const Recipe& recipe, F
             {"scale_cols", q.scale_cols},
             {"offsets", file.offsets}};
   for (const auto& [key, value] : describe(recipe)) json["policy"][key] = value;
-  print_json(json);
+  return to_text(json) + "\n";
 }
 
 int run(const Options& o) {
@@ -124,19 +123,14 @@ int run(const Options& o) {
   request.offsets = offsets_of(o.offsets);
 
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
-  const std::unique_ptr<RowReader> rows = open_rows(o.input);
-  request.matrix = matrix_head({o.input, o.index, o.dtype}, rows->head());
-  in_place("--offsets", [&] { check_offsets(request.offsets, request.matrix.rows); });
-  QuantizedFile file;
-  try {
-    file = quantize_stream(*rows, request, o.output, *progress);
-  } catch (const Error& e) {  // of the reference, which knows no file
-    const std::string text = e.what();
-    const bool names_file = text.starts_with(o.input) || text.starts_with(o.output);
-    throw Error(e.kind(), names_file ? text : o.input + ": " + text);
-  }
-  progress.reset();
-  report(o, file, request.recipe, request.matrix.dtype);
+  MatrixPanels matrix({o.input, o.index, o.dtype});
+  in_place("--offsets", [&] { check_offsets(request.offsets, matrix.head().rows); });
+  in_place_of_input(o.input, o.output, [&] {
+    quantize_stream(matrix, request, o.output, *progress, [&](const QuantizedFile& file) {
+      progress.reset();
+      print_at_once(report(o, file, request.recipe, matrix.head().dtype));
+    });
+  });
   return 0;
 }
 
@@ -160,7 +154,8 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
 void add_quantize(Command& app) {
   auto o = std::make_shared<Options>();
   Command sub = app.subcommand("quantize", "Quantize a matrix in blocks that share a scale");
-  sub.option("IN", o->input, "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET; F32, BF16 or F16, two dimensions")
+  sub.option("IN", o->input,
+             "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, two dimensions")
       .required();
   sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales").required();
   sub.option("--format", o->format, "Format of the elements").shows_default();

@@ -1,18 +1,17 @@
 #pragma once
 // A matrix quantized while it is read and written, panel by panel: memory does not grow with it, its scales apart.
 
+#include <functional>
 #include <string>
 
 #include "goldens/format/quantized_stream.h"
-#include "goldens/io/row_reader.h"
 #include "numerics/scale/recipe.h"
-#include "tools/common/matrix_input.h"
+#include "tools/common/matrix_panels.h"
 #include "tools/common/progress.h"
 
 namespace mxcheck {
 
 struct QuantizeRequest {
-  MatrixHead matrix;
   Format element = Format::e4m3;
   BlockShape block{1, 32};
   Recipe recipe;
@@ -21,11 +20,10 @@ struct QuantizeRequest {
   std::uint8_t pad_byte = 0;
 };
 
-// Reads the matrix from the start of the tensor that `rows` is of, and writes the file that write_quantized would
-// write. Where the SIMD library offers the recipe it computes, and the reference checks one row of blocks in 64;
-// elsewhere the reference computes. Returns the file but for its codes and scales. Errors: those of reading and
-// writing, and of quantize(); Error{internal} where library and reference differ. Nothing is written then.
-QuantizedFile quantize_stream(RowReader& rows, const QuantizeRequest& request, const std::string& output,
-                              Progress& progress);
+// Reads the matrix from its first row, and writes the file that write_quantized would write, by a PanelQuantizer.
+// before_it_appears is given the file but for its codes and scales; nothing is written when it throws.
+// Errors: those of reading and writing, and of PanelQuantizer. Nothing is written then.
+void quantize_stream(MatrixPanels& matrix, const QuantizeRequest& request, const std::string& output,
+                     Progress& progress, const std::function<void(const QuantizedFile&)>& before_it_appears = {});
 
 }  // namespace mxcheck

@@ -18,13 +18,14 @@
 #include "tools/common/text.h"
 #include "tools/recipes/recipes.h"
 #include "tools/recipes/selection.h"
+#include "tools/recipes/tensor_study.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMemory = std::int64_t{8} << 30;  // what the studies of several recipes at once may take
-constexpr std::int64_t kBytesOfAnElement = 32;           // in one study: codes, values, relative errors twice
+constexpr std::int64_t kMemory = std::int64_t{8} << 30;  // what the products of several recipes at once may take
+constexpr std::int64_t kBytesOfAnElement = 32;           // in one product: codes, values as doubles, the result
 
 struct Options {
   std::vector<std::string> inputs;
@@ -60,7 +61,7 @@ double rank_key(const std::string& sort, const Study& s) {
   return std::isnan(key) ? INFINITY : key;
 }
 
-// Each combination on one thread, several at once: the order of the sums in a study does not depend on threads.
+// Each combination on one thread, several at once: the order of the sums in a product does not depend on threads.
 template <class Body>
 void over_combinations(std::size_t count, std::int64_t work, int threads, Progress& progress, const std::string& what,
                        Body body) {
@@ -77,24 +78,11 @@ void over_combinations(std::size_t count, std::int64_t work, int threads, Progre
                   });
 }
 
-TensorReport study_tensor(const Options& o, const std::string& location, const std::vector<Combination>& all,
-                          Progress& progress) {
-  TensorReport report;
+TensorReport ranked_report(const Options& o, const std::string& location, const std::vector<Combination>& all,
+                           Progress& progress) {
+  progress.now("reading " + printable(location));
+  TensorReport report = study_tensor({location, o.index, ""}, all, o.threads, progress);
   report.name = printable(location);
-  progress.now("reading " + report.name);
-  const Tensor tensor = tensor_at(location);
-  const MatrixView matrix = matrix_of({location, o.index, ""}, tensor);
-  report.dtype = matrix.dtype;
-  report.rows = matrix.rows;
-  report.cols = matrix.cols;
-  in_place(location, [&] {
-    report.facts = input_facts(matrix);
-    report.bf16 = study_bf16(matrix);
-    report.lines.resize(all.size());
-    over_combinations(all.size(), matrix.rows * matrix.cols, o.threads, progress, report.name, [&](std::size_t i) {
-      report.lines[i] = {all[i], study(matrix, all[i].format, all[i].block, all[i].recipe, 1)};
-    });
-  });
   std::stable_sort(report.lines.begin(), report.lines.end(), [&](const StudyLine& a, const StudyLine& b) {
     return rank_key(o.sort, a.study) < rank_key(o.sort, b.study);
   });
@@ -146,15 +134,17 @@ int run(const Options& o) {
 
   RecipesReport report;
   std::optional<Progress> progress(std::in_place, "starting");
-  for (const std::string& input : inputs) report.tensors.push_back(study_tensor(o, input, all, *progress));
+  for (const std::string& input : inputs) report.tensors.push_back(ranked_report(o, input, all, *progress));
   if (!o.pair.empty()) report.matmuls.push_back(study_matmul(o, all, *progress));
   report.findings = findings_of(report);
   progress.reset();
-  if (page) {
-    page->write(to_page(report));
-    page->commit();
+  const std::string answer = o.json ? to_text(to_json(report)) + "\n" : to_text(report, o.top);
+  if (!page) {
+    print(answer);
+    return 0;
   }
-  o.json ? print_json(to_json(report)) : print(to_text(report, o.top));
+  page->write(to_page(report));
+  page->commit([&] { print_at_once(answer); });
   return 0;
 }
 
@@ -190,7 +180,7 @@ void add_recipes(Command& app) {
   sub.option("--threads", o->threads, "Threads; 0 for the machine's. Changes nothing but the time")
       .between(0, 1024)
       .shows_default();
-  sub.option("--html", o->html, "Also write FILE.html: one page with plots that needs nothing else");
+  sub.option("--html", o->html, "Also write FILE.html: one page with plots that needs nothing else").not_empty();
   sub.flag("--json", o->json, "Print JSON; NaN and infinities are strings");
   sub.footer(
       "docs/recipes.md says what each column means and when a finding is stated.\n\n"

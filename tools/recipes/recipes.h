@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/error/input_facts.h"
 #include "reference/error/matmul_error.h"
 #include "reference/error/study.h"
 #include "tools/common/json.h"

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "tests/numerics/measure/measured.h"
 
 namespace mxcheck {
 namespace {
@@ -20,9 +22,12 @@ struct Pair {
 };
 
 ErrorMeasures measured(const std::vector<Pair>& pairs) {
-  ErrorMeter meter(Format::e4m3);
-  for (const Pair& p : pairs) meter.add(p.original, p.dequantized, 0x38, 1);
-  return meter.measures();
+  std::vector<float> originals, dequantized;
+  for (const Pair& p : pairs) {
+    originals.push_back(p.original);
+    dequantized.push_back(p.dequantized);
+  }
+  return test::measured(originals, dequantized);
 }
 
 TEST(Measures, ulp_distance_counts_the_values_between_two_codes) {
@@ -137,45 +142,45 @@ TEST(Measures, of_nothing_are_nan) {
   EXPECT_EQ(measured({}).flushed_share, 0);
 }
 
-TEST(Measures, counts_what_was_flushed_to_zero_and_what_was_saturated) {
-  ErrorMeter meter(Format::e4m3);
-  meter.add(0, 0, 0x00, 2);              // a zero is not flushed
-  meter.add(0x1p-30F, 0, 0x00, 2);       // flushed
-  meter.add(-0x1p-30F, -0.0F, 0x80, 2);  // flushed, to minus zero
-  meter.add(896, 896, 0x7E, 2);          // exactly the largest: not saturated
-  meter.add(-897, -896, 0xFE, 2);        // beyond
-  meter.add(kInf, 896, 0x7E, 2);         // beyond
-  meter.add(890, 896, 0x7E, 2);          // rounded up to the largest: not saturated
-  meter.add(2, 2, 0x38, 2);
-  const ErrorMeasures m = meter.measures();
-  EXPECT_EQ(m.flushed, 2U);
-  EXPECT_EQ(m.saturated, 2U);
-  EXPECT_EQ(m.flushed_share, 0.25);
-  EXPECT_EQ(m.saturated_share, 0.25);
+// What a thread measures, and where a part ends, must not show.
+TEST(Measures, do_not_depend_on_how_the_tensor_is_cut) {
+  std::vector<float> originals, dequantized;
+  for (std::uint32_t i = 0; i < 9000; ++i) {
+    originals.push_back(std::bit_cast<float>(0x3F000000 + i * 2654435761U % 0x1000000));
+    dequantized.push_back(originals.back() * (1 + 0x1p-9F * static_cast<float>(i % 97)));
+  }
+  originals[5000] = dequantized[5000] = kNan;  // has its place in the sums
+  const ErrorMeasures whole = test::measured(originals, dequantized);
+  PairwiseSum signal, noise;
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    const double x = i == 5000 ? 0 : originals[i];
+    const double error = i == 5000 ? 0 : dequantized[i] - x;
+    signal.add(x * x);
+    noise.add(error * error);
+  }
+  EXPECT_EQ(whole.sqnr_db, 10 * std::log10(signal.total() / noise.total()));
+  EXPECT_EQ(whole.compared, 8999U);
+  for (const std::size_t size : {1U, 7U, 1000U, 1024U, 1025U, 4096U, 8999U}) {
+    const ErrorMeasures cut = test::measured(originals, dequantized, size);
+    EXPECT_EQ(cut.sqnr_db, whole.sqnr_db) << size;
+    EXPECT_EQ(cut.median_relative, whole.median_relative) << size;
+    EXPECT_EQ(cut.max_relative, whole.max_relative) << size;
+    EXPECT_EQ(cut.nan_in_both, 1U);
+  }
 }
 
-TEST(Measures, an_infinite_code_is_not_a_saturated_one) {
-  ErrorMeter meter(Format::e5m2);
-  meter.add(1e30F, kInf, 0x7C, 1);
-  EXPECT_EQ(meter.measures().saturated, 0U);
+TEST(Measures, refuse_parts_out_of_order) {
+  ErrorMeter meter;
+  ErrorMeter::Part second = meter.part(1024);
+  const std::vector<float> ones(2048, 1);
+  second.add(ones, ones);
+  EXPECT_THROW(meter.add(second), Error);
+  EXPECT_THROW(meter.part(0).add(ones, std::span(ones).first(3)), Error);
 }
 
-TEST(Measures, pairwise_sums_keep_what_a_running_sum_loses) {
-  PairwiseSum sum;
-  constexpr int kTerms = 1 << 20;
-  for (int i = 0; i < kTerms; ++i) sum.add(0.1);
-  EXPECT_EQ(sum.total(), kTerms * 0.1);  // 2^20 equal terms only ever double: exact. A running sum is off by 8e-7
-  PairwiseSum seven;
-  for (int i = 1; i <= 7; ++i) seven.add(i);
-  EXPECT_EQ(seven.total(), 28);
-  EXPECT_EQ(PairwiseSum{}.total(), 0);
-}
-
-TEST(Measures, refuses_codes_wider_than_the_format_and_scales_as_elements) {
+TEST(Measures, refuse_codes_wider_than_the_format) {
   EXPECT_THROW(ordinal(Format::e2m1, 16), Error);
   EXPECT_THROW(ulp_distance(Format::e5m6, 0, 0x1000), Error);
-  EXPECT_THROW(ErrorMeter(Format::e4m3).add(1, 1, 0x100, 1), Error);
-  EXPECT_THROW(ErrorMeter{Format::e8m0}, Error);
 }
 
 }  // namespace

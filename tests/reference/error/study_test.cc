@@ -51,6 +51,26 @@ TEST(Study, sees_floor_saturate_where_rceil_does_not) {
   EXPECT_EQ(rceil.scales[128], 1U);
 }
 
+TEST(Study, counts_what_was_flushed_to_zero_and_what_was_saturated) {
+  // floor gives an amax of 897 the scale 2, whose largest value is 896 and whose smallest is 2^-8.
+  const Study s = study_of(padded({0, 0x1p-30F, -0x1p-30F, 896, -897, 890, 2}), "floor");
+  EXPECT_EQ(s.scales[128], 1U);
+  EXPECT_EQ(s.error.flushed, 2U) << "a zero is not flushed";
+  EXPECT_EQ(s.error.saturated, 1U) << "neither the largest itself nor what is rounded up to it";
+  EXPECT_EQ(s.error.flushed_share, 2.0 / 32);
+  EXPECT_EQ(s.error.saturated_share, 1.0 / 32);
+}
+
+TEST(Study, an_infinite_code_is_not_a_saturated_one) {
+  Recipe recipe = recipe_named("floor");
+  recipe.overflow = Overflow::non_saturate;
+  const std::vector<float> values = padded({63000});  // 2^15 * 1.92: scale 1, and E5M2's largest is 57344
+  const Study s = study(fp32_matrix(1, 32, values).view(), Format::e5m2, {1, 32}, recipe);
+  EXPECT_EQ(s.scales[127], 1U);
+  EXPECT_EQ(s.error.max_relative, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(s.error.saturated, 0U);
+}
+
 TEST(Study, counts_dead_blocks_apart_from_blocks_of_zeros) {
   // The clamp of 1e-4 gives byte 105, a scale of 2^-22: 1e-12 / 2^-22 = 4.2e-6 rounds to 0.
   std::vector<float> values(96);
@@ -120,6 +140,38 @@ TEST(Study, does_not_depend_on_threads) {
   EXPECT_EQ(one.scales, many.scales);
 }
 
+TEST(Study, of_panels_is_that_of_the_whole) {
+  const std::int64_t rows = 100, cols = 71;
+  const TestMatrix input(Format::bf16, rows, cols, test::random_values(rows * cols, 9));
+  const MatrixView view = input.view();
+  for (const char* name : {"rceil", "dsv3_fp32"}) {
+    const Recipe recipe = recipe_named(name);
+    const Study whole = study(view, Format::e5m2, {32, 1}, recipe);
+    StudyMeter meter(Format::e5m2, {32, 1}, recipe);
+    do {
+      for (std::int64_t at = 0; at < rows; at += 32) {
+        const MatrixView panel{view.dtype,
+                               view.data + at * view.row_stride * 2,
+                               std::min<std::int64_t>(32, rows - at),
+                               cols,
+                               view.row_stride,
+                               at};
+        meter.add(meter.measure(panel, quantize(panel, Format::e5m2, {32, 1}, recipe)));
+      }
+    } while (!meter.finish_pass());
+    const Study s = meter.study();
+    EXPECT_EQ(s.error.sqnr_db, whole.error.sqnr_db);
+    EXPECT_EQ(s.error.median_relative, whole.error.median_relative);
+    EXPECT_EQ(s.error.max_relative, whole.error.max_relative);
+    EXPECT_EQ(s.zeroed_share, whole.zeroed_share);
+    EXPECT_EQ(s.blocks, whole.blocks);
+    EXPECT_EQ(s.scales, whole.scales);
+    EXPECT_EQ(s.distinct_scales, whole.distinct_scales);
+    EXPECT_EQ(s.amax_lowest, whole.amax_lowest);
+    EXPECT_EQ(s.amax_highest, whole.amax_highest);
+  }
+}
+
 TEST(Study, takes_not_a_number_by_the_rules_of_the_measures) {
   const Study s = study_of(padded({1, std::numeric_limits<float>::quiet_NaN(), 2}), "rceil");
   EXPECT_TRUE(std::isnan(s.error.sqnr_db));
@@ -128,24 +180,6 @@ TEST(Study, takes_not_a_number_by_the_rules_of_the_measures) {
   EXPECT_EQ(s.nonzero, 2U);
   EXPECT_EQ(s.dead_blocks, 0U);
   EXPECT_EQ(s.scales[255], 1U);
-}
-
-TEST(Study, finds_bf16_exact_for_bf16_and_half_an_ulp_off_for_fp32) {
-  const TestMatrix bf16(Format::bf16, 8, 8, test::random_values(64, 9));
-  EXPECT_EQ(study_bf16(bf16.view()).sqnr_db, std::numeric_limits<double>::infinity());
-  const ErrorMeasures m = study_bf16(fp32_matrix(1, 1, {1 + 0x1p-9F}).view());  // to 1
-  EXPECT_DOUBLE_EQ(m.max_relative, 0x1p-9 / (1 + 0x1p-9));
-}
-
-TEST(Study, counts_what_the_input_holds) {
-  const float inf = std::numeric_limits<float>::infinity();
-  const InputFacts f = input_facts(fp32_matrix(1, 6, {0, -0.0F, -3, 0.5, inf, std::nanf("")}).view());
-  EXPECT_EQ(f.count, 6U);
-  EXPECT_EQ(f.zeros, 2U);
-  EXPECT_EQ(f.nan, 1U);
-  EXPECT_EQ(f.infinite, 1U);
-  EXPECT_EQ(f.smallest, 0.5F);
-  EXPECT_EQ(f.largest, 3);
 }
 
 TEST(Study, refuses_a_matrix_without_elements) {

@@ -3,9 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 namespace mxcheck {
+
+struct ProgressPeek {
+  static std::string after(Progress& progress, std::chrono::seconds s) { return progress.line(progress.begun_ + s); }
+};
+
 namespace {
+
+using std::chrono::seconds;
+
+TEST(Progress, says_how_much_is_done_and_what_is_left) {
+  Progress progress("reading");
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(3)), "mxcheck: reading, 3 s");
+  progress.now("reading", 0);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(3)), "mxcheck: reading: 0 %, 3 s");
+  progress.now("reading", 0.25);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 25 %, 10 s, 30 s left");
+  progress.now("reading", 0.999);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 99 %, 10 s, 0 s left");
+}
 
 // What a terminal is shown comes after two seconds, for which no test waits.
 TEST(Progress, says_nothing_without_a_terminal_and_ends_at_once) {

@@ -7,8 +7,8 @@
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
-#include "tools/quantize/panels.h"
-#include "tools/quantize/simd.h"
+#include "tools/common/panels.h"
+#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {

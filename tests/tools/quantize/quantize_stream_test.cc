@@ -11,7 +11,7 @@
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
-#include "tools/quantize/simd.h"
+#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {
@@ -43,12 +43,11 @@ class QuantizeStream : public test::ToolTest {
     const std::vector<std::byte> x = matrix(job.source);
     const Dtype dtype = job.source == Format::fp32 ? Dtype::f32 : Dtype::bf16;
     write_safetensors(dir / "x.safetensors", {{{"x", dtype, {kRows, kCols}, x}}, {}});
-    QuantizeRequest r{
-        {job.source, kRows, kCols, 0}, job.element, job.block, recipe_named(job.recipe), {}, job.layout, 9};
+    QuantizeRequest r{job.element, job.block, recipe_named(job.recipe), {}, job.layout, 9};
     if (job.experts) r.offsets = {0, 5, 5, 1100, 1101, 2000, kRows};
     Progress progress("test");
-    const auto rows = open_rows(dir / "x.safetensors");
-    quantize_stream(*rows, r, dir / "stream.safetensors", progress);
+    MatrixPanels matrix_of_file({dir / "x.safetensors", std::nullopt, ""});
+    quantize_stream(matrix_of_file, r, dir / "stream.safetensors", progress);
 
     const MatrixView view{job.source, x.data(), kRows, kCols, kCols};
     const QuantizedFile whole{quantize(view, job.element, job.block, r.recipe, r.offsets), r.offsets, r.layout, 9};

@@ -1,4 +1,4 @@
-#include "tools/quantize/simd.h"
+#include "tools/common/simd.h"
 
 #include <array>
 #include <cstring>
@@ -85,15 +85,18 @@ bool offers_simd(Format source, Format element, BlockShape block, const Recipe& 
   return operation("quantize").supports(&policy, type_of(source)) == MXCHECK_OK;
 }
 
-void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, Quantized& q) {
+void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, int threads,
+                   Quantized& q) {
   q.rows = panel.rows, q.cols = panel.cols;
   q.scale_rows = count_scale_rows(panel.rows, q.block.rows, offsets);
   q.scale_cols = q.block.cols == 0 ? 1 : (panel.cols + q.block.cols - 1) / q.block.cols;
+  q.codes16.clear(), q.scales_fp32.clear();  // of what q held before
   q.codes.resize(static_cast<std::size_t>(q.rows * q.cols));
   q.scales.resize(static_cast<std::size_t>(q.scale_rows * q.scale_cols));
 
   mxcheck_policy policy = policy_of(q.element, q.block, recipe.name.c_str());
   policy.rows = panel.rows, policy.cols = panel.cols;
+  policy.threads = threads;
   Shapes shapes(q, offsets);
   const std::array inputs{tensor_of(panel.data, type_of(panel.dtype), shapes.matrix.data(), 2),
                           tensor_of(offsets.data(), {kDLInt, 64, 1}, shapes.count.data(), 1)};

@@ -1,4 +1,4 @@
-#include "tools/quantize/panels.h"
+#include "tools/common/panels.h"
 
 #include <algorithm>
 

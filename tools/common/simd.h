@@ -16,8 +16,10 @@ namespace mxcheck {
 bool offers_simd(Format source, Format element, BlockShape block, const Recipe& recipe);
 
 // What quantize(panel, q.element, q.block, recipe, offsets) returns, into the codes and scales of q, whose memory is
-// used again. Its shape is the panel's, and its scales are compact. Error{internal} when the library refuses.
-void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, Quantized& q);
+// used again. Its shape is the panel's, and its scales are compact. Threads: 0 for the library's choice.
+// Error{internal} when the library refuses.
+void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, int threads,
+                   Quantized& q);
 
 // The same of values from codes and E8M0 scales, as fp32 or bf16; any recipe's.
 bool offers_simd_values(Format values, Format element, BlockShape block);
