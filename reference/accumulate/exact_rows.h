@@ -11,8 +11,11 @@
 //
 // Does not promise: low memory use. 8 bytes an element.
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -21,7 +24,13 @@
 namespace mxcheck {
 
 // The factor, as what it stands for: exact.
-double value_of(const Factor& x);
+inline double value_of(const Factor& x) {
+  const auto field = static_cast<std::uint64_t>(1023 + x.exponent - x.fraction_bits);  // the bias, and -298 to 254
+  double magnitude = static_cast<double>(x.significand) * std::bit_cast<double>(field << 52);
+  if (x.kind == Factor::Kind::infinite) magnitude = std::numeric_limits<double>::infinity();
+  if (x.kind == Factor::Kind::nan) magnitude = std::numeric_limits<double>::quiet_NaN();
+  return x.negative ? -magnitude : magnitude;
+}
 
 class ExactRows {
  public:
@@ -59,6 +68,10 @@ class ExactRows {
   }
 
  private:
+  [[nodiscard]] std::size_t length(std::int64_t block) const {
+    return static_cast<std::size_t>(std::min(kBlock, k_ - block * kBlock));
+  }
+
   std::int64_t k_;
   std::int64_t blocks_;
   std::vector<double> values_;
