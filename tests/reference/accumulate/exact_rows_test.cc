@@ -39,18 +39,18 @@ TEST(ExactRows, rows_lie_side_by_side_in_panels) {
 
 TEST(ExactRows, blocks_of_k_have_ranges_of_their_own) {
   std::vector<double> values(700, 0);
-  values[0] = -3;  // 2^0 and below 2^2
-  values[255] = 0.375;
-  values[600] = std::ldexp(-1, -298);
+  values[0] = std::ldexp(-1, -298);
+  values[600] = -3;  // 2^0 and below 2^2
+  values[698] = 0.375;
   values[699] = std::numeric_limits<double>::infinity();  // not finite: of no range
   ExactRows x(2, 700);
   x.set_row(1, values);
-  EXPECT_EQ(x.range(1, 0).quantum, -3);
-  EXPECT_EQ(x.range(1, 0).top, 2);
+  EXPECT_EQ(x.range(1, 0).quantum, -298);
+  EXPECT_EQ(x.range(1, 0).top, -297);
   EXPECT_EQ(x.range(1, 1).quantum, ExactRows::kZeroQuantum);
   EXPECT_EQ(x.range(1, 1).top, ExactRows::kZeroTop);
-  EXPECT_EQ(x.range(1, 2).quantum, -298);
-  EXPECT_EQ(x.range(1, 2).top, -297);
+  EXPECT_EQ(x.range(1, 2).quantum, -3);
+  EXPECT_EQ(x.range(1, 2).top, 2);
   EXPECT_EQ(x.row(1).quantum, -298);
   EXPECT_EQ(x.row(1).bits, 2);
   EXPECT_NEAR(x.row(1).norm, std::sqrt(9 + 0.375 * 0.375), 1e-6);

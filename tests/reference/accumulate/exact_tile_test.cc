@@ -81,7 +81,7 @@ void expect_equal(const Problem& p, Extent k) {
 void expect_equal(const Problem& p) { expect_equal(p, {0, p.k()}); }
 
 // 2^exponent as a product of what factors can hold.
-void add_power(Problem& p, int exponent, bool negative) {
+void add_power(Problem& p, int exponent, bool negative = false) {
   p.add(power(exponent / 2, negative), power(exponent - exponent / 2));
 }
 
@@ -193,6 +193,76 @@ TEST(ExactTile, what_is_left_of_sums_that_cancel) {
         std::swap(p.b[0][i], p.b[0][j]);
       }
       p.what = "spread " + std::to_string(spread) + " left " + std::to_string(left);
+      expect_equal(p);
+    }
+  }
+}
+
+// Blocks of k whose values are of other sizes, larger ones after smaller ones, that cancel to a tie and a last bit.
+TEST(ExactTile, blocks_of_k_have_ranges_of_their_own) {
+  std::mt19937 random(3);
+  for (int step = -90; step <= 90; step += 10) {
+    for (const bool in_a : {false, true}) {
+      Problem p = one_output();
+      for (int i = 0; i < 384; ++i) {
+        const int shift = i / 128 * step;
+        const Factor x = finite(static_cast<std::uint32_t>(random()) | 1, in_a ? shift - 40 : -40);
+        const Factor y = finite(static_cast<std::uint32_t>(random()) | 1, in_a ? -40 : shift - 40);
+        p.add(x, y);
+        p.add(x, finite(y.significand, y.exponent, true));
+      }
+      add_power(p, 0);
+      add_power(p, -24);
+      add_power(p, -130);
+      for (const std::int64_t target : simd_targets()) {
+        const UseSimdTarget use(target);
+        p.what = "step " + std::to_string(step) + " " + simd_target_name(target);
+        expect_equal(p);
+      }
+    }
+  }
+}
+
+// The same, on machines without fused multiply-add, whose products of 64 bits would be rounded: what is left of a block
+// of pairs that do not cancel one by one.
+TEST(ExactTile, products_of_64_bits_are_exact_on_every_simd_target) {
+  for (const std::int64_t target : simd_targets()) {
+    const UseSimdTarget use(target);
+    Problem p = one_output();
+    const std::uint32_t all = 0xFFFFFFFF;  // all^2 = 2^64 - 2^33 + 1
+    p.add(finite(all, 0), finite(all, 0));
+    p.add(finite(1, 32, true), finite(1, 32));
+    p.add(finite(1, 33), finite(1, 0));
+    p.what = simd_target_name(target);
+    expect_equal(p);
+    p.c[0] = 0xBF800000;  // -1: nothing is left
+    expect_equal(p);
+  }
+}
+
+// The longest sums that two doubles hold, and longer ones: 1 * 1, which sets t = 2 and a unit of 2^-41, and many
+// products just below half of that, with a last bit of 2^(2 - range). Other blocks take all of it away, so that any bit lost is what is left.
+TEST(ExactTile, ranges_on_either_side_of_what_two_doubles_hold) {
+  for (int range = 80; range <= 106; ++range) {
+    const int bits = range - 44;
+    const auto ones = [](int n) { return static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1); };
+    for (const int count : {131, 200, 255}) {
+      Problem p = one_output();
+      const auto add_all = [&](bool negative) {
+        for (int i = 0; i < count; ++i) {
+          p.add(finite(ones(bits / 2), -bits / 2, negative), finite(ones(bits - bits / 2), bits / 2 + 2 - range));
+        }
+      };
+      const auto fill_block = [&] {
+        while (p.k() % ExactRows::kBlock != 0) p.add(kZero, kZero);
+      };
+      add_power(p, 0);
+      add_all(false);
+      fill_block();
+      add_power(p, 0, true);
+      fill_block();
+      add_all(true);
+      p.what = "range " + std::to_string(range);
       expect_equal(p);
     }
   }
