@@ -9,7 +9,8 @@
 namespace mxcheck::detail {
 
 // sums[(i - rows.begin) * ld + (p - panels.begin) * kPanel + lane] += the dot product of a's row i and that lane of b's
-// panel p over k, k ascending. Lanes beyond b's rows are written too.
+// panel p over k: every 256 of k are summed apart, each product by a fused multiply-add where the machine has one.
+// Lanes beyond b's rows are written too.
 struct DotProducts {
   const ExactRows& a;
   const ExactRows& b;

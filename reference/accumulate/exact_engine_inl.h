@@ -28,19 +28,21 @@ constexpr std::int64_t kRows = 4;                   // of a, that share the load
 using D = hn::CappedTag<double, kPanel / 2>;
 using V = hn::Vec<D>;
 
+HWY_INLINE void add(V part, double* sum) { hn::StoreU(hn::Add(hn::LoadU(D(), sum), part), D(), sum); }
+
 HWY_INLINE void dot_products(const double* const (&a)[kRows], const double* b, std::int64_t count,
                              double* const (&sums)[kRows]) {
   const D d;
   const std::size_t n = hn::Lanes(d);
   for (std::size_t g = 0; g < static_cast<std::size_t>(kPanel); g += 2 * n) {
-    V s00 = hn::LoadU(d, sums[0] + g);
-    V s01 = hn::LoadU(d, sums[0] + g + n);
-    V s10 = hn::LoadU(d, sums[1] + g);
-    V s11 = hn::LoadU(d, sums[1] + g + n);
-    V s20 = hn::LoadU(d, sums[2] + g);
-    V s21 = hn::LoadU(d, sums[2] + g + n);
-    V s30 = hn::LoadU(d, sums[3] + g);
-    V s31 = hn::LoadU(d, sums[3] + g + n);
+    V s00 = hn::Zero(d);
+    V s01 = hn::Zero(d);
+    V s10 = hn::Zero(d);
+    V s11 = hn::Zero(d);
+    V s20 = hn::Zero(d);
+    V s21 = hn::Zero(d);
+    V s30 = hn::Zero(d);
+    V s31 = hn::Zero(d);
     for (std::int64_t at = 0; at < count * kPanel; at += kPanel) {
       const V b0 = hn::LoadU(d, b + at + g);
       const V b1 = hn::LoadU(d, b + at + g + n);
@@ -57,14 +59,14 @@ HWY_INLINE void dot_products(const double* const (&a)[kRows], const double* b, s
       s30 = hn::MulAdd(a3, b0, s30);
       s31 = hn::MulAdd(a3, b1, s31);
     }
-    hn::StoreU(s00, d, sums[0] + g);
-    hn::StoreU(s01, d, sums[0] + g + n);
-    hn::StoreU(s10, d, sums[1] + g);
-    hn::StoreU(s11, d, sums[1] + g + n);
-    hn::StoreU(s20, d, sums[2] + g);
-    hn::StoreU(s21, d, sums[2] + g + n);
-    hn::StoreU(s30, d, sums[3] + g);
-    hn::StoreU(s31, d, sums[3] + g + n);
+    add(s00, sums[0] + g);
+    add(s01, sums[0] + g + n);
+    add(s10, sums[1] + g);
+    add(s11, sums[1] + g + n);
+    add(s20, sums[2] + g);
+    add(s21, sums[2] + g + n);
+    add(s30, sums[3] + g);
+    add(s31, sums[3] + g + n);
   }
 }
 

@@ -6,8 +6,8 @@
 //   x.set_row(0, values);    // k doubles
 //
 // A double holds each factor that numerics' accumulate() takes: significands have at most 32 bits, and exponents are
-// those of FP32 codes times FP32 scales, so that a value is 0, infinite, NaN or in [2^-298, 2^256). A product is then in
-// [2^-596, 2^512): no double here is ever subnormal or overflows.
+// those of FP32 codes times FP32 scales, so that a value is 0, infinite, NaN or in [2^-298, 2^256). A product is then
+// in [2^-596, 2^512): no double here is ever subnormal or overflows.
 //
 // Does not promise: low memory use. 8 bytes an element.
 

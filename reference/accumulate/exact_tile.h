@@ -8,22 +8,23 @@
 //
 // How. Each output is decided by the first of three ways that can:
 //
-// 1. A dot product s by fused multiply-adds of doubles, with a bound on its error. With u = 2^-53 and n products,
-//      |s - exact| <= gamma_n (|c| + sum |a_k b_k|),  gamma_n = nu / (1 - nu)
-//    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1; a rounding more for each product
-//    where there is no fused multiply-add). By Cauchy and Schwarz sum |a_k b_k| is at most the product of the rows'
-//    norms; call |c| plus that M. Where the ends of [s - e, s + e], e = (n + 2) 2^-52 M, round to the same FP32 word,
-//    that is the exact sum's, as rounding is monotonic. e is twice what the formula asks for: the other half is
-//    (n + 4) u M with gamma's n + 1, and covers the roundings of M, e and the two ends, each of which is below u M or
-//    a millionth of e.
+// 1. A dot product s of doubles, with a bound on its error. Every 256 of k are summed apart by fused multiply-adds (or
+//    products and sums), then the sums, so that a term is rounded at most m = min(n, 256) + 1 + ceil(n / 256) times.
+//    With u = 2^-53
+//      |s - exact| <= gamma_m (|c| + sum |a_k b_k|),  gamma_m = mu / (1 - mu)
+//    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1). By Cauchy and Schwarz sum |a_k
+//    b_k| is at most the product of the rows' norms; call |c| plus that M. Where both ends of [s - e, s + e] round to
+//    one FP32 word, that is the exact sum's, as rounding is monotonic. e = (m + 2) 2^-52 M is twice what the formula
+//    asks for and 4 u M more: that covers the roundings of M, of e and of the two ends, which are below 2 u M and a few
+//    millionths of e.
 //    If every product, and c, is a multiple of q, then so is every partial sum; and if 2 M <= 2^53 q, no partial sum
 //    needs more than 53 bits: nothing was rounded, e is 0, and ties are decided too. So it is for most FP8 data.
 //
 // 2. Blocked fixed point: the sums of 256 products each as two doubles, both exact, added in an ExactSum. Let products
 //    of the block be below 2^t and multiples of 2^q. With sigma = 1.5 * 2^(t + 9), whose last bit is worth U =
-//    2^(t - 43), h = (a_k b_k + sigma) - sigma is a_k b_k rounded to a multiple of U (the sum stays between 2^(t + 9) and
-//    2^(t + 10), where doubles are the multiples of U, and the subtraction is exact), and l = a_k b_k - h is at most U / 2 and
-//    a multiple of 2^q.
+//    2^(t - 43), h = (a_k b_k + sigma) - sigma is a_k b_k rounded to a multiple of U (the sum stays between 2^(t + 9)
+//    and 2^(t + 10), where doubles are the multiples of U, and the subtraction is exact), and l = a_k b_k - h is at
+//    most U / 2 and a multiple of 2^q.
 //      sum |h| <= 256 (2^t + U / 2) < 2^53 U: the sum of h is exact.
 //      sum |l| <= 2^7 U = 2^(t - 36) <= 2^53 2^q if t - q <= 89: every l is a double, and their sum is exact.
 //    (The extraction is that of Rump, Ogita and Oishi, Accurate Floating-Point Summation, 2008, with a sigma fixed

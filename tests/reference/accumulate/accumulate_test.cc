@@ -215,8 +215,8 @@ TEST(Accumulate, every_simd_target_gives_the_same_words) {
   for (const std::int64_t target : simd_targets()) {
     const UseSimdTarget use(target);
     unsigned seed = 3000;
-    for (const std::string_view name : {"exact", "sm90_fp8", "sm90_bf16", "sm100_f8f6f4", "sm90_tf32",
-                                        "sm100_mxf8f6f4"}) {
+    for (const std::string_view name :
+         {"exact", "sm90_fp8", "sm90_bf16", "sm100_f8f6f4", "sm90_tf32", "sm100_mxf8f6f4"}) {
       const Contract& contract = contract_named(name);
       const Format format = contract.operands.front();
       for (Data data : kAllData) {

@@ -62,8 +62,7 @@ std::vector<std::uint32_t> expected(const Problem& p, Extent k) {
     return std::span(row).subspan(static_cast<std::size_t>(k.begin), static_cast<std::size_t>(k.end - k.begin));
   };
   for (const Factors& x : p.a) {
-    for (const Factors& y : p.b)
-      out.push_back(accumulate(contract_named("exact"), part(x), part(y), p.c[out.size()]));
+    for (const Factors& y : p.b) out.push_back(accumulate(contract_named("exact"), part(x), part(y), p.c[out.size()]));
   }
   return out;
 }
@@ -108,15 +107,15 @@ TEST(ExactTile, a_tiny_term_decides_a_tie) {
   }
 }
 
-// Terms just too small to be seen one by one: 1 + 2^-24 - 490 * 2^-52, and 1000 times 0.99 * 2^-53, of which doubles add
-// none. The error is 495 * 2^-52; a bound of a quarter of ours would decide, and wrongly.
+// Terms just too small to be seen one by one: 1 + 2^-24 - 122 * 2^-52, and 250 times 0.99 * 2^-53, of which doubles
+// add none. The error is 124 * 2^-52; a bound of a quarter of ours would decide, and wrongly.
 TEST(ExactTile, many_terms_that_dot_products_lose_decide) {
   for (const bool negative : {false, true}) {
     Problem p = one_output();
     add_power(p, 0, negative);
     add_power(p, -24, negative);
-    p.add(finite(490, -26, !negative), power(-26));
-    for (int i = 0; i < 1000; ++i) p.add(finite(99 * 41, -32, negative), power(-33));  // 4059 / 4096
+    p.add(finite(122, -26, !negative), power(-26));
+    for (int i = 0; i < 250; ++i) p.add(finite(99 * 41, -32, negative), power(-33));  // 4059 / 4096
     expect_equal(p);
     p.c[0] = 0x80000000;
     expect_equal(p);
@@ -141,10 +140,11 @@ TEST(ExactTile, ties_are_right_in_all_of_fp32s_range) {
 }
 
 TEST(ExactTile, c_counts_as_a_term) {
-  for (const std::uint32_t c : {0x00000000U, 0x80000000U, 0x3F800000U, 0xBF800000U, 0x00000001U, 0x80000001U, 0x7F7FFFFFU,
-                                0xFF7FFFFFU, 0x7F800000U, 0xFF800000U, 0x7FC00000U, 0xFFFFFFFFU}) {
-    for (const Factor& x : {kZero, finite(0, 0, true), power(0), power(0, true), power(-24), power(103), power(103, true),
-                            power(-149), power(-150), power(-150, true), power(200), kInfinity, kNan}) {
+  for (const std::uint32_t c : {0x00000000U, 0x80000000U, 0x3F800000U, 0xBF800000U, 0x00000001U, 0x80000001U,
+                                0x7F7FFFFFU, 0xFF7FFFFFU, 0x7F800000U, 0xFF800000U, 0x7FC00000U, 0xFFFFFFFFU}) {
+    for (const Factor& x :
+         {kZero, finite(0, 0, true), power(0), power(0, true), power(-24), power(103), power(103, true), power(-149),
+          power(-150), power(-150, true), power(200), kInfinity, kNan}) {
       Problem p = one_output(c);
       p.add(x, power(0));
       p.what = "one product";
@@ -241,7 +241,8 @@ TEST(ExactTile, products_of_64_bits_are_exact_on_every_simd_target) {
 }
 
 // The longest sums that two doubles hold, and longer ones: 1 * 1, which sets t = 2 and a unit of 2^-41, and many
-// products just below half of that, with a last bit of 2^(2 - range). Other blocks take all of it away, so that any bit lost is what is left.
+// products just below half of that, with a last bit of 2^(2 - range). Other blocks take all of it away, so that any bit
+// lost is what is left.
 TEST(ExactTile, ranges_on_either_side_of_what_two_doubles_hold) {
   for (int range = 80; range <= 106; ++range) {
     const int bits = range - 44;

@@ -36,7 +36,8 @@ std::uint32_t draw(Format format, Data data, std::mt19937& random) {
   for (;;) {
     const auto code = static_cast<std::uint32_t>(random() & ((std::uint64_t{1} << f.bits) - 1));
     // Seldom, so that most outputs of a row are numbers.
-    if (factor(format, code).kind == Factor::Kind::finite || (data == Data::specials && random() % 64 == 0)) return code;
+    if (factor(format, code).kind == Factor::Kind::finite || (data == Data::specials && random() % 64 == 0))
+      return code;
   }
 }
 
@@ -55,7 +56,8 @@ Codes random_codes(Format format, Format scale, BlockShape block, Data data, std
     const std::uint8_t byte = special ? 255 : static_cast<std::uint8_t>(data == Data::finite ? random() % 255 : 120);
     x.bytes.push_back(byte);
     // FP16's and FP32's codes leave room for powers of two alone; 8 bits by 24 fit in 32.
-    const double significand = spec(format).mantissa_bits > 7 ? 1 : 1 + static_cast<double>(random() % (1U << 23)) / 0x1p23;
+    const double significand =
+        spec(format).mantissa_bits > 7 ? 1 : 1 + static_cast<double>(random() % (1U << 23)) / 0x1p23;
     x.floats.push_back(special ? HUGE_VALF : static_cast<float>(std::ldexp(significand, (byte - 127) / 2)));
   }
   o.scales = scale == Format::fp32 ? static_cast<const void*>(x.floats.data()) : x.bytes.data();
@@ -78,7 +80,8 @@ std::uint32_t expected(const Matmul& m, std::int64_t i, std::int64_t j) {
   const MatmulPart part = parts_of(m)[0];
   std::uint32_t c = 0;
   const std::size_t width = code_width(m.output);
-  if (m.c != nullptr) std::memcpy(&c, static_cast<const std::byte*>(m.c) + static_cast<std::size_t>(i * m.b.rows + j) * width, width);
+  if (m.c != nullptr)
+    std::memcpy(&c, static_cast<const std::byte*>(m.c) + static_cast<std::size_t>(i * m.b.rows + j) * width, width);
   const bool from_c = m.contract.from_c;
   const std::uint32_t sum =
       accumulate(*m.contract.sum, exact_factors(part.a, i), exact_factors(part.b, j), from_c ? c : 0);
