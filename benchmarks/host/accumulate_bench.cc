@@ -7,6 +7,7 @@
 #include "benchmarks/host/benchmarks.h"
 #include "numerics/format/codec.h"
 #include "reference/accumulate/accumulate.h"
+#include "reference/matmul/matmul.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -85,6 +86,27 @@ void register_contract(const std::string& name, Format format) {
   add("accumulate_plain", [=, &contract](benchmark::State& s) { plain<Code>(s, contract, format, 4096); });
 }
 
+// A whole matmul, its operands prepared too, of E4M3 with FP32 scales of 1x128.
+void scaled_matmul(benchmark::State& state, const std::string& contract, std::int64_t side, std::int64_t k) {
+  const std::vector<std::uint8_t> a = normal_codes<std::uint8_t>(Format::e4m3, side * k, 1);
+  const std::vector<std::uint8_t> b = normal_codes<std::uint8_t>(Format::e4m3, side * k, 2);
+  std::mt19937 random(3);
+  std::vector<float> scales(static_cast<std::size_t>(side * k / 128));
+  for (float& scale : scales) scale = std::uniform_real_distribution<float>(0.5, 2)(random);
+  Matmul m;
+  m.contract = parse_matmul_contract(contract);
+  m.a = {Format::e4m3, a.data(), side, k, k, 1, {1, 128}, Format::fp32, scales.data(), k / 128};
+  m.b = m.a;
+  m.b.codes = b.data();
+  m.threads = 1;
+  std::vector<float> d(static_cast<std::size_t>(side * side));
+  for (auto _ : state) {
+    matmul(m, d.data());
+    benchmark::DoNotOptimize(d.data());
+  }
+  state.SetItemsProcessed(state.iterations() * side * side * k);
+}
+
 template <class Code>
 void register_exact(Format format) {
   register_contract<Code>("exact", format);
@@ -104,6 +126,9 @@ void register_accumulate_benchmarks() {
   register_exact<std::uint8_t>(Format::e4m3);
   register_exact<std::uint16_t>(Format::bf16);
   register_exact<std::uint32_t>(Format::fp32);
+  benchmark::RegisterBenchmark("accumulate_matmul/exact/e4m3_scaled", [](benchmark::State& s) {
+    scaled_matmul(s, "exact", 512, 4096);
+  })->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace mxcheck::bench
