@@ -7,6 +7,7 @@
 #include "benchmarks/host/benchmarks.h"
 #include "numerics/format/codec.h"
 #include "reference/accumulate/accumulate.h"
+#include "reference/matmul/matmul.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -23,10 +24,21 @@ std::vector<Code> normal_codes(Format format, std::int64_t count, unsigned seed)
   return codes;
 }
 
+// Products of a and b cancel in pairs: every sum is 0.
 template <class Code>
-void tile(benchmark::State& state, const Contract& contract, Format format, std::int64_t side, std::int64_t k) {
-  const std::vector<Code> a_codes = normal_codes<Code>(format, side * k, 1);
-  const std::vector<Code> b_codes = normal_codes<Code>(format, side * k, 2);
+void cancel(std::vector<Code>& a, std::vector<Code>& b, Format format) {
+  for (std::size_t i = 1; i < a.size(); i += 2) {
+    a[i] = a[i - 1];
+    b[i] = static_cast<Code>(b[i - 1] ^ (1U << (spec(format).bits - 1)));
+  }
+}
+
+template <class Code>
+void tile(benchmark::State& state, const Contract& contract, Format format, std::int64_t side, std::int64_t k,
+          bool cancels = false) {
+  std::vector<Code> a_codes = normal_codes<Code>(format, side * k, 1);
+  std::vector<Code> b_codes = normal_codes<Code>(format, side * k, 2);
+  if (cancels) cancel(a_codes, b_codes, format);
   const PackedOperand a(contract, format, {a_codes.data(), side, k, k});
   const PackedOperand b(contract, format, {b_codes.data(), side, k, k});
   std::vector<std::uint32_t> acc(static_cast<std::size_t>(side * side));
@@ -57,7 +69,7 @@ void pack(benchmark::State& state, const Contract& contract, Format format, std:
   const std::vector<Code> codes = normal_codes<Code>(format, side * k, 1);
   for (auto _ : state) {
     const PackedOperand a(contract, format, {codes.data(), side, k, k});
-    benchmark::DoNotOptimize(a.values(0, 0));
+    benchmark::DoNotOptimize(&a);
   }
   state.SetItemsProcessed(state.iterations() * side * k);
 }
@@ -74,12 +86,49 @@ void register_contract(const std::string& name, Format format) {
   add("accumulate_plain", [=, &contract](benchmark::State& s) { plain<Code>(s, contract, format, 4096); });
 }
 
+// A whole matmul, its operands prepared too, of E4M3 with FP32 scales of 1x128.
+void scaled_matmul(benchmark::State& state, const std::string& contract, std::int64_t side, std::int64_t k) {
+  const std::vector<std::uint8_t> a = normal_codes<std::uint8_t>(Format::e4m3, side * k, 1);
+  const std::vector<std::uint8_t> b = normal_codes<std::uint8_t>(Format::e4m3, side * k, 2);
+  std::mt19937 random(3);
+  std::vector<float> scales(static_cast<std::size_t>(side * k / 128));
+  for (float& scale : scales) scale = std::uniform_real_distribution<float>(0.5, 2)(random);
+  Matmul m;
+  m.contract = parse_matmul_contract(contract);
+  m.a = {Format::e4m3, a.data(), side, k, k, 1, {1, 128}, Format::fp32, scales.data(), k / 128};
+  m.b = m.a;
+  m.b.codes = b.data();
+  m.threads = 1;
+  std::vector<float> d(static_cast<std::size_t>(side * side));
+  for (auto _ : state) {
+    matmul(m, d.data());
+    benchmark::DoNotOptimize(d.data());
+  }
+  state.SetItemsProcessed(state.iterations() * side * side * k);
+}
+
+template <class Code>
+void register_exact(Format format) {
+  register_contract<Code>("exact", format);
+  const Contract& contract = contract_named("exact");
+  benchmark::RegisterBenchmark(
+      ("accumulate_tile/exact/" + std::string(spec(format).name) + "_cancelling").c_str(),
+      [=, &contract](benchmark::State& s) { tile<Code>(s, contract, format, 256, 4096, true); })
+      ->Unit(benchmark::kMillisecond);
+}
+
 }  // namespace
 
 void register_accumulate_benchmarks() {
   register_contract<std::uint8_t>("sm90_fp8", Format::e4m3);
   register_contract<std::uint16_t>("sm90_bf16", Format::bf16);
   register_contract<std::uint8_t>("sm100_f8f6f4", Format::e4m3);
+  register_exact<std::uint8_t>(Format::e4m3);
+  register_exact<std::uint16_t>(Format::bf16);
+  register_exact<std::uint32_t>(Format::fp32);
+  benchmark::RegisterBenchmark("accumulate_matmul/exact/e4m3_scaled", [](benchmark::State& s) {
+    scaled_matmul(s, "exact", 512, 4096);
+  })->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace mxcheck::bench

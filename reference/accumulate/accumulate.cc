@@ -6,6 +6,7 @@
 
 #include "numerics/error.h"
 #include "reference/accumulate/engine.h"
+#include "reference/accumulate/exact_tile.h"
 
 namespace mxcheck {
 namespace {
@@ -95,6 +96,7 @@ void accumulate_tile(const PackedOperand& a, Extent rows, const PackedOperand& b
                      std::uint32_t* acc, std::int64_t ld) {
   check(a, rows, b, cols, k);
   if (k.begin == k.end || rows.begin == rows.end || cols.begin == cols.end) return;
+  if (a.exact() != nullptr) return exact_tile(*a.exact(), rows, *b.exact(), cols, k, acc, ld);
   if (!runs_on_engine(a.contract())) return plain_tile(a, rows, b, cols, k, acc, ld);
   const std::int64_t terms = a.contract().step.terms;
   detail::run_chains({a, b, rows, cols, {k.begin / terms, (k.end + terms - 1) / terms}, acc, ld});

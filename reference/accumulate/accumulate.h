@@ -8,7 +8,8 @@
 //
 // Contracts for which runs_on_engine() is true run on a SIMD engine: 10^10 products a second and core with AVX-512. It
 // falls back to the plain model for steps that it cannot compute exactly (NaN, Inf, results near the ends of FP32's
-// range, sums beyond 31 bits, codes of BF16 and TF32 very far apart); all other contracts run on the plain model.
+// range, sums beyond 31 bits, codes of BF16 and TF32 very far apart). `exact` runs on the dot products of exact_tile.h,
+// all other contracts on the plain model.
 //
 // Errors: Error{usage}, below.
 //
@@ -16,14 +17,10 @@
 
 #include <cstdint>
 
+#include "reference/accumulate/extent.h"
 #include "reference/accumulate/operand.h"
 
 namespace mxcheck {
-
-struct Extent {
-  std::int64_t begin;
-  std::int64_t end;
-};
 
 // acc[i * ld + j], of a's row rows.begin + i and b's row cols.begin + j, is the chain over the products of k that
 // starts from the value in acc. Bits as in accumulate(). k begins at a multiple of the contract's step and of

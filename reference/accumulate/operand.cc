@@ -54,6 +54,7 @@ PackedOperand::PackedOperand(const Contract& contract, Format format, const Oper
   if (bits <= 8) {  // of codes that have bits beyond their format the table has what the format's have
     for (std::uint32_t code = 0; code < 256; ++code) factors8_[code] = operand(contract, format, code);
   }
+  if (contract.arithmetic == Arithmetic::exact) pack_exact(threads);
   if (!runs_on_engine(contract)) return;
 
   const std::int64_t terms = contract.step.terms;
@@ -95,6 +96,17 @@ void PackedOperand::copy_scales(const OperandSource& source) {
       scales_.push_back(source.scales[row * source.scale_row_stride + i * source.scale_k_stride]);
     }
   }
+}
+
+void PackedOperand::pack_exact(int threads) {
+  exact_.emplace(rows_, k_);
+  parallel_ranges(rows_, rows_ * k_, threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> values(static_cast<std::size_t>(k_));
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t k = 0; k < k_; ++k) values[static_cast<std::size_t>(k)] = value_of(factor(row, k));
+      exact_->set_row(row, values);
+    }
+  });
 }
 
 // One row's codes of one step: the reference first, then what is relative to it.

@@ -7,14 +7,16 @@
 //
 // Errors: Error{usage} of the constructor.
 //
-// Does not promise: low memory use. 5 bytes an element plus its code; pack large operands in parts.
+// Does not promise: low memory use. 5 bytes an element plus its code, 8 for `exact`; pack large operands in parts.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "numerics/accumulate/contract.h"
+#include "reference/accumulate/exact_rows.h"
 
 namespace mxcheck {
 
@@ -72,6 +74,9 @@ class PackedOperand {
   }
   [[nodiscard]] const std::uint8_t* scales(std::int64_t row) const { return scales_.data() + row * scales_a_row_; }
 
+  // What exact_tile() reads: of the contract `exact`, else null.
+  [[nodiscard]] const ExactRows* exact() const { return exact_.has_value() ? &*exact_ : nullptr; }
+
   // What the engine reads, if runs_on_engine(contract) alone. A panel's k ascend, filled with zeros to whole steps.
   [[nodiscard]] const Values* values(std::int64_t panel, std::int64_t step) const {
     return values_.data() + (panel * steps_ + step) * contract_.step.terms;
@@ -85,6 +90,7 @@ class PackedOperand {
 
  private:
   void copy_scales(const OperandSource& source);
+  void pack_exact(int threads);
   void pack_row(std::int64_t panel, std::int64_t step, std::int64_t lane);
 
   Contract contract_;
@@ -99,6 +105,7 @@ class PackedOperand {
   std::vector<std::uint16_t> codes16_;
   std::vector<std::uint32_t> codes32_;
   std::vector<std::uint8_t> scales_;
+  std::optional<ExactRows> exact_;
   std::vector<Values> values_;
   std::vector<Exponents> exponents_;
   std::vector<References> references_;

@@ -8,6 +8,7 @@
 
 #include "numerics/format/codec.h"
 #include "reference/accumulate/accumulate.h"
+#include "reference/accumulate/exact_tile.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
 #include "reference/matmul/checks.h"
@@ -20,10 +21,10 @@ namespace {
 constexpr std::int64_t kPanel = 64;     // rows of A that a thread prepares at a time
 constexpr std::int64_t kColumns = 256;  // of D, that it computes at a time
 
-// One operand: packed, or, for exact sums of codes times scales, as factors with the scales in them.
+// One operand: packed, or, for exact sums of codes times scales, as values with the scales in them.
 struct Prepared {
   std::optional<PackedOperand> packed;
-  std::vector<std::vector<Factor>> factors;
+  std::optional<ExactRows> scaled;
 };
 
 bool scales_are_exact(const Matmul& p) {
@@ -34,7 +35,13 @@ Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
   const MatmulContract& c = matmul.contract;
   Prepared p;
   if (scales_are_exact(matmul)) {
-    for (std::int64_t i = 0; i < w.rows; ++i) p.factors.push_back(exact_factors(w, i));
+    p.scaled.emplace(w.rows, w.depth);
+    std::vector<double> values(static_cast<std::size_t>(w.depth));
+    for (std::int64_t i = 0; i < w.rows; ++i) {
+      const std::vector<Factor> factors = exact_factors(w, i);
+      std::transform(factors.begin(), factors.end(), values.begin(), value_of);
+      p.scaled->set_row(i, values);
+    }
     return p;
   }
   const auto pack = [&](Format format, const void* codes) {
@@ -87,7 +94,7 @@ class Tile {
     acc_.assign(static_cast<std::size_t>(rows_ * width_), 0);
     if (p_.contract.from_c) start_from_c();
     if (scales_are_exact(p_)) {
-      exact(b);
+      exact_tile(*a_.scaled, {0, rows_}, *b.scaled, {j0_, j0_ + width_}, {0, part_.a.depth}, acc_.data(), width_);
     } else if (p_.contract.promotion != 0) {
       promoted(b);
     } else {
@@ -111,16 +118,6 @@ class Tile {
     const std::size_t width = code_width(p_.output);
     std::memcpy(&word, static_cast<const std::byte*>(p_.c) + index * static_cast<std::int64_t>(width), width);
     return word;
-  }
-
-  void exact(const Prepared& b) {
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      for (std::int64_t j = 0; j < width_; ++j) {
-        std::uint32_t& acc = acc_[static_cast<std::size_t>(i * width_ + j)];
-        acc = accumulate(*p_.contract.sum, a_.factors[static_cast<std::size_t>(i)],
-                         b.factors[static_cast<std::size_t>(j0_ + j)], acc);
-      }
-    }
   }
 
   // k in [begin, end): in one chain, or step by step from the end.

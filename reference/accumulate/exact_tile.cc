@@ -1,0 +1,140 @@
+#include "reference/accumulate/exact_tile.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfenv>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "reference/accumulate/exact_blocks.h"
+#include "reference/accumulate/exact_engine.h"
+#include "reference/common/checked_size.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kPanel = ExactRows::kPanel;
+constexpr std::int64_t kBlock = ExactRows::kBlock;
+constexpr std::int64_t kRows = 64;          // of sums at a time,
+constexpr std::int64_t kCols = 8 * kPanel;  // by columns: 64 KiB, beside 128 KiB of a's block in L2
+
+// Rounding to nearest and subnormals kept, while it lives.
+class DefaultArithmetic {
+ public:
+  DefaultArithmetic() {
+    std::fegetenv(&callers_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultArithmetic() { std::fesetenv(&callers_); }
+  DefaultArithmetic(const DefaultArithmetic&) = delete;
+  DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
+
+ private:
+  std::fenv_t callers_{};
+};
+
+std::uint32_t word_of(double x) { return std::bit_cast<std::uint32_t>(static_cast<float>(x)); }
+
+// The first way: what `sum`, of n products and c, decides.
+std::optional<std::uint32_t> decided(double sum, double c, const ExactRows::Row& a, const ExactRows::Row& b,
+                                     std::int64_t n) {
+  if (std::isnan(sum)) return 0x7FFFFFFF;
+  if (std::isinf(sum)) return word_of(sum);
+  const double magnitude = std::abs(c) + a.norm * b.norm;
+  const int of_c = c == 0 ? ExactRows::kZeroQuantum : detail::OddSignificand(c).exponent;
+  if (magnitude <= std::ldexp(1, 52 + std::min(a.quantum + b.quantum, of_c))) return sum == 0 ? 0 : word_of(sum);
+  const std::int64_t roundings = std::min(n, kBlock) + 1 + ceil_div(n, kBlock);
+  const double error = static_cast<double>(roundings + 2) * 0x1p-52 * magnitude;
+  const std::uint32_t low = word_of(sum - error);
+  return low == word_of(sum + error) ? std::optional(low) : std::nullopt;
+}
+
+// Tiles of up to kRows x kCols.
+class ExactTile {
+ public:
+  ExactTile(const ExactRows& a, const ExactRows& b, Extent k) : a_(a), b_(b), k_(k), blocks_(a, b, k) {}
+
+  void compute(Extent rows, Extent cols, std::uint32_t* acc, std::int64_t ld) {
+    rows_ = rows, cols_ = cols, acc_ = acc, ld_ = ld;
+    panels_ = {cols.begin / kPanel, ceil_div(cols.end, kPanel)};
+    width_ = (panels_.end - panels_.begin) * kPanel;
+    sums_.assign(static_cast<std::size_t>((rows.end - rows.begin) * width_), 0);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      for (std::int64_t j = cols.begin; j < cols.end; ++j) sum(i, j) = std::bit_cast<float>(word(i, j));
+    }
+    detail::run_dot_products({a_, b_, rows, panels_, k_, sums_.data(), width_});
+    for (std::int64_t i = rows.begin; i < rows.end; i += kRowsAtOnce) {
+      for (std::int64_t p = panels_.begin; p < panels_.end; ++p) {
+        finish({i, std::min(rows.end, i + kRowsAtOnce)},
+               {std::max(cols.begin, p * kPanel), std::min(cols.end, (p + 1) * kPanel)}, p);
+      }
+    }
+  }
+
+ private:
+  static constexpr auto kRowsAtOnce = static_cast<std::int64_t>(detail::ExactBlocks::kRows);
+
+  double& sum(std::int64_t i, std::int64_t j) {
+    return sums_[static_cast<std::size_t>((i - rows_.begin) * width_ + j - panels_.begin * kPanel)];
+  }
+  [[nodiscard]] std::uint32_t& word(std::int64_t i, std::int64_t j) const {
+    return acc_[(i - rows_.begin) * ld_ + j - cols_.begin];
+  }
+
+  // Some rows, and columns of one panel.
+  void finish(Extent rows, Extent cols, std::int64_t panel) {
+    const auto row = [&](std::int64_t i) { return static_cast<std::size_t>(i - rows.begin); };
+    const auto lane = [&](std::int64_t j) { return static_cast<std::size_t>(j - panel * kPanel); };
+    bool all_decided = true;
+    blocks_.start(rows.begin, panel);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      for (std::int64_t j = cols.begin; j < cols.end; ++j) {
+        const double c = std::bit_cast<float>(word(i, j));
+        const auto found = decided(sum(i, j), c, a_.row(i), b_.row(j), k_.end - k_.begin);
+        if (found.has_value()) {
+          word(i, j) = *found;
+        } else {
+          blocks_.want(row(i), lane(j), c);
+          all_decided = false;
+        }
+      }
+    }
+    if (all_decided) return;
+    blocks_.compute();
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      for (std::int64_t j = cols.begin; j < cols.end; ++j) {
+        if (blocks_.wants(row(i), lane(j))) word(i, j) = blocks_.word(row(i), lane(j));
+      }
+    }
+  }
+
+  const ExactRows& a_;
+  const ExactRows& b_;
+  const Extent k_;
+  detail::ExactBlocks blocks_;
+  Extent rows_{0, 0};
+  Extent cols_{0, 0};
+  Extent panels_{0, 0};
+  std::uint32_t* acc_ = nullptr;  // of (rows_.begin, cols_.begin)
+  std::int64_t ld_ = 0;
+  std::int64_t width_ = 0;    // of sums_, in whole panels
+  std::vector<double> sums_;  // c, then the dot products
+};
+
+}  // namespace
+
+void exact_tile(const ExactRows& a, Extent rows, const ExactRows& b, Extent cols, Extent k, std::uint32_t* acc,
+                std::int64_t ld) {
+  const DefaultArithmetic arithmetic;
+  ExactTile tile(a, b, k);
+  for (std::int64_t i = rows.begin; i < rows.end; i += kRows) {
+    for (std::int64_t j = cols.begin; j < cols.end;) {
+      const std::int64_t end = std::min(cols.end, (j / kCols + 1) * kCols);
+      tile.compute({i, std::min(rows.end, i + kRows)}, {j, end}, acc + (i - rows.begin) * ld + j - cols.begin, ld);
+      j = end;
+    }
+  }
+}
+
+}  // namespace mxcheck
