@@ -14,6 +14,9 @@ set(mxcheck_public_numerics
     format/format.h
     format/packing.h
     measure/measures.h
+    measure/median_search.h
+    measure/pairwise_sum.h
+    measure/value_counts.h
     names.h
     scale/recipe.h
     scale/recipe_words.h
@@ -22,7 +25,9 @@ set(mxcheck_public_numerics
 
 set(mxcheck_public_reference
     common/matrix.h
+    error/input_facts.h
     error/matmul_error.h
+    error/scale_set.h
     error/study.h
     matmul/matmul.h
     quantize/quantize.h
