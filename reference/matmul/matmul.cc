@@ -215,10 +215,12 @@ void matmul(const Matmul& p, void* d) {
     parallel_ranges(panels, work, p.threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t panel = begin; panel < end; ++panel) {
         const std::int64_t row0 = panel * kPanel;
-        Tile tile(p, part, row0, std::min(kPanel, part.a.rows - row0));
+        const std::int64_t rows = std::min(kPanel, part.a.rows - row0);
+        Tile tile(p, part, row0, rows);
         for (std::int64_t j = 0; j < part.b.rows; j += kColumns) {
           tile.compute(b, j, std::min(part.b.rows, j + kColumns), static_cast<std::byte*>(d));
         }
+        if (p.rows_done != nullptr) *p.rows_done += rows;
       }
     });
   }

@@ -30,6 +30,7 @@
 // Sources: docs/contracts.md. Errors: Error{usage} for shapes, formats, scales and contracts that do not fit one
 // another, naming what would. Threads (0: the machine's) change nothing but the time.
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -85,7 +86,10 @@ struct Matmul {
   std::span<const std::int32_t> row_index;  // row i of D is of row row_index[i] of a; empty: all in order
   bool gathers = false;                     // rows are gathered by row_index, which may be empty
   int threads = 0;
+  std::atomic<std::int64_t>* rows_done = nullptr;  // where given: rows of D are added to it as they are complete
 
+  // Rows of D in all groups: what rows_done reaches, but where D has no columns.
+  [[nodiscard]] std::int64_t rows_of_d() const { return grouping == Grouping::depth ? experts() * m() : m(); }
   [[nodiscard]] std::int64_t m() const { return gathers ? static_cast<std::int64_t>(row_index.size()) : a.rows; }
   [[nodiscard]] std::int64_t experts() const {
     return grouping == Grouping::none ? 1 : static_cast<std::int64_t>(offsets.size()) - 1;

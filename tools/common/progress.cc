@@ -30,15 +30,23 @@ void Progress::now(const std::string& what, double share) {
   if (what != what_) phase_begun_ = std::chrono::steady_clock::now();
   what_ = what;
   share_ = share;
+  watched_ = nullptr;
+}
+
+void Progress::watch(const std::string& what, std::function<double()> share) {
+  now(what);
+  const std::lock_guard lock(mutex_);
+  watched_ = std::move(share);
 }
 
 std::string Progress::line(std::chrono::steady_clock::time_point at) const {
   const auto seconds = [](std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); };
   const std::string text = "mxcheck: " + what_;
-  if (!(share_ >= 0)) return fmt::format("{}, {:.0f} s", text, seconds(at - begun_));
-  const std::string done = fmt::format("{}: {:.0f} %, {:.0f} s", text, std::floor(100 * share_), seconds(at - begun_));
-  if (share_ == 0) return done;
-  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / share_ * (1 - share_));
+  const double share = watched_ ? watched_() : share_;
+  if (!(share >= 0)) return fmt::format("{}, {:.0f} s", text, seconds(at - begun_));
+  const std::string done = fmt::format("{}: {:.0f} %, {:.0f} s", text, std::floor(100 * share), seconds(at - begun_));
+  if (share == 0) return done;
+  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / share * (1 - share));
 }
 
 void Progress::show() {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +20,8 @@ class Progress {
   // The next phase; the clock runs on. `share`: how much of it is done, 0 to 1, negative where that is not known. What
   // is left is what the rest would take at the phase's rate so far.
   void now(const std::string& what, double share = -1);
+  // The same with a share that is asked for whenever it is shown, until the next phase or the end.
+  void watch(const std::string& what, std::function<double()> share);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -30,6 +33,7 @@ class Progress {
 
   std::string what_;
   double share_ = -1;
+  std::function<double()> watched_;
   std::chrono::steady_clock::time_point begun_, phase_begun_;
   std::mutex mutex_;
   std::condition_variable ended_;

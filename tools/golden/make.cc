@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -54,12 +55,13 @@ int run_make(const Options& o) {
   options.threads = o.threads;
   options.generator = std::string("mxcheck ") + kVersion;
 
-  std::size_t at = 0;
-  const auto name_of = [&] { return at < suite.goldens.size() ? suite.goldens[at].name : "manifest"; };
-  std::optional<Progress> progress(std::in_place, "making " + name_of());
+  const auto all = static_cast<double>(suite.goldens.size());
+  const std::string what = fmt::format("making {} goldens of suite {}", suite.goldens.size(), suite.name);
+  std::optional<Progress> progress(std::in_place, what);
+  std::size_t at = 0;  // goldens that are made
   options.progress = [&](std::int64_t done, std::int64_t rows) {
-    progress->now(
-        fmt::format("making {} ({} of {} goldens): row {} of {}", name_of(), at + 1, suite.goldens.size(), done, rows));
+    const double of_this = static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(1, rows));
+    progress->now(what, (static_cast<double>(at) + of_this) / all);
   };
   std::vector<ManifestEntry> made;
   options.before_they_appear = [&] {
@@ -68,8 +70,7 @@ int run_make(const Options& o) {
   };
   make_suite(suite, o.output, options, [&](const ManifestEntry& entry) {
     made.push_back(entry);
-    ++at;
-    progress->now("making " + name_of());
+    progress->now(what, static_cast<double>(++at) / all);
   });
   return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -118,6 +120,8 @@ int run(const Options& o) {
   if (!o.output.empty()) check_output(o.output, OutputKinds::npy_or_safetensors, {o.a, o.b, o.c});
   Matmul p;
   p.contract = parse_matmul_contract(o.contract);
+  std::atomic<std::int64_t> rows_done = 0;  // outlives progress
+  p.rows_done = &rows_done;
   std::optional<Progress> progress(std::in_place, "reading " + o.a);
   const QuantizedFile a = read(o.a);
   const QuantizedFile b = read(o.b);
@@ -147,9 +151,12 @@ int run(const Options& o) {
     print(o.json ? to_text(json) + "\n" : text);
     return 0;
   }
-  progress->now("multiplying");
+  progress->watch("multiplying", [&, all = static_cast<double>(p.rows_of_d())] {
+    return static_cast<double>(rows_done) / std::max(1.0, all);
+  });
   d.data = room_for(checked_bytes(d.shape, size_of(d.dtype), o.output), o.output);
   matmul(p, d.data.data());
+  progress->now("writing " + o.output);
   text += fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape_to_text(d.shape),
                       o.dtype, spec(p.a.format).name, to_text(p.a.block), spec(p.b.format).name, to_text(p.b.block),
                       p.a.depth, to_text(p.contract));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -179,11 +181,17 @@ int run(const Options& o) {
     print(o.json ? to_text(json) + "\n" : text);
     return 0;
   }
+  std::atomic<std::int64_t> rows_done = 0;  // outlives progress
+  p.rows_done = &rows_done;
   std::optional<Progress> progress(std::in_place, "multiplying");
+  progress->watch("multiplying", [&, all = static_cast<double>(a.stack.count * a.stack.rows)] {
+    return static_cast<double>(rows_done) / std::max(1.0, all);
+  });
   for (std::int64_t n = 0; n < a.stack.count; ++n) {
     at(n);
     matmul(p, d.data.data() + n * matrix);
   }
+  progress->now("writing " + o.output);
   text += fmt::format("{}: {} x {} x {} by {}, {} and {}\n", o.output, a.stack.count, a.stack.rows, b.stack.rows,
                       to_text(p.contract), spec(a.operand.format).name, spec(b.operand.format).name);
   write_result(o.output, std::move(d), [&] {

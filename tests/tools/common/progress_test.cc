@@ -24,6 +24,13 @@ TEST(Progress, says_how_much_is_done_and_what_is_left) {
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 25 %, 10 s, 30 s left");
   progress.now("reading", 0.999);
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 99 %, 10 s, 0 s left");
+  double share = 0.5;
+  progress.watch("reading", [&] { return share; });
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 50 %, 10 s, 10 s left");
+  share = 0.8;
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 80 %, 10 s, 2 s left");
+  progress.now("writing");
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(12)), "mxcheck: writing, 12 s");
 }
 
 // What a terminal is shown comes after two seconds, for which no test waits.
