@@ -2,6 +2,33 @@
 
 namespace mxcheck {
 
+bool BlockScales::find(std::span<const BlockAmax> blocks, std::uint8_t* bytes, double* factors) {
+  bool poisoned = false;
+  for (std::size_t i = 0; i < blocks.size();) {
+    if (!is_in_a_binade(blocks[i])) {
+      const BlockScale scale = block_scale(recipe_, element_, blocks[i]);
+      bytes[i] = scale.byte, factors[i] = scale.factor, poisoned |= scale.poisoned;
+      ++i;
+      continue;
+    }
+    // The next block's amax often lies in the same binade: what is known of it stays in registers.
+    const std::uint32_t field = std::bit_cast<std::uint32_t>(blocks[i].amax) >> kMantissaBits;
+    const Binade& binade = prepared(field);
+    const std::uint32_t first_upper = binade.first_upper;
+    const std::uint8_t byte_of[] = {binade.lower.byte, binade.upper.byte};
+    const double factor_of[] = {binade.lower.factor, binade.upper.factor};
+    poisoned |= binade.lower.poisoned || binade.upper.poisoned;  // of either, whichever the blocks have
+    for (; i < blocks.size(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(blocks[i].amax);
+      if (bits >> kMantissaBits != field || blocks[i].has_nan) break;
+      const bool upper = bits >= first_upper;
+      bytes[i] = upper ? byte_of[1] : byte_of[0];
+      factors[i] = upper ? factor_of[1] : factor_of[0];
+    }
+  }
+  return !poisoned;
+}
+
 void BlockScales::prepare(Binade& binade, std::uint32_t field) const {
   const auto scale_of = [this](std::uint32_t bits) {
     return block_scale(recipe_, element_, {.amax = std::bit_cast<float>(bits)});

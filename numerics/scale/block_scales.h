@@ -13,7 +13,9 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "numerics/scale/recipe.h"
 
@@ -24,16 +26,15 @@ class BlockScales {
   // The recipe must live as long.
   BlockScales(const Recipe& recipe, Format element) : recipe_(recipe), element_(element) {}
 
-  // Until the next call.
-  const BlockScale& operator()(BlockAmax block) {
-    const auto bits = std::bit_cast<std::uint32_t>(block.amax);
-    const std::uint32_t field = bits >> kMantissaBits;
-    const bool in_a_binade = field >= 1 && field <= 254 && !block.has_nan && recipe_.has_e8m0_scales();
-    if (!in_a_binade) return other_ = block_scale(recipe_, element_, block);
-    Binade& binade = binades_[field];
-    if (!binade.is_prepared) prepare(binade, field);
+  BlockScale operator()(BlockAmax block) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(block.amax);
+    if (!is_in_a_binade(block)) return block_scale(recipe_, element_, block);
+    const Binade& binade = prepared(bits >> kMantissaBits);
     return bits >= binade.first_upper ? binade.upper : binade.lower;
   }
+
+  // Bytes and factors of many blocks, of a recipe with E8M0 scales. False: a block may be poisoned.
+  bool find(std::span<const BlockAmax> blocks, std::uint8_t* bytes, double* factors);
 
  private:
   static constexpr int kMantissaBits = 23;
@@ -43,12 +44,19 @@ class BlockScales {
     BlockScale lower;
     BlockScale upper;
   };
+  [[nodiscard]] bool is_in_a_binade(BlockAmax block) const {
+    const std::uint32_t field = std::bit_cast<std::uint32_t>(block.amax) >> kMantissaBits;
+    return field >= 1 && field <= 254 && !block.has_nan && recipe_.has_e8m0_scales();
+  }
+  const Binade& prepared(std::uint32_t field) {
+    if (!binades_[field].is_prepared) prepare(binades_[field], field);
+    return binades_[field];
+  }
   void prepare(Binade& binade, std::uint32_t field) const;
 
   const Recipe& recipe_;
   Format element_;
   std::array<Binade, 255> binades_{};
-  BlockScale other_;
 };
 
 }  // namespace mxcheck

@@ -12,6 +12,7 @@
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
+#include "reference/quantize/encode_blocks.h"
 
 namespace mxcheck {
 namespace {
@@ -56,82 +57,47 @@ void read_rows(const Job& job, std::int64_t row, std::span<float> values) {
   for (std::size_t at = 0; at < values.size(); at += cols) job.input.read_row(row++, values.subspan(at, cols));
 }
 
-// Merges the values of a row, or of rows that are one row of blocks, into the blocks they belong to.
-void add_to_blocks(const Job& job, std::int64_t row, std::span<const float> values, std::span<BlockAmax> blocks) {
+// Merges values into their block. Magnitudes of floats are in the order of their bits, and those of NaN above infinity's.
+[[gnu::always_inline]] inline void add_to_block(std::span<const float> values, BlockAmax& block) {
+  auto largest = std::bit_cast<std::uint32_t>(block.amax);
+  std::uint32_t nan = block.has_nan ? 1 : 0;
+  for (const float value : values) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF;
+    const bool is_nan = magnitude > 0x7F800000;
+    nan |= is_nan ? 1 : 0;
+    largest = std::max(largest, is_nan ? 0 : magnitude);
+  }
+  block = {std::bit_cast<float>(largest), nan != 0};
+}
+
+// Merges the values of a row, or of rows that are one row of blocks, into the blocks they belong to; the first row's are
+// the first that the blocks have.
+void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<const float> values,
+                   std::span<BlockAmax> blocks) {
   bool any_nan = false;
-  std::size_t col = 0;
-  for (BlockAmax& block : blocks) {
-    const std::size_t end = std::min(values.size(), col + static_cast<std::size_t>(job.block_cols));
-    // Magnitudes of floats are in the order of their bits, and those of NaN above infinity's.
-    std::uint32_t largest = std::bit_cast<std::uint32_t>(block.amax);
-    std::uint32_t nan = 0;
-    for (; col < end; ++col) {
-      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[col]) & 0x7FFFFFFF;
-      const bool is_nan = magnitude > 0x7F800000;
-      nan |= is_nan ? 1 : 0;
-      largest = std::max(largest, is_nan ? 0 : magnitude);
+  if (is_first && job.block_cols == 1) {  // a loop of its own: the compiler then knows that there is one value
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      BlockAmax block;
+      add_to_block(values.subspan(i, 1), block);
+      blocks[i] = block;
+      any_nan |= block.has_nan;
     }
-    block.amax = std::bit_cast<float>(largest);
-    block.has_nan = block.has_nan || nan != 0;
-    any_nan = any_nan || block.has_nan;
+  } else {
+    if (is_first) std::fill(blocks.begin(), blocks.end(), BlockAmax{});
+    const auto width = static_cast<std::size_t>(job.block_cols);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      add_to_block(values.subspan(i * width, std::min(width, values.size() - i * width)), blocks[i]);
+      any_nan |= blocks[i].has_nan;
+    }
   }
   if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_nan(job, row, values);
 }
 
-// encode_element for the recipes and scales that most callers have, with all but x known to the compiler (flatten: the
-// codec is inlined and folded). Nearly twice as fast; a test compares the two.
-bool is_plain(const Recipe& recipe) {
-  return recipe.scaling != ElementScaling::half_in_fp32 && recipe.rounding == Rounding::nearest_even &&
-         recipe.overflow == Overflow::saturate && recipe.drop_negative_zero == DropNegativeZero::none &&
-         !recipe.nan_sign;
-}
-bool is_plain(const BlockScale& scale) { return !scale.poisoned && !scale.divide && !scale.round_fp32; }
-
-template <Format kElement, class Code>
-[[gnu::flatten]] void encode_plain(std::span<const float> values, std::size_t block_cols,
-                                   std::span<const BlockScale> scales, Code* codes) {
-  std::size_t i = 0;
-  for (const BlockScale& scale : scales) {
-    const double factor = scale.factor;
-    for (const std::size_t end = std::min(values.size(), i + block_cols); i < end; ++i) {
-      const double scaled = static_cast<double>(values[i]) * factor;
-      codes[i] = static_cast<Code>(encode(kElement, scaled, Rounding::nearest_even, Overflow::saturate));
-    }
-  }
-}
-
-// False for a format without such a loop.
-template <class Code>
-bool encode_plain(Format element, std::span<const float> values, std::size_t block_cols,
-                  std::span<const BlockScale> scales, Code* codes) {
-  switch (element) {
-    case Format::e4m3: encode_plain<Format::e4m3>(values, block_cols, scales, codes); return true;
-    case Format::e5m2: encode_plain<Format::e5m2>(values, block_cols, scales, codes); return true;
-    case Format::e3m2: encode_plain<Format::e3m2>(values, block_cols, scales, codes); return true;
-    case Format::e2m3: encode_plain<Format::e2m3>(values, block_cols, scales, codes); return true;
-    case Format::e2m1: encode_plain<Format::e2m1>(values, block_cols, scales, codes); return true;
-    default: return false;
-  }
-}
-
-// Runs of plain blocks go to the loop above together.
-template <class Code>
-void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, Code* codes) {
-  const auto block_cols = static_cast<std::size_t>(job.block_cols);
-  const bool plain_recipe = is_plain(job.recipe);
-  for (std::size_t block = 0; block < scales.size();) {
-    const std::size_t first = block++;
-    const bool plain = plain_recipe && is_plain(scales[first]);
-    while (block < scales.size() && plain == (plain_recipe && is_plain(scales[block]))) ++block;
-    const std::size_t begin = first * block_cols;
-    const auto values = row.subspan(begin, std::min(row.size(), block * block_cols) - begin);
-    const auto of_values = scales.subspan(first, block - first);
-    if (plain && encode_plain(job.out.element, values, block_cols, of_values, codes + begin)) continue;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      codes[begin + i] =
-          static_cast<Code>(encode_element(job.recipe, job.out.element, of_values[i / block_cols], values[i]));
-    }
-  }
+// encode_blocks computes what encode_element does, of these recipes and blocks that are not poisoned.
+bool is_plain(const Recipe& recipe, Format element) {
+  return detail::encodes_blocks_of(element) && recipe.scaling != ElementScaling::half_in_fp32 &&
+         recipe.rounding == Rounding::nearest_even && recipe.overflow == Overflow::saturate &&
+         recipe.drop_negative_zero == DropNegativeZero::none && !recipe.nan_sign;
 }
 
 // Buffers of one thread, for as many rows of blocks as are worked on at once.
@@ -139,13 +105,45 @@ struct Strip {
   explicit Strip(const Job& job)
       : values(static_cast<std::size_t>(job.out.cols * job.rows_at_once)),
         amaxes(static_cast<std::size_t>(job.out.scale_cols * job.rows_at_once)),
-        scales(amaxes.size()),
+        factors(amaxes.size()),
         scale_of(job.recipe, job.out.element) {}
   std::vector<float> values;
   std::vector<BlockAmax> amaxes;
-  std::vector<BlockScale> scales;
+  std::vector<double> factors;     // for encode_blocks
+  std::vector<BlockScale> scales;  // where that is not enough
   BlockScales scale_of;
 };
+
+// The codes of a row, or of rows that are one row of blocks, by the definition.
+template <class Code>
+void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, Code* codes) {
+  std::size_t col = 0;
+  for (const BlockScale& scale : scales) {
+    const std::size_t end = std::min(row.size(), col + static_cast<std::size_t>(job.block_cols));
+    for (; col < end; ++col) {
+      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element, scale, row[col]));
+    }
+  }
+}
+
+// Stores the scales of the rows of blocks that begin with number `begin`. True: encode_blocks has the codes of all.
+bool find_scales(const Job& job, Strip& strip, std::span<const BlockAmax> amaxes, std::int64_t begin) {
+  const auto at = static_cast<std::size_t>(begin * job.out.scale_cols);
+  if (is_plain(job.recipe, job.out.element) && job.recipe.has_e8m0_scales() &&
+      strip.scale_of.find(amaxes, job.out.scales.data() + at, strip.factors.data())) {
+    return true;
+  }
+  strip.scales.resize(amaxes.size());
+  for (std::size_t i = 0; i < amaxes.size(); ++i) {
+    strip.scales[i] = strip.scale_of(amaxes[i]);
+    if (job.recipe.has_e8m0_scales()) {
+      job.out.scales[at + i] = strip.scales[i].byte;
+    } else {
+      job.out.scales_fp32[at + i] = strip.scales[i].scale;
+    }
+  }
+  return false;
+}
 
 // The definition, for the rows of blocks [begin, end), all of one row or only one of any height: amax of every block,
 // its scale, its codes.
@@ -156,27 +154,22 @@ void quantize_strip(const Job& job, Strip& strip, std::int64_t begin, std::int64
   const std::int64_t rows_read = end - begin > 1 ? end - begin : 1;
   const auto values = std::span(strip.values).first(static_cast<std::size_t>(rows_read * out.cols));
   const auto amaxes = std::span(strip.amaxes).first(static_cast<std::size_t>((end - begin) * out.scale_cols));
-  const auto scales = std::span(strip.scales).first(amaxes.size());
-  std::fill(amaxes.begin(), amaxes.end(), BlockAmax{});
   for (std::int64_t row = first; row < last; row += rows_read) {
     read_rows(job, row, values);
-    add_to_blocks(job, row, values, amaxes);
+    add_to_blocks(job, row, row == first, values, amaxes);
   }
-  const auto at = static_cast<std::size_t>(begin * out.scale_cols);
-  for (std::size_t i = 0; i < scales.size(); ++i) {
-    scales[i] = strip.scale_of(amaxes[i]);
-    if (out.scales_fp32.empty()) {
-      out.scales[at + i] = scales[i].byte;
-    } else {
-      out.scales_fp32[at + i] = scales[i].scale;
-    }
-  }
+  const bool plain = find_scales(job, strip, amaxes, begin);
+  const auto factors = std::span<const double>(strip.factors).first(amaxes.size());
   for (std::int64_t row = first; row < last; row += rows_read) {
     if (last - first > rows_read) read_rows(job, row, values);  // otherwise they are still there
-    if (out.codes16.empty()) {
-      encode_row(job, values, scales, out.codes.data() + row * out.cols);
+    const std::int64_t at = row * out.cols;
+    if (plain) {
+      detail::encode_blocks(
+          {out.element, values, static_cast<std::size_t>(job.block_cols), factors, out.codes.data() + at});
+    } else if (out.codes16.empty()) {
+      encode_row<std::uint8_t>(job, values, strip.scales, out.codes.data() + at);
     } else {
-      encode_row(job, values, scales, out.codes16.data() + row * out.cols);
+      encode_row<std::uint16_t>(job, values, strip.scales, out.codes16.data() + at);
     }
   }
 }

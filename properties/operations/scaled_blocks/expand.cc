@@ -85,6 +85,11 @@ class Expander {
   };
   template <Data kData>
   void fill(std::int64_t i, std::uint32_t* to) const {
+    if constexpr (kData == Data::every_amax) {  // whatever the block
+      for (std::int64_t j = 0; j < c_.cols; ++j)
+        to[j] = j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
+      return;
+    }
     const Row row = row_of(i);
     for (std::int64_t block_col = 0; block_col < blocks_across_; ++block_col) {
       const std::int64_t first_col = block_col * block_cols_;
@@ -112,8 +117,6 @@ class Expander {
     if constexpr (kData == Data::slots) return slots(place, j);
     if constexpr (kData == Data::every_bf16) return every_bf16(i, j);
     if constexpr (kData == Data::every_word) return static_cast<std::uint32_t>(c_.seed + number);
-    if constexpr (kData == Data::every_amax)
-      return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
     if constexpr (kData == Data::real) return window_.bits(dtype_, i, j);
     return 0;
   }
