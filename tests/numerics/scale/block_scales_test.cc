@@ -22,9 +22,10 @@ std::vector<std::uint32_t> telling_amaxes(const Recipe& recipe, Format element) 
   std::vector<std::uint32_t> all;
   for (std::uint32_t first = 0; first < 0x7F800000; first += 0x800000) {
     for (std::uint32_t at = 0; at < 0x800000; at += 0x7FFFF) all.push_back(first + at);
-    std::uint32_t last = first + 0x7FFFFF;
+    const std::uint32_t last = first + 0x7FFFFF;
     all.push_back(last);
     const auto byte = [&](std::uint32_t bits) { return scale_byte_for_amax(recipe, element, as_float(bits)); };
+    if (!recipe.has_e8m0_scales()) continue;
     for (std::uint32_t low = first, high = last; byte(low) != byte(high) && high - low > 1;) {
       const std::uint32_t middle = low + (high - low) / 2;
       (byte(middle) == byte(low) ? low : high) = middle;
@@ -50,7 +51,8 @@ TEST(BlockScales, are_block_scales_of_every_recipe_and_format_next_to_every_chan
         EXPECT_FALSE(found && right.poisoned) << recipe.name;
         if (!recipe.has_e8m0_scales()) continue;
         ASSERT_EQ(bytes[i], right.byte) << recipe.name << " " << spec(element).name << " " << blocks[i].amax;
-        if (!right.poisoned) ASSERT_EQ(factors[i], right.factor) << recipe.name << " " << spec(element).name;
+        if (right.poisoned) continue;
+        ASSERT_EQ(factors[i], right.factor) << recipe.name << " " << spec(element).name;
       }
     }
   }
