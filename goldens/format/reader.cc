@@ -36,7 +36,7 @@ struct GoldenReader::State {
   std::string path;
   FileSource source;
   std::unique_ptr<std::byte[]> image;  // the file, when it is small enough
-  Hdf5Handle file;               // of the image or of the source's descriptor, and closed before them
+  Hdf5Handle file;                     // of the image or of the source's descriptor, and closed before them
   GoldenSchema schema;
 
   State(const std::string& p, const ManifestEntry& expected, std::uint64_t most_in_memory) : path(p), source(p) {

@@ -90,14 +90,12 @@ std::string hash_while_reading(const ByteSource& source, const Room& room) {
 std::string sha256(const ByteSource& source) {
   std::array<std::vector<std::byte>, 2> rooms;
   for (auto& room : rooms) room.resize(std::min(kPiece, source.size()));
-  return hash_while_reading(source, [&](std::uint64_t at, std::uint64_t bytes) {
-    return std::span(rooms[at / kPiece % 2]).first(bytes);
-  });
+  return hash_while_reading(
+      source, [&](std::uint64_t at, std::uint64_t bytes) { return std::span(rooms[at / kPiece % 2]).first(bytes); });
 }
 
 std::string sha256(const ByteSource& source, std::span<std::byte> into) {
-  return hash_while_reading(source,
-                            [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); });
+  return hash_while_reading(source, [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); });
 }
 
 }  // namespace mxcheck

@@ -1,5 +1,6 @@
 #pragma once
-// Files and directories of this process that are not finished, so that a signal that ends it leaves none of them behind.
+// Files and directories of this process that are not finished, so that a signal that ends it leaves none of them
+// behind.
 //
 //   remove_temporaries_on_signals();                     once, in a program's main
 //   { const Undisturbed now; open(name); remember_temporary(name); }
@@ -8,9 +9,9 @@
 // SIGINT, SIGTERM and SIGHUP then remove what is remembered and end the process as they would have. Signals that are
 // ignored (nohup) or handled already stay so. Nothing is promised for SIGKILL.
 //
-// Why it is safe. The list changes only while an Undisturbed holds its lock, on a thread that has these signals blocked:
-// a handler never interrupts the holder, so it can wait for the lock. Under it the handler reads the list and calls
-// unlink, rmdir, sigaction and raise, which POSIX allows in handlers. A child that was forked removes nothing.
+// Why it is safe. The list changes only while an Undisturbed holds its lock, on a thread that has these signals
+// blocked: a handler never interrupts the holder, so it can wait for the lock. Under it the handler reads the list and
+// calls unlink, rmdir, sigaction and raise, which POSIX allows in handlers. A child that was forked removes nothing.
 
 #include <csignal>
 #include <string>

@@ -5,15 +5,15 @@ namespace mxcheck {
 bool BlockScales::find(std::span<const BlockAmax> blocks, std::uint8_t* bytes, double* factors) {
   bool poisoned = false;
   for (std::size_t i = 0; i < blocks.size();) {
-    if (!is_in_a_binade(blocks[i])) {
+    const std::uint32_t field = std::bit_cast<std::uint32_t>(blocks[i].amax) >> kMantissaBits;
+    if (!is_in_a_binade(blocks[i]) || prepared(field).has_more) {
       const BlockScale scale = block_scale(recipe_, element_, blocks[i]);
       bytes[i] = scale.byte, factors[i] = scale.factor, poisoned |= scale.poisoned;
       ++i;
       continue;
     }
     // The next block's amax often lies in the same binade: what is known of it stays in registers.
-    const std::uint32_t field = std::bit_cast<std::uint32_t>(blocks[i].amax) >> kMantissaBits;
-    const Binade& binade = prepared(field);
+    const Binade& binade = binades_[field];
     const std::uint32_t first_upper = binade.first_upper;
     const std::uint8_t byte_of[] = {binade.lower.byte, binade.upper.byte};
     const double factor_of[] = {binade.lower.factor, binade.upper.factor};
@@ -37,6 +37,7 @@ void BlockScales::prepare(Binade& binade, std::uint32_t field) const {
   std::uint32_t high = low + ((std::uint32_t{1} << kMantissaBits) - 1);
   binade.lower = scale_of(low);
   binade.upper = scale_of(high);
+  binade.has_more = binade.upper.byte != binade.lower.byte && binade.upper.byte != binade.lower.byte + 1;
   // low's byte is the lower one, high's the upper one, throughout; where there is one byte both scales are that one.
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;

@@ -1,10 +1,11 @@
 #pragma once
 // block_scale of one recipe and element format, prepared for many blocks: the same values, ten times as fast.
 //
-// Within a binade, the floats [2^e, 2^(e+1)), every rule's byte is a ceiling, a floor or a rounding of log2 amax plus a
-// constant, after roundings that keep the order: it does not decrease, and has two values at most. So block_scale is
-// asked at both ends of a binade, the amax from which on it is that of the upper end is found by bisection, and each
-// block is one comparison. Zero, subnormals (which are many binades), Inf, NaN and FP32 scales are block_scale's own.
+// Every rule's byte is a ceiling, a floor or a rounding of log2 amax plus a constant, after roundings that keep the
+// order: it does not decrease. So block_scale is asked at both ends of a binade, the floats [2^e, 2^(e+1)). Where the
+// bytes there are equal or neighbours there is no third one between them: the amax from which on it is the upper one is
+// found by bisection, and each block is one comparison. Other binades (rceil_ftz has one where the byte goes from 0 by
+// 1 to 2), zero, subnormals (which are many binades), Inf, NaN and FP32 scales are block_scale's own.
 //
 //   BlockScales scale_of(recipe_named("rceil"), Format::e4m3);
 //   scale_of({.amax = 448}).byte == 127
@@ -30,6 +31,7 @@ class BlockScales {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(block.amax);
     if (!is_in_a_binade(block)) return block_scale(recipe_, element_, block);
     const Binade& binade = prepared(bits >> kMantissaBits);
+    if (binade.has_more) return block_scale(recipe_, element_, block);
     return bits >= binade.first_upper ? binade.upper : binade.lower;
   }
 
@@ -40,6 +42,7 @@ class BlockScales {
   static constexpr int kMantissaBits = 23;
   struct Binade {
     bool is_prepared = false;
+    bool has_more = false;          // than two bytes, perhaps
     std::uint32_t first_upper = 0;  // the bits of the first amax whose scale is `upper`
     BlockScale lower;
     BlockScale upper;

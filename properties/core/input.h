@@ -53,7 +53,8 @@ Input make_input_by_row(Format dtype, std::int64_t rows, std::int64_t cols, std:
   input.bytes.resize(static_cast<std::size_t>(rows) * input.row_bytes());
   if (stride == 0) return input;
   constexpr std::int64_t kValuesAtOnce = 2048;  // short rows go to memory several at a time
-  const std::int64_t rows_at_once = std::clamp<std::int64_t>(kValuesAtOnce / stride, 1, std::max<std::int64_t>(rows, 1));
+  const std::int64_t rows_at_once =
+      std::clamp<std::int64_t>(kValuesAtOnce / stride, 1, std::max<std::int64_t>(rows, 1));
   parallel_ranges(rows, rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::uint32_t> words(static_cast<std::size_t>(rows_at_once * stride), spec(dtype).nan_code);
     std::vector<std::uint16_t> narrow(value_bytes(dtype) == 2 ? words.size() : 0);

@@ -1,5 +1,6 @@
 #pragma once
-// encode(element, value * factor of its block, nearest_even, saturate) over many values, as SIMD. Internal to quantize.cc.
+// encode(element, value * factor of its block, nearest_even, saturate) over many values, as SIMD. Internal to
+// quantize.cc.
 
 #include <cstddef>
 #include <cstdint>

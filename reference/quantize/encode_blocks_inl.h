@@ -2,10 +2,10 @@
 // each Highway target.
 //
 // Why it is the same. The product is encode's own: a float times a power of two, exact. From the lowest normal number
-// on, a code and the bits below it are one number, rounded by an addition, as in the codec. Below it codes are multiples
-// of one step: the sum of the magnitude and 2^52 steps, whose last bit is a step, is that multiple, rounded by IEEE
-// 754's own rule for sums, and the last bits of the sum are the code. Infinities are above the largest code, as what
-// overflows is. NaN is looked for.
+// on, a code and the bits below it are one number, rounded by an addition, as in the codec. Below it codes are
+// multiples of one step: the sum of the magnitude and 2^52 steps, whose last bit is a step, is that multiple, rounded
+// by IEEE 754's own rule for sums, and the last bits of the sum are the code. Infinities are above the largest code, as
+// what overflows is. NaN is looked for.
 
 #if defined(MXCHECK_REFERENCE_QUANTIZE_ENCODE_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_REFERENCE_QUANTIZE_ENCODE_BLOCKS_INL_H_

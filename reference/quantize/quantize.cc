@@ -33,8 +33,8 @@ struct Job {
   }
 };
 
-// In a matrix of few columns, rows of whole blocks one after the other are one longer row of blocks: what each row costs
-// beside its elements is then shared. Tall blocks are one row of blocks at a time.
+// In a matrix of few columns, rows of whole blocks one after the other are one longer row of blocks: what each row
+// costs beside its elements is then shared. Tall blocks are one row of blocks at a time.
 std::int64_t rows_at_once(const MatrixView& input, BlockShape block, std::int64_t block_cols) {
   const bool joins = block.rows == 1 && input.cols % block_cols == 0;
   return joins ? std::max<std::int64_t>(1, kStripElements / input.cols) : 1;
@@ -57,7 +57,8 @@ void read_rows(const Job& job, std::int64_t row, std::span<float> values) {
   for (std::size_t at = 0; at < values.size(); at += cols) job.input.read_row(row++, values.subspan(at, cols));
 }
 
-// Merges values into their block. Magnitudes of floats are in the order of their bits, and those of NaN above infinity's.
+// Merges values into their block. Magnitudes of floats are in the order of their bits, and those of NaN above
+// infinity's.
 [[gnu::always_inline]] inline void add_to_block(std::span<const float> values, BlockAmax& block) {
   auto largest = std::bit_cast<std::uint32_t>(block.amax);
   std::uint32_t nan = block.has_nan ? 1 : 0;
@@ -70,8 +71,8 @@ void read_rows(const Job& job, std::int64_t row, std::span<float> values) {
   block = {std::bit_cast<float>(largest), nan != 0};
 }
 
-// Merges the values of a row, or of rows that are one row of blocks, into the blocks they belong to; the first row's are
-// the first that the blocks have.
+// Merges the values of a row, or of rows that are one row of blocks, into the blocks they belong to; the first row's
+// are the first that the blocks have.
 void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<const float> values,
                    std::span<BlockAmax> blocks) {
   bool any_nan = false;

@@ -41,7 +41,8 @@ TEST(BlockScales, are_block_scales_of_every_recipe_and_format_next_to_every_chan
     for (const Format element : kQuantizedFormats) {
       BlockScales scale_of(recipe, element);
       std::vector<BlockAmax> blocks;
-      for (const std::uint32_t bits : telling_amaxes(recipe, element)) blocks.push_back({as_float(bits), bits % 7 == 0});
+      for (const std::uint32_t bits : telling_amaxes(recipe, element))
+        blocks.push_back({as_float(bits), bits % 7 == 0});
       std::vector<std::uint8_t> bytes(blocks.size());
       std::vector<double> factors(blocks.size());
       const bool found = recipe.has_e8m0_scales() && scale_of.find(blocks, bytes.data(), factors.data());
