@@ -13,9 +13,8 @@ namespace mxcheck {
 template <class T>
 std::vector<std::byte> to_bytes(std::span<const T> values) {
   static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<std::byte> bytes(values.size_bytes());
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
+  const auto bytes = std::as_bytes(values);
+  return {bytes.data(), bytes.data() + bytes.size()};
 }
 template <class T>
 std::vector<std::byte> to_bytes(const std::vector<T>& values) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "goldens/io/temporary_names.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "properties/process/worker.h"
@@ -98,6 +99,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "__worker") == 0) return mxcheck::run_worker(argc, argv);
+  mxcheck::remove_temporaries_on_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write, and reported as one
   return mxcheck::guarded_run(argc, argv);
 }

@@ -1,6 +1,7 @@
 #include "goldens/format/compare.h"
 
 #include <algorithm>
+#include <cstring>
 #include <future>
 #include <span>
 #include <vector>
@@ -26,7 +27,7 @@ bool dataset_equals(const GoldenReader& golden, const std::string& dataset, cons
     std::future<void> golden_read = std::async(std::launch::async, [&] { want->read(std::span(a).first(now)); });
     have->read(std::span(b).first(now));
     golden_read.get();
-    if (!std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(now), b.begin())) return false;
+    if (std::memcmp(a.data(), b.data(), now) != 0) return false;
     left -= now;
   }
   return true;

@@ -1,9 +1,9 @@
 #include "goldens/format/reader.h"
 
-#include <algorithm>
+#include <memory>
 #include <new>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "goldens/format/schema.h"
 #include "goldens/hdf5/image.h"
@@ -14,8 +14,6 @@
 
 namespace mxcheck {
 namespace {
-
-constexpr std::size_t kPiece = 1 << 20;
 
 // Errors about files are errors about goldens here.
 template <class Action>
@@ -37,8 +35,8 @@ auto as_golden(Action action) {
 struct GoldenReader::State {
   std::string path;
   FileSource source;
-  std::vector<std::byte> image;  // the file, when it is small enough
-  Hdf5Handle file;               // of the image or of the source's descriptor, and closed before them
+  std::unique_ptr<std::byte[]> image;  // the file, when it is small enough
+  Hdf5Handle file;                     // of the image or of the source's descriptor, and closed before them
   GoldenSchema schema;
 
   State(const std::string& p, const ManifestEntry& expected, std::uint64_t most_in_memory) : path(p), source(p) {
@@ -47,10 +45,10 @@ struct GoldenReader::State {
                        " in the manifest");
     }
     const bool small = source.size() <= most_in_memory;
-    const std::string hash = small ? load() : hash_in_pieces();
+    const std::string hash = small ? load() : sha256(source);
     if (hash != expected.sha256) refuse(path, "has SHA-256 " + hash + ", but " + expected.sha256 + " in the manifest");
     quiet_hdf5();
-    file = small ? open_image(image, place()) : open_file();
+    file = small ? open_image({image.get(), source.size()}, place()) : open_file();
     schema = read_schema(file.id(), place());
   }
 
@@ -65,23 +63,11 @@ struct GoldenReader::State {
 
   std::string load() {
     try {
-      image.resize(source.size());
+      image = std::make_unique_for_overwrite<std::byte[]>(source.size());
     } catch (const std::bad_alloc&) {
       throw Error(ErrorKind::environment, path + ": no memory for " + std::to_string(source.size()) + " bytes");
     }
-    source.read(0, image);
-    return sha256(image);
-  }
-
-  std::string hash_in_pieces() const {
-    Sha256 hash;
-    std::vector<std::byte> piece(kPiece);
-    for (std::uint64_t at = 0; at < source.size(); at += piece.size()) {
-      const auto part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), source.size() - at));
-      source.read(at, part);
-      hash.update(part);
-    }
-    return hash.hex();
+    return sha256(source, {image.get(), source.size()});
   }
 
   std::unique_ptr<RowReader> rows(const std::string& dataset) const {

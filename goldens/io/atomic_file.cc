@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "goldens/io/byte_source.h"
+#include "goldens/io/temporary_names.h"
 #include "numerics/error.h"
 
 namespace mxcheck {
@@ -71,15 +72,19 @@ AtomicFile::AtomicFile(const std::string& path, Naming naming) : path_(end_of_li
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  forget_temporary(temporary_);
 }
 
 void AtomicFile::create_named() {
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const std::string name = temporary_name(path_, attempt);
+    const Undisturbed now;
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ >= 0) {
       temporary_ = name;
+      remember_temporary(name);
       return;
     }
     if (errno != EEXIST) break;
@@ -91,8 +96,10 @@ void AtomicFile::link_unnamed() {
   const std::string self = "/proc/self/fd/" + std::to_string(fd_);
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const std::string name = temporary_name(path_, attempt);
+    const Undisturbed now;
     if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
       temporary_ = name;
+      remember_temporary(name);
       return;
     }
     if (errno != EEXIST) break;
@@ -140,8 +147,12 @@ void AtomicFile::commit(const std::function<void()>& before_it_appears) {
     before_it_appears();  // before link_unnamed: a file without a name vanishes even where a signal ends the process
   }
   complete();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written", errno);
-  temporary_.clear();
+  {
+    const Undisturbed now;
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written", errno);
+    forget_temporary(temporary_);
+    temporary_.clear();
+  }
   const int directory = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0) {
     ::fsync(directory);  // some file systems refuse this; the content is on disk either way

@@ -4,10 +4,10 @@
 //   AtomicFile file(path);  file.write(bytes);  file.commit();
 //
 // Until commit the bytes belong to an unnamed file of the same directory (O_TMPFILE), which vanishes however the
-// process ends; where the file system has none, to a temporary name created exclusively, which the destructor removes
-// (a signal then leaves it behind: ".NAME.mxcheck-*"). commit is fsync, rename onto the path, fsync of the directory. A
-// symbolic link at path is followed, also to where there is nothing yet; anything at path but a regular file is
-// refused.
+// process ends; where the file system has none, to a temporary name created exclusively, ".NAME.mxcheck-*", which the
+// destructor removes, and what goldens/io/temporary_names.h does on signals; SIGKILL leaves it behind. commit is fsync,
+// rename onto the path, fsync of the directory. A symbolic link at path is followed, also to where there is nothing
+// yet; anything at path but a regular file is refused.
 //
 // Errors: Error{usage} when the path cannot be written (no such directory, no permission, a directory);
 // Error{environment} when the machine fails: disk full, file too large, input/output error.

@@ -3,8 +3,12 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <future>
 #include <string_view>
+#include <vector>
 
 #include "numerics/error.h"
 
@@ -57,6 +61,41 @@ std::string sha256(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
   return hash.hex();
+}
+
+namespace {
+
+constexpr std::uint64_t kPiece = 4 << 20;
+
+// room(at, bytes): where the bytes from `at` on go; those of the piece before are still being hashed.
+template <class Room>
+std::string hash_while_reading(const ByteSource& source, const Room& room) {
+  Sha256 hash;
+  const auto read = [&](std::uint64_t at) {
+    const std::span<std::byte> piece = room(at, std::min(kPiece, source.size() - at));
+    source.read(at, piece);
+    return piece;
+  };
+  std::span<const std::byte> piece = read(0);
+  for (std::uint64_t next = piece.size(); !piece.empty(); next += piece.size()) {
+    std::future<std::span<std::byte>> ahead = std::async(std::launch::async, read, next);
+    hash.update(piece);
+    piece = ahead.get();
+  }
+  return hash.hex();
+}
+
+}  // namespace
+
+std::string sha256(const ByteSource& source) {
+  std::array<std::vector<std::byte>, 2> rooms;
+  for (auto& room : rooms) room.resize(std::min(kPiece, source.size()));
+  return hash_while_reading(
+      source, [&](std::uint64_t at, std::uint64_t bytes) { return std::span(rooms[at / kPiece % 2]).first(bytes); });
+}
+
+std::string sha256(const ByteSource& source, std::span<std::byte> into) {
+  return hash_while_reading(source, [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); });
 }
 
 }  // namespace mxcheck

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "goldens/io/byte_source.h"
+
 namespace mxcheck {
 
 class Sha256 {
@@ -23,5 +25,10 @@ class Sha256 {
 };
 
 std::string sha256(std::span<const std::byte> bytes);
+
+// Of a whole source, read by another thread while the piece before is hashed: the time is that of the slower of the
+// two. With `into`, of the source's size, the bytes that were hashed are there.
+std::string sha256(const ByteSource& source);
+std::string sha256(const ByteSource& source, std::span<std::byte> into);
 
 }  // namespace mxcheck

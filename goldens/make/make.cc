@@ -10,6 +10,7 @@
 #include "goldens/format/offsets.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/atomic_file.h"
+#include "goldens/io/temporary_names.h"
 #include "goldens/make/input.h"
 #include "goldens/make/routes.h"
 #include "goldens/make/tables.h"
@@ -208,7 +209,9 @@ class MadeDirectory {
          !failed && !at.empty() && !std::filesystem::exists(at, failed); at = at.parent_path()) {
       made_.push_back(at);
     }
+    const Undisturbed now;
     std::filesystem::create_directories(path, failed);
+    for (const std::filesystem::path& at : made_) remember_temporary(at.string());
     if (failed) throw Error(ErrorKind::usage, path + ": cannot be made a directory (" + failed.message() + ")");
   }
   MadeDirectory(const MadeDirectory&) = delete;
@@ -216,8 +219,12 @@ class MadeDirectory {
   ~MadeDirectory() {
     std::error_code not_empty;  // somebody else's files have come meanwhile
     for (const std::filesystem::path& at : made_) std::filesystem::remove(at, not_empty);
+    keep();
   }
-  void keep() { made_.clear(); }
+  void keep() {
+    for (const std::filesystem::path& at : made_) forget_temporary(at.string());
+    made_.clear();
+  }
 
  private:
   std::vector<std::filesystem::path> made_;  // the innermost first
@@ -252,6 +259,7 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
   file.write(to_text(manifest));
   file.complete();
   if (options.before_they_appear) options.before_they_appear();
+  const Undisturbed until_all_are_there;  // a signal finds none of them at its path, or all
   for (const auto& golden : goldens) golden->commit();
   file.commit();
   made_directory.keep();

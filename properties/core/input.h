@@ -51,15 +51,22 @@ template <class FillRow>
 Input make_input_by_row(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride, const FillRow& fill) {
   Input input{{}, dtype, rows, cols, stride};
   input.bytes.resize(static_cast<std::size_t>(rows) * input.row_bytes());
+  if (stride == 0) return input;
+  constexpr std::int64_t kValuesAtOnce = 2048;  // short rows go to memory several at a time
+  const std::int64_t rows_at_once =
+      std::clamp<std::int64_t>(kValuesAtOnce / stride, 1, std::max<std::int64_t>(rows, 1));
   parallel_ranges(rows, rows * stride, 0, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::uint32_t> row(static_cast<std::size_t>(stride), spec(dtype).nan_code);
-    std::vector<std::uint16_t> narrow(value_bytes(dtype) == 2 ? row.size() : 0);
+    std::vector<std::uint32_t> words(static_cast<std::size_t>(rows_at_once * stride), spec(dtype).nan_code);
+    std::vector<std::uint16_t> narrow(value_bytes(dtype) == 2 ? words.size() : 0);
     std::byte* to = input.bytes.data() + static_cast<std::size_t>(begin) * input.row_bytes();
-    for (std::int64_t i = begin; i < end && stride != 0; ++i, to += input.row_bytes()) {
-      fill(i, row.data());
-      std::transform(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(narrow.size()), narrow.begin(),
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t stop = std::min(end, i + rows_at_once);
+      const std::size_t bytes = static_cast<std::size_t>(stop - i) * input.row_bytes();
+      for (std::uint32_t* row = words.data(); i < stop; ++i, row += stride) fill(i, row);
+      std::transform(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(narrow.size()), narrow.begin(),
                      [](std::uint32_t bits) { return static_cast<std::uint16_t>(bits); });
-      std::memcpy(to, narrow.empty() ? static_cast<const void*>(row.data()) : narrow.data(), input.row_bytes());
+      std::memcpy(to, narrow.empty() ? static_cast<const void*>(words.data()) : narrow.data(), bytes);
+      to += bytes;
     }
   });
   return input;

@@ -42,7 +42,7 @@ float MatrixView::at(std::int64_t row, std::int64_t col) const {
 void MatrixView::read_row(std::int64_t row, std::span<float> values) const {
   const std::byte* element = address(*this, row, 0);
   if (dtype == Format::fp32) {
-    for (float& v : values) v = load_fp32(element), element += 4;
+    if (!values.empty()) std::memcpy(values.data(), element, values.size_bytes());
   } else if (dtype == Format::bf16) {
     for (float& v : values) v = load_bf16(element), element += 2;
   } else {

@@ -29,7 +29,7 @@ struct MatrixView {
   // The element as a float: exact for all three types. The caller keeps row and col in range.
   [[nodiscard]] float at(std::int64_t row, std::int64_t col) const;
 
-  // The whole row as floats; values.size() == cols.
+  // The whole row as floats; values.size() == cols. Where row_stride == cols, any number of values from there on.
   void read_row(std::int64_t row, std::span<float> values) const;
 };
 

@@ -8,129 +8,178 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/scale/block_scales.h"
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
+#include "reference/quantize/encode_blocks.h"
 
 namespace mxcheck {
 namespace {
+
+constexpr std::int64_t kStripElements = 4096;  // 16 KiB of floats: the first-level cache holds what belongs to them
 
 // What does not change from one row of blocks to the next.
 struct Job {
   const MatrixView& input;
   const Recipe& recipe;
   Quantized& out;
-  std::int64_t block_cols;                      // the whole extent written out
-  const std::vector<std::int64_t>& row_starts;  // block_row_starts
+  std::int64_t block_cols;                      // the whole extent written out, at most the columns there are
+  const std::vector<std::int64_t>& row_starts;  // block_row_starts; empty for blocks of one row: i begins at row i
+  std::int64_t rows_at_once;                    // rows of blocks that are worked on together
+
+  [[nodiscard]] std::int64_t first_row(std::int64_t block_row) const {
+    return row_starts.empty() ? block_row : row_starts[static_cast<std::size_t>(block_row)];
+  }
 };
 
+// In a matrix of few columns, rows of whole blocks one after the other are one longer row of blocks: what each row
+// costs beside its elements is then shared. Tall blocks are one row of blocks at a time.
+std::int64_t rows_at_once(const MatrixView& input, BlockShape block, std::int64_t block_cols) {
+  const bool joins = block.rows == 1 && input.cols % block_cols == 0;
+  return joins ? std::max<std::int64_t>(1, kStripElements / input.cols) : 1;
+}
+
+// `values` begin at row `row`, and may be several rows.
 [[noreturn]] void refuse_nan(const Job& job, std::int64_t row, std::span<const float> values) {
   const auto is_nan = [](float x) { return std::isnan(x); };
-  const auto col = std::distance(values.begin(), std::find_if(values.begin(), values.end(), is_nan));
-  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row) + ", column " +
-                                    std::to_string(col) + ": this recipe (" + job.recipe.name +
+  const auto at = std::distance(values.begin(), std::find_if(values.begin(), values.end(), is_nan));
+  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row + at / job.out.cols) +
+                                    ", column " + std::to_string(at % job.out.cols) + ": this recipe (" +
+                                    job.recipe.name +
                                     ", NaN refused) takes none; remove it, or let NaN propagate or be dropped");
 }
 
-// Merges a row's values into the blocks they belong to.
-void add_to_blocks(const Job& job, std::int64_t row, std::span<const float> values, std::span<BlockAmax> blocks) {
+// `values` are those of whole rows from `row` on.
+void read_rows(const Job& job, std::int64_t row, std::span<float> values) {
+  if (job.input.row_stride == job.out.cols) return job.input.read_row(row, values);  // no gaps: as one long row
+  const auto cols = static_cast<std::size_t>(job.out.cols);
+  for (std::size_t at = 0; at < values.size(); at += cols) job.input.read_row(row++, values.subspan(at, cols));
+}
+
+// Merges values into their block. Magnitudes of floats are in the order of their bits, and those of NaN above
+// infinity's.
+[[gnu::always_inline]] inline void add_to_block(std::span<const float> values, BlockAmax& block) {
+  auto largest = std::bit_cast<std::uint32_t>(block.amax);
+  std::uint32_t nan = block.has_nan ? 1 : 0;
+  for (const float value : values) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF;
+    const bool is_nan = magnitude > 0x7F800000;
+    nan |= is_nan ? 1 : 0;
+    largest = std::max(largest, is_nan ? 0 : magnitude);
+  }
+  block = {std::bit_cast<float>(largest), nan != 0};
+}
+
+// Merges the values of a row, or of rows that are one row of blocks, into the blocks they belong to; the first row's
+// are the first that the blocks have.
+void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<const float> values,
+                   std::span<BlockAmax> blocks) {
   bool any_nan = false;
-  std::size_t col = 0;
-  for (BlockAmax& block : blocks) {
-    const std::size_t end = std::min(values.size(), col + static_cast<std::size_t>(job.block_cols));
-    // Magnitudes of floats are in the order of their bits, and those of NaN above infinity's.
-    std::uint32_t largest = std::bit_cast<std::uint32_t>(block.amax);
-    std::uint32_t nan = 0;
-    for (; col < end; ++col) {
-      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[col]) & 0x7FFFFFFF;
-      const bool is_nan = magnitude > 0x7F800000;
-      nan |= is_nan ? 1 : 0;
-      largest = std::max(largest, is_nan ? 0 : magnitude);
+  if (is_first && job.block_cols == 1) {  // a loop of its own: the compiler then knows that there is one value
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      BlockAmax block;
+      add_to_block(values.subspan(i, 1), block);
+      blocks[i] = block;
+      any_nan |= block.has_nan;
     }
-    block.amax = std::bit_cast<float>(largest);
-    block.has_nan = block.has_nan || nan != 0;
-    any_nan = any_nan || block.has_nan;
+  } else {
+    if (is_first) std::fill(blocks.begin(), blocks.end(), BlockAmax{});
+    const auto width = static_cast<std::size_t>(job.block_cols);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      add_to_block(values.subspan(i * width, std::min(width, values.size() - i * width)), blocks[i]);
+      any_nan |= blocks[i].has_nan;
+    }
   }
   if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_nan(job, row, values);
 }
 
-// encode_element for the scales and recipes that most callers have, with all but x known to the compiler (flatten: the
-// codec is inlined and folded). Nearly twice as fast; a test compares the two.
-bool is_plain(const Recipe& recipe, const BlockScale& scale) {
-  return recipe.scaling != ElementScaling::half_in_fp32 && recipe.rounding == Rounding::nearest_even &&
-         recipe.overflow == Overflow::saturate && recipe.drop_negative_zero == DropNegativeZero::none &&
-         !recipe.nan_sign && !scale.poisoned && !scale.divide && !scale.round_fp32;
+// encode_blocks computes what encode_element does, of these recipes and blocks that are not poisoned.
+bool is_plain(const Recipe& recipe, Format element) {
+  return detail::encodes_blocks_of(element) && recipe.scaling != ElementScaling::half_in_fp32 &&
+         recipe.rounding == Rounding::nearest_even && recipe.overflow == Overflow::saturate &&
+         recipe.drop_negative_zero == DropNegativeZero::none && !recipe.nan_sign;
 }
 
-template <Format kElement, class Code>
-[[gnu::flatten]] void encode_plain(std::span<const float> values, double factor, Code* codes) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double scaled = static_cast<double>(values[i]) * factor;
-    codes[i] = static_cast<Code>(encode(kElement, scaled, Rounding::nearest_even, Overflow::saturate));
-  }
-}
+// Buffers of one thread, for as many rows of blocks as are worked on at once.
+struct Strip {
+  explicit Strip(const Job& job)
+      : values(static_cast<std::size_t>(job.out.cols * job.rows_at_once)),
+        amaxes(static_cast<std::size_t>(job.out.scale_cols * job.rows_at_once)),
+        factors(amaxes.size()),
+        scale_of(job.recipe, job.out.element) {}
+  std::vector<float> values;
+  std::vector<BlockAmax> amaxes;
+  std::vector<double> factors;     // for encode_blocks
+  std::vector<BlockScale> scales;  // where that is not enough
+  BlockScales scale_of;
+};
 
-// False for a format without such a loop.
-template <class Code>
-bool encode_plain(Format element, std::span<const float> values, double factor, Code* codes) {
-  switch (element) {
-    case Format::e4m3: encode_plain<Format::e4m3>(values, factor, codes); return true;
-    case Format::e5m2: encode_plain<Format::e5m2>(values, factor, codes); return true;
-    case Format::e3m2: encode_plain<Format::e3m2>(values, factor, codes); return true;
-    case Format::e2m3: encode_plain<Format::e2m3>(values, factor, codes); return true;
-    case Format::e2m1: encode_plain<Format::e2m1>(values, factor, codes); return true;
-    default: return false;
-  }
-}
-
+// The codes of a row, or of rows that are one row of blocks, by the definition.
 template <class Code>
 void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, Code* codes) {
-  std::size_t begin = 0;
+  std::size_t col = 0;
   for (const BlockScale& scale : scales) {
-    const std::size_t end = std::min(row.size(), begin + static_cast<std::size_t>(job.block_cols));
-    const auto values = row.subspan(begin, end - begin);
-    if (!is_plain(job.recipe, scale) || !encode_plain(job.out.element, values, scale.factor, codes + begin)) {
-      for (std::size_t i = begin; i < end; ++i)
-        codes[i] = static_cast<Code>(encode_element(job.recipe, job.out.element, scale, row[i]));
+    const std::size_t end = std::min(row.size(), col + static_cast<std::size_t>(job.block_cols));
+    for (; col < end; ++col) {
+      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element, scale, row[col]));
     }
-    begin = end;
   }
 }
 
-// The definition, for the rows of blocks [begin, end): amax of every block, its scale, its codes. Row by row through
-// memory for every block shape.
-void quantize_block_rows(const Job& job, std::int64_t begin, std::int64_t end) {
+// Stores the scales of the rows of blocks that begin with number `begin`. True: encode_blocks has the codes of all.
+bool find_scales(const Job& job, Strip& strip, std::span<const BlockAmax> amaxes, std::int64_t begin) {
+  const auto at = static_cast<std::size_t>(begin * job.out.scale_cols);
+  if (is_plain(job.recipe, job.out.element) && job.recipe.has_e8m0_scales() &&
+      strip.scale_of.find(amaxes, job.out.scales.data() + at, strip.factors.data())) {
+    return true;
+  }
+  strip.scales.resize(amaxes.size());
+  for (std::size_t i = 0; i < amaxes.size(); ++i) {
+    strip.scales[i] = strip.scale_of(amaxes[i]);
+    if (job.recipe.has_e8m0_scales()) {
+      job.out.scales[at + i] = strip.scales[i].byte;
+    } else {
+      job.out.scales_fp32[at + i] = strip.scales[i].scale;
+    }
+  }
+  return false;
+}
+
+// The definition, for the rows of blocks [begin, end), all of one row or only one of any height: amax of every block,
+// its scale, its codes.
+void quantize_strip(const Job& job, Strip& strip, std::int64_t begin, std::int64_t end) {
   Quantized& out = job.out;
-  const auto blocks_in_row = static_cast<std::size_t>(out.scale_cols);
-  std::vector<float> values(static_cast<std::size_t>(out.cols));
-  std::vector<BlockAmax> amaxes(blocks_in_row);
-  std::vector<BlockScale> scales(blocks_in_row);
-  for (std::int64_t block_row = begin; block_row < end; ++block_row) {
-    const std::int64_t first = job.row_starts[static_cast<std::size_t>(block_row)];
-    const std::int64_t last = job.row_starts[static_cast<std::size_t>(block_row) + 1];
-    std::fill(amaxes.begin(), amaxes.end(), BlockAmax{});
-    for (std::int64_t row = first; row < last; ++row) {
-      job.input.read_row(row, values);
-      add_to_blocks(job, row, values, amaxes);
+  const std::int64_t first = job.first_row(begin);
+  const std::int64_t last = job.first_row(end);
+  const std::int64_t rows_read = end - begin > 1 ? end - begin : 1;
+  const auto values = std::span(strip.values).first(static_cast<std::size_t>(rows_read * out.cols));
+  const auto amaxes = std::span(strip.amaxes).first(static_cast<std::size_t>((end - begin) * out.scale_cols));
+  for (std::int64_t row = first; row < last; row += rows_read) {
+    read_rows(job, row, values);
+    add_to_blocks(job, row, row == first, values, amaxes);
+  }
+  const bool plain = find_scales(job, strip, amaxes, begin);
+  const auto factors = std::span<const double>(strip.factors).first(amaxes.size());
+  for (std::int64_t row = first; row < last; row += rows_read) {
+    if (last - first > rows_read) read_rows(job, row, values);  // otherwise they are still there
+    const std::int64_t at = row * out.cols;
+    if (plain) {
+      detail::encode_blocks(
+          {out.element, values, static_cast<std::size_t>(job.block_cols), factors, out.codes.data() + at});
+    } else if (out.codes16.empty()) {
+      encode_row<std::uint8_t>(job, values, strip.scales, out.codes.data() + at);
+    } else {
+      encode_row<std::uint16_t>(job, values, strip.scales, out.codes16.data() + at);
     }
-    for (std::size_t i = 0; i < blocks_in_row; ++i) {
-      const std::size_t at = static_cast<std::size_t>(block_row) * blocks_in_row + i;
-      scales[i] = block_scale(job.recipe, out.element, amaxes[i]);
-      if (out.scales_fp32.empty()) {
-        out.scales[at] = scales[i].byte;
-      } else {
-        out.scales_fp32[at] = scales[i].scale;
-      }
-    }
-    for (std::int64_t row = first; row < last; ++row) {
-      if (last - first > 1) job.input.read_row(row, values);  // a single row is still there
-      const std::int64_t at = row * out.cols;
-      if (out.codes16.empty()) {
-        encode_row(job, values, scales, out.codes.data() + at);
-      } else {
-        encode_row(job, values, scales, out.codes16.data() + at);
-      }
-    }
+  }
+}
+
+// Row by row through memory for every block shape.
+void quantize_block_rows(const Job& job, std::int64_t begin, std::int64_t end) {
+  Strip strip(job);
+  for (std::int64_t at = begin; at < end; at += job.rows_at_once) {
+    quantize_strip(job, strip, at, std::min(end, at + job.rows_at_once));
   }
 }
 
@@ -185,8 +234,10 @@ Quantized quantize(const MatrixView& input, Format element, BlockShape block, co
   } else {
     resize_or_throw(out.scales, scales, "scales");
   }
-  const std::vector<std::int64_t> row_starts = block_row_starts(input.rows, block.rows, offsets);
-  const Job job{input, recipe, out, block_cols, row_starts};
+  std::vector<std::int64_t> row_starts;
+  if (block.rows != 1) row_starts = block_row_starts(input.rows, block.rows, offsets);
+  const std::int64_t width = std::min(block_cols, input.cols);
+  const Job job{input, recipe, out, width, row_starts, rows_at_once(input, block, width)};
   parallel_ranges(out.scale_rows, elements, threads,
                   [&](std::int64_t begin, std::int64_t end) { quantize_block_rows(job, begin, end); });
   return out;

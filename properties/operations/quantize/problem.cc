@@ -101,9 +101,10 @@ std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const 
   if (c.variant.operation == "cast") return {{outputs[0], cast_codes(*this, recipe)}};
   std::vector<ExpectedTensor> answer;
   const auto add_direction = [&](std::size_t at, BlockShape block) {
-    const Quantized q = quantize(input.view(), v.format, block, recipe, c.experts);
+    Quantized q = quantize(input.view(), v.format, block, recipe, c.experts);
     answer.push_back({outputs[at], to_bytes(q.codes)});
-    answer.push_back({outputs[at + 1], to_bytes(in_layout(c, scale_geometry(c, block), q.scales, v.layout))});
+    answer.push_back(
+        {outputs[at + 1], to_bytes(in_layout(c, scale_geometry(c, block), std::move(q.scales), v.layout))});
   };
   add_direction(0, v.block);
   if (outputs.size() == 4) add_direction(2, v.block.transposed());
@@ -136,9 +137,14 @@ std::unique_ptr<Problem> quantize_problem_of(const Call& call) {
   std::vector<std::int32_t> from;
   if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
   Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
-  input.bytes.resize(static_cast<std::size_t>(c.rows) * input.row_bytes());
   const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
   const std::size_t step = input.row_bytes();
+  const std::size_t bytes = static_cast<std::size_t>(c.rows) * step;
+  if (index == nullptr && step == line && bytes <= x.bytes) {  // every row where it is, and no gaps between them
+    input.bytes.assign(x.data, x.data + bytes);
+    return std::make_unique<QuantizeProblem>(c, std::move(input));
+  }
+  input.bytes.resize(bytes);
   for (std::size_t i = 0; i < static_cast<std::size_t>(c.rows) && line != 0; ++i) {
     const std::size_t row = index != nullptr ? static_cast<std::size_t>(from[i]) : i;
     if (row * step + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");

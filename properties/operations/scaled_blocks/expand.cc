@@ -49,6 +49,7 @@ class Expander {
         element_(blocks_of(c.variant).format),
         top_(exponent_of_largest(element_)),
         largest_(decode(element_, spec(element_).max_code)),
+        block_rows_(blocks_of(c.variant).block.height(c.rows)),
         block_cols_(blocks_of(c.variant).block.width(c.cols)),
         blocks_across_((c.cols + block_cols_ - 1) / block_cols_) {
     place_rows();
@@ -77,9 +78,19 @@ class Expander {
   }
 
  private:
+  struct Row {
+    std::int64_t block_row;
+    std::int64_t row_in_block;
+    std::int64_t block_rows;
+  };
   template <Data kData>
   void fill(std::int64_t i, std::uint32_t* to) const {
-    const Row& row = rows_[static_cast<std::size_t>(i)];
+    if constexpr (kData == Data::every_amax) {  // whatever the block
+      for (std::int64_t j = 0; j < c_.cols; ++j)
+        to[j] = j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
+      return;
+    }
+    const Row row = row_of(i);
     for (std::int64_t block_col = 0; block_col < blocks_across_; ++block_col) {
       const std::int64_t first_col = block_col * block_cols_;
       const std::int64_t width = std::min(block_cols_, c_.cols - first_col);
@@ -106,8 +117,6 @@ class Expander {
     if constexpr (kData == Data::slots) return slots(place, j);
     if constexpr (kData == Data::every_bf16) return every_bf16(i, j);
     if constexpr (kData == Data::every_word) return static_cast<std::uint32_t>(c_.seed + number);
-    if constexpr (kData == Data::every_amax)
-      return j == 0 ? static_cast<std::uint32_t>(c_.seed + static_cast<std::uint64_t>(i)) : 0;
     if constexpr (kData == Data::real) return window_.bits(dtype_, i, j);
     return 0;
   }
@@ -128,8 +137,15 @@ class Expander {
       words.chosen = word(0xC405);
     return words;
   }
+  [[nodiscard]] Row row_of(std::int64_t i) const {
+    if (!rows_.empty()) return rows_[static_cast<std::size_t>(i)];
+    const std::int64_t block_row = block_rows_ == 1 ? i : i / block_rows_;
+    const std::int64_t first = block_row * block_rows_;
+    return {block_row, i - first, std::min(block_rows_, c_.rows - first)};
+  }
+  // Blocks restart at every expert: row_of looks it up where there are experts.
   void place_rows() {
-    const std::int64_t height = blocks_of(c_.variant).block.height(c_.rows);
+    if (c_.experts.empty()) return;
     std::int64_t start = 0;
     std::int64_t block_row = 0;
     std::size_t expert = 1;
@@ -138,7 +154,7 @@ class Expander {
         if (i > start) ++block_row;
         start = i, ++expert;
       }
-      if (i - start == height) start = i, ++block_row;
+      if (i - start == block_rows_) start = i, ++block_row;
       rows_.push_back({block_row, i - start, 0});
     }
     for (std::size_t i = rows_.size(); i-- > 0;) {
@@ -284,19 +300,15 @@ class Expander {
     return below_pin ? nearest_bits(dtype_, value) : 0;
   }
 
-  struct Row {
-    std::int64_t block_row;
-    std::int64_t row_in_block;
-    std::int64_t block_rows;
-  };
   const Case& c_;
   Format dtype_;
   Format element_;
   int top_;         // exponent of the element format's largest value
   double largest_;  // that value
+  std::int64_t block_rows_;
   std::int64_t block_cols_;
   std::int64_t blocks_across_;
-  std::vector<Row> rows_;
+  std::vector<Row> rows_;       // of a case with experts
   std::vector<double> edges_;   // values and midpoints of the element format
   std::vector<double> beyond_;  // above its largest value, below the next power of two
   RealWindow window_;

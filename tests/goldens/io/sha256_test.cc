@@ -31,5 +31,18 @@ TEST(Sha256, does_not_depend_on_how_the_bytes_are_cut) {
   }
 }
 
+TEST(Sha256, of_a_source_is_that_of_its_bytes_at_every_size_around_a_piece) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4 << 20} - 1, std::size_t{4 << 20},
+                                 std::size_t{8 << 20}, std::size_t{12 << 20} + 5}) {
+    std::vector<std::byte> bytes(size);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + (i >> 20));
+    const SpanSource source(bytes, "bytes");
+    std::vector<std::byte> into(size);
+    EXPECT_EQ(sha256(source), sha256(bytes)) << size;
+    EXPECT_EQ(sha256(source, into), sha256(bytes)) << size;
+    EXPECT_EQ(into, bytes) << size;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck
