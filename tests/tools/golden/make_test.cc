@@ -1,5 +1,8 @@
 #include <nlohmann/json.hpp>
 
+#include <csignal>
+#include <utility>
+
 #include "goldens/make/suite.h"
 #include "tests/tools/golden/golden_tool.h"
 
@@ -64,6 +67,21 @@ TEST_F(GoldenTool, an_answer_that_nobody_can_read_leaves_nothing) {
   for (const char* more : {"", " --json"}) {
     expect_refused(3, "standard output cannot be written",
                    std::string("golden make --suite ./spec.json -o out") + more + " > /dev/full");
+  }
+}
+
+// While goldens wait under hidden names for the last of the suite.
+TEST_F(GoldenTool, a_signal_leaves_nothing) {
+  for (const auto& [signal, number] : {std::pair{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}}) {
+    // The process that becomes the tool is the parent of a substitution's. Without files in `out` nothing is signalled:
+    // a tool that ended early must not cost another process its life.
+    const std::string before =
+        "me=$(exec sh -c 'echo $PPID'); ( n=0; while [ $n -lt 1000 ]; do sleep 0.01; "
+        "n=$((n + 1)); [ -z \"$(ls -A out 2> /dev/null)\" ] || exec kill -" +
+        std::string(signal) + " $me; done ) & ";
+    const test::Answer a = mxcheck("golden make --suite real -o out", before);
+    EXPECT_EQ(a.code, 128 + number) << signal;
+    EXPECT_FALSE(std::filesystem::exists(dir / "out")) << signal;
   }
 }
 
