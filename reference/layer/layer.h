@@ -1,6 +1,6 @@
 #pragma once
-// A mixture-of-experts layer, forward and backward, to the bit: SonicMoE's eight steps under a recipe. docs/layer.md has
-// the definition.
+// A mixture-of-experts layer, forward and backward, to the bit: SonicMoE's eight steps under a recipe. docs/layer.md
+// has the definition.
 //
 // Shapes, row-major. T tokens, d their width, n an expert's, E experts, R routed rows (sorted by expert, stable).
 //   X, O, dO, dX   T x d      BF16

@@ -42,7 +42,8 @@ void check_source(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& 
   const bool along_tokens = gemm == LayerGemm::d_w2 || gemm == LayerGemm::d_w1;
   if (rule.quantized() && rule.source == OperandSource::requantized) {
     const std::string_view from = along_tokens ? requantized_from(tensor) : std::string_view();
-    if (from.empty()) refuse("is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before");
+    if (from.empty())
+      refuse("is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before");
     const auto at = std::find_if(kLayerGemms.begin(), kLayerGemms.end(), [&](const auto& g) { return g.name == from; });
     if (!recipe.gemm(at->value).a.quantized())
       refuse("is requantized, but " + std::string(from) + " does not quantize it");

@@ -35,8 +35,8 @@ LayerOperand as_codes(const OperandRule& rule, const MatrixView& x, BlockShape b
   return o;
 }
 
-LayerOperand made(const OperandRule& rule, const MatrixView& x, BlockShape block,
-                  std::span<const std::int64_t> offsets, int threads) {
+LayerOperand made(const OperandRule& rule, const MatrixView& x, BlockShape block, std::span<const std::int64_t> offsets,
+                  int threads) {
   return rule.quantized() ? as_codes(rule, x, block, false, offsets, threads) : as_values(x, false);
 }
 

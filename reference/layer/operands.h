@@ -19,7 +19,7 @@ namespace mxcheck {
 struct LayerOperand {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  bool by_token = false;              // a row a token, which the GEMM gathers; else in the order of the routed rows
+  bool by_token = false;  // a row a token, which the GEMM gathers; else in the order of the routed rows
   bool is_quantized = false;
   std::vector<std::uint16_t> values;  // BF16, where it is not quantized
   Quantized quantized;                // blocks as they lie in memory: 32x1 where 32 tokens share a scale
@@ -41,7 +41,8 @@ struct RoutedRows {
 // are gathered; others after it.
 LayerOperand row_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads);
 
-// Of a GEMM that sums along tokens: gathered, in columns of tokens of one expert. The whole tensor as one block: before.
+// Of a GEMM that sums along tokens: gathered, in columns of tokens of one expert. The whole tensor as one block:
+// before.
 LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads);
 
 // Weights, k last, one expert's rows after another's; blocks start again at each expert.

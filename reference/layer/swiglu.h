@@ -33,8 +33,8 @@ namespace mxcheck {
 std::uint16_t layer_bf16(float x);
 float layer_fp32(float x);  // x; any NaN as 0x7FFFFFFF
 
-float swiglu_sigmoid(float g);      // q
-float swiglu(float g, float u);     // a, in FP32
+float swiglu_sigmoid(float g);   // q
+float swiglu(float g, float u);  // a, in FP32
 struct SwigluGradient {
   float dg = 0;
   float du = 0;

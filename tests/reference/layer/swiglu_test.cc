@@ -8,8 +8,9 @@
 //   q f                             that times q, and (3 + 1) e q |f|
 //   dg = dA (u (q f)), dA = s P     (3 + 0) e more of |dA u q f|
 //   du = dA (g q)                   (3 + 1 + 1 + 1) e |du|
-// all times 1 + 2^-20 for products of errors. Where q is subnormal it has an absolute error of 2^-149, and where exp(-g)
-// overflows q is 0 instead of less than 2^-128; every other rounding below 2^-126 adds 2^-150 times what follows it.
+// all times 1 + 2^-20 for products of errors. Where q is subnormal it has an absolute error of 2^-149, and where
+// exp(-g) overflows q is 0 instead of less than 2^-128; every other rounding below 2^-126 adds 2^-150 times what
+// follows it.
 
 #include "reference/layer/swiglu.h"
 
@@ -78,8 +79,8 @@ double lost_below(float g) { return swiglu_sigmoid(g) == 0 ? 0x1p-128 : 0x1p-149
   const auto up = within(found.du, du, bound);
   if (!up) return ::testing::AssertionFailure() << "du: " << up.message();
   const Real derivative = t.q * t.f;
-  const Real error = kStep * (t.q * size * (3 * t.q + (1 - t.q)) + 8 * t.q * abs(t.f)) +
-                     below * (abs(t.f) + size) + tiny * (1 + size);
+  const Real error =
+      kStep * (t.q * size * (3 * t.q + (1 - t.q)) + 8 * t.q * abs(t.f)) + below * (abs(t.f) + size) + tiny * (1 + size);
   const Real unit = abs(Real(u));
   return within(found.dg, exact * u * derivative,
                 abs(exact) * (unit * error + tiny) + tiny * (1 + unit * (abs(derivative) + error)));
