@@ -10,7 +10,8 @@
 // where dA = RN(s * P), P the gradient that arrives through W2, s the weight of the route. A' = BF16(RN(s * A)), and
 // dS, the gradient of s, is the pairwise sum of RN(P * A) over the row; both of A, which is rounded to BF16.
 //
-// dg multiplies dA last, so that no intermediate overflows where the gradient does not: u * q' is at most 1.1 |u|.
+// dg multiplies dA last: u * q' is at most 1.1 |u|, so that for |u| < 2^127 no intermediate overflows and makes 0 *
+// Inf. dA * u, as others have it, can be Inf where q' is 0.
 //
 // Special values are those of IEEE arithmetic, without a guard:
 //   g <= -88.73, finite   exp(-g) is Inf, q is +0: a and both gradients are zeros. Exact would be |a| < 2^-121 |u|
@@ -20,7 +21,7 @@
 //   g = +Inf              a and du are infinite or, times 0, NaN; dg is NaN (Inf * (1 - q))
 //   g = NaN               all are NaN
 // So an infinite g, which is a BF16 H that overflowed, shows as NaN and not as a plausible zero; and no finite g makes
-// 0 * Inf: q is at most 1 and g * q at most |g|.
+// 0 * Inf where dA is finite and |u| < 2^127: q is at most 1 and g * q at most |g|.
 //
 // In BF16 every NaN is 0x7FFF, in FP32 0x7FFFFFFF, as in D of a matmul. No errors.
 

@@ -112,6 +112,25 @@ TEST(SwigluGradient, of_every_bf16_gate_is_within_the_derived_bound) {
   }
 }
 
+// The order of operations, and that each is rounded once: the same in 100 digits, rounded to FP32 after every one.
+TEST(SwigluGradient, and_swiglu_round_after_every_operation_in_the_order_of_the_header) {
+  using test::nearest_float;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 3000; ++i) {
+    const float g = 3 * normal(random);
+    const float u = normal(random);
+    const float da = normal(random);
+    const float q = nearest_float(1 / Real(nearest_float(1 + Real(test::exp_by_digits(-g)))));
+    const float silu = nearest_float(Real(g) * q);
+    const float f = nearest_float(Real(g) * nearest_float(1 - Real(q)) + 1);
+    const float slope = nearest_float(Real(q) * f);
+    ASSERT_EQ(swiglu(g, u), nearest_float(Real(silu) * u)) << g;
+    ASSERT_EQ(swiglu_gradient(g, u, da).du, nearest_float(Real(da) * silu)) << g;
+    ASSERT_EQ(swiglu_gradient(g, u, da).dg, nearest_float(Real(da) * nearest_float(Real(u) * slope))) << g;
+  }
+}
+
 // q f is what differences of silu give: the formula itself, not its rounding.
 TEST(SwigluGradient, is_the_derivative) {
   const Real h = ldexp(Real(1), -110);
@@ -129,7 +148,7 @@ TEST(Swiglu, special_gates_are_those_of_the_header) {
     EXPECT_EQ(bits_of(swiglu_sigmoid(g)), 0U) << g;
     EXPECT_EQ(swiglu(g, 3), 0) << g;
     EXPECT_EQ(swiglu_gradient(g, 3, 5).dg, 0) << g;
-    EXPECT_EQ(swiglu_gradient(g, kMax, kMax).dg, 0) << g;  // dA * u alone would overflow, and Inf * 0 be NaN
+    EXPECT_EQ(swiglu_gradient(g, 0x1p126F, kMax).dg, 0) << g;  // dA * u alone would overflow, and Inf * 0 be NaN
     EXPECT_EQ(swiglu_gradient(g, 3, 5).du, 0) << g;
   }
   for (const float g : {16.64F, 88.0F, 1e30F, kMax}) {
