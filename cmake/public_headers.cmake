@@ -29,6 +29,11 @@ set(mxcheck_public_reference
     error/matmul_error.h
     error/scale_set.h
     error/study.h
+    layer/layer.h
+    layer/layer_recipe.h
+    layer/operands.h
+    layer/routes.h
+    layer/swiglu.h
     matmul/matmul.h
     quantize/quantize.h
     quantize/scale_layout.h

@@ -31,7 +31,7 @@ bool scales_are_exact(const Matmul& p) {
   return p.contract.sum->arithmetic == Arithmetic::exact && (p.a.scaled() || p.b.scaled());
 }
 
-Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
+Prepared prepare(const Matmul& matmul, const OperandWindow& w, int threads) {
   const MatmulContract& c = matmul.contract;
   Prepared p;
   if (scales_are_exact(matmul)) {
@@ -57,7 +57,7 @@ Prepared prepare(const Matmul& matmul, const OperandWindow& w) {
       source.scale_row_stride = ceil_div(w.depth, c.sum->scale_terms);
       source.scale_format = w.operand->scale_format;
     }
-    p.packed.emplace(*c.sum, format, source);
+    p.packed.emplace(*c.sum, format, source, threads);
   };
   if (c.decodes) {
     pack(Format::bf16, decoded_bf16(w).data());
@@ -86,7 +86,7 @@ class Tile {
  public:
   Tile(const Matmul& p, const MatmulPart& part, std::int64_t row0, std::int64_t rows)
       : p_(p), part_(part), row0_(row0), rows_(rows), a_window_(part.a.rows_from(row0, rows)) {
-    a_ = prepare(p, a_window_);
+    a_ = prepare(p, a_window_, 1);
   }
 
   void compute(const Prepared& b, std::int64_t j0, std::int64_t j1, std::byte* d) {
@@ -209,7 +209,7 @@ void matmul(const Matmul& p, void* d) {
   check_matmul(p);
   for (const MatmulPart& part : parts_of(p)) {
     if (part.a.rows == 0 || part.b.rows == 0) continue;
-    const Prepared b = prepare(p, part.b);
+    const Prepared b = prepare(p, part.b, p.threads);
     const std::int64_t panels = ceil_div(part.a.rows, kPanel);
     const std::int64_t work = part.a.rows * part.b.rows * std::max<std::int64_t>(1, part.a.depth / 8);
     parallel_ranges(panels, work, p.threads, [&](std::int64_t begin, std::int64_t end) {

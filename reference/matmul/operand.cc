@@ -1,6 +1,7 @@
 #include "reference/matmul/operand.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -33,6 +34,16 @@ void each_value(const OperandWindow& w, const Take& take) {
         take(decode(x.format, load(x.codes, first + at * x.depth_stride, width)) * scale);
     }
   }
+}
+
+// A number that is a normal BF16, as nearly all are that E8M0 scales give, is the upper half of its FP32.
+std::uint16_t nearest_bf16(double value) {
+  const auto fp32 = static_cast<float>(value);
+  const auto word = std::bit_cast<std::uint32_t>(fp32);
+  const std::uint32_t exponent = word >> 23 & 0xFF;
+  const bool is_bf16 = static_cast<double>(fp32) == value && (word & 0xFFFF) == 0 && exponent != 0 && exponent != 255;
+  if (is_bf16) return static_cast<std::uint16_t>(word >> 16);
+  return encode<Bf16>(value, Rounding::nearest_even, Overflow::non_saturate).bits;
 }
 
 }  // namespace
@@ -90,12 +101,25 @@ std::vector<std::byte> gathered_codes(const OperandWindow& w) {
 }
 
 std::vector<std::uint16_t> decoded_bf16(const OperandWindow& w) {
-  std::vector<std::uint16_t> codes;
-  codes.reserve(static_cast<std::size_t>(w.rows * w.depth));
-  each_value(w, [&](double value) {
-    codes.push_back(encode<Bf16>(value, Rounding::nearest_even, Overflow::non_saturate).bits);
-  });
-  return codes;
+  const MatmulOperand& x = *w.operand;
+  const auto codes_of_format = std::size_t{1} << std::min(spec(x.format).bits, 8);
+  std::array<double, 256> values{};
+  for (std::size_t code = 0; code < codes_of_format; ++code)
+    values[code] = decode(x.format, static_cast<std::uint32_t>(code));
+  std::vector<std::uint16_t> words(static_cast<std::size_t>(w.rows * w.depth));
+  const auto* codes = static_cast<const std::uint8_t*>(x.codes);
+  const std::int64_t block = x.scaled() ? x.block.cols : std::max<std::int64_t>(1, w.depth);
+  auto to = words.begin();
+  for (std::int64_t i = 0; i < w.rows; ++i) {
+    const std::int64_t row = w.index != nullptr ? w.index[i] : w.first_row + i;
+    const std::int64_t first = row * x.row_stride + w.first_k * x.depth_stride;
+    for (std::int64_t k = 0; k < w.depth; k += block) {
+      const double scale{w.scale(i, k)};
+      for (std::int64_t at = k; at < std::min(w.depth, k + block); ++at)
+        *to++ = nearest_bf16(values[codes[first + at * x.depth_stride] & (codes_of_format - 1)] * scale);
+    }
+  }
+  return words;
 }
 
 std::vector<std::uint32_t> decoded_fp32(const OperandWindow& w) {

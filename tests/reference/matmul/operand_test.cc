@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
 
 namespace mxcheck {
 namespace {
@@ -66,6 +67,32 @@ TEST(OperandWindow, has_scales_of_1_or_of_any_format) {
   EXPECT_EQ(x.whole().scale(1, 2), 0.75F);
   x.operand.block = {0, 0};
   EXPECT_EQ(x.whole().scale(3, 5), 1.0F);
+}
+
+// Every code under every scale byte, and under FP32 scales that no BF16 holds: the exact product rounded once.
+TEST(Operand, is_decoded_to_the_nearest_bf16) {
+  std::vector<std::uint8_t> codes(256), bytes(256);
+  std::vector<float> floats{0.1F, 1 + 0x1p-8F, 0x1.000002p-130F, 0x1.fffffep127F, -3.3F, 0, INFINITY, NAN};
+  for (std::size_t i = 0; i < 256; ++i) codes[i] = bytes[i] = static_cast<std::uint8_t>(i);
+  for (const Format format : {Format::e4m3, Format::e5m2, Format::e2m1, Format::mxint8}) {
+    const std::uint32_t mask = (1U << spec(format).bits) - 1;
+    MatmulOperand x;
+    x.format = format, x.codes = codes.data(), x.rows = 1, x.depth = 256, x.row_stride = 256, x.block = {1, 256};
+    for (std::size_t i = 0; i < bytes.size() + floats.size(); ++i) {
+      const bool e8m0 = i < bytes.size();
+      x.scale_format = e8m0 ? Format::e8m0 : Format::fp32;
+      x.scales = e8m0 ? static_cast<const void*>(&bytes[i]) : &floats[i - bytes.size()];
+      OperandWindow w;
+      w.operand = &x, w.rows = 1, w.depth = 256;
+      const double scale = e8m0 ? decode(Format::e8m0, bytes[i]) : static_cast<double>(floats[i - bytes.size()]);
+      const std::vector<std::uint16_t> words = decoded_bf16(w);
+      for (std::size_t code = 0; code < 256; ++code) {
+        const double value = decode(format, codes[code] & mask) * scale;
+        ASSERT_EQ(words[code], encode<Bf16>(value, Rounding::nearest_even, Overflow::non_saturate).bits)
+            << spec(format).name << " " << code << " * " << scale;
+      }
+    }
+  }
 }
 
 TEST(Operand, gathers_codes_whatever_the_strides) {

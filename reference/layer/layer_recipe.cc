@@ -1,0 +1,100 @@
+#include "reference/layer/layer_recipe.h"
+
+#include <utility>
+#include <vector>
+
+namespace mxcheck {
+namespace {
+
+OperandRule rule(Format format, BlockShape block, std::string scales, OperandSource source = OperandSource::values) {
+  return {format, block, std::move(scales), source};
+}
+
+// All six GEMMs from one rule for each kind of operand.
+struct Kinds {
+  OperandRule activation;         // X, A along their rows
+  OperandRule weight;             // W1, W2
+  OperandRule gradient;           // dO, dH along their rows
+  OperandRule activation_column;  // X, A' along tokens
+  OperandRule gradient_column;    // dO, dH along tokens
+};
+
+LayerRecipe make(std::string name, std::string meaning, const Kinds& k, const std::string& contract) {
+  LayerRecipe r;
+  r.name = std::move(name);
+  r.meaning = std::move(meaning);
+  r.gemms = {{{k.activation, k.weight, contract},
+              {k.activation, k.weight, contract},
+              {k.gradient, k.weight, contract},
+              {k.gradient, k.weight, contract},
+              {k.activation_column, k.gradient_column, contract},
+              {k.activation_column, k.gradient_column, contract}}};
+  return r;
+}
+
+// Blocks of 1x32 along k everywhere, E8M0 scales: decoded to BF16, which is exact, for BF16 tensor cores.
+LayerRecipe mxfp8(std::string name, std::string meaning, const std::string& scales, Format gradient,
+                  const std::string& gradient_scales) {
+  const OperandRule value = rule(Format::e4m3, {1, 32}, scales);
+  const OperandRule grad = rule(gradient, {1, 32}, gradient_scales);
+  return make(std::move(name), std::move(meaning), {value, value, grad, value, grad}, "sm90_bf16+decode");
+}
+
+// DeepSeek-V3's blocks. X is kept as it was quantized for up, and quantized again for its weight's gradient.
+LayerRecipe dsv3(std::string name, std::string meaning, const std::string& scales, BlockShape gradient) {
+  const OperandRule row = rule(Format::e4m3, {1, 128}, scales);
+  const OperandRule weight = rule(Format::e4m3, {128, 128}, scales);
+  const OperandRule grad = rule(Format::e4m3, gradient, scales);
+  LayerRecipe r = make(std::move(name), std::move(meaning), {row, weight, grad, row, grad}, "sm90_fp8+promote128");
+  r.gemms[static_cast<std::size_t>(LayerGemm::d_w1)].a.source = OperandSource::requantized;
+  r.keeps_quantized_x = true;
+  return r;
+}
+
+LayerRecipe dsv3_pow2() {
+  LayerRecipe r = dsv3("dsv3_pow2", "dsv3 with scales that are powers of two, H kept in E5M6", "rceil", {1, 128});
+  r.kept_h = rule(Format::e5m6, {1, 128}, "rceil");
+  return r;
+}
+
+LayerRecipe fp8_tensor() {
+  const OperandRule whole = rule(Format::e4m3, {0, 0}, "fp32");
+  return make("fp8_tensor", "one FP32 scale a tensor, E4M3", {whole, whole, whole, whole, whole},
+              "sm90_fp8+promote128");
+}
+
+// amax is raised to 1e-4, so E2M1's scale is 2^-15 or more, and what is below 2^-17 = 7.6e-6 becomes zero: nearly all
+// gradients of a batch. (E4M3 under the same clamp goes down to 2^-32, and still holds most of them.)
+LayerRecipe broken() {
+  return mxfp8("broken", "a negative control: mxfp8 with gradients in E2M1 under a clamp that makes them zeros",
+               "rceil", Format::e2m1, "deepgemm_host");
+}
+
+std::vector<LayerRecipe> make_layer_recipes() {
+  return {
+      make("bf16", "nothing is quantized", {}, "sm90_bf16"),
+      mxfp8("mxfp8", "blocks of 32 along k, E4M3, scales rounded up", "rceil", Format::e4m3, "rceil"),
+      mxfp8("mxfp8_floor", "mxfp8 with the scales of OCP MX 1.0: the largest values saturate", "floor", Format::e4m3,
+            "floor"),
+      mxfp8("mxfp8_e5m2_grad", "mxfp8 with the gradients dO and dH in E5M2", "rceil", Format::e5m2, "rceil"),
+      dsv3("dsv3", "activations and gradients in 1x128, weights in 128x128, FP32 scales", "fp32", {1, 128}),
+      dsv3_pow2(),
+      dsv3("dsv3_128x128_grad", "dsv3 with the gradients dO and dH in 128x128: reported to diverge", "fp32",
+           {128, 128}),
+      fp8_tensor(),
+      broken(),
+  };
+}
+
+}  // namespace
+
+std::span<const LayerRecipe> all_layer_recipes() {
+  static const std::vector<LayerRecipe> all = make_layer_recipes();
+  return all;
+}
+
+const LayerRecipe& layer_recipe_named(std::string_view name) {
+  return entry_named(all_layer_recipes(), "layer recipe", name);
+}
+
+}  // namespace mxcheck

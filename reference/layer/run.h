@@ -1,0 +1,94 @@
+#pragma once
+// A layer, its routes and sizes, checked, with what the forward and the backward pass share. For layer.cc and
+// backward.cc. Errors: those of layer.h.
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "reference/common/checked_size.h"
+#include "reference/common/parallel.h"
+#include "reference/layer/layer.h"
+
+namespace mxcheck {
+
+using Words = std::vector<std::uint16_t>;
+
+inline float fp32_of(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
+
+inline MatrixView view(std::span<const std::uint16_t> words, std::int64_t rows, std::int64_t cols) {
+  return {Format::bf16, std::as_bytes(words).data(), rows, cols, cols};
+}
+inline MatrixView view(const std::vector<float>& values, std::int64_t rows, std::int64_t cols) {
+  return {Format::fp32, std::as_bytes(std::span(values)).data(), rows, cols, cols};
+}
+
+template <class T>
+std::vector<T> sized(std::int64_t rows, std::int64_t cols, std::string_view what) {
+  std::vector<T> v;
+  resize_or_throw(v, checked_product(rows, cols, what), what);
+  return v;
+}
+
+// Part [row * cols, (row + 1) * cols) of a tensor.
+template <class T>
+std::span<T> row_of(std::vector<T>& v, std::int64_t row, std::int64_t cols) {
+  return std::span(v).subspan(static_cast<std::size_t>(row * cols), static_cast<std::size_t>(cols));
+}
+
+struct Run {
+  const Layer& layer;
+  const LayerRoutes& routes;
+  std::int64_t tokens = 0, d = 0, n = 0, experts = 0, rows = 0;
+
+  // `input` is the name of the tensor of T x d elements that the pass takes.
+  Run(const Layer& l, const LayerRoutes& r, const char* input, std::size_t input_size);
+
+  [[nodiscard]] RoutedRows routed() const { return {routes.row_token, routes.offsets}; }
+  [[nodiscard]] const GemmRule& rule(LayerGemm g) const { return layer.recipe->gemm(g); }
+
+  // Each expert's matrix, rows x cols, as cols x rows.
+  [[nodiscard]] Words transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const;
+
+  // Rows of tokens by an expert's weights.
+  void multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const;
+
+  // The gradient of each expert's weights, along its tokens.
+  void multiply_along_tokens(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const;
+
+  // body(row) for each of `count` rows of `cols` elements.
+  template <class Body>
+  void each_row(std::int64_t count, std::int64_t cols, Body body) const {
+    parallel_ranges(count, count * cols, layer.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) body(row);
+    });
+  }
+
+  // The token's rows, in the order of its slots, added up by add(acc, row, column).
+  template <class Add>
+  [[nodiscard]] Words aggregated(Add add) const {
+    Words out = sized<std::uint16_t>(tokens, d, "output");
+    each_row(tokens, d, [&](std::int64_t t) {
+      std::vector<float> acc(static_cast<std::size_t>(d), 0.0F);
+      const auto token = static_cast<std::size_t>(t);
+      for (std::int64_t slot = routes.token_offsets[token]; slot < routes.token_offsets[token + 1]; ++slot) {
+        const std::int64_t row = routes.token_rows[static_cast<std::size_t>(slot)];
+        if (row < 0) continue;
+        for (std::int64_t j = 0; j < d; ++j) {
+          float& sum = acc[static_cast<std::size_t>(j)];
+          sum = add(sum, row, row * d + j);
+        }
+      }
+      const std::span<std::uint16_t> to = row_of(out, t, d);
+      for (std::size_t j = 0; j < acc.size(); ++j) to[j] = layer_bf16(acc[j]);
+    });
+    return out;
+  }
+
+ private:
+  [[nodiscard]] Matmul product(LayerGemm gemm) const;
+};
+
+}  // namespace mxcheck
