@@ -14,6 +14,7 @@ void add_recipes(Command& app);
 void add_mma(Command& app);
 void add_matmul(Command& app);
 void add_route(Command& app);
+void add_layer(Command& app);
 void add_golden(Command& app);
 void add_gate(Command& app);
 void add_replay(Command& app);
