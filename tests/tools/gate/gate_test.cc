@@ -156,7 +156,7 @@ TEST_F(Gate, exits_with_6_when_the_candidate_crashes_or_hangs) {
   expect_contains(test::read_file(dir / "r.xml"), "<failure type=\"device-fault\"");
   const test::Answer hang =
       toy("hangs",
-          "--time-limit 0.2 --save '' --reproduce 'quantize_equals_the_reference: op=quantize format=e4m3 recipe=rceil "
+          "--time-limit 1 --save '' --reproduce 'quantize_equals_the_reference: op=quantize format=e4m3 recipe=rceil "
           "block=1x32 layout=compact x=bf16 rows=1 cols=1 data=zeros seed=0'");
   EXPECT_EQ(hang.code, 6) << hang.err;
   expect_contains(hang.out, "did not return within the time limit");
