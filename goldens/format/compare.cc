@@ -16,7 +16,8 @@ constexpr std::uint64_t kPiece = 4 << 20;
 
 }  // namespace
 
-bool dataset_equals(const GoldenReader& golden, const std::string& dataset, const std::string& location) {
+bool dataset_equals(const GoldenReader& golden, const std::string& dataset, const std::string& location,
+                    std::atomic<std::uint64_t>* compared) {
   const std::unique_ptr<RowReader> want = golden.rows(dataset);
   const std::unique_ptr<RowReader> have = open_rows(location);
   const TensorHead& head = want->head();
@@ -29,6 +30,7 @@ bool dataset_equals(const GoldenReader& golden, const std::string& dataset, cons
     golden_read.get();
     if (std::memcmp(a.data(), b.data(), now) != 0) return false;
     left -= now;
+    if (compared != nullptr) *compared += now;
   }
   return true;
 }

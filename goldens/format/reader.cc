@@ -39,13 +39,15 @@ struct GoldenReader::State {
   Hdf5Handle file;                     // of the image or of the source's descriptor, and closed before them
   GoldenSchema schema;
 
-  State(const std::string& p, const ManifestEntry& expected, std::uint64_t most_in_memory) : path(p), source(p) {
+  State(const std::string& p, const ManifestEntry& expected, std::uint64_t most_in_memory,
+        std::atomic<std::uint64_t>* hashed)
+      : path(p), source(p) {
     if (source.size() != expected.size) {
       refuse(path, "has " + std::to_string(source.size()) + " bytes, but " + std::to_string(expected.size) +
                        " in the manifest");
     }
     const bool small = source.size() <= most_in_memory;
-    const std::string hash = small ? load() : sha256(source);
+    const std::string hash = small ? load(hashed) : sha256(source, hashed);
     if (hash != expected.sha256) refuse(path, "has SHA-256 " + hash + ", but " + expected.sha256 + " in the manifest");
     quiet_hdf5();
     file = small ? open_image({image.get(), source.size()}, place()) : open_file();
@@ -61,13 +63,13 @@ struct GoldenReader::State {
     return opened;
   }
 
-  std::string load() {
+  std::string load(std::atomic<std::uint64_t>* hashed) {
     try {
       image = std::make_unique_for_overwrite<std::byte[]>(source.size());
     } catch (const std::bad_alloc&) {
       throw Error(ErrorKind::environment, path + ": no memory for " + std::to_string(source.size()) + " bytes");
     }
-    return sha256(source, {image.get(), source.size()});
+    return sha256(source, {image.get(), source.size()}, hashed);
   }
 
   std::unique_ptr<RowReader> rows(const std::string& dataset) const {
@@ -97,8 +99,9 @@ class KeptRows final : public RowReader {
 
 }  // namespace
 
-GoldenReader::GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory)
-    : state_(as_golden([&] { return std::make_shared<const State>(path, expected, most_in_memory); })) {}
+GoldenReader::GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory,
+                           std::atomic<std::uint64_t>* hashed)
+    : state_(as_golden([&] { return std::make_shared<const State>(path, expected, most_in_memory, hashed); })) {}
 
 GoldenReader::~GoldenReader() { quiet_hdf5(); }
 

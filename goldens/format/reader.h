@@ -12,6 +12,7 @@
 // Errors: Error{golden}, with HDF5's own stack, for whatever is missing, truncated, changed, of another version or not
 // a golden; Error{environment} without memory.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +27,9 @@ class GoldenReader {
  public:
   static constexpr std::uint64_t kMostInMemory = std::uint64_t{256} << 20;
 
-  GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory = kMostInMemory);
+  // Bytes are added to `hashed` as the file is hashed: expected.size in the end.
+  GoldenReader(const std::string& path, const ManifestEntry& expected, std::uint64_t most_in_memory = kMostInMemory,
+               std::atomic<std::uint64_t>* hashed = nullptr);
   explicit GoldenReader(const std::string& path) : GoldenReader(path, entry_beside(path)) {}
   ~GoldenReader();
   GoldenReader(const GoldenReader&) = delete;

@@ -69,7 +69,7 @@ constexpr std::uint64_t kPiece = 4 << 20;
 
 // room(at, bytes): where the bytes from `at` on go; those of the piece before are still being hashed.
 template <class Room>
-std::string hash_while_reading(const ByteSource& source, const Room& room) {
+std::string hash_while_reading(const ByteSource& source, const Room& room, std::atomic<std::uint64_t>* done) {
   Sha256 hash;
   const auto read = [&](std::uint64_t at) {
     const std::span<std::byte> piece = room(at, std::min(kPiece, source.size() - at));
@@ -80,6 +80,7 @@ std::string hash_while_reading(const ByteSource& source, const Room& room) {
   for (std::uint64_t next = piece.size(); !piece.empty(); next += piece.size()) {
     std::future<std::span<std::byte>> ahead = std::async(std::launch::async, read, next);
     hash.update(piece);
+    if (done != nullptr) *done += piece.size();
     piece = ahead.get();
   }
   return hash.hex();
@@ -87,15 +88,18 @@ std::string hash_while_reading(const ByteSource& source, const Room& room) {
 
 }  // namespace
 
-std::string sha256(const ByteSource& source) {
+std::string sha256(const ByteSource& source, std::atomic<std::uint64_t>* done) {
   std::array<std::vector<std::byte>, 2> rooms;
   for (auto& room : rooms) room.resize(std::min(kPiece, source.size()));
-  return hash_while_reading(
-      source, [&](std::uint64_t at, std::uint64_t bytes) { return std::span(rooms[at / kPiece % 2]).first(bytes); });
+  const auto room = [&](std::uint64_t at, std::uint64_t bytes) {
+    return std::span(rooms[at / kPiece % 2]).first(bytes);
+  };
+  return hash_while_reading(source, room, done);
 }
 
-std::string sha256(const ByteSource& source, std::span<std::byte> into) {
-  return hash_while_reading(source, [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); });
+std::string sha256(const ByteSource& source, std::span<std::byte> into, std::atomic<std::uint64_t>* done) {
+  const auto room = [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); };
+  return hash_while_reading(source, room, done);
 }
 
 }  // namespace mxcheck

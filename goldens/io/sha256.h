@@ -1,7 +1,9 @@
 #pragma once
 // SHA-256 (FIPS 180-4) by OpenSSL's libcrypto.
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +30,8 @@ std::string sha256(std::span<const std::byte> bytes);
 
 // Of a whole source, read by another thread while the piece before is hashed: the time is that of the slower of the
 // two. With `into`, of the source's size, the bytes that were hashed are there.
-std::string sha256(const ByteSource& source);
-std::string sha256(const ByteSource& source, std::span<std::byte> into);
+// Bytes are added to `done` as they are hashed.
+std::string sha256(const ByteSource& source, std::atomic<std::uint64_t>* done = nullptr);
+std::string sha256(const ByteSource& source, std::span<std::byte> into, std::atomic<std::uint64_t>* done = nullptr);
 
 }  // namespace mxcheck

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -35,7 +36,12 @@ struct Options {
 
 bool is_absent(const Error& e) { return std::string(e.what()).find("there is no '/") != std::string::npos; }
 
-GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
+bool is_asked(const Options& o, const DatasetInfo& info) {
+  return info.role == Role::output &&
+         (o.only.empty() || std::find(o.only.begin(), o.only.end(), info.name) != o.only.end());
+}
+
+GoldenVerdict verify(const Options& o, const GoldenReader& golden, std::atomic<std::uint64_t>& compared) {
   std::uint64_t bytes = 0;
   for (const DatasetInfo& info : golden.info().datasets)
     bytes += checked_bytes(info.shape, size_of(info.dtype), o.golden);
@@ -43,11 +49,10 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden) {
   std::vector<std::string> names;
   GoldenVerdict all_equal;
   for (const DatasetInfo& info : golden.info().datasets) {
-    const bool asked = o.only.empty() || std::find(o.only.begin(), o.only.end(), info.name) != o.only.end();
-    if (info.role != Role::output || !asked) continue;
+    if (!is_asked(o, info)) continue;
     bool equal = false;
     try {
-      equal = dataset_equals(golden, info.name, o.candidate + ":/" + info.name);
+      equal = dataset_equals(golden, info.name, o.candidate + ":/" + info.name, &compared);
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::golden) throw;  // the candidate's own faults become verdicts below
     }
@@ -160,12 +165,22 @@ int run(const Options& o) {
     throw Error(ErrorKind::usage, o.candidate + ": a candidate is an HDF5 file, FILE.h5");
   }
   if (!there) throw Error(ErrorKind::input, o.candidate + ": there is no such file");
-  std::optional<Progress> progress(std::in_place, "reading " + o.golden);
-  const GoldenReader golden(o.golden, trusted_entry(o.golden, o.trust));
+  const ManifestEntry entry = trusted_entry(o.golden, o.trust);
+  std::atomic<std::uint64_t> hashed = 0, compared = 0;  // outlive progress
+  std::optional<Progress> progress(std::in_place, "hashing " + o.golden);
+  const auto share_of = [](const std::atomic<std::uint64_t>& done, std::uint64_t all) {
+    return static_cast<double>(done) / std::max(1.0, static_cast<double>(all));
+  };
+  progress->watch("hashing " + o.golden, [&] { return share_of(hashed, entry.size); });
+  const GoldenReader golden(o.golden, entry, GoldenReader::kMostInMemory, &hashed);
   if (golden.file_kind() != "golden")
     throw Error(ErrorKind::golden, o.golden + ": is no golden; mxcheck quantize wrote it");
-  progress->now("comparing " + o.candidate);
-  const GoldenVerdict verdict = verify(o, golden);
+  std::uint64_t outputs = 0;
+  for (const DatasetInfo& info : golden.info().datasets) {
+    if (is_asked(o, info)) outputs += checked_bytes(info.shape, size_of(info.dtype), o.golden);
+  }
+  progress->watch("comparing " + o.candidate, [&] { return share_of(compared, outputs); });
+  const GoldenVerdict verdict = verify(o, golden, compared);
   progress.reset();
   const bool unreadable = std::all_of(verdict.results.begin(), verdict.results.end(),
                                       [](const DatasetResult& r) { return r.verdict == DatasetVerdict::unreadable; });
