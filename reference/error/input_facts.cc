@@ -11,12 +11,15 @@
 
 namespace mxcheck {
 
+void check_has_elements(std::int64_t rows, std::int64_t cols) {
+  if (rows != 0 && cols != 0) return;
+  throw Error(ErrorKind::usage,
+              "a matrix of " + std::to_string(rows) + " x " + std::to_string(cols) + " has no elements to measure");
+}
+
 void check_has_elements(const MatrixView& input) {
   check_matrix(input);
-  if (input.rows == 0 || input.cols == 0) {
-    throw Error(ErrorKind::usage, "a matrix of " + std::to_string(input.rows) + " x " + std::to_string(input.cols) +
-                                      " has no elements to measure");
-  }
+  check_has_elements(input.rows, input.cols);
 }
 
 void InputFacts::add(const InputFacts& other) {

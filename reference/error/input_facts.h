@@ -28,7 +28,8 @@ ErrorMeasures study_bf16(const MatrixView& input);
 // A panel's share of it.
 ErrorMeter::Part measure_bf16(const ErrorMeter& meter, const MatrixView& input);
 
-// Error{usage} unless it is a matrix with elements.
+// Error{usage} unless it is a matrix with elements; of a matrix that is not there yet, by its size.
 void check_has_elements(const MatrixView& input);
+void check_has_elements(std::int64_t rows, std::int64_t cols);
 
 }  // namespace mxcheck

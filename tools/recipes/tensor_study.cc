@@ -73,7 +73,7 @@ class TensorStudy {
  public:
   TensorStudy(const MatrixInput& input, const std::vector<Combination>& all, int threads, Progress& progress)
       : matrix_(input), head_(matrix_.head()), threads_(thread_count(threads)), progress_(progress) {
-    check_has_elements({head_.dtype, reinterpret_cast<const std::byte*>(this), head_.rows, head_.cols, head_.cols});
+    check_has_elements(head_.rows, head_.cols);
     std::int64_t height = 1;  // of which every panel but the last is a multiple
     for (const Combination& what : all) {
       lines_.emplace_back(head_.dtype, what);
