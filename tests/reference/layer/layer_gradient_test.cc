@@ -64,7 +64,8 @@ Bounded product(std::int64_t depth, A a, B b) {
     sum = sum + term;
     magnitudes += size(term);
   }
-  sum.error += magnitudes * kStep * static_cast<double>((depth + 15) / 16);
+  const std::int64_t steps = (depth + 15) / 16;
+  sum.error += magnitudes * kStep * static_cast<double>(steps);
   return sum;
 }
 
