@@ -62,8 +62,9 @@ class ScaledBlocksDomain final : public Domain {
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     pad_ = add("pad byte", extent_bins(kPads, 255));
     if (reads_x_) data_ = add("data", usual_.data_bins());
-    // The interface has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
+    // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
+    if (operation.has_row_index(usual_.cuda()) && reads_x_ && operation.has_experts())
+      index_ = add_option("row index", usual_.index_bins());
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
     interact({format, block, cols_, input_});
