@@ -62,7 +62,7 @@ class SwigluDomain final : public Domain {
   [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override { return layers_.is(uses_[use], c); }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 17 : 20);
+    return std::int64_t{1} << (suite == Suite::quick ? 16 : 20);
   }
 
  protected:

@@ -195,7 +195,7 @@ float StepElements::p(std::int64_t i, std::int64_t j) const {
     case Data::sparse: return is_there(i, j) || word % 32 == 0 ? usual() : 0.0F;
     case Data::slots: {
       const std::int64_t number = (row_ + i) * 131 + (col_ + j) * 17;
-      return static_cast<float>(0x800000 + number * 977 % 0x800000) * std::ldexp(1.0F, -20 - static_cast<int>(i % 7));
+      return static_cast<float>(0x800000 + number * 977 % 0x800000) * std::ldexp(1.0F, -20 - static_cast<int>((row_ + i) % 7));
     }
     case Data::every_row: return at(kGradients, row_ + i);
     default: return usual();

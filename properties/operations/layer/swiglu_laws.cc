@@ -31,6 +31,13 @@ Variant with_outputs(Variant v, int outputs) {
   return v;
 }
 
+// The same tensors, of which these outputs are asked for.
+SwigluProblem with_outputs(SwigluProblem p, int outputs) {
+  p.c.variant = with_outputs(p.c.variant, outputs);
+  p.describe_outputs();
+  return p;
+}
+
 std::vector<int> kinds_of(const Variant& v) {
   std::vector<int> kinds;
   for (const int what : {MXCHECK_VALUES, MXCHECK_ROWS_CODED, MXCHECK_COLUMNS_CODED}) {
@@ -50,12 +57,10 @@ std::optional<Finding> together_as_alone(CheckContext& context, const Case& c) {
   const Got all = run_problem(context, together);
   if (!all.usable()) return pass_on(context, all);
   for (const int what : kinds_of(c.variant)) {
-    Case single = c;
-    single.variant = with_outputs(c.variant, what);
-    const SwigluProblem alone(single);
+    const SwigluProblem alone = with_outputs(together, what);
     const Got one = run_problem(context, alone);
     if (!one.usable()) return pass_on(context, one);
-    const std::vector<SwigluOutput> made_of = swiglu_outputs(single.variant);
+    const std::vector<SwigluOutput> made_of = swiglu_outputs(alone.c.variant);
     for (std::size_t i = 0; i < made_of.size(); ++i) {
       if (auto f = differ(alone.outputs[i], one.outputs[i], *output_of(c.variant, all, made_of[i]),
                           alone.outputs[i].name + " asked for with other outputs are not those asked for alone"))
@@ -70,9 +75,8 @@ std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
   const SwigluProblem coded(c);
   const Got codes = run_problem(context, coded);
   if (!codes.usable()) return pass_on(context, codes);
-  Case plain = c;
-  plain.variant = with_outputs(c.variant, MXCHECK_VALUES);
-  const Got values = run_problem(context, SwigluProblem(plain));
+  const SwigluProblem plain = with_outputs(coded, MXCHECK_VALUES);
+  const Got values = run_problem(context, plain);
   if (!values.usable()) return pass_on(context, values);
   const LayerVariant& v = layer_of(c.variant);
   const Recipe recipe = recipe_named(v.recipe);
@@ -81,7 +85,7 @@ std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
     const SwigluOutput& o = made_of[i];
     if (o.part != Part::codes) continue;
     const std::int64_t cols = o.what == What::dh ? 2 * c.cols : c.cols;
-    const Bytes& words = *output_of(plain.variant, values, {o.what, Part::values, false});
+    const Bytes& words = *output_of(plain.c.variant, values, {o.what, Part::values, false});
     const MatrixView view{Format::bf16, words.data(), c.rows, cols, cols};
     const Format format = coded.outputs[i].format;
     const CodedBytes want = o.transposed ? coded_columns(view, format, recipe, v.block, c.experts)

@@ -100,7 +100,7 @@ void TransposedProblem::describe_outputs() {
 }
 
 Input TransposedProblem::gathered() const {
-  if (index.empty()) return x;
+  if (c.gather == 0) return x;
   Input all{{}, x.dtype, c.rows, x.cols, x.stride};
   const std::size_t line = x.row_bytes();
   all.bytes.resize(index.size() * line);
