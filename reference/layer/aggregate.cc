@@ -39,8 +39,8 @@ void check_slots(const TokenSlots& slots, std::int64_t rows) {
   for (std::size_t i = 0; i < slots.token_rows.size(); ++i) {
     const std::int32_t row = slots.token_rows[i];
     if (row < -1 || row >= rows)
-      throw Error(ErrorKind::input, "slot " + std::to_string(i) + " is of row " + std::to_string(row) +
-                                        "; there are " + std::to_string(rows) + " rows, and -1 for a dropped route");
+      throw Error(ErrorKind::input, "slot " + std::to_string(i) + " is of row " + std::to_string(row) + "; there are " +
+                                        std::to_string(rows) + " rows, and -1 for a dropped route");
   }
 }
 

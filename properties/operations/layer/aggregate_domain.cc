@@ -116,9 +116,9 @@ class AggregateDomain final : public Domain {
     const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
     if (!extents) return std::nullopt;
     c.rows = extents->rows, c.cols = extents->cols;
-    own.y_rows = draw_rows(is_wanted(wanted, y_) ? wanted[static_cast<std::size_t>(y_)]
-                                                 : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3)
-                                                                                             : draw.below(2)),
+    own.y_rows = draw_rows(is_wanted(wanted, y_)
+                               ? wanted[static_cast<std::size_t>(y_)]
+                               : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3) : draw.below(2)),
                            c, draw);
     if (is_wanted(wanted, drops_) || draw.chance(40)) own.drops = static_cast<int>(draw_value(wanted, drops_, draw));
     draw_options(c, wanted, draw);

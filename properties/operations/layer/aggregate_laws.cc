@@ -99,8 +99,8 @@ std::vector<Statement> aggregate_law_statements() {
                aggregates, tokens_permuted),
       step_law("a_dropped_slot_is_as_one_that_is_absent", "slots of -1 add nothing and may as well be left out",
                aggregates, without_dropped),
-      step_law("rows_that_no_token_has_change_nothing", "what y and weights hold in rows that no slot names is not read",
-               aggregates, unused_rows),
+      step_law("rows_that_no_token_has_change_nothing",
+               "what y and weights hold in rows that no slot names is not read", aggregates, unused_rows),
       step_law("weights_of_one_add_up_as_none", "o with weights of 1 is o without weights", has_both, weights_of_one),
   };
   for (Statement& one : s) one.experts = 0;

@@ -86,8 +86,8 @@ Call AggregateProblem::call() const {
 std::vector<ExpectedTensor> AggregateProblem::answer() const {
   if (std::ssize(slots.token_offsets) != c.rows + 1)
     throw Error(ErrorKind::usage, "token_offsets are one more than there are tokens");
-  return {{outputs[0], to_bytes(aggregate({y, layer_case(c).y_rows, c.cols, weights},
-                                          {slots.token_offsets, slots.token_rows}))}};
+  return {{outputs[0],
+           to_bytes(aggregate({y, layer_case(c).y_rows, c.cols, weights}, {slots.token_offsets, slots.token_rows}))}};
 }
 
 void AggregateProblem::explain(std::size_t, Finding& finding) const {

@@ -37,8 +37,8 @@ class SwigluDomain final : public Domain {
       experts_ = add_option("experts", std::move(bins), statement_.experts < 100 ? 0 : kAnyBin);
       groups_ = add("experts' rows", word_bins(group_kind_labels()));
     }
-    if (statement_.strides && std::any_of(request.variants.begin(), request.variants.end(),
-                                          [](const Variant& v) { return !has_coded_h(v); }))
+    if (statement_.strides &&
+        std::any_of(request.variants.begin(), request.variants.end(), [](const Variant& v) { return !has_coded_h(v); }))
       gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
     usual_ = UsualAxes(statement_, request.process.info().cuda);
     input_ = add_option("h past a multiple of 64 bytes", usual_.offset_bins());
@@ -136,7 +136,8 @@ class SwigluDomain final : public Domain {
     };
     const std::pair<const char*, VariantAxis::Text> axes[] = {
         {"h", [](const Variant& v) { return std::string(spec(v.dtype).name); }},
-        {"gate and up", [](const Variant& v) { return layer_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; }},
+        {"gate and up",
+         [](const Variant& v) { return layer_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; }},
         {"written", written_text},
         {"format", of_codes([](const LayerVariant& v) { return spec(v.format).name; })},
         {"recipe", of_codes([](const LayerVariant& v) { return v.recipe; })},

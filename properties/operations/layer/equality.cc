@@ -49,8 +49,8 @@ std::vector<Case> aggregate_corners(const Variant& v, Suite suite) {
   };
   add(0, 5, Data::zeros, 3, 2, 0);
   add(3, 0, Data::zeros, 3, 2, 0);
-  add(5, 7, Data::normal, 0, 3, 0);   // every route was dropped
-  add(7, 3, Data::normal, 5, 0, 0);   // and there was none
+  add(5, 7, Data::normal, 0, 3, 0);  // every route was dropped
+  add(7, 3, Data::normal, 5, 0, 0);  // and there was none
   add(1, 1, Data::boundaries, 1, 1, 0);
   for (const Data data : {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::wide,
                           Data::codes, Data::sparse}) {
@@ -88,8 +88,8 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/layer.md; kernels/candidate_layer.h";
   s.applies = [operation](const Variant& v, std::span<const Variant>) { return v.operation == operation; };
-  s.data = {Data::normal, Data::boundaries, Data::boundaries, Data::codes, Data::slots, Data::specials,
-            Data::bits,   Data::wide,       Data::sparse,     Data::real};
+  s.data = {Data::normal,   Data::boundaries, Data::boundaries, Data::codes,  Data::slots,
+            Data::specials, Data::bits,       Data::wide,       Data::sparse, Data::real};
   s.experts = operation == "aggregate" ? 0 : 50;
   s.check = equals_reference;
   s.corners = corners;

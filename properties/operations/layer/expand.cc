@@ -19,9 +19,18 @@ constexpr std::array<std::uint16_t, 40> kGates{
     0xBB80, 0x3380, 0xB380, 0x3300, 0xB300, 0x4200, 0x42C8, 0xC2C8, 0xC1A0, 0x3FA4, 0xBFA4, 0x4019};
 constexpr std::array<std::uint16_t, 14> kUps{0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0,
                                              0x0001, 0x8080, 0x7F7F, 0xFF7F, 0x3FC1, 0x7F00, 0xC040};
-constexpr std::array<float, 12> kGradients{
-    0,        -0.0F,    1,         -1,     std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-    NAN,      0x1p-149F, 0x1p-126F, 0x1.fffffep127F, -0x1p-100F, 0x1.b33334p0F};
+constexpr std::array<float, 12> kGradients{0,
+                                           -0.0F,
+                                           1,
+                                           -1,
+                                           std::numeric_limits<float>::infinity(),
+                                           -std::numeric_limits<float>::infinity(),
+                                           NAN,
+                                           0x1p-149F,
+                                           0x1p-126F,
+                                           0x1.fffffep127F,
+                                           -0x1p-100F,
+                                           0x1.b33334p0F};
 constexpr std::array<float, 10> kWeights{
     1, 0, -0.0F, -1, 0x1p-149F, 0x1p-100F, std::numeric_limits<float>::infinity(), NAN, 0.3F, 0x1p100F};
 static_assert(kGates.size() * kUps.size() == kSpecialCols && kGradients.size() * kWeights.size() == kSpecialRows);
@@ -148,8 +157,7 @@ StepElements::Pair StepElements::pair(std::int64_t i, std::int64_t j) const {
     }
     case Data::bits: return {low(word), low(word >> 16)};
     case Data::specials: return {special(i, j, word), special(i, j, other)};
-    case Data::wide:
-      return {low(any_finite(Format::bf16, word)), low(any_finite(Format::bf16, other))};
+    case Data::wide: return {low(any_finite(Format::bf16, word)), low(any_finite(Format::bf16, other))};
     case Data::sparse:
       if (!is_there(i, j)) return {0, 0};
       break;
@@ -167,8 +175,8 @@ StepElements::Pair StepElements::pair(std::int64_t i, std::int64_t j) const {
     }
     case Data::every_row:
       return {at(kGates, col_ + j), at(kUps, (col_ + j) / static_cast<std::int64_t>(kGates.size()))};
-    case Data::real: return {low(gates_.bits(Format::bf16, row_ + i, col_ + j)),
-                             low(ups_.bits(Format::bf16, row_ + i, col_ + j))};
+    case Data::real:
+      return {low(gates_.bits(Format::bf16, row_ + i, col_ + j)), low(ups_.bits(Format::bf16, row_ + i, col_ + j))};
     case Data::normal: break;
   }
   const bool outlier = (other & 0xFF) == 0;
@@ -195,7 +203,8 @@ float StepElements::p(std::int64_t i, std::int64_t j) const {
     case Data::sparse: return is_there(i, j) || word % 32 == 0 ? usual() : 0.0F;
     case Data::slots: {
       const std::int64_t number = (row_ + i) * 131 + (col_ + j) * 17;
-      return static_cast<float>(0x800000 + number * 977 % 0x800000) * std::ldexp(1.0F, -20 - static_cast<int>((row_ + i) % 7));
+      return static_cast<float>(0x800000 + number * 977 % 0x800000) *
+             std::ldexp(1.0F, -20 - static_cast<int>((row_ + i) % 7));
     }
     case Data::every_row: return at(kGradients, row_ + i);
     default: return usual();

@@ -15,9 +15,7 @@ using Bytes = std::vector<std::byte>;
 
 bool is_transpose(const Variant& v) { return v.operation == "quantize_transposed"; }
 
-std::int64_t block_of(const Variant& v) {
-  return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block;
-}
+std::int64_t block_of(const Variant& v) { return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block; }
 
 // The same with empty experts before, between and after those that there are.
 std::vector<std::int64_t> with_empty_experts(const Case& c) {

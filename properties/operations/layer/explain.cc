@@ -92,8 +92,7 @@ void explain_block(const SwigluProblem& p, const SwigluOutput& o, const Place& b
     }
   }
   finding.element.push_back(fmt::format("block     rows {} to {}, columns {} to {}; amax {}{}", b.row, b.end_row - 1,
-                                        b.col, b.end_col - 1, fp32(amax.amax),
-                                        amax.has_nan ? "; it holds a NaN" : ""));
+                                        b.col, b.end_col - 1, fp32(amax.amax), amax.has_nan ? "; it holds a NaN" : ""));
   const BlockScale scale = block_scale(recipe_named(layer_of(p.c.variant).recipe), format, amax);
   finding.element.push_back("scale     " + notations(static_cast<double>(scale.scale)) + " by the reference");
 }
@@ -109,7 +108,7 @@ void SwigluProblem::explain(std::size_t output, Finding& finding) const {
     finding.relevant.push_back({e.col, -1, 0});
   } else if (o.part == Part::values) {
     explain_gate(*this, o, e.row, e.col, finding);
-    const std::int64_t j = o.what != What::dh                          ? e.col
+    const std::int64_t j = o.what != What::dh                              ? e.col
                            : layer_of(c.variant).gate_up == MXCHECK_HALVES ? e.col % c.cols
                                                                            : e.col / 2;
     finding.relevant.push_back({e.row, j, 0});

@@ -73,8 +73,9 @@ class StepOperation final : public Operation {
   }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
   [[nodiscard]] std::int64_t work(const Case& c) const override {
-    return aggregates() ? c.cols * std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows)
-                        : c.elements();
+    return aggregates()
+               ? c.cols * std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows)
+               : c.elements();
   }
 
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_steps(name_); }
@@ -114,9 +115,8 @@ Policy StepOperation::policy(const Case& c) const {
 std::string StepOperation::variant_text(const Variant& variant) const {
   const LayerVariant& v = layer_of(variant);
   if (aggregates()) return fmt::format("op=aggregate weighted={:d}", v.weighted);
-  std::string text =
-      fmt::format("op={} x={} gate_up={} outputs={}", name_, spec(variant.dtype).name,
-                  kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
+  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", name_, spec(variant.dtype).name,
+                                 kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
   if (writes_codes(variant))
     text += fmt::format(" format={} recipe={} block={}", spec(v.format).name, v.recipe, v.block);
   if (has_scaled_format(variant)) text += fmt::format(" scaled={}", spec(v.scaled).name);

@@ -186,11 +186,11 @@ void SwigluProblem::describe_outputs() {
     } else if (o.part == Part::values) {
       outputs.push_back(values_info(name, Format::bf16, c.rows, cols));
     } else if (o.part == Part::codes) {
-      outputs.push_back(codes_info("codes of " + name, format, o.transposed ? cols : c.rows,
-                                   o.transposed ? c.rows : cols, v.block));
+      outputs.push_back(
+          codes_info("codes of " + name, format, o.transposed ? cols : c.rows, o.transposed ? c.rows : cols, v.block));
     } else {
-      const std::int64_t across = o.transposed ? scales_along_rows(c.rows, v.block, c.experts)
-                                               : (cols + v.block - 1) / v.block;
+      const std::int64_t across =
+          o.transposed ? scales_along_rows(c.rows, v.block, c.experts) : (cols + v.block - 1) / v.block;
       outputs.push_back(scales_info("scales of " + name, recipe, o.transposed ? cols : c.rows, across));
     }
   }

@@ -47,8 +47,7 @@ std::vector<InvalidCall> invalid_swiglu_policies() {
                         }),
       {"there is a format of transposed codes that are not written",
        [](Call& c) {
-         const bool has = c.operation == "swiglu_backward" &&
-                          (read<S>(c.policy).outputs & MXCHECK_COLUMNS_CODED) != 0;
+         const bool has = c.operation == "swiglu_backward" && (read<S>(c.policy).outputs & MXCHECK_COLUMNS_CODED) != 0;
          if (!has) edit<S>(c.policy, [](S& p) { p.format_scaled = "e4m3"; });
          return !has;
        }},
@@ -129,7 +128,7 @@ std::vector<InvalidCall> invalid_steps(std::string_view operation) {
 }
 
 std::vector<InvalidCall> invalid_transposes() {
-  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unknown_recipe(),
+  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(),       unknown_format(), unknown_recipe(),
                                unknown_layout(),   negative_layout(), tiled()};
   all.push_back(invalid_policy<Common>("transposed codes are of blocks of one row",
                                        [](Common& p) { return std::swap(p.block_rows, p.block_cols), true; }));

@@ -30,7 +30,7 @@ TEST(Aggregate, adds_in_the_order_of_the_slots_and_leaves_dropped_ones_out) {
 }
 
 TEST(Aggregate, fuses_the_weight_and_rounds_once_at_the_end) {
-  const Words y{0x3F81};                             // 1 + 2^-7
+  const Words y{0x3F81};                              // 1 + 2^-7
   const std::vector<float> weights{1.0F + 0x1p-23F};  // the product needs 31 bits
   const std::vector<std::int64_t> offsets{0, 2};
   const std::vector<std::int32_t> rows{0, 0};

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <set>
 
 #include "numerics/bytes.h"
 #include "properties/core/check.h"
@@ -34,7 +34,10 @@ TEST(StepProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
       EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << to_text(c) << ' ' << i;
       EXPECT_EQ(expected[i].info.name, p->outputs[i].name);
     }
-    EXPECT_EQ(std::set<std::size_t>(p->order().begin(), p->order().end()).size() > 0, true);
+    std::vector<std::size_t> order = p->order();
+    std::sort(order.begin(), order.end());
+    for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
+    EXPECT_EQ(order.size(), expected.size());
   }
 }
 
@@ -56,9 +59,10 @@ TEST(StepProblems, a_call_gives_its_problem_back) {
 // Every element by the formula, where this test and not the problem says what stands where.
 TEST(StepProblems, swiglu_is_that_of_each_pair_in_its_order_and_codes_are_of_its_blocks) {
   for (const char* order : {"halves", "interleaved"}) {
-    const Case c = parse_case(std::string("op=swiglu x=bf16 gate_up=") + order +
-                              " outputs=values+rows+columns format=e4m3 recipe=rceil block=32 rows=40 cols=35 stride=38 "
-                              "experts=0,3,3,40 data=normal seed=5");
+    const Case c =
+        parse_case(std::string("op=swiglu x=bf16 gate_up=") + order +
+                   " outputs=values+rows+columns format=e4m3 recipe=rceil block=32 rows=40 cols=35 stride=38 "
+                   "experts=0,3,3,40 data=normal seed=5");
     const SwigluProblem p(c);
     const std::vector<ExpectedTensor> answer = p.answer();
     ASSERT_EQ(answer.size(), 5U);
@@ -103,8 +107,8 @@ TEST(StepProblems, swiglu_backward_writes_in_the_header_s_order) {
   EXPECT_EQ(answer[5].info.format, Format::e4m3);
   EXPECT_EQ(answer[3].info.format, Format::e5m2);
   EXPECT_EQ(answer[4].info.format, Format::fp32);
-  EXPECT_EQ(answer[4].info.cols, 3);   // 70 columns in blocks of 32
-  EXPECT_EQ(answer[6].info.cols, 3);   // 3 rows, then 32 and 5
+  EXPECT_EQ(answer[4].info.cols, 3);  // 70 columns in blocks of 32
+  EXPECT_EQ(answer[6].info.cols, 3);  // 3 rows, then 32 and 5
   EXPECT_EQ(answer[8].info.rows, 70);
   const MatrixView dh{Format::bf16, answer[2].bytes.data(), 40, 70, 70};
   const Quantized rows = quantize(dh, Format::e5m2, {1, 32}, recipe_named("fp32"));
@@ -166,7 +170,8 @@ TEST(StepProblems, the_policy_says_what_the_case_says) {
   EXPECT_EQ(p.policy.threads, 2);
   EXPECT_EQ(p.gate_up, MXCHECK_INTERLEAVED);
   EXPECT_EQ(p.outputs, MXCHECK_ROWS_CODED | MXCHECK_COLUMNS_CODED);
-  const Policy plain = operation_named("swiglu").question(parse_variant("op=swiglu x=e4m3 gate_up=halves outputs=values"));
+  const Policy plain =
+      operation_named("swiglu").question(parse_variant("op=swiglu x=e4m3 gate_up=halves outputs=values"));
   const auto q = read<mxcheck_swiglu_policy>(plain);
   EXPECT_STREQ(q.format_h, "e4m3");
   EXPECT_EQ(std::string(q.policy.format) + q.policy.recipe + q.format_scaled, "");

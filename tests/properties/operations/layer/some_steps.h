@@ -21,8 +21,8 @@ inline std::vector<Variant> all_step_variants() {
 
 // Some of each operation's, with and without experts, strides, rows by index, windows.
 inline std::vector<Case> some_steps() {
-  constexpr Data kData[] = {Data::normal, Data::boundaries, Data::codes,  Data::specials, Data::bits,
-                            Data::wide,   Data::sparse,     Data::slots,  Data::real,     Data::zeros};
+  constexpr Data kData[] = {Data::normal, Data::boundaries, Data::codes, Data::specials, Data::bits,
+                            Data::wide,   Data::sparse,     Data::slots, Data::real,     Data::zeros};
   std::vector<Case> cases;
   std::uint64_t seed = 0;
   for (const char* operation : kStepOperations) {
