@@ -1,7 +1,6 @@
 #pragma once
 // BF16 as words, and the sigmoid of a gate.
 
-#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -18,13 +17,6 @@ inline std::uint16_t bf16_of(float x) {
   return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-inline float sigmoid(float g) {
-  static const auto table = [] {
-    std::array<float, kSigmoidEntries> q{};
-    for (int i = 0; i < kSigmoidEntries; ++i) q[static_cast<std::size_t>(i)] = sigmoid_entry(i);
-    return q;
-  }();
-  return table[static_cast<std::size_t>(entry_of(std::bit_cast<std::uint32_t>(g)))];
-}
+inline float sigmoid(float g) { return kSigmoids.q[sigmoid_place(std::bit_cast<std::uint32_t>(g))]; }
 
 }  // namespace mxcheck_kernels::cpu

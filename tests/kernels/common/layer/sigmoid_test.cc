@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "kernels/common/layer/sigmoid.h"
 #include "numerics/format/codec.h"
@@ -14,26 +13,17 @@
 namespace {
 
 using mxcheck::Format;
-using mxcheck_kernels::entry_of;
 using mxcheck_kernels::kSigmoidEntries;
-using mxcheck_kernels::sigmoid_entry;
+using mxcheck_kernels::kSigmoids;
+using mxcheck_kernels::sigmoid_place;
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-const std::vector<float>& table() {
-  static const std::vector<float> entries = [] {
-    std::vector<float> all;
-    for (int i = 0; i < kSigmoidEntries; ++i) all.push_back(sigmoid_entry(i));
-    return all;
-  }();
-  return entries;
-}
-
 void expect_sigmoid(float g) {
   if (std::isnan(g)) return;
-  const int at = entry_of(bits(g));
+  const int at = sigmoid_place(bits(g));
   ASSERT_TRUE(at >= 0 && at < kSigmoidEntries) << g;
-  EXPECT_EQ(bits(table()[static_cast<std::size_t>(at)]), bits(mxcheck::swiglu_sigmoid(g))) << std::hexfloat << g;
+  EXPECT_EQ(bits(kSigmoids.q[at]), bits(mxcheck::swiglu_sigmoid(g))) << std::hexfloat << g;
 }
 
 TEST(LayerSigmoid, of_every_bf16_gate_is_the_definition) {
