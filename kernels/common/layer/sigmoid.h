@@ -15,6 +15,13 @@
 #include <bit>
 #include <cstdint>
 
+#ifdef __CUDACC__
+  #include <cuda_runtime.h>
+  #define MXCHECK_SIGMOID_BOTH __host__ __device__
+#else
+  #define MXCHECK_SIGMOID_BOTH
+#endif
+
 namespace mxcheck_kernels {
 
 inline constexpr int kGateFirst = (127 - 26) << 7;  // BF16 bits of 2^-26
@@ -23,7 +30,7 @@ inline constexpr int kGates = kGateLast - kGateFirst;
 inline constexpr int kSigmoidEntries = 2 * kGates;
 static_assert(kGates == 33 * 128);
 
-constexpr int sigmoid_place(std::uint32_t g) {
+MXCHECK_SIGMOID_BOTH constexpr int sigmoid_place(std::uint32_t g) {
   int at = static_cast<int>(g >> 16 & 0x7FFF);
   at = at < kGateFirst ? kGateFirst : at;
   at = at > kGateLast - 1 ? kGateLast - 1 : at;
