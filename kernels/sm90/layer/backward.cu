@@ -58,21 +58,6 @@ __device__ __forceinline__ float chunk_sum(const float (&x)[kEach], std::int64_t
   return __shfl_sync(kAllLanes, sum, 0);
 }
 
-template <bool kVector>
-__device__ __forceinline__ void load_p(const RowsJob& job, std::int64_t row, std::int64_t j, float (&p)[kEach]) {
-  const float* const at = job.p + row * job.n + j;
-  if constexpr (kVector) {
-    if (j < job.n) {
-      const float4 low = __ldcs(reinterpret_cast<const float4*>(at));
-      const float4 high = __ldcs(reinterpret_cast<const float4*>(at) + 1);
-      p[0] = low.x, p[1] = low.y, p[2] = low.z, p[3] = low.w;
-      p[4] = high.x, p[5] = high.y, p[6] = high.z, p[7] = high.w;
-      return;
-    }
-  }
-  for (int i = 0; i < kEach; ++i) p[i] = j + i < job.n ? at[i] : 0.0F;
-}
-
 // dg and du of a lane's columns, in BF16, to wherever they go.
 template <bool kVector>
 __device__ __forceinline__ void store_dh(const RowsJob& job, std::int64_t row, std::int64_t j, float (&dg)[kEach],

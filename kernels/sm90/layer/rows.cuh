@@ -72,6 +72,22 @@ __device__ __forceinline__ void load_gate_ups(const HInput& h, std::int64_t row,
   }
 }
 
+// P of columns j .. j + 7, zeros past n.
+template <bool kVector>
+__device__ __forceinline__ void load_p(const RowsJob& job, std::int64_t row, std::int64_t j, float (&p)[kEach]) {
+  const float* const at = job.p + row * job.n + j;
+  if constexpr (kVector) {
+    if (j < job.n) {
+      const float4 low = __ldcs(reinterpret_cast<const float4*>(at));
+      const float4 high = __ldcs(reinterpret_cast<const float4*>(at) + 1);
+      p[0] = low.x, p[1] = low.y, p[2] = low.z, p[3] = low.w;
+      p[4] = high.x, p[5] = high.y, p[6] = high.z, p[7] = high.w;
+      return;
+    }
+  }
+  for (int i = 0; i < kEach; ++i) p[i] = j + i < job.n ? at[i] : 0.0F;
+}
+
 // v to BF16, and again as FP32.
 __device__ __forceinline__ uint4 round_to_bf16(float (&v)[kEach]) {
   const uint4 words = packed(v);

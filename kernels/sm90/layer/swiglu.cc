@@ -9,6 +9,7 @@
 #include "kernels/sm90/layer/experts.h"
 #include "kernels/sm90/layer/operations.h"
 #include "kernels/sm90/layer/rows.h"
+#include "kernels/sm90/layer/tiles.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -25,6 +26,8 @@ struct Parts {
   PlanSpace at;
   std::uint16_t* a = nullptr;   // in the workspace
   std::uint16_t* dh = nullptr;  // in the workspace
+  float* sums = nullptr;        // in the workspace
+  bool by_tiles = false;
   bool rows_from_values = false;
 };
 
@@ -42,6 +45,11 @@ Parts parts_of(const mxcheck_call& call, bool backward, Space& space) {
   if (call.num_inputs > inputs && x.experts.experts >= 0) sizes.offsets = &kSome;  // for the sizes alone
   x.at = take_plan(sizes, space);
   const HInput h{nullptr, 0, nullptr, x.plan.coded_h, x.plan.h_element, x.plan.interleaved};
+  x.by_tiles = backward && x.plan.columns && !x.plan.values && takes_tiles(h, policy.cols, x.plan.coding.block);
+  if (x.by_tiles) {
+    x.sums = space.take<float>(sums_bytes(policy.rows, policy.cols));
+    return x;
+  }
   x.rows_from_values = backward && x.plan.rows && !has_row_blocks(h, policy.cols, x.plan.coding.block);
   const auto words = static_cast<std::uint64_t>(policy.rows) * static_cast<std::uint64_t>(policy.cols);
   if (x.plan.columns && !x.plan.values) x.a = space.take<std::uint16_t>(words * 2);
@@ -70,12 +78,51 @@ RowCodes row_codes(const SwigluPlan& plan, const SwigluTensors& t) {
   return {static_cast<std::uint8_t*>(t.row.codes.data), t.row.scales.data, device_coding(plan.coding)};
 }
 
+ColumnCodes column_codes(const CodeTensors& to, const Coding& coding) {
+  return {static_cast<std::uint8_t*>(to.codes.data), to.scales.data, to.scales.cols, device_coding(coding)};
+}
+
 void transpose(const std::uint16_t* x, std::int64_t cols, const Coding& coding, const CodeTensors& to,
                const TiledRows& rows, cudaStream_t stream) {
   TransposeJob job;
   job.x = x, job.stride = cols, job.cols = cols, job.rows = rows;
-  job.out = {static_cast<std::uint8_t*>(to.codes.data), to.scales.data, to.scales.cols, device_coding(coding)};
+  job.out = column_codes(to, coding);
   require_success(launch_transpose(job, cols % 2 == 0 && is_aligned(x, 4), stream));
+}
+
+RowsJob rows_job(const Parts& x, const SwigluTensors& t, const TiledRows& rows) {
+  const bool values = x.plan.values;
+  RowsJob job;
+  job.h = h_of(x.plan, t);
+  job.rows = t.rows, job.n = t.n;
+  job.p = static_cast<const float*>(t.p.data), job.weights = static_cast<const float*>(t.weights.data);
+  job.a = values ? static_cast<std::uint16_t*>(t.a.data) : x.a;
+  job.dh = values ? static_cast<std::uint16_t*>(t.dh.data) : x.dh;
+  job.ds = static_cast<float*>(t.ds.data);
+  job.header = rows.header;
+  if (x.plan.rows && !x.rows_from_values) job.row = row_codes(x.plan, t);
+  return job;
+}
+
+void enqueue(const Parts& x, const SwigluTensors& t, const TiledRows& rows, cudaStream_t stream) {
+  const SwigluPlan& plan = x.plan;
+  const RowsJob job = rows_job(x, t, rows);
+  const bool vector = is_vector(plan, t);
+  Coding of_a = plan.coding;
+  if (plan.backward) of_a.element = plan.scaled;
+  if (x.by_tiles) {
+    const BackwardTilesJob tiles{job, rows, column_codes(t.column_a, of_a), column_codes(t.column_dh, plan.coding),
+                                 x.sums};
+    require_success(launch_backward_tiles(tiles, vector, stream));
+    return;
+  }
+  require_success(plan.backward ? launch_backward_rows(job, vector, stream) : launch_forward_rows(job, vector, stream));
+  if (x.rows_from_values) {
+    require_success(launch_encode_rows({job.dh, t.rows, 2 * t.n, row_codes(plan, t), rows.header}, stream));
+  }
+  if (!plan.columns) return;
+  transpose(job.a, t.n, of_a, t.column_a, rows, stream);
+  if (plan.backward) transpose(job.dh, 2 * t.n, plan.coding, t.column_dh, rows, stream);
 }
 
 void run(const mxcheck_call& call, bool backward) {
@@ -97,25 +144,7 @@ void run(const mxcheck_call& call, bool backward) {
   x.experts.report = report_of(call);
   const TiledRows rows = enqueue_plan(x.experts, x.at, stream);
 
-  RowsJob job;
-  job.h = h_of(plan, t);
-  job.rows = t.rows, job.n = t.n;
-  job.p = static_cast<const float*>(t.p.data), job.weights = static_cast<const float*>(t.weights.data);
-  job.a = plan.values ? static_cast<std::uint16_t*>(t.a.data) : x.a;
-  job.dh = plan.values ? static_cast<std::uint16_t*>(t.dh.data) : x.dh;
-  job.ds = static_cast<float*>(t.ds.data);
-  job.header = rows.header;
-  if (plan.rows && !x.rows_from_values) job.row = row_codes(plan, t);
-  const bool vector = is_vector(plan, t);
-  require_success(backward ? launch_backward_rows(job, vector, stream) : launch_forward_rows(job, vector, stream));
-  if (plan.rows && x.rows_from_values) {
-    require_success(launch_encode_rows({job.dh, t.rows, 2 * t.n, row_codes(plan, t), rows.header}, stream));
-  }
-  if (!plan.columns) return;
-  Coding of_a = plan.coding;
-  if (backward) of_a.element = plan.scaled;
-  transpose(job.a, t.n, of_a, t.column_a, rows, stream);
-  if (backward) transpose(job.dh, 2 * t.n, plan.coding, t.column_dh, rows, stream);
+  enqueue(x, t, rows, stream);
 }
 
 }  // namespace
