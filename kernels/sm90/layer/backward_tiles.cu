@@ -144,6 +144,7 @@ __device__ __forceinline__ void differentiate(const BackwardTilesJob& job, const
   if (r.row.codes != nullptr) encode_pairs<kVector>(r.row, first, second, row, 2 * j, width, 2 * count, lane);
 }
 
+template <bool kVector>
 __global__ void __launch_bounds__(kTileThreads, 2)
     backward_tiles(const __grid_constant__ BackwardTilesJob job, std::int64_t columns) {
   extern __shared__ __align__(16) unsigned char memory[];
