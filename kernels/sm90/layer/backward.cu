@@ -1,5 +1,7 @@
 // SwiGLU's gradient along rows, with dS of the same read.
 
+#include <type_traits>
+
 #include "kernels/sm90/layer/rows.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -58,60 +60,38 @@ __device__ __forceinline__ float chunk_sum(const float (&x)[kEach], std::int64_t
   return __shfl_sync(kAllLanes, sum, 0);
 }
 
-// dg and du of a lane's columns, in BF16, to wherever they go.
-template <bool kVector>
-__device__ __forceinline__ void store_dh(const RowsJob& job, std::int64_t row, std::int64_t j, float (&dg)[kEach],
-                                         float (&du)[kEach], int lane) {
+// dg and du of a lane's columns to wherever they go.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void store_dh(const RowsJob& job, const Coder& coder, std::int64_t row, std::int64_t j,
+                                         const RowGradient& d, int lane) {
+  constexpr bool kCodes = !std::is_same_v<Coder, NoCoder>;
   const std::int64_t count = job.n - j;
   const std::int64_t width = 2 * job.n;
   if (!job.h.interleaved) {
-    const uint4 g = round_to_bf16(dg);
-    const uint4 u = round_to_bf16(du);
     if (job.dh != nullptr && count > 0) {
-      store_eight<kVector>(job.dh + row * width + j, g, count);
-      store_eight<kVector>(job.dh + row * width + job.n + j, u, count);
+      store_eight<kVector>(job.dh + row * width + j, d.dg, count);
+      store_eight<kVector>(job.dh + row * width + job.n + j, d.du, count);
     }
-    if (job.row.codes == nullptr) return;
-    encode_eight<kVector>(job.row, dg, row, j, width, count, lane);
-    encode_eight<kVector>(job.row, du, row, job.n + j, width, count, lane);
+    if constexpr (kCodes) {
+      encode_eight<kVector>(job.row, coder, d.dg, row, j, width, count, lane);
+      encode_eight<kVector>(job.row, coder, d.du, row, job.n + j, width, count, lane);
+    }
     return;
   }
-  float first[kEach];
-  float second[kEach];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    first[2 * i] = dg[i], first[2 * i + 1] = du[i];
-    second[2 * i] = dg[i + 4], second[2 * i + 1] = du[i + 4];
-  }
-  const uint4 words[2] = {round_to_bf16(first), round_to_bf16(second)};
+  uint4 first;
+  uint4 second;
+  interleave(d.dg, d.du, first, second);
   if (job.dh != nullptr && count > 0) {
-    store_eight<kVector>(job.dh + row * width + 2 * j, words[0], 2 * count);
-    if (2 * count > kEach) store_eight<kVector>(job.dh + row * width + 2 * j + kEach, words[1], 2 * count - kEach);
+    store_eight<kVector>(job.dh + row * width + 2 * j, first, 2 * count);
+    if (2 * count > kEach) store_eight<kVector>(job.dh + row * width + 2 * j + kEach, second, 2 * count - kEach);
   }
-  if (job.row.codes == nullptr) return;
-  // A lane has 16 neighbours here, so a block half as many lanes.
-  const DeviceCoding& c = job.row.coding;
-  const int lanes = c.block / (2 * kEach);
-  const BlockScale scale = block_scale(c, largest_of(max(amax_of(first), amax_of(second)), lanes));
-  if (count <= 0) return;
-  if (lane % lanes == 0) {
-    store_scale(c, job.row.scales, row * ((width + c.block - 1) / c.block) + 2 * j / c.block, scale.stored);
-  }
-  std::uint8_t* const to = job.row.codes + row * width + 2 * j;
-  store_eight<kVector>(to,
-                       {codes_of(c, first[0], first[1], first[2], first[3], scale.by),
-                        codes_of(c, first[4], first[5], first[6], first[7], scale.by)},
-                       2 * count);
-  if (2 * count <= kEach) return;
-  store_eight<kVector>(to + kEach,
-                       {codes_of(c, second[0], second[1], second[2], second[3], scale.by),
-                        codes_of(c, second[4], second[5], second[6], second[7], scale.by)},
-                       2 * count - kEach);
+  if constexpr (kCodes) encode_sixteen<kVector>(job.row, coder, first, second, row, 2 * j, width, 2 * count, lane);
 }
 
 // A warp has a row: dS is its sum.
-template <bool kVector>
-__global__ void __launch_bounds__(kRowThreads) backward_rows(const __grid_constant__ RowsJob job) {
+template <bool kVector, class Coder>
+__global__ void __launch_bounds__(kRowThreads)
+    backward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
   __shared__ alignas(16) float sigmoids[kSigmoidEntries];
   if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
   load_sigmoids(sigmoids);
@@ -123,34 +103,13 @@ __global__ void __launch_bounds__(kRowThreads) backward_rows(const __grid_consta
     PairwiseSum ds;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t j = chunk * kChunk + lane * kEach;
-      GateUps v;
-      load_gate_ups<kVector>(job.h, row, j, job.n, v);
+      const RawH<kVector> raw = load_h<kVector>(job.h, row, j, job.n);
       float p[kEach];
       load_p<kVector>(job, row, j, p);
-      float a[kEach];
-      float dg[kEach];
-      float du[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const float q = sigmoid_of(sigmoids, v.g[i]);
-        a[i] = swiglu(v.g[i], v.u[i], q);
-        const Gradient d = swiglu_gradient(v.g[i], v.u[i], q, __fmul_rn(weight, p[i]));
-        dg[i] = d.dg, du[i] = d.du;
-      }
-      round_to_bf16(a);
-      // Columns past n are +0, whatever the weight makes of them.
-      float products[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const bool inside = j + i < job.n;
-        products[i] = inside ? __fmul_rn(p[i], a[i]) : 0.0F;
-        a[i] = __fmul_rn(weight, a[i]);
-        dg[i] = inside ? dg[i] : 0.0F;
-        du[i] = inside ? du[i] : 0.0F;
-      }
-      ds.add(chunk_sum(products, job.n));
-      if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, round_to_bf16(a), job.n - j);
-      store_dh<kVector>(job, row, j, dg, du, lane);
+      const RowGradient d = differentiate(gate_ups(raw, job.h.interleaved, sigmoids), p, weight, job.n - j);
+      ds.add(chunk_sum(d.products, job.n));
+      if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, d.a, job.n - j);
+      store_dh<kVector>(job, coder, row, j, d, lane);
     }
     if (lane == 0) job.ds[row] = chunks == 0 ? 0.0F : ds.total();
   }
@@ -162,12 +121,16 @@ bool has_row_blocks(const HInput& h, std::int64_t n, int block) { return h.inter
 
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
   if (job.rows == 0) return cudaSuccess;
-  if (vector) {
-    backward_rows<true><<<row_grid(job.rows), kRowThreads, 0, stream>>>(job);
-  } else {
-    backward_rows<false><<<row_grid(job.rows), kRowThreads, 0, stream>>>(job);
-  }
-  return cudaGetLastError();
+  const dim3 grid = row_grid(job.rows, 1);
+  const auto launch = [&](auto coder) {
+    if (vector) {
+      backward_rows<true><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    } else {
+      backward_rows<false><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    }
+    return cudaGetLastError();
+  };
+  return job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -14,51 +14,19 @@ namespace {
 constexpr int kLanesOfRow = kTileCols / kEach;       // 8
 constexpr int kRowsAtOnce = 32 / kLanesOfRow;        // of a warp
 constexpr int kRowsOfWarp = kTileRows / kTileWarps;  // 16
-constexpr int kPitch = kTileCols + kEach;  // BF16 words of a row in shared memory; keeps 16-byte stores aligned
+constexpr int kLoads = kRowsOfWarp / kRowsAtOnce;
 
-// A' and dH of the tile; dH in halves or, interleaved, its first and last 64 columns. Pitched so that eight lanes of a
-// row fill a line of banks.
+// A' and dH of the tile; dH in halves or, interleaved, its first and last 64 columns.
 struct Shared {
   alignas(16) float sigmoids[kSigmoidEntries];
-  alignas(16) std::uint16_t a[kTileRows * kPitch];
-  alignas(16) std::uint16_t dh[2][kTileRows * kPitch];
+  alignas(16) TileWords a;
+  alignas(16) TileWords dh[2];
   ColumnShared columns;
 };
 
-__device__ __forceinline__ void put(std::uint16_t* tile, int row, int column, const uint4& words) {
-  *reinterpret_cast<uint4*>(tile + row * kPitch + column) = words;
-}
-
-__device__ __forceinline__ uint2 eight_codes(const DeviceCoding& c, const float (&v)[kEach], float by) {
-  return {codes_of(c, v[0], v[1], v[2], v[3], by), codes_of(c, v[4], v[5], v[6], v[7], by)};
-}
-
-// Codes of a row of dH in halves, `count` of the eight: a block of 32 is four lanes.
-template <bool kVector>
-__device__ __forceinline__ void encode_half(const RowCodes& out, const float (&v)[kEach], std::int64_t row,
-                                            std::int64_t col, std::int64_t width, std::int64_t count, int lane) {
-  const DeviceCoding& c = out.coding;
-  const BlockScale scale = block_scale(c, largest_of(amax_of(v), 32 / kEach));
-  if (count <= 0) return;
-  if (lane % (32 / kEach) == 0) store_scale(c, out.scales, row * (width / 32) + col / 32, scale.stored);
-  store_eight<kVector>(out.codes + row * width + col, eight_codes(c, v, scale.by), count);
-}
-
-// The same interleaved: a lane has 16 neighbours, a block of 32 is two lanes, one of 128 eight.
-template <bool kVector>
-__device__ __forceinline__ void encode_pairs(const RowCodes& out, const float (&first)[kEach],
-                                             const float (&second)[kEach], std::int64_t row, std::int64_t col,
-                                             std::int64_t width, std::int64_t count, int lane) {
-  const DeviceCoding& c = out.coding;
-  const int lanes = c.block / (2 * kEach);
-  const BlockScale scale = block_scale(c, largest_of(max(amax_of(first), amax_of(second)), lanes));
-  if (count <= 0) return;
-  if (lane % lanes == 0) {
-    store_scale(c, out.scales, row * ((width + c.block - 1) / c.block) + col / c.block, scale.stored);
-  }
-  std::uint8_t* const to = out.codes + row * width + col;
-  store_eight<kVector>(to, eight_codes(c, first, scale.by), count);
-  if (count > kEach) store_eight<kVector>(to + kEach, eight_codes(c, second, scale.by), count - kEach);
+// Eight BF16 words of a row from `column` on.
+__device__ __forceinline__ void put(TileWords& tile, int row, int column, const uint4& words) {
+  *reinterpret_cast<uint4*>(tile + row * kWordPitch + column / 2) = words;
 }
 
 // The sum of a row's 64 columns, of `n` in all, by its eight lanes.
@@ -80,110 +48,94 @@ __device__ __forceinline__ float row_sum(const float (&x)[kEach], std::int64_t n
   return sum;
 }
 
+// A lane's place: a row, eight of its columns, and how many of those there are.
+struct Place {
+  std::int64_t row;
+  int local;  // row of the tile
+  std::int64_t j;
+  std::int64_t count;
+};
+
+template <bool kVector>
 struct Loaded {
-  GateUps h;
+  RawH<kVector> h;
   float p[kEach];
   float weight;
 };
 
 template <bool kVector>
-__device__ __forceinline__ void load(const RowsJob& job, std::int64_t row, std::int64_t j, bool real, Loaded& v) {
-  const std::int64_t column = real ? j : job.n;  // zeros past n
-  load_gate_ups<kVector>(job.h, row, column, job.n, v.h);
-  load_p<kVector>(job, row, column, v.p);
-  v.weight = real ? __ldg(job.weights + row) : 0.0F;
+__device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded<kVector>& v) {
+  const bool real = at.count > 0;
+  const std::int64_t column = real ? at.j : job.n;  // zeros past n
+  v.h = load_h<kVector>(job.h, at.row, column, job.n);
+  load_p<kVector>(job, at.row, column, v.p);
+  v.weight = real ? __ldg(job.weights + at.row) : 0.0F;
 }
 
-// One row's eight columns of a lane, from what was loaded to shared memory, codes of rows and dS.
-template <bool kVector>
-__device__ __forceinline__ void differentiate(const BackwardTilesJob& job, const Loaded& v, std::int64_t row, int local,
-                                              std::int64_t j, std::int64_t column_tile, bool real, Shared& shared,
-                                              int lane) {
+// To shared memory, codes of rows and the tile's part of dS.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& coder, const Loaded<kVector>& v,
+                                     const Place& at, std::int64_t column_tile, Shared& shared, int lane) {
   const RowsJob& r = job.rows;
-  const std::int64_t count = real ? r.n - j : 0;
-  float a[kEach];
-  float dg[kEach];
-  float du[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const float q = sigmoid_of(shared.sigmoids, v.h.g[i]);
-    a[i] = swiglu(v.h.g[i], v.h.u[i], q);
-    const Gradient d = swiglu_gradient(v.h.g[i], v.h.u[i], q, __fmul_rn(v.weight, v.p[i]));
-    dg[i] = i < count ? d.dg : 0.0F, du[i] = i < count ? d.du : 0.0F;
-  }
-  round_to_bf16(a);
-  float products[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    products[i] = i < count ? __fmul_rn(v.p[i], a[i]) : 0.0F;
-    a[i] = i < count ? __fmul_rn(v.weight, a[i]) : 0.0F;
-  }
-  const float sum = row_sum(products, r.n);
-  if (real && lane % kLanesOfRow == 0) job.sums[column_tile * r.rows + row] = sum;
+  const GateUps h = gate_ups(v.h, r.h.interleaved, shared.sigmoids);
+  const RowGradient d = differentiate(h, v.p, v.weight, at.count);
+  const float sum = row_sum(d.products, r.n);
+  if (at.count > 0 && lane % kLanesOfRow == 0) job.sums[column_tile * r.rows + at.row] = sum;
   const int column = lane % kLanesOfRow * kEach;
-  put(shared.a, local, column, round_to_bf16(a));
+  put(shared.a, at.local, column, d.a);
   const std::int64_t width = 2 * r.n;
   if (!r.h.interleaved) {
-    put(shared.dh[0], local, column, round_to_bf16(dg));
-    put(shared.dh[1], local, column, round_to_bf16(du));
+    put(shared.dh[0], at.local, column, d.dg);
+    put(shared.dh[1], at.local, column, d.du);
     if (r.row.codes == nullptr) return;
-    encode_half<kVector>(r.row, dg, row, j, width, count, lane);
-    encode_half<kVector>(r.row, du, row, r.n + j, width, count, lane);
+    encode_eight<kVector>(r.row, coder, d.dg, at.row, at.j, width, at.count, lane);
+    encode_eight<kVector>(r.row, coder, d.du, at.row, r.n + at.j, width, at.count, lane);
     return;
   }
-  float first[kEach];
-  float second[kEach];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    first[2 * i] = dg[i], first[2 * i + 1] = du[i];
-    second[2 * i] = dg[i + 4], second[2 * i + 1] = du[i + 4];
-  }
-  std::uint16_t* const half = shared.dh[column / (kTileCols / 2)];
-  put(half, local, 2 * column % kTileCols, round_to_bf16(first));
-  put(half, local, 2 * column % kTileCols + kEach, round_to_bf16(second));
-  if (r.row.codes != nullptr) encode_pairs<kVector>(r.row, first, second, row, 2 * j, width, 2 * count, lane);
+  uint4 first;
+  uint4 second;
+  interleave(d.dg, d.du, first, second);
+  TileWords& half = shared.dh[column / (kTileCols / 2)];
+  put(half, at.local, 2 * column % kTileCols, first);
+  put(half, at.local, 2 * column % kTileCols + kEach, second);
+  if (r.row.codes == nullptr) return;
+  encode_sixteen<kVector>(r.row, coder, first, second, at.row, 2 * at.j, width, 2 * at.count, lane);
 }
 
-template <bool kVector>
+// CoderA: of A', which may have another element than dH.
+template <bool kVector, class Coder, class CoderA>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    backward_tiles(const __grid_constant__ BackwardTilesJob job, std::int64_t columns) {
+    backward_tiles(const __grid_constant__ BackwardTilesJob job, const __grid_constant__ Coder coder,
+                   const __grid_constant__ CoderA coder_a, unsigned columns, unsigned blocks) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  RowTile tile;
   const RowsJob& r = job.rows;
-  const std::int64_t blocks = job.tiles.tiles * columns;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first = static_cast<int>(threadIdx.x) / 32 * kRowsOfWarp + lane / kLanesOfRow;
   if (job.tiles.header != nullptr && job.tiles.header->status != MXCHECK_OK) return;
   load_sigmoids(shared.sigmoids);
-  for (std::int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    if (!find_tile(job.tiles, block / columns, job.a.coding.block, tile)) return;
+  for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
+    RowTile tile;
+    if (!find_tile(job.tiles, block / columns, coder.block, tile)) return;
     const std::int64_t column_tile = block % columns;
     const std::int64_t j = column_tile * kTileCols + lane % kLanesOfRow * kEach;
-    Loaded v[kRowsOfWarp / kRowsAtOnce];
-#pragma unroll
-    for (int i = 0; i < kRowsOfWarp / kRowsAtOnce; ++i) {
+    const auto place = [&](int i) {
       const int local = first + i * kRowsAtOnce;
-      load<kVector>(r, tile.first + local, j, local < tile.rows, v[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < kRowsOfWarp / kRowsAtOnce; ++i) {
-      const int local = first + i * kRowsAtOnce;
-      differentiate<kVector>(job, v[i], tile.first + local, local, j, column_tile, local < tile.rows, shared, lane);
-    }
-    const std::int64_t col = column_tile * kTileCols;
-    const auto of = [](const std::uint16_t* values) {
-      return [values](int row, int column) {
-        return __uint_as_float(static_cast<std::uint32_t>(values[row * kPitch + column]) << 16);
-      };
+      return Place{tile.first + local, local, j, local < tile.rows ? r.n - j : 0};
     };
-    write_columns(job.a, tile, r.rows, col, r.n, shared.columns, of(shared.a));
+    Loaded<kVector> v[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) load<kVector>(r, place(i), v[i]);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place(i), column_tile, shared, lane);
+    const std::int64_t col = column_tile * kTileCols;
+    write_columns(job.a, coder_a, tile, r.rows, col, r.n, shared.columns, shared.a);
     // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
     const std::int64_t width = 2 * r.n;
     const std::int64_t low = r.h.interleaved ? 2 * col : col;
     const std::int64_t high = r.h.interleaved ? 2 * col + kTileCols : r.n + col;
-    write_columns(job.dh, tile, r.rows, low, r.h.interleaved ? width : r.n, shared.columns, of(shared.dh[0]));
-    write_columns(job.dh, tile, r.rows, high, width, shared.columns, of(shared.dh[1]));
+    write_columns(job.dh, coder, tile, r.rows, low, r.h.interleaved ? width : r.n, shared.columns, shared.dh[0]);
+    write_columns(job.dh, coder, tile, r.rows, high, width, shared.columns, shared.dh[1]);
     __syncthreads();
   }
 }
@@ -208,6 +160,21 @@ __global__ void __launch_bounds__(kTileThreads) add_sums(const __grid_constant__
   job.rows.ds[row] = sum;
 }
 
+template <bool kVector, class Coder, class CoderA>
+cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA& coder_a, unsigned columns,
+                  unsigned blocks, cudaStream_t stream) {
+  constexpr int kBytes = static_cast<int>(sizeof(Shared));
+  static_assert(2 * (kBytes + 1024) <= 228 * 1024);
+  auto* const kernel = backward_tiles<kVector, Coder, CoderA>;
+  if (const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+      e != cudaSuccess) {
+    return e;
+  }
+  constexpr unsigned kResident = 132 * 2;
+  kernel<<<std::min(blocks, kResident), kTileThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 bool takes_tiles(const HInput& h, std::int64_t n, int block) {
@@ -223,19 +190,17 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cuda
   const std::int64_t columns = (job.rows.n + kTileCols - 1) / kTileCols;
   const std::int64_t blocks = job.tiles.tiles * columns;
   if (blocks == 0) return cudaSuccess;
-  constexpr int kBytes = static_cast<int>(sizeof(Shared));
-  static_assert(2 * (kBytes + 1024) <= 228 * 1024);
-  auto* const kernel = vector ? backward_tiles<true> : backward_tiles<false>;
-  if (const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-      e != cudaSuccess) {
-    return e;
-  }
-  constexpr std::int64_t kResident = 132 * 2;
-  const auto grid = static_cast<unsigned>(std::min(blocks, kResident));
-  kernel<<<grid, kTileThreads, kBytes, stream>>>(job, columns);
-  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess) return e;
+  const auto across = static_cast<unsigned>(columns);
+  const auto all = static_cast<unsigned>(blocks);
+  const cudaError_t e = with_coder(job.dh.coding, [&](auto coder) {
+    return with_element(job.a.coding, coder, [&](auto coder_a) {
+      return vector ? start<true>(job, coder, coder_a, across, all, stream)
+                    : start<false>(job, coder, coder_a, across, all, stream);
+    });
+  });
+  if (e != cudaSuccess) return e;
   const auto groups = static_cast<unsigned>((job.rows.rows + kTileThreads - 1) / kTileThreads);
-  add_sums<<<groups, kTileThreads, 0, stream>>>(job, static_cast<int>(columns));
+  add_sums<<<groups, kTileThreads, 0, stream>>>(job, across);
   return cudaGetLastError();
 }
 

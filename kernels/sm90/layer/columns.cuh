@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/sm90/layer/coder.cuh"
 #include "kernels/sm90/layer/columns.h"
 #include "kernels/sm90/layer/values.cuh"
 
@@ -11,14 +12,19 @@ namespace mxcheck_kernels::sm90 {
 inline constexpr int kTileCols = 64;
 inline constexpr int kTileThreads = 256;
 inline constexpr int kTileWarps = kTileThreads / 32;
-inline constexpr int kQuarter = 32;  // rows of a thread, one column each: the smaller block
+inline constexpr int kQuarter = 32;  // rows of the smaller block
+inline constexpr int kQuarters = kTileRows / kQuarter;
 
-// Pitches are odd in words: neighbouring columns of a row, and a row of neighbouring columns, are in different banks.
-inline constexpr int kCodePitch = kTileRows / 4 + 1;  // words
+// A tile's BF16 words: two columns each. Four rows further on is half of the banks further on, which is where the other
+// half of a warp reads (write_columns); eight lanes that store a row fill a line.
+inline constexpr int kWordPitch = kTileCols / 2 + 4;
+using TileWords = std::uint32_t[kTileRows * kWordPitch];
+
+inline constexpr int kCodePitch = kTileRows / 4 + 1;  // words; odd, so that columns start in different banks
 
 struct ColumnShared {
   std::uint32_t codes[kTileCols * kCodePitch];
-  std::uint32_t amax[kTileThreads];
+  std::uint32_t amax[kQuarters][kTileCols];
 };
 
 // Tile t's rows; false where there is none.
@@ -47,43 +53,71 @@ __device__ __forceinline__ void store_column(std::uint8_t* to, const std::uint32
   for (int i = 0; i < count; ++i) at[i] = static_cast<std::uint8_t>(word >> 8 * i);
 }
 
-// value(row, column of the tile) is FP32. By all threads of the block; passes barriers, the first of which separates
-// what wrote the tile from what reads it. col: of the tile's first, of `cols`; rows_total: of the matrix.
-template <class Value>
-__device__ __forceinline__ void write_columns(const ColumnCodes& out, const RowTile& tile, std::int64_t rows_total,
-                                              std::int64_t col, std::int64_t cols, ColumnShared& shared,
-                                              const Value& value) {
-  const int thread = static_cast<int>(threadIdx.x);
-  const int column = thread % kTileCols;
-  const int quarter = thread / kTileCols;
-  const DeviceCoding& c = out.coding;
+// The columns' scales: a word of `amax` is of two columns, of a quarter's rows. Passes a barrier for blocks of 128.
+template <class Coder>
+__device__ __forceinline__ void column_scales(const Coder& coder, std::uint32_t amax, int quarter, int column,
+                                              ColumnShared& shared, BlockScale (&scales)[2]) {
+  std::uint32_t of[2] = {amax << 16, amax & 0xFFFF0000};
+  if (coder.block == kTileRows) {
+    shared.amax[quarter][column] = of[0];
+    shared.amax[quarter][column + 1] = of[1];
+    __syncthreads();
+#pragma unroll
+    for (int q = 0; q < kQuarters; ++q) {
+      of[0] = max(of[0], shared.amax[q][column]);
+      of[1] = max(of[1], shared.amax[q][column + 1]);
+    }
+  }
+  scales[0] = coder.scale_of(of[0]);
+  scales[1] = coder.scale_of(of[1]);
+}
+
+// By all threads of the block; passes barriers, the first of which separates what wrote the tile from what reads it.
+// col: of the tile's first column, of `cols`; rows_total: of the matrix. A warp has 32 columns and a quarter of the
+// rows, a lane two columns and four rows in eight.
+template <class Coder>
+__device__ __forceinline__ void write_columns(const ColumnCodes& out, const Coder& coder, const RowTile& tile,
+                                              std::int64_t rows_total, std::int64_t col, std::int64_t cols,
+                                              ColumnShared& shared, const TileWords& words) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int quarter = warp / 2;
+  const int pair = warp % 2 * 16 + lane % 16;
+  const int part = lane / 16;
   __syncthreads();
-  float v[kQuarter];
+  std::uint32_t w[kQuarter / 2];
   std::uint32_t amax = 0;
 #pragma unroll
-  for (int r = 0; r < kQuarter; ++r) {
-    v[r] = value(quarter * kQuarter + r, column);
-    amax = max(amax, magnitude(v[r]));
+  for (int i = 0; i < kQuarter / 2; ++i) {
+    const int row = quarter * kQuarter + i / 4 * 8 + part * 4 + i % 4;
+    w[i] = words[row * kWordPitch + pair];
+    amax = larger_halves(amax, w[i]);
   }
-  if (c.block == kTileRows) {
-    shared.amax[thread] = amax;
-    __syncthreads();
-    for (int q = 0; q < kTileRows / kQuarter; ++q) amax = max(amax, shared.amax[q * kTileCols + column]);
-  }
-  const BlockScale scale = block_scale(c, amax);
-  const bool first = c.block == kQuarter || quarter == 0;
-  if (first && quarter * kQuarter < tile.rows && col + column < cols) {
-    store_scale(c, out.scales, (col + column) * out.bands + tile.band + quarter, scale.stored);
+  amax = __vmaxu2(amax, __shfl_xor_sync(kAllLanes, amax, 16));
+  const int column = 2 * pair;
+  BlockScale scales[2];
+  column_scales(coder, amax, quarter, column, shared, scales);
+  const bool first = part == 0 && (coder.block == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows;
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    if (first && col + column + k < cols) {
+      coder.store_scale(out.scales, (col + column + k) * out.bands + tile.band + quarter, scales[k]);
+    }
   }
 #pragma unroll
-  for (int i = 0; i < kQuarter / 4; ++i) {
-    shared.codes[column * kCodePitch + quarter * (kQuarter / 4) + i] =
-        codes_of(c, v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3], scale.by);
+  for (int i = 0; i < kQuarter / 8; ++i) {
+    const std::uint32_t* const x = w + 4 * i;
+    std::uint32_t* const to = shared.codes + column * kCodePitch + quarter * (kQuarter / 4) + 2 * i + part;
+    to[0] = coder.codes(low_half(x[0]), low_half(x[1]), low_half(x[2]), low_half(x[3]), scales[0]);
+    to[kCodePitch] = coder.codes(high_half(x[0]), high_half(x[1]), high_half(x[2]), high_half(x[3]), scales[1]);
   }
   __syncthreads();
-  const int lane = thread % 32;
-  for (int i = thread / 32; i < kTileCols && col + i < cols; i += kTileWarps) {
-    store_column(out.codes + (col + i) * rows_total + tile.first, shared.codes + i * kCodePitch, tile.rows, lane);
+#pragma unroll
+  for (int i = 0; i < kTileCols / kTileWarps; ++i) {
+    const int c = warp + i * kTileWarps;
+    if (col + c < cols) {
+      store_column(out.codes + (col + c) * rows_total + tile.first, shared.codes + c * kCodePitch, tile.rows, lane);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/sm90/layer/coder.cuh"
 #include "kernels/sm90/layer/rows.h"
 #include "kernels/sm90/layer/values.cuh"
 
@@ -12,11 +13,6 @@ namespace mxcheck_kernels::sm90 {
 inline constexpr int kChunk = 32 * kEach;
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowWarps = kRowThreads / 32;
-
-struct GateUps {
-  float g[kEach];
-  float u[kEach];
-};
 
 __device__ __forceinline__ void unpack(const uint4& words, float (&v)[kEach]) {
   const std::uint32_t w[4] = {words.x, words.y, words.z, words.w};
@@ -38,38 +34,82 @@ __device__ __forceinline__ float decoded(const HInput& h, std::int64_t row, std:
   return __fmul_rn(v.x, scale);
 }
 
-// Gates and up values of columns j .. j + 7 of a row; those past n are zeros.
+// Gates and up values of 8 columns, as they are loaded: words of BF16, or, one at a time, FP32.
 template <bool kVector>
-__device__ __forceinline__ void load_gate_ups(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n,
-                                              GateUps& v) {
+struct RawH;
+template <>
+struct RawH<true> {
+  uint4 first = {};   // in halves the gates, interleaved the first four pairs
+  uint4 second = {};  // up values, or the next four pairs
+};
+template <>
+struct RawH<false> {
+  float g[kEach] = {};
+  float u[kEach] = {};
+};
+
+// Of columns j .. j + 7 of a row; those past n are zeros.
+template <bool kVector>
+__device__ __forceinline__ RawH<kVector> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
+  RawH<kVector> raw;
   if constexpr (kVector) {
-    if (j >= n) {
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) v.g[i] = 0, v.u[i] = 0;
-      return;
-    }
+    if (j >= n) return raw;
     const auto* const at = static_cast<const std::uint16_t*>(h.data) + row * h.stride;
-    if (h.interleaved) {
-      float first[kEach];
-      float second[kEach];
-      unpack(__ldcs(reinterpret_cast<const uint4*>(at + 2 * j)), first);
-      unpack(__ldcs(reinterpret_cast<const uint4*>(at + 2 * j) + 1), second);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        v.g[i] = first[2 * i], v.u[i] = first[2 * i + 1];
-        v.g[i + 4] = second[2 * i], v.u[i + 4] = second[2 * i + 1];
-      }
-    } else {
-      unpack(__ldcs(reinterpret_cast<const uint4*>(at + j)), v.g);
-      unpack(__ldcs(reinterpret_cast<const uint4*>(at + n + j)), v.u);
-    }
+    raw.first = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j : j)));
+    raw.second = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j + kEach : n + j)));
   } else {
     for (int i = 0; i < kEach; ++i) {
-      const bool inside = j + i < n;
-      v.g[i] = inside ? decoded(h, row, h.interleaved ? 2 * (j + i) : j + i) : 0.0F;
-      v.u[i] = inside ? decoded(h, row, h.interleaved ? 2 * (j + i) + 1 : n + j + i) : 0.0F;
+      if (j + i >= n) continue;
+      raw.g[i] = decoded(h, row, h.interleaved ? 2 * (j + i) : j + i);
+      raw.u[i] = decoded(h, row, h.interleaved ? 2 * (j + i) + 1 : n + j + i);
     }
   }
+  return raw;
+}
+
+// In FP32, with the sigmoids of the gates.
+struct GateUps {
+  float g[kEach];
+  float u[kEach];
+  float q[kEach];
+};
+
+__device__ __forceinline__ void add_sigmoids(const float* table, const std::uint32_t (&gates)[kEach / 2], GateUps& v) {
+#pragma unroll
+  for (int i = 0; i < kEach / 2; ++i) {
+    const std::uint32_t two = two_places(gates[i]);
+    v.g[2 * i] = low_half(gates[i]), v.g[2 * i + 1] = high_half(gates[i]);
+    v.q[2 * i] = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
+    v.q[2 * i + 1] = table[static_cast<int>(two >> 16) - kGateFirst];
+  }
+}
+
+__device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, bool interleaved, const float* table) {
+  GateUps v;
+  const std::uint32_t a[4] = {raw.first.x, raw.first.y, raw.first.z, raw.first.w};
+  const std::uint32_t b[4] = {raw.second.x, raw.second.y, raw.second.z, raw.second.w};
+  std::uint32_t gates[kEach / 2];
+  std::uint32_t ups[kEach / 2];
+#pragma unroll
+  for (int i = 0; i < kEach / 2; ++i) {
+    const std::uint32_t low = i < 2 ? a[2 * i % 4] : b[2 * i % 4];
+    const std::uint32_t high = i < 2 ? a[2 * i % 4 + 1] : b[2 * i % 4 + 1];
+    gates[i] = interleaved ? __byte_perm(low, high, 0x5410) : a[i];
+    ups[i] = interleaved ? __byte_perm(low, high, 0x7632) : b[i];
+    v.u[2 * i] = low_half(ups[i]), v.u[2 * i + 1] = high_half(ups[i]);
+  }
+  add_sigmoids(table, gates, v);
+  return v;
+}
+
+__device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, bool, const float* table) {
+  GateUps v;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    v.g[i] = raw.g[i], v.u[i] = raw.u[i];
+    v.q[i] = table[sigmoid_place(__float_as_uint(raw.g[i]))];
+  }
+  return v;
 }
 
 // P of columns j .. j + 7, zeros past n.
@@ -86,13 +126,6 @@ __device__ __forceinline__ void load_p(const RowsJob& job, std::int64_t row, std
     }
   }
   for (int i = 0; i < kEach; ++i) p[i] = j + i < job.n ? at[i] : 0.0F;
-}
-
-// v to BF16, and again as FP32.
-__device__ __forceinline__ uint4 round_to_bf16(float (&v)[kEach]) {
-  const uint4 words = packed(v);
-  unpack(words, v);
-  return words;
 }
 
 template <bool kVector>
@@ -118,32 +151,93 @@ __device__ __forceinline__ void store_eight(std::uint8_t* to, uint2 codes, std::
   }
 }
 
-__device__ __forceinline__ std::uint32_t amax_of(const float (&v)[kEach]) {
-  std::uint32_t amax = 0;
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) amax = max(amax, magnitude(v[i]));
-  return amax;
+template <class Coder>
+__device__ __forceinline__ uint2 eight_codes(const Coder& coder, const uint4& words, const BlockScale& s) {
+  float v[kEach];
+  unpack(words, v);
+  return {coder.codes(v[0], v[1], v[2], v[3], s), coder.codes(v[4], v[5], v[6], v[7], s)};
 }
 
-// A lane's 8 columns from `col` of a row of `cols`: codes, and the scale by the first lane of its block. Columns of a
-// warp are neighbours, and start a block; all lanes call. Lanes past the end hold zeros.
-template <bool kVector>
-__device__ __forceinline__ void encode_eight(const RowCodes& out, const float (&v)[kEach], std::int64_t row,
-                                             std::int64_t col, std::int64_t cols, std::int64_t count, int lane) {
-  const DeviceCoding& c = out.coding;
-  const int lanes = c.block / kEach;
-  const BlockScale scale = block_scale(c, largest_of(amax_of(v), lanes));
+// A lane's 8 columns in BF16, from `col` of a row, `count` of which exist: codes, and the scale by the first lane of
+// its block. Columns of neighbouring lanes are neighbours, and the first lane's start a block; all lanes call. Lanes
+// past the end hold zeros.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void encode_eight(const RowCodes& out, const Coder& coder, const uint4& words,
+                                             std::int64_t row, std::int64_t col, std::int64_t cols, std::int64_t count,
+                                             int lane) {
+  const int lanes = coder.block / kEach;
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax_of(words)), lanes));
   if (count <= 0) return;
-  if (lane % lanes == 0) {
-    store_scale(c, out.scales, row * ((cols + c.block - 1) / c.block) + col / c.block, scale.stored);
-  }
-  const uint2 codes = {codes_of(c, v[0], v[1], v[2], v[3], scale.by), codes_of(c, v[4], v[5], v[6], v[7], scale.by)};
-  store_eight<kVector>(out.codes + row * cols + col, codes, count);
+  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  store_eight<kVector>(out.codes + row * cols + col, eight_codes(coder, words, s), count);
 }
 
-inline unsigned row_grid(std::int64_t units) {
-  constexpr std::int64_t kMost = 132 * 6;  // what 132 processors hold with a table of sigmoids each
-  return static_cast<unsigned>(std::clamp<std::int64_t>((units + kRowWarps - 1) / kRowWarps, 1, kMost));
+// The same of 16 columns, of which a block has half as many lanes.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void encode_sixteen(const RowCodes& out, const Coder& coder, const uint4& first,
+                                               const uint4& second, std::int64_t row, std::int64_t col,
+                                               std::int64_t cols, std::int64_t count, int lane) {
+  const int lanes = coder.block / (2 * kEach);
+  const std::uint32_t amax = __vmaxu2(amax_of(first), amax_of(second));
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax), lanes));
+  if (count <= 0) return;
+  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  std::uint8_t* const to = out.codes + row * cols + col;
+  store_eight<kVector>(to, eight_codes(coder, first, s), count);
+  if (count > kEach) store_eight<kVector>(to + kEach, eight_codes(coder, second, s), count - kEach);
+}
+
+// Gradients of eight gates and up values in BF16, in the order of interleaved columns.
+__device__ __forceinline__ void interleave(const uint4& dg, const uint4& du, uint4& first, uint4& second) {
+  first = make_uint4(__byte_perm(dg.x, du.x, 0x5410), __byte_perm(dg.x, du.x, 0x7632), __byte_perm(dg.y, du.y, 0x5410),
+                     __byte_perm(dg.y, du.y, 0x7632));
+  second = make_uint4(__byte_perm(dg.z, du.z, 0x5410), __byte_perm(dg.z, du.z, 0x7632), __byte_perm(dg.w, du.w, 0x5410),
+                      __byte_perm(dg.w, du.w, 0x7632));
+}
+
+// What eight columns of a row become: A' and gradients in BF16, and the terms of dS. Columns from `count` on are +0,
+// whatever the weight makes of them.
+struct RowGradient {
+  uint4 a;
+  uint4 dg;
+  uint4 du;
+  float products[kEach];
+};
+__device__ __forceinline__ RowGradient differentiate(const GateUps& v, const float (&p)[kEach], float weight,
+                                                     std::int64_t count) {
+  RowGradient d;
+  float a[kEach];
+  float dg[kEach];
+  float du[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+    const Gradient of = swiglu_gradient(v.g[i], v.u[i], v.q[i], __fmul_rn(weight, p[i]));
+    dg[i] = of.dg, du[i] = of.du;
+  }
+  unpack(packed(a), a);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    d.products[i] = __fmul_rn(p[i], a[i]);
+    a[i] = __fmul_rn(weight, a[i]);
+  }
+  if (count < kEach) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (i >= count) a[i] = 0, dg[i] = 0, du[i] = 0, d.products[i] = 0;
+    }
+  }
+  d.a = packed(a), d.dg = packed(dg), d.du = packed(du);
+  return d;
+}
+
+// Warps for `rows` rows times `columns` parts of them: as many blocks as 132 processors hold with a table of sigmoids
+// each, if there is work for them.
+inline dim3 row_grid(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kMost = 132 * 6;
+  const std::int64_t needed = (rows + kRowWarps - 1) / kRowWarps;
+  const std::int64_t each = std::max<std::int64_t>(kMost / columns, 1);
+  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, each)), static_cast<unsigned>(columns));
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -23,6 +23,7 @@ struct HInput {
 struct RowCodes {
   std::uint8_t* codes = nullptr;  // null: not written
   void* scales = nullptr;
+  std::int64_t blocks = 0;  // of a row
   DeviceCoding coding;
 };
 

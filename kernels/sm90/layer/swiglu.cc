@@ -75,7 +75,8 @@ bool is_vector(const SwigluPlan& plan, const SwigluTensors& t) {
 }
 
 RowCodes row_codes(const SwigluPlan& plan, const SwigluTensors& t) {
-  return {static_cast<std::uint8_t*>(t.row.codes.data), t.row.scales.data, device_coding(plan.coding)};
+  return {static_cast<std::uint8_t*>(t.row.codes.data), t.row.scales.data, t.row.scales.cols,
+          device_coding(plan.coding)};
 }
 
 ColumnCodes column_codes(const CodeTensors& to, const Coding& coding) {
@@ -87,7 +88,7 @@ void transpose(const std::uint16_t* x, std::int64_t cols, const Coding& coding, 
   TransposeJob job;
   job.x = x, job.stride = cols, job.cols = cols, job.rows = rows;
   job.out = column_codes(to, coding);
-  require_success(launch_transpose(job, cols % 2 == 0 && is_aligned(x, 4), stream));
+  require_success(launch_transpose(job, cols % kEach == 0 && is_aligned(x, 16), stream));
 }
 
 RowsJob rows_job(const Parts& x, const SwigluTensors& t, const TiledRows& rows) {

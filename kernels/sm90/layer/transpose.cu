@@ -1,86 +1,128 @@
 // Rows, gathered by an index or not, to codes along tokens.
 
 #include "kernels/sm90/layer/columns.cuh"
+#include "kernels/sm90/layer/rows.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kWarpRows = kTileRows / kTileWarps;
-constexpr int kPitch = kTileCols + 1;
+constexpr int kLanesOfRow = kTileCols / kEach;
+constexpr int kRowsAtOnce = 32 / kLanesOfRow;
+constexpr int kLoads = kWarpRows / kRowsAtOnce;
 
-template <class T>
-__device__ __forceinline__ float fp32_of(T x) {
-  if constexpr (sizeof(T) == 2) {
-    return __uint_as_float(static_cast<std::uint32_t>(x) << 16);
+// The source of a warp's rows, one a lane: lanes from 16 on have those of the lanes before.
+__device__ __forceinline__ std::int32_t source_row(const TransposeJob& job, const RowTile& tile, int first, int lane) {
+  const int local = min(first + lane % kWarpRows, tile.rows - 1);
+  const std::int32_t row = tile.first + local;
+  return job.index == nullptr ? row : __ldg(job.index + row);
+}
+
+// Eight columns of BF16 from `col` on, zeros past the end.
+template <bool kVector>
+__device__ __forceinline__ uint4 load_eight(const std::uint16_t* row, std::int64_t col, std::int64_t cols) {
+  if constexpr (kVector) {
+    return col < cols ? __ldg(reinterpret_cast<const uint4*>(row + col)) : uint4{};
   } else {
-    return x;
+    std::uint32_t w[4] = {};
+    for (int i = 0; i < kEach; ++i) {
+      if (col + i < cols) w[i / 2] |= static_cast<std::uint32_t>(row[col + i]) << 16 * (i % 2);
+    }
+    return make_uint4(w[0], w[1], w[2], w[3]);
   }
 }
 
-// T: BF16 words, or floats.
-template <class T, bool kVector>
+template <bool kVector, class Coder>
+__global__ void __launch_bounds__(kTileThreads, 6)
+    transpose_words(const __grid_constant__ TransposeJob job, const __grid_constant__ Coder coder, unsigned columns) {
+  __shared__ alignas(16) TileWords words;
+  __shared__ ColumnShared shared;
+  RowTile tile;
+  if (!find_tile(job.rows, blockIdx.x / columns, coder.block, tile)) return;
+  const std::int64_t col = std::int64_t{blockIdx.x % columns} * kTileCols;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
+  const auto* const x = static_cast<const std::uint16_t*>(job.x);
+  const std::int32_t source = source_row(job, tile, first, lane);
+  const int part = lane % kLanesOfRow;
+  uint4 v[kLoads];
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    const int local = i * kRowsAtOnce + lane / kLanesOfRow;
+    const std::int64_t row = __shfl_sync(kAllLanes, source, local);
+    v[i] =
+        first + local < tile.rows ? load_eight<kVector>(x + row * job.stride, col + part * kEach, job.cols) : uint4{};
+  }
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    const int local = first + i * kRowsAtOnce + lane / kLanesOfRow;
+    *reinterpret_cast<uint4*>(words + local * kWordPitch + part * (kEach / 2)) = v[i];
+  }
+  write_columns(job.out, coder, tile, job.rows.rows, col, job.cols, shared, words);
+}
+
+// The same of FP32: a thread has a column and a quarter of the rows.
+template <class Coder>
 __global__ void __launch_bounds__(kTileThreads)
-    transpose_tiles(const __grid_constant__ TransposeJob job, std::int64_t columns) {
+    transpose_floats(const __grid_constant__ TransposeJob job, const __grid_constant__ Coder coder, unsigned columns) {
+  constexpr int kPitch = kTileCols + 1;
   __shared__ float values[kTileRows * kPitch];
   __shared__ ColumnShared shared;
   RowTile tile;
-  if (!find_tile(job.rows, blockIdx.x / columns, job.out.coding.block, tile)) return;
-  const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) % columns * kTileCols;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
-  const T* const x = static_cast<const T*>(job.x);
-  // Of lanes 0 to 15 the source of the warp's rows.
-  std::int32_t source = tile.first + first + lane % kWarpRows;
-  const bool real = first + lane % kWarpRows < tile.rows;
-  if (job.index != nullptr && real) source = __ldg(job.index + source);
-  const std::int64_t at = col + 2 * lane;
-  float2 v[kWarpRows];
-#pragma unroll
-  for (int r = 0; r < kWarpRows; ++r) {
-    const std::int64_t row = __shfl_sync(kAllLanes, source, r);
-    const T* const from = x + row * job.stride + at;
-    v[r] = make_float2(0, 0);
-    if (first + r >= tile.rows) continue;
-    if constexpr (kVector) {
-      if (at + 1 < job.cols) {
-        if constexpr (sizeof(T) == 2) {
-          const std::uint32_t word = __ldg(reinterpret_cast<const std::uint32_t*>(from));
-          v[r] = make_float2(low_half(word), high_half(word));
-        } else {
-          v[r] = __ldg(reinterpret_cast<const float2*>(from));
-        }
-        continue;
-      }
+  if (!find_tile(job.rows, blockIdx.x / columns, coder.block, tile)) return;
+  const std::int64_t col = std::int64_t{blockIdx.x % columns} * kTileCols;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int column = thread % kTileCols;
+  const int quarter = thread / kTileCols;
+  for (int r = quarter; r < kTileRows; r += kQuarters) {
+    float v = 0;
+    if (r < tile.rows && col + column < job.cols) {
+      const std::int64_t row = job.index == nullptr ? tile.first + r : __ldg(job.index + tile.first + r);
+      v = static_cast<const float*>(job.x)[row * job.stride + col + column];
     }
-    if (at < job.cols) v[r].x = fp32_of(from[0]);
-    if (at + 1 < job.cols) v[r].y = fp32_of(from[1]);
+    values[r * kPitch + column] = v;
   }
-#pragma unroll
-  for (int r = 0; r < kWarpRows; ++r) {
-    values[(first + r) * kPitch + 2 * lane] = v[r].x;
-    values[(first + r) * kPitch + 2 * lane + 1] = v[r].y;
+  __syncthreads();
+  const float* const mine = values + quarter * kQuarter * kPitch + column;
+  std::uint32_t amax = 0;
+  for (int r = 0; r < kQuarter; ++r) amax = max(amax, __float_as_uint(mine[r * kPitch]) & 0x7FFFFFFF);
+  shared.amax[quarter][column] = amax;
+  __syncthreads();
+  for (int q = 0; coder.block == kTileRows && q < kQuarters; ++q) amax = max(amax, shared.amax[q][column]);
+  const BlockScale scale = coder.scale_of(amax);
+  if ((coder.block == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows && col + column < job.cols) {
+    coder.store_scale(job.out.scales, (col + column) * job.out.bands + tile.band + quarter, scale);
   }
-  write_columns(job.out, tile, job.rows.rows, col, job.cols, shared,
-                [&](int row, int column) { return values[row * kPitch + column]; });
-}
-
-template <class T>
-cudaError_t launch(const TransposeJob& job, bool vector, cudaStream_t stream) {
-  const std::int64_t columns = (job.cols + kTileCols - 1) / kTileCols;
-  const std::int64_t blocks = job.rows.tiles * columns;
-  if (blocks == 0) return cudaSuccess;
-  if (vector) {
-    transpose_tiles<T, true><<<static_cast<unsigned>(blocks), kTileThreads, 0, stream>>>(job, columns);
-  } else {
-    transpose_tiles<T, false><<<static_cast<unsigned>(blocks), kTileThreads, 0, stream>>>(job, columns);
+  for (int i = 0; i < kQuarter / 4; ++i) {
+    const float* const x = mine + 4 * i * kPitch;
+    shared.codes[column * kCodePitch + quarter * (kQuarter / 4) + i] =
+        coder.codes(x[0], x[kPitch], x[2 * kPitch], x[3 * kPitch], scale);
   }
-  return cudaGetLastError();
+  __syncthreads();
+  for (int c = thread / 32; c < kTileCols && col + c < job.cols; c += kTileWarps) {
+    store_column(job.out.codes + (col + c) * job.rows.rows + tile.first, shared.codes + c * kCodePitch, tile.rows,
+                 thread % 32);
+  }
 }
 
 }  // namespace
 
 cudaError_t launch_transpose(const TransposeJob& job, bool vector, cudaStream_t stream) {
-  return job.dtype == Dtype::bf16 ? launch<std::uint16_t>(job, vector, stream) : launch<float>(job, vector, stream);
+  const std::int64_t columns = (job.cols + kTileCols - 1) / kTileCols;
+  const std::int64_t blocks = job.rows.tiles * columns;
+  if (blocks == 0) return cudaSuccess;
+  const auto grid = static_cast<unsigned>(blocks);
+  const auto across = static_cast<unsigned>(columns);
+  return with_coder(job.out.coding, [&](auto coder) {
+    if (job.dtype == Dtype::fp32) {
+      transpose_floats<<<grid, kTileThreads, 0, stream>>>(job, coder, across);
+    } else if (vector) {
+      transpose_words<true><<<grid, kTileThreads, 0, stream>>>(job, coder, across);
+    } else {
+      transpose_words<false><<<grid, kTileThreads, 0, stream>>>(job, coder, across);
+    }
+    return cudaGetLastError();
+  });
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -74,8 +74,8 @@ void run_transpose(const mxcheck_call& call) {
   job.index = x.experts.index;
   job.out = {static_cast<std::uint8_t*>(t.out.codes.data), t.out.scales.data, t.out.scales.cols,
              device_coding(x.plan.coding)};
-  const std::uintptr_t two = job.dtype == Dtype::bf16 ? 4 : 8;
-  require_success(launch_transpose(job, t.x.stride % 2 == 0 && is_aligned(t.x.data, two), stream_of(call)));
+  const bool vector = t.cols % kEach == 0 && t.x.stride % kEach == 0 && is_aligned(t.x.data, 16);
+  require_success(launch_transpose(job, vector, stream_of(call)));
 }
 
 void check_aggregate(const mxcheck_policy* policy, DLDataType type) { read_aggregate_policy(policy, type); }

@@ -34,7 +34,13 @@ __device__ __forceinline__ void load_sigmoids(float* q) {
 }
 static_assert(kSigmoidEntries % 4 == 0);
 
-__device__ __forceinline__ float sigmoid_of(const float* q, float g) { return q[sigmoid_place(__float_as_uint(g))]; }
+// sigmoid_place of two BF16 gates, less kGateFirst each.
+__device__ __forceinline__ std::uint32_t two_places(std::uint32_t gates) {
+  constexpr std::uint32_t kFirst = kGateFirst * 0x10001U;
+  constexpr std::uint32_t kLast = (kGateLast - 1) * 0x10001U;
+  const std::uint32_t magnitudes = __vminu2(__vmaxu2(gates & 0x7FFF7FFF, kFirst), kLast);
+  return magnitudes + (gates >> 15 & 0x00010001) * kGates;  // below 2^15: no carry
+}
 
 __device__ __forceinline__ float swiglu(float g, float u, float q) { return __fmul_rn(__fmul_rn(g, q), u); }
 
@@ -47,46 +53,16 @@ __device__ __forceinline__ Gradient swiglu_gradient(float g, float u, float q, f
   return {__fmul_rn(da, __fmul_rn(u, derivative)), __fmul_rn(da, __fmul_rn(g, q))};
 }
 
-// A block's scale: the word that is stored (a byte, or a float's bits), and what elements are multiplied or divided by.
-struct BlockScale {
-  std::uint32_t stored;
-  float by;
-};
-__device__ __forceinline__ BlockScale block_scale(const DeviceCoding& c, std::uint32_t amax) {
-  if (c.fp32) {
-    const float largest = c.element == Element::e4m3 ? 448.0F : 57344.0F;
-    const float quotient = __fdiv_rn(__uint_as_float(amax), largest);
-    const float scale = amax >= kInfinity ? __uint_as_float(kNan) : quotient == 0 ? 1.0F : quotient;
-    return {__float_as_uint(scale), scale};
-  }
-  const std::uint32_t byte = c.element == Element::e4m3 ? scale_byte<Element::e4m3>(amax, c.addend)
-                                                        : scale_byte<Element::e5m2>(amax, c.addend);
-  return {byte, factor_of(byte)};
+// Magnitudes of BF16 numbers are ordered as their bits: the larger of each half, and of both as an FP32's bits.
+__device__ __forceinline__ std::uint32_t larger_halves(std::uint32_t amax, std::uint32_t two) {
+  return __vmaxu2(amax, two & 0x7FFF7FFF);
 }
+__device__ __forceinline__ std::uint32_t larger_half(std::uint32_t amax) { return max(amax << 16, amax & 0xFFFF0000); }
 
-__device__ __forceinline__ float scaled(const DeviceCoding& c, float x, float by) {
-  return c.fp32 ? __fdiv_rn(x, by) : __fmul_rn(x, by);
+__device__ __forceinline__ std::uint32_t amax_of(const uint4& words) {
+  const std::uint32_t low = larger_halves(words.x & 0x7FFF7FFF, words.y);
+  return larger_halves(larger_halves(low, words.z), words.w);
 }
-
-// Four codes in a word.
-__device__ __forceinline__ std::uint32_t codes_of(const DeviceCoding& c, float v0, float v1, float v2, float v3,
-                                                  float by) {
-  const float a = scaled(c, v0, by);
-  const float b = scaled(c, v1, by);
-  const float d = scaled(c, v2, by);
-  const float e = scaled(c, v3, by);
-  return c.element == Element::e4m3 ? encode4<Element::e4m3>(a, b, d, e) : encode4<Element::e5m2>(a, b, d, e);
-}
-
-__device__ __forceinline__ void store_scale(const DeviceCoding& c, void* scales, std::int64_t at, std::uint32_t word) {
-  if (c.fp32) {
-    static_cast<std::uint32_t*>(scales)[at] = word;
-  } else {
-    static_cast<std::uint8_t*>(scales)[at] = static_cast<std::uint8_t>(word);
-  }
-}
-
-__device__ __forceinline__ std::uint32_t magnitude(float x) { return __float_as_uint(x) & 0x7FFFFFFF; }
 
 // The largest of `lanes` neighbouring lanes, a power of two.
 __device__ __forceinline__ std::uint32_t largest_of(std::uint32_t amax, int lanes) {
