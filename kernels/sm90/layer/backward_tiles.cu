@@ -6,27 +6,30 @@
 
 #include "kernels/sm90/layer/columns.cuh"
 #include "kernels/sm90/layer/rows.cuh"
+#include "kernels/sm90/layer/sums.h"
 #include "kernels/sm90/layer/tiles.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kLanesOfRow = kTileCols / kEach;       // 8
-constexpr int kRowsAtOnce = 32 / kLanesOfRow;        // of a warp
-constexpr int kRowsOfWarp = kTileRows / kTileWarps;  // 16
-constexpr int kLoads = kRowsOfWarp / kRowsAtOnce;
+constexpr int kLanesOfRow = kTileCols / kEach;  // 8
+constexpr int kRowsAtOnce = 32 / kLanesOfRow;   // of a warp
+constexpr int kThreads = 2 * kTileThreads;      // two crews
+constexpr int kWarps = kThreads / 32;
+constexpr int kLoads = kTileRows / kWarps / kRowsAtOnce;
 
 // A' and dH of the tile; dH in halves or, interleaved, its first and last 64 columns.
 struct Shared {
   alignas(16) float sigmoids[kSigmoidEntries];
   alignas(16) TileWords a;
   alignas(16) TileWords dh[2];
-  ColumnShared columns;
+  ColumnShared columns_a;
+  ColumnShared columns_dh[2];
 };
 
 // Eight BF16 words of a row from `column` on.
 __device__ __forceinline__ void put(TileWords& tile, int row, int column, const uint4& words) {
-  *reinterpret_cast<uint4*>(tile + row * kWordPitch + column / 2) = words;
+  *reinterpret_cast<uint4*>(tile + word_at(row, column / 2)) = words;
 }
 
 // The sum of a row's 64 columns, of `n` in all, by its eight lanes.
@@ -75,12 +78,12 @@ __device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded
 // To shared memory, codes of rows and the tile's part of dS.
 template <bool kVector, class Coder>
 __device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& coder, const Loaded<kVector>& v,
-                                     const Place& at, std::int64_t column_tile, Shared& shared, int lane) {
+                                     const Place& at, float* sums_of_tile, Shared& shared, int lane) {
   const RowsJob& r = job.rows;
   const GateUps h = gate_ups(v.h, r.h.interleaved, shared.sigmoids);
   const RowGradient d = differentiate(h, v.p, v.weight, at.count);
   const float sum = row_sum(d.products, r.n);
-  if (at.count > 0 && lane % kLanesOfRow == 0) job.sums[column_tile * r.rows + at.row] = sum;
+  if (at.count > 0 && lane % kLanesOfRow == 0) sums_of_tile[at.row] = sum;
   const int column = lane % kLanesOfRow * kEach;
   put(shared.a, at.local, column, d.a);
   const std::int64_t width = 2 * r.n;
@@ -102,16 +105,45 @@ __device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& c
   encode_sixteen<kVector>(r.row, coder, first, second, at.row, 2 * at.j, width, 2 * at.count, lane);
 }
 
+// The tile's columns. One crew encodes A', the other the first half of dH; then the first encodes the second half while
+// the other stores what there is.
+template <class Coder, class CoderA>
+__device__ __forceinline__ void write_tile(const BackwardTilesJob& job, const Coder& coder, const CoderA& coder_a,
+                                           const RowTile& tile, std::int64_t col, Shared& shared, int lane) {
+  const RowsJob& r = job.rows;
+  const int thread = static_cast<int>(threadIdx.x);
+  const Crew crew{thread % kTileThreads, thread / kTileThreads};
+  const std::int64_t width = 2 * r.n;
+  const ColumnPlace of_a{r.rows, col, r.n};
+  // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
+  const ColumnPlace low{r.rows, r.h.interleaved ? 2 * col : col, r.h.interleaved ? width : r.n};
+  const ColumnPlace high{r.rows, r.h.interleaved ? 2 * col + kTileCols : r.n + col, width};
+  if (crew.group == 0) {
+    encode_columns(job.a, coder_a, tile, of_a, crew, shared.columns_a, shared.a);
+  } else {
+    encode_columns(job.dh, coder, tile, low, crew, shared.columns_dh[0], shared.dh[0]);
+  }
+  __syncthreads();
+  if (crew.group == 0) {
+    encode_columns(job.dh, coder, tile, high, crew, shared.columns_dh[1], shared.dh[1]);
+  } else {
+    store_columns(job.a, tile, of_a, crew.thread / 32, kTileWarps, lane, shared.columns_a);
+    store_columns(job.dh, tile, low, crew.thread / 32, kTileWarps, lane, shared.columns_dh[0]);
+  }
+  __syncthreads();
+  store_columns(job.dh, tile, high, thread / 32, kWarps, lane, shared.columns_dh[1]);
+}
+
 // CoderA: of A', which may have another element than dH.
 template <bool kVector, class Coder, class CoderA>
-__global__ void __launch_bounds__(kTileThreads, 2)
+__global__ void __launch_bounds__(kThreads, 2)
     backward_tiles(const __grid_constant__ BackwardTilesJob job, const __grid_constant__ Coder coder,
                    const __grid_constant__ CoderA coder_a, unsigned columns, unsigned blocks) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   const RowsJob& r = job.rows;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = static_cast<int>(threadIdx.x) / 32 * kRowsOfWarp + lane / kLanesOfRow;
+  const int first = static_cast<int>(threadIdx.x) / 32 * (kLoads * kRowsAtOnce) + lane / kLanesOfRow;
   if (job.tiles.header != nullptr && job.tiles.header->status != MXCHECK_OK) return;
   load_sigmoids(shared.sigmoids);
   for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
@@ -123,41 +155,15 @@ __global__ void __launch_bounds__(kTileThreads, 2)
       const int local = first + i * kRowsAtOnce;
       return Place{tile.first + local, local, j, local < tile.rows ? r.n - j : 0};
     };
+    float* const sums = columns == 1 ? r.ds : r.sums + column_tile * r.rows;
     Loaded<kVector> v[kLoads];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) load<kVector>(r, place(i), v[i]);
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place(i), column_tile, shared, lane);
-    const std::int64_t col = column_tile * kTileCols;
-    write_columns(job.a, coder_a, tile, r.rows, col, r.n, shared.columns, shared.a);
-    // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
-    const std::int64_t width = 2 * r.n;
-    const std::int64_t low = r.h.interleaved ? 2 * col : col;
-    const std::int64_t high = r.h.interleaved ? 2 * col + kTileCols : r.n + col;
-    write_columns(job.dh, coder, tile, r.rows, low, r.h.interleaved ? width : r.n, shared.columns, shared.dh[0]);
-    write_columns(job.dh, coder, tile, r.rows, high, width, shared.columns, shared.dh[1]);
+    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place(i), sums, shared, lane);
     __syncthreads();
+    write_tile(job, coder, coder_a, tile, column_tile * kTileCols, shared, lane);
   }
-}
-
-// dS from the sums of a row's tiles, a tree of neighbours too.
-constexpr int kLevels = 9;
-constexpr int kMostSums = 1 << kLevels;
-__global__ void __launch_bounds__(kTileThreads) add_sums(const __grid_constant__ BackwardTilesJob job, int count) {
-  if (job.tiles.header != nullptr && job.tiles.header->status != MXCHECK_OK) return;
-  const std::int64_t row = std::int64_t{blockIdx.x} * kTileThreads + threadIdx.x;
-  if (row >= job.rows.rows) return;
-  float waiting[kLevels + 1];
-  float sum = 0;
-  int padded = 1;
-  while (padded < count) padded *= 2;
-  for (int i = 0; i < padded; ++i) {
-    sum = i < count ? job.sums[i * job.rows.rows + row] : 0.0F;
-    int level = 0;
-    for (; (i >> level & 1) != 0; ++level) sum = __fadd_rn(waiting[level], sum);
-    waiting[level] = sum;
-  }
-  job.rows.ds[row] = sum;
 }
 
 template <bool kVector, class Coder, class CoderA>
@@ -171,7 +177,7 @@ cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA&
     return e;
   }
   constexpr unsigned kResident = 132 * 2;
-  kernel<<<std::min(blocks, kResident), kTileThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
+  kernel<<<std::min(blocks, kResident), kThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
   return cudaGetLastError();
 }
 
@@ -179,11 +185,7 @@ cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA&
 
 bool takes_tiles(const HInput& h, std::int64_t n, int block) {
   const bool whole_blocks = h.interleaved || (block == 32 && n % 32 == 0);
-  return whole_blocks && n > kTileCols / 2 && n <= kMostSums * kTileCols;
-}
-
-std::uint64_t sums_bytes(std::int64_t rows, std::int64_t n) {
-  return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>((n + kTileCols - 1) / kTileCols) * sizeof(float);
+  return whole_blocks && n > kTileCols / 2;
 }
 
 cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cudaStream_t stream) {
@@ -198,10 +200,8 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cuda
                     : start<false>(job, coder, coder_a, across, all, stream);
     });
   });
-  if (e != cudaSuccess) return e;
-  const auto groups = static_cast<unsigned>((job.rows.rows + kTileThreads - 1) / kTileThreads);
-  add_sums<<<groups, kTileThreads, 0, stream>>>(job, across);
-  return cudaGetLastError();
+  if (e != cudaSuccess || columns == 1) return e;
+  return add_sums({job.rows.sums, columns, job.rows.rows, job.rows.ds, job.tiles.header}, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -7,9 +7,11 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
+constexpr int kTogether = 2;  // rows of a warp whose loads overlap
+
 // A warp has rows of one part of 256 columns.
 template <bool kVector, class Coder>
-__global__ void __launch_bounds__(kRowThreads, 6)
+__global__ void __launch_bounds__(kRowThreads, 4)
     forward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
   __shared__ alignas(16) float sigmoids[kSigmoidEntries];
   if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
@@ -17,15 +19,27 @@ __global__ void __launch_bounds__(kRowThreads, 6)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
   const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
-  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; row < job.rows; row += step) {
-    const GateUps v = gate_ups(load_h<kVector>(job.h, row, j, job.n), job.h.interleaved, sigmoids);
-    float a[kEach];
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; first < job.rows;
+       first += step * kTogether) {
+    RawH<kVector> raw[kTogether];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
-    const uint4 words = packed(a);
-    if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, words, job.n - j);
-    if constexpr (!std::is_same_v<Coder, NoCoder>)
-      encode_eight<kVector>(job.row, coder, words, row, j, job.n, job.n - j, lane);
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      raw[k] = load_h<kVector>(job.h, row, row < job.rows ? j : job.n, job.n);
+    }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      if (row >= job.rows) continue;
+      const GateUps v = gate_ups(raw[k], job.h.interleaved, sigmoids);
+      float a[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+      const uint4 words = packed(a);
+      if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, words, job.n - j);
+      if constexpr (!std::is_same_v<Coder, NoCoder>)
+        encode_eight<kVector>(job.row, coder, words, row, j, job.n, job.n - j, lane);
+    }
   }
 }
 

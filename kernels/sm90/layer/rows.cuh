@@ -10,7 +10,8 @@
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kChunk = 32 * kEach;
+inline constexpr int kChunk = kRowPart;
+static_assert(kChunk == 32 * kEach);
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowWarps = kRowThreads / 32;
 

@@ -20,6 +20,8 @@ struct HInput {
   bool interleaved = false;
 };
 
+inline constexpr int kRowPart = 256;  // columns of a row that a warp has
+
 struct RowCodes {
   std::uint8_t* codes = nullptr;  // null: not written
   void* scales = nullptr;
@@ -36,6 +38,7 @@ struct RowsJob {
   std::uint16_t* a = nullptr;      // A, or A' of the backward pass; null: not written
   std::uint16_t* dh = nullptr;     // backward; null: not written
   float* ds = nullptr;             // backward
+  float* sums = nullptr;           // backward: sums_bytes(rows, n, kRowPart), of parts of rows
   RowCodes row;                    // of A, or of dH
   const PlanHeader* header = nullptr;
 };

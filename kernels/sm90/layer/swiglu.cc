@@ -9,6 +9,7 @@
 #include "kernels/sm90/layer/experts.h"
 #include "kernels/sm90/layer/operations.h"
 #include "kernels/sm90/layer/rows.h"
+#include "kernels/sm90/layer/sums.h"
 #include "kernels/sm90/layer/tiles.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -47,9 +48,10 @@ Parts parts_of(const mxcheck_call& call, bool backward, Space& space) {
   const HInput h{nullptr, 0, nullptr, x.plan.coded_h, x.plan.h_element, x.plan.interleaved};
   x.by_tiles = backward && x.plan.columns && !x.plan.values && takes_tiles(h, policy.cols, x.plan.coding.block);
   if (x.by_tiles) {
-    x.sums = space.take<float>(sums_bytes(policy.rows, policy.cols));
+    x.sums = space.take<float>(sums_bytes(policy.rows, policy.cols, kTilePart));
     return x;
   }
+  if (backward) x.sums = space.take<float>(sums_bytes(policy.rows, policy.cols, kRowPart));
   x.rows_from_values = backward && x.plan.rows && !has_row_blocks(h, policy.cols, x.plan.coding.block);
   const auto words = static_cast<std::uint64_t>(policy.rows) * static_cast<std::uint64_t>(policy.cols);
   if (x.plan.columns && !x.plan.values) x.a = space.take<std::uint16_t>(words * 2);
@@ -99,7 +101,7 @@ RowsJob rows_job(const Parts& x, const SwigluTensors& t, const TiledRows& rows) 
   job.p = static_cast<const float*>(t.p.data), job.weights = static_cast<const float*>(t.weights.data);
   job.a = values ? static_cast<std::uint16_t*>(t.a.data) : x.a;
   job.dh = values ? static_cast<std::uint16_t*>(t.dh.data) : x.dh;
-  job.ds = static_cast<float*>(t.ds.data);
+  job.ds = static_cast<float*>(t.ds.data), job.sums = x.sums;
   job.header = rows.header;
   if (x.plan.rows && !x.rows_from_values) job.row = row_codes(x.plan, t);
   return job;
@@ -112,8 +114,7 @@ void enqueue(const Parts& x, const SwigluTensors& t, const TiledRows& rows, cuda
   Coding of_a = plan.coding;
   if (plan.backward) of_a.element = plan.scaled;
   if (x.by_tiles) {
-    const BackwardTilesJob tiles{job, rows, column_codes(t.column_a, of_a), column_codes(t.column_dh, plan.coding),
-                                 x.sums};
+    const BackwardTilesJob tiles{job, rows, column_codes(t.column_a, of_a), column_codes(t.column_dh, plan.coding)};
     require_success(launch_backward_tiles(tiles, vector, stream));
     return;
   }

@@ -10,18 +10,18 @@
 
 namespace mxcheck_kernels::sm90 {
 
+inline constexpr int kTilePart = 64;  // columns of a tile
+
 struct BackwardTilesJob {
-  RowsJob rows;  // values (a, dh) are not written
+  RowsJob rows;  // values (a, dh) are not written; sums: sums_bytes(rows, n, kTilePart)
   TiledRows tiles;
-  ColumnCodes a;          // of A'
-  ColumnCodes dh;         // of dH
-  float* sums = nullptr;  // sums_bytes: of each row's tiles
+  ColumnCodes a;   // of A'
+  ColumnCodes dh;  // of dH
 };
 
 // Whether launch_backward_tiles can: no block of a row holds gates and up values, nor columns of two tiles, and a
 // tile's 64 columns are a subtree of the row's.
 bool takes_tiles(const HInput& h, std::int64_t n, int block);
-std::uint64_t sums_bytes(std::int64_t rows, std::int64_t n);
 // vector: as in rows.h.
 cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cudaStream_t stream);
 

@@ -56,9 +56,14 @@ __global__ void __launch_bounds__(kTileThreads, 6)
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
     const int local = first + i * kRowsAtOnce + lane / kLanesOfRow;
-    *reinterpret_cast<uint4*>(words + local * kWordPitch + part * (kEach / 2)) = v[i];
+    *reinterpret_cast<uint4*>(words + word_at(local, part * (kEach / 2))) = v[i];
   }
-  write_columns(job.out, coder, tile, job.rows.rows, col, job.cols, shared, words);
+  __syncthreads();
+  const Crew crew{static_cast<int>(threadIdx.x), 0};
+  const ColumnPlace at{job.rows.rows, col, job.cols};
+  encode_columns(job.out, coder, tile, at, crew, shared, words);
+  __syncthreads();
+  store_columns(job.out, tile, at, crew.thread / 32, kTileWarps, lane, shared);
 }
 
 // The same of FP32: a thread has a column and a quarter of the rows.
@@ -99,10 +104,7 @@ __global__ void __launch_bounds__(kTileThreads)
         coder.codes(x[0], x[kPitch], x[2 * kPitch], x[3 * kPitch], scale);
   }
   __syncthreads();
-  for (int c = thread / 32; c < kTileCols && col + c < job.cols; c += kTileWarps) {
-    store_column(job.out.codes + (col + c) * job.rows.rows + tile.first, shared.codes + c * kCodePitch, tile.rows,
-                 thread % 32);
-  }
+  store_columns(job.out, tile, {job.rows.rows, col, job.cols}, thread / 32, kTileWarps, thread % 32, shared);
 }
 
 }  // namespace
