@@ -1,0 +1,104 @@
+// SwiGLU's gradient along rows, with dS of the same read.
+
+#include <type_traits>
+
+#include "kernels/sm90/layer/rows.cuh"
+#include "kernels/sm90/layer/sums.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+// Of a warp's 256 neighbouring columns, of `n` in all: a tree of neighbours, no higher than that of n columns. Lane 0's
+// is the sum.
+__device__ __forceinline__ float chunk_sum(const float (&x)[kEach], std::int64_t n) {
+  float level[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) level[i] = x[i];
+#pragma unroll
+  for (int width = 1; width < kEach; width *= 2) {
+    if (width >= n) continue;
+#pragma unroll
+    for (int i = 0; i < kEach; i += 2 * width) level[i] = __fadd_rn(level[i], level[i + width]);
+  }
+  float sum = level[0];
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    if (step * kEach < n) sum = __fadd_rn(sum, __shfl_xor_sync(kAllLanes, sum, step));
+  }
+  return sum;
+}
+
+// dg and du of a lane's columns to wherever they go.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void store_dh(const RowsJob& job, const Coder& coder, std::int64_t row, std::int64_t j,
+                                         const RowGradient& d, int lane) {
+  constexpr bool kCodes = !std::is_same_v<Coder, NoCoder>;
+  const std::int64_t count = job.n - j;
+  const std::int64_t width = 2 * job.n;
+  if (!job.h.interleaved) {
+    if (job.dh != nullptr && count > 0) {
+      store_eight<kVector>(job.dh + row * width + j, d.dg, count);
+      store_eight<kVector>(job.dh + row * width + job.n + j, d.du, count);
+    }
+    if constexpr (kCodes) {
+      encode_eight<kVector>(job.row, coder, d.dg, row, j, width, count, lane);
+      encode_eight<kVector>(job.row, coder, d.du, row, job.n + j, width, count, lane);
+    }
+    return;
+  }
+  uint4 first;
+  uint4 second;
+  interleave(d.dg, d.du, first, second);
+  if (job.dh != nullptr && count > 0) {
+    store_eight<kVector>(job.dh + row * width + 2 * j, first, 2 * count);
+    if (2 * count > kEach) store_eight<kVector>(job.dh + row * width + 2 * j + kEach, second, 2 * count - kEach);
+  }
+  if constexpr (kCodes) encode_sixteen<kVector>(job.row, coder, first, second, row, 2 * j, width, 2 * count, lane);
+}
+
+// A warp has rows of one part of 256 columns, and that part of their dS.
+template <bool kVector, class Coder>
+__global__ void __launch_bounds__(kRowThreads)
+    backward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
+  __shared__ alignas(16) float sigmoids[kSigmoidEntries];
+  if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
+  load_sigmoids(sigmoids);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
+  float* const sums = gridDim.y == 1 ? job.ds : job.sums + blockIdx.y * job.rows;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; row < job.rows; row += step) {
+    const RawH<kVector> raw = load_h<kVector>(job.h, row, j, job.n);
+    float p[kEach];
+    load_p<kVector>(job, row, j, p);
+    const float weight = __ldg(job.weights + row);
+    const RowGradient d = differentiate(gate_ups(raw, job.h.interleaved, sigmoids), p, weight, job.n - j);
+    const float sum = chunk_sum(d.products, job.n);
+    if (lane == 0) sums[row] = sum;
+    if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, d.a, job.n - j);
+    store_dh<kVector>(job, coder, row, j, d, lane);
+  }
+}
+
+}  // namespace
+
+bool has_row_blocks(const HInput& h, std::int64_t n, int block) { return h.interleaved || n % block == 0; }
+
+cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
+  if (job.rows == 0) return cudaSuccess;
+  const std::int64_t parts = std::max<std::int64_t>((job.n + kChunk - 1) / kChunk, 1);
+  const dim3 grid = row_grid(job.rows, parts);
+  const auto launch = [&](auto coder) {
+    if (vector) {
+      backward_rows<true><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    } else {
+      backward_rows<false><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    }
+    return cudaGetLastError();
+  };
+  const cudaError_t e = job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
+  if (e != cudaSuccess || parts == 1) return e;
+  return add_sums({job.sums, parts, job.rows, job.ds, job.header}, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

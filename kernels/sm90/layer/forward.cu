@@ -1,0 +1,88 @@
+// SwiGLU along rows, and BF16 to codes along rows.
+
+#include <type_traits>
+
+#include "kernels/sm90/layer/rows.cuh"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr int kTogether = 2;  // rows of a warp whose loads overlap
+
+// A warp has rows of one part of 256 columns.
+template <bool kVector, class Coder>
+__global__ void __launch_bounds__(kRowThreads, 4)
+    forward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
+  __shared__ alignas(16) float sigmoids[kSigmoidEntries];
+  if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
+  load_sigmoids(sigmoids);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; first < job.rows;
+       first += step * kTogether) {
+    RawH<kVector> raw[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      raw[k] = load_h<kVector>(job.h, row, row < job.rows ? j : job.n, job.n);
+    }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      if (row >= job.rows) continue;
+      const GateUps v = gate_ups(raw[k], job.h.interleaved, sigmoids);
+      float a[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+      const uint4 words = packed(a);
+      if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, words, job.n - j);
+      if constexpr (!std::is_same_v<Coder, NoCoder>)
+        encode_eight<kVector>(job.row, coder, words, row, j, job.n, job.n - j, lane);
+    }
+  }
+}
+
+template <class Coder>
+__global__ void __launch_bounds__(kRowThreads)
+    encode_rows(const __grid_constant__ EncodeRowsJob job, const __grid_constant__ Coder coder) {
+  if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t col = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; row < job.rows; row += step) {
+    float v[kEach];
+    for (int i = 0; i < kEach; ++i) {
+      const std::uint32_t word = col + i < job.cols ? job.x[row * job.cols + col + i] : 0;
+      v[i] = __uint_as_float(word << 16);
+    }
+    encode_eight<false>(job.out, coder, packed(v), row, col, job.cols, job.cols - col, lane);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
+  if (job.rows == 0 || job.n == 0) return cudaSuccess;
+  const dim3 grid = row_grid(job.rows, (job.n + kChunk - 1) / kChunk);
+  const auto launch = [&](auto coder) {
+    if (vector) {
+      forward_rows<true><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    } else {
+      forward_rows<false><<<grid, kRowThreads, 0, stream>>>(job, coder);
+    }
+    return cudaGetLastError();
+  };
+  return job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
+}
+
+cudaError_t launch_encode_rows(const EncodeRowsJob& job, cudaStream_t stream) {
+  if (job.rows == 0 || job.cols == 0) return cudaSuccess;
+  const dim3 grid = row_grid(job.rows, (job.cols + kChunk - 1) / kChunk);
+  return with_coder(job.out.coding, [&](auto coder) {
+    encode_rows<<<grid, kRowThreads, 0, stream>>>(job, coder);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,244 @@
+#pragma once
+// What the kernels of rows.h share: a warp takes 256 columns of a row at a time, a lane 8 of them.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/sm90/layer/coder.cuh"
+#include "kernels/sm90/layer/rows.h"
+#include "kernels/sm90/layer/values.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr int kChunk = kRowPart;
+static_assert(kChunk == 32 * kEach);
+inline constexpr int kRowThreads = 256;
+inline constexpr int kRowWarps = kRowThreads / 32;
+
+__device__ __forceinline__ void unpack(const uint4& words, float (&v)[kEach]) {
+  const std::uint32_t w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[2 * i] = low_half(w[i]), v[2 * i + 1] = high_half(w[i]);
+}
+__device__ __forceinline__ uint4 packed(const float (&v)[kEach]) {
+  return make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]), two_bf16(v[6], v[7]));
+}
+
+__device__ __forceinline__ float decoded(const HInput& h, std::int64_t row, std::int64_t col) {
+  if (!h.coded) {
+    const auto word = static_cast<const std::uint16_t*>(h.data)[row * h.stride + col];
+    return __uint_as_float(static_cast<std::uint32_t>(word) << 16);
+  }
+  const std::uint32_t code = static_cast<const std::uint8_t*>(h.data)[row * h.stride + col];
+  const float scale = value_of(h.scales[row * ((h.stride + 31) / 32) + col / 32]);
+  const float2 v = h.element == Element::e4m3 ? decode2<Element::e4m3>(code) : decode2<Element::e5m2>(code);
+  return __fmul_rn(v.x, scale);
+}
+
+// Gates and up values of 8 columns, as they are loaded: words of BF16, or, one at a time, FP32.
+template <bool kVector>
+struct RawH;
+template <>
+struct RawH<true> {
+  uint4 first = {};   // in halves the gates, interleaved the first four pairs
+  uint4 second = {};  // up values, or the next four pairs
+};
+template <>
+struct RawH<false> {
+  float g[kEach] = {};
+  float u[kEach] = {};
+};
+
+// Of columns j .. j + 7 of a row; those past n are zeros.
+template <bool kVector>
+__device__ __forceinline__ RawH<kVector> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
+  RawH<kVector> raw;
+  if constexpr (kVector) {
+    if (j >= n) return raw;
+    const auto* const at = static_cast<const std::uint16_t*>(h.data) + row * h.stride;
+    raw.first = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j : j)));
+    raw.second = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j + kEach : n + j)));
+  } else {
+    for (int i = 0; i < kEach; ++i) {
+      if (j + i >= n) continue;
+      raw.g[i] = decoded(h, row, h.interleaved ? 2 * (j + i) : j + i);
+      raw.u[i] = decoded(h, row, h.interleaved ? 2 * (j + i) + 1 : n + j + i);
+    }
+  }
+  return raw;
+}
+
+// In FP32, with the sigmoids of the gates.
+struct GateUps {
+  float g[kEach];
+  float u[kEach];
+  float q[kEach];
+};
+
+__device__ __forceinline__ void add_sigmoids(const float* table, const std::uint32_t (&gates)[kEach / 2], GateUps& v) {
+#pragma unroll
+  for (int i = 0; i < kEach / 2; ++i) {
+    const std::uint32_t two = two_places(gates[i]);
+    v.g[2 * i] = low_half(gates[i]), v.g[2 * i + 1] = high_half(gates[i]);
+    v.q[2 * i] = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
+    v.q[2 * i + 1] = table[static_cast<int>(two >> 16) - kGateFirst];
+  }
+}
+
+__device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, bool interleaved, const float* table) {
+  GateUps v;
+  const std::uint32_t a[4] = {raw.first.x, raw.first.y, raw.first.z, raw.first.w};
+  const std::uint32_t b[4] = {raw.second.x, raw.second.y, raw.second.z, raw.second.w};
+  std::uint32_t gates[kEach / 2];
+  std::uint32_t ups[kEach / 2];
+#pragma unroll
+  for (int i = 0; i < kEach / 2; ++i) {
+    const std::uint32_t low = i < 2 ? a[2 * i % 4] : b[2 * i % 4];
+    const std::uint32_t high = i < 2 ? a[2 * i % 4 + 1] : b[2 * i % 4 + 1];
+    gates[i] = interleaved ? __byte_perm(low, high, 0x5410) : a[i];
+    ups[i] = interleaved ? __byte_perm(low, high, 0x7632) : b[i];
+    v.u[2 * i] = low_half(ups[i]), v.u[2 * i + 1] = high_half(ups[i]);
+  }
+  add_sigmoids(table, gates, v);
+  return v;
+}
+
+__device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, bool, const float* table) {
+  GateUps v;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    v.g[i] = raw.g[i], v.u[i] = raw.u[i];
+    v.q[i] = table[sigmoid_place(__float_as_uint(raw.g[i]))];
+  }
+  return v;
+}
+
+// P of columns j .. j + 7, zeros past n.
+template <bool kVector>
+__device__ __forceinline__ void load_p(const RowsJob& job, std::int64_t row, std::int64_t j, float (&p)[kEach]) {
+  const float* const at = job.p + row * job.n + j;
+  if constexpr (kVector) {
+    if (j < job.n) {
+      const float4 low = __ldcs(reinterpret_cast<const float4*>(at));
+      const float4 high = __ldcs(reinterpret_cast<const float4*>(at) + 1);
+      p[0] = low.x, p[1] = low.y, p[2] = low.z, p[3] = low.w;
+      p[4] = high.x, p[5] = high.y, p[6] = high.z, p[7] = high.w;
+      return;
+    }
+  }
+  for (int i = 0; i < kEach; ++i) p[i] = j + i < job.n ? at[i] : 0.0F;
+}
+
+template <bool kVector>
+__device__ __forceinline__ void store_eight(std::uint16_t* to, const uint4& words, std::int64_t count) {
+  if constexpr (kVector) {
+    *reinterpret_cast<uint4*>(to) = words;
+  } else {
+    const std::uint32_t w[4] = {words.x, words.y, words.z, words.w};
+    for (int i = 0; i < kEach; ++i) {
+      if (i < count) to[i] = static_cast<std::uint16_t>(w[i / 2] >> 16 * (i % 2));
+    }
+  }
+}
+template <bool kVector>
+__device__ __forceinline__ void store_eight(std::uint8_t* to, uint2 codes, std::int64_t count) {
+  if constexpr (kVector) {
+    *reinterpret_cast<uint2*>(to) = codes;
+  } else {
+    const std::uint32_t w[2] = {codes.x, codes.y};
+    for (int i = 0; i < kEach; ++i) {
+      if (i < count) to[i] = static_cast<std::uint8_t>(w[i / 4] >> 8 * (i % 4));
+    }
+  }
+}
+
+template <class Coder>
+__device__ __forceinline__ uint2 eight_codes(const Coder& coder, const uint4& words, const BlockScale& s) {
+  float v[kEach];
+  unpack(words, v);
+  return {coder.codes(v[0], v[1], v[2], v[3], s), coder.codes(v[4], v[5], v[6], v[7], s)};
+}
+
+// A lane's 8 columns in BF16, from `col` of a row, `count` of which exist: codes, and the scale by the first lane of
+// its block. Columns of neighbouring lanes are neighbours, and the first lane's start a block; all lanes call. Lanes
+// past the end hold zeros.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void encode_eight(const RowCodes& out, const Coder& coder, const uint4& words,
+                                             std::int64_t row, std::int64_t col, std::int64_t cols, std::int64_t count,
+                                             int lane) {
+  const int lanes = coder.block / kEach;
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax_of(words)), lanes));
+  if (count <= 0) return;
+  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  store_eight<kVector>(out.codes + row * cols + col, eight_codes(coder, words, s), count);
+}
+
+// The same of 16 columns, of which a block has half as many lanes.
+template <bool kVector, class Coder>
+__device__ __forceinline__ void encode_sixteen(const RowCodes& out, const Coder& coder, const uint4& first,
+                                               const uint4& second, std::int64_t row, std::int64_t col,
+                                               std::int64_t cols, std::int64_t count, int lane) {
+  const int lanes = coder.block / (2 * kEach);
+  const std::uint32_t amax = __vmaxu2(amax_of(first), amax_of(second));
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax), lanes));
+  if (count <= 0) return;
+  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  std::uint8_t* const to = out.codes + row * cols + col;
+  store_eight<kVector>(to, eight_codes(coder, first, s), count);
+  if (count > kEach) store_eight<kVector>(to + kEach, eight_codes(coder, second, s), count - kEach);
+}
+
+// Gradients of eight gates and up values in BF16, in the order of interleaved columns.
+__device__ __forceinline__ void interleave(const uint4& dg, const uint4& du, uint4& first, uint4& second) {
+  first = make_uint4(__byte_perm(dg.x, du.x, 0x5410), __byte_perm(dg.x, du.x, 0x7632), __byte_perm(dg.y, du.y, 0x5410),
+                     __byte_perm(dg.y, du.y, 0x7632));
+  second = make_uint4(__byte_perm(dg.z, du.z, 0x5410), __byte_perm(dg.z, du.z, 0x7632), __byte_perm(dg.w, du.w, 0x5410),
+                      __byte_perm(dg.w, du.w, 0x7632));
+}
+
+// What eight columns of a row become: A' and gradients in BF16, and the terms of dS. Columns from `count` on are +0,
+// whatever the weight makes of them.
+struct RowGradient {
+  uint4 a;
+  uint4 dg;
+  uint4 du;
+  float products[kEach];
+};
+__device__ __forceinline__ RowGradient differentiate(const GateUps& v, const float (&p)[kEach], float weight,
+                                                     std::int64_t count) {
+  RowGradient d;
+  float a[kEach];
+  float dg[kEach];
+  float du[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+    const Gradient of = swiglu_gradient(v.g[i], v.u[i], v.q[i], __fmul_rn(weight, p[i]));
+    dg[i] = of.dg, du[i] = of.du;
+  }
+  unpack(packed(a), a);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    d.products[i] = __fmul_rn(p[i], a[i]);
+    a[i] = __fmul_rn(weight, a[i]);
+  }
+  if (count < kEach) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (i >= count) a[i] = 0, dg[i] = 0, du[i] = 0, d.products[i] = 0;
+    }
+  }
+  d.a = packed(a), d.dg = packed(dg), d.du = packed(du);
+  return d;
+}
+
+// Warps for `rows` rows times `columns` parts of them: as many blocks as 132 processors hold with a table of sigmoids
+// each, if there is work for them.
+inline dim3 row_grid(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kMost = 132 * 6;
+  const std::int64_t needed = (rows + kRowWarps - 1) / kRowWarps;
+  const std::int64_t each = std::max<std::int64_t>(kMost / columns, 1);
+  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, each)), static_cast<unsigned>(columns));
+}
+
+}  // namespace mxcheck_kernels::sm90
