@@ -59,7 +59,7 @@ class AggregateDomain final : public Domain {
   [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override { return layers_.is(uses_[use], c); }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 20 : 23);
+    return std::int64_t{1} << (suite == Suite::quick ? 18 : 22);
   }
 
  protected:

@@ -36,6 +36,8 @@ class QuantizeTransposed final : public ScaledBlocksOperation {
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_transposes(); }
 
   [[nodiscard]] bool has_row_index(bool) const override { return true; }
+  // What it computes is quantize's; what is its own, the places, does not need millions of elements.
+  [[nodiscard]] std::int64_t most_in_quick() const override { return std::int64_t{1} << 18; }
 
  protected:
   [[nodiscard]] bool can_be_asked(const Variant& v) const override {

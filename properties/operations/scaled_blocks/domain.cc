@@ -34,6 +34,7 @@ class ScaledBlocksDomain final : public Domain {
   ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksOperation& operation)
       : statement_(request.statement),
         limits_(*request.process.operation(request.variants.front().operation)),
+        most_in_quick_(operation.most_in_quick()),
         reads_x_(operation.reads_x()) {
     const auto text_of_variant = [](auto get) { return [get](const Variant& v) { return get(blocks_of(v)); }; };
     format_.of(request.variants, text_of_variant([](const auto& b) { return std::string(spec(b.format).name); }));
@@ -83,7 +84,7 @@ class ScaledBlocksDomain final : public Domain {
 
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 21 : 24);
+    return suite == Suite::quick ? most_in_quick_ : std::int64_t{1} << 24;
   }
 
  protected:
@@ -249,6 +250,7 @@ class ScaledBlocksDomain final : public Domain {
 
   const Statement& statement_;
   OperationInfo limits_;
+  std::int64_t most_in_quick_;
   bool reads_x_;
   UsualAxes usual_;
   BlockLayers layers_;

@@ -31,6 +31,8 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] bool reads_x() const { return reads_x_; }
   // Blocks restart at experts' ends; cast has neither.
   [[nodiscard]] virtual bool has_experts() const { return true; }
+  // Elements of a drawn case of the quick suite, at most.
+  [[nodiscard]] virtual std::int64_t most_in_quick() const { return std::int64_t{1} << 21; }
   // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
   [[nodiscard]] virtual bool has_row_index(bool cuda) const { return cuda; }
 
