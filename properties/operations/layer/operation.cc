@@ -40,6 +40,42 @@ std::pair<std::int64_t, std::int64_t> place_field(std::string_view field, std::s
   return {number_field<std::int64_t>(field, parts[0]), number_field<std::int64_t>(field, parts[1])};
 }
 
+bool set_field_of_aggregate(Case& c, std::string_view field, std::string_view value) {
+  LayerCase& own = layer_case(c);
+  if (field == "weighted") {
+    layer_of(c.variant).weighted = word_field(field, value, kFlag) != 0;
+  } else if (field == "y") {
+    own.y_rows = number_field<std::int64_t>(field, value);
+  } else if (field == "k") {
+    own.most = number_field<std::int64_t>(field, value);
+  } else if (field == "drops") {
+    own.drops = number_field<int>(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool set_field_of_swiglu(Case& c, std::string_view field, std::string_view value) {
+  LayerVariant& v = layer_of(c.variant);
+  if (field == "gate_up") {
+    v.gate_up = word_field(field, value, kGateUp);
+  } else if (field == "outputs") {
+    v.outputs = outputs_field(field, value);
+  } else if (field == "format") {
+    v.format = format_field(field, value);
+  } else if (field == "recipe") {
+    v.recipe = recipe_named(value).name;
+  } else if (field == "block") {
+    v.block = number_field<std::int64_t>(field, value);
+  } else if (field == "scaled") {
+    v.scaled = format_field(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 class StepOperation final : public Operation {
  public:
   // weight: there are a thousand variants of swiglu and its gradient, which must not crowd out the rest.
@@ -133,36 +169,12 @@ std::string StepOperation::shape_text(const Case& c) const {
 }
 
 bool StepOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
-  LayerVariant& v = layer_of(c.variant);
-  LayerCase& own = layer_case(c);
   if (field == "at") {
+    LayerCase& own = layer_case(c);
     std::tie(own.first_row, own.first_col) = place_field(field, value);
-  } else if (aggregates() && field == "weighted") {
-    v.weighted = word_field(field, value, kFlag) != 0;
-  } else if (aggregates() && field == "y") {
-    own.y_rows = number_field<std::int64_t>(field, value);
-  } else if (aggregates() && field == "k") {
-    own.most = number_field<std::int64_t>(field, value);
-  } else if (aggregates() && field == "drops") {
-    own.drops = number_field<int>(field, value);
-  } else if (aggregates()) {
-    return false;
-  } else if (field == "gate_up") {
-    v.gate_up = word_field(field, value, kGateUp);
-  } else if (field == "outputs") {
-    v.outputs = outputs_field(field, value);
-  } else if (field == "format") {
-    v.format = format_field(field, value);
-  } else if (field == "recipe") {
-    v.recipe = recipe_named(value).name;
-  } else if (field == "block") {
-    v.block = number_field<std::int64_t>(field, value);
-  } else if (field == "scaled") {
-    v.scaled = format_field(field, value);
-  } else {
-    return false;
+    return true;
   }
-  return true;
+  return aggregates() ? set_field_of_aggregate(c, field, value) : set_field_of_swiglu(c, field, value);
 }
 
 std::vector<Case> StepOperation::large_cases(const Variant& v, Suite suite) const {
