@@ -14,9 +14,7 @@ namespace {
 
 constexpr int kLanesOfRow = kTileCols / kEach;  // 8
 constexpr int kRowsAtOnce = 32 / kLanesOfRow;   // of a warp
-constexpr int kThreads = 2 * kTileThreads;      // two crews
-constexpr int kWarps = kThreads / 32;
-constexpr int kLoads = kTileRows / kWarps / kRowsAtOnce;
+constexpr int kLoads = kTileRows / kTileWarps / kRowsAtOnce;
 
 // A' and dH of the tile; dH in halves or, interleaved, its first and last 64 columns.
 struct Shared {
