@@ -29,6 +29,7 @@ set(mxcheck_public_reference
     error/matmul_error.h
     error/scale_set.h
     error/study.h
+    layer/aggregate.h
     layer/layer.h
     layer/layer_recipe.h
     layer/operands.h

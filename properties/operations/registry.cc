@@ -4,6 +4,7 @@
 #include "properties/core/operation.h"
 #include "properties/operations/cast/operation.h"
 #include "properties/operations/dequantize/operation.h"
+#include "properties/operations/layer/operation.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/quantize/operation.h"
 #include "properties/operations/router/operation.h"
@@ -16,7 +17,7 @@ using MakeModule = OperationModule (*)();
 
 std::vector<MakeModule>& makers() {
   static std::vector<MakeModule> all{
-      quantize_module, dequantize_module, scale_layout_module, cast_module, matmul_module, router_module,
+      quantize_module, dequantize_module, scale_layout_module, cast_module, matmul_module, router_module, layer_module,
   };
   return all;
 }

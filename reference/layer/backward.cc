@@ -3,6 +3,7 @@
 #include <string>
 
 #include "numerics/error.h"
+#include "reference/layer/aggregate.h"
 #include "reference/layer/layer.h"
 #include "reference/layer/run.h"
 
@@ -102,8 +103,7 @@ LayerBackward layer_backward(const Layer& layer, const LayerKept& kept, std::spa
   b.dw1 = sized<float>(run.experts, 2 * n * d, "dW1");
   run.multiply_along_tokens(LayerGemm::d_w1, b.d_w1_a, b.d_w1_b, b.dw1.data());
 
-  b.dx = run.aggregated(
-      [&](float acc, std::int64_t, std::int64_t at) { return acc + fp32_of(b.dx_rows[static_cast<std::size_t>(at)]); });
+  b.dx = aggregate({b.dx_rows, run.rows, d, {}}, run.slots(), threads);
   return b;
 }
 

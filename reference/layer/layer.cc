@@ -1,7 +1,6 @@
 #include "reference/layer/layer.h"
 
-#include <cmath>
-
+#include "reference/layer/aggregate.h"
 #include "reference/layer/run.h"
 
 namespace mxcheck {
@@ -52,9 +51,7 @@ LayerForward layer_forward(const Layer& layer, std::span<const std::uint16_t> x,
   f.y = sized<std::uint16_t>(run.rows, d, "Y");
   run.multiply(LayerGemm::down, f.down_a, f.down_b, f.y.data());
 
-  f.o = run.aggregated([&](float acc, std::int64_t row, std::int64_t at) {
-    return std::fma(routes.row_weight[static_cast<std::size_t>(row)], fp32_of(f.y[static_cast<std::size_t>(at)]), acc);
-  });
+  f.o = aggregate({f.y, run.rows, d, routes.row_weight}, run.slots(), threads);
   f.kept = keep(run, x, f);
   return f;
 }

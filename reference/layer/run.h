@@ -2,7 +2,6 @@
 // A layer, its routes and sizes, checked, with what the forward and the backward pass share. For layer.cc and
 // backward.cc. Errors: those of layer.h.
 
-#include <bit>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -10,13 +9,12 @@
 
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
+#include "reference/layer/aggregate.h"
 #include "reference/layer/layer.h"
 
 namespace mxcheck {
 
 using Words = std::vector<std::uint16_t>;
-
-inline float fp32_of(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
 
 inline MatrixView view(std::span<const std::uint16_t> words, std::int64_t rows, std::int64_t cols) {
   return {Format::bf16, std::as_bytes(words).data(), rows, cols, cols};
@@ -47,6 +45,7 @@ struct Run {
   Run(const Layer& l, const LayerRoutes& r, const char* input, std::size_t input_size);
 
   [[nodiscard]] RoutedRows routed() const { return {routes.row_token, routes.offsets}; }
+  [[nodiscard]] TokenSlots slots() const { return {routes.token_offsets, routes.token_rows}; }
   [[nodiscard]] const GemmRule& rule(LayerGemm g) const { return layer.recipe->gemm(g); }
 
   // Each expert's matrix, rows x cols, as cols x rows.
@@ -64,27 +63,6 @@ struct Run {
     parallel_ranges(count, count * cols, layer.threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) body(row);
     });
-  }
-
-  // The token's rows, in the order of its slots, added up by add(acc, row, column).
-  template <class Add>
-  [[nodiscard]] Words aggregated(Add add) const {
-    Words out = sized<std::uint16_t>(tokens, d, "output");
-    each_row(tokens, d, [&](std::int64_t t) {
-      std::vector<float> acc(static_cast<std::size_t>(d), 0.0F);
-      const auto token = static_cast<std::size_t>(t);
-      for (std::int64_t slot = routes.token_offsets[token]; slot < routes.token_offsets[token + 1]; ++slot) {
-        const std::int64_t row = routes.token_rows[static_cast<std::size_t>(slot)];
-        if (row < 0) continue;
-        for (std::int64_t j = 0; j < d; ++j) {
-          float& sum = acc[static_cast<std::size_t>(j)];
-          sum = add(sum, row, row * d + j);
-        }
-      }
-      const std::span<std::uint16_t> to = row_of(out, t, d);
-      for (std::size_t j = 0; j < acc.size(); ++j) to[j] = layer_bf16(acc[j]);
-    });
-    return out;
   }
 
  private:

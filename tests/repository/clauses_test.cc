@@ -26,7 +26,7 @@ struct Clause {
 };
 
 std::vector<Clause> clauses() {
-  static const std::regex kRow(R"(\| ([CMR][0-9]+) \| (.+) \| (.+) \|)");
+  static const std::regex kRow(R"(\| ([CLMR][0-9]+) \| (.+) \| (.+) \|)");
   std::vector<Clause> all;
   std::istringstream lines(contents(root() / "docs/candidate.md"));
   for (std::string line; std::getline(lines, line);) {
@@ -69,6 +69,7 @@ TEST(Clauses, are_numbered_and_quote_their_headers) {
       {'C', words_of(contents(root() / "kernels/candidate.h"))},
       {'M', words_of(contents(root() / "kernels/candidate_matmul.h"))},
       {'R', words_of(contents(root() / "kernels/candidate_route.h"))},
+      {'L', words_of(contents(root() / "kernels/candidate_layer.h"))},
   };
   std::map<char, int> count;
   for (const Clause& clause : clauses()) {

@@ -48,10 +48,11 @@ const std::vector<Arrow>& folder_arrows() {
       {"reference/", {"reference/", "numerics/"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"properties/",
-       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_matmul.h",
-        "kernels/candidate_route.h", "mxcheck_version.h"}},
+       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_layer.h",
+        "kernels/candidate_matmul.h", "kernels/candidate_route.h", "mxcheck_version.h"}},
       {"kernels/",
-       {"kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"},
+       {"kernels/common/", "kernels/candidate.h", "kernels/candidate_layer.h", "kernels/candidate_matmul.h",
+        "kernels/candidate_route.h"},
        true},
       // As users have them: the C interface, or the installed headers (docs/library.md).
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
@@ -81,6 +82,9 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/operations/cast/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/cast/",
         "properties/operations/quantize/problem.h"}},
+      // quantize_transposed is drawn, described and shrunk as those are.
+      {"properties/operations/layer/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/layer/"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Of a golden's quantized blocks the explanation is quantize's own.

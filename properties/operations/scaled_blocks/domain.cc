@@ -34,6 +34,7 @@ class ScaledBlocksDomain final : public Domain {
   ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksOperation& operation)
       : statement_(request.statement),
         limits_(*request.process.operation(request.variants.front().operation)),
+        most_in_quick_(operation.most_in_quick()),
         reads_x_(operation.reads_x()) {
     const auto text_of_variant = [](auto get) { return [get](const Variant& v) { return get(blocks_of(v)); }; };
     format_.of(request.variants, text_of_variant([](const auto& b) { return std::string(spec(b.format).name); }));
@@ -62,8 +63,9 @@ class ScaledBlocksDomain final : public Domain {
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     pad_ = add("pad byte", extent_bins(kPads, 255));
     if (reads_x_) data_ = add("data", usual_.data_bins());
-    // The interface has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    if (usual_.cuda() && reads_x_ && operation.has_experts()) index_ = add_option("row index", usual_.index_bins());
+    // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
+    if (operation.has_row_index(usual_.cuda()) && reads_x_ && operation.has_experts())
+      index_ = add_option("row index", usual_.index_bins());
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
     interact({format, block, cols_, input_});
@@ -82,7 +84,7 @@ class ScaledBlocksDomain final : public Domain {
 
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 21 : 24);
+    return suite == Suite::quick ? most_in_quick_ : std::int64_t{1} << 24;
   }
 
  protected:
@@ -248,6 +250,7 @@ class ScaledBlocksDomain final : public Domain {
 
   const Statement& statement_;
   OperationInfo limits_;
+  std::int64_t most_in_quick_;
   bool reads_x_;
   UsualAxes usual_;
   BlockLayers layers_;

@@ -18,7 +18,7 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
   for (const Recipe& recipe : all_recipes()) {
-    if (!recipe.has_e8m0_scales() || (!depends_on_recipe() && recipe.name != "rceil")) continue;
+    if (!takes(recipe) || (!depends_on_recipe() && recipe.name != "rceil")) continue;
     for (Format format : kElementFormats) {
       for (const auto& [name, block] : kBlockShapes) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
@@ -34,6 +34,8 @@ std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation
   }
   return all;
 }
+
+bool ScaledBlocksOperation::takes(const Recipe& recipe) const { return recipe.has_e8m0_scales(); }
 
 Policy ScaledBlocksOperation::policy(const Case& c) const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);

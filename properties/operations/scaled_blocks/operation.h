@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numerics/scale/recipe.h"
 #include "properties/core/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
 
@@ -30,6 +31,10 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] bool reads_x() const { return reads_x_; }
   // Blocks restart at experts' ends; cast has neither.
   [[nodiscard]] virtual bool has_experts() const { return true; }
+  // Elements of a drawn case of the quick suite, at most.
+  [[nodiscard]] virtual std::int64_t most_in_quick() const { return std::int64_t{1} << 21; }
+  // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
+  [[nodiscard]] virtual bool has_row_index(bool cuda) const { return cuda; }
 
  protected:
   // Invalid calls of those that have blocks, and of those that have offsets.
@@ -39,6 +44,8 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
   // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
   [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
+  // Recipes that it can be queried for: those with E8M0 scales.
+  [[nodiscard]] virtual bool takes(const Recipe& recipe) const;
 
  private:
   std::string_view name_;

@@ -8,7 +8,7 @@ namespace mxcheck::candidates {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-constexpr int kMostTensors = 8;
+constexpr int kMostTensors = 16;
 
 void set_type(const DLDataType& type, CallTensor& t) {
   const auto is = [&](int code, int bits) { return type.code == code && type.bits == bits && type.lanes == 1; };
@@ -63,7 +63,10 @@ T element(const CallTensor& t, std::int64_t i) {
   return value;
 }
 
-bool routes(const Call& call) { return call.operation.starts_with("route"); }
+// Their indices are experts, and rows by slot.
+bool has_index_of_its_own(const Call& call) {
+  return call.operation.starts_with("route") || call.operation == "aggregate";
+}
 
 // Before anything is indexed by them.
 void check_integers(const Call& call, std::int64_t rows) {
@@ -75,7 +78,7 @@ void check_integers(const Call& call, std::int64_t rows) {
         require(element<std::int64_t>(t, i - 1) <= element<std::int64_t>(t, i), "offsets ascend");
       require(element<std::int64_t>(t, t.shape[0] - 1) <= kMostElements, "the last offset is the number of rows");
     }
-    if (!t.is_index || routes(call)) continue;  // a router's are experts
+    if (!t.is_index || has_index_of_its_own(call)) continue;
     require(t.shape == std::vector<std::int64_t>{rows}, "there is a row index of each row");
     for (std::int64_t i = 0; i < rows; ++i) {
       const auto from = element<std::int32_t>(t, i);
@@ -87,7 +90,7 @@ void check_integers(const Call& call, std::int64_t rows) {
 // quantize's problem has the rows that its index names, in order: the call as it would be without the index.
 Call without_index(const Call& call, std::int64_t rows) {
   Call plain = call;
-  if (!call.operation.starts_with("quantize")) return plain;
+  if (call.operation != "quantize" && call.operation != "quantize_dual") return plain;
   const auto indices = std::erase_if(plain.inputs, [](const CallTensor& t) { return t.is_index; });
   require(indices <= 1, "there are two row indices");
   if (indices == 1) plain.inputs[0].shape[0] = rows;
@@ -174,7 +177,7 @@ std::unique_ptr<Problem> checked_problem_of(const Call& call) {
   for (std::size_t i = 0; i < own.inputs.size(); ++i) {
     const CallTensor& t = given.inputs[i];
     require(same_kind(t, own.inputs[i]), "an input of another shape or type");
-    const bool may_have_gaps = i == 0 && spec(t.dtype).is_value && operation.name() != "matmul";
+    const bool may_have_gaps = i == 0 && spec(t.dtype).is_value && operation.may_have_row_stride();
     require(t.row_stride == 0 || may_have_gaps, "an input with gaps between its rows");
   }
   for (std::size_t i = 0; i < own.outputs.size(); ++i) {

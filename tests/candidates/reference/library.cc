@@ -38,7 +38,8 @@ std::string key_of(const Policy& p, DLDataType wide) {
 
 DLDataType type_of(Format dtype) {
   const auto bits = static_cast<std::uint8_t>(spec(dtype).bits);
-  return {static_cast<std::uint8_t>(dtype == Format::bf16 ? kDLBfloat : kDLFloat), bits, 1};
+  const int code = !spec(dtype).is_value ? kDLUInt : dtype == Format::bf16 ? kDLBfloat : kDLFloat;
+  return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
 std::uint64_t hash_of(const std::string& text) {
@@ -105,11 +106,11 @@ class Served {
       if (lists(settings().refuses, what)) throw Refusal(MXCHECK_UNSUPPORTED, std::string("no ") + what);
     };
     const bool is_matmul = name_ == "matmul";
-    const bool is_route = name_.starts_with("route");
+    const bool has_own = name_.starts_with("route") || name_ == "aggregate";  // offsets and indices
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const CallTensor& t = call.inputs[i];
-      if (t.is_offsets && !is_matmul && !is_route) refuse("offsets");
-      if (t.is_index && !is_route) refuse("index");
+      if (t.is_offsets && !is_matmul && !has_own) refuse("offsets");
+      if (t.is_index && !has_own) refuse("index");
       if (t.row_stride != 0) refuse("strides");
       if (is_matmul && i < 2 && reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) refuse("misaligned");
     }

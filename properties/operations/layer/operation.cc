@@ -1,0 +1,212 @@
+#include "properties/operations/layer/operation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "numerics/scale/recipe.h"
+#include "numerics/text.h"
+#include "properties/core/case_text.h"
+#include "properties/core/limits.h"
+#include "properties/operations/layer/problem.h"
+#include "properties/operations/layer/statements.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::array<std::string_view, 2> kGateUp{"halves", "interleaved"};
+constexpr std::array<std::string_view, 3> kWritten{"values", "rows", "columns"};
+constexpr std::array<std::string_view, 2> kFlag{"0", "1"};
+
+std::string outputs_text(int outputs) {
+  std::string text;
+  for (std::size_t bit = 0; bit < kWritten.size(); ++bit) {
+    if ((outputs >> bit & 1) != 0) text += (text.empty() ? "" : "+") + std::string(kWritten[bit]);
+  }
+  return text;
+}
+
+int outputs_field(std::string_view field, std::string_view value) {
+  int outputs = 0;
+  for (const std::string_view word : split(value, '+')) outputs |= 1 << word_field(field, word, kWritten);
+  return outputs;
+}
+
+std::pair<std::int64_t, std::int64_t> place_field(std::string_view field, std::string_view value) {
+  const std::vector<std::string_view> parts = split(value, ',');
+  if (parts.size() != 2) fail_field(field, value, "ROW,COL");
+  return {number_field<std::int64_t>(field, parts[0]), number_field<std::int64_t>(field, parts[1])};
+}
+
+bool set_field_of_aggregate(Case& c, std::string_view field, std::string_view value) {
+  LayerCase& own = layer_case(c);
+  if (field == "weighted") {
+    layer_of(c.variant).weighted = word_field(field, value, kFlag) != 0;
+  } else if (field == "y") {
+    own.y_rows = number_field<std::int64_t>(field, value);
+  } else if (field == "k") {
+    own.most = number_field<std::int64_t>(field, value);
+  } else if (field == "drops") {
+    own.drops = number_field<int>(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool set_field_of_swiglu(Case& c, std::string_view field, std::string_view value) {
+  LayerVariant& v = layer_of(c.variant);
+  if (field == "gate_up") {
+    v.gate_up = word_field(field, value, kGateUp);
+  } else if (field == "outputs") {
+    v.outputs = outputs_field(field, value);
+  } else if (field == "format") {
+    v.format = format_field(field, value);
+  } else if (field == "recipe") {
+    v.recipe = recipe_named(value).name;
+  } else if (field == "block") {
+    v.block = number_field<std::int64_t>(field, value);
+  } else if (field == "scaled") {
+    v.scaled = format_field(field, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+class StepOperation final : public Operation {
+ public:
+  // weight: there are a thousand variants of swiglu and its gradient, which must not crowd out the rest.
+  StepOperation(std::string_view name, std::size_t weight) : name_(name), weight_(weight) {}
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
+    return askable_steps(operation);
+  }
+  [[nodiscard]] Policy policy(const Case& c) const override;
+  [[nodiscard]] std::string variant_text(const Variant& v) const override;
+  [[nodiscard]] std::string shape_text(const Case& c) const override;
+  bool set_field(Case& c, std::string_view field, std::string_view value) const override;
+  void check(const Case& c) const override { check_step(c); }
+
+  [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return aggregates() ? aggregate_domain(request) : swiglu_domain(request);
+  }
+  [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
+    return simpler_steps(c, finding);
+  }
+
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    if (aggregates()) return std::make_unique<AggregateProblem>(c);
+    return std::make_unique<SwigluProblem>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    if (aggregates()) return std::make_unique<AggregateProblem>(call);
+    return std::make_unique<SwigluProblem>(call);
+  }
+  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
+  [[nodiscard]] std::int64_t work(const Case& c) const override {
+    return aggregates()
+               ? c.cols * std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows)
+               : c.elements();
+  }
+
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_steps(name_); }
+  [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
+    if (!Operation::has_invalid_calls(c)) return false;
+    return !aggregates() || (layer_case(c).y_rows >= 2 && AggregateProblem(c).slots.token_rows.size() >= 2);
+  }
+  [[nodiscard]] bool may_have_row_stride() const override { return !aggregates(); }
+  [[nodiscard]] bool has_offsets_of_experts() const override { return !aggregates(); }  // they are of tokens
+  [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override;
+
+ private:
+  [[nodiscard]] bool aggregates() const { return name_ == "aggregate"; }
+  std::string_view name_;
+  std::size_t weight_;
+};
+
+Policy StepOperation::policy(const Case& c) const {
+  const LayerVariant& v = layer_of(c.variant);
+  mxcheck_policy common{};
+  common.format = common.recipe = "";
+  common.rows = c.rows, common.cols = c.cols, common.threads = c.threads;
+  common.layout = MXCHECK_COMPACT;
+  if (aggregates()) return pack(mxcheck_aggregate_policy{common, v.weighted ? 1 : 0});
+  if (writes_codes(c.variant)) {
+    common.format = spec(v.format).name.data(), common.recipe = v.recipe.c_str();
+    common.block_rows = 1, common.block_cols = v.block;
+  }
+  mxcheck_swiglu_policy p{};
+  p.policy = common;
+  p.format_h = has_coded_h(c.variant) ? spec(c.variant.dtype).name.data() : "";
+  p.format_scaled = has_scaled_format(c.variant) ? spec(v.scaled).name.data() : "";
+  p.gate_up = v.gate_up, p.outputs = v.outputs;
+  return pack(p, {offsetof(mxcheck_swiglu_policy, format_h), offsetof(mxcheck_swiglu_policy, format_scaled)});
+}
+
+std::string StepOperation::variant_text(const Variant& variant) const {
+  const LayerVariant& v = layer_of(variant);
+  if (aggregates()) return fmt::format("op=aggregate weighted={:d}", v.weighted);
+  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", name_, spec(variant.dtype).name,
+                                 kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
+  if (writes_codes(variant))
+    text += fmt::format(" format={} recipe={} block={}", spec(v.format).name, v.recipe, v.block);
+  if (has_scaled_format(variant)) text += fmt::format(" scaled={}", spec(v.scaled).name);
+  return text;
+}
+
+std::string StepOperation::shape_text(const Case& c) const {
+  const LayerCase& own = layer_case(c);
+  std::string text;
+  if (aggregates()) text += fmt::format(" y={} k={}", own.y_rows, own.most);
+  if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
+  if (own.first_row != 0 || own.first_col != 0) text += fmt::format(" at={},{}", own.first_row, own.first_col);
+  return text;
+}
+
+bool StepOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
+  if (field == "at") {
+    LayerCase& own = layer_case(c);
+    std::tie(own.first_row, own.first_col) = place_field(field, value);
+    return true;
+  }
+  return aggregates() ? set_field_of_aggregate(c, field, value) : set_field_of_swiglu(c, field, value);
+}
+
+std::vector<Case> StepOperation::large_cases(const Variant& v, Suite suite) const {
+  const LayerVariant& own = layer_of(v);
+  const bool usual = own.recipe == "rceil" && own.format == Format::e4m3 && own.scaled == Format::e4m3 &&
+                     own.block == 32 && own.gate_up == MXCHECK_HALVES;
+  if (suite == Suite::quick && !usual) return {};
+  if (suite != Suite::exhaustive && own.recipe != "rceil") return {};
+  Case c = step_corner(v, 515, 301, Data::normal, 5);
+  if (!aggregates()) c.experts = {0, 3, 3, 259, 515};
+  return {c};
+}
+
+}  // namespace
+
+Case step_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = rows, c.cols = cols, c.data = data, c.seed = seed;
+  if (is_aggregate(v)) layer_case(c).y_rows = rows * 2 + 1, layer_case(c).most = 4, layer_case(c).drops = 10;
+  return c;
+}
+
+OperationModule layer_module() {
+  static const StepOperation kSwiglu("swiglu", 60);
+  static const StepOperation kBackward("swiglu_backward", 60);
+  static const StepOperation kAggregate("aggregate", 20);
+  OperationModule module{{&kSwiglu, &kBackward, &kAggregate, &quantize_transposed_operation()},
+                         step_equality_statements()};
+  for (const auto& family : {swiglu_law_statements(), expert_law_statements(), aggregate_law_statements()})
+    module.statements.insert(module.statements.end(), family.begin(), family.end());
+  return module;
+}
+
+}  // namespace mxcheck

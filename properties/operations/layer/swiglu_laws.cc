@@ -1,0 +1,272 @@
+// What holds of swiglu and its gradient whatever the reference says: the candidate's outputs are held against each
+// other.
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "properties/operations/layer/problem.h"
+#include "properties/operations/layer/statements.h"
+#include "properties/operations/layer/tensors.h"
+
+namespace mxcheck {
+namespace {
+
+using What = SwigluOutput::What;
+using Part = SwigluOutput::Part;
+using Bytes = std::vector<std::byte>;
+
+// The variant with these outputs, its other fields those that such a one has.
+Variant with_outputs(Variant v, int outputs) {
+  LayerVariant own = layer_of(v);
+  own.outputs = outputs;
+  layer_of(v) = own;
+  if (!writes_codes(v)) {
+    layer_of(v) = {};
+    layer_of(v).gate_up = own.gate_up, layer_of(v).outputs = outputs;
+  } else if (!has_scaled_format(v)) {
+    layer_of(v).scaled = LayerVariant{}.scaled;
+  }
+  return v;
+}
+
+// The same tensors, of which these outputs are asked for.
+SwigluProblem with_outputs(SwigluProblem p, int outputs) {
+  p.c.variant = with_outputs(p.c.variant, outputs);
+  p.describe_outputs();
+  return p;
+}
+
+std::vector<int> kinds_of(const Variant& v) {
+  std::vector<int> kinds;
+  for (const int what : {MXCHECK_VALUES, MXCHECK_ROWS_CODED, MXCHECK_COLUMNS_CODED}) {
+    if (writes(v, what)) kinds.push_back(what);
+  }
+  return kinds;
+}
+
+const Bytes* output_of(const Variant& v, const Got& got, const SwigluOutput& wanted) {
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(v);
+  const auto at = std::find(made_of.begin(), made_of.end(), wanted);
+  return at == made_of.end() ? nullptr : &got.outputs[static_cast<std::size_t>(at - made_of.begin())];
+}
+
+std::optional<Finding> together_as_alone(CheckContext& context, const Case& c) {
+  const SwigluProblem together(c);
+  const Got all = run_problem(context, together);
+  if (!all.usable()) return pass_on(context, all);
+  for (const int what : kinds_of(c.variant)) {
+    const SwigluProblem alone = with_outputs(together, what);
+    const Got one = run_problem(context, alone);
+    if (!one.usable()) return pass_on(context, one);
+    const std::vector<SwigluOutput> made_of = swiglu_outputs(alone.c.variant);
+    for (std::size_t i = 0; i < made_of.size(); ++i) {
+      if (auto f = differ(alone.outputs[i], one.outputs[i], *output_of(c.variant, all, made_of[i]),
+                          alone.outputs[i].name + " asked for with other outputs are not those asked for alone"))
+        return f;
+    }
+  }
+  return std::nullopt;
+}
+
+// Each code and scale against the candidate's own values, which the reference quantizes.
+std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
+  const SwigluProblem coded(c);
+  const Got codes = run_problem(context, coded);
+  if (!codes.usable()) return pass_on(context, codes);
+  const SwigluProblem plain = with_outputs(coded, MXCHECK_VALUES);
+  const Got values = run_problem(context, plain);
+  if (!values.usable()) return pass_on(context, values);
+  const LayerVariant& v = layer_of(c.variant);
+  const Recipe recipe = recipe_named(v.recipe);
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
+  for (std::size_t i = 0; i < made_of.size(); ++i) {
+    const SwigluOutput& o = made_of[i];
+    if (o.part != Part::codes) continue;
+    const std::int64_t cols = o.what == What::dh ? 2 * c.cols : c.cols;
+    const Bytes& words = *output_of(plain.c.variant, values, {o.what, Part::values, false});
+    const MatrixView view{Format::bf16, words.data(), c.rows, cols, cols};
+    const Format format = coded.outputs[i].format;
+    const CodedBytes want = o.transposed ? coded_columns(view, format, recipe, v.block, c.experts)
+                                         : coded_rows(view, format, recipe, v.block);
+    const std::string of = " are not those of the values that the candidate gives";
+    if (auto f = differ(coded.outputs[i + 1], want.scales, codes.outputs[i + 1], coded.outputs[i + 1].name + of))
+      return f;
+    if (auto f = differ(coded.outputs[i], want.codes, codes.outputs[i], coded.outputs[i].name + of)) return f;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+void rotate_rows(std::vector<T>& values, std::int64_t rows, std::int64_t by) {
+  if (rows == 0) return;
+  const std::int64_t line = std::ssize(values) / rows;
+  std::rotate(values.begin(), values.begin() + by * line, values.end());
+}
+template <class T>
+void copy_row(std::vector<T>& to, const std::vector<T>& from, std::int64_t rows, std::int64_t row) {
+  const std::int64_t line = std::ssize(to) / rows;
+  std::copy_n(from.begin() + row * line, line, to.begin() + row * line);
+}
+
+bool is_replaced(std::int64_t row) { return row % 3 == 1; }
+
+// Rows moved a third of the way round, and every third of them another one.
+std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
+  if (c.rows < 2) return nothing_claimed(context);
+  const SwigluProblem p(c);
+  const Got before = run_problem(context, p);
+  if (!before.usable()) return pass_on(context, before);
+  Case others = c;
+  others.seed = mix64(c.seed), others.data = Data::specials;
+  const SwigluProblem replacing(others);
+  SwigluProblem moved = p;
+  const std::int64_t by = 1 + c.rows / 3;
+  const auto change = [&](auto member) {
+    if ((moved.*member).empty()) return;
+    rotate_rows(moved.*member, c.rows, by);
+    for (std::int64_t i = 0; i < c.rows; ++i) {
+      if (is_replaced(i)) copy_row(moved.*member, replacing.*member, c.rows, i);
+    }
+  };
+  change(&SwigluProblem::h), change(&SwigluProblem::h_codes), change(&SwigluProblem::h_scales);
+  change(&SwigluProblem::p), change(&SwigluProblem::weights);
+  const Got after = run_problem(context, moved);
+  if (!after.usable()) return pass_on(context, after);
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+    Bytes want = rotated(before.outputs[i], c.rows, by);
+    for (std::int64_t row = 0; row < c.rows; ++row) {
+      if (is_replaced(row)) copy_row(want, after.outputs[i], c.rows, row);
+    }
+    if (auto f = differ(p.outputs[i], want, after.outputs[i],
+                        p.outputs[i].name + " of a row are others where it stands elsewhere among other rows"))
+      return f;
+  }
+  return std::nullopt;
+}
+
+// dH's columns in halves, where they were interleaved. elements: bytes of a line that are one column's.
+Bytes in_halves(const Bytes& from, std::int64_t lines, std::int64_t n, std::size_t element) {
+  Bytes to(from.size());
+  const std::size_t line = 2 * static_cast<std::size_t>(n) * element;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(lines); ++i) {
+    for (std::size_t j = 0; j < 2 * static_cast<std::size_t>(n); ++j) {
+      const std::size_t column = j / 2 + (j % 2 == 0 ? 0 : static_cast<std::size_t>(n));
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * line + j * element), element,
+                  to.begin() + static_cast<std::ptrdiff_t>(i * line + column * element));
+    }
+  }
+  return to;
+}
+
+// Gate and up value (i, j) of a case are the same in either order.
+std::optional<Finding> either_order(CheckContext& context, const Case& c) {
+  Case halves = c;
+  layer_of(halves.variant).gate_up = MXCHECK_HALVES;
+  const SwigluProblem p(halves);
+  const Got by_halves = run_problem(context, p);
+  if (!by_halves.usable()) return pass_on(context, by_halves);
+  const Got interleaved = run_problem(context, SwigluProblem(c));
+  if (!interleaved.usable()) return pass_on(context, interleaved);
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
+  for (std::size_t i = 0; i < made_of.size(); ++i) {
+    const bool of_dh = made_of[i].what == What::dh;
+    if (of_dh && !made_of[i].transposed && made_of[i].part != Part::values) continue;  // blocks of other columns
+    Bytes got = interleaved.outputs[i];
+    if (of_dh && made_of[i].transposed && c.cols != 0)
+      got = in_halves(got, 1, c.cols, got.size() / static_cast<std::size_t>(2 * c.cols));
+    else if (of_dh)
+      got = in_halves(got, c.rows, c.cols, 2);
+    if (auto f = differ(p.outputs[i], by_halves.outputs[i], got,
+                        p.outputs[i].name + " of an interleaved h are not those of the same h in halves"))
+      return f;
+  }
+  return std::nullopt;
+}
+
+constexpr int kExponent = 7;  // where it begins in BF16
+
+int exponent_of(std::uint16_t word) { return word >> kExponent & 0xFF; }
+
+std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
+  const int k = 1 + static_cast<int>(c.seed % 8);
+  const SwigluProblem p(c);
+  const Got before = run_problem(context, p);
+  if (!before.usable()) return pass_on(context, before);
+  SwigluProblem other = p;
+  const std::int64_t stride = stride_of_h(c);
+  const auto word_of_up = [&](std::int64_t i, std::int64_t j) -> std::uint16_t& {
+    return other.h[static_cast<std::size_t>(i * stride + other.up_column(j))];
+  };
+  const auto is_exact = [&](std::uint16_t word) { return exponent_of(word) >= 1 && exponent_of(word) + k < 0xFF; };
+  std::vector<bool> moved;
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t j = 0; j < c.cols; ++j) {
+      std::uint16_t& up = word_of_up(i, j);
+      moved.push_back(is_exact(up));
+      if (moved.back()) up = static_cast<std::uint16_t>(up + (k << kExponent));
+    }
+  }
+  const Got after = run_problem(context, other);
+  if (!after.usable()) return pass_on(context, after);
+  auto want = values_in<std::uint16_t>(after.outputs[0]);
+  const auto was = values_in<std::uint16_t>(before.outputs[0]);
+  std::int64_t claimed = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    // Not where a product is subnormal or too large.
+    if (!moved[i] || exponent_of(was[i]) < 16 || exponent_of(was[i]) > 240) continue;
+    want[i] = static_cast<std::uint16_t>(was[i] + (k << kExponent)), ++claimed;
+  }
+  if (claimed == 0) return nothing_claimed(context);
+  return differ(p.outputs[0], to_bytes(want), after.outputs[0],
+                fmt::format("A of 2^{} times the up values is not 2^{} times A", k, k));
+}
+
+bool asks_together(const Variant& v, std::span<const Variant> all) {
+  const std::vector<int> kinds = is_swiglu(v) ? kinds_of(v) : std::vector<int>{};
+  return kinds.size() > 1 &&
+         std::all_of(kinds.begin(), kinds.end(), [&](int what) { return offers(all, with_outputs(v, what)); });
+}
+bool has_values_too(const Variant& v, std::span<const Variant> all) {
+  return writes_codes(v) && offers(all, with_outputs(v, MXCHECK_VALUES));
+}
+bool is_by_rows(const Variant& v, std::span<const Variant>) {
+  return is_swiglu(v) && !writes(v, MXCHECK_COLUMNS_CODED);
+}
+bool has_either_order(const Variant& v, std::span<const Variant> all) {
+  if (!is_swiglu(v) || layer_of(v).gate_up != MXCHECK_INTERLEAVED || has_coded_h(v)) return false;
+  Variant halves = v;
+  layer_of(halves).gate_up = MXCHECK_HALVES;
+  return offers(all, halves);
+}
+bool gives_a(const Variant& v, std::span<const Variant>) {
+  return v.operation == "swiglu" && !writes_codes(v) && !has_coded_h(v);
+}
+
+}  // namespace
+
+std::vector<Statement> swiglu_law_statements() {
+  std::vector<Statement> s{
+      step_law("outputs_asked_together_are_those_asked_alone",
+               "values, codes along rows and codes along tokens from one call are those of three calls", asks_together,
+               together_as_alone),
+      step_law("codes_of_a_step_are_those_of_its_values",
+               "codes and scales are those that the reference makes of the values in BF16 that the candidate gives",
+               has_values_too, codes_of_values),
+      step_law("a_row_of_a_step_depends_on_itself_alone",
+               "values, codes along rows and dS of a row are the same wherever it stands and whatever other rows hold",
+               is_by_rows, rows_alone),
+      step_law("interleaved_and_in_halves_give_the_same",
+               "H with its columns in the other order gives the same A and dS, and dH in that order", has_either_order,
+               either_order),
+      step_law("powers_of_two_pass_from_the_up_value_to_a",
+               "2^k times the up values gives 2^k times A where nothing overflows or is subnormal", gives_a,
+               scaled_up_value),
+  };
+  s[2].experts = 0;
+  s[4].data = {Data::normal, Data::slots, Data::boundaries, Data::wide};
+  return s;
+}
+
+}  // namespace mxcheck
