@@ -221,14 +221,20 @@ std::string LayerCall::difference(const mxcheck_operation& on_host, cudaStream_t
   call.num_outputs = static_cast<std::int32_t>(outputs.size()), call.outputs = outputs.data();
   call.message = message, call.message_bytes = sizeof(message);
   if (on_host.run(&call) != MXCHECK_OK) throw Error(ErrorKind::internal, "on the host: " + std::string(message));
+  std::string text;
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
     const std::vector<std::uint8_t>& expected = memory[inputs_.size() + o];
     std::vector<std::uint8_t> observed(expected.size());
     check_cuda(cudaMemcpy(observed.data(), outputs_[o].data(), observed.size(), cudaMemcpyDeviceToHost), "an output");
-    const auto at = std::mismatch(expected.begin(), expected.end(), observed.begin()).first;
-    if (at != expected.end()) return fmt::format("output {} differs at byte {}", o, at - expected.begin());
+    std::size_t first = expected.size();
+    std::size_t count = 0;
+    for (std::size_t i = expected.size(); i-- > 0;) {
+      if (observed[i] != expected[i]) first = i, ++count;
+    }
+    if (count != 0)
+      text += fmt::format("{} of {} bytes of output {} differ, from {} on; ", count, expected.size(), o, first);
   }
-  return "";
+  return text;
 }
 
 }  // namespace mxcheck::bench

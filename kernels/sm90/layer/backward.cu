@@ -87,14 +87,10 @@ bool has_row_blocks(const HInput& h, std::int64_t n, int block) { return h.inter
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
   if (job.rows == 0) return cudaSuccess;
   const std::int64_t parts = std::max<std::int64_t>((job.n + kChunk - 1) / kChunk, 1);
-  const dim3 grid = row_grid(job.rows, parts);
   const auto launch = [&](auto coder) {
-    if (vector) {
-      backward_rows<true><<<grid, kRowThreads, 0, stream>>>(job, coder);
-    } else {
-      backward_rows<false><<<grid, kRowThreads, 0, stream>>>(job, coder);
-    }
-    return cudaGetLastError();
+    using Coder = decltype(coder);
+    return start_rows(vector ? backward_rows<true, Coder> : backward_rows<false, Coder>, job.rows, parts, job, coder,
+                      stream);
   };
   const cudaError_t e = job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
   if (e != cudaSuccess || parts == 1) return e;

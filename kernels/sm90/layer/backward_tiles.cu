@@ -14,17 +14,14 @@ namespace {
 
 constexpr int kLanesOfRow = kTileCols / kEach;  // 8
 constexpr int kRowsAtOnce = 32 / kLanesOfRow;   // of a warp
-constexpr int kThreads = 2 * kTileThreads;      // two crews
-constexpr int kWarps = kThreads / 32;
-constexpr int kLoads = kTileRows / kWarps / kRowsAtOnce;
+constexpr int kLoads = kTileRows / kTileWarps / kRowsAtOnce;
 
 // A' and dH of the tile; dH in halves or, interleaved, its first and last 64 columns.
 struct Shared {
   alignas(16) float sigmoids[kSigmoidEntries];
   alignas(16) TileWords a;
   alignas(16) TileWords dh[2];
-  ColumnShared columns_a;
-  ColumnShared columns_dh[2];
+  ColumnShared columns[2];  // the one is stored while the other is written
 };
 
 // Eight BF16 words of a row from `column` on.
@@ -105,63 +102,78 @@ __device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& c
   encode_sixteen<kVector>(r.row, coder, first, second, at.row, 2 * at.j, width, 2 * at.count, lane);
 }
 
-// The tile's columns. One crew encodes A', the other the first half of dH; then the first encodes the second half while
-// the other stores what there is.
+// The tile's columns: a matrix is stored while the next one is encoded.
 template <class Coder, class CoderA>
 __device__ __forceinline__ void write_tile(const BackwardTilesJob& job, const Coder& coder, const CoderA& coder_a,
                                            const RowTile& tile, std::int64_t col, Shared& shared, int lane) {
   const RowsJob& r = job.rows;
   const int thread = static_cast<int>(threadIdx.x);
-  const Crew crew{thread % kTileThreads, thread / kTileThreads};
+  const int warp = thread / 32;
   const std::int64_t width = 2 * r.n;
   const ColumnPlace of_a{r.rows, col, r.n};
   // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
   const ColumnPlace low{r.rows, r.h.interleaved ? 2 * col : col, r.h.interleaved ? width : r.n};
   const ColumnPlace high{r.rows, r.h.interleaved ? 2 * col + kTileCols : r.n + col, width};
-  if (crew.group == 0) {
-    encode_columns(job.a, coder_a, tile, of_a, crew, shared.columns_a, shared.a);
-  } else {
-    encode_columns(job.dh, coder, tile, low, crew, shared.columns_dh[0], shared.dh[0]);
-  }
+  encode_columns(job.a, coder_a, tile, of_a, thread, shared.columns[0], shared.a);
   __syncthreads();
-  if (crew.group == 0) {
-    encode_columns(job.dh, coder, tile, high, crew, shared.columns_dh[1], shared.dh[1]);
-  } else {
-    store_columns(job.a, tile, of_a, crew.thread / 32, kTileWarps, lane, shared.columns_a);
-    store_columns(job.dh, tile, low, crew.thread / 32, kTileWarps, lane, shared.columns_dh[0]);
-  }
+  store_columns(job.a, tile, of_a, warp, lane, shared.columns[0]);
+  encode_columns(job.dh, coder, tile, low, thread, shared.columns[1], shared.dh[0]);
   __syncthreads();
-  store_columns(job.dh, tile, high, thread / 32, kWarps, lane, shared.columns_dh[1]);
+  store_columns(job.dh, tile, low, warp, lane, shared.columns[1]);
+  encode_columns(job.dh, coder, tile, high, thread, shared.columns[0], shared.dh[1]);
+  __syncthreads();
+  store_columns(job.dh, tile, high, warp, lane, shared.columns[0]);
+}
+
+// A block's tiles, one after the other; the next one's loads are on their way while columns are written.
+struct TileWalk {
+  unsigned columns;
+  unsigned blocks;
+  unsigned block;
+  RowTile tile;
+  bool any;
+
+  __device__ __forceinline__ void find(const TiledRows& rows, int block_rows) {
+    any = block < blocks && find_tile(rows, block / columns, block_rows, tile);
+  }
+};
+
+__device__ __forceinline__ Place place_of(const RowsJob& r, const TileWalk& at, int i) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int local = (static_cast<int>(threadIdx.x) / 32 * kLoads + i) * kRowsAtOnce + lane / kLanesOfRow;
+  const std::int64_t j = std::int64_t{at.block % at.columns} * kTileCols + lane % kLanesOfRow * kEach;
+  return {at.tile.first + local, local, j, local < at.tile.rows ? r.n - j : 0};
 }
 
 // CoderA: of A', which may have another element than dH.
 template <bool kVector, class Coder, class CoderA>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kTileThreads, 2)
     backward_tiles(const __grid_constant__ BackwardTilesJob job, const __grid_constant__ Coder coder,
                    const __grid_constant__ CoderA coder_a, unsigned columns, unsigned blocks) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   const RowsJob& r = job.rows;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = static_cast<int>(threadIdx.x) / 32 * (kLoads * kRowsAtOnce) + lane / kLanesOfRow;
   if (job.tiles.header != nullptr && job.tiles.header->status != MXCHECK_OK) return;
+  TileWalk at{columns, blocks, blockIdx.x, {}, false};
+  at.find(job.tiles, coder.block);
+  Loaded<kVector> v[kLoads];
+  const auto load_all = [&] {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) load<kVector>(r, place_of(r, at, i), v[i]);
+  };
+  if (at.any) load_all();
   load_sigmoids(shared.sigmoids);
-  for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
-    RowTile tile;
-    if (!find_tile(job.tiles, block / columns, coder.block, tile)) return;
-    const std::int64_t column_tile = block % columns;
-    const std::int64_t j = column_tile * kTileCols + lane % kLanesOfRow * kEach;
-    const auto place = [&](int i) {
-      const int local = first + i * kRowsAtOnce;
-      return Place{tile.first + local, local, j, local < tile.rows ? r.n - j : 0};
-    };
+  while (at.any) {
+    const std::int64_t column_tile = at.block % columns;
     float* const sums = columns == 1 ? r.ds : r.sums + column_tile * r.rows;
-    Loaded<kVector> v[kLoads];
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) load<kVector>(r, place(i), v[i]);
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place(i), sums, shared, lane);
+    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place_of(r, at, i), sums, shared, lane);
     __syncthreads();
+    const RowTile tile = at.tile;
+    at.block += gridDim.x;
+    at.find(job.tiles, coder.block);
+    if (at.any) load_all();
     write_tile(job, coder, coder_a, tile, column_tile * kTileCols, shared, lane);
   }
 }
@@ -177,7 +189,7 @@ cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA&
     return e;
   }
   constexpr unsigned kResident = 132 * 2;
-  kernel<<<std::min(blocks, kResident), kThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
+  kernel<<<std::min(blocks, kResident), kTileThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
   return cudaGetLastError();
 }
 

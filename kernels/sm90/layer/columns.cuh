@@ -10,7 +10,7 @@
 namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kTileCols = 64;
-inline constexpr int kTileThreads = 256;  // that have a tile's columns
+inline constexpr int kTileThreads = 256;
 inline constexpr int kTileWarps = kTileThreads / 32;
 inline constexpr int kQuarter = 32;  // rows of the smaller block
 inline constexpr int kQuarters = kTileRows / kQuarter;
@@ -56,24 +56,16 @@ __device__ __forceinline__ void store_column(std::uint8_t* to, const std::uint32
   for (int i = 0; i < count; ++i) at[i] = static_cast<std::uint8_t>(word >> 8 * i);
 }
 
-// Of kTileThreads threads that work together, `thread` of them; a block may have several such groups, `group` from 0.
-struct Crew {
-  int thread;
-  int group;
-  __device__ __forceinline__ void wait() const {
-    asm volatile("barrier.sync %0, %1;" ::"r"(group + 1), "n"(kTileThreads) : "memory");
-  }
-};
-
-// The columns' scales: a word of `amax` is of two columns, of a quarter's rows. Waits for blocks of 128 rows.
+// The columns' scales: a word of `amax` is of two columns, of a quarter's rows. Passes a barrier for blocks of 128
+// rows.
 template <class Coder>
 __device__ __forceinline__ void column_scales(const Coder& coder, std::uint32_t amax, int quarter, int column,
-                                              const Crew& crew, ColumnShared& shared, BlockScale (&scales)[2]) {
+                                              ColumnShared& shared, BlockScale (&scales)[2]) {
   std::uint32_t of[2] = {amax << 16, amax & 0xFFFF0000};
   if (coder.block == kTileRows) {
     shared.amax[quarter][column] = of[0];
     shared.amax[quarter][column + 1] = of[1];
-    crew.wait();
+    __syncthreads();
 #pragma unroll
     for (int q = 0; q < kQuarters; ++q) {
       of[0] = max(of[0], shared.amax[q][column]);
@@ -95,10 +87,10 @@ struct ColumnPlace {
 // the rows, a lane two columns and four rows in eight.
 template <class Coder>
 __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Coder& coder, const RowTile& tile,
-                                               const ColumnPlace& at, const Crew& crew, ColumnShared& shared,
+                                               const ColumnPlace& at, int thread, ColumnShared& shared,
                                                const TileWords& words) {
-  const int lane = crew.thread % 32;
-  const int warp = crew.thread / 32;
+  const int lane = thread % 32;
+  const int warp = thread / 32;
   const int quarter = warp / 2;
   const int pair = warp % 2 * 16 + lane % 16;
   const int part = lane / 16;
@@ -112,7 +104,7 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   amax = __vmaxu2(amax, __shfl_xor_sync(kAllLanes, amax, 16));
   const int column = 2 * pair;
   BlockScale scales[2];
-  column_scales(coder, amax, quarter, column, crew, shared, scales);
+  column_scales(coder, amax, quarter, column, shared, scales);
   const bool first = part == 0 && (coder.block == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows;
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
@@ -129,12 +121,13 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   }
 }
 
-// What encode_columns left, waited for, by `warps` warps.
+// What encode_columns left, waited for.
 __device__ __forceinline__ void store_columns(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
-                                              int warp, int warps, int lane, const ColumnShared& shared) {
+                                              int warp, int lane, const ColumnShared& shared) {
   std::uint8_t* const to = out.codes + at.col * at.rows + tile.first;
-#pragma unroll 4
-  for (int c = warp; c < kTileCols; c += warps) {
+#pragma unroll
+  for (int i = 0; i < kTileCols / kTileWarps; ++i) {
+    const int c = warp + i * kTileWarps;
     if (at.col + c < at.cols) store_column(to + c * at.rows, shared.codes + c * kCodePitch, tile.rows, lane);
   }
 }

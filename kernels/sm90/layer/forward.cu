@@ -11,7 +11,7 @@ constexpr int kTogether = 2;  // rows of a warp whose loads overlap
 
 // A warp has rows of one part of 256 columns.
 template <bool kVector, class Coder>
-__global__ void __launch_bounds__(kRowThreads, 4)
+__global__ void __launch_bounds__(kRowThreads, 5)
     forward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
   __shared__ alignas(16) float sigmoids[kSigmoidEntries];
   if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
@@ -64,24 +64,19 @@ __global__ void __launch_bounds__(kRowThreads)
 
 cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
   if (job.rows == 0 || job.n == 0) return cudaSuccess;
-  const dim3 grid = row_grid(job.rows, (job.n + kChunk - 1) / kChunk);
+  const std::int64_t parts = (job.n + kChunk - 1) / kChunk;
   const auto launch = [&](auto coder) {
-    if (vector) {
-      forward_rows<true><<<grid, kRowThreads, 0, stream>>>(job, coder);
-    } else {
-      forward_rows<false><<<grid, kRowThreads, 0, stream>>>(job, coder);
-    }
-    return cudaGetLastError();
+    using Coder = decltype(coder);
+    return start_rows(vector ? forward_rows<true, Coder> : forward_rows<false, Coder>, job.rows, parts, job, coder,
+                      stream);
   };
   return job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
 }
 
 cudaError_t launch_encode_rows(const EncodeRowsJob& job, cudaStream_t stream) {
   if (job.rows == 0 || job.cols == 0) return cudaSuccess;
-  const dim3 grid = row_grid(job.rows, (job.cols + kChunk - 1) / kChunk);
   return with_coder(job.out.coding, [&](auto coder) {
-    encode_rows<<<grid, kRowThreads, 0, stream>>>(job, coder);
-    return cudaGetLastError();
+    return start_rows(encode_rows<decltype(coder)>, job.rows, (job.cols + kChunk - 1) / kChunk, job, coder, stream);
   });
 }
 

@@ -232,13 +232,31 @@ __device__ __forceinline__ RowGradient differentiate(const GateUps& v, const flo
   return d;
 }
 
-// Warps for `rows` rows times `columns` parts of them: as many blocks as 132 processors hold with a table of sigmoids
-// each, if there is work for them.
-inline dim3 row_grid(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t kMost = 132 * 6;
+// Blocks for `rows` rows times `columns` parts of them: as many as the device holds at once, if there is work for them.
+// A second wave of a few blocks would leave most processors idle.
+template <class Kernel>
+cudaError_t row_grid(Kernel* kernel, std::int64_t rows, std::int64_t columns, dim3& grid) {
+  int device = 0;
+  int processors = 0;
+  int each = 0;
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kRowThreads, 0);
+  const std::int64_t resident = std::int64_t{processors} * each;
   const std::int64_t needed = (rows + kRowWarps - 1) / kRowWarps;
-  const std::int64_t each = std::max<std::int64_t>(kMost / columns, 1);
-  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, each)), static_cast<unsigned>(columns));
+  grid = dim3(static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, std::max<std::int64_t>(resident / columns, 1))),
+              static_cast<unsigned>(columns));
+  return e;
+}
+
+// A kernel of rows started on such a grid.
+template <class Kernel, class Job, class Coder>
+cudaError_t start_rows(Kernel* kernel, std::int64_t rows, std::int64_t columns, const Job& job, const Coder& coder,
+                       cudaStream_t stream) {
+  dim3 grid;
+  if (const cudaError_t e = row_grid(kernel, rows, columns, grid); e != cudaSuccess) return e;
+  kernel<<<grid, kRowThreads, 0, stream>>>(job, coder);
+  return cudaGetLastError();
 }
 
 }  // namespace mxcheck_kernels::sm90

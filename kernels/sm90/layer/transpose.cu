@@ -59,11 +59,11 @@ __global__ void __launch_bounds__(kTileThreads, 6)
     *reinterpret_cast<uint4*>(words + word_at(local, part * (kEach / 2))) = v[i];
   }
   __syncthreads();
-  const Crew crew{static_cast<int>(threadIdx.x), 0};
+  const int thread = static_cast<int>(threadIdx.x);
   const ColumnPlace at{job.rows.rows, col, job.cols};
-  encode_columns(job.out, coder, tile, at, crew, shared, words);
+  encode_columns(job.out, coder, tile, at, thread, shared, words);
   __syncthreads();
-  store_columns(job.out, tile, at, crew.thread / 32, kTileWarps, lane, shared);
+  store_columns(job.out, tile, at, thread / 32, lane, shared);
 }
 
 // The same of FP32: a thread has a column and a quarter of the rows.
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kTileThreads)
         coder.codes(x[0], x[kPitch], x[2 * kPitch], x[3 * kPitch], scale);
   }
   __syncthreads();
-  store_columns(job.out, tile, {job.rows.rows, col, job.cols}, thread / 32, kTileWarps, thread % 32, shared);
+  store_columns(job.out, tile, {job.rows.rows, col, job.cols}, thread / 32, thread % 32, shared);
 }
 
 }  // namespace
