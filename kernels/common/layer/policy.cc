@@ -23,7 +23,8 @@ constexpr std::array<OfferedScale, 5> kScales{{{"rceil", CodeScale::rceil},
 
 std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(rows) + "x" + std::to_string(cols); }
 
-void require_compact(const mxcheck_policy& p) {
+void check_common(const mxcheck_policy& p) {
+  if (p.threads < 0) invalid("policy.threads is " + std::to_string(p.threads) + ": must be 0 or more");
   if (p.layout != MXCHECK_COMPACT) invalid("policy.layout is " + std::to_string(p.layout) + ": must be 0 (compact)");
 }
 
@@ -58,7 +59,7 @@ bool is_empty(const char* field, const char* text) {
 
 SwigluPlan read_swiglu_policy(bool backward, const mxcheck_policy* policy, DLDataType wide) {
   const auto& p = policy_of<mxcheck_swiglu_policy>(policy, ", that of mxcheck_swiglu_policy");
-  require_compact(p.policy);
+  check_common(p.policy);
   constexpr std::int32_t kAll = MXCHECK_VALUES | MXCHECK_ROWS_CODED | MXCHECK_COLUMNS_CODED;
   if (p.outputs <= 0 || p.outputs > kAll) {
     invalid("policy.outputs is " + std::to_string(p.outputs) + ": must be a sum of 1, 2 and 4");
@@ -91,7 +92,7 @@ SwigluPlan read_swiglu_policy(bool backward, const mxcheck_policy* policy, DLDat
 
 bool read_aggregate_policy(const mxcheck_policy* policy, DLDataType wide) {
   const auto& p = policy_of<mxcheck_aggregate_policy>(policy, ", that of mxcheck_aggregate_policy");
-  require_compact(p.policy);
+  check_common(p.policy);
   require_no_coding(p.policy);
   require_flag("weighted", p.weighted);
   if (!same(wide, kBf16Type)) unsupported("y is offered in BF16");
@@ -100,7 +101,7 @@ bool read_aggregate_policy(const mxcheck_policy* policy, DLDataType wide) {
 
 TransposePlan read_transpose_policy(const mxcheck_policy* policy, DLDataType wide) {
   const auto& p = policy_of<mxcheck_policy>(policy);
-  require_compact(p);
+  check_common(p);
   return {read_coding(p, true), dtype_of("x", wide)};
 }
 
