@@ -58,8 +58,8 @@ std::string parse_address(JsonObject& layer, const char* key) {
   return text;
 }
 
-Layer parse_layer(JsonObject from) {
-  Layer layer;
+ProductionLayer parse_layer(JsonObject from) {
+  ProductionLayer layer;
   layer.model = from.text("model");
   if (layer.model.empty()) from.refuse("model", "must have a name");
   layer.d = from.integer("d", 1, kMostWidth);
@@ -77,14 +77,14 @@ Layer parse_layer(JsonObject from) {
 
 }  // namespace
 
-std::vector<Layer> parse_layers(std::string_view json, const std::string& where) {
+std::vector<ProductionLayer> parse_layers(std::string_view json, const std::string& where) {
   const Json document = parse_json(json, where, 5, ErrorKind::usage);
   JsonObject all(document, where);
-  std::vector<Layer> layers;
+  std::vector<ProductionLayer> layers;
   for (const Json& one : all.list("layers", kMostLayers)) {
     const std::string place = where + ": layers[" + std::to_string(layers.size()) + "]";
-    Layer layer = parse_layer({one, place});
-    for (const Layer& other : layers) {
+    ProductionLayer layer = parse_layer({one, place});
+    for (const ProductionLayer& other : layers) {
       if (other.model == layer.model) throw Error(ErrorKind::usage, place + ".model: there is a layer of this name");
     }
     layers.push_back(std::move(layer));
@@ -93,8 +93,8 @@ std::vector<Layer> parse_layers(std::string_view json, const std::string& where)
   return layers;
 }
 
-std::span<const Layer> production_layers() {
-  static const std::vector<Layer> all = parse_layers(production_layers_text(), "layers.json");
+std::span<const ProductionLayer> production_layers() {
+  static const std::vector<ProductionLayer> all = parse_layers(production_layers_text(), "layers.json");
   return all;
 }
 

@@ -21,7 +21,7 @@ struct LayerRouter {
   float scale = 1;  // of every weight
 };
 
-struct Layer {
+struct ProductionLayer {
   std::string model;
   std::int64_t d = 0;        // hidden width
   std::int64_t n = 0;        // an expert's inner width; gate and up projection together are 2n wide
@@ -34,10 +34,10 @@ struct Layer {
 };
 
 // Strict; Error{usage} names the layer and the field.
-std::vector<Layer> parse_layers(std::string_view json, const std::string& where);
+std::vector<ProductionLayer> parse_layers(std::string_view json, const std::string& where);
 
 // Those of layers.json.
-std::span<const Layer> production_layers();
+std::span<const ProductionLayer> production_layers();
 std::string_view production_layers_text();
 
 }  // namespace mxcheck

@@ -112,7 +112,7 @@ std::vector<Case> large_corners(const Variant& v, Suite suite) {
 // The products of a layer as one device of many computes them under expert parallelism (DeepSeek-V3's 256 experts on 32
 // devices are eight on each): m, n and k whole, 512 rows to an expert, and as many experts, at most eight, as keep the
 // weights, which are drawn on the host, below 2^28 elements.
-std::vector<Case> layer_products(const Variant& v, const Layer& layer, std::uint64_t seed) {
+std::vector<Case> layer_products(const Variant& v, const ProductionLayer& layer, std::uint64_t seed) {
   constexpr std::int64_t kMostWeights = std::int64_t{1} << 28;
   const std::int64_t fitting = std::clamp<std::int64_t>(kMostWeights / (2 * layer.n * layer.d), 1, 8);
   const std::int64_t experts = std::min(fitting, layer.experts);

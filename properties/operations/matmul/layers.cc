@@ -61,7 +61,7 @@ std::vector<std::int64_t> sparse_offsets(std::int64_t experts, std::int64_t end,
 }  // namespace
 
 MatmulLayers::MatmulLayers(const OperationInfo& limits) : limits_(limits) {
-  for (const Layer& layer : production_layers()) {
+  for (const ProductionLayer& layer : production_layers()) {
     Use use{layer.model};
     use.experts = layer.experts;
     use.n = 2 * layer.n, use.k = layer.d;

@@ -23,7 +23,7 @@ bool is_own_router(const Variant& v, const LayerRouter& router) {
 }
 
 // Groups that divide the layer's experts, and kept ones that hold its active ones.
-void draw_groups_of(const Layer& layer, RouteCase& c, Draw& draw) {
+void draw_groups_of(const ProductionLayer& layer, RouteCase& c, Draw& draw) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t g = 1; g <= std::min(kMostGroups, layer.experts); ++g) {
     if (layer.experts % g == 0) divisors.push_back(g);
@@ -36,7 +36,7 @@ void draw_groups_of(const Layer& layer, RouteCase& c, Draw& draw) {
 }  // namespace
 
 RouteLayers::RouteLayers(const OperationInfo& limits, bool own_router) : limits_(limits) {
-  for (const Layer& layer : production_layers()) {
+  for (const ProductionLayer& layer : production_layers()) {
     if (layer.experts % limits.cols_multiple != 0 || (limits.max_cols > 0 && layer.experts > limits.max_cols)) continue;
     uses_.push_back({&layer, fmt::format("{} of {} experts", layer.active, layer.experts), false});
     if (own_router && layer.router) uses_.push_back({&layer, "its own router, " + layer.router->variant, true});
@@ -54,7 +54,7 @@ bool RouteLayers::is(const Use& use, const Case& c) const {
 }
 
 std::optional<Case> RouteLayers::at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
-  const Layer& layer = *use.layer;
+  const ProductionLayer& layer = *use.layer;
   if (use.own_router && !is_own_router(drawn.variant, *layer.router)) return std::nullopt;
   const std::int64_t multiple = limits_.rows_multiple;
   std::int64_t high = std::max(multiple, std::min(kMostTokens, most / kShare / layer.experts));

@@ -17,7 +17,7 @@ namespace mxcheck {
 class RouteLayers {
  public:
   struct Use {
-    const Layer* layer = nullptr;
+    const ProductionLayer* layer = nullptr;
     std::string text;
     bool own_router = false;
   };

@@ -30,7 +30,7 @@ void redraw_groups(Case& c, Draw& draw) {
 }  // namespace
 
 BlockLayers::BlockLayers(const OperationInfo& limits) : limits_(limits) {
-  for (const Layer& layer : production_layers()) {
+  for (const ProductionLayer& layer : production_layers()) {
     const std::pair<const char*, std::int64_t> widths[] = {{"d", layer.d}, {"n", layer.n}, {"2n", 2 * layer.n}};
     for (const auto& [name, cols] : widths) {
       if (cols % limits.cols_multiple != 0 || (limits.max_cols > 0 && cols > limits.max_cols)) continue;

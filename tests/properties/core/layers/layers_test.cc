@@ -32,7 +32,7 @@ std::string refusal(const std::string& text) {
 
 TEST(Layers, are_those_of_many_models_with_sane_values_and_sources) {
   EXPECT_GE(production_layers().size(), 25U);
-  for (const Layer& layer : production_layers()) {
+  for (const ProductionLayer& layer : production_layers()) {
     EXPECT_TRUE(layer.d % 128 == 0 || layer.d == 2880) << layer.model;  // gpt-oss: 90 blocks of 32
     EXPECT_EQ(layer.d % 32, 0) << layer.model;
     EXPECT_EQ(layer.n % 32, 0) << layer.model;

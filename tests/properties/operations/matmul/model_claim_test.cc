@@ -115,7 +115,7 @@ TEST(ModelClaim, of_all_variants_together_each_layer_is_multiplied_whole_once) {
   EXPECT_TRUE(s->shared_corners(variants, Suite::quick).empty());
   const std::vector<Case> cases = s->shared_corners(variants, Suite::full);
   EXPECT_EQ(cases.size(), 4 * production_layers().size());
-  for (const Layer& layer : production_layers()) {
+  for (const ProductionLayer& layer : production_layers()) {
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& c) {
       return c.cols == 2 * layer.n && matmul_case(c).depth == layer.d;
     })) << layer.model;
