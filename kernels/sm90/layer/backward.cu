@@ -29,13 +29,14 @@ __device__ __forceinline__ float chunk_sum(const float (&x)[kEach], std::int64_t
 }
 
 // dg and du of a lane's columns to wherever they go.
-template <bool kVector, class Coder>
+template <Access kAccess, class Coder>
 __device__ __forceinline__ void store_dh(const RowsJob& job, const Coder& coder, std::int64_t row, std::int64_t j,
                                          const RowGradient& d, int lane) {
+  constexpr bool kVector = kIsVector<kAccess>;
   constexpr bool kCodes = !std::is_same_v<Coder, NoCoder>;
   const std::int64_t count = job.n - j;
   const std::int64_t width = 2 * job.n;
-  if (!job.h.interleaved) {
+  if (!is_interleaved<kAccess>(job.h)) {
     if (job.dh != nullptr && count > 0) {
       store_eight<kVector>(job.dh + row * width + j, d.dg, count);
       store_eight<kVector>(job.dh + row * width + job.n + j, d.du, count);
@@ -57,9 +58,10 @@ __device__ __forceinline__ void store_dh(const RowsJob& job, const Coder& coder,
 }
 
 // A warp has rows of one part of 256 columns, and that part of their dS.
-template <bool kVector, class Coder>
+template <Access kAccess, class Coder>
 __global__ void __launch_bounds__(kRowThreads)
     backward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
+  constexpr bool kVector = kIsVector<kAccess>;
   __shared__ alignas(16) float sigmoids[kSigmoidEntries];
   if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
   load_sigmoids(sigmoids);
@@ -68,15 +70,15 @@ __global__ void __launch_bounds__(kRowThreads)
   const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
   float* const sums = gridDim.y == 1 ? job.ds : job.sums + blockIdx.y * job.rows;
   for (std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; row < job.rows; row += step) {
-    const RawH<kVector> raw = load_h<kVector>(job.h, row, j, job.n);
+    const Raw<kAccess> raw = load_h<kAccess>(job.h, row, j, job.n);
     float p[kEach];
     load_p<kVector>(job, row, j, p);
     const float weight = __ldg(job.weights + row);
-    const RowGradient d = differentiate(gate_ups(raw, job.h.interleaved, sigmoids), p, weight, job.n - j);
+    const RowGradient d = differentiate<kVector>(gate_ups<kAccess>(raw, sigmoids), p, weight, job.n - j);
     const float sum = chunk_sum(d.products, job.n);
     if (lane == 0) sums[row] = sum;
     if (job.a != nullptr && j < job.n) store_eight<kVector>(job.a + row * job.n + j, d.a, job.n - j);
-    store_dh<kVector>(job, coder, row, j, d, lane);
+    store_dh<kAccess>(job, coder, row, j, d, lane);
   }
 }
 
@@ -89,8 +91,9 @@ cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t s
   const std::int64_t parts = std::max<std::int64_t>((job.n + kChunk - 1) / kChunk, 1);
   const auto launch = [&](auto coder) {
     using Coder = decltype(coder);
-    return start_rows(vector ? backward_rows<true, Coder> : backward_rows<false, Coder>, job.rows, parts, job, coder,
-                      stream);
+    return with_access(job.h, vector, [&](auto access) {
+      return start_rows(backward_rows<access(), Coder>, job.rows, parts, job, coder, stream);
+    });
   };
   const cudaError_t e = job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
   if (e != cudaSuccess || parts == 1) return e;

@@ -56,35 +56,36 @@ struct Place {
   std::int64_t count;
 };
 
-template <bool kVector>
+template <Access kAccess>
 struct Loaded {
-  RawH<kVector> h;
+  Raw<kAccess> h;
   float p[kEach];
   float weight;
 };
 
-template <bool kVector>
-__device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded<kVector>& v) {
+template <Access kAccess>
+__device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded<kAccess>& v) {
   const bool real = at.count > 0;
   const std::int64_t column = real ? at.j : job.n;  // zeros past n
-  v.h = load_h<kVector>(job.h, at.row, column, job.n);
-  load_p<kVector>(job, at.row, column, v.p);
+  v.h = load_h<kAccess>(job.h, at.row, column, job.n);
+  load_p<kIsVector<kAccess>>(job, at.row, column, v.p);
   v.weight = real ? __ldg(job.weights + at.row) : 0.0F;
 }
 
 // To shared memory, codes of rows and the tile's part of dS.
-template <bool kVector, class Coder>
-__device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& coder, const Loaded<kVector>& v,
+template <Access kAccess, class Coder>
+__device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& coder, const Loaded<kAccess>& v,
                                      const Place& at, float* sums_of_tile, Shared& shared, int lane) {
   const RowsJob& r = job.rows;
-  const GateUps h = gate_ups(v.h, r.h.interleaved, shared.sigmoids);
-  const RowGradient d = differentiate(h, v.p, v.weight, at.count);
+  constexpr bool kVector = kIsVector<kAccess>;
+  const GateUps h = gate_ups<kAccess>(v.h, shared.sigmoids);
+  const RowGradient d = differentiate<kVector>(h, v.p, v.weight, at.count);
   const float sum = row_sum(d.products, r.n);
   if (at.count > 0 && lane % kLanesOfRow == 0) sums_of_tile[at.row] = sum;
   const int column = lane % kLanesOfRow * kEach;
   put(shared.a, at.local, column, d.a);
   const std::int64_t width = 2 * r.n;
-  if (!r.h.interleaved) {
+  if (!is_interleaved<kAccess>(r.h)) {
     put(shared.dh[0], at.local, column, d.dg);
     put(shared.dh[1], at.local, column, d.du);
     if (r.row.codes == nullptr) return;
@@ -103,7 +104,7 @@ __device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& c
 }
 
 // The tile's columns: a matrix is stored while the next one is encoded.
-template <class Coder, class CoderA>
+template <Access kAccess, class Coder, class CoderA>
 __device__ __forceinline__ void write_tile(const BackwardTilesJob& job, const Coder& coder, const CoderA& coder_a,
                                            const RowTile& tile, std::int64_t col, Shared& shared, int lane) {
   const RowsJob& r = job.rows;
@@ -112,8 +113,9 @@ __device__ __forceinline__ void write_tile(const BackwardTilesJob& job, const Co
   const std::int64_t width = 2 * r.n;
   const ColumnPlace of_a{r.rows, col, r.n};
   // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
-  const ColumnPlace low{r.rows, r.h.interleaved ? 2 * col : col, r.h.interleaved ? width : r.n};
-  const ColumnPlace high{r.rows, r.h.interleaved ? 2 * col + kTileCols : r.n + col, width};
+  const bool pairs = is_interleaved<kAccess>(r.h);
+  const ColumnPlace low{r.rows, pairs ? 2 * col : col, pairs ? width : r.n};
+  const ColumnPlace high{r.rows, pairs ? 2 * col + kTileCols : r.n + col, width};
   encode_columns(job.a, coder_a, tile, of_a, thread, shared.columns[0], shared.a);
   __syncthreads();
   store_columns(job.a, tile, of_a, warp, lane, shared.columns[0]);
@@ -146,7 +148,7 @@ __device__ __forceinline__ Place place_of(const RowsJob& r, const TileWalk& at, 
 }
 
 // CoderA: of A', which may have another element than dH.
-template <bool kVector, class Coder, class CoderA>
+template <Access kAccess, class Coder, class CoderA>
 __global__ void __launch_bounds__(kTileThreads, 2)
     backward_tiles(const __grid_constant__ BackwardTilesJob job, const __grid_constant__ Coder coder,
                    const __grid_constant__ CoderA coder_a, unsigned columns, unsigned blocks) {
@@ -156,11 +158,11 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (job.tiles.header != nullptr && job.tiles.header->status != MXCHECK_OK) return;
   TileWalk at{columns, blocks, blockIdx.x, {}, false};
-  at.find(job.tiles, coder.block);
-  Loaded<kVector> v[kLoads];
+  at.find(job.tiles, coder.block());
+  Loaded<kAccess> v[kLoads];
   const auto load_all = [&] {
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) load<kVector>(r, place_of(r, at, i), v[i]);
+    for (int i = 0; i < kLoads; ++i) load<kAccess>(r, place_of(r, at, i), v[i]);
   };
   if (at.any) load_all();
   load_sigmoids(shared.sigmoids);
@@ -168,22 +170,22 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     const std::int64_t column_tile = at.block % columns;
     float* const sums = columns == 1 ? r.ds : r.sums + column_tile * r.rows;
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) work<kVector>(job, coder, v[i], place_of(r, at, i), sums, shared, lane);
+    for (int i = 0; i < kLoads; ++i) work<kAccess>(job, coder, v[i], place_of(r, at, i), sums, shared, lane);
     __syncthreads();
     const RowTile tile = at.tile;
     at.block += gridDim.x;
-    at.find(job.tiles, coder.block);
+    at.find(job.tiles, coder.block());
     if (at.any) load_all();
-    write_tile(job, coder, coder_a, tile, column_tile * kTileCols, shared, lane);
+    write_tile<kAccess>(job, coder, coder_a, tile, column_tile * kTileCols, shared, lane);
   }
 }
 
-template <bool kVector, class Coder, class CoderA>
+template <Access kAccess, class Coder, class CoderA>
 cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA& coder_a, unsigned columns,
                   unsigned blocks, cudaStream_t stream) {
   constexpr int kBytes = static_cast<int>(sizeof(Shared));
   static_assert(2 * (kBytes + 1024) <= 228 * 1024);
-  auto* const kernel = backward_tiles<kVector, Coder, CoderA>;
+  auto* const kernel = backward_tiles<kAccess, Coder, CoderA>;
   if (const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess) {
     return e;
@@ -208,8 +210,8 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cuda
   const auto all = static_cast<unsigned>(blocks);
   const cudaError_t e = with_coder(job.dh.coding, [&](auto coder) {
     return with_element(job.a.coding, coder, [&](auto coder_a) {
-      return vector ? start<true>(job, coder, coder_a, across, all, stream)
-                    : start<false>(job, coder, coder_a, across, all, stream);
+      return with_access(job.rows.h, vector,
+                         [&](auto access) { return start<access()>(job, coder, coder_a, across, all, stream); });
     });
   });
   if (e != cudaSuccess || columns == 1) return e;

@@ -62,7 +62,7 @@ template <class Coder>
 __device__ __forceinline__ void column_scales(const Coder& coder, std::uint32_t amax, int quarter, int column,
                                               ColumnShared& shared, BlockScale (&scales)[2]) {
   std::uint32_t of[2] = {amax << 16, amax & 0xFFFF0000};
-  if (coder.block == kTileRows) {
+  if (coder.block() == kTileRows) {
     shared.amax[quarter][column] = of[0];
     shared.amax[quarter][column + 1] = of[1];
     __syncthreads();
@@ -105,7 +105,7 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   const int column = 2 * pair;
   BlockScale scales[2];
   column_scales(coder, amax, quarter, column, shared, scales);
-  const bool first = part == 0 && (coder.block == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows;
+  const bool first = part == 0 && (coder.block() == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows;
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
     if (first && at.col + column + k < at.cols) {

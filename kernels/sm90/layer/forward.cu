@@ -10,9 +10,10 @@ namespace {
 constexpr int kTogether = 2;  // rows of a warp whose loads overlap
 
 // A warp has rows of one part of 256 columns.
-template <bool kVector, class Coder>
+template <Access kAccess, class Coder>
 __global__ void __launch_bounds__(kRowThreads, 5)
     forward_rows(const __grid_constant__ RowsJob job, const __grid_constant__ Coder coder) {
+  constexpr bool kVector = kIsVector<kAccess>;
   __shared__ alignas(16) float sigmoids[kSigmoidEntries];
   if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
   load_sigmoids(sigmoids);
@@ -21,17 +22,17 @@ __global__ void __launch_bounds__(kRowThreads, 5)
   const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
   for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; first < job.rows;
        first += step * kTogether) {
-    RawH<kVector> raw[kTogether];
+    Raw<kAccess> raw[kTogether];
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const std::int64_t row = first + k * step;
-      raw[k] = load_h<kVector>(job.h, row, row < job.rows ? j : job.n, job.n);
+      raw[k] = load_h<kAccess>(job.h, row, row < job.rows ? j : job.n, job.n);
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const std::int64_t row = first + k * step;
       if (row >= job.rows) continue;
-      const GateUps v = gate_ups(raw[k], job.h.interleaved, sigmoids);
+      const GateUps v = gate_ups<kAccess>(raw[k], sigmoids);
       float a[kEach];
 #pragma unroll
       for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
@@ -67,8 +68,9 @@ cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t st
   const std::int64_t parts = (job.n + kChunk - 1) / kChunk;
   const auto launch = [&](auto coder) {
     using Coder = decltype(coder);
-    return start_rows(vector ? forward_rows<true, Coder> : forward_rows<false, Coder>, job.rows, parts, job, coder,
-                      stream);
+    return with_access(job.h, vector, [&](auto access) {
+      return start_rows(forward_rows<access(), Coder>, job.rows, parts, job, coder, stream);
+    });
   };
   return job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
 }

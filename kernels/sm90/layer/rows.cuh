@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/sm90/layer/coder.cuh"
 #include "kernels/sm90/layer/rows.h"
@@ -35,6 +36,16 @@ __device__ __forceinline__ float decoded(const HInput& h, std::int64_t row, std:
   return __fmul_rn(v.x, scale);
 }
 
+// How a kernel reads H: eight neighbours at a time in a known order, or one at a time in any.
+enum class Access : std::uint8_t { halves, interleaved, any };
+template <Access kAccess>
+inline constexpr bool kIsVector = kAccess != Access::any;
+
+template <Access kAccess>
+__device__ __forceinline__ bool is_interleaved(const HInput& h) {
+  return kAccess == Access::interleaved || (kAccess == Access::any && h.interleaved);
+}
+
 // Gates and up values of 8 columns, as they are loaded: words of BF16, or, one at a time, FP32.
 template <bool kVector>
 struct RawH;
@@ -48,16 +59,19 @@ struct RawH<false> {
   float g[kEach] = {};
   float u[kEach] = {};
 };
+template <Access kAccess>
+using Raw = RawH<kIsVector<kAccess>>;
 
 // Of columns j .. j + 7 of a row; those past n are zeros.
-template <bool kVector>
-__device__ __forceinline__ RawH<kVector> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
-  RawH<kVector> raw;
-  if constexpr (kVector) {
+template <Access kAccess>
+__device__ __forceinline__ Raw<kAccess> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
+  Raw<kAccess> raw;
+  constexpr bool kPairs = kAccess == Access::interleaved;
+  if constexpr (kIsVector<kAccess>) {
     if (j >= n) return raw;
     const auto* const at = static_cast<const std::uint16_t*>(h.data) + row * h.stride;
-    raw.first = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j : j)));
-    raw.second = __ldcs(reinterpret_cast<const uint4*>(at + (h.interleaved ? 2 * j + kEach : n + j)));
+    raw.first = __ldcs(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j : j)));
+    raw.second = __ldcs(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j + kEach : n + j)));
   } else {
     for (int i = 0; i < kEach; ++i) {
       if (j + i >= n) continue;
@@ -85,7 +99,9 @@ __device__ __forceinline__ void add_sigmoids(const float* table, const std::uint
   }
 }
 
-__device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, bool interleaved, const float* table) {
+template <Access kAccess>
+__device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, const float* table) {
+  constexpr bool kPairs = kAccess == Access::interleaved;
   GateUps v;
   const std::uint32_t a[4] = {raw.first.x, raw.first.y, raw.first.z, raw.first.w};
   const std::uint32_t b[4] = {raw.second.x, raw.second.y, raw.second.z, raw.second.w};
@@ -95,15 +111,16 @@ __device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, bool interlea
   for (int i = 0; i < kEach / 2; ++i) {
     const std::uint32_t low = i < 2 ? a[2 * i % 4] : b[2 * i % 4];
     const std::uint32_t high = i < 2 ? a[2 * i % 4 + 1] : b[2 * i % 4 + 1];
-    gates[i] = interleaved ? __byte_perm(low, high, 0x5410) : a[i];
-    ups[i] = interleaved ? __byte_perm(low, high, 0x7632) : b[i];
+    gates[i] = kPairs ? __byte_perm(low, high, 0x5410) : a[i];
+    ups[i] = kPairs ? __byte_perm(low, high, 0x7632) : b[i];
     v.u[2 * i] = low_half(ups[i]), v.u[2 * i + 1] = high_half(ups[i]);
   }
   add_sigmoids(table, gates, v);
   return v;
 }
 
-__device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, bool, const float* table) {
+template <Access kAccess>
+__device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, const float* table) {
   GateUps v;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -166,10 +183,10 @@ template <bool kVector, class Coder>
 __device__ __forceinline__ void encode_eight(const RowCodes& out, const Coder& coder, const uint4& words,
                                              std::int64_t row, std::int64_t col, std::int64_t cols, std::int64_t count,
                                              int lane) {
-  const int lanes = coder.block / kEach;
+  const int lanes = coder.block() / kEach;
   const BlockScale s = coder.scale_of(largest_of(larger_half(amax_of(words)), lanes));
   if (count <= 0) return;
-  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  if ((lane & (lanes - 1)) == 0) coder.store_scale(out.scales, row * out.blocks + (col >> coder.log2_block), s);
   store_eight<kVector>(out.codes + row * cols + col, eight_codes(coder, words, s), count);
 }
 
@@ -178,11 +195,11 @@ template <bool kVector, class Coder>
 __device__ __forceinline__ void encode_sixteen(const RowCodes& out, const Coder& coder, const uint4& first,
                                                const uint4& second, std::int64_t row, std::int64_t col,
                                                std::int64_t cols, std::int64_t count, int lane) {
-  const int lanes = coder.block / (2 * kEach);
+  const int lanes = coder.block() / (2 * kEach);
   const std::uint32_t amax = __vmaxu2(amax_of(first), amax_of(second));
   const BlockScale s = coder.scale_of(largest_of(larger_half(amax), lanes));
   if (count <= 0) return;
-  if (lane % lanes == 0) coder.store_scale(out.scales, row * out.blocks + col / coder.block, s);
+  if ((lane & (lanes - 1)) == 0) coder.store_scale(out.scales, row * out.blocks + (col >> coder.log2_block), s);
   std::uint8_t* const to = out.codes + row * cols + col;
   store_eight<kVector>(to, eight_codes(coder, first, s), count);
   if (count > kEach) store_eight<kVector>(to + kEach, eight_codes(coder, second, s), count - kEach);
@@ -204,6 +221,7 @@ struct RowGradient {
   uint4 du;
   float products[kEach];
 };
+template <bool kVector>
 __device__ __forceinline__ RowGradient differentiate(const GateUps& v, const float (&p)[kEach], float weight,
                                                      std::int64_t count) {
   RowGradient d;
@@ -222,7 +240,8 @@ __device__ __forceinline__ RowGradient differentiate(const GateUps& v, const flo
     d.products[i] = __fmul_rn(p[i], a[i]);
     a[i] = __fmul_rn(weight, a[i]);
   }
-  if (count < kEach) {
+  // Whole or absent columns, whose values and weight are zeros, need no look.
+  if (!kVector && count < kEach) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (i >= count) a[i] = 0, dg[i] = 0, du[i] = 0, d.products[i] = 0;
@@ -257,6 +276,14 @@ cudaError_t start_rows(Kernel* kernel, std::int64_t rows, std::int64_t columns, 
   if (const cudaError_t e = row_grid(kernel, rows, columns, grid); e != cudaSuccess) return e;
   kernel<<<grid, kRowThreads, 0, stream>>>(job, coder);
   return cudaGetLastError();
+}
+
+// launch(access) with the way that H is read, as a constant.
+template <class Launch>
+cudaError_t with_access(const HInput& h, bool vector, const Launch& launch) {
+  if (!vector) return launch(std::integral_constant<Access, Access::any>());
+  return h.interleaved ? launch(std::integral_constant<Access, Access::interleaved>())
+                       : launch(std::integral_constant<Access, Access::halves>());
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -46,7 +46,8 @@ struct RowsJob {
 // Whether launch_rows can write codes of rows of 2 n columns: no block holds gates and up values.
 bool has_row_blocks(const HInput& h, std::int64_t n, int block);
 
-// vector: 8 neighbours of H, P and every output are aligned loads and stores, and n is a multiple of 8.
+// vector: 8 neighbours of H, P and every output are aligned loads and stores, and n is a multiple of 8: then a kernel
+// is compiled for each order of gates and up values.
 cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
 

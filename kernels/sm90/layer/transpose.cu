@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads, 6)
   __shared__ alignas(16) TileWords words;
   __shared__ ColumnShared shared;
   RowTile tile;
-  if (!find_tile(job.rows, blockIdx.x / columns, coder.block, tile)) return;
+  if (!find_tile(job.rows, blockIdx.x / columns, coder.block(), tile)) return;
   const std::int64_t col = std::int64_t{blockIdx.x % columns} * kTileCols;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kTileThreads)
   __shared__ float values[kTileRows * kPitch];
   __shared__ ColumnShared shared;
   RowTile tile;
-  if (!find_tile(job.rows, blockIdx.x / columns, coder.block, tile)) return;
+  if (!find_tile(job.rows, blockIdx.x / columns, coder.block(), tile)) return;
   const std::int64_t col = std::int64_t{blockIdx.x % columns} * kTileCols;
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % kTileCols;
@@ -93,9 +93,9 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int r = 0; r < kQuarter; ++r) amax = max(amax, __float_as_uint(mine[r * kPitch]) & 0x7FFFFFFF);
   shared.amax[quarter][column] = amax;
   __syncthreads();
-  for (int q = 0; coder.block == kTileRows && q < kQuarters; ++q) amax = max(amax, shared.amax[q][column]);
+  for (int q = 0; coder.block() == kTileRows && q < kQuarters; ++q) amax = max(amax, shared.amax[q][column]);
   const BlockScale scale = coder.scale_of(amax);
-  if ((coder.block == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows && col + column < job.cols) {
+  if ((coder.block() == kQuarter || quarter == 0) && quarter * kQuarter < tile.rows && col + column < job.cols) {
     coder.store_scale(job.out.scales, (col + column) * job.out.bands + tile.band + quarter, scale);
   }
   for (int i = 0; i < kQuarter / 4; ++i) {
