@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "reference/layer/layer_recipe.h"
@@ -32,6 +33,46 @@ TEST_F(LayerTool, shows_each_gemm_and_what_is_kept) {
   EXPECT_NE(text.find("X   e4m3 1x128 rceil again"), std::string::npos) << text;
   EXPECT_NE(text.find("\nH        e5m6 1x128 rceil\n"), std::string::npos) << text;
   EXPECT_NE(mxcheck("layer --recipe fp8_tensor --show").out.find("W1  e4m3 tensor fp32"), std::string::npos);
+}
+
+TEST_F(LayerTool, takes_a_recipe_that_it_printed) {
+  for (const LayerRecipe& r : all_layer_recipes()) {
+    const std::string shown = mxcheck("layer --show --json --recipe " + r.name).out;
+    test::write_file(dir / "r.json", shown);
+    EXPECT_EQ(mxcheck("layer --show --json --recipe r.json").out, shown);
+  }
+}
+
+TEST_F(LayerTool, shows_a_recipe_from_a_file) {
+  test::write_file(dir / "mine.json", R"({"base": "mxfp8", "name": "mine", "gemms": [
+      {"name": "down", "a": {"scales": "floor"}}]})");
+  const std::string text = mxcheck("layer --recipe mine.json --show").out;
+  EXPECT_EQ(text.rfind("mine: mxfp8 with changes\n", 0), 0U) << text;
+  EXPECT_NE(text.find("A   e4m3 1x32 floor"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nforward\n"), std::string::npos) << text;
+}
+
+TEST_F(LayerTool, refuses_a_recipe_that_cannot_be) {
+  test::write_file(dir / "bad.json", R"({"base": "dsv3", "name": "bad", "gemms": [
+      {"name": "up", "a": {"block": "7x33"}}]})");
+  expect_refused(2, "bad.json: layer recipe 'bad', GEMM up: ", "layer --recipe bad.json --show");
+  test::write_file(dir / "bad.json", R"({"base": "dsv3", "name": "bad", "gems": []})");
+  expect_refused(2, "bad.json: $: has \"gems\", which means nothing here", "layer --recipe bad.json --show");
+  expect_refused(2, "none.json: ", "layer --recipe none.json --show");
+  std::filesystem::create_directory(dir / "d.json");
+  expect_refused(2, "d.json: not a regular file but a directory", "layer --recipe d.json --show");
+}
+
+TEST_F(LayerTool, writes_a_picture) {
+  ASSERT_EQ(mxcheck("layer --recipe mxfp8 --show --svg flow.svg").code, 0);
+  const std::string svg = test::read_file(dir / "flow.svg");
+  EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
+  ASSERT_EQ(mxcheck("layer --recipe mxfp8_floor --show --svg flow.svg").code, 0);
+  EXPECT_NE(test::read_file(dir / "flow.svg"), svg);
+  expect_refused(2, "flow.png: name the picture OUT.svg", "layer --recipe mxfp8 --show --svg flow.png");
+  expect_refused(2, "a name is needed, not ''", "layer --recipe mxfp8 --show --svg ''");
+  expect_refused(2, "none/flow.svg", "layer --recipe mxfp8 --show --svg none/flow.svg");
+  expect_refused(2, "--svg", "layer --recipe mxfp8 --svg flow.svg");
 }
 
 TEST_F(LayerTool, refuses_what_it_does_not_know) {
