@@ -77,8 +77,8 @@ TEST_F(LayerTool, writes_a_picture) {
 
 TEST_F(LayerTool, refuses_what_it_does_not_know) {
   expect_refused(2, "mxfp8_floor", "layer --show --recipe mxfp9");
-  expect_refused(2, "--list, or --recipe NAME --show, is needed", "layer --recipe mxfp8");
-  expect_refused(2, "--list, or --recipe NAME --show, is needed", "layer");
+  expect_refused(2, "--show is of one --recipe", "layer --show");
+  expect_refused(2, "--recipe NAME or FILE.json is needed", "layer");
 }
 
 }  // namespace
