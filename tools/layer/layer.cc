@@ -110,6 +110,11 @@ void add_layer(Command& app) {
   sub.flag("--backward", o->backward, "The backward pass too");
   sub.option("-o,--output", o->output, "OUT.h5 or OUT.safetensors: every tensor by its name").not_empty();
   sub.option("--only", o->only, "Of these tensors alone, separated by commas").comma_separated();
+  sub.option("--against", o->against,
+             "A dump of your layer, FILE.safetensors or an FILE.h5 of this command: which step first differs, and why")
+      .not_empty();
+  sub.option("--map", o->map, "Names in the dump that are other than the layer's: H=model.h,A=model.act")
+      .comma_separated();
   sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
       .between(0, 4096)
       .shows_default();
@@ -123,7 +128,10 @@ void add_layer(Command& app) {
       "  mxcheck layer l.safetensors --recipe mxfp8 --logits router_logits --top-k 8 -o out.h5\n"
       "  mxcheck layer l.safetensors --recipe dsv3 --x x --d-o dO --experts 'layers.0.experts.{}' --routes "
       "r.safetensors \\\n"
-      "    --backward -o out.safetensors");
+      "    --backward -o out.safetensors\n"
+      "  mxcheck layer l.safetensors --recipe mxfp8 --routes r.safetensors --against mine.safetensors --map "
+      "H=up_out\n\n"
+      "Exit codes of --against: 0 all that the dump has is equal; 1 something differs; 2 a dump that cannot be read.");
   sub.runs([o] { return run(*o); });
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "goldens/format/described_file.h"
 #include "goldens/layer/layer_file.h"
 #include "goldens/layer/recipe_json.h"
@@ -10,6 +12,7 @@
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
+#include "tools/layer/against.h"
 #include "tools/layer/layer_options.h"
 #include "tools/layer/routing.h"
 #include "tools/layer/summary.h"
@@ -30,6 +33,8 @@ void check_options(const LayerOptions& o) {
     refuse("one of --logits NAME and --routes FILE is needed: where each token's rows come from");
   if (o.backward && o.files.d_o.empty()) refuse("--backward needs the gradient of O: --d-o NAME or FILE:TENSOR");
   if (!o.backward && !o.files.d_o.empty()) refuse("--d-o is of --backward");
+  if (!o.against.empty() && !o.output.empty()) refuse("--against compares, and -o writes: one of the two");
+  if (o.against.empty() && !o.map.empty()) refuse("--map is of --against");
   if (o.logits.empty() && o.router.top_k) refuse("--top-k is of --logits; routes from a file have theirs");
 }
 
@@ -113,20 +118,32 @@ std::string answer(const LayerOptions& o, Loaded& in) {
 int run_layer(const LayerOptions& o) {
   check_options(o);
   check_outputs(o);
-  Progress progress("reading");
-  Loaded in = load(o, progress);
-  progress.now(fmt::format("computing {} rows", in.data.rows()));
+  std::optional<Progress> progress(std::in_place, "reading");
+  Loaded in = load(o, *progress);
+  progress->now(fmt::format("computing {} rows", in.data.rows()));
   in_place(in.x_from, [&] {
     compute(in.data);
     if (o.backward) in.data.d_logits = in.routing.logits_gradient(in.data.backward.ds, o.threads);
   });
   tensors_named(in.data, o.only);  // refuses names before anything is written
+  if (!o.against.empty()) {
+    progress->now("comparing " + o.against);
+    const Comparison compared = compare_with_dump(o, in.data, in.routing);
+    progress.reset();
+    print(compared.text);
+    return compared.exit_code;
+  }
   if (o.output.empty()) {
+    progress.reset();
     print(answer(o, in));
     return 0;
   }
-  progress.now("writing " + o.output);
-  write_layer(o.output, in.data, o.only, in.routing.about, [&] { print_at_once(answer(o, in)); });
+  progress->now("writing " + o.output);
+  const auto print_answer = [&] {
+    progress.reset();
+    print_at_once(answer(o, in));
+  };
+  write_layer(o.output, in.data, o.only, in.routing.about, print_answer);
   return 0;
 }
 
