@@ -289,7 +289,7 @@ LayerOperand spread(const LayerOperand& x, std::span<const std::int64_t> starts)
 // The values that the operand along tokens is made of, gathered.
 LayerOperand gathered_values(const LayerData& d, LayerGemm gemm, Side side) {
   LayerData v = d;
-  rule_of(v.recipe, gemm, side) = OperandRule();
+  v.recipe = layer_recipe_named("bf16");
   return operand_from_values(v, gemm, side);
 }
 
@@ -299,7 +299,8 @@ Bytes other_blocks(const LayerData& d, const std::string& tensor, bool by_rows) 
   LayerData v = d;
   const auto operand = [&](Side side) {
     const OperandRule& rule = rule_of(d.recipe, g.gemm, side);
-    if (!rule.quantized() || rule.of_whole_tensor()) throw Error(ErrorKind::usage, "no blocks along tokens");
+    if (!rule.quantized() || rule.of_whole_tensor() || rule.source != OperandSource::values)
+      throw Error(ErrorKind::usage, "no blocks along tokens");
     const LayerOperand values = gathered_values(d, g.gemm, side);
     const BlockShape block = by_rows ? rule.block : rule.block.transposed();
     LayerOperand x = values;
