@@ -344,6 +344,7 @@ std::vector<LayerCause> block_rows() {
          LayerData v = d;
          const GemmTensor g = *gemm_tensor(t);
          rule_of(v.recipe, g.gemm, Side::a).source = rule_of(v.recipe, g.gemm, Side::b).source = OperandSource::values;
+         v.recipe.keeps_quantized_x = false;
          return made_from_values(v, t);
        }},
   };

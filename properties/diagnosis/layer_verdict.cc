@@ -82,6 +82,17 @@ std::vector<std::string> made_of(const std::string& name) {
   return found == kParents.end() ? std::vector<std::string>() : found->second;
 }
 
+// The same with what a GEMM and its operands are made of.
+std::vector<std::string> inputs_of(const std::string& name) {
+  const std::optional<GemmTensor> g = gemm_tensor(name);
+  if (name == "d_logits") return {"dS"};
+  if (!g) return made_of(name);
+  const auto named = [](std::string_view tensor) { return std::string(tensor == "A'" ? "scaled_A" : tensor); };
+  const LayerGemmSpec& gemm = spec(g->gemm);
+  if (!g->is_output) return {named(g->side == Side::a ? gemm.a : gemm.b)};
+  return {named(gemm.a), named(gemm.b)};
+}
+
 std::optional<LayerGemm> gemm_of(const std::string& name) {
   const std::optional<GemmTensor> g = gemm_tensor(name);
   return g ? std::optional(g->gemm) : std::nullopt;
@@ -102,7 +113,7 @@ class Judging {
 
  private:
   LayerTensorResult one(const LayerTensor& t) {
-    LayerTensorResult result{t.name, t.step, t.format, t.shape, LayerTensorVerdict::missing, "", {}, 0, {}};
+    LayerTensorResult result{t.name, t.step, t.format, t.shape, LayerTensorVerdict::missing, "", "", {}, 0, {}};
     const bool asked =
         judge_.only.empty() || std::find(judge_.only.begin(), judge_.only.end(), t.name) != judge_.only.end();
     std::optional<Tensor> found = asked ? judge_.dump(t.name) : std::nullopt;
@@ -116,6 +127,7 @@ class Judging {
     const std::optional<Bytes> again = from_own(t);
     if (found) {
       make_nans_equal(t, found->data);
+      result.made_of = inputs_text(t.name);
       compare_bits(t, again, found->data, result);
       set_tensor(own_, t.name, found->data);
     } else if (again) {
@@ -123,6 +135,16 @@ class Judging {
       lacking_.push_back(t.name);
     }
     return result;
+  }
+
+  // "H of the dump and P made again"
+  [[nodiscard]] std::string inputs_text(const std::string& name) const {
+    const auto text = [&](const std::string& input) {
+      const bool lacks = std::find(lacking_.begin(), lacking_.end(), input) != lacking_.end();
+      const bool given = input == "X" || input == "W1" || input == "W2" || input == "dO";
+      return input + (lacks ? " made again" : given ? "" : " of the dump");
+    };
+    return join(inputs_of(name), " and ", text);
   }
 
   static void make_nans_equal(const LayerTensor& t, Bytes& bytes) {

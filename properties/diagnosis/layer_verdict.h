@@ -35,6 +35,7 @@ struct LayerTensorResult {
   std::vector<std::int64_t> shape;
   LayerTensorVerdict verdict = LayerTensorVerdict::equal;
   std::string note;                      // about the form, and what would be right; or what the verdict rests on
+  std::string made_of;                   // "H of the dump and P made again": what own_wrong is held against
   std::optional<Difference> difference;  // from the reference
   std::int64_t own_wrong = 0;            // elements that are not what the dump's own tensors give
   std::vector<std::string> causes;       // of differs: likeliest first

@@ -20,10 +20,10 @@ std::string details(const LayerTensorResult& r) {
   if (!r.difference) return text;
   const Difference& d = *r.difference;
   if (r.verdict == LayerTensorVerdict::follows) {
-    text += "  follows   every element is what the dump's own earlier tensors give\n";
+    text += "  own       every element is what comes of " + r.made_of + "\n";
   } else if (r.own_wrong != 0) {
-    text += fmt::format("  own       {} of {} elements are not what the dump's own earlier tensors give{}\n",
-                        r.own_wrong, d.total, r.causes.empty() ? "; no known cause gives them" : "");
+    text += fmt::format("  own       {} of {} elements are not what comes of {}{}\n", r.own_wrong, d.total, r.made_of,
+                        r.causes.empty() ? "; no known cause gives them" : "");
   }
   text += fmt::format("  extent    {} of {} elements differ from the reference, first at {}\n", d.count, d.total,
                       place_of(d));
@@ -60,7 +60,7 @@ std::string verdict_text(const LayerOptions& o, const LayerVerdict& v, const std
     }
   }
   const std::string follow = names_with(v, LayerTensorVerdict::follows);
-  if (!follow.empty()) text += "\nfollow from it, exactly: " + follow + "\n";
+  if (!follow.empty()) text += "\nno fault of their own, what the dump's earlier tensors give: " + follow + "\n";
   const std::string missing = names_with(v, LayerTensorVerdict::missing);
   if (!missing.empty()) text += "\nnot in the dump, and not looked at: " + missing + "\n";
   if (!others.empty()) text += "\nnot of the layer, and not looked at: " + join(others) + "\n";
@@ -79,6 +79,7 @@ Json result_json(const LayerTensorResult& r) {
                      : r.verdict == LayerTensorVerdict::missing    ? "missing"
                                                                    : std::string(verdict_word(r.verdict))},
          {"note", r.note},
+         {"made_of", r.made_of},
          {"causes", r.causes}};
   if (!r.difference) return j;
   const Difference& d = *r.difference;

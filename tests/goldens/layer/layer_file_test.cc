@@ -97,6 +97,33 @@ TEST(LayerFile, the_forward_pass_alone_has_no_gradients) {
   EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const LayerTensor& t) { return t.name.starts_with("d"); }));
 }
 
+TEST(LayerFile, each_name_is_of_its_own_tensor) {
+  LayerData d = small_layer("dsv3_pow2");
+  const std::vector<LayerTensor> all = tensors_of(d);
+  const auto is = [&](const std::string& name, const void* data) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const LayerTensor& t) { return t.name == name; });
+    ASSERT_NE(at, all.end()) << name;
+    EXPECT_EQ(at->data.data(), data) << name;
+  };
+  is("X", d.x.data()), is("W1", d.w1.data()), is("W2", d.w2.data()), is("dO", d.d_o.data());
+  is("offsets", d.routes.offsets.data()), is("token_offsets", d.routes.token_offsets.data());
+  is("row_token", d.routes.row_token.data()), is("row_weight", d.routes.row_weight.data());
+  is("token_rows", d.routes.token_rows.data());
+  const LayerForward& f = d.forward;
+  is("H", f.h.data()), is("A", f.a.data()), is("Y", f.y.data()), is("O", f.o.data());
+  is("up_a_codes", f.up_a.quantized.codes.data()), is("up_b_scales", f.up_b.quantized.scales.data());
+  is("down_a_codes", f.down_a.quantized.codes.data()), is("down_b_codes", f.down_b.quantized.codes.data());
+  is("kept_h_codes", f.kept.h.quantized.codes16.data());
+  const LayerBackward& b = d.backward;
+  is("P", b.p.data()), is("A_again", b.a.data()), is("scaled_A", b.scaled_a.data()), is("dH", b.dh.data());
+  is("dS", b.ds.data()), is("dW2", b.dw2.data()), is("dX_rows", b.dx_rows.data()), is("dW1", b.dw1.data());
+  is("dX", b.dx.data()), is("d_down_a_codes", b.d_down_a.quantized.codes.data());
+  is("d_down_b_codes", b.d_down_b.quantized.codes.data()), is("d_w2_a_codes", b.d_w2_a.quantized.codes.data());
+  is("d_w2_b_codes", b.d_w2_b.quantized.codes.data()), is("d_up_a_codes", b.d_up_a.quantized.codes.data());
+  is("d_up_b_codes", b.d_up_b.quantized.codes.data()), is("d_w1_a_codes", b.d_w1_a.quantized.codes.data());
+  is("d_w1_b_codes", b.d_w1_b.quantized.codes.data());
+}
+
 // A tensor written through its name is the layer's own.
 TEST(LayerFile, names_are_views_of_the_data) {
   LayerData d = small_layer("mxfp8");

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "numerics/bytes.h"
-#include "properties/diagnosis/layer_steps.h"
+#include "properties/diagnosis/layer_causes.h"
 #include "properties/diagnosis/layer_verdict.h"
 #include "tests/reference/layer/test_layer.h"
 
@@ -20,16 +20,16 @@ using Bytes = std::vector<std::byte>;
 constexpr LayerShape kShape{40, 64, 48, 4};
 constexpr std::int64_t kTopK = 3;
 
-LayerData layer_of(const std::string& recipe) {
-  const test::TestLayer t(kShape, kTopK, 7);
+LayerData layer_of(const std::string& recipe, const LayerShape& shape = kShape) {
+  const test::TestLayer t(shape, kTopK, 7);
   LayerData d;
-  d.shape = kShape, d.recipe = layer_recipe_named(recipe);
+  d.shape = shape, d.recipe = layer_recipe_named(recipe);
   d.x = t.x, d.w1 = t.w1, d.w2 = t.w2, d.d_o = t.d_o;
   // The best slot first, which is not the order of the experts.
   std::vector<std::int32_t> experts = t.experts;
   for (std::size_t at = 0; at < experts.size(); at += kTopK)
     std::reverse(experts.begin() + at, experts.begin() + at + kTopK);
-  d.routes = layer_routes(experts, t.weights, kTopK, {}, kShape.experts);
+  d.routes = layer_routes(experts, t.weights, kTopK, {}, shape.experts);
   d.has_backward = true;
   compute(d);
   return d;
@@ -311,6 +311,35 @@ TEST(LayerPlanted, errors_do_not_cascade) {
   EXPECT_EQ(result("dH").verdict, LayerTensorVerdict::equal);
   EXPECT_EQ(result("dS").verdict, LayerTensorVerdict::differs);
   EXPECT_EQ(result("dS").own_wrong, 1);
+}
+
+// Whether the cause gives bytes for one of its tensors that are not the right ones.
+bool is_of_use(const LayerCause& cause, LayerData& d) {
+  return std::any_of(cause.tensors.begin(), cause.tensors.end(), [&](const std::string& tensor) {
+    try {
+      const Bytes bytes = cause.bytes(d, tensor), right = bytes_of_tensor(d, tensor);
+      return bytes.size() == right.size() && bytes != right;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
+// A row that gives nothing for any recipe, or never anything but the right bytes, names no fault. Some are seen in one
+// element of 2^16 alone, which takes a layer of many.
+TEST(LayerPlanted, every_row_of_the_tables_is_of_use) {
+  std::vector<LayerData> layers;
+  for (const char* recipe : {"mxfp8", "dsv3", "dsv3_pow2"}) layers.push_back(layer_of(recipe));
+  layers.push_back(layer_of("bf16", {4000, 64, 32, 4}));
+  std::mt19937 random(3);
+  for (float& weight : layers.back().routes.row_weight) weight = std::uniform_real_distribution<float>(0, 1)(random);
+  compute(layers.back());
+  for (const auto& table : {elementwise_causes(), gemm_causes()}) {
+    for (const LayerCause& cause : table) {
+      EXPECT_TRUE(std::any_of(layers.begin(), layers.end(), [&](LayerData& d) { return is_of_use(cause, d); }))
+          << cause.text << " in " << cause.tensors[0];
+    }
+  }
 }
 
 TEST(LayerPlanted, every_recipe_is_equal_to_itself) {
