@@ -98,7 +98,9 @@ std::string answer(const LayerOptions& o, Loaded& in) {
   if (!o.json) {
     std::string text = what_was_done(in.data, in.routing) + "\n" + summary_text(tensors);
     if (lacks_logits) text += "\nd_logits is not there: it needs --logits, and --round none\n";
-    return text + (o.output.empty() ? "" : "\n" + o.output + ": " + std::to_string(tensors.size()) + " tensors\n");
+    return text + (o.output.empty() ? ""
+                                    : "\n" + o.output + ": " + std::to_string(tensors.size()) +
+                                          (tensors.size() == 1 ? " tensor\n" : " tensors\n"));
   }
   const LayerShape& s = in.data.shape;
   const Json json{{"recipe", in.data.recipe.name},

@@ -52,6 +52,15 @@ TEST_F(LayerTool, shows_a_recipe_from_a_file) {
   EXPECT_NE(text.find("\nforward\n"), std::string::npos) << text;
 }
 
+TEST_F(LayerTool, takes_the_recipe_of_its_page) {
+  const std::string page = test::read_file(MXCHECK_SOURCE_DIR "/docs/layer.md");
+  const std::size_t begin = page.find("```json\n") + 8;
+  test::write_file(dir / "mine.json", page.substr(begin, page.find("```", begin) - begin));
+  const test::Answer a = mxcheck("layer --recipe mine.json --show");
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_NE(a.out.find("dH  e5m2 1x32 floor"), std::string::npos) << a.out;
+}
+
 TEST_F(LayerTool, refuses_a_recipe_that_cannot_be) {
   test::write_file(dir / "bad.json", R"({"base": "dsv3", "name": "bad", "gemms": [
       {"name": "up", "a": {"block": "7x33"}}]})");

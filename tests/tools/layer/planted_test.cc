@@ -27,8 +27,7 @@ LayerData layer_of(const std::string& recipe, const LayerShape& shape = kShape) 
   d.x = t.x, d.w1 = t.w1, d.w2 = t.w2, d.d_o = t.d_o;
   // The best slot first, which is not the order of the experts.
   std::vector<std::int32_t> experts = t.experts;
-  for (std::size_t at = 0; at < experts.size(); at += kTopK)
-    std::reverse(experts.begin() + at, experts.begin() + at + kTopK);
+  for (auto at = experts.begin(); at != experts.end(); at += kTopK) std::reverse(at, at + kTopK);
   d.routes = layer_routes(experts, t.weights, kTopK, {}, shape.experts);
   d.has_backward = true;
   compute(d);
@@ -132,6 +131,19 @@ Bytes summed(
     }
   }
   return to_bytes(out);
+}
+
+// A NaN is a NaN, whatever its payload: it hides no cause.
+TEST(LayerPlanted, a_fault_among_nans) {
+  LayerData d = layer_of("bf16");
+  d.x[5] = 0x7FC1;
+  compute(d);
+  Words a;
+  each(d, [&](std::size_t, std::size_t, float g, float u) {
+    const float value = silu(g) * u;
+    a.push_back(std::isnan(value) ? std::uint16_t{0xFFC0} : cut(value));
+  });
+  expect_named(d, "truncation to BF16", "A", to_bytes(a));
 }
 
 TEST(LayerPlanted, aggregation) {
