@@ -243,6 +243,13 @@ class Judging {
     for (const std::string& tensor : causes_upstream(t.name))
       take(tensor, cost_of(own_, tensor) + cost_of(own_, t.name));
     for (Hypothesis& whole : whole_layers(t.name)) hypotheses.push_back(std::move(whole));
+    for (Hypothesis& each : hypotheses) {
+      each.bytes = [bytes = std::move(each.bytes), &t] {
+        Bytes all = bytes();
+        make_nans_equal(t, all);
+        return all;
+      };
+    }
     const Observed data{again, found, size_of(t.dtype)};
     result.causes = likeliest_causes(data, hypotheses, "element", 3);
     if (result.causes.empty()) result.causes = constant_tail(data, "element");
