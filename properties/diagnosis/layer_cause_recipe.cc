@@ -124,18 +124,4 @@ std::vector<LayerCause> recipe_causes(const LayerRecipe& own) {
   return all;
 }
 
-std::vector<LayerCause> layer_causes(const LayerRecipe& recipe, const std::string& tensor) {
-  std::vector<LayerCause> all;
-  const auto take = [&](std::vector<LayerCause> from) {
-    for (LayerCause& cause : from) {
-      const bool shows = std::find(cause.tensors.begin(), cause.tensors.end(), tensor) != cause.tensors.end();
-      if (shows) all.push_back(std::move(cause));
-    }
-  };
-  take(elementwise_causes());
-  take(gemm_causes());
-  take(recipe_causes(recipe));
-  return all;
-}
-
 }  // namespace mxcheck

@@ -18,14 +18,12 @@ struct LayerCause {
   std::function<Bytes(const LayerData&, const std::string& tensor)> bytes;
 };
 
-// SwiGLU, its gradient, and the sums over slots.
-std::vector<LayerCause> elementwise_causes();
-// Operands and products: rows, weights, blocks, scales, roundings.
-std::vector<LayerCause> gemm_causes();
+// What a kernel can do wrong under the right recipe.
+std::vector<LayerCause> structure_causes();
 // Every other recipe, scale recipe, format, block and contract: families, made by name.
 std::vector<LayerCause> recipe_causes(const LayerRecipe& recipe);
 
-// All that show in the tensor, those of the first two tables first.
+// All that show in the tensor, those of the structure first.
 std::vector<LayerCause> layer_causes(const LayerRecipe& recipe, const std::string& tensor);
 
 }  // namespace mxcheck
