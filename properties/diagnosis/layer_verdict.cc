@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/diagnosis/cause.h"
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer_cause_search.h"
+#include "properties/diagnosis/layer_inputs.h"
+#include "properties/diagnosis/layer_steps.h"
 
 namespace mxcheck {
 namespace {
@@ -55,49 +55,6 @@ TensorInfo info_of(const LayerTensor& t) {
   return info;
 }
 
-// The tensors that one is made of, operands left out.
-std::vector<std::string> made_of(const std::string& name) {
-  static const std::map<std::string, std::vector<std::string>> kParents{{"A", {"H"}},
-                                                                        {"Y", {"A"}},
-                                                                        {"O", {"Y"}},
-                                                                        {"A_again", {"H"}},
-                                                                        {"scaled_A", {"H", "A_again"}},
-                                                                        {"dH", {"H", "P"}},
-                                                                        {"dS", {"H", "P", "A_again"}},
-                                                                        {"dW2", {"scaled_A"}},
-                                                                        {"dX_rows", {"dH"}},
-                                                                        {"dX", {"dX_rows"}},
-                                                                        {"dW1", {"dH"}},
-                                                                        {"kept_h_codes", {"H"}},
-                                                                        {"kept_h_scales", {"H"}}};
-  const std::optional<GemmTensor> g = gemm_tensor(name);
-  if (g && !g->is_output) {
-    if (g->gemm == LayerGemm::down && g->side == Side::a) return {"A"};
-    if (g->gemm == LayerGemm::d_up && g->side == Side::a) return {"dH"};
-    if (g->gemm == LayerGemm::d_w2 && g->side == Side::a) return {"scaled_A"};
-    if (g->gemm == LayerGemm::d_w1 && g->side == Side::b) return {"dH"};
-    return {};
-  }
-  const auto found = kParents.find(name);
-  return found == kParents.end() ? std::vector<std::string>() : found->second;
-}
-
-// The same with what a GEMM and its operands are made of.
-std::vector<std::string> inputs_of(const std::string& name) {
-  const std::optional<GemmTensor> g = gemm_tensor(name);
-  if (name == "d_logits") return {"dS"};
-  if (!g) return made_of(name);
-  const auto named = [](std::string_view tensor) { return std::string(tensor == "A'" ? "scaled_A" : tensor); };
-  const LayerGemmSpec& gemm = spec(g->gemm);
-  if (!g->is_output) return {named(g->side == Side::a ? gemm.a : gemm.b)};
-  return {named(gemm.a), named(gemm.b)};
-}
-
-std::optional<LayerGemm> gemm_of(const std::string& name) {
-  const std::optional<GemmTensor> g = gemm_tensor(name);
-  return g ? std::optional(g->gemm) : std::nullopt;
-}
-
 class Judging {
  public:
   Judging(const LayerData& reference, const LayerJudge& judge) : right_(reference), own_(reference), judge_(judge) {}
@@ -130,6 +87,7 @@ class Judging {
       result.made_of = inputs_text(t.name);
       compare_bits(t, again, found->data, result);
       set_tensor(own_, t.name, found->data);
+      if (is_given(t.step, t.name)) search_.inputs_changed();
     } else if (again) {
       set_tensor(own_, t.name, *again);
       lacking_.push_back(t.name);
@@ -145,11 +103,6 @@ class Judging {
       return input + (lacks ? " made again" : given ? "" : " of the dump");
     };
     return join(inputs_of(name), " and ", text);
-  }
-
-  static void make_nans_equal(const LayerTensor& t, Bytes& bytes) {
-    if (t.dtype == Dtype::bf16 || t.dtype == Dtype::f32)
-      mxcheck::make_nans_equal(bytes, t.dtype == Dtype::bf16 ? Format::bf16 : Format::fp32);
   }
 
   // What the dump's own tensors give; nothing for what is given.
@@ -189,120 +142,9 @@ class Judging {
       return;
     }
     result.own_wrong = own->count;
-    find_causes(t, *again, found, result);
-  }
-
-  // The whole layer of the dump's own inputs computed otherwise: what a dump of few tensors is held against.
-  std::vector<Hypothesis> whole_layers(const std::string& name) {
-    if (!others_) {
-      others_.emplace();
-      double work = 0;
-      for (const char* output : {"H", "Y", "P", "dX_rows", "dW2", "dW1"}) work += cost_of(own_, output);
-      const auto add = [&](const std::string& text, const LayerRecipe& recipe, GateUp order) {
-        if (work * static_cast<double>(others_->size() + 1) > kMostWork) return;
-        LayerData v = own_;
-        v.recipe = recipe, v.gate_up = order;
-        compute(v);
-        others_->emplace_back(text, std::move(v));
-      };
-      for (const LayerRecipe& r : all_layer_recipes()) {
-        if (r.name != own_.recipe.name) add("a layer under recipe " + r.name + " throughout", r, own_.gate_up);
-      }
-      const bool halves = own_.gate_up == GateUp::halves;
-      add(std::string("a layer with the columns of W1 ") + (halves ? "interleaved" : "in halves") + " throughout",
-          own_.recipe, halves ? GateUp::interleaved : GateUp::halves);
-    }
-    std::vector<Hypothesis> all;
-    for (auto& other : *others_) {
-      LayerData& data = other.second;
-      all.push_back({other.first, [&data, name] {
-                       for (const LayerTensor& t : tensors_of(data)) {
-                         if (t.name == name) return Bytes(t.data.begin(), t.data.end());
-                       }
-                       return Bytes();
-                     }});
-    }
-    return all;
-  }
-
-  void find_causes(const LayerTensor& t, const Bytes& again, const Bytes& found, LayerTensorResult& result) {
-    std::vector<Hypothesis> hypotheses;
-    double work = 0;
-    std::size_t left_out = 0;
-    const auto take = [&](const std::string& tensor, double cost) {
-      for (LayerCause& cause : layer_causes(own_.recipe, tensor)) {
-        work += cost;
-        if (work > kMostWork) {
-          ++left_out;
-          continue;
-        }
-        hypotheses.push_back(hypothesis(std::move(cause), tensor, t.name));
-      }
-    };
-    take(t.name, cost_of(own_, t.name));
-    for (const std::string& tensor : causes_upstream(t.name))
-      take(tensor, cost_of(own_, tensor) + cost_of(own_, t.name));
-    for (Hypothesis& whole : whole_layers(t.name)) hypotheses.push_back(std::move(whole));
-    for (Hypothesis& each : hypotheses) {
-      each.bytes = [bytes = std::move(each.bytes), &t] {
-        Bytes all = bytes();
-        make_nans_equal(t, all);
-        return all;
-      };
-    }
-    const Observed data{again, found, size_of(t.dtype)};
-    result.causes = likeliest_causes(data, hypotheses, "element", 3);
-    if (result.causes.empty()) result.causes = constant_tail(data, "element");
-    if (left_out != 0)
-      result.note = std::to_string(left_out) +
-                    " causes were not tried: the layer is too large; a dump of fewer "
-                    "tokens or experts is quicker";
-  }
-
-  // What the tensor is made of, directly or over others, that the dump lacks: what is wrong in these shows here first.
-  // Of operands the GEMM's own causes have all.
-  [[nodiscard]] std::vector<std::string> causes_upstream(const std::string& name) const {
-    std::vector<std::string> found;
-    for (const std::string& parent : made_of(name)) {
-      if (std::find(lacking_.begin(), lacking_.end(), parent) == lacking_.end()) continue;
-      for (const std::string& further : causes_upstream(parent)) found.push_back(further);
-      found.push_back(parent);
-    }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
-  }
-
-  // The cause's bytes in `tensor`, and what then comes of them in `shown`.
-  Hypothesis hypothesis(LayerCause cause, const std::string& tensor, const std::string& shown) const {
-    const std::string text = tensor == shown ? cause.text : cause.text + " (in " + tensor + ")";
-    return {text, [this, cause = std::move(cause), tensor, shown]() -> Bytes {
-              try {
-                Bytes bytes = cause.bytes(own_, tensor);
-                return tensor == shown ? bytes : carried(tensor, bytes, shown);
-              } catch (const Error&) {
-                return {};  // a recipe that cannot be
-              }
-            }};
-  }
-
-  Bytes carried(const std::string& tensor, const Bytes& bytes, const std::string& shown) const {
-    LayerData v = own_;
-    set_tensor(v, tensor, bytes);
-    const std::vector<std::string> between = causes_upstream(shown);
-    const auto needed = [&](const std::string& name) {
-      if (name.starts_with("kept_h") || std::find(between.begin(), between.end(), name) != between.end()) return true;
-      const std::optional<GemmTensor> operand = gemm_tensor(name);
-      return operand && !operand->is_output &&
-             (operand->gemm == gemm_of(shown) || std::any_of(between.begin(), between.end(), [&](const auto& each) {
-                return operand->gemm == gemm_of(each);
-              }));
-    };
-    const auto begin = std::find(lacking_.begin(), lacking_.end(), tensor);
-    for (auto at = begin; at < lacking_.end(); ++at) {
-      if (*at != tensor && *at != shown && needed(*at)) set_tensor(v, *at, made_again(v, *at));
-    }
-    return made_again(v, shown);
+    CausesFound causes = search_.causes(t, *again, found);
+    result.causes = std::move(causes.texts);
+    if (!causes.note.empty()) result.note = std::move(causes.note);
   }
 
   // Routes of the dump that are none cannot be computed with.
@@ -322,7 +164,7 @@ class Judging {
   LayerData own_;
   const LayerJudge& judge_;
   std::vector<std::string> lacking_;  // so far, in order
-  std::optional<std::vector<std::pair<std::string, LayerData>>> others_;
+  LayerCauseSearch search_{own_, lacking_};
 };
 
 }  // namespace
