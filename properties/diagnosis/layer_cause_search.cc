@@ -1,6 +1,7 @@
 #include "properties/diagnosis/layer_cause_search.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "numerics/error.h"
 #include "properties/core/compare.h"
@@ -14,6 +15,7 @@ void make_nans_equal(const LayerTensor& t, Bytes& bytes) {
 }
 
 CausesFound LayerCauseSearch::causes(const LayerTensor& t, const Bytes& again, const Bytes& found) {
+  const Observed data{again, found, size_of(t.dtype)};
   std::vector<Hypothesis> hypotheses;
   double work = 0;
   std::size_t left_out = 0;
@@ -23,23 +25,32 @@ CausesFound LayerCauseSearch::causes(const LayerTensor& t, const Bytes& again, c
       work > kMostWork ? void(++left_out) : hypotheses.push_back(hypothesis(std::move(cause), tensor, t.name));
     }
   };
+  const auto likeliest = [&] {
+    for (Hypothesis& each : hypotheses) {
+      each.bytes = [bytes = std::move(each.bytes), &t] {
+        Bytes all = bytes();
+        make_nans_equal(t, all);
+        return all;
+      };
+    }
+    return likeliest_causes(data, std::exchange(hypotheses, {}), "element", 3);
+  };
+  const auto is_exact = [](const std::vector<std::string>& texts) {
+    return !texts.empty() && texts[0].starts_with("every ");
+  };
   double cost = cost_of(own_, t.name);
   take(t.name, cost);
-  const std::vector<std::string> before = upstream(t.name);
-  for (const std::string& tensor : before) cost += cost_of(own_, tensor);
-  for (const std::string& tensor : before) take(tensor, cost);
   for (Hypothesis& whole : whole_layers(t.name)) hypotheses.push_back(std::move(whole));
-  for (Hypothesis& each : hypotheses) {
-    each.bytes = [bytes = std::move(each.bytes), &t] {
-      Bytes all = bytes();
-      make_nans_equal(t, all);
-      return all;
-    };
+  CausesFound result{likeliest(), ""};
+  const std::vector<std::string> before = upstream(t.name);
+  if (!is_exact(result.texts) && !before.empty()) {  // which costs more, as all between is made again too
+    for (const std::string& tensor : before) cost += cost_of(own_, tensor);
+    for (const std::string& tensor : before) take(tensor, cost);
+    std::vector<std::string> further = likeliest();
+    if (is_exact(further) || result.texts.empty()) result.texts = std::move(further);
   }
-  const Observed data{again, found, size_of(t.dtype)};
-  CausesFound result{likeliest_causes(data, hypotheses, "element", 3), ""};
   if (result.texts.empty()) result.texts = constant_tail(data, "element");
-  if (left_out != 0)
+  if (left_out != 0 && !is_exact(result.texts))
     result.note = std::to_string(left_out) +
                   " causes were not tried: the layer is too large; a dump of fewer tokens or experts is quicker";
   return result;
