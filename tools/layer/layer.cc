@@ -27,16 +27,16 @@ int list(bool as_json) {
   return 0;
 }
 
-void write_svg(const std::string& path, const LayerRecipe& recipe) {
-  if (!path.ends_with(".svg")) throw Error(ErrorKind::usage, path + ": name the picture OUT.svg");
-  AtomicFile file(path);
-  file.write(flow_svg(recipe));
-  file.commit();
-}
-
 int show(const LayerOptions& o, const LayerRecipe& recipe) {
-  if (!o.svg.empty()) write_svg(o.svg, recipe);
-  o.json ? print_json(layer_recipe_json(recipe)) : print(to_text(recipe));
+  const std::string text = o.json ? to_text(layer_recipe_json(recipe)) + "\n" : to_text(recipe);
+  if (o.svg.empty()) {
+    print(text);
+    return 0;
+  }
+  if (!o.svg.ends_with(".svg")) throw Error(ErrorKind::usage, o.svg + ": name the picture OUT.svg");
+  AtomicFile file(o.svg);
+  file.write(flow_svg(recipe));
+  file.commit([&] { print_at_once(text); });
   return 0;
 }
 

@@ -78,6 +78,7 @@ TEST_F(LayerTool, writes_a_picture) {
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   ASSERT_EQ(mxcheck("layer --recipe mxfp8_floor --show --svg flow.svg").code, 0);
   EXPECT_NE(test::read_file(dir / "flow.svg"), svg);
+  expect_refused(3, "standard output cannot be written", "layer --recipe mxfp8 --show --svg full.svg > /dev/full");
   expect_refused(2, "flow.png: name the picture OUT.svg", "layer --recipe mxfp8 --show --svg flow.png");
   expect_refused(2, "a name is needed, not ''", "layer --recipe mxfp8 --show --svg ''");
   expect_refused(2, "none/flow.svg", "layer --recipe mxfp8 --show --svg none/flow.svg");
