@@ -60,7 +60,8 @@ int run(int argc, char** argv) {
       "  mxcheck golden verify mine.h5 --against g.h5    are these tensors right, and if not, why?\n"
       "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n"
       "  mxcheck route logits.npy --top-k 8              experts, weights, rows, loads, padding\n"
-      "  mxcheck layer --list                            recipes of a mixture-of-experts layer\n\n"
+      "  mxcheck layer --list                            recipes of a mixture-of-experts layer; and the layer "
+      "itself\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   add_gate(app);

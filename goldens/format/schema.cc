@@ -167,8 +167,10 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
 }  // namespace
 
 std::string objection(const GoldenInfo& info, const std::string& file_kind) {
-  if (file_kind != "golden" && file_kind != "quantized" && file_kind != "record" && file_kind != "routes") {
-    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are 'golden', 'quantized', 'record', 'routes'";
+  constexpr std::array<std::string_view, 5> kKinds{"golden", "quantized", "record", "routes", "layer"};
+  if (std::find(kKinds.begin(), kKinds.end(), file_kind) == kKinds.end()) {
+    return std::string(kFileKindKey) + " is '" + file_kind +
+           "'; there are 'golden', 'quantized', 'record', 'routes', 'layer'";
   }
   if (std::string wrong = objection(info.attributes, {kFileKindKey, kVersionKey}); !wrong.empty()) return wrong;
   if (info.datasets.size() > kMaxDatasets) return "more than 256 datasets";

@@ -1,88 +1,20 @@
-// mxcheck layer: the recipes of a mixture-of-experts layer, as tables.
+// mxcheck layer: the recipes of a mixture-of-experts layer, and the layer run on files.
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
+#include "goldens/io/atomic_file.h"
+#include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
-#include "reference/layer/layer_recipe.h"
 #include "tools/common/json.h"
 #include "tools/common/text.h"
+#include "tools/layer/flow.h"
+#include "tools/layer/layer_options.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
-
-struct Options {
-  std::string recipe;
-  bool list = false;
-  bool show = false;
-  bool json = false;
-};
-
-std::string block_text(const OperandRule& rule) { return rule.of_whole_tensor() ? "tensor" : to_text(rule.block); }
-
-// "e4m3 1x32 rceil", "e4m3 1x128 fp32 again", "bf16"
-std::string rule_text(const OperandRule& rule) {
-  if (!rule.quantized()) return "bf16";
-  return fmt::format("{} {} {}{}", spec(rule.format).name, block_text(rule), rule.scales,
-                     rule.source == OperandSource::requantized ? " again" : "");
-}
-
-Json rule_json(const OperandRule& rule) {
-  if (!rule.quantized()) return {{"format", "bf16"}};
-  return {{"format", spec(rule.format).name},
-          {"block", block_text(rule)},
-          {"scales", rule.scales},
-          {"source", name_in(kOperandSources, rule.source)}};
-}
-
-std::string kept_x_text(const LayerRecipe& r) {
-  return r.keeps_quantized_x ? "codes and scales of up's operand, " + rule_text(r.gemm(LayerGemm::up).a) : "bf16";
-}
-
-std::string to_text(const LayerRecipe& r) {
-  constexpr const char* kRow = "{:<8} {:<24} {:<7} {:<30} {:<30} {:<20} {}\n";
-  std::string text = fmt::format("{}: {}\n\n", r.name, r.meaning);
-  text += fmt::format(kRow, "GEMM", "D = A B^T", "k", "A", "B", "contract", "D");
-  for (const LayerGemmSpec& g : kLayerGemms) {
-    const GemmRule& rule = r.gemm(g.value);
-    const auto operand = [](std::string_view tensor, const OperandRule& o) {
-      return fmt::format("{:<3} {}", tensor, rule_text(o));
-    };
-    text += fmt::format(kRow, g.name, g.formula, g.k, operand(g.a, rule.a), operand(g.b, rule.b), rule.contract,
-                        spec(g.output).name);
-  }
-  text += fmt::format("\nkept for the backward pass, beside the routing\nX        {}\nH        {}\n", kept_x_text(r),
-                      rule_text(r.kept_h));
-  const bool again = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) {
-    return g.a.source == OperandSource::requantized || g.b.source == OperandSource::requantized;
-  });
-  return text +
-         (again ? "\nagain: made of the tensor as it was quantized along its rows, not of its BF16 values\n" : "");
-}
-
-Json to_json(const LayerRecipe& r) {
-  Json json{{"name", r.name}, {"meaning", r.meaning}};
-  json["gemms"] = Json::array();
-  for (const LayerGemmSpec& g : kLayerGemms) {
-    const GemmRule& rule = r.gemm(g.value);
-    Json a = rule_json(rule.a), b = rule_json(rule.b);
-    a["tensor"] = g.a;
-    b["tensor"] = g.b;
-    json["gemms"].push_back({{"name", g.name},
-                             {"formula", g.formula},
-                             {"k", g.k},
-                             {"a", std::move(a)},
-                             {"b", std::move(b)},
-                             {"contract", rule.contract},
-                             {"output", spec(g.output).name}});
-  }
-  json["keeps_quantized_x"] = r.keeps_quantized_x;
-  json["kept_h"] = rule_json(r.kept_h);
-  return json;
-}
 
 int list(bool as_json) {
   Json rows = Json::array();
@@ -95,30 +27,111 @@ int list(bool as_json) {
   return 0;
 }
 
-int run(const Options& o) {
-  if (o.list) return list(o.json);
-  if (o.recipe.empty() || !o.show) {
-    throw Error(ErrorKind::usage, "--list, or --recipe NAME --show, is needed: a layer is not run from here yet");
+int show(const LayerOptions& o, const LayerRecipe& recipe) {
+  const std::string text = o.json ? to_text(layer_recipe_json(recipe)) + "\n" : to_text(recipe);
+  if (o.svg.empty()) {
+    print(text);
+    return 0;
   }
-  const LayerRecipe& recipe = layer_recipe_named(o.recipe);
-  o.json ? print_json(to_json(recipe)) : print(to_text(recipe));
+  if (!o.svg.ends_with(".svg")) throw Error(ErrorKind::usage, o.svg + ": name the picture OUT.svg");
+  AtomicFile file(o.svg);
+  file.write(flow_svg(recipe));
+  file.commit([&] { print_at_once(text); });
   return 0;
+}
+
+int run(const LayerOptions& o) {
+  if (o.list) return list(o.json);
+  if (!o.show) return run_layer(o);
+  if (o.recipe.empty()) throw Error(ErrorKind::usage, "--show is of one --recipe; --list names them");
+  return show(o, layer_recipe_at(o.recipe));
+}
+
+void add_recipe_options(Command& sub, LayerOptions& o) {
+  const std::string group = "Recipe";
+  sub.option("--recipe", o.recipe, "Which one: a name, or FILE.json").not_empty().in_group(group);
+  sub.flag("--list", o.list, "The names of those that are built in").in_group(group);
+  const auto show = sub.flag("--show", o.show,
+                             "What it is: operands, blocks, scales and contract of each GEMM, what is kept, and a "
+                             "picture of the flow")
+                        .in_group(group);
+  sub.option("--svg", o.svg, "Write that picture also to OUT.svg").not_empty().needs(show).in_group(group);
+}
+
+void add_tensor_options(Command& sub, LayerOptions& o) {
+  LayerFiles& f = o.files;
+  const std::string group = "Tensors: names in INPUT, or FILE:TENSOR; BF16";
+  sub.option("--x", f.x, "[tokens, d]").not_empty().shows_default().in_group(group);
+  sub.option("--d-o", f.d_o, "The gradient of O, of X's shape; for --backward").not_empty().in_group(group);
+  sub.option("--w1", f.w1, "Of all experts, as --w1-layout says").not_empty().shows_default().in_group(group);
+  sub.option("--w2", f.w2, "Of all experts, as --w2-layout says").not_empty().shows_default().in_group(group);
+  sub.option("--w1-layout", f.w1_layout, "[E, d, 2n], or as torch has it [E, 2n, d]")
+      .one_of({"d-2n", "2n-d"})
+      .shows_default()
+      .in_group(group);
+  sub.option("--w2-layout", f.w2_layout, "[E, n, d], or as torch has it [E, d, n]")
+      .one_of({"n-d", "d-n"})
+      .shows_default()
+      .in_group(group);
+  sub.option("--experts", f.experts,
+             "In place of --w1 and --w2, three tensors an expert: 'layer0.experts.{}' for "
+             "layer0.experts.0.gate_proj.weight [n, d], .up_proj.weight [n, d], .down_proj.weight [d, n], and so on")
+      .not_empty()
+      .in_group(group);
+  sub.option("--gate-proj", f.gate, "The same by another name, with {}").not_empty().in_group(group);
+  sub.option("--up-proj", f.up, "The same").not_empty().in_group(group);
+  sub.option("--down-proj", f.down, "The same").not_empty().in_group(group);
+  sub.option("--gate-up", f.gate_up, "Columns of W1 and H: gate in the first n, or in the even ones")
+      .one_of({"halves", "interleaved"})
+      .shows_default()
+      .in_group(group);
+  sub.option("--dtype", f.dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16"}).in_group(group);
+}
+
+void add_routing_options(Command& sub, LayerOptions& o) {
+  const std::string group = "Routes: one of the two";
+  sub.option("--routes", o.routes, "FILE.safetensors or FILE.h5 of mxcheck route -o").not_empty().in_group(group);
+  sub.option("--logits", o.logits, "[tokens, experts]: BF16, F32 or F16; the options of mxcheck route say the rest")
+      .not_empty()
+      .in_group(group);
+  add_router_options(sub, o.router);
 }
 
 }  // namespace
 
 void add_layer(Command& app) {
-  auto o = std::make_shared<Options>();
-  Command sub = app.subcommand("layer", "The recipes of a mixture-of-experts layer");
-  sub.flag("--list", o->list, "Their names");
-  sub.option("--recipe", o->recipe, "Which one").not_empty();
-  sub.flag("--show", o->show, "What it is: operands, blocks, scales and contract of each GEMM, and what is kept");
+  auto o = std::make_shared<LayerOptions>();
+  Command sub =
+      app.subcommand("layer", "A mixture-of-experts layer: its recipes, every tensor of it, and what differs");
+  sub.option("INPUT", o->files.inputs, "Files in which names of tensors are looked up: .safetensors, .h5").not_empty();
+  add_recipe_options(sub, *o);
+  add_tensor_options(sub, *o);
+  add_routing_options(sub, *o);
+  sub.flag("--backward", o->backward, "The backward pass too");
+  sub.option("-o,--output", o->output, "OUT.h5 or OUT.safetensors: every tensor by its name").not_empty();
+  sub.option("--only", o->only, "Of these tensors alone, separated by commas").comma_separated();
+  sub.option("--against", o->against,
+             "A dump of your layer, FILE.safetensors or an FILE.h5 of this command: which step first differs, and why")
+      .not_empty();
+  sub.option("--map", o->map, "Names in the dump that are other than the layer's: H=model.h,A=model.act")
+      .comma_separated();
+  sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")
+      .between(0, 4096)
+      .shows_default();
   sub.flag("--json", o->json, "Print JSON");
   sub.footer(
-      "docs/layer.md defines the layer.\n\n"
+      "docs/layer.md defines the layer, every tensor of it, and the recipes as JSON.\n\n"
       "Examples:\n"
       "  mxcheck layer --list\n"
-      "  mxcheck layer --recipe dsv3_pow2 --show");
+      "  mxcheck layer --recipe dsv3_pow2 --show --svg flow.svg\n"
+      "  mxcheck layer --recipe mine.json --show\n"
+      "  mxcheck layer l.safetensors --recipe mxfp8 --logits router_logits --top-k 8 -o out.h5\n"
+      "  mxcheck layer l.safetensors --recipe dsv3 --x x --d-o dO --experts 'layers.0.experts.{}' --routes "
+      "r.safetensors \\\n"
+      "    --backward -o out.safetensors\n"
+      "  mxcheck layer l.safetensors --recipe mxfp8 --routes r.safetensors --against mine.safetensors --map "
+      "H=up_out\n\n"
+      "Exit codes of --against: 0 all that the dump has is equal; 1 something differs; 2 a dump that cannot be read.");
   sub.runs([o] { return run(*o); });
 }
 

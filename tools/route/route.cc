@@ -20,28 +20,17 @@
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/route/report.h"
+#include "tools/route/router_options.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();  // rows are counted in int32
-
 struct Options {
   std::string input, name, output;
-  std::string variant = "topk-softmax";
-  std::optional<std::int64_t> top_k, index;
-  std::string dtype, bias;
-  std::int64_t groups = 0, groups_kept = 0;
-  std::string nan = "refuse";
-  float scale = 1;
-  std::string round = "none";
-  std::int64_t tile = 128;
-  std::optional<std::int64_t> capacity;
-  std::string capacity_factor;  // as it is written: a decimal number
-  std::string weights;
-  std::optional<std::uint64_t> seed, step;
-  std::optional<std::uint32_t> layer;
+  RouterOptions router;
+  std::optional<std::int64_t> index;
+  std::string dtype;
   int threads = 0;
   float coefficient = 1;
   bool padded = false, losses = false, loads = false, json = false, list = false;
@@ -76,55 +65,6 @@ std::string location_of(const Options& o) {
   return o.input + (hdf5 && o.name[0] != '/' ? ":/" : ":") + o.name;
 }
 
-// That it fits the router's logits is checked here too: the reference's messages would be given the logits' place.
-std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts) {
-  if (location.empty()) return {};
-  const Tensor t = read_tensor(location);
-  if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
-    throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
-  }
-  std::vector<float> bias = values_in<float>(t.data);
-  if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
-  Router biased = router;
-  biased.bias = bias;
-  in_place(location, [&] { check_bias(biased, experts); });
-  for (std::size_t e = 0; router.variant->packed && e < bias.size(); ++e) {
-    if (std::isfinite(bias[e])) continue;
-    throw Error(ErrorKind::input,
-                fmt::format("{}: {} in the bias of expert {}: packed order takes finite numbers alone", location,
-                            std::isnan(bias[e]) ? "NaN" : "Inf", e));
-  }
-  return bias;
-}
-
-// All of the rule but the capacity, which may depend on the number of tokens.
-TokenRounding token_rounding_of(const Options& o) {
-  TokenRounding a;
-  a.rule = token_rounding_rule_named(o.round);
-  a.tile = o.tile;
-  const bool none = a.rule == TokenRoundingRule::none;
-  if (none && !o.weights.empty()) refuse("--weights: of --round none they are the variant's");
-  a.renormalize = o.weights != "raw";
-  const bool random = a.rule == TokenRoundingRule::sr_f;
-  if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
-  a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
-  const bool given = o.capacity || !o.capacity_factor.empty();
-  if (given && !takes_capacity(a.rule)) {
-    refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
-  }
-  if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
-  return a;
-}
-
-void set_capacity(const Options& o, TokenRounding& a, const MatrixView& logits) {
-  if (o.capacity) a.capacity = *o.capacity;
-  if (o.capacity_factor.empty() || logits.cols == 0) return;
-  a.capacity = capacity_from_factor(a.rule, o.capacity_factor, logits.rows, *o.top_k, logits.cols);
-  if (a.capacity == 0 && logits.rows > 0) {  // which the capacity rules would take for no limit at all
-    refuse("capacity factor '" + o.capacity_factor + "': leaves no token for an expert");
-  }
-}
-
 std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
   std::string text = fmt::format("{} tokens, {} experts, top {} by {}", logits.rows, logits.cols, f.router.top_k,
                                  f.router.variant->name);
@@ -134,16 +74,6 @@ std::string what_was_done(const RoutesFile& f, const MatrixView& logits) {
   text += fmt::format(", then {}", to_text(rule));
   if (takes_capacity(rule)) return text + fmt::format(" with capacity {}", f.token_rounding.capacity);
   return text + fmt::format(" to tiles of {}", f.token_rounding.tile);
-}
-
-Router router_of(const Options& o) {
-  Router router;
-  router.variant = &router_variant_named(o.variant);
-  router.top_k = *o.top_k;
-  router.groups = o.groups, router.groups_kept = o.groups_kept;
-  router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
-  router.scale = o.scale;
-  return router;
 }
 
 // The rows of the experts in slots of the tokens, experts ascending.
@@ -168,8 +98,8 @@ RouteReport compute(const Options& o, const MatrixView& logits, RoutesFile& file
     return route_metadata(file.routes.experts, file.router.top_k, {}, logits.cols, tile);
   };
   if (none) file.metadata = token_choice(1);
-  if (o.padded) file.padded = none ? token_choice(o.tile) : padded_rows(file.rounded, o.tile);
-  RouteReport report = report_of(file.routes, file.rounded, o.tile);
+  if (o.padded) file.padded = none ? token_choice(o.router.tile) : padded_rows(file.rounded, o.router.tile);
+  RouteReport report = report_of(file.routes, file.rounded, o.router.tile);
   if (o.losses) {
     report.coefficient = o.coefficient;
     report.balance_loss = load_balancing_loss(logits, file.rounded.chosen, o.coefficient, o.threads).value;
@@ -184,7 +114,7 @@ std::string report_text(const Options& o, const std::string& location, const Rou
     const std::string place = o.output.empty() ? location : o.output;
     return fmt::format("{}: {}\n{}", place, done, to_text(report, o.loads));
   }
-  Json json{{"input", location}, {"output", o.output}, {"variant", o.variant}, {"rule", o.round}};
+  Json json{{"input", location}, {"output", o.output}, {"variant", o.router.variant}, {"rule", o.router.round}};
   json.update(to_json(report));
   return to_text(json) + "\n";
 }
@@ -192,20 +122,19 @@ std::string report_text(const Options& o, const std::string& location, const Rou
 int run(const Options& o) {
   if (o.list) return print_list(o.json);
   if (o.input.empty()) refuse("LOGITS is needed, or --list");
-  if (!o.top_k) refuse("--top-k is needed");
   const std::string location = location_of(o);
   RoutesFile file;
-  file.router = router_of(o);
-  file.token_rounding = token_rounding_of(o);
-  if (!o.output.empty()) check_output(o.output, OutputKinds::safetensors_or_hdf5, {location, o.bias});
+  file.router = router_of(o.router);
+  file.token_rounding = token_rounding_of(o.router);
+  if (!o.output.empty()) check_output(o.output, OutputKinds::safetensors_or_hdf5, {location, o.router.bias});
 
   std::optional<Progress> progress(std::in_place, "reading " + location);
   const Tensor tensor = tensor_at(location);
   const MatrixView logits = matrix_of({location, o.index, o.dtype}, tensor);
-  const std::vector<float> bias = bias_at(o.bias, file.router, logits.cols);
+  const std::vector<float> bias = bias_at(o.router.bias, file.router, logits.cols);
   file.router.bias = bias;
   file.source = logits.dtype;
-  set_capacity(o, file.token_rounding, logits);
+  set_capacity(o.router, file.token_rounding, logits);
   progress->now(fmt::format("routing {} tokens", logits.rows));
   RouteReport report;
   in_place(location, [&] { report = compute(o, logits, file); });
@@ -222,32 +151,6 @@ int run(const Options& o) {
   return 0;
 }
 
-void add_rule_options(Command& sub, const std::shared_ptr<Options>& o) {
-  const std::string group = "Rows (what becomes of token choice)";
-  sub.option("--round", o->round, "Rule; --list names them").shows_default().in_group(group);
-  sub.option("--tile", o->tile, "Rows that a rule rounds to, and that padding is counted and --padded made for")
-      .between(1, kMostCount)
-      .shows_default()
-      .in_group(group);
-  const auto capacity = sub.option("--capacity", o->capacity,
-                                   "Tokens an expert takes at most; 0: all that chose it, but of expert-choice none")
-                            .between(0, kMostCount)
-                            .in_group(group);
-  sub.option(
-         "--capacity-factor", o->capacity_factor,
-         "The same as a multiple of tokens * top_k / experts: the decimal as written, exactly; the product is rounded "
-         "up for expert-choice, down for the others")
-      .not_empty()
-      .excludes(capacity)
-      .in_group(group);
-  sub.option("--weights", o->weights, "After a rule: over the sum of a token's kept scores, or the scores")
-      .one_of({"renorm", "raw"})
-      .in_group(group);
-  sub.option("--seed", o->seed, "Of sr-f (0)").counter().in_group(group);
-  sub.option("--layer", o->layer, "Of sr-f (0)").counter().in_group(group);
-  sub.option("--step", o->step, "Of sr-f (0)").counter().in_group(group);
-}
-
 }  // namespace
 
 void add_route(Command& app) {
@@ -261,17 +164,7 @@ void add_route(Command& app) {
           .not_empty();
   sub.flag("--padded", o->padded, "Write also the rows with every expert at a multiple of --tile: padded_...")
       .needs(output);
-  sub.option("--variant", o->variant, "What the weights are; --list names them").shows_default();
-  sub.option("--top-k", o->top_k, "Experts of a token").between(1, kMostCount);
-  sub.option("--bias", o->bias, "A vector of F32, added to each expert's key for choosing alone").not_empty();
-  const auto groups =
-      sub.option("--groups", o->groups, "Group-limited choice: runs of experts of equal length").between(1, kMostCount);
-  sub.option("--groups-kept", o->groups_kept, "Groups whose experts can be chosen")
-      .between(1, kMostCount)
-      .needs(groups);
-  sub.option("--nan", o->nan, "A NaN is refused, or comes last").one_of({"refuse", "last"}).shows_default();
-  sub.option("--scale", o->scale, "Multiplies every weight").finite_fp32().shows_default();
-  add_rule_options(sub, o);
+  add_router_options(sub, o->router);
   sub.option("--index", o->index, "Which matrix of a tensor with three dimensions");
   sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
   sub.option("--threads", o->threads, "0: all of the machine's; changes nothing but the time")

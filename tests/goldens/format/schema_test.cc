@@ -10,7 +10,7 @@ namespace {
 std::string objection_to(const DatasetInfo& set) { return objection({{}, {set}}, "golden"); }
 
 TEST(Schema, has_nothing_against_goldens_of_every_kind) {
-  for (const char* kind : {"golden", "quantized", "record", "routes"})
+  for (const char* kind : {"golden", "quantized", "record", "routes", "layer"})
     EXPECT_EQ(objection(test::small_info(), kind), "");
   EXPECT_EQ(objection({{}, {}}, "golden"), "");
 }

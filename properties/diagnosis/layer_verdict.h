@@ -1,0 +1,62 @@
+#pragma once
+// A dump of a layer's tensors against the reference, in the order of the steps: where it first differs, whether a
+// tensor is what the dump's own earlier tensors give (so that one error is told once), and the likeliest cause of each
+// that is not.
+//
+//   const LayerVerdict v = judge_layer(reference, [&](const std::string& name) { return tensor_of_dump(name); });
+//
+// A dump may lack tensors: what follows is then held against what its earlier ones give, and a cause in a tensor that
+// is not there is looked for in the next one that is. Any NaN in BF16 and FP32 equals any other.
+//
+// Errors: those of the function that hands over the dump's tensors. Costs some layers: one to make each tensor again,
+// and one step a candidate cause; what is left out for its work (kMostWork of layer_cause_search.h) is told.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "goldens/layer/layer_data.h"
+#include "properties/core/compare.h"
+
+namespace mxcheck {
+
+enum class LayerTensorVerdict : std::uint8_t {
+  equal,       // to the reference
+  follows,     // differs, and is what the dump's own earlier tensors give
+  differs,     // differs from that too
+  wrong_form,  // another type or size: not compared
+  missing,
+};
+std::string_view verdict_word(LayerTensorVerdict verdict);
+
+struct LayerTensorResult {
+  std::string name, step, format;
+  std::vector<std::int64_t> shape;
+  LayerTensorVerdict verdict = LayerTensorVerdict::equal;
+  std::string note;                      // about the form, and what would be right; or what the verdict rests on
+  std::string made_of;                   // "H of the dump and P made again": what own_wrong is held against
+  std::optional<Difference> difference;  // from the reference
+  std::int64_t own_wrong = 0;            // elements that are not what the dump's own tensors give
+  std::vector<std::string> causes;       // of differs: likeliest first
+};
+
+struct LayerVerdict {
+  std::vector<LayerTensorResult> results;  // in the order of the steps
+  [[nodiscard]] bool equal() const;        // all that there is; something must be there
+  [[nodiscard]] const LayerTensorResult* first() const;
+  [[nodiscard]] std::size_t count(LayerTensorVerdict verdict) const;
+};
+
+struct LayerJudge {
+  // The dump's tensor of a name; nothing where it has none.
+  std::function<std::optional<Tensor>(const std::string& name)> dump;
+  // d_logits from dS; nothing where the routes are not of logits.
+  std::function<std::optional<std::vector<float>>(std::span<const float> ds)> logits_gradient;
+  // Names to compare; all where it is empty. Others count as missing.
+  std::vector<std::string> only;
+};
+
+LayerVerdict judge_layer(const LayerData& reference, const LayerJudge& judge);
+
+}  // namespace mxcheck
