@@ -50,9 +50,12 @@ __device__ __forceinline__ void store_dh(const RowsJob& job, const Coder& coder,
   uint4 first;
   uint4 second;
   interleave(d.dg, d.du, first, second);
-  if (job.dh != nullptr && count > 0) {
-    store_eight<kVector>(job.dh + row * width + 2 * j, first, 2 * count);
-    if (2 * count > kEach) store_eight<kVector>(job.dh + row * width + 2 * j + kEach, second, 2 * count - kEach);
+  std::uint16_t* const to = job.dh + row * width + 2 * j;
+  if constexpr (kVector) {
+    if (job.dh != nullptr) store_sixteen(to, first, second, 2 * count, lane);
+  } else if (job.dh != nullptr && count > 0) {
+    store_eight<false>(to, first, 2 * count);
+    if (2 * count > kEach) store_eight<false>(to + kEach, second, 2 * count - kEach);
   }
   if constexpr (kCodes) encode_sixteen<kVector>(job.row, coder, first, second, row, 2 * j, width, 2 * count, lane);
 }

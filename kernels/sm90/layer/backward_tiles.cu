@@ -72,6 +72,27 @@ __device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded
   v.weight = real ? __ldg(job.weights + at.row) : 0.0F;
 }
 
+// The loads of a whole tile: every place is there, and rows follow one another at a fixed distance.
+template <Access kAccess>
+__device__ __forceinline__ void load_whole(const RowsJob& job, const Place& at, Loaded<kAccess> (&v)[kLoads]) {
+  const bool pairs = kAccess == Access::interleaved;
+  const auto* h = static_cast<const std::uint16_t*>(job.h.data) + at.row * job.h.stride + (pairs ? 2 * at.j : at.j);
+  const float* p = job.p + at.row * job.n + at.j;
+  const float* weight = job.weights + at.row;
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    v[i].h.first = __ldg(reinterpret_cast<const uint4*>(h));
+    v[i].h.second = __ldg(reinterpret_cast<const uint4*>(h + (pairs ? kEach : job.n)));
+    const float4 low = __ldg(reinterpret_cast<const float4*>(p));
+    const float4 high = __ldg(reinterpret_cast<const float4*>(p) + 1);
+    v[i].p[0] = low.x, v[i].p[1] = low.y, v[i].p[2] = low.z, v[i].p[3] = low.w;
+    v[i].p[4] = high.x, v[i].p[5] = high.y, v[i].p[6] = high.z, v[i].p[7] = high.w;
+    v[i].weight = __ldg(weight + i * kRowsAtOnce);
+    h += kRowsAtOnce * job.h.stride;
+    p += kRowsAtOnce * job.n;
+  }
+}
+
 // To shared memory, codes of rows and the tile's part of dS.
 template <Access kAccess, class Coder>
 __device__ __forceinline__ void work(const BackwardTilesJob& job, const Coder& coder, const Loaded<kAccess>& v,
@@ -161,6 +182,10 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   at.find(job.tiles, coder.block());
   Loaded<kAccess> v[kLoads];
   const auto load_all = [&] {
+    if constexpr (kIsVector<kAccess>) {
+      const bool whole = at.tile.rows == kTileRows && (at.block % columns + 1) * kTileCols <= r.n;
+      if (whole) return load_whole<kAccess>(r, place_of(r, at, 0), v);
+    }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) load<kAccess>(r, place_of(r, at, i), v[i]);
   };

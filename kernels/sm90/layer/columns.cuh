@@ -121,14 +121,26 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   }
 }
 
-// What encode_columns left, waited for.
+// What encode_columns left, waited for. A whole tile whose columns start at words takes no look at each word.
 __device__ __forceinline__ void store_columns(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
                                               int warp, int lane, const ColumnShared& shared) {
-  std::uint8_t* const to = out.codes + at.col * at.rows + tile.first;
+  std::uint8_t* to = out.codes + (at.col + warp) * at.rows + tile.first;
+  const std::uint32_t* from = shared.codes + warp * kCodePitch;
+  const auto first = reinterpret_cast<std::uintptr_t>(out.codes) + static_cast<std::uintptr_t>(tile.first);
+  const bool words = (first | static_cast<std::uintptr_t>(at.rows)) % 4 == 0;
+  if (words && tile.rows == kTileRows && at.col + kTileCols <= at.cols) {
 #pragma unroll
-  for (int i = 0; i < kTileCols / kTileWarps; ++i) {
-    const int c = warp + i * kTileWarps;
-    if (at.col + c < at.cols) store_column(to + c * at.rows, shared.codes + c * kCodePitch, tile.rows, lane);
+    for (int i = 0; i < kTileCols / kTileWarps; ++i) {
+      reinterpret_cast<std::uint32_t*>(to)[lane] = from[i * kTileWarps * kCodePitch + lane];
+      to += kTileWarps * at.rows;
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int c = warp; c < kTileCols && at.col + c < at.cols; c += kTileWarps) {
+    store_column(to, from, tile.rows, lane);
+    to += kTileWarps * at.rows;
+    from += kTileWarps * kCodePitch;
   }
 }
 

@@ -70,8 +70,8 @@ __device__ __forceinline__ Raw<kAccess> load_h(const HInput& h, std::int64_t row
   if constexpr (kIsVector<kAccess>) {
     if (j >= n) return raw;
     const auto* const at = static_cast<const std::uint16_t*>(h.data) + row * h.stride;
-    raw.first = __ldcs(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j : j)));
-    raw.second = __ldcs(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j + kEach : n + j)));
+    raw.first = __ldg(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j : j)));
+    raw.second = __ldg(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j + kEach : n + j)));
   } else {
     for (int i = 0; i < kEach; ++i) {
       if (j + i >= n) continue;
@@ -136,8 +136,8 @@ __device__ __forceinline__ void load_p(const RowsJob& job, std::int64_t row, std
   const float* const at = job.p + row * job.n + j;
   if constexpr (kVector) {
     if (j < job.n) {
-      const float4 low = __ldcs(reinterpret_cast<const float4*>(at));
-      const float4 high = __ldcs(reinterpret_cast<const float4*>(at) + 1);
+      const float4 low = __ldg(reinterpret_cast<const float4*>(at));
+      const float4 high = __ldg(reinterpret_cast<const float4*>(at) + 1);
       p[0] = low.x, p[1] = low.y, p[2] = low.z, p[3] = low.w;
       p[4] = high.x, p[5] = high.y, p[6] = high.z, p[7] = high.w;
       return;
@@ -190,6 +190,21 @@ __device__ __forceinline__ void encode_eight(const RowCodes& out, const Coder& c
   store_eight<kVector>(out.codes + row * cols + col, eight_codes(coder, words, s), count);
 }
 
+// Sixteen neighbours of a row in BF16. Two lanes exchange halves, so that each of the two stores writes whole sectors
+// of 32 bytes; all lanes call. `to` is the lane's, `count` of its columns exist.
+__device__ __forceinline__ void store_sixteen(std::uint16_t* to, const uint4& first, const uint4& second,
+                                              std::int64_t count, int lane) {
+  const bool odd = lane % 2 != 0;
+  const uint4 send = odd ? first : second;
+  const uint4 got = make_uint4(__shfl_xor_sync(kAllLanes, send.x, 1), __shfl_xor_sync(kAllLanes, send.y, 1),
+                               __shfl_xor_sync(kAllLanes, send.z, 1), __shfl_xor_sync(kAllLanes, send.w, 1));
+  const bool mine = count > 0;
+  const bool beside = odd ? count + 2 * kEach > 0 : count > 2 * kEach;  // whether the other lane has columns
+  auto* const at = reinterpret_cast<uint4*>(to);
+  if (odd ? beside : mine) at[odd ? -1 : 0] = odd ? got : first;
+  if (odd ? mine : beside) at[odd ? 1 : 2] = odd ? second : got;
+}
+
 // The same of 16 columns, of which a block has half as many lanes.
 template <bool kVector, class Coder>
 __device__ __forceinline__ void encode_sixteen(const RowCodes& out, const Coder& coder, const uint4& first,
@@ -201,6 +216,12 @@ __device__ __forceinline__ void encode_sixteen(const RowCodes& out, const Coder&
   if (count <= 0) return;
   if ((lane & (lanes - 1)) == 0) coder.store_scale(out.scales, row * out.blocks + (col >> coder.log2_block), s);
   std::uint8_t* const to = out.codes + row * cols + col;
+  if constexpr (kVector) {
+    const uint2 low = eight_codes(coder, first, s);
+    const uint2 high = eight_codes(coder, second, s);
+    *reinterpret_cast<uint4*>(to) = make_uint4(low.x, low.y, high.x, high.y);
+    return;
+  }
   store_eight<kVector>(to, eight_codes(coder, first, s), count);
   if (count > kEach) store_eight<kVector>(to + kEach, eight_codes(coder, second, s), count - kEach);
 }

@@ -73,7 +73,7 @@ bool is_vector(const SwigluPlan& plan, const SwigluTensors& t) {
   for (const Checked* x : {&t.h, &t.p, &t.a, &t.dh}) {
     if (!is_aligned(x->data, 16)) return false;
   }
-  return is_aligned(t.row.codes.data, 8);
+  return is_aligned(t.row.codes.data, 16);
 }
 
 RowCodes row_codes(const SwigluPlan& plan, const SwigluTensors& t) {
