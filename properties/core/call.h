@@ -90,6 +90,8 @@ enum class CallDefect : std::uint8_t {
   small_workspace,  // a byte less than requested
 };
 
+struct ExpectedTensor;  // properties/core/operation.h
+
 struct Call {
   std::string operation;  // "quantize", "matmul:CONTRACT"
   Policy policy;
@@ -104,6 +106,9 @@ struct Call {
   StreamMode stream = StreamMode::own;  // CUDA candidates
   CallDefect defect = CallDefect::none;
   std::optional<DeviceModel> model;  // CUDA candidates' GEMMs: compare the output on the device (model_claim.h)
+  // The reference's answer where the statement has it already: a replay need not compute it again. No candidate sees
+  // it.
+  const std::vector<ExpectedTensor>* answer = nullptr;
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {

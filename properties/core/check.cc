@@ -110,9 +110,11 @@ WorkspaceFill workspace_of(const Case& c, std::uint8_t poison) {
   return {kFills[choice], 0};
 }
 
-Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison) {
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison,
+                const std::vector<ExpectedTensor>* answer) {
   Call call = problem.call();
   call.poison = poison;
+  call.answer = answer;
   call.workspace = workspace_of(problem.c, poison);
   call.misaligned = problem.c.misaligned;
   if (poison == kPoisons[1])
@@ -158,7 +160,7 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
   for (const std::uint8_t poison : kPoisons) {
     const std::uint8_t of_large = options.poison_of_large.value_or(kPoisons[p.c.seed & 1]);
     if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
-    const Got got = run_problem(context, p, poison);
+    const Got got = run_problem(context, p, poison, &expected);
     if (!got.usable()) return pass_on(context, got);
     std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
     if (!finding) continue;

@@ -45,7 +45,9 @@ struct Got {
 };
 // The workspace's fill is that of the case and the poison.
 WorkspaceFill workspace_of(const Case& c, std::uint8_t poison);
-Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0]);
+// answer: the problem's, where it is known.
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0],
+                const std::vector<ExpectedTensor>* answer = nullptr);
 Got run_call(CheckContext& context, const Call& call, const Case& c);
 
 // A finding passed on from Got: its own, or nothing where the candidate does not offer the case.

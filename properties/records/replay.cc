@@ -23,6 +23,19 @@ constexpr std::size_t kMostDifferences = 5;
 
 std::string hex(const OutputDigest& d) { return fmt::format("{:08x}{:08x}{:08x}{:08x}", d[0], d[1], d[2], d[3]); }
 
+// Outputs from so many bytes on are those of the statement, which asked the reference for the same call: computing them
+// twice was half of a replay. Smaller ones are computed from the call's own tensors, so that these are looked at too.
+constexpr std::size_t kLargeAnswer = std::size_t{1} << 16;
+
+std::vector<ExpectedTensor> answer_to(const Call& call) {
+  if (call.answer != nullptr) {
+    std::size_t bytes = 0;
+    for (const ExpectedTensor& t : *call.answer) bytes += t.bytes.size();
+    if (bytes >= kLargeAnswer) return *call.answer;
+  }
+  return problem_of(call)->answer();
+}
+
 // Answers with the reference and compares with the record. One case at a time.
 class ReplayRunner final : public CandidateRunner {
  public:
@@ -58,7 +71,7 @@ class ReplayRunner final : public CandidateRunner {
       for (const CallTensor& t : call.outputs) outcome.outputs.emplace_back(t.bytes, std::byte{call.poison});
       return outcome;
     }
-    std::vector<ExpectedTensor> answer = problem_of(call)->answer();
+    std::vector<ExpectedTensor> answer = answer_to(call);
     if (answer.size() != recorded.outputs.size()) note(fmt::format("call {} has another number of outputs", next_));
     for (std::size_t i = 0; i < answer.size(); ++i) {
       if (nans_are_equal(call.operation)) make_nans_equal(answer[i].bytes, call.outputs[i]);
