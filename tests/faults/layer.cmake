@@ -36,6 +36,20 @@ mxcheck_fault(
   coded_h_is_always_e4m3 operator "codes of H in E5M2 are read as E4M3"
   cpu/layer/swiglu.cc [[decode_fp32<E5m2>(codes[j], scale)]] [[decode_fp32<E4m3>(codes[j], scale)]])
 
+mxcheck_fault(
+  nan_scale_of_h_is_a_number range "scale byte 255 of coded H is 2^128, not NaN"
+  cpu/layer/swiglu.cc [[    const std::uint8_t scale = scales[j / kHBlock];]]
+  [[    if (scales[j / kHBlock] == 255 && (codes[j] & 0x7F) == 0) {
+      h[static_cast<std::size_t>(j)] = 0;
+      continue;
+    }
+    const std::uint8_t scale = scales[j / kHBlock];]])
+
+mxcheck_fault(
+  smallest_scale_of_h_flushed range "scale byte 0 of coded H, the subnormal 2^-127, is taken for zero"
+  cpu/layer/swiglu.cc [[h[static_cast<std::size_t>(j)] = std::bit_cast<float>(bits);]]
+  [[h[static_cast<std::size_t>(j)] = std::bit_cast<float>(bits) * (scale == 0 ? 0.0F : 1.0F);]])
+
 # ---- the sigmoid -----------------------------------------------------------------------------------------------------
 
 mxcheck_fault(
@@ -61,10 +75,6 @@ mxcheck_fault(
 mxcheck_fault(
   table_off_by_one_for_negative_gates operator "negative gates read the entry before theirs"
   common/layer/sigmoid.h [[!= 0 ? kGates : 0)]] [[!= 0 ? kGates - 1 : 0)]])
-
-mxcheck_fault(
-  table_begins_a_binade_late range "gates below 2^-25 in magnitude read the entry of 2^-25"
-  common/layer/sigmoid.h [[at = at < kGateFirst ? kGateFirst : at;]] [[at = at < kGateFirst + 128 ? kGateFirst + 128 : at;]])
 
 mxcheck_fault(
   negative_zero_at_the_tables_end range "the sigmoid of a gate of -0 is 0"
@@ -413,6 +423,12 @@ mxcheck_fault(
   cpu/layer/transpose.cc [[static_cast<const float*>(x.x.data) + row * x.x.stride]] [[static_cast<const float*>(x.x.data) + row * x.cols]])
 
 mxcheck_fault(
+  fp32_rounded_to_bf16_first fused "an FP32 matrix is rounded to BF16 before it is coded"
+  cpu/layer/transpose.cc [[std::copy_n(static_cast<const float*>(x.x.data) + row * x.x.stride, x.cols, to);]]
+  [[for (std::int64_t j = 0; j < x.cols; ++j)
+        to[j] = fp32_of(bf16_of((static_cast<const float*>(x.x.data) + row * x.x.stride)[j]));]])
+
+mxcheck_fault(
   refusal_after_writing operator "a row index out of range is refused after the codes were written"
   cpu/layer/transpose.cc [[  check_index(x);
 ]] [[]]
@@ -512,3 +528,20 @@ mxcheck_fault(
 mxcheck_fault(
   aggregate_wrong_beyond_a_million operator "the place of a row of y is held in 20 bits: rows beyond 1,048,576 elements are others"
   cpu/layer/aggregate.cc [[+ row * x.cols;]] [[+ (row * x.cols & 0xFFFFF);]])
+
+mxcheck_fault(
+  p_wrong_beyond_a_million operator "the place of a row of P is held in 20 bits"
+  cpu/layer/swiglu.cc [[(job.x.p.data) + row * job.x.n;]] [[(job.x.p.data) + (row * job.x.n & 0xFFFFF);]])
+
+mxcheck_fault(
+  weight_of_row_in_16_bits operator "the row whose weight is read is held in 16 bits"
+  cpu/layer/swiglu.cc [[(job.x.weights.data)[row];]] [[(job.x.weights.data)[row & 0xFFFF];]])
+
+mxcheck_fault(
+  row_of_y_in_16_bits operator "the row of y that a slot names is held in 16 bits"
+  cpu/layer/aggregate.cc [[const std::int64_t row = rows_of(x)[slot];]]
+  [[const std::int64_t row = rows_of(x)[slot] < 0 ? -1 : rows_of(x)[slot] & 0xFFFF;]])
+
+mxcheck_fault(
+  slot_in_16_bits operator "a slot's number is held in 16 bits"
+  cpu/layer/aggregate.cc [[const std::int64_t row = rows_of(x)[slot];]] [[const std::int64_t row = rows_of(x)[slot & 0xFFFF];]])
