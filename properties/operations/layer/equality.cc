@@ -16,6 +16,7 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
 // Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One variant
 // of each kind is enough to show an index that wraps.
 constexpr std::int64_t kBeyondAMillion = 1030;
+constexpr std::int64_t kBeyond16Bits = 66'001;  // rows, for an index of rows
 
 // What every variant meets on every run; most of the thousand differ by recipe, format and block alone.
 std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
@@ -49,8 +50,10 @@ std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
     }
   }
   const bool columns_alone = layer_of(v).outputs == MXCHECK_COLUMNS_CODED && is_usual(v);
-  if (layer_of(v).gate_up == MXCHECK_HALVES && !has_coded_h(v) && (!writes_codes(v) || columns_alone))
+  if (layer_of(v).gate_up == MXCHECK_HALVES && !has_coded_h(v) && (!writes_codes(v) || columns_alone)) {
     add(kBeyondAMillion, 1024, Data::normal);
+    add(kBeyond16Bits, 3, Data::normal);
+  }
   if (suite == Suite::quick) return cases;
   add(257, 300, Data::boundaries, {0, 0, 127, 128, 256, 257});
   add(33, 768, Data::real);
