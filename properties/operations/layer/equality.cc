@@ -13,8 +13,8 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
   return equals_answer(context, *posed.problem, posed.answer, {});
 }
 
-// Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One variant
-// of each kind is enough to show an index that wraps.
+// Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One
+// variant of each kind is enough to show an index that wraps.
 constexpr std::int64_t kBeyondAMillion = 1030;
 constexpr std::int64_t kBeyond16Bits = 66'001;  // rows, for an index of rows
 
