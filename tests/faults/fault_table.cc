@@ -1,4 +1,4 @@
-// Runs the gate on the faulty copies of the CPU library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row
+// Runs the gate on the faulty copies of a library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row
 // of a Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case
 // fails again, and the control passed. `--by CAUGHT_BY.tsv` runs, for each, only the statement that the file names.
 
@@ -75,13 +75,15 @@ std::string matches_of(const Json& counterexample) {
   return text;
 }
 
-// The statement that catches each fault; lines of "fault<tab>statement".
+// The statement that catches each fault; lines of "fault<tab>statement", with "<tab>nightly" after it or not.
 std::map<std::string, std::string> read_statements(const std::string& path) {
   std::ifstream file(path);
   std::map<std::string, std::string> statements;
   for (std::string line; std::getline(file, line);) {
     const std::size_t tab = line.find('\t');
-    if (tab != std::string::npos && line[0] != '#') statements[line.substr(0, tab)] = line.substr(tab + 1);
+    if (tab == std::string::npos || line[0] == '#') continue;
+    const std::string rest = line.substr(tab + 1);
+    statements[line.substr(0, tab)] = rest.substr(0, rest.find('\t'));
   }
   if (statements.empty()) throw std::runtime_error(path + " names no statement");
   return statements;

@@ -13,7 +13,7 @@
 namespace mxcheck::repository {
 namespace {
 
-std::string row_of(const Layer& l) {
+std::string row_of(const ProductionLayer& l) {
   std::string router = " |  | ";
   if (l.router) {
     const LayerRouter& r = *l.router;

@@ -13,6 +13,11 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
   return equals_answer(context, *posed.problem, posed.answer, {});
 }
 
+// Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One
+// variant of each kind is enough to show an index that wraps.
+constexpr std::int64_t kBeyondAMillion = 1030;
+constexpr std::int64_t kBeyond16Bits = 66'001;  // rows, for an index of rows
+
 // What every variant meets on every run; most of the thousand differ by recipe, format and block alone.
 std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases;
@@ -44,6 +49,11 @@ std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
       layer_case(cases.back()).first_col = 17;
     }
   }
+  const bool columns_alone = layer_of(v).outputs == MXCHECK_COLUMNS_CODED && is_usual(v);
+  if (layer_of(v).gate_up == MXCHECK_HALVES && !has_coded_h(v) && (!writes_codes(v) || columns_alone)) {
+    add(kBeyondAMillion, 1024, Data::normal);
+    add(kBeyond16Bits, 3, Data::normal);
+  }
   if (suite == Suite::quick) return cases;
   add(257, 300, Data::boundaries, {0, 0, 127, 128, 256, 257});
   add(33, 768, Data::real);
@@ -68,6 +78,7 @@ std::vector<Case> aggregate_corners(const Variant& v, Suite suite) {
     add(130, 33, data, 60, 3, 0);  // rows that several tokens have
   }
   add(9, 300, Data::boundaries, 500, 64, 50);
+  if (layer_of(v).weighted) add(300, 1024, Data::normal, kBeyondAMillion, 8, 10);
   if (suite == Suite::quick) return cases;
   add(1031, 768, Data::normal, 8248, 8, 0);
   add(300, 129, Data::boundaries, 700, 200, 5);
@@ -89,6 +100,8 @@ std::vector<Case> transposed_corners(const Variant& v, Suite suite) {
   cases.push_back(gathered);
   gathered.gather = 3 * block, gathered.experts = {0, 1, block, 2 * block + 1}, gathered.stride = 40;
   cases.push_back(gathered);
+  if (own.recipe == "rceil" && own.format == Format::e4m3 && block == 32)
+    cases.push_back(blocks_corner(v, kBeyondAMillion, 1024, Data::normal, 3));
   for (Case& c : cases) blocks_case(c).pad = 0;
   return cases;
 }
