@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 
 #include "numerics/bytes.h"
@@ -102,13 +101,10 @@ Bytes swiglu_tensor(const LayerData& d, const std::string& name) {
 }
 
 Bytes sum_of_slots(const LayerData& d, bool backward) {
-  const Runner r(d);
   const Words& rows = backward ? d.backward.dx_rows : d.forward.y;
-  const auto value = [&](std::int64_t at) { return fp32_of(rows[static_cast<std::size_t>(at)]); };
-  const std::vector<float>& weight = d.routes.row_weight;
-  return to_bytes(r.run.aggregated([&](float acc, std::int64_t row, std::int64_t at) {
-    return backward ? acc + value(at) : std::fma(weight[static_cast<std::size_t>(row)], value(at), acc);
-  }));
+  const std::span<const float> weights = backward ? std::span<const float>() : d.routes.row_weight;
+  return to_bytes(aggregate({rows, d.rows(), d.shape.width, weights}, {d.routes.token_offsets, d.routes.token_rows},
+                            d.threads));
 }
 
 Bytes part_of(const LayerOperand& x, bool codes) {

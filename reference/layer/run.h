@@ -2,6 +2,7 @@
 // A layer, its routes and sizes, checked, with what the forward and the backward pass share. For layer.cc and
 // backward.cc. Errors: those of layer.h.
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,6 +16,8 @@
 namespace mxcheck {
 
 using Words = std::vector<std::uint16_t>;
+
+inline float fp32_of(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
 
 inline MatrixView view(std::span<const std::uint16_t> words, std::int64_t rows, std::int64_t cols) {
   return {Format::bf16, std::as_bytes(words).data(), rows, cols, cols};
