@@ -147,7 +147,7 @@ TEST_F(LayerGoldens, what_does_not_fit_is_refused_and_leaves_nothing) {
           replaced(swiglu_of(), test::normal_numbers_of(1, 70, 40), test::normal_numbers_of(1, 70, 40, "fp32")));
   refused("weights: is 69 x 1; 70 x 1 is needed",
           replaced(swiglu_of(), test::normal_numbers_of(4, 70, 1), test::normal_numbers_of(4, 69, 1)));
-  refused("offsets", replaced(swiglu_of(), "33, 70]", "33, 71]"));
+  refused("last offset (offset 3) is 71: must be the number of rows, 70", replaced(swiglu_of(), "33, 70]", "33, 71]"));
   refused("gate[0]: has 63 rows; x has 64 columns", layer_of("mxfp8", "", "63"));
   refused("logits: are 40 x 4",
           replaced(layer_of(), test::normal_numbers_of(3, 40, 3), test::normal_numbers_of(3, 40, 4)));

@@ -4,10 +4,9 @@
 
 #include <array>
 
+#include "goldens/make/suite.h"
 #include "tests/goldens/make/layer_specs.h"
 #include "tests/goldens/temporary_directory.h"
-
-#include "goldens/make/suite.h"
 
 namespace mxcheck {
 namespace {
@@ -64,7 +63,8 @@ TEST(LayerSuites, refuse_what_cannot_be_meant_and_say_where) {
   };
   const std::vector<std::array<std::string, 2>> table{
       {swiglu_of(R"(, "h": {"real": "layer0.h"})"), "h: or gate and up are needed"},
-      {test::golden_of("swiglu", ""), "lacks \"gate\""},
+      {test::golden_of("swiglu", ""), "h: or gate and up are needed"},
+      {test::golden_of("swiglu", R"("gate": {"real": "layer0.h"})"), "lacks \"up\""},
       {test::golden_of("swiglu", R"("h": {"real": "layer0.h"})"), "lacks \"p\""},
       {swiglu_of(R"(, "gate_up": "mixed")"), "gate_up: must be halves or interleaved"},
       {swiglu_of(R"(, "h_codes": {"format": "e4m3"})"), "h_codes: lacks \"recipe\""},
