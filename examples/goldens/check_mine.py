@@ -97,6 +97,10 @@ def main():
     options = parser.parse_args()
     with h5py.File(options.golden, "r") as golden:
         attributes = {key: text(value) for key, value in golden.attrs.items()}
+        if attributes["kind"] != "quantize":
+            print(f"check_mine.py: {options.golden} is of kind {attributes['kind']}; a quantizer is for kind quantize",
+                  file=sys.stderr)
+            return 2
         x = to_float32(golden["x"][:], text(golden["x"].attrs["format"]))
     try:
         answer = chosen(options.quantizer)(x, attributes)

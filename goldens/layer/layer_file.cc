@@ -13,19 +13,6 @@ namespace {
 
 constexpr const char* kKind = "layer";
 
-std::map<std::string, std::string> metadata_of(const LayerData& d, const std::map<std::string, std::string>& about) {
-  std::map<std::string, std::string> m = layer_recipe_attributes(d.recipe);
-  m.insert(about.begin(), about.end());
-  m["file_version"] = "1";
-  m["tokens"] = std::to_string(d.shape.tokens);
-  m["width"] = std::to_string(d.shape.width);
-  m["inner"] = std::to_string(d.shape.inner);
-  m["experts"] = std::to_string(d.shape.experts);
-  m["rows"] = std::to_string(d.rows());
-  m["gate_up"] = d.gate_up == GateUp::halves ? "halves" : "interleaved";
-  return m;
-}
-
 // Two dimensions at most: an expert's rows follow another's.
 std::vector<std::int64_t> hdf5_shape(const std::vector<std::int64_t>& shape) {
   if (shape.size() < 3) return shape;
@@ -38,14 +25,7 @@ void write_hdf5(const std::string& path, const std::vector<LayerTensor>& tensors
                 const std::map<std::string, std::string>& metadata, const std::function<void()>& before_it_appears) {
   GoldenInfo info;
   for (const auto& [key, value] : metadata) info.attributes.emplace_back(key, value);
-  for (const LayerTensor& t : tensors) {
-    info.datasets.push_back({t.name,
-                             t.role,
-                             t.format,
-                             hdf5_dtype(t.dtype),
-                             hdf5_shape(t.shape),
-                             {{"step", t.step}, {"shape", shape_to_text(t.shape)}}});
-  }
+  info.datasets = layer_datasets(tensors);
   GoldenWriter writer(path, info, {0, kKind});
   for (std::size_t i = 0; i < tensors.size(); ++i) writer.append(i, tensors[i].data);
   writer.commit(before_it_appears);
@@ -66,6 +46,31 @@ void write_safetensors(const std::string& path, const std::vector<LayerTensor>& 
 
 }  // namespace
 
+std::map<std::string, std::string> layer_metadata(const LayerData& d) {
+  std::map<std::string, std::string> m = layer_recipe_attributes(d.recipe);
+  m["file_version"] = "1";
+  m["tokens"] = std::to_string(d.shape.tokens);
+  m["width"] = std::to_string(d.shape.width);
+  m["inner"] = std::to_string(d.shape.inner);
+  m["experts"] = std::to_string(d.shape.experts);
+  m["rows"] = std::to_string(d.rows());
+  m["gate_up"] = d.gate_up == GateUp::halves ? "halves" : "interleaved";
+  return m;
+}
+
+std::vector<DatasetInfo> layer_datasets(const std::vector<LayerTensor>& tensors) {
+  std::vector<DatasetInfo> all;
+  for (const LayerTensor& t : tensors) {
+    all.push_back({t.name,
+                   t.role,
+                   t.format,
+                   hdf5_dtype(t.dtype),
+                   hdf5_shape(t.shape),
+                   {{"step", t.step}, {"shape", shape_to_text(t.shape)}}});
+  }
+  return all;
+}
+
 std::vector<LayerTensor> tensors_named(LayerData& data, const std::vector<std::string>& only) {
   std::vector<LayerTensor> all = tensors_of(data);
   const auto name_of = [](const LayerTensor& t) { return t.name; };
@@ -82,7 +87,8 @@ std::vector<LayerTensor> tensors_named(LayerData& data, const std::vector<std::s
 void write_layer(const std::string& path, LayerData& data, const std::vector<std::string>& only,
                  const std::map<std::string, std::string>& about, const std::function<void()>& before_it_appears) {
   const std::vector<LayerTensor> tensors = tensors_named(data, only);
-  const std::map<std::string, std::string> metadata = metadata_of(data, about);
+  std::map<std::string, std::string> metadata = layer_metadata(data);
+  metadata.insert(about.begin(), about.end());
   is_hdf5_path(path) ? write_hdf5(path, tensors, metadata, before_it_appears)
                      : write_safetensors(path, tensors, metadata, before_it_appears);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -9,7 +10,9 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/make/embedded.h"
 #include "goldens/make/logits.h"
+#include "goldens/make/made_up.h"
 #include "numerics/error.h"
+#include "reference/common/checked_size.h"
 
 namespace mxcheck {
 namespace {
@@ -88,17 +91,27 @@ Tensor given_bits(const InputSpec& input) {
   return tensor;
 }
 
+std::string source_of(const InputSpec& input) {
+  if (!input.real.empty()) return "real tensor " + input.real;
+  if (!input.patterns.empty()) return "every pattern of " + input.patterns;
+  if (input.synthetic == SyntheticLogits::ties) return "made up: logits that tie";
+  if (input.synthetic == SyntheticLogits::loads) return "made up: logits that give every expert its load";
+  if (input.normal) return "made up: about normal, seed " + std::to_string(*input.normal);
+  return input.cycle ? "bits of the spec, over and over" : "bits of the spec";
+}
+
+Tensor whole_of(const InputSpec& input) {
+  if (!input.real.empty()) return real_tensor(input.real);
+  if (input.synthetic == SyntheticLogits::ties) return tied_logits(input);
+  if (input.synthetic == SyntheticLogits::loads) return loaded_logits(input);
+  if (input.normal) return normal_numbers(input);
+  return input.cycle ? repeated_bits(input) : given_bits(input);
+}
+
 InputRows open_in_memory(const InputSpec& input) {
   InputRows rows;
-  rows.source = !input.real.empty()                         ? "real tensor " + input.real
-                : !input.patterns.empty()                   ? "every pattern of " + input.patterns
-                : input.synthetic == SyntheticLogits::ties  ? "made up: logits that tie"
-                : input.synthetic == SyntheticLogits::loads ? "made up: logits that give every expert its load"
-                                                            : "bits of the spec";
-  const Tensor whole = !input.real.empty()                         ? real_tensor(input.real)
-                       : input.synthetic == SyntheticLogits::ties  ? tied_logits(input)
-                       : input.synthetic == SyntheticLogits::loads ? loaded_logits(input)
-                                                                   : given_bits(input);
+  rows.source = source_of(input);
+  const Tensor whole = whole_of(input);
   const Range row_range = clip(input.row_range, whole.shape[0], "rows_of");
   const Range col_range = clip(input.col_range, whole.shape[1], "cols_of");
   if (input.row_range) rows.source += between("rows", row_range);
@@ -158,6 +171,34 @@ InputRows open_file(const InputSpec& input, const std::string& directory) {
 
 InputRows open_input(const InputSpec& input, const std::string& directory) {
   return input.file.empty() ? open_in_memory(input) : open_file(input, directory);
+}
+
+InputWords read_bf16(const InputSpec& input, const std::string& directory, const std::string& key) {
+  const InputRows rows = open_input(input, directory);
+  if (rows.dtype != Format::bf16)
+    throw Error(ErrorKind::usage,
+                key + ": is " + std::string(spec(rows.dtype).name) + " (" + rows.source + "); bf16 is needed");
+  InputWords in{{}, rows.rows, rows.cols, rows.source};
+  resize_or_throw(in.words, checked_product(rows.rows, rows.cols, key), key);
+  rows.reader->read(std::as_writable_bytes(std::span(in.words)));
+  return in;
+}
+
+InputFloats read_floats(const InputSpec& input, const std::string& directory, const std::string& key) {
+  const InputRows rows = open_input(input, directory);
+  InputFloats in{{}, rows.rows, rows.cols, rows.source};
+  resize_or_throw(in.values, checked_product(rows.rows, rows.cols, key), key);
+  if (rows.dtype == Format::fp32) {
+    rows.reader->read(std::as_writable_bytes(std::span(in.values)));
+    return in;
+  }
+  if (rows.dtype != Format::bf16)
+    throw Error(ErrorKind::usage,
+                key + ": is " + std::string(spec(rows.dtype).name) + " (" + rows.source + "); bf16 or fp32 is needed");
+  std::vector<std::uint16_t> words(in.values.size());
+  rows.reader->read(std::as_writable_bytes(std::span(words)));
+  for (std::size_t i = 0; i < words.size(); ++i) in.values[i] = std::bit_cast<float>(std::uint32_t{words[i]} << 16);
+  return in;
 }
 
 }  // namespace mxcheck

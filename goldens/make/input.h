@@ -1,8 +1,10 @@
 #pragma once
 // Private to goldens/: the matrix that a spec's "input" names, read sequentially.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "goldens/io/row_reader.h"
 #include "goldens/make/suite.h"
@@ -18,5 +20,20 @@ struct InputRows {
 };
 
 InputRows open_input(const InputSpec& input, const std::string& directory);
+
+// The whole of it; Error{usage} with `key` for another type than those named.
+struct InputWords {
+  std::vector<std::uint16_t> words;
+  std::int64_t rows = 0, cols = 0;
+  std::string source;
+};
+InputWords read_bf16(const InputSpec& input, const std::string& directory, const std::string& key);
+
+struct InputFloats {
+  std::vector<float> values;  // of BF16 or FP32
+  std::int64_t rows = 0, cols = 0;
+  std::string source;
+};
+InputFloats read_floats(const InputSpec& input, const std::string& directory, const std::string& key);
 
 }  // namespace mxcheck

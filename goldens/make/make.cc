@@ -12,6 +12,7 @@
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/temporary_names.h"
 #include "goldens/make/input.h"
+#include "goldens/make/layer.h"
 #include "goldens/make/routes.h"
 #include "goldens/make/tables.h"
 #include "numerics/error.h"
@@ -180,11 +181,17 @@ class QuantizeMaker {
   std::future<void> written_;  // last: it uses all the others
 };
 
+Table in_memory(const GoldenSpec& golden, const MakeOptions& options) {
+  const std::string& directory = options.input_directory;
+  if (golden.kind == GoldenKind::swiglu) return make_swiglu(golden, directory, options.threads);
+  if (golden.kind == GoldenKind::layer) return make_layer(golden, directory, options.threads);
+  return is_about_routers(golden.kind) ? make_routes(golden, directory, options.threads) : make_table(golden);
+}
+
 // Complete, and not yet at its path.
 std::unique_ptr<GoldenWriter> written(const GoldenSpec& golden, const std::string& path, const MakeOptions& options) {
   if (golden.kind == GoldenKind::quantize) return QuantizeMaker(golden, path, options).run();
-  const Table table = is_about_routers(golden.kind) ? make_routes(golden, options.input_directory, options.threads)
-                                                    : make_table(golden);
+  const Table table = in_memory(golden, options);
   auto writer = std::make_unique<GoldenWriter>(path, table.info, GoldenWriter::Options{options.compression, "golden"});
   for (std::size_t i = 0; i < table.data.size(); ++i) writer->append(i, table.data[i]);
   writer->complete();

@@ -80,19 +80,11 @@ class Maker {
     logits_.resize(checked_bytes(std::vector<std::int64_t>{input.rows, input.cols}, width, where));
     input.reader->read(logits_);
     view_ = {input.dtype, logits_.data(), input.rows, input.cols, input.cols};
-    const Router& router = route_.router;
     attribute("source", input.source);
     attribute("source_dtype", std::string(spec(input.dtype).dtype_name));
     attribute("tokens", std::to_string(input.rows));
     attribute("experts", std::to_string(input.cols));
-    attribute("top_k", std::to_string(router.top_k));
-    attribute("groups", std::to_string(router.groups));
-    attribute("groups_kept", std::to_string(router.groups_kept));
-    attribute("nan", router.nan == NanLogits::last ? "last" : "refuse");
-    attribute("scale", hex(router.scale));
-    if (golden_.kind != GoldenKind::route && golden_.kind != GoldenKind::route_backward) {
-      attribute("variant", std::string(route_.variants[0]->name));
-    }
+    for (auto& [key, value] : router_attributes(golden_)) attribute(key, std::move(value));
     add(Role::input, "logits", spec(input.dtype).dtype_name, width == 4 ? Dtype::u32 : Dtype::u16,
         {input.rows, input.cols}, logits_, "bits of the router's logits, a row a token");
     if (!route_.bias.empty()) {
@@ -202,6 +194,18 @@ class Maker {
 };
 
 }  // namespace
+
+Attributes router_attributes(const GoldenSpec& golden) {
+  const Router& router = golden.route.router;
+  Attributes a{{"top_k", std::to_string(router.top_k)},
+               {"groups", std::to_string(router.groups)},
+               {"groups_kept", std::to_string(router.groups_kept)},
+               {"nan", router.nan == NanLogits::last ? "last" : "refuse"},
+               {"scale", hex(router.scale)}};
+  if (golden.kind != GoldenKind::route && golden.kind != GoldenKind::route_backward)
+    a.emplace_back("variant", golden.route.variants[0]->name);
+  return a;
+}
 
 bool is_about_routers(GoldenKind kind) {
   return kind == GoldenKind::route || kind == GoldenKind::route_round || kind == GoldenKind::route_metadata ||

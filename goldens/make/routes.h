@@ -11,6 +11,9 @@ namespace mxcheck {
 
 bool is_about_routers(GoldenKind kind);
 
+// How a golden's router is set: top_k, groups, groups_kept, nan, scale, and the variant where it has one alone.
+Attributes router_attributes(const GoldenSpec& golden);
+
 // input_directory: where relative files of the spec are.
 Table make_routes(const GoldenSpec& golden, const std::string& input_directory, int threads);
 

@@ -16,9 +16,9 @@ constexpr std::uint64_t kMostText = 1 << 20;
 constexpr std::size_t kMostGoldens = 4096;
 constexpr std::int64_t kMostScales = 1 << 20;
 constexpr int kMaxDepth = 6;
-constexpr std::array<std::string_view, 11> kKinds{"formats",        "casts",          "scales",      "layout",
-                                                  "dequantize",     "quantize",       "route",       "route_round",
-                                                  "route_metadata", "route_backward", "route_losses"};
+constexpr std::array<std::string_view, 13> kKinds{
+    "formats",     "casts",          "scales",         "layout",       "dequantize", "quantize", "route",
+    "route_round", "route_metadata", "route_backward", "route_losses", "swiglu",     "layer"};
 
 constexpr auto kTabled = std::span(kAllFormats).first<kAllFormats.size() - 1>();  // FP32 has 2^32 codes
 
@@ -39,15 +39,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   golden.block = at_place(o, "block", [&] { return block_shape_named(o.text("block")); });
   golden.recipe = at_place(o, "recipe", [&] { return recipe_named(o.text("recipe")).name; });
   golden.values = o.flag("values");
-  if (o.has("offsets")) {
-    for (const Json& offset : o.list("offsets", kMostNumbers)) {
-      const auto row = integer_in(offset, 0, kMostExtent);
-      if (!row) o.refuse("offsets", "are integers from 0");
-      golden.offsets.push_back(*row);
-    }
-    if (golden.offsets.empty()) o.refuse("offsets", "are at least two, or left out");
-    at_place(o, "offsets", [&] { check_offsets(golden.offsets, golden.offsets.back()); });
-  }
+  golden.offsets = parse_offsets(o);
   golden.pad_byte = parse_pad_byte(o);
   if (!o.has("layouts")) return;
   for (const Json& layout : o.list("layouts", 2)) {
@@ -58,6 +50,15 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
   const bool fp32 = !recipe_named(golden.recipe).has_e8m0_scales();
   if (fp32 || golden.format == Format::e5m6 || (golden.block.rows != 1 && golden.block.cols != 1)) {
     o.refuse("layouts", "are for E8M0 scales of blocks with one row or one column, and not for e5m6");
+  }
+}
+
+void parse_more(JsonObject& o, GoldenSpec& golden) {
+  switch (golden.kind) {
+    case GoldenKind::quantize: return parse_quantize(o, golden);
+    case GoldenKind::swiglu: return parse_swiglu(o, golden);
+    case GoldenKind::layer: return parse_layer(o, golden);
+    default: return parse_route(o, golden);
   }
 }
 
@@ -92,18 +93,26 @@ GoldenSpec parse_golden(const Json& value, const std::string& place) {
       golden.cols = o.integer("cols", 0, kMostScales);
       if (golden.rows * golden.cols > kMostScales) o.refuse("rows", "times cols must be at most 1048576");
       break;
-    case GoldenKind::quantize: parse_quantize(o, golden); break;
-    case GoldenKind::route:
-    case GoldenKind::route_round:
-    case GoldenKind::route_metadata:
-    case GoldenKind::route_backward:
-    case GoldenKind::route_losses: parse_route(o, golden); break;
+    default: parse_more(o, golden);
   }
   o.finish();
   return golden;
 }
 
 }  // namespace
+
+std::vector<std::int64_t> parse_offsets(JsonObject& o) {
+  std::vector<std::int64_t> offsets;
+  if (!o.has("offsets")) return offsets;
+  for (const Json& offset : o.list("offsets", kMostNumbers)) {
+    const auto row = integer_in(offset, 0, kMostExtent);
+    if (!row) o.refuse("offsets", "are integers from 0");
+    offsets.push_back(*row);
+  }
+  if (offsets.empty()) o.refuse("offsets", "are at least two, or left out");
+  at_place(o, "offsets", [&] { check_offsets(offsets, offsets.back()); });
+  return offsets;
+}
 
 std::string_view to_text(GoldenKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 

@@ -42,6 +42,20 @@
 //   route_losses    "input", ROUTER, "variant", "coefficient" (bits of float32). In: counts too. Out: balance_loss,
 //                   balance_gradient, z_loss, z_gradient (float32).
 //
+// Of layers (docs/layer.md); inputs are BF16 where nothing else is said.
+//
+//   swiglu      "gate" and "up", each [rows, n], or "h" [rows, 2n]; "p" [rows, n] and "weights" [rows, 1], BF16 or
+//               float32; optional "gate_up" ("halves", "interleaved"), "offsets", "h_codes": {"format", "recipe"} (H as
+//               codes and scales of blocks 1 x 32), "codes": a list of {"of": "A", "scaled_A" or "dH", "format",
+//               "block": "1xN", "recipe", "along": "columns" or "tokens"}. In: H or H_codes and H_scales, P,
+//               row_weight, offsets. Out: A, scaled_A, dH, dS (float32), and OF_FORMAT_BLOCK_RECIPE_codes and _scales;
+//               along tokens OF_T_..., of the transpose.
+//   layer       "recipe" (mxcheck layer --list), "x" and "d_o" [tokens, d], "logits" [tokens, experts], "gate" and "up"
+//               [d, n] and "down" [n, d]: lists of inputs, one an expert; ROUTER, "variant"; optional "gate_up",
+//               "closed" (experts that are to get no rows: their logits are the lowest finite number), "rules" (one)
+//               with what route_round has. In: logits, bias, X, W1, W2, the routes, dO. Out: every tensor of the run
+//               by its name.
+//
 // "input" is one of
 //   {"real": "layer0.w1"}                  an embedded tensor (goldens/make/embedded.h)
 //   {"file": "x.npy"}                      relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"
@@ -49,6 +63,8 @@
 //   {"patterns": "bf16"}                   all 65,536 of a 16-bit type, as 256 x 256
 //   {"ties": "fp32", "rows": R, "cols": C} logits of few values that lie close together (goldens/make/logits.h)
 //   {"loads": [0, 3, ...], "dtype": "bf16"}  logits whose largest give expert e that many tokens
+//   {"cycle": ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}  these bits over and over, row after row
+//   {"normal": SEED, "exponent": E, "rows": R, "cols": C, "dtype": "bf16"}  about normal, of variance 2^2E
 // Any of them but file may add "rows_of": [0, 70], "cols_of": [0, 97] (half-open) and "plant": [[row, col, "7f80"],
 // ...]: bits put over the element.
 //
@@ -64,6 +80,8 @@
 #include "numerics/format/format.h"
 #include "numerics/scale/recipe.h"
 #include "reference/common/matrix.h"
+#include "reference/layer/layer_recipe.h"
+#include "reference/layer/swiglu.h"
 #include "reference/router/token_rounding.h"
 
 namespace mxcheck {
@@ -80,6 +98,8 @@ enum class GoldenKind : std::uint8_t {
   route_metadata,
   route_backward,
   route_losses,
+  swiglu,
+  layer,
 };
 
 enum class SyntheticLogits : std::uint8_t { none, ties, loads };  // goldens/make/logits.h
@@ -99,6 +119,9 @@ struct Range {
 struct InputSpec {
   std::string real, file, patterns;  // exactly one of these, or bits, or synthetic
   std::vector<std::uint32_t> bits;
+  bool cycle = false;                   // bits over and over
+  std::optional<std::uint32_t> normal;  // the seed
+  int exponent = 0;
   SyntheticLogits synthetic = SyntheticLogits::none;
   std::vector<std::int64_t> loads;
   Format dtype = Format::bf16;  // of bits, patterns and synthetic logits
@@ -122,6 +145,30 @@ struct RouteSpec {
   float coefficient = 0;
 };
 
+// Codes and scales of one of SwiGLU's outputs.
+struct SwigluCodes {
+  std::string of;  // "A", "scaled_A", "dH"
+  Format format = Format::e4m3;
+  std::int64_t block = 32;  // along the depth
+  std::string recipe;
+  bool along_tokens = false;  // of the transpose, blocks starting again at each expert
+};
+std::string name_of(const SwigluCodes& codes);  // "dH_T_e4m3_1x32_rceil"; its datasets are this and "_codes", "_scales"
+
+struct SwigluSpec {
+  InputSpec gate, up, h, p, weights;  // gate and up, or h
+  bool has_h = false;
+  std::optional<SwigluCodes> h_codes;  // its format and recipe alone
+  std::vector<SwigluCodes> codes;
+};
+
+struct LayerGoldenSpec {
+  const LayerRecipe* recipe = nullptr;
+  InputSpec x, d_o;
+  std::vector<InputSpec> gate, up, down;  // an expert each
+  std::vector<std::int64_t> closed;
+};
+
 struct GoldenSpec {
   std::string name, description;
   GoldenKind kind = GoldenKind::quantize;
@@ -135,7 +182,10 @@ struct GoldenSpec {
   bool tcgen05 = false, deepgemm = false, values = false;
   std::uint8_t pad_byte = 0;
   RouteSpec route;
-  InputSpec input;
+  GateUp gate_up = GateUp::halves;
+  SwigluSpec swiglu;
+  LayerGoldenSpec layer;
+  InputSpec input;  // of a layer: its logits
 };
 
 struct GoldenSuite {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "goldens/make/suite_parse.h"
 #include "numerics/error.h"
@@ -58,6 +59,41 @@ void parse_synthetic(JsonObject& o, InputSpec& input) {
   }
 }
 
+constexpr std::array kHalf{Format::bf16, Format::fp16};
+
+void parse_size(JsonObject& o, InputSpec& input) {
+  input.rows = o.integer("rows", 1, kMostElements);
+  input.cols = o.integer("cols", 1, kMostElements);
+  if (input.rows > kMostElements / input.cols)
+    o.refuse("rows", "call for over " + std::to_string(kMostElements) + " elements");
+}
+
+void parse_made_up(JsonObject& o, InputSpec& input) {
+  constexpr std::int64_t kMostExponent = 100;
+  input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
+  parse_size(o, input);
+  if (o.has("normal")) {
+    input.normal = static_cast<std::uint32_t>(o.integer("normal", 0, std::numeric_limits<std::uint32_t>::max()));
+    if (o.has("exponent")) input.exponent = static_cast<int>(o.integer("exponent", -kMostExponent, kMostExponent));
+    return;
+  }
+  input.cycle = true;
+  for (const Json& bits : o.list("cycle", kMostNumbers))
+    input.bits.push_back(parse_bits(o, "cycle", bits, input.dtype));
+  if (input.bits.empty()) o.refuse("cycle", "has one number at least");
+}
+
+void parse_bits_in_full(JsonObject& o, InputSpec& input) {
+  input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
+  input.rows = o.integer("rows", 0, kMostNumbers);
+  input.cols = o.integer("cols", 0, kMostNumbers);
+  for (const Json& bits : o.list("bits", kMostNumbers)) input.bits.push_back(parse_bits(o, "bits", bits, input.dtype));
+  if (input.rows * input.cols != static_cast<std::int64_t>(input.bits.size())) {
+    o.refuse("bits", "holds " + std::to_string(input.bits.size()) + " elements; rows times cols are " +
+                         std::to_string(input.rows * input.cols));
+  }
+}
+
 }  // namespace
 
 Format format_named(const JsonObject& o, const std::string& key, const std::string& name, std::span<const Format> of) {
@@ -87,11 +123,12 @@ InputSpec parse_input(const Json& value, const std::string& place) {
   JsonObject o(value, place);
   InputSpec input;
   int sources = 0;
-  for (const char* source : {"real", "file", "bits", "patterns", "ties", "loads"}) sources += o.has(source) ? 1 : 0;
+  for (const char* source : {"real", "file", "bits", "patterns", "ties", "loads", "cycle", "normal"})
+    sources += o.has(source) ? 1 : 0;
   if (sources != 1) {
-    throw Error(ErrorKind::usage, place + ": takes exactly one of real, file, bits, patterns, ties, loads");
+    throw Error(ErrorKind::usage,
+                place + ": takes exactly one of real, file, bits, patterns, ties, loads, cycle, normal");
   }
-  constexpr std::array kHalf{Format::bf16, Format::fp16};
   if (o.has("real")) {
     input.real = o.text("real");
   } else if (o.has("file")) {
@@ -104,16 +141,10 @@ InputSpec parse_input(const Json& value, const std::string& place) {
     input.rows = input.cols = 256;
   } else if (o.has("ties") || o.has("loads")) {
     parse_synthetic(o, input);
+  } else if (o.has("cycle") || o.has("normal")) {
+    parse_made_up(o, input);
   } else {
-    input.dtype = format_named(o, "dtype", o.text("dtype"), kWide);
-    input.rows = o.integer("rows", 0, kMostNumbers);
-    input.cols = o.integer("cols", 0, kMostNumbers);
-    for (const Json& bits : o.list("bits", kMostNumbers))
-      input.bits.push_back(parse_bits(o, "bits", bits, input.dtype));
-    if (input.rows * input.cols != static_cast<std::int64_t>(input.bits.size())) {
-      o.refuse("bits", "holds " + std::to_string(input.bits.size()) + " elements; rows times cols are " +
-                           std::to_string(input.rows * input.cols));
-    }
+    parse_bits_in_full(o, input);
   }
   if (input.file.empty()) {
     input.row_range = parse_range(o, "rows_of");

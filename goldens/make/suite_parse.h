@@ -42,4 +42,13 @@ InputSpec parse_input(const Json& value, const std::string& place);
 // The keys of the kinds route, route_round, route_metadata, route_backward and route_losses.
 void parse_route(JsonObject& o, GoldenSpec& golden);
 
+// ROUTER and one variant; a rule and what it takes where "rules" is there.
+void parse_layer_router(JsonObject& o, RouteSpec& route);
+
+std::vector<std::int64_t> parse_offsets(JsonObject& o);
+
+// The keys of the kinds swiglu and layer.
+void parse_swiglu(JsonObject& o, GoldenSpec& golden);
+void parse_layer(JsonObject& o, GoldenSpec& golden);
+
 }  // namespace mxcheck

@@ -110,4 +110,12 @@ void parse_route(JsonObject& o, GoldenSpec& golden) {
   if (!std::isfinite(route.coefficient)) o.refuse("coefficient", "must be finite");
 }
 
+void parse_layer_router(JsonObject& o, RouteSpec& route) {
+  parse_router(o, route);
+  route.variants.push_back(variant_named(o, "variant", o.text("variant")));
+  if (!o.has("rules")) return;
+  parse_rounding(o, route);
+  if (route.rules.size() != 1) o.refuse("rules", "of a layer are one, or left out");
+}
+
 }  // namespace mxcheck

@@ -219,4 +219,11 @@ std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const Data
   return all;
 }
 
+std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient) {
+  RouteProblem p = problem_of_routes(golden);
+  p.router.variant = &router_variant_named(attribute(golden.info.attributes, "variant"));
+  const Routes routes = route(p.given(), p.view());
+  return route_backward(p.given(), p.view(), routes.experts, slot_gradient, p.router.top_k);
+}
+
 }  // namespace mxcheck

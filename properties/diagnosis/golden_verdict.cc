@@ -9,6 +9,8 @@
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_causes.h"
 #include "properties/diagnosis/golden_form.h"
+#include "properties/diagnosis/golden_layer.h"
+#include "properties/diagnosis/golden_swiglu.h"
 #include "properties/operations/quantize/problem.h"
 
 namespace mxcheck {
@@ -155,7 +157,9 @@ class Judge {
     const bool codes = info.name == "codes";
     if (!quantize_) {
       GoldenProblem scratch;
-      result.causes = likeliest_causes(data, table_hypotheses(golden_, info, scratch), unit_of(info));
+      std::vector<Hypothesis> all = swiglu_hypotheses(golden_, info, candidate_);
+      for (Hypothesis& h : table_hypotheses(golden_, info, scratch)) all.push_back(std::move(h));
+      result.causes = likeliest_causes(data, all, unit_of(info));
     } else if (info.name == "scales_tcgen05" || info.name == "scales_deepgemm") {
       result.causes = likeliest_causes(data, layout_hypotheses(problem_, info.name == "scales_tcgen05"), unit_of(info));
     } else if (codes || info.name == "scales") {
@@ -210,6 +214,7 @@ GoldenVerdict judge(const GoldenTensors& golden, const CandidateTensor& candidat
       throw Error(ErrorKind::usage, "the golden has no output '" + name + "'; it has " + outputs);
     }
   }
+  if (attribute(golden.info.attributes, "kind") == "layer") return judge_layer_golden(golden, candidate, only);
   Judge judge(golden, candidate);
   try {
     if (const std::optional<Tensor> scales = candidate("scales")) judge.learn_scales(*scales);

@@ -103,8 +103,8 @@ Bytes swiglu_tensor(const LayerData& d, const std::string& name) {
 Bytes sum_of_slots(const LayerData& d, bool backward) {
   const Words& rows = backward ? d.backward.dx_rows : d.forward.y;
   const std::span<const float> weights = backward ? std::span<const float>() : d.routes.row_weight;
-  return to_bytes(aggregate({rows, d.rows(), d.shape.width, weights}, {d.routes.token_offsets, d.routes.token_rows},
-                            d.threads));
+  return to_bytes(
+      aggregate({rows, d.rows(), d.shape.width, weights}, {d.routes.token_offsets, d.routes.token_rows}, d.threads));
 }
 
 Bytes part_of(const LayerOperand& x, bool codes) {

@@ -20,6 +20,13 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
+// Of two suites the larger goldens are not in git: the manifest has their hashes, and making them again gives the
+// files.
+bool is_in_git(const std::string& suite, const ManifestEntry& golden) {
+  constexpr std::uint64_t kMost = 400'000;
+  return (suite != "swiglu" && suite != "layer") || golden.size < kMost;
+}
+
 class CommittedGoldens : public testing::TestWithParam<std::string> {
  protected:
   const std::filesystem::path folder = std::filesystem::path(MXCHECK_GOLDENS_DATA) / GetParam();
@@ -29,14 +36,18 @@ TEST_P(CommittedGoldens, regenerate_from_their_spec_to_the_same_bytes) {
   const test::TemporaryDirectory dir;
   const Manifest made = make_suite(builtin_suite(GetParam()), dir.path(), {});
   EXPECT_TRUE(read_manifest(folder / kManifestName).entries == made.entries);
-  EXPECT_EQ(names_in(folder), names_in(dir.path()));
+  std::set<std::string> names{kManifestName};
   for (const ManifestEntry& entry : made.entries) {
+    if (!is_in_git(GetParam(), entry)) continue;
+    names.insert(entry.name);
     EXPECT_TRUE(read_file(folder / entry.name) == read_file(dir / entry.name)) << entry.name;
   }
+  EXPECT_EQ(names_in(folder), names);
 }
 
 TEST_P(CommittedGoldens, can_be_read_as_their_manifest_vouches) {
   for (const ManifestEntry& entry : read_manifest(folder / kManifestName).entries) {
+    if (!is_in_git(GetParam(), entry)) continue;
     const GoldenReader golden((folder / entry.name).string());
     EXPECT_EQ(attribute(golden.info().attributes, "name") + ".h5", entry.name);
     for (const DatasetInfo& set : golden.info().datasets) EXPECT_EQ(golden.read(set.name).shape, set.shape);

@@ -92,10 +92,20 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden, std::atomic<s
       o.only);
 }
 
+// In goldens whose datasets come step after step.
+const DatasetResult* first_wrong_step(const GoldenVerdict& verdict) {
+  for (const DatasetResult& r : verdict.results) {
+    if (r.verdict == DatasetVerdict::equal || r.verdict == DatasetVerdict::missing) continue;
+    return attribute(r.expected.attributes, "step").empty() ? nullptr : &r;
+  }
+  return nullptr;
+}
+
 void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
   const Attributes& a = golden.info().attributes;
   std::vector<std::string> about;
-  for (const char* key : {"kind", "format", "block", "recipe", "source"}) {
+  const bool layer = attribute(a, "kind") == "layer";  // whose recipe is a page of JSON
+  for (const char* key : {"kind", "format", "block", layer ? "recipe_name" : "recipe", "source"}) {
     if (!attribute(a, key).empty()) about.push_back(attribute(a, key));
   }
   print(fmt::format("candidate {}\ngolden    {} ({})\n\n", o.candidate, o.golden, join(about)));
@@ -105,6 +115,10 @@ void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVer
     missing += r.verdict == DatasetVerdict::missing ? 1 : 0;
     print(fmt::format("{:<13} {:<28}{:<16}{}\n", verdict_word(r.verdict), r.expected.name, r.expected.format,
                       shape_to_text(r.expected.shape)));
+  }
+  if (const DatasetResult* first = first_wrong_step(verdict)) {
+    print(fmt::format("\nfirst difference: step {}, dataset {}\n", attribute(first->expected.attributes, "step"),
+                      first->expected.name));
   }
   for (const DatasetResult& r : verdict.results) {
     if (r.verdict == DatasetVerdict::missing || (r.verdict == DatasetVerdict::equal && r.notes.empty())) continue;
@@ -130,6 +144,7 @@ void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
   json["datasets"] = Json::array();
   for (const DatasetResult& r : verdict.results) {
     Json j{{"name", r.expected.name},
+           {"step", attribute(r.expected.attributes, "step")},
            {"format", r.expected.format},
            {"shape", r.expected.shape},
            {"verdict", r.verdict == DatasetVerdict::equal ? "equal" : std::string(verdict_word(r.verdict))},

@@ -13,19 +13,22 @@ namespace {
 TEST(BuiltinSuites, have_their_files_names_and_reach_every_kind_and_shape) {
   std::set<std::string> names, shapes, recipes;
   std::set<GoldenKind> kinds;
+  std::set<std::string> layer_recipes;
   for (const GoldenSuite& suite : builtin_suites()) {
     EXPECT_EQ(&builtin_suite(suite.name), &suite);
     EXPECT_NE(suite.description, "");
     EXPECT_TRUE(names.insert(suite.name).second);
     for (const GoldenSpec& golden : suite.goldens) {
       kinds.insert(golden.kind);
+      if (golden.kind == GoldenKind::layer) layer_recipes.insert(golden.layer.recipe->name);
       if (golden.kind != GoldenKind::quantize) continue;
       shapes.insert(to_text(golden.block));
       recipes.insert(golden.recipe);
     }
   }
-  EXPECT_EQ(kinds.size(), 11U);
+  EXPECT_EQ(kinds.size(), 13U);
   EXPECT_EQ(shapes.size(), kBlockShapes.size());
+  EXPECT_EQ(layer_recipes.size(), all_layer_recipes().size());
   EXPECT_EQ(recipes.size(), all_recipes().size());
 }
 

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "goldens/format/reader.h"
+#include "goldens/format/writer.h"
 #include "tests/tools/golden/golden_tool.h"
 
 namespace mxcheck {
@@ -42,6 +44,29 @@ TEST_F(GoldenTool, verifies_what_quantize_writes_and_names_the_rule_that_was_use
   const test::Answer missing = mxcheck("golden verify right.h5 --against g/f.h5");
   EXPECT_EQ(missing.code, 1);
   EXPECT_NE(missing.out.find("1 missing; --only NAME,... asks for fewer"), std::string::npos) << missing.out;
+}
+
+// A layer's own file is a candidate; a damaged one differs at the step of the damage.
+TEST_F(GoldenTool, says_which_step_of_a_layer_first_differs) {
+  const std::string golden = std::string(MXCHECK_SOURCE_DIR) + "/goldens/data/layer/layer_small.h5";
+  const test::Answer same = mxcheck("golden verify " + golden + " --against " + golden);
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_NE(same.out.find("layer_small.h5 (layer, mxfp8)"), std::string::npos) << same.out;
+  const GoldenReader reader(golden);
+  GoldenInfo info{{}, {*reader.info().find("dH"), *reader.info().find("dX")}};
+  GoldenWriter writer(dir / "mine.h5", info);
+  std::vector<std::byte> dh = reader.read("dH").data;
+  dh.at(dh.size() / 2) ^= std::byte{1};
+  writer.append(0, dh), writer.append(1, reader.read("dX").data);
+  writer.commit();
+  const test::Answer damaged = mxcheck("golden verify mine.h5 --only dH,dX --against " + golden);
+  EXPECT_EQ(damaged.code, 1) << damaged.err;
+  for (const char* part : {"DIFFERENT     dH", "equal         dX", "first difference: step swiglu_backward, dataset dH",
+                           "own       1 of ", "1 of 2 datasets are equal"}) {
+    EXPECT_NE(damaged.out.find(part), std::string::npos) << part << "\n" << damaged.out;
+  }
+  const json j = json::parse(mxcheck("golden verify mine.h5 --json --only dH --against " + golden).out);
+  EXPECT_EQ(j["datasets"][0]["step"], "swiglu_backward");
 }
 
 TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
