@@ -86,6 +86,21 @@ TEST(Record, with_another_digest_differs_and_names_the_case) {
   EXPECT_NE(text.find("call 2, "), std::string::npos) << text;
 }
 
+// From 64 KiB on the answer of the statement is taken for the call's.
+TEST(Record, with_another_digest_of_a_large_answer_differs) {
+  Record record = sample();
+  RecordedCase* changed = nullptr;
+  for (RecordedCase& c : record.cases) {
+    if (c.c.variant.operation == "quantize" && c.c.elements() >= 1 << 16 && c.calls[0].status == 0) changed = &c;
+  }
+  ASSERT_NE(changed, nullptr);
+  record.cases = std::vector<RecordedCase>{*changed};
+  record.kept.clear();  // what is kept is numbered over all cases
+  EXPECT_TRUE(replayed(record).equal());
+  record.cases[0].calls[0].outputs[0][3] ^= 1;
+  EXPECT_FALSE(replayed(record).equal());
+}
+
 TEST(Record, of_an_output_that_is_kept_says_which_byte) {
   Record record = short_sample();
   KeptOutput& kept = record.kept.front();
