@@ -9,8 +9,8 @@
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_form.h"
 #include "properties/diagnosis/golden_routes.h"
-#include "properties/diagnosis/layer_steps.h"
-#include "properties/diagnosis/layer_verdict.h"
+#include "properties/diagnosis/layer/steps.h"
+#include "properties/diagnosis/layer/verdict.h"
 
 namespace mxcheck {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // A candidate's tensors against a golden of the kind layer: in the order of the steps, each also against what the
-// candidate's own earlier tensors give, so that one fault is told once (properties/diagnosis/layer_verdict.h).
+// candidate's own earlier tensors give, so that one fault is told once (properties/diagnosis/layer/verdict.h).
 
 #include <string>
 #include <vector>

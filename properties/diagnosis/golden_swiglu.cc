@@ -10,7 +10,7 @@
 #include "numerics/error.h"
 #include "properties/diagnosis/golden_form.h"
 #include "properties/diagnosis/golden_problem.h"
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer/causes.h"
 
 namespace mxcheck {
 namespace {

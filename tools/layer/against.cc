@@ -4,7 +4,7 @@
 
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/diagnosis/layer_verdict.h"
+#include "properties/diagnosis/layer/verdict.h"
 #include "tools/common/json.h"
 #include "tools/layer/dump.h"
 

@@ -19,7 +19,7 @@ struct Line {
 // `scale`: one byte, or a float for CodeScale::fp32.
 void encode_block(const Coding& coding, const Line& line, void* scale);
 
-// Rows x cols values, `stride` apart from row to row, in blocks of 1 x coding.block: codes rows x cols, scales.
+// Rows x cols values, one row after the other, in blocks of 1 x coding.block: codes rows x cols, scales.
 struct Values {
   const float* x = nullptr;
   std::int64_t rows = 0;

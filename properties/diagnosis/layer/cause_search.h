@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "properties/diagnosis/cause.h"
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer/causes.h"
 
 namespace mxcheck {
 

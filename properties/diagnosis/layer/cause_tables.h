@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer/causes.h"
 #include "reference/layer/run.h"
 
 namespace mxcheck {

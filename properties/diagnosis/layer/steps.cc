@@ -1,4 +1,4 @@
-#include "properties/diagnosis/layer_steps.h"
+#include "properties/diagnosis/layer/steps.h"
 
 #include <algorithm>
 #include <array>

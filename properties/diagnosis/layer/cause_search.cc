@@ -1,11 +1,11 @@
-#include "properties/diagnosis/layer_cause_search.h"
+#include "properties/diagnosis/layer/cause_search.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "numerics/error.h"
 #include "properties/core/compare.h"
-#include "properties/diagnosis/layer_inputs.h"
+#include "properties/diagnosis/layer/inputs.h"
 
 namespace mxcheck {
 

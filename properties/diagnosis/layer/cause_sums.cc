@@ -4,7 +4,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/elementary/elementary.h"
-#include "properties/diagnosis/layer_cause_tables.h"
+#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "properties/diagnosis/layer_cause_tables.h"
+#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "properties/diagnosis/layer_cause_tables.h"
+#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 namespace {

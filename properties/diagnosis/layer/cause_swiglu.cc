@@ -1,7 +1,7 @@
 // Causes in SwiGLU and its gradient.
 
 #include "numerics/bytes.h"
-#include "properties/diagnosis/layer_cause_tables.h"
+#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 namespace {

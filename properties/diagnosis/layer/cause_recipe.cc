@@ -6,7 +6,7 @@
 
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer/causes.h"
 
 namespace mxcheck {
 namespace {

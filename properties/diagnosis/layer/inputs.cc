@@ -1,8 +1,8 @@
-#include "properties/diagnosis/layer_inputs.h"
+#include "properties/diagnosis/layer/inputs.h"
 
 #include <map>
 
-#include "properties/diagnosis/layer_steps.h"
+#include "properties/diagnosis/layer/steps.h"
 
 namespace mxcheck {
 

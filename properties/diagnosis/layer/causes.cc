@@ -1,9 +1,9 @@
-#include "properties/diagnosis/layer_causes.h"
+#include "properties/diagnosis/layer/causes.h"
 
 #include <algorithm>
 #include <array>
 
-#include "properties/diagnosis/layer_cause_tables.h"
+#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 

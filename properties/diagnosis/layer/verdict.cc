@@ -1,4 +1,4 @@
-#include "properties/diagnosis/layer_verdict.h"
+#include "properties/diagnosis/layer/verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/diagnosis/layer_cause_search.h"
-#include "properties/diagnosis/layer_inputs.h"
-#include "properties/diagnosis/layer_steps.h"
+#include "properties/diagnosis/layer/cause_search.h"
+#include "properties/diagnosis/layer/inputs.h"
+#include "properties/diagnosis/layer/steps.h"
 
 namespace mxcheck {
 namespace {

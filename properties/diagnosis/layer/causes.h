@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/diagnosis/layer_steps.h"
+#include "properties/diagnosis/layer/steps.h"
 
 namespace mxcheck {
 
