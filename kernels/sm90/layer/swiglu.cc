@@ -5,12 +5,12 @@
 #include "kernels/common/layer/policy.h"
 #include "kernels/common/layer/tensors.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/layer/columns.h"
-#include "kernels/sm90/layer/experts.h"
 #include "kernels/sm90/layer/operations.h"
-#include "kernels/sm90/layer/rows.h"
-#include "kernels/sm90/layer/sums.h"
-#include "kernels/sm90/layer/tiles.h"
+#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/experts.h"
+#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/tiles.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

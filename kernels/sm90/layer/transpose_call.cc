@@ -5,10 +5,10 @@
 #include "kernels/common/layer/policy.h"
 #include "kernels/common/layer/tensors.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/layer/aggregate.h"
-#include "kernels/sm90/layer/columns.h"
-#include "kernels/sm90/layer/experts.h"
 #include "kernels/sm90/layer/operations.h"
+#include "kernels/sm90/layer/steps/aggregate.h"
+#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/experts.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -1,8 +1,8 @@
-#include "kernels/sm90/layer/aggregate.h"
+#include "kernels/sm90/layer/steps/aggregate.h"
 
 #include <algorithm>
 
-#include "kernels/sm90/layer/values.cuh"
+#include "kernels/sm90/layer/steps/values.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/layer/coding.h"
-#include "kernels/sm90/layer/plan.h"
+#include "kernels/sm90/layer/steps/coding.h"
+#include "kernels/sm90/layer/steps/plan.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -4,10 +4,10 @@
 // and from there, column by column, to transposed codes; codes of rows are made in registers on the way. dS of a row is
 // a tree of neighbours: that of 64 columns is made here, the sums of a row's tiles are added afterwards, as a tree too.
 
-#include "kernels/sm90/layer/columns.cuh"
-#include "kernels/sm90/layer/rows.cuh"
-#include "kernels/sm90/layer/sums.h"
-#include "kernels/sm90/layer/tiles.h"
+#include "kernels/sm90/layer/steps/columns.cuh"
+#include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/tiles.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/sm90/layer/plan.h"
+#include "kernels/sm90/layer/steps/plan.h"
 
 #include <algorithm>
 

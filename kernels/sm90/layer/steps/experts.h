@@ -5,8 +5,8 @@
 
 #include "kernels/common/arguments.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/layer/plan.h"
-#include "kernels/sm90/layer/space.h"
+#include "kernels/sm90/layer/steps/plan.h"
+#include "kernels/sm90/layer/steps/space.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/layer/values.cuh"
+#include "kernels/sm90/layer/steps/values.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

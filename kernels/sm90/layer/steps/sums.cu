@@ -1,4 +1,4 @@
-#include "kernels/sm90/layer/sums.h"
+#include "kernels/sm90/layer/steps/sums.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

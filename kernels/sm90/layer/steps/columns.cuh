@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/layer/coder.cuh"
-#include "kernels/sm90/layer/columns.h"
-#include "kernels/sm90/layer/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
+#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/values.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

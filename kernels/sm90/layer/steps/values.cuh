@@ -8,7 +8,7 @@
 
 #include "kernels/common/layer/sigmoid.h"
 #include "kernels/sm90/common/element.cuh"
-#include "kernels/sm90/layer/coding.h"
+#include "kernels/sm90/layer/steps/coding.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "kernels/sm90/layer/rows.cuh"
+#include "kernels/sm90/layer/steps/rows.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/layer/plan.h"
+#include "kernels/sm90/layer/steps/plan.h"
 
 namespace mxcheck_kernels::sm90 {
 

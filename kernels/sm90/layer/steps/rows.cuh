@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/sm90/layer/coder.cuh"
-#include "kernels/sm90/layer/rows.h"
-#include "kernels/sm90/layer/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
+#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/values.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

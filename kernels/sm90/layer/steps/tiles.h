@@ -5,8 +5,8 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/layer/columns.h"
-#include "kernels/sm90/layer/rows.h"
+#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/rows.h"
 
 namespace mxcheck_kernels::sm90 {
 

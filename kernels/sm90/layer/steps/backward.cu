@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
-#include "kernels/sm90/layer/rows.cuh"
-#include "kernels/sm90/layer/sums.h"
+#include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/sums.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

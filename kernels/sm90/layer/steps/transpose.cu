@@ -1,7 +1,7 @@
 // Rows, gathered by an index or not, to codes along tokens.
 
-#include "kernels/sm90/layer/columns.cuh"
-#include "kernels/sm90/layer/rows.cuh"
+#include "kernels/sm90/layer/steps/columns.cuh"
+#include "kernels/sm90/layer/steps/rows.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

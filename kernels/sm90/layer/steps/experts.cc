@@ -1,4 +1,4 @@
-#include "kernels/sm90/layer/experts.h"
+#include "kernels/sm90/layer/steps/experts.h"
 
 #include <limits>
 #include <string>
