@@ -123,28 +123,13 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     return k < depth ? __ldg(Ring::job.row_index + tile.kblock + k) : -1;
   }
 
-  // As MatmulRing::gather_rows: a stage is told of two stages after its copies began.
   __device__ __forceinline__ void gather(int warp) const {
-    constexpr int kLag = Ring::kStages >= 4 ? 2 : 1;
     Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
     Cursor at;
-    Cursor told;
-    int untold = 0;
-    const auto tell = [&] {
-      ptx::fence_async();
-      ptx::barrier_arrive(Ring::full(told.stage));
-      told.advance();
-    };
     const auto done = [&] {
-      ptx::copy_commit();
+      ptx::copy_arrive(Ring::full(at.stage));
       at.advance();
-      if (untold == kLag) {
-        ptx::copy_wait<kLag>();
-        tell();
-      } else {
-        ++untold;
-      }
     };
     while (schedule.next(tile)) {
       const int mine = warp * 32 + Ring::lane;
@@ -167,8 +152,6 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     }
     Ring::wait_empty(at);
     done();
-    ptx::copy_wait<0>();
-    for (; untold > 0; --untold) tell();
   }
 
   // By both consumers together.
@@ -191,7 +174,7 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     int before = 0;
 #pragma unroll 2
     for (int kb = 0; kb < kblocks; ++kb) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
+      Ring::wait_full(at);
       if (depth - kb * kStageK < kStageK) clear_rows(at.stage, depth - kb * kStageK, me);
       const std::uint64_t a = ptx::wgmma_operand_by_k(Ring::a_stage(at.stage) + me.index * kBlockBytes, kBlockBytes);
       const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);

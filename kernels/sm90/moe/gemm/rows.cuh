@@ -69,7 +69,7 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     int before = 0;
 #pragma unroll 4
     for (int kb = 0; kb < kblocks; ++kb) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
+      Ring::wait_full(at);
       const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
       const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);
       chain_stage_by_k<false>(

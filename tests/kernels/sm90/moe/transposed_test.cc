@@ -3,12 +3,13 @@
 
 #include "kernels/sm90/moe/gemm/transposed.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <numeric>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -18,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/moe/gather.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -236,7 +238,11 @@ TEST_F(Transposed, DISABLED_Speed) {
   std::vector<std::int64_t> ends;
   for (int e = 1; e <= kExperts; ++e) ends.push_back(kR / kExperts * e + (e == kExperts ? 0 : e * 37 % 61 - 30));
   std::vector<std::int32_t> index(kR);
-  for (std::int64_t i = 0; i < kR; ++i) index[i] = static_cast<std::int32_t>(i * 4099 % kTokens);
+  // Tokens ascend within an expert, as routes have them: neighbouring rows are some 16 tokens apart.
+  for (std::int64_t i = 0; i < kR; ++i) {
+    const std::int64_t in_expert = i - (i < ends[0] ? 0 : *std::prev(std::upper_bound(ends.begin(), ends.end(), i)));
+    index[i] = static_cast<std::int32_t>((in_expert * 16 + i * 7919 % 16) % kTokens);
+  }
   const Words some = random_words(1 << 20, 9, false);
   const auto filled = [&](std::int64_t words) {
     auto* b = new Buffer<std::uint16_t>(words);
@@ -252,6 +258,17 @@ TEST_F(Transposed, DISABLED_Speed) {
   const auto tell = [](const char* name, double us, double products) {
     std::printf("%-44s %9.1f us %7.1f TFLOPS\n", name, us, 2 * products / us / 1e6);
   };
+  // The copy that a layer's backward pass makes of X and of dO.
+  std::vector<std::int64_t> offsets{0};
+  offsets.insert(offsets.end(), ends.begin(), ends.end());
+  const Buffer<std::int64_t> offsets_on(offsets);
+  const PlanJob plan{kR, offsets_on.get(), kExperts, 32, -1, index_on.get(), kTokens, nullptr};
+  const Buffer<std::uint8_t> space(kHeaderBytes + table_bytes(plan));
+  auto* const header = reinterpret_cast<PlanHeader*>(space.get());
+  auto* const table = reinterpret_cast<RowTile*>(space.get() + kHeaderBytes);
+  require(make_plan(plan, header, table, nullptr));
+  const Buffer<std::uint16_t> rows_on(static_cast<std::size_t>(kR * kD));
+  const GatherJob gather{x->get(), index_on.get(), rows_on.get(), kD, kExperts, {kR, most_tiles(plan), header, table}};
   MatmulTransposed c;
   c.experts = kExperts, c.offsets = ends_on.get(), c.d = d.get(), c.a_rows = kTokens;
   for (int round = 0; round < 2; ++round) {
@@ -272,7 +289,13 @@ TEST_F(Transposed, DISABLED_Speed) {
     c.m = kN, c.n = kD, c.a = h->get(), c.b = x->get(), c.row_index = nullptr, c.b_index = index_on.get();
     c.b_rows = kTokens;
     tell("d_w2, B gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
-    c.m = kN, c.n = 2 * kN, c.b = h->get(), c.b_index = nullptr;
+    const double us = time_of([&] { return launch_gather(gather, nullptr); });
+    std::printf("%-44s %9.1f us %7.1f GB/s written\n", "gather", us, 2.0 * kR * kD / us / 1e3);
+    c.b = rows_on.get(), c.b_index = nullptr;
+    tell("d_w2, of the copy", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    c.m = kD, c.n = 2 * kN, c.a = rows_on.get(), c.b = h->get();
+    tell("d_w1, of the copy", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    c.m = kN, c.n = 2 * kN, c.a = h->get(), c.b = h->get(), c.b_index = nullptr;
     tell("h^T h, nothing gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up * kN / kD);
   }
   delete x;
