@@ -27,6 +27,8 @@ constexpr std::array kRecipes{
     rounded("broken", kE4m3, kE2m1Raised),
     blocks("dsv3", CodeScale::fp32, false, false),
     blocks("dsv3_pow2", CodeScale::rceil, false, true),
+    blocks("dsv3_128x128_grad", CodeScale::fp32, true, false),
+    MoeRecipe{"fp8_tensor", MoeOperands::tensors},
 };
 
 }  // namespace
