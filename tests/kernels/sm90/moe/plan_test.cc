@@ -1,0 +1,114 @@
+// Layers as lists of steps, without a device: which steps each recipe has, what they count, and how much workspace they
+// take.
+
+#include "kernels/sm90/moe/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/common/refusal.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr std::uint64_t kTokens = 1000;
+constexpr std::uint64_t kD = 512;
+constexpr std::uint64_t kN = 256;
+constexpr std::uint64_t kExperts = 8;
+constexpr std::uint64_t kRouted = 4000;
+constexpr std::uint64_t kSmall = 16384;  // bytes: tables, sums, and what rounds parts up
+
+struct Layer {
+  mxcheck_moe_policy policy{};
+  mxcheck_call call{};
+  explicit Layer(const char* recipe) {
+    policy.policy.size = sizeof policy, policy.policy.format = "", policy.policy.recipe = recipe;
+    policy.policy.rows = kTokens, policy.policy.cols = kD;
+    policy.inner = kN, policy.experts = kExperts, policy.routed = kRouted;
+    call.size = sizeof call, call.policy = &policy.policy;
+  }
+};
+
+std::vector<std::string> names(const MoePlan& plan) {
+  std::vector<std::string> all;
+  for (const MoeStep& step : plan.steps) all.push_back(step.name);
+  return all;
+}
+
+const MoeStep& step_named(const MoePlan& plan, const std::string& name) {
+  const auto at =
+      std::find_if(plan.steps.begin(), plan.steps.end(), [&](const MoeStep& step) { return step.name == name; });
+  EXPECT_NE(at, plan.steps.end()) << name;
+  return *at;
+}
+
+const char* const kRecipes[] = {"bf16", "mxfp8",     "mxfp8_floor",       "mxfp8_e5m2_grad", "broken",
+                                "dsv3", "dsv3_pow2", "dsv3_128x128_grad", "fp8_tensor"};
+
+TEST(MoePlan, a_layer_in_bf16_has_the_steps_of_its_definition) {
+  const Layer layer("bf16");
+  EXPECT_EQ(names(moe_forward_plan(layer.call)),
+            (std::vector<std::string>{"check routes", "up", "swiglu", "down", "aggregate"}));
+  EXPECT_EQ(names(moe_backward_plan(layer.call)), (std::vector<std::string>{"check routes", "d_down", "swiglu_backward",
+                                                                            "d_w2", "d_up", "d_w1", "d_aggregate"}));
+}
+
+TEST(MoePlan, every_recipe_has_the_same_gemms_with_the_same_products) {
+  for (const char* recipe : kRecipes) {
+    SCOPED_TRACE(recipe);
+    const Layer layer(recipe);
+    const MoePlan forward = moe_forward_plan(layer.call);
+    const MoePlan backward = moe_backward_plan(layer.call);
+    EXPECT_EQ(step_named(forward, "up").products, kRouted * kD * 2 * kN);
+    EXPECT_EQ(step_named(forward, "down").products, kRouted * kD * kN);
+    EXPECT_EQ(step_named(backward, "d_down").products, kRouted * kD * kN);
+    EXPECT_EQ(step_named(backward, "d_w2").products, kRouted * kD * kN);
+    EXPECT_EQ(step_named(backward, "d_up").products, kRouted * kD * 2 * kN);
+    EXPECT_EQ(step_named(backward, "d_w1").products, kRouted * kD * 2 * kN);
+  }
+}
+
+TEST(MoePlan, bytes_of_a_step_are_its_inputs_and_outputs_once) {
+  const MoePlan plan = moe_forward_plan(Layer("bf16").call);
+  EXPECT_EQ(step_named(plan, "up").bytes,
+            2 * kTokens * kD + 4 * kRouted + 2 * kExperts * kD * 2 * kN + 2 * kRouted * 2 * kN);
+  EXPECT_EQ(step_named(plan, "swiglu").bytes, 2 * kRouted * 3 * kN);
+  EXPECT_EQ(step_named(plan, "down").bytes, 2 * kRouted * kN + 2 * kExperts * kN * kD + 2 * kRouted * kD);
+}
+
+TEST(MoePlan, a_workspace_is_what_lives_at_a_time) {
+  const Layer layer("bf16");
+  const std::uint64_t forward = moe_forward_plan(layer.call).workspace_bytes;
+  EXPECT_GE(forward, 2 * kRouted * (kN + kD));
+  EXPECT_LE(forward, 2 * kRouted * (kN + kD) + kSmall);
+  const std::uint64_t backward = moe_backward_plan(layer.call).workspace_bytes;
+  EXPECT_GE(backward, 10 * kRouted * kN);
+  EXPECT_LE(backward, 10 * kRouted * kN + kSmall);
+}
+
+TEST(MoePlan, without_extents_there_are_checks_to_make) {
+  Layer layer("dsv3");
+  layer.policy.policy.rows = layer.policy.policy.cols = 0;
+  layer.policy.inner = layer.policy.experts = layer.policy.routed = 0;
+  EXPECT_GT(moe_forward_plan(layer.call).workspace_bytes, 0U);
+  EXPECT_GT(moe_backward_plan(layer.call).workspace_bytes, 0U);
+}
+
+TEST(MoePlan, extents_beyond_the_kernels_are_refused) {
+  for (std::int64_t mxcheck_moe_policy::*field :
+       {&mxcheck_moe_policy::inner, &mxcheck_moe_policy::experts, &mxcheck_moe_policy::routed}) {
+    for (const std::int64_t value : {std::int64_t{-1}, INT64_MAX, INT64_MAX / 2, std::int64_t{1} << 31}) {
+      Layer layer("bf16");
+      layer.policy.*field = value;
+      EXPECT_THROW(moe_forward_plan(layer.call), Refusal) << value;
+      EXPECT_THROW(moe_backward_plan(layer.call), Refusal) << value;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck_kernels::sm90
