@@ -10,4 +10,8 @@ namespace mxcheck_kernels::sm90 {
 MoePlan forward_of_values(const MoeCall& call);
 MoePlan backward_of_values(const MoeCall& call);
 
+// FP8 codes.
+MoePlan forward_of_codes(const MoeCall& call);
+MoePlan backward_of_codes(const MoeCall& call);
+
 }  // namespace mxcheck_kernels::sm90

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/common/dtype.h"
+#include "kernels/common/layer/tensors.h"
 #include "kernels/sm90/common/arguments.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -47,12 +48,12 @@ void check_extents(const mxcheck_moe_policy& p) {
   }
 }
 
-// Rows of every matrix begin at multiples of 16 bytes where the widths are multiples of 8 (BF16) and 16 (codes).
+// Rows of BF16 begin at multiples of 16 bytes; the FP8 GEMMs take whole blocks of 128 columns.
 void check_widths(const MoeCall& c) {
-  constexpr std::int64_t kMultiple = 8;
-  if (c.d % kMultiple == 0 && c.n % kMultiple == 0) return;
+  const std::int64_t multiple = c.recipe->fp8() ? 128 : 8;
+  if (c.d % multiple == 0 && c.n % multiple == 0) return;
   unsupported("recipe " + std::string(c.recipe->name) + " with cols " + std::to_string(c.d) + " and inner " +
-              std::to_string(c.n) + " is not offered: multiples of " + std::to_string(kMultiple) + " are");
+              std::to_string(c.n) + " is not offered: multiples of " + std::to_string(multiple) + " are");
 }
 
 // Takes tensors one after the other.
@@ -116,26 +117,54 @@ void read_routes(MoeCall& c, Reader& reader) {
   c.slots = t.token_rows.cols;
 }
 
+// Of E5M6 a row is packed eight codes to twelve bytes.
+std::int64_t kept_h_bytes(const MoeCall& c) { return 12 * blocks_of(2 * c.n, 8); }
+
 void read_forward(MoeCall& c, const mxcheck_call& call) {
-  check_call(call, 8, 8, 2);
+  check_call(call, 8, 8, 2 + (c.recipe->keeps_e5m6 ? 1 : 0) + (c.recipe->keeps_codes() ? 2 : 0));
   MoeTensors& t = c.tensors;
   Reader reader(call);
   t.x = reader.in("x", kBf16Type, c.tokens, c.d);
   read_weights(c, reader);
   read_routes(c, reader);
   t.o = reader.out("o", kBf16Type, c.tokens, c.d);
-  t.h = reader.out("h", kBf16Type, c.routed, 2 * c.n);
+  if (c.recipe->keeps_e5m6) {
+    t.h = reader.out("codes of h", kByteType, c.routed, kept_h_bytes(c));
+    t.h_scales = reader.out("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
+  } else {
+    t.h = reader.out("h", kBf16Type, c.routed, 2 * c.n);
+  }
+  if (c.recipe->keeps_codes()) {
+    t.kept_x = reader.out("codes of x", kByteType, c.tokens, c.d);
+    t.kept_scales = reader.out("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
+  }
   reader.finish();
 }
 
+void read_kept(MoeCall& c, Reader& reader) {
+  MoeTensors& t = c.tensors;
+  if (c.recipe->keeps_e5m6) {
+    t.h = reader.in("codes of h", kByteType, c.routed, kept_h_bytes(c));
+    t.h_scales = reader.in("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
+  } else {
+    t.h = reader.in("h", kBf16Type, c.routed, 2 * c.n);
+  }
+  if (c.recipe->keeps_codes()) {
+    t.kept_x = reader.in("codes of x", kByteType, c.tokens, c.d);
+    t.kept_scales = reader.in("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
+  } else {
+    t.x = reader.in("x", kBf16Type, c.tokens, c.d);
+  }
+}
+
 void read_backward(MoeCall& c, const mxcheck_call& call) {
-  check_call(call, 10, 10, 4);
+  const int inputs = 10 + (c.recipe->keeps_e5m6 ? 1 : 0) + (c.recipe->keeps_codes() ? 1 : 0);
+  check_call(call, inputs, inputs, 4);
   MoeTensors& t = c.tensors;
   Reader reader(call);
   t.d_o = reader.in("d_o", kBf16Type, c.tokens, c.d);
   read_weights(c, reader);
-  t.h = reader.in("h", kBf16Type, c.routed, 2 * c.n);
-  t.x = reader.in("x", kBf16Type, c.tokens, c.d);
+  read_kept(c, reader);
   read_routes(c, reader);
   t.dx = reader.out("dx", kBf16Type, c.tokens, c.d);
   t.dw1 = reader.out("dw1", kFp32Type, c.experts * c.d, 2 * c.n);
