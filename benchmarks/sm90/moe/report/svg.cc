@@ -55,7 +55,7 @@ class Drawing {
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"><title>{}</title></rect>\n", x,
         at, std::max(width, 0.5), kLine - 4, color, escaped(title));
   }
-  void rule(double x, double from, double to) {
+  void line(double x, double from, double to) {
     body_ += fmt::format("<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n", x, from, to);
   }
   [[nodiscard]] std::string file(const std::string& title) const {
@@ -74,7 +74,7 @@ class Drawing {
   std::string body_;
 };
 
-// Microseconds between two rules of the grid: 1, 2 or 5 times a power of ten, at most ten rules.
+// Microseconds between two lines of the grid: 1, 2 or 5 times a power of ten, at most ten of them.
 double grid_of(double longest) {
   const double power = std::pow(10, std::floor(std::log10(std::max(longest, 1.0) / 10)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -98,7 +98,7 @@ void draw_pass(const PassResult& p, const std::string& recipe, double left, doub
   d.text(left, top, fmt::format("{} {}: {}", recipe, to_text(p.direction), duration(p.call.median)), " class=\"h\"");
   const double bottom = top + 8 + kLine * static_cast<double>(p.steps.size());
   const double grid = grid_of(longest);
-  for (int i = 0; i * grid <= longest; ++i) d.rule(bars + i * grid / longest * kBars, top + 6, bottom);
+  for (int i = 0; i * grid <= longest; ++i) d.line(bars + i * grid / longest * kBars, top + 6, bottom);
   double begin = 0;
   double y = top + 8;
   for (const StepTime& s : p.steps) {
@@ -129,7 +129,7 @@ void draw_shape(const ShapeResult& r, Drawing& d) {
     for (const PassResult& p : recipe.passes) longest = std::max(longest, p.steps_us());
   }
   d.text(kMargin, d.y + kLine,
-         fmt::format("{}, {} routes; a rule each {}", r.shape.text(), r.load, duration(grid_of(longest))),
+         fmt::format("{}, {} routes; a grid of {}", r.shape.text(), r.load, duration(grid_of(longest))),
          " class=\"h\"");
   d.y += 3 * kLine;
   for (const RecipeResult& recipe : r.recipes) {
