@@ -6,6 +6,7 @@
 #include "properties/operations/dequantize/operation.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/matmul/operation.h"
+#include "properties/operations/moe/operation.h"
 #include "properties/operations/quantize/operation.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scale_layout/operation.h"
@@ -17,7 +18,8 @@ using MakeModule = OperationModule (*)();
 
 std::vector<MakeModule>& makers() {
   static std::vector<MakeModule> all{
-      quantize_module, dequantize_module, scale_layout_module, cast_module, matmul_module, router_module, layer_module,
+      quantize_module, dequantize_module, scale_layout_module, cast_module,
+      matmul_module,   router_module,     layer_module,        moe_module,
   };
   return all;
 }

@@ -7,7 +7,7 @@
 
 namespace mxcheck::wire {
 
-inline constexpr int kMaxTensors = 16;  // one more than any operation has, and one to spare
+inline constexpr int kMaxTensors = 20;  // one more than any operation has, and one to spare
 inline constexpr int kMaxDimensions = 3;
 inline constexpr int kMaxOperations = 32;
 inline constexpr std::uint64_t kPage = 4096;

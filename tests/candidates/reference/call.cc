@@ -63,9 +63,9 @@ T element(const CallTensor& t, std::int64_t i) {
   return value;
 }
 
-// Their indices are experts, and rows by slot.
+// Their indices are experts, tokens, and rows by slot.
 bool has_index_of_its_own(const Call& call) {
-  return call.operation.starts_with("route") || call.operation == "aggregate";
+  return call.operation.starts_with("route") || call.operation.starts_with("moe_") || call.operation == "aggregate";
 }
 
 // Before anything is indexed by them.

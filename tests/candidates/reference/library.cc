@@ -106,13 +106,15 @@ class Served {
       if (lists(settings().refuses, what)) throw Refusal(MXCHECK_UNSUPPORTED, std::string("no ") + what);
     };
     const bool is_matmul = name_ == "matmul";
-    const bool has_own = name_.starts_with("route") || name_ == "aggregate";  // offsets and indices
+    const bool is_layer = name_.starts_with("moe_");
+    const bool has_own = is_layer || name_.starts_with("route") || name_ == "aggregate";  // offsets and indices
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const CallTensor& t = call.inputs[i];
       if (t.is_offsets && !is_matmul && !has_own) refuse("offsets");
       if (t.is_index && !has_own) refuse("index");
       if (t.row_stride != 0) refuse("strides");
-      if (is_matmul && i < 2 && reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) refuse("misaligned");
+      if (((is_matmul && i < 2) || is_layer) && reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0)
+        refuse("misaligned");
     }
   }
 

@@ -54,7 +54,7 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     int before = 0;
 #pragma unroll 4
     for (int kb = 0; kb < kblocks; ++kb) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
+      Ring::wait_full(at);
       const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
       chain_stage(*this, acc, at, before, kb, [a](int step) { return a + step * 2; });
     }

@@ -150,7 +150,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
     int before = 0;
     const auto turn = [&](Fragments& a, int kb) {
-      ptx::barrier_wait(Ring::full(at.stage), at.parity);
+      Ring::wait_full(at);
       decode_stage(a, at.stage, me);
       chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
     };

@@ -282,7 +282,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
                                           const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
     for (int kb = 0; kb < tile.kblocks; ++kb) {
-      ptx::barrier_wait(full(at.stage), at.parity);
+      Ring::wait_full(at);
       StageScales s;
       read_scales(s, at.stage, me, offset);
       std::uint32_t a[4][4];
@@ -306,7 +306,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     int p_stage = 0;
     int q_stage = 0;
     const auto begin = [&](float(&partial)[kAcc], StageScales& s, int& stage) {
-      ptx::barrier_wait(full(at.stage), at.parity);
+      Ring::wait_full(at);
       stage = at.stage;
       read_scales(s, stage, me, offset);
       multiply<0, 0>(partial, stage, me);

@@ -1,7 +1,7 @@
 #pragma once
 // wgmma, 64 rows, FP32 accumulators, of every format and width in use: one call an instruction. Operands in shared
-// memory are rows of 128 bytes, contiguous along k, with the 128-byte swizzle in groups of 8 rows; a step takes 32
-// bytes of each.
+// memory are rows of 128 bytes, contiguous along k unless their name says otherwise, with the 128-byte swizzle in groups
+// of 8 rows; a step takes 32 bytes of each.
 
 #include <cstdint>
 
@@ -27,6 +27,14 @@ __device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{1} << 16 | (address & 0x3FFFF) >> 4;
+}
+
+// Of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte swizzle in groups of 8; the next 64
+// columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
+__device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t address, std::uint32_t block) {
+  constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
+  constexpr std::uint64_t kSwizzle128 = 1;
+  return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{block >> 4} << 16 | (address & 0x3FFFF) >> 4;
 }
 
 // clang-format off
@@ -77,10 +85,12 @@ __device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
 
 // clang-format on
 
-// d += a b^T, or d = a b^T where add is 0.
-template <Code kA, Code kB, int kCount>
+// d += a b^T, or d = a b^T where add is 0. kAByK, kBByK: the operand lies with k from row to row (wgmma_operand_by_k),
+// which BF16 alone can.
+template <Code kA, Code kB, bool kAByK = false, bool kBByK = false, int kCount>
 __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::uint64_t b, int add) {
   static_assert(kA == kB || (bytes_of(kA) == 1 && bytes_of(kB) == 1));
+  static_assert(kA == Code::bf16 || (!kAByK && !kBByK));
   if constexpr (kA == Code::e4m3 && kB == Code::e4m3) {
     MXCHECK_SHARED("k32.f32.e4m3.e4m3", "")
   } else if constexpr (kA == Code::e4m3) {
@@ -89,6 +99,11 @@ __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::
     MXCHECK_SHARED("k32.f32.e5m2.e4m3", "")
   } else if constexpr (kA == Code::e5m2) {
     MXCHECK_SHARED("k32.f32.e5m2.e5m2", "")
+  } else if constexpr (kA == Code::bf16 && kAByK) {
+    static_assert(kBByK);
+    MXCHECK_SHARED("k16.f32.bf16.bf16", ", 1, 1")
+  } else if constexpr (kA == Code::bf16 && kBByK) {
+    MXCHECK_SHARED("k16.f32.bf16.bf16", ", 0, 1")
   } else if constexpr (kA == Code::bf16) {
     MXCHECK_SHARED("k16.f32.bf16.bf16", ", 0, 0")
   } else if constexpr (kA == Code::fp16) {

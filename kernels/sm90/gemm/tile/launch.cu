@@ -19,9 +19,16 @@ EncodeTiled encode_tiled() {
   return function;
 }
 
-// Matrices of rows x cols elements one after the other, in boxes of 128 or 64 bytes by `box_rows`, swizzled.
-cudaError_t encode(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
-                   std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes = kRowBytes) {
+bool fits(std::int64_t value) { return value >= 0 && value <= std::numeric_limits<std::int32_t>::max(); }
+
+CUtensorMapDataType map_type(int bytes) {
+  return bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+}
+
+}  // namespace
+
+cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
+                       std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes) {
   const EncodeTiled function = encode_tiled();
   if (function == nullptr) return cudaErrorNotSupported;
   const auto size = static_cast<cuuint64_t>(bytes);
@@ -37,10 +44,6 @@ cudaError_t encode(CUtensorMap& map, CUtensorMapDataType type, int bytes, const 
                swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
-
-bool fits(std::int64_t value) { return value >= 0 && value <= std::numeric_limits<std::int32_t>::max(); }
-
-}  // namespace
 
 bool matmul_valid(const MatmulCall& matmul, int multiple) {
   if (!fits(matmul.m) || !fits(matmul.n) || !fits(matmul.k) || !fits(matmul.a_rows) || matmul.k % multiple != 0)
@@ -60,10 +63,8 @@ bool matmul_empty(const MatmulCall& matmul) {
   return matmul.m == 0 || matmul.n == 0 || (matmul.kind != MatmulKind::dense && matmul.experts == 0);
 }
 
-cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
-                           MatmulMaps& maps, MatmulJob& job) {
+cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, MatmulMaps& maps, MatmulJob& job) {
   const bool grouped = matmul.kind != MatmulKind::dense;
-  const int stage_columns = kRowBytes / b_bytes;
   job.kind = matmul.kind;
   job.accumulate = matmul.accumulate;
   job.experts = grouped ? matmul.experts : 1;
@@ -72,6 +73,7 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
   job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
   job.k = matmul.k;
   job.a = static_cast<const std::uint8_t*>(matmul.a);
+  job.b = static_cast<const std::uint8_t*>(matmul.b);
   job.c = matmul.accumulate ? matmul.c : nullptr;
   job.d = matmul.d;
   job.offsets = grouped ? matmul.offsets : nullptr;
@@ -79,19 +81,6 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
   job.status = matmul.status;
 
   maps = {};
-  if (matmul.k > 0) {
-    const auto type = [](int bytes) {
-      return bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    };
-    const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
-    if (matmul.row_index == nullptr) {
-      const auto e =
-          encode(maps.a, type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows_of_a, stage_columns * a_bytes);
-      if (e != cudaSuccess) return e;
-    }
-    const auto e = encode(maps.b, type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
-    if (e != cudaSuccess) return e;
-  }
   const bool bf16 = matmul.output == MatmulOutput::bf16;
   const int bytes = bf16 ? 2 : 4;
   const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
@@ -101,10 +90,24 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
   const std::int64_t d_matrices = matmul.kind == MatmulKind::depth ? matmul.experts : 1;
   const auto type = bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   if (job.c != nullptr) {
-    const auto e = encode(maps.c, type, bytes, job.c, matmul.n, matmul.m, d_matrices, kChunkRows);
+    const auto e = encode_map(maps.c, type, bytes, job.c, matmul.n, matmul.m, d_matrices, kChunkRows);
     if (e != cudaSuccess) return e;
   }
-  return encode(maps.d, type, bytes, matmul.d, matmul.n, matmul.m, d_matrices, kChunkRows);
+  return encode_map(maps.d, type, bytes, matmul.d, matmul.n, matmul.m, d_matrices, kChunkRows);
+}
+
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+                           MatmulMaps& maps, MatmulJob& job) {
+  const int stage_columns = kRowBytes / b_bytes;
+  if (const auto e = matmul_prepare_output(matmul, stage_columns, maps, job); e != cudaSuccess) return e;
+  if (matmul.k == 0) return cudaSuccess;
+  if (matmul.row_index == nullptr) {
+    const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows_of_a,
+                              stage_columns * a_bytes);
+    if (e != cudaSuccess) return e;
+  }
+  const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
+  return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
 }
 
 }  // namespace mxcheck_kernels::sm90

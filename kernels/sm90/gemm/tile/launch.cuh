@@ -53,6 +53,13 @@ bool matmul_valid(const MatmulCall& matmul, int multiple);
 // Nothing is to be done.
 bool matmul_empty(const MatmulCall& matmul);
 
+// Matrices of rows x cols elements one after the other, in boxes of 128 or 64 bytes by `box_rows`, swizzled; launch.cu.
+cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
+                       std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes = kRowBytes);
+
+// The maps of C and D, and the job but for its scales; those of A and B are left empty. stage_columns: of k.
+cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, MatmulMaps& maps, MatmulJob& job);
+
 // Maps for a shape's boxes, and the job but for its scales; launch.cu. a_bytes, b_bytes: of an element; a stage is 128
 // bytes of B's rows. Not for m, n = 0.
 cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,

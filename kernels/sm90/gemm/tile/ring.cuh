@@ -118,9 +118,6 @@ struct MatmulRing {
 
   // Rows of A by index, 512 bytes a warp and copy, in the layout that TMA would give them.
   __device__ __forceinline__ void gather_rows(int warp) const {
-    // Stages between a copy and its arrival at the barrier. With more of them a consumer that releases a stage only as
-    // it begins the next would deadlock.
-    constexpr int kLag = kStages >= 4 ? 2 : 1;
     constexpr int kHeld = Shape::kM / 32;
     constexpr int kPitch = Shape::kARowBytes;
     constexpr int kChunks = kPitch / 16;
@@ -131,22 +128,9 @@ struct MatmulRing {
     Schedule schedule(job, rank);
     MatmulTile tile;
     Cursor at;
-    Cursor told;
-    int untold = 0;
-    const auto tell = [&] {
-      ptx::fence_async();
-      ptx::barrier_arrive(full(told.stage));
-      told.advance();
-    };
     const auto done = [&] {
-      ptx::copy_commit();
+      ptx::copy_arrive(full(at.stage));
       at.advance();
-      if (untold == kLag) {
-        ptx::copy_wait<kLag>();
-        tell();
-      } else {
-        ++untold;
-      }
     };
     const std::int64_t pitch = job.k * kElementBytes;
     const int chunks = static_cast<int>(pitch / 16);
@@ -182,11 +166,15 @@ struct MatmulRing {
     }
     wait_empty(at);
     done();
-    ptx::copy_wait<0>();
-    for (; untold > 0; --untold) tell();
   }
 
   // --- consumers ----------------------------------------------------------------------------------------------------
+
+  // Rows that were gathered came by ordinary writes, which wgmma is to see.
+  __device__ __forceinline__ void wait_full(const Cursor& at) const {
+    ptx::barrier_wait(full(at.stage), at.parity);
+    if (job.row_index != nullptr) ptx::fence_async();
+  }
 
   // Every thread for what it read: one for its warp would do, but racecheck does not model intra-warp ordering.
   __device__ __forceinline__ void release(int stage) const {

@@ -231,6 +231,7 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cuda
   const std::int64_t columns = (job.rows.n + kTileCols - 1) / kTileCols;
   const std::int64_t blocks = job.tiles.tiles * columns;
   if (blocks == 0) return cudaSuccess;
+  if (!is_padding_possible(job.a) || !is_padding_possible(job.dh)) return cudaErrorInvalidValue;
   const auto across = static_cast<unsigned>(columns);
   const auto all = static_cast<unsigned>(blocks);
   const cudaError_t e = with_coder(job.dh.coding, [&](auto coder) {

@@ -44,13 +44,20 @@ struct Coder {
 
   // Four codes in a word.
   __device__ __forceinline__ std::uint32_t codes(float a, float b, float c, float d, const BlockScale& s) const {
-    if constexpr (kFp32) {
-      if (s.scale < 0x1p-80F) {
-        return encode4<kElement>(__fdiv_rn(a, s.scale), __fdiv_rn(b, s.scale), __fdiv_rn(c, s.scale),
-                                 __fdiv_rn(d, s.scale));
-      }
+    return divides(s) ? codes_by<true>(a, b, c, d, s) : codes_by<false>(a, b, c, d, s);
+  }
+
+  // The same where a scale is shared by so many that the way to its codes is chosen once: codes_by<divides(s)>.
+  static __device__ __forceinline__ bool divides(const BlockScale& s) { return kFp32 && s.scale < 0x1p-80F; }
+
+  template <bool kDivides>
+  __device__ __forceinline__ std::uint32_t codes_by(float a, float b, float c, float d, const BlockScale& s) const {
+    if constexpr (kFp32 && kDivides) {
+      return encode4<kElement>(__fdiv_rn(a, s.scale), __fdiv_rn(b, s.scale), __fdiv_rn(c, s.scale),
+                               __fdiv_rn(d, s.scale));
+    } else {
+      return encode4<kElement>(scaled(a, s), scaled(b, s), scaled(c, s), scaled(d, s));
     }
-    return encode4<kElement>(scaled(a, s), scaled(b, s), scaled(c, s), scaled(d, s));
   }
 
   __device__ __forceinline__ void store_scale(void* scales, std::int64_t at, const BlockScale& s) const {

@@ -121,25 +121,43 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   }
 }
 
+// What encode_columns left, padded: whole columns of 128, whose codes past the tile's rows are +0. What was made there
+// may be another code: of a block of NaN it is that of NaN.
+__device__ __forceinline__ void store_padded(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
+                                             std::int64_t pitch, int warp, int lane, const ColumnShared& shared) {
+  const int count = min(max(tile.rows - lane * 4, 0), 4);
+  const std::uint32_t kept = count == 4 ? ~0U : (1U << 8 * count) - 1;
+  const std::uint32_t* from = shared.codes + warp * kCodePitch + lane;
+  std::uint8_t* to = out.codes + (at.col + warp) * pitch + std::int64_t{tile.band} * kTileRows + lane * 4;
+#pragma unroll 4
+  for (int c = warp; c < kTileCols && at.col + c < at.cols; c += kTileWarps) {
+    *reinterpret_cast<std::uint32_t*>(to) = *from & kept;
+    to += kTileWarps * pitch;
+    from += kTileWarps * kCodePitch;
+  }
+}
+
 // What encode_columns left, waited for. A whole tile whose columns start at words takes no look at each word.
 __device__ __forceinline__ void store_columns(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
                                               int warp, int lane, const ColumnShared& shared) {
-  std::uint8_t* to = out.codes + (at.col + warp) * at.rows + tile.first;
+  const std::int64_t pitch = out.stride == 0 ? at.rows : out.stride;
+  if (out.padded) return store_padded(out, tile, at, pitch, warp, lane, shared);
+  std::uint8_t* to = out.codes + (at.col + warp) * pitch + tile.first;
   const std::uint32_t* from = shared.codes + warp * kCodePitch;
   const auto first = reinterpret_cast<std::uintptr_t>(out.codes) + static_cast<std::uintptr_t>(tile.first);
-  const bool words = (first | static_cast<std::uintptr_t>(at.rows)) % 4 == 0;
+  const bool words = (first | static_cast<std::uintptr_t>(pitch)) % 4 == 0;
   if (words && tile.rows == kTileRows && at.col + kTileCols <= at.cols) {
 #pragma unroll
     for (int i = 0; i < kTileCols / kTileWarps; ++i) {
       reinterpret_cast<std::uint32_t*>(to)[lane] = from[i * kTileWarps * kCodePitch + lane];
-      to += kTileWarps * at.rows;
+      to += kTileWarps * pitch;
     }
     return;
   }
 #pragma unroll 1
   for (int c = warp; c < kTileCols && at.col + c < at.cols; c += kTileWarps) {
     store_column(to, from, tile.rows, lane);
-    to += kTileWarps * at.rows;
+    to += kTileWarps * pitch;
     from += kTileWarps * kCodePitch;
   }
 }

@@ -110,6 +110,8 @@ __global__ void __launch_bounds__(kTileThreads)
 }  // namespace
 
 cudaError_t launch_transpose(const TransposeJob& job, bool vector, cudaStream_t stream) {
+  if (!is_padding_possible(job.out)) return cudaErrorInvalidValue;
+  if (job.scales != nullptr) return launch_transpose_codes(job, vector, stream);
   const std::int64_t columns = (job.cols + kTileCols - 1) / kTileCols;
   const std::int64_t blocks = job.rows.tiles * columns;
   if (blocks == 0) return cudaSuccess;

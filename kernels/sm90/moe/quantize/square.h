@@ -18,7 +18,7 @@ namespace mxcheck_kernels::sm90 {
 // Where a direction's scales go, FP32 or E8M0 as the coding says.
 enum class SquareScales : std::uint8_t {
   each,    // one for each row and 128 columns of the codes: [rows, ceil(cols / 128)] as they lie, [cols, bands]
-           // transposed, bands as in layer/steps/columns.h
+           // transposed, bands as in layer/steps/columns.h; with expert_rows [experts * cols, ceil(expert_rows / 128)]
   shared,  // one for each square, each expert's one below the other: [sum of ceil(rows_e / 128), ceil(cols / 128)] as
            // they lie; transposed (expert_rows alone) [experts * ceil(cols / 128), ceil(expert_rows / 128)]
 };
@@ -42,7 +42,8 @@ struct SquareJob {
   std::int64_t stride = 0;
   std::int64_t bands = 0;  // of transposed_scales, with SquareScales::each
 };
-// cols is a multiple of 8, expert_rows of 16, x and codes are aligned to 16 bytes.
+// cols is a multiple of 8, expert_rows of 16, x and codes are aligned to 16 bytes, and so should stride be;
+// cudaErrorInvalidValue for others than these, and for shared scales transposed without expert_rows.
 cudaError_t launch_square(const SquareJob& job, cudaStream_t stream);
 
 // The largest magnitude of elements numbers of x, NaN if one is; +0 without any. amax is set by the call.

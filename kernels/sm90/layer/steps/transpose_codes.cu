@@ -1,0 +1,159 @@
+// Codes with scales of blocks of 1 x 128 to codes along tokens: what dsv3 makes of the X that it keeps.
+//
+// A block of threads has 128 rows of one expert and 128 columns, so that a row has one scale here. A warp has eight of
+// the rows, a lane four neighbouring columns: a row is one load of 128 bytes.
+
+#include "kernels/sm90/layer/steps/columns.cuh"
+#include "kernels/sm90/layer/steps/transposed_tile.cuh"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / 32;
+constexpr int kRows = kTileRows / kWarps;
+constexpr int kCols = kTransposedCols;
+static_assert(kCols == 32 * 4 && kRows == 8);
+
+struct Shared {
+  std::uint32_t amax[kWarps][kCols];
+  alignas(16) float factors[kQuarters][kCols];
+  alignas(16) float scales[kQuarters][kCols];
+  TransposedTile codes;
+};
+
+// A lane's codes, four columns of each of the warp's rows, and the rows' scales; zeros past the end.
+struct Codes {
+  std::uint32_t four[kRows];
+  float scale;  // of row lane % kRows
+};
+
+template <bool kVector>
+__device__ __forceinline__ Codes load_codes(const TransposeJob& job, const RowTile& tile, std::int64_t block, int warp,
+                                            int lane) {
+  Codes v;
+  const int local = warp * kRows + lane % kRows;
+  const std::int64_t row = tile.first + min(local, tile.rows - 1);
+  const std::int64_t source = job.index == nullptr ? row : __ldg(job.index + row);
+  const std::int64_t col = block * kCols + 4 * lane;
+  const auto* const x = static_cast<const std::uint8_t*>(job.x) + col;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const std::uint8_t* const at = x + __shfl_sync(kAllLanes, source, r) * job.stride;
+    v.four[r] = 0;
+    if (warp * kRows + r >= tile.rows || col >= job.cols) continue;
+    if constexpr (kVector) {
+      v.four[r] = __ldg(reinterpret_cast<const std::uint32_t*>(at));
+    } else {
+      for (int i = 0; i < 4 && col + i < job.cols; ++i) v.four[r] |= std::uint32_t{at[i]} << 8 * i;
+    }
+  }
+  const std::int64_t at = source * job.scale_blocks + block;
+  v.scale = job.e8m0 ? value_of(__ldg(static_cast<const std::uint8_t*>(job.scales) + at))
+                     : __ldg(static_cast<const float*>(job.scales) + at);
+  if (local >= tile.rows) v.scale = 0;
+  return v;
+}
+
+// The larger magnitude; NaN if either is, which max.f32 alone would drop.
+__device__ __forceinline__ float larger_magnitude(float amax, float x) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(amax), "f"(fabsf(x)));
+  return y;
+}
+
+template <Element kSource>
+__device__ __forceinline__ void decode_codes(const Codes& v, float (&x)[4][kRows], float (&amax)[4]) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float scale = __shfl_sync(kAllLanes, v.scale, r);
+    const float2 low = decode2<kSource>(v.four[r] & 0xFFFF);
+    const float2 high = decode2<kSource>(v.four[r] >> 16);
+    x[0][r] = __fmul_rn(low.x, scale), x[1][r] = __fmul_rn(low.y, scale);
+    x[2][r] = __fmul_rn(high.x, scale), x[3][r] = __fmul_rn(high.y, scale);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) amax[k] = r == 0 ? fabsf(x[k][r]) : larger_magnitude(amax[k], x[k][r]);
+  }
+}
+
+// Scales of all columns from the warps' amax, to memory and to shared memory; a thread has a column of a quarter.
+template <class Coder>
+__device__ __forceinline__ void make_scales(const TransposeJob& job, const Coder& coder, const RowTile& tile,
+                                            std::int64_t block, int thread, Shared& shared) {
+  const int column = thread % kCols;
+  const int quarter = thread / kCols;
+  const bool whole = coder.block() == kTileRows;
+  if (whole && quarter != 0) return;
+  std::uint32_t amax = 0;
+  const int warps = whole ? kWarps : kWarps / kQuarters;
+#pragma unroll 4
+  for (int w = 0; w < warps; ++w) amax = max(amax, shared.amax[quarter * warps + w][column]);
+  const BlockScale s = coder.scale_of(amax);
+  shared.factors[quarter][column] = s.factor;
+  shared.scales[quarter][column] = s.scale;
+  const std::int64_t col = block * kCols + column;
+  if (quarter * kQuarter < tile.rows && col < job.cols) {
+    coder.store_scale(job.out.scales, col * job.out.bands + tile.band + quarter, s);
+  }
+}
+
+template <bool kVector, Element kSource, class Coder>
+__global__ void __launch_bounds__(kThreads, 2)
+    transpose_codes(const __grid_constant__ TransposeJob job, const __grid_constant__ Coder coder, unsigned columns) {
+  __shared__ Shared shared;
+  RowTile tile;
+  if (!find_tile(job.rows, blockIdx.x / columns, coder.block(), tile)) return;
+  const std::int64_t block = blockIdx.x % columns;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % 32;
+  const int warp = thread / 32;
+  float x[4][kRows];
+  float amax[4];
+  decode_codes<kSource>(load_codes<kVector>(job, tile, block, warp, lane), x, amax);
+  *reinterpret_cast<uint4*>(&shared.amax[warp][4 * lane]) = make_uint4(
+      __float_as_uint(amax[0]), __float_as_uint(amax[1]), __float_as_uint(amax[2]), __float_as_uint(amax[3]));
+  __syncthreads();
+  make_scales(job, coder, tile, block, thread, shared);
+  __syncthreads();
+  const int quarter = coder.block() == kTileRows ? 0 : warp * kRows / kQuarter;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const int column = 4 * lane + k;
+    const BlockScale s{0, shared.factors[quarter][column], shared.scales[quarter][column]};
+    put_eight(shared.codes, column, warp,
+              make_uint2(coder.codes(x[k][0], x[k][1], x[k][2], x[k][3], s),
+                         coder.codes(x[k][4], x[k][5], x[k][6], x[k][7], s)));
+  }
+  __syncthreads();
+  const ColumnCodes& out = job.out;
+  const std::int64_t pitch = out.stride == 0 ? job.rows.rows : out.stride;
+  const std::int64_t first = out.padded ? std::int64_t{tile.band} * kTileRows : tile.first;
+  const std::int64_t col = block * kCols;
+  store_transposed<kThreads>(shared.codes,
+                             {out.codes + col * pitch + first, pitch, job.cols - col, tile.rows, out.padded}, thread);
+}
+
+}  // namespace
+
+cudaError_t launch_transpose_codes(const TransposeJob& job, bool vector, cudaStream_t stream) {
+  const std::int64_t columns = (job.cols + kCols - 1) / kCols;
+  const std::int64_t blocks = job.rows.tiles * columns;
+  if (blocks == 0) return cudaSuccess;
+  if (!is_padding_possible(job.out)) return cudaErrorInvalidValue;
+  const auto grid = static_cast<unsigned>(blocks);
+  const auto across = static_cast<unsigned>(columns);
+  return with_coder(job.out.coding, [&](auto coder) {
+    using C = decltype(coder);
+    const bool e4m3 = job.element == Element::e4m3;
+    if (vector) {
+      auto* const kernel = e4m3 ? transpose_codes<true, Element::e4m3, C> : transpose_codes<true, Element::e5m2, C>;
+      kernel<<<grid, kThreads, 0, stream>>>(job, coder, across);
+    } else {
+      auto* const kernel = e4m3 ? transpose_codes<false, Element::e4m3, C> : transpose_codes<false, Element::e5m2, C>;
+      kernel<<<grid, kThreads, 0, stream>>>(job, coder, across);
+    }
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,168 @@
+#include "kernels/sm90/moe/call/call.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/common/dtype.h"
+#include "kernels/sm90/common/arguments.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+const mxcheck_moe_policy& moe_policy(const mxcheck_policy* policy) {
+  const auto& p = policy_of<mxcheck_moe_policy>(policy, ", that of mxcheck_moe_policy");
+  if (p.policy.threads < 0) invalid("policy.threads is " + std::to_string(p.policy.threads) + ": must be 0 or more");
+  if (p.policy.layout != MXCHECK_COMPACT) {
+    invalid("policy.layout is " + std::to_string(p.policy.layout) + ": must be 0 (compact)");
+  }
+  if (p.policy.format == nullptr || *p.policy.format != '\0') {
+    invalid("policy.format is given, and the recipe says it: must be \"\"");
+  }
+  if (p.policy.block_rows != 0 || p.policy.block_cols != 0) {
+    invalid("policy has blocks of " + std::to_string(p.policy.block_rows) + "x" + std::to_string(p.policy.block_cols) +
+            ", and the recipe says them: must be 0x0");
+  }
+  require_flag("gate_up", p.gate_up);
+  return p;
+}
+
+// Extents are 32-bit numbers of the kernels, 2 n included.
+void check_extents(const mxcheck_moe_policy& p) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMostExperts = 65536;
+  const auto check = [](const char* name, std::int64_t value, std::int64_t most) {
+    const std::string what = std::string("policy.") + name + " is " + std::to_string(value);
+    if (value < 0) invalid(what + ": must be 0 or more");
+    if (value > most) unsupported(what + ": at most " + std::to_string(most) + " is offered");
+  };
+  check("rows", p.policy.rows, kMost);
+  check("cols", p.policy.cols, kMost);
+  check("inner", p.inner, kMost / 2);
+  check("experts", p.experts, kMostExperts);
+  check("routed", p.routed, kMost);
+  if (p.routed > 0 && (p.experts == 0 || p.policy.rows == 0)) {
+    invalid("policy.routed is " + std::to_string(p.routed) + ", of " + std::to_string(p.experts) + " experts and " +
+            std::to_string(p.policy.rows) + " tokens: must be 0 where there is none");
+  }
+}
+
+// Rows of every matrix begin at multiples of 16 bytes where the widths are multiples of 8 (BF16) and 16 (codes).
+void check_widths(const MoeCall& c) {
+  constexpr std::int64_t kMultiple = 8;
+  if (c.d % kMultiple == 0 && c.n % kMultiple == 0) return;
+  unsupported("recipe " + std::string(c.recipe->name) + " with cols " + std::to_string(c.d) + " and inner " +
+              std::to_string(c.n) + " is not offered: multiples of " + std::to_string(kMultiple) + " are");
+}
+
+// Takes tensors one after the other.
+class Reader {
+ public:
+  explicit Reader(const mxcheck_call& call) : call_(call) {}
+
+  Checked in(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return inputs_.emplace_back(matrix(name, call_.inputs[inputs_.size()], type, rows, cols));
+  }
+  Checked in_vector(const char* name, DLDataType type, std::int64_t size) {
+    const Checked t = any_vector(name, type);
+    require_shape(name, t, 1, size);
+    return t;
+  }
+  Checked any_vector(const char* name, DLDataType type) {
+    return inputs_.emplace_back(check_tensor(name, call_.inputs[inputs_.size()], type, 1, Strides::contiguous));
+  }
+  Checked out(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return outputs_.emplace_back(matrix(name, call_.outputs[outputs_.size()], type, rows, cols));
+  }
+  Checked out_vector(const char* name, DLDataType type, std::int64_t size) {
+    const Checked t = check_tensor(name, call_.outputs[outputs_.size()], type, 1, Strides::contiguous);
+    require_shape(name, t, 1, size);
+    return outputs_.emplace_back(t);
+  }
+
+  // After the last tensor: a call that is wrong is INVALID before one that is not offered is UNSUPPORTED.
+  void finish() const {
+    require_disjoint(inputs_, outputs_);
+    if (unaligned_.empty()) return;
+    unsupported(unaligned_ + " is not at a multiple of 16 bytes: others are not offered");
+  }
+
+ private:
+  Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    const Checked t = check_tensor(name, tensor, type, 2, Strides::contiguous);
+    require_shape(name, t, rows, cols);
+    if (unaligned_.empty() && !is_aligned(t.data, 16)) unaligned_ = name;
+    return t;
+  }
+
+  const mxcheck_call& call_;
+  std::vector<Checked> inputs_;
+  std::vector<Checked> outputs_;
+  std::string unaligned_;
+};
+
+void read_weights(MoeCall& c, Reader& reader) {
+  c.tensors.w1 = reader.in("w1", kBf16Type, c.experts * c.d, 2 * c.n);
+  c.tensors.w2 = reader.in("w2", kBf16Type, c.experts * c.n, c.d);
+}
+
+void read_routes(MoeCall& c, Reader& reader) {
+  MoeTensors& t = c.tensors;
+  t.row_token = reader.in_vector("row_token", kInt32Type, c.routed);
+  t.row_weight = reader.in_vector("row_weight", kFp32Type, c.routed);
+  t.token_offsets = reader.in_vector("token_offsets", kInt64Type, c.tokens + 1);
+  t.token_rows = reader.any_vector("token_rows", kInt32Type);
+  t.offsets = reader.in_vector("offsets", kInt64Type, c.experts + 1);
+  c.slots = t.token_rows.cols;
+}
+
+void read_forward(MoeCall& c, const mxcheck_call& call) {
+  check_call(call, 8, 8, 2);
+  MoeTensors& t = c.tensors;
+  Reader reader(call);
+  t.x = reader.in("x", kBf16Type, c.tokens, c.d);
+  read_weights(c, reader);
+  read_routes(c, reader);
+  t.o = reader.out("o", kBf16Type, c.tokens, c.d);
+  t.h = reader.out("h", kBf16Type, c.routed, 2 * c.n);
+  reader.finish();
+}
+
+void read_backward(MoeCall& c, const mxcheck_call& call) {
+  check_call(call, 10, 10, 4);
+  MoeTensors& t = c.tensors;
+  Reader reader(call);
+  t.d_o = reader.in("d_o", kBf16Type, c.tokens, c.d);
+  read_weights(c, reader);
+  t.h = reader.in("h", kBf16Type, c.routed, 2 * c.n);
+  t.x = reader.in("x", kBf16Type, c.tokens, c.d);
+  read_routes(c, reader);
+  t.dx = reader.out("dx", kBf16Type, c.tokens, c.d);
+  t.dw1 = reader.out("dw1", kFp32Type, c.experts * c.d, 2 * c.n);
+  t.dw2 = reader.out("dw2", kFp32Type, c.experts * c.n, c.d);
+  t.ds = reader.out_vector("ds", kFp32Type, c.routed);
+  reader.finish();
+}
+
+}  // namespace
+
+void check_moe_policy(const mxcheck_policy* policy, DLDataType wide) {
+  moe_recipe_named(moe_policy(policy).policy.recipe);
+  if (!same(wide, kBf16Type)) unsupported("x and d_o are offered in BF16");
+}
+
+MoeCall read_moe_call(const mxcheck_call& call, bool backward) {
+  const mxcheck_moe_policy& p = moe_policy(call.policy);
+  check_extents(p);
+  MoeCall c;
+  c.recipe = &moe_recipe_named(p.policy.recipe);
+  c.backward = backward, c.interleaved = p.gate_up == MXCHECK_INTERLEAVED;
+  c.tokens = p.policy.rows, c.d = p.policy.cols, c.n = p.inner, c.experts = p.experts, c.routed = p.routed;
+  check_widths(c);
+  if (call.workspace == nullptr) return c;
+  backward ? read_backward(c, call) : read_forward(c, call);
+  c.workspace = call.workspace, c.report = report_of(call);
+  return c;
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,16 @@
+// Groups along rows, B by k.
+
+#include "kernels/sm90/moe/gemm/launch.cuh"
+#include "kernels/sm90/moe/gemm/rows.cuh"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+template <class Out>
+using Tile = RowsByK<ByKShape, Out>;
+}  // namespace
+
+cudaError_t start_rows(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream) {
+  return start_by_k<Tile>(maps, job, output, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

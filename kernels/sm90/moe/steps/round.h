@@ -1,0 +1,29 @@
+#pragma once
+// Operands of GEMMs in BF16: through the recipe's block format and back as steps "quantize ...", or as they are for a
+// recipe that rounds none.
+
+#include "kernels/sm90/moe/steps/matmul_values.h"
+
+namespace mxcheck_kernels::sm90 {
+
+enum class Along : std::uint8_t { rows, columns };  // of the tensor as it lies: where 32 neighbours share a scale
+
+// X or dO [tokens, d] for a GEMM of gathered rows.
+MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
+// The same along tokens, gathered; as it is for a recipe that rounds none, gathered by the GEMM.
+MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
+// w [experts * rows, cols].
+MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
+                         Along along);
+// x [routed, cols] of the arena, which it takes: that is dropped, or becomes the operand.
+MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along, RoundRule rule);
+
+// x [routed, cols] in both directions from one read. The memory of x is dropped, or is that of `columns`, which is
+// therefore the last to be read.
+struct RoundedPair {
+  MoeOperand rows;
+  MoeOperand columns;
+};
+RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundRule rule);
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,22 @@
+#pragma once
+// What only the device can read of a layer's routes, as one check with one result: offsets and row_token, which also
+// become tiles of rows, and the slots of the tokens.
+
+#include <cuda_runtime.h>
+
+#include "kernels/sm90/layer/steps/plan.h"
+
+namespace mxcheck_kernels::sm90 {
+
+struct RoutesJob {
+  PlanJob rows;
+  SlotsJob slots;
+  PlanHeader* header = nullptr;  // of everything: MXCHECK_OK where all is right
+  PlanHeader* slots_header = nullptr;
+  RowTile* table = nullptr;
+};
+
+// The report is of the first of offsets, row_token and slots that is wrong.
+cudaError_t check_routes(const RoutesJob& job, cudaStream_t stream);
+
+}  // namespace mxcheck_kernels::sm90

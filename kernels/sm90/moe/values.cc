@@ -1,0 +1,99 @@
+// Layers whose GEMMs multiply BF16. Every tensor of the table is in the workspace while a step later reads it, rounded
+// ones under the recipes that round.
+//
+//   forward   up: X, W1 rounded. swiglu: A. down: A, W2 rounded, Y. aggregate: Y.
+//   backward  d_down: dO, W2 rounded, P. swiglu_backward: P, A', dH. d_w2: dH, A', and dO along tokens.
+//             d_up: dH, dH along tokens, W1 rounded, dX~. d_w1: dH and X along tokens, dX~. d_aggregate: dX~.
+//
+// So without rounding the most is R (2 n + 2 d) bytes forward (A, Y), and R max(10 n, 4 n + 2 d) backward.
+
+#include "kernels/sm90/moe/passes.h"
+#include "kernels/sm90/moe/steps/round.h"
+#include "kernels/sm90/moe/steps/swiglu.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr int kBand = 32;
+
+// X W1 to H, which is kept.
+void add_up(MoeBuilder& b) {
+  const MoeCall& c = b.call();
+  const MoeOperand x = round_tokens(b, "quantize X", c.tensors.x, c.recipe->value);
+  const MoeOperand w1 = round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::columns);
+  add_rows_gemm(b, {"up", x, w1, true, c.tensors.h.data, 2 * c.n, c.d, MatmulOutput::bf16});
+  b.memory.drop(x.part), b.memory.drop(w1.part);
+}
+
+Part add_down(MoeBuilder& b, const Part& a) {
+  const MoeCall& c = b.call();
+  const MoeOperand rounded = round_routed(b, "quantize A", a, c.n, Along::rows, c.recipe->value);
+  const MoeOperand w2 = round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::columns);
+  const Part y = b.memory.take(c.routed, 2 * c.d);
+  add_rows_gemm(b, {"down", rounded, w2, true, b.memory.at<void>(y), c.d, c.n, MatmulOutput::bf16});
+  b.memory.drop(rounded.part), b.memory.drop(w2.part);
+  return y;
+}
+
+Part add_d_down(MoeBuilder& b) {
+  const MoeCall& c = b.call();
+  const MoeOperand d_o = round_tokens(b, "quantize dO", c.tensors.d_o, c.recipe->gradient);
+  const MoeOperand w2 = round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::rows);
+  const Part p = b.memory.take(c.routed, 4 * c.n);
+  add_rows_gemm(b, {"d_down", d_o, w2, false, b.memory.at<void>(p), c.n, c.d, MatmulOutput::fp32});
+  b.memory.drop(d_o.part), b.memory.drop(w2.part);
+  return p;
+}
+
+void add_d_w2(MoeBuilder& b, const Part& scaled_a) {
+  const MoeCall& c = b.call();
+  const MoeOperand a = round_routed(b, "quantize A' along tokens", scaled_a, c.n, Along::columns, c.recipe->value);
+  const MoeOperand d_o = round_gathered(b, "quantize dO along tokens", c.tensors.d_o, c.recipe->gradient);
+  add_depth_gemm(b, {"d_w2", a, d_o, data_of<float>(c.tensors.dw2), c.n, c.d});
+  b.memory.drop(a.part), b.memory.drop(d_o.part);
+}
+
+Part add_d_up(MoeBuilder& b, const MoeOperand& dh) {
+  const MoeCall& c = b.call();
+  const Part dx = b.memory.take(c.routed, 2 * c.d);
+  const MoeOperand w1 = round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::rows);
+  add_rows_gemm(b, {"d_up", dh, w1, false, b.memory.at<void>(dx), c.d, 2 * c.n, MatmulOutput::bf16});
+  b.memory.drop(w1.part), b.memory.drop(dh.part);
+  return dx;
+}
+
+void add_d_w1(MoeBuilder& b, const MoeOperand& dh) {
+  const MoeCall& c = b.call();
+  const MoeOperand x = round_gathered(b, "quantize X along tokens", c.tensors.x, c.recipe->value);
+  add_depth_gemm(b, {"d_w1", x, dh, data_of<float>(c.tensors.dw1), c.d, 2 * c.n});
+  b.memory.drop(x.part), b.memory.drop(dh.part);
+}
+
+}  // namespace
+
+MoePlan forward_of_values(const MoeCall& call) {
+  MoeBuilder b(call, kBand);
+  add_up(b);
+  const Part a = b.memory.take(call.routed, 2 * call.n);
+  add_swiglu(b, data_of<const std::uint16_t>(call.tensors.h), a);
+  const Part y = add_down(b, a);
+  b.add_aggregate("aggregate", y, call.tensors.o, true);
+  return b.finish();
+}
+
+MoePlan backward_of_values(const MoeCall& call) {
+  MoeBuilder b(call, kBand);
+  const Part dh_values = b.memory.take(call.routed, 4 * call.n);  // in front: it outlives what follows
+  const Part p = add_d_down(b);
+  const Part a = b.memory.take(call.routed, 2 * call.n);
+  add_swiglu_backward(b, data_of<const std::uint16_t>(call.tensors.h), p, {a, dh_values});
+  b.memory.drop(p);
+  add_d_w2(b, a);
+  const RoundedPair dh = round_both(b, "quantize dH", dh_values, 2 * call.n, call.recipe->gradient);
+  const Part dx = add_d_up(b, dh.rows);
+  add_d_w1(b, dh.columns);
+  b.add_aggregate("d_aggregate", dx, call.tensors.dx, false);
+  return b.finish();
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,193 @@
+// The domain of whole layers: to 4,096 tokens, 2,048 columns, 512 experts, 16 slots a token. What a case may cost is
+// bounded tightly, for the reference multiplies nine GEMMs bit by bit: bins that no such case can be in are left out.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "properties/core/domain/groups.h"
+#include "properties/core/domain/usual_axes.h"
+#include "properties/core/statement.h"
+#include "properties/operations/moe/operation.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kUnit = 64;  // rows of an expert: a tile's
+constexpr std::array<std::int64_t, 10> kTokens{0, 1, 2, 9, 32, 33, 65, 128, 129, 300};
+constexpr std::int64_t kMostTokens = 4096;
+constexpr std::array<std::int64_t, 8> kWidths{8, 32, 33, 64, 65, 128, 129, 256};
+constexpr std::int64_t kMostWidth = 2048;
+constexpr std::array<std::int64_t, 6> kSlots{0, 1, 2, 3, 8, 9};
+constexpr std::int64_t kMostSlots = 16;
+constexpr std::array<std::int64_t, 5> kExpertCounts{1, 2, 3, 8, 9};
+constexpr std::array<std::int64_t, 3> kDrops{0, 1, 51};
+constexpr std::int64_t kSmallWork = std::int64_t{1} << 20;
+
+class MoeDomain final : public Domain {
+ public:
+  explicit MoeDomain(const DomainRequest& request)
+      : statement_(request.statement), limits_(*request.process.operation(request.variants.front().operation)) {
+    recipe_.of(request.variants, [](const Variant& v) { return moe_of(v).recipe; });
+    gate_up_.of(request.variants,
+                [](const Variant& v) { return moe_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; });
+    add_of_variant("recipe", recipe_.bins());
+    add_of_variant("gate and up", gate_up_.bins());
+    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
+    cols_ = add_option("d", extent_bins(kWidths, kMostWidth, limits_.cols_multiple, limits_.max_cols), kAnyBin);
+    inner_ = add_option("inner", extent_bins(kWidths, kMostWidth), kAnyBin);
+    experts_ = add("experts", extent_bins(kExpertCounts, 512));
+    groups_ = add("experts' rows", word_bins(group_kind_labels()));
+    k_ = add("slots of a token, 0 for any", extent_bins(kSlots, kMostSlots));
+    drops_ = add("tokens with a dropped slot more, %", extent_bins(kDrops, 100));
+    usual_ = UsualAxes(statement_, request.process.info().cuda);
+    input_ = add_option("first input past a multiple of 64 bytes", usual_.few_offset_bins());
+    other_ = add_option("other inputs past it", usual_.few_offset_bins());
+    output_ = add_option("outputs past it", usual_.few_offset_bins());
+    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
+    data_ = add("data", usual_.data_bins());
+    set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::string family_of(const Variant& v) const override { return moe_of(v).recipe; }
+  [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
+  [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 21 : 26);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    std::vector<std::int64_t> values{recipe_.index_of(c.variant), gate_up_.index_of(c.variant)};
+    values.resize(axes().size(), kNotOnAxis);
+    const auto set = [&](int axis, std::int64_t value) {
+      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
+    };
+    set(tokens_, c.rows);
+    set(cols_, c.cols);
+    set(inner_, moe_case(c).inner);
+    if (!c.experts.empty()) {
+      set(experts_, moe_experts(c));
+      set(groups_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
+    }
+    set(k_, moe_case(c).k);
+    if (moe_case(c).k == 0) set(drops_, moe_case(c).drops);
+    if (c.misaligned.inputs[0] % 2 == 0) set(input_, c.misaligned.inputs[0]);
+    set(other_, c.misaligned.inputs[1]);
+    if (c.misaligned.outputs[0] % 2 == 0) set(output_, c.misaligned.outputs[0]);
+    set(threads_, c.threads);
+    set(data_, static_cast<std::int64_t>(c.data));
+    return values;
+  }
+
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override { return moe_work(c); }
+
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                            Draw& draw) const override {
+    const Variant* v = draw_variant_in(wanted, draw);
+    if (v == nullptr) return std::nullopt;
+    Case c;
+    c.variant = *v;
+    c.seed = draw.word() >> 16;
+    draw_widths(c, wanted, attempt, draw);
+    const bool is_small = attempt >= 5;
+    c.rows = draw_extent_of(wanted, tokens_, is_small ? 8 : 40, limits_.rows_multiple, draw);
+    moe_case(c).k = is_wanted(wanted, k_)                          ? draw_value(wanted, k_, draw)
+                    : is_wanted(wanted, drops_) || draw.chance(40) ? 0
+                                                                   : draw.between(1, is_small ? 2 : 4);
+    if (is_wanted(wanted, drops_) && moe_case(c).k != 0) return std::nullopt;
+    if (!draw_experts(c, wanted, most, is_small, draw)) return std::nullopt;
+    if (moe_case(c).k == 0 && (is_wanted(wanted, drops_) || draw.chance(60)))
+      moe_case(c).drops = static_cast<int>(draw_value(wanted, drops_, draw));
+    draw_options(c, wanted, draw);
+    return c;
+  }
+
+ private:
+  // A wanted bin's value; else 1 to `most`, sometimes an end of a bin.
+  [[nodiscard]] std::int64_t draw_extent_of(const Bins& wanted, int axis, std::int64_t most, std::int64_t multiple,
+                                            Draw& draw) const {
+    const Bin all = range(wanted, axis);
+    const std::int64_t high = is_wanted(wanted, axis) ? all.high : std::min(all.high, std::max(all.low, most));
+    const std::int64_t low = is_wanted(wanted, axis) ? all.low : std::min(std::max<std::int64_t>(all.low, 1), high);
+    return draw_extent(low, high, multiple, kUnit, draw).value_or(all.low);
+  }
+
+  // Mostly multiples of 128, which every library takes; of those that are computed in blocks of 32, multiples of that;
+  // few others.
+  void draw_widths(Case& c, const Bins& wanted, int attempt, Draw& draw) const {
+    const std::uint64_t kind = draw.below(100);
+    const bool in_blocks_of_128 =
+        layer_recipe_of(std::as_const(c).variant).gemm(LayerGemm::up).contract.find("promote") != std::string::npos;
+    const auto one = [&](int axis, std::int64_t multiple_of_library) {
+      const bool wants = is_wanted(wanted, axis);
+      const Bin all = range(wanted, axis);
+      std::int64_t multiple = kind < (in_blocks_of_128 ? 75U : 45U) ? 128 : kind < 90 ? 32 : 8;
+      if (attempt >= 5 || (wants && all.high / multiple * multiple < all.low)) multiple = 1;
+      const std::int64_t most = multiple == 128 ? (kind % 5 == 0 ? 256 : 128) : 96;
+      const std::int64_t high = wants ? all.high : std::min(all.high, std::max(all.low, most));
+      const std::int64_t low = std::max<std::int64_t>(1, std::min(all.low, high));
+      const auto drawn = draw_extent(low, high, std::max(multiple, multiple_of_library), 32, draw);
+      if (drawn) return *drawn;
+      return draw_extent(low, all.high, multiple_of_library, 32, draw).value_or(multiple_of_library);
+    };
+    c.cols = one(cols_, limits_.cols_multiple);
+    moe_case(c).inner = one(inner_, 1);
+  }
+
+  [[nodiscard]] bool draw_experts(Case& c, const Bins& wanted, std::int64_t most, bool is_small, Draw& draw) const {
+    const std::int64_t matrix = c.cols * moe_case(c).inner;
+    const std::int64_t passes = is_moe_backward(c.variant) ? 3 : 1;
+    const std::int64_t affordable = most / passes / matrix;  // of 3 rows + 8 experts
+    const Bin counts = range(wanted, experts_);
+    const std::int64_t most_experts = std::min({counts.high, affordable / 9, is_wanted(wanted, experts_) ? 512 : 9L});
+    if (counts.low > most_experts) return false;
+    const std::int64_t experts = draw_extent(counts.low, most_experts, 1, 1, draw).value_or(counts.low);
+    std::int64_t most_rows = std::min(c.rows * experts, (affordable - 8 * experts) / 3);
+    if (moe_case(c).k > 0) most_rows = std::min(most_rows, c.rows * moe_case(c).k);
+    if (is_small) most_rows = std::min<std::int64_t>(most_rows, 32);
+    if (most_rows < 0) return false;
+    std::optional<Groups> kind;
+    if (is_wanted(wanted, groups_)) kind = static_cast<Groups>(wanted[static_cast<std::size_t>(groups_)]);
+    for (int tries = 0; tries < 8; ++tries) {
+      const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
+      std::int64_t rows = draw.chance(30) ? most_rows : draw.between(0, most_rows);
+      if (one == Groups::none_has_rows) rows = 0;
+      if (one == Groups::one_has_all) rows = std::min(rows, c.rows);
+      if (one == Groups::one_row_each) rows = std::min(rows, experts);
+      if (one == Groups::whole_units) rows = rows / kUnit * kUnit;
+      auto offsets = draw_groups(one, experts, rows, kUnit, draw);
+      if (!offsets) continue;
+      c.experts = *std::move(offsets);
+      fit_moe(c);
+      return true;
+    }
+    return false;
+  }
+
+  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+    // Few: a library may leave out tensors that are not at multiples of 16 bytes.
+    const auto offset = [&](int axis, std::int64_t element) {
+      return draw_misalignment(wanted, axis, element, 8, draw);
+    };
+    c.misaligned.inputs[0] = offset(input_, 2);
+    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
+    c.misaligned.outputs[0] = offset(output_, 2);
+    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = c.misaligned.outputs[0];
+    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
+      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+  }
+
+  const Statement& statement_;
+  OperationInfo limits_;
+  UsualAxes usual_;
+  VariantAxis recipe_, gate_up_;
+  int tokens_ = -1, cols_ = -1, inner_ = -1, experts_ = -1, groups_ = -1, k_ = -1, drops_ = -1, input_ = -1;
+  int other_ = -1, output_ = -1, threads_ = -1, data_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Domain> moe_domain(const DomainRequest& request) { return std::make_unique<MoeDomain>(request); }
+
+}  // namespace mxcheck

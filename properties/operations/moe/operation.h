@@ -1,0 +1,28 @@
+#pragma once
+// moe_forward and moe_backward: a whole layer under a recipe, six GEMMs and what is between them, in two calls.
+
+#include "properties/core/operation.h"
+#include "properties/operations/moe/fields.h"
+
+namespace mxcheck {
+
+OperationModule moe_module();
+
+// Everything that could be asked of one of the two.
+std::vector<Variant> askable_layers(const std::string& operation);
+// Error{usage} for a case that no call could pose.
+void check_moe(const Case& c);
+// After tokens have changed: experts have no more rows than there are tokens, and k slots a token are enough.
+void fit_moe(Case& c);
+
+// With `sizes` rows of each expert, and k slots a token where that is not 0.
+Case moe_corner(const Variant& v, std::int64_t tokens, std::int64_t cols, std::int64_t inner,
+                const std::vector<std::int64_t>& sizes, std::int64_t k, Data data, std::uint64_t seed);
+
+std::unique_ptr<Domain> moe_domain(const DomainRequest& request);
+std::vector<Case> simpler_layers(const Case& c, const Finding& finding);
+std::vector<InvalidCall> invalid_layers();
+// Multiplications, and what quantization costs: what the reference's time grows with.
+std::int64_t moe_work(const Case& c);
+
+}  // namespace mxcheck

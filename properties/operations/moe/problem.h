@@ -1,0 +1,43 @@
+#pragma once
+// A layer's forward or backward pass as a problem of the gate: inputs drawn from a case, the call, and the reference's
+// answer. The backward pass has H and X as the reference's forward pass keeps them.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "properties/core/operation.h"
+#include "properties/operations/moe/expand.h"
+#include "properties/operations/moe/fields.h"
+#include "properties/operations/moe/kept.h"
+
+namespace mxcheck {
+
+class MoeProblem final : public Problem {
+ public:
+  explicit MoeProblem(const Case& c);       // drawn
+  MoeProblem(const Case& c, MoeInputs of);  // of these inputs, whose sizes are the case's
+  explicit MoeProblem(const Call& call);    // that a call poses
+
+  MoeInputs in;  // of a call: without slots
+  LayerRoutes routes;
+  std::vector<KeptTensor> h, x;  // moe_backward: as they were kept
+
+  [[nodiscard]] Call call() const override;
+  [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
+  void explain(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] std::vector<SavedTensor> saved() const override;
+
+  [[nodiscard]] Layer layer() const;  // pointers into this
+  // The answer under another recipe, order of gate and up value or routes; none where the recipe keeps other tensors.
+  [[nodiscard]] std::vector<ExpectedTensor> answer_with(const Layer& of, const LayerRoutes& with) const;
+
+ private:
+  void describe_outputs();
+};
+
+// Which other recipe or mistake gives exactly these outputs: EqualityOptions::matches.
+std::vector<std::string> moe_matches(const Problem& problem, const std::vector<std::vector<std::byte>>& outputs);
+
+}  // namespace mxcheck

@@ -1,0 +1,307 @@
+// GEMMs of operands that lie by k against those of K-major operands (gemm/bf16/bf16.h), which the gate compares with
+// the reference: the same chain, so the same bits. Skipped without a GPU.
+
+#include "kernels/sm90/moe/gemm/transposed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/moe/gather.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+bool has_gpu() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
+void require(cudaError_t e) {
+  if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
+}
+
+// Device memory, filled from the host.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t count) : count_(count) { require(cudaMalloc(&data_, (count + 1) * sizeof(T))); }
+  explicit Buffer(const std::vector<T>& host) : Buffer(host.size()) {
+    require(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { cudaFree(data_); }
+  [[nodiscard]] T* get() const { return static_cast<T*>(data_); }
+  void poison() { require(cudaMemset(data_, 0x5A, (count_ + 1) * sizeof(T))); }
+  [[nodiscard]] std::vector<T> host() const {
+    std::vector<T> values(count_);
+    require(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t count_;
+};
+
+using Words = std::vector<std::uint16_t>;
+
+// BF16 of a wide range, some words NaN or Inf.
+Words random_words(std::int64_t count, std::uint32_t seed, bool special) {
+  std::mt19937 random(seed);
+  Words words(static_cast<std::size_t>(count));
+  for (auto& w : words) {
+    const auto bits = static_cast<std::uint32_t>(random());
+    w = static_cast<std::uint16_t>((bits & 0x807F) | (112 + (bits >> 16) % 24) << 7);
+    if (special && bits >> 20 == 0) w = bits % 3 == 0 ? 0x7F80 : 0x7FC1;
+  }
+  return words;
+}
+
+Words transposed(const Words& x, std::int64_t matrices, std::int64_t rows, std::int64_t cols) {
+  Words y(x.size());
+  for (std::int64_t e = 0; e < matrices; ++e)
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) y[(e * cols + c) * rows + r] = x[(e * rows + r) * cols + c];
+  return y;
+}
+
+std::vector<std::int64_t> ends_of(const std::vector<int>& rows) {
+  std::vector<std::int64_t> ends;
+  std::int64_t end = 0;
+  for (const int r : rows) ends.push_back(end += r);
+  return ends;
+}
+
+bool same(float x, float y) {
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  std::memcpy(&a, &x, 4), std::memcpy(&b, &y, 4);
+  return a == b || (std::isnan(x) && std::isnan(y));
+}
+bool same(std::uint16_t a, std::uint16_t b) { return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80); }
+
+template <class T>
+std::int64_t differences(const std::vector<T>& x, const std::vector<T>& y) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) count += same(x[i], y[i]) ? 0 : 1;
+  return count;
+}
+
+const std::vector<std::vector<int>> kRows{
+    {0, 1, 63, 64, 65, 0, 127, 128, 129, 300, 15, 16, 17}, {700}, {0, 0, 5}, {256, 512, 128}};
+
+class Transposed : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+TEST_F(Transposed, GroupsAlongRowsHaveTheBitsOfKMajor) {
+  for (const auto& rows : kRows) {
+    for (const auto& [n, k] : {std::pair{264, 72}, {8, 8}, {520, 1032}, {256, 640}}) {
+      for (const bool gathered : {false, true}) {
+        const std::vector<std::int64_t> ends = ends_of(rows);
+        const std::int64_t m = ends.back();
+        const auto experts = static_cast<int>(rows.size());
+        const std::int64_t a_rows = gathered ? m / 2 + 1 : m;
+        std::vector<std::int32_t> index(static_cast<std::size_t>(m));
+        for (std::int64_t i = 0; i < m; ++i) index[i] = static_cast<std::int32_t>(i * 7 % a_rows);
+        const Words b = random_words(experts * k * n, 2, true);
+        const Buffer<std::uint16_t> a_on(random_words(a_rows * k, 1, true));
+        const Buffer<std::uint16_t> b_on(b);
+        const Buffer<std::uint16_t> b_major(transposed(b, experts, k, n));
+        const Buffer<std::int64_t> ends_on(ends);
+        const Buffer<std::int32_t> index_on(index);
+        Buffer<std::uint16_t> d(m * n);
+        Buffer<std::uint16_t> expected(m * n);
+        d.poison();
+        MatmulTransposed x;
+        x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
+        x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get(), x.a_rows = a_rows;
+        if (gathered) x.row_index = index_on.get();
+        ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
+        MatmulCall y = x;
+        y.b = b_major.get(), y.d = expected.get();
+        ASSERT_EQ(matmul_bf16_launch(y, nullptr), cudaSuccess);
+        ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+        EXPECT_EQ(differences(d.host(), expected.host()), 0) << m << " x " << n << " x " << k << " " << gathered;
+      }
+    }
+  }
+}
+
+// Each expert alone as a dense GEMM of K-major copies, k filled up with zeros, which change no sum.
+std::vector<float> expected_of(const Words& a, const Words& b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t whole = (k + 7) / 8 * 8;
+  Words a_major(static_cast<std::size_t>(m * whole));
+  Words b_major(static_cast<std::size_t>(n * whole));
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t c = 0; c < m; ++c) a_major[c * whole + i] = a[i * m + c];
+    for (std::int64_t c = 0; c < n; ++c) b_major[c * whole + i] = b[i * n + c];
+  }
+  const Buffer<std::uint16_t> a_on(a_major);
+  const Buffer<std::uint16_t> b_on(b_major);
+  const Buffer<float> d(static_cast<std::size_t>(m * n));
+  MatmulCall y;
+  y.output = MatmulOutput::fp32, y.a = a_on.get(), y.b = b_on.get(), y.d = d.get();
+  y.m = m, y.n = n, y.k = whole;
+  require(matmul_bf16_launch(y, nullptr));
+  require(cudaDeviceSynchronize());
+  return d.host();
+}
+
+Words rows_of(const Words& x, std::int64_t cols, const std::vector<std::int32_t>& index, std::int64_t from,
+              std::int64_t to) {
+  Words y;
+  for (std::int64_t i = from; i < to; ++i) {
+    const std::int64_t row = index.empty() ? i : index[i];
+    y.insert(y.end(), x.begin() + row * cols, x.begin() + (row + 1) * cols);
+  }
+  return y;
+}
+
+void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n, int gathered) {
+  const std::vector<std::int64_t> ends = ends_of(rows);
+  const std::int64_t k = ends.back();
+  const auto experts = static_cast<int>(rows.size());
+  const std::int64_t sources = k / 3 + 1;
+  std::vector<std::int32_t> index(static_cast<std::size_t>(k));
+  for (std::int64_t i = 0; i < k; ++i) index[i] = static_cast<std::int32_t>(i * 5 % sources);
+  const Words a = random_words((gathered == 1 ? sources : k) * m, 3, true);
+  const Words b = random_words((gathered == 2 ? sources : k) * n, 4, true);
+  const Buffer<std::uint16_t> a_on(a);
+  const Buffer<std::uint16_t> b_on(b);
+  const Buffer<std::int64_t> ends_on(ends);
+  const Buffer<std::int32_t> index_on(index);
+  Buffer<float> d(static_cast<std::size_t>(experts * m * n));
+  d.poison();
+  MatmulTransposed x;
+  x.kind = MatmulKind::depth, x.output = MatmulOutput::fp32, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
+  x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
+  if (gathered == 1) x.row_index = index_on.get(), x.a_rows = sources;
+  if (gathered == 2) x.b_index = index_on.get(), x.b_rows = sources;
+  ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const std::vector<float> got = d.host();
+  for (int e = 0; e < experts; ++e) {
+    const std::int64_t from = e == 0 ? 0 : ends[e - 1];
+    const auto expected =
+        expected_of(rows_of(a, m, gathered == 1 ? index : std::vector<std::int32_t>(), from, ends[e]),
+                    rows_of(b, n, gathered == 2 ? index : std::vector<std::int32_t>(), from, ends[e]), m, n, rows[e]);
+    const std::vector<float> part(got.begin() + e * m * n, got.begin() + (e + 1) * m * n);
+    EXPECT_EQ(differences(part, expected), 0)
+        << "expert " << e << " of " << rows[e] << " rows, " << m << " x " << n << ", gathered " << gathered;
+  }
+}
+
+TEST_F(Transposed, GroupsAlongDepthHaveTheBitsOfEachExpertAlone) {
+  for (const auto& rows : kRows) {
+    for (const auto& [m, n] : {std::pair{264, 72}, {8, 8}, {72, 520}, {256, 640}}) {
+      for (const int gathered : {0, 1, 2}) check_depth(rows, m, n, gathered);
+    }
+  }
+}
+
+// Sustained: microseconds a launch.
+double time_of(const std::function<cudaError_t()>& launch) {
+  cudaEvent_t from = nullptr;
+  cudaEvent_t to = nullptr;
+  require(cudaEventCreate(&from)), require(cudaEventCreate(&to));
+  for (int i = 0; i < 2; ++i) require(launch());
+  require(cudaEventRecord(from));
+  for (int i = 0; i < 5; ++i) require(launch());
+  require(cudaEventRecord(to));
+  require(cudaEventSynchronize(to));
+  float ms = 0;
+  require(cudaEventElapsedTime(&ms, from, to));
+  return ms * 1000 / 5;
+}
+
+// --gtest_also_run_disabled_tests: the GEMMs of a layer next to the K-major ones.
+TEST_F(Transposed, DISABLED_Speed) {
+  constexpr std::int64_t kTokens = 32768, kD = 4096, kN = 1024, kExperts = 128, kR = kTokens * 8;
+  std::vector<std::int64_t> ends;
+  for (int e = 1; e <= kExperts; ++e) ends.push_back(kR / kExperts * e + (e == kExperts ? 0 : e * 37 % 61 - 30));
+  std::vector<std::int32_t> index(kR);
+  // Tokens ascend within an expert, as routes have them: neighbouring rows are some 16 tokens apart.
+  for (std::int64_t i = 0; i < kR; ++i) {
+    const std::int64_t in_expert = i - (i < ends[0] ? 0 : *std::prev(std::upper_bound(ends.begin(), ends.end(), i)));
+    index[i] = static_cast<std::int32_t>((in_expert * 16 + i * 7919 % 16) % kTokens);
+  }
+  const Words some = random_words(1 << 20, 9, false);
+  const auto filled = [&](std::int64_t words) {
+    auto* b = new Buffer<std::uint16_t>(words);
+    for (std::int64_t at = 0; at < words; at += std::ssize(some))
+      require(cudaMemcpy(b->get() + at, some.data(), std::min<std::int64_t>(std::ssize(some), words - at) * 2,
+                         cudaMemcpyHostToDevice));
+    return b;
+  };
+  const auto *x = filled(kTokens * kD), *w1 = filled(kExperts * kD * 2 * kN), *h = filled(kR * 2 * kN);
+  const Buffer<std::int64_t> ends_on(ends);
+  const Buffer<std::int32_t> index_on(index);
+  const Buffer<float> d(static_cast<std::size_t>(std::max(kR * kD / 2, kExperts * kD * 2 * kN)));
+  const auto tell = [](const char* name, double us, double products) {
+    std::printf("%-44s %9.1f us %7.1f TFLOPS\n", name, us, 2 * products / us / 1e6);
+  };
+  // The copy that a layer's backward pass makes of X and of dO.
+  std::vector<std::int64_t> offsets{0};
+  offsets.insert(offsets.end(), ends.begin(), ends.end());
+  const Buffer<std::int64_t> offsets_on(offsets);
+  const PlanJob plan{kR, offsets_on.get(), kExperts, 32, -1, index_on.get(), kTokens, nullptr};
+  const Buffer<std::uint8_t> space(kHeaderBytes + table_bytes(plan));
+  auto* const header = reinterpret_cast<PlanHeader*>(space.get());
+  auto* const table = reinterpret_cast<RowTile*>(space.get() + kHeaderBytes);
+  require(make_plan(plan, header, table, nullptr));
+  const Buffer<std::uint16_t> rows_on(static_cast<std::size_t>(kR * kD));
+  const GatherJob gather{x->get(), index_on.get(), rows_on.get(), kD, kExperts, {kR, most_tiles(plan), header, table}};
+  MatmulTransposed c;
+  c.experts = kExperts, c.offsets = ends_on.get(), c.d = d.get(), c.a_rows = kTokens;
+  for (int round = 0; round < 2; ++round) {
+    c.kind = MatmulKind::rows, c.output = MatmulOutput::bf16, c.m = kR, c.n = 2 * kN, c.k = kD;
+    c.a = x->get(), c.b = w1->get(), c.row_index = index_on.get();
+    const double up = 1.0 * kR * 2 * kN * kD;
+    tell("up, B by k, gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    tell("up, K-major, gathered", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
+    c.n = kD, c.k = kN, c.row_index = nullptr, c.a = h->get();
+    tell("down, B by k", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    tell("down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
+    c.n = kD, c.k = 2 * kN;
+    tell("d_up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
+    c.output = MatmulOutput::fp32, c.a = x->get(), c.row_index = index_on.get(), c.n = kN, c.k = kD;
+    tell("d_down, K-major, gathered", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
+    c.kind = MatmulKind::depth, c.k = kR, c.m = kD, c.n = 2 * kN, c.b = h->get();
+    tell("d_w1, A gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    c.m = kN, c.n = kD, c.a = h->get(), c.b = x->get(), c.row_index = nullptr, c.b_index = index_on.get();
+    c.b_rows = kTokens;
+    tell("d_w2, B gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    const double us = time_of([&] { return launch_gather(gather, nullptr); });
+    std::printf("%-44s %9.1f us %7.1f GB/s written\n", "gather", us, 2.0 * kR * kD / us / 1e3);
+    c.b = rows_on.get(), c.b_index = nullptr;
+    tell("d_w2, of the copy", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    c.m = kD, c.n = 2 * kN, c.a = rows_on.get(), c.b = h->get();
+    tell("d_w1, of the copy", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    c.m = kN, c.n = 2 * kN, c.a = h->get(), c.b = h->get(), c.b_index = nullptr;
+    tell("h^T h, nothing gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up * kN / kD);
+  }
+  delete x;
+  delete w1;
+  delete h;
+}
+
+}  // namespace
+}  // namespace mxcheck_kernels::sm90
