@@ -1,8 +1,10 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
-// [--samples N] [--quick] [--json] [--svg FILE] [--route PATH]: whole layers, forward and backward, of the library
-// that is linked in. Every pass is timed as one call, all recipes in turn, and step by step; then what is kept between
-// the passes and what memory they need. docs/performance.md has its tables.
+// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH]: whole layers, forward and backward, of the
+// library that is linked in. Every pass is timed as one call, all recipes in turn, and step by step; then what is kept
+// between the passes and what memory they need. With --check its outputs are compared with the reference on the host,
+// in N experts and some tokens. docs/performance.md has its tables.
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <deque>
@@ -17,6 +19,7 @@
 
 #include "benchmarks/sm90/common/command_line.h"
 #include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/moe/check/check.h"
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/report/json.h"
 #include "benchmarks/sm90/moe/report/svg.h"
@@ -41,6 +44,7 @@ struct Options {
   bool quick = false;
   bool json = false;
   int samples = 15;
+  std::int64_t check = 0;
 };
 
 std::vector<MoeShape> shapes_of(const Options& options) {
@@ -118,7 +122,7 @@ void run_once(RecipeOnDevice& recipe, cudaStream_t stream) {
 }
 
 RecipeResult result_of(RecipeOnDevice& recipe) {
-  RecipeResult result{recipe.recipe().name, recipe.tensors().kept_bytes(), {}, ""};
+  RecipeResult result{recipe.recipe().name, recipe.tensors().kept_bytes(), {}, "", true};
   for (const Direction direction : {Direction::forward, Direction::backward}) {
     PassResult& p = result.passes[static_cast<std::size_t>(direction)];
     p.direction = direction;
@@ -157,9 +161,14 @@ ShapeResult measure(const MoeShape& shape, const Options& options, const std::st
   for (const LayerRecipe* recipe : recipes_of(options, gate_up)) {
     memory.reserve_workspace(recipes.emplace_back(shape, *recipe, gate_up, memory).workspace_bytes());
   }
+  std::optional<LayerCheck> check;
+  if (options.check > 0) check.emplace(shape, gate_up, routes, memory);
   for (RecipeOnDevice& recipe : recipes) {
     run_once(recipe, stream);
-    result.recipes.push_back(result_of(recipe));
+    RecipeResult& r = result.recipes.emplace_back(result_of(recipe));
+    if (!check) continue;
+    const CheckResult found = check->compare(recipe, options.check);
+    r.check = found.text, r.equal = found.equal;
   }
   time_passes(recipes, result, options, stream);
   return result;
@@ -185,7 +194,8 @@ int run(const Options& options) {
     file << time_line_svg(results);
     if (!file.flush()) throw Error(ErrorKind::environment, "cannot write " + options.svg);
   }
-  return 0;
+  const auto wrong = [](const ShapeResult& s) { return !std::ranges::all_of(s.recipes, &RecipeResult::equal); };
+  return std::ranges::any_of(results.shapes, wrong) ? 1 : 0;
 }
 
 }  // namespace
@@ -201,6 +211,9 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--routes", options.routes, "How experts are loaded")->check(CLI::IsMember({"uniform", "skewed"}));
   app.add_option("--gate-up", options.gate_up, "Columns of W1 and H")->check(CLI::IsMember({"halves", "interleaved"}));
+  app.add_option("--check", options.check,
+                 "Compare this many experts with the reference, or the layer if it has no more")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--svg", options.svg, "Write the steps as a picture");
   app.add_option("--route", options.route_library, "The library whose router is timed, where it is not in ../lib");
   app.add_flag("--quick", options.quick, "Small shapes: does it run at all");

@@ -46,7 +46,7 @@ Json json_of(const ShapeResult& r, double copy) {
   Json recipes = Json::array();
   for (const RecipeResult& recipe : r.recipes) {
     Json one{{"recipe", recipe.recipe}, {"kept_bytes", recipe.kept_bytes}};
-    if (!recipe.check.empty()) one["check"] = recipe.check;
+    if (!recipe.check.empty()) one["check"] = Json{{"equal", recipe.equal}, {"text", recipe.check}};
     for (const PassResult& p : recipe.passes) one[to_text(p.direction)] = json_of(p, r, copy);
     recipes.push_back(one);
   }

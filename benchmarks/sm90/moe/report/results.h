@@ -68,7 +68,8 @@ struct RecipeResult {
   std::string recipe;
   std::uint64_t kept_bytes = 0;
   std::array<PassResult, 2> passes;  // by Direction
-  std::string check;                 // "" or what --check found: in words
+  std::string check;                 // "" or what --check found, in words
+  bool equal = true;                 // as far as it was checked
 };
 
 struct RouterTime {

@@ -14,10 +14,10 @@ inline MoeResults sample_results() {
                                  {"up", StepKind::gemm, gemm, 6000000000, 2199023255552, kPeakBf16},
                                  {"<aggregate>", StepKind::elementwise, 600, 2400000000, 0, kPeakBf16}};
   };
-  RecipeResult bf16{"bf16", 1342177280, {}, ""};
+  RecipeResult bf16{"bf16", 1342177280, {}, "", true};
   bf16.passes[0] = {Direction::forward, {20000, 19900, 20100}, steps(6000, 0.5), 1000, 500};
   bf16.passes[1] = {Direction::backward, {40000, 39000, 41000}, steps(12000, 0.5), 3000, 500};
-  RecipeResult mxfp8{"mxfp8", 1342177280, {}, ""};
+  RecipeResult mxfp8{"mxfp8", 1342177280, {}, "", true};
   mxfp8.passes[0] = {Direction::forward, {16000, 15900, 16100}, steps(6000, 390), 1000, 700};
   mxfp8.passes[1] = {Direction::backward, {32000, 31000, 33000}, steps(12000, 390), 3000, 700};
   ShapeResult result{shape, "uniform", 1.1, RouterTime{20, 30}, {bf16, mxfp8}};
