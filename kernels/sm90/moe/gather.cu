@@ -7,7 +7,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocksEach = 4;  // of a processor
-constexpr int kAhead = 8;       // loads of 16 bytes a lane has on their way
+constexpr int kPartRows = 16;
+constexpr int kParts = kTileRows / kPartRows;
+constexpr int kAhead = 8;  // loads of 16 bytes a lane has on their way
 
 // A warp's row, 16 bytes a lane at a time.
 __device__ __forceinline__ void copy_row(const uint4* from, uint4* to, std::int64_t chunks, int lane) {
@@ -32,14 +34,17 @@ __global__ void __launch_bounds__(kThreads) gather(const __grid_constant__ Gathe
   const std::int64_t each = (tiles + job.experts - 1) / job.experts;
   const std::int64_t chunks = job.cols / 8;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (std::int64_t i = blockIdx.x; i < each * job.experts; i += gridDim.x) {
-    const std::int64_t t = i % job.experts * each + i / job.experts;
+  for (std::int64_t i = blockIdx.x; i < each * kParts * job.experts; i += gridDim.x) {
+    const std::int64_t part = i / job.experts;
+    const std::int64_t t = i % job.experts * each + part / kParts;
     if (t >= tiles) continue;
     const RowTile tile = job.rows.table[t];
-    for (std::int64_t r = tile.first + threadIdx.x / 32; r < tile.first + tile.rows; r += kThreads / 32) {
-      const std::int64_t source = __ldg(job.index + r);
-      copy_row(reinterpret_cast<const uint4*>(job.x) + source * chunks, reinterpret_cast<uint4*>(job.out) + r * chunks,
-               chunks, lane);
+    const std::int64_t first = part % kParts * kPartRows;
+    const std::int64_t end = min(first + kPartRows, std::int64_t{tile.rows});
+    for (std::int64_t r = first + threadIdx.x / 32; r < end; r += kThreads / 32) {
+      const std::int64_t source = __ldg(job.index + tile.first + r);
+      copy_row(reinterpret_cast<const uint4*>(job.x) + source * chunks,
+               reinterpret_cast<uint4*>(job.out) + (tile.first + r) * chunks, chunks, lane);
     }
   }
 }

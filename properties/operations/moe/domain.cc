@@ -22,7 +22,10 @@ constexpr std::array<std::int64_t, 6> kSlots{0, 1, 2, 3, 8, 9};
 constexpr std::int64_t kMostSlots = 16;
 constexpr std::array<std::int64_t, 5> kExpertCounts{1, 2, 3, 8, 9};
 constexpr std::array<std::int64_t, 3> kDrops{0, 1, 51};
-constexpr std::int64_t kSmallWork = std::int64_t{1} << 20;
+// Of the cases of a law or of conduct, which are called up to a hundred times, and of those that are compared with the
+// reference: 1 to 8 ms of its time.
+constexpr std::int64_t kSmallWork = std::int64_t{1} << 21;
+constexpr std::int64_t kSmallEqualityWork = std::int64_t{1} << 23;
 
 class MoeDomain final : public Domain {
  public:
@@ -50,9 +53,11 @@ class MoeDomain final : public Domain {
   }
 
   [[nodiscard]] std::string family_of(const Variant& v) const override { return moe_of(v).recipe; }
-  [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
+  [[nodiscard]] std::int64_t small_work() const override {
+    return statement_.covers_pairs ? kSmallEqualityWork : kSmallWork;
+  }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 21 : 26);
+    return std::int64_t{1} << (suite == Suite::quick ? 24 : 27);
   }
 
  protected:
@@ -118,10 +123,11 @@ class MoeDomain final : public Domain {
     const std::uint64_t kind = draw.below(100);
     const bool in_blocks_of_128 =
         layer_recipe_of(std::as_const(c).variant).gemm(LayerGemm::up).contract.find("promote") != std::string::npos;
+    const std::uint64_t of_128 = !statement_.covers_pairs ? 20 : in_blocks_of_128 ? 75 : 45;
     const auto one = [&](int axis, std::int64_t multiple_of_library) {
       const bool wants = is_wanted(wanted, axis);
       const Bin all = range(wanted, axis);
-      std::int64_t multiple = kind < (in_blocks_of_128 ? 75U : 45U) ? 128 : kind < 90 ? 32 : 8;
+      std::int64_t multiple = kind < of_128 ? 128 : kind < 90 ? 32 : 8;
       if (attempt >= 5 || (wants && all.high / multiple * multiple < all.low)) multiple = 1;
       const std::int64_t most = multiple == 128 ? (kind % 5 == 0 ? 256 : 128) : 96;
       const std::int64_t high = wants ? all.high : std::min(all.high, std::max(all.low, most));
@@ -137,12 +143,13 @@ class MoeDomain final : public Domain {
   [[nodiscard]] bool draw_experts(Case& c, const Bins& wanted, std::int64_t most, bool is_small, Draw& draw) const {
     const std::int64_t matrix = c.cols * moe_case(c).inner;
     const std::int64_t passes = is_moe_backward(c.variant) ? 3 : 1;
-    const std::int64_t affordable = most / passes / matrix;  // of 3 rows + 8 experts
+    const std::int64_t affordable = most / passes / matrix;  // of 3 rows + the experts' weights
     const Bin counts = range(wanted, experts_);
-    const std::int64_t most_experts = std::min({counts.high, affordable / 9, is_wanted(wanted, experts_) ? 512 : 9L});
+    const std::int64_t most_experts =
+        std::min({counts.high, affordable / (kMoeWorkOfWeight + 1), is_wanted(wanted, experts_) ? 512 : 9L});
     if (counts.low > most_experts) return false;
     const std::int64_t experts = draw_extent(counts.low, most_experts, 1, 1, draw).value_or(counts.low);
-    std::int64_t most_rows = std::min(c.rows * experts, (affordable - 8 * experts) / 3);
+    std::int64_t most_rows = std::min(c.rows * experts, (affordable - kMoeWorkOfWeight * experts) / 3);
     if (moe_case(c).k > 0) most_rows = std::min(most_rows, c.rows * moe_case(c).k);
     if (is_small) most_rows = std::min<std::int64_t>(most_rows, 32);
     if (most_rows < 0) return false;

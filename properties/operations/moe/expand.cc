@@ -3,19 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "goldens/make/embedded.h"
 #include "properties/core/input.h"
+#include "reference/layer/swiglu.h"
 
 namespace mxcheck {
 namespace {
 
-std::uint16_t bf16(double value) { return static_cast<std::uint16_t>(nearest_bits(Format::bf16, value)); }
-double bell(std::uint64_t word) { return four_uniforms(word) * 1.75; }
+// value * 2^exponent, the product exact. Millions of weights are drawn in a run: neither ldexp nor a codec.
+std::uint16_t bf16(float value, int exponent = 0) {
+  return layer_bf16(value * std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23));
+}
+float bell(std::uint64_t word) { return static_cast<float>(four_uniforms(word) * 1.75); }  // of 20 bits
 std::uint64_t place_of(std::int64_t i, std::int64_t j) { return static_cast<std::uint64_t>(i << 31 | j); }
 
 constexpr std::array<std::uint16_t, 12> kSpecials{0x7FC0, 0x7F80, 0xFF80, 0xFFFF, 0x8000, 0x0000,
@@ -68,11 +71,12 @@ class MoeElements {
   }
 
   [[nodiscard]] std::uint16_t usual(What what, std::int64_t i, std::int64_t depth, std::uint64_t word) const {
-    const std::uint64_t row = random_word(salted(what) ^ 0x2074, static_cast<std::uint64_t>(i));
     int exponent = magnitude(what, depth);
+    if (what == What::w1 || what == What::w2) return bf16(bell(word), exponent);
+    const std::uint64_t row = random_word(salted(what) ^ 0x2074, static_cast<std::uint64_t>(i));
     if (what == What::x) exponent += static_cast<int>(row % 4) - 2 + (mix64(word) % 256 == 0 ? 3 : 0);
     if (what == What::d_o) exponent += static_cast<int>(row % 8) - 4 + (mix64(word) % 256 == 0 ? 5 : 0);
-    return bf16(std::ldexp(bell(word), exponent));
+    return bf16(bell(word), exponent);
   }
 
   // Every 32nd element is the block's largest: 448, its neighbours in BF16, or a power of two; others are midpoints of
@@ -81,31 +85,30 @@ class MoeElements {
                                    std::uint64_t word) const {
     const std::uint64_t tile = random_word(salted(what) ^ 0x7113, place_of(i / 32, j / 32));
     const int exponent = magnitude(what, depth) - 8 + static_cast<int>(tile % 5) - 2;
-    static constexpr std::array<double, 6> kLargest{448, 450, 446, 256, 512, 464};
-    const double sign = (word & 1) != 0 ? -1 : 1;
+    static constexpr std::array<float, 6> kLargest{448, 450, 446, 256, 512, 464};
+    const float sign = (word & 1) != 0 ? -1.0F : 1.0F;
     if ((i + j) % 32 == static_cast<std::int64_t>((tile >> 8) % 32))
-      return bf16(sign * std::ldexp(kLargest[(tile >> 16) % kLargest.size()], exponent));
-    const double midpoint = 16 + static_cast<double>((word >> 8) % 16);  // of four bits: three are an E4M3 code's
-    const double beside = static_cast<double>((word >> 16) % 3) - 1;
-    return bf16(sign * std::ldexp(midpoint + beside * 0.125, exponent + static_cast<int>((word >> 24) % 5) - 2));
+      return bf16(sign * kLargest[(tile >> 16) % kLargest.size()], exponent);
+    const float midpoint = 16 + static_cast<float>((word >> 8) % 16);  // of four bits: three are an E4M3 code's
+    const float beside = static_cast<float>((word >> 16) % 3) - 1;
+    return bf16(sign * (midpoint + beside * 0.125F), exponent + static_cast<int>((word >> 24) % 5) - 2);
   }
 
   static std::uint16_t few_bits(What what, std::int64_t depth, std::uint64_t word) {
-    const double value = static_cast<double>(word % 15) - 7;
-    return bf16(std::ldexp(value, magnitude(what, depth) - 2));
+    return bf16(static_cast<float>(word % 15) - 7, magnitude(what, depth) - 2);
   }
 
   [[nodiscard]] std::uint16_t wide(What what, std::int64_t i, std::uint64_t word) const {
     const std::uint64_t row = random_word(salted(what) ^ 0x2074, static_cast<std::uint64_t>(i));
     const int low = what == What::x ? -20 : -40;
     const int exponent = low + static_cast<int>(row % 21) + static_cast<int>((word >> 40) % 20);
-    return bf16(std::ldexp(bell(word), exponent));
+    return bf16(bell(word), exponent);
   }
 
   [[nodiscard]] std::uint16_t of_place(What what, std::int64_t i, std::int64_t j, std::int64_t depth) const {
     const auto number = static_cast<std::uint64_t>(i * 131 + j * 17) + c_.seed;
     const int exponent = magnitude(what, depth) - static_cast<int>((i * 3 + j) % 5);
-    return bf16(std::ldexp((number % 3 == 0 ? -1.0 : 1.0) * (128 + static_cast<double>(number % 128)), exponent - 7));
+    return bf16((number % 3 == 0 ? -1.0F : 1.0F) * (128 + static_cast<float>(number % 128)), exponent - 7);
   }
 
   // One column of one row of X or dO in eight, one element of one expert's weights in four.

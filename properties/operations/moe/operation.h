@@ -22,7 +22,9 @@ Case moe_corner(const Variant& v, std::int64_t tokens, std::int64_t cols, std::i
 std::unique_ptr<Domain> moe_domain(const DomainRequest& request);
 std::vector<Case> simpler_layers(const Case& c, const Finding& finding);
 std::vector<InvalidCall> invalid_layers();
-// Multiplications, and what quantization costs: what the reference's time grows with.
+// Multiplications, and what quantization costs: what the reference's time grows with. An element of a weight, which is
+// drawn, quantized and packed up to four times, takes as long as some sixty products.
+inline constexpr std::int64_t kMoeWorkOfWeight = 60;
 std::int64_t moe_work(const Case& c);
 
 }  // namespace mxcheck

@@ -81,13 +81,11 @@ Case moe_corner(const Variant& v, std::int64_t tokens, std::int64_t cols, std::i
   return c;
 }
 
-// Products of three GEMMs, or of nine with those of the forward pass that makes what was kept; and elements of weights,
-// whose quantization costs about as much as some products.
+// Products of three GEMMs, or of nine with those of the forward pass that makes what was kept.
 std::int64_t moe_work(const Case& c) {
-  constexpr std::int64_t kOfWeight = 8;
   const std::int64_t matrix = c.cols * moe_case(c).inner;
   const std::int64_t passes = is_moe_backward(c.variant) ? 3 : 1;
-  return passes * (3 * moe_routed(c) * matrix + kOfWeight * moe_experts(c) * matrix + 4 * c.rows * c.cols);
+  return passes * (3 * moe_routed(c) * matrix + kMoeWorkOfWeight * moe_experts(c) * matrix + 4 * c.rows * c.cols);
 }
 
 }  // namespace mxcheck

@@ -3,9 +3,7 @@
 // stage that are the next expert's are set to zero in shared memory, of both operands: a product with zero could be
 // NaN.
 //
-// Warps of the producer:
-//   0        the schedule, TMA of operands that are not gathered
-//   2, 3     rows of the operand that is gathered
+// Where an operand is gathered all warps of the producer copy its rows.
 
 #include <cstdint>
 
@@ -41,16 +39,21 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Schedule = DepthSchedule<Shape>;
   static constexpr int kAcc = Shape::kAccumulators;
   static constexpr int kGatheredColumns = kGathered == Gathered::a ? Shape::kM : Shape::kN;
+  static constexpr int kWarpRows = kStageK / 4;  // of a stage that is gathered, of a warp of the producer
   static_assert(Shape::kCluster == 1);
 
-  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
+  __device__ __forceinline__ void init_barriers() const {
+    constexpr int kGathering = kGathered == Gathered::none ? 0 : 128;
+    for (int i = 0; i < Ring::kStages; ++i) {
+      ptx::barrier_init(Ring::full(i), 1 + kGathering);
+      ptx::barrier_init(Ring::empty(i), kConsumers * 128);
+    }
+    ptx::fence_barrier_init();
+    ptx::fence_async();
+  }
 
   __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    if (warp == 0) {
-      load_tiles(a_map, b_map);
-    } else if (warp >= 2 && kGathered != Gathered::none) {
-      gather(warp - 2);
-    }
+    if (warp == 0 || kGathered != Gathered::none) load_tiles(warp, a_map, b_map);
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile, int depth) const {
@@ -69,37 +72,7 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     if constexpr (kB) load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, row, 0);
   }
 
-  __device__ __forceinline__ void load_tiles(const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    Schedule schedule(Ring::job, Ring::rank);
-    MatmulTile tile;
-    Cursor at;
-    while (schedule.next(tile)) {
-      if (Ring::lane == 0) {
-        Ring::wait_empty(at);
-        put_header(at.stage, tile, schedule.depth);
-        if (tile.kblocks == 0) {
-          ptx::barrier_arrive(Ring::full(at.stage));
-          at.advance();
-        }
-#pragma unroll 1
-        for (int kb = 0; kb < tile.kblocks; ++kb) {
-          if (kb != 0) Ring::wait_empty(at);
-          load_one(at, a_map, b_map, tile, kb);
-          at.advance();
-        }
-      }
-      __syncwarp();
-    }
-    if (Ring::lane == 0) {
-      tile.kblocks = kNoTile;
-      Ring::wait_empty(at);
-      put_header(at.stage, tile, 0);
-      ptx::barrier_arrive(Ring::full(at.stage));
-    }
-    __syncwarp();
-  }
-
-  // A stage of the gathered operand: this warp's 32 rows, `index` of lane i the source of row i, -1 past the end.
+  // A stage of the gathered operand: this warp's 16 rows, `index` of lane i the source of row i, -1 past the end.
   __device__ __forceinline__ void gather_stage(std::uint32_t to, int warp, int index, int column) const {
     constexpr int kChunks = kGatheredColumns / 8;  // of 16 bytes, of a row
     constexpr int kRows = 32 / kChunks;            // at once
@@ -110,48 +83,59 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
         (kGathered == Gathered::a ? Ring::job.a : Ring::job.b) + (past ? 0 : (std::int64_t{column} + chunk * 8) * 2);
     to += chunk / 8 * kBlockBytes;
 #pragma unroll
-    for (int i = 0; i < 32; i += kRows) {
+    for (int i = 0; i < kWarpRows; i += kRows) {
       const int mine = i + Ring::lane / kChunks;
       const int row = __shfl_sync(Ring::kAllLanes, index, mine);
-      const int at = warp * 32 + mine;
+      const int at = warp * kWarpRows + mine;
       ptx::copy_16(to + at * kRowBytes + (chunk % 8 ^ at % 8) * 16, source + std::int64_t{max(row, 0)} * width * 2,
                    row < 0 || past ? 0 : 16);
     }
   }
 
   __device__ __forceinline__ int index_of(const MatmulTile& tile, int depth, int k) const {
-    return k < depth ? __ldg(Ring::job.row_index + tile.kblock + k) : -1;
+    if constexpr (kGathered == Gathered::none) return -1;
+    return k < depth && Ring::lane < kWarpRows ? __ldg(Ring::job.row_index + tile.kblock + k) : -1;
   }
 
-  __device__ __forceinline__ void gather(int warp) const {
+  // Warp 0 has the headers and TMA, and every warp a quarter of the rows that are gathered.
+  __device__ __forceinline__ void load_tiles(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+    const bool leader = warp == 0 && Ring::lane == 0;
+    const int mine = warp * kWarpRows + Ring::lane;
     Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
     Cursor at;
-    const auto done = [&] {
-      ptx::copy_arrive(Ring::full(at.stage));
-      at.advance();
-    };
-    while (schedule.next(tile)) {
-      const int mine = warp * 32 + Ring::lane;
-      int index = index_of(tile, schedule.depth, mine);
-      for (int kb = 0; kb < tile.kblocks; ++kb) {
-        const int next = index_of(tile, schedule.depth, (kb + 1) * kStageK + mine);
-        Ring::wait_empty(at);
-        if constexpr (kGathered == Gathered::a) {
-          gather_stage(Ring::a_stage(at.stage), warp, index, tile.row);
-        } else {
-          gather_stage(Ring::b_stage(at.stage), warp, index, tile.col);
+    while (true) {
+      const bool more = schedule.next(tile);
+      if (!more) tile.kblocks = kNoTile;
+      Ring::wait_empty(at);
+      if (leader) put_header(at.stage, tile, schedule.depth);
+      if (tile.kblocks <= 0) {
+        if (leader || kGathered != Gathered::none) {
+          if (leader) ptx::barrier_arrive(Ring::full(at.stage));
+          if (kGathered != Gathered::none) ptx::barrier_arrive(Ring::full(at.stage));
         }
-        index = next;
-        done();
+        at.advance();
+        if (!more) return;
+        continue;
       }
-      if (tile.kblocks == 0) {
-        Ring::wait_empty(at);
-        done();
+      int index = index_of(tile, schedule.depth, mine);
+#pragma unroll 1
+      for (int kb = 0; kb < tile.kblocks; ++kb) {
+        if (kb != 0) Ring::wait_empty(at);
+        if (leader) load_one(at, a_map, b_map, tile, kb);
+        if constexpr (kGathered != Gathered::none) {
+          const int next = index_of(tile, schedule.depth, (kb + 1) * kStageK + mine);
+          if constexpr (kGathered == Gathered::a) {
+            gather_stage(Ring::a_stage(at.stage), warp, index, tile.row);
+          } else {
+            gather_stage(Ring::b_stage(at.stage), warp, index, tile.col);
+          }
+          index = next;
+          ptx::copy_arrive(Ring::full(at.stage));
+        }
+        at.advance();
       }
     }
-    Ring::wait_empty(at);
-    done();
   }
 
   // By both consumers together.

@@ -1,0 +1,294 @@
+// Codes along tokens on the device, padded and not, from BF16, FP32 and codes: every byte against the reference. Needs
+// a GPU; without one every test is skipped.
+
+#include "kernels/sm90/layer/steps/columns.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/tiles.h"
+#include "kernels/sm90/moe/quantize/offsets.h"
+#include "tests/kernels/sm90/moe/samples.h"
+
+namespace mxcheck::test {
+namespace {
+
+using mxcheck_kernels::Dtype;
+using mxcheck_kernels::Element;
+using mxcheck_kernels::sm90::BackwardTilesJob;
+using mxcheck_kernels::sm90::ColumnCodes;
+using mxcheck_kernels::sm90::launch_padded_offsets;
+using mxcheck_kernels::sm90::launch_transpose;
+using mxcheck_kernels::sm90::TransposeJob;
+
+class Sm90Columns : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+const std::vector<std::int64_t> kRagged = {0, 1, 31, 0, 127, 128, 129, 300, 0, 33};
+
+std::int64_t down(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+
+// Where codes along tokens go.
+struct Target {
+  bool padded = false;
+  std::int64_t stride = 0;
+};
+
+// Codes of the reference for `x`, transposed, with padding and what is not written.
+std::vector<std::uint8_t> transposed_codes(const Quantized& q, const Experts& experts, const Target& to) {
+  const std::int64_t stride = to.stride == 0 ? experts.rows() : to.stride;
+  auto out = poisoned<std::uint8_t>(q.cols * stride);
+  for (std::size_t e = 0; e + 1 < experts.offsets.size(); ++e) {
+    const std::int64_t n = experts.offsets[e + 1] - experts.offsets[e];
+    const std::int64_t first = to.padded ? 128 * experts.bands[e] : experts.offsets[e];
+    for (std::int64_t i = 0; i < (to.padded ? 128 * down(n, 128) : n); ++i) {
+      for (std::int64_t j = 0; j < q.cols; ++j) {
+        const auto at = static_cast<std::size_t>((experts.offsets[e] + i) * q.cols + j);
+        out[static_cast<std::size_t>(j * stride + first + i)] = i < n ? q.codes[at] : 0;
+      }
+    }
+  }
+  return out;
+}
+
+// Launches `job`, whose source and index are there, and compares with the reference's codes of `values`.
+template <class T>
+void expect_columns(TransposeJob job, const Way& way, const std::vector<T>& values, const Experts& experts,
+                    const Target& to, bool vector, const std::string& what) {
+  const std::int64_t block = way.coding.block;
+  const Quantized q = quantize(view_of(values, experts.rows(), job.cols), way.format, {block, 1},
+                               recipe_named(way.recipe), experts.offsets);
+  const std::vector<std::uint8_t> codes = transposed_codes(q, experts, to);
+  const std::vector<std::uint32_t> scales = scale_bits(q);
+  const std::int64_t bands = experts.bands.back();
+  Output<std::uint8_t> device_codes(static_cast<std::int64_t>(codes.size()));
+  Output<std::uint8_t> bytes(job.cols * bands);
+  Output<std::uint32_t> words(job.cols * bands);
+  job.rows = experts.tiled;
+  job.out = {device_codes.data(), bytes.data(), bands, way.coding, to.stride, to.padded};
+  if (way.coding.fp32) job.out.scales = words.data();
+  ASSERT_EQ(launch_transpose(job, vector, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const std::string of = what + ", " + way.recipe + (way.format == Format::e4m3 ? " e4m3" : " e5m2") + ", " +
+                         std::to_string(block) + (to.padded ? ", padded" : "");
+  EXPECT_EQ(first_difference(codes, device_codes.read(), to.stride == 0 ? experts.rows() : to.stride), "") << of;
+  std::vector<std::uint32_t> got = words.read();
+  if (!way.coding.fp32) {
+    const std::vector<std::uint8_t> b = bytes.read();
+    got.assign(b.begin(), b.end());
+  }
+  std::vector<std::uint32_t> expected(got.size());
+  for (std::int64_t b = 0; b < bands; ++b) {
+    for (std::int64_t j = 0; j < job.cols; ++j) {
+      expected[static_cast<std::size_t>(j * bands + b)] = scales[static_cast<std::size_t>(b * job.cols + j)];
+    }
+  }
+  EXPECT_EQ(first_difference(expected, got, bands), "") << of << ", scales";
+}
+
+// Every coding, padded or not, of a source.
+template <class T>
+void expect_all(const TransposeJob& job, const std::vector<T>& values, bool vector, const std::string& what) {
+  const Experts by_32(kRagged, 32);
+  const Experts by_128(kRagged, 128);
+  for (const Way& way : ways(32)) expect_columns(job, way, values, by_32, {}, vector, what);
+  for (const Way& way : ways(128)) {
+    const std::int64_t padded = 128 * by_128.bands.back();
+    expect_columns(job, way, values, by_128, {}, vector, what);
+    expect_columns(job, way, values, by_128, {false, by_128.rows() + 5}, vector, what + ", stride");
+    expect_columns(job, way, values, by_128, {true, padded}, vector, what);
+    expect_columns(job, way, values, by_128, {true, padded + 4}, vector, what + ", stride");
+  }
+}
+
+std::int64_t ragged_rows() { return Experts(kRagged).rows(); }
+
+TEST_F(Sm90Columns, of_bf16_rows) {
+  const std::int64_t rows = ragged_rows();
+  for (const bool gather : {false, true}) {
+    for (const std::int64_t cols : {72, 77, 128}) {
+      const std::vector<std::uint16_t> x = bf16_cells(rows, cols, 20);
+      const auto index = gather ? random_index(rows, rows, 21) : std::vector<std::int32_t>{};
+      const Input<std::uint16_t> device(x);
+      const Input<std::int32_t> device_index(index);
+      TransposeJob job;
+      job.x = device.data(), job.stride = job.cols = cols, job.index = gather ? device_index.data() : nullptr;
+      expect_all(job, gathered(x, index, cols), cols % 8 == 0, gather ? "gathered BF16" : "BF16");
+    }
+  }
+}
+
+TEST_F(Sm90Columns, of_fp32_rows) {
+  const std::int64_t rows = ragged_rows();
+  constexpr std::int64_t kCols = 77;
+  const std::vector<std::uint16_t> words = bf16_cells(rows, kCols, 22);
+  std::vector<float> x;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    x.push_back(
+        std::bit_cast<float>(std::uint32_t{words[i]} << 16 | static_cast<std::uint32_t>(random_word(23, i)) >> 17));
+  }
+  const Input<float> device(x);
+  TransposeJob job;
+  job.x = device.data(), job.dtype = Dtype::fp32, job.stride = job.cols = kCols;
+  expect_all(job, x, false, "FP32");
+}
+
+// Codes of `from`, gathered or not, as values in FP32.
+void expect_of_codes(const Quantized& from, bool gather, bool vector, const std::string& what) {
+  const std::vector<float> values = dequantize(from);
+  const std::int64_t rows = ragged_rows();
+  const auto index = gather ? random_index(rows, from.rows, 24) : std::vector<std::int32_t>{};
+  const Input<std::uint8_t> codes(from.codes);
+  const Input<std::uint8_t> bytes(from.scales);
+  const Input<float> words(from.scales_fp32);
+  const Input<std::int32_t> device_index(index);
+  TransposeJob job;
+  job.x = codes.data(), job.stride = job.cols = from.cols, job.index = gather ? device_index.data() : nullptr;
+  job.scales = bytes.data(), job.scale_blocks = from.scale_cols, job.e8m0 = from.scales_fp32.empty();
+  if (!job.e8m0) job.scales = words.data();
+  job.element = from.element == Format::e4m3 ? Element::e4m3 : Element::e5m2;
+  expect_all(job, gathered(values, index, from.cols), vector, what);
+}
+
+TEST_F(Sm90Columns, of_codes_that_quantization_made) {
+  for (const Way& way : ways(128)) {
+    for (const std::int64_t cols : {72, 128, 264, 131}) {
+      const bool gather = cols != 128;
+      const std::int64_t rows = gather ? 333 : ragged_rows();
+      const std::vector<std::uint16_t> x = bf16_cells(rows, cols, 25);
+      const Quantized from = quantize(view_of(x, rows, cols), way.format, {1, 128}, recipe_named(way.recipe));
+      expect_of_codes(from, gather, cols % 8 == 0, "codes " + way.recipe + " of " + std::to_string(cols));
+    }
+  }
+}
+
+TEST_F(Sm90Columns, of_codes_and_scales_of_any_bits) {
+  for (const Format format : {Format::e4m3, Format::e5m2}) {
+    for (const bool fp32 : {false, true}) {
+      Quantized from;
+      from.element = format, from.block = {1, 128};
+      from.rows = from.scale_rows = ragged_rows(), from.cols = 136, from.scale_cols = 2;
+      for (std::int64_t i = 0; i < from.rows * from.cols; ++i) {
+        const std::uint64_t r = random_word(26, static_cast<std::uint64_t>(i));
+        const std::uint64_t narrow = (r >> 8) % 64 == 0 ? 0xFF : 0xBB;  // few NaN
+        from.codes.push_back(static_cast<std::uint8_t>(r & narrow));
+      }
+      for (std::int64_t i = 0; i < from.rows * 2; ++i) {
+        const std::uint64_t r = random_word(27, static_cast<std::uint64_t>(i));
+        // An expert of 300 has all kinds; those before it have one kind each, so that not every block is NaN.
+        const std::uint64_t kind = i / 2 > 416 ? r >> 60 : static_cast<std::uint64_t>(i) / 2 / 32;
+        const std::uint64_t byte = kind == 0 ? r & 1 : kind == 1 ? 230 + r % 25 : kind == 2 ? 100 + r % 40 : r % 255;
+        if (fp32) {
+          from.scales_fp32.push_back(
+              std::bit_cast<float>(static_cast<std::uint32_t>(byte << 23 | ((r >> 32) & 0x7FFFFF))));
+        } else {
+          from.scales.push_back(static_cast<std::uint8_t>((r >> 48) % 64 == 0 ? 255 : byte));
+        }
+      }
+      expect_of_codes(from, false, true, fp32 ? "any codes, FP32 scales" : "any codes, E8M0 scales");
+    }
+  }
+}
+
+TEST_F(Sm90Columns, nothing_is_written_after_a_refusal) {
+  const RefusedHeader refused;
+  const Input<std::uint8_t> x(std::vector<std::uint8_t>(128 * 128 * 4));
+  const Input<float> source_scales(std::vector<float>(128, 1.0F));
+  const Input<std::int64_t> offsets({0, 5, 128});
+  for (const bool coded : {false, true}) {
+    Output<std::uint8_t> codes(128 * 128);
+    Output<float> scales(128);
+    Output<std::int64_t> padded(3);
+    TransposeJob job;
+    job.x = x.data(), job.stride = job.cols = 128, job.rows = {128, 1, refused.data(), nullptr};
+    job.out = {codes.data(), scales.data(), 1, ways(128).front().coding, 128, true};
+    if (coded) job.scales = source_scales.data(), job.scale_blocks = 1;
+    ASSERT_EQ(launch_transpose(job, true, nullptr), cudaSuccess);
+    ASSERT_EQ(launch_padded_offsets(offsets.data(), 2, padded.data(), refused.data(), nullptr), cudaSuccess);
+    EXPECT_EQ(codes.read(), poisoned<std::uint8_t>(128 * 128));
+    EXPECT_EQ(first_difference(poisoned<float>(128), scales.read(), 1), "");
+    EXPECT_EQ(padded.read(), poisoned<std::int64_t>(3));
+  }
+}
+
+TEST_F(Sm90Columns, a_padding_that_there_is_not_is_an_error) {
+  TransposeJob job;
+  job.cols = 8, job.rows = {128, 1, nullptr, nullptr};
+  job.out.padded = true, job.out.stride = 128;
+  EXPECT_EQ(launch_transpose(job, true, nullptr), cudaErrorInvalidValue);
+  job.out.coding.block = 128, job.out.stride = 130;
+  EXPECT_EQ(launch_transpose(job, true, nullptr), cudaErrorInvalidValue);
+}
+
+TEST_F(Sm90Columns, padded_offsets_are_sums_of_multiples_of_128) {
+  for (const std::size_t experts : {0U, 1U, 10U, 1023U, 1024U, 1025U, 5000U}) {
+    std::vector<std::int64_t> offsets = {0};
+    std::vector<std::int64_t> expected = {0};
+    for (std::size_t e = 0; e < experts; ++e) {
+      const std::int64_t rows = e < kRagged.size()
+                                    ? kRagged[e]
+                                    : static_cast<std::int64_t>(random_word(28, e) >> 24) % (std::int64_t{1} << 36);
+      offsets.push_back(offsets.back() + rows);
+      expected.push_back(expected.back() + 128 * down(rows, 128));
+    }
+    const Input<std::int64_t> device(offsets);
+    Output<std::int64_t> padded(static_cast<std::int64_t>(expected.size()));
+    ASSERT_EQ(launch_padded_offsets(device.data(), static_cast<std::int64_t>(experts), padded.data(), nullptr, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(padded.read(), expected) << experts << " experts";
+  }
+}
+
+// SwiGLU's gradient by tiles: what is padded is what is not, and zeros.
+TEST_F(Sm90Columns, of_the_gradient_of_swiglu) {
+  const Experts experts(kRagged);
+  const std::int64_t rows = experts.rows();
+  constexpr std::int64_t kN = 128;
+  const std::int64_t bands = experts.bands.back();
+  const Input<std::uint16_t> h(bf16_cells(rows, 2 * kN, 29));
+  std::vector<float> p;
+  for (const std::uint16_t w : bf16_cells(rows, kN, 30)) p.push_back(std::bit_cast<float>(std::uint32_t{w} << 16));
+  const Input<float> device_p(p);
+  const Input<float> weights(std::vector<float>(static_cast<std::size_t>(rows), 0.75F));
+  for (const Way& way : ways(128)) {
+    std::vector<std::uint8_t> codes[2];
+    for (const bool padded : {false, true}) {
+      const std::int64_t stride = padded ? 128 * bands + 4 : rows;
+      Output<std::uint8_t> a(kN * stride);
+      Output<std::uint8_t> dh(2 * kN * stride);
+      Output<float> scales(3 * kN * bands);
+      Output<float> ds(rows);
+      const DeviceBytes sums(mxcheck_kernels::sm90::sums_bytes(rows, kN, mxcheck_kernels::sm90::kTilePart));
+      BackwardTilesJob job;
+      job.rows.h.data = h.data(), job.rows.h.stride = 2 * kN, job.rows.h.interleaved = true;
+      job.rows.rows = rows, job.rows.n = kN, job.rows.p = device_p.data(), job.rows.weights = weights.data();
+      job.rows.ds = ds.data(), job.rows.sums = static_cast<float*>(sums.data()), job.tiles = experts.tiled;
+      job.rows.header = experts.tiled.header;
+      job.a = {a.data(), scales.data(), bands, way.coding, padded ? stride : 0, padded};
+      job.dh = {dh.data(), scales.data() + kN * bands, bands, way.coding, padded ? stride : 0, padded};
+      ASSERT_EQ(launch_backward_tiles(job, true, nullptr), cudaSuccess);
+      codes[padded ? 1 : 0] = a.read();
+      const std::vector<std::uint8_t> more = dh.read();
+      codes[padded ? 1 : 0].insert(codes[padded ? 1 : 0].end(), more.begin(), more.end());
+    }
+    Quantized q;
+    q.cols = 3 * kN;
+    q.codes.resize(codes[0].size());
+    for (std::int64_t j = 0; j < q.cols; ++j) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        q.codes[static_cast<std::size_t>(i * q.cols + j)] = codes[0][static_cast<std::size_t>(j * rows + i)];
+      }
+    }
+    EXPECT_EQ(first_difference(transposed_codes(q, experts, {true, 128 * bands + 4}), codes[1], 128 * bands + 4), "")
+        << way.recipe;
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck::test

@@ -1,0 +1,302 @@
+// Squares of 128 x 128 and whole tensors on the device, every byte against the reference: codes and scales as they lie
+// and transposed, padding, and what must not be written. Needs a GPU; without one every test is skipped.
+
+#include "kernels/sm90/moe/quantize/square.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tests/kernels/sm90/moe/samples.h"
+
+namespace mxcheck::test {
+namespace {
+
+using mxcheck_kernels::sm90::launch_amax;
+using mxcheck_kernels::sm90::launch_square;
+using mxcheck_kernels::sm90::SquareJob;
+using mxcheck_kernels::sm90::SquareScales;
+
+struct Case {
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> rows;  // of experts
+  std::int64_t expert_rows = 0;    // of each of rows.size() experts, in place of rows
+  std::int64_t source_rows = 0;    // with an index; 0: none
+  SquareScales kind = SquareScales::each;
+  bool whole = false;  // one scale for all
+  bool finite = false;
+};
+
+std::int64_t up(std::int64_t n) { return (n + 127) / 128; }
+
+// What the kernel is to write, scales as 32-bit words.
+struct Expected {
+  std::vector<std::uint8_t> codes;
+  std::vector<std::uint32_t> scales;
+  std::vector<std::uint8_t> transposed;
+  std::vector<std::uint32_t> transposed_scales;
+};
+
+struct Sizes {
+  std::vector<std::int64_t> offsets = {0};
+  std::vector<std::int64_t> bands = {0};
+  std::int64_t cols;
+  std::int64_t stride;  // without expert_rows
+};
+Sizes sizes_of(const Case& c) {
+  Sizes s;
+  s.cols = c.cols;
+  for (const std::int64_t r : c.rows) {
+    const std::int64_t rows = c.expert_rows != 0 ? c.expert_rows : r;
+    s.offsets.push_back(s.offsets.back() + rows), s.bands.push_back(s.bands.back() + up(rows));
+  }
+  s.stride = 128 * s.bands.back() + 32;  // what is beyond the last expert is not written
+  return s;
+}
+
+Expected expect(const Case& c, const Way& way, const std::vector<std::uint16_t>& x) {
+  const Sizes s = sizes_of(c);
+  const std::int64_t rows = s.offsets.back();
+  const std::int64_t across = up(c.cols);
+  const std::int64_t down = up(c.expert_rows);
+  const bool shared = c.kind == SquareScales::shared;
+  const Quantized q =
+      c.whole ? quantize(view_of(x, rows, c.cols), way.format, {0, 0}, recipe_named(way.recipe))
+              : quantize(view_of(x, rows, c.cols), way.format, {128, 128}, recipe_named(way.recipe), s.offsets);
+  const std::vector<std::uint32_t> scales = scale_bits(q);
+  Expected out;
+  out.codes = q.codes;
+  out.scales.resize(static_cast<std::size_t>((shared ? s.bands.back() : rows) * across));
+  out.transposed = poisoned<std::uint8_t>(c.cols * (c.expert_rows != 0 ? rows : s.stride));
+  out.transposed_scales.resize(static_cast<std::size_t>((shared ? across : c.cols) * s.bands.back()));
+  for (std::size_t e = 0; e + 1 < s.offsets.size(); ++e) {
+    const std::int64_t begin = s.offsets[e];
+    const std::int64_t n = s.offsets[e + 1] - begin;
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        const std::int64_t band = s.bands[e] + i / 128;
+        const std::uint32_t scale = scales[static_cast<std::size_t>(c.whole ? 0 : band * across + j / 128)];
+        const auto expert = static_cast<std::int64_t>(e);
+        out.scales[static_cast<std::size_t>((shared ? band : begin + i) * across + j / 128)] = scale;
+        std::int64_t at = j * s.bands.back() + band;
+        if (c.expert_rows != 0) at = (expert * (shared ? across : c.cols) + (shared ? j / 128 : j)) * down + i / 128;
+        out.transposed_scales[static_cast<std::size_t>(at)] = scale;
+        const std::int64_t to =
+            c.expert_rows != 0 ? (expert * c.cols + j) * n + i : j * s.stride + 128 * s.bands[e] + i;
+        out.transposed[static_cast<std::size_t>(to)] = q.codes[static_cast<std::size_t>((begin + i) * c.cols + j)];
+      }
+    }
+    for (std::int64_t i = n; c.expert_rows == 0 && i < 128 * up(n); ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        out.transposed[static_cast<std::size_t>(j * s.stride + 128 * s.bands[e] + i)] = 0;
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::uint8_t> as_stored(const std::vector<std::uint32_t>& scales, bool fp32) {
+  std::vector<std::uint8_t> bytes;
+  for (const std::uint32_t s : scales) {
+    for (int i = 0; i < (fp32 ? 4 : 1); ++i) bytes.push_back(static_cast<std::uint8_t>(s >> 8 * i));
+  }
+  return bytes;
+}
+
+enum Written { kBoth, kAsTheyLie, kTransposed };
+
+void expect_squares(const Case& c, const Way& way, Written written = kBoth, std::uint64_t seed = 1) {
+  const Sizes s = sizes_of(c);
+  const std::int64_t rows = s.offsets.back();
+  const std::int64_t sources = c.source_rows == 0 ? rows : c.source_rows;
+  const std::vector<std::uint16_t> x = bf16_cells(sources, c.cols, seed, c.finite);
+  const std::vector<std::int32_t> index =
+      c.source_rows == 0 ? std::vector<std::int32_t>{} : random_index(rows, sources, seed + 1);
+  const Expected expected = expect(c, way, gathered(x, index, c.cols));
+  const bool fp32 = way.coding.fp32;
+  const std::vector<std::uint8_t> scales = as_stored(expected.scales, fp32);
+  const std::vector<std::uint8_t> transposed_scales = as_stored(expected.transposed_scales, fp32);
+
+  const Input<std::uint16_t> device_x(x);
+  const Input<std::int32_t> device_index(index);
+  const Experts experts(c.rows);
+  Output<float> amax(1);
+  Output<std::uint8_t> codes(rows * c.cols);
+  Output<std::uint8_t> stored(static_cast<std::int64_t>(scales.size()));
+  Output<std::uint8_t> turned(static_cast<std::int64_t>(expected.transposed.size()));
+  Output<std::uint8_t> turned_scales(static_cast<std::int64_t>(transposed_scales.size()));
+  SquareJob job;
+  job.x = device_x.data(), job.index = index.empty() ? nullptr : device_index.data();
+  job.cols = c.cols, job.expert_rows = c.expert_rows, job.coding = way.coding, job.kind = c.kind;
+  job.rows.rows = rows;
+  if (c.expert_rows == 0) job.rows = experts.tiled;
+  if (c.whole) {
+    ASSERT_EQ(launch_amax({device_x.data(), sources * c.cols, amax.data(), nullptr}, nullptr), cudaSuccess);
+    job.amax = amax.data();
+  }
+  if (written != kTransposed) job.codes = codes.data(), job.scales = stored.data();
+  if (written != kAsTheyLie) job.transposed = turned.data(), job.transposed_scales = turned_scales.data();
+  job.stride = s.stride, job.bands = s.bands.back();
+  ASSERT_EQ(launch_square(job, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+
+  const auto bytes = [](const std::vector<std::uint8_t>& v, bool there) {
+    return there ? v : poisoned<std::uint8_t>(static_cast<std::int64_t>(v.size()));
+  };
+  const std::string what = way.recipe + (way.format == Format::e4m3 ? " e4m3" : " e5m2");
+  const bool lie = written != kTransposed;
+  const bool turn = written != kAsTheyLie;
+  EXPECT_EQ(first_difference(bytes(expected.codes, lie), codes.read(), c.cols), "") << what << ", codes";
+  EXPECT_EQ(first_difference(bytes(scales, lie), stored.read(), 4), "") << what << ", scales";
+  EXPECT_EQ(
+      first_difference(bytes(expected.transposed, turn), turned.read(), c.expert_rows != 0 ? c.expert_rows : s.stride),
+      "")
+      << what << ", transposed";
+  EXPECT_EQ(first_difference(bytes(transposed_scales, turn), turned_scales.read(), 4), "")
+      << what << ", transposed scales";
+}
+
+class Sm90Square : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+const std::vector<std::int64_t> kRagged = {0, 1, 31, 0, 127, 128, 129, 300, 0, 256};
+
+TEST_F(Sm90Square, ragged_experts_have_squares_and_padding_of_their_own) {
+  for (const Way& way : ways(128)) {
+    for (const std::int64_t cols : {8, 136, 256, 376}) expect_squares({.cols = cols, .rows = kRagged}, way);
+  }
+}
+
+TEST_F(Sm90Square, rows_are_gathered) {
+  for (const Way& way : ways(128)) {
+    expect_squares({.cols = 264, .rows = kRagged, .source_rows = 333}, way, kBoth, 2);
+  }
+}
+
+TEST_F(Sm90Square, weights_of_experts_of_as_many_rows) {
+  for (const Way& way : ways(128)) {
+    for (const std::int64_t each : {16, 128, 144, 256}) {
+      for (const SquareScales kind : {SquareScales::each, SquareScales::shared}) {
+        expect_squares({.cols = 256, .rows = {0, 0, 0}, .expert_rows = each, .kind = kind}, way, kBoth, 3);
+        expect_squares({.cols = 40, .rows = {0, 0}, .expert_rows = each, .kind = kind}, way, kBoth, 4);
+      }
+    }
+  }
+}
+
+TEST_F(Sm90Square, either_direction_alone) {
+  const Way way = ways(128).front();
+  for (const Written written : {kAsTheyLie, kTransposed}) {
+    expect_squares({.cols = 200, .rows = kRagged}, way, written, 5);
+    expect_squares({.cols = 128, .rows = {0, 0}, .expert_rows = 144}, way, written, 6);
+  }
+  expect_squares({.cols = 200, .rows = kRagged, .kind = SquareScales::shared}, way, kAsTheyLie, 7);
+}
+
+TEST_F(Sm90Square, a_whole_tensor_shares_the_scale_of_its_amax) {
+  for (const Way& way : ways(128)) {
+    for (const bool finite : {false, true}) {
+      expect_squares({.cols = 264, .rows = kRagged, .whole = true, .finite = finite}, way, kBoth, 8);
+      expect_squares({.cols = 128,
+                      .rows = {0, 0},
+                      .expert_rows = 144,
+                      .kind = SquareScales::shared,
+                      .whole = true,
+                      .finite = finite},
+                     way, kBoth, 9);
+    }
+  }
+}
+
+float amax_of_device(const std::vector<std::uint16_t>& x, std::int64_t from = 0) {
+  const Input<std::uint16_t> device(x);
+  Output<float> amax(1);
+  const auto elements = static_cast<std::int64_t>(x.size()) - from;
+  EXPECT_EQ(launch_amax({device.data() + from, elements, amax.data(), nullptr}, nullptr), cudaSuccess);
+  return amax.read()[0];
+}
+
+TEST_F(Sm90Square, amax_sees_every_element) {
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(amax_of_device({})), 0U);
+  for (const std::size_t n : {1U, 7U, 8U, 9U, 4095U, 70001U, 3000007U}) {
+    std::vector<std::uint16_t> x(n, 0x8000);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(amax_of_device(x)), 0U) << n;
+    for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+      x[at] = 0xC0FF;
+      EXPECT_EQ(amax_of_device(x), 7.96875F) << at << " of " << n;
+      EXPECT_EQ(amax_of_device(x, at == 0 ? 0 : 1), 7.96875F) << at << " of " << n << ", from 1 on";
+      x[at] = 0xFF80;
+      EXPECT_TRUE(std::isinf(amax_of_device(x)));
+      x[at] = 0xFF81;
+      EXPECT_TRUE(std::isnan(amax_of_device(x)));
+      x[at] = 0x8000;
+    }
+  }
+}
+
+TEST_F(Sm90Square, nothing_is_written_after_a_refusal) {
+  const RefusedHeader refused;
+  const Input<std::uint16_t> x(bf16_cells(256, 128, 10));
+  Output<std::uint8_t> out(256 * 128);
+  Output<float> scales(256);
+  for (const std::int64_t expert_rows : {0, 128}) {
+    SquareJob job;
+    job.x = x.data(), job.cols = 128, job.expert_rows = expert_rows;
+    job.rows = {256, 2, refused.data(), nullptr};
+    job.coding = ways(128).front().coding;
+    job.codes = out.data(), job.scales = scales.data();
+    ASSERT_EQ(launch_square(job, nullptr), cudaSuccess);
+    ASSERT_EQ(launch_amax({x.data(), 256 * 128, scales.data(), refused.data()}, nullptr), cudaSuccess);
+    EXPECT_EQ(out.read(), poisoned<std::uint8_t>(256 * 128));
+    EXPECT_EQ(first_difference(poisoned<float>(256), scales.read(), 1), "");
+  }
+}
+
+TEST_F(Sm90Square, what_cannot_be_is_an_error) {
+  SquareJob job;
+  job.cols = 12, job.rows = {128, 1, nullptr, nullptr};
+  EXPECT_EQ(launch_square(job, nullptr), cudaErrorInvalidValue);
+  job.cols = 128, job.expert_rows = 24;
+  EXPECT_EQ(launch_square(job, nullptr), cudaErrorInvalidValue);
+  Output<std::uint8_t> out(128 * 128);
+  job.expert_rows = 0, job.transposed = out.data(), job.kind = SquareScales::shared;
+  EXPECT_EQ(launch_square(job, nullptr), cudaErrorInvalidValue);
+}
+
+TEST_F(Sm90Square, a_graph_gives_the_same_bytes) {
+  const Input<std::uint16_t> x(bf16_cells(256, 256, 11, true));
+  Output<float> amax(1);
+  Output<std::uint8_t> first(2 * 256 * 256);
+  Output<std::uint8_t> second(2 * 256 * 256);
+  Output<float> scales(4 * 256);
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  const auto enqueue = [&](std::uint8_t* to) {
+    SquareJob job;
+    job.x = x.data(), job.cols = 256, job.rows = {256, 2, nullptr, nullptr}, job.coding = ways(128).front().coding;
+    job.amax = amax.data(), job.codes = to, job.scales = scales.data(), job.transposed = to + 256 * 256;
+    job.transposed_scales = scales.data() + 2 * 256, job.stride = 256, job.bands = 2;
+    ASSERT_EQ(launch_amax({x.data(), 256 * 256, amax.data(), nullptr}, stream), cudaSuccess);
+    ASSERT_EQ(launch_square(job, stream), cudaSuccess);
+  };
+  enqueue(first.data());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t run = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  enqueue(second.data());
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&run, graph, 0), cudaSuccess);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(cudaGraphLaunch(run, stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(first.read(), second.read());
+  cudaGraphExecDestroy(run), cudaGraphDestroy(graph), cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace mxcheck::test
