@@ -5,7 +5,8 @@
 //   backward  d_down: dO, W2 rounded, P. swiglu_backward: P, A', dH. d_w2: dH, A', and dO along tokens.
 //             d_up: dH, dH along tokens, W1 rounded, dX~. d_w1: dH and X along tokens, dX~. d_aggregate: dX~.
 //
-// So without rounding the most is R (2 n + 2 d) bytes forward (A, Y), and R max(10 n, 4 n + 2 d) backward.
+// Without rounding dO and X are gathered once, as copies (gather.h), so that the most is R (2 n + 2 d) bytes forward
+// (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
 
 #include "kernels/sm90/moe/passes.h"
 #include "kernels/sm90/moe/steps/round.h"
@@ -35,20 +36,28 @@ Part add_down(MoeBuilder& b, const Part& a) {
   return y;
 }
 
-Part add_d_down(MoeBuilder& b) {
+// dO for d_down, and where nothing is rounded for d_w2 too.
+MoeOperand rows_of_d_o(MoeBuilder& b) {
   const MoeCall& c = b.call();
-  const MoeOperand d_o = round_tokens(b, "quantize dO", c.tensors.d_o, c.recipe->gradient);
+  return rounds(c) ? round_tokens(b, "quantize dO", c.tensors.d_o, c.recipe->gradient)
+                   : gather_tokens(b, "gather dO", c.tensors.d_o);
+}
+
+Part add_d_down(MoeBuilder& b, const MoeOperand& d_o) {
+  const MoeCall& c = b.call();
   const MoeOperand w2 = round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::rows);
   const Part p = b.memory.take(c.routed, 4 * c.n);
   add_rows_gemm(b, {"d_down", d_o, w2, false, b.memory.at<void>(p), c.n, c.d, MatmulOutput::fp32});
-  b.memory.drop(d_o.part), b.memory.drop(w2.part);
+  b.memory.drop(w2.part);
+  if (rounds(c)) b.memory.drop(d_o.part);
   return p;
 }
 
-void add_d_w2(MoeBuilder& b, const Part& scaled_a) {
+void add_d_w2(MoeBuilder& b, const Part& scaled_a, const MoeOperand& d_o_rows) {
   const MoeCall& c = b.call();
   const MoeOperand a = round_routed(b, "quantize A' along tokens", scaled_a, c.n, Along::columns, c.recipe->value);
-  const MoeOperand d_o = round_gathered(b, "quantize dO along tokens", c.tensors.d_o, c.recipe->gradient);
+  const MoeOperand d_o =
+      rounds(c) ? round_gathered(b, "quantize dO along tokens", c.tensors.d_o, c.recipe->gradient) : d_o_rows;
   add_depth_gemm(b, {"d_w2", a, d_o, data_of<float>(c.tensors.dw2), c.n, c.d});
   b.memory.drop(a.part), b.memory.drop(d_o.part);
 }
@@ -64,7 +73,8 @@ Part add_d_up(MoeBuilder& b, const MoeOperand& dh) {
 
 void add_d_w1(MoeBuilder& b, const MoeOperand& dh) {
   const MoeCall& c = b.call();
-  const MoeOperand x = round_gathered(b, "quantize X along tokens", c.tensors.x, c.recipe->value);
+  const MoeOperand x = rounds(c) ? round_gathered(b, "quantize X along tokens", c.tensors.x, c.recipe->value)
+                                 : gather_tokens(b, "gather X", c.tensors.x);
   add_depth_gemm(b, {"d_w1", x, dh, data_of<float>(c.tensors.dw1), c.d, 2 * c.n});
   b.memory.drop(x.part), b.memory.drop(dh.part);
 }
@@ -84,11 +94,12 @@ MoePlan forward_of_values(const MoeCall& call) {
 MoePlan backward_of_values(const MoeCall& call) {
   MoeBuilder b(call, kBand);
   const Part dh_values = b.memory.take(call.routed, 4 * call.n);  // in front: it outlives what follows
-  const Part p = add_d_down(b);
+  const MoeOperand d_o = rows_of_d_o(b);
+  const Part p = add_d_down(b, d_o);
   const Part a = b.memory.take(call.routed, 2 * call.n);
   add_swiglu_backward(b, data_of<const std::uint16_t>(call.tensors.h), p, {a, dh_values});
   b.memory.drop(p);
-  add_d_w2(b, a);
+  add_d_w2(b, a, d_o);
   const RoundedPair dh = round_both(b, "quantize dH", dh_values, 2 * call.n, call.recipe->gradient);
   const Part dx = add_d_up(b, dh.rows);
   add_d_w1(b, dh.columns);

@@ -73,7 +73,6 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, M
   job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
   job.k = matmul.k;
   job.a = static_cast<const std::uint8_t*>(matmul.a);
-  job.b = static_cast<const std::uint8_t*>(matmul.b);
   job.c = matmul.accumulate ? matmul.c : nullptr;
   job.d = matmul.d;
   job.offsets = grouped ? matmul.offsets : nullptr;

@@ -100,7 +100,6 @@ struct MatmulJob {
   int kblocks = 0;  // stages of k
   std::int64_t k = 0;
   const std::uint8_t* a = nullptr;
-  const std::uint8_t* b = nullptr;
   const void* scale_a = nullptr;
   const void* scale_b = nullptr;
   const void* c = nullptr;

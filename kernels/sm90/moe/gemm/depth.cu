@@ -1,4 +1,4 @@
-// Groups along k, neither operand gathered.
+// Groups along k.
 
 #include "kernels/sm90/moe/gemm/depth.cuh"
 #include "kernels/sm90/moe/gemm/launch.cuh"
@@ -6,7 +6,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 template <class Out>
-using Tile = DepthByK<ByKShape, Out, Gathered::none>;
+using Tile = DepthByK<ByKShape, Out>;
 }  // namespace
 
 cudaError_t start_depth(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream) {

@@ -3,15 +3,14 @@
 // stage that are the next expert's are set to zero in shared memory, of both operands: a product with zero could be
 // NaN.
 //
-// Where an operand is gathered all warps of the producer copy its rows.
+// Rows that would have to be gathered are copied before: copying them on the way to the tensor cores was measured, and
+// took longer (docs/performance.md).
 
 #include <cstdint>
 
 #include "kernels/sm90/moe/gemm/by_k.cuh"
 
 namespace mxcheck_kernels::sm90 {
-
-enum class Gathered : std::uint8_t { none, a, b };
 
 // A tile's rows of k: MatmulTile's kblock is the first, `depth` how many there are.
 template <class Shape>
@@ -30,7 +29,7 @@ struct DepthSchedule {
   }
 };
 
-template <class Shape_, class Out, Gathered kGathered>
+template <class Shape_, class Out>
 struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Shape = Shape_;
   using Shared = Bf16Shared<Shape, Out>;
@@ -38,22 +37,12 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Cursor = typename Ring::Cursor;
   using Schedule = DepthSchedule<Shape>;
   static constexpr int kAcc = Shape::kAccumulators;
-  static constexpr int kGatheredColumns = kGathered == Gathered::a ? Shape::kM : Shape::kN;
-  static constexpr int kWarpRows = kStageK / 4;  // of a stage that is gathered, of a warp of the producer
   static_assert(Shape::kCluster == 1);
 
-  __device__ __forceinline__ void init_barriers() const {
-    constexpr int kGathering = kGathered == Gathered::none ? 0 : 128;
-    for (int i = 0; i < Ring::kStages; ++i) {
-      ptx::barrier_init(Ring::full(i), 1 + kGathering);
-      ptx::barrier_init(Ring::empty(i), kConsumers * 128);
-    }
-    ptx::fence_barrier_init();
-    ptx::fence_async();
-  }
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
 
   __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    if (warp == 0 || kGathered != Gathered::none) load_tiles(warp, a_map, b_map);
+    if (warp == 0) load_tiles(a_map, b_map);
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile, int depth) const {
@@ -63,79 +52,41 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
-    constexpr bool kA = kGathered != Gathered::a;
-    constexpr bool kB = kGathered != Gathered::b;
     const std::uint32_t barrier = Ring::full(at.stage);
     const int row = tile.kblock + kb * kStageK;
-    ptx::barrier_arrive_expect(barrier, (kA ? Shared::kABytes : 0) + (kB ? Shared::kBBytes : 0));
-    if constexpr (kA) load_by_k<Shape::kM>(Ring::a_stage(at.stage), a_map, barrier, tile.row, row, 0);
-    if constexpr (kB) load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, row, 0);
+    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
+    load_by_k<Shape::kM>(Ring::a_stage(at.stage), a_map, barrier, tile.row, row, 0);
+    load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, row, 0);
   }
 
-  // A stage of the gathered operand: this warp's 16 rows, `index` of lane i the source of row i, -1 past the end.
-  __device__ __forceinline__ void gather_stage(std::uint32_t to, int warp, int index, int column) const {
-    constexpr int kChunks = kGatheredColumns / 8;  // of 16 bytes, of a row
-    constexpr int kRows = 32 / kChunks;            // at once
-    const int width = kGathered == Gathered::a ? Ring::job.m : Ring::job.n;
-    const int chunk = Ring::lane % kChunks;
-    const bool past = column + chunk * 8 >= width;
-    const std::uint8_t* const source =
-        (kGathered == Gathered::a ? Ring::job.a : Ring::job.b) + (past ? 0 : (std::int64_t{column} + chunk * 8) * 2);
-    to += chunk / 8 * kBlockBytes;
-#pragma unroll
-    for (int i = 0; i < kWarpRows; i += kRows) {
-      const int mine = i + Ring::lane / kChunks;
-      const int row = __shfl_sync(Ring::kAllLanes, index, mine);
-      const int at = warp * kWarpRows + mine;
-      ptx::copy_16(to + at * kRowBytes + (chunk % 8 ^ at % 8) * 16, source + std::int64_t{max(row, 0)} * width * 2,
-                   row < 0 || past ? 0 : 16);
-    }
-  }
-
-  __device__ __forceinline__ int index_of(const MatmulTile& tile, int depth, int k) const {
-    if constexpr (kGathered == Gathered::none) return -1;
-    return k < depth && Ring::lane < kWarpRows ? __ldg(Ring::job.row_index + tile.kblock + k) : -1;
-  }
-
-  // Warp 0 has the headers and TMA, and every warp a quarter of the rows that are gathered.
-  __device__ __forceinline__ void load_tiles(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    const bool leader = warp == 0 && Ring::lane == 0;
-    const int mine = warp * kWarpRows + Ring::lane;
+  __device__ __forceinline__ void load_tiles(const CUtensorMap* a_map, const CUtensorMap* b_map) const {
     Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
     Cursor at;
-    while (true) {
-      const bool more = schedule.next(tile);
-      if (!more) tile.kblocks = kNoTile;
-      Ring::wait_empty(at);
-      if (leader) put_header(at.stage, tile, schedule.depth);
-      if (tile.kblocks <= 0) {
-        if (leader || kGathered != Gathered::none) {
-          if (leader) ptx::barrier_arrive(Ring::full(at.stage));
-          if (kGathered != Gathered::none) ptx::barrier_arrive(Ring::full(at.stage));
+    while (schedule.next(tile)) {
+      if (Ring::lane == 0) {
+        Ring::wait_empty(at);
+        put_header(at.stage, tile, schedule.depth);
+        if (tile.kblocks == 0) {
+          ptx::barrier_arrive(Ring::full(at.stage));
+          at.advance();
         }
-        at.advance();
-        if (!more) return;
-        continue;
-      }
-      int index = index_of(tile, schedule.depth, mine);
 #pragma unroll 1
-      for (int kb = 0; kb < tile.kblocks; ++kb) {
-        if (kb != 0) Ring::wait_empty(at);
-        if (leader) load_one(at, a_map, b_map, tile, kb);
-        if constexpr (kGathered != Gathered::none) {
-          const int next = index_of(tile, schedule.depth, (kb + 1) * kStageK + mine);
-          if constexpr (kGathered == Gathered::a) {
-            gather_stage(Ring::a_stage(at.stage), warp, index, tile.row);
-          } else {
-            gather_stage(Ring::b_stage(at.stage), warp, index, tile.col);
-          }
-          index = next;
-          ptx::copy_arrive(Ring::full(at.stage));
+        for (int kb = 0; kb < tile.kblocks; ++kb) {
+          if (kb != 0) Ring::wait_empty(at);
+          load_one(at, a_map, b_map, tile, kb);
+          at.advance();
         }
-        at.advance();
       }
+      __syncwarp();
     }
+    if (Ring::lane == 0) {
+      tile.kblocks = kNoTile;
+      Ring::wait_empty(at);
+      put_header(at.stage, tile, 0);
+      ptx::barrier_arrive(Ring::full(at.stage));
+    }
+    __syncwarp();
   }
 
   // By both consumers together.

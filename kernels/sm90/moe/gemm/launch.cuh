@@ -10,8 +10,6 @@ using ByKShape = Bf16Shape<256, 1>;
 
 cudaError_t start_rows(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream);
 cudaError_t start_depth(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream);
-cudaError_t start_depth_a(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream);
-cudaError_t start_depth_b(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream);
 
 template <template <class> class Tile>
 cudaError_t start_by_k(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream) {

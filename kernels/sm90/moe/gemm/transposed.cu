@@ -9,14 +9,10 @@ constexpr int kRaster = 16;
 
 bool aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
 
-bool valid(const MatmulTransposed& x) {
+bool valid(const MatmulCall& x) {
   const bool rows = x.kind == MatmulKind::rows;
   if (x.kind == MatmulKind::dense || x.accumulate || x.n % 8 != 0 || !aligned(x.a) || !aligned(x.b)) return false;
-  if ((rows ? x.k : x.m) % 8 != 0 || (x.row_index != nullptr && x.b_index != nullptr)) return false;
-  if (rows && x.b_index != nullptr) return false;
-  MatmulCall call = x;
-  if (!rows) call.row_index = nullptr;  // which matmul_valid refuses for its own kernels
-  return matmul_valid(call, 1);
+  return (rows ? x.k : x.m) % 8 == 0 && matmul_valid(x, 1);
 }
 
 // Rows of k, columns columns, in boxes of 64 x 64.
@@ -25,10 +21,9 @@ cudaError_t encode_by_k(CUtensorMap& map, const void* data, std::int64_t columns
   return encode_map(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, columns, k, matrices, kStageK);
 }
 
-cudaError_t prepare(const MatmulTransposed& x, MatmulMaps& maps, MatmulJob& job) {
+cudaError_t prepare(const MatmulCall& x, MatmulMaps& maps, MatmulJob& job) {
   if (const auto e = matmul_prepare_output(x, kStageK, maps, job); e != cudaSuccess) return e;
   job.raster = kRaster;
-  if (x.b_index != nullptr) job.row_index = x.b_index;
   if (x.k == 0) return cudaSuccess;
   const bool rows = x.kind == MatmulKind::rows;
   if (x.row_index == nullptr) {
@@ -36,21 +31,18 @@ cudaError_t prepare(const MatmulTransposed& x, MatmulMaps& maps, MatmulJob& job)
                         : encode_by_k(maps.a, x.a, x.m, x.k, 1);
     if (e != cudaSuccess) return e;
   }
-  if (x.b_index != nullptr) return cudaSuccess;
   return encode_by_k(maps.b, x.b, x.n, x.k, rows ? x.experts : 1);
 }
 
 }  // namespace
 
-cudaError_t matmul_transposed_launch(const MatmulTransposed& x, cudaStream_t stream) {
+cudaError_t matmul_transposed_launch(const MatmulCall& x, cudaStream_t stream) {
   if (!valid(x)) return cudaErrorInvalidValue;
   if (matmul_empty(x)) return cudaSuccess;
   MatmulMaps maps;
   MatmulJob job;
   if (const auto e = prepare(x, maps, job); e != cudaSuccess) return e;
   if (x.kind == MatmulKind::rows) return start_rows(maps, job, x.output, stream);
-  if (x.row_index != nullptr) return start_depth_a(maps, job, x.output, stream);
-  if (x.b_index != nullptr) return start_depth_b(maps, job, x.output, stream);
   return start_depth(maps, job, x.output, stream);
 }
 

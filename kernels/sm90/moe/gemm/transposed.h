@@ -4,8 +4,7 @@
 //
 // Kinds
 //   rows   A: m x k as in tile/matmul.h, cut into experts along m, rows by row_index; B: experts x k x n; D: m x n.
-//   depth  A: k x m, B: k x n, cut into experts along k wherever offsets say; D: experts x m x n. Row i of A is row
-//          row_index[i] of a, of a_rows rows, where there is an index; b_index the same for b, of b_rows rows.
+//   depth  A: k x m, B: k x n, cut into experts along k wherever offsets say; D: experts x m x n.
 //
 // a, b and their rows are aligned to 16 bytes: m and n are multiples of 8, and for rows k.
 
@@ -15,11 +14,6 @@
 
 namespace mxcheck_kernels::sm90 {
 
-struct MatmulTransposed : MatmulCall {
-  const std::int32_t* b_index = nullptr;  // depth
-  std::int64_t b_rows = 0;                // with b_index; without it k
-};
-
-cudaError_t matmul_transposed_launch(const MatmulTransposed& matmul, cudaStream_t stream);
+cudaError_t matmul_transposed_launch(const MatmulCall& matmul, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

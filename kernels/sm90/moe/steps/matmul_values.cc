@@ -16,9 +16,9 @@ std::uint64_t operand_bytes(const MoeCall& c, const MoeOperand& x, std::int64_t 
 
 std::uint64_t products_of(std::int64_t routed, std::int64_t m, std::int64_t n) { return bytes_of(routed, m, n); }
 
-MatmulTransposed matmul_of(const MoeBuilder& b, MatmulKind kind, MatmulOutput output, const MoeOperand& a) {
+MatmulCall matmul_of(const MoeBuilder& b, MatmulKind kind, MatmulOutput output, const MoeOperand& a) {
   const MoeCall& c = b.call();
-  MatmulTransposed matmul;
+  MatmulCall matmul;
   matmul.kind = kind, matmul.output = output;
   matmul.a = a.values;
   if (a.by_token) {
@@ -36,7 +36,7 @@ MatmulTransposed matmul_of(const MoeBuilder& b, MatmulKind kind, MatmulOutput ou
 void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, c.routed, gemm.n, c.experts, false);
-  MatmulTransposed matmul = matmul_of(builder, MatmulKind::rows, gemm.output, gemm.a);
+  MatmulCall matmul = matmul_of(builder, MatmulKind::rows, gemm.output, gemm.a);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = c.routed, matmul.n = gemm.n, matmul.k = gemm.k;
   const std::uint64_t bytes = operand_bytes(c, gemm.a, gemm.k) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
@@ -50,13 +50,9 @@ void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm) {
 void add_depth_gemm(MoeBuilder& builder, const DepthGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, gemm.m, gemm.n, c.experts, true);
-  MatmulTransposed matmul = matmul_of(builder, MatmulKind::depth, MatmulOutput::fp32, gemm.a);
+  MatmulCall matmul = matmul_of(builder, MatmulKind::depth, MatmulOutput::fp32, gemm.a);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = c.routed;
-  if (gemm.b.by_token) {
-    matmul.b_index = data_of<const std::int32_t>(c.tensors.row_token);
-    matmul.b_rows = c.tokens;
-  }
   const std::uint64_t bytes =
       operand_bytes(c, gemm.a, gemm.m) + operand_bytes(c, gemm.b, gemm.n) + bytes_of(c.experts * gemm.m, gemm.n, 4);
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n),

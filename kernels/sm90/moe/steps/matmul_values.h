@@ -27,7 +27,7 @@ struct RowsGemm {
 };
 void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm);
 
-// D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n].
+// D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n], neither by token.
 struct DepthGemm {
   const char* name = nullptr;
   MoeOperand a;

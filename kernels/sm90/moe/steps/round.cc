@@ -1,9 +1,11 @@
 #include "kernels/sm90/moe/steps/round.h"
 
+#include <algorithm>
+
+#include "kernels/sm90/moe/gather.h"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
-
-bool rounds(const MoeBuilder& b) { return b.call().recipe->operands == MoeOperands::rounded; }
 
 // rows x cols out of as many rows of x, or of fewer of `source_rows` that are gathered.
 void add_round_trip(MoeBuilder& b, const char* name, const RoundTripJob& job, std::int64_t source_rows) {
@@ -25,9 +27,23 @@ void set_along(RoundTripJob& job, Along along, std::uint16_t* to, RoundRule rule
 
 }  // namespace
 
+bool rounds(const MoeCall& call) { return call.recipe->operands == MoeOperands::rounded; }
+
+MoeOperand gather_tokens(MoeBuilder& b, const char* name, const Checked& x) {
+  const MoeCall& c = b.call();
+  const Part part = b.memory.take(c.routed, 2 * c.d);
+  GatherJob job;
+  job.x = data_of<const std::uint16_t>(x), job.out = b.memory.at<std::uint16_t>(part);
+  job.index = data_of<const std::int32_t>(c.tensors.row_token);
+  job.cols = c.d, job.experts = c.experts, job.rows = b.routed_rows();
+  const std::uint64_t bytes = bytes_of(std::min(c.tokens, c.routed) + c.routed, c.d, 2) + bytes_of(c.routed, 1, 4);
+  b.add(name, MoeStepKind::elementwise, bytes, [job](cudaStream_t stream) { return launch_gather(job, stream); });
+  return {job.out, false, part};
+}
+
 MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b)) return {data_of<const std::uint16_t>(x), true, {}};
+  if (!rounds(b.call())) return {data_of<const std::uint16_t>(x), true, {}};
   const Part part = b.memory.take(c.tokens, 2 * c.d);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(x), job.cols = c.d, job.rows = b.plain_rows(c.tokens);
@@ -38,7 +54,6 @@ MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, Round
 
 MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b)) return {data_of<const std::uint16_t>(x), true, {}};
   const Part part = b.memory.take(c.routed, 2 * c.d);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(x), job.cols = c.d, job.rows = b.routed_rows();
@@ -51,7 +66,7 @@ MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, Rou
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
                          Along along) {
   const MoeCall& c = b.call();
-  if (!rounds(b)) return {data_of<const std::uint16_t>(w), false, {}};
+  if (!rounds(b.call())) return {data_of<const std::uint16_t>(w), false, {}};
   const Part part = b.memory.take(c.experts * rows, 2 * cols);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
@@ -64,7 +79,7 @@ MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std:
 MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
                         RoundRule rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b)) return {b.memory.at<const std::uint16_t>(x), false, x};
+  if (!rounds(b.call())) return {b.memory.at<const std::uint16_t>(x), false, x};
   const Part part = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;
   job.x = b.memory.at<const std::uint16_t>(x), job.cols = cols;
@@ -78,7 +93,7 @@ MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int
 RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundRule rule) {
   const MoeCall& c = b.call();
   const auto* const values = b.memory.at<const std::uint16_t>(x);
-  if (!rounds(b)) return {{values, false, {}}, {values, false, x}};
+  if (!rounds(b.call())) return {{values, false, {}}, {values, false, x}};
   const Part rows = b.memory.take(c.routed, 2 * cols);
   const Part columns = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;

@@ -8,9 +8,13 @@ namespace mxcheck_kernels::sm90 {
 
 enum class Along : std::uint8_t { rows, columns };  // of the tensor as it lies: where 32 neighbours share a scale
 
+bool rounds(const MoeCall& call);  // whether the recipe rounds any operand
+
 // X or dO [tokens, d] for a GEMM of gathered rows.
 MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
-// The same along tokens, gathered; as it is for a recipe that rounds none, gathered by the GEMM.
+// The same as rows of experts, as they are.
+MoeOperand gather_tokens(MoeBuilder& b, const char* name, const Checked& x);
+// The same along tokens; of a recipe that rounds.
 MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
 // w [experts * rows, cols].
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
