@@ -30,9 +30,6 @@ MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), 
   RoutesJob job = routes_job(call, band);
   job.header = memory.at<PlanHeader>(memory.take(1, kHeaderBytes));
   job.table = memory.at<RowTile>(memory.take(1, static_cast<std::int64_t>(table_bytes(job.rows))));
-  const Part slots = memory.take(1, kHeaderBytes);
-  job.slots_header = memory.at<PlanHeader>(slots);
-  memory.drop(slots);
   header_ = job.header;
   routed_ = {call.routed, most_tiles(job.rows), header_, job.table};
   const std::uint64_t bytes = bytes_of(call.experts + call.tokens + 2, 1, 8) + bytes_of(call.routed, 1, 4) +

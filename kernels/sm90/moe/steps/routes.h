@@ -11,12 +11,12 @@ namespace mxcheck_kernels::sm90 {
 struct RoutesJob {
   PlanJob rows;
   SlotsJob slots;
-  PlanHeader* header = nullptr;  // of everything: MXCHECK_OK where all is right
-  PlanHeader* slots_header = nullptr;
+  PlanHeader* header = nullptr;  // MXCHECK_OK where all is right
   RowTile* table = nullptr;
 };
 
-// The report is of the first of offsets, row_token and slots that is wrong.
+// The report is of the first of offsets, row_token, token_offsets and token_rows that is wrong, and there of the first
+// place.
 cudaError_t check_routes(const RoutesJob& job, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -271,6 +271,19 @@ TEST_F(Sm90Moe, matrices_between_multiples_of_16_bytes_are_not_offered) {
   expect_refused("x is not at a multiple of 16 bytes", MXCHECK_UNSUPPORTED);
 }
 
+TEST_F(Sm90Moe, scales_may_be_between_multiples_of_16_bytes) {
+  MXCHECK_NEEDS_DEVICE();
+  for (const char* recipe : {"dsv3", "dsv3_pow2"}) {
+    SCOPED_TRACE(recipe);
+    set(recipe, false);
+    outputs.back().byte_offset = 4;
+    expect_runs();
+    set(recipe, true);
+    inputs[inputs.size() - 6].byte_offset = 4;
+    expect_runs();
+  }
+}
+
 TEST_F(Sm90Moe, the_first_error_of_the_routes_is_named_and_nothing_is_written) {
   MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : kRecipes) {
@@ -278,11 +291,11 @@ TEST_F(Sm90Moe, the_first_error_of_the_routes_is_named_and_nothing_is_written) {
       SCOPED_TRACE(std::string(recipe) + (backward ? ", backward" : ", forward"));
       set(recipe, backward);
       token_rows[5] = 140, put_route(3, token_rows);
-      expect_refused_on_the_device("token_rows must be -1 or a row of y", 5, 140);
+      expect_refused_on_the_device("token_rows[index] must be -1 or a row", 5, 140);
       token_offsets[3] = 400, put_route(2, token_offsets);
-      expect_refused_on_the_device("offsets[index] must be at least the one before it", 4, 12);
+      expect_refused_on_the_device("token_offsets must go from 0 to the number of slots", 4, 12);
       row_token[7] = 70, put_route(0, row_token);
-      expect_refused_on_the_device("the row index must be 0 or more", 7, 70);
+      expect_refused_on_the_device("row_token[index] must be a token", 7, 70);
       offsets[3] = 139, put_route(4, offsets);
       expect_refused_on_the_device("the last of the offsets must be the end", 3, 139);
       set_routes(70, 3);
