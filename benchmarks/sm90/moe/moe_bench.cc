@@ -174,6 +174,19 @@ ShapeResult measure(const MoeShape& shape, const Options& options, const std::st
   return result;
 }
 
+// What `parse` says against an argument, as CLI11 wants it.
+template <class Parse>
+auto valid_by(const Parse& parse) {
+  return [parse](const std::string& text) -> std::string {
+    try {
+      parse(text);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+}
+
 int run(const Options& options) {
   Timer timer;
   MoeResults results{device_text(), moe_library_name(), options.samples, 0, {}};
@@ -205,10 +218,13 @@ int main(int argc, char** argv) {
   mxcheck::bench::Options options;
   CLI::App app("Whole mixture-of-experts layers of a Hopper library, timed by pass and by step",
                "mxcheck_sm90_moe_bench");
-  app.add_option("--shape", options.shapes, "T,d,n,E,K, several; without it SonicMoE's three")->allow_extra_args(false);
+  app.add_option("--shape", options.shapes, "T,d,n,E,K, several; without it SonicMoE's three")
+      ->allow_extra_args(false)
+      ->check(mxcheck::bench::valid_by(mxcheck::bench::parse_moe_shape));
   app.add_option("--recipe", options.recipes,
                  "Of mxcheck layer --list, several; without it all that the library offers")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(mxcheck::bench::valid_by(mxcheck::layer_recipe_named));
   app.add_option("--routes", options.routes, "How experts are loaded")->check(CLI::IsMember({"uniform", "skewed"}));
   app.add_option("--gate-up", options.gate_up, "Columns of W1 and H")->check(CLI::IsMember({"halves", "interleaved"}));
   app.add_option("--check", options.check,

@@ -27,7 +27,7 @@ constexpr std::int64_t kMost = std::int64_t{1} << 20;
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw Error(ErrorKind::usage,
-              fmt::format("--shape {}: {}; T,d,n,E,K is needed, as 32768,4096,1024,128,8", text, why));
+              fmt::format("'{}': {}; T,d,n,E,K is needed, as 32768,4096,1024,128,8", text, why));
 }
 
 }  // namespace
