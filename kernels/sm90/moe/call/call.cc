@@ -75,6 +75,13 @@ class Reader {
   Checked out(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
     return outputs_.emplace_back(matrix(name, call_.outputs[outputs_.size()], type, rows, cols));
   }
+  // Scales are read and written one by one: wherever their elements may be.
+  Checked in_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return inputs_.emplace_back(any_matrix(name, call_.inputs[inputs_.size()], type, rows, cols));
+  }
+  Checked out_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return outputs_.emplace_back(any_matrix(name, call_.outputs[outputs_.size()], type, rows, cols));
+  }
   Checked out_vector(const char* name, DLDataType type, std::int64_t size) {
     const Checked t = check_tensor(name, call_.outputs[outputs_.size()], type, 1, Strides::contiguous);
     require_shape(name, t, 1, size);
@@ -89,9 +96,14 @@ class Reader {
   }
 
  private:
-  Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
+  static Checked any_matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows,
+                            std::int64_t cols) {
     const Checked t = check_tensor(name, tensor, type, 2, Strides::contiguous);
     require_shape(name, t, rows, cols);
+    return t;
+  }
+  Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    const Checked t = any_matrix(name, tensor, type, rows, cols);
     if (unaligned_.empty() && !is_aligned(t.data, 16)) unaligned_ = name;
     return t;
   }
@@ -130,13 +142,13 @@ void read_forward(MoeCall& c, const mxcheck_call& call) {
   t.o = reader.out("o", kBf16Type, c.tokens, c.d);
   if (c.recipe->keeps_e5m6) {
     t.h = reader.out("codes of h", kByteType, c.routed, kept_h_bytes(c));
-    t.h_scales = reader.out("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
+    t.h_scales = reader.out_scales("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
   } else {
     t.h = reader.out("h", kBf16Type, c.routed, 2 * c.n);
   }
   if (c.recipe->keeps_codes()) {
     t.kept_x = reader.out("codes of x", kByteType, c.tokens, c.d);
-    t.kept_scales = reader.out("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
+    t.kept_scales = reader.out_scales("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
   }
   reader.finish();
 }
@@ -145,13 +157,13 @@ void read_kept(MoeCall& c, Reader& reader) {
   MoeTensors& t = c.tensors;
   if (c.recipe->keeps_e5m6) {
     t.h = reader.in("codes of h", kByteType, c.routed, kept_h_bytes(c));
-    t.h_scales = reader.in("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
+    t.h_scales = reader.in_scales("scales of h", kByteType, c.routed, blocks_of(2 * c.n, 128));
   } else {
     t.h = reader.in("h", kBf16Type, c.routed, 2 * c.n);
   }
   if (c.recipe->keeps_codes()) {
     t.kept_x = reader.in("codes of x", kByteType, c.tokens, c.d);
-    t.kept_scales = reader.in("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
+    t.kept_scales = reader.in_scales("scales of x", scale_type(c.recipe->scale), c.tokens, blocks_of(c.d, 128));
   } else {
     t.x = reader.in("x", kBf16Type, c.tokens, c.d);
   }
