@@ -16,6 +16,9 @@
  *                  token_offsets [rows + 1] int64, of the slots of each token; token_rows [slots] int32, the row of
  * each slot, -1 for a route that was dropped; offsets [experts + 1] int64, of the rows of each expert
  *
+ *                  They agree: row r has one slot, which is one of token row_token[r], and rows of an expert are in
+ *                  ascending order of tokens. What comes of others is not defined, but for the errors below.
+ *
  * What is kept is one tensor or two, codes and scales:
  *
  *   h  bf16 [routed, 2 inner]; or in E5M6 ("dsv3_pow2"): kDLUInt 8 [routed, 12 * ceil(2 inner / 8)], each row packed by

@@ -1,5 +1,5 @@
 #pragma once
-// A layer on the device: memory that all recipes of a shape share, and one recipe's two passes over it.
+// A layer on the device under a recipe: its two passes, over memory that all recipes of a shape share.
 //
 //   LayerMemory memory(shape, routes);
 //   RecipeOnDevice recipe(shape, layer_recipe_named("mxfp8"), MXCHECK_HALVES, memory);
@@ -15,12 +15,10 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/moe/routes.h"
+#include "benchmarks/sm90/moe/layer_memory.h"
 #include "benchmarks/sm90/moe/tensors.h"
 #include "kernels/candidate_moe.h"
 #include "kernels/sm90/moe/plan.h"
@@ -30,21 +28,6 @@ namespace mxcheck::bench {
 const mxcheck_operation& moe_operation(Direction direction);  // of the library that is linked
 bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up);
 std::string moe_library_name();
-
-class LayerMemory {
- public:
-  // Inputs of a normal distribution, weights over the root of what they sum over; outputs and routes.
-  LayerMemory(const MoeShape& shape, const LayerRoutes& routes);
-
-  [[nodiscard]] void* find(const std::string& name) const;  // null for what a recipe has of its own
-  // Grows, while nothing is enqueued.
-  void reserve_workspace(std::uint64_t bytes);
-  [[nodiscard]] const DeviceBuffer* workspace() const { return workspace_.get(); }
-
- private:
-  std::map<std::string, DeviceBuffer> buffers_;
-  std::unique_ptr<DeviceBuffer> workspace_;
-};
 
 class PassOnDevice {
  public:

@@ -26,8 +26,7 @@ constexpr std::array kSonicMoe{SonicMoeRate{kSmall, 315, 422}, SonicMoeRate{kWid
 constexpr std::int64_t kMost = std::int64_t{1} << 20;
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(ErrorKind::usage,
-              fmt::format("--shape {}: {}; T,d,n,E,K is needed, as 32768,4096,1024,128,8", text, why));
+  throw Error(ErrorKind::usage, fmt::format("'{}': {}; T,d,n,E,K is needed, as 32768,4096,1024,128,8", text, why));
 }
 
 }  // namespace

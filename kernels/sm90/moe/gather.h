@@ -1,5 +1,6 @@
 #pragma once
-// Rows of tokens in the order of their experts, as a GEMM that takes no row index reads them: a copy.
+// Rows of tokens in the order of their experts, as a GEMM that takes no row index reads them: a copy. Each token's row
+// is read once and written to each of its routed rows.
 
 #include <cstdint>
 
@@ -10,12 +11,13 @@
 namespace mxcheck_kernels::sm90 {
 
 struct GatherJob {
-  const std::uint16_t* x = nullptr;
-  const std::int32_t* index = nullptr;  // row i is row index[i] of x
-  std::uint16_t* out = nullptr;         // rows x cols
+  const std::uint16_t* x = nullptr;  // tokens x cols
+  std::int64_t tokens = 0;
   std::int64_t cols = 0;
-  std::int64_t experts = 1;
-  TiledRows rows;
+  const std::int64_t* token_offsets = nullptr;  // of the slots of each token
+  const std::int32_t* token_rows = nullptr;     // the row of each slot, or -1
+  std::uint16_t* out = nullptr;                 // routed x cols
+  const PlanHeader* header = nullptr;
 };
 
 // cols is a multiple of 8, x and out are aligned to 16 bytes.

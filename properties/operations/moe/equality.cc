@@ -28,7 +28,7 @@ std::vector<Case> layer_corners(const Variant& v, Suite suite) {
   add(0, 128, 128, {0, 0}, 2, Data::zeros);
   add(5, 128, 128, {0, 0}, 2, Data::normal);  // every route was dropped
   add(19, 128, 128, {0, 7, 0, 1, 19}, 2, Data::normal);
-  add(9, 128, 128, {5, 9, 0, 2}, 0, Data::boundaries);
+  add(9, 128, 128, {9, 9, 7, 0, 2}, 0, Data::boundaries);
   add(13, 128, 128, {13, 6}, 2, Data::specials);
   add(35, 32, 64, {33, 1, 0, 35}, 3, Data::normal);
   if (suite == Suite::quick && !is_usual_layer(v)) return cases;

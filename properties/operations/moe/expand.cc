@@ -21,6 +21,8 @@ std::uint16_t bf16(float value, int exponent = 0) {
 float bell(std::uint64_t word) { return static_cast<float>(four_uniforms(word) * 1.75); }  // of 20 bits
 std::uint64_t place_of(std::int64_t i, std::int64_t j) { return static_cast<std::uint64_t>(i << 31 | j); }
 
+constexpr int kRowBits = 20;  // of the place of a row among those of all experts
+
 constexpr std::array<std::uint16_t, 12> kSpecials{0x7FC0, 0x7F80, 0xFF80, 0xFFFF, 0x8000, 0x0000,
                                                   0x0001, 0x8001, 0x0080, 0x7F7F, 0xFF7F, 0x3F80};
 
@@ -39,7 +41,7 @@ class MoeElements {
     const bool is_weight = what == What::w1 || what == What::w2;
     switch (data_) {
       case Data::zeros: return 0;
-      case Data::boundaries: return edge(what, i, j, depth, word);
+      case Data::boundaries: return cancelling(what, i, j, depth, line);
       case Data::codes: return few_bits(what, depth, word);
       case Data::wide: return wide(what, i, word);
       case Data::sparse:
@@ -79,6 +81,19 @@ class MoeElements {
     return bf16(bell(word), exponent);
   }
 
+  // Experts in threes: the second has W1 of the first and -W2, the third a W2 that is 2^-18 of the others'. Rows of a
+  // token cancel, so that sums in another order differ in more than the last bits of FP32, which BF16 does not show.
+  [[nodiscard]] std::uint16_t cancelling(What what, std::int64_t i, std::int64_t j, std::int64_t depth,
+                                         std::int64_t line) const {
+    const bool is_weight = what == What::w1 || what == What::w2;
+    const bool is_second = is_weight && line % 3 == 1;
+    if (is_second) i -= std::int64_t{1} << kRowBits;
+    const std::uint16_t element = edge(what, i, j, depth, random_word(salted(what), place_of(i, j)));
+    if (what != What::w2 || line % 3 == 0) return element;
+    if (is_second) return static_cast<std::uint16_t>(element ^ 0x8000);
+    return bf16(std::bit_cast<float>(std::uint32_t{element} << 16), -18);
+  }
+
   // Every 32nd element is the block's largest: 448, its neighbours in BF16, or a power of two; others are midpoints of
   // E4M3, with or without a bit below.
   [[nodiscard]] std::uint16_t edge(What what, std::int64_t i, std::int64_t j, std::int64_t depth,
@@ -111,11 +126,11 @@ class MoeElements {
     return bf16((number % 3 == 0 ? -1.0F : 1.0F) * (128 + static_cast<float>(number % 128)), exponent - 7);
   }
 
-  // One column of one row of X or dO in eight, one element of one expert's weights in four.
+  // A few columns of one row of X or dO in eight, one element in 256 of every other expert's weights.
   [[nodiscard]] bool is_special(What what, std::int64_t line, std::int64_t i, std::int64_t j) const {
     const std::uint64_t word = random_word(salted(what) ^ 0x5BEC, static_cast<std::uint64_t>(line));
     const bool is_weight = what == What::w1 || what == What::w2;
-    if (word % (is_weight ? 4 : 8) != 0) return false;
+    if (is_weight ? (static_cast<std::uint64_t>(line) + c_.seed) % 2 != 0 : word % 8 != 0) return false;
     if (is_weight && (word >> 8) % 8 != static_cast<std::uint64_t>(i % 8)) return false;
     return (word >> 16) % 8 == static_cast<std::uint64_t>(j % 8) && mix64(word ^ place_of(i, j / 8)) % 4 == 0;
   }
@@ -153,8 +168,8 @@ MoeInputs expand_moe(const Case& c) {
   in.x = tokens(What::x);
   if (is_moe_backward(c.variant)) in.d_o = tokens(What::d_o);
   const bool halves = moe_of(c.variant).gate_up == MXCHECK_HALVES;
-  // The same gates and up values in either order; a matrix is drawn for 2^20 rows of each expert.
-  const auto row_of_expert = [](std::int64_t e, std::int64_t i) { return e << 20 | i; };
+  // The same gates and up values in either order.
+  const auto row_of_expert = [](std::int64_t e, std::int64_t i) { return e << kRowBits | i; };
   in.w1.reserve(static_cast<std::size_t>(experts * d * 2 * n));
   for (std::int64_t e = 0; e < experts; ++e) {
     for (std::int64_t i = 0; i < d; ++i) {

@@ -6,10 +6,10 @@
 //   normal      as in training: rows of X and dO of other magnitudes, with outliers, W by 1 / sqrt of the depth, so
 //               that gates stay within +-40
 //   boundaries  blocks of 32 whose amax is on the edges where a scale changes, elements on and beside the midpoints of
-//               E4M3
+//               E4M3; rows of a token that cancel, beside one that is 2^-18 of them
 //   codes       few bits: products and sums are exact
-//   specials    normal, with NaN, infinities, zeros and subnormals in one row of eight of X and dO, in one expert of
-//               four and in one weight of eight
+//   specials    normal, with NaN, infinities, zeros and subnormals in one row of eight of X and dO, in every other
+//               expert and in one weight of eight
 //   wide        magnitudes of 2^-40 to 2^20, by row and by element
 //   sparse      blocks of zeros, of +0 and -0, between others
 //   slots       sign, mantissa and exponent say the place

@@ -1,7 +1,7 @@
 #pragma once
 // The fields of whole layers, "moe_forward" and "moe_backward" (kernels/candidate_moe.h):
 //
-//   op=moe_backward recipe=mxfp8 gate_up=halves rows=20 cols=64 inner=32 k=2 experts=0,13,13,40 data=normal seed=7
+//   op=moe_backward recipe=mxfp8 gate_up=halves rows=20 cols=64 inner=32 k=2 experts=0,13,13,32 data=normal seed=7
 //   optional: drops=10, with k=0
 //
 // Rows and cols are tokens and d; experts are offsets of the routed rows of each expert, so that a case says which

@@ -30,10 +30,12 @@ std::string head_text(const MoeResults& r) {
   std::string text = fmt::format("{}\nlibrary {}\n", r.device, r.library);
   text += fmt::format(
       "Passes: microseconds of one call from a graph, median of {}, all recipes in turn; TFLOPS are 6 R n d operations "
-      "forward, 12 R n d backward. of SonicMoE: its rate in BF16 on an H200, by its own benchmark, router included.\n",
+      "forward, 12 R n d backward. \"of SonicMoE\": of its rate in BF16 on an H200, by its own benchmark, router "
+      "included.\n",
       r.samples);
   text += fmt::format(
-      "Steps: one after another with an event between them. of limit: a GEMM's rate over the dense peak of its tensor "
+      "Steps: one after another with an event between them. \"of limit\": a GEMM's rate over the dense peak of its "
+      "tensor "
       "cores (BF16 {:.0f}, FP8 {:.0f} TFLOPS), other steps' over the best copy's, {:.0f} GB/s.\n",
       kPeakBf16, kPeakFp8, r.copy_bytes_per_second / 1e9);
   return text;

@@ -64,13 +64,6 @@ class Reader {
   Checked in(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
     return inputs_.emplace_back(matrix(name, call_.inputs[inputs_.size()], type, rows, cols));
   }
-  // Scales are read and written one by one: they need no alignment but their own.
-  Checked in_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
-    return inputs_.emplace_back(shaped(name, call_.inputs[inputs_.size()], type, rows, cols));
-  }
-  Checked out_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
-    return outputs_.emplace_back(shaped(name, call_.outputs[outputs_.size()], type, rows, cols));
-  }
   Checked in_vector(const char* name, DLDataType type, std::int64_t size) {
     const Checked t = any_vector(name, type);
     require_shape(name, t, 1, size);
@@ -81,6 +74,13 @@ class Reader {
   }
   Checked out(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
     return outputs_.emplace_back(matrix(name, call_.outputs[outputs_.size()], type, rows, cols));
+  }
+  // Scales are read and written one by one: wherever their elements may be.
+  Checked in_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return inputs_.emplace_back(any_matrix(name, call_.inputs[inputs_.size()], type, rows, cols));
+  }
+  Checked out_scales(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    return outputs_.emplace_back(any_matrix(name, call_.outputs[outputs_.size()], type, rows, cols));
   }
   Checked out_vector(const char* name, DLDataType type, std::int64_t size) {
     const Checked t = check_tensor(name, call_.outputs[outputs_.size()], type, 1, Strides::contiguous);
@@ -96,14 +96,14 @@ class Reader {
   }
 
  private:
-  static Checked shaped(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows,
-                        std::int64_t cols) {
+  static Checked any_matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows,
+                            std::int64_t cols) {
     const Checked t = check_tensor(name, tensor, type, 2, Strides::contiguous);
     require_shape(name, t, rows, cols);
     return t;
   }
   Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::int64_t rows, std::int64_t cols) {
-    const Checked t = shaped(name, tensor, type, rows, cols);
+    const Checked t = any_matrix(name, tensor, type, rows, cols);
     if (unaligned_.empty() && !is_aligned(t.data, 16)) unaligned_ = name;
     return t;
   }

@@ -37,11 +37,7 @@ MXCHECK_EITHER std::uint32_t to_bf16x2(float low, float high) {
 }
 // One store of 16 bytes; of an assignment the compiler makes four.
 __device__ __forceinline__ void store_16(void* to, const uint4& v) {
-  #if defined(TUNE_STORE) && TUNE_STORE == 1
-  __stcs(static_cast<uint4*>(to), v);
-  #else
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-  #endif
 }
 #else
 MXCHECK_EITHER float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }

@@ -34,9 +34,10 @@ MoeOperand gather_tokens(MoeBuilder& b, const char* name, const Checked& x) {
   const Part part = b.memory.take(c.routed, 2 * c.d);
   GatherJob job;
   job.x = data_of<const std::uint16_t>(x), job.out = b.memory.at<std::uint16_t>(part);
-  job.index = data_of<const std::int32_t>(c.tensors.row_token);
-  job.cols = c.d, job.experts = c.experts, job.rows = b.routed_rows();
-  const std::uint64_t bytes = bytes_of(std::min(c.tokens, c.routed) + c.routed, c.d, 2) + bytes_of(c.routed, 1, 4);
+  job.tokens = c.tokens, job.cols = c.d, job.header = b.header();
+  job.token_offsets = data_of<const std::int64_t>(c.tensors.token_offsets);
+  job.token_rows = data_of<const std::int32_t>(c.tensors.token_rows);
+  const std::uint64_t bytes = bytes_of(std::min(c.tokens, c.routed) + c.routed, c.d, 2) + bytes_of(c.slots, 1, 4);
   b.add(name, MoeStepKind::elementwise, bytes, [job](cudaStream_t stream) { return launch_gather(job, stream); });
   return {job.out, false, part};
 }

@@ -1,0 +1,127 @@
+// Each statement about whole layers holds for the reference and names what is wrong with a candidate that is not: for
+// every statement a fault that it finds.
+
+#include <gtest/gtest.h>
+
+#include "tests/properties/operations/moe/some_layers.h"
+#include "tests/properties/spoilt_runner.h"
+
+namespace mxcheck {
+namespace {
+
+using test::found;
+using test::Spoil;
+
+constexpr const char* kForward =
+    "op=moe_forward recipe=mxfp8 gate_up=halves rows=12 cols=40 inner=24 k=2 experts=0,12,12,20 data=normal seed=8";
+constexpr const char* kBackward =
+    "op=moe_backward recipe=dsv3 gate_up=interleaved rows=12 cols=40 inner=24 k=2 experts=0,12,12,20 data=normal "
+    "seed=8";
+
+// One bit of an output of the calls from this number on; from_end: from the last byte back.
+Spoil bit_of(std::size_t output, int from, std::size_t from_end = 0) {
+  return [=](const Call&, int number, Outcome& outcome) {
+    if (number < from || output >= outcome.outputs.size()) return;
+    std::vector<std::byte>& bytes = outcome.outputs[output];
+    bytes[from_end == 0 ? bytes.size() / 2 : bytes.size() - from_end] ^= std::byte{0x40};
+  };
+}
+
+TEST(MoeLaws, every_statement_of_the_module_holds_for_the_reference) {
+  for (const OperationModule& module : all_modules()) {
+    if (module.operations.front()->name() != "moe_forward") continue;
+    EXPECT_EQ(module.statements.size(), 8U);
+    for (const Statement& s : module.statements) {
+      for (const Case& c : test::some_layers()) {
+        const bool is_drawn = std::find(s.data.begin(), s.data.end(), c.data) != s.data.end();
+        const std::vector<Variant> all = operation_named(c.variant.operation).askable(c.variant.operation);
+        if (!is_drawn || !s.applies(c.variant, all)) continue;
+        const std::string summary = found(s.name, c);
+        EXPECT_TRUE(summary.empty() || summary == "nothing") << s.name << ": " << summary << ' ' << to_text(c);
+      }
+    }
+  }
+}
+
+// Recipes whose scales several tokens share make no promise about one of them.
+TEST(MoeLaws, what_recipes_share_is_not_promised) {
+  const auto applies = [](const char* statement, const char* operation, const char* recipe) {
+    Variant v{operation};
+    moe_of(v).recipe = recipe;
+    return test::statement_named(statement).applies(v, {});
+  };
+  const char* alone = "a_token_does_not_depend_on_what_others_hold";
+  const char* moved = "permuting_tokens_permutes_o_and_dx";
+  EXPECT_TRUE(applies(alone, "moe_forward", "dsv3_128x128_grad"));
+  EXPECT_FALSE(applies(alone, "moe_backward", "dsv3_128x128_grad"));
+  EXPECT_FALSE(applies(moved, "moe_backward", "dsv3_128x128_grad"));
+  EXPECT_FALSE(applies(alone, "moe_forward", "fp8_tensor"));
+  EXPECT_FALSE(applies(alone, "moe_backward", "fp8_tensor"));
+  EXPECT_TRUE(applies(moved, "moe_backward", "fp8_tensor"));
+  EXPECT_TRUE(applies(alone, "moe_backward", "dsv3"));
+  EXPECT_FALSE(applies("powers_of_two_pass_from_do_to_every_gradient", "moe_backward", "broken"));
+  EXPECT_FALSE(applies("powers_of_two_pass_from_do_to_every_gradient", "moe_forward", "mxfp8"));
+}
+
+TEST(MoeLaws, equality_names_the_tensor) {
+  EXPECT_EQ(found("moe_forward_equals_the_reference", parse_case(kForward), bit_of(0, 1)),
+            "o differ from the reference");
+  EXPECT_EQ(found("moe_forward_equals_the_reference", parse_case(kForward), bit_of(1, 1)),
+            "h differ from the reference");
+  EXPECT_EQ(found("moe_backward_equals_the_reference", parse_case(kBackward), bit_of(2, 1)),
+            "dw2 differ from the reference");
+  EXPECT_EQ(found("moe_backward_equals_the_reference", parse_case(kBackward), bit_of(3, 1)),
+            "ds differ from the reference");
+}
+
+TEST(MoeLaws, tokens) {
+  struct Row {
+    const char* name;
+    const char* summary;
+    std::size_t from_end;  // of the token that is spoilt, which must be one that is looked at
+  };
+  const Row rows[] = {
+      {"permuting_tokens_permutes_o_and_dx", "of tokens that stand in another order are others", 0},
+      {"a_token_does_not_depend_on_how_many_others_there_are", "of tokens are others where there are fewer beside them",
+       0},
+      {"a_token_does_not_depend_on_what_others_hold", "of tokens are others where those beside them are NaN", 160},
+  };
+  for (const Row& row : rows) {
+    for (const char* text : {kForward, kBackward}) {
+      EXPECT_EQ(found(row.name, parse_case(text)), "") << row.name;
+      const std::string name = text == kForward ? "o " : "dx ";
+      EXPECT_EQ(found(row.name, parse_case(text), bit_of(0, 2, row.from_end)), name + row.summary);
+    }
+  }
+  const char* moved = "permuting_tokens_permutes_o_and_dx";
+  EXPECT_EQ(found(moved, parse_case(kBackward), bit_of(3, 2)), "ds of tokens that stand in another order are others");
+}
+
+TEST(MoeLaws, powers_of_two) {
+  const char* name = "powers_of_two_pass_from_do_to_every_gradient";
+  EXPECT_EQ(found(name, parse_case(kBackward)), "");
+  EXPECT_EQ(found(name, parse_case(kBackward), bit_of(0, 2)), "dx of 2^5 dO is not 2^5 times that of dO");
+  EXPECT_EQ(found(name, parse_case(kBackward), bit_of(3, 2)), "ds of 2^5 dO is not 2^5 times that of dO");
+}
+
+TEST(MoeLaws, experts_have_no_names) {
+  const char* name = "permuting_experts_permutes_the_gradients_of_their_weights_and_nothing_else";
+  for (const char* text : {kForward, kBackward}) EXPECT_EQ(found(name, parse_case(text)), "");
+  EXPECT_EQ(found(name, parse_case(kForward), bit_of(1, 2)), "h are others where experts have other numbers");
+  for (const std::size_t output : {std::size_t{1}, std::size_t{2}}) {
+    const std::string tensor = output == 1 ? "dw1" : "dw2";
+    EXPECT_EQ(found(name, parse_case(kBackward), bit_of(output, 2)),
+              tensor + " are others where experts have other numbers");
+  }
+}
+
+TEST(MoeLaws, experts_without_tokens) {
+  const char* name = "an_expert_without_tokens_changes_nothing_and_has_gradients_of_zero";
+  for (const char* text : {kForward, kBackward}) EXPECT_EQ(found(name, parse_case(text)), "");
+  EXPECT_EQ(found(name, parse_case(kForward), bit_of(0, 2)), "o are others with further experts that have no tokens");
+  // The last expert is one that was added.
+  EXPECT_EQ(found(name, parse_case(kBackward), bit_of(2, 2, 1)), "dw2 of an expert without tokens is not zero");
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,147 @@
+// Calls of a layer: sizes, what is kept as tensors, the way from a call back to its problem, the reference's answer.
+
+#include "properties/operations/moe/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "numerics/bytes.h"
+#include "numerics/format/packing.h"
+#include "properties/core/check.h"
+#include "properties/process/wire.h"
+#include "properties/records/reference_runner.h"
+#include "tests/properties/operations/moe/some_layers.h"
+
+namespace mxcheck {
+namespace {
+
+TEST(MoeProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
+  for (const Case& c : test::some_layers()) {
+    const auto p = make_problem(c);
+    const Call call = p->call();
+    const std::vector<ExpectedTensor> expected = p->answer();
+    ASSERT_EQ(call.outputs.size(), expected.size());
+    ASSERT_LE(call.inputs.size() + call.outputs.size() + 2, static_cast<std::size_t>(wire::kMaxTensors));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << to_text(c) << ' ' << i;
+      EXPECT_EQ(expected[i].info.name, p->outputs[i].name);
+    }
+  }
+}
+
+TEST(MoeProblems, a_call_gives_its_problem_back) {
+  for (const Case& c : test::some_layers()) {
+    const auto p = make_problem(c);
+    const std::vector<ExpectedTensor> want = p->answer();
+    const auto again = problem_of(p->call());
+    const std::vector<ExpectedTensor> got = again->answer();
+    ASSERT_EQ(want.size(), got.size());
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes) << to_text(c) << ' ' << i;
+    EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
+    EXPECT_EQ(again->call().inputs.size(), p->call().inputs.size());
+  }
+}
+
+// Against the reference itself, called as its header says.
+TEST(MoeProblems, outputs_are_those_of_the_layer_in_the_header_s_order) {
+  const Case c = parse_case(
+      "op=moe_backward recipe=dsv3_pow2 gate_up=interleaved rows=9 cols=136 inner=20 k=2 experts=0,9,9,14 data=normal "
+      "seed=5");
+  const MoeInputs in = expand_moe(c);
+  const LayerRoutes routes = in.slots.routes(3);
+  const Layer layer{{9, 136, 20, 3}, &layer_recipe_named("dsv3_pow2"), GateUp::interleaved, in.w1, in.w2};
+  const LayerForward f = layer_forward(layer, in.x, routes);
+  const LayerBackward b = layer_backward(layer, f.kept, in.d_o, routes);
+  const std::vector<ExpectedTensor> backward = make_problem(c)->answer();
+  ASSERT_EQ(backward.size(), 4U);
+  EXPECT_EQ(backward[0].bytes, to_bytes(b.dx));
+  EXPECT_EQ(backward[1].bytes, to_bytes(b.dw1));
+  EXPECT_EQ(backward[2].bytes, to_bytes(b.dw2));
+  EXPECT_EQ(backward[3].bytes, to_bytes(b.ds));
+  Case forward = c;
+  forward.variant.operation = "moe_forward";
+  const std::vector<ExpectedTensor> answer = make_problem(forward)->answer();
+  ASSERT_EQ(answer.size(), 5U);
+  EXPECT_EQ(answer[0].bytes, to_bytes(f.o));
+  EXPECT_EQ(answer[1].info.cols, 60);  // 12 bytes for each eight of 40
+  EXPECT_EQ(answer[1].bytes, to_bytes(pack_e5m6(f.kept.h.quantized.codes16)));
+  EXPECT_EQ(answer[2].bytes, to_bytes(f.kept.h.quantized.scales));
+  EXPECT_EQ(answer[3].bytes, to_bytes(f.kept.x.quantized.codes));
+  EXPECT_EQ(answer[4].bytes, to_bytes(f.kept.x.quantized.scales));
+  EXPECT_EQ(answer[4].info.cols, 2);  // 136 in blocks of 128
+}
+
+TEST(MoeProblems, each_row_of_packed_codes_ends_with_zeros) {
+  const Case c = parse_case(
+      "op=moe_forward recipe=dsv3_pow2 gate_up=halves rows=3 cols=8 inner=5 k=1 experts=0,3 data=normal seed=5");
+  const std::vector<ExpectedTensor> answer = make_problem(c)->answer();
+  ASSERT_EQ(answer[1].info.cols, 24);  // two groups for ten codes
+  const auto words = values_in<std::uint32_t>(answer[1].bytes);
+  for (std::size_t row = 0; row < 3; ++row) {
+    const std::vector<std::uint32_t> of_row(words.begin() + static_cast<std::ptrdiff_t>(6 * row),
+                                            words.begin() + static_cast<std::ptrdiff_t>(6 * row + 6));
+    const std::vector<std::uint16_t> codes = unpack_e5m6(of_row);
+    EXPECT_TRUE(std::all_of(codes.begin() + 10, codes.end(), [](std::uint16_t code) { return code == 0; }));
+    EXPECT_FALSE(std::all_of(codes.begin(), codes.begin() + 10, [](std::uint16_t code) { return code == 0; }));
+  }
+}
+
+TEST(MoeProblems, the_policy_says_what_the_case_says) {
+  const Case c = parse_case(
+      "op=moe_backward recipe=mxfp8_floor gate_up=interleaved rows=9 cols=64 inner=32 k=2 experts=0,9,9,14 data=normal "
+      "seed=7 threads=2");
+  const Policy packed = operation_named(c.variant.operation).policy(c);
+  const auto p = read<mxcheck_moe_policy>(packed);
+  EXPECT_EQ(p.policy.size, sizeof(mxcheck_moe_policy));
+  EXPECT_STREQ(p.policy.recipe, "mxfp8_floor");
+  EXPECT_STREQ(p.policy.format, "");
+  EXPECT_EQ(p.policy.block_rows + p.policy.block_cols, 0);
+  EXPECT_EQ(p.policy.rows, 9);
+  EXPECT_EQ(p.policy.cols, 64);
+  EXPECT_EQ(p.policy.threads, 2);
+  EXPECT_EQ(p.inner, 32);
+  EXPECT_EQ(p.experts, 3);
+  EXPECT_EQ(p.routed, 14);
+  EXPECT_EQ(p.gate_up, MXCHECK_INTERLEAVED);
+}
+
+TEST(MoeProblems, a_difference_is_explained_and_the_inputs_are_saved) {
+  for (const Case& c : test::some_layers()) {
+    const auto p = make_problem(c);
+    const std::vector<ExpectedTensor> answer = p->answer();
+    std::vector<std::vector<std::byte>> observed;
+    for (const ExpectedTensor& t : answer) observed.push_back(t.bytes);
+    for (std::size_t i = 0; i < answer.size(); ++i) {
+      if (answer[i].bytes.empty()) continue;
+      auto wrong = observed;
+      wrong[i].back() ^= std::byte{0x11};
+      const auto finding = first_difference(*p, answer, wrong, " from it");
+      if (!finding) continue;  // a NaN, and another NaN
+      EXPECT_GE(finding->element.size(), 4U) << to_text(c);
+      for (const Case& simpler : operation_named(c.variant.operation).simpler(c, *finding))
+        EXPECT_EQ(parse_case(to_text(simpler)), simpler) << to_text(simpler);
+    }
+    EXPECT_FALSE(p->saved().empty());
+  }
+}
+
+TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
+  const Case c = parse_case(
+      "op=moe_forward recipe=mxfp8 gate_up=halves rows=9 cols=64 inner=32 k=3 experts=0,9,18,24 data=normal seed=7");
+  const MoeProblem p(c);
+  const auto named = [&](const std::vector<ExpectedTensor>& answer) {
+    std::vector<std::vector<std::byte>> outputs;
+    for (const ExpectedTensor& t : answer) outputs.push_back(t.bytes);
+    return moe_matches(p, outputs);
+  };
+  Layer floor = p.layer();
+  floor.recipe = &layer_recipe_named("mxfp8_floor");
+  EXPECT_EQ(named(p.answer_with(floor, p.routes)), std::vector<std::string>{"recipe mxfp8_floor"});
+  LayerRoutes ones = p.routes;
+  std::fill(ones.row_weight.begin(), ones.row_weight.end(), 1.0F);
+  EXPECT_EQ(named(p.answer_with(p.layer(), ones)), std::vector<std::string>{"all weights of routes taken for 1"});
+}
+
+}  // namespace
+}  // namespace mxcheck
