@@ -34,8 +34,8 @@
  * blocks 0 x 0, the layout MXCHECK_COMPACT.
  *
  * Wrong, beside what candidate.h says: extents that are negative; another value of gate_up than those stated.
- * UNSUPPORTED from run, nothing written, may be widths (cols, inner) that are no multiple of 128, and tensors that are
- * not at multiples of 16 bytes.
+ * UNSUPPORTED from run, nothing written, may be widths (cols, inner) that are no multiple of 128, and matrices that are
+ * not at multiples of 16 bytes: all tensors but scales, ds and the routes.
  *
  * Errors that only the device can detect (offsets and token_offsets that descend or do not go from 0 to routed, to the
  * number of slots; values of row_token and token_rows out of range) go to call->report as MXCHECK_INVALID with the

@@ -51,6 +51,7 @@ TEST_P(UnusualLibraries, are_right) {
 #define TE "variant=op=quantize format=e4m3 recipe=te block=1x32 layout=compact x=bf16"
 #define FEW "operations=quantize,quantize_dual,route;one_of=797"           // of each operation's variants, one in 797
 #define GEMM "operations=matmul;contracts=sm90_fp8+promote128;one_of=397"  // one
+#define LAYERS "operations=moe_forward,moe_backward;one_of=5"              // both operations, some of the recipes
 #define MANY "one_of=397;contracts=sm90_fp8+promote128"                    // thirty, of every kind of operation
 
 const Library kLibraries[] = {
@@ -89,6 +90,11 @@ const Library kLibraries[] = {
      "candidate offers"},
     {"of_route_metadata_alone", "operations=route_metadata"},
     {"of_route_metadata_alone_in_the_whole_suite", "operations=route_metadata", "--seed 3"},
+    {"of_layers_of_a_few_recipes", LAYERS, "--cases 20 --seed 3"},
+    {"of_layers_of_widths_of_128", LAYERS ";refuses=widths,misaligned", "--cases 5 --seed 3 --only 'nothing_is_acc*'",
+     "not offered by moe_forward: d 8-31"},
+    {"of_layers_of_any_nan", LAYERS ";any_nan=1", "--cases 20 --seed 3 --only 'moe_*'"},
+    {"of_layers_of_at_most_64_x_64", LAYERS ";max_rows=64;max_cols=64", "--cases 20 --seed 3"},
     {"of_one_contract", "operations=matmul;contracts=sm90_bf16+decode;one_of=47"},
 };
 

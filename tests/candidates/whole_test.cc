@@ -14,5 +14,8 @@ TEST(RightLibrariesWhole, matmul) { expect_right(gate_on_reference("operations=m
 TEST(RightLibrariesWhole, routers) {
   expect_right(gate_on_reference("operations=route,route_round,route_metadata,route_backward", "--seed 1"));
 }
+TEST(RightLibrariesWhole, layers) {
+  expect_right(gate_on_reference("operations=moe_forward,moe_backward", "--seed 1"));
+}
 
 }  // namespace

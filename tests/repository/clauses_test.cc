@@ -26,7 +26,7 @@ struct Clause {
 };
 
 std::vector<Clause> clauses() {
-  static const std::regex kRow(R"(\| ([CLMR][0-9]+) \| (.+) \| (.+) \|)");
+  static const std::regex kRow(R"(\| ([CLMRW][0-9]+) \| (.+) \| (.+) \|)");
   std::vector<Clause> all;
   std::istringstream lines(contents(root() / "docs/candidate.md"));
   for (std::string line; std::getline(lines, line);) {
@@ -70,6 +70,7 @@ TEST(Clauses, are_numbered_and_quote_their_headers) {
       {'M', words_of(contents(root() / "kernels/candidate_matmul.h"))},
       {'R', words_of(contents(root() / "kernels/candidate_route.h"))},
       {'L', words_of(contents(root() / "kernels/candidate_layer.h"))},
+      {'W', words_of(contents(root() / "kernels/candidate_moe.h"))},
   };
   std::map<char, int> count;
   for (const Clause& clause : clauses()) {

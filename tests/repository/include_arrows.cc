@@ -49,10 +49,10 @@ const std::vector<Arrow>& folder_arrows() {
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"properties/",
        {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_layer.h",
-        "kernels/candidate_matmul.h", "kernels/candidate_route.h", "mxcheck_version.h"}},
+        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h", "mxcheck_version.h"}},
       {"kernels/",
        {"kernels/common/", "kernels/candidate.h", "kernels/candidate_layer.h", "kernels/candidate_matmul.h",
-        "kernels/candidate_route.h"},
+        "kernels/candidate_moe.h", "kernels/candidate_route.h"},
        true},
       // As users have them: the C interface, or the installed headers (docs/library.md).
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
@@ -85,6 +85,9 @@ const std::vector<Arrow>& property_arrows() {
       // quantize_transposed is drawn, described and shrunk as those are.
       {"properties/operations/layer/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/layer/"}},
+      // A layer's tensors are described as those of its steps.
+      {"properties/operations/moe/",
+       {"properties/core/", "properties/operations/moe/", "properties/operations/layer/tensors.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Of a golden's quantized blocks the explanation is quantize's own.

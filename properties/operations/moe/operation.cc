@@ -14,9 +14,20 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kGateUp{"halves", "interleaved"};
 constexpr std::int64_t kWidth = 128;   // of which widths are multiples where a library need not take others
-constexpr std::uint8_t kAligned = 16;  // bytes, where a library need not take other addresses
+constexpr std::uint8_t kAligned = 16;  // bytes, where it need not take other addresses of matrices
 
 bool is_whole(std::int64_t width) { return width % kWidth == 0; }
+
+// Places of Misalignment that are those of a matrix: the rest is that of routes, scales or dS alone.
+std::vector<std::size_t> input_matrices(const Variant& v) {
+  return is_moe_backward(v) ? std::vector<std::size_t>{0, 1, 2, 3} : std::vector<std::size_t>{0, 1, 2};
+}
+std::vector<std::size_t> output_matrices(const Variant& v) {
+  if (is_moe_backward(v)) return {0, 1, 2};
+  const LayerRecipe& recipe = layer_recipe_of(v);
+  if (!recipe.keeps_quantized_x) return {0, 1};
+  return {0, 1, std::size_t{recipe.kept_h.quantized() ? 3U : 2U}};
+}
 
 class MoeOperation final : public Operation {
  public:
@@ -63,22 +74,26 @@ class MoeOperation final : public Operation {
   }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
 
-  // Widths that are no multiple of 128, tensors that are not at multiples of 16 bytes: nothing else may be refused as
+  // Widths that are no multiple of 128, matrices that are not at multiples of 16 bytes: nothing else may be refused as
   // UNSUPPORTED.
   [[nodiscard]] bool is_option(const Case& c) const override {
+    if (!is_whole(c.cols) || !is_whole(moe_case(c).inner)) return true;
     const auto is_off = [](std::uint8_t at) { return at % kAligned != 0; };
-    const auto& in = c.misaligned.inputs;
-    const auto& out = c.misaligned.outputs;
-    return !is_whole(c.cols) || !is_whole(moe_case(c).inner) || std::any_of(in.begin(), in.end(), is_off) ||
-           std::any_of(out.begin(), out.end(), is_off);
+    for (const std::size_t i : input_matrices(c.variant)) {
+      if (is_off(c.misaligned.inputs[i])) return true;
+    }
+    for (const std::size_t i : output_matrices(c.variant)) {
+      if (is_off(c.misaligned.outputs[i])) return true;
+    }
+    return false;
   }
   [[nodiscard]] Case without_options(Case c) const override {
     const auto whole = [](std::int64_t width) { return (width + kWidth - 1) / kWidth * kWidth; };
     c.cols = whole(c.cols);
     moe_case(c).inner = whole(moe_case(std::as_const(c)).inner);
     const auto align = [](std::uint8_t& at) { at = static_cast<std::uint8_t>(at / kAligned * kAligned); };
-    std::for_each(c.misaligned.inputs.begin(), c.misaligned.inputs.end(), align);
-    std::for_each(c.misaligned.outputs.begin(), c.misaligned.outputs.end(), align);
+    for (const std::size_t i : input_matrices(c.variant)) align(c.misaligned.inputs[i]);
+    for (const std::size_t i : output_matrices(c.variant)) align(c.misaligned.outputs[i]);
     return c;
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_layers(); }

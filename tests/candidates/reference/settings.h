@@ -21,7 +21,7 @@ struct Settings {
   std::int64_t max_cols = 0;
   std::int64_t rows_multiple = 1;
   std::int64_t cols_multiple = 1;
-  std::string refuses;  // of offsets, strides, index, misaligned
+  std::string refuses;  // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // How it behaves.
   bool any_nan = false;         // where any NaN is as good as another: each time another
   bool has_timer = false;       // signals of a timer and a thread of its own

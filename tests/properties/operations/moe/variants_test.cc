@@ -77,6 +77,12 @@ TEST(MoeVariants, what_a_library_may_leave_out) {
   c = plain;
   c.misaligned.inputs[2] = 16, c.misaligned.outputs[1] = 32;
   EXPECT_FALSE(operation.is_option(c));
+  c.misaligned.inputs[3] = 1;  // of routes
+  EXPECT_FALSE(operation.is_option(c));
+  c.variant.operation = "moe_backward";
+  EXPECT_TRUE(operation.is_option(c));                      // of H too
+  c.misaligned.inputs[3] = 0, c.misaligned.outputs[3] = 4;  // of dS
+  EXPECT_FALSE(operation.is_option(c));
   c.misaligned.outputs[1] = 8;
   EXPECT_TRUE(operation.is_option(c));
   EXPECT_FALSE(operation.is_option(operation.without_options(c)));
