@@ -43,7 +43,7 @@ class MoeDomain final : public Domain {
     recipe_.of(request.variants, [](const Variant& v) { return moe_of(v).recipe; });
     gate_up_.of(request.variants,
                 [](const Variant& v) { return moe_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; });
-    add_of_variant("recipe", recipe_.bins());
+    const int recipe = add_of_variant("recipe", recipe_.bins());
     add_of_variant("gate and up", gate_up_.bins());
     tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
     const std::vector<Bin> widths = extent_bins(kWidths, kMostWidth, limits_.cols_multiple, limits_.max_cols);
@@ -60,6 +60,8 @@ class MoeDomain final : public Domain {
     output_ = add_option("outputs past it", usual_.few_offset_bins());
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
+    // GEMMs are compiled for a recipe's operands, their tiles and tails follow from the width and the experts' rows.
+    interact({recipe, inner_, groups_});
     set_variants(request.variants);
   }
 
