@@ -1,20 +1,23 @@
 #pragma once
 // BF16 to the values of a block format, two neighbours in a word, without their codes.
 //
-// x is rounded where it is, as a number and not as a quotient. Let 2^e be the block's scale, m the format's mantissa
-// bits, 2^b its lowest normal number. Codes times 2^e are multiples of 2^(k - m) in the binade of 2^k, and of
-// 2^(e + b - m) below 2^(e + b). With S = max(2^k, 2^(e + b)) and C = S 2^(7 - m), |x| + C lies from C to 2 C, where
-// BF16's own step is that of the codes, and C is an even number of steps: RN(|x| + C) - C is the code's value, ties to
-// even, and the subtraction is exact (the addition of a constant, Muller et al., Handbook of Floating-Point Arithmetic,
-// on rounding to integers). E4M3's cast to codes, two FP32 products and a cast back are 11 instructions of two
-// elements; this is 5. rounding_test.cc compares it with the definition, compiled for the host.
+// x is rounded where it is, not as a quotient by the scale. Let 2^e be the scale, m the format's mantissa bits, 2^b its
+// lowest normal number. Codes times 2^e are multiples of 2^(k - m) in the binade from 2^k on, and of 2^(e + b - m)
+// below 2^(e + b). With S = max(2^k, 2^(e + b)), k being x's exponent, and C = S 2^(7 - m), |x| + C lies from C to 2 C,
+// where the step of BF16's 8 bits is that of the codes, and C is an even number of steps. So RN(|x| + C) - C is the
+// code's value, ties to even, and the subtraction is exact: rounding by adding a constant, as numbers are
+// rounded to integers (Muller et al., Handbook of Floating-Point Arithmetic). A cast to E4M3 and back with its FP32
+// products is 11 instructions of two elements; this is 5. tests/kernels/sm90/moe/rounding_test.cc compares it with the
+// definition.
 //
-// It needs normal S and finite C: ordinary() says which blocks have them. All others, below 2^-97 (E5M2; 2^-112 E4M3)
-// or from 2^120 on or with NaN or Inf, take the second half of this file, which follows the definition in FP32.
+// S must be a normal number and C finite. not_ordinary() says which blocks are without: an amax below 2^-112 (E4M3;
+// 2^-97 E5M2 and E5M6, 2^-124 E2M1) but no zero, from 2^120 on, Inf or NaN. Those take the second half of this file,
+// which follows the definition in FP32.
 //
-// deepgemm_host (docs/numerics.md) raises amax to 1e-4. A BF16 is below that exactly if it is at most 0x38D1, and the
-// rule gives 0x38D1 and 1e-4 the same byte. NaN and Inf have byte 254 there, and are the only elements that saturate or
-// not: finite ones become x 2^-127, rounded, times 2^127.
+// deepgemm_host (docs/numerics.md) raises amax to 1e-4. A BF16 is below that if it is at most 0x38D1, and the rule
+// gives 0x38D1 and 1e-4 the same byte. A block with Inf or NaN has byte 254 there and does not become NaN as a whole:
+// numbers are x 2^-127, rounded, times 2^127; E2M1, which has no other code for either, makes 6 * 2^127 of both, Inf in
+// BF16.
 
 #include <cstdint>
 
