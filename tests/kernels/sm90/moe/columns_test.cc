@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "kernels/sm90/layer/steps/sums.h"
 #include "kernels/sm90/layer/steps/tiles.h"
@@ -137,6 +138,45 @@ TEST_F(Sm90Columns, of_fp32_rows) {
   TransposeJob job;
   job.x = device.data(), job.dtype = Dtype::fp32, job.stride = job.cols = kCols;
   expect_all(job, x, false, "FP32");
+}
+
+// x of 24 bits with x / s next to a midpoint of codes' floats (kernels/sm90/layer/steps/coder.cuh), or to such a
+// midpoint itself: S N / 2^j, rounded, and its neighbours.
+float beside_a_tie(float s, std::uint64_t r) {
+  const std::uint64_t significand = (std::bit_cast<std::uint32_t>(s) & 0x7FFFFF) | 0x800000;
+  const std::uint64_t n = ((16 + r % 17) << 20) + r / 32 % 3 - 1;
+  std::uint64_t x = significand * n >> 24;
+  int exponent = 0;
+  for (; x >= 0x1000000; ++exponent) x = (x + 1) >> 1;
+  x += r / 128 % 4;
+  const float magnitude = std::ldexp(static_cast<float>(x), std::ilogb(s) - 23 - static_cast<int>(r / 1024 % 20) + 7);
+  return r / 65536 % 2 == 0 ? magnitude : -magnitude;
+}
+
+// Scales whose significand is next to a multiple of 2^20, where quotients have to be exact, and others.
+TEST_F(Sm90Columns, of_fp32_rows_with_quotients_beside_ties) {
+  const Experts experts({128, 128, 77});
+  constexpr std::int64_t kCols = 4096;
+  for (const Way& way : ways(128)) {
+    const float largest = way.format == Format::e4m3 ? 448.0F : 57344.0F;
+    std::vector<float> x(static_cast<std::size_t>(experts.rows() * kCols));
+    for (std::int64_t j = 0; j < kCols; ++j) {
+      const std::uint64_t r = random_word(31, static_cast<std::uint64_t>(j));
+      std::uint32_t bits = static_cast<std::uint32_t>(r) & 0x7FFFFF;
+      if (r >> 60 < 8) bits = static_cast<std::uint32_t>(((r & 7) << 20) + (r >> 32) % 41 - 20) & 0x7FFFFF;
+      const float wanted = std::ldexp(static_cast<float>(bits | 0x800000), static_cast<int>((r >> 40) % 180) - 113);
+      const float amax = wanted * largest;
+      const float s = amax / largest;
+      for (std::int64_t i = 0; i < experts.rows(); ++i) {
+        const std::uint64_t word = random_word(32, static_cast<std::uint64_t>(i * kCols + j));
+        x[static_cast<std::size_t>(i * kCols + j)] = i % 32 == 0 ? amax : beside_a_tie(s, word);
+      }
+    }
+    const Input<float> device(x);
+    TransposeJob job;
+    job.x = device.data(), job.dtype = Dtype::fp32, job.stride = job.cols = kCols;
+    expect_columns(job, way, x, experts, {}, false, "FP32 beside ties");
+  }
 }
 
 // Codes of `from`, gathered or not, as values in FP32.
