@@ -1,15 +1,15 @@
 #pragma once
 // Values to codes by one coding, compiled for each kind of it.
 //
-// The code of RN(x / s) for FP32 scales s, without a division: with h = 1 / s towards zero and l = RN(h RN(1 - h s)),
-// whose inner difference is exact, h + l is within 1.5 * 2^-46 of 1 / s, and y = fma(x, h, RN(x l)) is RN(x / s (1 +
-// d)) with |d| < 2^-45. RN(x / s) and y are the same float, or neighbours around a midpoint u of floats; their codes
-// then differ only if one of them is a midpoint of codes, which has 5 bits at most. So u = 2^k N, N = 2^20 M +- 1 for
-// an integer M of 16 to 32, and with X, S of 24 bits the significands of x and s, |2^j X - S N| <= 16 for j of 24
-// or 25. Modulo 2^20 this is S within 16 of a multiple of 2^20; a multiple itself would need 2^j to divide S. All other
-// S have the right codes, and these blocks divide. So do those with s outside 2^-80 to 2^80: between, l is no
-// subnormal, and x l is one only where the quotient is below 2^-18 and its code a zero. Both terms have the sign of x:
-// -0 stays.
+// Codes of RN(x / s), for FP32 scales s, by two operations. With h = 1 / s towards zero and l = RN(h RN(1 - h s)),
+// whose inner difference is exact, h + l is within 1.5 * 2^-46 of 1 / s, and y = fma(x, h, RN(x l)) is RN(x / s * (1 +
+// d)) with |d| below 2^-45. RN(x / s) and y are the same float, or neighbours around a midpoint u of floats. Neighbours
+// have different codes only if one of them is a midpoint of codes, of 5 bits at most: then u = 2^k N, N = 2^20 M +- 1
+// for an integer M of 16 to 32. With X and S, of 24 bits, the significands of x and s, |2^j X - S N| <= 16 for j = 24
+// or 25, which modulo 2^20 is S within 16 of a multiple of 2^20; for a multiple itself 2^j would have to divide S.
+// Blocks with such an S divide. So do those with s outside 2^-80 to 2^80: between, a subnormal l loses less than 2^-68
+// of h, and x l is subnormal to effect only where the quotient is below 2^-18 and its code a zero. Both terms have the
+// sign of x, so that -0 stays.
 
 #include <cstdint>
 
