@@ -12,7 +12,7 @@ namespace mxcheck_kernels::sm90 {
 
 struct KeepJob {
   const std::uint16_t* h = nullptr;  // rows x cols
-  std::uint8_t* packed = nullptr;    // rows x 12 * ceil(cols / 8)
+  std::uint8_t* packed = nullptr;    // rows x 12 * ceil(cols / 8), aligned to 4 bytes
   std::uint8_t* scales = nullptr;    // rows x ceil(cols / 128)
   std::int64_t rows = 0;
   std::int64_t cols = 0;  // a multiple of 8

@@ -2,7 +2,8 @@
 // BF16 through a block format and back: RN_BF16(code * scale), what the contract sm90_bf16+decode makes of quantized
 // operands before its tensor cores see them. A layer needs no codes then, and both its GEMMs' operands are BF16.
 //
-// A block whose amax is NaN or Inf becomes NaN.
+// A block whose amax is NaN or Inf becomes NaN; under deepgemm_host its scale is 2^127 instead, and what is finite in
+// it stays so (docs/numerics.md).
 
 #include <cstdint>
 
@@ -38,7 +39,7 @@ struct RoundTripJob {
   RoundRule column_rule;
 };
 
-// cols is a multiple of 8, x and the outputs are aligned to 16 bytes.
+// cols is a multiple of 8, x and the outputs are aligned to 16 bytes, and no output is x.
 cudaError_t launch_round_trip(const RoundTripJob& job, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90
