@@ -1,6 +1,7 @@
 #pragma once
 // Matrices for tests of a layer's quantization: BF16 with cells of every kind, ragged experts, and their plan.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
