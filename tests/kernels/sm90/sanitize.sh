@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: sanitize.sh BIN LIBRARY OUT: the four tools of compute-sanitizer on a machine with a Hopper GPU. Every kernel runs on
 # reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases. The GEMMs and
-# the routers and the steps of a layer, libmxcheck_sm90_gemm.so, _route.so and _layer.so beside LIBRARY, run under gates of few cases,
-# all four tools.
+# the routers, the steps of a layer and whole layers, libmxcheck_sm90_gemm.so, _route.so, _layer.so and _moe.so beside LIBRARY, run under
+# gates of few cases, all four tools.
 set -euo pipefail
 bin=$1
 library=$2
@@ -47,4 +47,5 @@ gate() { # NAME OF THE LIBRARY, STATEMENTS, CASES
 gate gemm 'matmul_of_small*' 60
 gate route 'route_*_equals_the_reference' 40
 gate layer '*_equals_the_reference' 200
+gate moe 'moe_*_equals_the_reference' 60
 exit "$status"
