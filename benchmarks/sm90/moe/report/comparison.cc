@@ -28,7 +28,7 @@ std::string comparison_head() {
 
 std::string comparison_line(const ModelComparison& c) {
   std::string line =
-      fmt::format("{:<9} {:<10} {:>13} {:>13} {:>11} {:>9.3f} {:>9.1f}", to_text(c.direction), c.step, c.outputs,
+      fmt::format("{:<9} {:<10} {:>13} {:>13} {:>11} {:>9.4f} {:>9.1f}", to_text(c.direction), c.step, c.outputs,
                   c.report.compared, c.report.differing, c.seconds, static_cast<double>(c.products) / c.seconds / 1e9);
   if (c.report.bad_offsets != 0) line += "  BAD OFFSETS";
   if (c.report.bad_rows != 0) line += "  BAD ROWS";

@@ -19,7 +19,7 @@ bool says(const ModelComparison& c, const char* text) { return comparison_line(c
 TEST(ModelComparison, is_equal_where_every_output_was_compared_and_none_differs) {
   EXPECT_TRUE(sample().equal());
   EXPECT_EQ(comparison_line(sample()),
-            "backward  d_w2                  24            24           0     2.000       2.0\n");
+            "backward  d_w2                  24            24           0    2.0000       2.0\n");
   EXPECT_EQ(comparison_line(sample()).size(), comparison_head().size());
 }
 
