@@ -16,15 +16,13 @@
 namespace mxcheck::bench {
 namespace {
 
-constexpr std::uint64_t kSeed = 7;
-
 // Token choice by "topk-softmax" of BF16 logits and the rows by expert: what a layer does before its first GEMM.
 std::optional<RouterTime> time_router(const std::string& path, const MoeShape& s, int samples, cudaStream_t stream) {
   if (path.empty()) return std::nullopt;
   RouterShape shape;
   shape.tokens = s.tokens, shape.experts = s.experts, shape.top_k = s.top_k, shape.tile = 1;
   const mxcheck_candidate_table& library = load_candidate(path);
-  RouteCall route(operation(library, "route"), shape, kSeed);
+  RouteCall route(operation(library, "route"), shape, kMoeSeed);
   std::string wrong = route.difference(stream);
   MetadataCall metadata(operation(library, "route_metadata"), shape, route.experts());
   if (wrong.empty()) wrong = metadata.difference(stream);
@@ -77,7 +75,7 @@ void time_passes(std::deque<RecipeOnDevice>& recipes, ShapeResult& result, int s
 
 ShapeResult measure(const MoeShape& shape, const Measurement& wanted, cudaStream_t stream) {
   ShapeResult result{shape, std::string(name_in(kRouteLoads, wanted.load)), 0, std::nullopt, {}};
-  const LayerRoutes routes = draw_moe_routes(shape, wanted.load, kSeed);
+  const LayerRoutes routes = draw_moe_routes(shape, wanted.load, kMoeSeed);
   result.busiest = busiest_expert(routes);
   result.router = time_router(wanted.route_library, shape, wanted.samples, stream);
   LayerMemory memory(shape, routes);

@@ -16,6 +16,8 @@
 
 namespace mxcheck::bench {
 
+inline constexpr std::uint64_t kMoeSeed = 7;  // of routes
+
 struct Measurement {
   std::vector<const LayerRecipe*> recipes;
   RouteLoad load = RouteLoad::uniform;

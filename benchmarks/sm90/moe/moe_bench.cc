@@ -1,8 +1,9 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
-// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH]: whole layers, forward and backward, of the
-// library that is linked in. Every pass is timed as one call, all recipes in turn, and step by step; then what is kept
-// between the passes and what memory they need. With --check its outputs are compared with the reference on the host,
-// in N experts and some tokens. docs/performance.md has its tables.
+// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model [--gpu-model PATH]]: whole layers,
+// forward and backward, of the library that is linked in. Every pass is timed as one call, all recipes in turn, and
+// step by step; then what is kept between the passes and what memory they need. With --check its outputs are compared
+// with the reference on the host, in N experts and some tokens. With --model nothing is timed: the passes run step by
+// step, and every output of every GEMM is compared with the GPU model. docs/performance.md has its tables.
 
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "benchmarks/sm90/common/device_timer.h"
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
+#include "benchmarks/sm90/moe/model/verify.h"
 #include "benchmarks/sm90/moe/report/json.h"
 #include "benchmarks/sm90/moe/report/svg.h"
 #include "benchmarks/sm90/moe/report/table.h"
@@ -32,6 +34,9 @@ struct Options {
   std::string gate_up = "halves";
   std::string svg;
   std::string route_library;
+  std::string gpu_model;
+  std::string spoil;
+  bool model = false;
   bool quick = false;
   bool json = false;
   int samples = 15;
@@ -61,6 +66,12 @@ std::vector<const LayerRecipe*> recipes_of(const Options& options, mxcheck_gate_
   return recipes;
 }
 
+std::vector<std::string> gemm_names() {
+  std::vector<std::string> names;
+  for (const LayerGemmSpec& gemm : kLayerGemms) names.emplace_back(gemm.name);
+  return names;
+}
+
 std::string device_text() {
   int device = 0;
   int clock = 0;
@@ -74,13 +85,19 @@ std::string device_text() {
                      properties.multiProcessorCount, clock / 1000, driver / 1000, driver % 1000 / 10);
 }
 
-// The library beside this program's folder, as builds and installations have it, unless one is named.
-std::string route_library_of(const Options& options) {
-  if (!options.route_library.empty()) return options.route_library;
+// A library beside this program's folder, as builds and installations have it, unless one is named.
+std::string library_of(const std::string& named, const char* file) {
+  if (!named.empty()) return named;
   std::error_code none;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const auto path = program.parent_path().parent_path() / "lib" / "libmxcheck_sm90_route.so";
-  return std::filesystem::exists(path, none) ? path.string() : "";
+  return (program.parent_path().parent_path() / "lib" / file).string();
+}
+
+// "" where there is none: the router is then not timed.
+std::string route_library_of(const Options& options) {
+  std::error_code none;
+  std::string path = library_of(options.route_library, "libmxcheck_sm90_route.so");
+  return !options.route_library.empty() || std::filesystem::exists(path, none) ? path : "";
 }
 
 // What `parse` says against an argument, as CLI11 wants it.
@@ -96,14 +113,27 @@ auto valid_by(const Parse& parse) {
   };
 }
 
+Measurement measurement_of(const Options& options) {
+  const auto gate_up = options.gate_up == "halves" ? MXCHECK_HALVES : MXCHECK_INTERLEAVED;
+  const RouteLoad load = entry_named(kRouteLoads, "distribution of routes", options.routes).value;
+  return {recipes_of(options, gate_up), load, gate_up, route_library_of(options), options.samples, options.check};
+}
+
+int run_model(const Options& options) {
+  const ModelRequest request{library_of(options.gpu_model, "libmxcheck_gpu_model.so"), options.spoil};
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  fmt::print("{}\nlibrary {}\n", device_text(), moe_library_name());
+  const bool equal = verify(shapes_of(options), measurement_of(options), request, stream);
+  check_cuda(cudaStreamDestroy(stream), "stream");
+  return equal ? 0 : 1;
+}
+
 int run(const Options& options) {
   Timer timer;
   MoeResults results{device_text(), moe_library_name(), options.samples, 0, {}};
   results.copy_bytes_per_second = timer.large_copy_rate(options.samples);
-  const auto gate_up = options.gate_up == "halves" ? MXCHECK_HALVES : MXCHECK_INTERLEAVED;
-  const RouteLoad load = entry_named(kRouteLoads, "distribution of routes", options.routes).value;
-  const Measurement wanted{
-      recipes_of(options, gate_up), load, gate_up, route_library_of(options), options.samples, options.check};
+  const Measurement wanted = measurement_of(options);
   if (!options.json) fmt::print("{}", head_text(results));
   for (const MoeShape& shape : shapes_of(options)) {
     results.shapes.push_back(measure(shape, wanted, timer.stream()));
@@ -142,13 +172,20 @@ int main(int argc, char** argv) {
   app.add_option("--check", options.check,
                  "Compare this many experts with the reference, or the layer if it has no more")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--svg", options.svg, "Write the steps as a picture");
+  auto* const svg = app.add_option("--svg", options.svg, "Write the steps as a picture");
   app.add_option("--route", options.route_library, "The library whose router is timed, where it is not in ../lib");
+  auto* const model =
+      app.add_flag("--model", options.model, "Compare every output of every GEMM with the GPU model; nothing is timed");
+  app.add_option("--gpu-model", options.gpu_model, "The GPU model's library, where it is not in ../lib")->needs(model);
+  app.add_option("--spoil", options.spoil, "Change a bit of this GEMM's last output: --model must find it")
+      ->needs(model)
+      ->check(CLI::IsMember(mxcheck::bench::gemm_names()));
   app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
-  app.add_flag("--json", options.json, "Print JSON");
+  auto* const json = app.add_flag("--json", options.json, "Print JSON");
+  model->excludes(svg)->excludes(json);
   mxcheck::bench::add_samples(app, options.samples);
   return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
     if (options.quick && app.count("--samples") == 0) options.samples = 3;
-    return mxcheck::bench::run(options);
+    return options.model ? mxcheck::bench::run_model(options) : mxcheck::bench::run(options);
   });
 }

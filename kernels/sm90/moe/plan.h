@@ -4,16 +4,52 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <cuda_runtime.h>
 
 #include "kernels/candidate_moe.h"
+#include "kernels/sm90/gemm/fp8/fp8.h"
 
 namespace mxcheck_kernels::sm90 {
 
 enum class MoeStepKind : std::uint8_t { check, quantize, gemm, elementwise };
+
+// One operand of a GEMM.
+struct MoeGemmOperand {
+  const void* data = nullptr;
+  const void* scales = nullptr;  // of 128 of k each; null for BF16
+  bool by_k = false;             // [k, rows] in memory; else [rows, k]
+};
+
+// A GEMM as its contract has it, whatever kernel computes it: D = A B^T, kinds and offsets as gemm/tile/matmul.h has
+// them. BF16 is under sm90_bf16, codes in E4M3 under sm90_fp8+promote128.
+struct MoeGemm {
+  enum class Format : std::uint8_t { bf16, e4m3 };
+
+  MatmulKind kind = MatmulKind::rows;
+  Format format = Format::bf16;  // of both operands
+  MatmulOutput output = MatmulOutput::bf16;
+  MoeGemmOperand a;
+  MoeGemmOperand b;  // by k and of kind rows: experts x k x n
+  MatmulScale scale = MatmulScale::fp32;
+  MatmulBlock b_block = MatmulBlock::square;  // of B's scales; A's are of one row
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;  // of kind depth all experts' together
+  std::int64_t experts = 0;
+  const std::int64_t* offsets = nullptr;    // on the device
+  const std::int32_t* row_index = nullptr;  // on the device, of A and its scales; null: row r is row r
+  std::int64_t a_rows = 0;                  // with row_index
+  void* d = nullptr;
+
+  [[nodiscard]] std::uint64_t outputs() const {
+    const std::int64_t matrices = kind == MatmulKind::depth ? experts : 1;
+    return static_cast<std::uint64_t>(matrices) * static_cast<std::uint64_t>(m) * static_cast<std::uint64_t>(n);
+  }
+};
 
 struct MoeStep {
   std::string name;  // of docs/layer.md where it is one: "up", "swiglu", ...; "quantize X", "check routes"
@@ -21,6 +57,7 @@ struct MoeStep {
   std::uint64_t bytes = 0;     // each input read once and each output written once, from and to memory
   std::uint64_t products = 0;  // multiply-adds of a GEMM
   std::function<cudaError_t(cudaStream_t)> enqueue;
+  std::optional<MoeGemm> gemm;  // where kind is gemm: what its outputs can be compared by
 };
 
 struct MoePlan {

@@ -43,12 +43,12 @@ TiledRows MoeBuilder::plain_rows(std::int64_t rows) const {
 
 void MoeBuilder::add(std::string name, MoeStepKind kind, std::uint64_t bytes,
                      std::function<cudaError_t(cudaStream_t)> enqueue) {
-  plan_.steps.push_back({std::move(name), kind, bytes, 0, std::move(enqueue)});
+  plan_.steps.push_back({std::move(name), kind, bytes, 0, std::move(enqueue), std::nullopt});
 }
 
-void MoeBuilder::add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products,
+void MoeBuilder::add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
                           std::function<cudaError_t(cudaStream_t)> enqueue) {
-  plan_.steps.push_back({std::move(name), MoeStepKind::gemm, bytes, products, std::move(enqueue)});
+  plan_.steps.push_back({std::move(name), MoeStepKind::gemm, bytes, products, std::move(enqueue), gemm});
 }
 
 void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted) {
@@ -71,6 +71,17 @@ void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o
 MoePlan MoeBuilder::finish() {
   plan_.workspace_bytes = memory.bytes();
   return std::move(plan_);
+}
+
+MoeGemm described(const MatmulCall& matmul) {
+  MoeGemm gemm;
+  gemm.kind = matmul.kind, gemm.output = matmul.output;
+  gemm.a.data = matmul.a, gemm.b.data = matmul.b;
+  gemm.m = matmul.m, gemm.n = matmul.n, gemm.k = matmul.k;
+  gemm.experts = matmul.experts, gemm.offsets = matmul.offsets;
+  gemm.row_index = matmul.row_index, gemm.a_rows = matmul.a_rows;
+  gemm.d = matmul.d;
+  return gemm;
 }
 
 void require_tiles(const char* name, std::int64_t m, std::int64_t n, std::int64_t experts, bool depth) {

@@ -32,7 +32,7 @@ class MoeBuilder {
 
   void add(std::string name, MoeStepKind kind, std::uint64_t bytes, std::function<cudaError_t(cudaStream_t)> enqueue);
   // products: multiply-adds.
-  void add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products,
+  void add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
                 std::function<cudaError_t(cudaStream_t)> enqueue);
   // "aggregate" or "d_aggregate": o of y [routed, d], by the routes' weights if it is weighted.
   void add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted);
@@ -50,6 +50,9 @@ class MoeBuilder {
 
 // UNSUPPORTED for more tiles of a GEMM than the kernels number: m x n, with k cut into experts, or m.
 void require_tiles(const char* name, std::int64_t m, std::int64_t n, std::int64_t experts, bool depth);
+
+// What both kinds of operands say of a GEMM.
+MoeGemm described(const MatmulCall& matmul);
 
 // The offsets of experts as GEMMs take them: where each ends. Null without data.
 inline const std::int64_t* ends_of(const std::int64_t* offsets) { return offsets == nullptr ? nullptr : offsets + 1; }

@@ -18,7 +18,12 @@ MatmulFp8 matmul_of(const MoeCoder& coder, const MoeCodes& a, const MoeCodes& b)
 void add(const MoeCoder& coder, const char* name, std::uint64_t bytes, const MatmulFp8& matmul) {
   const std::uint64_t products =
       bytes_of(coder.b.call().routed, matmul.n, matmul.kind == MatmulKind::rows ? matmul.k : matmul.m);
-  coder.b.add_gemm(name, bytes, products, [matmul](cudaStream_t stream) { return matmul_fp8_launch(matmul, stream); });
+  MoeGemm gemm = described(matmul);
+  gemm.format = MoeGemm::Format::e4m3;
+  gemm.a.scales = matmul.scale_a, gemm.b.scales = matmul.scale_b;
+  gemm.scale = matmul.a_scale_type, gemm.b_block = matmul.b_block;
+  coder.b.add_gemm(name, bytes, products, gemm,
+                   [matmul](cudaStream_t stream) { return matmul_fp8_launch(matmul, stream); });
 }
 
 }  // namespace

@@ -42,9 +42,12 @@ void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm) {
   const std::uint64_t bytes = operand_bytes(c, gemm.a, gemm.k) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
                               bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
   const bool transposed = gemm.transposed;
-  builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.n, gemm.k), [matmul, transposed](cudaStream_t stream) {
-    return transposed ? matmul_transposed_launch(matmul, stream) : matmul_bf16_launch(matmul, stream);
-  });
+  MoeGemm facts = described(matmul);
+  facts.b.by_k = transposed;
+  builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.n, gemm.k), facts,
+                   [matmul, transposed](cudaStream_t stream) {
+                     return transposed ? matmul_transposed_launch(matmul, stream) : matmul_bf16_launch(matmul, stream);
+                   });
 }
 
 void add_depth_gemm(MoeBuilder& builder, const DepthGemm& gemm) {
@@ -55,7 +58,9 @@ void add_depth_gemm(MoeBuilder& builder, const DepthGemm& gemm) {
   matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = c.routed;
   const std::uint64_t bytes =
       operand_bytes(c, gemm.a, gemm.m) + operand_bytes(c, gemm.b, gemm.n) + bytes_of(c.experts * gemm.m, gemm.n, 4);
-  builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n),
+  MoeGemm facts = described(matmul);
+  facts.a.by_k = facts.b.by_k = true;
+  builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n), facts,
                    [matmul](cudaStream_t stream) { return matmul_transposed_launch(matmul, stream); });
 }
 

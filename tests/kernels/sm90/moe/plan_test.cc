@@ -73,6 +73,33 @@ TEST(MoePlan, every_recipe_has_the_same_gemms_with_the_same_products) {
   }
 }
 
+// The products of a step counted from its operands' extents.
+std::uint64_t products_of(const MoeGemm& gemm) {
+  const std::uint64_t sums = gemm.kind == MatmulKind::rows ? static_cast<std::uint64_t>(gemm.k) : kRouted;
+  return gemm.outputs() * sums / (gemm.kind == MatmulKind::depth ? kExperts : 1);
+}
+
+TEST(MoePlan, gemms_and_no_other_steps_say_what_they_multiply) {
+  for (const char* recipe : kRecipes) {
+    const Layer layer(recipe);
+    const bool fp8 = std::string(recipe).rfind("dsv3", 0) == 0 || std::string(recipe) == "fp8_tensor";
+    for (const MoePlan& plan : {moe_forward_plan(layer.call), moe_backward_plan(layer.call)}) {
+      for (const MoeStep& step : plan.steps) {
+        SCOPED_TRACE(std::string(recipe) + " " + step.name);
+        ASSERT_EQ(step.gemm.has_value(), step.kind == MoeStepKind::gemm);
+        if (!step.gemm) continue;
+        EXPECT_EQ(products_of(*step.gemm), step.products);
+        EXPECT_EQ(step.gemm->format, fp8 ? MoeGemm::Format::e4m3 : MoeGemm::Format::bf16);
+        // Along tokens, and weights that are multiplied as they lie; codes always have k last.
+        const bool depth = step.gemm->kind == MatmulKind::depth;
+        EXPECT_EQ(step.gemm->a.by_k, depth && !fp8);
+        EXPECT_EQ(step.gemm->b.by_k, (depth || step.name == "up" || step.name == "down") && !fp8);
+        EXPECT_EQ(depth, step.name == "d_w1" || step.name == "d_w2");
+      }
+    }
+  }
+}
+
 TEST(MoePlan, bytes_of_a_step_are_its_inputs_and_outputs_once) {
   const MoePlan plan = moe_forward_plan(Layer("bf16").call);
   EXPECT_EQ(step_named(plan, "up").bytes,
