@@ -132,11 +132,11 @@ __device__ __forceinline__ void write_tile(const BackwardTilesJob& job, const Co
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32;
   const std::int64_t width = 2 * r.n;
-  const ColumnPlace of_a{r.rows, col, r.n};
+  const ColumnPlace of_a{col, r.n};
   // In halves: gates, then up values. Interleaved: 64 columns of dH, then the next 64.
   const bool pairs = is_interleaved<kAccess>(r.h);
-  const ColumnPlace low{r.rows, pairs ? 2 * col : col, pairs ? width : r.n};
-  const ColumnPlace high{r.rows, pairs ? 2 * col + kTileCols : r.n + col, width};
+  const ColumnPlace low{pairs ? 2 * col : col, pairs ? width : r.n};
+  const ColumnPlace high{pairs ? 2 * col + kTileCols : r.n + col, width};
   encode_columns(job.a, coder_a, tile, of_a, thread, shared.columns[0], shared.a);
   __syncthreads();
   store_columns(job.a, tile, of_a, warp, lane, shared.columns[0]);
@@ -227,7 +227,9 @@ bool takes_tiles(const HInput& h, std::int64_t n, int block) {
   return whole_blocks && n > kTileCols / 2;
 }
 
-cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cudaStream_t stream) {
+cudaError_t launch_backward_tiles(const BackwardTilesJob& given, bool vector, cudaStream_t stream) {
+  BackwardTilesJob job = given;
+  job.a = with_stride(job.a, job.rows.rows), job.dh = with_stride(job.dh, job.rows.rows);
   const std::int64_t columns = (job.rows.n + kTileCols - 1) / kTileCols;
   const std::int64_t blocks = job.tiles.tiles * columns;
   if (blocks == 0) return cudaSuccess;

@@ -1,11 +1,15 @@
 #pragma once
 // Values to codes by one coding, compiled for each kind of it.
 //
-// RN(x / scale) of FP32 scales is not a division: with r = RN(1 / scale), q = RN(x r) is within 2 ulp, one step of
-// Newton's makes it faithful, a second one correctly rounded (Markstein, IA-64 and Elementary Functions, 2000; Muller
-// et al., Handbook of Floating-Point Arithmetic, 2nd ed., section 4.7), as long as the remainders are exact. They are
-// where |x| is above 2^-102. Below, with a scale of 2^-80 or more, the quotient is below 2^-22 and its code a zero
-// whatever its last bits; blocks with smaller scales divide.
+// Codes of RN(x / s), for FP32 scales s, by two operations. With h = 1 / s towards zero and l = RN(h RN(1 - h s)),
+// whose inner difference is exact, h + l is within 1.5 * 2^-46 of 1 / s, and y = fma(x, h, RN(x l)) is RN(x / s * (1 +
+// d)) with |d| below 2^-45. RN(x / s) and y are the same float, or neighbours around a midpoint u of floats. Neighbours
+// have different codes only if one of them is a midpoint of codes, of 5 bits at most: then u = 2^k N, N = 2^20 M +- 1
+// for an integer M of 16 to 32. With X and S, of 24 bits, the significands of x and s, |2^j X - S N| <= 16 for j = 24
+// or 25, which modulo 2^20 is S within 16 of a multiple of 2^20; for a multiple itself 2^j would have to divide S.
+// Blocks with such an S divide. So do those with s outside 2^-80 to 2^80: between, a subnormal l loses less than 2^-68
+// of h, and x l is subnormal to effect only where the quotient is below 2^-18 and its code a zero. Both terms have the
+// sign of x, so that -0 stays.
 
 #include <cstdint>
 
@@ -13,12 +17,12 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// A block's scale: the word that is stored (a byte, or a float's bits), and what elements are multiplied by; of FP32
-// scales the scale itself too.
+// A block's scale: the word that is stored (a byte, or a float's bits), and what elements are multiplied by: of FP32
+// scales h and l, or, where elements are divided, less the scale in place of l.
 struct BlockScale {
   std::uint32_t stored;
   float factor;
-  float scale;
+  float low;
 };
 
 template <Element kElement_, bool kFp32_>
@@ -35,7 +39,9 @@ struct Coder {
       constexpr float kLargest = kElement == Element::e4m3 ? 448.0F : 57344.0F;
       const float quotient = __fdiv_rn(__uint_as_float(amax), kLargest);
       const float scale = amax >= kInfinity ? __uint_as_float(kNan) : quotient == 0 ? 1.0F : quotient;
-      return {__float_as_uint(scale), __frcp_rn(scale), scale};
+      const float high = __frcp_rz(scale);
+      const float low = __fmul_rn(high, __fmaf_rn(-high, scale, 1.0F));
+      return {__float_as_uint(scale), high, is_divided(scale) ? -scale : low};
     } else {
       const std::uint32_t byte = scale_byte<kElement>(amax, addend);
       return {byte, factor_of(byte), 0.0F};
@@ -44,17 +50,19 @@ struct Coder {
 
   // Four codes in a word.
   __device__ __forceinline__ std::uint32_t codes(float a, float b, float c, float d, const BlockScale& s) const {
-    return divides(s) ? codes_by<true>(a, b, c, d, s) : codes_by<false>(a, b, c, d, s);
+    if constexpr (kFp32) {
+      if (divides(s)) return codes_by<true>(a, b, c, d, s);
+    }
+    return codes_by<false>(a, b, c, d, s);
   }
 
   // The same where a scale is shared by so many that the way to its codes is chosen once: codes_by<divides(s)>.
-  static __device__ __forceinline__ bool divides(const BlockScale& s) { return kFp32 && s.scale < 0x1p-80F; }
+  static __device__ __forceinline__ bool divides(const BlockScale& s) { return kFp32 && s.low < 0; }
 
   template <bool kDivides>
   __device__ __forceinline__ std::uint32_t codes_by(float a, float b, float c, float d, const BlockScale& s) const {
     if constexpr (kFp32 && kDivides) {
-      return encode4<kElement>(__fdiv_rn(a, s.scale), __fdiv_rn(b, s.scale), __fdiv_rn(c, s.scale),
-                               __fdiv_rn(d, s.scale));
+      return encode4<kElement>(__fdiv_rn(a, -s.low), __fdiv_rn(b, -s.low), __fdiv_rn(c, -s.low), __fdiv_rn(d, -s.low));
     } else {
       return encode4<kElement>(scaled(a, s), scaled(b, s), scaled(c, s), scaled(d, s));
     }
@@ -70,13 +78,13 @@ struct Coder {
 
  private:
   static __device__ __forceinline__ float scaled(float x, const BlockScale& s) {
-    float q = __fmul_rn(x, s.factor);
-    if constexpr (kFp32) {
-      q = __fmaf_rn(__fmaf_rn(-q, s.scale, x), s.factor, q);
-      q = __fmaf_rn(__fmaf_rn(-q, s.scale, x), s.factor, q);
-      q = copysignf(q, x);  // -0 / scale is -0, which the sums above lose
-    }
-    return q;
+    return kFp32 ? __fmaf_rn(x, s.factor, __fmul_rn(x, s.low)) : __fmul_rn(x, s.factor);
+  }
+
+  static __device__ __forceinline__ bool is_divided(float scale) {
+    const std::uint32_t low = __float_as_uint(scale) & 0xFFFFF;
+    const bool near = low != 0 && ((low + 16) & 0xFFFFF) <= 32;
+    return near || scale < 0x1p-80F || scale > 0x1p80F;
   }
 };
 

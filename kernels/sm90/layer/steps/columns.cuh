@@ -76,9 +76,8 @@ __device__ __forceinline__ void column_scales(const Coder& coder, std::uint32_t 
   scales[1] = coder.scale_of(of[1]);
 }
 
-// Where a tile's columns go: `col` is the first of them, of `cols`; rows is the matrix's.
+// Where a tile's columns go: `col` is the first of them, of `cols`.
 struct ColumnPlace {
-  std::int64_t rows;
   std::int64_t col;
   std::int64_t cols;
 };
@@ -124,40 +123,40 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
 // What encode_columns left, padded: whole columns of 128, whose codes past the tile's rows are +0. What was made there
 // may be another code: of a block of NaN it is that of NaN.
 __device__ __forceinline__ void store_padded(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
-                                             std::int64_t pitch, int warp, int lane, const ColumnShared& shared) {
+                                             int warp, int lane, const ColumnShared& shared) {
   const int count = min(max(tile.rows - lane * 4, 0), 4);
   const std::uint32_t kept = count == 4 ? ~0U : (1U << 8 * count) - 1;
   const std::uint32_t* from = shared.codes + warp * kCodePitch + lane;
-  std::uint8_t* to = out.codes + (at.col + warp) * pitch + std::int64_t{tile.band} * kTileRows + lane * 4;
+  std::uint8_t* to = out.codes + (at.col + warp) * out.stride + std::int64_t{tile.band} * kTileRows + lane * 4;
 #pragma unroll 4
   for (int c = warp; c < kTileCols && at.col + c < at.cols; c += kTileWarps) {
     *reinterpret_cast<std::uint32_t*>(to) = *from & kept;
-    to += kTileWarps * pitch;
+    to += kTileWarps * out.stride;
     from += kTileWarps * kCodePitch;
   }
 }
 
-// What encode_columns left, waited for. A whole tile whose columns start at words takes no look at each word.
+// What encode_columns left, waited for; stride is there. A whole tile whose columns start at words takes no look at
+// each word.
 __device__ __forceinline__ void store_columns(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
                                               int warp, int lane, const ColumnShared& shared) {
-  const std::int64_t pitch = out.stride == 0 ? at.rows : out.stride;
-  if (out.padded) return store_padded(out, tile, at, pitch, warp, lane, shared);
-  std::uint8_t* to = out.codes + (at.col + warp) * pitch + tile.first;
+  if (out.padded) return store_padded(out, tile, at, warp, lane, shared);
+  std::uint8_t* to = out.codes + (at.col + warp) * out.stride + tile.first;
   const std::uint32_t* from = shared.codes + warp * kCodePitch;
   const auto first = reinterpret_cast<std::uintptr_t>(out.codes) + static_cast<std::uintptr_t>(tile.first);
-  const bool words = (first | static_cast<std::uintptr_t>(pitch)) % 4 == 0;
+  const bool words = (first | static_cast<std::uintptr_t>(out.stride)) % 4 == 0;
   if (words && tile.rows == kTileRows && at.col + kTileCols <= at.cols) {
 #pragma unroll
     for (int i = 0; i < kTileCols / kTileWarps; ++i) {
       reinterpret_cast<std::uint32_t*>(to)[lane] = from[i * kTileWarps * kCodePitch + lane];
-      to += kTileWarps * pitch;
+      to += kTileWarps * out.stride;
     }
     return;
   }
 #pragma unroll 1
   for (int c = warp; c < kTileCols && at.col + c < at.cols; c += kTileWarps) {
     store_column(to, from, tile.rows, lane);
-    to += kTileWarps * pitch;
+    to += kTileWarps * out.stride;
     from += kTileWarps * kCodePitch;
   }
 }

@@ -21,6 +21,12 @@ struct ColumnCodes {
   bool padded = false;
 };
 
+// With the stride that 0 stands for.
+inline ColumnCodes with_stride(ColumnCodes out, std::int64_t rows) {
+  if (out.stride == 0) out.stride = rows;
+  return out;
+}
+
 // Whether codes can be padded as they are to be.
 inline bool is_padding_possible(const ColumnCodes& out) {
   const auto address = reinterpret_cast<std::uintptr_t>(out.codes);
@@ -43,8 +49,9 @@ struct TransposeJob {
 };
 
 // vector: 8 neighbours of x, in BF16 or codes, are one aligned load, and cols is a multiple of 8.
-// cudaErrorInvalidValue for a padding that there is not.
+// cudaErrorInvalidValue for a padding that there is not, and for codes of 2^31 columns.
 cudaError_t launch_transpose(const TransposeJob& job, bool vector, cudaStream_t stream);
-cudaError_t launch_transpose_codes(const TransposeJob& job, bool vector, cudaStream_t stream);  // of codes
+// Of codes, with out.stride: a part of launch_transpose.
+cudaError_t launch_transpose_codes(const TransposeJob& job, bool vector, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kTileThreads, 6)
   }
   __syncthreads();
   const int thread = static_cast<int>(threadIdx.x);
-  const ColumnPlace at{job.rows.rows, col, job.cols};
+  const ColumnPlace at{col, job.cols};
   encode_columns(job.out, coder, tile, at, thread, shared, words);
   __syncthreads();
   store_columns(job.out, tile, at, thread / 32, lane, shared);
@@ -104,12 +104,14 @@ __global__ void __launch_bounds__(kTileThreads)
         coder.codes(x[0], x[kPitch], x[2 * kPitch], x[3 * kPitch], scale);
   }
   __syncthreads();
-  store_columns(job.out, tile, {job.rows.rows, col, job.cols}, thread / 32, thread % 32, shared);
+  store_columns(job.out, tile, {col, job.cols}, thread / 32, thread % 32, shared);
 }
 
 }  // namespace
 
-cudaError_t launch_transpose(const TransposeJob& job, bool vector, cudaStream_t stream) {
+cudaError_t launch_transpose(const TransposeJob& given, bool vector, cudaStream_t stream) {
+  TransposeJob job = given;
+  job.out = with_stride(job.out, job.rows.rows);
   if (!is_padding_possible(job.out)) return cudaErrorInvalidValue;
   if (job.scales != nullptr) return launch_transpose_codes(job, vector, stream);
   const std::int64_t columns = (job.cols + kTileCols - 1) / kTileCols;

@@ -1,6 +1,6 @@
 #pragma once
-// A tile of 128 columns of 128 codes each on its way through shared memory: eight rows' codes of a column are written
-// at once, sixteen are read and stored.
+// A tile of 64 or 128 columns of 128 codes each on its way through shared memory: eight rows' codes of a column are
+// written at once, sixteen are read and stored.
 //
 // A column has sixteen places of eight codes, exchanged by a number that differs among the columns that half a warp
 // writes at once, whether these are 4 or 8 apart: then each lane writes to banks of its own. It exchanges both halves
@@ -12,18 +12,18 @@
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kTransposedCols = 128;
-using TransposedTile = uint4[kTransposedCols * kTileRows / sizeof(uint4)];
+template <int kCols>
+using TransposedTile = uint4[kCols * kTileRows / sizeof(uint4)];
 
 __device__ __forceinline__ int exchange_of(int column) { return (column >> 2 & 15) ^ column >> 6; }
 
 // Codes of rows 8 * eighth on.
-__device__ __forceinline__ void put_eight(TransposedTile& tile, int column, int eighth, uint2 codes) {
+__device__ __forceinline__ void put_eight(uint4* tile, int column, int eighth, uint2 codes) {
   reinterpret_cast<uint2*>(tile)[column * (kTileRows / 8) + (eighth ^ exchange_of(column))] = codes;
 }
 
 // Codes of rows 16 * piece on.
-__device__ __forceinline__ uint4 take_sixteen(const TransposedTile& tile, int column, int piece) {
+__device__ __forceinline__ uint4 take_sixteen(const uint4* tile, int column, int piece) {
   const int exchange = exchange_of(column);
   const uint4 v = tile[column * (kTileRows / 16) + (piece ^ exchange >> 1)];
   return (exchange & 1) != 0 ? make_uint4(v.z, v.w, v.x, v.y) : v;
@@ -58,23 +58,24 @@ struct TransposedPlace {
 };
 
 // The tile, written and waited for, to memory by kThreads threads. Padded codes start at words at least.
-template <int kThreads>
-__device__ __forceinline__ void store_transposed(const TransposedTile& tile, const TransposedPlace& at, int thread) {
+template <int kThreads, int kCols>
+__device__ __forceinline__ void store_transposed(const TransposedTile<kCols>& tile, const TransposedPlace& at,
+                                                 int thread) {
   const int piece = thread % 8;
   const int first = thread / 8;
   const int count = at.rows - 16 * piece;
   std::uint8_t* to = at.to + first * at.pitch + 16 * piece;
   const std::int64_t step = kThreads / 8 * at.pitch;
   const bool aligned = ((reinterpret_cast<std::uintptr_t>(at.to) | static_cast<std::uintptr_t>(at.pitch)) & 15) == 0;
-  if (aligned && at.rows == kTileRows && at.columns >= kTransposedCols) {
+  if (aligned && at.rows == kTileRows && at.columns >= kCols) {
 #pragma unroll
-    for (int c = 0; c < kTransposedCols; c += kThreads / 8, to += step) {
+    for (int c = 0; c < kCols; c += kThreads / 8, to += step) {
       store_sixteen(to, take_sixteen(tile, first + c, piece));
     }
     return;
   }
 #pragma unroll 1
-  for (int c = first; c < kTransposedCols && c < at.columns; c += kThreads / 8, to += step) {
+  for (int c = first; c < kCols && c < at.columns; c += kThreads / 8, to += step) {
     uint4 v = take_sixteen(tile, c, piece);
     if (at.padded) {
       v = {first_codes(v.x, count), first_codes(v.y, count - 4), first_codes(v.z, count - 8),

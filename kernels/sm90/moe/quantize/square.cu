@@ -6,7 +6,7 @@ namespace mxcheck_kernels::sm90 {
 namespace {
 
 struct Shared {
-  TransposedTile codes;
+  TransposedTile<kSide> codes;
   std::uint32_t amax[kSquareWarps];
 };
 
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kSquareThreads, 4)
   if (job.transposed == nullptr) return;
   put_square(shared.codes, at, codes);
   __syncthreads();
-  store_transposed<kSquareThreads>(shared.codes, transposed_place(job, square), thread);
+  store_transposed<kSquareThreads, kSide>(shared.codes, transposed_place(job, square), thread);
 }
 
 bool is_possible(const SquareJob& job) {
@@ -105,9 +105,9 @@ cudaError_t launch_square(const SquareJob& job, cudaStream_t stream) {
       job.expert_rows == 0 ? job.rows.tiles : job.rows.rows / job.expert_rows * ((job.expert_rows + kSide - 1) / kSide);
   const std::int64_t blocks = rows * columns;
   if (blocks == 0 || (job.codes == nullptr && job.transposed == nullptr)) return cudaSuccess;
+  const auto across = static_cast<unsigned>(columns);
   return with_coder(job.coding, [&](auto coder) {
-    encode_squares<<<static_cast<unsigned>(blocks), kSquareThreads, 0, stream>>>(job, coder,
-                                                                                 static_cast<unsigned>(columns));
+    encode_squares<<<static_cast<unsigned>(blocks), kSquareThreads, 0, stream>>>(job, coder, across);
     return cudaGetLastError();
   });
 }

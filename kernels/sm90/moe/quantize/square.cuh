@@ -15,7 +15,7 @@ inline constexpr int kSide = 128;
 inline constexpr int kSquareThreads = 256;
 inline constexpr int kSquareWarps = kSquareThreads / 32;
 inline constexpr int kLaneRows = 8;
-static_assert(kSide == kTileRows && kSide == kTransposedCols && kSquareWarps * 2 * kLaneRows == kSide);
+static_assert(kSide == kTileRows && kSquareWarps * 2 * kLaneRows == kSide);
 
 struct Square {
   std::int64_t before;  // squares of rows before it, of all experts
@@ -109,7 +109,7 @@ __device__ __forceinline__ void turn_four(std::uint32_t a, std::uint32_t b, std:
   out[3] = __byte_perm(ab_high, cd_high, 0x7632);
 }
 
-__device__ __forceinline__ void put_square(TransposedTile& tile, const SquarePlace& at,
+__device__ __forceinline__ void put_square(TransposedTile<kSide>& tile, const SquarePlace& at,
                                            const uint2 (&codes)[kLaneRows]) {
   const int eighth = at.row / kLaneRows;
   std::uint32_t low[4];

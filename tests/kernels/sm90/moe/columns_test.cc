@@ -6,20 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
-#include "kernels/sm90/moe/quantize/offsets.h"
-#include "tests/kernels/sm90/moe/samples.h"
+#include "tests/kernels/sm90/moe/transposed_codes.h"
 
 namespace mxcheck::test {
 namespace {
 
 using mxcheck_kernels::Dtype;
 using mxcheck_kernels::Element;
-using mxcheck_kernels::sm90::BackwardTilesJob;
-using mxcheck_kernels::sm90::ColumnCodes;
-using mxcheck_kernels::sm90::launch_padded_offsets;
 using mxcheck_kernels::sm90::launch_transpose;
 using mxcheck_kernels::sm90::TransposeJob;
 
@@ -29,33 +24,6 @@ class Sm90Columns : public ::testing::Test {
     if (!has_device()) GTEST_SKIP() << "no CUDA device";
   }
 };
-
-const std::vector<std::int64_t> kRagged = {0, 1, 31, 0, 127, 128, 129, 300, 0, 33};
-
-std::int64_t down(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
-
-// Where codes along tokens go.
-struct Target {
-  bool padded = false;
-  std::int64_t stride = 0;
-};
-
-// Codes of the reference for `x`, transposed, with padding and what is not written.
-std::vector<std::uint8_t> transposed_codes(const Quantized& q, const Experts& experts, const Target& to) {
-  const std::int64_t stride = to.stride == 0 ? experts.rows() : to.stride;
-  auto out = poisoned<std::uint8_t>(q.cols * stride);
-  for (std::size_t e = 0; e + 1 < experts.offsets.size(); ++e) {
-    const std::int64_t n = experts.offsets[e + 1] - experts.offsets[e];
-    const std::int64_t first = to.padded ? 128 * experts.bands[e] : experts.offsets[e];
-    for (std::int64_t i = 0; i < (to.padded ? 128 * down(n, 128) : n); ++i) {
-      for (std::int64_t j = 0; j < q.cols; ++j) {
-        const auto at = static_cast<std::size_t>((experts.offsets[e] + i) * q.cols + j);
-        out[static_cast<std::size_t>(j * stride + first + i)] = i < n ? q.codes[at] : 0;
-      }
-    }
-  }
-  return out;
-}
 
 // Launches `job`, whose source and index are there, and compares with the reference's codes of `values`.
 template <class T>
@@ -95,8 +63,8 @@ void expect_columns(TransposeJob job, const Way& way, const std::vector<T>& valu
 // Every coding, padded or not, of a source.
 template <class T>
 void expect_all(const TransposeJob& job, const std::vector<T>& values, bool vector, const std::string& what) {
-  const Experts by_32(kRagged, 32);
-  const Experts by_128(kRagged, 128);
+  const Experts by_32(kRaggedRows, 32);
+  const Experts by_128(kRaggedRows, 128);
   for (const Way& way : ways(32)) expect_columns(job, way, values, by_32, {}, vector, what);
   for (const Way& way : ways(128)) {
     const std::int64_t padded = 128 * by_128.bands.back();
@@ -107,7 +75,7 @@ void expect_all(const TransposeJob& job, const std::vector<T>& values, bool vect
   }
 }
 
-std::int64_t ragged_rows() { return Experts(kRagged).rows(); }
+std::int64_t ragged_rows() { return Experts(kRaggedRows).rows(); }
 
 TEST_F(Sm90Columns, of_bf16_rows) {
   const std::int64_t rows = ragged_rows();
@@ -137,6 +105,45 @@ TEST_F(Sm90Columns, of_fp32_rows) {
   TransposeJob job;
   job.x = device.data(), job.dtype = Dtype::fp32, job.stride = job.cols = kCols;
   expect_all(job, x, false, "FP32");
+}
+
+// x of 24 bits with x / s next to a midpoint of codes' floats (kernels/sm90/layer/steps/coder.cuh), or to such a
+// midpoint itself: S N / 2^j, rounded, and its neighbours.
+float beside_a_tie(float s, std::uint64_t r) {
+  const std::uint64_t significand = (std::bit_cast<std::uint32_t>(s) & 0x7FFFFF) | 0x800000;
+  const std::uint64_t n = ((16 + r % 17) << 20) + r / 32 % 3 - 1;
+  std::uint64_t x = significand * n >> 24;
+  int exponent = 0;
+  for (; x >= 0x1000000; ++exponent) x = (x + 1) >> 1;
+  x += r / 128 % 4;
+  const float magnitude = std::ldexp(static_cast<float>(x), std::ilogb(s) - 23 - static_cast<int>(r / 1024 % 20) + 7);
+  return r / 65536 % 2 == 0 ? magnitude : -magnitude;
+}
+
+// Scales whose significand is next to a multiple of 2^20, where quotients have to be exact, and others.
+TEST_F(Sm90Columns, of_fp32_rows_with_quotients_beside_ties) {
+  const Experts experts({128, 128, 77});
+  constexpr std::int64_t kCols = 4096;
+  for (const Way& way : ways(128)) {
+    const float largest = way.format == Format::e4m3 ? 448.0F : 57344.0F;
+    std::vector<float> x(static_cast<std::size_t>(experts.rows() * kCols));
+    for (std::int64_t j = 0; j < kCols; ++j) {
+      const std::uint64_t r = random_word(31, static_cast<std::uint64_t>(j));
+      std::uint32_t bits = static_cast<std::uint32_t>(r) & 0x7FFFFF;
+      if (r >> 60 < 8) bits = static_cast<std::uint32_t>(((r & 7) << 20) + (r >> 32) % 41 - 20) & 0x7FFFFF;
+      const float wanted = std::ldexp(static_cast<float>(bits | 0x800000), static_cast<int>((r >> 40) % 180) - 113);
+      const float amax = wanted * largest;
+      const float s = amax / largest;
+      for (std::int64_t i = 0; i < experts.rows(); ++i) {
+        const std::uint64_t word = random_word(32, static_cast<std::uint64_t>(i * kCols + j));
+        x[static_cast<std::size_t>(i * kCols + j)] = i % 32 == 0 ? amax : beside_a_tie(s, word);
+      }
+    }
+    const Input<float> device(x);
+    TransposeJob job;
+    job.x = device.data(), job.dtype = Dtype::fp32, job.stride = job.cols = kCols;
+    expect_columns(job, way, x, experts, {}, false, "FP32 beside ties");
+  }
 }
 
 // Codes of `from`, gathered or not, as values in FP32.
@@ -193,100 +200,6 @@ TEST_F(Sm90Columns, of_codes_and_scales_of_any_bits) {
       }
       expect_of_codes(from, false, true, fp32 ? "any codes, FP32 scales" : "any codes, E8M0 scales");
     }
-  }
-}
-
-TEST_F(Sm90Columns, nothing_is_written_after_a_refusal) {
-  const RefusedHeader refused;
-  const Input<std::uint8_t> x(std::vector<std::uint8_t>(128 * 128 * 4));
-  const Input<float> source_scales(std::vector<float>(128, 1.0F));
-  const Input<std::int64_t> offsets({0, 5, 128});
-  for (const bool coded : {false, true}) {
-    Output<std::uint8_t> codes(128 * 128);
-    Output<float> scales(128);
-    Output<std::int64_t> padded(3);
-    TransposeJob job;
-    job.x = x.data(), job.stride = job.cols = 128, job.rows = {128, 1, refused.data(), nullptr};
-    job.out = {codes.data(), scales.data(), 1, ways(128).front().coding, 128, true};
-    if (coded) job.scales = source_scales.data(), job.scale_blocks = 1;
-    ASSERT_EQ(launch_transpose(job, true, nullptr), cudaSuccess);
-    ASSERT_EQ(launch_padded_offsets(offsets.data(), 2, padded.data(), refused.data(), nullptr), cudaSuccess);
-    EXPECT_EQ(codes.read(), poisoned<std::uint8_t>(128 * 128));
-    EXPECT_EQ(first_difference(poisoned<float>(128), scales.read(), 1), "");
-    EXPECT_EQ(padded.read(), poisoned<std::int64_t>(3));
-  }
-}
-
-TEST_F(Sm90Columns, a_padding_that_there_is_not_is_an_error) {
-  TransposeJob job;
-  job.cols = 8, job.rows = {128, 1, nullptr, nullptr};
-  job.out.padded = true, job.out.stride = 128;
-  EXPECT_EQ(launch_transpose(job, true, nullptr), cudaErrorInvalidValue);
-  job.out.coding.block = 128, job.out.stride = 130;
-  EXPECT_EQ(launch_transpose(job, true, nullptr), cudaErrorInvalidValue);
-}
-
-TEST_F(Sm90Columns, padded_offsets_are_sums_of_multiples_of_128) {
-  for (const std::size_t experts : {0U, 1U, 10U, 1023U, 1024U, 1025U, 5000U}) {
-    std::vector<std::int64_t> offsets = {0};
-    std::vector<std::int64_t> expected = {0};
-    for (std::size_t e = 0; e < experts; ++e) {
-      const std::int64_t rows = e < kRagged.size()
-                                    ? kRagged[e]
-                                    : static_cast<std::int64_t>(random_word(28, e) >> 24) % (std::int64_t{1} << 36);
-      offsets.push_back(offsets.back() + rows);
-      expected.push_back(expected.back() + 128 * down(rows, 128));
-    }
-    const Input<std::int64_t> device(offsets);
-    Output<std::int64_t> padded(static_cast<std::int64_t>(expected.size()));
-    ASSERT_EQ(launch_padded_offsets(device.data(), static_cast<std::int64_t>(experts), padded.data(), nullptr, nullptr),
-              cudaSuccess);
-    EXPECT_EQ(padded.read(), expected) << experts << " experts";
-  }
-}
-
-// SwiGLU's gradient by tiles: what is padded is what is not, and zeros.
-TEST_F(Sm90Columns, of_the_gradient_of_swiglu) {
-  const Experts experts(kRagged);
-  const std::int64_t rows = experts.rows();
-  constexpr std::int64_t kN = 128;
-  const std::int64_t bands = experts.bands.back();
-  const Input<std::uint16_t> h(bf16_cells(rows, 2 * kN, 29));
-  std::vector<float> p;
-  for (const std::uint16_t w : bf16_cells(rows, kN, 30)) p.push_back(std::bit_cast<float>(std::uint32_t{w} << 16));
-  const Input<float> device_p(p);
-  const Input<float> weights(std::vector<float>(static_cast<std::size_t>(rows), 0.75F));
-  for (const Way& way : ways(128)) {
-    std::vector<std::uint8_t> codes[2];
-    for (const bool padded : {false, true}) {
-      const std::int64_t stride = padded ? 128 * bands + 4 : rows;
-      Output<std::uint8_t> a(kN * stride);
-      Output<std::uint8_t> dh(2 * kN * stride);
-      Output<float> scales(3 * kN * bands);
-      Output<float> ds(rows);
-      const DeviceBytes sums(mxcheck_kernels::sm90::sums_bytes(rows, kN, mxcheck_kernels::sm90::kTilePart));
-      BackwardTilesJob job;
-      job.rows.h.data = h.data(), job.rows.h.stride = 2 * kN, job.rows.h.interleaved = true;
-      job.rows.rows = rows, job.rows.n = kN, job.rows.p = device_p.data(), job.rows.weights = weights.data();
-      job.rows.ds = ds.data(), job.rows.sums = static_cast<float*>(sums.data()), job.tiles = experts.tiled;
-      job.rows.header = experts.tiled.header;
-      job.a = {a.data(), scales.data(), bands, way.coding, padded ? stride : 0, padded};
-      job.dh = {dh.data(), scales.data() + kN * bands, bands, way.coding, padded ? stride : 0, padded};
-      ASSERT_EQ(launch_backward_tiles(job, true, nullptr), cudaSuccess);
-      codes[padded ? 1 : 0] = a.read();
-      const std::vector<std::uint8_t> more = dh.read();
-      codes[padded ? 1 : 0].insert(codes[padded ? 1 : 0].end(), more.begin(), more.end());
-    }
-    Quantized q;
-    q.cols = 3 * kN;
-    q.codes.resize(codes[0].size());
-    for (std::int64_t j = 0; j < q.cols; ++j) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        q.codes[static_cast<std::size_t>(i * q.cols + j)] = codes[0][static_cast<std::size_t>(j * rows + i)];
-      }
-    }
-    EXPECT_EQ(first_difference(transposed_codes(q, experts, {true, 128 * bands + 4}), codes[1], 128 * bands + 4), "")
-        << way.recipe;
   }
 }
 

@@ -52,9 +52,13 @@ void report(const char* what, std::int64_t bytes, const DeviceBytes& room,
               static_cast<double>(copy) / static_cast<double>(mine), gigabytes / static_cast<double>(copy) * 1e3);
 }
 
-// Random BF16 around one: a sample of them, repeated.
+// Random BF16 from 2^-17 to 1, a sample repeated.
 void fill(const DeviceBytes& room) {
-  const std::vector<std::uint16_t> some = bf16_cells(4096, 4096, 40, true);
+  std::vector<std::uint16_t> some(std::size_t{1} << 24);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    const std::uint64_t r = random_word(40, i);
+    some[i] = static_cast<std::uint16_t>((r & 0x807F) | (127 - 1 - (r >> 32) % 17) << 7);
+  }
   const std::size_t bytes = some.size() * 2;
   for (std::size_t at = 0; at + bytes <= room.size(); at += bytes) {
     cudaMemcpy(static_cast<char*>(room.data()) + at, some.data(), bytes, cudaMemcpyHostToDevice);

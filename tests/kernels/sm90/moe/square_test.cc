@@ -82,7 +82,7 @@ Expected expect(const Case& c, const Way& way, const std::vector<std::uint16_t>&
         out.scales[static_cast<std::size_t>((shared ? band : begin + i) * across + j / 128)] = scale;
         std::int64_t at = j * s.bands.back() + band;
         if (c.expert_rows != 0) at = (expert * (shared ? across : c.cols) + (shared ? j / 128 : j)) * down + i / 128;
-        out.transposed_scales[static_cast<std::size_t>(at)] = scale;
+        if (c.expert_rows != 0 || !shared) out.transposed_scales[static_cast<std::size_t>(at)] = scale;
         const std::int64_t to =
             c.expert_rows != 0 ? (expert * c.cols + j) * n + i : j * s.stride + 128 * s.bands[e] + i;
         out.transposed[static_cast<std::size_t>(to)] = q.codes[static_cast<std::size_t>((begin + i) * c.cols + j)];
