@@ -23,19 +23,19 @@ __device__ __forceinline__ std::uint32_t amax_of_column(const float (&mine)[kEac
   return amax;
 }
 
-template <bool kDivides, Element kSource, class Coder>
-__device__ __forceinline__ void encode_codes(const Coder& coder, const WideCodes& x, const WideLane& at,
-                                             WideShared& shared) {
-  float scales[kLaneRows];
-#pragma unroll
-  for (int r = 0; r < kLaneRows; ++r) scales[r] = of_row(x.scale, r);
+template <bool kDivides, class Coder>
+__device__ __forceinline__ void encode_floats(const Coder& coder, const Halves& x, const WideLane& at,
+                                              WideShared& shared) {
 #pragma unroll
   for (int k = 0; k < kEach / 2; ++k) {
     float low[kLaneRows];
     float high[kLaneRows];
+    const auto* const of_rows = reinterpret_cast<const float4*>(shared.rows + at.row);
+    const float4 s[2] = {of_rows[0], of_rows[1]};
+    const float scales[kLaneRows] = {s[0].x, s[0].y, s[0].z, s[0].w, s[1].x, s[1].y, s[1].z, s[1].w};
 #pragma unroll
     for (int r = 0; r < kLaneRows; ++r) {
-      const float2 two = decode2<kSource>(two_codes(x.rows[r], k));
+      const float2 two = floats_of(x[r][k]);
       low[r] = __fmul_rn(two.x, scales[r]);
       high[r] = __fmul_rn(two.y, scales[r]);
     }
@@ -55,22 +55,25 @@ __global__ void __launch_bounds__(kWideThreads, 4)
   if (!find_tile(job.rows, blockIdx.x, kTileRows, tile)) return;
   const std::int64_t col = std::int64_t{blockIdx.y} * kWideCols;
   const WideLane at = wide_lane(job, tile, col);
-  const WideCodes x = load_codes(job, at, blockIdx.y);
+  WideScale scale = load_scale(job, at, blockIdx.y);
+  Halves x;
+  load_halves<kSource>(job, at, x);
   float amax[kEach];
-  HalfRows halves{false, 0, 0};
-  if constexpr (kHalves) halves = half_rows(x);
-  if (kHalves && halves.exact) {
-    amax_in_halves(x, halves, amax);
+  bool exact = false;
+  if constexpr (kHalves) exact = share_scale(scale, x);
+  if (exact) {
+    amax_in_halves(x, scale.value, amax);
   } else {
-    amax_in_floats<kSource>(x, amax);
+    amax_in_floats(x, scale.value, amax);
   }
+  shared.rows[at.row + threadIdx.x % kLaneRows] = scale.value;
   const bool divides = share_scales(job, coder, tile, col, amax_of_column(amax, at, shared), shared);
-  if (kHalves && halves.exact && columns_are_halves(halves, at, shared)) {
-    encode_in_halves(x, halves, at, shared);
+  if (kHalves && exact && columns_are_halves(scale.value, at, shared)) {
+    encode_halves(x, scale.value, at, shared);
   } else if (divides) {
-    encode_codes<true, kSource>(coder, x, at, shared);
+    encode_floats<true>(coder, x, at, shared);
   } else {
-    encode_codes<false, kSource>(coder, x, at, shared);
+    encode_floats<false>(coder, x, at, shared);
   }
   __syncthreads();
   store_wide(job, tile, col, shared);

@@ -28,6 +28,7 @@ struct WideShared {
   TransposedTile<kWideCols> codes;  // before that the parts' amax: see there
   alignas(16) float factors[kWideCols];
   alignas(16) float lows[kWideCols];
+  alignas(16) float rows[kTileRows];  // scales of what is coded anew
 };
 
 // A lane's place: its rows and columns in the tile.
