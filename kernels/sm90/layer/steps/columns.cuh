@@ -32,9 +32,12 @@ struct ColumnShared {
 
 // Tile t's rows; false where there is none.
 __device__ __forceinline__ bool find_tile(const TiledRows& rows, std::int64_t t, int block, RowTile& tile) {
-  if (rows.header != nullptr && rows.header->status != MXCHECK_OK) return false;
+  if (rows.header != nullptr) {
+    const std::int32_t status = rows.header->status;
+    const std::int32_t tiles = rows.header->tiles;  // both are asked for at once: neither waits for the other
+    if (status != MXCHECK_OK || (rows.table != nullptr && t >= tiles)) return false;
+  }
   if (rows.table != nullptr) {
-    if (t >= rows.header->tiles) return false;
     tile = rows.table[t];
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/wide/wide.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -113,6 +114,7 @@ cudaError_t launch_transpose(const TransposeJob& given, bool vector, cudaStream_
   TransposeJob job = given;
   job.out = with_stride(job.out, job.rows.rows);
   if (!is_padding_possible(job.out)) return cudaErrorInvalidValue;
+  if (takes_wide(job, vector)) return launch_wide(job, stream);
   if (job.scales != nullptr) return launch_transpose_codes(job, vector, stream);
   const std::int64_t columns = (job.cols + kTileCols - 1) / kTileCols;
   const std::int64_t blocks = job.rows.tiles * columns;

@@ -36,8 +36,17 @@ __device__ __forceinline__ std::uint32_t first_codes(std::uint32_t word, int cou
 
 __device__ __forceinline__ void store_codes(std::uint8_t* to, const uint4& codes, int count) {
   const std::uint32_t w[4] = {codes.x, codes.y, codes.z, codes.w};
+  int i = 0;
+  if (reinterpret_cast<std::uintptr_t>(to) % 4 == 0) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (4 * k + 4 > count) break;
+      reinterpret_cast<std::uint32_t*>(to)[k] = w[k];
+      i = 4 * k + 4;
+    }
+  }
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(w[i / 4] >> 8 * (i % 4));
+  for (; i < count; ++i) to[i] = static_cast<std::uint8_t>(w[i / 4] >> 8 * (i % 4));
 }
 
 // Stores past L1: nothing reads them here.
