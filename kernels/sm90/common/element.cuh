@@ -58,6 +58,15 @@ __device__ __forceinline__ std::uint32_t encode4(float a, float b, float c, floa
   return encode2<kElement>(a, b) | encode2<kElement>(c, d) << 16;
 }
 
+// Two FP16 to FP32.
+__device__ __forceinline__ float2 of_halves(std::uint32_t halves) {
+  float2 values;
+  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+      : "=f"(values.x), "=f"(values.y)
+      : "r"(halves));
+  return values;
+}
+
 // The values of two codes: every E4M3 and E5M2 value is a half.
 template <Element kElement>
 __device__ __forceinline__ float2 decode2(std::uint32_t codes) {
@@ -67,11 +76,7 @@ __device__ __forceinline__ float2 decode2(std::uint32_t codes) {
   } else {
     asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(codes)));
   }
-  float2 values;
-  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
-      : "=f"(values.x), "=f"(values.y)
-      : "r"(halves));
-  return values;
+  return of_halves(halves);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,15 +1,25 @@
-// H to E5M6. Packed words lie at multiples of four bytes, H at multiples of 16.
+// SwiGLU to codes of A, and H to E5M6, in one read of H.
+//
+// A warp has 256 columns of n in a row, a lane 8 gates and the 8 up values of them: two groups of eight neighbours of
+// H's row. A block of 128 columns of H is 16 lanes' gates or up values in halves, 8 lanes' pairs interleaved. A group's
+// three words pass through shared memory, so that a warp stores 16 bytes a lane that follow one another.
 
 #include "kernels/sm90/moe/quantize/keep.h"
 
-#include "kernels/sm90/moe/quantize/keep.cuh"
+#include "kernels/sm90/common/e5m6.cuh"
+#include "kernels/sm90/layer/steps/rows.cuh"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kLanesOfBlock = 128 / kEach;
-constexpr std::uint32_t kNanHalf = 0x7E00;  // E5M6's NaN, 0x7E0
+constexpr int kTogether = 2;                     // rows of a warp whose loads overlap
+constexpr int kGroupWords = kChunk / kEach * 3;  // of a warp's 256 columns of H
+constexpr int kQuads = 2 * kGroupWords / 4;      // 16 bytes each, of a warp's row
+constexpr int kGroupQuads = kQuads / 2;          // 24
+constexpr std::uint32_t kNanHalf = 0x7E00;       // E5M6's NaN, 0x7E0
+using KeepCoder = Coder<Element::e4m3, false>;
+using KeptWords = std::uint32_t[2 * kGroupWords];
 
 __device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
   std::uint32_t word;
@@ -27,82 +37,143 @@ __device__ __noinline__ std::uint32_t two_exact_codes(const Rounding& rule, std:
   return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
 }
 
-struct BlockCode {
-  std::uint32_t amax;  // these two twice
-  std::uint32_t lowest;
-  std::uint32_t byte;
-};
-__device__ __forceinline__ void encode_row(const Rounding& rule, const uint4& v, const BlockCode& block,
-                                           std::uint32_t (&words)[3]) {
+// Eight neighbours to three words, in a block of this amax (twice); its scale's byte.
+__device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, const uint4& v, std::uint32_t amax,
+                                                      std::uint32_t (&words)[3]) {
   const std::uint32_t in[4] = {v.x, v.y, v.z, v.w};
+  const std::uint32_t byte = exact_byte(rule, amax & 0xFFFF);
   std::uint32_t halves[4];
-  if (not_ordinary(rule, block.amax) == 0) {
-    const float factor = power_of(254 - block.byte);
+  if (not_ordinary(rule, amax) == 0) {
+    const std::uint32_t lowest = lowest_steps(rule, amax);
+    const float factor = power_of(254 - byte);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], block.lowest, factor);
+    for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], lowest, factor);
   } else {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_exact_codes(rule, in[i], block.byte);
+    for (int i = 0; i < 4; ++i) halves[i] = two_exact_codes(rule, in[i], byte);
   }
   pack_e5m6(halves, words);
+  return byte;
 }
 
-__global__ void __launch_bounds__(kKeepThreads, 4)
-    keep(const __grid_constant__ KeepJob job, const __grid_constant__ Rounding rule, unsigned chunks) {
-  __shared__ KeepWords shared[kKeepWarps];
-  if (refused(job.header)) return;
-  const KeepPlace at = keep_place(job.rows, job.cols, chunks);
-  const bool inside = at.col < job.cols;
-  const auto lane = static_cast<int>(threadIdx.x % 32);
-  KeepWords& mine = shared[threadIdx.x / 32];
-  const std::uint16_t* const h = job.h + at.row * job.cols + at.col;
-  uint4 v[kKeepRows];
+// The amax of both groups' blocks, each twice: the first one's in a, the second one's in b.
+template <bool kPairs>
+__device__ __forceinline__ void block_amax(const RawH<true>& h, std::uint32_t& a, std::uint32_t& b) {
+  a = amax_of(h.first) & 0x7FFF7FFF, b = amax_of(h.second) & 0x7FFF7FFF;
+  constexpr int kLanes = 128 / (kPairs ? 2 * kEach : kEach);
+  // In halves, the two blocks are the halves of a word.
+  std::uint32_t amax = kPairs ? larger2(a, b) : larger2(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
 #pragma unroll
-  for (int i = 0; i < kKeepRows; ++i) {
-    v[i] = inside && i < at.rows ? __ldg(reinterpret_cast<const uint4*>(h + i * job.cols)) : uint4{};
+  for (int step = 1; step < kLanes; step *= 2) amax = larger2(amax, __shfl_xor_sync(kAllLanes, amax, step));
+  a = kPairs ? larger2(amax, __byte_perm(amax, amax, 0x1032)) : __byte_perm(amax, amax, 0x1010);
+  b = kPairs ? a : __byte_perm(amax, amax, 0x3232);
+}
+
+// A lane's words to shared memory, and its blocks' scales.
+template <bool kPairs>
+__device__ __forceinline__ void encode_h(const KeepJob& job, const Rounding& rule, const RawH<true>& h,
+                                         std::int64_t row, std::int64_t j, KeptWords& words, int lane) {
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  block_amax<kPairs>(h, a, b);
+  std::uint32_t first[3];
+  std::uint32_t second[3];
+  const std::uint32_t byte = encode_group(rule, h.first, a, first);
+  const std::uint32_t other = encode_group(rule, h.second, b, second);
+  std::uint32_t* const to = words + lane * (kPairs ? 6 : 3);
+#pragma unroll
+  for (int i = 0; i < 3; ++i) to[i] = first[i], to[(kPairs ? 3 : kGroupWords) + i] = second[i];
+  constexpr int kLanes = 128 / (kPairs ? 2 * kEach : kEach);
+  if (lane % kLanes != 0 || j >= job.rows.n) return;
+  std::uint8_t* const scale = job.scales + row * (job.rows.n / 64) + (kPairs ? 2 * j : j) / 128;
+  scale[0] = static_cast<std::uint8_t>(byte);
+  if constexpr (!kPairs) scale[job.rows.n / 128] = static_cast<std::uint8_t>(other);
+}
+
+// Where in a row a lane's two pieces of 16 bytes go, in such pieces; below 0 for none. In halves the pieces of the
+// gates come first, then those of the up values.
+struct Pieces {
+  std::int64_t at[2];
+};
+template <bool kPairs>
+__device__ __forceinline__ Pieces pieces_of(std::int64_t n, std::int64_t first_column, int lane) {
+  const auto there = static_cast<int>(min(n - first_column, std::int64_t{kChunk})) * 3 / 32;  // of a group
+  Pieces p;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int quad = i * 32 + lane;
+    const bool up = !kPairs && quad >= kGroupQuads;
+    const int in_group = up ? quad - kGroupQuads : quad;
+    const bool real = quad < kQuads && in_group < (kPairs ? 2 * there : there);
+    const std::int64_t base = (kPairs ? 2 * first_column : first_column) + (up ? n : 0);
+    p.at[i] = real ? base * 3 / 32 + in_group : -1;
   }
-  const std::int64_t blocks = (job.cols + 127) / 128;
-  std::uint8_t* const scale = job.scales + at.row * blocks + at.col / 128;
+  return p;
+}
+
+template <Access kAccess>
+__global__ void __launch_bounds__(kRowThreads, 4)
+    keep(const __grid_constant__ KeepJob job, std::uint32_t addend, const __grid_constant__ Rounding rule) {
+  constexpr bool kPairs = kHasPairs<kAccess>;
+  __shared__ alignas(16) float sigmoids[kSigmoidEntries];
+  __shared__ alignas(16) KeptWords kept[kRowWarps][kTogether];
+  const RowsJob& r = job.rows;
+  const KeepCoder coder{addend, 7};
+  if (r.header != nullptr && r.header->status != MXCHECK_OK) return;
+  load_sigmoids(sigmoids);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  auto& mine = kept[threadIdx.x / 32];
+  const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const Pieces to = pieces_of<kPairs>(r.n, std::int64_t{blockIdx.y} * kChunk, lane);
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; first < r.rows;
+       first += step * kTogether) {
+    RawH<true> raw[kTogether];
 #pragma unroll
-  for (int i = 0; i < kKeepRows; i += 2) {
-    const std::uint32_t first = amax_of(v[i]) & 0x7FFF7FFF;
-    const std::uint32_t second = amax_of(v[i + 1]) & 0x7FFF7FFF;
-    std::uint32_t amax = larger2(__byte_perm(first, second, 0x5410), __byte_perm(first, second, 0x7632));
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      raw[k] = load_h<kAccess>(r.h, row, row < r.rows ? j : r.n, r.n);
+    }
 #pragma unroll
-    for (int mask = 1; mask < kLanesOfBlock; mask *= 2) amax = larger2(amax, __shfl_xor_sync(kAllLanes, amax, mask));
+    for (int k = 0; k < kTogether; ++k) {
+      const std::int64_t row = first + k * step;
+      if (row >= r.rows) continue;
+      encode_h<kPairs>(job, rule, raw[k], row, j, mine[k], lane);
+      const GateUps v = gate_ups<kAccess>(raw[k], sigmoids);
+      float a[kEach];
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const std::uint32_t of = __byte_perm(amax, amax, k == 0 ? 0x1010 : 0x3232);
-      const std::uint32_t byte = exact_byte(rule, of & 0xFFFF);
-      std::uint32_t words[3];
-      encode_row(rule, v[i + k], {of, lowest_steps(rule, of), byte}, words);
+      for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+      encode_eight<true>(r.row, coder, packed(a), row, j, r.n, r.n - j, lane);
+      __syncwarp();
+      auto* const out = reinterpret_cast<uint4*>(job.packed) + row * (r.n * 3 / 16);
 #pragma unroll
-      for (int j = 0; j < 3; ++j) mine[i + k][lane * 3 + j] = words[j];
-      if (lane % kLanesOfBlock == 0 && inside && i + k < at.rows) {
-        scale[(i + k) * blocks] = static_cast<std::uint8_t>(byte);
+      for (int i = 0; i < 2; ++i) {
+        if (to.at[i] >= 0) store_16(out + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
       }
     }
+    __syncwarp();
   }
-  __syncwarp();
-  std::uint32_t* const to = reinterpret_cast<std::uint32_t*>(job.packed) + first_word(at, job.cols);
-#pragma unroll
-  for (int i = 0; i < kKeepRows; ++i) {
-#pragma unroll
-    for (int j = lane; j < kKeepWords; j += 32) {
-      if (i < at.rows && j < at.words) to[i * (job.cols / 8 * 3) + j] = mine[i][j];
-    }
-  }
+}
+
+template <Access kAccess>
+cudaError_t start_keep(const KeepJob& job, cudaStream_t stream) {
+  dim3 grid;
+  const std::int64_t parts = (job.rows.n + kChunk - 1) / kChunk;
+  if (const cudaError_t e = row_grid(keep<kAccess>, job.rows.rows, parts, grid); e != cudaSuccess) return e;
+  keep<kAccess>
+      <<<grid, kRowThreads, 0, stream>>>(job, job.rows.row.coding.addend, rounding_of(kRoundE5m6, true, false));
+  return cudaGetLastError();
 }
 
 }  // namespace
 
 cudaError_t launch_keep(const KeepJob& job, cudaStream_t stream) {
-  const KeepGrid grid = keep_grid(job.rows, job.cols);
-  if (grid.blocks == 0) return cudaSuccess;
-  if (!grid.fits()) return cudaErrorInvalidValue;
-  keep<<<static_cast<unsigned>(grid.blocks), kKeepThreads, 0, stream>>>(job, rounding_of(kRoundE5m6, true, false),
-                                                                        static_cast<unsigned>(grid.chunks));
-  return cudaGetLastError();
+  const RowsJob& r = job.rows;
+  if (r.rows == 0 || r.n == 0) return cudaSuccess;
+  const DeviceCoding& c = r.row.coding;
+  if (r.n % 128 != 0 || r.h.coded || r.h.packed || r.a != nullptr) return cudaErrorInvalidValue;
+  if (r.row.codes == nullptr || c.element != Element::e4m3 || c.fp32 || c.block != 128) return cudaErrorInvalidValue;
+  return r.h.interleaved ? start_keep<Access::interleaved>(job, stream) : start_keep<Access::halves>(job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

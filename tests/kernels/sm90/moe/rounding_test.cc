@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/sm90/moe/quantize/e5m6.cuh"
+#include "kernels/sm90/common/e5m6.cuh"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
 #include "numerics/format/codec.h"
 #include "numerics/format/packing.h"

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/moe/quantize/words.cuh"
+#include "kernels/sm90/common/words.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
