@@ -36,7 +36,7 @@ void add_rows(const MoeCoder& coder, RowsJob job, const CodedGradients& to) {
   const Part sums = memory.take(1, static_cast<std::int64_t>(sums_bytes(c.routed, c.n, kRowPart)));
   job.a = memory.at<std::uint16_t>(a), job.dh = memory.at<std::uint16_t>(dh), job.sums = memory.at<float>(sums);
   coder.b.add("swiglu_backward", MoeStepKind::elementwise,
-              gradient_bytes(c, rows.h) + bytes_of(c.routed, c.n, 6) + coder.bytes_of_rows(c.routed, 2 * c.n),
+              gradient_bytes(c, job.h) + bytes_of(c.routed, c.n, 6) + coder.bytes_of_rows(c.routed, 2 * c.n),
               [job](cudaStream_t stream) { return launch_backward_rows(job, true, stream); });
   memory.drop(sums);
   encode_columns(coder, "quantize A' along tokens", {job.a, c.routed, c.n}, to.a_columns);
