@@ -13,7 +13,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kTogether = 2;                     // rows of a warp whose loads overlap
+constexpr int kTogether = 2;                     // neighbouring rows of a warp, whose loads overlap
 constexpr int kGroupWords = kChunk / kEach * 3;  // of a warp's 256 columns of H
 constexpr int kQuads = 2 * kGroupWords / 4;      // 16 bytes each, of a warp's row
 constexpr int kGroupQuads = kQuads / 2;          // 24
@@ -26,16 +26,21 @@ __device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
-// Codes as halves. The quotient of a rounded value is a code's value, and so exact in FP32 and as a half.
-__device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
-                                                   float factor) {
-  const std::uint32_t rounded = rounded2<false>(rule, two, lowest);
-  return to_halves(__fmul_rn(low_half(rounded), factor), __fmul_rn(high_half(rounded), factor));
-}
 __device__ __noinline__ std::uint32_t two_exact_codes(const Rounding& rule, std::uint32_t two, std::uint32_t byte) {
   if (byte == 255) return twice(kNanHalf);
   return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
 }
+
+// Codes as halves. An E5M6 of the value v is the BF16 v 2^-112 with its exponent's upper bits, three zeros, and its
+// mantissa's last bit, a zero, left out: subnormals of one are subnormals of the other, as the exponents are biased by
+// 15 and 127. So a code is one multiplication of the rounded value by 2^(15 - byte), which is exact, and a shift.
+// x + -0 is x, and v is no negative number: rounded2 without the sign, which is put back as it was.
+__device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
+                                                   std::uint32_t factor) {
+  const std::uint32_t rounded = rounded2<false>(rule, two & 0x7FFF7FFF, lowest);
+  return fma2(rounded, factor, 0x80008000) << 3 | (two & 0x80008000);
+}
+constexpr std::uint32_t kLargestByte = 141;  // from there on 2^(15 - byte) is no normal BF16
 
 // Eight neighbours to three words, in a block of this amax (twice); its scale's byte.
 __device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, const uint4& v, std::uint32_t amax,
@@ -43,9 +48,9 @@ __device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, cons
   const std::uint32_t in[4] = {v.x, v.y, v.z, v.w};
   const std::uint32_t byte = exact_byte(rule, amax & 0xFFFF);
   std::uint32_t halves[4];
-  if (not_ordinary(rule, amax) == 0) {
+  if (not_ordinary(rule, amax) == 0 && byte <= kLargestByte) {
     const std::uint32_t lowest = lowest_steps(rule, amax);
-    const float factor = power_of(254 - byte);
+    const std::uint32_t factor = twice((142 - byte) << 7);
 #pragma unroll
     for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], lowest, factor);
   } else {
@@ -69,10 +74,34 @@ __device__ __forceinline__ void block_amax(const RawH<true>& h, std::uint32_t& a
   b = kPairs ? a : __byte_perm(amax, amax, 0x3232);
 }
 
+// A lane's places in a row, each of a tensor's rows at its own distance.
+struct RowPlaces {
+  const std::uint16_t* h;
+  std::uint8_t* codes;
+  std::uint8_t* code_scale;
+  std::uint8_t* h_scale;
+  uint4* packed;  // of the row
+
+  __device__ __forceinline__ void skip(std::int64_t n, std::int64_t rows) {
+    h += rows * (2 * n), codes += rows * n, code_scale += rows * (n / 128);
+    h_scale += rows * (n / 64), packed += rows * (n * 3 / 16);
+  }
+};
+template <bool kPairs>
+__device__ __forceinline__ RowPlaces places_of(const KeepJob& job, std::int64_t row, std::int64_t j) {
+  const RowsJob& r = job.rows;
+  const std::int64_t col = kPairs ? 2 * j : j;
+  RowPlaces at{static_cast<const std::uint16_t*>(r.h.data) + col, r.row.codes + j,
+               static_cast<std::uint8_t*>(r.row.scales) + j / 128, job.scales + col / 128,
+               reinterpret_cast<uint4*>(job.packed)};
+  at.skip(r.n, row);
+  return at;
+}
+
 // A lane's words to shared memory, and its blocks' scales.
 template <bool kPairs>
-__device__ __forceinline__ void encode_h(const KeepJob& job, const Rounding& rule, const RawH<true>& h,
-                                         std::int64_t row, std::int64_t j, KeptWords& words, int lane) {
+__device__ __forceinline__ void encode_h(const Rounding& rule, const RawH<true>& h, std::uint8_t* scale, std::int64_t n,
+                                         bool inside, KeptWords& words, int lane) {
   std::uint32_t a = 0;
   std::uint32_t b = 0;
   block_amax<kPairs>(h, a, b);
@@ -84,10 +113,24 @@ __device__ __forceinline__ void encode_h(const KeepJob& job, const Rounding& rul
 #pragma unroll
   for (int i = 0; i < 3; ++i) to[i] = first[i], to[(kPairs ? 3 : kGroupWords) + i] = second[i];
   constexpr int kLanes = 128 / (kPairs ? 2 * kEach : kEach);
-  if (lane % kLanes != 0 || j >= job.rows.n) return;
-  std::uint8_t* const scale = job.scales + row * (job.rows.n / 64) + (kPairs ? 2 * j : j) / 128;
+  if (lane % kLanes != 0 || !inside) return;
   scale[0] = static_cast<std::uint8_t>(byte);
-  if constexpr (!kPairs) scale[job.rows.n / 128] = static_cast<std::uint8_t>(other);
+  if constexpr (!kPairs) scale[n / 128] = static_cast<std::uint8_t>(other);
+}
+
+// Codes of A, of blocks of 16 lanes.
+template <Access kAccess>
+__device__ __forceinline__ void encode_a(const KeepCoder& coder, const RawH<true>& h, const float* sigmoids,
+                                         const RowPlaces& at, bool inside, int lane) {
+  const GateUps v = gate_ups<kAccess>(h, sigmoids);
+  float a[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+  const uint4 words = packed(a);
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax_of(words)), 128 / kEach));
+  if (!inside) return;
+  if (lane % (128 / kEach) == 0) coder.store_scale(at.code_scale, 0, s);
+  *reinterpret_cast<uint2*>(at.codes) = eight_codes(coder, words, s);
 }
 
 // Where in a row a lane's two pieces of 16 bytes go, in such pieces; below 0 for none. In halves the pieces of the
@@ -124,31 +167,32 @@ __global__ void __launch_bounds__(kRowThreads, 4)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto& mine = kept[threadIdx.x / 32];
   const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const bool inside = j < r.n;
   const Pieces to = pieces_of<kPairs>(r.n, std::int64_t{blockIdx.y} * kChunk, lane);
-  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps;
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32; first < r.rows;
-       first += step * kTogether) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps * kTogether;
+  std::int64_t row = (std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32) * kTogether;
+  RowPlaces at = places_of<kPairs>(job, row, j);
+  for (; row < r.rows; row += step, at.skip(r.n, step)) {
     RawH<true> raw[kTogether];
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      const std::int64_t row = first + k * step;
-      raw[k] = load_h<kAccess>(r.h, row, row < r.rows ? j : r.n, r.n);
+      if (!inside || row + k >= r.rows) continue;
+      const std::uint16_t* const h = at.h + k * 2 * r.n;
+      raw[k].first = __ldg(reinterpret_cast<const uint4*>(h));
+      raw[k].second = __ldg(reinterpret_cast<const uint4*>(h + (kPairs ? kEach : r.n)));
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      const std::int64_t row = first + k * step;
-      if (row >= r.rows) continue;
-      encode_h<kPairs>(job, rule, raw[k], row, j, mine[k], lane);
-      const GateUps v = gate_ups<kAccess>(raw[k], sigmoids);
-      float a[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
-      encode_eight<true>(r.row, coder, packed(a), row, j, r.n, r.n - j, lane);
+      if (row + k >= r.rows) continue;
+      RowPlaces here = at;
+      here.skip(r.n, k);
+      encode_h<kPairs>(rule, raw[k], here.h_scale, r.n, inside, mine[k], lane);
+      encode_a<kAccess>(coder, raw[k], sigmoids, here, inside, lane);
       __syncwarp();
-      auto* const out = reinterpret_cast<uint4*>(job.packed) + row * (r.n * 3 / 16);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (to.at[i] >= 0) store_16(out + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
+        if (to.at[i] < 0) continue;
+        store_16(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
       }
     }
     __syncwarp();
