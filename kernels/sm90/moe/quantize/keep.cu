@@ -31,16 +31,10 @@ __device__ __noinline__ std::uint32_t two_exact_codes(const Rounding& rule, std:
   return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
 }
 
-// Codes as halves. An E5M6 of the value v is the BF16 v 2^-112 with its exponent's upper bits, three zeros, and its
-// mantissa's last bit, a zero, left out: subnormals of one are subnormals of the other, as the exponents are biased by
-// 15 and 127. So a code is one multiplication of the rounded value by 2^(15 - byte), which is exact, and a shift.
-// x + -0 is x, and v is no negative number: rounded2 without the sign, which is put back as it was.
 __device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
                                                    std::uint32_t factor) {
-  const std::uint32_t rounded = rounded2<false>(rule, two & 0x7FFF7FFF, lowest);
-  return fma2(rounded, factor, 0x80008000) << 3 | (two & 0x80008000);
+  return e5m6_halves(rounded2<false>(rule, two & 0x7FFF7FFF, lowest), factor) | (two & 0x80008000);
 }
-constexpr std::uint32_t kLargestByte = 141;  // from there on 2^(15 - byte) is no normal BF16
 
 // Eight neighbours to three words, in a block of this amax (twice); its scale's byte.
 __device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, const uint4& v, std::uint32_t amax,
@@ -48,9 +42,9 @@ __device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, cons
   const std::uint32_t in[4] = {v.x, v.y, v.z, v.w};
   const std::uint32_t byte = exact_byte(rule, amax & 0xFFFF);
   std::uint32_t halves[4];
-  if (not_ordinary(rule, amax) == 0 && byte <= kLargestByte) {
+  if (not_ordinary(rule, amax) == 0 && byte <= kE5m6LargestByte) {
     const std::uint32_t lowest = lowest_steps(rule, amax);
-    const std::uint32_t factor = twice((142 - byte) << 7);
+    const std::uint32_t factor = e5m6_factor(byte);
 #pragma unroll
     for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], lowest, factor);
   } else {
