@@ -51,16 +51,26 @@ __device__ __forceinline__ PackedH load_packed(const PackedPlace& at, std::int64
   return v;
 }
 
-__device__ __forceinline__ uint4 bf16_of_packed(const std::uint32_t (&words)[3], float scale) {
+// From this byte on a code times its scale is a BF16 or beyond FP32: it has seven bits, at multiples of 2^(byte - 147),
+// and BF16 has eight and multiples of 2^-133.
+inline constexpr std::uint32_t kLeastExactByte = 14;
+
+// Eight values, to be rounded to BF16 unless the scale says that they are.
+__device__ __forceinline__ void decode_packed(const std::uint32_t (&words)[3], float scale, float (&v)[kEach]) {
   std::uint32_t halves[4];
   unpack_e5m6(words, halves);
-  std::uint32_t out[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 v = of_halves(halves[i]);
-    out[i] = two_bf16(__fmul_rn(v.x, scale), __fmul_rn(v.y, scale));
+    const float2 two = of_halves(halves[i]);
+    v[2 * i] = __fmul_rn(two.x, scale), v[2 * i + 1] = __fmul_rn(two.y, scale);
   }
-  return make_uint4(out[0], out[1], out[2], out[3]);
+}
+__device__ __forceinline__ void round_to_bf16(float (&v)[kEach]) {
+#pragma unroll
+  for (int i = 0; i < kEach; i += 2) {
+    const std::uint32_t two = two_bf16(v[i], v[i + 1]);
+    v[i] = low_half(two), v[i + 1] = high_half(two);
+  }
 }
 
 }  // namespace mxcheck_kernels::sm90

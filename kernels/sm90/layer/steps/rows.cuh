@@ -96,13 +96,17 @@ struct GateUps {
   float q[kEach];
 };
 
+// Of two gates in BF16.
+__device__ __forceinline__ void look_up(const float* table, std::uint32_t gates, float& low, float& high) {
+  const std::uint32_t two = two_places(gates);
+  low = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
+  high = table[static_cast<int>(two >> 16) - kGateFirst];
+}
 __device__ __forceinline__ void add_sigmoids(const float* table, const std::uint32_t (&gates)[kEach / 2], GateUps& v) {
 #pragma unroll
   for (int i = 0; i < kEach / 2; ++i) {
-    const std::uint32_t two = two_places(gates[i]);
     v.g[2 * i] = low_half(gates[i]), v.g[2 * i + 1] = high_half(gates[i]);
-    v.q[2 * i] = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
-    v.q[2 * i + 1] = table[static_cast<int>(two >> 16) - kGateFirst];
+    look_up(table, gates[i], v.q[2 * i], v.q[2 * i + 1]);
   }
 }
 
@@ -139,9 +143,21 @@ __device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, const float*
 
 template <Access kAccess>
 __device__ __forceinline__ GateUps gate_ups(const PackedH& raw, const float* table) {
-  const RawH<true> words{bf16_of_packed(raw.first, value_of(raw.first_scale)),
-                         bf16_of_packed(raw.second, value_of(raw.second_scale))};
-  return gate_ups<kAccess>(words, table);
+  GateUps v;
+  float a[kEach];
+  float b[kEach];
+  decode_packed(raw.first, value_of(raw.first_scale), a);
+  decode_packed(raw.second, value_of(raw.second_scale), b);
+  if (min(raw.first_scale, raw.second_scale) < kLeastExactByte) round_to_bf16(a), round_to_bf16(b);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int pair = 2 * i % kEach;
+    v.g[i] = !kHasPairs<kAccess> ? a[i] : i < kEach / 2 ? a[pair] : b[pair];
+    v.u[i] = !kHasPairs<kAccess> ? b[i] : i < kEach / 2 ? a[pair + 1] : b[pair + 1];
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; i += 2) look_up(table, two_bf16(v.g[i], v.g[i + 1]), v.q[i], v.q[i + 1]);
+  return v;
 }
 
 // P of columns j .. j + 7, zeros past n.
@@ -321,12 +337,13 @@ cudaError_t with_access(const HInput& h, bool vector, const Launch& launch) {
                        : launch(std::integral_constant<Access, Access::halves>());
 }
 
-// Packed H is offered where codes are E4M3 with E8M0 scales, and every load is a vector's: launch(access, coder).
+// Packed H is offered where codes are E4M3 in blocks of 128 with E8M0 scales, and every load is a vector's:
+// launch(access, coder).
 template <class Launch>
 cudaError_t with_packed(const RowsJob& job, const DeviceCoding& c, bool vector, const Launch& launch) {
   if (!vector || job.n % 128 != 0 || job.h.stride != 2 * job.n) return cudaErrorInvalidValue;
-  if (c.element != Element::e4m3 || c.fp32) return cudaErrorInvalidValue;
-  const Coder<Element::e4m3, false> coder{c.addend, c.block == 32 ? 5 : 7};
+  if (c.element != Element::e4m3 || c.fp32 || c.block != 128) return cudaErrorInvalidValue;
+  const Coder128<Element::e4m3, false> coder{c.addend, 7};
   return job.h.interleaved ? launch(std::integral_constant<Access, Access::packed_interleaved>(), coder)
                            : launch(std::integral_constant<Access, Access::packed_halves>(), coder);
 }

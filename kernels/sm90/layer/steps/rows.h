@@ -50,7 +50,7 @@ bool has_row_blocks(const HInput& h, std::int64_t n, int block);
 // vector: 8 neighbours of H, P and every output are aligned loads and stores, and n is a multiple of 8: then a kernel
 // is compiled for each order of gates and up values.
 cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
-// Packed H: codes of dH are written, E4M3 with E8M0 scales, and vector; else cudaErrorInvalidValue.
+// Packed H: codes of dH are written, E4M3 in blocks of 128 with E8M0 scales, and vector; else cudaErrorInvalidValue.
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
 
 // BF16, rows x cols, contiguous, to codes in blocks of one row.

@@ -6,67 +6,13 @@
 
 #include "kernels/sm90/moe/quantize/keep.h"
 
-#include "kernels/sm90/common/e5m6.cuh"
-#include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/moe/quantize/rounding.cuh"
+#include "kernels/sm90/moe/quantize/keep.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kTogether = 2;                     // neighbouring rows of a warp, whose loads overlap
-constexpr int kGroupWords = kChunk / kEach * 3;  // of a warp's 256 columns of H
-constexpr int kQuads = 2 * kGroupWords / 4;      // 16 bytes each, of a warp's row
-constexpr int kGroupQuads = kQuads / 2;          // 24
-constexpr std::uint32_t kNanHalf = 0x7E00;       // E5M6's NaN, 0x7E0
+constexpr int kTogether = 2;  // neighbouring rows of a warp, whose loads overlap
 using KeepCoder = Coder<Element::e4m3, false>;
-using KeptWords = std::uint32_t[2 * kGroupWords];
-
-__device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
-__device__ __noinline__ std::uint32_t two_exact_codes(const Rounding& rule, std::uint32_t two, std::uint32_t byte) {
-  if (byte == 255) return twice(kNanHalf);
-  return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
-}
-
-__device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
-                                                   std::uint32_t factor) {
-  return e5m6_halves(rounded2<false>(rule, two & 0x7FFF7FFF, lowest), factor) | (two & 0x80008000);
-}
-
-// Eight neighbours to three words, in a block of this amax (twice); its scale's byte.
-__device__ __forceinline__ std::uint32_t encode_group(const Rounding& rule, const uint4& v, std::uint32_t amax,
-                                                      std::uint32_t (&words)[3]) {
-  const std::uint32_t in[4] = {v.x, v.y, v.z, v.w};
-  const std::uint32_t byte = exact_byte(rule, amax & 0xFFFF);
-  std::uint32_t halves[4];
-  if (not_ordinary(rule, amax) == 0 && byte <= kE5m6LargestByte) {
-    const std::uint32_t lowest = lowest_steps(rule, amax);
-    const std::uint32_t factor = e5m6_factor(byte);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], lowest, factor);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_exact_codes(rule, in[i], byte);
-  }
-  pack_e5m6(halves, words);
-  return byte;
-}
-
-// The amax of both groups' blocks, each twice: the first one's in a, the second one's in b.
-template <bool kPairs>
-__device__ __forceinline__ void block_amax(const RawH<true>& h, std::uint32_t& a, std::uint32_t& b) {
-  a = amax_of(h.first) & 0x7FFF7FFF, b = amax_of(h.second) & 0x7FFF7FFF;
-  constexpr int kLanes = 128 / (kPairs ? 2 * kEach : kEach);
-  // In halves, the two blocks are the halves of a word.
-  std::uint32_t amax = kPairs ? larger2(a, b) : larger2(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
-#pragma unroll
-  for (int step = 1; step < kLanes; step *= 2) amax = larger2(amax, __shfl_xor_sync(kAllLanes, amax, step));
-  a = kPairs ? larger2(amax, __byte_perm(amax, amax, 0x1032)) : __byte_perm(amax, amax, 0x1010);
-  b = kPairs ? a : __byte_perm(amax, amax, 0x3232);
-}
 
 // A lane's places in a row, each of a tensor's rows at its own distance.
 struct RowPlaces {
@@ -96,20 +42,13 @@ __device__ __forceinline__ RowPlaces places_of(const KeepJob& job, std::int64_t 
 template <bool kPairs>
 __device__ __forceinline__ void encode_h(const Rounding& rule, const RawH<true>& h, std::uint8_t* scale, std::int64_t n,
                                          bool inside, KeptWords& words, int lane) {
-  std::uint32_t a = 0;
-  std::uint32_t b = 0;
-  block_amax<kPairs>(h, a, b);
-  std::uint32_t first[3];
-  std::uint32_t second[3];
-  const std::uint32_t byte = encode_group(rule, h.first, a, first);
-  const std::uint32_t other = encode_group(rule, h.second, b, second);
+  const KeptGroups kept = encode_groups<kPairs>(rule, h);
   std::uint32_t* const to = words + lane * (kPairs ? 6 : 3);
 #pragma unroll
-  for (int i = 0; i < 3; ++i) to[i] = first[i], to[(kPairs ? 3 : kGroupWords) + i] = second[i];
-  constexpr int kLanes = 128 / (kPairs ? 2 * kEach : kEach);
-  if (lane % kLanes != 0 || !inside) return;
-  scale[0] = static_cast<std::uint8_t>(byte);
-  if constexpr (!kPairs) scale[n / 128] = static_cast<std::uint8_t>(other);
+  for (int i = 0; i < 3; ++i) to[i] = kept.first.words[i], to[(kPairs ? 3 : kGroupWords) + i] = kept.second.words[i];
+  if (lane % kBlockLanes<kPairs> != 0 || !inside) return;
+  scale[0] = static_cast<std::uint8_t>(kept.byte);
+  if constexpr (!kPairs) scale[n / 128] = static_cast<std::uint8_t>(kept.other);
 }
 
 // Codes of A, of blocks of 16 lanes.
@@ -125,27 +64,6 @@ __device__ __forceinline__ void encode_a(const KeepCoder& coder, const RawH<true
   if (!inside) return;
   if (lane % (128 / kEach) == 0) coder.store_scale(at.code_scale, 0, s);
   *reinterpret_cast<uint2*>(at.codes) = eight_codes(coder, words, s);
-}
-
-// Where in a row a lane's two pieces of 16 bytes go, in such pieces; below 0 for none. In halves the pieces of the
-// gates come first, then those of the up values.
-struct Pieces {
-  std::int64_t at[2];
-};
-template <bool kPairs>
-__device__ __forceinline__ Pieces pieces_of(std::int64_t n, std::int64_t first_column, int lane) {
-  const auto there = static_cast<int>(min(n - first_column, std::int64_t{kChunk})) * 3 / 32;  // of a group
-  Pieces p;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int quad = i * 32 + lane;
-    const bool up = !kPairs && quad >= kGroupQuads;
-    const int in_group = up ? quad - kGroupQuads : quad;
-    const bool real = quad < kQuads && in_group < (kPairs ? 2 * there : there);
-    const std::int64_t base = (kPairs ? 2 * first_column : first_column) + (up ? n : 0);
-    p.at[i] = real ? base * 3 / 32 + in_group : -1;
-  }
-  return p;
 }
 
 template <Access kAccess>
