@@ -1,18 +1,18 @@
 // The backward pass of layers whose GEMMs multiply FP8 codes. In the workspace while a step later reads it:
 //
 //   d_down           codes of dO and W2, P; codes of dO along tokens, where they are made with the others
-//   swiglu_backward  P, H where it was kept in E5M6, codes of dH in both directions and of A' along tokens; A' and dH
-//                    in BF16, where codes are not made by tiles
+//   swiglu_backward  P, codes of dH in both directions and of A' along tokens; A' and dH in BF16, where codes are not
+//                    made by tiles
 //   d_w2             codes of A' and dO along tokens
 //   d_up             codes of dH and W1, dX~
 //   d_w1             codes of X and dH along tokens, dX~
 //   d_aggregate      dX~
 
 #include "kernels/sm90/moe/passes.h"
-#include "kernels/sm90/moe/quantize/keep.h"
 #include "kernels/sm90/moe/steps/encode.h"
 #include "kernels/sm90/moe/steps/gradients.h"
 #include "kernels/sm90/moe/steps/matmul_codes.h"
+#include "kernels/sm90/moe/steps/swiglu.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -28,26 +28,6 @@ Part add_d_down(MoeCoder& coder, const MoeCodes& d_o) {
   add_rows_gemm(coder, {"d_down", d_o, w2, coder.b.memory.at<void>(p), c.n, c.d, MatmulOutput::fp32});
   coder.drop(d_o), coder.drop(w2);
   return p;
-}
-
-// H as it was kept, in BF16.
-struct RestoredH {
-  const std::uint16_t* h;
-  Part part;
-};
-RestoredH restore_h(MoeBuilder& b) {
-  const MoeCall& c = b.call();
-  if (!c.recipe->keeps_e5m6) return {data_of<const std::uint16_t>(c.tensors.h), {}};
-  const Part part = b.memory.take(c.routed, 4 * c.n);
-  const RestoreJob job{data_of<const std::uint8_t>(c.tensors.h),
-                       data_of<const std::uint8_t>(c.tensors.h_scales),
-                       b.memory.at<std::uint16_t>(part),
-                       c.routed,
-                       2 * c.n,
-                       b.header()};
-  b.add("restore H", MoeStepKind::quantize, bytes_of(c.routed, c.n, 4) + c.tensors.h.bytes + c.tensors.h_scales.bytes,
-        [job](cudaStream_t stream) { return launch_restore(job, stream); });
-  return {job.h, part};
 }
 
 void add_d_w2(MoeCoder& coder, const MoeCodes& a, const MoeCodes& d_o) {
@@ -95,9 +75,8 @@ MoePlan backward_of_codes(const MoeCall& call) {
   gradients.a_columns = coder.take_columns(call.n);
   OutputGradient d_o = encode_d_o(coder);
   const Part p = add_d_down(coder, d_o.rows);
-  const RestoredH h = restore_h(b);
-  add_gradients(coder, h.h, p, gradients);
-  b.memory.drop(p), b.memory.drop(h.part);
+  add_gradients(coder, kept_h(call), p, gradients);
+  b.memory.drop(p);
   encode_d_o_columns(coder, d_o);
   add_d_w2(coder, gradients.a_columns, d_o.columns);
   const Part dx = add_d_up(coder, gradients.dh);

@@ -1,4 +1,5 @@
-// The forward pass of layers whose GEMMs multiply FP8 codes. In the workspace while a step later reads it:
+// The forward pass of layers whose GEMMs multiply FP8 codes. Where H is kept in E5M6, "swiglu" writes that in its read
+// of H. In the workspace while a step later reads it:
 //
 //   up         codes of W1, of X where they are not kept, and H where it is kept in E5M6
 //   swiglu     H, codes of A, and A in BF16 where one scale is the whole tensor's
@@ -6,7 +7,6 @@
 //   aggregate  Y
 
 #include "kernels/sm90/moe/passes.h"
-#include "kernels/sm90/moe/quantize/keep.h"
 #include "kernels/sm90/moe/steps/encode.h"
 #include "kernels/sm90/moe/steps/matmul_codes.h"
 #include "kernels/sm90/moe/steps/swiglu.h"
@@ -65,14 +65,6 @@ void add_up(MoeCoder& coder, void* h) {
   coder.drop(x), coder.drop(w1);
 }
 
-void add_keep(MoeBuilder& b, const std::uint16_t* h) {
-  const MoeCall& c = b.call();
-  const KeepJob job{
-      h, data_of<std::uint8_t>(c.tensors.h), data_of<std::uint8_t>(c.tensors.h_scales), c.routed, 2 * c.n, b.header()};
-  b.add("keep H", MoeStepKind::quantize, bytes_of(c.routed, c.n, 4) + c.tensors.h.bytes + c.tensors.h_scales.bytes,
-        [job](cudaStream_t stream) { return launch_keep(job, stream); });
-}
-
 Part add_down(MoeCoder& coder, const MoeCodes& a) {
   const MoeCall& c = coder.b.call();
   const MoeCodes w2 = encode_weights(coder, kW2, c.tensors.w2, c.n, c.d, Turned::yes);
@@ -91,7 +83,6 @@ MoePlan forward_of_codes(const MoeCall& call) {
   const Part h_part = keeps ? b.memory.take(call.routed, 4 * call.n) : Part{};
   auto* const h = keeps ? b.memory.at<std::uint16_t>(h_part) : data_of<std::uint16_t>(call.tensors.h);
   add_up(coder, h);
-  if (keeps) add_keep(b, h);
   const MoeCodes a = encode_a(coder, h);
   b.memory.drop(h_part);
   const Part y = add_down(coder, a);

@@ -97,7 +97,7 @@ MoePlan backward_of_values(const MoeCall& call) {
   const MoeOperand d_o = rows_of_d_o(b);
   const Part p = add_d_down(b, d_o);
   const Part a = b.memory.take(call.routed, 2 * call.n);
-  add_swiglu_backward(b, data_of<const std::uint16_t>(call.tensors.h), p, {a, dh_values});
+  add_swiglu_backward(b, kept_h(call), p, {a, dh_values});
   b.memory.drop(p);
   add_d_w2(b, a, d_o);
   const RoundedPair dh = round_both(b, "quantize dH", dh_values, 2 * call.n, call.recipe->gradient);

@@ -92,13 +92,16 @@ bool has_row_blocks(const HInput& h, std::int64_t n, int block) { return h.inter
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream) {
   if (job.rows == 0) return cudaSuccess;
   const std::int64_t parts = std::max<std::int64_t>((job.n + kChunk - 1) / kChunk, 1);
-  const auto launch = [&](auto coder) {
-    using Coder = decltype(coder);
-    return with_access(job.h, vector, [&](auto access) {
-      return start_rows(backward_rows<access(), Coder>, job.rows, parts, job, coder, stream);
-    });
+  const auto start = [&](auto access, auto coder) {
+    return start_rows(backward_rows<access(), decltype(coder)>, job.rows, parts, job, coder, stream);
   };
-  const cudaError_t e = job.row.codes == nullptr ? launch(NoCoder()) : with_coder(job.row.coding, launch);
+  const auto launch = [&](auto coder) {
+    return with_access(job.h, vector, [&](auto access) { return start(access, coder); });
+  };
+  if (job.h.packed && job.row.codes == nullptr) return cudaErrorInvalidValue;
+  const cudaError_t e = job.h.packed               ? with_packed(job, job.row.coding, vector, start)
+                        : job.row.codes == nullptr ? launch(NoCoder())
+                                                   : with_coder(job.row.coding, launch);
   if (e != cudaSuccess || parts == 1) return e;
   return add_sums({job.sums, parts, job.rows, job.ds, job.header}, stream);
 }

@@ -72,23 +72,48 @@ __device__ __forceinline__ void load(const RowsJob& job, const Place& at, Loaded
   v.weight = real ? __ldg(job.weights + at.row) : 0.0F;
 }
 
-// The loads of a whole tile: every place is there, and rows follow one another at a fixed distance.
+// A lane's place in H, and the next one's: rows follow one another at a fixed distance.
+template <Access kAccess>
+struct Walk {
+  const std::uint16_t* h;
+
+  __device__ __forceinline__ Walk(const RowsJob& job, const Place& at)
+      : h(static_cast<const std::uint16_t*>(job.h.data) + at.row * job.h.stride +
+          (kHasPairs<kAccess> ? 2 * at.j : at.j)) {}
+  __device__ __forceinline__ void take(const RowsJob& job, Raw<kAccess>& raw) {
+    raw.first = __ldg(reinterpret_cast<const uint4*>(h));
+    raw.second = __ldg(reinterpret_cast<const uint4*>(h + (kHasPairs<kAccess> ? kEach : job.n)));
+  }
+  __device__ __forceinline__ void next(const RowsJob& job) { h += kRowsAtOnce * job.h.stride; }
+};
+template <bool kPairs>
+struct PackedWalk {
+  PackedPlace at;
+
+  __device__ __forceinline__ PackedWalk(const RowsJob& job, const Place& place)
+      : at(packed_place<kPairs>(job.h, place.row, place.j)) {}
+  __device__ __forceinline__ void take(const RowsJob& job, PackedH& raw) { raw = load_packed<kPairs>(at, job.n); }
+  __device__ __forceinline__ void next(const RowsJob& job) {
+    at.words += kRowsAtOnce * job.h.stride / kEach * 3;
+    at.scale += kRowsAtOnce * job.h.stride / 128;
+  }
+};
+
+// The loads of a whole tile: every place is there.
 template <Access kAccess>
 __device__ __forceinline__ void load_whole(const RowsJob& job, const Place& at, Loaded<kAccess> (&v)[kLoads]) {
-  const bool pairs = kAccess == Access::interleaved;
-  const auto* h = static_cast<const std::uint16_t*>(job.h.data) + at.row * job.h.stride + (pairs ? 2 * at.j : at.j);
+  std::conditional_t<kIsPacked<kAccess>, PackedWalk<kHasPairs<kAccess>>, Walk<kAccess>> h(job, at);
   const float* p = job.p + at.row * job.n + at.j;
   const float* weight = job.weights + at.row;
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
-    v[i].h.first = __ldg(reinterpret_cast<const uint4*>(h));
-    v[i].h.second = __ldg(reinterpret_cast<const uint4*>(h + (pairs ? kEach : job.n)));
+    h.take(job, v[i].h);
     const float4 low = __ldg(reinterpret_cast<const float4*>(p));
     const float4 high = __ldg(reinterpret_cast<const float4*>(p) + 1);
     v[i].p[0] = low.x, v[i].p[1] = low.y, v[i].p[2] = low.z, v[i].p[3] = low.w;
     v[i].p[4] = high.x, v[i].p[5] = high.y, v[i].p[6] = high.z, v[i].p[7] = high.w;
     v[i].weight = __ldg(weight + i * kRowsAtOnce);
-    h += kRowsAtOnce * job.h.stride;
+    h.next(job);
     p += kRowsAtOnce * job.n;
   }
 }
@@ -236,12 +261,19 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& given, bool vector, cu
   if (!is_padding_possible(job.a) || !is_padding_possible(job.dh)) return cudaErrorInvalidValue;
   const auto across = static_cast<unsigned>(columns);
   const auto all = static_cast<unsigned>(blocks);
-  const cudaError_t e = with_coder(job.dh.coding, [&](auto coder) {
+  const auto begin = [&](auto access, auto coder, auto coder_a) {
+    return start<access()>(job, coder, coder_a, across, all, stream);
+  };
+  const auto with_both = [&](auto coder) {
     return with_element(job.a.coding, coder, [&](auto coder_a) {
-      return with_access(job.rows.h, vector,
-                         [&](auto access) { return start<access()>(job, coder, coder_a, across, all, stream); });
+      return with_access(job.rows.h, vector, [&](auto access) { return begin(access, coder, coder_a); });
     });
-  });
+  };
+  const bool same = job.a.coding.element == job.dh.coding.element;
+  const cudaError_t e = !job.rows.h.packed ? with_coder(job.dh.coding, with_both)
+                        : same             ? with_packed(job.rows, job.dh.coding, vector,
+                                                         [&](auto access, auto coder) { return begin(access, coder, coder); })
+                                           : cudaErrorInvalidValue;
   if (e != cudaSuccess || columns == 1) return e;
   return add_sums({job.rows.sums, columns, job.rows.rows, job.rows.ds, job.tiles.header}, stream);
 }

@@ -88,6 +88,13 @@ struct Coder {
   }
 };
 
+// The same of blocks of 128 alone, which the compiler then knows.
+template <Element kElement_, bool kFp32_>
+struct Coder128 : Coder<kElement_, kFp32_> {
+  static constexpr int log2_block = 7;
+  __device__ __forceinline__ int block() const { return 128; }
+};
+
 // Where no codes are written.
 struct NoCoder {};
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/sm90/layer/steps/coder.cuh"
+#include "kernels/sm90/layer/steps/packed.cuh"
 #include "kernels/sm90/layer/steps/rows.h"
 #include "kernels/sm90/layer/steps/values.cuh"
 
@@ -36,14 +37,18 @@ __device__ __forceinline__ float decoded(const HInput& h, std::int64_t row, std:
   return __fmul_rn(v.x, scale);
 }
 
-// How a kernel reads H: eight neighbours at a time in a known order, or one at a time in any.
-enum class Access : std::uint8_t { halves, interleaved, any };
+// How a kernel reads H: eight neighbours at a time in a known order, in BF16 or packed, or one at a time in any.
+enum class Access : std::uint8_t { halves, interleaved, any, packed_halves, packed_interleaved };
 template <Access kAccess>
 inline constexpr bool kIsVector = kAccess != Access::any;
+template <Access kAccess>
+inline constexpr bool kIsPacked = kAccess == Access::packed_halves || kAccess == Access::packed_interleaved;
+template <Access kAccess>
+inline constexpr bool kHasPairs = kAccess == Access::interleaved || kAccess == Access::packed_interleaved;
 
 template <Access kAccess>
 __device__ __forceinline__ bool is_interleaved(const HInput& h) {
-  return kAccess == Access::interleaved || (kAccess == Access::any && h.interleaved);
+  return kHasPairs<kAccess> || (kAccess == Access::any && h.interleaved);
 }
 
 // Gates and up values of 8 columns, as they are loaded: words of BF16, or, one at a time, FP32.
@@ -60,14 +65,16 @@ struct RawH<false> {
   float u[kEach] = {};
 };
 template <Access kAccess>
-using Raw = RawH<kIsVector<kAccess>>;
+using Raw = std::conditional_t<kIsPacked<kAccess>, PackedH, RawH<kIsVector<kAccess>>>;
 
 // Of columns j .. j + 7 of a row; those past n are zeros.
 template <Access kAccess>
 __device__ __forceinline__ Raw<kAccess> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
   Raw<kAccess> raw;
-  constexpr bool kPairs = kAccess == Access::interleaved;
-  if constexpr (kIsVector<kAccess>) {
+  constexpr bool kPairs = kHasPairs<kAccess>;
+  if constexpr (kIsPacked<kAccess>) {
+    if (j < n) raw = load_packed<kPairs>(packed_place<kPairs>(h, row, j), n);
+  } else if constexpr (kIsVector<kAccess>) {
     if (j >= n) return raw;
     const auto* const at = static_cast<const std::uint16_t*>(h.data) + row * h.stride;
     raw.first = __ldg(reinterpret_cast<const uint4*>(at + (kPairs ? 2 * j : j)));
@@ -89,19 +96,23 @@ struct GateUps {
   float q[kEach];
 };
 
+// Of two gates in BF16.
+__device__ __forceinline__ void look_up(const float* table, std::uint32_t gates, float& low, float& high) {
+  const std::uint32_t two = two_places(gates);
+  low = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
+  high = table[static_cast<int>(two >> 16) - kGateFirst];
+}
 __device__ __forceinline__ void add_sigmoids(const float* table, const std::uint32_t (&gates)[kEach / 2], GateUps& v) {
 #pragma unroll
   for (int i = 0; i < kEach / 2; ++i) {
-    const std::uint32_t two = two_places(gates[i]);
     v.g[2 * i] = low_half(gates[i]), v.g[2 * i + 1] = high_half(gates[i]);
-    v.q[2 * i] = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
-    v.q[2 * i + 1] = table[static_cast<int>(two >> 16) - kGateFirst];
+    look_up(table, gates[i], v.q[2 * i], v.q[2 * i + 1]);
   }
 }
 
 template <Access kAccess>
 __device__ __forceinline__ GateUps gate_ups(const RawH<true>& raw, const float* table) {
-  constexpr bool kPairs = kAccess == Access::interleaved;
+  constexpr bool kPairs = kHasPairs<kAccess>;
   GateUps v;
   const std::uint32_t a[4] = {raw.first.x, raw.first.y, raw.first.z, raw.first.w};
   const std::uint32_t b[4] = {raw.second.x, raw.second.y, raw.second.z, raw.second.w};
@@ -127,6 +138,25 @@ __device__ __forceinline__ GateUps gate_ups(const RawH<false>& raw, const float*
     v.g[i] = raw.g[i], v.u[i] = raw.u[i];
     v.q[i] = table[sigmoid_place(__float_as_uint(raw.g[i]))];
   }
+  return v;
+}
+
+template <Access kAccess>
+__device__ __forceinline__ GateUps gate_ups(const PackedH& raw, const float* table) {
+  GateUps v;
+  float a[kEach];
+  float b[kEach];
+  decode_packed(raw.first, value_of(raw.first_scale), a);
+  decode_packed(raw.second, value_of(raw.second_scale), b);
+  if (min(raw.first_scale, raw.second_scale) < kLeastExactByte) round_to_bf16(a), round_to_bf16(b);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int pair = 2 * i % kEach;
+    v.g[i] = !kHasPairs<kAccess> ? a[i] : i < kEach / 2 ? a[pair] : b[pair];
+    v.u[i] = !kHasPairs<kAccess> ? b[i] : i < kEach / 2 ? a[pair + 1] : b[pair + 1];
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; i += 2) look_up(table, two_bf16(v.g[i], v.g[i + 1]), v.q[i], v.q[i + 1]);
   return v;
 }
 
@@ -305,6 +335,17 @@ cudaError_t with_access(const HInput& h, bool vector, const Launch& launch) {
   if (!vector) return launch(std::integral_constant<Access, Access::any>());
   return h.interleaved ? launch(std::integral_constant<Access, Access::interleaved>())
                        : launch(std::integral_constant<Access, Access::halves>());
+}
+
+// Packed H is offered where codes are E4M3 in blocks of 128 with E8M0 scales, and every load is a vector's:
+// launch(access, coder).
+template <class Launch>
+cudaError_t with_packed(const RowsJob& job, const DeviceCoding& c, bool vector, const Launch& launch) {
+  if (!vector || job.n % 128 != 0 || job.h.stride != 2 * job.n) return cudaErrorInvalidValue;
+  if (c.element != Element::e4m3 || c.fp32 || c.block != 128) return cudaErrorInvalidValue;
+  const Coder128<Element::e4m3, false> coder{c.addend, 7};
+  return job.h.interleaved ? launch(std::integral_constant<Access, Access::packed_interleaved>(), coder)
+                           : launch(std::integral_constant<Access, Access::packed_halves>(), coder);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -14,10 +14,11 @@ namespace mxcheck_kernels::sm90 {
 struct HInput {
   const void* data = nullptr;            // BF16, or codes
   std::int64_t stride = 0;               // elements from row to row
-  const std::uint8_t* scales = nullptr;  // of codes, E8M0, a row's blocks of 32
+  const std::uint8_t* scales = nullptr;  // of codes, E8M0, a row's blocks of 32; packed: of 128
   bool coded = false;
   Element element = Element::e4m3;
   bool interleaved = false;
+  bool packed = false;  // E5M6, eight codes in three words; stride is 2 n, n a multiple of 128, data at one of 16 bytes
 };
 
 inline constexpr int kRowPart = 256;  // columns of a row that a warp has
@@ -49,6 +50,7 @@ bool has_row_blocks(const HInput& h, std::int64_t n, int block);
 // vector: 8 neighbours of H, P and every output are aligned loads and stores, and n is a multiple of 8: then a kernel
 // is compiled for each order of gates and up values.
 cudaError_t launch_forward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
+// Packed H: codes of dH are written, E4M3 in blocks of 128 with E8M0 scales, and vector; else cudaErrorInvalidValue.
 cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t stream);
 
 // BF16, rows x cols, contiguous, to codes in blocks of one row.

@@ -1,108 +1,135 @@
-// H to E5M6. Packed words lie at multiples of four bytes, H at multiples of 16.
+// SwiGLU to codes of A, and H to E5M6, in one read of H.
+//
+// A warp has 256 columns of n in a row, a lane 8 gates and the 8 up values of them: two groups of eight neighbours of
+// H's row. A block of 128 columns of H is 16 lanes' gates or up values in halves, 8 lanes' pairs interleaved. A group's
+// three words pass through shared memory, so that a warp stores 16 bytes a lane that follow one another.
 
 #include "kernels/sm90/moe/quantize/keep.h"
 
 #include "kernels/sm90/moe/quantize/keep.cuh"
-#include "kernels/sm90/moe/quantize/rounding.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kLanesOfBlock = 128 / kEach;
-constexpr std::uint32_t kNanHalf = 0x7E00;  // E5M6's NaN, 0x7E0
+constexpr int kTogether = 2;  // neighbouring rows of a warp, whose loads overlap
+using KeepCoder = Coder<Element::e4m3, false>;
 
-__device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
-// Codes as halves. The quotient of a rounded value is a code's value, and so exact in FP32 and as a half.
-__device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
-                                                   float factor) {
-  const std::uint32_t rounded = rounded2<false>(rule, two, lowest);
-  return to_halves(__fmul_rn(low_half(rounded), factor), __fmul_rn(high_half(rounded), factor));
-}
-__device__ __noinline__ std::uint32_t two_exact_codes(const Rounding& rule, std::uint32_t two, std::uint32_t byte) {
-  if (byte == 255) return twice(kNanHalf);
-  return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
-}
+// A lane's places in a row, each of a tensor's rows at its own distance.
+struct RowPlaces {
+  const std::uint16_t* h;
+  std::uint8_t* codes;
+  std::uint8_t* code_scale;
+  std::uint8_t* h_scale;
+  uint4* packed;  // of the row
 
-struct BlockCode {
-  std::uint32_t amax;  // these two twice
-  std::uint32_t lowest;
-  std::uint32_t byte;
+  __device__ __forceinline__ void skip(std::int64_t n, std::int64_t rows) {
+    h += rows * (2 * n), codes += rows * n, code_scale += rows * (n / 128);
+    h_scale += rows * (n / 64), packed += rows * (n * 3 / 16);
+  }
 };
-__device__ __forceinline__ void encode_row(const Rounding& rule, const uint4& v, const BlockCode& block,
-                                           std::uint32_t (&words)[3]) {
-  const std::uint32_t in[4] = {v.x, v.y, v.z, v.w};
-  std::uint32_t halves[4];
-  if (not_ordinary(rule, block.amax) == 0) {
-    const float factor = power_of(254 - block.byte);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_codes(rule, in[i], block.lowest, factor);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) halves[i] = two_exact_codes(rule, in[i], block.byte);
-  }
-  pack_e5m6(halves, words);
+template <bool kPairs>
+__device__ __forceinline__ RowPlaces places_of(const KeepJob& job, std::int64_t row, std::int64_t j) {
+  const RowsJob& r = job.rows;
+  const std::int64_t col = kPairs ? 2 * j : j;
+  RowPlaces at{static_cast<const std::uint16_t*>(r.h.data) + col, r.row.codes + j,
+               static_cast<std::uint8_t*>(r.row.scales) + j / 128, job.scales + col / 128,
+               reinterpret_cast<uint4*>(job.packed)};
+  at.skip(r.n, row);
+  return at;
 }
 
-__global__ void __launch_bounds__(kKeepThreads, 4)
-    keep(const __grid_constant__ KeepJob job, const __grid_constant__ Rounding rule, unsigned chunks) {
-  __shared__ KeepWords shared[kKeepWarps];
-  if (refused(job.header)) return;
-  const KeepPlace at = keep_place(job.rows, job.cols, chunks);
-  const bool inside = at.col < job.cols;
-  const auto lane = static_cast<int>(threadIdx.x % 32);
-  KeepWords& mine = shared[threadIdx.x / 32];
-  const std::uint16_t* const h = job.h + at.row * job.cols + at.col;
-  uint4 v[kKeepRows];
+// A lane's words to shared memory, and its blocks' scales.
+template <bool kPairs>
+__device__ __forceinline__ void encode_h(const Rounding& rule, const RawH<true>& h, std::uint8_t* scale, std::int64_t n,
+                                         bool inside, KeptWords& words, int lane) {
+  const KeptGroups kept = encode_groups<kPairs>(rule, h);
+  std::uint32_t* const to = words + lane * (kPairs ? 6 : 3);
 #pragma unroll
-  for (int i = 0; i < kKeepRows; ++i) {
-    v[i] = inside && i < at.rows ? __ldg(reinterpret_cast<const uint4*>(h + i * job.cols)) : uint4{};
-  }
-  const std::int64_t blocks = (job.cols + 127) / 128;
-  std::uint8_t* const scale = job.scales + at.row * blocks + at.col / 128;
+  for (int i = 0; i < 3; ++i) to[i] = kept.first.words[i], to[(kPairs ? 3 : kGroupWords) + i] = kept.second.words[i];
+  if (lane % kBlockLanes<kPairs> != 0 || !inside) return;
+  scale[0] = static_cast<std::uint8_t>(kept.byte);
+  if constexpr (!kPairs) scale[n / 128] = static_cast<std::uint8_t>(kept.other);
+}
+
+// Codes of A, of blocks of 16 lanes.
+template <Access kAccess>
+__device__ __forceinline__ void encode_a(const KeepCoder& coder, const RawH<true>& h, const float* sigmoids,
+                                         const RowPlaces& at, bool inside, int lane) {
+  const GateUps v = gate_ups<kAccess>(h, sigmoids);
+  float a[kEach];
 #pragma unroll
-  for (int i = 0; i < kKeepRows; i += 2) {
-    const std::uint32_t first = amax_of(v[i]) & 0x7FFF7FFF;
-    const std::uint32_t second = amax_of(v[i + 1]) & 0x7FFF7FFF;
-    std::uint32_t amax = larger2(__byte_perm(first, second, 0x5410), __byte_perm(first, second, 0x7632));
+  for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);
+  const uint4 words = packed(a);
+  const BlockScale s = coder.scale_of(largest_of(larger_half(amax_of(words)), 128 / kEach));
+  if (!inside) return;
+  if (lane % (128 / kEach) == 0) coder.store_scale(at.code_scale, 0, s);
+  *reinterpret_cast<uint2*>(at.codes) = eight_codes(coder, words, s);
+}
+
+template <Access kAccess>
+__global__ void __launch_bounds__(kRowThreads, 4)
+    keep(const __grid_constant__ KeepJob job, std::uint32_t addend, const __grid_constant__ Rounding rule) {
+  constexpr bool kPairs = kHasPairs<kAccess>;
+  __shared__ alignas(16) float sigmoids[kSigmoidEntries];
+  __shared__ alignas(16) KeptWords kept[kRowWarps][kTogether];
+  const RowsJob& r = job.rows;
+  const KeepCoder coder{addend, 7};
+  if (r.header != nullptr && r.header->status != MXCHECK_OK) return;
+  load_sigmoids(sigmoids);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  auto& mine = kept[threadIdx.x / 32];
+  const std::int64_t j = std::int64_t{blockIdx.y} * kChunk + lane * kEach;
+  const bool inside = j < r.n;
+  const Pieces to = pieces_of<kPairs>(r.n, std::int64_t{blockIdx.y} * kChunk, lane);
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowWarps * kTogether;
+  std::int64_t row = (std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / 32) * kTogether;
+  RowPlaces at = places_of<kPairs>(job, row, j);
+  for (; row < r.rows; row += step, at.skip(r.n, step)) {
+    RawH<true> raw[kTogether];
 #pragma unroll
-    for (int mask = 1; mask < kLanesOfBlock; mask *= 2) amax = larger2(amax, __shfl_xor_sync(kAllLanes, amax, mask));
+    for (int k = 0; k < kTogether; ++k) {
+      if (!inside || row + k >= r.rows) continue;
+      const std::uint16_t* const h = at.h + k * 2 * r.n;
+      raw[k].first = __ldg(reinterpret_cast<const uint4*>(h));
+      raw[k].second = __ldg(reinterpret_cast<const uint4*>(h + (kPairs ? kEach : r.n)));
+    }
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const std::uint32_t of = __byte_perm(amax, amax, k == 0 ? 0x1010 : 0x3232);
-      const std::uint32_t byte = exact_byte(rule, of & 0xFFFF);
-      std::uint32_t words[3];
-      encode_row(rule, v[i + k], {of, lowest_steps(rule, of), byte}, words);
+    for (int k = 0; k < kTogether; ++k) {
+      if (row + k >= r.rows) continue;
+      RowPlaces here = at;
+      here.skip(r.n, k);
+      encode_h<kPairs>(rule, raw[k], here.h_scale, r.n, inside, mine[k], lane);
+      encode_a<kAccess>(coder, raw[k], sigmoids, here, inside, lane);
+      __syncwarp();
 #pragma unroll
-      for (int j = 0; j < 3; ++j) mine[i + k][lane * 3 + j] = words[j];
-      if (lane % kLanesOfBlock == 0 && inside && i + k < at.rows) {
-        scale[(i + k) * blocks] = static_cast<std::uint8_t>(byte);
+      for (int i = 0; i < 2; ++i) {
+        if (to.at[i] < 0) continue;
+        store_16(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
       }
     }
+    __syncwarp();
   }
-  __syncwarp();
-  std::uint32_t* const to = reinterpret_cast<std::uint32_t*>(job.packed) + first_word(at, job.cols);
-#pragma unroll
-  for (int i = 0; i < kKeepRows; ++i) {
-#pragma unroll
-    for (int j = lane; j < kKeepWords; j += 32) {
-      if (i < at.rows && j < at.words) to[i * (job.cols / 8 * 3) + j] = mine[i][j];
-    }
-  }
+}
+
+template <Access kAccess>
+cudaError_t start_keep(const KeepJob& job, cudaStream_t stream) {
+  dim3 grid;
+  const std::int64_t parts = (job.rows.n + kChunk - 1) / kChunk;
+  if (const cudaError_t e = row_grid(keep<kAccess>, job.rows.rows, parts, grid); e != cudaSuccess) return e;
+  keep<kAccess>
+      <<<grid, kRowThreads, 0, stream>>>(job, job.rows.row.coding.addend, rounding_of(kRoundE5m6, true, false));
+  return cudaGetLastError();
 }
 
 }  // namespace
 
 cudaError_t launch_keep(const KeepJob& job, cudaStream_t stream) {
-  const KeepGrid grid = keep_grid(job.rows, job.cols);
-  if (grid.blocks == 0) return cudaSuccess;
-  if (!grid.fits()) return cudaErrorInvalidValue;
-  keep<<<static_cast<unsigned>(grid.blocks), kKeepThreads, 0, stream>>>(job, rounding_of(kRoundE5m6, true, false),
-                                                                        static_cast<unsigned>(grid.chunks));
-  return cudaGetLastError();
+  const RowsJob& r = job.rows;
+  if (r.rows == 0 || r.n == 0) return cudaSuccess;
+  const DeviceCoding& c = r.row.coding;
+  if (r.n % 128 != 0 || r.h.coded || r.h.packed || r.a != nullptr) return cudaErrorInvalidValue;
+  if (r.row.codes == nullptr || c.element != Element::e4m3 || c.fp32 || c.block != 128) return cudaErrorInvalidValue;
+  return r.h.interleaved ? start_keep<Access::interleaved>(job, stream) : start_keep<Access::halves>(job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -21,7 +21,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/moe/quantize/words.cuh"
+#include "kernels/sm90/layer/steps/words.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

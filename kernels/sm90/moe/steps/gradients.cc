@@ -16,7 +16,7 @@ Blocks blocks_of_gradients(const MoeCall& c) {
 CodeSource source_of_d_o(const MoeCall& c) { return {data_of<const std::uint16_t>(c.tensors.d_o), c.tokens, c.d}; }
 
 // A' and dH in BF16, then to codes.
-void add_gradients_in_bf16(MoeCoder& coder, const std::uint16_t* h, const Part& p, const CodedGradients& to) {
+void add_gradients_in_bf16(MoeCoder& coder, const HInput& h, const Part& p, const CodedGradients& to) {
   const MoeCall& c = coder.b.call();
   Arena& memory = coder.b.memory;
   const SwigluGradients values{memory.take(c.routed, 2 * c.n), memory.take(c.routed, 4 * c.n)};
@@ -81,7 +81,7 @@ void encode_d_o_columns(MoeCoder& coder, OutputGradient& d_o) {
   coder.b.memory.drop(d_o.amax);
 }
 
-void add_gradients(MoeCoder& coder, const std::uint16_t* h, const Part& p, const CodedGradients& to) {
+void add_gradients(MoeCoder& coder, const HInput& h, const Part& p, const CodedGradients& to) {
   if (blocks_of_gradients(coder.b.call()) == Blocks::lines) {
     add_swiglu_backward_codes(coder, h, p, to);
   } else {

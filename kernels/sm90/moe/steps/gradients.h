@@ -18,6 +18,6 @@ OutputGradient encode_d_o(MoeCoder& coder);
 void encode_d_o_columns(MoeCoder& coder, OutputGradient& d_o);
 
 // "swiglu_backward" of H and P, and what its results need.
-void add_gradients(MoeCoder& coder, const std::uint16_t* h, const Part& p, const CodedGradients& to);
+void add_gradients(MoeCoder& coder, const HInput& h, const Part& p, const CodedGradients& to);
 
 }  // namespace mxcheck_kernels::sm90

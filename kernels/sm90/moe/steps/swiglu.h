@@ -5,8 +5,11 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// H [routed, 2 n] in BF16, contiguous, as the kernels of layer/steps take it.
+// H [routed, 2 n], contiguous, as the kernels of layer/steps take it: in BF16, or as it was kept.
 HInput bf16_h(const MoeCall& call, const std::uint16_t* h);
+HInput kept_h(const MoeCall& call);
+// What is read of it.
+std::uint64_t h_bytes(const MoeCall& call, const HInput& h);
 
 // A [routed, n].
 void add_swiglu(MoeBuilder& b, const std::uint16_t* h, const Part& a);
@@ -16,6 +19,6 @@ struct SwigluGradients {
   Part a;
   Part dh;
 };
-void add_swiglu_backward(MoeBuilder& b, const std::uint16_t* h, const Part& p, const SwigluGradients& to);
+void add_swiglu_backward(MoeBuilder& b, const HInput& h, const Part& p, const SwigluGradients& to);
 
 }  // namespace mxcheck_kernels::sm90

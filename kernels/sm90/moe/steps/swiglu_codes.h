@@ -5,7 +5,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// A [routed, n].
+// A [routed, n] of H in BF16; where the recipe keeps H in E5M6, that too.
 void add_swiglu_codes(const MoeCoder& coder, const std::uint16_t* h, const MoeCodes& a);
 
 // dH along its rows, dH and A' along tokens, and dS: of P [routed, n] in FP32. In one step where a tile of 128 rows can
@@ -15,6 +15,6 @@ struct CodedGradients {
   MoeCodes dh_columns;
   MoeCodes a_columns;
 };
-void add_swiglu_backward_codes(const MoeCoder& coder, const std::uint16_t* h, const Part& p, const CodedGradients& to);
+void add_swiglu_backward_codes(const MoeCoder& coder, const HInput& h, const Part& p, const CodedGradients& to);
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,23 +1,19 @@
-// H to E5M6 in blocks of 1 x 128 and back on the device (kernels/sm90/moe/quantize/keep.h): every byte of codes and
-// scales that of the reference, every bit of what comes back. Needs a GPU; without one every test is skipped.
+// H to E5M6 in SwiGLU's read of it, and its gradient of H as it was kept: every byte of codes and scales that of the
+// reference, every bit of what is made of them that of the kernels that read H in BF16. Needs a GPU; without one every
+// test is skipped.
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <span>
 
-#include "kernels/sm90/moe/quantize/keep.h"
 #include "numerics/format/packing.h"
 #include "reference/quantize/quantize.h"
 #include "tests/kernels/sm90/moe/blocks.h"
-#include "tests/kernels/sm90/moe/device_memory.h"
+#include "tests/kernels/sm90/moe/kept_job.h"
 
 namespace {
 
-using namespace mxcheck_kernels::sm90;
 using namespace mxcheck::test;
-using Words = std::vector<std::uint16_t>;
-using Bytes = std::vector<std::uint8_t>;
 
 // Eight codes in three little-endian words: rows are whole groups, so that they are one long row.
 Bytes packed_bytes(const std::vector<std::uint16_t>& codes) {
@@ -28,35 +24,55 @@ Bytes packed_bytes(const std::vector<std::uint16_t>& codes) {
   return bytes;
 }
 
-void expect_restored(const mxcheck::Quantized& q) {
-  const DeviceMemory<std::uint8_t> packed(packed_bytes(q.codes16));
-  const DeviceMemory<std::uint8_t> scales(q.scales);
-  const DeviceMemory<std::uint16_t> h(q.codes16.size());
-  ASSERT_EQ(launch_restore({packed.data(), scales.data(), h.data(), q.rows, q.cols, nullptr}, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  const Words mine = h.values();
-  const Words right = dequantize_bf16(q);
-  const auto at = std::mismatch(mine.begin(), mine.end(), right.begin(), same_bf16);
-  EXPECT_EQ(at.first, mine.end()) << "place " << at.first - mine.begin() << " of rows of " << q.cols << " columns";
-  EXPECT_TRUE(h.guards_intact());
+const char* text_of(bool interleaved) { return interleaved ? "interleaved" : "halves"; }
+
+void expect_gradients(const mxcheck::Quantized& q) {
+  const std::int64_t n = q.cols / 2;
+  const Input<std::uint8_t> packed(packed_bytes(q.codes16));
+  const Input<std::uint8_t> scales(q.scales);
+  const Input<std::uint16_t> values(dequantize_bf16(q));
+  const Upstream up(q.rows, n);
+  const Experts experts({q.rows / 3, 0, q.rows - q.rows / 3});
+  for (const bool interleaved : {false, true}) {
+    const HInput kept = h_input(packed.data(), scales.data(), n, interleaved);
+    const HInput bf16 = h_input(values.data(), nullptr, n, interleaved);
+    const auto compare = [&](const std::string& what, const auto& run) {
+      const Gradient right(q.rows, n, experts.bands.back());
+      const Gradient mine(q.rows, n, experts.bands.back());
+      run(right, bf16);
+      run(mine, kept);
+      right.expect(mine, std::string(text_of(interleaved)) + what);
+    };
+    compare(", by rows", [&](const Gradient& to, const HInput& h) { to.by_rows(h, up); });
+    if (!takes_tiles(kept, n, 128)) continue;
+    compare(", by tiles", [&](const Gradient& to, const HInput& h) { to.by_tiles(h, up, experts.tiled); });
+  }
 }
 
 void expect_kept(const Words& h, std::int64_t cols) {
   const auto rows = static_cast<std::int64_t>(h.size()) / cols;
-  const mxcheck::MatrixView view{mxcheck::Format::bf16, std::as_bytes(std::span(h)).data(), rows, cols, cols};
-  const auto q = quantize(view, mxcheck::Format::e5m6, {1, 128}, mxcheck::recipe_named("rceil"));
-  const DeviceMemory<std::uint16_t> in(h);
-  const DeviceMemory<std::uint8_t> packed(h.size() / 8 * 12);
-  const DeviceMemory<std::uint8_t> scales(q.scales.size());
-  ASSERT_EQ(launch_keep({in.data(), packed.data(), scales.data(), rows, cols, nullptr}, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(scales.values(), q.scales);
-  const Bytes mine = packed.values();
+  const std::int64_t n = cols / 2;
+  const auto q = quantize(view_of(h, rows, cols), mxcheck::Format::e5m6, {1, 128}, mxcheck::recipe_named("rceil"));
   const Bytes right = packed_bytes(q.codes16);
-  const auto at = std::mismatch(mine.begin(), mine.end(), right.begin());
-  EXPECT_EQ(at.first, mine.end()) << "byte " << at.first - mine.begin() << " of rows of " << cols << " columns";
-  EXPECT_TRUE(packed.guards_intact() && scales.guards_intact());
-  expect_restored(q);
+  const Input<std::uint16_t> in(h);
+  for (const bool interleaved : {false, true}) {
+    const Output<std::uint8_t> packed(rows * cols / 8 * 12);
+    const Output<std::uint8_t> scales(rows * cols / 128);
+    const CodedRows mine(rows, n);
+    KeepJob job{{}, packed.data(), scales.data()};
+    job.rows.h = h_input(in.data(), nullptr, n, interleaved), job.rows.rows = rows, job.rows.n = n;
+    job.rows.row = mine.to();
+    ASSERT_EQ(launch_keep(job, nullptr), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(first_difference(q.scales, scales.read(), cols / 128), "") << text_of(interleaved) << ", n " << n;
+    EXPECT_EQ(first_difference(right, packed.read(), cols / 8 * 12), "") << text_of(interleaved) << ", n " << n;
+    const CodedRows alone(rows, n);
+    job.rows.row = alone.to();
+    ASSERT_EQ(launch_forward_rows(job.rows, true, nullptr), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    alone.expect(mine, std::string(text_of(interleaved)) + ": codes of A");
+  }
+  expect_gradients(q);
 }
 
 class Keep : public ::testing::Test {
@@ -72,23 +88,25 @@ TEST_F(Keep, codes_every_number_in_blocks_of_every_exponent) {
   expect_kept(blocks, 1024);
 }
 
-TEST_F(Keep, takes_nan_and_infinity_and_zeros) {
-  expect_kept(all_words(64 * 1024, 1), 64);
+TEST_F(Keep, takes_nan_and_infinity_and_zeros_and_subnormals) {
+  expect_kept(all_words(64 * 1024, 1), 256);
   Words few = ordinary_words(std::size_t{77} * 256, 2);  // in some blocks one alone
   few[5] = 0x7F80, few[50 * 256 + 7] = 0xFF80, few[60 * 256 + 140] = 0x7FC0, few[76 * 256 + 255] = 0xFFFF;
   expect_kept(few, 256);
-  expect_kept(Words(1024, 0x8000), 128);
+  expect_kept(Words(1024, 0x8000), 256);
+  expect_kept(bf16_cells(200, 768, 3), 768);
 }
 
-TEST_F(Keep, takes_any_multiple_of_eight_columns_and_any_rows) {
-  for (const std::int64_t cols : {8, 120, 128, 136, 256, 264, 392, 1000}) {
-    for (const std::int64_t rows : {1, 3, 31, 32, 33}) {
-      expect_kept(ordinary_words(static_cast<std::size_t>(rows * cols), 3), cols);
+TEST_F(Keep, takes_any_blocks_and_any_rows) {
+  for (const std::int64_t n : {128, 256, 384, 640}) {
+    for (const std::int64_t rows : {1, 3, 31, 33, 128, 300}) {
+      expect_kept(ordinary_words(static_cast<std::size_t>(rows * 2 * n), 3), 2 * n);
     }
   }
+  expect_kept(ordinary_words(std::size_t{9001} * 256, 4), 256);  // more rows than warps at once
 }
 
-TEST_F(Keep, restores_every_code_under_every_scale) {
+TEST_F(Keep, reads_every_code_under_every_scale) {
   mxcheck::Quantized q;
   q.element = mxcheck::Format::e5m6, q.block = {1, 128}, q.rows = 256, q.cols = 4096, q.scale_rows = 256;
   q.scale_cols = 32;
@@ -96,28 +114,45 @@ TEST_F(Keep, restores_every_code_under_every_scale) {
     q.scales.insert(q.scales.end(), 32, static_cast<std::uint8_t>(scale));
     for (std::uint32_t code = 0; code < 4096; ++code) q.codes16.push_back(static_cast<std::uint16_t>(code));
   }
-  expect_restored(q);
+  expect_gradients(q);
+  // Gates of one, up values of every code; and the other way round.
+  for (const std::size_t even : {0, 1}) {
+    for (std::size_t i = 0; i < q.codes16.size(); i += 2) {
+      q.codes16[i + 1 - even] = static_cast<std::uint16_t>(i / 2 % 4096), q.codes16[i + even] = 0x3C0;
+    }
+    expect_gradients(q);
+  }
 }
 
 TEST_F(Keep, does_nothing_where_the_plan_is_refused) {
-  std::vector<PlanHeader> header(1);
-  header[0].status = MXCHECK_INVALID;
-  const DeviceMemory<PlanHeader> refused(header);
-  const DeviceMemory<std::uint16_t> h(Words(1024, 0x3F80));
-  const DeviceMemory<std::uint8_t> packed(1536);
-  const DeviceMemory<std::uint8_t> scales(8);
-  ASSERT_EQ(launch_keep({h.data(), packed.data(), scales.data(), 8, 128, refused.data()}, nullptr), cudaSuccess);
+  const RefusedHeader refused;
+  const Input<std::uint16_t> h(Words(2048, 0x3F80));
+  const Output<std::uint8_t> packed(3072);
+  const Output<std::uint8_t> scales(16);
+  const CodedRows codes(8, 128);
+  KeepJob job{{}, packed.data(), scales.data()};
+  job.rows.h = h_input(h.data(), nullptr, 128, true), job.rows.rows = 8, job.rows.n = 128;
+  job.rows.row = codes.to(), job.rows.header = refused.data();
+  ASSERT_EQ(launch_keep(job, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_TRUE(packed.untouched() && scales.untouched());
-  const DeviceMemory<std::uint16_t> back(1024);
-  ASSERT_EQ(launch_restore({packed.data(), scales.data(), back.data(), 8, 128, refused.data()}, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_TRUE(back.untouched());
+  EXPECT_EQ(packed.read(), poisoned<std::uint8_t>(3072));
+  EXPECT_EQ(scales.read(), poisoned<std::uint8_t>(16));
+  EXPECT_EQ(codes.codes.read(), poisoned<std::uint8_t>(1024));
 }
 
-TEST_F(Keep, takes_no_rows) {
-  EXPECT_EQ(launch_keep({nullptr, nullptr, nullptr, 0, 128, nullptr}, nullptr), cudaSuccess);
-  EXPECT_EQ(launch_restore({nullptr, nullptr, nullptr, 0, 128, nullptr}, nullptr), cudaSuccess);
+TEST_F(Keep, takes_no_rows_and_refuses_what_is_not_offered) {
+  KeepJob job;
+  job.rows.n = 128, job.rows.row.coding = kept_coding();
+  EXPECT_EQ(launch_keep(job, nullptr), cudaSuccess);
+  job.rows.rows = 1;
+  EXPECT_EQ(launch_keep(job, nullptr), cudaErrorInvalidValue);  // no codes of A
+  const Upstream up(1, 128);
+  const Gradient to(1, 128, 1);
+  RowsJob rows = to.job(h_input(up.p.data(), static_cast<const std::uint8_t*>(to.sums.data()), 128, true), up);
+  rows.row.coding.fp32 = true;
+  EXPECT_EQ(launch_backward_rows(rows, true, nullptr), cudaErrorInvalidValue);
+  rows.row.codes = nullptr;
+  EXPECT_EQ(launch_backward_rows(rows, true, nullptr), cudaErrorInvalidValue);
 }
 
 }  // namespace

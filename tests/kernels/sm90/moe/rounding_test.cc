@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/sm90/moe/quantize/e5m6.cuh"
+#include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
 #include "numerics/format/codec.h"
 #include "numerics/format/packing.h"
@@ -126,6 +126,18 @@ TEST(E5m6, words_are_those_of_the_format) {
     std::uint32_t back[4];
     unpack_e5m6(packed, back);
     for (std::size_t i = 0; i < 4; ++i) ASSERT_EQ(back[i], halves[i]) << n;
+  }
+}
+
+TEST(E5m6, codes_are_products_of_values_that_bf16_has) {
+  for (std::uint32_t byte = 0; byte <= kE5m6LargestByte; ++byte) {
+    for (std::uint32_t code = 0; code < 0x7C0; ++code) {
+      const double value = mxcheck::decode(Format::e5m6, code) * mxcheck::decode(Format::e8m0, byte);
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+      if ((bits & 0xFFFF) != 0 || value_of_bf16(bits >> 16) != value) continue;  // below what BF16 has
+      ASSERT_EQ(e5m6_halves(bits >> 16, e5m6_factor(byte)), code << 4) << code << ", byte " << byte;
+      ASSERT_EQ(e5m6_halves(bits & 0xFFFF0000, e5m6_factor(byte)), code << 20) << code << ", byte " << byte;
+    }
   }
 }
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <random>
 
-#include "kernels/sm90/moe/quantize/keep.h"
 #include "kernels/sm90/moe/quantize/round_trip.h"
 #include "tests/kernels/sm90/moe/blocks.h"
 #include "tests/kernels/sm90/moe/device_memory.h"
@@ -101,16 +100,6 @@ TEST_F(Speed, DISABLED_of_round_trips) {
     j.along_rows = tensors[2];
     compare("weights of 4096 x 2048 an expert, both", j.rows.rows * j.cols * 6, run(j));
   }
-}
-
-TEST_F(Speed, DISABLED_of_keeping) {
-  auto* const packed = reinterpret_cast<std::uint8_t*>(tensors[1]);
-  auto* const scales = reinterpret_cast<std::uint8_t*>(tensors[2]);
-  const KeepJob keep{tensors[0], packed, scales, 262144, 4096, nullptr};
-  const std::int64_t bytes = keep.rows * keep.cols * 7 / 2 + keep.rows * keep.cols / 128;
-  compare("262144 x 4096, H to E5M6", bytes, [&] { EXPECT_EQ(launch_keep(keep, nullptr), cudaSuccess); });
-  const RestoreJob restore{packed, scales, tensors[0], 262144, 4096, nullptr};
-  compare("262144 x 4096, H from E5M6", bytes, [&] { EXPECT_EQ(launch_restore(restore, nullptr), cudaSuccess); });
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/moe/quantize/words.cuh"
+#include "kernels/sm90/layer/steps/words.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -25,5 +25,17 @@ MXCHECK_EITHER void unpack_e5m6(const std::uint32_t (&words)[3], std::uint32_t (
   halves[2] = (words[1] & 0x0000FFF0) | words[1] << 28 | (words[2] >> 4 & 0x0FF00000);
   halves[3] = (words[2] >> 8 & 0x0000FFF0) | words[2] << 20;
 }
+
+// Halves of two BF16 magnitudes that are values of codes under the scale 2^(byte - 127), by e5m6_factor(byte).
+//
+// An E5M6 of the value v is the BF16 v 2^-112 without its exponent's upper bits, three zeros, and its mantissa's last
+// bit, a zero: exponents are biased by 15 and 127, so that subnormals of one are subnormals of the other. v 2^-112 is
+// the magnitude times 2^(15 - byte), exactly; the -0 that is added changes nothing.
+MXCHECK_EITHER std::uint32_t e5m6_halves(std::uint32_t magnitudes, std::uint32_t factor) {
+  return fma2(magnitudes, factor, 0x80008000) << 3;
+}
+// 2^(15 - byte) twice, a normal BF16 up to that byte.
+inline constexpr std::uint32_t kE5m6LargestByte = 141;
+MXCHECK_EITHER std::uint32_t e5m6_factor(std::uint32_t byte) { return (142 - byte) << 7 | (142 - byte) << 23; }
 
 }  // namespace mxcheck_kernels::sm90
