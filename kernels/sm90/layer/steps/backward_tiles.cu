@@ -262,7 +262,11 @@ cudaError_t launch_backward_tiles(const BackwardTilesJob& given, bool vector, cu
   const auto across = static_cast<unsigned>(columns);
   const auto all = static_cast<unsigned>(blocks);
   const auto begin = [&](auto access, auto coder, auto coder_a) {
-    return start<access()>(job, coder, coder_a, across, all, stream);
+    // Its blocks of 128 are those that takes_tiles refuses.
+    if constexpr (access() == Access::packed_halves)
+      return cudaErrorInvalidValue;
+    else
+      return start<access()>(job, coder, coder_a, across, all, stream);
   };
   const auto with_both = [&](auto coder) {
     return with_element(job.a.coding, coder, [&](auto coder_a) {

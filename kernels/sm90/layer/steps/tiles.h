@@ -22,7 +22,7 @@ struct BackwardTilesJob {
 // Whether launch_backward_tiles can: no block of a row holds gates and up values, nor columns of two tiles, and a
 // tile's 64 columns are a subtree of the row's.
 bool takes_tiles(const HInput& h, std::int64_t n, int block);
-// vector: as in rows.h.
+// vector, and packed H: as in rows.h.
 cudaError_t launch_backward_tiles(const BackwardTilesJob& job, bool vector, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90
