@@ -2,8 +2,8 @@
 # fuses or reorders steps. One library has all of them, and a small one for each names which it is.
 #
 # mxcheck_moe_fault(NAME KIND "what is wrong"): kinds are those of layer.cmake, and "recipe" (another operand, scale or
-# contract than the recipe's), "state" (what an earlier call left).
-add_library(mxcheck_faulty_layers SHARED moe/library.cc moe/passes.cc moe/products.cc moe/routes.cc
+# contract than the recipe's), "state" (what an earlier call left), "width" (of an index).
+add_library(mxcheck_faulty_layers SHARED moe/indices.cc moe/library.cc moe/passes.cc moe/products.cc moe/routes.cc
                                          ${PROJECT_SOURCE_DIR}/tests/candidates/reference/call.cc)
 target_link_libraries(mxcheck_faulty_layers PRIVATE mxcheck_options mxcheck_properties mxcheck::dlpack)
 set_target_properties(mxcheck_faulty_layers PROPERTIES CXX_VISIBILITY_PRESET hidden
@@ -99,6 +99,15 @@ mxcheck_moe_fault(rows_beyond_128_left_out_in_dw1 tiles "dW1 sums over 128 rows 
 mxcheck_moe_fault(next_expert_s_row_in_dw1 tiles "dW1 sums from an expert's second row to the next one's first")
 mxcheck_moe_fault(next_expert_s_row_in_dw2 tiles "dW2 sums from an expert's second row to the next one's first")
 mxcheck_moe_fault(dw1_of_an_empty_expert_unwritten tiles "dW1 of an expert without rows keeps what was there")
+
+# ---- indices of too few bits, where a layer has more than 2^16 tokens or rows -----------------------------------------
+
+mxcheck_moe_fault(row_token_read_as_16_bits width "rows of X and dO are gathered by 16 bits of row_token")
+mxcheck_moe_fault(token_rows_read_as_16_bits width "O and dX take rows by 16 bits of token_rows")
+mxcheck_moe_fault(token_offsets_read_as_16_bits width "a token's slots begin at 16 bits of its offset")
+mxcheck_moe_fault(offsets_read_as_16_bits width "GEMMs of rows have experts that begin at 16 bits of their offset")
+mxcheck_moe_fault(rows_of_an_expert_counted_in_16_bits width "dW1 sums over 16 bits of the number of an expert's rows")
+mxcheck_moe_fault(elements_of_o_and_dx_counted_in_20_bits width "an element of O or dX is stored at 20 bits of its index")
 
 # As mxcheck_host_faults_end has it, without replacements of text that could not apply.
 set(faults_tsv ${CMAKE_CURRENT_BINARY_DIR}/moe_faults.tsv)

@@ -148,7 +148,7 @@ OperationModule moe_module() {
   static const MoeOperation kForward("moe_forward");
   static const MoeOperation kBackward("moe_backward");
   OperationModule module{{&kForward, &kBackward}, moe_equality_statements()};
-  for (const auto& family : {moe_token_law_statements(), moe_expert_law_statements()})
+  for (const auto& family : {moe_token_law_statements(), moe_expert_law_statements(), moe_order_law_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   return module;
 }

@@ -14,6 +14,7 @@ namespace mxcheck {
 std::vector<Statement> moe_equality_statements();
 std::vector<Statement> moe_token_law_statements();
 std::vector<Statement> moe_expert_law_statements();
+std::vector<Statement> moe_order_law_statements();
 
 using MoeCheck = std::optional<Finding>(CheckContext&, const Case&);
 

@@ -2,6 +2,8 @@
 // A layer made of the reference's parts, with one fault put in on purpose: what tests/faults/moe.cmake lists.
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +43,15 @@ LayerOperand faulty_columns(const Run& run, LayerGemm gemm, bool is_a, const Tok
 
 // The sum over a token's rows, with the faults of sums.
 Words faulty_aggregate(const Run& run, const Words& y, bool weighted);
+
+// Indices of too few bits (indices.cc): X or dO as rows of it are gathered; routes as GEMMs of rows have them; rows of
+// an expert that dW1 sums over; a token's first slot, and a slot's row; O or dX where its elements are stored.
+Words faulty_gather(std::span<const std::uint16_t> tokens, std::int64_t cols);
+LayerRoutes faulty_offsets(const LayerRoutes& routes);
+std::int64_t faulty_count(std::int64_t rows);
+std::int64_t faulty_first_slot(std::int64_t slot);
+std::int32_t faulty_row(std::int32_t row);
+Words faulty_elements(Words out);
 
 void leave_out_tokens_without_slots(const Run& run, FaultyAnswer& answer);
 }  // namespace mxcheck::faults

@@ -92,7 +92,8 @@ FaultyAnswer faulty_forward(const MoeProblem& p) {
   const std::int64_t n = run.n;
   const std::int64_t d = run.d;
   LayerForward f;
-  const TokenRows tokens{view(p.in.x, run.tokens, d), true};
+  const Words x = faulty_gather(p.in.x, d);
+  const TokenRows tokens{view(x, run.tokens, d), true};
   f.up_a = row_operand(run.rule(LayerGemm::up).a, tokens, run.routed(), 0);
   const Words w1 = run.transposed(weights_of_filled(run, layer.w1), d, 2 * n);
   f.up_b = weight_operand(run.rule(LayerGemm::up).b, view(w1, run.experts * 2 * n, d), run.experts, 0);
@@ -254,7 +255,8 @@ FaultyAnswer faulty_backward(const MoeProblem& p) {
   const LayerKept kept{kept_operand(kept_x_rule(right), p.x, run.tokens, run.d, true),
                        kept_operand(right.kept_h, p.h, run.rows, 2 * run.n, false)};
   LayerBackward b;
-  const TokenRows gradient{view(p.in.d_o, run.tokens, run.d), true};
+  const Words d_o = faulty_gather(p.in.d_o, run.d);
+  const TokenRows gradient{view(d_o, run.tokens, run.d), true};
   b.d_down_a = row_operand(run.rule(LayerGemm::d_down).a, gradient, run.routed(), 0);
   const Words w2 = weights_of_filled(run, layer.w2);
   b.d_down_b = weight_operand(run.rule(LayerGemm::d_down).b, view(w2, run.experts * run.n, run.d), run.experts, 0);

@@ -60,9 +60,27 @@ void clear_tails(const Run& run, std::int64_t unit, std::int64_t least, LayerOpe
   }
 }
 
+// Rows of each expert that dW1 does not sum over.
+void clear_rows_beyond_those_counted(const Run& run, LayerOperand& x) {
+  const auto& offsets = run.routes.offsets;
+  for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
+    std::int64_t counted = faulty_count(offsets[e + 1] - offsets[e]);
+    if (has("rows_beyond_128_left_out_in_dw1")) counted = std::min<std::int64_t>(counted, 128);
+    for (std::int64_t i = (offsets[e] + counted) * x.cols; i < offsets[e + 1] * x.cols; ++i) {
+      if (x.is_quantized) x.quantized.codes[static_cast<std::size_t>(i)] = 0;
+      if (!x.is_quantized) x.values[static_cast<std::size_t>(i)] = 0;
+    }
+  }
+}
+
 }  // namespace
 
 void faulty_product(const Run& run, LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) {
+  if (has("offsets_read_as_16_bits") && decodes(run, gemm)) {
+    const LayerRoutes routes = faulty_offsets(run.routes);
+    const Run other(run.layer, routes, "X", static_cast<std::size_t>(run.tokens * run.d));
+    return other.multiply(gemm, a, b, out);
+  }
   if (!has("k_of_d_down_split_in_two") || gemm != LayerGemm::d_down || a.cols < 2) return run.multiply(gemm, a, b, out);
   std::vector<float> second(static_cast<std::size_t>(run.rows * run.n));
   run.multiply(gemm, columns_alone(a, 0, a.cols / 2), b, out);
@@ -76,14 +94,7 @@ void faulty_product_along_tokens(const Run& run, LayerGemm gemm, const LayerOper
   LayerOperand left = a;
   if (has("tail_of_32_left_out_in_dw2") && gemm == LayerGemm::d_w2) clear_tails(run, 32, 32, left);
   if (has("tail_of_128_left_out_in_dw1") && gemm == LayerGemm::d_w1) clear_tails(run, 128, 128, left);
-  if (has("rows_beyond_128_left_out_in_dw1") && gemm == LayerGemm::d_w1) {
-    const auto& offsets = run.routes.offsets;
-    for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
-      for (std::int64_t i = std::min(offsets[e] + 128, offsets[e + 1]) * left.cols; i < offsets[e + 1] * left.cols; ++i)
-        (left.is_quantized ? left.quantized.codes[static_cast<std::size_t>(i)] = 0
-                           : left.values[static_cast<std::size_t>(i)] = 0);
-    }
-  }
+  if (gemm == LayerGemm::d_w1) clear_rows_beyond_those_counted(run, left);
   const bool shifts = (has("next_expert_s_row_in_dw1") && gemm == LayerGemm::d_w1) ||
                       (has("next_expert_s_row_in_dw2") && gemm == LayerGemm::d_w2);
   if (shifts && decodes(run, gemm)) return product_of_values(run, gemm, left, b, one_row_on(run.routes), out);
@@ -117,7 +128,9 @@ Words faulty_aggregate(const Run& run, const Words& y, bool weighted) {
       float acc = 0;
       double exact = 0;
       const auto at = static_cast<std::size_t>(t);
-      for (std::int64_t slot = routes.token_offsets[at]; slot < routes.token_offsets[at + 1]; ++slot) {
+      const std::int64_t count = routes.token_offsets[at + 1] - routes.token_offsets[at];
+      const std::int64_t first = faulty_first_slot(routes.token_offsets[at]);
+      for (std::int64_t slot = first; slot < first + count; ++slot) {
         const std::int32_t row = routes.token_rows[static_cast<std::size_t>(slot)];
         if (row < 0) continue;
         const auto r = static_cast<std::size_t>(row);
@@ -134,7 +147,7 @@ Words faulty_aggregate(const Run& run, const Words& y, bool weighted) {
           layer_bf16(has("o_summed_in_fp64") ? static_cast<float>(exact) : acc);
     }
   }
-  return out;
+  return faulty_elements(std::move(out));
 }
 
 void leave_out_tokens_without_slots(const Run& run, FaultyAnswer& answer) {

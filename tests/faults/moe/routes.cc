@@ -77,6 +77,7 @@ LayerRoutes faulty_routes(const LayerRoutes& routes, bool backward) {
     if (has("slots_from_the_last_to_the_first_in_dx") && backward) std::reverse(begin, end);
     if (has("dropped_slot_is_row_0") && !r.row_token.empty()) std::replace(begin, end, -1, 0);
     if (has("slots_after_a_dropped_one_left_out")) std::fill(std::find(begin, end, -1), end, -1);
+    std::transform(begin, end, begin, faulty_row);
     if (has("slots_beyond_two_left_out") && end - begin > 2) std::fill(begin + 2, end, -1);
   }
   return r;

@@ -30,7 +30,7 @@ Spoil bit_of(std::size_t output, int from, std::size_t from_end = 0) {
 TEST(MoeLaws, every_statement_of_the_module_holds_for_the_reference) {
   for (const OperationModule& module : all_modules()) {
     if (module.operations.front()->name() != "moe_forward") continue;
-    EXPECT_EQ(module.statements.size(), 8U);
+    EXPECT_EQ(module.statements.size(), 9U);
     for (const Statement& s : module.statements) {
       for (const Case& c : test::some_layers()) {
         const bool is_drawn = std::find(s.data.begin(), s.data.end(), c.data) != s.data.end();
@@ -121,6 +121,47 @@ TEST(MoeLaws, experts_without_tokens) {
   EXPECT_EQ(found(name, parse_case(kForward), bit_of(0, 2)), "o are others with further experts that have no tokens");
   // The last expert is one that was added.
   EXPECT_EQ(found(name, parse_case(kBackward), bit_of(2, 2, 1)), "dw2 of an expert without tokens is not zero");
+}
+
+constexpr const char* kOrder = "gate_and_up_interleaved_give_the_layer_of_halves";
+
+TEST(MoeLaws, gate_and_up_in_either_order) {
+  const auto found_in = [](const char* operation, const std::string& recipe, const Spoil& spoil = {}) {
+    const std::string text = std::string("op=") + operation + " recipe=" + recipe +
+                             " gate_up=interleaved rows=12 cols=40 inner=24 k=2 experts=0,12,12,20 data=normal seed=8";
+    return found(kOrder, parse_case(text), spoil);
+  };
+  const std::string summary = " of gates and up values interleaved is not that of halves";
+  EXPECT_EQ(found_in("moe_forward", "mxfp8"), "");
+  EXPECT_EQ(found_in("moe_forward", "mxfp8", bit_of(0, 2)), "o" + summary);
+  EXPECT_EQ(found_in("moe_forward", "mxfp8", bit_of(1, 2)), "h" + summary);
+  EXPECT_EQ(found_in("moe_backward", "dsv3"), "");
+  EXPECT_EQ(found_in("moe_backward", "dsv3", bit_of(0, 2)), "") << "dX is a sum along 2n";
+  EXPECT_EQ(found_in("moe_backward", "dsv3", bit_of(1, 2)), "dw1" + summary);
+  EXPECT_EQ(found_in("moe_backward", "dsv3_128x128_grad", bit_of(1, 2)), "") << "blocks of dH have 128 columns";
+  EXPECT_EQ(found_in("moe_backward", "dsv3_128x128_grad", bit_of(2, 2)), "dw2" + summary);
+  EXPECT_EQ(found_in("moe_backward", "fp8_tensor", bit_of(3, 2)), "ds" + summary);
+}
+
+// Each recipe's own blocks along 2n, and what the candidate offers.
+TEST(MoeLaws, which_recipes_are_asked_for_either_order) {
+  const auto applies = [](const char* operation, const char* recipe) {
+    const std::vector<Variant> all = operation_named(operation).askable(operation);
+    Variant v{operation};
+    moe_of(v).recipe = recipe, moe_of(v).gate_up = MXCHECK_INTERLEAVED;
+    EXPECT_FALSE(test::statement_named(kOrder).applies(v, {}));
+    return test::statement_named(kOrder).applies(v, all);
+  };
+  for (const char* recipe : {"bf16", "mxfp8", "mxfp8_floor", "mxfp8_e5m2_grad", "fp8_tensor", "broken"}) {
+    EXPECT_TRUE(applies("moe_forward", recipe)) << recipe;
+    EXPECT_TRUE(applies("moe_backward", recipe)) << recipe;
+  }
+  for (const char* recipe : {"dsv3", "dsv3_128x128_grad"}) {
+    EXPECT_FALSE(applies("moe_forward", recipe)) << recipe;
+    EXPECT_TRUE(applies("moe_backward", recipe)) << recipe;
+  }
+  EXPECT_FALSE(applies("moe_forward", "dsv3_pow2"));
+  EXPECT_FALSE(applies("moe_backward", "dsv3_pow2"));
 }
 
 }  // namespace
