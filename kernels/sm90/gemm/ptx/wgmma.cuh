@@ -1,7 +1,7 @@
 #pragma once
 // wgmma, 64 rows, FP32 accumulators, of every format and width in use: one call an instruction. Operands in shared
-// memory are rows of 128 bytes, contiguous along k unless their name says otherwise, with the 128-byte swizzle in groups
-// of 8 rows; a step takes 32 bytes of each.
+// memory are rows of 128 bytes, contiguous along k unless their name says otherwise, with the 128-byte swizzle in
+// groups of 8 rows; a step takes 32 bytes of each.
 
 #include <cstdint>
 
@@ -29,8 +29,8 @@ __device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{1} << 16 | (address & 0x3FFFF) >> 4;
 }
 
-// Of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte swizzle in groups of 8; the next 64
-// columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
+// Of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte swizzle in groups of 8; the next
+// 64 columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
 __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t address, std::uint32_t block) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
