@@ -12,12 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace mxcheck::test {
+#include "tests/kernels/sm90/moe/device.h"
 
-inline bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
-}
+namespace mxcheck::test {
 
 class DeviceBytes {
  public:

@@ -9,12 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace mxcheck::test {
+#include "tests/kernels/sm90/moe/device.h"
 
-inline bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
-}
+namespace mxcheck::test {
 
 template <class T>
 class DeviceMemory {

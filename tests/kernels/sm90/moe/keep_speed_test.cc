@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 
+#include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/moe/kept_job.h"
 
 namespace {
@@ -14,24 +15,6 @@ using namespace mxcheck::test;
 
 constexpr std::int64_t kRows = 262144;
 constexpr std::int64_t kN = 1024;
-constexpr int kRuns = 10;
-
-double seconds(const std::function<void()>& run) {
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  float milliseconds = 0;
-  EXPECT_EQ(cudaEventCreate(&begin), cudaSuccess);
-  EXPECT_EQ(cudaEventCreate(&end), cudaSuccess);
-  for (int i = 0; i < 3; ++i) run();
-  EXPECT_EQ(cudaEventRecord(begin), cudaSuccess);
-  for (int i = 0; i < kRuns; ++i) run();
-  EXPECT_EQ(cudaEventRecord(end), cudaSuccess);
-  EXPECT_EQ(cudaEventSynchronize(end), cudaSuccess);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaSuccess);
-  EXPECT_EQ(cudaEventDestroy(begin), cudaSuccess);
-  EXPECT_EQ(cudaEventDestroy(end), cudaSuccess);
-  return milliseconds / 1e3 / kRuns;
-}
 
 // `bytes`: read and written, of a row and column of n.
 void print(const char* what, bool interleaved, double bytes, const std::function<void()>& run) {

@@ -10,6 +10,7 @@
 
 #include "kernels/sm90/moe/quantize/round_trip.h"
 #include "tests/kernels/sm90/moe/blocks.h"
+#include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/moe/device_memory.h"
 
 namespace {
@@ -18,24 +19,6 @@ using namespace mxcheck_kernels::sm90;
 using namespace mxcheck::test;
 
 constexpr std::size_t kMost = std::size_t{262144} * 4096;  // numbers of the largest tensor
-constexpr int kRuns = 10;
-
-double seconds(const std::function<void()>& run) {
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  float milliseconds = 0;
-  EXPECT_EQ(cudaEventCreate(&begin), cudaSuccess);
-  EXPECT_EQ(cudaEventCreate(&end), cudaSuccess);
-  for (int i = 0; i < 3; ++i) run();
-  EXPECT_EQ(cudaEventRecord(begin), cudaSuccess);
-  for (int i = 0; i < kRuns; ++i) run();
-  EXPECT_EQ(cudaEventRecord(end), cudaSuccess);
-  EXPECT_EQ(cudaEventSynchronize(end), cudaSuccess);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaSuccess);
-  EXPECT_EQ(cudaEventDestroy(begin), cudaSuccess);
-  EXPECT_EQ(cudaEventDestroy(end), cudaSuccess);
-  return milliseconds / 1e3 / kRuns;
-}
 
 class Speed : public ::testing::Test {
  protected:

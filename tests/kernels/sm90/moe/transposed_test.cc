@@ -20,14 +20,10 @@
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/moe/gather.h"
+#include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
-
-bool has_gpu() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
 
 void require(cudaError_t e) {
   if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
@@ -107,7 +103,7 @@ const std::vector<std::vector<int>> kRows{
 class Transposed : public testing::Test {
  protected:
   void SetUp() override {
-    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    if (!mxcheck::test::has_device()) GTEST_SKIP() << "no CUDA device";
   }
 };
 
@@ -202,19 +198,9 @@ TEST_F(Transposed, GroupsAlongDepthHaveTheBitsOfEachExpertAlone) {
   }
 }
 
-// Sustained: microseconds a launch.
+// Microseconds a launch.
 double time_of(const std::function<cudaError_t()>& launch) {
-  cudaEvent_t from = nullptr;
-  cudaEvent_t to = nullptr;
-  require(cudaEventCreate(&from)), require(cudaEventCreate(&to));
-  for (int i = 0; i < 2; ++i) require(launch());
-  require(cudaEventRecord(from));
-  for (int i = 0; i < 5; ++i) require(launch());
-  require(cudaEventRecord(to));
-  require(cudaEventSynchronize(to));
-  float ms = 0;
-  require(cudaEventElapsedTime(&ms, from, to));
-  return ms * 1000 / 5;
+  return 1e6 * mxcheck::test::seconds([&] { require(launch()); });
 }
 
 // --gtest_also_run_disabled_tests: the GEMMs of a layer next to the K-major ones.
