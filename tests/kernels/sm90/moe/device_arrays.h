@@ -90,10 +90,10 @@ template <class T>
 std::string first_difference(const std::vector<T>& expected, const std::vector<T>& got, std::int64_t cols) {
   if (expected.size() != got.size()) return "other sizes";
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (std::memcmp(&expected[i], &got[i], sizeof(T)) == 0) continue;
     std::uint64_t e = 0;
     std::uint64_t g = 0;
     std::memcpy(&e, &expected[i], sizeof(T)), std::memcpy(&g, &got[i], sizeof(T));
+    if (e == g) continue;
     const auto at = static_cast<std::int64_t>(i);
     return "(" + std::to_string(at / cols) + ", " + std::to_string(at % cols) + ") is " + std::to_string(g) +
            ": must be " + std::to_string(e);

@@ -116,7 +116,7 @@ TEST_F(Keep, reads_every_code_under_every_scale) {
   }
   expect_gradients(q);
   // Gates of one, up values of every code; and the other way round.
-  for (const std::size_t even : {0, 1}) {
+  for (const std::size_t even : {std::size_t{0}, std::size_t{1}}) {
     for (std::size_t i = 0; i < q.codes16.size(); i += 2) {
       q.codes16[i + 1 - even] = static_cast<std::uint16_t>(i / 2 % 4096), q.codes16[i + even] = 0x3C0;
     }

@@ -67,11 +67,14 @@ Words random_words(std::int64_t count, std::uint32_t seed, bool special) {
   return words;
 }
 
+// The index of an element of a vector.
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
 Words transposed(const Words& x, std::int64_t matrices, std::int64_t rows, std::int64_t cols) {
   Words y(x.size());
   for (std::int64_t e = 0; e < matrices; ++e)
     for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < cols; ++c) y[(e * cols + c) * rows + r] = x[(e * rows + r) * cols + c];
+      for (std::int64_t c = 0; c < cols; ++c) y[at((e * cols + c) * rows + r)] = x[at((e * rows + r) * cols + c)];
   return y;
 }
 
@@ -116,15 +119,15 @@ TEST_F(Transposed, GroupsAlongRowsHaveTheBitsOfKMajor) {
         const auto experts = static_cast<int>(rows.size());
         const std::int64_t a_rows = gathered ? m / 2 + 1 : m;
         std::vector<std::int32_t> index(static_cast<std::size_t>(m));
-        for (std::int64_t i = 0; i < m; ++i) index[i] = static_cast<std::int32_t>(i * 7 % a_rows);
+        for (std::int64_t i = 0; i < m; ++i) index[at(i)] = static_cast<std::int32_t>(i * 7 % a_rows);
         const Words b = random_words(experts * k * n, 2, true);
         const Buffer<std::uint16_t> a_on(random_words(a_rows * k, 1, true));
         const Buffer<std::uint16_t> b_on(b);
         const Buffer<std::uint16_t> b_major(transposed(b, experts, k, n));
         const Buffer<std::int64_t> ends_on(ends);
         const Buffer<std::int32_t> index_on(index);
-        Buffer<std::uint16_t> d(m * n);
-        Buffer<std::uint16_t> expected(m * n);
+        Buffer<std::uint16_t> d(at(m * n));
+        Buffer<std::uint16_t> expected(at(m * n));
         d.poison();
         MatmulCall x;
         x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
@@ -147,8 +150,8 @@ std::vector<float> expected_of(const Words& a, const Words& b, std::int64_t m, s
   Words a_major(static_cast<std::size_t>(m * whole));
   Words b_major(static_cast<std::size_t>(n * whole));
   for (std::int64_t i = 0; i < k; ++i) {
-    for (std::int64_t c = 0; c < m; ++c) a_major[c * whole + i] = a[i * m + c];
-    for (std::int64_t c = 0; c < n; ++c) b_major[c * whole + i] = b[i * n + c];
+    for (std::int64_t c = 0; c < m; ++c) a_major[at(c * whole + i)] = a[at(i * m + c)];
+    for (std::int64_t c = 0; c < n; ++c) b_major[at(c * whole + i)] = b[at(i * n + c)];
   }
   const Buffer<std::uint16_t> a_on(a_major);
   const Buffer<std::uint16_t> b_on(b_major);
@@ -183,10 +186,11 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const std::vector<float> got = d.host();
   for (int e = 0; e < experts; ++e) {
-    const std::int64_t from = e == 0 ? 0 : ends[e - 1];
-    const auto expected = expected_of(rows_of(a, m, from, ends[e]), rows_of(b, n, from, ends[e]), m, n, rows[e]);
+    const std::int64_t to = ends[at(e)];
+    const std::int64_t from = to - rows[at(e)];
+    const auto expected = expected_of(rows_of(a, m, from, to), rows_of(b, n, from, to), m, n, to - from);
     const std::vector<float> part(got.begin() + e * m * n, got.begin() + (e + 1) * m * n);
-    EXPECT_EQ(differences(part, expected), 0) << "expert " << e << " of " << rows[e] << " rows, " << m << " x " << n;
+    EXPECT_EQ(differences(part, expected), 0) << "expert " << e << " of " << to - from << " rows, " << m << " x " << n;
   }
 }
 
@@ -212,14 +216,15 @@ TEST_F(Transposed, DISABLED_Speed) {
   // Tokens ascend within an expert, as routes have them: neighbouring rows are some 16 tokens apart.
   for (std::int64_t i = 0; i < kR; ++i) {
     const std::int64_t in_expert = i - (i < ends[0] ? 0 : *std::prev(std::upper_bound(ends.begin(), ends.end(), i)));
-    index[i] = static_cast<std::int32_t>((in_expert * 16 + i * 7919 % 16) % kTokens);
+    index[at(i)] = static_cast<std::int32_t>((in_expert * 16 + i * 7919 % 16) % kTokens);
   }
   const Words some = random_words(1 << 20, 9, false);
   const auto filled = [&](std::int64_t words) {
-    auto* b = new Buffer<std::uint16_t>(words);
-    for (std::int64_t at = 0; at < words; at += std::ssize(some))
-      require(cudaMemcpy(b->get() + at, some.data(), std::min<std::int64_t>(std::ssize(some), words - at) * 2,
-                         cudaMemcpyHostToDevice));
+    auto* b = new Buffer<std::uint16_t>(at(words));
+    for (std::int64_t from = 0; from < words; from += std::ssize(some)) {
+      const std::size_t bytes = at(std::min<std::int64_t>(std::ssize(some), words - from)) * 2;
+      require(cudaMemcpy(b->get() + from, some.data(), bytes, cudaMemcpyHostToDevice));
+    }
     return b;
   };
   const auto *x = filled(kTokens * kD), *w1 = filled(kExperts * kD * 2 * kN), *h = filled(kR * 2 * kN);
@@ -232,8 +237,9 @@ TEST_F(Transposed, DISABLED_Speed) {
   // The copy that a layer's backward pass makes of X and of dO: slot s of the tokens has row s * 131 modulo all rows.
   std::vector<std::int64_t> token_offsets(kTokens + 1);
   std::vector<std::int32_t> token_rows(kR);
-  for (std::int64_t t = 0; t <= kTokens; ++t) token_offsets[t] = t * 8;
-  for (std::int64_t s = 0; s < kR; ++s) token_rows[s] = static_cast<std::int32_t>((s % 8 * kTokens + s / 8 * 131) % kR);
+  for (std::int64_t t = 0; t <= kTokens; ++t) token_offsets[at(t)] = t * 8;
+  for (std::int64_t s = 0; s < kR; ++s)
+    token_rows[at(s)] = static_cast<std::int32_t>((s % 8 * kTokens + s / 8 * 131) % kR);
   const Buffer<std::int64_t> token_offsets_on(token_offsets);
   const Buffer<std::int32_t> token_rows_on(token_rows);
   const Buffer<std::uint16_t> rows_on(static_cast<std::size_t>(kR * kD));
