@@ -47,6 +47,7 @@ const std::vector<Arrow>& folder_arrows() {
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
+      {"trainer/", {"trainer/", "goldens/", "numerics/", "reference/", "mxcheck_version.h"}},
       {"properties/",
        {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_layer.h",
         "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h", "mxcheck_version.h"}},

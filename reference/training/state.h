@@ -1,0 +1,27 @@
+#pragma once
+// What a run of training consists of between two steps: master weights, moments, and the number of steps and updates
+// done.
+//
+//   TrainingState state = initial_state(config);   // docs/training.md, "Initial values"
+//
+// Errors: Error{environment} where the machine has not that much memory.
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/training/model.h"
+
+namespace mxcheck {
+
+struct TrainingState {
+  std::int64_t step = 0;                    // steps done: the next one's number, which says where its data is
+  std::int64_t updates = 0;                 // fewer where updates were skipped
+  std::vector<std::vector<float>> weights;  // by parameter, in the order of parameters_of
+  // FP32, or BF16 widened: what is stored is exactly representable in the configuration's type.
+  std::vector<std::vector<float>> first_moments;
+  std::vector<std::vector<float>> second_moments;
+};
+
+TrainingState initial_state(const TrainingConfig& config, int threads = 0);
+
+}  // namespace mxcheck

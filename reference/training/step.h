@@ -1,0 +1,63 @@
+#pragma once
+// One step of training on the CPU, to the bit: docs/training.md has the definition.
+//
+//   const StepOutcome outcome = training_step(config, state, batch);   // state is that of the next step
+//
+// tokens are batch x (length + 1): a sequence's last byte is the last target alone. Threads (0: the machine's) change
+// nothing but the time.
+//
+// Errors: Error{usage} for sizes that do not agree.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reference/training/model.h"
+#include "reference/training/state.h"
+
+namespace mxcheck {
+
+// Of one quantized operand of an MoE layer's GEMM: elements, of which so many were set to the largest number and so
+// many non-zero ones became zero; scales, and the extremes of their exponents.
+struct OperandFacts {
+  std::string name;  // "up.a", ..., "d_w1.b"
+  std::int64_t elements = 0;
+  std::int64_t saturated = 0;
+  std::int64_t flushed = 0;
+  std::int64_t scales = 0;
+  std::int32_t least_exponent = 0;  // floor(log2(scale))
+  std::int32_t largest_exponent = 0;
+};
+
+// What is looked at beside the loss, where it is asked for: it costs time.
+struct LayerObservation {
+  std::vector<std::int64_t> expert_loads;  // rows of each expert
+  std::vector<OperandFacts> operands;      // of quantized operands alone
+  std::uint64_t output_digest = 0;         // of the residual stream after the layer
+};
+
+struct StepOutcome {
+  float loss = 0;
+  float balance_loss = 0;  // sum over the layers, left to right
+  float gradient_norm = 0;
+  float rate = 0;
+  bool updated = true;                           // false where the norm was NaN or Inf
+  std::int64_t skipped = 0;                      // elements of weights that were not updated: all or none
+  std::uint64_t weights_digest = 0;              // after the step
+  std::vector<std::uint64_t> parameter_digests;  // after the step, by parameter
+  std::vector<LayerObservation> layers;          // where observed; output_digest always
+};
+
+StepOutcome training_step(const TrainingConfig& config, TrainingState& state, std::span<const std::uint8_t> tokens,
+                          bool observe, int threads = 0);
+
+struct Evaluation {
+  float loss = 0;
+  std::vector<std::vector<std::int32_t>> routes;  // by layer: tokens x top_k experts of token choice
+};
+// The forward pass alone, under `recipe`, with token choice; sequences are as many as tokens holds.
+Evaluation evaluate(const TrainingConfig& config, const TrainingState& state, const LayerRecipe& recipe,
+                    std::span<const std::uint8_t> tokens, int threads = 0);
+
+}  // namespace mxcheck

@@ -1,0 +1,81 @@
+#pragma once
+// A run of training as it is kept: its configuration, what every step gave, evaluations, observations, and digests of
+// all tensors at some steps, which an audit compares with. Floats are kept as their bits. docs/parity.md draws the
+// file.
+//
+// Errors: Error{usage} of run_end_named, which lists the names.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/names.h"
+
+#include "reference/training/step.h"
+
+namespace mxcheck {
+
+enum class RunEnd : std::uint8_t { unfinished, finished, diverged };
+inline constexpr std::array<Named<RunEnd>, 3> kRunEnds{
+    {{"unfinished", RunEnd::unfinished}, {"finished", RunEnd::finished}, {"diverged", RunEnd::diverged}}};
+inline RunEnd run_end_named(std::string_view name) { return entry_named(kRunEnds, "end of a run", name).value; }
+inline std::string_view to_text(RunEnd end) { return name_in(kRunEnds, end); }
+
+struct RecordedStep {
+  std::uint32_t loss = 0;           // FP32 bits
+  std::uint32_t balance_loss = 0;   // FP32 bits
+  std::uint32_t gradient_norm = 0;  // FP32 bits
+  std::uint32_t rate = 0;           // FP32 bits
+  std::uint64_t weights = 0;        // digest of all weights after the step
+  std::int64_t skipped = 0;         // elements of weights that were not updated: all, where the norm was not finite
+  friend bool operator==(const RecordedStep&, const RecordedStep&) = default;
+};
+
+// After `step` steps, over the validation set; routes are those of token choice on the same input.
+struct RecordedEvaluation {
+  std::int64_t step = 0;
+  std::uint32_t loss_bf16 = 0;             // FP32 bits: the weights under the recipe bf16, by which runs are compared
+  std::uint32_t loss_own = 0;              // under the run's own recipe
+  std::vector<std::int64_t> equal_routes;  // by layer: tokens' experts chosen under both recipes
+  std::int64_t routes = 0;                 // tokens x top_k, of which equal_routes are a part
+  friend bool operator==(const RecordedEvaluation&, const RecordedEvaluation&) = default;
+};
+
+// Of step `step`'s computation, by layer.
+struct RecordedObservation {
+  std::int64_t step = 0;
+  std::vector<LayerObservation> layers;
+};
+
+// What an audit of step `step` compares with, beside RecordedStep.
+struct RecordedWitness {
+  std::int64_t step = 0;
+  std::vector<std::uint64_t> parameters;  // digest of each weight tensor after the step
+  std::vector<std::uint64_t> layers;      // digest of the residual stream after each layer, in the step
+  friend bool operator==(const RecordedWitness&, const RecordedWitness&) = default;
+};
+
+struct RunRecord {
+  TrainingConfig config;
+  std::string corpus;           // what the data was: "boost headers 1.74", a path as it was given
+  std::string training_sha256;  // of the part that is trained on
+  std::int64_t training_bytes = 0;
+  std::string validation_sha256;  // of the part that evaluations read
+  std::int64_t validation_bytes = 0;
+  std::int64_t validation_sequences = 0;  // of which an evaluation reads so many
+  std::string mxcheck;                    // version and commit
+  std::string engine;                     // "cpu", "sm90"
+  std::string device;                     // the machine's own name for it
+  std::string started;                    // UTC, ISO 8601
+  double seconds = 0;                     // of computation, over all sittings
+  std::int64_t sittings = 1;              // times the run was started or resumed
+  RunEnd end = RunEnd::unfinished;
+  std::vector<RecordedStep> steps;  // steps[i] is step i; config.steps of them where it finished
+  std::vector<RecordedEvaluation> evaluations;
+  std::vector<RecordedObservation> observations;
+  std::vector<RecordedWitness> witnesses;
+};
+
+}  // namespace mxcheck
