@@ -140,3 +140,12 @@ add_custom_target(
   COMMAND ${fault_table}
   DEPENDS mxcheck ${moe_fault_targets}
   USES_TERMINAL)
+
+# What cosine, SQNR and calc_diff say of them: ninja moe_field_measures.
+add_executable(mxcheck_moe_field_measures EXCLUDE_FROM_ALL moe_field_measures.cc)
+target_link_libraries(mxcheck_moe_field_measures PRIVATE mxcheck_options mxcheck_reference mxcheck::dlpack ${CMAKE_DL_LIBS})
+add_custom_target(
+  moe_field_measures
+  COMMAND mxcheck_moe_field_measures ${faults_tsv}
+  DEPENDS ${moe_fault_targets}
+  USES_TERMINAL)
