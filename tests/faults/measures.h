@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace mxcheck {
 
 // The worst of several tensors. A NaN stays.
 struct Measures {
-  double cosine = 1, sqnr = 1e9, calc_diff = 0;
+  double cosine = 1, sqnr = std::numeric_limits<double>::infinity(), calc_diff = 0;
 
   void add(std::span<const float> is, std::span<const double> right) {
     double xy = 0, xx = 0, yy = 0, noise = 0;
