@@ -5,22 +5,10 @@
 #include <cmath>
 #include <string>
 
-#include "numerics/error.h"
 #include "reference/common/checked_size.h"
+#include "reference/training/parts.h"
 
 namespace mxcheck {
-namespace {
-
-void require(bool holds, const std::string& what) {
-  if (!holds) throw Error(ErrorKind::usage, "training: " + what);
-}
-
-// RN(1 / sqrt(in)): a double's quotient and root, each correctly rounded, are within 2^-52 of the number, and no number
-// 1 / sqrt(in) of in < 2^31 is as near to a midpoint of FP32 as that (its square would be a fraction of 2^-50).
-float one_over_root(std::int64_t in) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(in))); }
-
-}  // namespace
-
 void check(const TrainingConfig& c) {
   const ModelShape& m = c.model;
   const auto positive = [](std::int64_t value, const char* name) {
@@ -36,9 +24,9 @@ void check(const TrainingConfig& c) {
           "top_k is " + std::to_string(m.top_k) + " of " + std::to_string(m.experts) + " experts; at most all");
   require(checked_product(c.batch, m.length, "training: batch x length") <= 1 << 24,
           "batch x length is above 2^24 tokens a step");
-  require(c.perturb >= 0 && c.perturb <= parameter_count(m),
-          "perturb is " + std::to_string(c.perturb) + "; 0, or 1 to " + std::to_string(parameter_count(m)) +
-              ", the number of weights, is needed");
+  require(c.perturb >= 0 && c.perturb <= parameter_count(m), "perturb is " + std::to_string(c.perturb) +
+                                                                 "; 0, or 1 to " + std::to_string(parameter_count(m)) +
+                                                                 ", the number of weights, is needed");
   check(c.recipe);
   require(
       c.rounding == TokenRoundingRule::none || rounds_to_tiles(c.rounding),

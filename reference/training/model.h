@@ -52,7 +52,7 @@ struct TrainingConfig {
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
   std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none
-  LayerRecipe recipe;                                    // of the MoE layers
+  LayerRecipe recipe;        // of the MoE layers
   TokenRoundingRule rounding = TokenRoundingRule::none;  // a rule that rounds to tiles, or none
   std::int64_t tile = 128;                               // of the rounding
   float balance = 0.01F;                                 // coefficient of the load-balancing loss

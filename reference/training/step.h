@@ -28,6 +28,7 @@ struct OperandFacts {
   std::int64_t scales = 0;
   std::int32_t least_exponent = 0;  // floor(log2(scale))
   std::int32_t largest_exponent = 0;
+  friend bool operator==(const OperandFacts&, const OperandFacts&) = default;
 };
 
 // What is looked at beside the loss, where it is asked for: it costs time.
@@ -35,6 +36,7 @@ struct LayerObservation {
   std::vector<std::int64_t> expert_loads;  // rows of each expert
   std::vector<OperandFacts> operands;      // of quantized operands alone
   std::uint64_t output_digest = 0;         // of the residual stream after the layer
+  friend bool operator==(const LayerObservation&, const LayerObservation&) = default;
 };
 
 struct StepOutcome {
@@ -46,7 +48,8 @@ struct StepOutcome {
   std::int64_t skipped = 0;                      // elements of weights that were not updated: all or none
   std::uint64_t weights_digest = 0;              // after the step
   std::vector<std::uint64_t> parameter_digests;  // after the step, by parameter
-  std::vector<LayerObservation> layers;          // where observed; output_digest always
+  // output_digest always, the rest where observed; fewer than the model's where a router's logits were not finite.
+  std::vector<LayerObservation> layers;
 };
 
 StepOutcome training_step(const TrainingConfig& config, TrainingState& state, std::span<const std::uint8_t> tokens,
@@ -54,7 +57,8 @@ StepOutcome training_step(const TrainingConfig& config, TrainingState& state, st
 
 struct Evaluation {
   float loss = 0;
-  std::vector<std::vector<std::int32_t>> routes;  // by layer: tokens x top_k experts of token choice
+  // By layer: tokens x top_k experts of token choice; fewer where a router's logits were not finite (loss is NaN).
+  std::vector<std::vector<std::int32_t>> routes;
 };
 // The forward pass alone, under `recipe`, with token choice; sequences are as many as tokens holds.
 Evaluation evaluate(const TrainingConfig& config, const TrainingState& state, const LayerRecipe& recipe,

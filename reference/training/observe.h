@@ -1,0 +1,30 @@
+#pragma once
+// What quantization did to the operands of a layer's GEMMs: for the observations of a step.
+//
+//   forward_facts(layer, x, routes, layer_forward(...), facts);
+//
+// An operand is compared with the BF16 tensor that it stands for, also where it was made of another quantization of it.
+// An element is saturated where its magnitude is above the format's largest number times the block's scale, rounded to
+// FP32 (a scale of FP32 is rounded itself, and half of all blocks would count for their largest element otherwise);
+// flushed where it is not 0 and its code is one of 0.
+//
+// Errors: none of their own.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference/layer/layer.h"
+#include "reference/training/step.h"
+
+namespace mxcheck {
+
+// Of the operands of up and down, appended; those that are not quantized have no entry. x is what the layer was given.
+void forward_facts(const Layer& layer, std::span<const std::uint16_t> x, const LayerRoutes& routes,
+                   const LayerForward& f, std::vector<OperandFacts>& facts);
+
+// Of those of d_down, d_w2, d_up and d_w1.
+void backward_facts(const Layer& layer, std::span<const std::uint16_t> x, std::span<const std::uint16_t> d_o,
+                    const LayerRoutes& routes, const LayerBackward& b, std::vector<OperandFacts>& facts);
+
+}  // namespace mxcheck
