@@ -7,6 +7,7 @@
 
 #include "goldens/hdf5/attributes.h"
 #include "goldens/io/byte_source.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -167,10 +168,10 @@ DatasetInfo read_dataset_info(hid_t file, hsize_t index, const Hdf5Place& file_p
 }  // namespace
 
 std::string objection(const GoldenInfo& info, const std::string& file_kind) {
-  constexpr std::array<std::string_view, 5> kKinds{"golden", "quantized", "record", "routes", "layer"};
+  constexpr std::array<std::string_view, 7> kKinds{"golden", "quantized", "record",           "routes",
+                                                   "layer",  "parity",    "parity checkpoint"};
   if (std::find(kKinds.begin(), kKinds.end(), file_kind) == kKinds.end()) {
-    return std::string(kFileKindKey) + " is '" + file_kind +
-           "'; there are 'golden', 'quantized', 'record', 'routes', 'layer'";
+    return std::string(kFileKindKey) + " is '" + file_kind + "'; there are '" + join(kKinds, "', '") + "'";
   }
   if (std::string wrong = objection(info.attributes, {kFileKindKey, kVersionKey}); !wrong.empty()) return wrong;
   if (info.datasets.size() > kMaxDatasets) return "more than 256 datasets";

@@ -74,9 +74,17 @@ std::vector<ParameterSpec> parameters_of(const ModelShape& m) {
   return all;
 }
 
+// All layers have the same: a configuration from a file may ask for more of them than can be listed.
 std::int64_t parameter_count(const ModelShape& model) {
+  ModelShape one_layer = model;
+  one_layer.layers = 1;
   std::int64_t count = 0;
-  for (const ParameterSpec& p : parameters_of(model)) count += p.size();
+  for (const ParameterSpec& p : parameters_of(one_layer)) {
+    constexpr const char* kWhat = "training: the number of weights";
+    std::int64_t size = checked_product(checked_product(p.matrices, p.rows, kWhat), p.cols, kWhat);
+    if (p.name.starts_with("layers.")) size = checked_product(size, model.layers, kWhat);
+    count = checked_sum(count, size, kWhat);
+  }
   return count;
 }
 

@@ -47,6 +47,7 @@ struct RecordedEvaluation {
 struct RecordedObservation {
   std::int64_t step = 0;
   std::vector<LayerObservation> layers;
+  friend bool operator==(const RecordedObservation&, const RecordedObservation&) = default;
 };
 
 // What an audit of step `step` compares with, beside RecordedStep.
@@ -57,25 +58,36 @@ struct RecordedWitness {
   friend bool operator==(const RecordedWitness&, const RecordedWitness&) = default;
 };
 
+// When a run does what besides stepping. Steps are counted from 0; a thing due "every n" is due at 0, n, 2n, ...
+struct RunPlan {
+  std::int64_t evaluate_every = 1;        // and after the last step
+  std::int64_t observe_every = 1;         // a witness too
+  std::int64_t checkpoint_every = 1;      // of the checkpoint that an interrupted run goes on from
+  std::int64_t validation_sequences = 1;  // of which an evaluation reads so many
+  std::vector<std::int64_t> kept;         // steps before which a checkpoint is kept, with a witness; ascending
+  friend bool operator==(const RunPlan&, const RunPlan&) = default;
+};
+
 struct RunRecord {
   TrainingConfig config;
+  RunPlan plan;
   std::string corpus;           // what the data was: "boost headers 1.74", a path as it was given
   std::string training_sha256;  // of the part that is trained on
   std::int64_t training_bytes = 0;
   std::string validation_sha256;  // of the part that evaluations read
   std::int64_t validation_bytes = 0;
-  std::int64_t validation_sequences = 0;  // of which an evaluation reads so many
-  std::string mxcheck;                    // version and commit
-  std::string engine;                     // "cpu", "sm90"
-  std::string device;                     // the machine's own name for it
-  std::string started;                    // UTC, ISO 8601
-  double seconds = 0;                     // of computation, over all sittings
-  std::int64_t sittings = 1;              // times the run was started or resumed
+  std::string mxcheck;        // version and commit
+  std::string engine;         // "cpu", "sm90"
+  std::string device;         // the machine's own name for it
+  std::string started;        // UTC, ISO 8601
+  double seconds = 0;         // of computation, over all sittings
+  std::int64_t sittings = 1;  // times the run was started or resumed
   RunEnd end = RunEnd::unfinished;
   std::vector<RecordedStep> steps;  // steps[i] is step i; config.steps of them where it finished
   std::vector<RecordedEvaluation> evaluations;
   std::vector<RecordedObservation> observations;
   std::vector<RecordedWitness> witnesses;
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 
 }  // namespace mxcheck

@@ -1,0 +1,85 @@
+#include "trainer/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "goldens/json/json.h"
+#include "numerics/error.h"
+
+namespace mxcheck {
+namespace {
+
+TrainingConfig full_of_values() {
+  TrainingConfig c = preset_named("tiny");
+  c.steps = 77, c.seed = std::numeric_limits<std::uint64_t>::max(), c.perturb = 12;
+  c.recipe = layer_recipe_named("dsv3_pow2");
+  c.rounding = TokenRoundingRule::sr_f, c.tile = 16;
+  c.balance = 0x1.234567p-8F;
+  c.optimizer = {1e-3F, 0x1p-149F, 7, 0.9F, 0.95F, 1e-8F, 0.1F, std::numeric_limits<float>::max(), Format::bf16, true};
+  return c;
+}
+
+TEST(ConfigJson, gives_the_configuration_again) {
+  EXPECT_EQ(config_from_json(to_json(full_of_values()), "x"), full_of_values());
+  for (const TrainingPreset& preset : all_training_presets()) {
+    const TrainingConfig c = preset_named(preset.name);
+    EXPECT_EQ(config_from_json(to_json(c), "x"), c) << preset.name;
+  }
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    TrainingConfig c = full_of_values();
+    c.recipe = recipe;
+    EXPECT_EQ(config_from_json(to_json(c), "x"), c) << recipe.name;
+  }
+}
+
+TEST(ConfigJson, floats_are_short_decimals) {
+  const std::string text = to_json(preset_named("tiny"));
+  for (const char* member : {"\"peak_rate\": 0.001", "\"beta2\": 0.95", "\"epsilon\": 1e-08", "\"balance\": 0.01"})
+    EXPECT_NE(text.find(member), std::string::npos) << member << text;
+}
+
+void expect_refused(const std::string& what, const std::function<void(Json&)>& change) {
+  Json json = parse_json(to_json(full_of_values()), "x", 8, ErrorKind::usage);
+  change(json);
+  try {
+    config_from_json(to_text(json), "mine.json");
+    ADD_FAILURE() << what << " is not refused";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    EXPECT_EQ(std::string(e.what()).rfind("mine.json", 0), 0U) << e.what();
+    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+  }
+}
+
+TEST(ConfigJson, is_read_strictly) {
+  expect_refused("extra", [](Json& j) { j["extra"] = 1; });
+  expect_refused("$.model", [](Json& j) { j["model"]["widht"] = 1; });
+  expect_refused("layers", [](Json& j) { j["model"]["layers"] = 0; });
+  expect_refused("layers", [](Json& j) { j["model"]["layers"] = 1.5; });
+  expect_refused("seed", [](Json& j) { j["seed"] = -1; });
+  expect_refused("seed", [](Json& j) { j["seed"] = "1"; });
+  expect_refused("rounding", [](Json& j) { j["rounding"] = "nearest"; });
+  expect_refused("$.optimizer", [](Json& j) { j["optimizer"]["moments"] = "e4m3"; });
+  expect_refused("beta1", [](Json& j) { j["optimizer"]["beta1"] = "0.9"; });
+  expect_refused("beta1", [](Json& j) { j["optimizer"]["beta1"] = 1; });
+  expect_refused("skips_non_finite", [](Json& j) { j["optimizer"]["skips_non_finite"] = 1; });
+  expect_refused("$.recipe", [](Json& j) { j["recipe"]["gemms"] = Json::array(); });
+  expect_refused("perturb", [](Json& j) { j["perturb"] = std::int64_t{1} << 40; });
+  EXPECT_THROW(config_from_json("{", "x"), Error);
+  EXPECT_THROW(config_from_json("{}", "x"), Error);
+  EXPECT_THROW(config_from_json("[]", "x"), Error);
+}
+
+TEST(Presets, that_are_not_there_are_refused_with_those_that_are) {
+  try {
+    preset_named("huge");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "there is no preset 'huge'; known are tiny, small, full");
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck

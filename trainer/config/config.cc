@@ -1,0 +1,165 @@
+#include "trainer/config/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include "goldens/io/byte_source.h"
+#include "goldens/json/strict_json.h"
+#include "goldens/layer/recipe_json.h"
+#include "numerics/error.h"
+#include "numerics/names.h"
+#include "numerics/text.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr std::int64_t kMostSize = 1 << 24;  // as check has it
+
+constexpr std::array<TrainingPreset, 3> kPresets{{
+    {"tiny", {2, 64, 2, 8, 32, 2, 64}, 4, "a step in a tenth of a second on a CPU: 10,000 steps in CI's reach"},
+    {"small", {2, 96, 3, 8, 48, 2, 128}, 4, "0.35 M parameters: trajectories of engines are compared on it"},
+    {"full", {4, 256, 4, 32, 128, 4, 256}, 16, "14 M parameters, 4,096 tokens a step: runs that recipes are judged by"},
+}};
+
+// The shortest decimal that is read as this FP32 number, as JSON's number.
+double short_number(float value) {
+  std::array<char, 32> text{};
+  std::to_chars(text.data(), text.data() + text.size() - 1, value);
+  return std::strtod(text.data(), nullptr);
+}
+
+float number(JsonObject& o, const char* key) {
+  const Json& value = o.required(key);
+  if (const auto* x = value.get_if<double>()) return static_cast<float>(*x);
+  if (const auto* x = value.get_if<std::int64_t>()) return static_cast<float>(*x);
+  if (const auto* x = value.get_if<std::uint64_t>()) return static_cast<float>(*x);
+  o.refuse(key, "is no number");
+}
+
+std::uint64_t counter(JsonObject& o, const char* key) {
+  const Json& value = o.required(key);
+  if (const auto* x = value.get_if<std::uint64_t>()) return *x;
+  if (const auto* x = value.get_if<std::int64_t>(); x != nullptr && *x >= 0) return static_cast<std::uint64_t>(*x);
+  o.refuse(key, "is no integer of 0 to 2^64 - 1");
+}
+
+Json model_json(const ModelShape& m) {
+  return {{"layers", m.layers}, {"width", m.width}, {"heads", m.heads},  {"experts", m.experts},
+          {"inner", m.inner},   {"top_k", m.top_k}, {"length", m.length}};
+}
+ModelShape model_from(const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  const auto size = [&](const char* key) { return o.integer(key, 1, kMostSize); };
+  ModelShape m;
+  m.layers = size("layers"), m.width = size("width"), m.heads = size("heads"), m.experts = size("experts");
+  m.inner = size("inner"), m.top_k = size("top_k"), m.length = size("length");
+  o.finish();
+  return m;
+}
+
+Json optimizer_json(const OptimizerConfig& o) {
+  return {{"peak_rate", short_number(o.peak_rate)},
+          {"last_rate", short_number(o.last_rate)},
+          {"warm_up", o.warm_up},
+          {"beta1", short_number(o.beta1)},
+          {"beta2", short_number(o.beta2)},
+          {"epsilon", short_number(o.epsilon)},
+          {"decay", short_number(o.decay)},
+          {"clip", short_number(o.clip)},
+          {"moments", spec(o.moments).name},
+          {"skips_non_finite", o.skips_non_finite}};
+}
+OptimizerConfig optimizer_from(const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  OptimizerConfig c;
+  c.peak_rate = number(o, "peak_rate"), c.last_rate = number(o, "last_rate");
+  c.warm_up = o.integer("warm_up", 0, kMostSize);
+  c.beta1 = number(o, "beta1"), c.beta2 = number(o, "beta2");
+  c.epsilon = number(o, "epsilon"), c.decay = number(o, "decay"), c.clip = number(o, "clip");
+  const std::string moments = o.text("moments");
+  if (moments != "fp32" && moments != "bf16") o.refuse("moments", "is '" + moments + "'; fp32 or bf16 is needed");
+  c.moments = moments == "bf16" ? Format::bf16 : Format::fp32;
+  const Json& skips = o.required("skips_non_finite");
+  if (skips.get_if<bool>() == nullptr) o.refuse("skips_non_finite", "is neither true nor false");
+  c.skips_non_finite = *skips.get_if<bool>();
+  o.finish();
+  return c;
+}
+
+// What is refused is refused with its place.
+template <class Action>
+auto at_place(const std::string& place, Action action) {
+  try {
+    return action();
+  } catch (const Error& e) {
+    throw Error(ErrorKind::usage, place + ": " + e.what());
+  }
+}
+
+}  // namespace
+
+std::string to_json(const TrainingConfig& c) {
+  const Json json{{"model", model_json(c.model)},
+                  {"batch", c.batch},
+                  {"steps", c.steps},
+                  {"seed", c.seed},
+                  {"perturb", c.perturb},
+                  {"recipe", layer_recipe_json(c.recipe)},
+                  {"rounding", to_text(c.rounding)},
+                  {"tile", c.tile},
+                  {"balance", short_number(c.balance)},
+                  {"optimizer", optimizer_json(c.optimizer)}};
+  return to_text(json);
+}
+
+TrainingConfig config_from_json(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where, kMaxDepth, ErrorKind::usage);
+  JsonObject o(json, where + ": $");
+  TrainingConfig c;
+  c.model = model_from(o.required("model"), where + ": $.model");
+  c.batch = o.integer("batch", 1, kMostSize);
+  c.steps = o.integer("steps", 1, kMostSize);
+  c.seed = counter(o, "seed");
+  c.perturb = o.integer("perturb", 0, std::int64_t{1} << 62);
+  c.recipe = layer_recipe_from(to_text(o.required("recipe")), where + ": $.recipe");
+  c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(o.text("rounding")); });
+  c.tile = o.integer("tile", 1, kMostSize);
+  c.balance = number(o, "balance");
+  c.optimizer = optimizer_from(o.required("optimizer"), where + ": $.optimizer");
+  o.finish();
+  at_place(where, [&] {
+    check(c);
+    return 0;
+  });
+  return c;
+}
+
+TrainingConfig read_config(const std::string& path) {
+  const FileSource file(path);
+  if (file.size() > kMostBytes)
+    throw Error(ErrorKind::input, path + ": has " + std::to_string(file.size()) + " bytes; at most 2^20 are read");
+  return config_from_json(file.text(), path);
+}
+
+std::span<const TrainingPreset> all_training_presets() { return kPresets; }
+
+TrainingConfig preset_named(std::string_view name) {
+  const auto* const found =
+      std::find_if(kPresets.begin(), kPresets.end(), [&](const TrainingPreset& p) { return p.name == name; });
+  if (found == kPresets.end()) {
+    throw Error(ErrorKind::usage, "there is no preset '" + std::string(name) + "'; known are " +
+                                      join(kPresets, ", ", [](const TrainingPreset& p) { return p.name; }));
+  }
+  TrainingConfig config;
+  config.model = found->model;
+  config.batch = found->batch;
+  config.steps = 10000;
+  config.recipe = layer_recipe_named("bf16");
+  return config;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,27 @@
+#pragma once
+// Whether the parts of a run's record agree with its configuration and with one another: what the writer, the reader
+// and the journal ask before they believe one. Each gives what is wrong in words, empty where nothing is. No errors.
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/record/run_record.h"
+
+namespace mxcheck {
+
+// 3 tensors of the model's ends, and 7 of each layer: docs/training.md, "Parameters".
+inline constexpr std::int64_t parameter_tensors(const ModelShape& model) { return 3 + 7 * model.layers; }
+
+// Of one entry beside the steps so far; order among its like is the caller's matter.
+std::string objection(const RunRecord& run, const RecordedStep& step);
+std::string objection(const RunRecord& run, const RecordedEvaluation& evaluation);
+std::string objection(const RunRecord& run, const RecordedObservation& observation);
+std::string objection(const RunRecord& run, const RecordedWitness& witness);
+
+// Of what a run is about: hashes, sizes, times.
+std::string objection_to_head(const RunRecord& run);
+
+// Of all: also that entries are in the order of their steps, none twice, and that a finished run has all its steps.
+std::string objection(const RunRecord& run);
+
+}  // namespace mxcheck
