@@ -1,0 +1,104 @@
+#include "trainer/audit/audit.h"
+
+#include <gtest/gtest.h>
+
+#include "numerics/error.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/trainer/run_fixture.h"
+#include "trainer/record/checkpoint.h"
+
+namespace mxcheck {
+namespace {
+
+using test::small_corpus;
+using test::small_request;
+
+class Audit : public testing::Test {
+ protected:
+  Audit() : corpus_(small_corpus()) {
+    const RunRequest request = small_request(dir_ / "run.h5", corpus_);
+    const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, 1);
+    run_ = run_training(request, *engine, {});
+  }
+
+  AuditResult audit(std::int64_t step, bool from_checkpoint = false) {
+    AuditRequest request{&run_, &corpus_, step, {}};
+    if (from_checkpoint) request.checkpoint = read_checkpoint(dir_ / "run.step6.h5").state;
+    const std::unique_ptr<TrainingEngine> engine = cpu_engine(run_.config, 1);
+    return audit_step(std::move(request), *engine, {});
+  }
+
+  // The facts that differ, with the step before those of another.
+  static std::vector<std::string> different(const AuditResult& result) {
+    std::vector<std::string> names;
+    for (const AuditLine& line : result.lines) {
+      if (!line.equal()) names.push_back((line.step == result.step ? "" : std::to_string(line.step) + " ") + line.what);
+    }
+    return names;
+  }
+
+  test::TemporaryDirectory dir_;
+  Corpus corpus_;
+  RunRecord run_;
+};
+
+TEST_F(Audit, every_step_of_a_run_is_computed_again) {
+  for (std::int64_t step = 0; step < 12; ++step) {
+    const AuditResult result = audit(step);
+    EXPECT_TRUE(result.passed()) << step;
+    EXPECT_EQ(result.first, 0);
+    EXPECT_EQ(result.has_witness, step <= 1 || step == 5 || step == 6 || step >= 10) << step;
+    EXPECT_EQ(result.lines.size(), result.has_witness ? 6U + 17 + 2 : 6U);
+  }
+  for (std::int64_t step = 6; step < 12; ++step) {
+    const AuditResult result = audit(step, true);
+    EXPECT_TRUE(result.passed()) << step;
+    EXPECT_EQ(result.first, 6);
+  }
+}
+
+TEST_F(Audit, each_altered_fact_is_named) {
+  using Names = std::vector<std::string>;
+  const RunRecord whole = run_;
+  run_.steps[5].loss ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"loss"});
+  EXPECT_FALSE(audit(5).passed());
+  EXPECT_EQ(different(audit(7)), Names{"5 loss"});
+  EXPECT_TRUE(audit(4).passed());
+  run_ = whole, run_.steps[5].gradient_norm ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"gradient norm"});
+  run_ = whole, run_.steps[5].balance_loss ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"balance loss"});
+  run_ = whole, run_.steps[5].rate ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"learning rate"});
+  run_ = whole, run_.steps[5].weights ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"all weights"});
+  run_ = whole, run_.steps[5].skipped = 1;
+  EXPECT_EQ(different(audit(5)), Names{"elements not updated"});
+  run_ = whole, run_.witnesses[2].parameters[2] ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"layers.0.qkv"});
+  run_ = whole, run_.witnesses[2].layers[1] ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"output of layer 1"});
+}
+
+// A seed, a rate or a recipe that is not the one that was run shows in the first step that it reaches.
+TEST_F(Audit, a_configuration_that_was_not_run_does_not_pass) {
+  const RunRecord whole = run_;
+  run_.config.seed ^= 1;
+  EXPECT_FALSE(audit(0).passed());
+  run_ = whole, run_.config.recipe = layer_recipe_named("mxfp8_floor");
+  EXPECT_FALSE(audit(1).passed());
+  run_ = whole, run_.config.optimizer.beta2 = 0.951F;
+  EXPECT_EQ(different(audit(0)).front(), "all weights");
+}
+
+TEST_F(Audit, what_cannot_be_audited_is_refused) {
+  EXPECT_THROW(audit(-1), Error);
+  EXPECT_THROW(audit(12), Error);
+  EXPECT_THROW(audit(5, true), Error);  // the checkpoint is of step 6
+  corpus_ = small_corpus(2);
+  EXPECT_THROW(audit(1), Error);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,273 @@
+// Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be.
+
+#include "trainer/run/run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+
+#include "numerics/error.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/trainer/run_fixture.h"
+#include "trainer/record/checkpoint.h"
+#include "trainer/record/journal.h"
+#include "trainer/record/run_file.h"
+
+namespace mxcheck {
+namespace {
+
+using test::small_config;
+using test::small_corpus;
+using test::small_plan;
+using test::small_request;
+using test::TemporaryDirectory;
+
+RunRecord run(const RunRequest& request, const RunWatch& watch = {}) {
+  const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, 1);
+  return run_training(request, *engine, watch);
+}
+
+// What a run recorded, without when and where.
+RunRecord bits_of(RunRecord run) {
+  run.started.clear(), run.device.clear();
+  run.seconds = 0, run.sittings = 1;
+  return run;
+}
+
+TEST(Run, records_every_step_and_what_is_due) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const RunRequest request = small_request(dir / "run.h5", corpus);
+  const RunRecord record = run(request);
+  EXPECT_EQ(read_run(request.out), record);
+  std::vector<std::string> names = dir.names();
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"run.h5", "run.step6.h5"}));
+
+  TrainingState state = initial_state(request.config, 1);
+  ASSERT_EQ(record.steps.size(), 12U);
+  for (std::int64_t step = 0; step < 12; ++step) {
+    if (step == 6) {
+      EXPECT_EQ(read_checkpoint(dir / "run.step6.h5").state.weights, state.weights);
+    }
+    const StepOutcome o = training_step(request.config, state, training_batch(corpus, request.config, step), false, 1);
+    EXPECT_EQ(record.steps[static_cast<std::size_t>(step)], recorded(o)) << step;
+    EXPECT_EQ(std::bit_cast<float>(recorded(o).loss), o.loss);
+  }
+  const auto steps_of = [](const auto& list) {
+    std::vector<std::int64_t> steps;
+    for (const auto& entry : list) steps.push_back(entry.step);
+    return steps;
+  };
+  EXPECT_EQ(steps_of(record.evaluations), (std::vector<std::int64_t>{0, 4, 8, 12}));
+  EXPECT_EQ(steps_of(record.observations), (std::vector<std::int64_t>{0, 5, 10}));
+  EXPECT_EQ(steps_of(record.witnesses), (std::vector<std::int64_t>{0, 1, 5, 6, 10, 11}));
+  const Evaluation last =
+      evaluate(request.config, state, request.config.recipe, validation_batch(corpus, request.config.model, 2), 1);
+  EXPECT_EQ(std::bit_cast<float>(record.evaluations.back().loss_own), last.loss);
+  EXPECT_EQ(record.evaluations.back().routes, 2 * 12 * 2);
+  EXPECT_EQ(record.end, RunEnd::finished);
+  EXPECT_EQ(record.corpus, "made up");
+  EXPECT_EQ(record.engine, "cpu");
+}
+
+TEST(Run, routes_that_agree_are_counted_whatever_their_order) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  request.config = small_config("bf16");
+  for (const RecordedEvaluation& e : run(request).evaluations) {
+    EXPECT_EQ(e.loss_own, e.loss_bf16);
+    EXPECT_EQ(e.equal_routes, (std::vector<std::int64_t>{48, 48}));
+  }
+}
+
+// Stopped after `step`, gone on with, until it ends.
+RunRecord interrupted_at(std::vector<std::int64_t> stops, RunRequest request, const std::function<void()>& between) {
+  RunRecord record;
+  for (const std::int64_t stop : stops) {
+    record = run(request, [&](const RunProgress& p) { return p.step != stop; });
+    EXPECT_EQ(record.end, RunEnd::unfinished);
+    EXPECT_EQ(std::ssize(record.steps), stop);
+    EXPECT_FALSE(std::filesystem::exists(request.out));
+    if (between) between();
+    request.resume = true;
+  }
+  return run(request);
+}
+
+TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const RunRecord right = bits_of(run(small_request(dir / "whole.h5", corpus)));
+  for (const std::vector<std::int64_t>& stops : {std::vector<std::int64_t>{1}, {4, 5, 11}, {6}, {3, 9}}) {
+    const RunRequest request = small_request(dir / "stopped.h5", corpus);
+    const RunRecord record = interrupted_at(stops, request, {});
+    EXPECT_EQ(record.sittings, std::ssize(stops) + 1);
+    EXPECT_EQ(bits_of(record), right);
+    EXPECT_EQ(bits_of(read_run(request.out)), right);
+    std::filesystem::remove(request.out);
+    std::filesystem::remove(dir / "stopped.step6.h5");
+  }
+}
+
+// As after a kill: the journal is ahead of the checkpoint, or there is no checkpoint.
+TEST(Run, that_was_killed_goes_on_to_the_same_bits) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const RunRecord right = bits_of(run(small_request(dir / "whole.h5", corpus)));
+  for (const std::int64_t killed_at : {1, 3, 8}) {
+    for (const bool loses_checkpoint : {false, true}) {
+      RunRequest request = small_request(dir / "killed.h5", corpus);
+      struct Kill {};
+      EXPECT_THROW(run(request,
+                       [&](const RunProgress& p) {
+                         if (p.step == killed_at) throw Kill();
+                         return true;
+                       }),
+                   Kill);
+      EXPECT_EQ(std::ssize(read_journal(journal_of(request.out)).record.steps), killed_at);
+      if (loses_checkpoint) std::filesystem::remove(checkpoint_of(request.out));
+      request.resume = true;
+      EXPECT_EQ(bits_of(run(request)), right) << killed_at;
+      std::filesystem::remove(request.out);
+      std::filesystem::remove(dir / "killed.step6.h5");
+    }
+  }
+}
+
+// An engine whose result is turned at one step.
+class OtherEngine final : public TrainingEngine {
+ public:
+  OtherEngine(const TrainingConfig& config, std::int64_t at, std::function<void(StepOutcome&)> turn)
+      : engine_(cpu_engine(config, 1)), at_(at), turn_(std::move(turn)) {}
+  [[nodiscard]] std::string name() const override { return "other"; }
+  [[nodiscard]] std::string device() const override { return "none"; }
+  void load(TrainingState state) override { engine_->load(std::move(state)); }
+  [[nodiscard]] const TrainingState& state() override { return engine_->state(); }
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    const std::int64_t step = state().step;
+    StepOutcome outcome = engine_->step(tokens, observe);
+    if (step == at_) turn_(outcome);
+    return outcome;
+  }
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    return engine_->evaluate(recipe, tokens);
+  }
+
+ private:
+  std::unique_ptr<TrainingEngine> engine_;
+  std::int64_t at_;
+  std::function<void(StepOutcome&)> turn_;
+};
+
+TEST(Run, a_step_that_comes_out_otherwise_the_second_time_is_an_error) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  run(request, [](const RunProgress& p) { return p.step != 5; });
+  std::filesystem::remove(checkpoint_of(request.out));
+  request.resume = true;
+  OtherEngine other(request.config, 2, [](StepOutcome& o) { o.gradient_norm = std::nextafter(o.gradient_norm, 0.0F); });
+  EXPECT_THROW(run_training(request, other, {}), Error);
+  EXPECT_EQ(read_journal(journal_of(request.out)).record.steps.size(), 5U);  // and nothing of it is kept
+  EXPECT_EQ(run(request).end, RunEnd::finished);
+}
+
+void diverge(StepOutcome& o) {
+  o.loss = o.gradient_norm = std::numeric_limits<float>::quiet_NaN();
+  o.updated = false, o.skipped = 77;
+}
+
+TEST(Run, that_diverges_ends_there_and_says_so) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  OtherEngine other(request.config, 7, diverge);
+  const RunRecord record = run_training(request, other, {});
+  EXPECT_EQ(record.end, RunEnd::diverged);
+  ASSERT_EQ(record.steps.size(), 8U);
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(record.steps[7].loss)));
+  EXPECT_EQ(record.steps[7].skipped, 77);
+  EXPECT_EQ(read_run(request.out), record);
+  EXPECT_FALSE(std::filesystem::exists(journal_of(request.out)));
+}
+
+TEST(Run, goes_on_past_a_norm_that_is_not_finite_where_the_configuration_says_so) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  request.config.optimizer.skips_non_finite = true;
+  OtherEngine other(request.config, 5, [](StepOutcome& o) {
+    diverge(o);
+    o.layers.pop_back();  // as where a router's logits were not finite: nothing is known of a layer
+  });
+  const RunRecord record = run_training(request, other, {});
+  EXPECT_EQ(record.end, RunEnd::finished);
+  EXPECT_EQ(record.steps[5].skipped, 77);
+  EXPECT_EQ(record.observations.size(), 2U);
+  EXPECT_EQ(read_run(request.out), record);
+}
+
+void expect_refused(ErrorKind kind, const std::string& what, const RunRequest& request) {
+  try {
+    run(request);
+    ADD_FAILURE() << what << " is not refused";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), kind) << e.what();
+    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+  }
+}
+
+TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const Corpus other = small_corpus(2);
+  const RunRequest request = small_request(dir / "run.h5", corpus);
+  RunRequest changed = request;
+  changed.plan.evaluate_every = 0;
+  expect_refused(ErrorKind::usage, "an evaluation every 0", changed);
+  changed = request, changed.plan.kept = {3, 3};
+  expect_refused(ErrorKind::usage, "before step 3", changed);
+  changed = request, changed.plan.kept = {12};
+  expect_refused(ErrorKind::usage, "before step 12", changed);
+  changed = request, changed.plan.validation_sequences = 0;
+  expect_refused(ErrorKind::usage, "0 sequences", changed);
+  changed = request, changed.resume = true;
+  expect_refused(ErrorKind::usage, "run.h5.journal", changed);
+  Corpus short_one = corpus;
+  short_one.validation.resize(5);
+  changed = request, changed.corpus = &short_one;
+  expect_refused(ErrorKind::input, "validation part has 5 bytes", changed);
+  EXPECT_TRUE(dir.names().empty());
+
+  run(request, [](const RunProgress& p) { return p.step != 5; });
+  expect_refused(ErrorKind::usage, "--resume", request);
+  changed = request, changed.resume = true, changed.corpus = &other;
+  expect_refused(ErrorKind::input, "other data", changed);
+  changed = request, changed.resume = true, changed.config.seed = 9;
+  expect_refused(ErrorKind::input, "another configuration", changed);
+  changed = request, changed.resume = true, changed.plan.observe_every = 9;
+  expect_refused(ErrorKind::input, "other intervals", changed);
+  changed = request, changed.resume = true;
+  run(changed);
+  expect_refused(ErrorKind::usage, "is there already", request);
+}
+
+TEST(RunPlan, has_intervals_that_fit_the_run) {
+  TrainingConfig config = small_config();
+  for (const std::int64_t steps : {1, 2, 99, 10000}) {
+    config.steps = steps;
+    check(plan_of(config), config);
+  }
+  EXPECT_EQ(plan_of(config).evaluate_every, 100);
+  EXPECT_EQ(plan_of(config).kept, (std::vector<std::int64_t>{100, 5000, 9999}));
+}
+
+}  // namespace
+}  // namespace mxcheck

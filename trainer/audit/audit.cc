@@ -1,0 +1,97 @@
+#include "trainer/audit/audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "numerics/error.h"
+#include "trainer/run/run.h"
+
+namespace mxcheck {
+namespace {
+
+// Bits and value: two NaN with other bits differ, as they should.
+std::string number(std::uint32_t bits) { return fmt::format("{:#010x} ({:.9g})", bits, std::bit_cast<float>(bits)); }
+std::string digest(std::uint64_t bits) { return fmt::format("{:016x}", bits); }
+
+void check(const AuditRequest& r) {
+  const RunRecord& run = *r.run;
+  if (r.step < 0 || r.step >= std::ssize(run.steps)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("the run has no step {}; it has {}", r.step,
+                            run.steps.empty() ? std::string("none") : fmt::format("0 to {}", run.steps.size() - 1)));
+  }
+  if (r.checkpoint && r.checkpoint->step > r.step) {
+    throw Error(ErrorKind::usage,
+                fmt::format("the checkpoint is of step {}, after step {}; one at or before it is needed",
+                            r.checkpoint->step, r.step));
+  }
+  if (r.corpus->training_sha256 != run.training_sha256) {
+    throw Error(ErrorKind::input,
+                fmt::format("the data is not the run's: its training part has SHA-256 {}, the run's ({}) {}",
+                            r.corpus->training_sha256, run.corpus, run.training_sha256));
+  }
+}
+
+void add_step(std::int64_t step, const RecordedStep& is, const RecordedStep& was, std::vector<AuditLine>& lines) {
+  lines.push_back({step, "loss", number(was.loss), number(is.loss)});
+  lines.push_back({step, "balance loss", number(was.balance_loss), number(is.balance_loss)});
+  lines.push_back({step, "gradient norm", number(was.gradient_norm), number(is.gradient_norm)});
+  lines.push_back({step, "learning rate", number(was.rate), number(is.rate)});
+  lines.push_back({step, "elements not updated", std::to_string(was.skipped), std::to_string(is.skipped)});
+  lines.push_back({step, "all weights", digest(was.weights), digest(is.weights)});
+}
+
+void add_digests(std::int64_t step, const std::vector<std::string>& names, const std::vector<std::uint64_t>& is,
+                 const std::vector<std::uint64_t>& was, std::vector<AuditLine>& lines) {
+  for (std::size_t i = 0; i < std::max(is.size(), was.size()); ++i) {
+    lines.push_back({step, i < names.size() ? names[i] : fmt::format("tensor {}", i),
+                     i < was.size() ? digest(was[i]) : "none", i < is.size() ? digest(is[i]) : "none"});
+  }
+}
+
+// Digests of every weight tensor and every layer's output; false where the run recorded none for the step.
+bool add_witness(const RunRecord& run, const RecordedWitness& is, std::vector<AuditLine>& lines) {
+  const auto was = std::find_if(run.witnesses.begin(), run.witnesses.end(),
+                                [&](const RecordedWitness& w) { return w.step == is.step; });
+  if (was == run.witnesses.end()) return false;
+  std::vector<std::string> weights, layers;
+  for (const ParameterSpec& p : parameters_of(run.config.model)) weights.push_back(p.name);
+  for (std::int64_t l = 0; l < run.config.model.layers; ++l) layers.push_back(fmt::format("output of layer {}", l));
+  add_digests(is.step, weights, is.parameters, was->parameters, lines);
+  add_digests(is.step, layers, is.layers, was->layers, lines);
+  return true;
+}
+
+}  // namespace
+
+bool AuditResult::passed() const {
+  return std::all_of(lines.begin(), lines.end(), [](const AuditLine& line) { return line.equal(); });
+}
+
+AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch& watch) {
+  check(r);
+  const auto begun = std::chrono::steady_clock::now();
+  const RunRecord& run = *r.run;
+  engine.load(r.checkpoint ? std::move(*r.checkpoint) : initial_state(run.config));
+  AuditResult result;
+  result.step = r.step;
+  result.first = engine.state().step;
+  bool differed = false;
+  for (std::int64_t step = result.first; step <= r.step; ++step) {
+    if (watch) watch(step);
+    const StepOutcome outcome = engine.step(training_batch(*r.corpus, run.config, step), false);
+    const RecordedStep is = recorded(outcome);
+    const RecordedStep& was = run.steps[static_cast<std::size_t>(step)];
+    const bool equal = is == was;
+    if (step == r.step || (!equal && !differed)) add_step(step, is, was, result.lines);
+    if (step == r.step) result.has_witness = add_witness(run, witness(step, outcome), result.lines);
+    differed = differed || !equal;
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return result;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,44 @@
+#pragma once
+// The bytes that a run reads: a training part, and a validation part that is never trained on. docs/training.md,
+// "Data", says which bytes a step reads.
+//
+//   const Corpus corpus = boost_corpus();             // the C++ headers of the Boost package that the build installs
+//   const Corpus mine = corpus_at("texts/");          // a folder, or one file
+//   const std::vector<std::uint8_t> batch = training_batch(corpus, config, step);
+//
+// A folder's regular files, at any depth, come in the byte order of their relative paths, one after another; symbolic
+// links are not followed. A file belongs to the validation part where the first byte of the SHA-256 of its relative
+// path is below 13 (5 % of files), else to the training part. Of one file by itself the last twentieth (rounded up) is
+// the validation part.
+//
+// Errors: Error{input} for what cannot be read or is neither file nor folder, with the path, and for a part that is too
+// short for a sequence; Error{environment} for another version of Boost, with the hashes that were found and needed.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/training/model.h"
+
+namespace mxcheck {
+
+struct Corpus {
+  std::string name;  // "boost headers 1.74", or the path as it was given
+  std::vector<std::uint8_t> training;
+  std::vector<std::uint8_t> validation;
+  std::string training_sha256;
+  std::string validation_sha256;
+};
+
+Corpus corpus_at(const std::string& path);
+
+// The headers of Boost 1.74, as Debian 12 has them (libboost1.74-dev).
+Corpus boost_corpus(const std::string& folder = "/usr/include/boost");
+
+// batch x (length + 1) bytes of step `step`.
+std::vector<std::uint8_t> training_batch(const Corpus& corpus, const TrainingConfig& config, std::int64_t step);
+
+// sequences x (length + 1) bytes, spread evenly over the validation part.
+std::vector<std::uint8_t> validation_batch(const Corpus& corpus, const ModelShape& model, std::int64_t sequences);
+
+}  // namespace mxcheck

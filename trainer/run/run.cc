@@ -1,0 +1,235 @@
+#include "trainer/run/run.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "numerics/error.h"
+#include "trainer/record/checkpoint.h"
+#include "trainer/record/journal.h"
+#include "trainer/record/run_file.h"
+
+namespace mxcheck {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+
+std::string now_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+template <class List>
+bool has_step(const List& list, std::int64_t step) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.step == step; });
+}
+
+void check_fresh(const RunRequest& r) {
+  if (std::filesystem::exists(r.out))
+    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
+  if (std::filesystem::exists(journal_of(r.out))) {
+    throw Error(ErrorKind::usage, journal_of(r.out) + ": a run to " + r.out +
+                                      " was begun and has not ended; go on with it (--resume), or remove this file");
+  }
+}
+
+RunRecord about(const RunRequest& r, const TrainingEngine& engine) {
+  RunRecord run;
+  run.config = r.config;
+  run.plan = r.plan;
+  run.corpus = r.corpus->name;
+  run.training_sha256 = r.corpus->training_sha256;
+  run.training_bytes = std::ssize(r.corpus->training);
+  run.validation_sha256 = r.corpus->validation_sha256;
+  run.validation_bytes = std::ssize(r.corpus->validation);
+  run.mxcheck = r.mxcheck;
+  run.engine = engine.name();
+  run.device = engine.device();
+  run.started = now_utc();
+  return run;
+}
+
+// Whether the journal is of the run that is asked for.
+void check_same(const RunRequest& r, const RunRecord& run) {
+  const std::string journal = journal_of(r.out);
+  const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, journal + ": is of " + what); };
+  if (!(run.config == r.config)) refuse("a run with another configuration");
+  if (!(run.plan == r.plan)) refuse("a run with other intervals of evaluations, observations or checkpoints");
+  if (run.training_sha256 != r.corpus->training_sha256 || run.validation_sha256 != r.corpus->validation_sha256) {
+    refuse("a run on other data: its training part has SHA-256 " + run.training_sha256 + " (" + run.corpus + "), " +
+           r.corpus->name + " has " + r.corpus->training_sha256);
+  }
+}
+
+Journal opened(const RunRequest& r, const TrainingEngine& engine) {
+  if (!r.resume) {
+    check_fresh(r);
+    return Journal::create(journal_of(r.out), about(r, engine));
+  }
+  Journal journal = Journal::resume(journal_of(r.out));
+  check_same(r, journal.record());
+  return journal;
+}
+
+class Sitting {
+ public:
+  Sitting(const RunRequest& r, TrainingEngine& engine, const RunWatch& watch)
+      : r_(r),
+        engine_(engine),
+        watch_(watch),
+        validation_(validation_batch(*r.corpus, r.config.model, r.plan.validation_sequences)),
+        journal_(opened(r, engine)) {}
+
+  RunRecord run() {
+    if (journal_.record().end == RunEnd::unfinished) {
+      load();
+      if (!steps()) return interrupted();
+    }
+    journal_.sync();
+    write_run(r_.out, journal_.record());
+    std::filesystem::remove(journal_of(r_.out));
+    std::filesystem::remove(checkpoint_of(r_.out));
+    return journal_.record();
+  }
+
+ private:
+  // The state to go on from, and a note of the new sitting where the run had begun before.
+  void load() {
+    const std::string checkpoint = checkpoint_of(r_.out);
+    if (r_.resume && std::filesystem::exists(checkpoint)) {
+      Checkpoint c = read_checkpoint(checkpoint);
+      check_belongs(c, journal_.record(), checkpoint);
+      engine_.load(std::move(c.state));
+    } else {
+      engine_.load(initial_state(r_.config));
+    }
+    if (r_.resume) journal_.append(JournalSitting{engine_.state().step, now_utc()});
+  }
+
+  // Whether the run came to its end, by its last step or by a norm that is not finite.
+  bool steps() {
+    const Clock::time_point begun = Clock::now();
+    std::int64_t done = 0;
+    while (engine_.state().step < r_.config.steps) {
+      const std::int64_t step = engine_.state().step;
+      evaluate_if_due(step);
+      keep_if_due(step);
+      const StepOutcome outcome = one_step(step);
+      if (!outcome.updated && !r_.config.optimizer.skips_non_finite) {
+        journal_.append(RunEnd::diverged);
+        return true;
+      }
+      if ((step + 1) % r_.plan.checkpoint_every == 0) save(checkpoint_of(r_.out));
+      const RunProgress progress{step + 1,
+                                 r_.config.steps,
+                                 outcome.loss,
+                                 outcome.gradient_norm,
+                                 ++done * r_.config.tokens(),
+                                 seconds_since(begun)};
+      if (watch_ && !watch_(progress) && step + 1 < r_.config.steps) return false;
+    }
+    evaluate(r_.config.steps);
+    journal_.append(RunEnd::finished);
+    return true;
+  }
+
+  StepOutcome one_step(std::int64_t step) {
+    const Clock::time_point begun = Clock::now();
+    const bool observes = step % r_.plan.observe_every == 0;
+    const StepOutcome outcome = engine_.step(training_batch(*r_.corpus, r_.config, step), observes);
+    journal_.append(JournalStep{step, recorded(outcome), seconds_since(begun)});
+    // A step that ended in a layer has no digests of those after it: what was recorded of it are its NaN.
+    if (std::ssize(outcome.layers) != r_.config.model.layers) return outcome;
+    if (observes) journal_.append(RecordedObservation{step, outcome.layers});
+    const bool kept = std::find(r_.plan.kept.begin(), r_.plan.kept.end(), step) != r_.plan.kept.end();
+    if (observes || kept || step <= 1 || step + 1 == r_.config.steps) journal_.append(witness(step, outcome));
+    return outcome;
+  }
+
+  void evaluate_if_due(std::int64_t step) {
+    if (step % r_.plan.evaluate_every == 0) evaluate(step);
+  }
+  void evaluate(std::int64_t step) {
+    if (has_step(journal_.record().evaluations, step)) return;  // an earlier sitting came further
+    const Evaluation own = engine_.evaluate(r_.config.recipe, validation_);
+    const Evaluation bf16 = engine_.evaluate(layer_recipe_named("bf16"), validation_);
+    RecordedEvaluation e;
+    e.step = step;
+    e.loss_own = std::bit_cast<std::uint32_t>(own.loss);
+    e.loss_bf16 = std::bit_cast<std::uint32_t>(bf16.loss);
+    e.routes = r_.plan.validation_sequences * r_.config.model.length * r_.config.model.top_k;
+    for (std::int64_t l = 0; l < r_.config.model.layers; ++l)
+      e.equal_routes.push_back(equal_routes(own, bf16, static_cast<std::size_t>(l)));
+    journal_.append(e);
+  }
+  // Of each token the experts that both chose, in whatever order.
+  [[nodiscard]] std::int64_t equal_routes(const Evaluation& a, const Evaluation& b, std::size_t layer) const {
+    if (layer >= a.routes.size() || layer >= b.routes.size()) return 0;
+    const auto k = static_cast<std::ptrdiff_t>(r_.config.model.top_k);
+    std::int64_t equal = 0;
+    for (auto x = a.routes[layer].begin(), y = b.routes[layer].begin(); x != a.routes[layer].end(); x += k, y += k)
+      equal += std::count_if(x, x + k, [&](std::int32_t expert) { return std::find(y, y + k, expert) != y + k; });
+    return equal;
+  }
+
+  void keep_if_due(std::int64_t step) {
+    if (std::find(r_.plan.kept.begin(), r_.plan.kept.end(), step) == r_.plan.kept.end()) return;
+    const std::string path = kept_checkpoint_of(r_.out, step);
+    if (!std::filesystem::exists(path)) save(path);
+  }
+  // The journal first: a checkpoint is never ahead of it on the disk.
+  void save(const std::string& path) {
+    journal_.sync();
+    write_checkpoint(path, {r_.config, r_.corpus->training_sha256, engine_.state()});
+  }
+
+  RunRecord interrupted() {
+    save(checkpoint_of(r_.out));
+    return journal_.record();
+  }
+
+  const RunRequest& r_;
+  TrainingEngine& engine_;
+  const RunWatch& watch_;
+  std::vector<std::uint8_t> validation_;  // before a journal is made: a part that is too short is refused
+  Journal journal_;
+};
+
+}  // namespace
+
+std::string journal_of(const std::string& out) { return journal_path(out).string(); }
+std::string checkpoint_of(const std::string& out) { return out + ".checkpoint"; }
+std::string kept_checkpoint_of(const std::string& out, std::int64_t step) {
+  std::filesystem::path path(out);
+  const std::string extension = path.extension().string();
+  path.replace_extension("step" + std::to_string(step) + (extension.empty() ? ".h5" : extension));
+  return path.string();
+}
+
+RecordedStep recorded(const StepOutcome& o) {
+  return {std::bit_cast<std::uint32_t>(o.loss),
+          std::bit_cast<std::uint32_t>(o.balance_loss),
+          std::bit_cast<std::uint32_t>(o.gradient_norm),
+          std::bit_cast<std::uint32_t>(o.rate),
+          o.weights_digest,
+          o.skipped};
+}
+
+RecordedWitness witness(std::int64_t step, const StepOutcome& outcome) {
+  RecordedWitness w{step, outcome.parameter_digests, {}};
+  for (const LayerObservation& layer : outcome.layers) w.layers.push_back(layer.output_digest);
+  return w;
+}
+
+RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const RunWatch& watch) {
+  check(request.config);
+  check(request.plan, request.config);
+  return Sitting(request, engine, watch).run();
+}
+
+}  // namespace mxcheck

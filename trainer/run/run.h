@@ -1,0 +1,63 @@
+#pragma once
+// A run of training, recorded step by step: what `mxcheck parity run` does.
+//
+// While it runs there are, beside OUT: OUT.journal, to which every step is appended as it is done, and OUT.checkpoint,
+// the state it goes on from. When it ends OUT is written and both are removed. A run that was interrupted, however it
+// was, goes on with `resume`: from the checkpoint, through the steps that the journal already has, which must come out
+// as they were recorded, to new ones. The bits are those of a run that was never stopped.
+//
+//   RunRequest request{.out = "run.h5", .config = config, .plan = plan_of(config), .corpus = &corpus};
+//   const RunRecord record = run_training(request, *engine, progress);
+//
+// Errors: Error{usage} where OUT or its journal is there already, or where there is none to go on with; Error{input}
+// for files of another run; Error{internal} where a step comes out otherwise than recorded: then the machine, or the
+// program, is not what it was; Error{environment} for a full disk. What was recorded stays as it is.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "trainer/data/corpus.h"
+#include "trainer/record/run_record.h"
+#include "trainer/run/engine.h"
+
+namespace mxcheck {
+
+// A hundredth of the steps between evaluations and between observations, a twentieth between checkpoints, 64 sequences;
+// checkpoints kept before step 100, the middle and the last one.
+RunPlan plan_of(const TrainingConfig& config);
+// Error{usage} for intervals below 1 and kept steps that are not ascending, or not of the run.
+void check(const RunPlan& plan, const TrainingConfig& config);
+
+struct RunRequest {
+  std::string out;
+  TrainingConfig config;
+  RunPlan plan;
+  const Corpus* corpus = nullptr;
+  std::string mxcheck;  // version and commit, recorded
+  bool resume = false;  // then config and plan are those of the journal; what is given here must agree
+};
+
+struct RunProgress {
+  std::int64_t step = 0;  // done
+  std::int64_t steps = 0;
+  float loss = 0;
+  float gradient_norm = 0;
+  std::int64_t tokens = 0;  // of this sitting
+  double seconds = 0;       // of this sitting
+};
+
+// Called after each step; false: write a checkpoint and return, the run unfinished.
+using RunWatch = std::function<bool(const RunProgress&)>;
+
+RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const RunWatch& watch);
+
+std::string journal_of(const std::string& out);
+std::string checkpoint_of(const std::string& out);
+std::string kept_checkpoint_of(const std::string& out, std::int64_t step);  // run.h5: run.step5000.h5
+
+// What step `step` gave, as it is recorded.
+RecordedStep recorded(const StepOutcome& outcome);
+RecordedWitness witness(std::int64_t step, const StepOutcome& outcome);
+
+}  // namespace mxcheck
