@@ -61,7 +61,8 @@ int run(int argc, char** argv) {
       "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n"
       "  mxcheck route logits.npy --top-k 8              experts, weights, rows, loads, padding\n"
       "  mxcheck layer --list                            recipes of a mixture-of-experts layer; and the layer "
-      "itself\n\n"
+      "itself\n"
+      "  mxcheck parity run --recipe mxfp8 -o run.h5     train, every step recorded; parity audit computes it again\n\n"
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   add_gate(app);
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
   add_route(app);
   add_layer(app);
   add_golden(app);
+  add_parity(app);
   return line.run(argc, argv);
 }
 
