@@ -1,0 +1,131 @@
+// mxcheck parity as a user runs it: on a small text, with a model of a few thousand weights.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "goldens/json/json.h"
+#include "tests/tools/command.h"
+#include "trainer/config/config.h"
+#include "trainer/record/run_file.h"
+
+namespace mxcheck {
+namespace {
+
+class Parity : public test::ToolTest {
+ protected:
+  Parity() {
+    std::ofstream text(dir / "text");
+    for (int i = 0; i < 3000; ++i) text << "line " << i % 13 << " of " << i << '\n';
+    TrainingConfig config = preset_named("tiny");
+    config.model = {.layers = 2, .width = 16, .heads = 2, .experts = 4, .inner = 8, .top_k = 2, .length = 12};
+    config.batch = 2;
+    config.steps = 20;
+    config.optimizer.warm_up = 5;
+    std::ofstream(dir / "small.json") << to_json(config);
+  }
+  // With the small model and text.
+  test::Answer run(const std::string& arguments, const std::string& before = "") {
+    return mxcheck("parity run --config small.json --data text --validation-sequences 4 --threads 1 " + arguments,
+                   before);
+  }
+  [[nodiscard]] bool has(const std::string& name) const {
+    const std::vector<std::string> names = dir.names();
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+};
+
+TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
+  const test::Answer made = run("--recipe mxfp8 --seed 4 --keep 10 -o run.h5");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("run.h5: mxfp8, seed 4, 20 of 20 steps, finished"), std::string::npos) << made.out;
+  EXPECT_TRUE(has("run.h5") && has("run.step10.h5"));
+  EXPECT_FALSE(has("run.h5.journal") || has("run.h5.checkpoint"));
+
+  const test::Answer audit = mxcheck("parity audit run.h5 --step 15 --data text");
+  EXPECT_EQ(audit.code, 0) << audit.out << audit.err;
+  EXPECT_NE(audit.out.find("computed from run.step10.h5"), std::string::npos) << audit.out;
+  EXPECT_NE(audit.out.find("equal: 25 of 25 recorded facts"), std::string::npos) << audit.out;
+  const test::Answer early = mxcheck("parity audit run.h5 --step 3 --data text --json");
+  EXPECT_EQ(early.code, 0) << early.err;
+  EXPECT_NE(early.out.find("\"equal\": true"), std::string::npos) << early.out;
+
+  const test::Answer verify = mxcheck("parity verify run.h5");
+  EXPECT_EQ(verify.code, 0) << verify.err;
+  EXPECT_NE(verify.out.find("checkpoints 10"), std::string::npos) << verify.out;
+  EXPECT_NE(verify.out.find("its contents have the hash"), std::string::npos) << verify.out;
+  EXPECT_EQ(mxcheck("parity verify run.h5 --json").code, 0);
+}
+
+// By SIGTERM: a shell's background jobs ignore Ctrl-C's signal.
+TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
+  ASSERT_EQ(run("--steps 400 --seed 4 --evaluate-every 400 -o whole.h5").code, 0);
+  const test::Answer stopped =
+      run("--steps 400 --seed 4 --evaluate-every 400 -o run.h5 & pid=$!; "
+          "while [ ! -s run.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
+  if (has("run.h5")) GTEST_SKIP() << "the run was over before the signal came";
+  EXPECT_EQ(stopped.code, 128 + 15);
+  EXPECT_NE(stopped.out.find("go on with  mxcheck parity run --resume -o run.h5"), std::string::npos) << stopped.out;
+  ASSERT_TRUE(has("run.h5.journal")) << stopped.err;
+  EXPECT_TRUE(has("run.h5.checkpoint"));
+  expect_refused(2, "--resume", "parity run --config small.json --data text -o run.h5");
+  expect_refused(2, "takes the run's configuration from its journal", "parity run --resume --seed 3 -o run.h5");
+  const test::Answer resumed = mxcheck("parity run --resume --data text -o run.h5");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("in 2 sittings"), std::string::npos) << resumed.out;
+  const RunRecord whole = read_run(dir / "whole.h5");
+  const RunRecord both = read_run(dir / "run.h5");
+  EXPECT_EQ(both.steps, whole.steps);
+  EXPECT_EQ(both.evaluations, whole.evaluations);
+  EXPECT_EQ(both.witnesses, whole.witnesses);
+}
+
+TEST_F(Parity, a_full_disk_loses_nothing_that_was_recorded) {
+  const test::Answer full = run("--steps 300 --checkpoint-every 300 --keep 299 -o run.h5", "ulimit -f 20; ");
+  EXPECT_EQ(full.code, 3) << full.out << full.err;
+  EXPECT_TRUE(has("run.h5.journal"));
+  EXPECT_FALSE(has("run.h5"));
+  const test::Answer resumed = mxcheck("parity run --resume --data text -o run.h5");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(mxcheck("parity audit run.h5 --step 299 --data text").code, 0);
+}
+
+TEST_F(Parity, what_makes_no_sense_is_refused_in_one_line) {
+  expect_refused(2, "no preset 'huge'", "parity run --preset huge --data text -o run.h5");
+  expect_refused(2, "fp16", "parity run --recipe fp16 --data text -o run.h5");
+  expect_refused(2, "steps is 0", "parity run --steps 0 --data text -o run.h5");
+  expect_refused(2, "--keep is 'x'", "parity run --keep x --data text -o run.h5");
+  expect_refused(2, "before step 10000", "parity run --keep 10000 --data text -o run.h5");
+  expect_refused(2, "an evaluation every 0", "parity run --evaluate-every 0 --data text -o run.h5");
+  expect_refused(2, "none: there is no such file", "parity run --data none -o run.h5");
+  expect_refused(2, "no run to run.h5 waits", "parity run --resume -o run.h5");
+  expect_refused(2, "nowhere/run.h5", "parity run --config small.json --data text -o nowhere/run.h5");
+  expect_refused(2, "--output", "parity run --data text");
+  expect_refused(2, "none.json", "parity run --config none.json -o run.h5");
+
+  ASSERT_EQ(run("--keep 10 -o run.h5").code, 0);
+  expect_refused(2, "is there already", "parity run --config small.json --data text -o run.h5");
+  expect_refused(2, "has no step 20; it has 0 to 19", "parity audit run.h5 --step 20 --data text");
+  expect_refused(2, "is of step 10, after step 9",
+                 "parity audit run.h5 --step 9 --checkpoint run.step10.h5 --data text");
+  expect_refused(2, "the data is not the run's", "parity audit run.h5 --step 9 --data small.json");
+  ASSERT_EQ(run("--seed 5 --keep 10 -o other.h5").code, 0);
+  expect_refused(2, "other.step10.h5", "parity audit run.h5 --step 12 --checkpoint other.step10.h5 --data text");
+  expect_refused(2, "text", "parity verify text");
+  expect_refused(2, "run.step10.h5", "parity verify run.step10.h5");
+}
+
+TEST_F(Parity, an_altered_file_is_refused) {
+  ASSERT_EQ(run("--keep 10 -o run.h5").code, 0);
+  std::string bytes = test::read_file(dir / "run.h5");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(dir / "altered.h5", std::ios::binary) << bytes;
+  std::ofstream(dir / "short.h5", std::ios::binary) << bytes.substr(0, bytes.size() - 100);
+  for (const char* file : {"altered.h5", "short.h5"}) {
+    expect_refused(2, file, std::string("parity verify ") + file);
+    expect_refused(2, file, std::string("parity audit --step 1 --data text ") + file);
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck
