@@ -198,12 +198,11 @@ std::vector<std::byte> header_payload(const RunRecord& run) {
                                   &run.device, &run.started}) {
     to.text(*text);
   }
-  for (const std::int64_t n :
-       {run.training_bytes, run.validation_bytes, run.plan.validation_sequences, run.plan.evaluate_every,
-        run.plan.observe_every, run.plan.checkpoint_every, std::ssize(run.plan.kept)}) {
+  for (const std::int64_t n : {run.training_bytes, run.validation_bytes, run.plan.validation_sequences,
+                               run.plan.evaluate_every, run.plan.observe_every, run.plan.checkpoint_every}) {
     to.number(n);
   }
-  for (const std::int64_t step : run.plan.kept) to.number(step);
+  to.list(run.plan.kept);
   return to.bytes();
 }
 
@@ -223,7 +222,7 @@ RunRecord run_of_header(std::span<const std::byte> payload, const std::string& w
                           &run.plan.evaluate_every, &run.plan.observe_every, &run.plan.checkpoint_every}) {
     *n = from.number<std::int64_t>();
   }
-  for (auto kept = from.number<std::int64_t>(); kept > 0; --kept) run.plan.kept.push_back(from.number<std::int64_t>());
+  run.plan.kept = from.list<std::int64_t>();
   from.finish();
   if (const std::string wrong = objection_to_head(run); !wrong.empty()) from.refuse(wrong);
   return run;

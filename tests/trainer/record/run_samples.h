@@ -21,8 +21,8 @@ inline TrainingConfig sample_config(std::int64_t steps = 12) {
 
 inline RecordedStep sample_step(std::int64_t step) {
   const auto n = static_cast<std::uint32_t>(step);
-  return {
-      0x40B00000U - n, 0x3C000000U + n, 0x3F800000U ^ n, 0x38D1B717U + 3 * n, 0x9E3779B97F4A7C15U * (step + 1), n % 3};
+  const std::uint64_t digest = 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(step + 1);
+  return {0x40B00000U - n, 0x3C000000U + n, 0x3F800000U ^ n, 0x38D1B717U + 3 * n, digest, n % 3};
 }
 
 inline RecordedEvaluation sample_evaluation(const TrainingConfig& c, std::int64_t step) {
@@ -48,7 +48,9 @@ inline RecordedObservation sample_observation(const TrainingConfig& c, std::int6
 
 inline RecordedWitness sample_witness(const TrainingConfig& c, std::int64_t step) {
   RecordedWitness w{step, {}, {}};
-  for (std::int64_t p = 0; p < 3 + 7 * c.model.layers; ++p) w.parameters.push_back(1'000'000'007U * (p + step + 1));
+  for (std::int64_t p = 0; p < 3 + 7 * c.model.layers; ++p) {
+    w.parameters.push_back(1'000'000'007U * static_cast<std::uint64_t>(p + step + 1));
+  }
   for (std::int64_t l = 0; l < c.model.layers; ++l) w.layers.push_back(~static_cast<std::uint64_t>(l + step));
   return w;
 }
