@@ -1,0 +1,60 @@
+#pragma once
+// Runs grouped into arms: the same configuration but for the seed. Arms differ in the recipe, in token rounding and in
+// the type of the moments; an arm's name says all that differs from the baseline: "mxfp8", "bf16 + nr-f",
+// "bf16 + moments bf16". Whatever else differs makes runs that cannot be compared.
+//
+//   for (const Arm& arm : arms_of(runs)) ...   // the baseline first, then A/A, the negative control, and the others
+//
+// Errors: Error{input} for runs that cannot be compared, naming the files and the field: another model, batch, number
+// of steps, optimizer, training or validation data, evaluations at other steps, two recipes of one name; an unfinished
+// run; an arm's seed twice; a seed that the baseline lacks; no baseline.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/record/run_record.h"
+
+namespace mxcheck {
+
+struct NamedRun {
+  std::string file;  // for messages
+  RunRecord record;
+};
+
+enum class ArmRole : std::uint8_t {
+  baseline,  // recipe bf16, token choice, FP32 moments
+  repeat,    // A/A: the baseline with a weight that starts one ulp up: an independent draw of the noise between runs
+  control,   // recipe `broken`: what the experiment must be able to reject
+  judged,    // all else
+};
+inline constexpr std::array<Named<ArmRole>, 4> kArmRoles{{{"baseline", ArmRole::baseline},
+                                                          {"A/A", ArmRole::repeat},
+                                                          {"negative control", ArmRole::control},
+                                                          {"judged", ArmRole::judged}}};
+inline std::string_view to_text(ArmRole role) { return name_in(kArmRoles, role); }
+
+struct Arm {
+  std::string name;
+  ArmRole role = ArmRole::judged;
+  std::vector<const NamedRun*> runs;  // by seed, ascending; they point into what arms_of was given
+};
+
+// kEndpointEvaluations of them are the endpoint: their mean is less noisy than the last alone.
+inline constexpr std::size_t kEndpointEvaluations = 3;
+
+std::string arm_name(const TrainingConfig& config);
+std::vector<Arm> arms_of(std::span<const NamedRun> runs);
+
+// Whether a run diverged: it says so, or one of the evaluations of its endpoint is no finite number.
+bool has_diverged(const RunRecord& run);
+
+// Mean of the last three evaluations under BF16, or under the run's own recipe. NaN for a run that diverged.
+double endpoint_of(const RunRecord& run);
+double own_endpoint_of(const RunRecord& run);
+
+double value_of(std::uint32_t fp32_bits);
+
+}  // namespace mxcheck

@@ -1,0 +1,87 @@
+#pragma once
+// Runs in, verdicts out: every arm against BF16, with all that is reported beside it. docs/parity_rule.md has the rule.
+//
+//   const ParityComparison c = compare_runs(runs, {});
+//   return exit_code(c);   // 0, 1 or 4
+//
+// Errors: those of arms_of; Error{usage} for margins that are not 0 < margin <= outer margin < 1, and for
+// probabilities outside of (0, 1).
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/compare/arm.h"
+#include "trainer/compare/interval.h"
+#include "trainer/compare/observed.h"
+#include "trainer/compare/trajectory.h"
+#include "trainer/compare/verdict.h"
+
+namespace mxcheck {
+
+struct ComparisonOptions {
+  double margin = 0.0010;        // relative loss; decides
+  double outer_margin = 0.0025;  // the largest gap that DeepSeek-V3 reports as noise; a second verdict beside the first
+  double alpha = 0.05;           // of each one-sided limit
+  double power = 0.9;
+  double spike = 5;  // z: of normal values one in 3.5 million is above it
+};
+
+struct SeedPair {
+  std::uint64_t seed = 0;
+  double baseline = 0;    // endpoints: mean loss of the last three evaluations; NaN for a run that diverged
+  double arm = 0;         // both of weights under BF16
+  double own = 0;         // under the arm's own recipe
+  double difference = 0;  // (arm - baseline) / baseline
+};
+
+struct ArmResult {
+  std::string name;
+  ArmRole role = ArmRole::judged;
+  std::string scales;           // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
+  std::vector<SeedPair> pairs;  // of the baseline: each run with itself
+  ArmEvidence evidence;
+  PairedInterval own;  // of (own - baseline) / baseline
+  Judgement judgement;
+  Judgement outer;
+  double correlation = 0;                    // of the pairs' endpoints
+  std::optional<double> token_equivalents;   // of the mean difference
+  std::optional<std::int64_t> pairs_needed;  // to see the margin with the power asked for; kLeastPairs or more
+  double visible_gap = 0;                    // the distance from the margin that these pairs see with it
+  SpikeCount spikes;
+  std::vector<CheckpointInterval> checkpoints;
+  ObservedArm observed;
+  std::vector<RunCurve> curves;
+};
+
+struct ListedRun {
+  std::string file, arm, started, device, engine, mxcheck;
+  std::uint64_t seed = 0;
+  RunEnd end = RunEnd::finished;
+  double endpoint = 0;
+  double hours = 0;
+};
+
+struct ParityComparison {
+  ComparisonOptions options;
+  TrainingConfig config;  // of the first BF16 run; what all share counts
+  std::string corpus;
+  std::int64_t parameters = 0;
+  std::int64_t tokens = 0;             // of a run's training
+  std::int64_t validation_tokens = 0;  // of an evaluation
+  double baseline_mean = 0;            // of the endpoints of BF16
+  double baseline_deviation = 0;       // of one, relative to the mean
+  std::vector<ArmResult> arms;         // the baseline first, then A/A, control, judged
+  Sensitivity sensitivity;             // at the margin
+  std::vector<ListedRun> runs;         // by the time at which they started
+};
+
+ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);
+
+// 0: every judged arm is non-inferior or equivalent; 1: one is inferior, diverged, or better by more than the margin;
+// 4: inconclusive, as where nothing is judged. 1 goes before 4.
+int exit_code(const ParityComparison& comparison);
+
+}  // namespace mxcheck

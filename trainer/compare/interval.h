@@ -1,0 +1,49 @@
+#pragma once
+// Confidence limits of a mean of paired differences by Student's t, and what a number of pairs can see.
+//
+//   const PairedInterval i = paired_interval(differences, 0.05);   // i.upper: the one-sided 95 % upper limit
+//   pairs_needed(0.0010, i.deviation, 0.05, 0.9)                   // pairs whose limit is below the margin in 90 %
+//
+// A paired t interval is valid whatever the correlation of the pairs, if the differences are normal; it pays for no
+// correlation with degrees of freedom alone. Fewer than two pairs have no limits: NaN, with which every comparison
+// fails, and a difference that is no number makes all of it NaN.
+//
+// Errors: Error{usage} for a probability outside of (0, 1) and degrees of freedom below 1.
+//
+// Does not promise: limits for differences that are far from normal.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+namespace mxcheck {
+
+struct PairedInterval {
+  std::int64_t pairs = 0;
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double deviation = std::numeric_limits<double>::quiet_NaN();  // of one difference, with pairs - 1 in the denominator
+  double lower = std::numeric_limits<double>::quiet_NaN();      // one-sided, each at 1 - alpha: both together are
+  double upper = std::numeric_limits<double>::quiet_NaN();      // an interval at 1 - 2 alpha
+};
+
+PairedInterval paired_interval(std::span<const double> differences, double alpha);
+
+// x with P(T <= x) = p for Student's t.
+double student_t_quantile(double p, std::int64_t freedom);
+
+// The probability that the one-sided upper limit of `pairs` differences is below the margin when the true mean is
+// `gap` below it and each has this deviation: the noncentral t beyond the quantile. 1 for a deviation of 0.
+double power_of(std::int64_t pairs, double gap, double deviation, double alpha);
+
+// The fewest pairs, from 2, that show a true mean of 0 to be below the margin with this power; none below a million.
+std::optional<std::int64_t> pairs_needed(double margin, double deviation, double alpha, double power);
+
+// The smallest distance between a true mean and a margin that so many pairs show with this power. NaN for fewer than
+// two pairs.
+double visible_gap(std::int64_t pairs, double deviation, double alpha, double power);
+
+// Pearson's, of at least three pairs that are not all equal; else NaN.
+double correlation_of(std::span<const double> x, std::span<const double> y);
+
+}  // namespace mxcheck
