@@ -24,13 +24,15 @@ void add_parity(Command& app) {
   sub.requires_subcommand();
   add_parity_run(sub);
   add_parity_audit(sub);
+  add_parity_compare(sub);
   add_parity_verify(sub);
   sub.footer(
       "Examples:\n"
       "  mxcheck parity run --preset tiny --recipe mxfp8 --seed 1 --steps 1000 -o mxfp8_1.h5\n"
       "  mxcheck parity run --resume -o mxfp8_1.h5               go on with a run that was interrupted\n"
       "  mxcheck parity audit mxfp8_1.h5 --step 500              compute a step again: every bit must agree\n"
-      "  mxcheck parity verify mxfp8_1.h5                        is the file whole, and what does it say?");
+      "  mxcheck parity verify mxfp8_1.h5                        is the file whole, and what does it say?\n"
+      "  mxcheck parity compare runs/*.h5 --html report.html     is the recipe as good as BF16?");
 }
 
 }  // namespace mxcheck

@@ -11,6 +11,7 @@ namespace mxcheck {
 
 void add_parity_run(Command& parity);
 void add_parity_audit(Command& parity);
+void add_parity_compare(Command& parity);
 void add_parity_verify(Command& parity);
 
 // What --data names: a file or folder; none: the headers of Boost.
