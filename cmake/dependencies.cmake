@@ -96,7 +96,7 @@ macro(mxcheck_find_dependency NAME)
     elseif("${NAME}" STREQUAL "dlpack")
       mxcheck_find_files(dlpack dlpack/dlpack.h)
       mxcheck_dependency(dlpack INCLUDES ${MXCHECK_dlpack_INCLUDE_DIR})
-    elseif("${NAME}" STREQUAL "boost")  # headers: Boost.Multiprecision
+    elseif("${NAME}" STREQUAL "boost")  # headers: Boost.Math, Boost.Multiprecision
       mxcheck_find_package(Boost)
       mxcheck_dependency(boost LIBRARIES Boost::headers)
     elseif("${NAME}" STREQUAL "eigen")
