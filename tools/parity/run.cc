@@ -12,6 +12,7 @@
 #include "goldens/layer/recipe_json.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
+#include "properties/process/candidate_process.h"
 #include "tools/common/json.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
@@ -24,7 +25,7 @@ namespace mxcheck {
 namespace {
 
 struct Options {
-  std::string output, preset, config, recipe, rounding, moments, data;
+  std::string output, preset, config, recipe, rounding, moments, data, engine;
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> steps, batch, tile, perturb, evaluate_every, observe_every, checkpoint_every, sequences;
   std::vector<std::string> kept;
@@ -101,9 +102,9 @@ void check_resume(const Options& o) {
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
                              !o.kept.empty() || o.skips_non_finite;
   if (about_the_run) {
-    throw Error(
-        ErrorKind::usage,
-        "--resume takes the run's configuration from its journal; -o, --data, --threads and --json alone go with it");
+    throw Error(ErrorKind::usage,
+                "--resume takes the run's configuration from its journal; -o, --data, --engine, --threads and --json "
+                "alone go with it");
   }
   if (!std::filesystem::exists(journal_of(o.output))) {
     throw Error(ErrorKind::input,
@@ -161,6 +162,14 @@ RunRequest request_of(const Options& o, const Corpus& corpus) {
   return r;
 }
 
+std::unique_ptr<TrainingEngine> engine_of(const Options& o, const RunRequest& r) {
+  if (o.engine == "cpu") return cpu_engine(r.config, o.threads);
+  // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+  const bool is_path = o.engine.find('/') != std::string::npos || o.engine.ends_with(".so");
+  const std::string library = find_candidate_library(is_path ? o.engine : o.engine + "_train", own_executable());
+  return device_engine(r.config, library, r.plan.validation_sequences);
+}
+
 int run(const Options& o) {
   if (o.resume) check_resume(o);
   RunRequest request;
@@ -169,7 +178,7 @@ int run(const Options& o) {
   request = request_of(o, none);
   const Corpus corpus = corpus_of(o.data);
   request.corpus = &corpus;
-  const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, o.threads);
+  const std::unique_ptr<TrainingEngine> engine = engine_of(o, request);
   RunRecord record;
   {
     const StopOnSignal stop;
@@ -194,6 +203,7 @@ int run(const Options& o) {
 
 void add_parity_run(Command& parity) {
   auto o = std::make_shared<Options>();
+  o->engine = "cpu";
   Command sub = parity.subcommand("run", "Train a language model with MoE layers under a recipe, every step recorded");
   sub.option("-o,--output", o->output, "The run's file, HDF5; OUT.journal and OUT.checkpoint while it is under way")
       .required()
@@ -217,7 +227,10 @@ void add_parity_run(Command& parity) {
              "Steps before which a checkpoint is kept beside OUT (default 100, the middle, the last)")
       .comma_separated();
   sub.option("--validation-sequences", o->sequences, "Of each evaluation (default 64)");
-  sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
+  sub.option("--engine", o->engine,
+             "What computes: cpu, sm90 (a Hopper GPU), or a library of kernels/train.h; the bits are one's")
+      .shows_default();
+  sub.option("--threads", o->threads, "Of the CPU; 0: all; they change no bit").between(0, 1024);
   sub.flag("--resume", o->resume, "Go on with a run that was interrupted");
   sub.flag("--json", o->json, "What came of it as JSON");
   sub.footer(

@@ -78,7 +78,7 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
   engine.load(r.checkpoint ? std::move(*r.checkpoint) : initial_state(run.config));
   AuditResult result;
   result.step = r.step;
-  result.first = engine.state().step;
+  result.first = engine.steps_done();
   bool differed = false;
   for (std::int64_t step = result.first; step <= r.step; ++step) {
     if (watch) watch(step);

@@ -23,6 +23,7 @@ class CpuEngine final : public TrainingEngine {
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] std::string device() const override { return processor_name(); }
   void load(TrainingState state) override { state_ = std::move(state); }
+  [[nodiscard]] std::int64_t steps_done() const override { return state_.step; }
   [[nodiscard]] const TrainingState& state() override { return state_; }
   StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
     return training_step(config_, state_, tokens, observe, threads_);

@@ -108,15 +108,15 @@ class Sitting {
     } else {
       engine_.load(initial_state(r_.config));
     }
-    if (r_.resume) journal_.append(JournalSitting{engine_.state().step, now_utc()});
+    if (r_.resume) journal_.append(JournalSitting{engine_.steps_done(), now_utc()});
   }
 
   // Whether the run came to its end, by its last step or by a norm that is not finite.
   bool steps() {
     const Clock::time_point begun = Clock::now();
     std::int64_t done = 0;
-    while (engine_.state().step < r_.config.steps) {
-      const std::int64_t step = engine_.state().step;
+    while (engine_.steps_done() < r_.config.steps) {
+      const std::int64_t step = engine_.steps_done();
       evaluate_if_due(step);
       keep_if_due(step);
       const StepOutcome outcome = one_step(step);
@@ -145,7 +145,7 @@ class Sitting {
     journal_.append(JournalStep{step, recorded(outcome), seconds_since(begun)});
     // A step that ended in a layer has no digests of those after it: what was recorded of it are its NaN.
     if (std::ssize(outcome.layers) != r_.config.model.layers) return outcome;
-    if (observes) journal_.append(RecordedObservation{step, outcome.layers});
+    if (observes && !outcome.layers[0].expert_loads.empty()) journal_.append(RecordedObservation{step, outcome.layers});
     const bool kept = std::find(r_.plan.kept.begin(), r_.plan.kept.end(), step) != r_.plan.kept.end();
     if (observes || kept || step <= 1 || step + 1 == r_.config.steps) journal_.append(witness(step, outcome));
     return outcome;

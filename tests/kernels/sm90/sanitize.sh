@@ -2,7 +2,7 @@
 # usage: sanitize.sh BIN LIBRARY OUT: the four tools of compute-sanitizer on a machine with a Hopper GPU. Every kernel runs on
 # reduced shapes, checked against the reference (mxcheck_sm90_bench --quick); memcheck also on a gate of few cases. The GEMMs and
 # the routers, the steps of a layer and whole layers, libmxcheck_sm90_gemm.so, _route.so, _layer.so and _moe.so beside LIBRARY, run under
-# gates of few cases, all four tools.
+# gates of few cases, all four tools; so do steps of training, by their tests.
 set -euo pipefail
 bin=$1
 library=$2
@@ -48,4 +48,15 @@ gate gemm 'matmul_of_small*' 60
 gate route 'route_*_equals_the_reference' 40
 gate layer '*_equals_the_reference' 200
 gate moe 'moe_*_equals_the_reference' 60
+for tool in memcheck racecheck initcheck synccheck; do
+  log="$out/sanitize_train_$tool.txt"
+  if compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/sm90_train_test" \
+    --gtest_filter='*few_tokens*:*sizes_between*:*not_finite*' >"$log" 2>&1; then
+    verdict=clean
+  else
+    verdict=FAILED status=1
+  fi
+  printf '%-9s %-6s training steps; %s\n' "$tool" "$verdict" \
+    "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//')"
+done
 exit "$status"

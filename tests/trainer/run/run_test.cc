@@ -23,7 +23,6 @@ namespace {
 
 using test::small_config;
 using test::small_corpus;
-using test::small_plan;
 using test::small_request;
 using test::TemporaryDirectory;
 
@@ -88,7 +87,7 @@ TEST(Run, routes_that_agree_are_counted_whatever_their_order) {
 }
 
 // Stopped after `step`, gone on with, until it ends.
-RunRecord interrupted_at(std::vector<std::int64_t> stops, RunRequest request, const std::function<void()>& between) {
+RunRecord interrupted_at(const std::vector<std::int64_t>& stops, RunRequest request, const std::function<void()>& between) {
   RunRecord record;
   for (const std::int64_t stop : stops) {
     record = run(request, [&](const RunProgress& p) { return p.step != stop; });
@@ -149,6 +148,7 @@ class OtherEngine final : public TrainingEngine {
   [[nodiscard]] std::string name() const override { return "other"; }
   [[nodiscard]] std::string device() const override { return "none"; }
   void load(TrainingState state) override { engine_->load(std::move(state)); }
+  [[nodiscard]] std::int64_t steps_done() const override { return engine_->steps_done(); }
   [[nodiscard]] const TrainingState& state() override { return engine_->state(); }
   StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
     const std::int64_t step = state().step;

@@ -1,0 +1,162 @@
+#include "kernels/sm90/train/elementwise/norm.h"
+
+#include <utility>
+
+#include "kernels/sm90/train/elementwise/numbers.cuh"
+#include "kernels/sm90/train/elementwise/rows.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr float kEpsilon = 0x1p-16F;
+constexpr int kChunkRows = 32;  // of a thread's subtree in sums over rows
+constexpr unsigned kColumnThreads = 64;
+
+static_assert(kMostWidth <= kMostRowFloats);
+
+__device__ __forceinline__ float* floats_of_warp(int floats) {
+  extern __shared__ float shared[];
+  return shared + static_cast<std::ptrdiff_t>(threadIdx.x / 32) * floats;
+}
+__device__ __forceinline__ std::int64_t row_of_warp() {
+  return std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
+}
+
+__global__ void norm_row(const __grid_constant__ NormJob job, int floats) {
+  const std::int64_t row = row_of_warp();
+  if (row >= job.rows) return;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  float* const squares = floats_of_warp(floats);
+  const std::int64_t first = row * job.width;
+  const float* x = job.x + first;
+  for (int i = lane; i < job.width; i += 32) {
+    float v = x[i];
+    if (job.added != nullptr) {
+      v = add(v, widen(job.added[first + i]));
+      job.sum[first + i] = v;
+    }
+    squares[i] = mul(v, v);
+  }
+  if (job.added != nullptr) x = job.sum + first;  // a lane reads what it wrote
+  const float mean = div(pairwise_sum_of(squares, job.width, lane), static_cast<float>(job.width));
+  const float r = div(1.0F, __fsqrt_rn(add(mean, kEpsilon)));
+  for (int i = lane; i < job.width; i += 32) job.y[first + i] = to_bf16(mul(mul(x[i], r), job.gain[i]));
+  if (lane == 0) job.scale[row] = r;
+}
+
+__global__ void add_element(const float* x, const std::uint16_t* added, float* sum, std::int64_t elements) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < elements) sum[i] = add(x[i], widen(added[i]));
+}
+
+__device__ __forceinline__ float dy_at(const NormBackwardJob& job, std::int64_t i) {
+  const float dy = job.dy[i];
+  return job.dy_added == nullptr ? dy : add(widen(job.dy_added[i]), dy);
+}
+
+__global__ void norm_backward_row(const __grid_constant__ NormBackwardJob job, int floats) {
+  const std::int64_t row = row_of_warp();
+  if (row >= job.rows) return;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  float* const products = floats_of_warp(floats);
+  const std::int64_t first = row * job.width;
+  const float r = job.scale[row];
+  for (int i = lane; i < job.width; i += 32)
+    products[i] = mul(mul(dy_at(job, first + i), job.gain[i]), mul(job.x[first + i], r));
+  const float q = div(pairwise_sum_of(products, job.width, lane), static_cast<float>(job.width));
+  for (int i = lane; i < job.width; i += 32) {
+    const std::int64_t at = first + i;
+    const float t = mul(dy_at(job, at), job.gain[i]);
+    float dx = mul(r, sub(t, mul(mul(job.x[at], r), q)));
+    if (job.adds) dx = add(job.dx[at], dx);
+    job.dx[at] = dx;
+    if (job.rounded != nullptr) job.rounded[at] = to_bf16(dx);
+  }
+}
+
+// The top of a pairwise sum's tree over `count` numbers that are in v; v is +0 from there on.
+__device__ __forceinline__ float chunk_sum(float (&v)[kChunkRows], int count) {
+  const int width = padded_count(count);
+#pragma unroll
+  for (int step = 1; step < kChunkRows; step *= 2) {
+    if (step < width) {
+#pragma unroll
+      for (int i = 0; i < kChunkRows; i += 2 * step) v[i] = add(v[i], v[i + step]);
+    }
+  }
+  return v[0];
+}
+
+// Column by column, kChunkRows rows to one: value(row, column). A chunk that is not the only one is a whole subtree.
+template <class Value>
+__device__ __forceinline__ void column_chunk(std::int64_t rows, int width, float* out, const Value& value) {
+  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (column >= width) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
+  float v[kChunkRows];
+#pragma unroll
+  for (int i = 0; i < kChunkRows; ++i) v[i] = first + i < rows ? value(first + i, column) : 0.0F;
+  out[std::int64_t{blockIdx.x} * width + column] =
+      chunk_sum(v, rows > kChunkRows ? kChunkRows : static_cast<int>(rows));
+}
+
+__global__ void dgain_chunk(const __grid_constant__ NormBackwardJob job, float* out) {
+  column_chunk(job.rows, job.width, out, [&](std::int64_t row, int column) {
+    const std::int64_t at = row * job.width + column;
+    return mul(dy_at(job, at), mul(job.x[at], job.scale[row]));
+  });
+}
+__global__ void column_sums_chunk(const float* in, std::int64_t rows, int width, float* out) {
+  column_chunk(rows, width, out, [&](std::int64_t row, int column) { return in[row * width + column]; });
+}
+
+std::int64_t chunks_of(std::int64_t rows) { return (rows + kChunkRows - 1) / kChunkRows; }
+
+// Chunks first: of the second there are at most 65535.
+dim3 column_grid(std::int64_t chunks, int width) {
+  return {static_cast<unsigned>(chunks), (static_cast<unsigned>(width) + kColumnThreads - 1) / kColumnThreads};
+}
+
+}  // namespace
+
+cudaError_t launch_norm(const NormJob& job, cudaStream_t stream) {
+  const int floats = padded_count(job.width);
+  const RowLaunch at = row_launch(job.rows, floats);
+  norm_row<<<at.blocks, at.threads, at.shared, stream>>>(job, floats);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_add(const float* x, const std::uint16_t* added, float* sum, std::int64_t elements,
+                       cudaStream_t stream) {
+  add_element<<<element_blocks(elements), kElementThreads, 0, stream>>>(x, added, sum, elements);
+  return cudaGetLastError();
+}
+
+// Of the first two rounds, which take turns.
+std::int64_t norm_partials(std::int64_t rows, int width) {
+  return (chunks_of(rows) + chunks_of(chunks_of(rows))) * width;
+}
+
+cudaError_t launch_norm_backward(const NormBackwardJob& job, cudaStream_t stream) {
+  const int floats = padded_count(job.width);
+  const RowLaunch at = row_launch(job.rows, floats);
+  norm_backward_row<<<at.blocks, at.threads, at.shared, stream>>>(job, floats);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_norm_gain(const NormBackwardJob& job, cudaStream_t stream) {
+  std::int64_t rows = chunks_of(job.rows);
+  float* from = job.partials;
+  float* to = job.partials + rows * job.width;
+  dgain_chunk<<<column_grid(rows, job.width), kColumnThreads, 0, stream>>>(job, rows == 1 ? job.dgain : from);
+  while (rows > 1) {
+    const std::int64_t chunks = chunks_of(rows);
+    column_sums_chunk<<<column_grid(chunks, job.width), kColumnThreads, 0, stream>>>(from, rows, job.width,
+                                                                                     chunks == 1 ? job.dgain : to);
+    std::swap(from, to);
+    rows = chunks;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,72 @@
+#include "kernels/sm90/train/model/stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/sm90/common/arguments.h"
+
+namespace mxcheck_kernels::sm90 {
+
+OwnStream::~OwnStream() {
+  if (stream_ == nullptr) return;
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+void OwnStream::create() { require_success(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+
+SideStream::~SideStream() {
+  if (forked_ != nullptr) cudaEventDestroy(forked_);
+  if (joined_ != nullptr) cudaEventDestroy(joined_);
+}
+
+void SideStream::create() {
+  stream_.create();
+  require_success(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming));
+  require_success(cudaEventCreateWithFlags(&joined_, cudaEventDisableTiming));
+}
+
+cudaStream_t SideStream::fork(cudaStream_t main) const {
+  require_success(cudaEventRecord(forked_, main));
+  require_success(cudaStreamWaitEvent(stream_.get(), forked_));
+  return stream_.get();
+}
+
+void SideStream::join(cudaStream_t main) const {
+  require_success(cudaEventRecord(joined_, stream_.get()));
+  require_success(cudaStreamWaitEvent(main, joined_));
+}
+
+Graph::~Graph() {
+  if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+}
+
+void Graph::capture(cudaStream_t stream, const std::function<void()>& enqueue) {
+  require_success(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {  // the stream must not stay in capture
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  require_success(cudaStreamEndCapture(stream, &graph));
+  const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaGraphDestroy(graph);
+  require_success(error);
+}
+
+void Graph::launch(cudaStream_t stream) const { require_success(cudaGraphLaunch(executable_, stream)); }
+
+void* take_pinned(std::uint64_t bytes) {
+  void* memory = nullptr;
+  const std::uint64_t size = std::max<std::uint64_t>(bytes, 1);
+  require_success(cudaMallocHost(&memory, size));
+  std::memset(memory, 0, size);
+  return memory;
+}
+void drop_pinned(void* memory) {
+  if (memory != nullptr) cudaFreeHost(memory);
+}
+
+}  // namespace mxcheck_kernels::sm90

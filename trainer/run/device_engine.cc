@@ -1,0 +1,174 @@
+// A library of kernels/train.h as an engine: what only exact arithmetic gives is computed here, and passed to it.
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "kernels/train.h"
+#include "numerics/error.h"
+#include "reference/training/attention.h"
+#include "reference/training/optimizer.h"
+#include "trainer/run/engine.h"
+
+namespace mxcheck {
+namespace {
+
+// The library stays loaded: CUDA's libraries do not survive being unloaded in every order.
+const mxcheck_train_table& load_table(const std::string& library) {
+  const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::environment, library + ": " + what); };
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) refuse(std::string("cannot be loaded: ") + dlerror());
+  void* const symbol = dlsym(loaded, MXCHECK_TRAIN_SYMBOL);
+  if (symbol == nullptr) refuse("has no symbol " MXCHECK_TRAIN_SYMBOL ": it is no library of kernels/train.h");
+  const mxcheck_train_table* const table = reinterpret_cast<mxcheck_train_function>(symbol)();
+  if (table->interface_version != MXCHECK_TRAIN_VERSION || table->size < sizeof(mxcheck_train_table)) {
+    refuse("is of interface version " + std::to_string(table->interface_version) + "; " +
+           std::to_string(MXCHECK_TRAIN_VERSION) + " is needed");
+  }
+  return *table;
+}
+
+// The first GPU, as NVIDIA's driver names it in /proc.
+std::string gpu_name() {
+  std::error_code error;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    std::ifstream information(gpu.path() / "information");
+    for (std::string line; std::getline(information, line);) {
+      if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
+    }
+  }
+  return "a GPU without a name";
+}
+
+class DeviceEngine final : public TrainingEngine {
+ public:
+  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences)
+      : config_(config),
+        table_(load_table(library)),
+        rotary_(rotary_table(config.model.length, config.model.head_width())),
+        parameters_(parameters_of(config.model).size()) {
+    const ModelShape& m = config.model;
+    mxcheck_train_config c{};
+    c.size = sizeof(c);
+    c.layers = m.layers, c.width = m.width, c.heads = m.heads, c.experts = m.experts;
+    c.inner = m.inner, c.top_k = m.top_k, c.length = m.length, c.batch = config.batch;
+    c.evaluation_sequences = evaluation_sequences;
+    c.recipe = config.recipe.name.c_str();
+    const std::string rounding(to_text(config.rounding));
+    c.rounding = rounding.c_str(), c.tile = config.tile, c.seed = config.seed, c.balance = config.balance;
+    const OptimizerConfig& o = config.optimizer;
+    c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
+    c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
+    c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
+    require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
+  }
+  ~DeviceEngine() override { table_.destroy(run_); }
+
+  [[nodiscard]] std::string name() const override { return table_.name; }
+  [[nodiscard]] std::string device() const override { return gpu_name(); }
+  [[nodiscard]] std::int64_t steps_done() const override { return step_; }
+
+  void load(TrainingState state) override {
+    for (std::size_t p = 0; p < parameters_; ++p) {
+      require(table_.set_parameter(run_, static_cast<std::int64_t>(p), state.weights[p].data(),
+                                   state.first_moments[p].data(), state.second_moments[p].data(), message_.data(),
+                                   message_.size()),
+              "a state's parameter");
+    }
+    step_ = state.step, updates_ = state.updates;
+    state_ = std::move(state);
+  }
+
+  [[nodiscard]] const TrainingState& state() override {
+    for (std::size_t p = 0; p < parameters_; ++p) {
+      require(table_.get_parameter(run_, static_cast<std::int64_t>(p), state_.weights[p].data(),
+                                   state_.first_moments[p].data(), state_.second_moments[p].data(), message_.data(),
+                                   message_.size()),
+              "a state's parameter");
+    }
+    state_.step = step_, state_.updates = updates_;
+    return state_;
+  }
+
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool /*observe*/) override {
+    const OptimizerConfig& o = config_.optimizer;
+    mxcheck_train_step input{};
+    input.size = sizeof(input);
+    input.tokens = tokens.data(), input.step = static_cast<std::uint64_t>(step_);
+    input.rate = learning_rate(config_, step_);
+    input.correction1 = bias_correction(o.beta1, updates_ + 1);
+    input.correction2 = bias_correction(o.beta2, updates_ + 1);
+    StepOutcome outcome;
+    outcome.parameter_digests.resize(parameters_);
+    std::vector<std::uint64_t> layers(static_cast<std::size_t>(config_.model.layers));
+    mxcheck_train_outcome out{};
+    out.size = sizeof(out);
+    out.parameter_digests = outcome.parameter_digests.data(), out.layer_digests = layers.data();
+    require(table_.step(run_, &input, &out, message_.data(), message_.size()), "a step");
+    outcome.loss = out.loss, outcome.balance_loss = out.balance_loss, outcome.gradient_norm = out.gradient_norm;
+    outcome.rate = input.rate;
+    outcome.updated = out.updated != 0;
+    outcome.skipped = outcome.updated ? 0 : parameter_count(config_.model);
+    outcome.weights_digest = out.weights_digest;
+    outcome.layers.resize(static_cast<std::size_t>(out.layers));
+    for (std::size_t l = 0; l < outcome.layers.size(); ++l) outcome.layers[l].output_digest = layers[l];
+    ++step_;
+    updates_ += outcome.updated ? 1 : 0;
+    return outcome;
+  }
+
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    const ModelShape& m = config_.model;
+    mxcheck_train_evaluation e{};
+    e.size = sizeof(e);
+    e.tokens = tokens.data(), e.sequences = std::ssize(tokens) / (m.length + 1);
+    e.recipe = recipe.name.c_str();
+    const std::int64_t of_layer = e.sequences * m.length * m.top_k;
+    std::vector<std::int32_t> routes(static_cast<std::size_t>(m.layers * of_layer));
+    e.routes = routes.data();
+    require(table_.evaluate(run_, &e, message_.data(), message_.size()), "an evaluation");
+    Evaluation evaluation;
+    evaluation.loss = e.loss;
+    for (std::int64_t l = 0; l < e.layers; ++l)
+      evaluation.routes.emplace_back(routes.begin() + l * of_layer, routes.begin() + (l + 1) * of_layer);
+    return evaluation;
+  }
+
+ private:
+  void require(mxcheck_status status, const char* what) const {
+    if (status == MXCHECK_OK) return;
+    const bool is_request = status == MXCHECK_INVALID || status == MXCHECK_UNSUPPORTED;
+    throw Error(is_request ? ErrorKind::usage : ErrorKind::environment,
+                std::string(table_.name) + ": " + what + ": " + message_.data());
+  }
+
+  TrainingConfig config_;
+  const mxcheck_train_table& table_;
+  RotaryTable rotary_;
+  std::size_t parameters_;
+  mxcheck_train_run* run_ = nullptr;
+  std::int64_t step_ = 0;
+  std::int64_t updates_ = 0;
+  TrainingState state_;
+  mutable std::array<char, 512> message_{};
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
+                                              std::int64_t evaluation_sequences) {
+  check(config);
+  // The library knows recipes by name: one of the user's own would be another under a built-in one's name.
+  if (!(config.recipe == layer_recipe_named(config.recipe.name))) {
+    throw Error(ErrorKind::usage, "the recipe '" + config.recipe.name +
+                                      "' is not the built-in one of this name, which is all that a library of kernels "
+                                      "can be asked for; the CPU computes it");
+  }
+  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences);
+}
+
+}  // namespace mxcheck
