@@ -21,7 +21,9 @@ void* Buffers::take_bytes(const std::string& name, std::int64_t count, std::uint
   }
   require_success(error);
   owned_[name] = data;
+  // Done before anything else can be: a stream that does not wait for the default one may upload to it next.
   require_success(cudaMemset(data, 0, bytes));
+  require_success(cudaStreamSynchronize(cudaStreamLegacy));
   parts_[name] = {data, static_cast<std::uint64_t>(count) * element_bytes};
   return data;
 }
