@@ -44,11 +44,6 @@ __global__ void norm_row(const __grid_constant__ NormJob job, int floats) {
   if (lane == 0) job.scale[row] = r;
 }
 
-__global__ void add_element(const float* x, const std::uint16_t* added, float* sum, std::int64_t elements) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < elements) sum[i] = add(x[i], widen(added[i]));
-}
-
 __device__ __forceinline__ float dy_at(const NormBackwardJob& job, std::int64_t i) {
   const float dy = job.dy[i];
   return job.dy_added == nullptr ? dy : add(widen(job.dy_added[i]), dy);
@@ -123,12 +118,6 @@ cudaError_t launch_norm(const NormJob& job, cudaStream_t stream) {
   const int floats = padded_count(job.width);
   const RowLaunch at = row_launch(job.rows, floats);
   norm_row<<<at.blocks, at.threads, at.shared, stream>>>(job, floats);
-  return cudaGetLastError();
-}
-
-cudaError_t launch_add(const float* x, const std::uint16_t* added, float* sum, std::int64_t elements,
-                       cudaStream_t stream) {
-  add_element<<<element_blocks(elements), kElementThreads, 0, stream>>>(x, added, sum, elements);
   return cudaGetLastError();
 }
 

@@ -22,10 +22,6 @@ struct NormJob {
 };
 cudaError_t launch_norm(const NormJob& job, cudaStream_t stream);
 
-// RN(x + added) alone.
-cudaError_t launch_add(const float* x, const std::uint16_t* added, float* sum, std::int64_t elements,
-                       cudaStream_t stream);
-
 struct NormBackwardJob {
   const float* dy = nullptr;
   const std::uint16_t* dy_added = nullptr;  // dy is RN(dy_added + dy) where it is not null

@@ -61,18 +61,17 @@ void Engine::make_state() {
   result_ = buffers_.take<StepResult>("result", 1);
 }
 
-Engine::Table Engine::make_table(const std::string& name, const std::vector<Parameter>& tensors) {
+TensorTable Engine::make_table(const std::string& name, const std::vector<Parameter>& tensors) {
   std::vector<TensorEntry> entries;
-  Table table;
+  TensorTable table;
   for (const Parameter& t : tensors) {
-    entries.push_back({t.offset, t.size, table.device.blocks, t.decays});
-    table.device.blocks += (t.size + kBlockElements - 1) / kBlockElements;
-    table.elements = t.offset + t.size;
+    entries.push_back({t.offset, t.size, table.blocks, t.decays});
+    table.blocks += (t.size + kBlockElements - 1) / kBlockElements;
   }
   const auto count = static_cast<std::int64_t>(entries.size());
   auto* const data = buffers_.take<TensorEntry>(name, count);
   require_success(cudaMemcpy(data, entries.data(), entries.size() * sizeof(TensorEntry), cudaMemcpyHostToDevice));
-  table.device.entries = data, table.device.count = static_cast<int>(count);
+  table.entries = data, table.count = static_cast<int>(count);
   return table;
 }
 

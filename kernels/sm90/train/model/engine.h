@@ -4,7 +4,6 @@
 // Errors: Refusal; after DEVICE_ERROR the engine is only to be destroyed.
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,12 +32,8 @@ class Engine {
   void read(const std::string& name, void* data, std::uint64_t& bytes);
 
  private:
-  // A table of tensors on the device, and on the host what its kernels' launches need.
-  struct Table {
-    TensorTable device;
-    std::int64_t elements = 0;  // of an allocation that holds them
-  };
-  Table make_table(const std::string& name, const std::vector<Parameter>& tensors);
+  // Of tensors in one allocation.
+  TensorTable make_table(const std::string& name, const std::vector<Parameter>& tensors);
   void make_norm_tables();
   void make_state();
   void make_evaluation();
@@ -60,9 +55,9 @@ class Engine {
   float* second_moments_ = nullptr;
   StepInput* input_ = nullptr;
   StepResult* result_ = nullptr;
-  std::vector<Table> tables_;              // parameters, then what each round of sums leaves of them
+  std::vector<TensorTable> tables_;        // parameters, then what each round of sums leaves of them
   std::vector<float*> sums_;               // of each round
-  Table layer_table_;                      // the residual stream after each layer
+  TensorTable layer_table_;                // the residual stream after each layer
   unsigned long long* digests_ = nullptr;  // of all parameters, then of the layers' outputs
 
   // The host's side of a step: the step's graph reads the first two.

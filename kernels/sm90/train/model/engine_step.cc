@@ -40,11 +40,10 @@ void Engine::enqueue_norm(const Pass& pass) {
   if (pass.backward) {
     const float* from = model_.gradients;
     for (std::size_t round = 0; round < sums_.size(); ++round) {
-      require_success(
-          launch_block_sums(tables_[round].device, from, round == 0, tables_[round + 1].device, sums_[round], stream_));
+      require_success(launch_block_sums(tables_[round], from, round == 0, tables_[round + 1], sums_[round], stream_));
       from = sums_[round];
     }
-    job.squares = from, job.sums = tables_.back().device;
+    job.squares = from, job.sums = tables_.back();
   }
   require_success(launch_step_end(job, stream_));
 }
@@ -52,7 +51,7 @@ void Engine::enqueue_norm(const Pass& pass) {
 void Engine::enqueue_update() {
   const mxcheck_train_config& c = model_.config;
   AdamWJob job;
-  job.table = tables_.front().device;
+  job.table = tables_.front();
   job.input = input_, job.result = result_;
   job.beta1 = c.beta1, job.beta2 = c.beta2, job.epsilon = c.epsilon, job.decay = c.decay;
   job.bf16_moments = c.bf16_moments != 0;
@@ -64,16 +63,16 @@ void Engine::enqueue_update() {
 void Engine::enqueue_step(std::uint64_t step) {
   upload(input_, staged_input_.data(), 1, stream_);
   upload(activations_.tokens, staged_tokens_.data(), staged_tokens_.size(), stream_);
-  require_success(launch_round(tables_.front().device, model_.weights, model_.bf16, stream_));
+  require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
   const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_};
   forward(pass);
-  require_success(launch_digests(layer_table_.device, activations_.residual, digests_ + model_.parameters.list.size(),
-                                 pass.aside()));
+  require_success(
+      launch_digests(layer_table_, activations_.residual, digests_ + model_.parameters.list.size(), pass.aside()));
   enqueue_loss(pass, true);
   backward(pass, backward_);
   enqueue_norm(pass);
   enqueue_update();
-  require_success(launch_digests(tables_.front().device, model_.weights, digests_, stream_));
+  require_success(launch_digests(tables_.front(), model_.weights, digests_, stream_));
 }
 
 // Under token choice a step is the same work every time.
@@ -132,7 +131,7 @@ void Engine::evaluate(mxcheck_train_evaluation& evaluation) {
   ExpertsPlans plans(c.layers);
   upload(evaluation_.tokens, evaluation.tokens, evaluation.sequences * (c.length + 1), stream_);
   upload(evaluation_.token_end, &shape.tokens, 1, stream_);
-  require_success(launch_round(tables_.front().device, model_.weights, model_.bf16, stream_));
+  require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
   const Pass pass{model_, shape, evaluation_, plans, 0, false, stream_};
   forward(pass);
   enqueue_loss(pass, false);

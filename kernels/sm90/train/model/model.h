@@ -2,7 +2,6 @@
 // What a run has on the device beside a pass's activations, and how a pass is called.
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include <cuda_runtime_api.h>

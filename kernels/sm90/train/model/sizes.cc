@@ -83,13 +83,13 @@ void check_config(const mxcheck_train_config& c) {
 Parameters parameters_of(const mxcheck_train_config& c) {
   constexpr std::int64_t kMultiple = 64;
   Parameters all;
-  const auto add = [&](std::int64_t size, bool decays, bool gain) {
-    all.list.push_back({all.elements, size, decays, gain});
+  const auto add = [&](std::int64_t size, bool decays) {
+    all.list.push_back({all.elements, size, decays});
     all.elements += (size + kMultiple - 1) / kMultiple * kMultiple;
   };
-  const auto add_gain = [&] { add(c.width, false, true); };
-  const auto add_matrix = [&](std::int64_t size) { add(size, true, false); };
-  add(kVocabulary * c.width, false, false);
+  const auto add_gain = [&] { add(c.width, false); };
+  const auto add_matrix = [&](std::int64_t size) { add(size, true); };
+  add(kVocabulary * c.width, false);
   for (std::int64_t l = 0; l < c.layers; ++l) {
     add_gain();
     add_matrix(3 * c.width * c.width);

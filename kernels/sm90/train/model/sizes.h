@@ -18,7 +18,6 @@ struct Parameter {
   std::int64_t offset = 0;  // elements from the start, a multiple of 64: at a multiple of 128 bytes in BF16 too
   std::int64_t size = 0;
   bool decays = false;  // matrices do, gains and the embedding do not
-  bool gain = false;
 };
 
 struct Parameters {
