@@ -38,6 +38,8 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
   if (arm.diverged > 0)
     return {ArmVerdict::diverged,
             fmt::format("{} run{} diverged, none of BF16", arm.diverged, arm.diverged == 1 ? "" : "s")};
+  if ((i.lower > margin || i.upper < -margin) && !sensitivity.repeat_differs.empty())
+    return {ArmVerdict::inconclusive, sensitivity.repeat_differs};
   if (i.lower > margin)
     return {ArmVerdict::inferior,
             fmt::format("the lower limit {} is above the margin {}", percent(i.lower), percent(margin))};
@@ -68,6 +70,13 @@ std::string why_not_equivalent(const ArmEvidence& repeat, double margin) {
   if (i.lower > -margin && i.upper < margin) return "";
   return fmt::format("A/A: the limits {} and {} are not inside +-{:.4f} %", percent(i.lower), percent(i.upper),
                      100 * margin);
+}
+
+std::string why_noise_is_beyond(const ArmEvidence& repeat, double margin) {
+  const PairedInterval& i = repeat.interval;
+  if (!(i.lower > margin || i.upper < -margin)) return "";
+  return fmt::format("beyond the margin, as A/A is: its limits {} and {} show noise between runs of that size",
+                     percent(i.lower), percent(i.upper));
 }
 
 std::string why_not_rejected(const ArmEvidence& control, double margin) {

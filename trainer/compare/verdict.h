@@ -41,6 +41,7 @@ struct ArmEvidence {
 struct Sensitivity {
   std::string without_repeat = "no A/A runs";
   std::string without_control = "no negative control";
+  std::string repeat_differs = {};  // not by an experiment without A/A runs
 };
 
 struct Judgement {
@@ -55,5 +56,9 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
 // no noise, and nothing about the experiment.
 std::string why_not_equivalent(const ArmEvidence& repeat, double margin);
 std::string why_not_rejected(const ArmEvidence& control, double margin);
+
+// Where A/A itself is beyond the margin to either side: a difference of that size is then noise between runs, and says
+// nothing of a recipe. Empty where it is not.
+std::string why_noise_is_beyond(const ArmEvidence& repeat, double margin);
 
 }  // namespace mxcheck

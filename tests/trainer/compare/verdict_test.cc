@@ -24,6 +24,16 @@ TEST(Verdict, is_what_the_interval_says) {
   EXPECT_EQ(verdict(evidence(-0.0020, 0.0020)), ArmVerdict::inconclusive);
 }
 
+TEST(Verdict, beyond_the_margin_says_nothing_where_a_a_is_beyond_it_too) {
+  const Sensitivity noisy{.without_repeat = "", .without_control = "", .repeat_differs = "A/A differs"};
+  EXPECT_EQ(verdict(evidence(0.0011, 0.0020), noisy), ArmVerdict::inconclusive);
+  EXPECT_EQ(verdict(evidence(-0.0020, -0.0011), noisy), ArmVerdict::inconclusive);
+  EXPECT_NE(why_noise_is_beyond(evidence(0.0011, 0.0020), kMargin), "");
+  EXPECT_NE(why_noise_is_beyond(evidence(-0.0020, -0.0011), kMargin), "");
+  EXPECT_EQ(why_noise_is_beyond(evidence(-0.0020, 0.0020), kMargin), "");
+  EXPECT_EQ(why_noise_is_beyond(ArmEvidence(), kMargin), "");
+}
+
 TEST(Verdict, limits_on_the_margin_are_not_beyond_it) {
   EXPECT_EQ(verdict(evidence(0, kMargin)), ArmVerdict::inconclusive);
   EXPECT_EQ(verdict(evidence(kMargin, 0.0020)), ArmVerdict::inconclusive);

@@ -87,7 +87,8 @@ TEST(Run, routes_that_agree_are_counted_whatever_their_order) {
 }
 
 // Stopped after `step`, gone on with, until it ends.
-RunRecord interrupted_at(const std::vector<std::int64_t>& stops, RunRequest request, const std::function<void()>& between) {
+RunRecord interrupted_at(const std::vector<std::int64_t>& stops, RunRequest request,
+                         const std::function<void()>& between) {
   RunRecord record;
   for (const std::int64_t stop : stops) {
     record = run(request, [&](const RunProgress& p) { return p.step != stop; });
