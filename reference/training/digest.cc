@@ -1,5 +1,6 @@
 #include "reference/training/digest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>

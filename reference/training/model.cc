@@ -44,7 +44,7 @@ void check(const TrainingConfig& c) {
   finite(o.epsilon, o.epsilon > 0, "epsilon", "above 0 is needed");
   finite(o.decay, o.decay >= 0, "decay", "0 or above is needed");
   finite(o.clip, o.clip > 0, "clip", "above 0 is needed");
-  require(o.warm_up >= 0, "warm_up is " + std::to_string(o.warm_up) + "; 0 or above is needed");
+  require(o.warm_up >= 0 && o.warm_up <= 1 << 24, "warm_up is " + std::to_string(o.warm_up) + "; 0 to 2^24 is needed");
   require(o.moments == Format::fp32 || o.moments == Format::bf16, "moments are in fp32 or bf16");
 }
 

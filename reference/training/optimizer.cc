@@ -64,6 +64,9 @@ void update(const TrainingConfig& config, TrainingState& state, std::vector<std:
   const std::vector<ParameterSpec> specs = parameters_of(config.model);
   const OptimizerConfig& o = config.optimizer;
   require_size("the list of gradients", std::ssize(gradients), std::ssize(specs));
+  require_size("the list of weights", std::ssize(state.weights), std::ssize(specs));
+  require_size("the list of first moments", std::ssize(state.first_moments), std::ssize(specs));
+  require_size("the list of second moments", std::ssize(state.second_moments), std::ssize(specs));
   for (std::size_t p = 0; p < specs.size(); ++p) {
     const char* const name = specs[p].name.c_str();
     require_size(name, std::ssize(gradients[p]), specs[p].size());

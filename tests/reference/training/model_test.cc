@@ -74,6 +74,7 @@ TEST(TrainingConfigCheck, says_what_cannot_be) {
   expect_refused("decay", [](auto& c) { c.optimizer.decay = -1; });
   expect_refused("clip", [](auto& c) { c.optimizer.clip = 0; });
   expect_refused("warm_up", [](auto& c) { c.optimizer.warm_up = -1; });
+  expect_refused("warm_up is 16777217", [](auto& c) { c.optimizer.warm_up = (1 << 24) + 1; });
   expect_refused("fp32 or bf16", [](auto& c) { c.optimizer.moments = Format::e4m3; });
   expect_refused("none such", [](auto& c) { c.recipe.gemms[0].a.scales = "none such"; });
 }

@@ -99,6 +99,17 @@ TEST(AdamW, a_norm_at_the_limit_is_not_clipped) {
   EXPECT_NE(moment(1), moment(std::nextafter(1.0F, 2.0F)));
 }
 
+TEST(AdamW, a_state_of_fewer_parameters_is_refused) {
+  const TrainingConfig config = test_config("bf16");
+  for (auto list : {&TrainingState::weights, &TrainingState::first_moments, &TrainingState::second_moments}) {
+    TrainingState state = initial_state(config, 1);
+    (state.*list).pop_back();
+    std::vector<std::vector<float>> g = gradients_of(config, 1);
+    EXPECT_THROW(update(config, state, g, 1, 0.01F, 1), Error);
+    EXPECT_EQ(state.updates, 0);
+  }
+}
+
 TEST(AdamW, sizes_that_do_not_agree_are_refused_before_anything_is_updated) {
   const TrainingConfig config = test_config("bf16");
   TrainingState state = initial_state(config, 1);
