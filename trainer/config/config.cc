@@ -25,11 +25,13 @@ constexpr std::array<TrainingPreset, 3> kPresets{{
     {"full", {4, 256, 4, 32, 128, 4, 256}, 16, "14 M parameters, 4,096 tokens a step: runs that recipes are judged by"},
 }};
 
-// The shortest decimal that is read as this FP32 number, as JSON's number.
+// The shortest decimal that is read as this FP32 number, as JSON's number. Reading rounds twice, to a double and then
+// to FP32; where that ends elsewhere the decimal of the double that equals the number is written.
 double short_number(float value) {
   std::array<char, 32> text{};
   std::to_chars(text.data(), text.data() + text.size() - 1, value);
-  return std::strtod(text.data(), nullptr);
+  const double read = std::strtod(text.data(), nullptr);
+  return static_cast<float>(read) == value ? read : double{value};
 }
 
 float number(JsonObject& o, const char* key) {
@@ -126,7 +128,8 @@ TrainingConfig config_from_json(std::string_view text, const std::string& where)
   c.seed = counter(o, "seed");
   c.perturb = o.integer("perturb", 0, std::int64_t{1} << 62);
   c.recipe = layer_recipe_from(to_text(o.required("recipe")), where + ": $.recipe");
-  c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(o.text("rounding")); });
+  const std::string rounding = o.text("rounding");
+  c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(rounding); });
   c.tile = o.integer("tile", 1, kMostSize);
   c.balance = number(o, "balance");
   c.optimizer = optimizer_from(o.required("optimizer"), where + ": $.optimizer");

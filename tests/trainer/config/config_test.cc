@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <limits>
 
@@ -40,6 +41,14 @@ TEST(ConfigJson, floats_are_short_decimals) {
     EXPECT_NE(text.find(member), std::string::npos) << member << text;
 }
 
+// The decimal 7.038531e-26 is so near to the middle of two FP32 numbers that a double rounds it onto that middle, and
+// the even one of the two is the other.
+TEST(ConfigJson, a_short_decimal_that_a_double_takes_elsewhere_is_not_written) {
+  TrainingConfig c = preset_named("tiny");
+  c.optimizer.epsilon = std::bit_cast<float>(0x15AE43FDU);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(config_from_json(to_json(c), "x").optimizer.epsilon), 0x15AE43FDU);
+}
+
 void expect_refused(const std::string& what, const std::function<void(Json&)>& change) {
   Json json = parse_json(to_json(full_of_values()), "x", 8, ErrorKind::usage);
   change(json);
@@ -48,8 +57,8 @@ void expect_refused(const std::string& what, const std::function<void(Json&)>& c
     ADD_FAILURE() << what << " is not refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::usage);
-    EXPECT_EQ(std::string(e.what()).rfind("mine.json", 0), 0U) << e.what();
     EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+    EXPECT_EQ(std::string(e.what()).rfind("mine.json"), 0U) << e.what();  // the place is there once
   }
 }
 
@@ -61,6 +70,7 @@ TEST(ConfigJson, is_read_strictly) {
   expect_refused("seed", [](Json& j) { j["seed"] = -1; });
   expect_refused("seed", [](Json& j) { j["seed"] = "1"; });
   expect_refused("rounding", [](Json& j) { j["rounding"] = "nearest"; });
+  expect_refused("mine.json: $.rounding: must be a string", [](Json& j) { j["rounding"] = 1; });
   expect_refused("$.optimizer", [](Json& j) { j["optimizer"]["moments"] = "e4m3"; });
   expect_refused("beta1", [](Json& j) { j["optimizer"]["beta1"] = "0.9"; });
   expect_refused("beta1", [](Json& j) { j["optimizer"]["beta1"] = 1; });
