@@ -42,6 +42,19 @@ TEST(GradientNorm, is_the_stated_sum_of_squares) {
     EXPECT_EQ(gradient_norm(g, 1), root(total)) << size;
     EXPECT_EQ(gradient_norm(g, 3), root(total)) << size;
   }
+}
+
+// The root hides a sum's last bit half the time: many sums, of sizes that end within a subtree.
+TEST(GradientNorm, has_the_tree_of_the_pairwise_sum_at_every_size) {
+  for (std::uint32_t seed = 1; seed <= 24; ++seed) {
+    const std::vector<std::vector<float>> g{values(30000 + 3001 * seed, seed, 4)};
+    std::vector<float> squares;
+    for (const float v : g[0]) squares.push_back(mul(v, v));
+    EXPECT_EQ(gradient_norm(g, 2), root(pairwise(squares))) << seed;
+  }
+}
+
+TEST(GradientNorm, is_nan_or_infinite_where_the_sum_is) {
   EXPECT_TRUE(std::isnan(gradient_norm(std::vector<std::vector<float>>{{1}, {std::nanf("")}}, 1)));
   EXPECT_TRUE(std::isinf(gradient_norm(std::vector<std::vector<float>>{{1e30F}, {1}}, 1)));
 }
