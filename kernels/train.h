@@ -76,6 +76,7 @@ typedef struct mxcheck_train_step {
   float rate;
   float correction1; /* RN(1 - beta1^t), t the number of this update, from 1 */
   float correction2; /* RN(1 - beta2^t) */
+  int32_t observe;   /* 1: "observed" tensors are kept of it; see `read` */
 } mxcheck_train_step;
 
 typedef struct mxcheck_train_outcome {
@@ -121,7 +122,16 @@ typedef struct mxcheck_train_table {
                              uint64_t message_bytes);
   /* What a step or an evaluation left in a tensor, for finding a first difference: "layers.0.qkv", "gradients.3", ...;
    * the list of names is returned for the name "". `bytes` is the room in `data`, afterwards the tensor's bytes; with
-   * data NULL these alone are given. */
+   * data NULL these alone are given.
+   *
+   * After a step with `observe` these are there for every layer L, of which a trainer makes its observations; R is
+   * the last of the offsets, and tensors of R rows may have more, which mean nothing:
+   *   layers.L.moe_u           BF16, tokens x width    what the experts' layer was given
+   *   layers.L.observed_d_o    BF16, tokens x width    the gradient of its output
+   *   layers.L.observed_h      BF16, R x 2 inner       H of docs/layer.md
+   *   layers.L.observed_p      FP32, R x inner         P
+   *   layers.L.offsets, token_offsets (int64), row_token, token_rows (int32), row_weight (FP32)   its routes
+   *   weights_bf16.P           BF16                    parameter P as the step read it */
   mxcheck_status (*read)(mxcheck_train_run* run, const char* name, void* data, uint64_t* bytes, char* message,
                          uint64_t message_bytes);
 } mxcheck_train_table;

@@ -44,6 +44,12 @@ struct LayerShape {
   std::int64_t experts = 0;
 };
 
+// What two GEMMs gave, computed elsewhere. A layer that has them computes no product: what others would give is +0.
+struct KnownProducts {
+  std::span<const std::uint16_t> h;  // up's, R x 2n
+  std::span<const float> p;          // d_down's, R x n
+};
+
 struct Layer {
   LayerShape shape;
   const LayerRecipe* recipe = nullptr;
@@ -51,6 +57,7 @@ struct Layer {
   std::span<const std::uint16_t> w1;
   std::span<const std::uint16_t> w2;
   int threads = 0;
+  const KnownProducts* known = nullptr;  // for a look at the operands alone
 };
 
 // What is kept for the backward pass, beside weights and routes.

@@ -1,5 +1,6 @@
 #include "reference/layer/run.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -43,7 +44,20 @@ Words Run::transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std
   return out;
 }
 
+void Run::copy_known(LayerGemm gemm, void* out) const {
+  const auto copy = [&](const char* name, auto known, std::int64_t cols, const std::string& shape) {
+    check_size(name, known.size(), checked_product(rows, cols, name), shape);
+    std::memcpy(out, known.data(), known.size_bytes());
+  };
+  if (gemm == LayerGemm::up) copy("H", layer.known->h, 2 * n, "R x 2n");
+  if (gemm == LayerGemm::d_down) copy("P", layer.known->p, n, "R x n");
+}
+
 void Run::multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const {
+  if (layer.known != nullptr) {
+    copy_known(gemm, out);
+    return;
+  }
   Matmul m = product(gemm);
   m.a = operand_of(rule(gemm).a, m.contract, a, Depth::columns);
   m.b = operand_of(rule(gemm).b, m.contract, b, Depth::columns, experts);
@@ -54,6 +68,7 @@ void Run::multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b,
 }
 
 void Run::multiply_along_tokens(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const {
+  if (layer.known != nullptr) return;
   Matmul m = product(gemm);
   m.a = operand_of(rule(gemm).a, m.contract, a, Depth::rows);
   m.b = operand_of(rule(gemm).b, m.contract, b, Depth::rows);

@@ -54,7 +54,7 @@ struct Run {
   // Each expert's matrix, rows x cols, as cols x rows.
   [[nodiscard]] Words transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const;
 
-  // Rows of tokens by an expert's weights.
+  // Rows of tokens by an expert's weights, or what is known of it.
   void multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const;
 
   // The gradient of each expert's weights, along its tokens.
@@ -69,6 +69,7 @@ struct Run {
   }
 
  private:
+  void copy_known(LayerGemm gemm, void* out) const;
   [[nodiscard]] Matmul product(LayerGemm gemm) const;
 };
 

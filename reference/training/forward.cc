@@ -64,8 +64,7 @@ std::vector<std::uint16_t> mixture(const PassSetting& s, const PassWeights& w, c
       {s.tokens(), m.width, m.inner, m.experts}, &s.recipe, GateUp::halves, w.bf16[p.w1], w.bf16[p.w2], s.threads};
   LayerForward f = layer_forward(layer, pass.moe_norm.y, pass.routes);
   if (s.observe) {
-    for (std::size_t e = 0; e + 1 < pass.routes.offsets.size(); ++e)
-      pass.observation.expert_loads.push_back(pass.routes.offsets[e + 1] - pass.routes.offsets[e]);
+    pass.observation.expert_loads = expert_loads(pass.routes);
     forward_facts(layer, pass.moe_norm.y, pass.routes, f, pass.observation.operands);
   }
   pass.kept = std::move(f.kept);

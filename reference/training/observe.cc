@@ -147,4 +147,22 @@ void backward_facts(const Layer& layer, std::span<const std::uint16_t> x, std::s
   operands.of_rows("d_w1.b", b.d_w1_b, b.dh);
 }
 
+std::vector<std::int64_t> expert_loads(const LayerRoutes& routes) {
+  std::vector<std::int64_t> loads;
+  for (std::size_t e = 0; e + 1 < routes.offsets.size(); ++e) loads.push_back(routes.offsets[e + 1] - routes.offsets[e]);
+  return loads;
+}
+
+LayerObservation observe_layer(Layer layer, std::span<const std::uint16_t> x, std::span<const std::uint16_t> d_o,
+                               const LayerRoutes& routes, const KnownProducts& products) {
+  layer.known = &products;
+  LayerObservation observation;
+  observation.expert_loads = expert_loads(routes);
+  const LayerForward f = layer_forward(layer, x, routes);
+  forward_facts(layer, x, routes, f, observation.operands);
+  const LayerBackward b = layer_backward(layer, f.kept, d_o, routes);
+  backward_facts(layer, x, d_o, routes, b, observation.operands);
+  return observation;
+}
+
 }  // namespace mxcheck

@@ -8,7 +8,7 @@
 // FP32 (a scale of FP32 is rounded itself, and half of all blocks would count for their largest element otherwise);
 // flushed where it is not 0 and its code is one of 0.
 //
-// Errors: none of their own.
+// Errors: none of their own, but where it is said.
 
 #include <cstdint>
 #include <span>
@@ -26,5 +26,13 @@ void forward_facts(const Layer& layer, std::span<const std::uint16_t> x, const L
 // Of those of d_down, d_w2, d_up and d_w1.
 void backward_facts(const Layer& layer, std::span<const std::uint16_t> x, std::span<const std::uint16_t> d_o,
                     const LayerRoutes& routes, const LayerBackward& b, std::vector<OperandFacts>& facts);
+
+// All of a layer that another engine computed: loads, and facts of every operand, made again from its two products.
+// Errors: those of layer_forward and layer_backward.
+LayerObservation observe_layer(Layer layer, std::span<const std::uint16_t> x, std::span<const std::uint16_t> d_o,
+                               const LayerRoutes& routes, const KnownProducts& products);
+
+// Rows of each expert.
+std::vector<std::int64_t> expert_loads(const LayerRoutes& routes);
 
 }  // namespace mxcheck

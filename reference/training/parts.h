@@ -41,8 +41,8 @@ inline std::vector<std::uint16_t> rounded_to_bf16(std::span<const float> values,
   return words;
 }
 
-// RN(1 / sqrt(n)): a double's root and quotient, each correctly rounded, are within 2^-52 of the number, and no number
-// 1 / sqrt(n) of n < 2^31 is as near to a midpoint of FP32 as that (its square would be a fraction of 2^-50).
+// RN(1 / sqrt(n)) for 0 < n <= 2^24: a root and a quotient in double precision, rounded once more, are as good for
+// every one of these n; the tests compare each with exact integers.
 inline float one_over_root(std::int64_t n) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(n))); }
 
 // Row `row` of a tensor with `cols` columns.

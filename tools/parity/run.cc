@@ -167,7 +167,7 @@ std::unique_ptr<TrainingEngine> engine_of(const Options& o, const RunRequest& r)
   // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
   const bool is_path = o.engine.find('/') != std::string::npos || o.engine.ends_with(".so");
   const std::string library = find_candidate_library(is_path ? o.engine : o.engine + "_train", own_executable());
-  return device_engine(r.config, library, r.plan.validation_sequences);
+  return device_engine(r.config, library, r.plan.validation_sequences, o.threads);
 }
 
 int run(const Options& o) {

@@ -65,6 +65,39 @@ bool add_witness(const RunRecord& run, const RecordedWitness& is, std::vector<Au
   return true;
 }
 
+std::string facts_text(const OperandFacts& f) {
+  return fmt::format("{} elements, {} saturated, {} flushed, {} scales of 2^{} to 2^{}", f.elements, f.saturated,
+                     f.flushed, f.scales, f.least_exponent, f.largest_exponent);
+}
+
+void add_layer(std::int64_t step, const std::string& layer, const LayerObservation& is, const LayerObservation& was,
+               std::vector<AuditLine>& lines) {
+  lines.push_back({step, layer + ", expert loads", fmt::format("{}", fmt::join(was.expert_loads, " ")),
+                   fmt::format("{}", fmt::join(is.expert_loads, " "))});
+  for (std::size_t i = 0; i < std::max(is.operands.size(), was.operands.size()); ++i) {
+    const bool both = i < is.operands.size() && i < was.operands.size();
+    const std::string name = i < was.operands.size() ? was.operands[i].name : is.operands[i].name;
+    const bool other = both && is.operands[i].name != was.operands[i].name;
+    lines.push_back({step, fmt::format("{}, {}", layer, name),
+                     i < was.operands.size() ? facts_text(was.operands[i]) : "none",
+                     i < is.operands.size() ? (other ? is.operands[i].name + ": " : "") + facts_text(is.operands[i])
+                                            : "none"});
+  }
+}
+
+const RecordedObservation* observation_of(const RunRecord& run, std::int64_t step) {
+  const auto found = std::find_if(run.observations.begin(), run.observations.end(),
+                                  [&](const RecordedObservation& o) { return o.step == step; });
+  return found == run.observations.end() ? nullptr : &*found;
+}
+
+// Loads and operands of each layer, where the run recorded them; output digests are the witness's.
+void add_observation(const RecordedObservation& was, const StepOutcome& is, std::vector<AuditLine>& lines) {
+  static const LayerObservation none;
+  for (std::size_t l = 0; l < was.layers.size(); ++l)
+    add_layer(was.step, fmt::format("layer {}", l), l < is.layers.size() ? is.layers[l] : none, was.layers[l], lines);
+}
+
 }  // namespace
 
 bool AuditResult::passed() const {
@@ -82,12 +115,14 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
   bool differed = false;
   for (std::int64_t step = result.first; step <= r.step; ++step) {
     if (watch) watch(step);
-    const StepOutcome outcome = engine.step(training_batch(*r.corpus, run.config, step), false);
+    const RecordedObservation* const observed = step == r.step ? observation_of(run, step) : nullptr;
+    const StepOutcome outcome = engine.step(training_batch(*r.corpus, run.config, step), observed != nullptr);
     const RecordedStep is = recorded(outcome);
     const RecordedStep& was = run.steps[static_cast<std::size_t>(step)];
     const bool equal = is == was;
     if (step == r.step || (!equal && !differed)) add_step(step, is, was, result.lines);
     if (step == r.step) result.has_witness = add_witness(run, witness(step, outcome), result.lines);
+    if (observed != nullptr) add_observation(*observed, outcome, result.lines);
     differed = differed || !equal;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

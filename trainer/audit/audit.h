@@ -30,7 +30,7 @@ struct AuditRequest {
 // One thing that was recorded and computed.
 struct AuditLine {
   std::int64_t step = 0;
-  std::string what;  // "loss", "gradient norm", "layers.0.w1", "output of layer 1", ...
+  std::string what;  // "loss", "layers.0.w1", "output of layer 1", "layer 0, expert loads", "layer 0, up.a", ...
   std::string recorded;
   std::string computed;
   [[nodiscard]] bool equal() const { return recorded == computed; }

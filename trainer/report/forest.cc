@@ -105,7 +105,9 @@ std::string margins(const ParityComparison& c, const Scale& scale, int bottom) {
     const bool outer = std::abs(margin) > m;
     out += fmt::format("<line class=\"level{3}\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>\n", x, kTop,
                        bottom, outer ? " outer" : "");
-    out += fmt::format("<text class=\"note\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, kTop - 8,
+    // Away from the middle, and the outer ones above: they would cover one another.
+    out += fmt::format("<text class=\"note\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x,
+                       kTop - (outer ? 20 : 6), margin < 0 ? "end" : "start",
                        fmt::format("{} {:+.3g} %", outer ? "outer" : "margin", 100 * margin));
   }
   return out;

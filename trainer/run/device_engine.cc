@@ -12,6 +12,7 @@
 #include "numerics/error.h"
 #include "reference/training/attention.h"
 #include "reference/training/optimizer.h"
+#include "trainer/run/device_layers.h"
 #include "trainer/run/engine.h"
 
 namespace mxcheck {
@@ -46,8 +47,9 @@ std::string gpu_name() {
 
 class DeviceEngine final : public TrainingEngine {
  public:
-  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences)
+  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads)
       : config_(config),
+        threads_(threads),
         table_(load_table(library)),
         rotary_(rotary_table(config.model.length, config.model.head_width())),
         parameters_(parameters_of(config.model).size()) {
@@ -94,7 +96,7 @@ class DeviceEngine final : public TrainingEngine {
     return state_;
   }
 
-  StepOutcome step(std::span<const std::uint8_t> tokens, bool /*observe*/) override {
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
     const OptimizerConfig& o = config_.optimizer;
     mxcheck_train_step input{};
     input.size = sizeof(input);
@@ -102,6 +104,7 @@ class DeviceEngine final : public TrainingEngine {
     input.rate = learning_rate(config_, step_);
     input.correction1 = bias_correction(o.beta1, updates_ + 1);
     input.correction2 = bias_correction(o.beta2, updates_ + 1);
+    input.observe = observe && quantizes(config_.recipe) ? 1 : 0;
     StepOutcome outcome;
     outcome.parameter_digests.resize(parameters_);
     std::vector<std::uint64_t> layers(static_cast<std::size_t>(config_.model.layers));
@@ -115,6 +118,8 @@ class DeviceEngine final : public TrainingEngine {
     outcome.skipped = outcome.updated ? 0 : parameter_count(config_.model);
     outcome.weights_digest = out.weights_digest;
     outcome.layers.resize(static_cast<std::size_t>(out.layers));
+    // A step that ended in a layer has nothing of the backward pass.
+    if (observe && out.layers == config_.model.layers) observe_layers(outcome.layers);
     for (std::size_t l = 0; l < outcome.layers.size(); ++l) outcome.layers[l].output_digest = layers[l];
     ++step_;
     updates_ += outcome.updated ? 1 : 0;
@@ -139,6 +144,18 @@ class DeviceEngine final : public TrainingEngine {
   }
 
  private:
+  void observe_layers(std::vector<LayerObservation>& layers) {
+    const ReadTensor read = [this](const std::string& name) {
+      std::uint64_t bytes = 0;
+      require(table_.read(run_, name.c_str(), nullptr, &bytes, message_.data(), message_.size()), "an observation");
+      std::vector<std::byte> data(bytes);
+      require(table_.read(run_, name.c_str(), data.data(), &bytes, message_.data(), message_.size()), "an observation");
+      return data;
+    };
+    for (std::size_t l = 0; l < layers.size(); ++l)
+      layers[l] = observe_device_layer(config_, static_cast<std::int64_t>(l), read, threads_);
+  }
+
   void require(mxcheck_status status, const char* what) const {
     if (status == MXCHECK_OK) return;
     const bool is_request = status == MXCHECK_INVALID || status == MXCHECK_UNSUPPORTED;
@@ -147,6 +164,7 @@ class DeviceEngine final : public TrainingEngine {
   }
 
   TrainingConfig config_;
+  int threads_;
   const mxcheck_train_table& table_;
   RotaryTable rotary_;
   std::size_t parameters_;
@@ -160,7 +178,7 @@ class DeviceEngine final : public TrainingEngine {
 }  // namespace
 
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
-                                              std::int64_t evaluation_sequences) {
+                                              std::int64_t evaluation_sequences, int threads) {
   check(config);
   // The library knows recipes by name: one of the user's own would be another under a built-in one's name.
   if (!(config.recipe == layer_recipe_named(config.recipe.name))) {
@@ -168,7 +186,7 @@ std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, cons
                                       "' is not the built-in one of this name, which is all that a library of kernels "
                                       "can be asked for; the CPU computes it");
   }
-  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences);
+  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads);
 }
 
 }  // namespace mxcheck

@@ -29,7 +29,7 @@ class TrainingEngine {
   virtual void load(TrainingState state) = 0;
   [[nodiscard]] virtual std::int64_t steps_done() const = 0;  // state().step, at no cost
   [[nodiscard]] virtual const TrainingState& state() = 0;     // valid until the next call
-  // Observed layers have loads and operands where the engine can tell; output digests always.
+  // Observed layers have loads and operands, all of them output digests.
   virtual StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) = 0;
   virtual Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) = 0;
 };
@@ -37,11 +37,11 @@ class TrainingEngine {
 // The reference. threads as everywhere: 0 for the machine's.
 std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads);
 
-// A library of kernels/train.h on this machine's first GPU. Evaluations have up to `evaluation_sequences` sequences. It
-// does not look at operands and loads: observed layers have none.
+// A library of kernels/train.h on this machine's first GPU. Evaluations have up to `evaluation_sequences` sequences.
+// Threads (0: the machine's) make the observations of what the device computed.
 // Errors: Error{environment} for a library that cannot be loaded or is of another version, and of a device that fails;
 // Error{usage} for a configuration that it does not offer, with its own words.
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
-                                              std::int64_t evaluation_sequences);
+                                              std::int64_t evaluation_sequences, int threads);
 
 }  // namespace mxcheck

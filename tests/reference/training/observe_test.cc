@@ -7,8 +7,10 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "numerics/elementary/elementary.h"
+#include "numerics/error.h"
 #include "reference/layer/run.h"
 #include "reference/router/router.h"
 #include "tests/reference/training/test_training.h"
@@ -28,28 +30,45 @@ std::vector<std::uint16_t> wide_values(std::size_t count, int seed) {
   return words;
 }
 
+LayerRoutes two_of_three_experts() {
+  Routes choice{40, 2, {}, std::vector<float>(80, 0.5F)};
+  for (std::int32_t t = 0; t < 40; ++t) choice.experts.push_back(t % 3), choice.experts.push_back((t + 1 + t % 2) % 3);
+  return layer_routes(choice, 3);
+}
+
+struct Inputs {
+  std::vector<std::uint16_t> x = wide_values(40 * 64, 1);
+  std::vector<std::uint16_t> d_o = wide_values(40 * 64, 2);
+  std::vector<std::uint16_t> w1 = wide_values(3 * 64 * 128, 3);
+  std::vector<std::uint16_t> w2 = wide_values(3 * 64 * 64, 4);
+  LayerRoutes routes = two_of_three_experts();
+
+  [[nodiscard]] Layer layer(const std::string& recipe) const {
+    return {{40, 64, 64, 3}, &layer_recipe_named(recipe), GateUp::halves, w1, w2, 1};
+  }
+};
+
 struct Computed {
   LayerForward f;
   LayerBackward b;
   std::map<std::string, OperandFacts> facts;
 };
 
-Computed compute(const std::string& recipe) {
-  const LayerShape shape{40, 64, 64, 3};
-  const std::vector<std::uint16_t> x = wide_values(40 * 64, 1);
-  const std::vector<std::uint16_t> d_o = wide_values(40 * 64, 2);
-  const std::vector<std::uint16_t> w1 = wide_values(3 * 64 * 128, 3);
-  const std::vector<std::uint16_t> w2 = wide_values(3 * 64 * 64, 4);
-  Routes choice{40, 2, {}, std::vector<float>(80, 0.5F)};
-  for (std::int32_t t = 0; t < 40; ++t) choice.experts.push_back(t % 3), choice.experts.push_back((t + 1 + t % 2) % 3);
-  const LayerRoutes routes = layer_routes(choice, 3);
-  const Layer layer{shape, &layer_recipe_named(recipe), GateUp::halves, w1, w2, 1};
+std::vector<OperandFacts> facts_of(const Inputs& in, const std::string& recipe, Computed* computed = nullptr) {
+  const Layer layer = in.layer(recipe);
   Computed c;
-  c.f = layer_forward(layer, x, routes);
-  c.b = layer_backward(layer, c.f.kept, d_o, routes);
+  c.f = layer_forward(layer, in.x, in.routes);
+  c.b = layer_backward(layer, c.f.kept, in.d_o, in.routes);
   std::vector<OperandFacts> facts;
-  forward_facts(layer, x, routes, c.f, facts);
-  backward_facts(layer, x, d_o, routes, c.b, facts);
+  forward_facts(layer, in.x, in.routes, c.f, facts);
+  backward_facts(layer, in.x, in.d_o, in.routes, c.b, facts);
+  if (computed != nullptr) *computed = std::move(c);
+  return facts;
+}
+
+Computed compute(const std::string& recipe) {
+  Computed c;
+  const std::vector<OperandFacts> facts = facts_of(Inputs(), recipe, &c);
   for (const OperandFacts& f : facts) EXPECT_TRUE(c.facts.emplace(f.name, f).second) << f.name;
   return c;
 }
@@ -115,6 +134,34 @@ TEST(OperandFacts, gathered_operands_are_compared_with_their_tokens) {
     flushed += back[i] == 0 && fp32_of(d_o[static_cast<std::size_t>(tokens[i / 64]) * 64 + i % 64]) != 0;
   EXPECT_EQ(f.flushed, flushed);
   EXPECT_GT(flushed, 0);
+}
+
+// The products that a layer computed are enough to make its observation again, under every recipe.
+TEST(ObserveLayer, makes_the_facts_again_from_two_products) {
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    const Inputs in;
+    const Layer layer = in.layer(recipe.name);
+    const LayerForward f = layer_forward(layer, in.x, in.routes);
+    const LayerBackward b = layer_backward(layer, f.kept, in.d_o, in.routes);
+    const LayerObservation observed = observe_layer(layer, in.x, in.d_o, in.routes, {f.h, b.p});
+    EXPECT_EQ(observed.operands, facts_of(in, recipe.name)) << recipe.name;
+    EXPECT_EQ(observed.expert_loads, expert_loads(in.routes));
+    EXPECT_EQ(std::accumulate(observed.expert_loads.begin(), observed.expert_loads.end(), std::int64_t{0}), 80);
+    std::vector<std::uint16_t> other = f.h;
+    for (std::uint16_t& word : other) word ^= 0x0800U;
+    if (!recipe.gemm(LayerGemm::down).a.quantized()) continue;
+    EXPECT_NE(observe_layer(layer, in.x, in.d_o, in.routes, {other, b.p}).operands, observed.operands) << recipe.name;
+  }
+}
+
+TEST(ObserveLayer, products_of_another_size_are_refused) {
+  const Inputs in;
+  const Layer layer = in.layer("mxfp8");
+  const std::vector<std::uint16_t> h(80 * 128);
+  const std::vector<float> p(80 * 64);
+  EXPECT_NO_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {h, p}));
+  EXPECT_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {std::span(h).first(h.size() - 1), p}), Error);
+  EXPECT_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {h, std::span(p).first(p.size() - 1)}), Error);
 }
 
 }  // namespace

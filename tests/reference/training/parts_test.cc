@@ -23,16 +23,20 @@ TEST(Bf16Rounding, threads_change_nothing) {
   EXPECT_EQ(rounded_to_bf16(v, 1), rounded_to_bf16(v, 3));
 }
 
-TEST(OneOverRoot, is_the_nearest_fp32_number) {
-  for (std::int64_t n = 1; n <= 4096; ++n) {
-    // Nearest: r^2 n is nearer to 1 than that of both neighbours' middles. 24-bit squares are exact in long double.
+// Whether the middle (2 M + 1) 2^(e - 1) above the number M 2^e is below 1 / sqrt(n): 50 + 24 bits are exact.
+bool middle_is_below(float x, std::int64_t n) {
+  __extension__ using Wide = unsigned __int128;
+  int exponent = 0;
+  const Wide mantissa = static_cast<std::uint64_t>(std::ldexp(std::frexp(x, &exponent), 24));
+  const Wide odd = 2 * mantissa + 1;
+  return odd * odd * static_cast<Wide>(n) < Wide{1} << (2 - 2 * (exponent - 24));
+}
+
+TEST(OneOverRoot, is_the_nearest_fp32_number_for_every_size_that_a_configuration_can_have) {
+  for (std::int64_t n = 1; n <= 1 << 24; ++n) {
     const float r = one_over_root(n);
-    const auto square = [&](float other) {
-      const long double middle = (static_cast<long double>(r) + static_cast<long double>(other)) / 2;
-      return middle * middle * static_cast<long double>(n);
-    };
-    EXPECT_LT(square(std::nextafter(r, 0.0F)), 1) << n;
-    EXPECT_GT(square(std::nextafter(r, 2.0F)), 1) << n;
+    ASSERT_FALSE(middle_is_below(r, n)) << n;
+    ASSERT_TRUE(middle_is_below(std::nextafter(r, 0.0F), n)) << n;
   }
 }
 

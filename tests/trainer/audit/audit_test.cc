@@ -48,7 +48,8 @@ TEST_F(Audit, every_step_of_a_run_is_computed_again) {
     EXPECT_TRUE(result.passed()) << step;
     EXPECT_EQ(result.first, 0);
     EXPECT_EQ(result.has_witness, step <= 1 || step == 5 || step == 6 || step >= 10) << step;
-    EXPECT_EQ(result.lines.size(), result.has_witness ? 6U + 17 + 2 : 6U);
+    const std::size_t observed = step % 5 == 0 ? 2U * (1 + 12) : 0U;  // loads and 12 operands a layer
+    EXPECT_EQ(result.lines.size(), (result.has_witness ? 6U + 17 + 2 : 6U) + observed);
   }
   for (std::int64_t step = 6; step < 12; ++step) {
     const AuditResult result = audit(step, true);
@@ -79,6 +80,23 @@ TEST_F(Audit, each_altered_fact_is_named) {
   EXPECT_EQ(different(audit(5)), Names{"layers.0.qkv"});
   run_ = whole, run_.witnesses[2].layers[1] ^= 1;
   EXPECT_EQ(different(audit(5)), Names{"output of layer 1"});
+  ASSERT_EQ(run_.observations[1].step, 5);
+  run_ = whole, run_.observations[1].layers[1].expert_loads[2] ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"layer 1, expert loads"});
+  for (std::int64_t OperandFacts::*count : {&OperandFacts::elements, &OperandFacts::saturated, &OperandFacts::flushed,
+                                            &OperandFacts::scales}) {
+    run_ = whole, run_.observations[1].layers[0].operands[4].*count ^= 1;
+    EXPECT_EQ(different(audit(5)), Names{"layer 0, d_down.a"});
+  }
+  run_ = whole, run_.observations[1].layers[0].operands[3].least_exponent ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"layer 0, down.b"});
+  run_ = whole, run_.observations[1].layers[0].operands[3].largest_exponent ^= 1;
+  EXPECT_EQ(different(audit(5)), Names{"layer 0, down.b"});
+  run_ = whole, std::swap(run_.observations[1].layers[0].operands[0].name,
+                          run_.observations[1].layers[0].operands[1].name);
+  EXPECT_EQ(different(audit(5)), (Names{"layer 0, up.b", "layer 0, up.a"}));
+  run_ = whole, run_.observations[1].layers[0].operands.pop_back();
+  EXPECT_EQ(different(audit(5)), Names{"layer 0, d_w1.b"});
 }
 
 // A seed, a rate or a recipe that is not the one that was run shows in the first step that it reaches.

@@ -46,7 +46,14 @@ void experts_layer(const Pass& p, const BackwardTensors& t, std::size_t layer, c
     tensors.dw1 = p.model.gradient(at.w1), tensors.dw2 = p.model.gradient(at.w2);
     plan = experts_backward(experts_shape(p.model, p.shape, p.plans.routed[layer]), tensors, p.a.experts);
   }
-  enqueue(plan, p.stream);
+  if (p.observed == nullptr) {
+    enqueue(plan, {}, p.stream);
+    return;
+  }
+  const ObservedTensors& o = (*p.observed)[layer];
+  const auto bytes = static_cast<std::size_t>(p.shape.tokens * p.model.config.width) * sizeof(*o.d_o);
+  require_success(cudaMemcpyAsync(o.d_o, t.rounded, bytes, cudaMemcpyDeviceToDevice, p.stream));
+  enqueue(plan, {"d_down", o.p}, p.stream);
 }
 
 // The MoE half: takes dx after the layer, leaves dx between attention and it.

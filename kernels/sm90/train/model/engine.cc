@@ -48,6 +48,8 @@ void Engine::make_state() {
   for (std::size_t p = 0; p < model_.parameters.list.size(); ++p) {
     buffers_.name_part("gradients." + std::to_string(p), model_.gradient(p),
                        static_cast<std::uint64_t>(model_.parameters.list[p].size) * sizeof(float));
+    buffers_.name_part("weights_bf16." + std::to_string(p), model_.weight(p),
+                       static_cast<std::uint64_t>(model_.parameters.list[p].size) * sizeof(std::uint16_t));
   }
   const std::int64_t angles = c.length * (c.width / c.heads / 2);
   auto* const cosine = buffers_.take<float>("cosine", angles);
@@ -99,6 +101,20 @@ void Engine::make_evaluation() {
       pass_shape(model_, model_.config.evaluation_sequences, model_.recipe.c_str(), TokenRoundingRule::none);
   const ExpertsBytes bytes = experts_bytes_of_all(experts_shape(model_, most, most.most_routed));
   evaluation_ = make_activations(buffers_, model_, most, "evaluation.", false, bytes);
+}
+
+void Engine::make_observed() {
+  const mxcheck_train_config& c = model_.config;
+  std::vector<ObservedTensors> all;
+  for (std::int64_t l = 0; l < c.layers; ++l) {
+    const std::string name = "layers." + std::to_string(l) + ".observed_";
+    ObservedTensors o;
+    o.h = buffers_.take<std::uint16_t>(name + "h", shape_.most_routed * 2 * c.inner);
+    o.p = buffers_.take<float>(name + "p", shape_.most_routed * c.inner);
+    o.d_o = buffers_.take<std::uint16_t>(name + "d_o", shape_.tokens * c.width);
+    all.push_back(o);
+  }
+  observed_ = std::move(all);
 }
 
 const Parameter& Engine::parameter_at(std::int64_t parameter) const {

@@ -37,9 +37,10 @@ class Engine {
   void make_norm_tables();
   void make_state();
   void make_evaluation();
+  void make_observed();
 
-  void enqueue_step(std::uint64_t step);
-  void launch_step(std::uint64_t step);
+  void enqueue_step(std::uint64_t step, bool observe);
+  void launch_step(std::uint64_t step, bool observe);
   void enqueue_loss(const Pass& pass, bool gradient);
   void enqueue_norm(const Pass& pass);
   void enqueue_update();
@@ -73,6 +74,7 @@ class Engine {
   Activations activations_;
   BackwardTensors backward_;
   ExpertsPlans plans_;
+  std::vector<ObservedTensors> observed_;  // from the first step that is observed
 
   Activations evaluation_;
 };

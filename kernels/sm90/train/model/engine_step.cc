@@ -60,11 +60,12 @@ void Engine::enqueue_update() {
   require_success(launch_adamw(job, stream_));
 }
 
-void Engine::enqueue_step(std::uint64_t step) {
+void Engine::enqueue_step(std::uint64_t step, bool observe) {
   upload(input_, staged_input_.data(), 1, stream_);
   upload(activations_.tokens, staged_tokens_.data(), staged_tokens_.size(), stream_);
   require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
-  const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_};
+  const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_,
+                  observe ? &observed_ : nullptr};
   forward(pass);
   require_success(
       launch_digests(layer_table_, activations_.residual, digests_ + model_.parameters.list.size(), pass.aside()));
@@ -75,14 +76,15 @@ void Engine::enqueue_step(std::uint64_t step) {
   require_success(launch_digests(tables_.front(), model_.weights, digests_, stream_));
 }
 
-// Under token choice a step is the same work every time.
-void Engine::launch_step(std::uint64_t step) {
-  if (!launched_ || model_.rule != TokenRoundingRule::none) {
-    enqueue_step(step);
+// Under token choice a step is the same work every time, unless it is observed.
+void Engine::launch_step(std::uint64_t step, bool observe) {
+  if (observe && observed_.empty()) make_observed();
+  if (!launched_ || observe || model_.rule != TokenRoundingRule::none) {
+    enqueue_step(step, observe);
     launched_ = true;
     return;
   }
-  if (!graph_.captured()) graph_.capture(stream_, [&] { enqueue_step(step); });
+  if (!graph_.captured()) graph_.capture(stream_, [&] { enqueue_step(step, false); });
   graph_.launch(stream_);
 }
 
@@ -105,7 +107,7 @@ void Engine::step(const mxcheck_train_step& input, mxcheck_train_outcome& outcom
   if (input.tokens == nullptr) invalid("input.tokens must be given");
   *staged_input_.data() = {input.rate, input.correction1, input.correction2};
   std::copy_n(input.tokens, staged_tokens_.size(), staged_tokens_.data());
-  launch_step(input.step);
+  launch_step(input.step, input.observe != 0);
   fetch_result();
   const StepResult& result = *found_.data();
   outcome.loss = result.loss, outcome.balance_loss = result.balance_loss, outcome.gradient_norm = result.norm;

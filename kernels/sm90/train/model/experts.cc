@@ -128,8 +128,13 @@ MoePlan experts_backward(const ExpertsShape& s, const ExpertsTensors& t, const W
   return moe_backward_plan(call.call(workspace.data, workspace.bytes, workspace.report));
 }
 
-void enqueue(const MoePlan& plan, cudaStream_t stream) {
-  for (const MoeStep& step : plan.steps) require_success(step.enqueue(stream));
+void enqueue(const MoePlan& plan, const GemmCopy& copy, cudaStream_t stream) {
+  for (const MoeStep& step : plan.steps) {
+    require_success(step.enqueue(stream));
+    if (copy.to == nullptr || !step.gemm || step.name != copy.gemm) continue;
+    const std::uint64_t bytes = step.gemm->outputs() * (step.gemm->output == MatmulOutput::bf16 ? 2 : 4);
+    require_success(cudaMemcpyAsync(copy.to, step.gemm->d, bytes, cudaMemcpyDeviceToDevice, stream));
+  }
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -76,6 +76,11 @@ ExpertsBytes experts_bytes_of_all(ExpertsShape shape);
 MoePlan experts_forward(const ExpertsShape& shape, const ExpertsTensors& tensors, const Workspace& workspace);
 MoePlan experts_backward(const ExpertsShape& shape, const ExpertsTensors& tensors, const Workspace& workspace);
 
-void enqueue(const MoePlan& plan, cudaStream_t stream);
+// With a copy of what the GEMM of this name gives, before its memory is used again.
+struct GemmCopy {
+  const char* gemm = "";
+  void* to = nullptr;  // null: none
+};
+void enqueue(const MoePlan& plan, const GemmCopy& copy, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -51,7 +51,7 @@ void mix_experts(const Pass& p, std::size_t layer, const LayerParameters& at, co
         experts_forward(experts_shape(p.model, p.shape, routed), experts_tensors(p, at, l), p.a.experts);
     p.plans.routed[layer] = routed;
   }
-  enqueue(p.plans.forward[layer], p.stream);
+  enqueue(p.plans.forward[layer], {"up", p.observed == nullptr ? nullptr : (*p.observed)[layer].h}, p.stream);
 }
 
 }  // namespace

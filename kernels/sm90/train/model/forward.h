@@ -23,6 +23,13 @@ struct ExpertsPlans {
   std::vector<std::int64_t> routed;  // of each layer; -1: no plan yet
 };
 
+// Of a layer in a step that is observed.
+struct ObservedTensors {
+  std::uint16_t* h = nullptr;    // routed x 2 inner
+  float* p = nullptr;            // routed x inner
+  std::uint16_t* d_o = nullptr;  // tokens x width
+};
+
 struct Pass {
   const Model& model;
   PassShape shape;
@@ -32,6 +39,7 @@ struct Pass {
   bool backward = false;   // follows
   cudaStream_t stream = nullptr;
   const SideStream* side = nullptr;  // null: all on one stream
+  const std::vector<ObservedTensors>* observed = nullptr;
 
   // For what nothing reads before join(), of tensors that nothing writes before it.
   [[nodiscard]] cudaStream_t aside() const { return side == nullptr ? stream : side->fork(stream); }
