@@ -1,6 +1,7 @@
 #include "trainer/record/sealed_file.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -25,6 +26,12 @@ constexpr Dtype dtype_of() {
   if constexpr (std::is_same_v<T, std::uint32_t>) return Dtype::u32;
   if constexpr (std::is_same_v<T, std::int32_t>) return Dtype::i32;
   if constexpr (std::is_same_v<T, std::int64_t>) return Dtype::i64;
+}
+
+// libhdf5 as Debian builds it has no locks of its own, and a child that reads is forked: one thread at a time.
+std::mutex& hdf5_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 // Whatever order they are in.
@@ -77,6 +84,7 @@ void SealedWriter::add(const std::string& name, const char* format, std::vector<
 
 void SealedWriter::commit(int compression) {
   attribute(kHashKey, content_sha256(contents_));
+  const std::lock_guard lock(hdf5_mutex());
   GoldenWriter writer(path_, contents_.info, {.compression = compression, .file_kind = contents_.kind.c_str()});
   for (std::size_t i = 0; i < contents_.data.size(); ++i) {
     if (!contents_.data[i].empty()) writer.append(i, contents_.data[i]);
@@ -85,7 +93,10 @@ void SealedWriter::commit(int compression) {
 }
 
 SealedReader::SealedReader(std::string path, const std::string& kind) : path_(std::move(path)) {
-  contents_ = read_unverified(path_);
+  contents_ = [&] {
+    const std::lock_guard lock(hdf5_mutex());
+    return read_unverified(path_);
+  }();
   if (contents_.kind != kind) refuse("is of kind '" + contents_.kind + "', not '" + kind + "'");
   if (text(kVersionKey) != kSealedVersion) {
     refuse("has file version '" + text(kVersionKey) + "'; this build reads version " + kSealedVersion);

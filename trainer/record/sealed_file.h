@@ -12,6 +12,8 @@
 // is read in a child process (goldens/format/unverified.h), so that no damage reaches this one, and refused unless the
 // hash is that of what was read: attributes, names, types, shapes and data.
 //
+// Several threads may write and read, each its own objects.
+//
 // Errors: those of GoldenWriter; of the reader Error{input}, one line with the path and the place, for a file that is
 // truncated, damaged, altered, of another kind or version, and for what it lacks.
 //

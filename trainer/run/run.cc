@@ -29,15 +29,6 @@ bool has_step(const List& list, std::int64_t step) {
   return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.step == step; });
 }
 
-void check_fresh(const RunRequest& r) {
-  if (std::filesystem::exists(r.out))
-    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
-  if (std::filesystem::exists(journal_of(r.out))) {
-    throw Error(ErrorKind::usage, journal_of(r.out) + ": a run to " + r.out +
-                                      " was begun and has not ended; go on with it (--resume), or remove this file");
-  }
-}
-
 RunRecord about(const RunRequest& r, const TrainingEngine& engine) {
   RunRecord run;
   run.config = r.config;
@@ -209,6 +200,15 @@ std::string kept_checkpoint_of(const std::string& out, std::int64_t step) {
   const std::string extension = path.extension().string();
   path.replace_extension("step" + std::to_string(step) + (extension.empty() ? ".h5" : extension));
   return path.string();
+}
+
+void check_fresh(const RunRequest& r) {
+  if (std::filesystem::exists(r.out))
+    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
+  if (std::filesystem::exists(journal_of(r.out))) {
+    throw Error(ErrorKind::usage, journal_of(r.out) + ": a run to " + r.out +
+                                      " was begun and has not ended; go on with it (--resume), or remove this file");
+  }
 }
 
 RecordedStep recorded(const StepOutcome& o) {

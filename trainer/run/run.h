@@ -50,6 +50,9 @@ struct RunProgress {
 // Called after each step; false: write a checkpoint and return, the run unfinished.
 using RunWatch = std::function<bool(const RunProgress&)>;
 
+// Error{usage} where OUT or its journal is there already; run_training begins with it, unless it goes on.
+void check_fresh(const RunRequest& request);
+
 RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const RunWatch& watch);
 
 std::string journal_of(const std::string& out);

@@ -35,6 +35,37 @@ class Parity : public test::ToolTest {
   }
 };
 
+TEST_F(Parity, several_seeds_are_run_at_once) {
+  ASSERT_EQ(run("--recipe mxfp8 --seed 2 --keep 10 -o alone.h5").code, 0);
+  const test::Answer made = run("--recipe mxfp8 --seeds 1,2,3 --keep 10 -o run_{seed}.h5");
+  ASSERT_EQ(made.code, 0) << made.err;
+  for (const char* seed : {"1", "2", "3"}) {
+    const std::string name = std::string("run_") + seed;
+    EXPECT_NE(made.out.find(name + ".h5: mxfp8, seed " + seed + ", 20 of 20"), std::string::npos) << made.out;
+    EXPECT_TRUE(has(name + ".step10.h5")) << name;
+  }
+  EXPECT_EQ(read_run((dir / "run_2.h5")).steps, read_run((dir / "alone.h5")).steps);
+  EXPECT_NE(read_run((dir / "run_1.h5")).steps, read_run((dir / "alone.h5")).steps);
+
+  // One that is there already refuses all; those that were stopped go on, those that ended stay as they are.
+  expect_refused(2, "run_3.h5: is there already",
+                 "parity run --config small.json --data text --seeds 4,3 -o run_{seed}.h5");
+  EXPECT_FALSE(has("run_4.h5") || has("run_4.h5.journal"));
+  const test::Answer ended = mxcheck("parity run --resume --data text --seeds 1,2,3 -o run_{seed}.h5");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("every run of these seeds has ended"), std::string::npos) << ended.out;
+  const test::Answer json = run("--seeds 7,8 --json -o more_{seed}.h5");
+  EXPECT_TRUE(json.out.starts_with("[") && json.out.find("more_7.h5") != std::string::npos &&
+              json.out.find("more_8.h5") != std::string::npos)
+      << json.out;
+
+  expect_refused(2, "lacks the place for it", "parity run --data text --seeds 1,2 -o run.h5");
+  expect_refused(2, "--seeds has 1 twice", "parity run --data text --seeds 1,2,1 -o r_{seed}.h5");
+  expect_refused(2, "--seeds has '1.5'", "parity run --data text --seeds 1.5 -o r_{seed}.h5");
+  expect_refused(2, "--seed", "parity run --data text --seeds 1,2 --seed 1 -o r_{seed}.h5");
+  expect_refused(2, "no run to run_9.h5 waits", "parity run --resume --seeds 1,9 -o run_{seed}.h5");
+}
+
 TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
   const test::Answer made = run("--recipe mxfp8 --seed 4 --keep 10 -o run.h5");
   ASSERT_EQ(made.code, 0) << made.err;
@@ -45,7 +76,7 @@ TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
   const test::Answer audit = mxcheck("parity audit run.h5 --step 15 --data text");
   EXPECT_EQ(audit.code, 0) << audit.out << audit.err;
   EXPECT_NE(audit.out.find("computed from run.step10.h5"), std::string::npos) << audit.out;
-  EXPECT_NE(audit.out.find("equal: 25 of 25 recorded facts"), std::string::npos) << audit.out;
+  EXPECT_NE(audit.out.find("equal: 51 of 51 recorded facts"), std::string::npos) << audit.out;
   const test::Answer early = mxcheck("parity audit run.h5 --step 3 --data text --json");
   EXPECT_EQ(early.code, 0) << early.err;
   EXPECT_NE(early.out.find("\"equal\": true"), std::string::npos) << early.out;
@@ -80,6 +111,18 @@ TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
   EXPECT_EQ(both.witnesses, whole.witnesses);
 }
 
+TEST_F(Parity, several_that_are_interrupted_go_on_together) {
+  ASSERT_EQ(run("--steps 400 --seed 5 --evaluate-every 400 -o whole.h5").code, 0);
+  const test::Answer stopped =
+      run("--steps 400 --seeds 4,5 --evaluate-every 400 -o run_{seed}.h5 & pid=$!; "
+          "while [ ! -s run_5.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
+  if (has("run_5.h5")) GTEST_SKIP() << "the run was over before the signal came";
+  EXPECT_EQ(stopped.code, 128 + 15);
+  const test::Answer resumed = mxcheck("parity run --resume --data text --seeds 4,5 -o run_{seed}.h5");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(read_run(dir / "run_5.h5").steps, read_run(dir / "whole.h5").steps);
+}
+
 TEST_F(Parity, a_full_disk_loses_nothing_that_was_recorded) {
   const test::Answer full = run("--steps 300 --checkpoint-every 300 --keep 299 -o run.h5", "ulimit -f 20; ");
   EXPECT_EQ(full.code, 3) << full.out << full.err;
@@ -94,11 +137,12 @@ TEST_F(Parity, what_makes_no_sense_is_refused_in_one_line) {
   expect_refused(2, "no preset 'huge'", "parity run --preset huge --data text -o run.h5");
   expect_refused(2, "fp16", "parity run --recipe fp16 --data text -o run.h5");
   expect_refused(2, "steps is 0", "parity run --steps 0 --data text -o run.h5");
-  expect_refused(2, "--keep is 'x'", "parity run --keep x --data text -o run.h5");
+  expect_refused(2, "--keep has 'x'", "parity run --keep x --data text -o run.h5");
   expect_refused(2, "before step 10000", "parity run --keep 10000 --data text -o run.h5");
   expect_refused(2, "an evaluation every 0", "parity run --evaluate-every 0 --data text -o run.h5");
   expect_refused(2, "none: there is no such file", "parity run --data none -o run.h5");
   expect_refused(2, "no run to run.h5 waits", "parity run --resume -o run.h5");
+  expect_refused(2, "none_train", "parity run --config small.json --data text --engine none -o run.h5");
   expect_refused(2, "nowhere/run.h5", "parity run --config small.json --data text -o nowhere/run.h5");
   expect_refused(2, "--output", "parity run --data text");
   expect_refused(2, "none.json", "parity run --config none.json -o run.h5");

@@ -46,7 +46,7 @@ void DeviceRun::set_state(const TrainingState& state) {
   }
 }
 
-DeviceOutcome DeviceRun::step(const TrainingState& before, std::span<const std::uint8_t> batch) {
+DeviceOutcome DeviceRun::step(const TrainingState& before, std::span<const std::uint8_t> batch, bool observe) {
   DeviceOutcome outcome;
   outcome.parameter_digests.resize(parameters_);
   outcome.layer_digests.resize(static_cast<std::size_t>(config_.model.layers));
@@ -57,6 +57,7 @@ DeviceOutcome DeviceRun::step(const TrainingState& before, std::span<const std::
   input.rate = learning_rate(config_, before.step);
   input.correction1 = bias_correction(config_.optimizer.beta1, before.updates + 1);
   input.correction2 = bias_correction(config_.optimizer.beta2, before.updates + 1);
+  input.observe = observe ? 1 : 0;
   outcome.values.size = sizeof(outcome.values);
   outcome.values.parameter_digests = outcome.parameter_digests.data();
   outcome.values.layer_digests = outcome.layer_digests.data();

@@ -34,7 +34,7 @@ class DeviceRun {
   DeviceRun& operator=(const DeviceRun&) = delete;
 
   void set_state(const TrainingState& state);
-  DeviceOutcome step(const TrainingState& before, std::span<const std::uint8_t> batch);
+  DeviceOutcome step(const TrainingState& before, std::span<const std::uint8_t> batch, bool observe = false);
   Evaluation evaluate(const std::string& recipe, std::span<const std::uint8_t> tokens);
   void get_parameter(std::size_t p, std::vector<float>& weights, std::vector<float>& first, std::vector<float>& second);
 

@@ -1,0 +1,30 @@
+#pragma once
+// The options of mxcheck parity run, and the runs they ask for.
+//
+// Errors: Error{usage} for options that contradict one another, Error{input} for files; before anything is computed.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/common/command_line.h"
+#include "trainer/run/run.h"
+
+namespace mxcheck {
+
+struct ParityRunOptions {
+  std::string output, preset, config, recipe, rounding, moments, data, engine = "cpu";
+  std::optional<std::uint64_t> seed;
+  std::optional<std::int64_t> steps, batch, tile, perturb, evaluate_every, observe_every, checkpoint_every, sequences;
+  std::vector<std::string> kept, seeds;
+  bool skips_non_finite = false, resume = false, json = false;
+  int threads = 0;
+};
+
+void add_options(Command& command, ParityRunOptions& o);
+
+// One, or one for each of --seeds. With --resume those that have not ended.
+std::vector<RunRequest> requests_of(const ParityRunOptions& o, const Corpus& corpus);
+
+}  // namespace mxcheck
