@@ -23,7 +23,7 @@ struct Options {
   std::string file, checkpoint, data;
   std::int64_t step = 0;
   int threads = 0;
-  bool json = false;
+  bool evaluates = false, json = false;
 };
 
 // The checkpoint that is given, or the nearest kept one at or before the step that lies beside the run; none: the
@@ -84,6 +84,7 @@ int run(const Options& o) {
   AuditRequest request;
   request.run = &run;
   request.step = o.step;
+  request.evaluates = o.evaluates;
   if (!from.empty()) {
     Checkpoint checkpoint = read_checkpoint(from);
     check_belongs(checkpoint, run, from);
@@ -120,6 +121,7 @@ void add_parity_audit(Command& parity) {
              "State to begin with (default: the nearest kept one beside RUN, or the start)");
   sub.option("--data", o->data, "What the run was trained on (default: the headers of Boost 1.74)");
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
+  sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
   sub.flag("--json", o->json, "As JSON");
   sub.footer("Exit codes: 0 every recorded fact of the step is computed again; 1 one is not.");
   sub.runs([o] { return run(*o); });

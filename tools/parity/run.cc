@@ -15,6 +15,7 @@
 #include "tools/common/text.h"
 #include "tools/parity/parity.h"
 #include "tools/parity/run_options.h"
+#include "trainer/run/evaluation.h"
 #include "trainer/run/together.h"
 
 namespace mxcheck {
@@ -88,7 +89,7 @@ std::unique_ptr<TrainingEngine> engine_of(const ParityRunOptions& o, const RunRe
   // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
   const bool is_path = o.engine.find('/') != std::string::npos || o.engine.ends_with(".so");
   const std::string library = find_candidate_library(is_path ? o.engine : o.engine + "_train", own_executable());
-  return device_engine(r.config, library, r.plan.validation_sequences, o.threads);
+  return device_engine(r.config, library, std::min(r.plan.validation_sequences, kSequencesAtOnce), o.threads);
 }
 
 // The runs under way as one line: the step of the one that is furthest behind, and the speed of all.

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "numerics/error.h"
+#include "trainer/run/evaluation.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {
@@ -33,6 +34,46 @@ void check(const AuditRequest& r) {
                 fmt::format("the data is not the run's: its training part has SHA-256 {}, the run's ({}) {}",
                             r.corpus->training_sha256, run.corpus, run.training_sha256));
   }
+}
+
+const RecordedEvaluation* evaluation_after(const RunRecord& run, std::int64_t steps) {
+  const auto found = std::find_if(run.evaluations.begin(), run.evaluations.end(),
+                                  [&](const RecordedEvaluation& e) { return e.step == steps; });
+  return found == run.evaluations.end() ? nullptr : &*found;
+}
+// The evaluation after the last step has no step of its own that it comes before.
+bool has_evaluation(const RunRecord& run, std::int64_t step) {
+  return evaluation_after(run, step) != nullptr ||
+         (step + 1 == run.config.steps && evaluation_after(run, step + 1) != nullptr);
+}
+
+void check_evaluations(const AuditRequest& r) {
+  const RunRecord& run = *r.run;
+  if (!has_evaluation(run, r.step)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("the run has no evaluation before step {}; one was due every {} steps, and after the last",
+                            r.step, run.plan.evaluate_every));
+  }
+  if (r.corpus->validation_sha256 != run.validation_sha256) {
+    throw Error(ErrorKind::input, fmt::format("the data is not the run's: its validation part has SHA-256 {}, the "
+                                              "run's ({}) {}",
+                                              r.corpus->validation_sha256, run.corpus, run.validation_sha256));
+  }
+}
+
+// Of the engine's weights, if the run has an evaluation of them.
+void add_evaluation(const AuditRequest& r, TrainingEngine& engine, std::vector<AuditLine>& lines) {
+  const RunRecord& run = *r.run;
+  const RecordedEvaluation* const was = evaluation_after(run, engine.steps_done());
+  if (was == nullptr) return;
+  const RecordedEvaluation is = evaluation_of(
+      engine, run.config, validation_batch(*r.corpus, run.config.model, run.plan.validation_sequences));
+  const std::string after = fmt::format(" after {} steps", was->step);
+  lines.push_back({r.step, "validation loss" + after, number(was->loss_bf16), number(is.loss_bf16)});
+  lines.push_back({r.step, "own recipe's" + after, number(was->loss_own), number(is.loss_own)});
+  lines.push_back({r.step, "routes as in bf16" + after,
+                   fmt::format("{} of {}", fmt::join(was->equal_routes, " "), was->routes),
+                   fmt::format("{} of {}", fmt::join(is.equal_routes, " "), is.routes)});
 }
 
 void add_step(std::int64_t step, const RecordedStep& is, const RecordedStep& was, std::vector<AuditLine>& lines) {
@@ -106,6 +147,7 @@ bool AuditResult::passed() const {
 
 AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch& watch) {
   check(r);
+  if (r.evaluates) check_evaluations(r);
   const auto begun = std::chrono::steady_clock::now();
   const RunRecord& run = *r.run;
   engine.load(r.checkpoint ? std::move(*r.checkpoint) : initial_state(run.config));
@@ -115,6 +157,7 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
   bool differed = false;
   for (std::int64_t step = result.first; step <= r.step; ++step) {
     if (watch) watch(step);
+    if (r.evaluates && step == r.step) add_evaluation(r, engine, result.lines);
     const RecordedObservation* const observed = step == r.step ? observation_of(run, step) : nullptr;
     const StepOutcome outcome = engine.step(training_batch(*r.corpus, run.config, step), observed != nullptr);
     const RecordedStep is = recorded(outcome);
@@ -125,6 +168,7 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
     if (observed != nullptr) add_observation(*observed, outcome, result.lines);
     differed = differed || !equal;
   }
+  if (r.evaluates && r.step + 1 == run.config.steps) add_evaluation(r, engine, result.lines);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return result;
 }

@@ -5,8 +5,8 @@
 //   const AuditResult result = audit_step({&record, &corpus, 5000, std::move(state)}, engine, {});
 //   result.passed()
 //
-// Errors: Error{usage} for a step that the run does not have, or a checkpoint after it; Error{input} for a corpus that
-// is not the run's.
+// Errors: Error{usage} for a step that the run does not have, a checkpoint after it, or evaluations where the run has
+// none; Error{input} for a corpus that is not the run's.
 
 #include <cstdint>
 #include <functional>
@@ -25,6 +25,7 @@ struct AuditRequest {
   const Corpus* corpus = nullptr;
   std::int64_t step = 0;
   std::optional<TrainingState> checkpoint;  // its `step` at most `step`; none: the initial state
+  bool evaluates = false;  // evaluations recorded before the step, and after it where it is the last, are made again
 };
 
 // One thing that was recorded and computed.

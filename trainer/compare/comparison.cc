@@ -102,9 +102,12 @@ std::string first_reason(const std::vector<ArmResult>& arms, ArmRole role, doubl
 
 Sensitivity sensitivity_of(const std::vector<ArmResult>& arms, double margin) {
   const Sensitivity none;
+  double noise = 0;
+  for (const ArmResult& arm : arms) {
+    if (arm.role == ArmRole::repeat) noise = std::max(noise, noise_of(arm.evidence));
+  }
   return {first_reason(arms, ArmRole::repeat, margin, none.without_repeat, why_not_equivalent),
-          first_reason(arms, ArmRole::control, margin, none.without_control, why_not_rejected),
-          first_reason(arms, ArmRole::repeat, margin, none.repeat_differs, why_noise_is_beyond)};
+          first_reason(arms, ArmRole::control, margin, none.without_control, why_not_rejected), noise};
 }
 
 // A/A and the control are conditions of the others' verdicts: their own ask for one another's alone.
@@ -112,7 +115,7 @@ Judgement judgement_of(const ArmResult& arm, double margin, Sensitivity s) {
   if (arm.role == ArmRole::baseline) return {ArmVerdict::equivalent, "what the others are compared with"};
   ArmEvidence evidence = arm.evidence;
   if (arm.role != ArmRole::judged) {
-    s = {"", "", ""};
+    s = {"", "", 0};
     evidence.missing = 0;
     if (arm.role == ArmRole::repeat && evidence.interval.deviation == 0 && evidence.interval.mean == 0)
       s.without_repeat = why_not_equivalent(evidence, margin);

@@ -1,5 +1,6 @@
 #include "trainer/compare/verdict.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -38,8 +39,11 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
   if (arm.diverged > 0)
     return {ArmVerdict::diverged,
             fmt::format("{} run{} diverged, none of BF16", arm.diverged, arm.diverged == 1 ? "" : "s")};
-  if ((i.lower > margin || i.upper < -margin) && !sensitivity.repeat_differs.empty())
-    return {ArmVerdict::inconclusive, sensitivity.repeat_differs};
+  const double nearest = i.lower > margin ? i.lower : i.upper < -margin ? -i.upper : 0;
+  if (nearest > 0 && nearest <= sensitivity.noise)
+    return {ArmVerdict::inconclusive,
+            fmt::format("the limit {} is beyond the margin, and no further than noise between runs: A/A reaches {:.4f} %",
+                        percent(i.lower > margin ? i.lower : i.upper), 100 * sensitivity.noise)};
   if (i.lower > margin)
     return {ArmVerdict::inferior,
             fmt::format("the lower limit {} is above the margin {}", percent(i.lower), percent(margin))};
@@ -72,11 +76,9 @@ std::string why_not_equivalent(const ArmEvidence& repeat, double margin) {
                      100 * margin);
 }
 
-std::string why_noise_is_beyond(const ArmEvidence& repeat, double margin) {
-  const PairedInterval& i = repeat.interval;
-  if (!(i.lower > margin || i.upper < -margin)) return "";
-  return fmt::format("beyond the margin, as A/A is: its limits {} and {} show noise between runs of that size",
-                     percent(i.lower), percent(i.upper));
+double noise_of(const ArmEvidence& repeat) {
+  const double reach = std::max(std::abs(repeat.interval.lower), std::abs(repeat.interval.upper));
+  return repeat.interval.pairs >= 2 && std::isfinite(reach) ? reach : 0;
 }
 
 std::string why_not_rejected(const ArmEvidence& control, double margin) {

@@ -37,11 +37,11 @@ struct ArmEvidence {
   std::int64_t missing = 0;            // seeds of BF16 that the arm was not run with
 };
 
-// Each is empty where the condition holds, else says why not.
+// Texts are empty where the condition holds, else say why not.
 struct Sensitivity {
   std::string without_repeat = "no A/A runs";
   std::string without_control = "no negative control";
-  std::string repeat_differs = {};  // not by an experiment without A/A runs
+  double noise = 0;  // noise_of the A/A runs; 0 without any
 };
 
 struct Judgement {
@@ -57,8 +57,8 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
 std::string why_not_equivalent(const ArmEvidence& repeat, double margin);
 std::string why_not_rejected(const ArmEvidence& control, double margin);
 
-// Where A/A itself is beyond the margin to either side: a difference of that size is then noise between runs, and says
-// nothing of a recipe. Empty where it is not.
-std::string why_noise_is_beyond(const ArmEvidence& repeat, double margin);
+// How far from 0 the limits of A/A reach: gaps up to there come of an ulp in one weight, and say nothing of a recipe. 0
+// where there is no interval.
+double noise_of(const ArmEvidence& repeat);
 
 }  // namespace mxcheck

@@ -14,6 +14,7 @@
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/evaluation.h"
 
 namespace mxcheck {
 namespace {
@@ -147,25 +148,7 @@ class Sitting {
   }
   void evaluate(std::int64_t step) {
     if (has_step(journal_.record().evaluations, step)) return;  // an earlier sitting came further
-    const Evaluation own = engine_.evaluate(r_.config.recipe, validation_);
-    const Evaluation bf16 = engine_.evaluate(layer_recipe_named("bf16"), validation_);
-    RecordedEvaluation e;
-    e.step = step;
-    e.loss_own = std::bit_cast<std::uint32_t>(own.loss);
-    e.loss_bf16 = std::bit_cast<std::uint32_t>(bf16.loss);
-    e.routes = r_.plan.validation_sequences * r_.config.model.length * r_.config.model.top_k;
-    for (std::int64_t l = 0; l < r_.config.model.layers; ++l)
-      e.equal_routes.push_back(equal_routes(own, bf16, static_cast<std::size_t>(l)));
-    journal_.append(e);
-  }
-  // Of each token the experts that both chose, in whatever order.
-  [[nodiscard]] std::int64_t equal_routes(const Evaluation& a, const Evaluation& b, std::size_t layer) const {
-    if (layer >= a.routes.size() || layer >= b.routes.size()) return 0;
-    const auto k = static_cast<std::ptrdiff_t>(r_.config.model.top_k);
-    std::int64_t equal = 0;
-    for (auto x = a.routes[layer].begin(), y = b.routes[layer].begin(); x != a.routes[layer].end(); x += k, y += k)
-      equal += std::count_if(x, x + k, [&](std::int32_t expert) { return std::find(y, y + k, expert) != y + k; });
-    return equal;
+    journal_.append(evaluation_of(engine_, r_.config, validation_));
   }
 
   void keep_if_due(std::int64_t step) {

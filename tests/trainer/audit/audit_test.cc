@@ -21,8 +21,8 @@ class Audit : public testing::Test {
     run_ = run_training(request, *engine, {});
   }
 
-  AuditResult audit(std::int64_t step, bool from_checkpoint = false) {
-    AuditRequest request{&run_, &corpus_, step, {}};
+  AuditResult audit(std::int64_t step, bool from_checkpoint = false, bool evaluates = false) {
+    AuditRequest request{&run_, &corpus_, step, {}, evaluates};
     if (from_checkpoint) request.checkpoint = read_checkpoint(dir_ / "run.step6.h5").state;
     const std::unique_ptr<TrainingEngine> engine = cpu_engine(run_.config, 1);
     return audit_step(std::move(request), *engine, {});
@@ -97,6 +97,32 @@ TEST_F(Audit, each_altered_fact_is_named) {
   EXPECT_EQ(different(audit(5)), (Names{"layer 0, up.b", "layer 0, up.a"}));
   run_ = whole, run_.observations[1].layers[0].operands.pop_back();
   EXPECT_EQ(different(audit(5)), Names{"layer 0, d_w1.b"});
+}
+
+TEST_F(Audit, evaluations_are_made_again) {
+  using Names = std::vector<std::string>;
+  for (const std::int64_t step : {0, 4, 8}) {
+    const AuditResult result = audit(step, false, true);
+    EXPECT_TRUE(result.passed()) << step;
+    EXPECT_EQ(result.lines.size(), audit(step).lines.size() + 3) << step;
+  }
+  EXPECT_EQ(audit(11, true, true).lines.back().what, "routes as in bf16 after 12 steps");
+  const RunRecord whole = run_;
+  ASSERT_EQ(run_.evaluations[1].step, 4);
+  run_.evaluations[1].loss_bf16 ^= 1;
+  EXPECT_EQ(different(audit(4, false, true)), Names{"validation loss after 4 steps"});
+  EXPECT_TRUE(audit(4).passed());
+  run_ = whole, run_.evaluations[1].loss_own ^= 1;
+  EXPECT_EQ(different(audit(4, false, true)), Names{"own recipe's after 4 steps"});
+  run_ = whole, run_.evaluations[1].equal_routes[1] ^= 1;
+  EXPECT_EQ(different(audit(4, false, true)), Names{"routes as in bf16 after 4 steps"});
+  run_ = whole, run_.evaluations.back().loss_bf16 ^= 1;
+  EXPECT_EQ(different(audit(11, false, true)), Names{"validation loss after 12 steps"});
+  run_ = whole;
+  EXPECT_THROW(audit(5, false, true), Error);  // no evaluation before it
+  corpus_.validation_sha256.front() ^= 1;
+  EXPECT_TRUE(audit(4).passed());
+  EXPECT_THROW(audit(4, false, true), Error);
 }
 
 // A seed, a rate or a recipe that is not the one that was run shows in the first step that it reaches.

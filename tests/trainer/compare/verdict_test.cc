@@ -24,14 +24,25 @@ TEST(Verdict, is_what_the_interval_says) {
   EXPECT_EQ(verdict(evidence(-0.0020, 0.0020)), ArmVerdict::inconclusive);
 }
 
-TEST(Verdict, beyond_the_margin_says_nothing_where_a_a_is_beyond_it_too) {
-  const Sensitivity noisy{.without_repeat = "", .without_control = "", .repeat_differs = "A/A differs"};
+TEST(Verdict, beyond_the_margin_says_nothing_where_a_a_reaches_as_far) {
+  const Sensitivity noisy{.without_repeat = "", .without_control = "", .noise = 0.0015};
   EXPECT_EQ(verdict(evidence(0.0011, 0.0020), noisy), ArmVerdict::inconclusive);
+  EXPECT_EQ(verdict(evidence(0.0015, 0.0020), noisy), ArmVerdict::inconclusive);
   EXPECT_EQ(verdict(evidence(-0.0020, -0.0011), noisy), ArmVerdict::inconclusive);
-  EXPECT_NE(why_noise_is_beyond(evidence(0.0011, 0.0020), kMargin), "");
-  EXPECT_NE(why_noise_is_beyond(evidence(-0.0020, -0.0011), kMargin), "");
-  EXPECT_EQ(why_noise_is_beyond(evidence(-0.0020, 0.0020), kMargin), "");
-  EXPECT_EQ(why_noise_is_beyond(ArmEvidence(), kMargin), "");
+  EXPECT_NE(judge(evidence(-0.0020, -0.0011), kMargin, noisy).reason.find("A/A reaches 0.1500 %"), std::string::npos);
+  // Further than that it is the recipe.
+  EXPECT_EQ(verdict(evidence(0.0016, 0.0020), noisy), ArmVerdict::inferior);
+  EXPECT_EQ(verdict(evidence(-0.0020, -0.0016), noisy), ArmVerdict::improved);
+  // Within the margin it changes nothing.
+  EXPECT_EQ(verdict(evidence(-0.0005, 0.0005), noisy), ArmVerdict::equivalent);
+  EXPECT_EQ(verdict(evidence(0.0005, 0.0020), noisy), ArmVerdict::inconclusive);
+}
+
+TEST(Verdict, noise_is_how_far_the_limits_of_a_a_reach) {
+  EXPECT_EQ(noise_of(evidence(0.0011, 0.0020)), 0.0020);
+  EXPECT_EQ(noise_of(evidence(-0.0030, 0.0020)), 0.0030);
+  EXPECT_EQ(noise_of(ArmEvidence()), 0);
+  EXPECT_EQ(noise_of(evidence(-0.0030, 0.0020, 1)), 0);  // no interval of one pair
 }
 
 TEST(Verdict, limits_on_the_margin_are_not_beyond_it) {
