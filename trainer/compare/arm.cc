@@ -77,6 +77,13 @@ bool has_diverged(const RunRecord& run) {
 double endpoint_of(const RunRecord& run) { return mean_of_last(run, &RecordedEvaluation::loss_bf16); }
 double own_endpoint_of(const RunRecord& run) { return mean_of_last(run, &RecordedEvaluation::loss_own); }
 
+double training_endpoint_of(const RunRecord& run) {
+  const std::size_t count = (run.steps.size() + 9) / 10;
+  double sum = 0;
+  for (std::size_t i = run.steps.size() - count; i < run.steps.size(); ++i) sum += value_of(run.steps[i].loss);
+  return sum / static_cast<double>(count);
+}
+
 std::vector<Arm> arms_of(std::span<const NamedRun> runs) {
   for (const NamedRun& run : runs) check_whole(run);
   check_same_experiment(runs);

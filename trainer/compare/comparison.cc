@@ -20,7 +20,11 @@ void check(const ComparisonOptions& o) {
 
 std::vector<SeedPair> pairs_of(const Arm& baseline, const Arm& arm) {
   std::map<std::uint64_t, double> endpoints;
-  for (const NamedRun* run : baseline.runs) endpoints[run->record.config.seed] = endpoint_of(run->record);
+  std::map<std::uint64_t, double> training;
+  for (const NamedRun* run : baseline.runs) {
+    endpoints[run->record.config.seed] = endpoint_of(run->record);
+    training[run->record.config.seed] = training_endpoint_of(run->record);
+  }
   std::vector<SeedPair> pairs;
   for (const NamedRun* run : arm.runs) {
     SeedPair p;
@@ -29,6 +33,7 @@ std::vector<SeedPair> pairs_of(const Arm& baseline, const Arm& arm) {
     p.arm = endpoint_of(run->record);
     p.own = own_endpoint_of(run->record);
     p.difference = (p.arm - p.baseline) / p.baseline;
+    p.training = (training_endpoint_of(run->record) - training.at(p.seed)) / training.at(p.seed);
     pairs.push_back(p);
   }
   return pairs;
@@ -42,12 +47,14 @@ std::int64_t diverged_in(const Arm& arm) {
 void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions& o, ArmResult& r) {
   std::vector<double> d;
   std::vector<double> own;
+  std::vector<double> training;
   std::vector<double> x;
   std::vector<double> y;
   for (const SeedPair& p : r.pairs) {
     if (!std::isfinite(p.difference)) continue;
     d.push_back(p.difference);
     own.push_back((p.own - p.baseline) / p.baseline);
+    training.push_back(p.training);
     x.push_back(p.baseline);
     y.push_back(p.arm);
   }
@@ -56,6 +63,7 @@ void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions
   r.evidence.diverged_baseline = diverged_in(baseline);
   r.evidence.missing = static_cast<std::int64_t>(baseline.runs.size() - arm.runs.size());
   r.own = paired_interval(own, o.alpha);
+  r.training = paired_interval(training, o.alpha);
   r.correlation = correlation_of(x, y);
   r.token_equivalents = token_equivalents(baseline, r.evidence.interval.mean);
   r.pairs_needed = pairs_needed(o.margin, r.evidence.interval.deviation, o.alpha, o.power);

@@ -35,6 +35,7 @@ struct SeedPair {
   double arm = 0;         // both of weights under BF16
   double own = 0;         // under the arm's own recipe
   double difference = 0;  // (arm - baseline) / baseline
+  double training = 0;    // the same of training_endpoint_of
 };
 
 struct ArmResult {
@@ -43,7 +44,8 @@ struct ArmResult {
   std::string scales;           // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
   std::vector<SeedPair> pairs;  // of the baseline: each run with itself
   ArmEvidence evidence;
-  PairedInterval own;  // of (own - baseline) / baseline
+  PairedInterval own;       // of (own - baseline) / baseline
+  PairedInterval training;  // of the pairs' training losses: reported, not decisive
   Judgement judgement;
   Judgement outer;
   double correlation = 0;                    // of the pairs' endpoints

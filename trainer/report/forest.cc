@@ -26,10 +26,10 @@ struct Scale {
   [[nodiscard]] bool holds(double d) const { return std::abs(d) <= end; }
 };
 
-// As wide as the judged arms and the outer margin need, up to four times that margin: a control may be far away.
+// As wide as the judged arms and the outer margin need, up to 16 times that margin: a control may be far away.
 Scale scale_of(const ParityComparison& c) {
   double end = 1.4 * c.options.outer_margin;
-  const double most = 4 * c.options.outer_margin;
+  const double most = 16 * c.options.outer_margin;
   for (const ArmResult& arm : c.arms) {
     if (arm.role == ArmRole::control) continue;
     for (const double d : {arm.evidence.interval.lower, arm.evidence.interval.upper}) {
@@ -50,9 +50,10 @@ std::string interval(const PairedInterval& i, const Scale& scale, double y) {
     out += fmt::format("<line class=\"whisker\" x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n",
                        scale.at(i.lower), scale.at(i.upper), y);
     for (const double end : {i.lower, i.upper}) {
-      if (scale.holds(end))
-        out += fmt::format("<line class=\"whisker\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n",
-                           scale.at(end), y - 6, y + 6);
+      // An end, or an arrow where it lies beyond the axis.
+      const double back = scale.holds(end) ? 0 : end > 0 ? -6 : 6;
+      out += fmt::format("<path class=\"whisker\" fill=\"none\" d=\"M{:.1f},{:.1f} L{:.1f},{:.1f} L{:.1f},{:.1f}\"/>\n",
+                         scale.at(end) + back, y - 6, scale.at(end), y, scale.at(end) + back, y + 6);
     }
   }
   if (!scale.holds(i.mean)) return out + arrow(scale.at(i.mean), y, i.mean > 0 ? 1 : -1);

@@ -97,9 +97,12 @@ std::string power_table(const ParityComparison& c) {
     if (arm.role == ArmRole::baseline) continue;
     rows.push_back({"<" + arm.name, share_text(arm.evidence.interval.deviation), decimal(arm.correlation, 3),
                     arm.token_equivalents ? amount(*arm.token_equivalents) : "-", share_text(arm.visible_gap),
-                    arm.pairs_needed ? std::to_string(*arm.pairs_needed) : "-"});
+                    arm.pairs_needed ? std::to_string(*arm.pairs_needed) : "-", signed_percent(arm.training.mean),
+                    share_text(arm.training.deviation)});
   }
-  return table({"<arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed"}, rows);
+  return table({"<arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed", "training d",
+                "its SD"},
+               rows);
 }
 
 std::string spike_table(const ParityComparison& c) {
@@ -151,7 +154,8 @@ std::string decided(const ParityComparison& c) {
 std::string noise_note(const ParityComparison& c) {
   return fmt::format(
       "Token equivalents: what BF16 trains for to lose as much. Visible gap: the distance from the margin that so many "
-      "pairs show with {0:.3g} % power; pairs needed: for a true difference of 0 at the margin, with the same power.",
+      "pairs show with {0:.3g} % power; pairs needed: for a true difference of 0 at the margin, with the same power. "
+      "Training d: of the mean training loss of the last tenth of the steps, the same data for both runs of a pair.",
       100 * c.options.power);
 }
 

@@ -81,6 +81,7 @@ Json to_json(const ParityComparison& c, const ArmResult& arm) {
   json["sentence"] = allowed_sentence(c, arm);
   json["difference"] = to_json(arm.evidence.interval);
   json["difference_own_recipe"] = to_json(arm.own);
+  json["difference_training"] = to_json(arm.training);
   json["diverged"] = arm.evidence.diverged;
   json["missing_seeds"] = arm.evidence.missing;
   json["correlation"] = number(arm.correlation);

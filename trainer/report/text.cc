@@ -53,12 +53,14 @@ std::string verdicts(const ParityComparison& c) {
 }
 
 std::string power(const ParityComparison& c) {
-  std::vector<Row> rows{{"arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed"}};
+  std::vector<Row> rows{
+      {"arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed", "training d", "its SD"}};
   for (const ArmResult& arm : c.arms) {
     if (arm.role == ArmRole::baseline) continue;
     rows.push_back({arm.name, share_text(arm.evidence.interval.deviation), decimal(arm.correlation, 3),
                     arm.token_equivalents ? amount(*arm.token_equivalents) : "-", share_text(arm.visible_gap),
-                    arm.pairs_needed ? std::to_string(*arm.pairs_needed) : "-"});
+                    arm.pairs_needed ? std::to_string(*arm.pairs_needed) : "-", signed_percent(arm.training.mean),
+                    share_text(arm.training.deviation)});
   }
   return table(rows);
 }

@@ -71,6 +71,15 @@ TEST(Arm, endpoint_is_the_mean_of_the_last_three_evaluations) {
   EXPECT_EQ(own_endpoint_of(run.record), 6);
 }
 
+TEST(Arm, training_endpoint_is_the_mean_of_the_last_tenth) {
+  RunRecord run = made_up_run({}).record;
+  run.steps.resize(25);
+  for (std::size_t i = 0; i < 25; ++i) run.steps[i].loss = bits(i < 22 ? 100.0 : static_cast<double>(i));
+  EXPECT_EQ(training_endpoint_of(run), 23);  // of 22, 23, 24
+  run.steps.resize(1);
+  EXPECT_EQ(training_endpoint_of(run), 100);
+}
+
 TEST(Arm, has_diverged_where_its_endpoint_is_no_number) {
   EXPECT_FALSE(has_diverged(made_up_run({}).record));
   NamedRun run = made_up_run({});
