@@ -149,7 +149,8 @@ void backward_facts(const Layer& layer, std::span<const std::uint16_t> x, std::s
 
 std::vector<std::int64_t> expert_loads(const LayerRoutes& routes) {
   std::vector<std::int64_t> loads;
-  for (std::size_t e = 0; e + 1 < routes.offsets.size(); ++e) loads.push_back(routes.offsets[e + 1] - routes.offsets[e]);
+  for (std::size_t e = 0; e + 1 < routes.offsets.size(); ++e)
+    loads.push_back(routes.offsets[e + 1] - routes.offsets[e]);
   return loads;
 }
 

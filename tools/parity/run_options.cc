@@ -49,8 +49,7 @@ RunPlan run_plan_of(const ParityRunOptions& o, const TrainingConfig& config) {
   RunPlan plan = plan_of(config);
   set_if(o.evaluate_every, plan.evaluate_every), set_if(o.observe_every, plan.observe_every);
   set_if(o.checkpoint_every, plan.checkpoint_every), set_if(o.sequences, plan.validation_sequences);
-  if (!o.kept.empty())
-    plan.kept = numbers_of<std::int64_t>("--keep", o.kept, "steps with commas between them");
+  if (!o.kept.empty()) plan.kept = numbers_of<std::int64_t>("--keep", o.kept, "steps with commas between them");
   check(plan, config);
   return plan;
 }
@@ -86,8 +85,7 @@ RunRequest request_of(const ParityRunOptions& o, const Corpus& corpus, const std
     RunRecord begun = read_journal(journal_of(out)).record;
     r.config = std::move(begun.config), r.plan = std::move(begun.plan);
     if (seed && r.config.seed != *seed) {
-      throw Error(ErrorKind::input,
-                  fmt::format("{}: is of seed {}, not of {}", journal_of(out), r.config.seed, *seed));
+      throw Error(ErrorKind::input, fmt::format("{}: is of seed {}, not of {}", journal_of(out), r.config.seed, *seed));
     }
     return r;
   }
@@ -154,8 +152,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--evaluate-every", o.evaluate_every, "Steps between evaluations (default a hundredth of all)");
   sub.option("--observe-every", o.observe_every, "Steps between observations of quantization and loads (as well)");
   sub.option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints to go on from (a twentieth)");
-  sub.option("--keep", o.kept,
-             "Steps before which a checkpoint is kept beside OUT (default 100, the middle, the last)")
+  sub.option("--keep", o.kept, "Steps before which a checkpoint is kept beside OUT (default 100, the middle, the last)")
       .comma_separated();
   sub.option("--validation-sequences", o.sequences, "Of each evaluation (default 64)");
   sub.option("--engine", o.engine,

@@ -66,8 +66,8 @@ void add_evaluation(const AuditRequest& r, TrainingEngine& engine, std::vector<A
   const RunRecord& run = *r.run;
   const RecordedEvaluation* const was = evaluation_after(run, engine.steps_done());
   if (was == nullptr) return;
-  const RecordedEvaluation is = evaluation_of(
-      engine, run.config, validation_batch(*r.corpus, run.config.model, run.plan.validation_sequences));
+  const RecordedEvaluation is =
+      evaluation_of(engine, run.config, validation_batch(*r.corpus, run.config.model, run.plan.validation_sequences));
   const std::string after = fmt::format(" after {} steps", was->step);
   lines.push_back({r.step, "validation loss" + after, number(was->loss_bf16), number(is.loss_bf16)});
   lines.push_back({r.step, "own recipe's" + after, number(was->loss_own), number(is.loss_own)});
@@ -119,10 +119,9 @@ void add_layer(std::int64_t step, const std::string& layer, const LayerObservati
     const bool both = i < is.operands.size() && i < was.operands.size();
     const std::string name = i < was.operands.size() ? was.operands[i].name : is.operands[i].name;
     const bool other = both && is.operands[i].name != was.operands[i].name;
-    lines.push_back({step, fmt::format("{}, {}", layer, name),
-                     i < was.operands.size() ? facts_text(was.operands[i]) : "none",
-                     i < is.operands.size() ? (other ? is.operands[i].name + ": " : "") + facts_text(is.operands[i])
-                                            : "none"});
+    lines.push_back(
+        {step, fmt::format("{}, {}", layer, name), i < was.operands.size() ? facts_text(was.operands[i]) : "none",
+         i < is.operands.size() ? (other ? is.operands[i].name + ": " : "") + facts_text(is.operands[i]) : "none"});
   }
 }
 

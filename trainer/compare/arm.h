@@ -55,7 +55,8 @@ bool has_diverged(const RunRecord& run);
 double endpoint_of(const RunRecord& run);
 double own_endpoint_of(const RunRecord& run);
 
-// Mean of the training losses of the last tenth of the steps, left to right in FP64: data that both runs of a pair read.
+// Mean of the training losses of the last tenth of the steps, left to right in FP64: data that both runs of a pair
+// read.
 double training_endpoint_of(const RunRecord& run);
 
 double value_of(std::uint32_t fp32_bits);

@@ -41,9 +41,10 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
             fmt::format("{} run{} diverged, none of BF16", arm.diverged, arm.diverged == 1 ? "" : "s")};
   const double nearest = i.lower > margin ? i.lower : i.upper < -margin ? -i.upper : 0;
   if (nearest > 0 && nearest <= sensitivity.noise)
-    return {ArmVerdict::inconclusive,
-            fmt::format("the limit {} is beyond the margin, and no further than noise between runs: A/A reaches {:.4f} %",
-                        percent(i.lower > margin ? i.lower : i.upper), 100 * sensitivity.noise)};
+    return {
+        ArmVerdict::inconclusive,
+        fmt::format("the limit {} is beyond the margin, and no further than noise between runs: A/A reaches {:.4f} %",
+                    percent(i.lower > margin ? i.lower : i.upper), 100 * sensitivity.noise)};
   if (i.lower > margin)
     return {ArmVerdict::inferior,
             fmt::format("the lower limit {} is above the margin {}", percent(i.lower), percent(margin))};

@@ -100,9 +100,9 @@ std::string power_table(const ParityComparison& c) {
                     arm.pairs_needed ? std::to_string(*arm.pairs_needed) : "-", signed_percent(arm.training.mean),
                     share_text(arm.training.deviation)});
   }
-  return table({"<arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed", "training d",
-                "its SD"},
-               rows);
+  return table(
+      {"<arm", "SD of d", "correlation", "token equivalents", "visible gap", "pairs needed", "training d", "its SD"},
+      rows);
 }
 
 std::string spike_table(const ParityComparison& c) {

@@ -1,6 +1,6 @@
 #pragma once
-// An evaluation as a run records it: losses over the validation set under the recipe `bf16` and under the run's own, and
-// the routes that both choose.
+// An evaluation as a run records it: losses over the validation set under the recipe `bf16` and under the run's own,
+// and the routes that both choose.
 //
 // Sequences are computed in parts of kSequencesAtOnce, the last of those that are left. The loss is
 // RN32(sum over the parts of sequences x loss / all sequences), FP32 losses in FP64, part after part: one part's own

@@ -83,8 +83,8 @@ TEST_F(Audit, each_altered_fact_is_named) {
   ASSERT_EQ(run_.observations[1].step, 5);
   run_ = whole, run_.observations[1].layers[1].expert_loads[2] ^= 1;
   EXPECT_EQ(different(audit(5)), Names{"layer 1, expert loads"});
-  for (std::int64_t OperandFacts::*count : {&OperandFacts::elements, &OperandFacts::saturated, &OperandFacts::flushed,
-                                            &OperandFacts::scales}) {
+  for (std::int64_t OperandFacts::*count :
+       {&OperandFacts::elements, &OperandFacts::saturated, &OperandFacts::flushed, &OperandFacts::scales}) {
     run_ = whole, run_.observations[1].layers[0].operands[4].*count ^= 1;
     EXPECT_EQ(different(audit(5)), Names{"layer 0, d_down.a"});
   }
@@ -92,8 +92,8 @@ TEST_F(Audit, each_altered_fact_is_named) {
   EXPECT_EQ(different(audit(5)), Names{"layer 0, down.b"});
   run_ = whole, run_.observations[1].layers[0].operands[3].largest_exponent ^= 1;
   EXPECT_EQ(different(audit(5)), Names{"layer 0, down.b"});
-  run_ = whole, std::swap(run_.observations[1].layers[0].operands[0].name,
-                          run_.observations[1].layers[0].operands[1].name);
+  run_ = whole,
+  std::swap(run_.observations[1].layers[0].operands[0].name, run_.observations[1].layers[0].operands[1].name);
   EXPECT_EQ(different(audit(5)), (Names{"layer 0, up.b", "layer 0, up.a"}));
   run_ = whole, run_.observations[1].layers[0].operands.pop_back();
   EXPECT_EQ(different(audit(5)), Names{"layer 0, d_w1.b"});

@@ -64,8 +64,7 @@ void Engine::enqueue_step(std::uint64_t step, bool observe) {
   upload(input_, staged_input_.data(), 1, stream_);
   upload(activations_.tokens, staged_tokens_.data(), staged_tokens_.size(), stream_);
   require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
-  const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_,
-                  observe ? &observed_ : nullptr};
+  const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_, observe ? &observed_ : nullptr};
   forward(pass);
   require_success(
       launch_digests(layer_table_, activations_.residual, digests_ + model_.parameters.list.size(), pass.aside()));

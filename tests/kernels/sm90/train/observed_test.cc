@@ -1,5 +1,5 @@
-// Steps on a Hopper GPU that are observed: the observations made of their tensors are those of the reference's own step,
-// and a step has the same bits whether it is observed or not. Skipped without a GPU.
+// Steps on a Hopper GPU that are observed: the observations made of their tensors are those of the reference's own
+// step, and a step has the same bits whether it is observed or not. Skipped without a GPU.
 
 #include <gtest/gtest.h>
 
