@@ -46,12 +46,16 @@ struct OptimizerConfig {
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
+// Half to one ulp of BF16: what a rounding of each weight would do.
+inline constexpr std::int64_t kPerturbAll = -1;
+
 struct TrainingConfig {
   ModelShape model;
   std::int64_t batch = 0;  // sequences a step
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
-  std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none
+  std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none;
+                             // kPerturbAll: each starts at RN(w (1 + 2^-8)) or RN(w (1 - 2^-8))
   LayerRecipe recipe;        // of the MoE layers
   TokenRoundingRule rounding = TokenRoundingRule::none;  // a rule that rounds to tiles, or none
   std::int64_t tile = 128;                               // of the rounding

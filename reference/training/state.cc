@@ -32,6 +32,15 @@ std::vector<float> initial_weights(const ParameterSpec& spec, std::uint64_t seed
   return w;
 }
 
+// Up or down by the low bit of a word that the normal numbers do not take.
+void perturb_all(std::vector<float>& w, std::uint64_t seed, std::size_t parameter) {
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const std::uint32_t word = philox_word(seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),
+                                           static_cast<std::uint32_t>(parameter), 6);
+    w[i] *= word & 1U ? 1 + 0x1p-8F : 1 - 0x1p-8F;
+  }
+}
+
 }  // namespace
 
 TrainingState initial_state(const TrainingConfig& config, int threads) {
@@ -41,6 +50,7 @@ TrainingState initial_state(const TrainingConfig& config, int threads) {
   std::int64_t perturbed = config.perturb - 1;  // counted from the tensor that is next
   for (std::size_t p = 0; p < specs.size(); ++p) {
     state.weights.push_back(initial_weights(specs[p], config.seed, p, threads));
+    if (config.perturb == kPerturbAll) perturb_all(state.weights.back(), config.seed, p);
     if (perturbed >= 0 && perturbed < specs[p].size()) {
       float& weight = state.weights.back()[static_cast<std::size_t>(perturbed)];
       weight = std::nextafter(weight, std::numeric_limits<float>::infinity());

@@ -15,7 +15,8 @@ std::string run_title(const TrainingConfig& config) {
   if (config.optimizer.moments != Format::fp32)
     title += fmt::format(" + moments {}", spec(config.optimizer.moments).name);
   title += fmt::format(", seed {}", config.seed);
-  if (config.perturb != 0) title += fmt::format(", weight {} an ulp up", config.perturb - 1);
+  if (config.perturb == kPerturbAll) title += ", all weights moved";
+  if (config.perturb > 0) title += fmt::format(", weight {} an ulp up", config.perturb - 1);
   return title;
 }
 

@@ -33,13 +33,21 @@ std::vector<T> numbers_of(const char* option, const std::vector<std::string>& te
   return numbers;
 }
 
+std::int64_t perturbed_weight(const std::string& text) {
+  if (text == "all") return kPerturbAll;
+  const auto weight = parse_number<std::int64_t>(text);
+  if (weight && *weight >= 0) return *weight;
+  throw Error(ErrorKind::usage, "--perturb is '" + text + "'; all, or a weight's number from 1 on, is needed");
+}
+
 TrainingConfig config_of(const ParityRunOptions& o) {
   TrainingConfig config = o.config.empty() ? preset_named(o.preset.empty() ? "tiny" : o.preset) : read_config(o.config);
   if (!o.recipe.empty()) config.recipe = layer_recipe_at(o.recipe);
   if (!o.rounding.empty()) config.rounding = token_rounding_rule_named(o.rounding);
   if (!o.moments.empty()) config.optimizer.moments = o.moments == "bf16" ? Format::bf16 : Format::fp32;
   set_if(o.seed, config.seed), set_if(o.steps, config.steps), set_if(o.batch, config.batch);
-  set_if(o.tile, config.tile), set_if(o.perturb, config.perturb);
+  set_if(o.tile, config.tile);
+  if (!o.perturb.empty()) config.perturb = perturbed_weight(o.perturb);
   if (o.skips_non_finite) config.optimizer.skips_non_finite = true;
   check(config);
   return config;
@@ -57,7 +65,7 @@ RunPlan run_plan_of(const ParityRunOptions& o, const TrainingConfig& config) {
 // With --resume everything about a run is in its journal.
 void check_resume(const ParityRunOptions& o) {
   const bool about_the_run = !o.preset.empty() || !o.config.empty() || !o.recipe.empty() || !o.rounding.empty() ||
-                             !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || o.perturb ||
+                             !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || !o.perturb.empty() ||
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
                              !o.kept.empty() || o.skips_non_finite;
   if (about_the_run) {
@@ -146,7 +154,9 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)");
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
   sub.option("--moments", o.moments, "Type that AdamW's moments are kept in").one_of({"fp32", "bf16"});
-  sub.option("--perturb", o.perturb, "1 + index of a weight that starts one ulp up: runs of BF16 against BF16");
+  sub.option("--perturb", o.perturb,
+             "Runs of BF16 against BF16: all (every weight starts 2^-8 up or down), or 1 + index of one that starts an ulp up")
+      .not_empty();
   sub.flag("--skip-non-finite", o.skips_non_finite, "A gradient norm of NaN or Inf: leave the update out and go on");
   sub.option("--data", o.data, "Text to train on: a file or a folder (default: the headers of Boost 1.74)");
   sub.option("--evaluate-every", o.evaluate_every, "Steps between evaluations (default a hundredth of all)");

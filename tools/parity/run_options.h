@@ -14,9 +14,9 @@
 namespace mxcheck {
 
 struct ParityRunOptions {
-  std::string output, preset, config, recipe, rounding, moments, data, engine = "cpu";
+  std::string output, preset, config, recipe, rounding, moments, perturb, data, engine = "cpu";
   std::optional<std::uint64_t> seed;
-  std::optional<std::int64_t> steps, batch, tile, perturb, evaluate_every, observe_every, checkpoint_every, sequences;
+  std::optional<std::int64_t> steps, batch, tile, evaluate_every, observe_every, checkpoint_every, sequences;
   std::vector<std::string> kept, seeds;
   bool skips_non_finite = false, resume = false, json = false;
   int threads = 0;

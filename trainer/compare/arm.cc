@@ -61,7 +61,7 @@ std::string arm_name(const TrainingConfig& c) {
     if (c.tile != TrainingConfig().tile) name += " to " + std::to_string(c.tile);
   }
   if (c.optimizer.moments != Format::fp32) name += " + moments " + std::string(spec(c.optimizer.moments).name);
-  if (c.perturb != 0) name += " + one ulp";
+  if (c.perturb != 0) name += c.perturb == kPerturbAll ? " + all weights moved" : " + one ulp";
   return name;
 }
 

@@ -57,7 +57,7 @@ Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensit
 std::string why_not_equivalent(const ArmEvidence& repeat, double margin);
 std::string why_not_rejected(const ArmEvidence& control, double margin);
 
-// How far from 0 the limits of A/A reach: gaps up to there come of an ulp in one weight, and say nothing of a recipe. 0
+// How far from 0 the limits of A/A reach: gaps up to there come of where runs start, and say nothing of a recipe. 0
 // where there is no interval.
 double noise_of(const ArmEvidence& repeat);
 

@@ -86,5 +86,25 @@ TEST(InitialState, perturb_moves_one_weight_by_one_ulp) {
   EXPECT_THROW(initial_state(config, 1), Error);
 }
 
+TEST(InitialState, perturb_all_moves_every_weight_up_or_down) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState before = initial_state(config, 1);
+  config.perturb = kPerturbAll;
+  const TrainingState after = initial_state(config, 1);
+  EXPECT_EQ(after.weights, initial_state(config, 3).weights);
+  for (std::size_t p = 0; p < before.weights.size(); ++p) {
+    std::int64_t up = 0;
+    for (std::size_t i = 0; i < before.weights[p].size(); ++i) {
+      const double w = before.weights[p][i];
+      const bool is_up = after.weights[p][i] == static_cast<float>(w * (1 + 0x1p-8));  // exact in FP64
+      ASSERT_TRUE(is_up || after.weights[p][i] == static_cast<float>(w * (1 - 0x1p-8))) << p << " " << i;
+      up += is_up ? 1 : 0;
+    }
+    // A fair coin's count is five deviations (half the root) from the half once in 1.7 million.
+    const double size = static_cast<double>(before.weights[p].size());
+    EXPECT_LE(std::abs(static_cast<double>(up) - size / 2), 5 * std::sqrt(size) / 2) << p;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -37,6 +37,7 @@ class Parity : public test::ToolTest {
 
 TEST_F(Parity, several_seeds_are_run_at_once) {
   ASSERT_EQ(run("--recipe mxfp8 --seed 2 --keep 10 -o alone.h5").code, 0);
+  EXPECT_NE(run("--perturb all --seed 2 -o moved.h5").out.find("bf16, seed 2, all weights moved"), std::string::npos);
   const test::Answer made = run("--recipe mxfp8 --seeds 1,2,3 --keep 10 -o run_{seed}.h5");
   ASSERT_EQ(made.code, 0) << made.err;
   for (const char* seed : {"1", "2", "3"}) {
@@ -142,6 +143,8 @@ TEST_F(Parity, what_makes_no_sense_is_refused_in_one_line) {
   expect_refused(2, "an evaluation every 0", "parity run --evaluate-every 0 --data text -o run.h5");
   expect_refused(2, "none: there is no such file", "parity run --data none -o run.h5");
   expect_refused(2, "no run to run.h5 waits", "parity run --resume -o run.h5");
+  expect_refused(2, "--perturb is 'x'", "parity run --perturb x --data text -o run.h5");
+  expect_refused(2, "--perturb is '-1'", "parity run --perturb=-1 --data text -o run.h5");
   expect_refused(2, "none_train", "parity run --config small.json --data text --engine none -o run.h5");
   expect_refused(2, "nowhere/run.h5", "parity run --config small.json --data text -o nowhere/run.h5");
   expect_refused(2, "--output", "parity run --data text");
