@@ -155,7 +155,8 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
   sub.option("--moments", o.moments, "Type that AdamW's moments are kept in").one_of({"fp32", "bf16"});
   sub.option("--perturb", o.perturb,
-             "Runs of BF16 against BF16: all (every weight starts 2^-8 up or down), or 1 + index of one that starts an ulp up")
+             "Runs of BF16 against BF16: all (every weight starts 2^-8 up or down), or 1 + index of one that starts an "
+             "ulp up")
       .not_empty();
   sub.flag("--skip-non-finite", o.skips_non_finite, "A gradient norm of NaN or Inf: leave the update out and go on");
   sub.option("--data", o.data, "Text to train on: a file or a folder (default: the headers of Boost 1.74)");
