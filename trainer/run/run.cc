@@ -185,12 +185,19 @@ std::string kept_checkpoint_of(const std::string& out, std::int64_t step) {
   return path.string();
 }
 
+// The journal first: a run that ends in between has its file before its journal goes.
 void check_fresh(const RunRequest& r) {
-  if (std::filesystem::exists(r.out))
-    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
   if (std::filesystem::exists(journal_of(r.out))) {
     throw Error(ErrorKind::usage, journal_of(r.out) + ": a run to " + r.out +
                                       " was begun and has not ended; go on with it (--resume), or remove this file");
+  }
+  if (std::filesystem::exists(r.out))
+    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
+  for (const std::int64_t step : r.plan.kept) {
+    const std::string kept = kept_checkpoint_of(r.out, step);
+    if (!std::filesystem::exists(kept)) continue;
+    throw Error(ErrorKind::usage, kept + ": is there already, of another run; audits of " + r.out +
+                                      " would begin with it: remove it, or take another name");
   }
 }
 

@@ -50,7 +50,8 @@ struct RunProgress {
 // Called after each step; false: write a checkpoint and return, the run unfinished.
 using RunWatch = std::function<bool(const RunProgress&)>;
 
-// Error{usage} where OUT or its journal is there already; run_training begins with it, unless it goes on.
+// Error{usage} where OUT, its journal or a checkpoint that it would keep is there already; run_training begins with it,
+// unless it goes on.
 void check_fresh(const RunRequest& request);
 
 RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const RunWatch& watch);

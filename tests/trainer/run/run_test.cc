@@ -260,6 +260,19 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
   expect_refused(ErrorKind::usage, "is there already", request);
 }
 
+// A checkpoint of an earlier run to this name would not be written again, and audits would refuse it after all steps.
+TEST(Run, does_not_begin_beside_a_checkpoint_of_another) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  request.plan.kept = {3};
+  run(request);
+  std::filesystem::remove(request.out);
+  request.config.seed += 1;
+  expect_refused(ErrorKind::usage, "run.step3.h5: is there already, of another run", request);
+  EXPECT_EQ(dir.names(), std::vector<std::string>{"run.step3.h5"});
+}
+
 TEST(RunPlan, has_intervals_that_fit_the_run) {
   TrainingConfig config = small_config();
   for (const std::int64_t steps : {1, 2, 99, 10000}) {
