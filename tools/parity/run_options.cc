@@ -11,6 +11,7 @@
 #include "numerics/text.h"
 #include "trainer/config/config.h"
 #include "trainer/record/journal.h"
+#include "trainer/record/run_file.h"
 
 namespace mxcheck {
 namespace {
@@ -115,6 +116,14 @@ std::vector<std::uint64_t> seeds_of(const ParityRunOptions& o) {
   return seeds;
 }
 
+// A file that is no run, or one of another seed, is not what was asked for.
+bool has_ended(const std::string& out, std::uint64_t seed) {
+  if (!std::filesystem::exists(out) || std::filesystem::exists(journal_of(out))) return false;
+  const std::uint64_t is = read_run(out).config.seed;
+  if (is == seed) return true;
+  throw Error(ErrorKind::input, fmt::format("{}: is of seed {}, not of {}", out, is, seed));
+}
+
 std::string output_of(const std::string& pattern, std::uint64_t seed) {
   std::string out = pattern;
   for (std::size_t at = 0; (at = out.find(kSeedPlace, at)) != std::string::npos;)
@@ -130,8 +139,8 @@ std::vector<RunRequest> requests_of(const ParityRunOptions& o, const Corpus& cor
   std::vector<RunRequest> requests;
   for (const std::uint64_t seed : seeds_of(o)) {
     const std::string out = output_of(o.output, seed);
-    const bool has_ended = o.resume && std::filesystem::exists(out) && !std::filesystem::exists(journal_of(out));
-    if (!has_ended) requests.push_back(request_of(o, corpus, out, seed));
+    if (o.resume && has_ended(out, seed)) continue;
+    requests.push_back(request_of(o, corpus, out, seed));
     if (!o.resume) check_fresh(requests.back());  // of all, before the first begins
   }
   return requests;

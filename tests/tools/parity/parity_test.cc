@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "goldens/json/json.h"
@@ -65,6 +66,10 @@ TEST_F(Parity, several_seeds_are_run_at_once) {
   expect_refused(2, "--seeds has '1.5'", "parity run --data text --seeds 1.5 -o r_{seed}.h5");
   expect_refused(2, "--seed", "parity run --data text --seeds 1,2 --seed 1 -o r_{seed}.h5");
   expect_refused(2, "no run to run_9.h5 waits", "parity run --resume --seeds 1,9 -o run_{seed}.h5");
+  std::filesystem::copy(dir / "run_1.h5", dir / "run_5.h5");
+  expect_refused(2, "run_5.h5: is of seed 1, not of 5", "parity run --resume --seeds 1,5 -o run_{seed}.h5");
+  std::ofstream(dir / "run_6.h5") << "no run";
+  expect_refused(2, "run_6.h5: not an HDF5 file", "parity run --resume --seeds 1,6 -o run_{seed}.h5");
 }
 
 TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
