@@ -30,7 +30,7 @@ TEST(RunTogether, has_the_bits_of_runs_alone_whatever_becomes_of_the_others) {
   std::ofstream(dir / "fails.h5") << "is there";
   std::vector<RunInCompany> runs;
   runs.push_back(one(dir / "fails.h5", corpus, 1));
-  for (const std::uint64_t seed : {2, 3, 4}) {
+  for (const std::uint64_t seed : {2U, 3U, 4U}) {
     runs.push_back(one(dir / ("run_" + std::to_string(seed) + ".h5"), corpus, seed));
   }
   try {
