@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-#define MXCHECK_TRAIN_VERSION 1
+#define MXCHECK_TRAIN_VERSION 2
 #define MXCHECK_TRAIN_SYMBOL "mxcheck_train"
 
 typedef struct mxcheck_train_run mxcheck_train_run;

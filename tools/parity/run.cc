@@ -6,9 +6,11 @@
 #include <atomic>
 #include <bit>
 #include <csignal>
+#include <exception>
 #include <functional>
 #include <memory>
 
+#include "numerics/error.h"
 #include "properties/process/candidate_process.h"
 #include "tools/common/json.h"
 #include "tools/common/progress.h"
@@ -21,8 +23,9 @@
 namespace mxcheck {
 namespace {
 
-// SIGINT, SIGTERM or SIGHUP while there is one ask for an end after the step that is being computed; what came before
-// takes its place again at the end.
+// SIGINT, SIGTERM or SIGHUP while there is one ask for an end after the step that is being computed; a second one of
+// the same kind ends the process at once, which costs nothing that was recorded. What came before takes its place again
+// at the end.
 class StopOnSignal {
  public:
   StopOnSignal() {
@@ -30,6 +33,7 @@ class StopOnSignal {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action = {};
       action.sa_handler = [](int signal) { asked() = signal; };
+      action.sa_flags = static_cast<int>(SA_RESETHAND);
       sigaction(kSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup stays nohup
     }
@@ -120,18 +124,36 @@ class Display {
   Progress line_{"training"};
 };
 
+// Of runs that did not end by an error.
 void print_outcomes(const ParityRunOptions& o, const std::vector<RunInCompany>& runs,
-                    const std::vector<RunRecord>& records) {
+                    const std::vector<RunInCompanyEnd>& ends) {
   std::vector<Json> all;
   std::string text;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    all.push_back(outcome_json(records[i], runs[i].request.out));
-    text += (i == 0 ? "" : "\n") + outcome_text(records[i], runs[i].request.out);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].error) continue;
+    text += (text.empty() ? "" : "\n") + outcome_text(ends[i].record, runs[i].request.out);
+    all.push_back(outcome_json(ends[i].record, runs[i].request.out));
   }
-  if (o.json) {
-    print_json(o.seeds.empty() ? all.front() : Json(all));
-  } else {
-    print(records.empty() ? "every run of these seeds has ended\n" : text);
+  if (o.json && !o.seeds.empty()) {
+    print_json(Json(all));
+  } else if (o.json && !all.empty()) {
+    print_json(all.front());
+  } else if (!o.json) {
+    print(ends.empty() ? "every run of these seeds has ended\n" : text);
+  }
+}
+
+// The first one, with how many others there are; each run's own says which file it is of.
+void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
+  const auto failed = [](const RunInCompanyEnd& end) { return end.error != nullptr; };
+  const auto first = std::find_if(ends.begin(), ends.end(), failed);
+  if (first == ends.end()) return;
+  const auto others = std::count_if(first + 1, ends.end(), failed);
+  if (others == 0) std::rethrow_exception(first->error);
+  try {
+    std::rethrow_exception(first->error);
+  } catch (const Error& e) {
+    throw Error(e.kind(), fmt::format("{} ({} of the other runs failed, too)", e.what(), others));
   }
 }
 
@@ -142,15 +164,16 @@ int run(const ParityRunOptions& o) {
   for (RunRequest& request : requests_of(o, none)) runs.push_back({std::move(request), nullptr});
   const Corpus corpus = runs.empty() ? none : corpus_of(o.data);
   for (RunInCompany& r : runs) r.request.corpus = &corpus, r.engine = engine_of(o, r.request);
-  std::vector<RunRecord> records;
+  std::vector<RunInCompanyEnd> ends;
   {
     const StopOnSignal stop;
     Display display(runs);
-    records = run_together(runs, std::ref(display));
+    ends = run_together(runs, std::ref(display));
   }
-  print_outcomes(o, runs, records);
+  print_outcomes(o, runs, ends);
+  throw_first_error(ends);
   const auto has = [&](RunEnd end) {
-    return std::any_of(records.begin(), records.end(), [&](const RunRecord& r) { return r.end == end; });
+    return std::any_of(ends.begin(), ends.end(), [&](const RunInCompanyEnd& e) { return e.record.end == end; });
   };
   if (StopOnSignal::asked() != 0 && has(RunEnd::unfinished)) return 128 + StopOnSignal::asked();
   return has(RunEnd::diverged) ? 1 : 0;
@@ -163,8 +186,9 @@ void add_parity_run(Command& parity) {
   Command sub = parity.subcommand("run", "Train a language model with MoE layers under a recipe, every step recorded");
   add_options(sub, *o);
   sub.footer(
-      "Ctrl-C ends the run after the step it is at; --resume goes on, and gives the bits of a run that was never\n"
-      "stopped. Exit codes: 0 finished; 1 diverged (recorded as such); 130 stopped by Ctrl-C.");
+      "Ctrl-C ends the run after the step it is at, a second one at once; --resume goes on, and gives the bits of a "
+      "run\n"
+      "that was never stopped. Exit codes: 0 finished; 1 diverged (recorded as such); 130 stopped by Ctrl-C.");
   sub.runs([o] { return run(*o); });
 }
 

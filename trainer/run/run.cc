@@ -193,6 +193,9 @@ void check_fresh(const RunRequest& r) {
   }
   if (std::filesystem::exists(r.out))
     throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
+  const std::filesystem::path folder = std::filesystem::path(r.out).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    throw Error(ErrorKind::usage, r.out + ": there is no folder " + folder.string());
   for (const std::int64_t step : r.plan.kept) {
     const std::string kept = kept_checkpoint_of(r.out, step);
     if (!std::filesystem::exists(kept)) continue;

@@ -4,11 +4,12 @@
 //
 //   std::vector<RunInCompany> runs;
 //   runs.push_back({request, device_engine(request.config, library, 64, 1)});
-//   const std::vector<RunRecord> records = run_together(runs, watch);
+//   for (const RunInCompanyEnd& end : run_together(runs, watch)) ...
 //
-// Errors: those of run_training. The others go on to their end first; then the first error is thrown.
+// Errors: none of its own; what run_training throws of a run is returned with it, and the others go on to their end.
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -22,9 +23,15 @@ struct RunInCompany {
   std::unique_ptr<TrainingEngine> engine;
 };
 
+struct RunInCompanyEnd {
+  RunRecord record;          // where there is no error
+  std::exception_ptr error;  // null: none
+};
+
 // Called after each step of run `index`, by one thread at a time; false: that run writes a checkpoint and returns.
 using CompanyWatch = std::function<bool(std::size_t index, const RunProgress&)>;
 
-std::vector<RunRecord> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch);
+// Of each run, in their order.
+std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch);
 
 }  // namespace mxcheck

@@ -49,6 +49,14 @@ TEST_F(Parity, several_seeds_are_run_at_once) {
   EXPECT_EQ(read_run((dir / "run_2.h5")).steps, read_run((dir / "alone.h5")).steps);
   EXPECT_NE(read_run((dir / "run_1.h5")).steps, read_run((dir / "alone.h5")).steps);
 
+  // A full disk that ends one ends neither the others nor what is said of them.
+  const test::Answer full = run("--seeds 5,6 --keep 19 -o full_{seed}.h5", "mkdir full_5.h5.checkpoint; ");
+  EXPECT_NE(full.code, 0) << full.out;
+  EXPECT_NE(full.out.find("full_6.h5: bf16, seed 6, 20 of 20 steps, finished"), std::string::npos)
+      << full.out << full.err;
+  EXPECT_NE(full.err.find("full_5.h5"), std::string::npos) << full.err;
+  expect_refused(2, "there is no folder d4", "parity run --config small.json --data text --seeds 4 -o d{seed}/run.h5");
+
   // One that is there already refuses all; those that were stopped go on, those that ended stay as they are.
   expect_refused(2, "run_3.h5: is there already",
                  "parity run --config small.json --data text --seeds 4,3 -o run_{seed}.h5");

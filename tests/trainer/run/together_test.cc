@@ -33,12 +33,16 @@ TEST(RunTogether, has_the_bits_of_runs_alone_whatever_becomes_of_the_others) {
   for (const std::uint64_t seed : {2U, 3U, 4U}) {
     runs.push_back(one(dir / ("run_" + std::to_string(seed) + ".h5"), corpus, seed));
   }
+  const std::vector<RunInCompanyEnd> ends = run_together(runs, {});
+  ASSERT_EQ(ends.size(), 4U);
   try {
-    run_together(runs, {});
-    FAIL() << "a run to a file that is there";
+    ASSERT_TRUE(ends[0].error != nullptr);
+    std::rethrow_exception(ends[0].error);
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("fails.h5: is there already"), std::string::npos) << e.what();
   }
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_TRUE(ends[i].error == nullptr && ends[i].record.config.seed == i + 1) << i;
+  EXPECT_EQ(ends[1].record.steps, expected.steps);
   EXPECT_EQ(read_run(dir / "run_2.h5").steps, expected.steps);
   EXPECT_EQ(read_run(dir / "run_2.h5").witnesses, expected.witnesses);
   for (const char* name : {"run_3.h5", "run_4.h5"}) EXPECT_EQ(read_run(dir / name).end, RunEnd::finished);
