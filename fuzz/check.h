@@ -1,12 +1,14 @@
 #pragma once
 // What fuzz targets share: a failed promise ends the program, which is how libFuzzer learns of it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "numerics/error.h"
 
@@ -18,6 +20,11 @@ inline void require(bool kept, const char* promise) {
   std::abort();
 }
 
+inline bool is_one_line(std::string_view text) {
+  return !text.empty() && std::none_of(text.begin(), text.end(),
+                                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
 // Runs the action, which may throw Error{kind} of one line and nothing else. True when it threw nothing.
 template <class Action>
 bool accepted(ErrorKind kind, Action action) {
@@ -27,6 +34,7 @@ bool accepted(ErrorKind kind, Action action) {
   } catch (const Error& e) {
     if (e.kind() != kind) std::fprintf(stderr, "%s\n", e.what());
     require(e.kind() == kind, "the error is of the right kind");
+    require(is_one_line(e.what()), "the error is one line without control characters");
     return false;
   }
 }

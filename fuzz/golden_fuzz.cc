@@ -1,14 +1,12 @@
 // The bytes decide what an HDF5 file holds, whose hash the manifest knows. What the reader takes, its data is as it was
 // written, and the writer would have written the same.
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "fuzz/check.h"
 #include "fuzz/hdf5_builder.h"
+#include "fuzz/scratch.h"
 #include "goldens/format/reader.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/byte_source.h"
@@ -18,24 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace mxcheck::fuzz {
 namespace {
-
-// A folder of this process, in memory where the system has that.
-const std::string& scratch() {
-  struct Folder {
-    std::string path;
-    Folder() {
-      const std::filesystem::path memory("/dev/shm");
-      const auto parent = std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
-      path = (parent / "mxcheck-fuzz-XXXXXX").string();
-      require(::mkdtemp(path.data()) != nullptr, "there is a place for a folder");
-    }
-    ~Folder() { std::filesystem::remove_all(path); }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-  };
-  static const Folder folder;
-  return folder.path;
-}
 
 void write_again(const GoldenReader& reader) {
   const std::string path = scratch() + "/again.h5";

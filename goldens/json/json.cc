@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "numerics/one_line.h"
+
 namespace mxcheck {
 namespace {
 
@@ -65,7 +67,7 @@ class Builder {
   bool end_array() { return close(); }
   bool key(std::string& name) {
     check_depth();
-    if (!open_.back().keys.insert(name).second) throw Error(kind_, where_ + ": names '" + name + "' twice");
+    if (!open_.back().keys.insert(name).second) throw Error(kind_, where_ + ": names '" + one_line(name) + "' twice");
     open_.back().key = std::move(name);
     return true;
   }

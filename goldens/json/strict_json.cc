@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "numerics/one_line.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -67,7 +68,7 @@ void JsonObject::finish() const {
   for (const auto& [key, value] : *object_.get_if<Json::Object>()) {
     if (taken_.contains(key)) continue;
     throw Error(ErrorKind::usage,
-                place_ + ": has \"" + key + "\", which means nothing here; known are " + join(taken_));
+                place_ + ": has \"" + one_line(key) + "\", which means nothing here; known are " + join(taken_));
   }
 }
 

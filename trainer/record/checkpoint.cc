@@ -8,6 +8,7 @@
 
 #include "goldens/json/json.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 #include "reference/training/digest.h"
 #include "trainer/config/config.h"
 #include "trainer/record/sealed_file.h"
@@ -107,31 +108,40 @@ Json json_of(const TrainingConfig& config) {
   return parse_json(to_json(config), "configuration", kDepth, ErrorKind::internal);
 }
 
-}  // namespace
-
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+SealedWriter written(const std::string& path, const Checkpoint& checkpoint) {
   const auto& [config, training_sha256, state] = checkpoint;
   std::string wrong = step_objection(config, state);
   if (wrong.empty()) wrong = size_objection(config.model, "weights", state.weights);
   if (wrong.empty()) wrong = size_objection(config.model, "first moments", state.first_moments);
   if (wrong.empty()) wrong = size_objection(config.model, "second moments", state.second_moments);
-  if (!wrong.empty()) throw Error(ErrorKind::usage, path.string() + ": no state of its configuration: " + wrong);
-  SealedWriter to(path.string(), kCheckpointKind);
+  if (!wrong.empty()) throw Error(ErrorKind::usage, path + ": no state of its configuration: " + wrong);
+  SealedWriter to(path, kCheckpointKind);
   to.attribute("configuration", to_json(config));
   to.attribute("training_sha256", training_sha256);
   to.attribute("step", std::to_string(state.step));
   to.attribute("updates", std::to_string(state.updates));
   to.list<std::uint32_t>("weights", "float32", words_of(state.weights));
-  put_moments(to, "first_moments", config.optimizer.moments, state.first_moments, path.string());
-  put_moments(to, "second_moments", config.optimizer.moments, state.second_moments, path.string());
-  to.commit(0);
+  put_moments(to, "first_moments", config.optimizer.moments, state.first_moments, path);
+  put_moments(to, "second_moments", config.optimizer.moments, state.second_moments, path);
+  return to;
 }
 
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  written(path.string(), checkpoint).commit(0);
+}
+
+UnverifiedGolden contents_of(const Checkpoint& checkpoint) { return written("a checkpoint", checkpoint).contents(); }
+
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
-  const SealedReader from(path.string(), kCheckpointKind);
+  return checkpoint_in(SealedReader(path.string(), kCheckpointKind));
+}
+
+Checkpoint checkpoint_in(const SealedReader& from) {
   Checkpoint checkpoint;
   try {
-    checkpoint.config = config_from_json(from.text("configuration"), path.string() + ": configuration");
+    checkpoint.config = config_from_json(from.text("configuration"), from.path() + ": configuration");
   } catch (const Error& e) {
     throw Error(ErrorKind::input, e.what());
   }
@@ -156,7 +166,9 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 }
 
 void check_belongs(const Checkpoint& checkpoint, const RunRecord& run, const std::filesystem::path& path) {
-  const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, path.string() + ": " + what); };
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::input, path.string() + ": " + one_line(what));
+  };
   std::string difference = first_difference(json_of(checkpoint.config), json_of(run.config), "");
   if (difference.empty() && checkpoint.training_sha256 != run.training_sha256) {
     difference = "training_sha256 is " + checkpoint.training_sha256 + ", but " + run.training_sha256;

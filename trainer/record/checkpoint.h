@@ -19,6 +19,7 @@
 
 #include "reference/training/state.h"
 #include "trainer/record/run_record.h"
+#include "trainer/record/sealed_file.h"
 
 namespace mxcheck {
 
@@ -32,6 +33,10 @@ struct Checkpoint {
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+// The same without a file: what write_checkpoint writes, and what read_checkpoint makes of what was read.
+UnverifiedGolden contents_of(const Checkpoint& checkpoint);
+Checkpoint checkpoint_in(const SealedReader& file);
 
 // Whether the run that `run` records can go on from it: the same configuration and training data, at most as many steps
 // as were recorded, and the weights whose digest was recorded. `path` is for messages.

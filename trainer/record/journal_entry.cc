@@ -6,6 +6,7 @@
 
 #include "numerics/byte_stream.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 #include "trainer/config/config.h"
 #include "trainer/record/run_check.h"
 
@@ -187,7 +188,7 @@ JournalEntry entry_of(std::uint32_t type, std::span<const std::byte> payload, co
     return entry;
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::input) throw;
-    from.refuse(e.what());
+    from.refuse(one_line(e.what()));
   }
 }
 

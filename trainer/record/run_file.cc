@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "numerics/error.h"
@@ -50,13 +51,13 @@ class Writer {
  public:
   Writer(const std::string& path, const RunRecord& run) : to_(path, kRunKind), run_(run) {}
 
-  void write() {
+  SealedWriter& written() {
     attributes();
     steps();
     evaluations();
     observations();
     witnesses();
-    to_.commit(kCompression);
+    return to_;
   }
 
  private:
@@ -164,13 +165,24 @@ class Writer {
   const RunRecord& run_;
 };
 
+SealedWriter written(Writer writer) { return std::move(writer.written()); }
+
+void check(const std::string& path, const RunRecord& run) {
+  if (const std::string wrong = objection(run); !wrong.empty()) {
+    throw Error(ErrorKind::usage, path + ": a record that does not agree with itself: " + wrong);
+  }
+}
+
 }  // namespace
 
 void write_run(const std::filesystem::path& path, const RunRecord& run) {
-  if (const std::string wrong = objection(run); !wrong.empty()) {
-    throw Error(ErrorKind::usage, path.string() + ": a record that does not agree with itself: " + wrong);
-  }
-  Writer(path.string(), run).write();
+  check(path.string(), run);
+  written({path.string(), run}).commit(kCompression);
+}
+
+UnverifiedGolden contents_of(const RunRecord& run) {
+  check("a run", run);
+  return written({"a run", run}).contents();
 }
 
 }  // namespace mxcheck

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "trainer/record/run_record.h"
+#include "trainer/record/sealed_file.h"
 
 namespace mxcheck {
 
@@ -20,5 +21,9 @@ inline constexpr const char* kRunKind = "parity";
 
 void write_run(const std::filesystem::path& path, const RunRecord& run);
 RunRecord read_run(const std::filesystem::path& path);
+
+// The same without a file: what write_run writes, and what read_run makes of what was read.
+UnverifiedGolden contents_of(const RunRecord& run);
+RunRecord run_in(SealedReader file);
 
 }  // namespace mxcheck

@@ -42,7 +42,7 @@ class Rows {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : from_(path, kRunKind), path_(path) {}
+  explicit Reader(SealedReader from) : from_(std::move(from)), path_(from_.path()) {}
 
   RunRecord read() {
     attributes();
@@ -61,7 +61,8 @@ class Reader {
       run_.end = run_end_named(from_.text("end"));
     } catch (const Error& e) {
       const std::string what = e.what();
-      throw Error(ErrorKind::input, what.starts_with(path_) ? what : path_ + ": " + what);
+      if (what.starts_with(path_)) throw Error(ErrorKind::input, what);
+      from_.refuse(what);
     }
     run_.corpus = from_.text("corpus");
     run_.training_sha256 = from_.text("training_sha256");
@@ -198,6 +199,8 @@ class Reader {
 
 }  // namespace
 
-RunRecord read_run(const std::filesystem::path& path) { return Reader(path.string()).read(); }
+RunRecord read_run(const std::filesystem::path& path) { return run_in(SealedReader(path.string(), kRunKind)); }
+
+RunRecord run_in(SealedReader file) { return Reader(std::move(file)).read(); }
 
 }  // namespace mxcheck

@@ -11,6 +11,7 @@
 #include "numerics/byte_stream.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -82,6 +83,12 @@ void SealedWriter::add(const std::string& name, const char* format, std::vector<
   contents_.data.push_back(to_bytes(values));
 }
 
+UnverifiedGolden SealedWriter::contents() const {
+  UnverifiedGolden sealed = contents_;
+  sealed.info.attributes.emplace_back(kHashKey, content_sha256(contents_));
+  return sealed;
+}
+
 void SealedWriter::commit(int compression) {
   attribute(kHashKey, content_sha256(contents_));
   const std::lock_guard lock(hdf5_mutex());
@@ -92,11 +99,14 @@ void SealedWriter::commit(int compression) {
   writer.commit();
 }
 
-SealedReader::SealedReader(std::string path, const std::string& kind) : path_(std::move(path)) {
-  contents_ = [&] {
-    const std::lock_guard lock(hdf5_mutex());
-    return read_unverified(path_);
-  }();
+SealedReader::SealedReader(std::string path, const std::string& kind)
+    : SealedReader(path, kind, [&] {
+        const std::lock_guard lock(hdf5_mutex());
+        return read_unverified(path);
+      }()) {}
+
+SealedReader::SealedReader(std::string path, const std::string& kind, UnverifiedGolden contents)
+    : path_(std::move(path)), contents_(std::move(contents)) {
   if (contents_.kind != kind) refuse("is of kind '" + contents_.kind + "', not '" + kind + "'");
   if (text(kVersionKey) != kSealedVersion) {
     refuse("has file version '" + text(kVersionKey) + "'; this build reads version " + kSealedVersion);
@@ -109,7 +119,9 @@ SealedReader::SealedReader(std::string path, const std::string& kind) : path_(st
   }
 }
 
-void SealedReader::refuse(const std::string& what) const { throw Error(ErrorKind::input, path_ + ": " + what); }
+void SealedReader::refuse(const std::string& what) const {
+  throw Error(ErrorKind::input, path_ + ": " + one_line(what));
+}
 
 const std::string& SealedReader::text(const std::string& key) const {
   for (const auto& [name, value] : contents_.info.attributes) {

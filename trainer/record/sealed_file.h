@@ -52,6 +52,8 @@ class SealedWriter {
   }
   // compression: deflate, 0 (none) to 9.
   void commit(int compression);
+  // What commit would write, its hash included: a copy.
+  [[nodiscard]] UnverifiedGolden contents() const;
 
  private:
   template <class T>
@@ -64,6 +66,8 @@ class SealedWriter {
 class SealedReader {
  public:
   SealedReader(std::string path, const std::string& kind);
+  // Of contents that were read already; `path` is for messages.
+  SealedReader(std::string path, const std::string& kind, UnverifiedGolden contents);
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] std::int64_t integer(const std::string& key) const;  // decimal
   [[nodiscard]] double number(const std::string& key) const;         // decimal, finite or not
@@ -73,6 +77,7 @@ class SealedReader {
   template <class T>
   [[nodiscard]] std::vector<T> table(const std::string& name, const char* format, std::int64_t rows,
                                      std::int64_t cols) const;
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:

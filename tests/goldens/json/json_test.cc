@@ -72,6 +72,7 @@ TEST(ParseJson, refuses_what_is_no_json_deep_or_said_twice) {
   expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed("[[[[[[]]]]]]"); });
   expect_error(ErrorKind::input, "t: nested too deeply; 4 are used", [] { parsed(R"([[[[{"a": 1}]]]])"); });
   expect_error(ErrorKind::input, "t: names 'a' twice", [] { parsed(R"({"a": 1, "b": {"a": 2}, "a": 3})"); });
+  expect_error(ErrorKind::input, R"(t: names '\x0A' twice)", [] { parsed(R"({"\n": 1, "\n": 3})"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 4)", [] { parsed("[1,]"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 3)", [] { parsed("1 2"); });
   for (const char* text : {"", "{", "[1", "nul", "'a'", "\"\xFF\"", "{a: 1}", "1e999", "[1] x", "\"\n\""}) {

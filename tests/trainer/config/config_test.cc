@@ -64,6 +64,7 @@ void expect_refused(const std::string& what, const std::function<void(Json&)>& c
 
 TEST(ConfigJson, is_read_strictly) {
   expect_refused("extra", [](Json& j) { j["extra"] = 1; });
+  expect_refused(R"(has "a\x0Ab", which)", [](Json& j) { j["a\nb"] = 1; });
   expect_refused("$.model", [](Json& j) { j["model"]["widht"] = 1; });
   expect_refused("layers", [](Json& j) { j["model"]["layers"] = 0; });
   expect_refused("layers", [](Json& j) { j["model"]["layers"] = 1.5; });

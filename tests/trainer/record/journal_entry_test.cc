@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "numerics/byte_stream.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/trainer/record/run_samples.h"
 
@@ -82,6 +85,24 @@ TEST(JournalEntry, that_does_not_fit_leaves_the_run_as_it_was) {
   expect_error(ErrorKind::input, "x: step 2 after 1 steps", [&] { add(run, JournalStep{2, {}, 0}, "x"); });
   expect_error(ErrorKind::input, "x: step -1 after 1 steps", [&] { add(run, JournalStep{-1, {}, 0}, "x"); });
   EXPECT_EQ(run, before);
+}
+
+// Each is a finite number, their sum is none, which no file of a run may have.
+TEST(JournalEntry, whose_seconds_add_up_to_infinity_is_refused) {
+  RunRecord run = test::sample_head();
+  const double most = std::numeric_limits<double>::max();
+  add(run, JournalStep{0, test::sample_step(0), most}, "x");
+  const RunRecord before = run;
+  expect_error(ErrorKind::input, "x: a step's seconds", [&] {
+    add(run, JournalStep{1, test::sample_step(1), most}, "x");
+  });
+  EXPECT_EQ(run, before);
+}
+
+TEST(JournalEntry, of_an_end_that_is_none_is_refused_on_one_line) {
+  ByteWriter payload;
+  payload.text("a\nb");
+  expect_error(ErrorKind::input, R"(x: unknown end of a run 'a\x0Ab')", [&] { entry_of(6, payload.bytes(), "x"); });
 }
 
 }  // namespace

@@ -42,5 +42,27 @@ TEST(RunCheck, refuses_plans_and_times_that_cannot_be) {
   EXPECT_EQ(wrong([](RunRecord& r) { r.plan.kept = {}; }), "");
 }
 
+// An attribute of the run's file holds neither.
+TEST(RunCheck, refuses_texts_that_a_file_cannot_hold) {
+  for (std::string RunRecord::*text :
+       {&RunRecord::corpus, &RunRecord::mxcheck, &RunRecord::engine, &RunRecord::device, &RunRecord::started}) {
+    RunRecord run = test::sample_head();
+    run.*text = std::string(64 << 10, 'a');
+    EXPECT_EQ(objection_to_head(run), "");
+    run.*text += 'a';
+    EXPECT_NE(objection_to_head(run), "");
+    run.*text = std::string("a\0b", 3);
+    EXPECT_NE(objection_to_head(run), "");
+  }
+}
+
+TEST(RunCheck, quotes_names_on_one_line) {
+  RunRecord run = test::sample_run();
+  for (LayerObservation& layer : run.observations[0].layers) layer.operands[0].name = "a\nb";
+  run.observations.resize(1);
+  run.observations[0].layers[0].operands[0].saturated = -1;
+  EXPECT_EQ(objection(run), R"(observation of step 0: operand 'a\x0Ab' has counts that cannot be)");
+}
+
 }  // namespace
 }  // namespace mxcheck
