@@ -48,7 +48,8 @@ std::vector<std::byte> journal_of(Bytes left) {
       break;
     }
     const std::size_t low = take_byte(left);
-    const Bytes payload = left.first(std::min<std::size_t>(left.size(), low | std::size_t{take_byte(left)} << 8));
+    const std::size_t high = take_byte(left);
+    const Bytes payload = left.first(std::min(left.size(), low | high << 8));
     append(frame_of(type, payload));
     left = left.subspan(payload.size());
   }

@@ -136,7 +136,9 @@ struct Add {
              std::to_string(run.config.steps));
     }
     check(s.recorded);
-    if (!(std::isfinite(s.seconds) && s.seconds >= 0)) refuse("a step's seconds are no finite number of at least 0");
+    if (!(std::isfinite(run.seconds + s.seconds) && s.seconds >= 0)) {
+      refuse("a step's seconds, or those of all steps together, are no finite number of at least 0");
+    }
     if (s.step < steps && run.steps[static_cast<std::size_t>(s.step)] != s.recorded) differs("step", s.step);
     if (s.step == steps) run.steps.push_back(s.recorded);
     run.seconds += s.seconds;

@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "numerics/one_line.h"
+
 namespace mxcheck {
 namespace {
 
@@ -30,10 +32,14 @@ bool is_sha256(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
+constexpr std::size_t kMostText = 64 << 10;  // bytes of an attribute of the run's file
+
+bool is_attribute(const std::string& text) { return text.size() <= kMostText && text.find('\0') == std::string::npos; }
+
 std::string objection(const OperandFacts& facts) {
   if (facts.elements < 0 || facts.scales < 0 || facts.saturated < 0 || facts.flushed < 0 ||
       facts.saturated > facts.elements || facts.flushed > facts.elements - facts.saturated) {
-    return "operand '" + facts.name + "' has counts that cannot be";
+    return "operand '" + one_line(facts.name) + "' has counts that cannot be";
   }
   if (facts.name.empty() || facts.name.find_first_of(std::string("\n\0", 2)) != std::string::npos) {
     return "an operand's name is empty or no single line";
@@ -116,6 +122,9 @@ std::string objection(const RunRecord& run, const RecordedWitness& w) {
 std::string objection_to_head(const RunRecord& run) {
   if (!is_sha256(run.training_sha256)) return "training_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
   if (!is_sha256(run.validation_sha256)) return "validation_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
+  for (const std::string* text : {&run.corpus, &run.mxcheck, &run.engine, &run.device, &run.started}) {
+    if (!is_attribute(*text)) return "a text that says what was run has over 64 KiB or holds a zero byte";
+  }
   if (run.training_bytes < 0 || run.validation_bytes < 0) {
     return "a size of the data is negative";
   }
