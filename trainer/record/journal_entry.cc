@@ -137,7 +137,7 @@ struct Add {
     }
     check(s.recorded);
     if (!(std::isfinite(run.seconds + s.seconds) && s.seconds >= 0)) {
-      refuse("a step's seconds, or those of all steps together, are no finite number of at least 0");
+      refuse("a step's seconds are no finite number of at least 0, or those of all steps together");
     }
     if (s.step < steps && run.steps[static_cast<std::size_t>(s.step)] != s.recorded) differs("step", s.step);
     if (s.step == steps) run.steps.push_back(s.recorded);
