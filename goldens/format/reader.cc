@@ -11,6 +11,7 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 
 namespace mxcheck {
 namespace {
@@ -27,7 +28,7 @@ auto as_golden(Action action) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::golden, path + ": " + what);
+  throw Error(ErrorKind::golden, path + ": " + one_line(what));
 }
 
 }  // namespace

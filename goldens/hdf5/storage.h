@@ -8,6 +8,7 @@
 
 #include "goldens/hdf5/handle.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 
 namespace mxcheck {
 
@@ -19,7 +20,7 @@ struct Hdf5Place {
   std::string where;  // "x.h5:/a"
   ErrorKind kind = ErrorKind::input;
   std::uint64_t file_bytes = 0;
-  [[noreturn]] void refuse(const std::string& what) const { throw Error(kind, where + ": " + what); }
+  [[noreturn]] void refuse(const std::string& what) const { throw Error(kind, one_line(where + ": " + what)); }
 };
 
 // The extents of a dataset; empty for a scalar. Rejects a missing shape, more than 32 dimensions, and sizes beyond 63

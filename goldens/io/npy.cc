@@ -9,6 +9,7 @@
 #include "goldens/io/npy_writer.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -62,7 +63,8 @@ class HeaderParser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::input, file_ + ": bad npy header at character " + std::to_string(at_) + ": " + what);
+    throw Error(ErrorKind::input,
+                file_ + ": bad npy header at character " + std::to_string(at_) + ": " + one_line(what));
   }
   void skip_space() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
@@ -143,7 +145,7 @@ Dtype dtype_of(const std::string& descr, const std::string& file) {
   std::string why = "is not read";
   if (!descr.empty() && descr[0] == '>') why = "is big-endian; save with a little-endian dtype";
   if (descr == "|O") why = "holds Python objects, which are never unpickled; save a plain array";
-  throw Error(ErrorKind::input, file + ": npy dtype '" + descr + "' " + why +
+  throw Error(ErrorKind::input, file + ": npy dtype '" + one_line(descr) + "' " + why +
                                     " (read are u1 i1 u2 u4 i4 i8 f2 f4 f8 and bfloat16 as V2)");
 }
 
