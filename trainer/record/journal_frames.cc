@@ -29,13 +29,20 @@ T number_at(std::span<const std::byte> bytes, std::uint64_t at) {
   return value;
 }
 
-// The whole frame that begins here, if one does.
-std::optional<Frame> frame_at(std::span<const std::byte> bytes, std::uint64_t at) {
+// The payload of a frame that begins here, by mark and length alone.
+std::optional<std::span<const std::byte>> payload_at(std::span<const std::byte> bytes, std::uint64_t at) {
   if (bytes.size() - at < kFrameHead || number_at<std::uint32_t>(bytes, at) != kMark) return std::nullopt;
-  const auto type = number_at<std::uint32_t>(bytes, at + 4);
   const auto length = number_at<std::uint64_t>(bytes, at + 8);
   if (length > kMostPayload || length > bytes.size() - at - kFrameHead) return std::nullopt;
-  const auto payload = bytes.subspan(at + kFrameHead, length);
+  return bytes.subspan(at + kFrameHead, length);
+}
+
+// The whole frame that begins here, if one does.
+std::optional<Frame> frame_at(std::span<const std::byte> bytes, std::uint64_t at) {
+  const auto begun = payload_at(bytes, at);
+  if (!begun) return std::nullopt;
+  const std::span<const std::byte> payload = *begun;
+  const auto type = number_at<std::uint32_t>(bytes, at + 4);
   if (checksum(type, payload) != number_at<std::uint64_t>(bytes, at + 16)) return std::nullopt;
   return Frame{type, at, payload};
 }
@@ -64,7 +71,17 @@ Frames frames_in(std::span<const std::byte> bytes, std::uint64_t begin, const st
     all.frames.push_back(*frame);
     all.whole_bytes += kFrameHead + frame->payload.size();
   }
+  // A torn tail holds no mark but its own, but by chance: one full of marks would take the square of its length.
+  std::uint64_t hashed = 0;
+  const std::uint64_t most = 4 * (bytes.size() + kMostPayload);
   for (std::uint64_t at = all.whole_bytes; at < bytes.size(); ++at) {
+    const auto payload = payload_at(bytes, at);
+    if (!payload) continue;
+    hashed += payload->size();
+    if (hashed > most) {
+      throw Error(ErrorKind::input, where + ": damaged at byte " + std::to_string(all.whole_bytes) +
+                                        ": no record is there, and what follows is full of marks of records");
+    }
     if (!frame_at(bytes, at)) continue;
     throw Error(ErrorKind::input, where + ": damaged at byte " + std::to_string(all.whole_bytes) +
                                       ": no record is there, but one follows at byte " + std::to_string(at));

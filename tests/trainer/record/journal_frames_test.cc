@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "numerics/byte_stream.h"
+#include "numerics/error.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -75,6 +77,22 @@ TEST(JournalFrames, of_more_than_64_MiB_are_refused) {
   const Bytes payload(kMostPayload + 1);
   test::expect_error(ErrorKind::usage, "a journal's record of 67108865 bytes; at most 67108864",
                      [&] { frame_of(1, payload); });
+}
+
+// Marks that each promise all the rest: 45 GB to hash, were they all believed.
+TEST(JournalFrames, a_tail_full_of_marks_is_refused_soon) {
+  constexpr std::uint64_t kSize = 24 * 60000;
+  ByteWriter to;
+  for (std::uint64_t at = 0; at < kSize; at += kFrameHead) {
+    to.number<std::uint32_t>(0x4D584A52), to.number<std::uint32_t>(1);
+    to.number<std::uint64_t>(kSize - at - kFrameHead), to.number<std::uint64_t>(0);
+  }
+  try {
+    frames_in(to.bytes(), 0, "x.journal");
+    FAIL() << "a tail of marks";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("full of marks"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace
