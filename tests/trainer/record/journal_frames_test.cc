@@ -79,7 +79,7 @@ TEST(JournalFrames, of_more_than_64_MiB_are_refused) {
                      [&] { frame_of(1, payload); });
 }
 
-// Marks that each promise all the rest: 45 GB to hash, were they all believed.
+// Marks that each promise all the rest: 43 GB to hash, were they all believed.
 TEST(JournalFrames, a_tail_full_of_marks_is_refused_soon) {
   constexpr std::uint64_t kSize = 24 * 60000;
   ByteWriter to;
