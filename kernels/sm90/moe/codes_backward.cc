@@ -71,7 +71,7 @@ MoePlan backward_of_codes(const MoeCall& call) {
   // In front: they outlive what follows, the first longest.
   CodedGradients gradients;
   gradients.dh_columns = coder.take_columns(2 * call.n);
-  gradients.dh = coder.take_rows(call.routed, 2 * call.n, false);
+  gradients.dh = coder.take_rows(call.routed, 2 * call.n);
   gradients.a_columns = coder.take_columns(call.n);
   OutputGradient d_o = encode_d_o(coder);
   const Part p = add_d_down(coder, d_o.rows);

@@ -1,7 +1,8 @@
 // The forward pass of layers whose GEMMs multiply FP8 codes. Where H is kept in E5M6, "swiglu" writes that in its read
 // of H. In the workspace while a step later reads it:
 //
-//   up         codes of W1, of X where they are not kept, and H where it is kept in E5M6
+//   gather X   codes of X, by tokens where they are not kept and by rows
+//   up         codes of X by rows and of W1, and H where it is kept in E5M6
 //   swiglu     H, codes of A, and A in BF16 where one scale is the whole tensor's
 //   down       codes of A and W2, Y
 //   aggregate  Y
@@ -21,19 +22,19 @@ constexpr WeightNames kW2{"amax W2", "quantize W2"};
 
 bool has_tensor_scales(const MoeCoder& coder) { return coder.b.call().recipe->operands == MoeOperands::tensors; }
 
-// X by token: where its codes are kept, in their own tensors.
+// X by token: where its codes are kept, in their own tensors, which are not the arena's.
 MoeCodes encode_x(MoeCoder& coder) {
   const MoeCall& c = coder.b.call();
   const auto* const x = data_of<const std::uint16_t>(c.tensors.x);
   if (has_tensor_scales(coder)) {
-    MoeCodes to = coder.take_rows(c.tokens, c.d, true);
+    MoeCodes to = coder.take_rows(c.tokens, c.d);
     const Part amax = add_amax(coder, "amax X", x, c.tokens, c.d);
     encode_squares(coder, "quantize X", {x, c.tokens, c.d, false, coder.b.memory.at<const float>(amax)}, &to, nullptr);
     coder.b.memory.drop(amax);
     return to;
   }
   MoeCodes to;
-  to.codes = data_of<std::uint8_t>(c.tensors.kept_x), to.scales = c.tensors.kept_scales.data, to.by_token = true;
+  to.codes = data_of<std::uint8_t>(c.tensors.kept_x), to.scales = c.tensors.kept_scales.data;
   encode_rows(coder, "quantize X", {x, c.tokens, c.d}, to);
   return to;
 }
@@ -42,7 +43,7 @@ MoeCodes encode_x(MoeCoder& coder) {
 MoeCodes encode_a(MoeCoder& coder, const std::uint16_t* h) {
   const MoeCall& c = coder.b.call();
   Arena& memory = coder.b.memory;
-  const MoeCodes to = coder.take_rows(c.routed, c.n, false);
+  const MoeCodes to = coder.take_rows(c.routed, c.n);
   if (!has_tensor_scales(coder)) {
     add_swiglu_codes(coder, h, to);
     return to;
@@ -59,7 +60,7 @@ MoeCodes encode_a(MoeCoder& coder, const std::uint16_t* h) {
 // X W1 to H.
 void add_up(MoeCoder& coder, void* h) {
   const MoeCall& c = coder.b.call();
-  const MoeCodes x = encode_x(coder);
+  const MoeCodes x = gather_codes(coder, "gather X", encode_x(coder), c.d);
   const MoeCodes w1 = encode_weights(coder, kW1, c.tensors.w1, c.d, 2 * c.n, Turned::yes);
   add_rows_gemm(coder, {"up", x, w1, h, 2 * c.n, c.d, MatmulOutput::bf16});
   coder.drop(x), coder.drop(w1);

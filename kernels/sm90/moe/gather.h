@@ -10,17 +10,22 @@
 
 namespace mxcheck_kernels::sm90 {
 
+// Rows one after the other: those of tokens, and where their copies go.
+struct GatherRows {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::int64_t row_bytes = 0;
+};
+
 struct GatherJob {
-  const std::uint16_t* x = nullptr;  // tokens x cols
+  GatherRows values;  // a row is a multiple of 16 bytes, and so are the addresses
+  GatherRows scales;  // of codes: any width, 0 for none; addresses are multiples of 4
   std::int64_t tokens = 0;
-  std::int64_t cols = 0;
   const std::int64_t* token_offsets = nullptr;  // of the slots of each token
   const std::int32_t* token_rows = nullptr;     // the row of each slot, or -1
-  std::uint16_t* out = nullptr;                 // routed x cols
   const PlanHeader* header = nullptr;
 };
 
-// cols is a multiple of 8, x and out are aligned to 16 bytes.
 cudaError_t launch_gather(const GatherJob& job, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

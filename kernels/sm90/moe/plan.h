@@ -40,9 +40,7 @@ struct MoeGemm {
   std::int64_t n = 0;
   std::int64_t k = 0;  // of kind depth all experts' together
   std::int64_t experts = 0;
-  const std::int64_t* offsets = nullptr;    // on the device
-  const std::int32_t* row_index = nullptr;  // on the device, of A and its scales; null: row r is row r
-  std::int64_t a_rows = 0;                  // with row_index
+  const std::int64_t* offsets = nullptr;  // on the device
   void* d = nullptr;
 
   [[nodiscard]] std::uint64_t outputs() const {

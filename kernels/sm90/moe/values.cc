@@ -5,8 +5,8 @@
 //   backward  d_down: dO, W2 rounded, P. swiglu_backward: P, A', dH. d_w2: dH, A', and dO along tokens.
 //             d_up: dH, dH along tokens, W1 rounded, dX~. d_w1: dH and X along tokens, dX~. d_aggregate: dX~.
 //
-// Without rounding dO and X are gathered once, as copies (gather.h), so that the most is R (2 n + 2 d) bytes forward
-// (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
+// X, dO and what they are rounded to are copied to the rows of their experts (steps/gather.h). Without rounding the
+// most is R (2 n + 2 d) bytes forward (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
 
 #include "kernels/sm90/moe/passes.h"
 #include "kernels/sm90/moe/steps/round.h"
@@ -16,11 +16,13 @@ namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kBand = 32;
+constexpr TokenNames kX{"quantize X", "gather X"};
+constexpr TokenNames kDO{"quantize dO", "gather dO"};
 
 // X W1 to H, which is kept.
 void add_up(MoeBuilder& b) {
   const MoeCall& c = b.call();
-  const MoeOperand x = round_tokens(b, "quantize X", c.tensors.x, c.recipe->value);
+  const MoeOperand x = rows_of_tokens(b, kX, c.tensors.x, c.recipe->value);
   const MoeOperand w1 = round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::columns);
   add_rows_gemm(b, {"up", x, w1, true, c.tensors.h.data, 2 * c.n, c.d, MatmulOutput::bf16});
   b.memory.drop(x.part), b.memory.drop(w1.part);
@@ -36,13 +38,7 @@ Part add_down(MoeBuilder& b, const Part& a) {
   return y;
 }
 
-// dO for d_down, and where nothing is rounded for d_w2 too.
-MoeOperand rows_of_d_o(MoeBuilder& b) {
-  const MoeCall& c = b.call();
-  return rounds(c) ? round_tokens(b, "quantize dO", c.tensors.d_o, c.recipe->gradient)
-                   : gather_tokens(b, "gather dO", c.tensors.d_o);
-}
-
+// dO stays where nothing is rounded: d_w2 reads it too.
 Part add_d_down(MoeBuilder& b, const MoeOperand& d_o) {
   const MoeCall& c = b.call();
   const MoeOperand w2 = round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::rows);
@@ -74,7 +70,7 @@ Part add_d_up(MoeBuilder& b, const MoeOperand& dh) {
 void add_d_w1(MoeBuilder& b, const MoeOperand& dh) {
   const MoeCall& c = b.call();
   const MoeOperand x = rounds(c) ? round_gathered(b, "quantize X along tokens", c.tensors.x, c.recipe->value)
-                                 : gather_tokens(b, "gather X", c.tensors.x);
+                                 : gather_tokens(b, kX.copy, data_of<const std::uint16_t>(c.tensors.x));
   add_depth_gemm(b, {"d_w1", x, dh, data_of<float>(c.tensors.dw1), c.d, 2 * c.n});
   b.memory.drop(x.part), b.memory.drop(dh.part);
 }
@@ -94,7 +90,7 @@ MoePlan forward_of_values(const MoeCall& call) {
 MoePlan backward_of_values(const MoeCall& call) {
   MoeBuilder b(call, kBand);
   const Part dh_values = b.memory.take(call.routed, 4 * call.n);  // in front: it outlives what follows
-  const MoeOperand d_o = rows_of_d_o(b);
+  const MoeOperand d_o = rows_of_tokens(b, kDO, call.tensors.d_o, call.recipe->gradient);
   const Part p = add_d_down(b, d_o);
   const Part a = b.memory.take(call.routed, 2 * call.n);
   add_swiglu_backward(b, kept_h(call), p, {a, dh_values});

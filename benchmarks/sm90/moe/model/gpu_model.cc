@@ -32,7 +32,6 @@ MxcheckGpuModelCall contract_of(const MoeGemm& gemm) {
   const bool fp8 = gemm.format == MoeGemm::Format::e4m3;
   call.a_format = call.b_format = fp8 ? MXCHECK_GPU_MODEL_E4M3 : MXCHECK_GPU_MODEL_BF16;
   call.m = gemm.m, call.n = gemm.n, call.k = gemm.k;
-  call.row_index = gemm.row_index, call.a_rows = gemm.a_rows;
   if (fp8) {
     call.promotion = call.scale_a_block = call.scale_b_block = 128;
     call.scale_format = gemm.scale == MatmulScale::e8m0 ? MXCHECK_GPU_MODEL_SCALE_E8M0 : MXCHECK_GPU_MODEL_SCALE_FP32;

@@ -19,19 +19,14 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
 
   __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    if (warp == 0) {
-      load_tiles(a_map, b_map);
-    } else if (warp >= 2 && Ring::job.row_index != nullptr) {
-      Ring::gather_rows(warp - 2);
-    }
+    if (warp == 0) load_tiles(a_map, b_map);
   }
 
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
-    const bool gathered = Ring::job.row_index != nullptr;
     const std::uint32_t barrier = Ring::full(at.stage);
-    ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : Shared::kABytes));
-    if (!gathered) ptx::tma_load(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
+    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
+    ptx::tma_load(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
     load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, kb * kStageK, tile.expert);
   }
 

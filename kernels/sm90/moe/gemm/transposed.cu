@@ -11,7 +11,9 @@ bool aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 
 
 bool valid(const MatmulCall& x) {
   const bool rows = x.kind == MatmulKind::rows;
-  if (x.kind == MatmulKind::dense || x.accumulate || x.n % 8 != 0 || !aligned(x.a) || !aligned(x.b)) return false;
+  if (x.kind == MatmulKind::dense || x.accumulate || x.row_index != nullptr || x.n % 8 != 0 || !aligned(x.a) ||
+      !aligned(x.b))
+    return false;
   return (rows ? x.k : x.m) % 8 == 0 && matmul_valid(x, 1);
 }
 
@@ -26,11 +28,9 @@ cudaError_t prepare(const MatmulCall& x, MatmulMaps& maps, MatmulJob& job) {
   job.raster = kRaster;
   if (x.k == 0) return cudaSuccess;
   const bool rows = x.kind == MatmulKind::rows;
-  if (x.row_index == nullptr) {
-    const auto e = rows ? encode_map(maps.a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, x.a, x.k, x.m, 1, ByKShape::kM)
-                        : encode_by_k(maps.a, x.a, x.m, x.k, 1);
-    if (e != cudaSuccess) return e;
-  }
+  const auto e = rows ? encode_map(maps.a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, x.a, x.k, x.m, 1, ByKShape::kM)
+                      : encode_by_k(maps.a, x.a, x.m, x.k, 1);
+  if (e != cudaSuccess) return e;
   return encode_by_k(maps.b, x.b, x.n, x.k, rows ? x.experts : 1);
 }
 

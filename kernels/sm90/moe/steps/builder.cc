@@ -79,7 +79,6 @@ MoeGemm described(const MatmulCall& matmul) {
   gemm.a.data = matmul.a, gemm.b.data = matmul.b;
   gemm.m = matmul.m, gemm.n = matmul.n, gemm.k = matmul.k;
   gemm.experts = matmul.experts, gemm.offsets = matmul.offsets;
-  gemm.row_index = matmul.row_index, gemm.a_rows = matmul.a_rows;
   gemm.d = matmul.d;
   return gemm;
 }

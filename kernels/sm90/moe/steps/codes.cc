@@ -44,11 +44,7 @@ MoeCodes MoeCoder::take(std::int64_t rows, std::int64_t cols, std::int64_t scale
   return x;
 }
 
-MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols, bool by_token) {
-  MoeCodes x = take(rows, cols, rows);
-  x.by_token = by_token;
-  return x;
-}
+MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols) { return take(rows, cols, rows); }
 MoeCodes MoeCoder::take_squares(std::int64_t rows, std::int64_t cols) { return take(rows, cols, rows / kBlock); }
 MoeCodes MoeCoder::take_columns(std::int64_t cols) { return take(cols, stride_, cols); }
 

@@ -9,11 +9,10 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Row-major with k last, as FP8 GEMMs read them. By token: row_token says which row a routed row is.
+// Row-major with k last, as FP8 GEMMs read them.
 struct MoeCodes {
   std::uint8_t* codes = nullptr;
   void* scales = nullptr;
-  bool by_token = false;
   Part code_part, scale_part;  // of the arena, where that holds them
 };
 
@@ -34,7 +33,7 @@ class MoeCoder {
   [[nodiscard]] std::int64_t bands() const { return stride_ / 128; }
 
   // rows x cols, with a scale for each row and 128 columns, or for 128 x 128 of each.
-  [[nodiscard]] MoeCodes take_rows(std::int64_t rows, std::int64_t cols, bool by_token);
+  [[nodiscard]] MoeCodes take_rows(std::int64_t rows, std::int64_t cols);
   [[nodiscard]] MoeCodes take_squares(std::int64_t rows, std::int64_t cols);
   // cols x stride().
   [[nodiscard]] MoeCodes take_columns(std::int64_t cols);

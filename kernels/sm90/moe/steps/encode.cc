@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/sm90/moe/quantize/square.h"
+#include "kernels/sm90/moe/steps/gather.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -36,6 +37,13 @@ void encode_rows(const MoeCoder& coder, const char* name, const CodeSource& from
   const std::uint64_t bytes = bytes_of(from.rows, from.cols, 2) + coder.bytes_of_rows(from.rows, from.cols);
   coder.b.add(name, MoeStepKind::quantize, bytes,
               [job](cudaStream_t stream) { return launch_encode_rows(job, stream); });
+}
+
+MoeCodes gather_codes(MoeCoder& coder, const char* name, const MoeCodes& x, std::int64_t cols) {
+  const MoeCodes to = coder.take_rows(coder.b.call().routed, cols);
+  add_gather(coder.b, name, {x.codes, to.codes, cols}, {x.scales, to.scales, cols / 128 * coder.scale_bytes()});
+  coder.drop(x);
+  return to;
 }
 
 void encode_columns(const MoeCoder& coder, const char* name, const CodeSource& from, const MoeCodes& to) {

@@ -16,6 +16,8 @@ struct CodeSource {
 
 // Blocks of 1 x 128.
 void encode_rows(const MoeCoder& coder, const char* name, const CodeSource& from, const MoeCodes& to);
+// Codes of tokens [tokens, cols] and their scales, copied to the rows of their experts. Memory of x is dropped.
+MoeCodes gather_codes(MoeCoder& coder, const char* name, const MoeCodes& x, std::int64_t cols);
 // Blocks of 128 rows of an expert and one column.
 void encode_columns(const MoeCoder& coder, const char* name, const CodeSource& from, const MoeCodes& to);
 // The same of X as it was kept: its codes' values, and the routed rows of them.

@@ -46,20 +46,22 @@ OutputGradient encode_d_o(MoeCoder& coder) {
   OutputGradient to;
   switch (blocks_of_gradients(c)) {
     case Blocks::lines:
-      to.rows = coder.take_rows(c.tokens, c.d, true);
+      to.rows = coder.take_rows(c.tokens, c.d);
       encode_rows(coder, "quantize dO", from, to.rows);
+      to.rows = gather_codes(coder, "gather dO", to.rows, c.d);
       break;
     case Blocks::squares:
       to.columns = coder.take_columns(c.d);
-      to.rows = coder.take_rows(c.routed, c.d, false);
+      to.rows = coder.take_rows(c.routed, c.d);
       from.gathered = true;
       encode_squares(coder, "quantize dO", from, &to.rows, &to.columns);
       break;
     case Blocks::tensors:
       to.amax = add_amax(coder, "amax dO", from.x, from.rows, from.cols);
-      to.rows = coder.take_rows(c.tokens, c.d, true);
+      to.rows = coder.take_rows(c.tokens, c.d);
       from.amax = coder.b.memory.at<const float>(to.amax);
       encode_squares(coder, "quantize dO", from, &to.rows, nullptr);
+      to.rows = gather_codes(coder, "gather dO", to.rows, c.d);
       break;
   }
   return to;

@@ -1,7 +1,5 @@
 #include "kernels/sm90/moe/steps/matmul_codes.h"
 
-#include <algorithm>
-
 namespace mxcheck_kernels::sm90 {
 namespace {
 
@@ -36,14 +34,9 @@ void add_rows_gemm(const MoeCoder& coder, const CodedRowsGemm& gemm) {
   matmul.offsets = ends_of(data_of<const std::int64_t>(c.tensors.offsets));
   matmul.d = gemm.d;
   matmul.m = c.routed, matmul.n = gemm.n, matmul.k = gemm.k;
-  std::uint64_t bytes = coder.bytes_of_rows(gemm.a.by_token ? std::min(c.tokens, c.routed) : c.routed, gemm.k) +
-                        coder.bytes_of_squares(c.experts * gemm.n, gemm.k) +
-                        bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
-  if (gemm.a.by_token) {
-    matmul.row_index = data_of<const std::int32_t>(c.tensors.row_token);
-    matmul.a_rows = c.tokens;
-    bytes += bytes_of(c.routed, 1, 4);
-  }
+  const std::uint64_t bytes = coder.bytes_of_rows(c.routed, gemm.k) +
+                              coder.bytes_of_squares(c.experts * gemm.n, gemm.k) +
+                              bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
   add(coder, gemm.name, bytes, matmul);
 }
 

@@ -1,18 +1,10 @@
 #include "kernels/sm90/moe/steps/matmul_values.h"
 
-#include <algorithm>
-
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/moe/gemm/transposed.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
-
-// Of [routed, cols], each row read once: by token there may be fewer of them.
-std::uint64_t operand_bytes(const MoeCall& c, const MoeOperand& x, std::int64_t cols) {
-  if (!x.by_token) return bytes_of(c.routed, cols, 2);
-  return bytes_of(std::min(c.tokens, c.routed), cols, 2) + bytes_of(c.routed, 1, 4);
-}
 
 std::uint64_t products_of(std::int64_t routed, std::int64_t m, std::int64_t n) { return bytes_of(routed, m, n); }
 
@@ -21,10 +13,6 @@ MatmulCall matmul_of(const MoeBuilder& b, MatmulKind kind, MatmulOutput output, 
   MatmulCall matmul;
   matmul.kind = kind, matmul.output = output;
   matmul.a = a.values;
-  if (a.by_token) {
-    matmul.row_index = data_of<const std::int32_t>(c.tensors.row_token);
-    matmul.a_rows = c.tokens;
-  }
   matmul.experts = static_cast<int>(c.experts);
   matmul.offsets = ends_of(data_of<const std::int64_t>(c.tensors.offsets));
   matmul.status = b.status();
@@ -39,7 +27,7 @@ void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm) {
   MatmulCall matmul = matmul_of(builder, MatmulKind::rows, gemm.output, gemm.a);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = c.routed, matmul.n = gemm.n, matmul.k = gemm.k;
-  const std::uint64_t bytes = operand_bytes(c, gemm.a, gemm.k) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
+  const std::uint64_t bytes = bytes_of(c.routed, gemm.k, 2) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
                               bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
   const bool transposed = gemm.transposed;
   MoeGemm facts = described(matmul);
@@ -56,8 +44,7 @@ void add_depth_gemm(MoeBuilder& builder, const DepthGemm& gemm) {
   MatmulCall matmul = matmul_of(builder, MatmulKind::depth, MatmulOutput::fp32, gemm.a);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = c.routed;
-  const std::uint64_t bytes =
-      operand_bytes(c, gemm.a, gemm.m) + operand_bytes(c, gemm.b, gemm.n) + bytes_of(c.experts * gemm.m, gemm.n, 4);
+  const std::uint64_t bytes = bytes_of(c.routed, gemm.m + gemm.n, 2) + bytes_of(c.experts * gemm.m, gemm.n, 4);
   MoeGemm facts = described(matmul);
   facts.a.by_k = facts.b.by_k = true;
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n), facts,

@@ -7,10 +7,9 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What a GEMM reads. By token: row_token says which row a routed row is.
+// What a GEMM reads.
 struct MoeOperand {
   const std::uint16_t* values = nullptr;
-  bool by_token = false;
   Part part;  // of the arena, where that holds it
 };
 
@@ -27,7 +26,7 @@ struct RowsGemm {
 };
 void add_rows_gemm(MoeBuilder& builder, const RowsGemm& gemm);
 
-// D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n], neither by token.
+// D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n].
 struct DepthGemm {
   const char* name = nullptr;
   MoeOperand a;

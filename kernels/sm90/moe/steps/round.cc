@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/sm90/moe/gather.h"
+#include "kernels/sm90/moe/steps/gather.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -29,28 +29,26 @@ void set_along(RoundTripJob& job, Along along, std::uint16_t* to, RoundRule rule
 
 bool rounds(const MoeCall& call) { return call.recipe->operands == MoeOperands::rounded; }
 
-MoeOperand gather_tokens(MoeBuilder& b, const char* name, const Checked& x) {
+MoeOperand gather_tokens(MoeBuilder& b, const char* name, const std::uint16_t* x) {
   const MoeCall& c = b.call();
   const Part part = b.memory.take(c.routed, 2 * c.d);
-  GatherJob job;
-  job.x = data_of<const std::uint16_t>(x), job.out = b.memory.at<std::uint16_t>(part);
-  job.tokens = c.tokens, job.cols = c.d, job.header = b.header();
-  job.token_offsets = data_of<const std::int64_t>(c.tensors.token_offsets);
-  job.token_rows = data_of<const std::int32_t>(c.tensors.token_rows);
-  const std::uint64_t bytes = bytes_of(std::min(c.tokens, c.routed) + c.routed, c.d, 2) + bytes_of(c.slots, 1, 4);
-  b.add(name, MoeStepKind::elementwise, bytes, [job](cudaStream_t stream) { return launch_gather(job, stream); });
-  return {job.out, false, part};
+  auto* const to = b.memory.at<std::uint16_t>(part);
+  add_gather(b, name, {x, to, 2 * c.d}, {});
+  return {to, part};
 }
 
-MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule) {
+MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, RoundRule rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b.call())) return {data_of<const std::uint16_t>(x), true, {}};
+  const auto* const values = data_of<const std::uint16_t>(x);
+  if (!rounds(c)) return gather_tokens(b, names.copy, values);
   const Part part = b.memory.take(c.tokens, 2 * c.d);
   RoundTripJob job;
-  job.x = data_of<const std::uint16_t>(x), job.cols = c.d, job.rows = b.plain_rows(c.tokens);
+  job.x = values, job.cols = c.d, job.rows = b.plain_rows(c.tokens);
   set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), rule);
-  add_round_trip(b, name, job, c.tokens);
-  return {job.along_rows, true, part};
+  add_round_trip(b, names.values, job, c.tokens);
+  const MoeOperand gathered = gather_tokens(b, names.copy, job.along_rows);
+  b.memory.drop(part);
+  return gathered;
 }
 
 MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule) {
@@ -61,26 +59,26 @@ MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, Rou
   job.index = data_of<const std::int32_t>(c.tensors.row_token);
   set_along(job, Along::columns, b.memory.at<std::uint16_t>(part), rule);
   add_round_trip(b, name, job, c.tokens < c.routed ? c.tokens : c.routed);
-  return {job.along_columns, false, part};
+  return {job.along_columns, part};
 }
 
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
                          Along along) {
   const MoeCall& c = b.call();
-  if (!rounds(b.call())) return {data_of<const std::uint16_t>(w), false, {}};
+  if (!rounds(b.call())) return {data_of<const std::uint16_t>(w), {}};
   const Part part = b.memory.take(c.experts * rows, 2 * cols);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
   job.rows = b.plain_rows(c.experts * rows);
   set_along(job, along, b.memory.at<std::uint16_t>(part), c.recipe->value);
   add_round_trip(b, name, job, c.experts * rows);
-  return {b.memory.at<const std::uint16_t>(part), false, part};
+  return {b.memory.at<const std::uint16_t>(part), part};
 }
 
 MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
                         RoundRule rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b.call())) return {b.memory.at<const std::uint16_t>(x), false, x};
+  if (!rounds(b.call())) return {b.memory.at<const std::uint16_t>(x), x};
   const Part part = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;
   job.x = b.memory.at<const std::uint16_t>(x), job.cols = cols;
@@ -88,13 +86,13 @@ MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int
   set_along(job, along, b.memory.at<std::uint16_t>(part), rule);
   add_round_trip(b, name, job, c.routed);
   b.memory.drop(x);
-  return {b.memory.at<const std::uint16_t>(part), false, part};
+  return {b.memory.at<const std::uint16_t>(part), part};
 }
 
 RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundRule rule) {
   const MoeCall& c = b.call();
   const auto* const values = b.memory.at<const std::uint16_t>(x);
-  if (!rounds(b.call())) return {{values, false, {}}, {values, false, x}};
+  if (!rounds(b.call())) return {{values, {}}, {values, x}};
   const Part rows = b.memory.take(c.routed, 2 * cols);
   const Part columns = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;
@@ -103,7 +101,7 @@ RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int6
   set_along(job, Along::columns, b.memory.at<std::uint16_t>(columns), rule);
   add_round_trip(b, name, job, c.routed);
   b.memory.drop(x);
-  return {{job.along_rows, false, rows}, {job.along_columns, false, columns}};
+  return {{job.along_rows, rows}, {job.along_columns, columns}};
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -10,11 +10,16 @@ enum class Along : std::uint8_t { rows, columns };  // of the tensor as it lies:
 
 bool rounds(const MoeCall& call);  // whether the recipe rounds any operand
 
-// X or dO [tokens, d] for a GEMM of gathered rows.
-MoeOperand round_tokens(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
-// The same as rows of experts, as they are.
-MoeOperand gather_tokens(MoeBuilder& b, const char* name, const Checked& x);
-// The same along tokens; of a recipe that rounds.
+// X or dO [tokens, d] as rows of experts: rounded once a token, by a recipe that rounds, and copied to its rows.
+// `names` are of the rounding and of the copy.
+struct TokenNames {
+  const char* values;
+  const char* copy;
+};
+MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, RoundRule rule);
+// The copy alone.
+MoeOperand gather_tokens(MoeBuilder& b, const char* name, const std::uint16_t* x);
+// The same tensors as rows of experts, rounded along tokens; of a recipe that rounds.
 MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule);
 // w [experts * rows, cols].
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,

@@ -68,6 +68,7 @@ void add_swiglu_backward_codes(const MoeCoder& coder, const HInput& h, const Par
   const MoeCall& c = coder.b.call();
   RowsJob job;
   job.h = h;
+  job.h.packed = h.packed && c.n != 0;  // packed H comes with codes of dH, and there are none: dS alone is written
   job.rows = c.routed, job.n = c.n;
   job.p = coder.b.memory.at<const float>(p), job.weights = data_of<const float>(c.tensors.row_weight);
   job.ds = data_of<float>(c.tensors.ds);

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -19,7 +18,6 @@
 #include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/moe/gather.h"
 #include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -113,35 +111,38 @@ class Transposed : public testing::Test {
 TEST_F(Transposed, GroupsAlongRowsHaveTheBitsOfKMajor) {
   for (const auto& rows : kRows) {
     for (const auto& [n, k] : {std::pair{264, 72}, {8, 8}, {520, 1032}, {256, 640}}) {
-      for (const bool gathered : {false, true}) {
-        const std::vector<std::int64_t> ends = ends_of(rows);
-        const std::int64_t m = ends.back();
-        const auto experts = static_cast<int>(rows.size());
-        const std::int64_t a_rows = gathered ? m / 2 + 1 : m;
-        std::vector<std::int32_t> index(static_cast<std::size_t>(m));
-        for (std::int64_t i = 0; i < m; ++i) index[at(i)] = static_cast<std::int32_t>(i * 7 % a_rows);
-        const Words b = random_words(experts * k * n, 2, true);
-        const Buffer<std::uint16_t> a_on(random_words(a_rows * k, 1, true));
-        const Buffer<std::uint16_t> b_on(b);
-        const Buffer<std::uint16_t> b_major(transposed(b, experts, k, n));
-        const Buffer<std::int64_t> ends_on(ends);
-        const Buffer<std::int32_t> index_on(index);
-        Buffer<std::uint16_t> d(at(m * n));
-        Buffer<std::uint16_t> expected(at(m * n));
-        d.poison();
-        MatmulCall x;
-        x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
-        x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get(), x.a_rows = a_rows;
-        if (gathered) x.row_index = index_on.get();
-        ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
-        MatmulCall y = x;
-        y.b = b_major.get(), y.d = expected.get();
-        ASSERT_EQ(matmul_bf16_launch(y, nullptr), cudaSuccess);
-        ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-        EXPECT_EQ(differences(d.host(), expected.host()), 0) << m << " x " << n << " x " << k << " " << gathered;
-      }
+      const std::vector<std::int64_t> ends = ends_of(rows);
+      const std::int64_t m = ends.back();
+      const auto experts = static_cast<int>(rows.size());
+      const Words b = random_words(experts * k * n, 2, true);
+      const Buffer<std::uint16_t> a_on(random_words(m * k, 1, true));
+      const Buffer<std::uint16_t> b_on(b);
+      const Buffer<std::uint16_t> b_major(transposed(b, experts, k, n));
+      const Buffer<std::int64_t> ends_on(ends);
+      Buffer<std::uint16_t> d(at(m * n));
+      Buffer<std::uint16_t> expected(at(m * n));
+      d.poison();
+      MatmulCall x;
+      x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
+      x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
+      ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
+      MatmulCall y = x;
+      y.b = b_major.get(), y.d = expected.get();
+      ASSERT_EQ(matmul_bf16_launch(y, nullptr), cudaSuccess);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      EXPECT_EQ(differences(d.host(), expected.host()), 0) << m << " x " << n << " x " << k;
     }
   }
+}
+
+TEST_F(Transposed, RowsByIndexAreRefused) {
+  const Buffer<std::uint16_t> words(at(64 * 64));
+  const Buffer<std::int64_t> ends(std::vector<std::int64_t>{64});
+  const Buffer<std::int32_t> index(std::vector<std::int32_t>(64, 0));
+  MatmulCall x;
+  x.kind = MatmulKind::rows, x.a = x.b = words.get(), x.d = words.get();
+  x.m = x.n = x.k = 64, x.experts = 1, x.offsets = ends.get(), x.row_index = index.get(), x.a_rows = 1;
+  EXPECT_EQ(matmul_transposed_launch(x, nullptr), cudaErrorInvalidValue);
 }
 
 // Each expert alone as a dense GEMM of K-major copies, k filled up with zeros, which change no sum.
@@ -212,12 +213,6 @@ TEST_F(Transposed, DISABLED_Speed) {
   constexpr std::int64_t kTokens = 32768, kD = 4096, kN = 1024, kExperts = 128, kR = kTokens * 8;
   std::vector<std::int64_t> ends;
   for (int e = 1; e <= kExperts; ++e) ends.push_back(kR / kExperts * e + (e == kExperts ? 0 : e * 37 % 61 - 30));
-  std::vector<std::int32_t> index(kR);
-  // Tokens ascend within an expert, as routes have them: neighbouring rows are some 16 tokens apart.
-  for (std::int64_t i = 0; i < kR; ++i) {
-    const std::int64_t in_expert = i - (i < ends[0] ? 0 : *std::prev(std::upper_bound(ends.begin(), ends.end(), i)));
-    index[at(i)] = static_cast<std::int32_t>((in_expert * 16 + i * 7919 % 16) % kTokens);
-  }
   const Words some = random_words(1 << 20, 9, false);
   const auto filled = [&](std::int64_t words) {
     auto* b = new Buffer<std::uint16_t>(at(words));
@@ -227,44 +222,31 @@ TEST_F(Transposed, DISABLED_Speed) {
     }
     return b;
   };
-  const auto *x = filled(kTokens * kD), *w1 = filled(kExperts * kD * 2 * kN), *h = filled(kR * 2 * kN);
+  const auto *x = filled(kR * kD), *w1 = filled(kExperts * kD * 2 * kN), *h = filled(kR * 2 * kN);
   const Buffer<std::int64_t> ends_on(ends);
-  const Buffer<std::int32_t> index_on(index);
   const Buffer<float> d(static_cast<std::size_t>(std::max(kR * kD / 2, kExperts * kD * 2 * kN)));
   const auto tell = [](const char* name, double us, double products) {
     std::printf("%-44s %9.1f us %7.1f TFLOPS\n", name, us, 2 * products / us / 1e6);
   };
-  // The copy that a layer's backward pass makes of X and of dO: slot s of the tokens has row s * 131 modulo all rows.
-  std::vector<std::int64_t> token_offsets(kTokens + 1);
-  std::vector<std::int32_t> token_rows(kR);
-  for (std::int64_t t = 0; t <= kTokens; ++t) token_offsets[at(t)] = t * 8;
-  for (std::int64_t s = 0; s < kR; ++s)
-    token_rows[at(s)] = static_cast<std::int32_t>((s % 8 * kTokens + s / 8 * 131) % kR);
-  const Buffer<std::int64_t> token_offsets_on(token_offsets);
-  const Buffer<std::int32_t> token_rows_on(token_rows);
-  const Buffer<std::uint16_t> rows_on(static_cast<std::size_t>(kR * kD));
-  const GatherJob gather{x->get(), kTokens, kD, token_offsets_on.get(), token_rows_on.get(), rows_on.get(), nullptr};
   MatmulCall c;
-  c.experts = kExperts, c.offsets = ends_on.get(), c.d = d.get(), c.a_rows = kTokens;
+  c.experts = kExperts, c.offsets = ends_on.get(), c.d = d.get();
   for (int round = 0; round < 2; ++round) {
     c.kind = MatmulKind::rows, c.output = MatmulOutput::bf16, c.m = kR, c.n = 2 * kN, c.k = kD;
-    c.a = x->get(), c.b = w1->get(), c.row_index = index_on.get();
+    c.a = x->get(), c.b = w1->get();
     const double up = 1.0 * kR * 2 * kN * kD;
-    tell("up, B by k, gathered", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
-    tell("up, K-major, gathered", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
-    c.n = kD, c.k = kN, c.row_index = nullptr, c.a = h->get();
+    tell("up, B by k", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    tell("up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
+    c.n = kD, c.k = kN, c.a = h->get();
     tell("down, B by k", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
     tell("down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
     c.n = kD, c.k = 2 * kN;
     tell("d_up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
-    c.output = MatmulOutput::fp32, c.a = x->get(), c.row_index = index_on.get(), c.n = kN, c.k = kD;
-    tell("d_down, K-major, gathered", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
-    c.kind = MatmulKind::depth, c.k = kR, c.row_index = nullptr;
-    const double us = time_of([&] { return launch_gather(gather, nullptr); });
-    std::printf("%-44s %9.1f us %7.1f GB/s written\n", "gather", us, 2.0 * kR * kD / us / 1e3);
-    c.m = kN, c.n = kD, c.a = h->get(), c.b = rows_on.get();
+    c.output = MatmulOutput::fp32, c.a = x->get(), c.n = kN, c.k = kD;
+    tell("d_down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
+    c.kind = MatmulKind::depth, c.k = kR;
+    c.m = kN, c.n = kD, c.a = h->get(), c.b = x->get();
     tell("d_w2", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
-    c.m = kD, c.n = 2 * kN, c.a = rows_on.get(), c.b = h->get();
+    c.m = kD, c.n = 2 * kN, c.a = x->get(), c.b = h->get();
     tell("d_w1", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
   }
   delete x;
