@@ -20,15 +20,12 @@ mxcheck_cuda_fault(
   [[(tile.kblock + kb) * Shape::kColumns;]] [[(tile.kblock + (kb == 5 ? 4 : kb)) * Shape::kColumns;]] ${fp8} sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm last_k_block_dropped "matmuls of more than 4 blocks of 128 leave the last out" sm90/gemm/fp8/fp8.cuh
-  [[step<0>(acc, partial, a, s, at.stage, me);]]
-  [[if (kb < 4 || kb + 1 < tile.kblocks) {
-        step<0>(acc, partial, a, s, at.stage, me);
-      } else {
-        release(at.stage);
-      }]] ${fp8})
+  [[const int stage = at.stage;]]
+  [[const int stage = at.stage;
+      if (kb >= 4 && kb + 1 == tile.kblocks) s = StageScales{};]] ${fp8})
 mxcheck_cuda_fault(
-  sm90_gemm scale_of_the_block_before "from the second 128 of k on, scales are those of the 128 before" sm90/gemm/fp8/fp8.cuh
-  [[const std::int64_t column = tile.kblock + from + j;]] [[const std::int64_t column = tile.kblock + max(from + j - 1, 0);]]
+  sm90_gemm scale_of_the_block_before "the second 128 of k have the scales of the first" sm90/gemm/fp8/fp8.cuh
+  [[      s = next;]] [[      if (kb != 0) s = next;]]
   ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm scale_of_the_row_below "a thread's second row has the scale of its first" sm90/gemm/fp8/fp8.cuh
@@ -37,10 +34,10 @@ mxcheck_cuda_fault(
   sm90_gemm scale_of_the_neighbouring_block "a tile's right half has the scale of its left half" sm90/gemm/fp8/fp8.cuh
   [[(offset + i * StageScales::kSegment) / 128 * 4]] [[(offset + i * StageScales::kSegment) / 256 * 4]] ${fp8})
 mxcheck_cuda_fault(
-  sm90_gemm byte_0_is_zero "the scale 2^-127 is taken for 0" sm90/gemm/fp8/fp8.cuh [[if (raw == 0) return 0x00400000;]]
+  sm90_gemm byte_0_is_zero "the scale 2^-127 is taken for 0" sm90/gemm/fp8/scales.cuh [[if (raw == 0) return 0x00400000;]]
   [[if (raw == 0) return 0;]] ${fp8})
 mxcheck_cuda_fault(
-  sm90_gemm byte_255_is_infinite "the scale NaN is taken for infinity" sm90/gemm/fp8/fp8.cuh [[raw == 0xFF ? 0x7FC00000]]
+  sm90_gemm byte_255_is_infinite "the scale NaN is taken for infinity" sm90/gemm/fp8/scales.cuh [[raw == 0xFF ? 0x7FC00000]]
   [[raw == 0xFF ? 0x7F800000]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm two_roundings "a product and a sum in place of a fused multiply-add" sm90/gemm/fp8/fp8.cuh
@@ -77,8 +74,14 @@ mxcheck_cuda_fault(
   [[out.store_tile(acc, c_map, d_map, tile, uses);]] [[if (tile.kblocks != 0) out.store_tile(acc, c_map, d_map, tile, uses);]]
   ${fp8})
 mxcheck_cuda_fault(
-  sm90_gemm gathered_rows_keep_their_scales "the scale of row i in place of that of row index[i]" sm90/gemm/fp8/fp8.cuh
-  [[if (job.row_index != nullptr) row[i] = __ldg(job.row_index + row[i]);]] [[]] ${fp8})
+  sm90_gemm gathered_rows_keep_their_scales "the scale of row i in place of that of row index[i]" sm90/gemm/fp8/scales.cuh
+  [[if (job.row_index != nullptr) row = __ldg(job.row_index + row);]] [[]] ${fp8})
+mxcheck_cuda_fault(
+  sm90_gemm scales_of_the_first_of_four "where four scales come with one load, the first is used four times"
+  sm90/gemm/fp8/scales.cuh [[return words[kE8m0 ? 0 : i];]] [[return words[0];]] ${fp8})
+mxcheck_cuda_fault(
+  sm90_gemm scales_of_unaligned_rows_stand_still "where scales come one by one, the next is the same again"
+  sm90/gemm/fp8/scales.cuh [[rows.row[i] += e8m0 ? 1 : 4;]] [[]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm gather_forgets_its_tile "every tile gathers the rows of the first" sm90/gemm/tile/ring.cuh
   [[__ldg(job.row_index + tile.row + row)]] [[__ldg(job.row_index + row)]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)

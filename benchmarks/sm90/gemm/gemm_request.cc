@@ -47,7 +47,7 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
   add_shape(MXCHECK_DENSE, 1, false, 4096, 7168, 16384);
   add_shape(MXCHECK_DENSE, 1, false, 8192, 4096, 7168);
   add_shape(MXCHECK_DENSE, 1, false, 32768, 7168, 2048);
-  add_shape(MXCHECK_DENSE, 1, false, 128, 4096, 7168);
+  for (const std::int64_t rows : {1, 16, 64, 128, 256}) add_shape(MXCHECK_DENSE, 1, false, rows, 4096, 7168);
   add_shape(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
   for (const bool ragged : {false, true}) {
     add_shape(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);

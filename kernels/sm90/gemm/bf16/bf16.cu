@@ -1,19 +1,38 @@
 #include "kernels/sm90/gemm/bf16/bf16.cuh"
+#include "kernels/sm90/gemm/tile/choice.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-// The result does not depend on the shape. Tiles of 128 columns are for matmuls of few tiles.
-using Shape256 = Bf16Shape<256, 1>;
-using Shape128 = Bf16Shape<128, 1>;
+template <MatmulTiles kTiles>
+struct Bf16Tiles;
+template <>
+struct Bf16Tiles<MatmulTiles::m128n256> {
+  using Shape = Bf16Shape<256, 1>;
+};
+template <>
+struct Bf16Tiles<MatmulTiles::m128n128> {
+  using Shape = Bf16Shape<128, 1>;
+};
+template <>
+struct Bf16Tiles<MatmulTiles::m128n64> {
+  using Shape = Bf16Shape<64, 1, 1>;
+};
+template <>
+struct Bf16Tiles<MatmulTiles::m64n128> {
+  using Shape = Bf16Shape<128, 1, 2, 1>;
+};
+template <>
+struct Bf16Tiles<MatmulTiles::m64n64> {
+  using Shape = Bf16Shape<64, 1, 1, 1>;
+};
 constexpr int kRaster = 16;
 
 template <class Out>
 cudaError_t launch(const MatmulCall& matmul, cudaStream_t stream) {
-  const std::int64_t tiles_of_256 = ((matmul.m + 127) / 128) * ((matmul.n + 255) / 256);
-  const bool few = matmul.kind == MatmulKind::dense && tiles_of_256 < 132;
-  return few ? matmul_bf16_start<Shape128, Out>(matmul, kRaster, stream)
-             : matmul_bf16_start<Shape256, Out>(matmul, kRaster, stream);
+  return with_tiles(chosen_tiles(matmul, kBf16Costs, kRowBytes / 2), [&](auto tiles) {
+    return matmul_bf16_start<typename Bf16Tiles<tiles.value>::Shape, Out>(matmul, kRaster, stream);
+  });
 }
 
 }  // namespace

@@ -19,9 +19,9 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// 128 x kN; kN is 128 or 256.
-template <int kN, int kCluster, int kSlots = 2>
-struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, false, false, kSlots> {
+// 64 x kN for each consumer; kN is 64, 128 or 256.
+template <int kN, int kCluster, int kSlots = 2, int kConsumers = 2>
+struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, false, false, kSlots, kConsumers> {
   static constexpr int kColumns = kRowBytes / 2;
 };
 
@@ -81,8 +81,7 @@ template <class Shape, class Out>
 cudaError_t matmul_bf16_start(const MatmulCall& matmul, int raster, cudaStream_t stream) {
   MatmulMaps maps;
   MatmulJob job;
-  if (const auto e = matmul_prepare(matmul, 2, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job);
-      e != cudaSuccess) {
+  if (const auto e = matmul_prepare(matmul, 2, 2, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
     return e;
   }
   job.raster = raster;

@@ -180,8 +180,7 @@ cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaSt
   MatmulMaps maps;
   MatmulJob job;
   job.scale_a = matmul.scale_a;
-  if (const auto e = matmul_prepare(matmul, 1, 2, Shape::kM, Shape::kN / Shape::kCluster, maps, job);
-      e != cudaSuccess) {
+  if (const auto e = matmul_prepare(matmul, 1, 2, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
     return e;
   }
   job.raster = raster;

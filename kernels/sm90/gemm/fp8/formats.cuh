@@ -1,14 +1,35 @@
 #pragma once
-// Tile shape selection. The result does not depend on it.
+// The shapes of tiles. The result does not depend on them.
 
 #include "kernels/sm90/gemm/fp8/formats.h"
 #include "kernels/sm90/gemm/fp8/fp8.cuh"
+#include "kernels/sm90/gemm/tile/choice.h"
 
 namespace mxcheck_kernels::sm90 {
 
-// Measured on an H200: docs/performance.md. Tiles of 128 columns are for matmuls of few tiles.
-using Matmul256Shape = MatmulShape<1, 2, 128, 1, false, false, 4>;
-using Matmul128Shape = MatmulShape<1, 1, 128, 1, false, false>;
+// Versions: docs/performance_log.md. Two partials in flight pay only where a tile has few columns.
+template <MatmulTiles kTiles>
+struct Fp8Tiles;
+template <>
+struct Fp8Tiles<MatmulTiles::m128n256> {
+  using Shape = MatmulShape<1, 2, 128, 1, false, false, 4>;
+};
+template <>
+struct Fp8Tiles<MatmulTiles::m128n128> {
+  using Shape = MatmulShape<1, 1, 128, 1, false, false>;
+};
+template <>
+struct Fp8Tiles<MatmulTiles::m128n64> {
+  using Shape = MatmulShape<1, 1, 64, 1, false, false, 1>;
+};
+template <>
+struct Fp8Tiles<MatmulTiles::m64n128> {
+  using Shape = MatmulShape<1, 1, 128, 1, false, false, 2, 1>;
+};
+template <>
+struct Fp8Tiles<MatmulTiles::m64n64> {
+  using Shape = MatmulShape<1, 1, 64, 1, false, false, 1, 1>;
+};
 using MatmulRowShape = MatmulShape<1, 2, 128, 2, false, false, 4>;
 inline constexpr int kRaster = 16;
 
@@ -16,10 +37,9 @@ template <Code kA, Code kB, class Out>
 cudaError_t matmul_formats_to(const MatmulFp8& matmul, cudaStream_t stream) {
   if (matmul.b_block == MatmulBlock::row)
     return matmul_fp8_start<MatmulRowShape, kA, kB, Out, true>(matmul, kRaster, stream);
-  const std::int64_t tiles_of_256 = ((matmul.m + 127) / 128) * ((matmul.n + 255) / 256);
-  const bool few = matmul.kind == MatmulKind::dense && tiles_of_256 < 132;
-  return few ? matmul_fp8_start<Matmul128Shape, kA, kB, Out, false>(matmul, kRaster, stream)
-             : matmul_fp8_start<Matmul256Shape, kA, kB, Out, false>(matmul, kRaster, stream);
+  return with_tiles(chosen_tiles(matmul, kFp8Costs, kBlockK), [&](auto tiles) {
+    return matmul_fp8_start<typename Fp8Tiles<tiles.value>::Shape, kA, kB, Out, false>(matmul, kRaster, stream);
+  });
 }
 
 template <Code kA, Code kB>

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/gemm/fp8/fp8.h"
+#include "kernels/sm90/gemm/fp8/scales.cuh"
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/consumer.cuh"
 #include "kernels/sm90/gemm/tile/launch.cuh"
@@ -20,17 +21,6 @@
 #include "kernels/sm90/gemm/tile/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
-
-// E8M0, or the bits of an FP32.
-__device__ __forceinline__ std::uint32_t load_scale(const void* scales, bool e8m0, std::int64_t at) {
-  return e8m0 ? __ldg(static_cast<const std::uint8_t*>(scales) + at)
-              : __ldg(static_cast<const std::uint32_t*>(scales) + at);
-}
-__device__ __forceinline__ std::uint32_t scale_bits(std::uint32_t raw, bool e8m0) {
-  if (!e8m0) return raw;
-  if (raw == 0) return 0x00400000;
-  return raw == 0xFF ? 0x7FC00000 : raw << 23;
-}
 
 template <class Shape_, Code kA, Code kB, class Out, bool kBRow>
 struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow ? 1 : 2> {
@@ -50,100 +40,13 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 
   // --- producer -----------------------------------------------------------------------------------------------------
 
-  // A lane's scales of a stage: of A's rows or B's rows `lane`, `lane` + 32 ..; with kBlocks also B's of 128 x 128 in
-  // the first lanes. Loads run kDeep stages ahead of their use.
-  template <bool kOfA, bool kBlocks>
-  __device__ __forceinline__ void produce_scales() const {
-    constexpr int kEach = (kOfA ? Shape::kM : Shape::kN) / 32;
-    constexpr int kDeep = kEach <= 4 && Shape::kSubs == 1 ? 2 : 1;  // a larger tile takes longer
-    constexpr int kPlace = kOfA ? 0 : Shape::kM * 4;
-    const void* const source = kOfA ? job.scale_a : job.scale_b;
-    const bool e8m0 = kOfA ? job.a_e8m0 : job.b_e8m0;
-    Schedule schedule(job, rank);
-    MatmulTile tile;
-    Cursor at;
-    const auto publish = [&] {  // every lane for what it stored
-      ptx::barrier_arrive(full(at.stage));
-      at.advance();
-    };
-    while (schedule.next(tile)) {
-      // Rows past the end use an arbitrary valid scale; their results are not stored.
-      int row[kEach];
-      std::int64_t first = 0;
-      std::int64_t block = 0;
-      if constexpr (kOfA) {
-        const int last = max(tile.rows, 1) - 1;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-          row[i] = min(tile.row + min(lane + 32 * i, last), job.m - 1);
-          if (job.row_index != nullptr) row[i] = __ldg(job.row_index + row[i]);
-        }
-      } else {
-        if (job.kind == MatmulKind::rows) first = std::int64_t{tile.expert} * job.n;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) row[i] = tile.col + min(lane + 32 * i, job.n - 1 - tile.col);
-      }
-      if constexpr (kBlocks) {
-        const int blocks = (job.n - 1) / 128 + 1;
-        block = min(tile.col / 128 + lane % 4, blocks - 1);
-        if (job.kind == MatmulKind::rows) block += std::int64_t{tile.expert} * blocks;
-      }
-      std::uint32_t next[kDeep][kEach];
-      std::uint32_t next_block[kDeep];
-      const auto load = [&](int from) {
-#pragma unroll
-        for (int j = 0; j < kDeep; ++j) {
-          if (from + j < tile.kblocks) {
-            const std::int64_t column = tile.kblock + from + j;
-#pragma unroll
-            for (int i = 0; i < kEach; ++i) {
-              next[j][i] = load_scale(source, e8m0, (first + row[i]) * job.kblocks + column);
-            }
-            if constexpr (kBlocks) next_block[j] = load_scale(job.scale_b, job.b_e8m0, block * job.kblocks + column);
-          }
-        }
-      };
-      load(0);
-      for (int from = 0; from < tile.kblocks; from += kDeep) {
-        std::uint32_t now[kDeep][kEach];
-        std::uint32_t now_block[kDeep];
-#pragma unroll
-        for (int j = 0; j < kDeep; ++j) {
-#pragma unroll
-          for (int i = 0; i < kEach; ++i) now[j][i] = next[j][i];
-          now_block[j] = next_block[j];
-        }
-        load(from + kDeep);
-#pragma unroll
-        for (int j = 0; j < kDeep; ++j) {
-          if (from + j < tile.kblocks) {
-            wait_empty(at);
-            const std::uint32_t to = scales(at.stage) + kPlace + lane * 4;
-#pragma unroll
-            for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 128, scale_bits(now[j][i], e8m0));
-            if constexpr (kBlocks) {
-              if (lane < 4) ptx::store_shared(to + Shape::kM * 4, scale_bits(now_block[j], job.b_e8m0));
-            }
-            publish();
-          }
-        }
-      }
-      if (tile.kblocks == 0) {
-        wait_empty(at);
-        publish();
-      }
-    }
-    wait_empty(at);
-    publish();
-  }
-
   __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
     if (warp == 0) {
       Ring::produce_codes(a_map, b_map);
     } else if (warp == 1) {
-      produce_scales<true, !kBRow>();
+      ScaleProducer<Fp8Matmul, true, !kBRow>{*this}.run();
     } else if (kBRow && warp == 2) {
-      produce_scales<false, false>();
+      ScaleProducer<Fp8Matmul, false, false>{*this}.run();
     } else if (job.row_index != nullptr) {
       Ring::gather_rows(warp - (4 - kGatherWarps));
     }
@@ -247,10 +150,11 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     ptx::wgmma_commit();
   }
 
-  template <int kSub>
+  // `ahead` runs while the last sub-tile's mma do.
+  template <int kSub, class Ahead>
   __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc],
                                        const std::uint32_t (&a)[4][4], const StageScales& s, int stage,
-                                       const MatmulConsumer& me) const {
+                                       const MatmulConsumer& me, const Ahead& ahead) const {
     constexpr int kRowSub = kSub / Shape::kColSubs;
     constexpr int kColSub = kSub % Shape::kColSubs;
     constexpr bool kLast = kSub == Shape::kSubs - 1;
@@ -259,6 +163,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     } else {
       multiply<kRowSub, kColSub>(partial, stage, me);
     }
+    if constexpr (kLast) ahead();
     if constexpr (Shared::kProducts) {
       float products[kAcc];
       multiply_scales(products, s);
@@ -274,17 +179,19 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     if (kLast && !kBRow) release(stage);
     add_partial<kRowSub, kColSub>(acc[kSub], partial, s);
     if (kLast && kBRow) release(stage);
-    if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, stage, me);
+    if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, stage, me, ahead);
   }
 
-  // A tile's mma, one partial after the other.
+  // A tile's mma, one partial after the other. The stage after is waited for, and its scales are read, while a stage's
+  // last mma run: between a consumer's partials there is then little but the additions, for which the other consumer's
+  // mma have the tensor cores. There always is a stage after: the next tile's first, or the end's.
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
                                           const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
+    Ring::wait_full(at);
+    StageScales s;
+    read_scales(s, at.stage, me, offset);
     for (int kb = 0; kb < tile.kblocks; ++kb) {
-      Ring::wait_full(at);
-      StageScales s;
-      read_scales(s, at.stage, me, offset);
       std::uint32_t a[4][4];
       if constexpr (Shape::kARegs) {
         const int row = me.warp * 16 + lane % 16;
@@ -292,8 +199,14 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 #pragma unroll
         for (int i = 0; i < 4; ++i) ptx::load_matrices(from + (((i * 2 + lane / 16) ^ (row % 8)) << 4), a[i]);
       }
-      step<0>(acc, partial, a, s, at.stage, me);
+      const int stage = at.stage;
       at.advance();
+      StageScales next;
+      step<0>(acc, partial, a, s, stage, me, [&] {
+        Ring::wait_full(at);
+        read_scales(next, at.stage, me, offset);
+      });
+      s = next;
     }
   }
 
@@ -369,7 +282,7 @@ template <class Shape, Code kA, Code kB, class Out, bool kBRow>
 cudaError_t matmul_fp8_start(const MatmulFp8& matmul, int raster, cudaStream_t stream) {
   MatmulMaps maps;
   MatmulJob job;
-  if (const auto e = matmul_fp8_prepare(matmul, Shape::kM, Shape::kN / Shape::kCluster, maps, job); e != cudaSuccess) {
+  if (const auto e = matmul_fp8_prepare(matmul, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
     return e;
   }
   job.raster = raster;

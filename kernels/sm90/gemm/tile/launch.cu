@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "kernels/sm90/gemm/tile/choice.h"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
@@ -107,6 +109,17 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
   }
   const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
   return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
+}
+
+MatmulTiles chosen_tiles(const MatmulCall& matmul, std::span<const TilesCost> costs, int stage_columns) {
+  if (matmul.tiles != MatmulTiles::chosen) return matmul.tiles;
+  int device = 0;
+  int processors = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    return costs.front().tiles;  // the launch will say why
+  }
+  return cheapest_tiles(matmul, costs, stage_columns, processors);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -14,7 +14,7 @@
 namespace mxcheck_kernels::sm90 {
 
 template <class Tile>
-__global__ void __launch_bounds__(kMatmulThreads, 1)
+__global__ void __launch_bounds__(Tile::Shape::kThreads, 1)
     matmul_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
                   const __grid_constant__ CUtensorMap c_map, const __grid_constant__ CUtensorMap d_map,
                   const __grid_constant__ MatmulJob job) {
@@ -28,10 +28,10 @@ __global__ void __launch_bounds__(kMatmulThreads, 1)
   __syncthreads();
   if constexpr (Shape::kCluster > 1) ptx::cluster_barrier();
   if (warp < 4) {
-    ptx::fewer_registers<Tile::Shared::kProducerRegs>();
+    if constexpr (Shape::kConsumers > 1) ptx::fewer_registers<Tile::Shared::kProducerRegs>();
     matmul.produce(warp, &a_map, &b_map);
   } else {
-    ptx::more_registers<Tile::Shared::kConsumerRegs>();
+    if constexpr (Shape::kConsumers > 1) ptx::more_registers<Tile::Shared::kConsumerRegs>();
     matmul.run_consumer(&c_map, &d_map, warp / 4 - 1);
   }
   // Shared memory that a neighbour may still write or signal stays.
@@ -86,7 +86,7 @@ cudaError_t matmul_start(const MatmulMaps& maps, const MatmulJob& job, cudaStrea
   cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(processors / kCluster * kCluster));
-  config.blockDim = dim3(kMatmulThreads);
+  config.blockDim = dim3(Tile::Shape::kThreads);
   config.dynamicSmemBytes = Tile::Shared::kBytes;
   config.stream = stream;
   config.attrs = &cluster;

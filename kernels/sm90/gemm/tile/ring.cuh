@@ -72,10 +72,9 @@ struct MatmulRing {
     if constexpr (kCluster == 1) {
       ptx::tma_load(b_stage(at.stage), b_map, barrier, x, tile.col, b_expert);
     } else {
-      constexpr int kPart = Shape::kN / kCluster;
-      const int part = static_cast<int>(rank);
-      ptx::tma_load_multicast(b_stage(at.stage) + part * kPart * kRowBytes, b_map, barrier, x, tile.col + part * kPart,
-                              b_expert, (1 << kCluster) - 1);
+      constexpr std::uint16_t kAll = (1 << kCluster) - 1;
+      const int part = static_cast<int>(rank) * Shape::kRowsOfB;
+      ptx::tma_load_multicast(b_stage(at.stage) + part * kRowBytes, b_map, barrier, x, tile.col + part, b_expert, kAll);
     }
   }
 
@@ -203,9 +202,9 @@ struct MatmulRing {
     const int gather = job.row_index != nullptr ? kGatherWarps * 32 : 0;
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(full(i), static_cast<std::uint32_t>(arrivals + gather));
-      ptx::barrier_init(empty(i), kConsumers * 128 * kCluster);
+      ptx::barrier_init(empty(i), Shape::kConsumers * 128 * kCluster);
     }
-    for (int i = 0; i < kConsumers * Shared::kSlots; ++i) ptx::barrier_init(shared + Shared::kLoaded + i * 8, 1);
+    for (int i = 0; i < Shape::kConsumers * Shared::kSlots; ++i) ptx::barrier_init(shared + Shared::kLoaded + i * 8, 1);
     ptx::fence_barrier_init();
     ptx::fence_async();
   }

@@ -7,10 +7,8 @@
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kRowBytes = 128;  // of A and B in a stage
-inline constexpr int kBlockK = 128;    // columns of a stage of 8-bit codes: one scale
-inline constexpr int kConsumers = 2;
-inline constexpr int kMatmulThreads = 128 * (1 + kConsumers);
+inline constexpr int kRowBytes = 128;        // of A and B in a stage
+inline constexpr int kBlockK = 128;          // columns of a stage of 8-bit codes: one scale
 inline constexpr int kSharedBytes = 232448;  // of a CTA, the most there are
 inline constexpr int kChunkRows = 64;
 inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64 rows of 128 bytes, swizzled
@@ -18,10 +16,12 @@ inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64
 // A consumer has kRowSubs x kColSubs accumulators of 64 x kSubN, one partial at a time, and takes its rows of the tile.
 // kARegs: A goes through registers, so that it is read from shared memory once for all kColSubs. kAhead: the next
 // partial is begun before this one is added. kCluster CTAs, one above the other, share the loads of B. kSlots: chunks
-// of D that a consumer has in shared memory.
+// of D that a consumer has in shared memory. Tiles with one consumer are for GEMMs of few rows.
 template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, bool kARegs_, bool kAhead_, int kSlots_ = 2,
-          int kMaxStages_ = 8>
+          int kConsumers_ = 2>
 struct MatmulShape {
+  static constexpr int kConsumers = kConsumers_;
+  static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kRowSubs = kRowSubs_;
   static constexpr int kColSubs = kColSubs_;
   static constexpr int kSubN = kSubN_;
@@ -29,7 +29,7 @@ struct MatmulShape {
   static constexpr bool kARegs = kARegs_;
   static constexpr bool kAhead = kAhead_;
   static constexpr int kSlots = kSlots_;
-  static constexpr int kMaxStages = kMaxStages_;
+  static constexpr int kMaxStages = kConsumers == 1 ? 12 : 8;
   static constexpr int kColumns = kBlockK;  // of A and B, of a stage
   static constexpr int kARowBytes = kRowBytes;
   static constexpr int kSubs = kRowSubs * kColSubs;
@@ -37,10 +37,11 @@ struct MatmulShape {
   static constexpr int kM = kConsumers * kConsumerM;
   static constexpr int kN = kSubN * kColSubs;
   static constexpr int kAccumulators = kSubN / 2;  // of a thread and sub-tile
+  static constexpr int kRowsOfB = kN / kCluster;   // that one load takes
   // Two partials in flight need registers; so do two sub-tiles.
   static_assert(!kAhead || kSubs == 1);
   static_assert(!kARegs || (kRowSubs == 1 && kSubN == 128));
-  static_assert(kSubN % 64 == 0 && kN <= 256 && kM <= 256 && kN / kCluster % 8 == 0);
+  static_assert(kSubN % 64 == 0 && kN <= 256 && kM <= 256 && kRowsOfB % 8 == 0);
 };
 
 // Shared memory from its start, which is aligned to 1024 bytes; with kScales floats of scales a stage.
@@ -54,9 +55,9 @@ struct MatmulLayout {
   static constexpr int kChunks = Shape::kSubs * Shape::kSubN / kChunkColumns;  // of a consumer's part of a tile
   static constexpr int kSubChunks = Shape::kSubN / kChunkColumns;
   static constexpr int kSlots = kChunks < Shape::kSlots ? kChunks : kChunks % Shape::kSlots == 0 ? Shape::kSlots : 1;
-  static constexpr int kOutBytes = kConsumers * kSlots * kChunkBytes;
+  static constexpr int kOutBytes = Shape::kConsumers * kSlots * kChunkBytes;
   static constexpr int kStageBytes = kABytes + kBBytes + kScaleBytes + kHeaderBytes + 16;
-  static constexpr int kFit = (kSharedBytes - kOutBytes - kConsumers * kSlots * 8) / kStageBytes;
+  static constexpr int kFit = (kSharedBytes - kOutBytes - Shape::kConsumers * kSlots * 8) / kStageBytes;
   static constexpr int kStages = kFit < Shape::kMaxStages ? kFit : Shape::kMaxStages;
   static_assert(kStages >= 3);
 
@@ -68,12 +69,13 @@ struct MatmulLayout {
   static constexpr int kFull = kHeaders + kStages * kHeaderBytes;
   static constexpr int kEmpty = kFull + kStages * 8;
   static constexpr int kLoaded = kEmpty + kStages * 8;  // of the slots, where D is read
-  static constexpr int kBytes = kLoaded + kConsumers * kSlots * 8;
+  static constexpr int kBytes = kLoaded + Shape::kConsumers * kSlots * 8;
   static_assert(kBytes <= kSharedBytes);
   static_assert(kB % 1024 == 0 && kOut % 1024 == 0 && kHeaders % 16 == 0 && kFull % 8 == 0);
 };
 
 // Registers of a consumer's thread and of a producer's are together those of the launch, 168 for each of 384 threads.
+// With one consumer there are enough for every thread.
 constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_consumer; }
 
 template <class Shape, class Out, bool kBRow>

@@ -94,7 +94,7 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     constexpr int kBlocks = (Shape::kM + Shape::kN) / kBlockColumns;
     constexpr int kOfA = Shape::kM / kBlockColumns;
     const int chunks = (kStageK - from) * 8;
-    for (int i = me.index * 128 + me.thread; i < chunks * kBlocks; i += kConsumers * 128) {
+    for (int i = me.index * 128 + me.thread; i < chunks * kBlocks; i += Shape::kConsumers * 128) {
       const int block = i / chunks;
       const std::uint32_t to = block < kOfA ? Ring::a_stage(stage) + block * kBlockBytes
                                             : Ring::b_stage(stage) + (block - kOfA) * kBlockBytes;

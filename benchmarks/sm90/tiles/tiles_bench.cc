@@ -1,0 +1,142 @@
+// mxcheck_sm90_tiles_bench [--samples N]: GEMMs of few to many rows in every shape of tiles that the Hopper library
+// has, as CSV: what kFp8Costs and kBf16Costs (kernels/sm90/gemm/tile/choice.h) are fitted to, and what tests hold the
+// choice to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ. Each line's time
+// is a median, in microseconds; operands are taken in turn from copies that together exceed the L2.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/common/device_memory.h"
+#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/gemm/fill.h"
+#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/fp8/fp8.h"
+
+namespace mxcheck::bench {
+namespace {
+
+namespace sm90 = mxcheck_kernels::sm90;
+using sm90::MatmulTiles;
+
+struct NamedTiles {
+  MatmulTiles tiles;
+  const char* name;
+};
+constexpr std::array kTiles{NamedTiles{MatmulTiles::m128n256, "128x256"}, NamedTiles{MatmulTiles::m128n128, "128x128"},
+                            NamedTiles{MatmulTiles::m128n64, "128x64"}, NamedTiles{MatmulTiles::m64n128, "64x128"},
+                            NamedTiles{MatmulTiles::m64n64, "64x64"}};
+constexpr std::array<std::int64_t, 10> kRows{1, 64, 128, 192, 256, 384, 512, 768, 1024, 2048};
+constexpr std::array<std::array<std::int64_t, 2>, 5> kWeights{
+    {{2048, 7168}, {4096, 7168}, {7168, 2048}, {1536, 4096}, {24576, 1536}}};  // n, k
+constexpr std::uint64_t kBeyondL2 = std::uint64_t{256} << 20;
+
+struct Operands {
+  bool fp8 = false;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::uint64_t copies = 0;
+  std::vector<DeviceBuffer> a, b, scale_a, scale_b;
+  std::vector<DeviceBuffer> d;  // of each shape of tiles
+};
+
+Operands make_operands(bool fp8, std::int64_t m, std::int64_t n, std::int64_t k, cudaStream_t stream) {
+  Operands o{fp8, m, n, k, 0, {}, {}, {}, {}, {}};
+  const auto bytes = static_cast<std::uint64_t>((m + n) * k * (fp8 ? 1 : 2));
+  o.copies = kBeyondL2 / bytes + 1;
+  const auto filled = [&](std::vector<DeviceBuffer>& to, std::int64_t count, Filling filling, int size,
+                          std::uint32_t seed) {
+    to.emplace_back(static_cast<std::uint64_t>(count * size));
+    fill(to.back().data(), count, filling, seed, stream);
+  };
+  for (std::uint32_t i = 0; i < o.copies; ++i) {
+    const Filling codes = fp8 ? Filling::e4m3 : Filling::bf16;
+    filled(o.a, m * k, codes, fp8 ? 1 : 2, 4 * i);
+    filled(o.b, n * k, codes, fp8 ? 1 : 2, 4 * i + 1);
+    if (!fp8) continue;
+    filled(o.scale_a, m * (k / 128), Filling::fp32_scales, 4, 4 * i + 2);
+    filled(o.scale_b, (n + 127) / 128 * (k / 128), Filling::fp32_scales, 4, 4 * i + 3);
+  }
+  for (std::size_t i = 0; i < kTiles.size(); ++i) {
+    o.d.emplace_back(static_cast<std::uint64_t>(m * n * 2));
+    check_cuda(cudaMemsetAsync(o.d.back().data(), 0xFF, o.d.back().bytes(), stream), "poison");
+  }
+  return o;
+}
+
+void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_t stream) {
+  sm90::MatmulFp8 matmul;
+  matmul.m = o.m;
+  matmul.n = o.n;
+  matmul.k = o.k;
+  matmul.tiles = kTiles[tiles].tiles;
+  matmul.a = o.a[copy].data();
+  matmul.b = o.b[copy].data();
+  matmul.d = o.d[tiles].data();
+  if (o.fp8) {
+    matmul.scale_a = o.scale_a[copy].data();
+    matmul.scale_b = o.scale_b[copy].data();
+    check_cuda(sm90::matmul_fp8_launch(matmul, stream), "a GEMM of FP8");
+  } else {
+    check_cuda(sm90::matmul_bf16_launch(matmul, stream), "a GEMM of BF16");
+  }
+}
+
+// Whether every shape of tiles gives the bytes of the first.
+bool all_equal(const Operands& o, cudaStream_t stream) {
+  std::vector<std::uint8_t> first(o.d[0].bytes());
+  std::vector<std::uint8_t> other(o.d[0].bytes());
+  for (std::size_t i = 0; i < kTiles.size(); ++i) enqueue(o, 0, i, stream);
+  check_cuda(cudaStreamSynchronize(stream), "GEMMs");
+  check_cuda(cudaMemcpy(first.data(), o.d[0].data(), first.size(), cudaMemcpyDeviceToHost), "outputs");
+  bool equal = true;
+  for (std::size_t i = 1; i < kTiles.size(); ++i) {
+    check_cuda(cudaMemcpy(other.data(), o.d[i].data(), other.size(), cudaMemcpyDeviceToHost), "outputs");
+    equal = equal && std::memcmp(first.data(), other.data(), first.size()) == 0;
+  }
+  return equal;
+}
+
+int run(int samples) {
+  Timer timer;
+  bool right = true;
+  fmt::print("format,m,n,k,tiles,us\n");
+  for (const bool fp8 : {true, false}) {
+    for (const auto& [n, k] : kWeights) {
+      for (const std::int64_t m : kRows) {
+        const Operands o = make_operands(fp8, m, n, k, timer.stream());
+        if (!all_equal(o, timer.stream())) {
+          right = false;
+          fmt::print(stderr, "{} {}x{}x{}: outputs differ by tiles\n", fp8 ? "fp8" : "bf16", m, n, k);
+        }
+        for (std::size_t i = 0; i < kTiles.size(); ++i) {
+          std::size_t call = 0;
+          const auto together = static_cast<int>(std::max<std::uint64_t>(o.copies, 4));
+          const Spread us = timer.time(samples, together, [&] { enqueue(o, call++ % o.copies, i, timer.stream()); });
+          fmt::print("{},{},{},{},{},{:.2f}\n", fp8 ? "fp8" : "bf16", m, n, k, kTiles[i].name, us.median);
+        }
+        std::fflush(stdout);
+      }
+    }
+  }
+  return right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mxcheck::bench
+
+int main(int argc, char** argv) {
+  int samples = 15;
+  CLI::App app("GEMMs in every shape of tiles", "mxcheck_sm90_tiles_bench");
+  mxcheck::bench::add_samples(app, samples);
+  return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(samples); });
+}

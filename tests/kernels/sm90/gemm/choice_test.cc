@@ -1,0 +1,106 @@
+#include "kernels/sm90/gemm/tile/choice.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr int kProcessors = 132;  // of an H200
+
+std::string name_of(MatmulTiles tiles) {
+  for (const TilesCost& cost : kFp8Costs) {
+    if (cost.tiles == tiles) return std::to_string(cost.rows) + "x" + std::to_string(cost.cols);
+  }
+  return "none";
+}
+
+struct Measured {
+  bool fp8 = false;
+  MatmulCall matmul;
+  std::map<std::string, double> us;  // by tiles
+};
+
+// What mxcheck_sm90_tiles_bench printed on an H200.
+std::vector<Measured> measurements() {
+  std::ifstream file(MXCHECK_TILES_H200);
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>, Measured> all;
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "format,m,n,k,tiles,us");
+  while (std::getline(file, line)) {
+    std::replace(line.begin(), line.end(), ',', ' ');
+    std::istringstream words(line);
+    std::string format;
+    std::string tiles;
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    double us = 0;
+    EXPECT_TRUE(words >> format >> m >> n >> k >> tiles >> us) << line;
+    Measured& one = all[{format, m, n, k}];
+    one.fp8 = format == "fp8";
+    one.matmul.m = m;
+    one.matmul.n = n;
+    one.matmul.k = k;
+    one.us[tiles] = us;
+  }
+  std::vector<Measured> list;
+  for (auto& [key, one] : all) list.push_back(one);
+  return list;
+}
+
+std::string chosen_for(const Measured& one) {
+  return name_of(cheapest_tiles(one.matmul, one.fp8 ? std::span<const TilesCost>(kFp8Costs) : kBf16Costs,
+                                one.fp8 ? 128 : 64, kProcessors));
+}
+
+TEST(TilesChoice, is_near_the_best_measured) {
+  double sum = 0;
+  const std::vector<Measured> all = measurements();
+  ASSERT_EQ(all.size(), 100U);
+  for (const Measured& one : all) {
+    ASSERT_EQ(one.us.size(), 5U);
+    double best = one.us.begin()->second;
+    for (const auto& [tiles, us] : one.us) best = std::min(best, us);
+    const double over = one.us.at(chosen_for(one)) / best;
+    sum += over;
+    EXPECT_LE(over, 1.25) << one.matmul.m << "x" << one.matmul.n << "x" << one.matmul.k << " in " << chosen_for(one);
+  }
+  EXPECT_LE(sum / static_cast<double>(all.size()), 1.015);
+}
+
+TEST(TilesChoice, small_gemms_take_every_shape) {
+  std::set<std::string> seen;
+  for (std::int64_t m = 1; m <= 5; ++m) {
+    Measured one;
+    one.matmul.m = m;
+    one.matmul.n = 8;
+    one.matmul.k = 128;
+    seen.insert(chosen_for(one));
+  }
+  EXPECT_EQ(seen.size(), 5U);
+}
+
+TEST(TilesChoice, takes_any_extents) {
+  Measured one;
+  one.matmul.m = one.matmul.n = 2147483647;
+  for (const std::int64_t k : {std::int64_t{128}, std::int64_t{2147483520}}) {
+    one.matmul.k = k;
+    EXPECT_EQ(chosen_for(one), "128x256");
+  }
+  one.matmul.k = 0;
+  EXPECT_NE(chosen_for(one), "none");
+}
+
+}  // namespace
+}  // namespace mxcheck_kernels::sm90
