@@ -42,20 +42,21 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
 
-  __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+  __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
     if (warp == 0) {
-      Ring::produce_codes(a_map, b_map);
+      Ring::produce_codes(maps);
     } else if (warp >= 2 && Ring::job.row_index != nullptr) {
       Ring::gather_rows(warp - 2);
     }
   }
 
-  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, int consumer) const {
+  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, const MatmulTile& tile,
+                                          const MatmulConsumer& me) const {
     int before = 0;
 #pragma unroll 4
-    for (int kb = 0; kb < kblocks; ++kb) {
-      Ring::wait_full(at);
-      const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
+    for (int kb = 0; kb < tile.kblocks; ++kb) {
+      Ring::wait_stage(at, tile, kb, me.index * 128 + me.thread);
+      const std::uint64_t a = Ring::a_operand(at.stage, me.index * Shape::kConsumerM * kRowBytes);
       chain_stage(*this, acc, at, before, kb, [a](int step) { return a + step * 2; });
     }
     chain_end(*this, acc, before);
@@ -72,7 +73,7 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     }
     consume_tiles<Out>(*this, c_map, d_map, index,
                        [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-                         consume(acc[0], at, tile.kblocks, me.index);
+                         consume(acc[0], at, tile, me);
                        });
   }
 };

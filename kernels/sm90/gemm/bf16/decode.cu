@@ -69,6 +69,38 @@ __global__ void __launch_bounds__(kDecodeThreads) decode(const __grid_constant__
   }
 }
 
+// The group that has this column: the last that begins at or before it and is not empty.
+__device__ __forceinline__ std::int64_t group_of(const DecodeJob& job, std::int64_t column) {
+  std::int64_t low = 0;
+  std::int64_t high = job.experts;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (job.offsets[middle] <= column ? low : high) = middle;
+  }
+  return low;
+}
+
+// An element a thread: for groups that end within a block.
+__global__ void __launch_bounds__(kDecodeThreads) decode_groups(const __grid_constant__ DecodeJob job) {
+  if (job.status != nullptr && *job.status != 0) return;
+  const DecodeOperand& x = job.operands[blockIdx.y];
+  const std::int64_t stride = std::int64_t{gridDim.x} * kDecodeThreads;
+  const std::int64_t end = job.offsets[job.experts];
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kDecodeThreads + threadIdx.x; i < x.elements; i += stride) {
+    const std::int64_t column = i % job.pitch;
+    std::uint32_t word = 0;
+    if (column < end) {
+      const std::int64_t group = group_of(job, column);
+      const std::int64_t scale = job.starts[group] + (column - job.offsets[group]) / 32;
+      const float by = value_of(x.scales[i / job.pitch * job.scale_columns + scale]);
+      const float2 v =
+          x.format == Element::e4m3 ? decode2<Element::e4m3>(x.codes[i]) : decode2<Element::e5m2>(x.codes[i]);
+      word = two_bf16(make_float2(__fmul_rn(v.x, by), 0));
+    }
+    x.values[i] = static_cast<std::uint16_t>(word);
+  }
+}
+
 }  // namespace
 
 cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
@@ -76,6 +108,10 @@ cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
   if (most == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((most + kBlockWords - 1) / kBlockWords, 1 << 20));
   const unsigned operands = job.operands[1].elements > 0 ? 2 : 1;
+  if (job.offsets != nullptr) {
+    decode_groups<<<dim3(blocks, operands), kDecodeThreads, 0, stream>>>(job);
+    return cudaGetLastError();
+  }
   decode<<<dim3(blocks, operands), kDecodeThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }

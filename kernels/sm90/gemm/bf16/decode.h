@@ -23,6 +23,13 @@ struct DecodeOperand {
 struct DecodeJob {
   DecodeOperand operands[2];             // the second may be empty
   const std::int32_t* status = nullptr;  // nothing is done unless the device reads 0 there
+  // Groups along a row of `pitch` elements that end within a block, or none: experts + 1 offsets, and the column of
+  // each one's first scale, of scale_columns in a row. Elements from the last end on become zeros.
+  const std::int64_t* offsets = nullptr;
+  const std::int64_t* starts = nullptr;
+  std::int64_t experts = 0;
+  std::int64_t pitch = 0;
+  std::int64_t scale_columns = 0;
 };
 
 cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream);

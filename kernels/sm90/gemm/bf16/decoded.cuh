@@ -72,7 +72,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
       std::uint32_t next[kEach][kScales] = {};
       const auto load = [&](int kb) {
         if (kb >= tile.kblocks) return;
-        const int column = (tile.kblock + kb) * kScales;
+        const int column = kb * kScales;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
           next[i][0] = __ldg(from[i] + column);
@@ -101,9 +101,9 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     publish();
   }
 
-  __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+  __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
     if (warp == 0) {
-      Ring::produce_codes(a_map, b_map);
+      Ring::produce_codes(maps);
     } else if (warp == 1) {
       produce_scales();
     } else if (Ring::job.row_index != nullptr) {

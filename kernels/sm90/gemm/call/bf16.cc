@@ -1,13 +1,13 @@
 // BF16, and FP8 with scales of 1 x 32 that are decoded to it.
 
-#include <limits>
-#include <string>
+#include <cstdint>
 #include <string_view>
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/gemm/bf16/decode.h"
 #include "kernels/sm90/gemm/bf16/decoded.h"
 #include "kernels/sm90/gemm/call/matmul.h"
+#include "kernels/sm90/gemm/call/workspace.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -16,13 +16,8 @@ void require_output(DLDataType type) {
   if (!is_bf16(type) && !is_fp32(type)) unsupported("d is offered in BF16 and FP32");
 }
 
-void require_depth(const mxcheck_matmul_policy& p, std::int64_t multiple) {
-  const std::int64_t of = p.grouping == MXCHECK_DEPTH ? 128 : multiple;
-  if (p.depth % of == 0) return;
-  unsupported("a depth of " + std::to_string(p.depth) + " is not offered" +
-              (p.grouping == MXCHECK_DEPTH ? " with groups along depth" : "") + ": multiples of " + std::to_string(of) +
-              " are");
-}
+constexpr std::int64_t kBf16Multiple = 8;     // elements of 16 bytes
+constexpr std::int64_t kDecodeMultiple = 32;  // of a block
 
 // Where A is decoded: in the workspace, or on its way to the tensor cores, once for every 256 columns of D. The result
 // is the same; which is faster was measured (docs/performance.md).
@@ -30,37 +25,36 @@ bool decodes_on_the_way(const mxcheck_matmul_policy& p) {
   return p.policy.cols <= p.policy.rows && p.grouping != MXCHECK_DEPTH;
 }
 
-// The workspace: what was found on the device, A in BF16 (not on the way), B in BF16.
+// The workspace: what all matmuls have there, A in BF16 (not on the way), B in BF16.
 struct DecodePlan {
+  MatmulWorkspace common;
   bool on_the_way = false;
-  std::uint64_t a_at = kCheckBytes;
+  std::int64_t pitch = 0;  // elements of a row
+  std::uint64_t a_at = 0;
   std::uint64_t b_at = 0;
   std::uint64_t bytes = 0;
 };
 
 DecodePlan plan_decode(const mxcheck_call& call) {
-  if (call.inputs == nullptr || call.num_inputs < 2) invalid("a matmul has two inputs or more");
-  const auto bf16_bytes = [](const char* name, const DLTensor& t) {
-    if (t.ndim != 2 || t.shape == nullptr || t.shape[0] < 0 || t.shape[1] < 0)
-      invalid(name + std::string(" is no matrix"));
-    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 8;
-    if (t.shape[1] != 0 && t.shape[0] > kMost / t.shape[1]) invalid(name + std::string(" is too large"));
-    return (static_cast<std::uint64_t>(t.shape[0] * t.shape[1]) * 2 + 255) / 256 * 256;
-  };
   DecodePlan plan;
-  plan.on_the_way = decodes_on_the_way(matmul_policy(call.policy));
-  plan.b_at = plan.a_at + (plan.on_the_way ? 0 : bf16_bytes("a", call.inputs[0]));
-  plan.bytes = plan.b_at + bf16_bytes("b", call.inputs[1]);
+  plan.common = plan_workspace(call, 1, kDecodeMultiple);
+  const mxcheck_matmul_policy& p = matmul_policy(call.policy);
+  plan.on_the_way = decodes_on_the_way(p);
+  plan.pitch = plan.common.pitch == 0 ? p.depth : plan.common.pitch;
+  plan.a_at = plan.common.bytes;
+  plan.b_at = plan.a_at + (plan.on_the_way ? 0 : matrix_bytes(call, 0, plan.pitch, 2));
+  plan.bytes = plan.b_at + matrix_bytes(call, 1, plan.pitch, 2);
   return plan;
 }
 
-DecodeOperand decoded(const char* format, const Checked& codes, const Checked& scales, void* values) {
+DecodeOperand decoded(const char* format, const void* codes, const Checked& scales, void* values,
+                      std::int64_t elements) {
   DecodeOperand x;
   x.format = element_named(format);
-  x.codes = static_cast<const std::uint8_t*>(codes.data);
+  x.codes = static_cast<const std::uint8_t*>(codes);
   x.scales = static_cast<const std::uint8_t*>(scales.data);
   x.values = static_cast<std::uint16_t*>(values);
-  x.elements = codes.rows * codes.cols;
+  x.elements = elements;
   return x;
 }
 
@@ -78,16 +72,17 @@ void check_bf16(const mxcheck_policy* policy, DLDataType type) {
   }
 }
 
-std::uint64_t bf16_workspace(const mxcheck_call& call) { return checks_on_device(call) ? kCheckBytes : 0; }
+std::uint64_t bf16_workspace(const mxcheck_call& call) { return plan_workspace(call, 2, kBf16Multiple).bytes; }
 
 void run_bf16(const mxcheck_call& call) {
   check_bf16(call.policy, output_type(call));
   const MatmulTensors x = read_matmul(call, kBf16Type, kBf16Type);
-  require_depth(*x.policy, 8);
+  const MatmulWorkspace plan = plan_workspace(call, 2, kBf16Multiple);
   MatmulCall matmul;
-  fill_matmul(matmul, x, call);
-  require_workspace(call, bf16_workspace(call));
-  check_matmul(matmul, x, call);
+  fill_matmul(matmul, x, call, plan.pitch == 0);
+  require_workspace(call, plan.bytes);
+  check_matmul(matmul, x, call, kBf16Multiple, nullptr);
+  pad_operands(matmul, x, call, plan, 2);
   require_success(matmul_bf16_launch(matmul, stream_of(call)));
 }
 
@@ -107,29 +102,34 @@ void run_decode(const mxcheck_call& call) {
   check_decode(call.policy, output_type(call));
   const MatmulTensors x = read_matmul(call, kByteType, kByteType);
   const mxcheck_matmul_policy& p = *x.policy;
-  require_depth(p, 32);
-  MatmulDecoded matmul;
-  fill_matmul(matmul, x, call);
   const DecodePlan plan = plan_decode(call);
+  MatmulDecoded matmul;
+  fill_matmul(matmul, x, call, plan.common.pitch == 0);
   require_workspace(call, plan.bytes);
-  check_matmul(matmul, x, call);
-  if (matmul.m == 0 || matmul.n == 0) return;
   auto* const workspace = static_cast<std::uint8_t*>(call.workspace);
+  auto* const starts = reinterpret_cast<std::int64_t*>(workspace + plan.common.starts_at);
+  check_matmul(matmul, x, call, kBf16Multiple, starts);
+  if (matmul.m == 0 || matmul.n == 0) return;
+  pad_operands(matmul, x, call, plan.common, 1);
   const auto stream = stream_of(call);
   DecodeJob job;
   DecodeOperand& b = job.operands[0];
   DecodeOperand& a = job.operands[1];
-  b = decoded(p.format_b, x.b, x.scale_b, workspace + plan.b_at);
+  b = decoded(p.format_b, matmul.b, x.scale_b, workspace + plan.b_at, x.b.rows * plan.pitch);
   b.paired = plan.on_the_way;
-  matmul.b = b.values;
   if (plan.on_the_way) {
     matmul.a_format = element_named(p.policy.format);
     matmul.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
   } else {
-    a = decoded(p.policy.format, x.a, x.scale_a, workspace + plan.a_at);
+    a = decoded(p.policy.format, matmul.a, x.scale_a, workspace + plan.a_at, x.a.rows * plan.pitch);
     matmul.a = a.values;
   }
+  matmul.b = b.values;
   job.status = matmul.status;
+  if (p.grouping == MXCHECK_DEPTH && x.scale_a.cols * 32 != p.depth) {  // groups that end within a block
+    job.offsets = matmul.offsets - 1, job.starts = starts, job.experts = x.experts;
+    job.pitch = plan.pitch, job.scale_columns = x.scale_a.cols;
+  }
   require_success(launch_decode(job, stream));
   require_success(plan.on_the_way ? matmul_decoded_launch(matmul, stream) : matmul_bf16_launch(matmul, stream));
 }

@@ -1,5 +1,6 @@
 #include "kernels/sm90/gemm/call/matmul.h"
 
+#include <algorithm>
 #include <string>
 
 namespace mxcheck_kernels::sm90 {
@@ -55,22 +56,33 @@ std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTens
   return a_rows;
 }
 
+// Of a. Groups along depth have a column for each block that they begin: how many in all depends on where they end,
+// which the device sees.
+std::int64_t scale_columns(const MatmulTensors& x, const mxcheck_call& call) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  const std::int64_t least = blocks(p.depth, p.policy.block_cols);
+  if (p.grouping != MXCHECK_DEPTH) return least;
+  if (p.block_b_cols != p.policy.block_cols) invalid("blocks of scales of a and b must have as many columns");
+  const DLTensor& scales = call.inputs[2];
+  if (scales.ndim != 2 || scales.shape == nullptr) invalid("scales of a are no matrix");
+  const std::int64_t most = std::min(p.depth, least + x.experts - 1);
+  if (scales.shape[1] < least || scales.shape[1] > std::max(least, most)) {
+    invalid("scales of a have " + std::to_string(scales.shape[1]) + " columns: groups of this depth have " +
+            std::to_string(least) + " to " + std::to_string(most));
+  }
+  return scales.shape[1];
+}
+
 void read_scales(MatmulTensors& x, const mxcheck_call& call, std::int64_t a_rows) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.policy.block_rows <= 0 || p.policy.block_cols <= 0 || p.block_b_rows <= 0 || p.block_b_cols <= 0) {
     invalid("blocks of scales must have 1 or more rows and columns");
   }
   const DLDataType type = scale_type_of(p.scale_type);
-  const DLTensor& columns = call.inputs[2];
-  if (p.grouping == MXCHECK_DEPTH && columns.ndim == 2 && columns.shape != nullptr &&
-      columns.shape[1] != blocks(p.depth, p.policy.block_cols)) {
-    unsupported("groups along depth are offered with offsets that are multiples of the blocks, whose scales have " +
-                std::to_string(blocks(p.depth, p.policy.block_cols)) + " columns");
-  }
-  x.scale_a = matrix("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows),
-                     blocks(p.depth, p.policy.block_cols));
+  const std::int64_t columns = scale_columns(x, call);
+  x.scale_a = matrix("scales of a", call.inputs[2], type, blocks(a_rows, p.policy.block_rows), columns);
   x.scale_b = matrix("scales of b", call.inputs[3], type, x.matrices() * blocks(p.policy.cols, p.block_b_rows),
-                     blocks(p.depth, p.block_b_cols));
+                     p.grouping == MXCHECK_DEPTH ? columns : blocks(p.depth, p.block_b_cols));
 }
 
 }  // namespace
@@ -130,12 +142,12 @@ bool checks_on_device(const mxcheck_call& call) {
   return false;
 }
 
-void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
+void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call, bool reads_in_place) {
   const mxcheck_matmul_policy& p = *x.policy;
-  if (p.alpha != 1) unsupported("alpha is not offered: it must be 1");
-  if (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) {
+  if (reads_in_place && (!is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16))) {
     unsupported("a and b are offered at multiples of 16 bytes");
   }
+  matmul.alpha = p.alpha;
   matmul.kind = p.grouping == MXCHECK_ROWS    ? MatmulKind::rows
                 : p.grouping == MXCHECK_DEPTH ? MatmulKind::depth
                                               : MatmulKind::dense;
@@ -149,14 +161,18 @@ void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call&
   matmul.a_rows = x.a.rows;
 }
 
-void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call) {
+void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call, std::int64_t multiple,
+                  std::int64_t* starts) {
   const bool grouped = x.offsets.cols != 0;
   if (!grouped && matmul.row_index == nullptr) return;
   CheckJob job;
   if (grouped) {
     job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
-    job.end = matmul.kind == MatmulKind::rows ? matmul.m : matmul.k;
-    job.multiple = matmul.kind == MatmulKind::depth ? 128 : 1;
+    job.end = matmul.kind == MatmulKind::rows ? matmul.m : x.policy->depth;
+    if (matmul.kind == MatmulKind::depth) job.multiple = multiple;
+    if (matmul.kind == MatmulKind::depth && x.scaled) {
+      job.block = x.policy->policy.block_cols, job.blocks = x.scale_a.cols, job.starts = starts;
+    }
     matmul.offsets = job.offsets + 1;
   }
   job.index = matmul.row_index, job.rows = matmul.m, job.source_rows = matmul.a_rows;

@@ -37,10 +37,13 @@ bool is_bf16(DLDataType type);
 bool is_fp32(DLDataType type);
 bool checks_on_device(const mxcheck_call& call);  // offsets or a row index are among the inputs
 
-// Arguments common to all GEMMs; UNSUPPORTED for alpha and the alignment of a and b.
-void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);
-// Enqueues the check of offsets and row index, with its result at the front of the workspace.
-void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call);
+// Arguments common to all GEMMs. `reads_in_place`: UNSUPPORTED for a and b that are not at multiples of 16 bytes.
+void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call, bool reads_in_place);
+// Enqueues the check of offsets and row index, with its result at the front of the workspace. `starts`, in the
+// workspace: where each group's scales begin, of groups along depth with scales. Groups along depth begin at multiples
+// of `multiple`.
+void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call& call, std::int64_t multiple,
+                  std::int64_t* starts);
 
 // One chain of the tensor core's mma for every output: dense, FP32, no scales.
 void check_mma(Code a, Code b, const mxcheck_policy* policy, DLDataType type);

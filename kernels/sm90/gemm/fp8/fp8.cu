@@ -10,11 +10,14 @@ cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_
   job.b_e8m0 = matmul.b_scale_type == MatmulScale::e8m0;
   job.scale_a = matmul.scale_a;
   job.scale_b = matmul.scale_b;
-  return matmul_prepare(matmul, 1, 1, rows_of_a, rows_of_b, maps, job);
+  job.scale_starts = matmul.scale_starts;
+  if (const auto e = matmul_prepare(matmul, 1, 1, rows_of_a, rows_of_b, maps, job); e != cudaSuccess) return e;
+  job.scale_columns = matmul.scale_starts == nullptr ? job.kblocks : matmul.scale_columns;
+  return cudaSuccess;
 }
 
 cudaError_t matmul_fp8_launch(const MatmulFp8& matmul, cudaStream_t stream) {
-  if (!matmul_valid(matmul, kBlockK) || (matmul.kind == MatmulKind::depth && matmul.b_block != MatmulBlock::row)) {
+  if (!matmul_valid(matmul, 16) || (matmul.kind == MatmulKind::depth && matmul.b_block != MatmulBlock::row)) {
     return cudaErrorInvalidValue;
   }
   if (matmul_empty(matmul)) return cudaSuccess;

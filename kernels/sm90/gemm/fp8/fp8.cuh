@@ -40,9 +40,9 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 
   // --- producer -----------------------------------------------------------------------------------------------------
 
-  __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+  __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
     if (warp == 0) {
-      Ring::produce_codes(a_map, b_map);
+      Ring::produce_codes(maps);
     } else if (warp == 1) {
       ScaleProducer<Fp8Matmul, true, !kBRow>{*this}.run();
     } else if (kBRow && warp == 2) {
@@ -53,6 +53,15 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   }
 
   // --- consumers ----------------------------------------------------------------------------------------------------
+
+  // Groups along depth have scales of 1 x 128 on both sides.
+  __device__ __forceinline__ void wait_stage(const Cursor& at, const MatmulTile& tile, int kb, int thread) const {
+    if constexpr (kBRow) {
+      Ring::wait_stage(at, tile, kb, thread);
+    } else {
+      Ring::wait_full(at);
+    }
+  }
 
   // The scales of a thread's rows, and of B's blocks of 128 x 128, or where those of 1 x 128 are.
   struct StageScales {
@@ -130,23 +139,24 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   // Four chained k32 steps, from zero.
   template <int kRowSub, int kColSub>
   __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const MatmulConsumer& me) const {
-    const std::uint64_t a =
-        ptx::wgmma_operand(a_stage(stage) + (me.index * Shape::kConsumerM + kRowSub * 64) * kBlockK);
-    const std::uint64_t b = ptx::wgmma_operand(b_stage(stage) + kColSub * Shape::kSubN * kBlockK);
+    const std::uint64_t a = Ring::a_operand(stage, me.index * Shape::kConsumerM * kBlockK, kRowSub * 64 * kBlockK);
+    const std::uint64_t b = Ring::b_operand(stage, kColSub * Shape::kSubN * kBlockK);
     ptx::wgmma_hold(partial);
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a + i * 2, b + i * 2, i != 0);
+    for (int i = 0; i < 4; ++i) {
+      ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2), i != 0);
+    }
     ptx::wgmma_commit();
   }
   // The same with A in registers.
   template <int kColSub>
   __device__ __forceinline__ void multiply(float (&partial)[kAcc], const std::uint32_t (&a)[4][4], int stage) const {
-    const std::uint64_t b = ptx::wgmma_operand(b_stage(stage) + kColSub * Shape::kSubN * kBlockK);
+    const std::uint64_t b = Ring::b_operand(stage, kColSub * Shape::kSubN * kBlockK);
     ptx::wgmma_hold(partial);
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a[i], b + i * 2, i != 0);
+    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a[i], ptx::wgmma_operand_at(b, i * 2), i != 0);
     ptx::wgmma_commit();
   }
 
@@ -188,7 +198,8 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
                                           const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
-    Ring::wait_full(at);
+    const int thread = me.index * 128 + me.thread;
+    wait_stage(at, tile, 0, thread);
     StageScales s;
     read_scales(s, at.stage, me, offset);
     for (int kb = 0; kb < tile.kblocks; ++kb) {
@@ -203,7 +214,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
       at.advance();
       StageScales next;
       step<0>(acc, partial, a, s, stage, me, [&] {
-        Ring::wait_full(at);
+        wait_stage(at, tile, kb + 1, thread);
         read_scales(next, at.stage, me, offset);
       });
       s = next;
@@ -218,8 +229,9 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     StageScales qs;
     int p_stage = 0;
     int q_stage = 0;
+    int kb = 0;
     const auto begin = [&](float(&partial)[kAcc], StageScales& s, int& stage) {
-      Ring::wait_full(at);
+      wait_stage(at, tile, kb++, me.index * 128 + me.thread);
       stage = at.stage;
       read_scales(s, stage, me, offset);
       multiply<0, 0>(partial, stage, me);

@@ -74,7 +74,7 @@ struct ScaleProducer {
     const MatmulJob& job = matmul.job;
     const bool e8m0 = kOfA ? job.a_e8m0 : job.b_e8m0;
     const bool aligned = (!kBlocks || e8m0 == job.b_e8m0) && is_aligned(kOfA ? job.scale_a : job.scale_b, e8m0) &&
-                         (!kBlocks || is_aligned(job.scale_b, e8m0)) && job.kblocks % kTogether == 0;
+                         (!kBlocks || is_aligned(job.scale_b, e8m0)) && job.scale_columns % kTogether == 0;
     typename Matmul::Schedule schedule(job, matmul.rank);
     MatmulTile tile;
     Cursor at;
@@ -111,7 +111,7 @@ struct ScaleProducer {
     const MatmulJob& job = matmul.job;
     const int lane = matmul.lane;
     const auto place = [&](const void* scales, bool e8m0, std::int64_t row) {
-      return static_cast<const std::uint8_t*>(scales) + (row * job.kblocks + tile.kblock) * (e8m0 ? 1 : 4);
+      return static_cast<const std::uint8_t*>(scales) + (row * job.scale_columns + tile.kblock) * (e8m0 ? 1 : 4);
     };
     Rows rows;
     const int last = max(tile.rows, 1) - 1;

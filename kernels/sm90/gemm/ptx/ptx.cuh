@@ -126,6 +126,15 @@ __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// --- the kernel before, in a stream that lets this one begin early ---------------------------------------------------
+
+// Until it has ended and what it wrote can be read.
+__device__ __forceinline__ void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// The kernel after this one may begin, as far as it does not need this one.
+__device__ __forceinline__ void let_kernel_after_begin() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 // --- shared memory --------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ float load_shared(std::uint32_t at) {

@@ -29,6 +29,11 @@ __device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{1} << 16 | (address & 0x3FFFF) >> 4;
 }
 
+// An operand, `chunks` of 16 bytes further on. The lower half alone changes: addresses are below 2^18.
+__device__ __forceinline__ std::uint64_t wgmma_operand_at(std::uint64_t operand, std::uint32_t chunks) {
+  return operand >> 32 << 32 | (static_cast<std::uint32_t>(operand) + chunks);
+}
+
 // Of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte swizzle in groups of 8; the next
 // 64 columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
 __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t address, std::uint32_t block) {

@@ -10,6 +10,15 @@
 
 namespace mxcheck_kernels::sm90 {
 
+template <int kSubs, int kAcc>
+__device__ __forceinline__ void multiply_all(float (&acc)[kSubs][kAcc], float by) {
+#pragma unroll
+  for (auto& one : acc) {
+#pragma unroll
+    for (float& value : one) value = __fmul_rn(value, by);
+  }
+}
+
 // consume(acc, at, tile, me): the mma of a tile that has columns, from zeros.
 template <class Out, class Tile, class Consume>
 __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensorMap* c_map, const CUtensorMap* d_map,
@@ -37,6 +46,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
     } else {
       consume(acc, at, tile, me);
     }
+    if (matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);
     out.store_tile(acc, c_map, d_map, tile, uses);
   }
   out.finish();
@@ -47,7 +57,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
 template <class Tile, int kAcc, class Operand>
 __device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
                                             int& before, int kb, const Operand& a) {
-  const std::uint64_t b = ptx::wgmma_operand(matmul.b_stage(at.stage));
+  const std::uint64_t b = matmul.b_operand(at.stage);
   ptx::wgmma_hold(acc);
   ptx::wgmma_fence();
 #pragma unroll

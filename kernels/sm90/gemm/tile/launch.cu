@@ -1,5 +1,6 @@
 #include "kernels/sm90/gemm/tile/launch.cuh"
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/sm90/gemm/tile/choice.h"
@@ -28,6 +29,10 @@ CUtensorMapDataType map_type(int bytes) {
 }
 
 }  // namespace
+
+int box_rows_of(std::int64_t rows, int tile_rows) {
+  return static_cast<int>(std::min<std::int64_t>((rows + 7) / 8 * 8, tile_rows));
+}
 
 cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
                        std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes) {
@@ -74,6 +79,7 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, M
   job.n = static_cast<int>(matmul.n);
   job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
   job.k = matmul.k;
+  job.alpha = matmul.alpha;
   job.a = static_cast<const std::uint8_t*>(matmul.a);
   job.c = matmul.accumulate ? matmul.c : nullptr;
   job.d = matmul.d;
@@ -103,9 +109,11 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
   if (const auto e = matmul_prepare_output(matmul, stage_columns, maps, job); e != cudaSuccess) return e;
   if (matmul.k == 0) return cudaSuccess;
   if (matmul.row_index == nullptr) {
-    const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows_of_a,
-                              stage_columns * a_bytes);
+    const int rows = box_rows_of(matmul.m, rows_of_a);
+    const int row_bytes = stage_columns * a_bytes;
+    const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows, row_bytes);
     if (e != cudaSuccess) return e;
+    job.a_bytes = rows * row_bytes;
   }
   const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
   return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);

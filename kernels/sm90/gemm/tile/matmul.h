@@ -1,19 +1,21 @@
 #pragma once
-// What every GEMM of this folder is told. D = A B^T; A is m x k, B is n x k, codes row-major.
+// What every GEMM of this folder is told. D = alpha A B^T + C; A is m x k, B is n x k, codes row-major.
 //
 // Kinds
 //   dense   A: m x k, B: n x k, D: m x n.
 //   rows    A: m x k, cut into experts along m; B: experts x n x k; D: m x n. Row r of A meets the B of its expert.
-//   depth   A: m x k, B: n x k, cut into experts along k, D: experts x m x n. An expert's columns are a multiple of
-//           128, an expert without columns has a sum of +0.
+//   depth   A: m x k, B: n x k, cut into experts along k, D: experts x m x n. An expert's columns begin at a multiple
+//   of
+//           16 bytes: at others TMA ends the kernel with an illegal instruction. One without columns has a sum of +0.
 // Experts end (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to exactly m (rows) or k
 // (depth). Nothing is checked on the device.
 // row_index (dense, rows) selects: row i of A is row row_index[i] of a (and of its scales), of a_rows rows.
 //
 // a and b are aligned to 16 bytes, and so is a row of codes; d to its elements. m, n, k and a_rows are at most 2^31 -
-// 1, and there are fewer than 2^31 tiles of 128 x 128. c, of d's type and shape, is read where accumulate is set, and
-// may be d. With status a call does nothing unless the device reads 0 there. No allocation and no synchronization; the
-// first launch of a process looks an entry point of the driver up.
+// 1, and there are fewer than 2^31 tiles of 128 x 128. The sum is multiplied by alpha, rounded to FP32, before C is
+// added. c, of d's type and shape, is read where accumulate is set, and may be d. With status a call does nothing
+// unless the device reads 0 there. No allocation and no synchronization; the first launch of a process looks an entry
+// point of the driver up.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +34,7 @@ struct MatmulCall {
   MatmulOutput output = MatmulOutput::bf16;
   MatmulTiles tiles = MatmulTiles::chosen;
   bool accumulate = false;
+  float alpha = 1;
   const void* a = nullptr;
   const void* b = nullptr;
   const void* c = nullptr;

@@ -46,6 +46,14 @@ struct MatmulRing {
   __device__ __forceinline__ std::uint32_t b_stage(int stage) const {
     return shared + Shared::kB + stage * Shared::kBBytes;
   }
+  // wgmma's operands, `from` + `further` bytes into a stage. Of the stages' own addresses nothing but a multiple is
+  // computed anew: uniform instructions between a consumer's mma are not free (0.6 % of a GEMM).
+  __device__ __forceinline__ std::uint64_t a_operand(int stage, std::uint32_t from, std::uint32_t further = 0) const {
+    return ptx::wgmma_operand_at(ptx::wgmma_operand(a_stage(0) + from), stage * (Shared::kABytes / 16) + further / 16);
+  }
+  __device__ __forceinline__ std::uint64_t b_operand(int stage, std::uint32_t further = 0) const {
+    return ptx::wgmma_operand_at(ptx::wgmma_operand(b_stage(0)), stage * (Shared::kBBytes / 16) + further / 16);
+  }
   __device__ __forceinline__ std::uint32_t header(int stage) const {
     return shared + Shared::kHeaders + stage * Shared::kHeaderBytes;
   }
@@ -58,30 +66,31 @@ struct MatmulRing {
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile) const {
     ptx::store_shared(header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
-    ptx::store_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, 0, 0));
+    ptx::store_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, tile.k, tile.tail));
   }
 
-  __device__ __forceinline__ void load_stage(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
-                                             const MatmulTile& tile, int kb) const {
+  __device__ __forceinline__ void load_stage(const Cursor& at, const MatmulMaps& maps, const MatmulTile& tile,
+                                             int kb) const {
     const bool gathered = job.row_index != nullptr;
     const std::uint32_t barrier = full(at.stage);
-    const int x = (tile.kblock + kb) * Shape::kColumns;
+    const int x = tile.k + kb * Shape::kColumns;
     const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
-    ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : Shared::kABytes));
-    if (!gathered) ptx::tma_load(a_stage(at.stage), a_map, barrier, x, tile.row, 0);
+    ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : job.a_bytes));
+    if (!gathered) ptx::tma_load(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
     if constexpr (kCluster == 1) {
-      ptx::tma_load(b_stage(at.stage), b_map, barrier, x, tile.col, b_expert);
+      ptx::tma_load(b_stage(at.stage), &maps.b, barrier, x, tile.col, b_expert);
     } else {
       constexpr std::uint16_t kAll = (1 << kCluster) - 1;
       const int part = static_cast<int>(rank) * Shape::kRowsOfB;
-      ptx::tma_load_multicast(b_stage(at.stage) + part * kRowBytes, b_map, barrier, x, tile.col + part, b_expert, kAll);
+      const std::uint32_t to = b_stage(at.stage) + part * kRowBytes;
+      ptx::tma_load_multicast(to, &maps.b, barrier, x, tile.col + part, b_expert, kAll);
     }
   }
 
-  __device__ __forceinline__ void produce_codes(const CUtensorMap* a_map, const CUtensorMap* b_map) const {
+  __device__ __forceinline__ void produce_codes(const MatmulMaps& maps) const {
     if (lane == 0 && job.kblocks > 0) {
-      if (job.row_index == nullptr) ptx::prefetch_map(a_map);
-      ptx::prefetch_map(b_map);
+      if (job.row_index == nullptr) ptx::prefetch_map(&maps.a);
+      ptx::prefetch_map(&maps.b);
     }
     Schedule schedule(job, rank);
     MatmulTile tile;
@@ -94,12 +103,12 @@ struct MatmulRing {
           ptx::barrier_arrive(full(at.stage));
           at.advance();
         } else {
-          load_stage(at, a_map, b_map, tile, 0);
+          load_stage(at, maps, tile, 0);
           at.advance();
 #pragma unroll 1
           for (int kb = 1; kb < tile.kblocks; ++kb) {
             wait_empty(at);
-            load_stage(at, a_map, b_map, tile, kb);
+            load_stage(at, maps, tile, kb);
             at.advance();
           }
         }
@@ -122,7 +131,6 @@ struct MatmulRing {
     constexpr int kChunks = kPitch / 16;
     constexpr int kRows = 32 / kChunks;
     constexpr int kCopies = Shape::kM / (kRows * kGatherWarps);
-    constexpr bool kWhole = kElementBytes == 1 && kPitch == kBlockK;  // no stage has columns past k
     static_assert(kChunks == 8 || kChunks == 4);
     Schedule schedule(job, rank);
     MatmulTile tile;
@@ -141,12 +149,12 @@ struct MatmulRing {
         const int row = lane + 32 * i;
         held[i] = row < tile.rows ? __ldg(job.row_index + tile.row + row) : -1;
       }
-      const std::uint8_t* from = job.a + std::int64_t{tile.kblock} * kPitch + chunk * 16;
-      int at_chunk = tile.kblock * kChunks + chunk;
+      const std::uint8_t* from = job.a + chunk * 16;
+      int at_chunk = chunk;
       for (int kb = 0; kb < tile.kblocks; ++kb, from += kPitch, at_chunk += kChunks) {
         wait_empty(at);
         const std::uint32_t to = a_stage(at.stage);
-        const bool past = !kWhole && at_chunk >= chunks;
+        const bool past = at_chunk >= chunks;
         const std::uint8_t* const column = past ? job.a : from;
 #pragma unroll
         for (int i = 0; i < kCopies; ++i) {
@@ -175,6 +183,38 @@ struct MatmulRing {
     if (job.row_index != nullptr) ptx::fence_async();
   }
 
+  // A stage that is the last of an expert's columns may have the next expert's as well, which are no zeros: products
+  // with zero could be NaN. By all consumers together, for A and B, in the layout that TMA gave them.
+  __device__ __forceinline__ void clear_tail(int stage, const MatmulTile& tile, int thread) const {
+    constexpr int kBytes =
+        kRowBytes / Shape::kColumns;  // of an element of B; A's are no other where experts have depth
+    const int from = tile.tail * kBytes;
+    const int chunks = 8 - from / 16;
+    for (int i = thread; i < (Shape::kM + Shape::kN) * chunks; i += Shape::kConsumers * 128) {
+      const int row = i / chunks;
+      const int chunk = from / 16 + i % chunks;
+      const std::uint32_t first =
+          row < Shape::kM ? a_stage(stage) + row * kRowBytes : b_stage(stage) + (row - Shape::kM) * kRowBytes;
+      const std::uint32_t at = first + ((chunk ^ row % 8) << 4);
+      const int kept = max(from - chunk * 16, 0);  // bytes, of the first chunk alone
+      uint4 words = kept == 0 ? make_uint4(0, 0, 0, 0) : ptx::load_shared_16(at);
+      const auto keep = [kept](std::uint32_t word, int index) {
+        const int bytes = kept - index * 4;
+        return bytes >= 4 ? word : bytes <= 0 ? 0 : word & ((1U << bytes * 8) - 1);
+      };
+      ptx::store_shared(at, make_int4(static_cast<int>(keep(words.x, 0)), static_cast<int>(keep(words.y, 1)),
+                                      static_cast<int>(keep(words.z, 2)), static_cast<int>(keep(words.w, 3))));
+    }
+    ptx::fence_async();
+    asm volatile("bar.sync 3, %0;" ::"n"(Shape::kConsumers * 128) : "memory");
+  }
+
+  // The `kb`-th stage of a tile.
+  __device__ __forceinline__ void wait_stage(const Cursor& at, const MatmulTile& tile, int kb, int thread) const {
+    wait_full(at);
+    if (tile.tail != 0 && kb + 1 == tile.kblocks) clear_tail(at.stage, tile, thread);
+  }
+
   // Every thread for what it read: one for its warp would do, but racecheck does not model intra-warp ordering.
   __device__ __forceinline__ void release(int stage) const {
     if constexpr (kCluster == 1) {
@@ -194,6 +234,7 @@ struct MatmulRing {
     tile.rows = static_cast<int>(words.z);
     tile.col = static_cast<int>(words.w);
     tile.kblocks = static_cast<int>(more.y);
+    tile.tail = static_cast<int>(more.w);
     return tile;
   }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <cuda.h>
+
 #include "kernels/sm90/gemm/tile/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -99,7 +101,10 @@ struct MatmulJob {
   int experts = 1;
   int m = 0;
   int n = 0;
-  int kblocks = 0;  // stages of k
+  int kblocks = 0;        // stages of k; the last may have fewer columns
+  int a_bytes = 0;        // of A in a stage, by TMA: fewer than a tile has where the matrix has fewer rows
+  int scale_columns = 0;  // of a row's scales, where a stage has one
+  float alpha = 1;
   std::int64_t k = 0;
   const std::uint8_t* a = nullptr;
   const void* scale_a = nullptr;
@@ -107,8 +112,17 @@ struct MatmulJob {
   const void* c = nullptr;
   void* d = nullptr;
   const std::int64_t* offsets = nullptr;
+  const std::int64_t* scale_starts = nullptr;  // an expert's first column of scales; null: its first stage
   const std::int32_t* row_index = nullptr;
   const std::int32_t* status = nullptr;
+};
+
+// TMA's view of A, B, C and D.
+struct MatmulMaps {
+  CUtensorMap a;
+  CUtensorMap b;
+  CUtensorMap c;
+  CUtensorMap d;
 };
 
 // As it travels from the producer to the consumers, with the first stage of the tile.
@@ -117,9 +131,10 @@ struct alignas(16) MatmulTile {
   int row = 0;
   int rows = 0;  // of the expert, from `row` on; may be 0 and may be more than a tile's
   int col = 0;
-  int kblock = 0;
+  int kblock = 0;   // first column of scales, where a stage has one
   int kblocks = 0;  // kNoTile: the CTA is done
-  int pad[2] = {};
+  int k = 0;        // first column of A and B
+  int tail = 0;     // columns of the last stage that are the expert's; 0: all, or what follows is past the matrix
 };
 static_assert(sizeof(MatmulTile) == 32);
 inline constexpr int kNoTile = -1;
@@ -145,7 +160,7 @@ class MatmulSchedule {
     int first_row = 0;
     int rows = job_.m;
     tile.expert = 0;
-    tile.kblock = 0;
+    tile.kblock = tile.k = tile.tail = 0;
     tile.kblocks = job_.kblocks;
     if (job_.kind == MatmulKind::rows) {
       while (id >= end_) {
@@ -164,8 +179,12 @@ class MatmulSchedule {
         tile.expert = static_cast<int>(id / of_expert);
         id %= of_expert;
         const std::int64_t first = tile.expert == 0 ? 0 : job_.offsets[tile.expert - 1];
-        tile.kblock = static_cast<int>(first / Shape::kColumns);
-        tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / Shape::kColumns) - tile.kblock;
+        const int depth = static_cast<int>(job_.offsets[tile.expert] - first);
+        tile.k = static_cast<int>(first);
+        tile.kblock =
+            job_.scale_starts == nullptr ? tile.k / Shape::kColumns : static_cast<int>(job_.scale_starts[tile.expert]);
+        tile.kblocks = (depth - 1 + Shape::kColumns) / Shape::kColumns;
+        tile.tail = depth % Shape::kColumns;
       }
     }
     // Bands of job.raster row tiles, column by column.

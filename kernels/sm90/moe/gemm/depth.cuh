@@ -41,8 +41,8 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1); }
 
-  __device__ __forceinline__ void produce(int warp, const CUtensorMap* a_map, const CUtensorMap* b_map) const {
-    if (warp == 0) load_tiles(a_map, b_map);
+  __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
+    if (warp == 0) load_tiles(&maps.a, &maps.b);
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile, int depth) const {

@@ -32,35 +32,39 @@ struct Problem {
   bool gather = false;
   bool e8m0 = false;  // scales of FP8
   int shift = 0;      // elements by which scales and D are off their alignment
+  float alpha = 1;
 
   [[nodiscard]] std::string text() const {
     return std::to_string(static_cast<int>(kind)) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" +
            std::to_string(k) + (output == MatmulOutput::fp32 ? " fp32" : "") + (accumulate ? " +" : "") +
-           (gather ? " gathered" : "") + (e8m0 ? " e8m0" : "") + " " + std::to_string(shift);
+           (gather ? " gathered" : "") + (e8m0 ? " e8m0" : "") + " " + std::to_string(shift) + " times " +
+           std::to_string(alpha);
   }
-  // Three groups: one of odd size, one that is empty, the rest. Along depth in multiples of 128.
+  // Three groups: one of odd size, one that is empty, the rest. Along depth the last begins at a multiple of 16 bytes.
   [[nodiscard]] std::vector<std::int64_t> ends() const {
-    if (kind == MatmulKind::rows) return {m / 3, m / 3, m};
-    return {k / 256 * 128, k / 256 * 128, k};
+    const std::int64_t end = kind == MatmulKind::rows ? m / 3 : k / 3 / 8 * 8;
+    return {end, end, kind == MatmulKind::rows ? m : k};
   }
+  [[nodiscard]] std::int64_t blocks() const { return (k + 127) / 128; }
 };
 
 std::vector<Problem> problems(bool fp8) {
   std::vector<Problem> all;
-  const std::int64_t depths[] = {0, 128, 256, 640, 1024, 1664};
+  const std::int64_t depths[] = {0, 128, 256, 640, 1024, 1664, 16, 1232, 528};
   int turn = 0;
   for (const std::int64_t m : {1, 8, 63, 64, 65, 127, 129, 193, 300}) {
     for (const std::int64_t n : {1, 24, 63, 64, 65, 100, 129, 264, 520}) {
       Problem p;
       p.m = m;
       p.n = n;
-      p.k = depths[turn % 6];
+      p.k = depths[turn % 9];
       p.kind = turn % 3 == 0 ? MatmulKind::rows : !fp8 && turn % 5 == 0 ? MatmulKind::depth : MatmulKind::dense;
       p.output = turn % 2 == 0 ? MatmulOutput::bf16 : MatmulOutput::fp32;
       p.accumulate = turn % 4 == 1;
       p.gather = turn % 7 == 2 && p.kind != MatmulKind::depth;
       p.e8m0 = turn % 8 >= 4;
       p.shift = turn % 11 == 3 ? 1 : 0;
+      p.alpha = turn % 13 == 5 ? 0.3F : 1;
       all.push_back(p);
       ++turn;
     }
@@ -109,6 +113,7 @@ void expect_the_same(const Problem& p, Call call, const Launch& launch) {
   call.kind = p.kind;
   call.output = p.output;
   call.accumulate = p.accumulate;
+  call.alpha = p.alpha;
   call.m = p.m;
   call.n = p.n;
   call.k = p.k;
@@ -138,9 +143,9 @@ TEST(Sm90Tiles, give_the_same_bytes_of_fp8) {
     const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
     const Input<std::uint8_t> b(random_codes(experts * p.n * p.k, random));
     const std::int64_t size = p.e8m0 ? 1 : 4;
-    const Input<std::uint8_t> scale_a(random_scales(p.m * (p.k / 128) + p.shift, p.e8m0, random));
+    const Input<std::uint8_t> scale_a(random_scales(p.m * p.blocks() + p.shift, p.e8m0, random));
     const Input<std::uint8_t> scale_b(
-        random_scales(experts * ((p.n + 127) / 128) * (p.k / 128) + p.shift, p.e8m0, random));
+        random_scales(experts * ((p.n + 127) / 128) * p.blocks() + p.shift, p.e8m0, random));
     MatmulFp8 call;
     call.a = a.data();
     call.b = b.data();
