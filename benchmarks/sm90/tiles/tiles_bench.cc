@@ -1,7 +1,7 @@
 // mxcheck_sm90_tiles_bench [--samples N]: GEMMs of few to many rows in every shape of tiles that the Hopper library
-// has, as CSV: what kFp8Costs and kBf16Costs (kernels/sm90/gemm/tile/choice.h) are fitted to, and what tests hold the
-// choice to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ. Each line's time
-// is a median, in microseconds; operands are taken in turn from copies that together exceed the L2.
+// has, as CSV: what the costs (kernels/sm90/gemm/tile/choice.h) are fitted to, and what
+// tests hold the choice to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ.
+// Each line's time is a median, in microseconds; operands are taken in turn from copies that together exceed the L2.
 
 #include <cuda_runtime_api.h>
 
@@ -19,6 +19,7 @@
 #include "benchmarks/sm90/common/device_timer.h"
 #include "benchmarks/sm90/gemm/fill.h"
 #include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/bf16/decoded.h"
 #include "kernels/sm90/gemm/fp8/fp8.h"
 
 namespace mxcheck::bench {
@@ -31,6 +32,12 @@ struct NamedTiles {
   MatmulTiles tiles;
   const char* name;
 };
+// FP8 with scales of 128x128 of B, or (fp8_rows) of 1x128. MXFP8: one operand of codes, decoded on its way, the other
+// of BF16.
+enum class Kind : std::uint8_t { fp8, fp8_rows, bf16, mxfp8 };
+constexpr std::array kNames{"fp8", "fp8_rows", "bf16", "mxfp8"};
+bool is_fp8(Kind kind) { return kind == Kind::fp8 || kind == Kind::fp8_rows; }
+
 constexpr std::array kTiles{NamedTiles{MatmulTiles::m128n256, "128x256"}, NamedTiles{MatmulTiles::m128n128, "128x128"},
                             NamedTiles{MatmulTiles::m128n64, "128x64"}, NamedTiles{MatmulTiles::m64n128, "64x128"},
                             NamedTiles{MatmulTiles::m64n64, "64x64"}};
@@ -39,8 +46,13 @@ constexpr std::array<std::array<std::int64_t, 2>, 5> kWeights{
     {{2048, 7168}, {4096, 7168}, {7168, 2048}, {1536, 4096}, {24576, 1536}}};  // n, k
 constexpr std::uint64_t kBeyondL2 = std::uint64_t{256} << 20;
 
+bool is_offered(Kind kind, MatmulTiles tiles) {
+  if (kind == Kind::fp8_rows) return tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n128;
+  return kind != Kind::mxfp8 || (tiles != MatmulTiles::m128n128 && tiles != MatmulTiles::m128n64);
+}
+
 struct Operands {
-  bool fp8 = false;
+  Kind kind = Kind::fp8;
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
@@ -49,9 +61,11 @@ struct Operands {
   std::vector<DeviceBuffer> d;  // of each shape of tiles
 };
 
-Operands make_operands(bool fp8, std::int64_t m, std::int64_t n, std::int64_t k, cudaStream_t stream) {
-  Operands o{fp8, m, n, k, 0, {}, {}, {}, {}, {}};
-  const auto bytes = static_cast<std::uint64_t>((m + n) * k * (fp8 ? 1 : 2));
+Operands make_operands(Kind kind, std::int64_t m, std::int64_t n, std::int64_t k, cudaStream_t stream) {
+  Operands o{kind, m, n, k, 0, {}, {}, {}, {}, {}};
+  const int a_bytes = kind == Kind::bf16 ? 2 : 1;
+  const int b_bytes = is_fp8(kind) ? 1 : 2;
+  const auto bytes = static_cast<std::uint64_t>(m * k * a_bytes + n * k * b_bytes);
   o.copies = kBeyondL2 / bytes + 1;
   const auto filled = [&](std::vector<DeviceBuffer>& to, std::int64_t count, Filling filling, int size,
                           std::uint32_t seed) {
@@ -59,12 +73,12 @@ Operands make_operands(bool fp8, std::int64_t m, std::int64_t n, std::int64_t k,
     fill(to.back().data(), count, filling, seed, stream);
   };
   for (std::uint32_t i = 0; i < o.copies; ++i) {
-    const Filling codes = fp8 ? Filling::e4m3 : Filling::bf16;
-    filled(o.a, m * k, codes, fp8 ? 1 : 2, 4 * i);
-    filled(o.b, n * k, codes, fp8 ? 1 : 2, 4 * i + 1);
-    if (!fp8) continue;
+    filled(o.a, m * k, kind == Kind::bf16 ? Filling::bf16 : Filling::e4m3, a_bytes, 4 * i);
+    filled(o.b, n * k, is_fp8(kind) ? Filling::e4m3 : Filling::bf16, b_bytes, 4 * i + 1);
+    if (kind == Kind::mxfp8) filled(o.scale_a, m * (k / 32), Filling::e8m0_scales, 1, 4 * i + 2);
+    if (!is_fp8(kind)) continue;
     filled(o.scale_a, m * (k / 128), Filling::fp32_scales, 4, 4 * i + 2);
-    filled(o.scale_b, (n + 127) / 128 * (k / 128), Filling::fp32_scales, 4, 4 * i + 3);
+    filled(o.scale_b, (kind == Kind::fp8 ? (n + 127) / 128 : n) * (k / 128), Filling::fp32_scales, 4, 4 * i + 3);
   }
   for (std::size_t i = 0; i < kTiles.size(); ++i) {
     o.d.emplace_back(static_cast<std::uint64_t>(m * n * 2));
@@ -74,20 +88,29 @@ Operands make_operands(bool fp8, std::int64_t m, std::int64_t n, std::int64_t k,
 }
 
 void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_t stream) {
-  sm90::MatmulFp8 matmul;
-  matmul.m = o.m;
-  matmul.n = o.n;
-  matmul.k = o.k;
-  matmul.tiles = kTiles[tiles].tiles;
-  matmul.a = o.a[copy].data();
-  matmul.b = o.b[copy].data();
-  matmul.d = o.d[tiles].data();
-  if (o.fp8) {
+  const auto fill_in = [&](auto matmul) {
+    matmul.m = o.m;
+    matmul.n = o.n;
+    matmul.k = o.k;
+    matmul.tiles = kTiles[tiles].tiles;
+    matmul.a = o.a[copy].data();
+    matmul.b = o.b[copy].data();
+    matmul.d = o.d[tiles].data();
+    return matmul;
+  };
+  if (is_fp8(o.kind)) {
+    auto matmul = fill_in(sm90::MatmulFp8{});
+    if (o.kind == Kind::fp8_rows) matmul.b_block = sm90::MatmulBlock::row;
     matmul.scale_a = o.scale_a[copy].data();
     matmul.scale_b = o.scale_b[copy].data();
     check_cuda(sm90::matmul_fp8_launch(matmul, stream), "a GEMM of FP8");
+  } else if (o.kind == Kind::bf16) {
+    check_cuda(sm90::matmul_bf16_launch(fill_in(sm90::MatmulCall{}), stream), "a GEMM of BF16");
   } else {
-    check_cuda(sm90::matmul_bf16_launch(matmul, stream), "a GEMM of BF16");
+    auto matmul = fill_in(sm90::MatmulDecoded{});
+    matmul.scale_a = static_cast<const std::uint8_t*>(o.scale_a[copy].data());
+    matmul.transposed = true;
+    check_cuda(sm90::matmul_decoded_launch(matmul, stream), "a GEMM of MXFP8");
   }
 }
 
@@ -95,11 +118,14 @@ void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_
 bool all_equal(const Operands& o, cudaStream_t stream) {
   std::vector<std::uint8_t> first(o.d[0].bytes());
   std::vector<std::uint8_t> other(o.d[0].bytes());
-  for (std::size_t i = 0; i < kTiles.size(); ++i) enqueue(o, 0, i, stream);
+  for (std::size_t i = 0; i < kTiles.size(); ++i) {
+    if (is_offered(o.kind, kTiles[i].tiles)) enqueue(o, 0, i, stream);
+  }
   check_cuda(cudaStreamSynchronize(stream), "GEMMs");
   check_cuda(cudaMemcpy(first.data(), o.d[0].data(), first.size(), cudaMemcpyDeviceToHost), "outputs");
   bool equal = true;
   for (std::size_t i = 1; i < kTiles.size(); ++i) {
+    if (!is_offered(o.kind, kTiles[i].tiles)) continue;
     check_cuda(cudaMemcpy(other.data(), o.d[i].data(), other.size(), cudaMemcpyDeviceToHost), "outputs");
     equal = equal && std::memcmp(first.data(), other.data(), first.size()) == 0;
   }
@@ -110,19 +136,23 @@ int run(int samples) {
   Timer timer;
   bool right = true;
   fmt::print("format,m,n,k,tiles,us\n");
-  for (const bool fp8 : {true, false}) {
+  for (const Kind kind : {Kind::fp8, Kind::fp8_rows, Kind::bf16, Kind::mxfp8}) {
+    const char* const name = kNames[static_cast<std::size_t>(kind)];
     for (const auto& [n, k] : kWeights) {
       for (const std::int64_t m : kRows) {
-        const Operands o = make_operands(fp8, m, n, k, timer.stream());
+        // The weights' codes are decoded on their way: the kernel's rows are D's columns.
+        const bool swapped = kind == Kind::mxfp8;
+        const Operands o = make_operands(kind, swapped ? n : m, swapped ? m : n, k, timer.stream());
         if (!all_equal(o, timer.stream())) {
           right = false;
-          fmt::print(stderr, "{} {}x{}x{}: outputs differ by tiles\n", fp8 ? "fp8" : "bf16", m, n, k);
+          fmt::print(stderr, "{} {}x{}x{}: outputs differ by tiles\n", name, m, n, k);
         }
         for (std::size_t i = 0; i < kTiles.size(); ++i) {
+          if (!is_offered(kind, kTiles[i].tiles)) continue;
           std::size_t call = 0;
           const auto together = static_cast<int>(std::max<std::uint64_t>(o.copies, 4));
           const Spread us = timer.time(samples, together, [&] { enqueue(o, call++ % o.copies, i, timer.stream()); });
-          fmt::print("{},{},{},{},{},{:.2f}\n", fp8 ? "fp8" : "bf16", m, n, k, kTiles[i].name, us.median);
+          fmt::print("{},{},{},{},{},{:.2f}\n", name, m, n, k, kTiles[i].name, us.median);
         }
         std::fflush(stdout);
       }

@@ -53,13 +53,28 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, const MatmulTile& tile,
                                           const MatmulConsumer& me) const {
     int before = 0;
-#pragma unroll 4
-    for (int kb = 0; kb < tile.kblocks; ++kb) {
-      Ring::wait_stage(at, tile, kb, me.index * 128 + me.thread);
+    const auto stage = [&](int kb) {
       const std::uint64_t a = Ring::a_operand(at.stage, me.index * Shape::kConsumerM * kRowBytes);
       chain_stage(*this, acc, at, before, kb, [a](int step) { return a + step * 2; });
+    };
+    const int whole = tile.tail == 0 ? tile.kblocks : tile.kblocks - 1;
+#pragma unroll 4
+    for (int kb = 0; kb < whole; ++kb) {
+      Ring::wait_full(at);
+      stage(kb);
     }
-    chain_end(*this, acc, before);
+    // No mma may be in flight where the last stage's columns are cleared: ptxas would wait after every one, in the loop
+    // too (a third more time).
+    ptx::wgmma_wait<0>();
+    ptx::wgmma_hold(acc);
+    if (whole < tile.kblocks) {
+      Ring::wait_full(at);
+      Ring::clear_tail(at.stage, tile, me.index * 128 + me.thread);
+      stage(whole);
+      ptx::wgmma_wait<0>();
+      ptx::wgmma_hold(acc);
+    }
+    Ring::release(before);
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {

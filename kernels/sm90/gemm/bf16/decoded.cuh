@@ -17,8 +17,10 @@
 
 namespace mxcheck_kernels::sm90 {
 
-template <int kCluster>
-struct DecodedShape : MatmulShape<1, 1, 256, kCluster, false, false> {
+// 64 x kN for each consumer; kN is 64, 128 or 256.
+template <int kN, int kConsumers, bool kTransposed_>
+struct DecodedShape : MatmulShape<1, 1, kN, 1, false, false, kN == 64 ? 1 : 2, kConsumers> {
+  static constexpr bool kTransposed = kTransposed_;
   static constexpr int kColumns = kRowBytes / 2;
   static constexpr int kARowBytes = kColumns;
 };
@@ -46,59 +48,109 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   // --- producer -----------------------------------------------------------------------------------------------------
 
-  // A lane has rows `lane`, `lane` + 32 ..: two scales each, of a stage's 64 columns, one stage ahead of their use.
+  static constexpr int kEach = Shape::kM / 32;
+  static constexpr int kScales = Shape::kColumns / 32;  // of a row and stage
+  static constexpr int kTogether = 4;                   // stages of a load: 8 bytes of a row
+  static_assert(kScales * kTogether == 8);
+
+  // Of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
+  struct ScaleRows {
+    const std::uint8_t* row[kEach];
+  };
+  __device__ __forceinline__ ScaleRows scale_rows(const MatmulTile& tile, int columns) const {
+    ScaleRows rows;
+    const int last = max(tile.rows, 1) - 1;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      int row = min(tile.row + min(Ring::lane + 32 * i, last), Ring::job.m - 1);
+      if (Ring::job.row_index != nullptr) row = __ldg(Ring::job.row_index + row);
+      rows.row[i] = static_cast<const std::uint8_t*>(Ring::job.scale_a) + std::int64_t{row} * columns;
+    }
+    return rows;
+  }
+
+  // Every lane for what it stored.
+  __device__ __forceinline__ void publish(Cursor& at) const {
+    ptx::barrier_arrive(Ring::full(at.stage));
+    at.advance();
+  }
+  __device__ __forceinline__ void store_scales(int stage, int i, std::uint32_t first, std::uint32_t second) const {
+    ptx::store_shared(scales(stage) + Ring::lane * 8 + i * 256, make_float2(value_of(first), value_of(second)));
+  }
+
+  // Rows lie apart, so that a load takes 32 of the L1's turns: one for four stages, four stages ahead of their use.
+  __device__ __forceinline__ void scales_together(const ScaleRows& rows, int kblocks, Cursor& at) const {
+    uint2 next[kEach];
+    const auto load = [&](int kb) {
+      if (kb >= kblocks) return;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) next[i] = __ldg(reinterpret_cast<const uint2*>(rows.row[i] + kb * kScales));
+    };
+    load(0);
+#pragma unroll 1
+    for (int from = 0; from < kblocks; from += kTogether) {
+      uint2 now[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) now[i] = next[i];
+      load(from + kTogether);
+#pragma unroll
+      for (int t = 0; t < kTogether; ++t) {
+        Ring::wait_empty(at);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          const std::uint32_t two = (t < 2 ? now[i].x : now[i].y) >> t % 2 * 16;
+          store_scales(at.stage, i, two & 0xFF, two >> 8 & 0xFF);
+        }
+        publish(at);
+      }
+    }
+  }
+
+  // Any other number of stages, or rows that are not aligned: one stage ahead. Codes past k are zeros.
+  __device__ __forceinline__ void scales_one_by_one(const ScaleRows& rows, int kblocks, int columns, Cursor& at) const {
+    std::uint32_t next[kEach][kScales] = {};
+    const auto load = [&](int kb) {
+      if (kb >= kblocks) return;
+      const int column = kb * kScales;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        next[i][0] = __ldg(rows.row[i] + column);
+        next[i][1] = __ldg(rows.row[i] + min(column + 1, columns - 1));
+      }
+    };
+    load(0);
+#pragma unroll 1
+    for (int kb = 0; kb < kblocks; ++kb) {
+      std::uint32_t now[kEach][kScales];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) now[i][0] = next[i][0], now[i][1] = next[i][1];
+      load(kb + 1);
+      Ring::wait_empty(at);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) store_scales(at.stage, i, now[i][0], now[i][1]);
+      publish(at);
+    }
+  }
+
   __device__ __forceinline__ void produce_scales() const {
-    constexpr int kEach = Shape::kM / 32;
-    constexpr int kScales = Shape::kColumns / 32;
-    const auto* const source = static_cast<const std::uint8_t*>(Ring::job.scale_a);
     const int columns = static_cast<int>(Ring::job.k / 32);
+    const bool aligned = columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(Ring::job.scale_a) % 8 == 0;
     typename Ring::Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
     Cursor at;
-    const auto publish = [&] {  // every lane for what it stored
-      ptx::barrier_arrive(Ring::full(at.stage));
-      at.advance();
-    };
     while (schedule.next(tile)) {
-      // Rows past the end take another's scales; nothing of theirs is stored. Codes past k are zeros.
-      const std::uint8_t* from[kEach];
-      const int last = max(tile.rows, 1) - 1;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        int row = min(tile.row + min(Ring::lane + 32 * i, last), Ring::job.m - 1);
-        if (Ring::job.row_index != nullptr) row = __ldg(Ring::job.row_index + row);
-        from[i] = source + std::int64_t{row} * columns;
-      }
-      std::uint32_t next[kEach][kScales] = {};
-      const auto load = [&](int kb) {
-        if (kb >= tile.kblocks) return;
-        const int column = kb * kScales;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-          next[i][0] = __ldg(from[i] + column);
-          next[i][1] = __ldg(from[i] + min(column + 1, columns - 1));
-        }
-      };
-      load(0);
-#pragma unroll 1
-      for (int kb = 0; kb < tile.kblocks; ++kb) {
-        float2 now[kEach];
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) now[i] = make_float2(value_of(next[i][0]), value_of(next[i][1]));
-        load(kb + 1);
-        Ring::wait_empty(at);
-        const std::uint32_t to = scales(at.stage) + Ring::lane * 8;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 256, now[i]);
-        publish();
-      }
+      const ScaleRows rows = scale_rows(tile, columns);
       if (tile.kblocks == 0) {
         Ring::wait_empty(at);
-        publish();
+        publish(at);
+      } else if (aligned) {
+        scales_together(rows, tile.kblocks, at);
+      } else {
+        scales_one_by_one(rows, tile.kblocks, columns, at);
       }
     }
     Ring::wait_empty(at);
-    publish();
+    publish(at);
   }
 
   __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {

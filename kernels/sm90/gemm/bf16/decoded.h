@@ -10,6 +10,9 @@
 
 namespace mxcheck_kernels::sm90 {
 
+// With `transposed` A is what D has as columns: A's rows are read from memory as codes alone, so it is the operand with
+// the more of them.
+
 struct MatmulDecoded : MatmulCall {
   Element a_format = Element::e4m3;
   const std::uint8_t* scale_a = nullptr;  // [row of A][k / 32]

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/gemm/bf16/decode.h"
@@ -19,16 +20,28 @@ void require_output(DLDataType type) {
 constexpr std::int64_t kBf16Multiple = 8;     // elements of 16 bytes
 constexpr std::int64_t kDecodeMultiple = 32;  // of a block
 
-// Where A is decoded: in the workspace, or on its way to the tensor cores, once for every 256 columns of D. The result
-// is the same; which is faster was measured (docs/performance.md).
-bool decodes_on_the_way(const mxcheck_matmul_policy& p) {
-  return p.policy.cols <= p.policy.rows && p.grouping != MXCHECK_DEPTH;
+// Which operand is decoded on its way to the tensor cores: the larger, which is then read from memory as codes alone.
+// The other one, both where groups lie along depth, and A where its rows would have to be gathered, are decoded in the
+// workspace. The result is the same.
+enum class OnTheWay : std::uint8_t { none, a, b };
+
+OnTheWay on_the_way(const mxcheck_matmul_policy& p, bool gathers) {
+  if (p.grouping == MXCHECK_DEPTH) return OnTheWay::none;
+  if (p.policy.cols <= p.policy.rows) return OnTheWay::a;
+  return p.grouping == MXCHECK_DENSE && !gathers ? OnTheWay::b : OnTheWay::none;
 }
 
-// The workspace: what all matmuls have there, A in BF16 (not on the way), B in BF16.
+bool gathers_rows(const mxcheck_call& call) {
+  for (int i = 2; i < call.num_inputs; ++i) {
+    if (same(call.inputs[i].dtype, kInt32Type)) return true;
+  }
+  return false;
+}
+
+// The workspace: what all matmuls have there, then A and B in BF16 where they are not decoded on their way.
 struct DecodePlan {
   MatmulWorkspace common;
-  bool on_the_way = false;
+  OnTheWay on_the_way = OnTheWay::none;
   std::int64_t pitch = 0;  // elements of a row
   std::uint64_t a_at = 0;
   std::uint64_t b_at = 0;
@@ -39,11 +52,11 @@ DecodePlan plan_decode(const mxcheck_call& call) {
   DecodePlan plan;
   plan.common = plan_workspace(call, 1, kDecodeMultiple);
   const mxcheck_matmul_policy& p = matmul_policy(call.policy);
-  plan.on_the_way = decodes_on_the_way(p);
+  plan.on_the_way = on_the_way(p, gathers_rows(call));
   plan.pitch = plan.common.pitch == 0 ? p.depth : plan.common.pitch;
   plan.a_at = plan.common.bytes;
-  plan.b_at = plan.a_at + (plan.on_the_way ? 0 : matrix_bytes(call, 0, plan.pitch, 2));
-  plan.bytes = plan.b_at + matrix_bytes(call, 1, plan.pitch, 2);
+  plan.b_at = plan.a_at + (plan.on_the_way == OnTheWay::a ? 0 : matrix_bytes(call, 0, plan.pitch, 2));
+  plan.bytes = plan.b_at + (plan.on_the_way == OnTheWay::b ? 0 : matrix_bytes(call, 1, plan.pitch, 2));
   return plan;
 }
 
@@ -56,6 +69,21 @@ DecodeOperand decoded(const char* format, const void* codes, const Checked& scal
   x.values = static_cast<std::uint16_t*>(values);
   x.elements = elements;
   return x;
+}
+
+void set_operands(MatmulDecoded& matmul, const mxcheck_matmul_policy& p, OnTheWay on_the_way, const DecodeOperand& a,
+                  const DecodeOperand& b) {
+  matmul.a = on_the_way == OnTheWay::a ? static_cast<const void*>(a.codes) : a.values;
+  matmul.b = b.values;
+  matmul.a_format = element_named(p.policy.format);
+  matmul.scale_a = a.scales;
+  if (on_the_way != OnTheWay::b) return;
+  matmul.transposed = true;
+  std::swap(matmul.m, matmul.n);
+  matmul.a = b.codes, matmul.b = a.values;
+  matmul.a_rows = matmul.m;
+  matmul.a_format = element_named(p.format_b);
+  matmul.scale_a = b.scales;
 }
 
 }  // namespace
@@ -113,25 +141,20 @@ void run_decode(const mxcheck_call& call) {
   pad_operands(matmul, x, call, plan.common, 1);
   const auto stream = stream_of(call);
   DecodeJob job;
-  DecodeOperand& b = job.operands[0];
-  DecodeOperand& a = job.operands[1];
-  b = decoded(p.format_b, matmul.b, x.scale_b, workspace + plan.b_at, x.b.rows * plan.pitch);
-  b.paired = plan.on_the_way;
-  if (plan.on_the_way) {
-    matmul.a_format = element_named(p.policy.format);
-    matmul.scale_a = static_cast<const std::uint8_t*>(x.scale_a.data);
-  } else {
-    a = decoded(p.policy.format, matmul.a, x.scale_a, workspace + plan.a_at, x.a.rows * plan.pitch);
-    matmul.a = a.values;
-  }
-  matmul.b = b.values;
+  const DecodeOperand a = decoded(p.policy.format, matmul.a, x.scale_a, workspace + plan.a_at, x.a.rows * plan.pitch);
+  const DecodeOperand b = decoded(p.format_b, matmul.b, x.scale_b, workspace + plan.b_at, x.b.rows * plan.pitch);
+  job.operands[0] = plan.on_the_way == OnTheWay::b ? a : b;
+  job.operands[0].paired = plan.on_the_way != OnTheWay::none;
+  if (plan.on_the_way == OnTheWay::none) job.operands[1] = a;
+  set_operands(matmul, p, plan.on_the_way, a, b);
   job.status = matmul.status;
   if (p.grouping == MXCHECK_DEPTH && x.scale_a.cols * 32 != p.depth) {  // groups that end within a block
     job.offsets = matmul.offsets - 1, job.starts = starts, job.experts = x.experts;
     job.pitch = plan.pitch, job.scale_columns = x.scale_a.cols;
   }
   require_success(launch_decode(job, stream));
-  require_success(plan.on_the_way ? matmul_decoded_launch(matmul, stream) : matmul_bf16_launch(matmul, stream));
+  require_success(plan.on_the_way == OnTheWay::none ? matmul_bf16_launch(matmul, stream)
+                                                    : matmul_decoded_launch(matmul, stream));
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -30,13 +30,38 @@ template <>
 struct Fp8Tiles<MatmulTiles::m64n64> {
   using Shape = MatmulShape<1, 1, 64, 1, false, false, 1, 1>;
 };
-using MatmulRowShape = MatmulShape<1, 2, 128, 2, false, false, 4>;
+// Scales of 1 x 128 on both sides.
+template <MatmulTiles kTiles>
+struct Fp8RowTiles;
+template <>
+struct Fp8RowTiles<MatmulTiles::m128n256> {
+  using Shape = MatmulShape<1, 2, 128, 2, false, false, 4>;
+};
+template <>
+struct Fp8RowTiles<MatmulTiles::m128n128> {
+  using Shape = MatmulShape<1, 1, 128, 1, false, false>;
+};
+template <>
+struct Fp8RowTiles<MatmulTiles::m64n64> {
+  using Shape = MatmulShape<1, 1, 64, 1, false, false, 1, 1>;
+};
 inline constexpr int kRaster = 16;
 
 template <Code kA, Code kB, class Out>
+cudaError_t matmul_rows_to(const MatmulFp8& matmul, cudaStream_t stream) {
+  const auto start = [&](auto of) {
+    return matmul_fp8_start<typename Fp8RowTiles<of.value>::Shape, kA, kB, Out, true>(matmul, kRaster, stream);
+  };
+  using enum MatmulTiles;
+  const MatmulTiles tiles = chosen_tiles(matmul, kFp8RowCosts, kBlockK);
+  if (tiles == m64n64) return start(std::integral_constant<MatmulTiles, m64n64>{});
+  if (tiles == m128n128) return start(std::integral_constant<MatmulTiles, m128n128>{});
+  return start(std::integral_constant<MatmulTiles, m128n256>{});
+}
+
+template <Code kA, Code kB, class Out>
 cudaError_t matmul_formats_to(const MatmulFp8& matmul, cudaStream_t stream) {
-  if (matmul.b_block == MatmulBlock::row)
-    return matmul_fp8_start<MatmulRowShape, kA, kB, Out, true>(matmul, kRaster, stream);
+  if (matmul.b_block == MatmulBlock::row) return matmul_rows_to<kA, kB, Out>(matmul, stream);
   return with_tiles(chosen_tiles(matmul, kFp8Costs, kBlockK), [&](auto tiles) {
     return matmul_fp8_start<typename Fp8Tiles<tiles.value>::Shape, kA, kB, Out, false>(matmul, kRaster, stream);
   });

@@ -54,12 +54,11 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 
   // --- consumers ----------------------------------------------------------------------------------------------------
 
-  // Groups along depth have scales of 1 x 128 on both sides.
-  __device__ __forceinline__ void wait_stage(const Cursor& at, const MatmulTile& tile, int kb, int thread) const {
+  // Before a stage's mma, and while none are in flight. Groups along depth have scales of 1 x 128 on both sides.
+  __device__ __forceinline__ void clear_last(int stage, const MatmulTile& tile, int kb,
+                                             const MatmulConsumer& me) const {
     if constexpr (kBRow) {
-      Ring::wait_stage(at, tile, kb, thread);
-    } else {
-      Ring::wait_full(at);
+      if (tile.tail != 0 && kb + 1 == tile.kblocks) Ring::clear_tail(stage, tile, me.index * 128 + me.thread);
     }
   }
 
@@ -198,8 +197,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
                                           const MatmulTile& tile, const MatmulConsumer& me) const {
     const int offset = tile.col % 128;
-    const int thread = me.index * 128 + me.thread;
-    wait_stage(at, tile, 0, thread);
+    Ring::wait_full(at);
     StageScales s;
     read_scales(s, at.stage, me, offset);
     for (int kb = 0; kb < tile.kblocks; ++kb) {
@@ -211,10 +209,11 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
         for (int i = 0; i < 4; ++i) ptx::load_matrices(from + (((i * 2 + lane / 16) ^ (row % 8)) << 4), a[i]);
       }
       const int stage = at.stage;
+      clear_last(stage, tile, kb, me);
       at.advance();
       StageScales next;
       step<0>(acc, partial, a, s, stage, me, [&] {
-        wait_stage(at, tile, kb + 1, thread);
+        Ring::wait_full(at);
         read_scales(next, at.stage, me, offset);
       });
       s = next;
@@ -229,9 +228,9 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     StageScales qs;
     int p_stage = 0;
     int q_stage = 0;
-    int kb = 0;
+    static_assert(!kBRow);  // columns past a group's end are not cleared here
     const auto begin = [&](float(&partial)[kAcc], StageScales& s, int& stage) {
-      wait_stage(at, tile, kb++, me.index * 128 + me.thread);
+      Ring::wait_full(at);
       stage = at.stage;
       read_scales(s, stage, me, offset);
       multiply<0, 0>(partial, stage, me);

@@ -179,6 +179,17 @@ __device__ __forceinline__ void load_matrices(std::uint32_t at, std::uint32_t (&
                : "r"(at)
                : "memory");
 }
+__device__ __forceinline__ void load_matrices_transposed(std::uint32_t at, std::uint32_t (&v)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void store_matrices_transposed(std::uint32_t at, const std::uint32_t (&v)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v[0]), "r"(v[1]),
+               "r"(v[2]), "r"(v[3])
+               : "memory");
+}
 __device__ __forceinline__ void store_matrices(std::uint32_t at, const std::uint32_t (&v)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v[0]), "r"(v[1]),
                "r"(v[2]), "r"(v[3])

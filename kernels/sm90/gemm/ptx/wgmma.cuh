@@ -118,7 +118,7 @@ __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::
   }
 }
 
-// The same with A in registers: FP8 by 128 columns, BF16 by 256.
+// The same with A in registers: FP8 by 128 columns.
 template <Code kA, Code kB>
 __device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
 #define MXCHECK_FP8(format) MXCHECK_WGMMA("128", 64, format, "", "{%64, %65, %66, %67}, %68", "%69", MXCHECK_REGISTERS)
@@ -133,10 +133,17 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4
   }
 #undef MXCHECK_FP8
 }
-template <Code kA, Code kB>
-__device__ __forceinline__ void wgmma(float (&d)[128], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
-  static_assert(kA == Code::bf16 && kB == Code::bf16);
-  MXCHECK_WGMMA("256", 128, "k16.f32.bf16.bf16", ", 0", "{%128, %129, %130, %131}, %132", "%133", MXCHECK_REGISTERS);
+// BF16 by 64, 128 or 256.
+template <int kCount>
+__device__ __forceinline__ void wgmma_bf16(float (&d)[kCount], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
+  if constexpr (kCount == 32) {
+    MXCHECK_WGMMA("64", 32, "k16.f32.bf16.bf16", ", 0", "{%32, %33, %34, %35}, %36", "%37", MXCHECK_REGISTERS);
+  } else if constexpr (kCount == 64) {
+    MXCHECK_WGMMA("128", 64, "k16.f32.bf16.bf16", ", 0", "{%64, %65, %66, %67}, %68", "%69", MXCHECK_REGISTERS);
+  } else {
+    static_assert(kCount == 128);
+    MXCHECK_WGMMA("256", 128, "k16.f32.bf16.bf16", ", 0", "{%128, %129, %130, %131}, %132", "%133", MXCHECK_REGISTERS);
+  }
 }
 
 #undef MXCHECK_REGISTERS

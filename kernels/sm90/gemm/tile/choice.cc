@@ -20,7 +20,7 @@ double tiles_us(const TilesCost& cost, const MatmulCall& matmul, int stage_colum
   const double tiles =
       static_cast<double>(down) * static_cast<double>(quotient_up(matmul.n, cost.cols)) * static_cast<double>(experts);
   const auto stages = static_cast<double>(quotient_up(k, stage_columns));
-  const double past = m % cost.rows == 0 ? 0 : kPastTheEnd / static_cast<double>(down);
+  const double past = m % cost.rows == 0 || m < cost.rows ? 0 : kPastTheEnd / static_cast<double>(down);
   return std::ceil(tiles / processors) * (cost.tile_us + stages * cost.stage_us) * (1 + past);
 }
 

@@ -7,9 +7,9 @@
 //   ceil(T / P) * (tile + s * stage)
 //
 // where `stage` is the time of one stage of k in a tile of that shape and `tile` that of its epilogue and of filling
-// the pipeline. Both are measured (kFp8Costs, kBf16Costs); what a launch costs is the same for all shapes. Loads of
-// rows past the matrix's end are slow, which counts for the last row of tiles alone (kPastTheEnd). Groups count as
-// equal ones: their ends are on the device.
+// the pipeline. Both are measured (kFp8Costs and those below it); what a launch costs, 3 us, is the same for
+// all shapes. Loads of rows past the matrix's end are slow, which counts for the last row of tiles where it is not the
+// only one (kPastTheEnd). Groups count as equal ones: their ends are on the device.
 
 #include <array>
 #include <cstdint>
@@ -31,18 +31,30 @@ struct TilesCost {
 // Fitted to what `mxcheck_sm90_tiles_bench` measured on an H200; tests/kernels/sm90/gemm/choice_test.cc holds the
 // choice to the measurements themselves. A stage is 128 bytes of a row of A and of B.
 inline constexpr std::array<TilesCost, 5> kFp8Costs{{
-    {MatmulTiles::m128n256, 128, 256, 3.69, 0.6046},
-    {MatmulTiles::m128n128, 128, 128, 2.08, 0.3329},
-    {MatmulTiles::m128n64, 128, 64, 1.11, 0.2363},
-    {MatmulTiles::m64n128, 64, 128, 1.19, 0.2382},
-    {MatmulTiles::m64n64, 64, 64, 0.68, 0.1752},
+    {MatmulTiles::m128n256, 128, 256, 3.52, 0.5804},
+    {MatmulTiles::m128n128, 128, 128, 1.96, 0.3145},
+    {MatmulTiles::m128n64, 128, 64, 1.00, 0.2298},
+    {MatmulTiles::m64n128, 64, 128, 1.14, 0.2236},
+    {MatmulTiles::m64n64, 64, 64, 0.58, 0.1669},
+}};
+// Scales of 1 x 128 on both sides.
+inline constexpr std::array<TilesCost, 3> kFp8RowCosts{{
+    {MatmulTiles::m128n256, 128, 256, 4.00, 1.0200},
+    {MatmulTiles::m128n128, 128, 128, 2.00, 0.6200},
+    {MatmulTiles::m64n64, 64, 64, 0.60, 0.2050},
 }};
 inline constexpr std::array<TilesCost, 5> kBf16Costs{{
-    {MatmulTiles::m128n256, 128, 256, 4.32, 0.5672},
-    {MatmulTiles::m128n128, 128, 128, 2.44, 0.3008},
-    {MatmulTiles::m128n64, 128, 64, 1.31, 0.2167},
-    {MatmulTiles::m64n128, 64, 128, 1.25, 0.1812},
-    {MatmulTiles::m64n64, 64, 64, 0.72, 0.1559},
+    {MatmulTiles::m128n256, 128, 256, 4.06, 0.5612},
+    {MatmulTiles::m128n128, 128, 128, 2.50, 0.2885},
+    {MatmulTiles::m128n64, 128, 64, 1.62, 0.1969},
+    {MatmulTiles::m64n128, 64, 128, 1.26, 0.1782},
+    {MatmulTiles::m64n64, 64, 64, 0.66, 0.1491},
+}};
+// MXFP8: an operand's codes decoded on their way, which a warp does between its mma and not during them.
+inline constexpr std::array<TilesCost, 3> kDecodedCosts{{
+    {MatmulTiles::m128n256, 128, 256, 3.00, 0.5705},
+    {MatmulTiles::m64n128, 64, 128, 0.87, 0.2544},
+    {MatmulTiles::m64n64, 64, 64, 0.62, 0.2038},
 }};
 
 // GEMMs of so little work that nearly all of their time is the launch's take shapes in turn: whoever tests small GEMMs

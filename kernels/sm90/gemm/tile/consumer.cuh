@@ -2,6 +2,7 @@
 // What the GEMMs' consumers share: a consumer's tiles, and the chain of BF16 mma.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/ptx/wgmma.cuh"
@@ -62,7 +63,11 @@ __device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAc
   ptx::wgmma_fence();
 #pragma unroll
   for (int i = 0; i < Tile::Shape::kColumns / 16; ++i) {
-    ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), b + i * 2, kb + i != 0);
+    if constexpr (std::is_same_v<std::decay_t<decltype(a(i))>, std::uint64_t>) {
+      ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
+    } else {
+      ptx::wgmma_bf16(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
+    }
   }
   ptx::wgmma_commit();
   ptx::wgmma_hold(acc);

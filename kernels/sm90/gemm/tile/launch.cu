@@ -58,6 +58,7 @@ bool matmul_valid(const MatmulCall& matmul, int multiple) {
   if (matmul.experts < 0 || (matmul.accumulate && matmul.c == nullptr && matmul.m != 0 && matmul.n != 0)) return false;
   if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
   if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
+  if (matmul.transposed && matmul.kind != MatmulKind::dense) return false;
   // Tiles are numbered in 31 bits; the smallest are 128 x 128.
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
   const std::int64_t cols = matmul.n / 128 + 1;
@@ -91,16 +92,18 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, M
   const bool bf16 = matmul.output == MatmulOutput::bf16;
   const int bytes = bf16 ? 2 : 4;
   const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
-  job.d_aligned = aligned(matmul.d) && matmul.n * bytes % 16 == 0;
+  const std::int64_t d_rows = matmul.transposed ? matmul.n : matmul.m;
+  const std::int64_t d_cols = matmul.transposed ? matmul.m : matmul.n;
+  job.d_aligned = aligned(matmul.d) && d_cols * bytes % 16 == 0;
   job.d_tiled = job.d_aligned && aligned(job.c);
   if (!job.d_tiled) return cudaSuccess;
   const std::int64_t d_matrices = matmul.kind == MatmulKind::depth ? matmul.experts : 1;
   const auto type = bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   if (job.c != nullptr) {
-    const auto e = encode_map(maps.c, type, bytes, job.c, matmul.n, matmul.m, d_matrices, kChunkRows);
+    const auto e = encode_map(maps.c, type, bytes, job.c, d_cols, d_rows, d_matrices, kChunkRows);
     if (e != cudaSuccess) return e;
   }
-  return encode_map(maps.d, type, bytes, matmul.d, matmul.n, matmul.m, d_matrices, kChunkRows);
+  return encode_map(maps.d, type, bytes, matmul.d, d_cols, d_rows, d_matrices, kChunkRows);
 }
 
 cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
@@ -116,7 +119,9 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, i
     job.a_bytes = rows * row_bytes;
   }
   const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
-  return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows_of_b);
+  const int rows = box_rows_of(matmul.n, rows_of_b);
+  job.b_bytes = rows * kRowBytes;
+  return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows);
 }
 
 MatmulTiles chosen_tiles(const MatmulCall& matmul, std::span<const TilesCost> costs, int stage_columns) {

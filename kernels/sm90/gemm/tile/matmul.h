@@ -35,6 +35,7 @@ struct MatmulCall {
   MatmulTiles tiles = MatmulTiles::chosen;
   bool accumulate = false;
   float alpha = 1;
+  bool transposed = false;  // C and D are n x m; dense, and bf16/decoded.h alone
   const void* a = nullptr;
   const void* b = nullptr;
   const void* c = nullptr;

@@ -33,7 +33,23 @@ struct MatmulStore {
     int rows = 0;  // that are the tile's, from y on; none if not positive
   };
 
+  // Of D, its rows and columns.
+  __device__ __forceinline__ int d_rows() const { return Shape::kTransposed ? job.n : job.m; }
+  __device__ __forceinline__ int d_columns() const { return Shape::kTransposed ? job.m : job.n; }
+
+  // A chunk of the transpose: its first accumulator's column, and of FP32 its first row of the consumer's 64.
+  static constexpr int kChunksDown = Shape::kTransposed ? 64 / Shared::kChunkColumns : 1;
+  static __device__ constexpr int transposed_column(int chunk) { return chunk / kChunksDown * 64; }
+  static __device__ constexpr int transposed_row(int chunk) { return chunk % kChunksDown * Shared::kChunkColumns; }
+
   __device__ __forceinline__ Place place(int chunk, const MatmulTile& tile) const {
+    if constexpr (Shape::kTransposed) {
+      Place at;
+      at.x = tile.row + me.index * Shape::kConsumerM + transposed_row(chunk);
+      at.y = tile.col + transposed_column(chunk);
+      at.rows = at.x < job.m ? job.n - at.y : 0;
+      return at;
+    }
     const int sub = chunk / Shared::kSubChunks;
     const int row = me.index * Shape::kConsumerM + sub / Shape::kColSubs * 64;
     Place at;
@@ -65,15 +81,15 @@ struct MatmulStore {
   __device__ __forceinline__ void each(const Place& at, std::uint32_t from, void* matrix, const Copy& copy) const {
     constexpr int kColumns = 128 / static_cast<int>(sizeof(Value));
     constexpr int kElements = static_cast<int>(sizeof(Value) / sizeof(Out));
-    Out* const d = static_cast<Out*>(matrix) + (std::int64_t{at.z} * job.m + at.y) * job.n + at.x;
+    const std::int64_t pitch = d_columns();
+    Out* const d = static_cast<Out*>(matrix) + (std::int64_t{at.z} * d_rows() + at.y) * pitch + at.x;
 #pragma unroll 1
     for (int i = me.thread; i < kChunkRows * kColumns; i += 128) {
       const int row = i / kColumns;
       const int byte = i % kColumns * static_cast<int>(sizeof(Value));
       const int column = i % kColumns * kElements;
-      if (row < at.rows && column < job.n - at.x) {
-        copy(reinterpret_cast<Value*>(d + std::int64_t{row} * job.n + column),
-             from + row * 128 + (byte ^ (row % 8 << 4)));
+      if (row < at.rows && column < d_columns() - at.x) {
+        copy(reinterpret_cast<Value*>(d + row * pitch + column), from + row * 128 + (byte ^ (row % 8 << 4)));
       }
     }
   }
@@ -113,6 +129,18 @@ struct MatmulStore {
     }
   }
 
+  // Two neighbours of D, with kAdd added to those that are there.
+  template <bool kAdd>
+  static __device__ __forceinline__ std::uint32_t two_halves(float x, float y, std::uint32_t there) {
+    if constexpr (kAdd) {
+      x = __fadd_rn(x, __uint_as_float(there << 16));
+      y = __fadd_rn(y, __uint_as_float(there & 0xFFFF0000));
+    }
+    const std::uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+    const std::uint32_t high = __bfloat16_as_ushort(__float2bfloat16_rn(y));
+    return high << 16 | low;
+  }
+
   // Four matrices at a time, of 8 rows by 8 columns each: two below one another, and the two to their right.
   template <bool kAdd>
   __device__ __forceinline__ void write_halves(const float* acc, std::uint32_t to) const {
@@ -124,17 +152,7 @@ struct MatmulStore {
       std::uint32_t words[4] = {};
       if constexpr (kAdd) ptx::load_matrices(at, words);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float x = acc[j * 4 + i * 2];
-        float y = acc[j * 4 + i * 2 + 1];
-        if constexpr (kAdd) {
-          x = __fadd_rn(x, __uint_as_float(words[i] << 16));
-          y = __fadd_rn(y, __uint_as_float(words[i] & 0xFFFF0000));
-        }
-        const std::uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(x));
-        const std::uint32_t high = __bfloat16_as_ushort(__float2bfloat16_rn(y));
-        words[i] = high << 16 | low;
-      }
+      for (int i = 0; i < 4; ++i) words[i] = two_halves<kAdd>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1], words[i]);
       ptx::store_matrices(at, words);
     }
   }
@@ -166,6 +184,40 @@ struct MatmulStore {
     }
   }
 
+  // The same of the transpose: an accumulator's column is D's row. Matrices as in write_halves, each transposed.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_halves_transposed(const float* acc, std::uint32_t to) const {
+    const int column = me.warp * 2 + lane / 8 % 2;  // of 16 bytes
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      const int row = (j + lane / 16) * 8 + lane % 8;
+      const std::uint32_t at = to + row * 128 + ((column ^ lane % 8) << 4);
+      std::uint32_t words[4] = {};
+      if constexpr (kAdd) ptx::load_matrices_transposed(at, words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = two_halves<kAdd>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1], words[i]);
+      ptx::store_matrices_transposed(at, words);
+    }
+  }
+  // Of FP32 a chunk has the rows of two warps.
+  template <bool kAdd>
+  __device__ __forceinline__ void write_floats_transposed(const float* acc, int first_row, std::uint32_t to) const {
+    const int from = me.warp * 16 - first_row;
+    if (from < 0 || from >= Shared::kChunkColumns) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane % 4 * 2 + i % 2;  // of 8
+      const int column = from + lane / 4 + i / 2 * 8;
+      const std::uint32_t at = to + row * 128 + ((column / 4 ^ row) << 4) + column % 4 * 4;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        float x = acc[j * 4 + i];
+        if constexpr (kAdd) x = __fadd_rn(x, ptx::load_shared(at + j * 1024));
+        ptx::store_shared(at + j * 1024, x);
+      }
+    }
+  }
+
   // Accumulators to as many chunks as there are slots, from `first` on.
   template <bool kAdd>
   __device__ __forceinline__ void write_slots(const float (&acc)[Shape::kSubs][kAcc], int first,
@@ -174,8 +226,18 @@ struct MatmulStore {
     for (int i = 0; i < Shared::kSlots; ++i) {
       const int chunk = first + i;
       if (kAdd && job.d_tiled) ptx::barrier_wait(loaded(chunk), uses & 1);
-      const int column = chunk % Shared::kSubChunks * Shared::kChunkColumns;
-      write_chunk<kAdd>(&acc[chunk / Shared::kSubChunks][column / 2], slot(chunk));
+      if constexpr (Shape::kTransposed) {
+        static_assert(Shape::kSubs == 1);
+        const float* const from = &acc[0][transposed_column(chunk) / 2];
+        if constexpr (sizeof(Out) == 2) {
+          write_halves_transposed<kAdd>(from, slot(chunk));
+        } else {
+          write_floats_transposed<kAdd>(from, transposed_row(chunk), slot(chunk));
+        }
+      } else {
+        const int column = chunk % Shared::kSubChunks * Shared::kChunkColumns;
+        write_chunk<kAdd>(&acc[chunk / Shared::kSubChunks][column / 2], slot(chunk));
+      }
     }
   }
 

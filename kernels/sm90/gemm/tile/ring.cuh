@@ -75,7 +75,7 @@ struct MatmulRing {
     const std::uint32_t barrier = full(at.stage);
     const int x = tile.k + kb * Shape::kColumns;
     const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
-    ptx::barrier_arrive_expect(barrier, Shared::kBBytes + (gathered ? 0 : job.a_bytes));
+    ptx::barrier_arrive_expect(barrier, kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
     if (!gathered) ptx::tma_load(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
     if constexpr (kCluster == 1) {
       ptx::tma_load(b_stage(at.stage), &maps.b, barrier, x, tile.col, b_expert);
@@ -207,12 +207,6 @@ struct MatmulRing {
     }
     ptx::fence_async();
     asm volatile("bar.sync 3, %0;" ::"n"(Shape::kConsumers * 128) : "memory");
-  }
-
-  // The `kb`-th stage of a tile.
-  __device__ __forceinline__ void wait_stage(const Cursor& at, const MatmulTile& tile, int kb, int thread) const {
-    wait_full(at);
-    if (tile.tail != 0 && kb + 1 == tile.kblocks) clear_tail(at.stage, tile, thread);
   }
 
   // Every thread for what it read: one for its warp would do, but racecheck does not model intra-warp ordering.

@@ -32,7 +32,8 @@ struct MatmulShape {
   static constexpr bool kAhead = kAhead_;
   static constexpr int kSlots = kSlots_;
   static constexpr int kMaxStages = kConsumers == 1 ? 12 : 8;
-  static constexpr int kColumns = kBlockK;  // of A and B, of a stage
+  static constexpr bool kTransposed = false;  // D is stored with B's rows as its rows
+  static constexpr int kColumns = kBlockK;    // of A and B, of a stage
   static constexpr int kARowBytes = kRowBytes;
   static constexpr int kSubs = kRowSubs * kColSubs;
   static constexpr int kConsumerM = 64 * kRowSubs;
@@ -101,8 +102,11 @@ struct MatmulJob {
   int experts = 1;
   int m = 0;
   int n = 0;
-  int kblocks = 0;        // stages of k; the last may have fewer columns
-  int a_bytes = 0;        // of A in a stage, by TMA: fewer than a tile has where the matrix has fewer rows
+  int kblocks = 0;  // stages of k; the last may have fewer columns
+  // In a stage, by TMA, of A and of B's part that one CTA of a cluster loads: fewer than a tile has where the matrix
+  // has fewer rows.
+  int a_bytes = 0;
+  int b_bytes = 0;
   int scale_columns = 0;  // of a row's scales, where a stage has one
   float alpha = 1;
   std::int64_t k = 0;

@@ -25,7 +25,7 @@ std::string name_of(MatmulTiles tiles) {
 }
 
 struct Measured {
-  bool fp8 = false;
+  std::string format;
   MatmulCall matmul;
   std::map<std::string, double> us;  // by tiles
 };
@@ -48,9 +48,10 @@ std::vector<Measured> measurements() {
     double us = 0;
     EXPECT_TRUE(words >> format >> m >> n >> k >> tiles >> us) << line;
     Measured& one = all[{format, m, n, k}];
-    one.fp8 = format == "fp8";
-    one.matmul.m = m;
-    one.matmul.n = n;
+    one.format = format;
+    const bool swapped = format == "mxfp8";  // the weights' codes are A
+    one.matmul.m = swapped ? n : m;
+    one.matmul.n = swapped ? m : n;
     one.matmul.k = k;
     one.us[tiles] = us;
   }
@@ -59,30 +60,38 @@ std::vector<Measured> measurements() {
   return list;
 }
 
+std::span<const TilesCost> costs_of(const std::string& format) {
+  if (format == "mxfp8") return kDecodedCosts;
+  if (format == "fp8_rows") return kFp8RowCosts;
+  return format == "fp8" ? kFp8Costs : kBf16Costs;
+}
+
 std::string chosen_for(const Measured& one) {
-  return name_of(cheapest_tiles(one.matmul, one.fp8 ? std::span<const TilesCost>(kFp8Costs) : kBf16Costs,
-                                one.fp8 ? 128 : 64, kProcessors));
+  return name_of(
+      cheapest_tiles(one.matmul, costs_of(one.format), one.format.starts_with("fp8") ? 128 : 64, kProcessors));
 }
 
 TEST(TilesChoice, is_near_the_best_measured) {
   double sum = 0;
   const std::vector<Measured> all = measurements();
-  ASSERT_EQ(all.size(), 100U);
+  ASSERT_EQ(all.size(), 150U);
   for (const Measured& one : all) {
-    ASSERT_EQ(one.us.size(), 5U);
+    ASSERT_EQ(one.us.size(), costs_of(one.format).size());
     double best = one.us.begin()->second;
     for (const auto& [tiles, us] : one.us) best = std::min(best, us);
     const double over = one.us.at(chosen_for(one)) / best;
     sum += over;
-    EXPECT_LE(over, 1.25) << one.matmul.m << "x" << one.matmul.n << "x" << one.matmul.k << " in " << chosen_for(one);
+    EXPECT_LE(over, 1.2) << one.format << " " << one.matmul.m << "x" << one.matmul.n << "x" << one.matmul.k << " in "
+                         << chosen_for(one);
   }
-  EXPECT_LE(sum / static_cast<double>(all.size()), 1.015);
+  EXPECT_LE(sum / static_cast<double>(all.size()), 1.01);
 }
 
 TEST(TilesChoice, small_gemms_take_every_shape) {
   std::set<std::string> seen;
   for (std::int64_t m = 1; m <= 5; ++m) {
     Measured one;
+    one.format = "fp8";
     one.matmul.m = m;
     one.matmul.n = 8;
     one.matmul.k = 128;

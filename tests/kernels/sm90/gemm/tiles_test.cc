@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/bf16/decoded.h"
 #include "kernels/sm90/gemm/fp8/fp8.h"
 #include "tests/kernels/sm90/moe/device_arrays.h"
 
@@ -21,6 +23,9 @@ using mxcheck::test::Output;
 
 constexpr MatmulTiles kAll[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m128n64,
                                 MatmulTiles::m64n128, MatmulTiles::m64n64};
+
+constexpr MatmulTiles kRowScales[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m64n64};
+constexpr MatmulTiles kDecoded[] = {MatmulTiles::m128n256, MatmulTiles::m64n128, MatmulTiles::m64n64};
 
 struct Problem {
   MatmulKind kind = MatmulKind::dense;
@@ -42,7 +47,7 @@ struct Problem {
   }
   // Three groups: one of odd size, one that is empty, the rest. Along depth the last begins at a multiple of 16 bytes.
   [[nodiscard]] std::vector<std::int64_t> ends() const {
-    const std::int64_t end = kind == MatmulKind::rows ? m / 3 : k / 3 / 8 * 8;
+    const std::int64_t end = kind == MatmulKind::rows ? m / 3 : k / 3 / 16 * 16;
     return {end, end, kind == MatmulKind::rows ? m : k};
   }
   [[nodiscard]] std::int64_t blocks() const { return (k + 127) / 128; }
@@ -96,9 +101,10 @@ std::vector<std::uint8_t> random_scales(std::int64_t count, bool e8m0, std::mt19
   return bytes;
 }
 
-// The bytes of D under each shape of tiles, launched by `launch`.
+// The bytes of D, which every shape of tiles must give; launched by `launch`.
 template <class Call, class Launch>
-void expect_the_same(const Problem& p, Call call, const Launch& launch) {
+std::vector<std::uint8_t> expect_the_same(const Problem& p, Call call, std::span<const MatmulTiles> all,
+                                          const Launch& launch) {
   std::mt19937 random(static_cast<std::uint32_t>(p.m * 131 + p.n * 17 + p.k));
   const std::vector<std::int64_t> ends = p.ends();
   const Input<std::int64_t> offsets(ends);
@@ -123,37 +129,55 @@ void expect_the_same(const Problem& p, Call call, const Launch& launch) {
   call.a_rows = p.m;
   call.c = p.accumulate ? c.data() : nullptr;
   std::vector<std::uint8_t> first;
-  for (const MatmulTiles tiles : kAll) {
+  for (const MatmulTiles tiles : all) {
     const Output<std::uint8_t> d(d_bytes);
     call.d = d.data() + p.shift * bytes;
     call.tiles = tiles;
-    ASSERT_EQ(launch(call), cudaSuccess) << p.text();
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << p.text();
+    EXPECT_EQ(launch(call), cudaSuccess) << p.text();
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << p.text();
     const std::vector<std::uint8_t> got = d.read();
     if (first.empty()) first = got;
-    ASSERT_EQ(got, first) << p.text() << ", tiles " << static_cast<int>(tiles);
+    EXPECT_EQ(got, first) << p.text() << ", tiles " << static_cast<int>(tiles);
   }
+  return first;
+}
+
+// With groups along depth scales lie as where each begins a block, whether it does or not: the same for all shapes.
+void expect_the_same_fp8(const Problem& p, MatmulBlock b_block, std::span<const MatmulTiles> all) {
+  std::mt19937 random(static_cast<std::uint32_t>(p.m + 7 * p.n + 49 * p.k));
+  const std::int64_t experts = p.kind == MatmulKind::rows ? 3 : 1;
+  const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
+  const Input<std::uint8_t> b(random_codes(experts * p.n * p.k, random));
+  const std::int64_t size = p.e8m0 ? 1 : 4;
+  const std::int64_t columns = p.blocks() + 3;
+  const std::int64_t b_rows = b_block == MatmulBlock::row ? p.n : (p.n + 127) / 128;
+  const Input<std::uint8_t> scale_a(random_scales(p.m * columns + p.shift, p.e8m0, random));
+  const Input<std::uint8_t> scale_b(random_scales(experts * b_rows * columns + p.shift, p.e8m0, random));
+  MatmulFp8 call;
+  call.a = a.data();
+  call.b = b.data();
+  call.b_block = b_block;
+  call.a_scale_type = call.b_scale_type = p.e8m0 ? MatmulScale::e8m0 : MatmulScale::fp32;
+  call.scale_a = scale_a.data() + p.shift * size;
+  call.scale_b = scale_b.data() + p.shift * size;
+  expect_the_same(p, call, all, [](const MatmulFp8& matmul) { return matmul_fp8_launch(matmul, nullptr); });
 }
 
 TEST(Sm90Tiles, give_the_same_bytes_of_fp8) {
   if (!mxcheck::test::has_device()) GTEST_SKIP() << "no CUDA device";
   for (const Problem& p : problems(true)) {
-    std::mt19937 random(static_cast<std::uint32_t>(p.m + 7 * p.n + 49 * p.k));
-    const std::int64_t experts = p.kind == MatmulKind::rows ? 3 : 1;
-    const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
-    const Input<std::uint8_t> b(random_codes(experts * p.n * p.k, random));
-    const std::int64_t size = p.e8m0 ? 1 : 4;
-    const Input<std::uint8_t> scale_a(random_scales(p.m * p.blocks() + p.shift, p.e8m0, random));
-    const Input<std::uint8_t> scale_b(
-        random_scales(experts * ((p.n + 127) / 128) * p.blocks() + p.shift, p.e8m0, random));
-    MatmulFp8 call;
-    call.a = a.data();
-    call.b = b.data();
-    call.a_scale_type = call.b_scale_type = p.e8m0 ? MatmulScale::e8m0 : MatmulScale::fp32;
-    call.scale_a = scale_a.data() + p.shift * size;
-    call.scale_b = scale_b.data() + p.shift * size;
-    expect_the_same(p, call, [](const MatmulFp8& matmul) { return matmul_fp8_launch(matmul, nullptr); });
-    if (HasFatalFailure()) return;
+    expect_the_same_fp8(p, MatmulBlock::square, kAll);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Sm90Tiles, give_the_same_bytes_of_fp8_with_scales_of_rows) {
+  if (!mxcheck::test::has_device()) GTEST_SKIP() << "no CUDA device";
+  for (Problem p : problems(false)) {
+    p.k = (p.k + 15) / 16 * 16;
+    if (p.kind == MatmulKind::depth) p.k = (p.k + 127) / 128 * 128;
+    expect_the_same_fp8(p, MatmulBlock::row, kRowScales);
+    if (HasFailure()) return;
   }
 }
 
@@ -167,8 +191,39 @@ TEST(Sm90Tiles, give_the_same_bytes_of_bf16) {
     MatmulCall call;
     call.a = a.data();
     call.b = b.data();
-    expect_the_same(p, call, [](const MatmulCall& matmul) { return matmul_bf16_launch(matmul, nullptr); });
-    if (HasFatalFailure()) return;
+    expect_the_same(p, call, kAll, [](const MatmulCall& matmul) { return matmul_bf16_launch(matmul, nullptr); });
+    if (HasFailure()) return;
+  }
+}
+
+// Without C, whose bytes would have to be transposed as well; the gate adds C.
+TEST(Sm90Tiles, give_the_same_bytes_of_codes_and_of_the_transpose) {
+  if (!mxcheck::test::has_device()) GTEST_SKIP() << "no CUDA device";
+  for (Problem p : problems(false)) {
+    p.kind = MatmulKind::dense;
+    p.accumulate = p.gather = false;
+    p.k = (p.k + 31) / 32 * 32;
+    std::mt19937 random(static_cast<std::uint32_t>(p.m + 7 * p.n + 49 * p.k));
+    const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
+    const Input<std::uint8_t> scales(random_scales(p.m * (p.k / 32) + p.shift, true, random));
+    const Input<std::uint16_t> b(random_words(p.n * p.k, random));
+    MatmulDecoded call;
+    call.a = a.data();
+    call.b = b.data();
+    call.scale_a = scales.data() + p.shift;
+    const auto launch = [](const MatmulDecoded& matmul) { return matmul_decoded_launch(matmul, nullptr); };
+    const std::vector<std::uint8_t> straight = expect_the_same(p, call, kDecoded, launch);
+    call.transposed = true;
+    const std::vector<std::uint8_t> transposed = expect_the_same(p, call, kDecoded, launch);
+    const std::int64_t size = p.output == MatmulOutput::fp32 ? 4 : 2;
+    for (std::int64_t i = 0; i < p.m * p.n; ++i) {
+      const std::int64_t from = (i / p.n + i % p.n * p.m + p.shift) * size;
+      ASSERT_EQ(std::memcmp(&straight[static_cast<std::size_t>((i + p.shift) * size)],
+                            &transposed[static_cast<std::size_t>(from)], static_cast<std::size_t>(size)),
+                0)
+          << p.text() << ", element " << i;
+    }
+    if (HasFailure()) return;
   }
 }
 
