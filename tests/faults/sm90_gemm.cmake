@@ -5,19 +5,21 @@ mxcheck_cuda_faults(sm90_gemm)
 set(fp8 sm90/gemm/fp8/e4m3_e4m3.cu)
 mxcheck_cuda_fault(
   sm90_gemm partial_not_cleared "the tensor cores' sum goes on through every 128 of k" sm90/gemm/fp8/fp8.cuh
-  [[ptx::wgmma<kA, kB>(partial, a + i * 2, b + i * 2, i != 0);]] [[ptx::wgmma<kA, kB>(partial, a + i * 2, b + i * 2, 1);]]
+  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2), i != 0);]]
+  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2), 1);]]
   ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm step_dropped "the last 32 of every 128 of k are left out" sm90/gemm/fp8/fp8.cuh
-  [[for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a + i * 2,]]
-  [[for (int i = 0; i < 3; ++i) ptx::wgmma<kA, kB>(partial, a + i * 2,]] ${fp8})
+  [[for (int i = 0; i < 4; ++i) {
+      ptx::wgmma]] [[for (int i = 0; i < 3; ++i) {
+      ptx::wgmma]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm steps_in_another_order "the four steps of 128 are taken from the last" sm90/gemm/fp8/fp8.cuh
-  [[ptx::wgmma<kA, kB>(partial, a + i * 2, b + i * 2, i != 0);]]
-  [[ptx::wgmma<kA, kB>(partial, a + (3 - i) * 2, b + (3 - i) * 2, i != 0);]] ${fp8})
+  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2), i != 0);]]
+  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, (3 - i) * 2), ptx::wgmma_operand_at(b, (3 - i) * 2), i != 0);]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm k_block_read_twice "the sixth 128 of k are the fifth again" sm90/gemm/tile/ring.cuh
-  [[(tile.kblock + kb) * Shape::kColumns;]] [[(tile.kblock + (kb == 5 ? 4 : kb)) * Shape::kColumns;]] ${fp8} sm90/gemm/bf16/bf16.cu)
+  [[tile.k + kb * Shape::kColumns;]] [[tile.k + (kb == 5 ? 4 : kb) * Shape::kColumns;]] ${fp8} sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm last_k_block_dropped "matmuls of more than 4 blocks of 128 leave the last out" sm90/gemm/fp8/fp8.cuh
   [[const int stage = at.stage;]]
@@ -65,9 +67,9 @@ mxcheck_cuda_fault(
   sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm group_starts_one_block_late "groups along depth but the first leave their first 128 out" sm90/gemm/tile/tile.cuh
-  [[tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / Shape::kColumns) - tile.kblock;]]
-  [[tile.kblocks = static_cast<int>(job_.offsets[tile.expert] / Shape::kColumns) - tile.kblock;
-        if (tile.expert != 0 && tile.kblocks > 1) ++tile.kblock, --tile.kblocks;]]
+  [[tile.tail = depth % Shape::kColumns;]]
+  [[tile.tail = depth % Shape::kColumns;
+        if (tile.expert != 0 && tile.kblocks > 1) tile.k += Shape::kColumns, ++tile.kblock, --tile.kblocks;]]
   ${fp8} sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm empty_groups_not_written "an empty group leaves D as it was" sm90/gemm/tile/consumer.cuh
@@ -89,16 +91,9 @@ mxcheck_cuda_fault(
   sm90_gemm c_not_added "C is read and forgotten" sm90/gemm/tile/output.cuh [[x = __fadd_rn(x, old.x);]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm stage_of_b_after_the_next "B is read from the stage after that of A: what a missed wait looks like" sm90/gemm/fp8/fp8.cuh
-  [[const std::uint64_t b = ptx::wgmma_operand(b_stage(stage) + kColSub * Shape::kSubN * kBlockK);
-    ptx::wgmma_hold(partial);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a + i * 2,]]
-  [[const std::uint64_t b = ptx::wgmma_operand(b_stage((stage + 1) % Shared::kStages) + kColSub * Shape::kSubN * kBlockK);
-    ptx::wgmma_hold(partial);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a + i * 2,]] ${fp8})
+  [[kRowSub * 64 * kBlockK);
+    const std::uint64_t b = Ring::b_operand(stage,]] [[kRowSub * 64 * kBlockK);
+    const std::uint64_t b = Ring::b_operand((stage + 1) % Shared::kStages,]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm no_barrier_before_the_store "D leaves shared memory before all warps have written it" sm90/gemm/tile/output.cuh
   [[ptx::fence_async();
@@ -112,11 +107,33 @@ mxcheck_cuda_fault(
   sm90_gemm findings_are_ignored "what the check found does not stop the matmul" sm90/gemm/tile/launch.cuh
   [[if (job.status != nullptr && *job.status != 0) return;]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
-  sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" sm90/gemm/tile/consumer.cuh [[kb + i != 0);]] [[i != 0);]] sm90/gemm/bf16/bf16.cu)
+  sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" sm90/gemm/tile/consumer.cuh 
+  [[(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
+    } else]] [[(acc, a(i), ptx::wgmma_operand_at(b, i * 2), i != 0);
+    } else]] sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm decode_truncates "codes times scales are cut to BF16" sm90/gemm/bf16/decode.cu [[cvt.rn.bf16x2.f32]] [[cvt.rz.bf16x2.f32]] sm90/gemm/bf16/decode.cu)
 mxcheck_cuda_fault(
   sm90_gemm other_stream "the GEMMs are launched in the default stream" sm90/gemm/tile/launch.cuh [[config.stream = stream;]] [[]] ${fp8}
   sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
+mxcheck_cuda_fault(
+  sm90_gemm alpha_is_ignored "sums are not multiplied by alpha" sm90/gemm/tile/consumer.cuh
+  [[if (matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
+mxcheck_cuda_fault(
+  sm90_gemm next_groups_columns_are_multiplied "columns past a group's end are not set to zero" sm90/gemm/tile/ring.cuh
+  [[const int from = tile.tail * kBytes;]] [[const int from = kRowBytes;]] ${fp8} sm90/gemm/bf16/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_gemm group_loses_its_last_columns "of a group's last 16 bytes those that are its own are set to zero too"
+  sm90/gemm/tile/ring.cuh [[const int kept = max(from - chunk * 16, 0);]] [[const int kept = 0 * from;]] ${fp8} sm90/gemm/bf16/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_gemm scales_of_the_stage_in_place_of_the_groups "a group that begins within a block has the scales of that block"
+  sm90/gemm/tile/tile.cuh [[job_.scale_starts == nullptr ? tile.k]] [[true ? tile.k]] ${fp8})
+mxcheck_cuda_fault(
+  sm90_gemm padding_is_the_next_row "rows that are copied to a longer pitch go on with the next row's bytes" sm90/gemm/call/pad.cu
+  [[if (first + j < job.row_bytes)]] [[if (first + j < job.row_bytes || row + 1 < x.rows)]] sm90/gemm/call/pad.cu)
+mxcheck_cuda_fault(
+  sm90_gemm transpose_has_its_first_rows_alone "of D's rows that a tile of the transpose has only the first 64 are stored where they belong"
+  sm90/gemm/tile/output.cuh [[at.y = tile.col + transposed_column(chunk);]] [[at.y = tile.col + 0 * transposed_column(chunk);]]
+  sm90/gemm/bf16/decoded.cu)
 
 mxcheck_cuda_faults_end(sm90_gemm)
