@@ -121,7 +121,7 @@ mxcheck_cuda_fault(
   [[if (matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm next_groups_columns_are_multiplied "columns past a group's end are not set to zero" sm90/gemm/tile/ring.cuh
-  [[const int from = tile.tail * kBytes;]] [[const int from = kRowBytes;]] ${fp8} sm90/gemm/bf16/bf16.cu)
+  [[i < (Shape::kM + Shape::kN) * chunks;]] [[i < 0 * chunks;]] ${fp8} sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm group_loses_its_last_columns "of a group's last 16 bytes those that are its own are set to zero too"
   sm90/gemm/tile/ring.cuh [[const int kept = max(from - chunk * 16, 0);]] [[const int kept = 0 * from;]] ${fp8} sm90/gemm/bf16/bf16.cu)
