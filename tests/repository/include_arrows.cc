@@ -46,6 +46,7 @@ const std::vector<Arrow>& folder_arrows() {
   static const std::vector<Arrow> all{
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
+      {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"trainer/", {"trainer/", "goldens/", "numerics/", "reference/", "mxcheck_version.h", "kernels/train.h"}},
       {"properties/",
@@ -103,9 +104,9 @@ const std::vector<Arrow>& property_arrows() {
 }
 
 std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
-  static constexpr std::array<std::string_view, 11> kOurs{"numerics/",   "reference/",  "goldens/",  "kernels/",
-                                                          "properties/", "benchmarks/", "examples/", "tools/",
-                                                          "tests/",      "fuzz/",       "mxcheck/"};
+  static constexpr std::array<std::string_view, 12> kOurs{"bindings/", "numerics/",   "reference/",  "goldens/",
+                                                          "kernels/",  "properties/", "benchmarks/", "examples/",
+                                                          "tools/",    "tests/",      "fuzz/",       "mxcheck/"};
   return findings_of(path, text, folder_arrows(), [](const Include& include) {
     // A name without a folder is a neighbour, which this tree does not use, or generated; of others come "hwy/..." too.
     const bool bare = include.quoted && include.name.find('/') == std::string::npos;

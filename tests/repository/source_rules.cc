@@ -22,8 +22,9 @@ bool starts_with_any(std::string_view path, std::span<const std::string_view> pr
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
 }
 
-constexpr std::array<std::string_view, 10> kFolders{"numerics/",   "reference/", "goldens/", "kernels/", "properties/",
-                                                    "benchmarks/", "examples/",  "tools/",   "tests/",   "fuzz/"};
+constexpr std::array<std::string_view, 11> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
+                                                    "kernels/",  "properties/", "benchmarks/", "examples/",
+                                                    "tools/",    "tests/",      "fuzz/"};
 
 struct WordRule {
   const char* pattern;
@@ -32,8 +33,8 @@ struct WordRule {
 };
 
 const std::vector<WordRule>& word_rules() {
-  static const std::vector<std::string_view> libraries{"numerics/", "reference/", "goldens/", "properties/",
-                                                       "kernels/"};
+  static const std::vector<std::string_view> libraries{"bindings/", "numerics/",   "reference/",
+                                                       "goldens/",  "properties/", "kernels/"};
   static const std::vector<std::string_view> all{kFolders.begin(), kFolders.end()};
   static const std::vector<WordRule> rules{
       {R"(\b(printf|puts|putchar|perror)\s*\(|\bstd::(cout|cerr|clog|print)\b)", "libraries never print", libraries},

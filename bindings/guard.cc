@@ -1,0 +1,56 @@
+#include "bindings/guard.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mxcheck::c {
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+std::int32_t result_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage: return 1;
+    case ErrorKind::input: return 2;
+    case ErrorKind::environment: return 3;
+    case ErrorKind::golden: return 4;
+    case ErrorKind::internal: break;
+  }
+  return 5;
+}
+
+void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
+
+std::string_view text_of(const char* text, const char* name) {
+  if (text == nullptr) refuse(std::string(name) + " is null: it must be a text");
+  return text;
+}
+
+std::int64_t check_count(std::int64_t count, const char* name) {
+  if (count < 0) refuse(std::string(name) + " is " + std::to_string(count) + ": it must be 0 or more");
+  return count;
+}
+
+void check_pointer(const void* pointer, std::int64_t count, const char* name) {
+  if (pointer == nullptr && count > 0)
+    refuse(std::string(name) + " is null, with " + std::to_string(count) + " values");
+}
+
+void give_text(std::string_view whole, char* text, std::int64_t capacity, std::int64_t* size) {
+  check_count(capacity, "capacity");
+  if (size != nullptr) *size = static_cast<std::int64_t>(whole.size());
+  if (text == nullptr || capacity == 0) return;
+  const std::size_t bytes = std::min(whole.size(), static_cast<std::size_t>(capacity - 1));
+  std::memcpy(text, whole.data(), bytes);
+  text[bytes] = '\0';
+}
+
+std::span<const std::int64_t> offsets_of(const std::int64_t* offsets, std::int64_t count) {
+  check_count(count, "offset_count");
+  check_pointer(offsets, count, "offsets");
+  return {offsets, static_cast<std::size_t>(count)};
+}
+
+}  // namespace mxcheck::c

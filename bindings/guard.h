@@ -1,0 +1,49 @@
+#pragma once
+// The boundary of the C interface: exceptions become results, and their text is kept for mxcheck_c_error.
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "numerics/error.h"
+
+namespace mxcheck::c {
+
+// Of this thread's last call that failed.
+std::string& last_error();
+
+std::int32_t result_of(ErrorKind kind);
+
+template <class Call>
+std::int32_t guarded(const Call& call) noexcept {
+  try {
+    call();
+    return 0;
+  } catch (const Error& e) {
+    last_error() = e.what();
+    return result_of(e.kind());
+  } catch (const std::bad_alloc&) {
+    last_error() = "not enough memory";
+    return result_of(ErrorKind::environment);
+  } catch (const std::exception& e) {
+    last_error() = e.what();
+    return result_of(ErrorKind::internal);
+  }
+}
+
+[[noreturn]] void refuse(const std::string& text);  // Error{usage}
+
+// Text that a caller gave; `name` is its argument's.
+std::string_view text_of(const char* text, const char* name);
+std::int64_t check_count(std::int64_t count, const char* name);
+void check_pointer(const void* pointer, std::int64_t count, const char* name);
+
+// As functions.inc has it.
+void give_text(std::string_view whole, char* text, std::int64_t capacity, std::int64_t* size);
+
+std::span<const std::int64_t> offsets_of(const std::int64_t* offsets, std::int64_t count);
+
+}  // namespace mxcheck::c

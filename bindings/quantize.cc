@@ -1,0 +1,165 @@
+// Blocks: reference/quantize behind C.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "bindings/formats.h"
+#include "bindings/guard.h"
+#include "bindings/mxcheck_c.h"
+#include "reference/quantize/scale_layout.h"
+
+namespace mxcheck::c {
+namespace {
+
+struct Request {
+  Format format = Format::e4m3;
+  BlockShape block;
+  ScaleLayout layout = ScaleLayout::compact;
+  bool fp32_scales = false;
+  std::span<const std::int64_t> offsets;
+};
+
+ScaleLayout layout_of(std::string_view name) {
+  if (const auto layout = find_scale_layout(name)) return *layout;
+  refuse("there is no layout '" + std::string(name) + "': compact, tcgen05, deepgemm are");
+}
+
+void check(const Request& r, std::int64_t rows, std::int64_t cols) {
+  if (rows < 0 || cols < 0) refuse("rows and cols must be 0 or more");
+  if (cols != 0 && rows > std::numeric_limits<std::int64_t>::max() / 16 / cols) {
+    refuse(std::to_string(rows) + " x " + std::to_string(cols) + " elements are more than 63 bits can count");
+  }
+  check_offsets(r.offsets, rows);
+  if (r.layout == ScaleLayout::compact) return;
+  if (r.fp32_scales) refuse("FP32 scales have layout compact alone");
+  if (!has_layout(r.layout, r.block)) {
+    refuse("layout " + std::string(to_text(r.layout)) + " is of blocks of one row or one column, not of " +
+           to_text(r.block));
+  }
+}
+
+Request request_of(const char* format, const char* block, const char* layout, bool fp32_scales,
+                   std::span<const std::int64_t> offsets) {
+  return {element_of(text_of(format, "format")), block_shape_named(text_of(block, "block")),
+          layout_of(text_of(layout, "layout")), fp32_scales, offsets};
+}
+
+// Shapes of scales without codes.
+Quantized shape_of(const Request& r, std::int64_t rows, std::int64_t cols) {
+  Quantized q;
+  q.element = r.format, q.block = r.block, q.rows = rows, q.cols = cols;
+  q.scale_rows = count_scale_rows(rows, r.block.rows, r.offsets);
+  const std::int64_t width = r.block.width(cols);
+  q.scale_cols = cols / width + (cols % width != 0 ? 1 : 0);
+  return q;
+}
+
+std::int64_t scale_bytes(const Request& r, const Quantized& q) {
+  if (r.fp32_scales) return q.scale_rows * q.scale_cols * 4;
+  return layout_bytes(r.layout, scale_shape(q, r.offsets));
+}
+
+template <class T>
+void copy(const std::vector<T>& from, void* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
+}
+
+template <class T>
+void read(std::vector<T>& to, const void* from, std::int64_t count, const char* name) {
+  check_pointer(from, count, name);
+  to.resize(static_cast<std::size_t>(count));
+  if (count != 0) std::memcpy(to.data(), from, to.size() * sizeof(T));
+}
+
+void quantize_to(const MatrixView& x, const Recipe& recipe, const Request& r, std::uint8_t pad, std::int32_t threads,
+                 void* codes, void* scales) {
+  check_pointer(codes, x.rows * x.cols, "codes");
+  check(r, x.rows, x.cols);
+  const Quantized q = quantize(x, r.format, r.block, recipe, r.offsets, threads);
+  check_pointer(scales, scale_bytes(r, q), "scales");
+  const std::vector<std::uint8_t> laid_out =
+      r.fp32_scales ? std::vector<std::uint8_t>{} : to_layout(r.layout, scale_shape(q, r.offsets), q.scales, pad);
+  copy(q.codes, codes);
+  copy(q.codes16, codes);
+  copy(q.scales_fp32, scales);
+  copy(laid_out, scales);
+}
+
+Quantized quantized_of(const Request& r, const void* codes, const void* scales, std::int64_t rows, std::int64_t cols) {
+  check(r, rows, cols);
+  Quantized q = shape_of(r, rows, cols);
+  if (spec(r.format).bits > 8) {
+    read(q.codes16, codes, rows * cols, "codes");
+  } else {
+    read(q.codes, codes, rows * cols, "codes");
+  }
+  if (r.fp32_scales) {
+    read(q.scales_fp32, scales, q.scale_rows * q.scale_cols, "scales");
+  } else {
+    std::vector<std::uint8_t> bytes;
+    read(bytes, scales, scale_bytes(r, q), "scales");
+    q.scales = from_layout(r.layout, scale_shape(q, r.offsets), bytes);
+  }
+  return q;
+}
+
+bool is_fp32(std::string_view scale_type) {
+  if (scale_type == "fp32") return true;
+  if (scale_type != "e8m0") refuse("there is no scale_type '" + std::string(scale_type) + "': e8m0 and fp32 are");
+  return false;
+}
+
+}  // namespace
+}  // namespace mxcheck::c
+
+using namespace mxcheck;
+using namespace mxcheck::c;
+
+int32_t mxcheck_c_quantize_sizes(const char* format, const char* recipe, const char* block, const char* layout,
+                                 int64_t rows, int64_t cols, const int64_t* offsets, int64_t offset_count,
+                                 int64_t* sizes) {
+  return guarded([&] {
+    check_pointer(sizes, 4, "sizes");
+    const bool fp32 = !recipe_named(text_of(recipe, "recipe")).has_e8m0_scales();
+    const Request r = request_of(format, block, layout, fp32, offsets_of(offsets, offset_count));
+    check(r, rows, cols);
+    const Quantized q = shape_of(r, rows, cols);
+    sizes[0] = rows * cols * (spec(r.format).bits > 8 ? 2 : 1);
+    sizes[1] = scale_bytes(r, q);
+    sizes[2] = q.scale_rows;
+    sizes[3] = q.scale_cols;
+  });
+}
+
+int32_t mxcheck_c_quantize(const char* from, const void* values, int64_t rows, int64_t cols, int64_t row_stride,
+                           const char* format, const char* recipe, const char* block, const char* layout,
+                           const int64_t* offsets, int64_t offset_count, uint8_t pad, int32_t threads, void* codes,
+                           void* scales) {
+  return guarded([&] {
+    const Recipe of = recipe_named(text_of(recipe, "recipe"));
+    const Request r = request_of(format, block, layout, !of.has_e8m0_scales(), offsets_of(offsets, offset_count));
+    const MatrixView x{value_format_of(text_of(from, "from")), static_cast<const std::byte*>(values), rows, cols,
+                       row_stride};
+    check_matrix(x);
+    quantize_to(x, of, r, pad, threads, codes, scales);
+  });
+}
+
+int32_t mxcheck_c_dequantize(const char* format, const char* block, const char* layout, const char* scale_type,
+                             const void* codes, const void* scales, int64_t rows, int64_t cols, const int64_t* offsets,
+                             int64_t offset_count, int32_t threads, const char* to, void* values) {
+  return guarded([&] {
+    const Request r = request_of(format, block, layout, is_fp32(text_of(scale_type, "scale_type")),
+                                 offsets_of(offsets, offset_count));
+    const Format type = value_format_of(text_of(to, "to"));
+    if (type == Format::fp16) refuse("values are given as fp32 or bf16, not as fp16");
+    const Quantized q = quantized_of(r, codes, scales, rows, cols);
+    check_pointer(values, rows * cols, "values");
+    if (type == Format::fp32) {
+      copy(dequantize(q, r.offsets, threads), values);
+    } else {
+      copy(dequantize_bf16(q, r.offsets, threads), values);
+    }
+  });
+}

@@ -1,0 +1,38 @@
+"""The bit-exact reference of mxcheck, from Python.
+
+    import mxcheck
+    q = mxcheck.quantize(x, format="e4m3", recipe="te", block="1x32")   # x: numpy, torch (CPU) or mxcheck.Values
+    q.codes, q.scales                                                   # of x's kind
+    y = mxcheck.dequantize(q)
+
+Results are those of the command line, byte for byte. Nothing but the standard library is needed; numpy, torch and
+ml_dtypes are used where the caller's tensors are theirs. docs/python.md is the page.
+"""
+
+from ._arrays import Values
+from ._errors import EnvironmentError_ as EnvironmentError
+from ._errors import Error, InputError, InternalError, UsageError
+from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
+from ._library import version
+from ._quantize import Quantized, dequantize, quantize
+
+__version__ = version()
+
+__all__ = [
+    "EnvironmentError",
+    "Error",
+    "FormatInfo",
+    "InputError",
+    "InternalError",
+    "Quantized",
+    "UsageError",
+    "Values",
+    "cast",
+    "decode",
+    "dequantize",
+    "formats",
+    "quantize",
+    "recipe",
+    "recipes",
+    "scale",
+]

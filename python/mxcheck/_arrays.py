@@ -1,0 +1,166 @@
+"""Tensors of the caller's kind: numpy (with ml_dtypes), torch on the CPU, or bytes that say what they are (Values)."""
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence, Tuple
+
+from ._errors import UsageError
+
+# Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
+_FORMATS = {"float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
+_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+_TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}
+
+
+@dataclass
+class Values:
+    """A tensor as bytes: row-major, without gaps.
+
+    data: anything with the buffer protocol; shape; dtype: the name of a format ("fp32", "bf16", "e4m3", "e8m0" ...).
+    """
+
+    data: Any
+    shape: Tuple[int, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        self.shape = tuple(int(extent) for extent in self.shape)
+        if any(extent < 0 for extent in self.shape):
+            raise UsageError(f"shape is {self.shape}: extents must be 0 or more")
+
+    def tobytes(self) -> bytes:
+        return memoryview(self.data).cast("B").tobytes()
+
+
+@dataclass
+class View:
+    """What a call reads: a pointer, and what keeps it alive."""
+
+    pointer: int
+    shape: Tuple[int, ...]
+    format: str
+    row_stride: int  # elements
+    kind: str  # "numpy", "torch", "values"
+    owner: Any
+
+
+def count_of(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _pointer_of(buffer: Any) -> Tuple[int, Any]:
+    """The address of a buffer's bytes, and what keeps it: a copy where the buffer is read-only."""
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        raise UsageError("the buffer has gaps: it must be row-major without any")
+    view = view.cast("B")
+    if view.nbytes == 0:
+        return 0, view
+    keeper = bytearray(view) if view.readonly else view
+    return ctypes.addressof(ctypes.c_char.from_buffer(keeper)), keeper
+
+
+def _is_a(x: Any, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(x, getattr(loaded, name))
+
+
+def _rows(x: Any, shape: Tuple[int, ...], strides: Optional[Sequence[int]], what: str) -> int:
+    """Elements from row to row of a matrix or vector whose rows have no gaps."""
+    cols = shape[-1] if shape else 1
+    if strides is None or count_of(shape) == 0:
+        return cols
+    if len(shape) > 2:
+        raise UsageError(f"{what} has {len(shape)} dimensions: 1 or 2 are taken")
+    if cols > 1 and strides[-1] != 1:
+        raise UsageError(f"{what} has gaps between columns: make it contiguous along its last dimension")
+    if len(shape) < 2 or shape[0] <= 1:
+        return cols
+    if strides[0] < cols:
+        raise UsageError(f"{what} has rows {strides[0]} elements apart and {cols} wide: they must not overlap or run backwards")
+    return strides[0]
+
+
+def _torch_view(x: Any, what: str, codes: bool) -> View:
+    torch = sys.modules["torch"]
+    if x.device.type != "cpu":
+        raise UsageError(f"{what} is on {x.device}: the reference computes on the CPU; give {what}.cpu()")
+    if x.requires_grad:
+        raise UsageError(f"{what} requires a gradient, which the reference does not have: give {what}.detach()")
+    if x.layout != torch.strided:
+        raise UsageError(f"{what} is {x.layout}: a dense tensor is needed")
+    name = str(x.dtype).rsplit(".", 1)[-1]
+    return View(x.data_ptr(), tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), x.stride(), what),
+                "torch", x)
+
+
+def _numpy_view(x: Any, what: str, codes: bool) -> View:
+    if not x.dtype.isnative:
+        raise UsageError(f"{what} is of {x.dtype}, whose bytes are swapped: give {what}.astype({what}.dtype.newbyteorder('='))")
+    name = x.dtype.name
+    strides = None
+    if count_of(x.shape) != 0:
+        if any(stride % x.itemsize for stride in x.strides):
+            raise UsageError(f"{what} has strides that are no multiple of its elements' size")
+        strides = [stride // x.itemsize for stride in x.strides]
+    pointer = x.__array_interface__["data"][0]
+    return View(pointer, tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), strides, what), "numpy", x)
+
+
+def _value_format(name: str, what: str) -> str:
+    if name not in _FORMATS:
+        raise UsageError(f"{what} is of {name}: float32, bfloat16 and float16 are taken")
+    return _FORMATS[name]
+
+
+def view_of(x: Any, what: str = "x", codes: bool = False) -> View:
+    """A tensor's memory. `codes`: of any type; otherwise of FP32, BF16 or FP16."""
+    if _is_a(x, "torch", "Tensor"):
+        return _torch_view(x, what, codes)
+    if _is_a(x, "numpy", "ndarray"):
+        return _numpy_view(x, what, codes)
+    if isinstance(x, Values):
+        pointer, keeper = _pointer_of(x.data)
+        format_ = x.dtype if codes else _value_format(x.dtype, what)
+        if not codes:
+            needed = count_of(x.shape) * _BYTES[format_]
+            if memoryview(x.data).nbytes != needed:
+                raise UsageError(f"{what} has {memoryview(x.data).nbytes} bytes: {x.shape} of {format_} are {needed}")
+        return View(pointer, x.shape, format_, x.shape[-1] if x.shape else 1, "values", keeper)
+    raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: numpy arrays, torch tensors on the CPU and mxcheck.Values are taken")
+
+
+def matrix_of(shape: Tuple[int, ...], what: str) -> Tuple[int, int]:
+    """Rows and columns; a vector is one row."""
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    if len(shape) == 1:
+        return 1, shape[0]
+    raise UsageError(f"{what} has {len(shape)} dimensions: 1 or 2 are taken")
+
+
+def new_buffer(size: int) -> Tuple[bytearray, int]:
+    buffer = bytearray(size)
+    return buffer, ctypes.addressof(ctypes.c_char.from_buffer(buffer)) if size else 0
+
+
+def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: int, kind: str) -> Any:
+    """A buffer as the caller's kind: FP8 and E8M0 codes of torch in its types where it has them, other codes as unsigned integers."""
+    if kind == "torch":
+        torch = sys.modules["torch"]
+        of_values = {"fp32": "float32", "bf16": "bfloat16", "fp64": "float64"}.get(format_)
+        name = of_values or {1: "uint8", 2: "int16", 4: "int32"}[bytes_each]
+        flat = torch.frombuffer(buffer, dtype=getattr(torch, name)) if len(buffer) else torch.empty(0, dtype=getattr(torch, name))
+        exact = getattr(torch, _TORCH_CODES.get(format_, ""), None)
+        return (flat.view(exact) if exact is not None else flat).reshape(shape)
+    if kind == "numpy":
+        numpy = sys.modules["numpy"]
+        if format_ == "bf16" and "ml_dtypes" in sys.modules:
+            return numpy.frombuffer(buffer, dtype=sys.modules["ml_dtypes"].bfloat16).reshape(shape)
+        name = {"fp32": "float32", "fp64": "float64"}.get(format_, {1: "uint8", 2: "uint16", 4: "uint32"}[bytes_each])
+        return numpy.frombuffer(buffer, dtype=name).reshape(shape)
+    return Values(buffer, shape, format_)

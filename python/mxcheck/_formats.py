@@ -1,0 +1,125 @@
+"""Formats, recipes, and what is done element by element."""
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from ._arrays import Values, count_of, new_buffer, result, view_of
+from ._errors import UsageError
+from ._library import call, text
+
+
+@functools.lru_cache(maxsize=256)
+def _lines(what: str, name: str) -> Dict[str, str]:
+    rows = text("mxcheck_c_describe", what.encode(), _bytes(name, what)).splitlines()
+    return dict(row.split("=", 1) for row in rows)
+
+
+def _bytes(name: Any, what: str) -> bytes:
+    if not isinstance(name, str):
+        raise UsageError(f"{what} is {name!r}: its name is needed")
+    if "\0" in name:
+        raise UsageError(f"{what} is {name!r}: no name has a zero byte")
+    return name.encode()
+
+
+@dataclass(frozen=True)
+class FormatInfo:
+    """A number format: `mxcheck formats` in the command line."""
+
+    name: str
+    dtype: str  # in PyTorch and ml_dtypes
+    bits: int
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    max: float
+    max_code: int
+    nan_code: Optional[int]  # none: the format has no NaN
+    inf_code: Optional[int]
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of a code in memory; codes are not packed."""
+        return 1 if self.bits <= 8 else 2 if self.bits <= 16 else 4
+
+
+@functools.lru_cache(maxsize=64)
+def _info(name: str) -> FormatInfo:
+    row = _lines("format", name)
+    number = lambda key: int(row[key]) if key in row else None  # noqa: E731
+    return FormatInfo(row["name"], row["dtype"], int(row["bits"]), int(row["exponent_bits"]), int(row["mantissa_bits"]), int(row["bias"]),
+                      float.fromhex(row["max"]), int(row["max_code"]), number("nan_code"), number("inf_code"))
+
+
+def formats(name: Optional[str] = None) -> Union[FormatInfo, List[FormatInfo]]:
+    """One format, by its own name or that of PyTorch's type, or all of them."""
+    if name is not None:
+        return _info(name)
+    return [_info(one) for one in text("mxcheck_c_names", b"formats").splitlines()]
+
+
+def recipes() -> List[str]:
+    """Names of the recipes: what decides the bytes of a quantized block (docs/numerics.md)."""
+    return text("mxcheck_c_names", b"recipes").splitlines()
+
+
+def recipe(name: str) -> Dict[str, str]:
+    """A recipe's policies, every field that decides bytes, as words and hexfloats."""
+    return dict(_lines("recipe", name))
+
+
+def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "saturate") -> Any:
+    """Codes of x's elements, without scales.
+
+    x: FP32, BF16 or FP16 of any shape, without gaps. rounding: nearest_even, nearest_away, toward_zero. overflow: saturate, or
+    non_saturate (Inf, or NaN where the format has no Inf). Returns codes of x's shape and kind. UsageError for other names.
+    """
+    view = view_of(x)
+    _refuse_gaps(view)
+    info = _info(format)
+    count = count_of(view.shape)
+    buffer, pointer = new_buffer(count * info.code_bytes)
+    call("mxcheck_c_cast", view.format.encode(), view.pointer, count, info.name.encode(), _bytes(rounding, "rounding"),
+         _bytes(overflow, "overflow"), pointer)
+    return result(buffer, view.shape, info.name, info.code_bytes, view.kind)
+
+
+def decode(codes: Any, format: str) -> Any:
+    """The exact values of codes, as FP64, of the codes' shape and kind. InputError for a code wider than the format."""
+    view = view_of(codes, "codes", codes=True)
+    _refuse_gaps(view)
+    info = _info(format)
+    count = count_of(view.shape)
+    check_bytes(codes, view, count * info.code_bytes, "codes")
+    buffer, pointer = new_buffer(count * 8)
+    call("mxcheck_c_decode", info.name.encode(), view.pointer, count, pointer)
+    return result(buffer, view.shape, "fp64", 8, view.kind)
+
+
+def scale(amax: float, rule: str = "rceil", format: str = "e4m3") -> Tuple[Optional[int], float]:
+    """The scale of a block whose largest magnitude is amax (NaN and infinity are taken), rounded once to FP32.
+
+    rule: a recipe's name. Returns the E8M0 byte, or None for recipes of FP32 scales, and the scale's value.
+    """
+    given = ctypes.c_float(amax)
+    byte = ctypes.c_uint8()
+    value = ctypes.c_float()
+    call("mxcheck_c_scale", _bytes(rule, "rule"), _bytes(format, "format"), ctypes.byref(given), 1, ctypes.byref(byte), ctypes.byref(value))
+    return (None if recipe(rule)["rule"] == "fp32" else byte.value), value.value
+
+
+def check_bytes(x: Any, view: Any, needed: int, what: str) -> None:
+    """UsageError where a tensor has another number of bytes than a call will read."""
+    if isinstance(x, Values):
+        given = memoryview(x.data).nbytes
+    else:
+        given = count_of(view.shape) * (x.element_size() if view.kind == "torch" else x.itemsize)
+    if given != needed:
+        raise UsageError(f"{what} has {given} bytes: {needed} are needed")
+
+
+def _refuse_gaps(view: Any) -> None:
+    if len(view.shape) >= 2 and view.shape[0] > 1 and view.row_stride != view.shape[-1]:
+        raise UsageError("the tensor has gaps between rows: make it contiguous")

@@ -1,0 +1,108 @@
+"""Blocks with a scale each: reference/quantize."""
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any, Optional, Sequence, Tuple
+
+from ._arrays import count_of, matrix_of, new_buffer, result, view_of
+from ._errors import UsageError
+from ._formats import _bytes, _lines, check_bytes, formats
+from ._library import call
+
+
+@dataclass
+class Quantized:
+    """Codes and scales of a matrix, and what they are.
+
+    codes: of the matrix's shape, one a byte (e5m6: two). scales: compact, a matrix of blocks; in other layouts, and with padding, a
+    vector of bytes.
+    """
+
+    codes: Any
+    scales: Any
+    format: str
+    recipe: str
+    block: str
+    layout: str
+    offsets: Optional[Tuple[int, ...]] = field(default=None)
+
+    def dequantize(self, dtype: str = "fp32") -> Any:
+        """As mxcheck.dequantize."""
+        return dequantize(self, dtype)
+
+
+def _offsets_of(offsets: Optional[Sequence[int]]) -> Tuple[Any, int]:
+    if offsets is None:
+        return None, 0
+    try:
+        values = [int(offset) for offset in offsets]
+    except (TypeError, ValueError):
+        raise UsageError(f"offsets are {offsets!r}: a sequence of integers is needed") from None
+    if any(not -(2**63) <= value < 2**63 for value in values):
+        raise UsageError("offsets must fit 64 bits")
+    return (ctypes.c_int64 * len(values))(*values), len(values)
+
+
+def _sizes(format: str, recipe: str, block: str, layout: str, rows: int, cols: int, offsets: Any, count: int) -> Any:
+    sizes = (ctypes.c_int64 * 4)()
+    call("mxcheck_c_quantize_sizes", _bytes(format, "format"), _bytes(recipe, "recipe"), _bytes(block, "block"), _bytes(layout, "layout"),
+         rows, cols, offsets, count, sizes)
+    return sizes
+
+
+def _thread_count(threads: int) -> int:
+    if not isinstance(threads, int) or not 0 <= threads < 2**31:
+        raise UsageError(f"threads is {threads!r}: 0 (the machine's) or more")
+    return threads
+
+
+def quantize(x: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "1x32", layout: str = "compact",
+             offsets: Optional[Sequence[int]] = None, pad: int = 0, threads: int = 0) -> Quantized:
+    """A matrix to codes and scales, by the reference.
+
+    x: FP32, BF16 or FP16, rows x cols (a vector is one row); rows may lie apart. block: 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row.
+    layout of the scales: compact, tcgen05, deepgemm, whose other bytes become `pad`. offsets: where experts begin, and the rows' end:
+    blocks restart there. UsageError for what does not fit, InputError for a NaN that the recipe refuses.
+    """
+    view = view_of(x)
+    rows, cols = matrix_of(view.shape, "x")
+    pointer, count = _offsets_of(offsets)
+    if not isinstance(pad, int) or not 0 <= pad <= 255:
+        raise UsageError(f"pad is {pad!r}: a byte is needed")
+    sizes = _sizes(format, recipe, block, layout, rows, cols, pointer, count)
+    info = formats(format)
+    codes, codes_at = new_buffer(sizes[0])
+    scales, scales_at = new_buffer(sizes[1])
+    call("mxcheck_c_quantize", view.format.encode(), view.pointer, rows, cols, view.row_stride, info.name.encode(), recipe.encode(),
+         block.encode(), layout.encode(), pointer, count, pad, _thread_count(threads), codes_at, scales_at)
+    fp32 = _lines("recipe", recipe)["rule"] == "fp32"
+    shape = (sizes[2], sizes[3]) if layout == "compact" else (sizes[1],)
+    return Quantized(result(codes, view.shape, info.name, info.code_bytes, view.kind),
+                     result(scales, shape, "fp32" if fp32 else "e8m0", 4 if fp32 else 1, view.kind), info.name, recipe, block, layout,
+                     None if offsets is None else tuple(int(offset) for offset in offsets))
+
+
+def dequantize(q: Quantized, dtype: str = "fp32", threads: int = 0) -> Any:
+    """Values of codes and scales, each code times its scale, rounded once to "fp32" or "bf16"; of the codes' shape and kind.
+
+    InputError for a code wider than its format, UsageError for scales of another size than the shape, block and layout have.
+    """
+    if not isinstance(q, Quantized):
+        raise UsageError(f"q is a {type(q).__name__}: what mxcheck.quantize returns is needed")
+    codes = view_of(q.codes, "codes", codes=True)
+    scales = view_of(q.scales, "scales", codes=True)
+    rows, cols = matrix_of(codes.shape, "codes")
+    pointer, count = _offsets_of(q.offsets)
+    sizes = _sizes(q.format, q.recipe, q.block, q.layout, rows, cols, pointer, count)
+    for view, size, what, tensor in ((codes, sizes[0], "codes", q.codes), (scales, sizes[1], "scales", q.scales)):
+        if len(view.shape) == 2 and view.shape[0] > 1 and view.row_stride != view.shape[1]:
+            raise UsageError(f"{what} has gaps between rows: make it contiguous")
+        check_bytes(tensor, view, size, what)
+    each = {"fp32": 4, "bf16": 2}.get(dtype)
+    if each is None:
+        raise UsageError(f"dtype is {dtype!r}: fp32 and bf16 are offered")
+    buffer, values_at = new_buffer(count_of(codes.shape) * each)
+    fp32 = _lines("recipe", q.recipe)["rule"] == "fp32"
+    call("mxcheck_c_dequantize", q.format.encode(), q.block.encode(), q.layout.encode(), b"fp32" if fp32 else b"e8m0", codes.pointer,
+         scales.pointer, rows, cols, pointer, count, _thread_count(threads), dtype.encode(), values_at)
+    return result(buffer, codes.shape, dtype, each, codes.kind)

@@ -1,0 +1,104 @@
+"""Formats, casts and scales are the command line's; every function of the C table is there and says what is wrong."""
+
+import array
+import ctypes
+import json
+import math
+import re
+import unittest
+from pathlib import Path
+
+import command_line
+import mxcheck
+from mxcheck import _library
+
+
+class Formats(unittest.TestCase):
+    def test_are_the_command_lines(self):
+        rows = json.loads(command_line.run("formats", "--json"))
+        self.assertEqual([row["name"] for row in rows], [f.name for f in mxcheck.formats()])
+        for row in rows:
+            f = mxcheck.formats(row["name"])
+            self.assertEqual((f.dtype, f.bits, f.bias), (row["dtype"], row["bits"], row["bias"]))
+            self.assertEqual(f, mxcheck.formats(row["dtype"]))
+            for code, text in ((f.nan_code, row["nan"]), (f.inf_code, row["inf"])):
+                self.assertEqual(code, None if text is None else int(text, 16))
+
+    def test_every_code_is_its_value(self):
+        for f in mxcheck.formats():
+            if f.bits > 16:
+                continue
+            codes = array.array("B" if f.code_bytes == 1 else "H", range(2**f.bits))
+            values = array.array("d", mxcheck.decode(mxcheck.Values(codes, (len(codes),), f.name), f.name).tobytes())
+            self.assertEqual(values[f.max_code], f.max)
+            if f.nan_code is not None:
+                self.assertTrue(math.isnan(values[f.nan_code]))
+            # -2 of mxint8 is a code that no encoder gives: its largest magnitude is 127 / 64 on both sides.
+            finite = [i for i, v in enumerate(values) if math.isfinite(v) and abs(v) < 3e38 and (f.name, v) != ("mxint8", -2)]
+            back = mxcheck.cast(mxcheck.Values(array.array("f", [values[i] for i in finite]), (len(finite),), "fp32"), f.name).tobytes()
+            again = array.array("B" if f.code_bytes == 1 else "H", back)
+            wrong = [i for i, code in zip(finite, again) if values[code] != values[i]]
+            self.assertEqual(wrong, [], f.name)
+
+    def test_casts_round_and_overflow_as_asked(self):
+        x = mxcheck.Values(array.array("f", [0.546875, 480.0, -1e30, math.inf, math.nan, -0.0, 465.0]), (7,), "fp32")
+        self.assertEqual(mxcheck.cast(x, "e4m3").tobytes().hex(), "317efe7e7f807e")
+        self.assertEqual(mxcheck.cast(x, "e4m3", overflow="non_saturate").tobytes().hex(), "317f7f7f7f807f")  # its NaN is 0x7f
+        ties = mxcheck.Values(array.array("f", [1.0625, 1.1875, -1.0625]), (3,), "fp32")
+        self.assertEqual(mxcheck.cast(ties, "e4m3").tobytes().hex(), "383ab8")
+        self.assertEqual(mxcheck.cast(ties, "e4m3", "nearest_away").tobytes().hex(), "393ab9")
+        self.assertEqual(mxcheck.cast(ties, "e4m3", "toward_zero").tobytes().hex(), "3839b8")
+        with self.assertRaisesRegex(mxcheck.UsageError, "stochastic.*nearest_even"):
+            mxcheck.cast(ties, "e4m3", "stochastic")
+        with self.assertRaisesRegex(mxcheck.InputError, r"codes\[1\] is 64: e2m3 has 6 bits"):
+            mxcheck.decode(mxcheck.Values(b"\x3f\x40", (2,), "e2m3"), "e2m3")
+
+
+class Scales(unittest.TestCase):
+    def test_are_the_command_lines(self):
+        texts = ["0", "0x1p-149", "1", "447.9", "448", "448.0001", "0x43e00001", "3e38", "inf", "nan"]
+        for format in ("e4m3", "e5m2"):
+            rows = json.loads(command_line.run("scale", "--json", "--format", format, *texts))["rows"]
+            self.assertGreater(len(rows), 100)
+            for row in rows:
+                amax = ctypes.c_float.from_buffer(ctypes.c_uint32(int(row["bits"], 16))).value
+                byte, value = mxcheck.scale(amax, row["rule"], format)
+                bits = ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value
+                self.assertEqual((byte, bits), (row.get("byte"), int(row["scale_bits"], 16)), row)
+
+    def test_refuse_what_is_no_magnitude(self):
+        with self.assertRaisesRegex(mxcheck.UsageError, "negative"):
+            mxcheck.scale(-1.0)
+
+
+class Signatures(unittest.TestCase):
+    table = (Path(__file__).resolve().parents[2] / "bindings" / "functions.inc").read_text()
+    functions = _library.parse_signatures(_library._library.mxcheck_c_signatures().decode())
+
+    def test_are_those_of_the_table(self):
+        stated = re.findall(r"MXCHECK_C\((\w+), \(([^)]*)\)\)", re.sub(r"//.*", "", self.table))
+        self.assertEqual([name for name, _ in stated], list(self.functions))
+        for name, arguments in stated:
+            self.assertEqual(len(arguments.split(",")), len(self.functions[name]), name)
+        self.assertGreaterEqual(len(stated), 10)
+
+    def test_every_function_refuses_nulls_and_negative_counts_in_words(self):
+        for name, types in self.functions.items():
+            if name in ("mxcheck_c_version", "mxcheck_c_error"):
+                continue
+            nulls = [None if kind in (ctypes.c_char_p, ctypes.c_void_p) else 0 for kind in types]
+            with self.subTest(name), self.assertRaises(mxcheck.UsageError) as raised:
+                _library.call(name, *nulls)
+            self.assertGreater(len(str(raised.exception)), 10)
+            counts = [b"e4m3" if kind is ctypes.c_char_p else None if kind is ctypes.c_void_p else -1 if kind is ctypes.c_int64 else 0 for kind in types]
+            with self.subTest(name), self.assertRaises(mxcheck.UsageError):
+                _library.call(name, *counts)
+
+    def test_a_type_that_is_unknown_is_refused(self):
+        for text in ("f (double x)", "f (char** x)", "f", "f ()"):
+            with self.assertRaises((mxcheck.EnvironmentError, KeyError)):
+                _library.parse_signatures(text)
+
+
+if __name__ == "__main__":
+    unittest.main()
