@@ -18,20 +18,13 @@ namespace {
 template <class Table>
 std::string lines_of(const Table& table) {
   std::string text;
-  for (const auto& one : table) text += std::string(one.name) + '\n';
+  for (const std::string& name : names_in(table)) text += name + '\n';
   return text;
 }
 
 std::string names(std::string_view of) {
-  std::string text;
-  if (of == "formats") {
-    for (const Format format : kAllFormats) text += std::string(spec(format).name) + '\n';
-    return text;
-  }
-  if (of == "recipes") {
-    for (const Recipe& recipe : all_recipes()) text += recipe.name + '\n';
-    return text;
-  }
+  if (of == "formats") return lines_of(kFormatSpecs);
+  if (of == "recipes") return lines_of(all_recipes());
   if (of == "blocks") return lines_of(kBlockShapes);
   if (of == "layouts") return lines_of(kScaleLayouts);
   if (of == "roundings") return lines_of(kElementRoundings);

@@ -1,22 +1,23 @@
 #include "bindings/formats.h"
 
 #include <string>
+#include <vector>
 
 #include "bindings/guard.h"
+#include "numerics/names.h"
 
 namespace mxcheck::c {
 namespace {
 
 template <class Wanted>
 Format named(std::string_view name, const char* what, const Wanted& wanted) {
-  std::string all;
-  for (const Format format : kAllFormats) {
-    const FormatSpec& f = spec(format);
-    if (!wanted(f)) continue;
-    if (f.name == name || f.dtype_name == name) return format;
-    all += (all.empty() ? "" : ", ") + std::string(f.name);
+  const auto found = find_format(name);
+  if (found && wanted(spec(*found))) return *found;
+  std::vector<std::string> known;
+  for (const FormatSpec& f : kFormatSpecs) {
+    if (wanted(f)) known.emplace_back(f.name);
   }
-  refuse("there is no " + std::string(what) + " '" + std::string(name) + "': " + all + " are");
+  refuse("unknown " + std::string(what) + " '" + std::string(name) + "'; known are " + join(known));
 }
 
 }  // namespace

@@ -20,11 +20,6 @@ struct Request {
   std::span<const std::int64_t> offsets;
 };
 
-ScaleLayout layout_of(std::string_view name) {
-  if (const auto layout = find_scale_layout(name)) return *layout;
-  refuse("there is no layout '" + std::string(name) + "': compact, tcgen05, deepgemm are");
-}
-
 void check(const Request& r, std::int64_t rows, std::int64_t cols) {
   if (rows < 0 || cols < 0) refuse("rows and cols must be 0 or more");
   if (cols != 0 && rows > std::numeric_limits<std::int64_t>::max() / 16 / cols) {
@@ -42,7 +37,7 @@ void check(const Request& r, std::int64_t rows, std::int64_t cols) {
 Request request_of(const char* format, const char* block, const char* layout, bool fp32_scales,
                    std::span<const std::int64_t> offsets) {
   return {element_of(text_of(format, "format")), block_shape_named(text_of(block, "block")),
-          layout_of(text_of(layout, "layout")), fp32_scales, offsets};
+          entry_named(kScaleLayouts, "layout", text_of(layout, "layout")).value, fp32_scales, offsets};
 }
 
 // Shapes of scales without codes.

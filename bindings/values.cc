@@ -21,15 +21,6 @@ Word word_at(const void* from, std::int64_t i) {
   return word;
 }
 
-template <class Table>
-auto word_in(const Table& table, std::string_view name, const char* what) {
-  const auto value = value_in(table, name);
-  if (value) return *value;
-  std::string all;
-  for (const auto& one : table) all += (all.empty() ? "" : ", ") + std::string(one.name);
-  refuse("there is no " + std::string(what) + " '" + std::string(name) + "': " + all + " are");
-}
-
 void cast(std::string_view from, const void* values, std::int64_t count, Format to, Rounding rounding,
           Overflow overflow, void* codes) {
   const Format source = value_format_of(from);
@@ -80,8 +71,8 @@ int32_t mxcheck_c_cast(const char* from, const void* values, int64_t count, cons
     const Format format = format_of(text_of(to, "to"));
     if (format == Format::fp32) refuse("a cast to fp32 is none: the formats of 16 bits and fewer are offered");
     cast(text_of(from, "from"), values, count, format,
-         word_in(kElementRoundings, text_of(rounding, "rounding"), "rounding"),
-         word_in(kOverflows, text_of(overflow, "overflow"), "overflow"), codes);
+         entry_named(kElementRoundings, "rounding", text_of(rounding, "rounding")).value,
+         entry_named(kOverflows, "overflow", text_of(overflow, "overflow")).value, codes);
   });
 }
 

@@ -2,7 +2,8 @@
 // D = A B^T of BF16, defined to the bit. Shapes, kinds and rules are tile/matmul.h's; k is a multiple of 8.
 //
 //   acc   = wgmma k16 steps over k, one chain, ascending, from zero; +0 without columns
-//   value = accumulate ? add_rn(acc, C) : acc
+//   sum   = alpha == 1 ? acc : mul_rn(acc, alpha)
+//   value = accumulate ? add_rn(sum, C) : sum
 //   D     = value, or RNE of value to BF16
 //
 // Independent of tile, schedule and kind. Past the end of k a chain may continue over zeros, up to the next multiple of

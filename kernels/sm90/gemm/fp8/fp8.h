@@ -9,7 +9,8 @@
 //     partial = four chained wgmma k32 steps over columns 128 kb .., ascending, from zero; zeros past the end of k or
 //               of the expert's columns: a step of zeros leaves every sum as it is
 //     acc     = fma_rn(partial, mul_rn(scale_a, scale_b), acc)
-//   value = accumulate ? add_rn(acc, C) : acc
+//   sum   = alpha == 1 ? acc : mul_rn(acc, alpha)
+//   value = accumulate ? add_rn(sum, C) : sum
 //   D     = value, or RNE of value to BF16
 //
 // These operations in this order, whatever the tile, the schedule and the kind. Scales are FP32, or E8M0 bytes decoded

@@ -59,7 +59,8 @@ bool matmul_valid(const MatmulCall& matmul, int multiple) {
   if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
   if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
   if (matmul.transposed && matmul.kind != MatmulKind::dense) return false;
-  // Tiles are numbered in 31 bits; the smallest are 128 x 128.
+  // Units of tiles are numbered in 32 bits. The bound is one of tiles of 128 x 128: of 64 x 64 there are four times as
+  // many, more than 2^32 of which would need a D of 2^44 elements.
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
   const std::int64_t cols = matmul.n / 128 + 1;
   const std::int64_t rows = matmul.m / 128 + 1;

@@ -138,7 +138,7 @@ struct alignas(16) MatmulTile {
   int kblock = 0;   // first column of scales, where a stage has one
   int kblocks = 0;  // kNoTile: the CTA is done
   int k = 0;        // first column of A and B
-  int tail = 0;     // columns of the last stage that are the expert's; 0: all, or what follows is past the matrix
+  int tail = 0;     // columns of the last stage that are the expert's, of groups along depth; 0: all are
 };
 static_assert(sizeof(MatmulTile) == 32);
 inline constexpr int kNoTile = -1;
@@ -200,8 +200,8 @@ class MatmulSchedule {
     const unsigned row = (before + in_band % high) * Shape::kCluster + rank_;
     const std::int64_t offset = std::int64_t{row} * Shape::kM;
     tile.rows = static_cast<int>(max(std::int64_t{rows} - offset, std::int64_t{0}));
-    // A CTA whose row tile is past the end only keeps its cluster's loads and barriers going: it multiplies zeros or
-    // another expert's rows and stores nothing.
+    // A CTA whose row tile is past the end only keeps its cluster's loads and barriers going: it multiplies zeros,
+    // another expert's rows or what a stage held before, and stores nothing.
     tile.row = tile.rows > 0 ? first_row + static_cast<int>(offset) : first_row;
     tile.col = static_cast<int>(in_band / high * Shape::kN);
     return true;
