@@ -38,8 +38,8 @@ cudaError_t launch(const MatmulCall& matmul, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t matmul_bf16_launch(const MatmulCall& matmul, cudaStream_t stream) {
-  if (!matmul_valid(matmul, 8)) return cudaErrorInvalidValue;
   if (matmul_empty(matmul)) return cudaSuccess;
+  if (!matmul_valid(matmul, 8)) return cudaErrorInvalidValue;
   return matmul.output == MatmulOutput::fp32 ? launch<float>(matmul, stream) : launch<__nv_bfloat16>(matmul, stream);
 }
 

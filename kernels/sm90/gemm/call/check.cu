@@ -17,7 +17,8 @@ __global__ void look(const __grid_constant__ CheckJob job, CheckResult* result) 
   for (std::int64_t e = me; e < offsets; e += stride) {
     const std::int64_t o = job.offsets[e];
     const bool last = e == job.experts;
-    const bool wrong = (e == 0 ? o != 0 : o < job.offsets[e - 1]) || (last ? o != job.end : o % job.multiple != 0);
+    const bool wrong =
+        (e == 0 ? o != 0 : o < job.offsets[e - 1]) || (last ? o != job.end : o % job.multiple != 0 && o != job.end);
     if (wrong) bad = min(bad, static_cast<unsigned long long>(e));
   }
   const std::int64_t rows = job.index == nullptr ? 0 : job.rows;
@@ -66,7 +67,7 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
       message = "the last of the offsets must be the end of what they divide, and none may descend";
     if (at == 0) message = "offsets[0] must be 0";
     const bool order = at == 0 ? value == 0 : value >= job.offsets[at - 1];
-    if (order && at != job.experts) {
+    if (order && at != job.experts && value != job.end) {
       result->status = MXCHECK_UNSUPPORTED;
       message =
           "groups along depth are offered where each begins at a multiple of 16 bytes: 16 elements of FP8, 8 of BF16";

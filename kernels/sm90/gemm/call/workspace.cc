@@ -47,6 +47,7 @@ MatmulWorkspace plan_workspace(const mxcheck_call& call, int element_bytes, std:
   if (p.depth < 0 || p.depth > INT32_MAX) invalid("policy.depth must be 0 to 2^31 - 1");
   if (p.depth % multiple == 0) return plan;
   plan.pitch = (p.depth + multiple - 1) / multiple * multiple;
+  if (plan.pitch > INT32_MAX) unsupported("depths are offered up to the last multiple of 32 below 2^31");
   plan.b_at += matrix_bytes(call, 0, plan.pitch, element_bytes);
   plan.bytes = plan.b_at + matrix_bytes(call, 1, plan.pitch, element_bytes);
   return plan;

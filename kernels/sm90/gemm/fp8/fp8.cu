@@ -17,10 +17,10 @@ cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_
 }
 
 cudaError_t matmul_fp8_launch(const MatmulFp8& matmul, cudaStream_t stream) {
+  if (matmul_empty(matmul)) return cudaSuccess;
   if (!matmul_valid(matmul, 16) || (matmul.kind == MatmulKind::depth && matmul.b_block != MatmulBlock::row)) {
     return cudaErrorInvalidValue;
   }
-  if (matmul_empty(matmul)) return cudaSuccess;
   const bool b_e4m3 = matmul.b_format == Element::e4m3;
   if (matmul.a_format == Element::e4m3) {
     return b_e4m3 ? matmul_e4m3_e4m3(matmul, stream) : matmul_e4m3_e5m2(matmul, stream);

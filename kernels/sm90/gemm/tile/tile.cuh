@@ -187,7 +187,7 @@ class MatmulSchedule {
         tile.k = static_cast<int>(first);
         tile.kblock =
             job_.scale_starts == nullptr ? tile.k / Shape::kColumns : static_cast<int>(job_.scale_starts[tile.expert]);
-        tile.kblocks = (depth - 1 + Shape::kColumns) / Shape::kColumns;
+        tile.kblocks = depth / Shape::kColumns + (depth % Shape::kColumns != 0 ? 1 : 0);  // depth may be 2^31 - 1
         tile.tail = depth % Shape::kColumns;
       }
     }
