@@ -2,7 +2,7 @@
 
 mxcheck_cuda_faults(sm90)
 
-set(all_quantize sm90/quantize/lines.cu sm90/quantize/row.cu sm90/quantize/column.cu sm90/quantize/square.cu sm90/quantize/dual.cu)
+set(all_quantize sm90/quantize/lines.cu sm90/quantize/row.cu sm90/quantize/column.cu sm90/quantize/square.cu sm90/quantize/dual.cu sm90/quantize/wide_dual.cu)
 
 mxcheck_cuda_fault(
   sm90 rounds_toward_zero "codes are truncated" sm90/quantize/quantize.cuh

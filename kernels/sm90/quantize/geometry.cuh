@@ -8,15 +8,15 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// False if the block has no work.
+// False if the block has no work. Waits for the plan kernel, which may still be running.
 __device__ __forceinline__ bool find_tile(const Rows& rows, std::int64_t t, RowTile& tile) {
   if (rows.header != nullptr) {
-    if (rows.header->status != MXCHECK_OK) return false;
+    asm volatile("griddepcontrol.wait;" ::: "memory");
     if (rows.table != nullptr) {
-      if (t >= rows.header->tiles) return false;
       tile = rows.table[t];
-      return true;
+      return tile.rows != 0;
     }
+    if (rows.header->status != MXCHECK_OK) return false;
   }
   tile.first_row = t * kTile;
   tile.bands = t * (kTile / 32);

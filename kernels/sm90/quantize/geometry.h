@@ -27,7 +27,7 @@ struct RowTile {
   std::int64_t first_row = 0;  // of the matrix
   std::int64_t bands = 0;      // bands of 32 rows before this tile
   std::int64_t quads = 0;      // groups of 4 tiles (each expert's rounded up) before this tile's expert
-  std::int32_t rows = 0;       // 1 to 128
+  std::int32_t rows = 0;       // 1 to 128; 0: no tile
   std::int32_t in_expert = 0;  // tiles of its expert before it
   std::int32_t of_expert = 0;  // tiles of its expert
 };
@@ -35,7 +35,6 @@ struct RowTile {
 // What the plan kernel leaves at the front of the workspace.
 struct PlanHeader {
   std::int32_t status = 0;  // mxcheck_status; all other kernels do nothing unless it is MXCHECK_OK
-  std::int64_t tiles = 0;
 };
 
 // The rows of a call. Without experts tiles are computed; with experts they come from the plan kernel's table.
@@ -43,7 +42,9 @@ struct Rows {
   std::int64_t rows = 0;
   std::int64_t tiles = 0;  // without experts: exact; with them: at most
   const PlanHeader* header = nullptr;
-  const RowTile* table = nullptr;  // null: one expert of all rows
+  // Null: one expert of all rows. A tile of no rows is none, and all are where the status is not MXCHECK_OK: a block
+  // has to wait for one load alone.
+  const RowTile* table = nullptr;
 };
 
 struct ScalePlace {

@@ -4,13 +4,14 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream) {
+cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Element element, bool shifted,
+                           cudaStream_t stream) {
   if (dtype == Dtype::bf16) {
-    if (element == Element::e4m3) return launch_lines<__nv_bfloat16, Element::e4m3>(job, block, stream);
-    return launch_lines<__nv_bfloat16, Element::e5m2>(job, block, stream);
+    if (element == Element::e4m3) return launch_lines<__nv_bfloat16, Element::e4m3>(job, block, shifted, stream);
+    return launch_lines<__nv_bfloat16, Element::e5m2>(job, block, shifted, stream);
   }
-  if (element == Element::e4m3) return launch_lines<float, Element::e4m3>(job, block, stream);
-  return launch_lines<float, Element::e5m2>(job, block, stream);
+  if (element == Element::e4m3) return launch_lines<float, Element::e4m3>(job, block, shifted, stream);
+  return launch_lines<float, Element::e5m2>(job, block, shifted, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -3,6 +3,7 @@
 // of a block of threads lie side by side, so that memory sees long runs even where rows are gathered by index.
 
 #include "kernels/sm90/quantize/quantize.cuh"
+#include "kernels/sm90/quantize/shift.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -81,33 +82,10 @@ __device__ __forceinline__ void store_line_scales_128(const Place& p, const Scal
   }
 }
 
-// p.c counts chunks of two column tiles, in units of one: it is even.
+// The scale bytes of rows 2k and 2k + 1 of the lane's group: k = lane % 4 of 4 lanes for blocks of 32, k = lane / 4 % 4
+// of 16 lanes for blocks of 128.
 template <class T, Element kElement, int kBlock>
-__global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
-    lines_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks, std::int64_t tasks) {
-  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * kLineWarps + threadIdx.x / 32;
-  if (task >= tasks) return;
-  const std::int64_t group = task / chunks;
-  Place p;
-  p.t = group / kLineGroups;
-  p.c = 2 * (task % chunks);
-  p.columns = job.columns;
-  p.cols = job.cols;
-  if (!find_tile(job.rows, p.t, p.tile)) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = static_cast<int>(group % kLineGroups) * kLineRows;  // of the tile
-  const int rows = min(max(p.tile.rows - first, 0), kLineRows);
-  const std::int64_t col = p.c * kTile + lane * 8;
-  const bool inside = col < p.cols;
-
-  Eight<T> a[kLineRows];
-  if (rows < kLineRows || !inside) {
-#pragma unroll
-    for (int r = 0; r < kLineRows; ++r) a[r] = {};
-  }
-  load_rows<kLineRows, T>(job.x, p.tile.first_row + first, rows, col, inside,
-                          [&](const T* at, int r) { load_eight(at, a[r]); });
-
+__device__ __forceinline__ uint2 line_scales(const Eight<T> (&a)[kLineRows], std::uint32_t addend) {
   constexpr int kWords = kLineRows * static_cast<int>(sizeof(T)) / 4;
   std::uint32_t w[kWords];
   row_words<T, kLineRows>(w, [&](int r) {
@@ -124,35 +102,99 @@ __global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
     reduce<T, kWords / 4, 1>(w);
   }
   const uint2 amax = two_rows<T>(w);
-  const std::uint32_t even = scale_byte<kElement>(amax.x, job.addend);
-  const std::uint32_t odd = scale_byte<kElement>(amax.y, job.addend);
+  return {scale_byte<kElement>(amax.x, addend), scale_byte<kElement>(amax.y, addend)};
+}
+
+// Stores the scales of 8 rows of a tile from `first` on, and gives every lane the factors of its columns.
+template <class T, Element kElement, int kBlock>
+__device__ __forceinline__ void put_line_scales(const Place& p, const QuantizeJob& job, int first,
+                                                const Eight<T> (&a)[kLineRows], float (&factor)[kLineRows]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint2 bytes = line_scales<T, kElement, kBlock>(a, job.addend);
   if constexpr (kBlock == 32) {
     const std::int64_t blocks = divide_up(p.cols, 32) - p.c * 4;
-    store_line_scales_32(p, job.row.scales, first, static_cast<int>(min(blocks, std::int64_t{8})), even, odd);
+    store_line_scales_32(p, job.row.scales, first, static_cast<int>(min(blocks, std::int64_t{8})), bytes.x, bytes.y);
   } else {
-    store_line_scales_128(p, job.row.scales, first, p.columns, p.c + lane / 16, even, odd);
+    store_line_scales_128(p, job.row.scales, first, p.columns, p.c + lane / 16, bytes.x, bytes.y);
   }
-  const float even_factor = factor_of(even);
-  const float odd_factor = factor_of(odd);
-  float factor[kLineRows];
+  const float even = factor_of(bytes.x);
+  const float odd = factor_of(bytes.y);
 #pragma unroll
   for (int r = 0; r < kLineRows; ++r) {
     const int from = kBlock == 32 ? (lane & 28) | r / 2 : (lane & 16) | r / 2 * 4;
-    factor[r] = __shfl_sync(kAll, r % 2 == 0 ? even_factor : odd_factor, from);
+    factor[r] = __shfl_sync(kAll, r % 2 == 0 ? even : odd, from);
   }
+}
+
+template <class T>
+__device__ __forceinline__ void load_lines(const Matrix& x, std::int64_t first, int rows, std::int64_t col, bool inside,
+                                           Eight<T> (&a)[kLineRows]) {
+  if (rows < kLineRows || !inside) {
+#pragma unroll
+    for (int r = 0; r < kLineRows; ++r) a[r] = {};
+  }
+  load_rows<kLineRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { load_eight(at, a[r]); });
+}
+
+// 8 rows of 256 columns that start anywhere.
+template <class T, Element kElement, int kBlock>
+__device__ __forceinline__ void shifted_lines(const Place& p, const QuantizeJob& job, int first, int rows) {
+  __shared__ Edges<kLineRows, 4, 2> edges[kLineWarps];
+  auto& edge = edges[threadIdx.x / 32];
+  const std::int64_t col = p.c * kTile;
+  const int cols = static_cast<int>(min(p.cols - col, std::int64_t{kLineCols}));
+  Eight<T> a[kLineRows];
+  const int before = load_shifted<T, 4>(job.x, p.tile.first_row + first, rows, col, cols, a, edge);
+  shift_rows<T, 4>(a, cols, before, edge);
+  float factor[kLineRows];
+  put_line_scales<T, kElement, kBlock>(p, job, first, a, factor);
+  store_shifted<uint2, kLineRows>(job.row.codes + (p.tile.first_row + first) * p.cols + col, p.cols, rows, cols, edge,
+                                  [&](int r) { return encode_eight<kElement>(a[r], factor[r]); });
+}
+
+// p.c counts chunks of two column tiles, in units of one: it is even.
+template <class T, Element kElement, int kBlock, bool kShifted = false>
+__global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
+    lines_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks, std::int64_t tasks) {
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * kLineWarps + threadIdx.x / 32;
+  if (task >= tasks) return;
+  const std::int64_t group = task / chunks;
+  Place p;
+  p.t = group / kLineGroups;
+  p.c = 2 * (task % chunks);
+  p.columns = job.columns;
+  p.cols = job.cols;
+  if (!find_tile(job.rows, p.t, p.tile)) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = static_cast<int>(group % kLineGroups) * kLineRows;  // of the tile
+  const int rows = min(max(p.tile.rows - first, 0), kLineRows);
+  if constexpr (kShifted) return shifted_lines<T, kElement, kBlock>(p, job, first, rows);
+  const std::int64_t col = p.c * kTile + lane * 8;
+  const bool inside = col < p.cols;
+
+  Eight<T> a[kLineRows];
+  load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
+  float factor[kLineRows];
+  put_line_scales<T, kElement, kBlock>(p, job, first, a, factor);
   store_rows<kLineRows>(job.row.codes + (p.tile.first_row + first) * p.cols + col, p.cols, rows, inside,
                         [&](std::uint8_t* at, int r) { store_words(at, encode_eight<kElement>(a[r], factor[r])); });
 }
 
 template <class T, Element kElement>
-cudaError_t launch_lines(const QuantizeJob& job, int block, cudaStream_t stream) {
-  const std::int64_t chunks = divide_up(job.cols, kLineCols);
+cudaError_t launch_lines(const QuantizeJob& job, int block, bool shifted, cudaStream_t stream) {
+  const auto chunks = static_cast<unsigned>(divide_up(job.cols, kLineCols));
   const std::int64_t tasks = job.rows.tiles * kLineGroups * chunks;
   const auto grid = static_cast<unsigned>(divide_up(tasks, kLineWarps));
+  if (job.rows.header != nullptr || shifted) {
+    const auto kernel = block == 32 ? shifted ? lines_kernel<T, kElement, 32, true> : lines_kernel<T, kElement, 32>
+                        : shifted ? lines_kernel<T, kElement, 128, true>
+                                    : lines_kernel<T, kElement, 128>;
+    return launch_after_plan(kernel, job.rows, grid, kLineWarps * 32, stream, job, chunks, tasks);
+  }
   if (block == 32) {
-    lines_kernel<T, kElement, 32><<<grid, kLineWarps * 32, 0, stream>>>(job, static_cast<unsigned>(chunks), tasks);
+    lines_kernel<T, kElement, 32><<<grid, kLineWarps * 32, 0, stream>>>(job, chunks, tasks);
   } else {
-    lines_kernel<T, kElement, 128><<<grid, kLineWarps * 32, 0, stream>>>(job, static_cast<unsigned>(chunks), tasks);
+    lines_kernel<T, kElement, 128><<<grid, kLineWarps * 32, 0, stream>>>(job, chunks, tasks);
   }
   return cudaGetLastError();
 }

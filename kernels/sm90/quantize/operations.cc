@@ -91,7 +91,7 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
 
   std::array<Checked, 4> outputs;
   QuantizeJob job;
-  job.x = {x.data, x.stride, rows.job.index};
+  job.x = {x.data, x.stride, rows.job.index, static_cast<std::int64_t>(x.bytes)};
   job.cols = x.cols, job.columns = rows.columns;
   job.addend = round_up_addend(plan.rule);
   const auto direction = [&](std::size_t at, const char* codes, const char* scales, BlockKind kind) {
@@ -113,9 +113,13 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
                       is_aligned(outputs[0].data, 4) && is_aligned(outputs[2].data, 4);
   job.rows = rows.make(call, stream_of(call));
   if (job.rows.tiles * job.columns == 0) return;
-  const bool lines = !dual && plan.kind == BlockKind::row && x.cols % 8 == 0 && x.stride % 8 == 0 &&
-                     is_aligned(x.data, 16) && is_aligned(outputs[0].data, 8);
-  if (lines) return require_success(quantize_lines(job, plan.block, plan.dtype, plan.element, stream_of(call)));
+  const bool lines = x.cols % 8 == 0 && x.stride % 8 == 0 && is_aligned(x.data, 16) && is_aligned(outputs[0].data, 8);
+  if (!dual && plan.kind == BlockKind::row) {
+    return require_success(quantize_lines(job, plan.block, plan.dtype, plan.element, !lines, stream_of(call)));
+  }
+  if (dual && lines && plan.dtype == Dtype::bf16 && is_aligned(outputs[2].data, 8)) {
+    return require_success(quantize_wide_dual(job, plan.block, plan.element, stream_of(call)));
+  }
   const auto launch = dual                             ? quantize_dual
                       : plan.kind == BlockKind::row    ? quantize_row
                       : plan.kind == BlockKind::column ? quantize_column

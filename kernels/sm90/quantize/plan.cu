@@ -1,16 +1,21 @@
 #include "kernels/sm90/quantize/plan.h"
 
+#include <cooperative_groups.h>
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kPlanThreads = 1024;
-constexpr std::int64_t kNone = INT64_MAX;
+constexpr int kPlanBlocks = 8;  // of a cluster: they share the index and the table, and know of each other's errors
+constexpr std::uint64_t kTableAt = 256;
+constexpr long long kNone = INT64_MAX;
+constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
 // Tiles, bands of 32 rows and groups of 4 tiles of one expert, or of all before one.
 struct Sums {
-  std::int64_t tiles = 0;
-  std::int64_t bands = 0;
-  std::int64_t quads = 0;
+  std::int64_t tiles;
+  std::int64_t bands;
+  std::int64_t quads;
 };
 
 __device__ Sums operator+(Sums a, Sums b) { return {a.tiles + b.tiles, a.bands + b.bands, a.quads + b.quads}; }
@@ -20,9 +25,19 @@ __device__ Sums sums_of(std::int64_t rows) {
   return {tiles, divide_up(rows, 32), divide_up(tiles, 4)};
 }
 
-std::uint64_t experts_at() { return 256; }
-std::uint64_t table_at(std::int64_t experts) {
-  return (experts_at() + static_cast<std::uint64_t>(experts + 1) * sizeof(Sums) + 255) / 256 * 256;
+__device__ Sums of_lane_before(Sums a, int lanes) {
+  return {__shfl_up_sync(kAllLanes, a.tiles, lanes), __shfl_up_sync(kAllLanes, a.bands, lanes),
+          __shfl_up_sync(kAllLanes, a.quads, lanes)};
+}
+
+__device__ Sums sum_in_warp(Sums mine) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const Sums before = of_lane_before(mine, step);
+    if (lane >= step) mine = mine + before;
+  }
+  return mine;
 }
 
 __device__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message, std::int64_t index,
@@ -45,97 +60,143 @@ __device__ std::int64_t needed(const ClaimedScales& claim, Sums all, std::int64_
   return (claim.block_rows == 128 ? all.quads : all.tiles) * claim.columns * kScaleTile;
 }
 
-// One block of threads. Begins the plan: header, offsets checked, sums, table of tiles.
-__global__ void __launch_bounds__(kPlanThreads)
-    plan_kernel(const __grid_constant__ PlanJob job, PlanHeader* header, Sums* before, RowTile* table) {
-  __shared__ long long bad;
-  __shared__ Sums part[kPlanThreads];
-  const std::int64_t me = threadIdx.x;
-  if (me == 0) bad = kNone, *header = {};
-  __syncthreads();
-  if (job.offsets == nullptr) return;
-  const auto wrong = [&](std::int64_t e) {
-    const std::int64_t o = job.offsets[e];
-    return (e == 0 ? o != 0 : o < job.offsets[e - 1]) || (e == job.experts && o != job.rows);
-  };
-  for (std::int64_t e = me; e <= job.experts; e += kPlanThreads) {
-    if (wrong(e)) atomicMin(&bad, static_cast<long long>(e));
-  }
-  __syncthreads();
-  if (bad != kNone) {
-    if (me == 0) {
-      const char* message = "offsets[index] must be at least the one before it";
-      if (bad == 0) message = "offsets[0] must be 0";
-      if (bad == job.experts) message = "the last of the offsets must be the number of rows, and none may descend";
-      refuse(header, job.report, message, bad, job.offsets[bad]);
-    }
-    return;
-  }
+// What the blocks of the cluster share with each other, and the threads of a block.
+struct PlanShared {
+  long long bad_offset;  // the first of each, or kNone
+  long long bad_index;
+  Sums before_run[kPlanThreads];  // of each thread's run of experts
+  Sums of_warp[kPlanThreads / 32];
+};
 
-  // Each thread takes a run of experts: its sum, the sums of all runs, then the sums before each expert.
-  const std::int64_t run = divide_up(job.experts, kPlanThreads);
-  const std::int64_t begin = min(me * run, job.experts);
+// The first of 0 .. count - 1 that is wrong, by the threads of a block or of all.
+template <class Wrong>
+__device__ void find_first(long long* first, std::int64_t me, std::int64_t step, std::int64_t count,
+                           const Wrong& wrong) {
+  long long mine = kNone;
+#pragma unroll 4
+  for (std::int64_t i = me; i < count; i += step) {
+    if (wrong(i) && i < mine) mine = i;
+  }
+  if (mine != kNone) atomicMin(first, mine);
+}
+
+// Each thread takes a run of experts: the sums before its own, and those of all.
+__device__ Sums sum_experts(const PlanJob& job, PlanShared& shared, std::int64_t run) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const std::int64_t begin = min(threadIdx.x * run, job.experts);
   const std::int64_t end = min(begin + run, job.experts);
-  Sums sum;
+  Sums sum{};
   for (std::int64_t e = begin; e < end; ++e) sum = sum + sums_of(job.offsets[e + 1] - job.offsets[e]);
-  part[me] = sum;
+  sum = sum_in_warp(sum);
+  if (lane == 31) shared.of_warp[warp] = sum;
   __syncthreads();
-  for (int step = 1; step < kPlanThreads; step *= 2) {
-    const Sums earlier = me >= step ? part[me - step] : Sums{};
-    __syncthreads();
-    part[me] = part[me] + earlier;
-    __syncthreads();
+  const Sums warps = sum_in_warp(shared.of_warp[lane]);
+  const Sums all{__shfl_sync(kAllLanes, warps.tiles, 31), __shfl_sync(kAllLanes, warps.bands, 31),
+                 __shfl_sync(kAllLanes, warps.quads, 31)};
+  const int from = max(warp - 1, 0);
+  Sums before{__shfl_sync(kAllLanes, warps.tiles, from), __shfl_sync(kAllLanes, warps.bands, from),
+              __shfl_sync(kAllLanes, warps.quads, from)};
+  if (warp == 0) before = {};
+  const Sums of_lanes = of_lane_before(sum, 1);
+  shared.before_run[threadIdx.x] = lane == 0 ? before : before + of_lanes;
+  __syncthreads();
+  return all;
+}
+
+// Tile t, which is one of an expert's.
+__device__ RowTile make_tile(const PlanJob& job, const PlanShared& shared, std::int64_t run, std::int64_t t) {
+  int thread = 0;  // the last whose run has no more than t tiles before it
+#pragma unroll
+  for (int step = kPlanThreads / 2; step > 0; step /= 2) {
+    if (shared.before_run[thread + step].tiles <= t) thread += step;
   }
-  sum = me == 0 ? Sums{} : part[me - 1];
-  for (std::int64_t e = begin; e < end; ++e) {
-    before[e] = sum;
-    sum = sum + sums_of(job.offsets[e + 1] - job.offsets[e]);
+  Sums before = shared.before_run[thread];
+  std::int64_t e = min(thread * run, job.experts - 1);
+  std::int64_t begin = job.offsets[e];
+  std::int64_t end = job.offsets[e + 1];
+  while (before.tiles + divide_up(end - begin, kTile) <= t) {
+    before = before + sums_of(end - begin);
+    begin = end, end = job.offsets[++e + 1];
   }
-  const Sums all = part[kPlanThreads - 1];
-  if (me == 0) before[job.experts] = all, header->tiles = all.tiles;
+  const std::int64_t in_expert = t - before.tiles;
+  RowTile tile;
+  tile.first_row = begin + in_expert * kTile;
+  tile.bands = before.bands + in_expert * (kTile / 32);
+  tile.quads = before.quads;
+  tile.rows = static_cast<std::int32_t>(min(end - tile.first_row, static_cast<std::int64_t>(kTile)));
+  tile.in_expert = static_cast<std::int32_t>(in_expert);
+  tile.of_expert = static_cast<std::int32_t>(divide_up(end - begin, kTile));
+  return tile;
+}
+
+// What is wrong with the offsets, or with the scales that were claimed for them. False: refused.
+__device__ bool check_experts(const PlanJob& job, PlanShared& shared, std::int64_t run, PlanHeader* header,
+                              std::int64_t& tiles) {
+  const long long bad = shared.bad_offset;
+  if (bad != kNone) {
+    const char* message = "offsets[index] must be at least the one before it";
+    if (bad == 0) message = "offsets[0] must be 0";
+    if (bad == job.experts) message = "the last of the offsets must be the number of rows, and none may descend";
+    if (header != nullptr) refuse(header, job.report, message, bad, job.offsets[bad]);
+    return false;
+  }
+  const Sums all = sum_experts(job, shared, run);
+  tiles = all.tiles;
   for (const ClaimedScales& claim : job.claims) {
     if (claim.count < 0 || claim.count == needed(claim, all, job.rows)) continue;
-    if (me == 0) {
+    if (header != nullptr) {
       refuse(header, job.report, "scales have another size than the experts' blocks need (index: the size given)",
              claim.count, needed(claim, all, job.rows));
     }
-    return;
+    return false;
   }
+  return true;
+}
+
+// One cluster: header, offsets and index checked, table of tiles. Every block sums up the experts for itself, which
+// takes less time than to wait for another's.
+__global__ void __cluster_dims__(kPlanBlocks) __launch_bounds__(kPlanThreads)
+    plan_kernel(const __grid_constant__ PlanJob job, PlanHeader* header, RowTile* table, std::int64_t entries) {
+  __shared__ PlanShared shared;
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  const auto cluster = cooperative_groups::this_cluster();
+  const std::int64_t me = threadIdx.x;
+  const std::int64_t of_all = blockIdx.x * kPlanThreads + me;
+  constexpr std::int64_t kStep = kPlanBlocks * kPlanThreads;
+  if (me == 0) shared.bad_offset = shared.bad_index = kNone;
+  PlanHeader* speaker = of_all == 0 ? header : nullptr;  // one thread writes header and report
+  if (speaker != nullptr) *header = {};
   __syncthreads();
-
-  for (std::int64_t t = me; t < all.tiles; t += kPlanThreads) {
-    std::int64_t e = 0;  // the last expert with before[e].tiles <= t: experts without rows are passed over
-    for (std::int64_t above = job.experts; above - e > 1;) {
-      const std::int64_t middle = (e + above) / 2;
-      (before[middle].tiles <= t ? e : above) = middle;
+  if (job.index != nullptr) {
+    find_first(&shared.bad_index, of_all, kStep, job.rows, [&](std::int64_t i) {
+      const std::int64_t row = job.index[i];
+      if (row < 0 || row >= job.source_rows) return true;
+      return false;
+    });
+  }
+  if (job.offsets != nullptr) {
+    find_first(&shared.bad_offset, me, kPlanThreads, job.experts + 1, [&](std::int64_t e) {
+      const std::int64_t o = job.offsets[e];
+      return (e == 0 ? o != 0 : o < job.offsets[e - 1]) || (e == job.experts && o != job.rows);
+    });
+  }
+  cluster.sync();
+  const std::int64_t run = divide_up(job.experts, kPlanThreads);
+  std::int64_t tiles = 0;
+  bool good = job.offsets == nullptr || check_experts(job, shared, run, speaker, tiles);
+  long long bad = kNone;
+  for (int b = 0; b < kPlanBlocks; ++b) bad = min(bad, *cluster.map_shared_rank(&shared.bad_index, b));
+  if (good && bad != kNone) {
+    if (speaker != nullptr) {
+      refuse(header, job.report, "the row index must be 0 or more and less than the rows of x", bad, job.index[bad]);
     }
-    const std::int64_t in_expert = t - before[e].tiles;
-    RowTile tile;
-    tile.first_row = job.offsets[e] + in_expert * kTile;
-    tile.bands = before[e].bands + in_expert * (kTile / 32);
-    tile.quads = before[e].quads;
-    tile.rows = static_cast<std::int32_t>(min(job.offsets[e + 1] - tile.first_row, static_cast<std::int64_t>(kTile)));
-    tile.in_expert = static_cast<std::int32_t>(in_expert);
-    tile.of_expert = static_cast<std::int32_t>(before[e + 1].tiles - before[e].tiles);
-    table[t] = tile;
+    good = false;
   }
-}
-
-// The first index outside the source, by an atomic minimum: the same one in every run.
-__global__ void index_kernel(const __grid_constant__ PlanJob job, unsigned long long* first) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < job.rows; i += step) {
-    const std::int64_t row = job.index[i];
-    if (row < 0 || row >= job.source_rows) atomicMin(first, static_cast<unsigned long long>(i));
+  for (std::int64_t t = of_all; t < entries; t += kStep) {
+    table[t] = good && t < tiles ? make_tile(job, shared, run, t) : RowTile{};
   }
-}
-
-__global__ void judge_index_kernel(const __grid_constant__ PlanJob job, PlanHeader* header,
-                                   const unsigned long long* first) {
-  if (*first < static_cast<unsigned long long>(job.rows) && header->status == MXCHECK_OK) {
-    refuse(header, job.report, "the row index must be 0 or more and less than the rows of x",
-           static_cast<std::int64_t>(*first), job.index[*first]);
-  }
+  cluster.sync();  // a block's shared memory stays until all have read it
 }
 
 }  // namespace
@@ -145,8 +206,8 @@ std::int64_t most_tiles(const PlanJob& job) {
 }
 
 std::uint64_t plan_bytes(const PlanJob& job) {
-  if (job.offsets == nullptr) return job.index == nullptr ? 0 : experts_at();
-  return table_at(job.experts) + static_cast<std::uint64_t>(most_tiles(job)) * sizeof(RowTile);
+  if (job.offsets == nullptr) return job.index == nullptr ? 0 : kTableAt;
+  return kTableAt + static_cast<std::uint64_t>(most_tiles(job)) * sizeof(RowTile);
 }
 
 cudaError_t make_plan(const PlanJob& job, void* workspace, Rows& rows, cudaStream_t stream) {
@@ -154,18 +215,9 @@ cudaError_t make_plan(const PlanJob& job, void* workspace, Rows& rows, cudaStrea
   if (job.offsets == nullptr && job.index == nullptr) return cudaSuccess;
   auto* base = static_cast<std::uint8_t*>(workspace);
   auto* header = reinterpret_cast<PlanHeader*>(base);
-  auto* table = reinterpret_cast<RowTile*>(base + table_at(job.experts));
-  plan_kernel<<<1, kPlanThreads, 0, stream>>>(job, header, reinterpret_cast<Sums*>(base + experts_at()), table);
-  rows.header = header;
-  if (job.offsets != nullptr) rows.table = table;
-  if (job.index != nullptr && job.rows > 0) {
-    auto* first = reinterpret_cast<unsigned long long*>(base + 128);
-    const cudaError_t error = cudaMemsetAsync(first, 0xFF, sizeof(*first), stream);
-    if (error != cudaSuccess) return error;
-    const std::int64_t blocks = min(divide_up(job.rows, 256), static_cast<std::int64_t>(1024));
-    index_kernel<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(job, first);
-    judge_index_kernel<<<1, 1, 0, stream>>>(job, header, first);
-  }
+  auto* table = job.offsets != nullptr ? reinterpret_cast<RowTile*>(base + kTableAt) : nullptr;
+  plan_kernel<<<kPlanBlocks, kPlanThreads, 0, stream>>>(job, header, table, table != nullptr ? rows.tiles : 0);
+  rows.header = header, rows.table = table;
   return cudaGetLastError();
 }
 

@@ -26,7 +26,7 @@ struct PlanJob {
   mxcheck_device_report* report = nullptr;  // or null
 };
 
-// The workspace of a call: a header, and with offsets the experts' sums and the table of tiles.
+// The workspace of a call: a header, and with offsets the table of tiles.
 std::uint64_t plan_bytes(const PlanJob& job);
 
 // At most this many tiles.

@@ -2,6 +2,7 @@
 // The quantization kernel: one read of a tile, and the codes and scales of blocks of any offered shape from it.
 
 #include "kernels/sm90/quantize/quantize.h"
+#include "kernels/sm90/quantize/shift.cuh"
 #include "kernels/sm90/quantize/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -31,18 +32,6 @@ __device__ __forceinline__ float4 factors_of(std::uint32_t bytes) {
 template <Element kElement>
 __device__ __forceinline__ std::uint32_t encode(float4 v, float4 factor) {
   return encode4<kElement>(v.x * factor.x, v.y * factor.y, v.z * factor.z, v.w * factor.w);
-}
-
-template <bool kVector>
-__device__ __forceinline__ void store_codes(std::uint8_t* at, std::uint32_t codes, int count) {
-  if constexpr (kVector) {
-    store_word(at, codes);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i < count) at[i] = static_cast<std::uint8_t>(codes >> 8 * i);
-    }
-  }
 }
 
 // Four scales from shared memory: one word, or as many bytes as count.
@@ -170,12 +159,29 @@ __device__ __forceinline__ std::uint32_t square_scale(const Place& p, const Quan
   return byte;
 }
 
+// The codes of a warp's rows from row `first` on, by code(r) of a lane's 4 columns.
+template <bool kVector, class Edge, class Code>
+__device__ __forceinline__ void store_tile(const Place& p, std::uint8_t* codes, std::int64_t first, int rows,
+                                           Edge* edges, const Code& code) {
+  const std::int64_t col = p.c * kTile + (kVector ? static_cast<int>(threadIdx.x) % 32 * 4 : 0);
+  const std::int64_t start = first * p.cols + col;
+  if constexpr (kVector) {
+    store_rows<kWarpRows>(codes + start, p.cols, rows, col < p.cols,
+                          [&](std::uint8_t* at, int r) { store_word(at, code(r)); });
+  } else {
+    const int cols = static_cast<int>(min(p.cols - col, std::int64_t{kTile}));
+    store_shifted<std::uint32_t, kWarpRows>(codes + start, p.cols, rows, cols, edges[threadIdx.x / 32], code);
+  }
+}
+
 // One block of threads a tile. kRow, kColumn, kSquare: the extent of the blocks of each kind, 0 for none; dual casts
-// have rows and columns.
+// have rows and columns. Unless kVector, rows may start anywhere.
 template <class T, Element kElement, int kRow, int kColumn, int kSquare, bool kVector>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
-    quantize_kernel(const __grid_constant__ QuantizeJob job) {
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2
+                                            : kVector      ? 4
+                                                      : 3) quantize_kernel(const __grid_constant__ QuantizeJob job) {
   __shared__ Shared<T> shared;
+  __shared__ Edges<kWarpRows, Four<T>::kWords, 1> edges[kVector ? 1 : kWarps];
   Place p;
   p.t = blockIdx.x / static_cast<unsigned>(job.columns);
   p.c = blockIdx.x % static_cast<unsigned>(job.columns);
@@ -186,11 +192,16 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const std::int64_t first = p.tile.first_row + warp * kWarpRows;
   const int rows = min(max(p.tile.rows - warp * kWarpRows, 0), kWarpRows);
-  const std::int64_t col = p.c * kTile + lane * 4;
-  const int cols = static_cast<int>(min(max(p.cols - col, std::int64_t{0}), std::int64_t{4}));
 
   Four<T> a[kWarpRows];
-  load_tile<T, kVector>(job.x, first, rows, col, cols, a);
+  if constexpr (kVector) {
+    const std::int64_t col = p.c * kTile + lane * 4;
+    load_tile(job.x, first, rows, col, col < p.cols, a);
+  } else {
+    const int cols = static_cast<int>(min(p.cols - p.c * kTile, std::int64_t{kTile}));
+    const int before = load_shifted<T, Four<T>::kWords>(job.x, first, rows, p.c * kTile, cols, a, edges[warp]);
+    shift_rows<T, Four<T>::kWords>(a, cols, before, edges[warp]);
+  }
 
   float4 factor = {};  // kColumn, kSquare: of the lane's columns
   if constexpr (kRow != 0) share_row_scales<T, kElement, kRow>(p, job, a, shared);
@@ -213,31 +224,38 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
       store_scale_tile(job.column.scales, column_scale_offset<32>(p, true, 0, 0), shared.column, thread);
     }
   }
-  const std::int64_t start = first * p.cols + col;
-  const float* row_factor = shared.factor[warp][kRow == 32 ? lane / 8 : 0];
   if constexpr (kRow != 0) {
-    store_rows<kWarpRows>(job.row.codes + start, p.cols, rows, cols > 0, [&](std::uint8_t* at, int r) {
+    const float* row_factor = shared.factor[warp][kRow == 32 ? lane / 8 : 0];
+    store_tile<kVector>(p, job.row.codes, first, rows, edges, [&](int r) {
       const float f = row_factor[r];
-      store_codes<kVector>(at, encode<kElement>(a[r].values(), {f, f, f, f}), cols);
+      return encode<kElement>(a[r].values(), {f, f, f, f});
     });
   }
   if constexpr (kColumn != 0 || kSquare != 0) {
-    std::uint8_t* codes = kSquare != 0 ? job.row.codes : job.column.codes;
-    store_rows<kWarpRows>(codes + start, p.cols, rows, cols > 0, [&](std::uint8_t* at, int r) {
-      store_codes<kVector>(at, encode<kElement>(a[r].values(), factor), cols);
-    });
+    store_tile<kVector>(p, kSquare != 0 ? job.row.codes : job.column.codes, first, rows, edges,
+                        [&](int r) { return encode<kElement>(a[r].values(), factor); });
   }
+}
+
+// A kernel that calls find_tile. Where there is a plan kernel it begins while that still runs.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_after_plan(void (*kernel)(Parameters...), const Rows& rows, unsigned grid, int threads,
+                              cudaStream_t stream, const Arguments&... arguments) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = {grid, 1, 1}, config.blockDim = {static_cast<unsigned>(threads), 1, 1}, config.stream = stream;
+  config.attrs = &early, config.numAttrs = rows.header != nullptr ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 template <class T, Element kElement, int kRow, int kColumn, int kSquare>
 cudaError_t launch_tiles(const QuantizeJob& job, bool vector, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(job.rows.tiles * job.columns);
-  if (vector) {
-    quantize_kernel<T, kElement, kRow, kColumn, kSquare, true><<<grid, kThreads, 0, stream>>>(job);
-  } else {
-    quantize_kernel<T, kElement, kRow, kColumn, kSquare, false><<<grid, kThreads, 0, stream>>>(job);
-  }
-  return cudaGetLastError();
+  const auto kernel = vector ? quantize_kernel<T, kElement, kRow, kColumn, kSquare, true>
+                             : quantize_kernel<T, kElement, kRow, kColumn, kSquare, false>;
+  return launch_after_plan(kernel, job.rows, grid, kThreads, stream, job);
 }
 
 template <int kRow, int kColumn, int kSquare>

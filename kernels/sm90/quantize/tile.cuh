@@ -47,19 +47,6 @@ __device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[4]
                : "l"(at));
 }
 
-__device__ __forceinline__ void load_some(const __nv_bfloat16* at, int count, Four<__nv_bfloat16>& four) {
-  const auto* bits = reinterpret_cast<const std::uint16_t*>(at);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const std::uint32_t one = i < count ? bits[i] : 0;
-    four.w[i / 2] |= one << 16 * (i % 2);
-  }
-}
-__device__ __forceinline__ void load_some(const float* at, int count, Four<float>& four) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) four.w[i] = i < count ? __float_as_uint(at[i]) : 0;
-}
-
 __device__ __forceinline__ void store_word(void* at, std::uint32_t w) {
   asm volatile("st.global.L1::no_allocate.u32 [%0], %1;" ::"l"(at), "r"(w) : "memory");
 }
@@ -81,10 +68,18 @@ __device__ __forceinline__ void load_rows(const Matrix& x, std::int64_t first, i
   if (x.index != nullptr) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const std::int32_t source = lane < rows ? x.index[first + lane] : 0;
+    std::int32_t row[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const std::int64_t row = __shfl_sync(kAll, source, r);
-      if (inside && r < rows) load(at + row * x.stride, r);
+    for (int r = 0; r < kRows; ++r) row[r] = __shfl_sync(kAll, source, r);
+    if (!inside) return;
+    if (rows == kRows) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) load(at + row[r] * x.stride, r);
+    } else {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r < rows) load(at + row[r] * x.stride, r);
+      }
     }
     return;
   }
@@ -117,22 +112,15 @@ __device__ __forceinline__ void store_rows(std::uint8_t* at, std::int64_t stride
   }
 }
 
-// A lane's 4 columns from `col`; what lies outside the matrix is +0. kVector: the 4 columns are aligned as a vector and
-// all inside or all outside.
-template <class T, bool kVector>
-__device__ __forceinline__ void load_tile(const Matrix& x, std::int64_t first, int rows, std::int64_t col, int cols,
+// A lane's 4 columns from `col`, aligned as a vector and all inside or all outside; what lies outside the matrix is +0.
+template <class T>
+__device__ __forceinline__ void load_tile(const Matrix& x, std::int64_t first, int rows, std::int64_t col, bool inside,
                                           Four<T> (&a)[kWarpRows]) {
-  if (rows < kWarpRows || cols == 0 || !kVector) {
+  if (rows < kWarpRows || !inside) {
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) a[r] = {};
   }
-  load_rows<kWarpRows, T>(x, first, rows, col, cols > 0, [&](const T* at, int r) {
-    if constexpr (kVector) {
-      load_words(at, a[r].w);
-    } else {
-      load_some(at, cols, a[r]);
-    }
-  });
+  load_rows<kWarpRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { load_words(at, a[r].w); });
 }
 
 // Amax words: for BF16 two to a word, 16 bits each without sign; for FP32 one to a word. Both compare as integers.
