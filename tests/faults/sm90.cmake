@@ -2,7 +2,7 @@
 
 mxcheck_cuda_faults(sm90)
 
-set(all_quantize sm90/quantize/lines.cu sm90/quantize/row.cu sm90/quantize/column.cu sm90/quantize/square.cu sm90/quantize/dual.cu sm90/quantize/wide_dual.cu)
+set(all_quantize sm90/quantize/lines.cu sm90/quantize/column.cu sm90/quantize/square.cu sm90/quantize/dual.cu sm90/quantize/wide_dual.cu)
 
 mxcheck_cuda_fault(
   sm90 rounds_toward_zero "codes are truncated" sm90/quantize/quantize.cuh
@@ -35,7 +35,7 @@ mxcheck_cuda_fault(
 mxcheck_cuda_fault(
   sm90 no_barrier_before_scales "scales are stored before all warps have written them" sm90/quantize/quantize.cuh
   [[if constexpr (kRow != 0 || kColumn == 32) {
-    __syncthreads();]] [[if constexpr (kRow != 0 || kColumn == 32) {]] sm90/quantize/row.cu sm90/quantize/column.cu sm90/quantize/dual.cu)
+    __syncthreads();]] [[if constexpr (kRow != 0 || kColumn == 32) {]] sm90/quantize/column.cu sm90/quantize/dual.cu)
 mxcheck_cuda_fault(
   sm90 tiles_are_not_padded "the last block of a row leaves the rest of its tile of scales" sm90/quantize/lines.cuh
   [[if (to.tiled && block == blocks - 1) {]] [[if (to.tiled && block == blocks) {]] sm90/quantize/lines.cu)

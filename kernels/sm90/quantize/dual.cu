@@ -4,10 +4,9 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
-                          cudaStream_t stream) {
-  if (block == 32) return launch_tiles<32, 32, 0>(job, dtype, element, vector, stream);
-  return launch_tiles<128, 128, 0>(job, dtype, element, vector, stream);
+cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream) {
+  if (block == 32) return launch_tiles<32, 32, 0>(job, dtype, element, true, stream);
+  return launch_tiles<128, 128, 0>(job, dtype, element, true, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

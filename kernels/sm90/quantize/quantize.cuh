@@ -174,12 +174,13 @@ __device__ __forceinline__ void store_tile(const Place& p, std::uint8_t* codes, 
   }
 }
 
-// One block of threads a tile. kRow, kColumn, kSquare: the extent of the blocks of each kind, 0 for none; dual casts
-// have rows and columns. Unless kVector, rows may start anywhere.
+// One block of threads a tile. kRow, kColumn, kSquare: the extent of the blocks of each kind, 0 for none; rows are those
+// of dual casts, beside columns. Unless kVector, rows may start anywhere.
 template <class T, Element kElement, int kRow, int kColumn, int kSquare, bool kVector>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2
                                             : kVector      ? 4
                                                       : 3) quantize_kernel(const __grid_constant__ QuantizeJob job) {
+  static_assert(kRow == 0 || (kVector && kColumn == kRow));
   __shared__ Shared<T> shared;
   __shared__ Edges<kWarpRows, Four<T>::kWords, 1> edges[kVector ? 1 : kWarps];
   Place p;
@@ -253,8 +254,10 @@ cudaError_t launch_after_plan(void (*kernel)(Parameters...), const Rows& rows, u
 template <class T, Element kElement, int kRow, int kColumn, int kSquare>
 cudaError_t launch_tiles(const QuantizeJob& job, bool vector, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(job.rows.tiles * job.columns);
-  const auto kernel = vector ? quantize_kernel<T, kElement, kRow, kColumn, kSquare, true>
-                             : quantize_kernel<T, kElement, kRow, kColumn, kSquare, false>;
+  auto kernel = quantize_kernel<T, kElement, kRow, kColumn, kSquare, true>;
+  if constexpr (kRow == 0) {
+    if (!vector) kernel = quantize_kernel<T, kElement, kRow, kColumn, kSquare, false>;
+  }
   return launch_after_plan(kernel, job.rows, grid, kThreads, stream, job);
 }
 

@@ -29,20 +29,19 @@ struct QuantizeJob {
   Direction column;
 };
 
-// block: 32 or 128. vector: four columns are one aligned load and one aligned store, in every row, and cols is a
-// multiple of 4; otherwise rows may start anywhere. The grid is rows.tiles * columns, which must be 1 to 2^31 - 1.
-cudaError_t quantize_row(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
-                         cudaStream_t stream);
-// The same by long runs. shifted: rows may start anywhere; otherwise 8 columns are an aligned load of 16 or 32 bytes
-// and an aligned store of 8, and cols is a multiple of 8.
+// block: 32 or 128. The grid is rows.tiles * columns, which must be 1 to 2^31 - 1.
+// Blocks of one row, by long runs. shifted: rows may start anywhere; otherwise 8 columns are an aligned load of 16 or 32
+// bytes and an aligned store of 8, and cols is a multiple of 8.
 cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Element element, bool shifted,
                            cudaStream_t stream);
+// vector: four columns are one aligned load and one aligned store, in every row, and cols is a multiple of 4; otherwise
+// rows may start anywhere.
 cudaError_t quantize_column(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                             cudaStream_t stream);
 cudaError_t quantize_square(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                             cudaStream_t stream);
-cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
-                          cudaStream_t stream);
+// Both directions from one read, aligned as `vector` says.
+cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream);
 // The same for BF16 by long runs, aligned as for quantize_lines; the second output's codes too.
 cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, cudaStream_t stream);
 

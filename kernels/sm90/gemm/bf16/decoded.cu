@@ -23,14 +23,10 @@ struct DecodedTiles<MatmulTiles::m64n64, kTransposed> {
 
 template <bool kTransposed, Element kA, class Out>
 cudaError_t launch_tiles(const MatmulDecoded& matmul, cudaStream_t stream) {
-  const MatmulTiles tiles = chosen_tiles(matmul, kDecodedCosts, kRowBytes / 2);
-  const auto start = [&](auto of) {
-    return matmul_decoded_start<typename DecodedTiles<of.value, kTransposed>::Shape, kA, Out>(matmul, kRaster, stream);
-  };
-  using enum MatmulTiles;
-  if (tiles == m64n64) return start(std::integral_constant<MatmulTiles, m64n64>{});
-  if (tiles == m64n128) return start(std::integral_constant<MatmulTiles, m64n128>{});
-  return start(std::integral_constant<MatmulTiles, m128n256>{});
+  return with_tiles<kDecodedCosts>(chosen_tiles(matmul, kDecodedCosts, kRowBytes / 2), [&](auto tiles) {
+    return matmul_decoded_start<typename DecodedTiles<tiles.value, kTransposed>::Shape, kA, Out>(matmul, kRaster,
+                                                                                                 stream);
+  });
 }
 
 template <Element kA, class Out>

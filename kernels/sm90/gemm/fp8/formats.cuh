@@ -49,20 +49,15 @@ inline constexpr int kRaster = 16;
 
 template <Code kA, Code kB, class Out>
 cudaError_t matmul_rows_to(const MatmulFp8& matmul, cudaStream_t stream) {
-  const auto start = [&](auto of) {
-    return matmul_fp8_start<typename Fp8RowTiles<of.value>::Shape, kA, kB, Out, true>(matmul, kRaster, stream);
-  };
-  using enum MatmulTiles;
-  const MatmulTiles tiles = chosen_tiles(matmul, kFp8RowCosts, kBlockK);
-  if (tiles == m64n64) return start(std::integral_constant<MatmulTiles, m64n64>{});
-  if (tiles == m128n128) return start(std::integral_constant<MatmulTiles, m128n128>{});
-  return start(std::integral_constant<MatmulTiles, m128n256>{});
+  return with_tiles<kFp8RowCosts>(chosen_tiles(matmul, kFp8RowCosts, kBlockK), [&](auto tiles) {
+    return matmul_fp8_start<typename Fp8RowTiles<tiles.value>::Shape, kA, kB, Out, true>(matmul, kRaster, stream);
+  });
 }
 
 template <Code kA, Code kB, class Out>
 cudaError_t matmul_formats_to(const MatmulFp8& matmul, cudaStream_t stream) {
   if (matmul.b_block == MatmulBlock::row) return matmul_rows_to<kA, kB, Out>(matmul, stream);
-  return with_tiles(chosen_tiles(matmul, kFp8Costs, kBlockK), [&](auto tiles) {
+  return with_tiles<kFp8Costs>(chosen_tiles(matmul, kFp8Costs, kBlockK), [&](auto tiles) {
     return matmul_fp8_start<typename Fp8Tiles<tiles.value>::Shape, kA, kB, Out, false>(matmul, kRaster, stream);
   });
 }

@@ -15,13 +15,14 @@ double tiles_us(const TilesCost& cost, const MatmulCall& matmul, int stage_colum
   const bool rows = matmul.kind == MatmulKind::rows;
   const std::int64_t m = rows ? quotient_up(matmul.m, experts) : matmul.m;
   const std::int64_t k = matmul.kind == MatmulKind::depth ? quotient_up(matmul.k, experts) : matmul.k;
-  const std::int64_t down = quotient_up(m, cost.rows);
+  const std::int64_t down = quotient_up(m, std::int64_t{cost.rows} * cost.cluster);  // groups of a cluster's tiles
   // Rounded where there are more than 2^53; such times are only compared.
   const double tiles =
       static_cast<double>(down) * static_cast<double>(quotient_up(matmul.n, cost.cols)) * static_cast<double>(experts);
   const auto stages = static_cast<double>(quotient_up(k, stage_columns));
-  const double past = m % cost.rows == 0 || m < cost.rows ? 0 : kPastTheEnd / static_cast<double>(down);
-  return std::ceil(tiles / processors) * (cost.tile_us + stages * cost.stage_us) * (1 + past);
+  const double past =
+      m % cost.rows == 0 || m < cost.rows ? 0 : kPastTheEnd / static_cast<double>(quotient_up(m, cost.rows));
+  return std::ceil(tiles / (processors / cost.cluster)) * (cost.tile_us + stages * cost.stage_us) * (1 + past);
 }
 
 MatmulTiles cheapest_tiles(const MatmulCall& matmul, std::span<const TilesCost> costs, int stage_columns,

@@ -1,10 +1,10 @@
 #pragma once
 // Which tiles a GEMM is cut into.
 //
-// All CTAs are resident, one a processor, and each takes every `processors`-th tile. With P processors a GEMM of T
-// tiles and a depth of s stages takes
+// All CTAs are resident, one a processor, and each takes every `processors`-th tile; the CTAs of a cluster take tiles one
+// above the other. With P processors, in clusters of c, a GEMM of T groups of c tiles and a depth of s stages takes
 //
-//   ceil(T / P) * (tile + s * stage)
+//   ceil(T / floor(P / c)) * (tile + s * stage)
 //
 // where `stage` is the time of one stage of k in a tile of that shape and `tile` that of its epilogue and of filling
 // the pipeline. Both are measured (kFp8Costs and those below it); what a launch costs, 3 us, is the same for
@@ -12,6 +12,7 @@
 // only one (kPastTheEnd). Groups count as equal ones: their ends are on the device.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -26,6 +27,7 @@ struct TilesCost {
   int cols = 0;
   double tile_us = 0;
   double stage_us = 0;
+  int cluster = 1;
 };
 
 // Fitted to what `mxcheck_sm90_tiles_bench` measured on an H200; tests/kernels/sm90/gemm/choice_test.cc holds the
@@ -37,13 +39,11 @@ inline constexpr std::array<TilesCost, 5> kFp8Costs{{
     {MatmulTiles::m64n128, 64, 128, 1.14, 0.2236},
     {MatmulTiles::m64n64, 64, 64, 0.58, 0.1669},
 }};
-// Scales of 1 x 128 on both sides: reckoned from four GEMMs, not fitted; on average as good as a fit to the same
-// measurements. A cluster of two takes 256 rows, which the formula does not know: 128x24576x1536 takes 1.5 times the
-// best.
+// Scales of 1 x 128 on both sides.
 inline constexpr std::array<TilesCost, 3> kFp8RowCosts{{
-    {MatmulTiles::m128n256, 128, 256, 4.00, 1.0200},
-    {MatmulTiles::m128n128, 128, 128, 2.00, 0.6200},
-    {MatmulTiles::m64n64, 64, 64, 0.60, 0.2050},
+    {MatmulTiles::m128n256, 128, 256, 2.00, 1.0000, 2},
+    {MatmulTiles::m128n128, 128, 128, 1.04, 0.6194},
+    {MatmulTiles::m64n64, 64, 64, 0.60, 0.2135},
 }};
 inline constexpr std::array<TilesCost, 5> kBf16Costs{{
     {MatmulTiles::m128n256, 128, 256, 4.06, 0.5612},
@@ -75,16 +75,15 @@ MatmulTiles cheapest_tiles(const MatmulCall& matmul, std::span<const TilesCost> 
 // launch.cu: what the call asks for, or the cheapest on the current device.
 MatmulTiles chosen_tiles(const MatmulCall& matmul, std::span<const TilesCost> costs, int stage_columns);
 
-// start(std::integral_constant<MatmulTiles, ..>) for tiles that are known when running.
-template <class Start>
+// start(std::integral_constant<MatmulTiles, ..>) for tiles that are known when running: those of kCosts, its last where
+// they are none of them.
+template <const auto& kCosts, std::size_t kAt = 0, class Start>
 auto with_tiles(MatmulTiles tiles, const Start& start) {
-  switch (tiles) {
-    case MatmulTiles::m128n128: return start(std::integral_constant<MatmulTiles, MatmulTiles::m128n128>{});
-    case MatmulTiles::m128n64: return start(std::integral_constant<MatmulTiles, MatmulTiles::m128n64>{});
-    case MatmulTiles::m64n128: return start(std::integral_constant<MatmulTiles, MatmulTiles::m64n128>{});
-    case MatmulTiles::m64n64: return start(std::integral_constant<MatmulTiles, MatmulTiles::m64n64>{});
-    default: return start(std::integral_constant<MatmulTiles, MatmulTiles::m128n256>{});
+  constexpr MatmulTiles kThis = kCosts[kAt].tiles;
+  if constexpr (kAt + 1 < kCosts.size()) {
+    if (tiles != kThis) return with_tiles<kCosts, kAt + 1>(tiles, start);
   }
+  return start(std::integral_constant<MatmulTiles, kThis>{});
 }
 
 }  // namespace mxcheck_kernels::sm90
