@@ -7,10 +7,12 @@
 #include "bindings/guard.h"
 #include "bindings/mxcheck_c.h"
 #include "mxcheck_version.h"
+#include "numerics/accumulate/contract.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "reference/common/matrix.h"
 #include "reference/quantize/scale_layout.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck::c {
 namespace {
@@ -29,7 +31,11 @@ std::string names(std::string_view of) {
   if (of == "layouts") return lines_of(kScaleLayouts);
   if (of == "roundings") return lines_of(kElementRoundings);
   if (of == "overflows") return lines_of(kOverflows);
-  refuse("'" + std::string(of) + "' has no names: formats, recipes, blocks, layouts, roundings, overflows have");
+  if (of == "contracts") return lines_of(all_contracts());
+  if (of == "routers") return lines_of(all_router_variants());
+  if (of == "rules") return lines_of(all_token_rounding_rules());
+  refuse("'" + std::string(of) +
+         "' has no names: formats, recipes, blocks, layouts, roundings, overflows, contracts, routers, rules have");
 }
 
 std::string line(std::string_view key, const std::string& value) { return std::string(key) + '=' + value + '\n'; }

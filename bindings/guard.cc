@@ -1,7 +1,9 @@
 #include "bindings/guard.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace mxcheck::c {
 
@@ -36,6 +38,21 @@ std::int64_t check_count(std::int64_t count, const char* name) {
 void check_pointer(const void* pointer, std::int64_t count, const char* name) {
   if (pointer == nullptr && count > 0)
     refuse(std::string(name) + " is null, with " + std::to_string(count) + " values");
+}
+
+std::int32_t threads_of(std::int64_t threads) {
+  if (threads < 0 || threads > std::numeric_limits<std::int32_t>::max()) {
+    refuse("threads is " + std::to_string(threads) + ": 0 (the machine's) or more");
+  }
+  return static_cast<std::int32_t>(threads);
+}
+
+float fp32_of(double value, const char* name) {
+  const auto narrow = static_cast<float>(value);
+  if (!std::isnan(value) && narrow != value) {
+    refuse(std::string(name) + " is " + std::to_string(value) + ", which is no FP32 number");
+  }
+  return narrow;
 }
 
 void give_text(std::string_view whole, char* text, std::int64_t capacity, std::int64_t* size) {

@@ -41,6 +41,19 @@ std::string_view text_of(const char* text, const char* name);
 std::int64_t check_count(std::int64_t count, const char* name);
 void check_pointer(const void* pointer, std::int64_t count, const char* name);
 
+// A struct that a caller gave: not null, and of this release's size.
+template <class Struct>
+const Struct& struct_of(const Struct* given, const char* name) {
+  if (given == nullptr) refuse(std::string(name) + " is null");
+  if (given->size != static_cast<std::int64_t>(sizeof(Struct))) {
+    refuse(std::string(name) + ".size is " + std::to_string(given->size) + ": it must be " +
+           std::to_string(sizeof(Struct)) + ", or the caller was built for another release");
+  }
+  return *given;
+}
+std::int32_t threads_of(std::int64_t threads);
+float fp32_of(double value, const char* name);  // that is one
+
 // As functions.inc has it.
 void give_text(std::string_view whole, char* text, std::int64_t capacity, std::int64_t* size);
 

@@ -14,7 +14,9 @@ from ._errors import EnvironmentError_ as EnvironmentError
 from ._errors import Error, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
+from ._product import contracts, explain, matmul
 from ._quantize import Quantized, dequantize, quantize
+from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
 
 __version__ = version()
 
@@ -25,14 +27,23 @@ __all__ = [
     "InputError",
     "InternalError",
     "Quantized",
+    "RoundedTokens",
+    "Routes",
     "UsageError",
     "Values",
     "cast",
+    "contracts",
     "decode",
     "dequantize",
+    "explain",
     "formats",
+    "matmul",
     "quantize",
     "recipe",
     "recipes",
+    "round_tokens",
+    "rounding_rules",
+    "route",
+    "routers",
     "scale",
 ]

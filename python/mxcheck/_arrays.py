@@ -152,7 +152,8 @@ def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: 
     """A buffer as the caller's kind: FP8 and E8M0 codes of torch in its types where it has them, other codes as unsigned integers."""
     if kind == "torch":
         torch = sys.modules["torch"]
-        of_values = {"fp32": "float32", "bf16": "bfloat16", "fp64": "float64"}.get(format_)
+        of_values = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64", "int32": "int32",
+                     "int64": "int64"}.get(format_)
         name = of_values or {1: "uint8", 2: "int16", 4: "int32"}[bytes_each]
         flat = torch.frombuffer(buffer, dtype=getattr(torch, name)) if len(buffer) else torch.empty(0, dtype=getattr(torch, name))
         exact = getattr(torch, _TORCH_CODES.get(format_, ""), None)
@@ -161,6 +162,6 @@ def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: 
         numpy = sys.modules["numpy"]
         if format_ == "bf16" and "ml_dtypes" in sys.modules:
             return numpy.frombuffer(buffer, dtype=sys.modules["ml_dtypes"].bfloat16).reshape(shape)
-        name = {"fp32": "float32", "fp64": "float64"}.get(format_, {1: "uint8", 2: "uint16", 4: "uint32"}[bytes_each])
+        name = {"fp32": "float32", "fp16": "float16", "fp64": "float64", "int32": "int32", "int64": "int64"}.get(format_, {1: "uint8", 2: "uint16", 4: "uint32"}[bytes_each])
         return numpy.frombuffer(buffer, dtype=name).reshape(shape)
     return Values(buffer, shape, format_)

@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def _type_of(argument: str) -> Any:
-    match = re.fullmatch(r"(const )?(\w+)(\*?) \w+", argument.strip())
+    match = re.fullmatch(r"(const )?(\w+)(\*?) \w+", " ".join(argument.split()))
     if match is None:
         raise EnvironmentError_(f"{_NAME} has an argument '{argument}' that this package cannot read: they differ in release")
     const, name, pointer = match.groups()

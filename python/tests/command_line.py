@@ -10,7 +10,7 @@ from pathlib import Path
 import mxcheck
 
 TOOL = os.environ.get("MXCHECK_TOOL", "mxcheck")
-_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "U8", "e2m1": "U8"}
 
 
 def words(rows, cols, dtype, seed=1):
@@ -45,6 +45,12 @@ def read_safetensors(path):
     return {name: raw[8 + size + row["data_offsets"][0] : 8 + size + row["data_offsets"][1]] for name, row in head.items() if name != "__metadata__"}
 
 
+def npy(path):
+    """The bytes of a .npy file's array."""
+    raw = path.read_bytes()
+    return raw[10 + struct.unpack("<H", raw[8:10])[0] :]
+
+
 def run(*arguments):
     done = subprocess.run([TOOL, *arguments], capture_output=True, text=True)
     if done.returncode != 0:
@@ -61,6 +67,4 @@ def quantize(values, **options):
         run("quantize", f"{source}:x", "-o", str(target), *flags)
         tensors = read_safetensors(target)
         run("dequantize", str(target), "-o", str(back))
-        raw = back.read_bytes()
-        head = struct.unpack("<H", raw[8:10])[0]
-        return tensors["codes"], tensors["scales"], raw[10 + head :]
+        return tensors["codes"], tensors["scales"], npy(back)

@@ -1,0 +1,119 @@
+// Products: reference/matmul behind C.
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "bindings/formats.h"
+#include "bindings/guard.h"
+#include "bindings/mxcheck_c.h"
+#include "reference/matmul/matmul.h"
+
+namespace mxcheck::c {
+namespace {
+
+constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max() / 16;
+
+void check_extents(const mxcheck_c_operand& x, const std::string& name) {
+  if (x.rows < 0 || x.cols < 0) refuse(name + ": rows and cols must be 0 or more");
+  if (x.cols != 0 && x.rows > kMostElements / x.cols) {
+    refuse(name + ": " + std::to_string(x.rows) + " x " + std::to_string(x.cols) +
+           " elements are more than 63 bits can count");
+  }
+}
+
+MatmulOperand operand_of(const mxcheck_c_operand* given, const char* name) {
+  const auto& x = struct_of(given, name);
+  check_extents(x, name);
+  check_pointer(x.codes, x.rows * x.cols, name);
+  const bool transposed = x.transposed != 0;
+  MatmulOperand m;
+  m.format = format_of(text_of(x.format, "format"));
+  m.codes = x.codes;
+  m.rows = transposed ? x.cols : x.rows;
+  m.depth = transposed ? x.rows : x.cols;
+  m.row_stride = transposed ? 1 : x.cols;
+  m.depth_stride = transposed ? x.cols : 1;
+  if (text_of(x.block, "block") == "none") return m;
+  const BlockShape shape = block_shape_named(x.block);
+  const BlockShape block{shape.height(x.rows), shape.width(x.cols)};
+  const std::string_view type = text_of(x.scale_type, "scale_type");
+  if (type != "fp32" && type != "e8m0") {
+    refuse("there is no scale_type '" + std::string(type) + "': e8m0 and fp32 are");
+  }
+  check_pointer(x.scales, x.rows * x.cols, "scales");
+  m.block = transposed ? block.transposed() : block;
+  m.scale_format = type == "fp32" ? Format::fp32 : Format::e8m0;
+  m.scales = x.scales;
+  m.scale_row_stride = transposed ? 1 : x.scale_cols;
+  m.scale_depth_stride = transposed ? x.scale_cols : 1;
+  return m;
+}
+
+Grouping grouping_of(std::string_view name) {
+  if (name == "none") return Grouping::none;
+  if (name == "rows") return Grouping::rows;
+  if (name == "depth") return Grouping::depth;
+  refuse("there are no groups '" + std::string(name) + "': none, rows and depth are");
+}
+
+void set_groups(Matmul& m, const mxcheck_c_product& p) {
+  m.grouping = grouping_of(text_of(p.groups, "groups"));
+  if (m.grouping == Grouping::none) return;
+  m.offsets = offsets_of(p.offsets, p.offset_count);
+  if (m.offsets.size() < 2) refuse("groups need offsets: where each expert begins, and the end");
+  if (m.grouping == Grouping::depth) {
+    if (p.a->transposed == 0 || p.b->transposed == 0) {
+      refuse("groups along depth sum over tokens, the rows of both operands: both are transposed");
+    }
+    return;
+  }
+  if (p.a->transposed != 0 || p.b->transposed != 0 || m.b.rows % m.experts() != 0) {
+    refuse("groups along rows: b holds the weights of " + std::to_string(m.experts()) +
+           " experts, one below another, and neither operand is transposed");
+  }
+  m.b.rows /= m.experts();
+}
+
+Matmul matmul_of(const mxcheck_c_product* given) {
+  const auto& p = struct_of(given, "product");
+  Matmul m;
+  m.contract = parse_matmul_contract(text_of(p.contract, "contract"));
+  m.a = operand_of(p.a, "a");
+  m.b = operand_of(p.b, "b");
+  m.output = value_format_of(text_of(p.output, "output"));
+  m.alpha = fp32_of(p.alpha, "alpha");
+  m.c = p.c;
+  m.threads = threads_of(p.threads);
+  set_groups(m, p);
+  return m;
+}
+
+}  // namespace
+}  // namespace mxcheck::c
+
+using namespace mxcheck;
+using namespace mxcheck::c;
+
+int32_t mxcheck_c_matmul(const mxcheck_c_product* product, void* d) {
+  return guarded([&] {
+    const Matmul m = matmul_of(product);
+    const std::int64_t rows = m.rows_of_d();
+    if (m.b.rows != 0 && rows > kMostElements / m.b.rows) refuse("d has more elements than 63 bits can count");
+    check_pointer(d, rows * m.b.rows, "d");
+    // Written only when all is computed.
+    std::vector<std::byte> out(static_cast<std::size_t>(rows * m.b.rows * spec(m.output).bits / 8));
+    matmul(m, out.data());
+    if (!out.empty()) std::memcpy(d, out.data(), out.size());
+  });
+}
+
+int32_t mxcheck_c_explain(const mxcheck_c_product* product, int64_t expert, int64_t i, int64_t j, char* text,
+                          int64_t capacity, int64_t* size) {
+  return guarded([&] {
+    std::string lines;
+    for (const std::string& line : explain_output(matmul_of(product), expert, i, j).lines) lines += line + '\n';
+    give_text(lines, text, capacity, size);
+  });
+}
