@@ -1,10 +1,12 @@
-"""Tensors of the caller's kind: numpy (with ml_dtypes), torch on the CPU, or bytes that say what they are (Values)."""
+"""Tensors of the caller's kind: numpy (with ml_dtypes), torch on the CPU, or bytes that say what they are (Values), which is also
+what a tensor of any other library (DLPack) is answered with."""
 
 import ctypes
 import sys
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Tuple
 
+from . import _dlpack
 from ._errors import UsageError
 
 # Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
@@ -131,7 +133,11 @@ def view_of(x: Any, what: str = "x", codes: bool = False) -> View:
             if memoryview(x.data).nbytes != needed:
                 raise UsageError(f"{what} has {memoryview(x.data).nbytes} bytes: {x.shape} of {format_} are {needed}")
         return View(pointer, x.shape, format_, x.shape[-1] if x.shape else 1, "values", keeper)
-    raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: numpy arrays, torch tensors on the CPU and mxcheck.Values are taken")
+    if hasattr(x, "__dlpack__"):
+        capsule, pointer, shape, strides, name = _dlpack.read(x, what)
+        return View(pointer, shape, name if codes else _value_format(name, what), _rows(x, shape, strides, what), "values", capsule)
+    raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: numpy arrays, torch tensors on the CPU, what has __dlpack__ and "
+                     "mxcheck.Values are taken")
 
 
 def matrix_of(shape: Tuple[int, ...], what: str) -> Tuple[int, int]:

@@ -114,6 +114,8 @@ def check_bytes(x: Any, view: Any, needed: int, what: str) -> None:
     """UsageError where a tensor has another number of bytes than a call will read."""
     if isinstance(x, Values):
         given = memoryview(x.data).nbytes
+    elif view.kind == "values":  # DLPack, whose types are those of _dlpack
+        given = count_of(view.shape) * {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}.get(view.format, 1)
     else:
         given = count_of(view.shape) * (x.element_size() if view.kind == "torch" else x.itemsize)
     if given != needed:
