@@ -14,6 +14,7 @@ from ._errors import EnvironmentError_ as EnvironmentError
 from ._errors import Error, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
+from ._identify import identify
 from ._product import contracts, explain, matmul
 from ._quantize import Quantized, dequantize, quantize
 from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
@@ -37,6 +38,7 @@ __all__ = [
     "dequantize",
     "explain",
     "formats",
+    "identify",
     "matmul",
     "quantize",
     "recipe",

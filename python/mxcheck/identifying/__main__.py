@@ -1,0 +1,43 @@
+"""python -m mxcheck.identifying MODULE:ATTRIBUTE [--op OP] [OPTION=VALUE ...]: identify a function from the command line."""
+
+import argparse
+import ast
+import importlib
+import sys
+
+from .. import identify
+from .._errors import Error
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m mxcheck.identifying", description="Which contract, rounding, recipe or variant does a function follow?")
+    parser.add_argument("function", help="MODULE:ATTRIBUTE, a callable as mxcheck.identify takes it")
+    parser.add_argument("options", nargs="*", metavar="OPTION=VALUE", help="of the operation: format=e4m3, shape=(8,8,256), arrays=numpy ...")
+    parser.add_argument("--op", default="matmul", choices=("matmul", "cast", "quantize", "route"))
+    parser.add_argument("--dot", help="where the tree of a sum without a name is written for Graphviz")
+    given = parser.parse_args()
+    module, _, attribute = given.function.partition(":")
+    options = {}
+    for option in given.options:
+        name, equals, value = option.partition("=")
+        if not equals:
+            parser.error(f"'{option}' is no OPTION=VALUE")
+        try:
+            options[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            options[name] = value  # a word
+    sys.path.insert(0, "")
+    try:
+        f = getattr(importlib.import_module(module), attribute or "identified")
+        found = identify(f, given.op, **options)
+    except (ImportError, AttributeError, TypeError, Error) as error:
+        print(f"mxcheck.identifying: {given.function}: {error}", file=sys.stderr)
+        return 2
+    print(found)
+    if given.dot and getattr(found, "tree", None) is not None:
+        with open(given.dot, "w", encoding="utf-8") as file:
+            file.write(found.tree.dot() + "\n")
+    return 0 if found else 1
+
+
+sys.exit(main())

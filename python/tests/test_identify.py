@@ -1,0 +1,242 @@
+"""identify names every contract, rounding, recipe and router from calls alone, and recovers orders of summation that have no name."""
+
+import array
+import math
+import unittest
+
+import mxcheck
+from mxcheck.identifying import Tree, summation_tree
+from mxcheck.identifying._trees import floats_of
+from mxcheck.identifying._words import to_fp32, words
+
+K = 32
+SHAPE = (4, 4, K)
+
+
+def numbers_of(x):
+    return array.array("d", mxcheck.decode(x, x.dtype).tobytes()).tolist()
+
+
+def box_of(sum_of):
+    """A box that multiplies: sum_of(products), each product exact or rounded to FP32."""
+
+    def f(a, b):
+        (m, k), n = a.shape, b.shape[0]
+        x, y = numbers_of(a), numbers_of(b)
+        d = [sum_of([to_fp32(x[i * k + t] * y[j * k + t]) for t in range(k)]) for i in range(m) for j in range(n)]
+        return mxcheck.Values(array.array("f", d), (m, n), "fp32")
+
+    return f
+
+
+def by_tree(node):
+    """A sum in FP32 additions in the order of a tree."""
+
+    def total(terms, at=node):
+        return terms[at] if isinstance(at, int) else to_fp32(total(terms, at[0]) + total(terms, at[1]))
+
+    return total
+
+
+def chain(order):
+    node = order[0]
+    for term in order[1:]:
+        node = (node, term)
+    return node
+
+
+def pairwise(order):
+    while len(order) > 1:
+        order = [(order[i], order[i + 1]) if i + 1 < len(order) else order[i] for i in range(0, len(order), 2)]
+    return order[0]
+
+
+def split(parts, inner, outer):
+    return outer([inner(part) for part in parts])
+
+
+def random_tree(seed):
+    source = words(seed)
+    nodes = list(range(K))
+    while len(nodes) > 1:
+        left = nodes.pop(next(source) % len(nodes))
+        right = nodes.pop(next(source) % len(nodes))
+        nodes.append((left, right))
+    return nodes[0]
+
+
+ORDERS = {
+    "ascending": chain(list(range(K))),
+    "descending": chain(list(range(K))[::-1]),
+    "pairwise": pairwise(list(range(K))),
+    "four lanes": split([list(range(lane, K, 4)) for lane in range(4)], chain, pairwise),
+    "eight lanes, added in order": split([list(range(lane, K, 8)) for lane in range(8)], chain, chain),
+    "k split in three": split([list(range(0, 11)), list(range(11, 22)), list(range(22, K))], chain, chain),
+    "two levels of 8": split([list(range(i, i + 8)) for i in range(0, K, 8)], pairwise, chain),
+    "even, then odd": split([list(range(0, K, 2)), list(range(1, K, 2))], chain, chain),
+    "halves from both ends": chain([t for i in range(K // 2) for t in (i, K - 1 - i)]),
+    "random": random_tree(5),
+}
+
+
+def canonical(node):
+    """Regardless of which part of an addition is named first."""
+    if isinstance(node, int):
+        return node
+    return frozenset(canonical(child) for child in node)
+
+
+def kahan(terms):
+    total = lost = 0.0
+    for term in terms:
+        y = to_fp32(term - lost)
+        t = to_fp32(total + y)
+        lost = to_fp32(to_fp32(t - total) - y)
+        total = t
+    return total
+
+
+class Contracts(unittest.TestCase):
+    def test_every_contract(self):
+        seen = set()
+        for format in ("e4m3", "bf16", "fp16", "fp32", "e2m1"):
+            for name in mxcheck.contracts():
+                for top in ("", "+promote64", "+descending"):
+                    try:
+                        mxcheck.matmul(*[mxcheck.Values(bytes(8 * {"fp32": 4, "bf16": 2, "fp16": 2}.get(format, 1)), (1, 8), format)] * 2, name + top)
+                    except mxcheck.UsageError:
+                        continue
+                    with self.subTest(contract=name + top, format=format):
+                        found = mxcheck.identify(lambda a, b, of=name + top: mxcheck.matmul(a, b, of), formats=(format, format), shape=(8, 8, 256))
+                        self.assertTrue(found)
+                        # Sums of E2M1 are exact in whatever order: only the shorter name is said then.
+                        self.assertTrue({name + top, name} & set(found.names), found)
+                        # What cannot be told apart is the same sum by another name: equal on data that was not compared.
+                        a, b = (mxcheck.Values(bytes(mxcheck.cast(mxcheck.Values(array.array("f", values), (4, 256), "fp32"), format).tobytes())
+                                               if format != "fp32" else bytes(array.array("f", values)), (4, 256), format)
+                                for values in ([to_fp32((w % 4001 - 2000) / 640) for w, _ in zip(words(seed), range(1024))] for seed in (77, 78)))
+                        for other in found.names:
+                            self.assertEqual(mxcheck.matmul(a, b, other).tobytes(), mxcheck.matmul(a, b, name + top).tobytes(), other)
+                        seen.add(name)
+        self.assertEqual(seen, set(mxcheck.contracts()) - {"sm100_mxf8f6f4", "sm100_mxf4", "sm100_nvf4"})  # which have scales
+
+    def test_one_wrong_bit_is_told(self):
+        def f(a, b):
+            d = mxcheck.matmul(a, b, "sm90_bf16")
+            d.data[0] ^= 1
+            return d
+
+        found = mxcheck.identify(f, formats=("bf16", "bf16"), shape=SHAPE, tree=False)
+        self.assertFalse(found)
+        self.assertIn("sm90_bf16", [one.name for one in found.closest])
+        self.assertIn("at (0, 0)", str(found))
+
+    def test_bad_boxes(self):
+        for f, words_of_it in ((lambda a, b: 3, "answer"), (lambda a, b: a, "answer"),
+                               (lambda a, b: mxcheck.Values(bytes(64), (8, 2), "fp32"), "(4, 4)")):
+            with self.assertRaises(mxcheck.UsageError) as raised:
+                mxcheck.identify(f, shape=SHAPE)
+            self.assertIn(words_of_it, str(raised.exception))
+        with self.assertRaises(mxcheck.UsageError):
+            mxcheck.identify(lambda a, b: a, op="divide")
+        with self.assertRaises(ZeroDivisionError):  # a box's own error is the caller's
+            mxcheck.identify(lambda a, b: 1 // 0, shape=SHAPE)
+
+
+class Orders(unittest.TestCase):
+    def test_every_order(self):
+        for name, order in ORDERS.items():
+            for format in ("bf16", "e4m3"):
+                with self.subTest(order=name, format=format):
+                    tree = summation_tree(box_of(by_tree(order)), K, (format, format), SHAPE[:2])
+                    self.assertIsNotNone(tree.root, tree)
+                    self.assertEqual(canonical(tree.root), canonical(order))
+                    self.assertEqual(tree.exact["FP32 additions of rounded products"], (16, 16))
+                    self.assertIn("digraph", tree.dot())
+
+    def test_a_tensor_core_is_a_chain_of_steps(self):
+        tree = summation_tree(lambda a, b: mxcheck.matmul(a, b, "sm90_bf16"), 48, ("bf16", "bf16"), SHAPE[:2])
+        self.assertEqual(str(tree).splitlines()[0], "sum of 48 terms: (((0..15) 16..31) 32..47)")
+        tree = summation_tree(lambda a, b: mxcheck.matmul(a, b, "sm90_fp8+promote64"), 128, ("e4m3", "e4m3"), SHAPE[:2])
+        self.assertEqual(str(tree).splitlines()[0], "sum of 128 terms: (((0..31) 32..63) ((64..95) 96..127))")
+
+    def test_sums_that_are_no_tree(self):
+        tree = summation_tree(box_of(lambda terms: to_fp32(math.fsum(terms))), K, ("bf16", "bf16"), SHAPE[:2])
+        self.assertIsNone(tree.root)
+        self.assertIn("compensated or exact", str(tree))
+        # Kahan's sum loses what it carries when -M comes, as a chain does; its bits are not those of one.
+        tree = summation_tree(box_of(kahan), K, ("bf16", "bf16"), SHAPE[:2])
+        self.assertEqual(canonical(tree.root), canonical(ORDERS["ascending"]))
+        self.assertLess(max(equal for equal, _ in tree.exact.values()), 16)
+        self.assertIn("compensated", str(tree))
+
+    def test_identify_gives_the_tree_where_there_is_no_name(self):
+        found = mxcheck.identify(box_of(by_tree(ORDERS["four lanes"])), shape=SHAPE)
+        self.assertFalse(found)
+        self.assertEqual(canonical(found.tree.root), canonical(ORDERS["four lanes"]))
+        self.assertIn("16 of 16 outputs to the bit", str(found))
+
+    def test_fused_products(self):
+        tree = summation_tree(lambda a, b: mxcheck.matmul(a, b, "ieee_fp32"), K, ("fp32", "fp32"), SHAPE[:2])
+        self.assertEqual(canonical(tree.root), canonical(ORDERS["ascending"]))
+        self.assertEqual(tree.exact["FP32 fused multiply-adds"], (16, 16))
+        self.assertLess(tree.exact["FP32 additions of rounded products"][0], 16)
+
+
+class Others(unittest.TestCase):
+    def test_every_rounding(self):
+        for rounding in ("nearest_even", "nearest_away", "toward_zero"):
+            for overflow in ("saturate", "non_saturate"):
+                for format in ("e4m3", "e5m2"):
+                    found = mxcheck.identify(lambda x: mxcheck.cast(x, format, rounding, overflow), op="cast", format=format)
+                    self.assertEqual(found.names, [f"{rounding}, {overflow}"])
+        signed = bytearray(mxcheck.cast(mxcheck.Values(array.array("H", range(65536)), (1, 65536), "bf16"), "e4m3").tobytes())
+        signed[0xFF81:] = b"\xff" * 127  # a NaN keeps its sign
+        found = mxcheck.identify(lambda x: mxcheck.Values(signed, x.shape, "e4m3"), op="cast")
+        self.assertIn("nearest_even, saturate but for which code of NaN: 127 words", found.notes)
+        found = mxcheck.identify(lambda x: mxcheck.Values(bytes(65536), x.shape, "e4m3"), op="cast")
+        self.assertFalse(found)
+        self.assertIn("BF16 word", str(found))
+
+    def test_every_recipe(self):
+        for name in mxcheck.recipes():
+            def f(x):
+                q = mxcheck.quantize(x, recipe=name)
+                return q.codes, q.scales
+
+            try:
+                found = mxcheck.identify(f, op="quantize")
+            except mxcheck.InputError:
+                continue  # it refuses a NaN
+            with self.subTest(recipe=name):
+                self.assertIn(name, found.names)
+                self.assertLess(len(found.names), 5, found.names)
+
+    def test_every_router(self):
+        for name in mxcheck.routers():
+            def f(x):
+                routes = mxcheck.route(x, 8, name)
+                return routes.experts, routes.weights
+
+            with self.subTest(variant=name):
+                self.assertEqual(mxcheck.identify(f, op="route").names, [name])
+
+    def test_numpy_and_torch(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        tree = summation_tree(lambda a, b: numpy.sum(a[:, None, :] * b[None, :, :], axis=2), 16, ("fp32", "fp32"), (4, 4), "numpy")
+        self.assertIsNotNone(tree.root, tree)  # whichever order this build of numpy has
+        self.assertIn((16, 16), tree.exact.values())
+
+
+class Trees(unittest.TestCase):
+    def test_text(self):
+        self.assertEqual(str(Tree((0, (1, 2)), 3, 3)).splitlines()[0], "sum of 3 terms: (0 (1 2))")
+        self.assertEqual(str(Tree(tuple(range(0, 16, 4)), 4, 3)).splitlines()[0], "sum of 4 terms: (0..12 by 4)")
+        self.assertEqual(floats_of(b"\0\0\x80\x3f"), [1.0])
+
+
+if __name__ == "__main__":
+    unittest.main()
