@@ -26,7 +26,7 @@ mxcheck_cuda_fault(
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route softmax_ties_are_not_settled "experts whose softmax is equal stay in the order of their logits"
-  sm90/route/choose/few.cuh [[put_in_order<kScore == Score::softmax, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
+  sm90/route/choose/few.cuh [[put_in_order<kScore != Score::logits, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route last_experts_not_read "what is behind the last whole 8 experts is forgotten" sm90/route/choose/few.cuh
   [[const int groups = (job.router.experts + kGroup - 1) / kGroup;]]
@@ -39,13 +39,20 @@ mxcheck_cuda_fault(
   sm90/route/choose/few.cuh [[__shfl_sync(kWarp, terms[i], j, kLanes)]] [[__shfl_sync(kWarp, terms[i], kLanes - 1 - j, kLanes)]]
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
-  sm90_route running_sum_of_softmax "every 32 experts are added to one running sum in place of a tree" sm90/route/choose/few.cuh
+  sm90_route running_sum_of_softmax "every 128 experts are added to one running sum in place of a tree" sm90/route/choose/softmax_row.cuh
   [[bool carried = true;]] [[bool carried = false;
-      softmax.total = __fadd_rn(softmax.total, sum);]] sm90/route/choose/bf16.cu)
+      waiting[0] = __fadd_rn(waiting[0], sum);]] sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
   sm90_route hardware_exp "exp is that of the fast mathematics" sm90/route/row/math_inl.cuh
   [[return rounded(fused(power, w, power));]]
   [[return x == x ? __expf(x) : rounded(fused(power, w, power));]] sm90/route/choose/fp32.cu)
+mxcheck_cuda_fault(
+  sm90_route nan_refused_and_copied "what is kept until no NaN is found is copied all the same" sm90/route/choose/kept.cu
+  [[if (*stop != 0) return;]] [[]] sm90/route/choose/kept.cu)
+mxcheck_cuda_fault(
+  sm90_route nan_of_whole_groups_in_lists "a NaN behind the last whole 8 experts is not seen by the kernel that chooses"
+  sm90/route/row/nan.cuh [[g * kGroup + t < experts && is_nan(raw.value(t))]] [[false && g + t + experts != 0]]
+  sm90/route/choose/bf16.cu sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route subnormal_exp_is_flushed "exp below 2^-126 is 0" sm90/route/row/math_inl.cuh [[return rounded(fused(power, w, power));]]
   [[return fused(power, w, power) < 0x1p-126 ? 0.0F : rounded(fused(power, w, power));]] sm90/route/choose/bf16.cu)

@@ -70,6 +70,7 @@ std::vector<RouterShape> route_shapes(bool quick) {
   add("softmax-topk-renorm", false, 32768, 256, 8);
   add("softmax-topk-renorm", false, 1048576, 256, 8);
   add("sigmoid", false, 32768, 256, 8);
+  add("sigmoid", false, 1048576, 256, 8);
   return all;
 }
 

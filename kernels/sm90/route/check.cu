@@ -4,6 +4,7 @@
 
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/row/groups.cuh"
+#include "kernels/sm90/route/row/nan.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -16,30 +17,11 @@ constexpr unsigned long long kNone = ~0ULL;
 struct CheckJob {
   Router router;
   const std::int32_t* experts = nullptr;
+  bool reads_logits = false;
   bool aligned = false;
   int lanes = 1;  // of a row: a power of two
   mxcheck_device_report* report = nullptr;
 };
-
-__device__ __forceinline__ bool is_nan(float x) { return x != x; }
-
-// Whether there is any: the largest word that is NaN if one is.
-template <Logits kType>
-__device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw) {
-  std::uint32_t all = raw.words[0];
-#pragma unroll
-  for (int w = 1; w < RawGroup<kType>::kWords; ++w) {
-    if constexpr (kType == Logits::bf16) {
-      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(all) : "r"(raw.words[w]));
-    } else {
-      asm("{.reg .f32 a, b; mov.b32 a, %0; mov.b32 b, %1; max.NaN.f32 a, a, b; mov.b32 %0, a;}"
-          : "+r"(all)
-          : "r"(raw.words[w]));
-    }
-  }
-  if constexpr (kType == Logits::fp32) return is_nan(float_of(all));
-  return is_nan(float_of(all << 16)) || is_nan(float_of(all & 0xFFFF0000U));
-}
 
 template <Logits kType>
 __device__ void look_at_row(const CheckJob& job, const void* row, std::int64_t token, int lane,
@@ -65,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) look(const __grid_constant__ CheckJo
   unsigned long long bad = kNone;
   const auto elements = static_cast<unsigned long long>(std::int64_t{r.tokens} * r.experts);
   const auto biases = static_cast<unsigned long long>(r.bias == nullptr ? 0 : r.experts);
-  if (r.nan_refused) {
+  if (job.reads_logits) {
     const auto lane = static_cast<int>(me % job.lanes);
     const std::int64_t step = threads / job.lanes;
     for (std::int64_t token = me / job.lanes; token < r.tokens; token += step * kAtOnce) {
@@ -75,6 +57,8 @@ __global__ void __launch_bounds__(kThreads) look(const __grid_constant__ CheckJo
         if (t < r.tokens) look_at_row<kType>(job, row_of(r, t), t, lane, bad);
       }
     }
+  }
+  if (r.nan_refused) {
     for (std::int64_t e = me; e < static_cast<std::int64_t>(biases); e += threads) {
       if (is_nan(r.bias[e])) bad = min(bad, elements + static_cast<unsigned long long>(e));
     }
@@ -117,11 +101,17 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
 
 cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
                          mxcheck_device_report* report, cudaStream_t stream) {
+  const cudaError_t e = begin_check(router, experts, router.nan_refused, result, stream);
+  return e != cudaSuccess ? e : end_check(router, experts, result, report, stream);
+}
+
+cudaError_t begin_check(const Router& router, const std::int32_t* experts, bool reads_logits, CheckResult* result,
+                        cudaStream_t stream) {
   const cudaError_t e = cudaMemsetAsync(result, 0xFF, sizeof(*result), stream);
-  if (e != cudaSuccess) return e;
+  if (e != cudaSuccess || (!reads_logits && router.bias == nullptr && experts == nullptr)) return e;
   CheckJob job;
   job.router = router;
-  job.experts = experts, job.report = report;
+  job.experts = experts, job.reads_logits = reads_logits;
   job.aligned = rows_are_aligned(router);
   while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
   const std::int64_t items = std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts});
@@ -132,6 +122,14 @@ cudaError_t launch_check(const Router& router, const std::int32_t* experts, Chec
   } else {
     look<Logits::fp32><<<blocks, kThreads, 0, stream>>>(job, result);
   }
+  return cudaGetLastError();
+}
+
+cudaError_t end_check(const Router& router, const std::int32_t* experts, CheckResult* result,
+                      mxcheck_device_report* report, cudaStream_t stream) {
+  CheckJob job;
+  job.router = router;
+  job.experts = experts, job.report = report;
   tell<<<1, 1, 0, stream>>>(job, result);
   return cudaGetLastError();
 }

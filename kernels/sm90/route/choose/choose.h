@@ -13,6 +13,7 @@ struct ChooseJob {
   float* weights = nullptr;         // null: not requested
   bool aligned = false;             // rows_are_aligned()
   bool aligned_out = false;         // experts and weights start at multiples of 16 bytes
+  unsigned long long* first_nan = nullptr;  // where NaN is refused: brought down to the number of the first
   std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even past the row
 };
 

@@ -9,16 +9,18 @@
 // FP32 logits are chosen by keys of 32 bits, which leave something open where values share their upper bits:
 // choose/settle.cuh resolves it, given the best key that is not in the list.
 //
-// Softmax without a bias chooses by logits: subtraction, exp and division by the sum are monotonic as they round
-// correctly, so that scores can only be equal where logits are not, which is settled too. Sigmoid by its definition is
-// not monotonic: e / (1 + e) rounds twice.
+// Scores without a bias are chosen by logits. Softmax is monotonic, as subtraction, exp and division by the sum round
+// correctly, so that scores can only be equal where logits are not; sigmoid and sqrtsoftplus round twice, and a larger
+// logit may have a score that is less by parts in 2^22 (tests/kernels/sm90/route/row/math_test.cc). Both are settled.
 //
-// One file of more than 400 lines: one kernel, whose phases share a row's state in registers (ChooseFew), a template
-// for each type, choice and list. What other kernels use too is in row/ and settle.cuh.
+// One kernel, whose phases share a row's state in registers (ChooseFew), a template for each type, choice and list. What
+// other kernels use too is in row/ and settle.cuh.
 
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/choose/settle.cuh"
+#include "kernels/sm90/route/choose/softmax_row.cuh"
 #include "kernels/sm90/route/row/groups.cuh"
+#include "kernels/sm90/route/row/nan.cuh"
 #include "kernels/sm90/route/row/weights.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -26,16 +28,31 @@ namespace mxcheck_kernels::sm90 {
 inline constexpr int kFewThreads = 128;
 inline constexpr int kFewRows = kFewThreads / kLanes;
 
-// plain, softmax: without a bias.
-enum class Choice : std::uint8_t { plain, logits, softmax, softmax_biased, sigmoid, sqrtsoftplus };
+// biased: with a bias. plain, biased: logits.
+enum class Choice : std::uint8_t {
+  plain,
+  biased,
+  softmax,
+  softmax_biased,
+  sigmoid,
+  sigmoid_biased,
+  sqrtsoftplus,
+  sqrtsoftplus_biased
+};
 
-constexpr bool by_logits(Choice c) { return c == Choice::plain || c == Choice::softmax; }
-constexpr bool has_softmax(Choice c) { return c == Choice::softmax || c == Choice::softmax_biased; }
+constexpr bool by_logits(Choice c) {
+  return c == Choice::plain || c == Choice::softmax || c == Choice::sigmoid || c == Choice::sqrtsoftplus;
+}
 constexpr Score score_by(Choice c) {
-  return has_softmax(c)              ? Score::softmax
-         : c == Choice::sigmoid      ? Score::sigmoid
-         : c == Choice::sqrtsoftplus ? Score::sqrtsoftplus
-                                     : Score::logits;
+  switch (c) {
+    case Choice::softmax:
+    case Choice::softmax_biased: return Score::softmax;
+    case Choice::sigmoid:
+    case Choice::sigmoid_biased: return Score::sigmoid;
+    case Choice::sqrtsoftplus:
+    case Choice::sqrtsoftplus_biased: return Score::sqrtsoftplus;
+    default: return Score::logits;
+  }
 }
 
 template <Logits kType, Choice kChoice, int kList>
@@ -43,7 +60,7 @@ struct ChooseFew {
   static constexpr bool kPlain = by_logits(kChoice);
   static constexpr bool kHalf = kPlain && kType == Logits::bf16;
   static constexpr bool kCut = kPlain && kType == Logits::fp32;
-  static constexpr bool kSettled = kCut || kChoice == Choice::softmax;
+  static constexpr bool kSettled = kCut || (kPlain && kChoice != Choice::plain);
   static constexpr int kPer = kList / kLanes;                                  // ranks of a lane
   static constexpr int kAtOnce = kType == Logits::bf16 ? kGroup : kGroup / 2;  // groups in registers: 32 words
   using Key = std::conditional_t<kPlain, Key16, Key32>;
@@ -56,6 +73,7 @@ struct ChooseFew {
   std::uint32_t low;  // the bits of a cut key that are an index
   Softmax softmax;
   Key rest = kAbsent<Key>;  // no key outside the list comes before; where kSettled
+  bool nan = false;         // among what this lane read; where job.first_nan is
 
   __device__ __forceinline__ Raw load(int g) const {
     return load_group<kType>(row, g, job.router.experts, job.aligned);
@@ -115,43 +133,18 @@ struct ChooseFew {
     }
   }
 
-  // Largest logit and pairwise sum. Lane j of four has the groups j, j + 4, ...: a group is three levels of the tree,
-  // its neighbours in the other lanes are two, and the levels above are a binary counter's.
-  __device__ void sum_row(int rounds) {
-    float y = float_of(0x7FFFFFFFU);
-#pragma unroll 4
-    for (int i = 0; i < rounds; ++i) y = fminf(y, least_negative(load(i * kLanes + lane)));
-    y = fminf(y, __shfl_xor_sync(kWarp, y, 1));
-    y = fminf(y, __shfl_xor_sync(kWarp, y, 2));
-    softmax.largest = -y;  // NaN only of a row of NaN: every term is +0 then
-    constexpr int kLevels = 8;
-    static_assert(kMostExperts / kGroup / kLanes < 1 << kLevels);
-    float waiting[kLevels] = {};
-    for (int i = 0; i < rounds; ++i) {
-      const Raw raw = load(i * kLanes + lane);
-      float e[kGroup];
-#pragma unroll
-      for (int t = 0; t < kGroup; ++t) e[t] = exp_below(raw.value(t), softmax.largest);
-#pragma unroll
-      for (int step = 1; step < kGroup; step *= 2) {
-#pragma unroll
-        for (int t = 0; t < kGroup; t += 2 * step) e[t] = __fadd_rn(e[t], e[t + step]);
-      }
-      float sum = e[0];
-      sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 1));
-      sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 2));
-      bool carried = true;
-#pragma unroll
-      for (int level = 0; level < kLevels; ++level) {
-        const bool pair = (i >> level & 1) != 0;
-        if (carried && pair) sum = __fadd_rn(waiting[level], sum);
-        if (carried && !pair) waiting[level] = sum;
-        carried = carried && pair;
-      }
-    }
-#pragma unroll
-    for (int level = 0; level < kLevels; ++level) {
-      if ((rounds >> level & 1) != 0) softmax.total = __fadd_rn(waiting[level], softmax.total);
+  // Where a NaN is refused: it is looked for in what is read anyway.
+  __device__ __forceinline__ void look_for_nan(const Raw& raw, int g) {
+    if (job.first_nan != nullptr) nan = nan || holds_nan<kType>(raw, g, job.router.experts);
+  }
+
+  // Of rows that have any, the first's number: token * experts + expert.
+  __device__ __forceinline__ void report_nan(std::int64_t token) const {
+    if (job.first_nan == nullptr || __ballot_sync(kWarp, nan) == 0) return;
+    for (int e = lane; e < job.router.experts; e += kLanes) {
+      if (!is_nan(logit_of(e))) continue;
+      atomicMin(job.first_nan, static_cast<unsigned long long>(token * job.router.experts + e));
+      return;
     }
   }
 
@@ -178,7 +171,10 @@ struct ChooseFew {
             for (int i = 0; i < kAtOnce; ++i) raw[i] = load_elements<kType>(row, g + i * kLanes, job.router.experts);
           }
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) keys[part + i] = group_key(raw[i], g + i * kLanes);
+          for (int i = 0; i < kAtOnce; ++i) {
+            look_for_nan(raw[i], g + i * kLanes);
+            keys[part + i] = group_key(raw[i], g + i * kLanes);
+          }
         }
       } else {
 #pragma unroll
@@ -186,7 +182,9 @@ struct ChooseFew {
 #pragma unroll 1
         for (int i = 0; i < kGroup && from + i < rounds; ++i) {  // keys move up: registers have no index
           const int g = (from + i) * kLanes + lane;
-          const Key key = group_key(load(g), g);
+          const Raw raw = load(g);
+          look_for_nan(raw, g);
+          const Key key = group_key(raw, g);
 #pragma unroll
           for (int k = 0; k < kGroup - 1; ++k) keys[k] = keys[k + 1];
           keys[kGroup - 1] = key;
@@ -247,6 +245,7 @@ struct ChooseFew {
         for (int k = 0; k + 2 < kList / 2; ++k) from[k] = from[k + 2];
       }
       const Raw raw = load(g);
+      if (all) look_for_nan(raw, g);
       Key keys[kGroup];
       expert_keys(raw, g, keys);
       sort<0, kGroup>(keys);
@@ -285,7 +284,7 @@ struct ChooseFew {
     float values[kPer];
 #pragma unroll
     for (int i = 0; i < kPer; ++i) values[i] = choice_of(kScore, logits[i], softmax);
-    const bool changed = put_in_order<kScore == Score::softmax, kPer>(experts, values, lane);
+    const bool changed = put_in_order<kScore != Score::logits, kPer>(experts, values, lane);
 
     Key last = 0;  // of the chosen
     float least = INFINITY;
@@ -306,11 +305,11 @@ struct ChooseFew {
     if (kCut && __ballot_sync(kWarp, meets) != 0) {
       open = !nothing_is_cut<kType>(row, r.experts, low, lane) && meets;
     }
-    if (kScore == Score::softmax) {
+    if (kScore != Score::logits) {
       // Others of the same logit as the last have higher indices, and come after all that are where their logits put
-      // them; of the next logit they must have a smaller score. NaN: there is none.
+      // them; of the next logit and below they must have a smaller score. NaN: there is none.
       const Key next = meets ? (last | index) + 1 : first;
-      const float bound = choice_of(kScore, kHalf ? value_of(next) : top_of_cell(next, index), softmax);
+      const float bound = not_above(choice_of(kScore, kHalf ? value_of(next) : top_of_cell(next, index), softmax));
       least = fminf(least, __shfl_xor_sync(kWarp, least, 1));
       least = fminf(least, __shfl_xor_sync(kWarp, least, 2));
       open = open || (meets && changed) || bound >= least;
@@ -321,6 +320,11 @@ struct ChooseFew {
     }
     choose_slowly<kType, kPer>(r, kScore, softmax, token, __ballot_sync(kWarp, open), experts);
     take_logits(experts, logits, true);
+  }
+
+  // No logit below that of this score has a larger one.
+  __device__ __forceinline__ static float not_above(float score) {
+    return kScore == Score::softmax ? score : __fmaf_ru(score, kNearlyMonotonic, score);
   }
 
   __device__ __forceinline__ void take_logits(const std::int32_t (&experts)[kPer], float (&logits)[kPer],
@@ -405,7 +409,7 @@ struct ChooseFew {
 template <Logits kType, Choice kChoice, int kList>
 constexpr int kBlocks = !ChooseFew<kType, kChoice, kList>::kSettled ? 0
                         : kList > 16                                ? 5
-                        : kChoice == Choice::softmax                ? 6
+                        : kChoice != Choice::plain                  ? 6
                                                                     : 8;
 
 template <Logits kType, Choice kChoice, int kList>
@@ -419,11 +423,14 @@ __global__ void __launch_bounds__(kFewThreads, kBlocks<kType, kChoice, kList>)
   using N = ChooseFew<kType, kChoice, kList>;
   N few{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}};
   if constexpr (N::kScore == Score::softmax) {
-    const int groups = (r.experts + kGroup - 1) / kGroup;
-    few.sum_row((groups + kLanes - 1) / kLanes);
+    __shared__ double roots[16];
+    if (threadIdx.x < 16) roots[threadIdx.x] = elementary::kRoots[threadIdx.x];
+    __syncthreads();
+    few.softmax = softmax_of_four<kType>(job, few.row, roots, few.lane);
   }
   typename N::Key ranks[N::kPer];
   few.choose_experts(ranks);
+  few.report_nan(read);
   few.write(ranks, token, read);
 }
 
@@ -440,18 +447,20 @@ cudaError_t launch_few(const ChooseJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-template <Logits kType>
+template <Logits kType, Choice kPlain, Choice kBiased>
 cudaError_t launch_choice(const ChooseJob& job, cudaStream_t stream) {
+  return job.router.bias == nullptr ? launch_few<kType, kPlain>(job, stream) : launch_few<kType, kBiased>(job, stream);
+}
+
+template <Logits kType>
+cudaError_t launch_score(const ChooseJob& job, cudaStream_t stream) {
+  using enum Choice;
   switch (job.router.score) {
-    case Score::softmax:
-      return job.router.bias == nullptr ? launch_few<kType, Choice::softmax>(job, stream)
-                                        : launch_few<kType, Choice::softmax_biased>(job, stream);
-    case Score::sigmoid: return launch_few<kType, Choice::sigmoid>(job, stream);
-    case Score::sqrtsoftplus: return launch_few<kType, Choice::sqrtsoftplus>(job, stream);
-    default: break;
+    case Score::softmax: return launch_choice<kType, softmax, softmax_biased>(job, stream);
+    case Score::sigmoid: return launch_choice<kType, sigmoid, sigmoid_biased>(job, stream);
+    case Score::sqrtsoftplus: return launch_choice<kType, sqrtsoftplus, sqrtsoftplus_biased>(job, stream);
+    default: return launch_choice<kType, plain, biased>(job, stream);
   }
-  return job.router.bias == nullptr ? launch_few<kType, Choice::plain>(job, stream)
-                                    : launch_few<kType, Choice::logits>(job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

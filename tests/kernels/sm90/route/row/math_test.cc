@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -51,6 +52,37 @@ TEST(Sm90RouteMath, exp_of_what_is_not_positive_is_correctly_rounded) {
     const float x = -static_cast<float>(n) * 0x1p-25F;
     ASSERT_EQ(bits(mxcheck_kernels::sm90::exp_rn(x)), bits(mxcheck::exp_rn(x))) << std::hexfloat << x;
   }
+}
+
+// By how much, relative to it, a score of a smaller argument is above that of a larger one.
+template <class Score>
+double most_above(const Score& score) {
+  constexpr std::uint64_t kStep = std::max<std::uint64_t>(MXCHECK_ROUTE_STEP, 8);
+  double most = 0;
+  float largest = 0;
+  const auto look = [&](std::uint32_t word) {
+    const float s = score(std::bit_cast<float>(word));
+    if (s < largest) most = std::max(most, (double{largest} - s) / s);
+    largest = std::max(largest, s);
+  };
+  for (std::uint64_t word = bits(-120.0F); word >= bits(-0.0F); word -= std::min(kStep, word)) {
+    look(static_cast<std::uint32_t>(word));
+  }
+  for (std::uint64_t word = 0; word <= bits(120.0F); word += kStep) look(static_cast<std::uint32_t>(word));
+  return most;
+}
+
+TEST(Sm90RouteMath, scores_are_nearly_monotonic) {
+  using namespace mxcheck_kernels::sm90;
+  EXPECT_LT(most_above(mxcheck_kernels::sm90::sigmoid), kNearlyMonotonic / 4);
+  EXPECT_LT(most_above(mxcheck_kernels::sm90::sqrtsoftplus), kNearlyMonotonic / 4);
+  // Neighbours need the bound: among a million from -2 on, a larger one has a smaller score.
+  int inversions = 0;
+  for (std::uint32_t word = bits(-2.0F); word > bits(-2.0F) - (1U << 20); --word) {
+    inversions += mxcheck_kernels::sm90::sigmoid(std::bit_cast<float>(word - 1)) <
+                  mxcheck_kernels::sm90::sigmoid(std::bit_cast<float>(word));
+  }
+  EXPECT_GT(inversions, 0);
 }
 
 // -104 is just below half the smallest subnormal.
