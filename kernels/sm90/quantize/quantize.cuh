@@ -174,8 +174,8 @@ __device__ __forceinline__ void store_tile(const Place& p, std::uint8_t* codes, 
   }
 }
 
-// One block of threads a tile. kRow, kColumn, kSquare: the extent of the blocks of each kind, 0 for none; rows are those
-// of dual casts, beside columns. Unless kVector, rows may start anywhere.
+// One block of threads a tile. kRow, kColumn, kSquare: the extent of the blocks of each kind, 0 for none; rows are
+// those of dual casts, beside columns. Unless kVector, rows may start anywhere.
 template <class T, Element kElement, int kRow, int kColumn, int kSquare, bool kVector>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2
                                             : kVector      ? 4

@@ -30,8 +30,8 @@ struct QuantizeJob {
 };
 
 // block: 32 or 128. The grid is rows.tiles * columns, which must be 1 to 2^31 - 1.
-// Blocks of one row, by long runs. shifted: rows may start anywhere; otherwise 8 columns are an aligned load of 16 or 32
-// bytes and an aligned store of 8, and cols is a multiple of 8.
+// Blocks of one row, by long runs. shifted: rows may start anywhere; otherwise 8 columns are an aligned load of 16 or
+// 32 bytes and an aligned store of 8, and cols is a multiple of 8.
 cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Element element, bool shifted,
                            cudaStream_t stream);
 // vector: four columns are one aligned load and one aligned store, in every row, and cols is a multiple of 4; otherwise

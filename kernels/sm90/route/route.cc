@@ -25,9 +25,9 @@ void check_on_device(Router& r, const std::int32_t* experts, const mxcheck_call&
   r.stop = &result->status;
 }
 
-// What route has in its workspace: where a NaN is refused, the result of the check; and where the kernel that chooses is the one that finds it, experts
-// and weights until the last row has been seen: they are an eighth of what 256 BF16 logits are, which would be read
-// twice otherwise.
+// What route has in its workspace: where a NaN is refused, the result of the check; and where the kernel that chooses
+// is the one that finds it, experts and weights until the last row has been seen: they are an eighth of what 256 BF16
+// logits are, which would be read twice otherwise.
 struct RouteWorkspace {
   bool kept = false;
   std::uint64_t weights_at = 0;

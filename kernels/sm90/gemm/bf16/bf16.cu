@@ -8,8 +8,8 @@ namespace {
 
 template <MatmulTiles kTiles, class Out>
 struct Bf16Tiles;
-// Where D is FP32, C is read and D written in eight chunks: four slots and three stages are 1 to 2 % faster than two and
-// four (4 groups of k = 4096, 4096 x 7168). Of BF16 there are four chunks, and it makes no difference.
+// Where D is FP32, C is read and D written in eight chunks: four slots and three stages are 1 to 2 % faster than two
+// and four (4 groups of k = 4096, 4096 x 7168). Of BF16 there are four chunks, and it makes no difference.
 template <class Out>
 struct Bf16Tiles<MatmulTiles::m128n256, Out> {
   using Shape = Bf16Shape<256, 1, std::is_same_v<Out, float> ? 4 : 2>;

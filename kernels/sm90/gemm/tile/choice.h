@@ -1,8 +1,8 @@
 #pragma once
 // Which tiles a GEMM is cut into.
 //
-// All CTAs are resident, one a processor, and each takes every `processors`-th tile; the CTAs of a cluster take tiles one
-// above the other. With P processors, in clusters of c, a GEMM of T groups of c tiles and a depth of s stages takes
+// All CTAs are resident, one a processor, and each takes every `processors`-th tile; the CTAs of a cluster take tiles
+// one above the other. With P processors, in clusters of c, a GEMM of T groups of c tiles and a depth of s stages takes
 //
 //   ceil(T / floor(P / c)) * (tile + s * stage)
 //

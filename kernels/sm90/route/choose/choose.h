@@ -9,12 +9,12 @@ namespace mxcheck_kernels::sm90 {
 
 struct ChooseJob {
   Router router;
-  std::int32_t* experts = nullptr;  // null: not requested
-  float* weights = nullptr;         // null: not requested
-  bool aligned = false;             // rows_are_aligned()
-  bool aligned_out = false;         // experts and weights start at multiples of 16 bytes
+  std::int32_t* experts = nullptr;          // null: not requested
+  float* weights = nullptr;                 // null: not requested
+  bool aligned = false;                     // rows_are_aligned()
+  bool aligned_out = false;                 // experts and weights start at multiples of 16 bytes
   unsigned long long* first_nan = nullptr;  // where NaN is refused: brought down to the number of the first
-  std::uint32_t low = 0;            // 2^n - 1, not less than the number of any group's expert, even past the row
+  std::uint32_t low = 0;  // 2^n - 1, not less than the number of any group's expert, even past the row
 };
 
 // Rows start at multiples of 16 bytes and are whole groups of 8.

@@ -13,8 +13,8 @@
 // correctly, so that scores can only be equal where logits are not; sigmoid and sqrtsoftplus round twice, and a larger
 // logit may have a score that is less by parts in 2^22 (tests/kernels/sm90/route/row/math_test.cc). Both are settled.
 //
-// One kernel, whose phases share a row's state in registers (ChooseFew), a template for each type, choice and list. What
-// other kernels use too is in row/ and settle.cuh.
+// One kernel, whose phases share a row's state in registers (ChooseFew), a template for each type, choice and list.
+// What other kernels use too is in row/ and settle.cuh.
 
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/choose/settle.cuh"
