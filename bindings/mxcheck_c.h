@@ -20,9 +20,9 @@
 extern "C" {
 #endif
 
-/* An operand of a product: codes as they were quantized, rows x cols without gaps, with compact scales. `size` is sizeof.
- * The sum runs over the columns, or over the rows where `transposed` is not 0. block: "none" without scales (then
- * scale_type, scales and scale_cols are not looked at). scale_cols: scales from one row of blocks to the next. */
+/* An operand of a product: codes as they were quantized, rows x cols without gaps, with compact scales. `size` is
+ * sizeof. The sum runs over the columns, or over the rows where `transposed` is not 0. block: "none" without scales
+ * (then scale_type, scales and scale_cols are not looked at). scale_cols: scales from one row of blocks to the next. */
 typedef struct mxcheck_c_operand {
   int64_t size;
   const char* format;
@@ -36,8 +36,8 @@ typedef struct mxcheck_c_operand {
   int64_t transposed;
 } mxcheck_c_operand;
 
-/* D = alpha A B^T + C: reference/matmul/matmul.h. groups: "none", "rows" (b holds a matrix for each expert, one below the
- * other) or "depth" (both operands transposed; D is a matrix for each expert), with experts + 1 offsets. */
+/* D = alpha A B^T + C: reference/matmul/matmul.h. groups: "none", "rows" (b holds a matrix for each expert, one below
+ * the other) or "depth" (both operands transposed; D is a matrix for each expert), with experts + 1 offsets. */
 typedef struct mxcheck_c_product {
   int64_t size;
   const char* contract;

@@ -129,6 +129,7 @@ struct Outcome {
   int status = 0;  // mxcheck_status
   std::string message;
   int signal = 0;
+  bool first_of_its_kind = false;               // timed out: in a call that may have had to compile first
   std::string device_error;                     // crashed: the driver's error text, where it was the device
   std::optional<std::string> conduct;           // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status

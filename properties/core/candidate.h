@@ -26,6 +26,7 @@ struct CandidateInfo {
   std::string digest;      // XXH3 of the library's file and of those beside the system's that loading it maps
   std::string unconfined;  // what keeps a candidate from the gate and is missing here; empty: nothing
   bool cuda = false;
+  bool adapted = false;  // functions of another language, behind an adapter that speaks the C interface for them
   std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
   std::vector<OperationInfo> operations;
   std::string sources;  // what the library exports as MXCHECK_CANDIDATE_SOURCES_SYMBOL, if it does

@@ -11,7 +11,11 @@ namespace mxcheck {
 namespace {
 
 std::string how_it_ended(const Outcome& outcome) {
-  if (outcome.kind == OutcomeKind::timed_out) return "the candidate did not return within the time limit";
+  if (outcome.kind == OutcomeKind::timed_out) {
+    return outcome.first_of_its_kind
+               ? "the candidate did not return within the time limit of a first call, in which it may compile"
+               : "the candidate did not return within the time limit";
+  }
   if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
   return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
          (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")";

@@ -49,7 +49,8 @@ struct Statement {
   // domain, and a soak repeats such cases (properties/gate/soak.h). False: they meet each bin.
   bool covers_pairs = false;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
-  bool recorded = true;  // false: replay, without the device, would take too long
+  bool of_the_interface = false;  // about calls that break the C interface: an adapter, not the candidate, answers them
+  bool recorded = true;           // false: replay, without the device, would take too long
   // Corners of all variants together that the statement applies to: what need not be made for each of them.
   std::function<std::vector<Case>(std::span<const Variant>, Suite)> shared_corners = {};
 };

@@ -73,6 +73,7 @@ class Statements {
     return all;
   }
   std::vector<std::string> take_ends() { return std::move(ends_); }
+  [[nodiscard]] const FirstCallCount& first_calls() const { return first_calls_; }
   std::optional<Record> take_record() { return std::move(record_); }
 
  private:
@@ -86,6 +87,8 @@ class Statements {
   void guarded(const Run& run) {
     try {
       run();
+    } catch (const Interrupted&) {  // between cases: while the candidate's process starts or ends
+      over_ = true;
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!failed_) failed_ = std::current_exception();
@@ -110,8 +113,12 @@ class Statements {
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
       finish(i, std::move(run.result()));
     }
+    {
+      const std::lock_guard lock(mutex_);
+      first_calls_.add(process.first_calls());
+    }
     // After all that it was called for: a heap that a call damaged may show only now.
-    if (over_) return;
+    if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) return;
     if (const std::string problem = process.end_in_order(); !problem.empty()) {
       const std::lock_guard lock(mutex_);
       ends_.push_back(problem);
@@ -132,6 +139,7 @@ class Statements {
   std::vector<std::optional<StatementResult>> results_;
   std::optional<Record> record_;
   std::vector<std::string> ends_;
+  FirstCallCount first_calls_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> over_{false};
   std::mutex mutex_;
@@ -152,6 +160,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   statements.run(process);
   report.statements = statements.take_results();
   report.ends = statements.take_ends();
+  report.first_calls = statements.first_calls();
   report.record = statements.take_record();
   report.interrupted = options.interrupted != nullptr && options.interrupted->load();
   if (report.record) {
@@ -195,6 +204,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
   for (const Preceding& p : after) run.call_before(p);
   run.check_one(c, false);
   run.judge_one();
+  report.first_calls = process.first_calls();
   report.statements.push_back(run.result());
   return report;
 }

@@ -28,8 +28,8 @@ struct GateOptions {
   Suite suite = Suite::quick;
   std::string only = "*";  // glob over statement names
   std::uint64_t seed = 0;
-  int cases = 0;                                 // random cases a statement; 0: the suite's
-  std::chrono::milliseconds time_limit{20'000};  // of one call, plus 1 s for every 20 MB
+  int cases = 0;  // random cases a statement; 0: the suite's
+  TimeLimits time_limit;
   bool fail_fast = false;
   double soak_minutes = 0;  // of run_soak
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
@@ -83,6 +83,7 @@ struct GateReport {
   bool one_case = false;   // of reproduce
   bool selective = false;  // --only left statements out
   bool interrupted = false;
+  FirstCallCount first_calls;     // of candidates behind an adapter
   std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested

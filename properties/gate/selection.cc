@@ -38,6 +38,7 @@ std::vector<const Statement*> statements_named(const std::string& only) {
 }
 
 bool is_about(const Statement& s, const CandidateInfo& candidate) {
+  if (s.of_the_interface && candidate.adapted) return false;
   return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
 }
 

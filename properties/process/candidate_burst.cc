@@ -47,7 +47,9 @@ Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
 
   Outcome outcome;
   wire::Reply reply;
-  if (!exchange(message, reply, base_limit_ + std::chrono::milliseconds(1000 * results / kPerSecond))) {
+  if (!exchange(message, reply,
+                (info_.adapted ? std::max(limits_.call, limits_.first_call) : limits_.call) +
+                    std::chrono::milliseconds(1000 * results / kPerSecond))) {
     outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
     outcome.signal = signal_;
     return outcome;

@@ -1,3 +1,4 @@
+// One class, its process's life and its calls: over 400 lines, since each half knows how the other leaves the process.
 #include "properties/process/candidate_process.h"
 
 #include <fcntl.h>
@@ -26,11 +27,13 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
+#include "properties/process/launch.h"
 #include "properties/process/shared_call.h"
 
 namespace mxcheck {
 namespace {
 
+constexpr std::chrono::milliseconds kTimeToLoad{60'000};
 constexpr std::chrono::seconds kTimeToEnd{10};
 constexpr std::chrono::seconds kTimeToEndAgain{1};  // of a library that has taken all of that once
 constexpr std::chrono::seconds kTimeToRepeat{10};   // what the worker gives itself for a call's repetitions
@@ -51,14 +54,12 @@ std::string digest_of_files(const std::set<std::string>& paths) {
   return hex.data();
 }
 
-// This process's environment without the variables that name mxcheck: a library under test sees an ordinary process.
-std::vector<char*> environment_of_child() {
-  std::vector<char*> kept;
-  for (char** one = environ; *one != nullptr; ++one) {
-    if (std::strncmp(*one, "MXCHECK_", 8) != 0) kept.push_back(*one);
-  }
-  kept.push_back(nullptr);
-  return kept;
+// As execvpe takes it.
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
 }
 
 std::string canonical_path(const std::string& path) {
@@ -101,9 +102,9 @@ std::string printable(const char* text) {
   return out;
 }
 
-CandidateProcess::CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
+CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLimits limits,
                                    const std::string& gpu_model)
-    : tool_(std::move(tool)), library_(std::move(library)), base_limit_(base_limit) {
+    : tool_(std::move(tool)), library_(std::move(library)), limits_(limits) {
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
@@ -142,6 +143,7 @@ int CandidateProcess::end_process(bool at_once) {
   if (done == 0) kill(pid_, SIGKILL);
   while (done == 0 || (done < 0 && errno == EINTR)) done = waitpid(pid_, &status, 0);
   pid_ = -1;
+  end_status_ = status;
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
@@ -187,11 +189,14 @@ void CandidateProcess::start() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Error(ErrorKind::environment, "no socket pair for the candidate's process");
   }
-  const std::string socket_text = std::to_string(ends[1]);
-  const std::string shared_text = std::to_string(shared_fd_);
-  std::array<const char*, 7> arguments{tool_.c_str(),       "__worker",         library_.c_str(), socket_text.c_str(),
-                                       shared_text.c_str(), gpu_model_.c_str(), nullptr};
-  const std::vector<char*> environment = environment_of_child();
+  Launch launch;
+  try {
+    launch = launch_of(tool_, library_, ends[1], shared_fd_, gpu_model_);
+  } catch (...) {
+    close(ends[0]), close(ends[1]);
+    throw;
+  }
+  const std::vector<char*> arguments = pointers(launch.arguments), environment = pointers(launch.environment);
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) {
@@ -205,24 +210,27 @@ void CandidateProcess::start() {
     if (getppid() != parent) _exit(127);
     fcntl(ends[1], F_SETFD, 0);
     fcntl(shared_fd_, F_SETFD, 0);
-    execve(tool_.c_str(), const_cast<char* const*>(arguments.data()), environment.data());
+    execvpe(launch.program.c_str(), arguments.data(), environment.data());
     _exit(127);
   }
   setpgid(pid_, pid_);  // here too: whichever of the two comes first
   close(ends[1]);
   socket_ = ends[0];
+  first_calls_.forget();
   wire::Reply reply;
-  if (!exchange({}, reply, std::chrono::seconds(60))) {
-    throw Error(ErrorKind::usage,
-                "candidate " + library_ +
-                    (timed_out_ ? " did not finish loading within 60 s"
-                                : " crashed while it was loaded (signal " + std::to_string(signal_) + ")"));
+  const auto limit = is_python(library_) ? std::max(kTimeToLoad, limits_.first_call) : kTimeToLoad;
+  if (!exchange({}, reply, limit)) {
+    throw Error(ErrorKind::usage, "candidate " + library_ + " " +
+                                      (timed_out_ ? "did not finish loading within " +
+                                                        std::to_string(limit / std::chrono::seconds(1)) + " s"
+                                                  : early_end(launch, library_, end_status_)));
   }
   if (reply.status != 0) {
     throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
                 "candidate " + library_ + " " + printable(reply.message));
   }
   info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
+  info_.adapted = reply.adapted != 0, static_shapes_ = reply.static_shapes != 0;
   if (reply.device != kDLCPU && reply.device != kDLCUDA) {
     throw Error(ErrorKind::environment, "candidate " + library_ + " wants DLPack device kind " +
                                             std::to_string(reply.device) + "; the gate has the host (1) and CUDA (2)");
@@ -287,7 +295,7 @@ std::string CandidateProcess::read_text(wire::Request what) {
     message.byte_offset = text.size();
     message.shared_bytes = shared_bytes_;
     wire::Reply reply;
-    if (!exchange(message, reply, base_limit_)) {
+    if (!exchange(message, reply, limits_.call)) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while it was asked what it is made of");
     }
     reply.message[sizeof(reply.message) - 1] = '\0';
@@ -340,7 +348,7 @@ bool CandidateProcess::supports(const std::string& operation, const Policy& poli
   message.dtype_code = values.dtype_code, message.dtype_bits = values.dtype_bits;
   message.shared_bytes = shared_bytes_;
   wire::Reply reply;
-  if (!exchange(message, reply, base_limit_)) {
+  if (!exchange(message, reply, limits_.call)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
                                       (timed_out_ ? " does not return" : " crashes"));
   }
@@ -377,11 +385,16 @@ Outcome CandidateProcess::run(const Call& call) {
   Outcome outcome;
   wire::Reply reply;
   const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
-  auto limit = base_limit_ + std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
+  const bool first = info_.adapted && first_calls_.is_first(call.operation, message, static_shapes_);
+  auto limit = first ? std::max(limits_.call, limits_.first_call) : limits_.call;
+  limit += std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
   if (call.repeat != 0) limit += kTimeToRepeat;
-  if (!exchange(message, reply, limit)) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool answered = exchange(message, reply, limit);
+  if (first) first_calls_.took(std::chrono::steady_clock::now() - begin);
+  if (!answered) {
     outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
-    outcome.signal = signal_;
+    outcome.signal = signal_, outcome.first_of_its_kind = first && timed_out_;
     return outcome;
   }
   if (call.model) outcome.comparison = reply.comparison;

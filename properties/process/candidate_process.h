@@ -23,16 +23,16 @@
 #include "numerics/format/format.h"
 #include "properties/core/candidate.h"
 #include "properties/process/confine.h"
+#include "properties/process/first_calls.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
 
 class CandidateProcess final : public CandidateRunner {
  public:
-  // tool: the executable that has the __worker entry; library: path of the shared object; gpu_model: as for
-  // find_gpu_model.
-  CandidateProcess(std::string tool, std::string library, std::chrono::milliseconds base_limit,
-                   const std::string& gpu_model = "");
+  // tool: the executable that has the __worker entry; library: path of the shared object, or "python:..." (launch.h);
+  // gpu_model: as for find_gpu_model.
+  CandidateProcess(std::string tool, std::string library, TimeLimits limits, const std::string& gpu_model = "");
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
@@ -50,6 +50,7 @@ class CandidateProcess final : public CandidateRunner {
   void restart() override;
   std::string end_in_order() override;
   [[nodiscard]] std::string why_no_model() const override { return no_model_; }
+  [[nodiscard]] const FirstCallCount& first_calls() const { return first_calls_.count(); }
 
  private:
   void start();
@@ -65,7 +66,7 @@ class CandidateProcess final : public CandidateRunner {
   Undumpable undumpable_;
   std::string tool_;
   std::string library_;
-  std::chrono::milliseconds base_limit_;
+  TimeLimits limits_;
   std::string gpu_model_;  // or nothing, and why
   std::string no_model_;
   CandidateInfo info_;
@@ -78,6 +79,9 @@ class CandidateProcess final : public CandidateRunner {
   bool timed_out_ = false;
   bool never_ends_ = false;
   int signal_ = 0;
+  int end_status_ = 0;  // as waitpid gives it
+  bool static_shapes_ = false;
+  FirstCalls first_calls_;
 };
 
 // Text from the library, on its way into one-line reports, JSON and XML: whatever is not printable ASCII becomes '?'.

@@ -5,6 +5,7 @@
 
 #include "numerics/error.h"
 #include "properties/process/candidate_process.h"
+#include "properties/process/launch.h"
 
 namespace mxcheck {
 namespace {
@@ -30,6 +31,7 @@ std::string own_executable() { return fs::read_symlink("/proc/self/exe").string(
 
 std::string find_candidate_library(const std::string& name, const std::string& tool) {
   std::error_code unreadable;
+  if (is_python(name)) return name;
   if (name.find('/') != std::string::npos || name.ends_with(".so")) {
     if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
     throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");

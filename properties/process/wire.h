@@ -95,6 +95,8 @@ struct Reply {
   char version[64] = {};
   std::int32_t device = 0;
   std::int32_t num_operations = 0;
+  std::uint8_t adapted = 0;        // describe: CandidateInfo::adapted
+  std::uint8_t static_shapes = 0;  // describe: what is compiled on a first call is of one shape alone
   Operation operations[kMaxOperations];
 };
 

@@ -73,10 +73,38 @@ int thread_of_message(std::uint64_t number) {
   return kThreads[mix64(number) & 3];
 }
 
+// A shared library that exports the interface's one function.
+class LibrarySource final : public CandidateSource {
+ public:
+  explicit LibrarySource(std::string path) : path_(std::move(path)) {}
+
+  Loaded load() override {
+    Loaded loaded;
+    void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      const char* why = dlerror();
+      loaded.problem = std::string("cannot be loaded: ") + (why == nullptr ? "no reason given" : why);
+      return loaded;
+    }
+    const auto function = reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL));
+    if (function == nullptr) {
+      loaded.problem =
+          "has no function " MXCHECK_CANDIDATE_SYMBOL "; kernels/candidate.h says what a candidate exports";
+      return loaded;
+    }
+    loaded.sources = static_cast<const char*>(dlsym(library, MXCHECK_CANDIDATE_SOURCES_SYMBOL));
+    loaded.table = function();
+    return loaded;
+  }
+
+ private:
+  std::string path_;
+};
+
 class Worker {
  public:
-  Worker(std::string path, int socket, int shared, std::string gpu_model, std::string unconfined)
-      : path_(std::move(path)),
+  Worker(CandidateSource& source, int socket, int shared, std::string gpu_model, std::string unconfined)
+      : source_(source),
         gpu_model_(std::move(gpu_model)),
         unconfined_(std::move(unconfined)),
         socket_(socket),
@@ -88,10 +116,10 @@ class Worker {
     for (int i = 1; i < Turns::kThreads && problem_.empty(); ++i) {
       others.emplace_back([this, i] {
         if (cuda_) cuda_->bind_thread();
-        answer_in_turn(i);
+        source_.in_thread([this, i] { answer_in_turn(i); });
       });
     }
-    answer_in_turn(0);
+    source_.in_thread([this] { answer_in_turn(0); });
     for (std::thread& other : others) other.join();
     return failed_ ? 1 : 0;
   }
@@ -137,10 +165,11 @@ class Worker {
     const std::set<std::string> before = mapped_files();
     const SignalHandlers handlers = SignalHandlers::now();
     const CallWatch watch(handlers_);
-    load_library();
+    load_table();
     for (const std::string& path : mapped_files()) {
-      if (before.count(path) == 0 && !is_of_the_system(path)) files_ += path + "\n";
+      if (!loaded_.files && before.count(path) == 0 && !is_of_the_system(path)) files_ += path + "\n";
     }
+    if (loaded_.files) files_ = *loaded_.files;
     if (!problem_.empty() || table_->device != kDLCPU) return;
     // Handlers of other signals than those by which an access outside of a tensor is seen are the library's own affair.
     at_load_ = handlers.undo_changes(false);
@@ -150,20 +179,12 @@ class Worker {
     if (!at_load_.empty()) at_load_ = "when it was loaded, the library " + at_load_;
   }
 
-  void load_library() {
-    void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      const char* why = dlerror();
-      problem_ = std::string("cannot be loaded: ") + (why == nullptr ? "no reason given" : why);
-      return;
-    }
-    const auto function = reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL));
-    if (function == nullptr) {
-      problem_ = "has no function " MXCHECK_CANDIDATE_SYMBOL "; kernels/candidate.h says what a candidate exports";
-      return;
-    }
-    sources_ = static_cast<const char*>(dlsym(library, MXCHECK_CANDIDATE_SOURCES_SYMBOL));
-    table_ = function();
+  void load_table() {
+    loaded_ = source_.load();
+    problem_ = loaded_.problem;
+    lacks_device_ = loaded_.lacks_device;
+    if (!problem_.empty()) return;
+    table_ = loaded_.table;
     problem_ = validate();
     if (!problem_.empty() || table_->device != kDLCUDA) return;
     try {
@@ -201,7 +222,7 @@ class Worker {
   void answer(const wire::Message& message, wire::Reply& reply) {
     if (message.request == wire::Request::describe) return describe(reply);
     if (message.request == wire::Request::sources) {
-      if (sources_ != nullptr) copy_text(reply.message, sources_ + message.byte_offset);
+      if (loaded_.sources != nullptr) copy_text(reply.message, loaded_.sources + message.byte_offset);
       return;
     }
     if (message.request == wire::Request::files) {
@@ -211,8 +232,10 @@ class Worker {
     const mxcheck_operation& operation = table_->operations[message.operation];
     const PolicyInPlace in_place(message.policy);
     const mxcheck_policy& policy = *in_place.get();
-    if (cuda_ && message.request != wire::Request::supports)
-      return cuda_->run({operation, policy, message, memory_.at(0), reply, cuda_text_});
+    if (cuda_ && message.request != wire::Request::supports) {
+      const DeviceCall call{operation, policy, message, memory_.at(0), reply, cuda_text_};
+      return loaded_.adapted ? cuda_->run_adapted(call, loaded_.captures, loaded_.waits) : cuda_->run(call);
+    }
     const CallWatch watch(handlers_);
     if (message.request == wire::Request::supports) {
       reply.status = operation.supports(&policy, DLDataType{message.dtype_code, message.dtype_bits, 1});
@@ -247,6 +270,7 @@ class Worker {
     copy_text(reply.name, table_->name);
     copy_text(reply.version, table_->version);
     reply.device = table_->device;
+    reply.adapted = loaded_.adapted ? 1 : 0, reply.static_shapes = loaded_.static_shapes ? 1 : 0;
     reply.num_operations = table_->num_operations;
     for (int i = 0; i < table_->num_operations; ++i) {
       const mxcheck_operation& from = table_->operations[i];
@@ -258,16 +282,16 @@ class Worker {
     }
   }
 
-  const std::string path_;
+  CandidateSource& source_;
   const std::string gpu_model_;
   const std::string unconfined_;
   int socket_;
   SharedMemory memory_;
   const mxcheck_candidate_table* table_ = nullptr;
-  const char* sources_ = nullptr;
+  CandidateSource::Loaded loaded_;
   std::string problem_;
   bool lacks_device_ = false;
-  std::string files_;  // that loading the library has mapped
+  std::string files_;  // that loading the library has mapped, or that its source names
   SignalHandlers handlers_ = SignalHandlers::now();
   std::string at_load_;      // what the library changed in the process when it was loaded
   std::string in_supports_;  // and in the last call of supports()
@@ -287,19 +311,29 @@ bool is_worker = false;
 extern "C" int __lsan_is_turned_off() { return is_worker ? 1 : 0; }
 #endif
 
+void begin_worker() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
+}
+
+int serve_candidate(CandidateSource& source, int socket, int shared, const std::string& gpu_model,
+                    const std::string& unconfined) {
+  return Worker(source, socket, shared, gpu_model, unconfined).serve();
+}
+
 int run_worker(int argc, char** argv) {
   if (argc != 6) return 2;
 #if defined(__SANITIZE_ADDRESS__)
   is_worker = true;
 #endif
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
-  const std::string path = argv[2], gpu_model = argv[5];
+  begin_worker();
+  LibrarySource library(argv[2]);
+  const std::string gpu_model = argv[5];
   const int socket = std::atoi(argv[3]), shared = std::atoi(argv[4]);
   rename_process(argc, argv);
-  return Worker(path, socket, shared, gpu_model, confine(getppid())).serve();
+  return serve_candidate(library, socket, shared, gpu_model, confine(getppid()));
 }
 
 }  // namespace mxcheck

@@ -84,6 +84,28 @@ void CudaWorker::run(const DeviceCall& c) {
   }
 }
 
+// Whatever waits, allocates or compiles does it on a first call of a kind, and then no more: a call before the one that
+// is looked at, in a stream of its own and into the same lanes, whose outputs nobody sees.
+void CudaWorker::run_adapted(const DeviceCall& c, bool captures, bool waits) {
+  wire::Message message = c.message;
+  if (message.stream_mode == StreamMode::captured && !captures) message.stream_mode = StreamMode::own;
+  if (message.stream_mode == StreamMode::behind && waits) message.stream_mode = StreamMode::own;
+  const DeviceCall as_asked{c.operation, c.policy, message, c.shared, c.reply, c.text};
+  if (message.request != wire::Request::compare && message.stream_mode != StreamMode::own) {
+    try {
+      Lane& lane = this->lane(0);
+      if (!lane.prepare(as_asked)) return;
+      lane.load(as_asked, streams_[0]);
+      lane.run(as_asked, streams_[0]);
+      device_.synchronize(streams_[0]);
+    } catch (const CudaFailure& failure) {
+      return copy_text(c.reply.device_error, failure.what);
+    }
+    c.reply.status = MXCHECK_OK, c.reply.message[0] = '\0', c.reply.conduct[0] = '\0';
+  }
+  run(as_asked);
+}
+
 void CudaWorker::in_one_stream(const DeviceCall& c, CudaHandle stream) {
   Lane& lane = this->lane(0);
   if (!lane.prepare(c)) return;

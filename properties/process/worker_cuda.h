@@ -23,6 +23,8 @@ class CudaWorker {
   // c.shared is replaced by what the device holds afterwards. A driver call that fails becomes reply.device_error,
   // after which the process is of no more use.
   void run(const DeviceCall& c);
+  // The same of a candidate behind an adapter (CandidateSource::Loaded).
+  void run_adapted(const DeviceCall& c, bool captures, bool waits);
   // Before the first call that a thread makes.
   void bind_thread() const { device_.bind_thread(); }
 

@@ -162,6 +162,10 @@ std::string report_json(const GateReport& report) {
   j["suite"] = report.suite;
   j["interrupted"] = report.interrupted;
   j["seconds"] = report.seconds;
+  if (const FirstCallCount& f = report.first_calls; f.calls != 0) {
+    j["first_calls"] = {
+        {"calls", f.calls}, {"seconds", f.seconds}, {"longest", f.longest}, {"longest_kind", f.longest_kind}};
+  }
   j["candidate"] = {{"name", report.candidate.name},
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},

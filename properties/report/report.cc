@@ -167,6 +167,11 @@ std::string report_summary(const GateReport& report) {
       "\n{} statements: {} held, {} failed, {} inconclusive, {} not offered; {} cases, worst difference {}; {:.1f} s\n",
       report.statements.size(), held, failed, other, unoffered, cases, failed == 0 ? "0 bits" : "see above",
       report.seconds);
+  if (const FirstCallCount& f = report.first_calls; f.calls != 0) {
+    out +=
+        fmt::format("first calls of a kind, compiling included: {} took {:.2f} s together, the longest {:.2f} s ({})\n",
+                    f.calls, f.seconds, f.longest, f.longest_kind);
+  }
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   out += soak_text(report);
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";

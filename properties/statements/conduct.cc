@@ -333,6 +333,7 @@ std::vector<Statement> conduct_statements() {
   s[4].device = Statement::Device::cuda;
   s[5].data = {Data::normal};
   s[5].strides = false;
+  s[3].of_the_interface = s[5].of_the_interface = true;
   for (Statement* one : {&s[6], &s[7]}) {
     one->applies = is_first_of_its_operation;
     one->corners = one_small_case;

@@ -18,26 +18,34 @@ from ._identify import identify
 from ._product import contracts, explain, matmul
 from ._quantize import Quantized, dequantize, quantize
 from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
+from .candidates import Candidate, Policy, Refused, candidate
+from .candidates.gating import Report, gate
 
 __version__ = version()
 
 __all__ = [
+    "Candidate",
     "EnvironmentError",
     "Error",
     "FormatInfo",
     "InputError",
     "InternalError",
+    "Policy",
     "Quantized",
+    "Refused",
+    "Report",
     "RoundedTokens",
     "Routes",
     "UsageError",
     "Values",
+    "candidate",
     "cast",
     "contracts",
     "decode",
     "dequantize",
     "explain",
     "formats",
+    "gate",
     "identify",
     "matmul",
     "quantize",

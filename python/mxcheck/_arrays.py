@@ -160,7 +160,7 @@ def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: 
         torch = sys.modules["torch"]
         of_values = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64", "int32": "int32",
                      "int64": "int64"}.get(format_)
-        name = of_values or {1: "uint8", 2: "int16", 4: "int32"}[bytes_each]
+        name = of_values or {1: "uint8", 2: "int16", 4: "int32"}.get(bytes_each, "int64")
         flat = torch.frombuffer(buffer, dtype=getattr(torch, name)) if len(buffer) else torch.empty(0, dtype=getattr(torch, name))
         exact = getattr(torch, _TORCH_CODES.get(format_, ""), None)
         return (flat.view(exact) if exact is not None else flat).reshape(shape)
@@ -168,6 +168,6 @@ def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: 
         numpy = sys.modules["numpy"]
         if format_ == "bf16" and "ml_dtypes" in sys.modules:
             return numpy.frombuffer(buffer, dtype=sys.modules["ml_dtypes"].bfloat16).reshape(shape)
-        name = {"fp32": "float32", "fp16": "float16", "fp64": "float64", "int32": "int32", "int64": "int64"}.get(format_, {1: "uint8", 2: "uint16", 4: "uint32"}[bytes_each])
+        name = {"fp32": "float32", "fp16": "float16", "fp64": "float64", "int32": "int32", "int64": "int64"}.get(format_, {1: "uint8", 2: "uint16", 4: "uint32"}.get(bytes_each, "uint64"))
         return numpy.frombuffer(buffer, dtype=name).reshape(shape)
     return Values(buffer, shape, format_)

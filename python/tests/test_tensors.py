@@ -31,6 +31,11 @@ class Numpy(unittest.TestCase):
             y = q.dequantize()
             self.assertEqual((y.dtype, y.tobytes()), (numpy.float32, expected.dequantize().tobytes()))
 
+    def test_answers_of_every_width(self):
+        self.assertEqual(mxcheck.decode(numpy.array([[0x38, 0x7E]], dtype="uint8"), "e4m3").tolist(), [[1.0, 448.0]])
+        rows = mxcheck.round_tokens(numpy.arange(64, dtype="float32").reshape(8, 8) % 7, 2, tile=4)
+        self.assertEqual((rows.offsets.dtype, rows.row_token.dtype), (numpy.int64, numpy.int32))
+
     def test_rows_may_lie_apart(self):
         whole = numpy.arange(7 * 100, dtype="float32").reshape(7, 100)
         part = whole[1:6:2, 3:67]

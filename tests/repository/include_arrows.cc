@@ -47,6 +47,10 @@ const std::vector<Arrow>& folder_arrows() {
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
+      // What an interpreter's process enters: the worker of a candidate's process.
+      {"bindings/worker/",
+       {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",
+        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"trainer/", {"trainer/", "goldens/", "numerics/", "reference/", "mxcheck_version.h", "kernels/train.h"}},
       {"properties/",

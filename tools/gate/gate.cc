@@ -38,6 +38,7 @@ struct Options {
   std::string save = "mxcheck-cases";
   int cases = 0;
   double time_limit = 20;
+  double first_call_limit = 300;
   bool verdict_apart = false;
   bool fail_fast = false;
   bool json = false;
@@ -97,6 +98,7 @@ GateOptions gate_options(const Options& o) {
   options.seed = parse_seed(o.seed);
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
+  options.time_limit.first_call = std::chrono::milliseconds(static_cast<std::int64_t>(o.first_call_limit * 1000));
   options.fail_fast = o.fail_fast;
   options.after = o.after;
   options.soak_minutes = o.soaks() ? o.soak : 0;
@@ -130,6 +132,8 @@ void refuse(bool wrong, const char* why) {
 // What no parser of one option sees.
 void check_options(const Options& o) {
   refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
+  refuse(!(o.first_call_limit >= 0.1 && o.first_call_limit <= 86'400),
+         "--first-call-limit must be from 0.1 to 86400 seconds");
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
   refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
@@ -210,7 +214,8 @@ void add_gate(Command& app) {
   auto options = std::make_shared<Options>();
   Command gate = app.subcommand("gate", "Compare a kernel library with the reference, bit for bit");
   gate.option("--candidate", options->candidate,
-              "cpu, sm90, or the path of a shared library that implements kernels/candidate.h")
+              "cpu, sm90, the path of a shared library that implements kernels/candidate.h, or python:MODULE:NAME, "
+              "python:FILE.py:NAME")
       .shows_default();
   gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
       .shows_default();
@@ -231,6 +236,9 @@ void add_gate(Command& app) {
   gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
   gate.option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
       .shows_default();
+  gate.option("--first-call-limit", options->first_call_limit,
+              "of functions in Python: seconds that importing them, and a call that may compile, may take")
+      .shows_default();
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
   gate.flag("--coverage,--classes", options->coverage,
             "print which bins of each operation's domain cases met, and which the candidate refused");
@@ -244,6 +252,7 @@ void add_gate(Command& app) {
       "Examples:\n"
       "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
+      "  mxcheck gate --candidate python:kernels:quantize      functions in Python (docs/python_candidates.md)\n"
       "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
       "  mxcheck gate --soak 10                                ten minutes of repeated calls\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");

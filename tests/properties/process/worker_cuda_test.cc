@@ -63,6 +63,39 @@ TEST(CudaWorker, an_allocation_ends_a_capture) {
   EXPECT_STREQ(allocates.reply.conduct, "");
 }
 
+TEST(CudaWorker, what_an_adapted_candidate_does_on_a_first_call_alone_is_not_looked_at) {
+  static bool warm;
+  CudaWorker worker("");
+  DeviceCallOf compiles([](const mxcheck_call* call) {
+    std::uint64_t memory = 0;
+    if (!warm && cuMemAlloc_v2(&memory, 16) != 0) return MXCHECK_FAILED;
+    warm = true;
+    return copy_in_stream(call);
+  });
+  for (const StreamMode mode : {StreamMode::behind, StreamMode::captured, StreamMode::crowded}) {
+    warm = false;
+    compiles.call.stream = mode;
+    worker.run_adapted(compiles.made(), true, false);
+    EXPECT_EQ(compiles.reply.status, MXCHECK_OK);
+    EXPECT_STREQ(compiles.reply.conduct, "") << static_cast<int>(mode);
+    EXPECT_EQ(compiles.outcome().outputs[0], compiles.expected());
+  }
+}
+
+TEST(CudaWorker, what_an_adapted_candidate_says_that_it_does_is_not_asked) {
+  CudaWorker worker("");
+  DeviceCallOf allocates([](const mxcheck_call* call) {
+    std::uint64_t memory = 0;
+    return cuMemAlloc_v2(&memory, 16) == 0 ? copy_in_stream(call) : MXCHECK_FAILED;
+  });
+  allocates.call.stream = StreamMode::captured;
+  worker.run_adapted(allocates.made(), true, false);
+  EXPECT_NE(std::string(allocates.reply.conduct).find("ends the capture"), std::string::npos);
+  worker.run_adapted(allocates.made(), false, false);
+  EXPECT_STREQ(allocates.reply.conduct, "");
+  EXPECT_EQ(allocates.outcome().outputs[0], allocates.expected());
+}
+
 TEST(CudaWorker, calls_in_flight_that_share_memory_are_found) {
   CudaWorker worker("");
   DeviceCallOf shares([](const mxcheck_call* call) {

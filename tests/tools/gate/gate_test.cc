@@ -268,7 +268,7 @@ TEST_F(Gate, the_help_states_the_defaults_that_the_code_has) {
   stated("only", "\\*");
   stated("save", "mxcheck-cases");
   stated("time-limit", "20");
-  EXPECT_EQ(GateOptions{}.time_limit, std::chrono::seconds(20));
+  EXPECT_EQ(GateOptions{}.time_limit.call, std::chrono::seconds(20));
   EXPECT_EQ(GateOptions{}.suite, Suite::quick);
   EXPECT_EQ(GateOptions{}.only, "*");
   for (const char* code : {"0 every statement held", "1 a counterexample", "2 usage", "3 environment", "4 inconclusive",

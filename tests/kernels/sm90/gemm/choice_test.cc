@@ -82,7 +82,7 @@ TEST(TilesChoice, is_near_the_best_measured) {
     const double over = one.us.at(chosen_for(one)) / best;
     sum += over;
     EXPECT_LE(over, 1.2) << one.format << " " << one.matmul.m << "x" << one.matmul.n << "x" << one.matmul.k << " in "
-                          << chosen_for(one);
+                         << chosen_for(one);
   }
   EXPECT_LE(sum / static_cast<double>(all.size()), 1.01);
 }

@@ -1,0 +1,135 @@
+"""Declares a callable as a candidate: which operation it is, and for what."""
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+from .._errors import UsageError
+from .policy import OWN_FIELDS, Policy
+
+# Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
+OPTIONS = ("offsets", "row_index", "row_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
+TENSORS = ("numpy", "torch", "bytes")
+TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64")
+
+
+class Refused(Exception):
+    """Raised by a kernel for a call that must be refused, such as a NaN in logits where the policy refuses it. Nothing may be written
+    then. On the host only: on a device what is wrong in a tensor is seen by the kernel alone."""
+
+
+@dataclass
+class Candidate:
+    """A callable with what it claims. Called as the callable is."""
+
+    function: Callable[..., Any]
+    op: str
+    name: str
+    contract: str = "exact"
+    device: str = "cpu"
+    tensors: str = "numpy"
+    offers: Dict[str, Optional[Tuple[Any, ...]]] = field(default_factory=dict)  # by field of the policy; None: any
+    types: Optional[Tuple[str, ...]] = None
+    supports: Optional[Callable[[Policy, str], bool]] = None
+    options: Tuple[str, ...] = ()
+    limits: Tuple[int, int, int, int] = (0, 0, 1, 1)  # most rows, most columns, multiples of rows, of columns
+    empty: bool = False
+    captures: bool = True
+    waits: bool = False
+    static_shapes: bool = False
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.function(*arguments, **keywords)
+
+    def claims(self, policy: Policy, type_name: str) -> bool:
+        """Whether this policy, with values of this type, is offered."""
+        if self.types is not None and type_name not in self.types:
+            return False
+        for name, offered in self.offers.items():
+            if offered is not None and getattr(policy, name) not in offered:
+                return False
+        return self.supports is None or bool(self.supports(policy, type_name))
+
+
+def _tuple(value: Any, what: str) -> Optional[Tuple[Any, ...]]:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        raise UsageError(f"{what} is {value!r}: a list of names is needed") from None
+
+
+def _require_known(values: Optional[Tuple[Any, ...]], known: Sequence[str], what: str) -> None:
+    for value in values or ():
+        if value not in known:
+            raise UsageError(f"unknown {what} {value!r}; known are {', '.join(known)}")
+
+
+def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contract: Optional[str]) -> None:
+    from .._formats import formats, recipes  # what the package's library knows
+
+    _require_known(offers["format"], [one.name for one in formats()], "format")
+    if op in ("quantize", "quantize_dual", "quantize_transposed"):
+        _require_known(offers["recipe"], recipes(), "recipe")
+        for name, argument in (("recipe", "recipes"), ("format", "formats"), ("block", "blocks")):
+            if offers[name] is None:
+                raise UsageError(f"a candidate of {op} needs {argument}=[...]: the gate tests exactly what is claimed")
+    if op == "matmul" and contract is None:
+        raise UsageError('a candidate of matmul needs contract="...", such as "sm90_fp8+promote128" (docs/contracts.md)')
+    if op != "matmul" and contract is not None:
+        raise UsageError(f"contract is {contract!r}: only a matmul has one")
+
+
+def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any = None, layouts: Any = "compact", types: Any = None,
+              contract: Optional[str] = None, scale_types: Any = None, blocks_b: Any = None, groupings: Any = "dense", nan: Any = None,
+              rules: Any = None, supports: Optional[Callable[[Policy, str], bool]] = None, options: Union[str, Sequence[str]] = (),
+              device: str = "cpu", tensors: Optional[str] = None, max_rows: int = 0, max_cols: int = 0, rows_multiple: int = 1,
+              cols_multiple: int = 1, empty: bool = False, captures: bool = True, waits: bool = False, static_shapes: bool = False,
+              name: Optional[str] = None) -> Callable[[Callable[..., Any]], Candidate]:
+    """A decorator: the function implements `op` for these policies.
+
+    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, row_index, c
+    and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
+    of route, recipes are variants. device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
+    options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be
+    captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
+    """
+    if op not in OWN_FIELDS:
+        raise UsageError(f"unknown operation {op!r}; known are {', '.join(OWN_FIELDS)}")
+    if device not in ("cpu", "cuda"):
+        raise UsageError(f'device is {device!r}: "cpu" and "cuda" are there')
+    kind = tensors if tensors is not None else "torch" if device == "cuda" else "numpy"
+    if kind not in TENSORS or (device == "cuda" and kind != "torch"):
+        raise UsageError(f"tensors is {kind!r}: {', '.join(TENSORS)} are known, and on a device torch alone")
+    chosen = _tuple(options, "options") or ()
+    _require_known(chosen, OPTIONS, "option")
+    of_type = _tuple(types, "types")
+    _require_known(of_type, TYPES, "type")
+    offers = {"recipe": _tuple(recipes, "recipes"), "format": _tuple(formats, "formats"), "block": _tuple(blocks, "blocks"),
+              "layout": _tuple(layouts, "layouts")}
+    _require_claims(op, offers, contract)
+    if op == "matmul":
+        offers.update(scale_type=_tuple(scale_types, "scale_types"), block_b=_tuple(blocks_b, "blocks_b"),
+                      grouping=_tuple(groupings, "groupings"))
+    if op.startswith("route"):
+        offers.update(nan=_tuple(nan, "nan"), rule=_tuple(rules, "rules"))
+
+    def declare(function: Callable[..., Any]) -> Candidate:
+        if not callable(function):
+            raise UsageError(f"{function!r} is no function: a candidate is something that can be called")
+        called = name or getattr(function, "__name__", None) or type(function).__name__
+        return Candidate(function, op, called, contract or "exact", device, kind, offers, of_type, supports, chosen,
+                         (max_rows, max_cols, rows_multiple, cols_multiple), empty, captures, waits, static_shapes)
+
+    return declare
+
+
+def as_list(found: Any) -> Optional[List[Candidate]]:
+    """The candidates that an attribute stands for: one, or a list or tuple of them; None where it is something else."""
+    if isinstance(found, Candidate):
+        return [found]
+    if isinstance(found, (list, tuple)) and found and all(isinstance(one, Candidate) for one in found):
+        return list(found)
+    return None

@@ -1,0 +1,237 @@
+"""mxcheck.gate: the gate of the command line, on a callable."""
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from .._errors import Error, InputError, InternalError, UsageError
+from .._errors import EnvironmentError_
+from .declare import Candidate
+from .resolve import split
+
+_OF_CODE = {2: UsageError, 3: EnvironmentError_, 5: InputError}
+EXIT_CODES = {0: "every statement that ran held", 1: "there is a counterexample", 4: "inconclusive", 6: "the candidate crashed or hung"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a run. verdict: "held", "failed", "inconclusive", "not offered"."""
+
+    name: str
+    verdict: str
+    cases: int
+    seconds: float
+    reason: str
+    counterexample: Optional[Dict[str, Any]]  # as `mxcheck gate --json` has it
+    text: str  # the counterexample as the command line prints it; "" where there is none
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a gate found. True as a truth value where every statement that ran held, for every configuration."""
+
+    candidate: str
+    exit_code: int
+    seed: int
+    suite: str
+    seconds: float
+    statements: Tuple[Statement, ...]
+    version: str = ""  # of what the kernel is made with
+    configuration: str = ""  # of an autotuned kernel
+    first_calls: Dict[str, Any] = field(default_factory=dict)  # count and time of those that may have compiled
+    configurations: Tuple["Report", ...] = ()  # each by itself, where there are several
+    document: Dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __bool__(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def failures(self) -> Tuple[Statement, ...]:
+        return tuple(one for one in self.statements if one.counterexample is not None)
+
+    def text(self) -> str:
+        """The verdict, a line a statement, and every counterexample."""
+        if self.configurations:
+            return "\n".join(one.text() for one in self.configurations)
+        lines = [f"mxcheck gate: {self.candidate}{' ' + self.configuration if self.configuration else ''}; seed {self.seed}, suite {self.suite}; {self.version}"]
+        for one in self.statements:
+            if one.verdict == "not offered":
+                continue
+            lines.append(f"{one.verdict if one.verdict == 'held' else one.verdict.upper():<13} {one.name:<64} {one.cases:>6} cases {one.seconds:>7.2f} s")
+            if one.reason:
+                lines.append(f"{'':<14}{one.reason}")
+        if self.first_calls:
+            lines.append("first calls of a kind, compiling included: {calls} took {seconds:.2f} s together, the longest {longest:.2f} s ({longest_kind})".format(**self.first_calls))
+        lines += [f"after all statements: {end}" for end in self.document.get("ends", ())]
+        lines += [one.text for one in self.failures]
+        lines.append(f"exit code {self.exit_code}: {EXIT_CODES.get(self.exit_code, 'unknown')}")
+        return "\n".join(lines)
+
+    __str__ = text
+
+
+def tool_path() -> str:
+    """The program mxcheck: MXCHECK_TOOL, the package's own, the checkout's, or PATH's."""
+    given = os.environ.get("MXCHECK_TOOL")
+    package = Path(__file__).resolve().parents[1]
+    places = [Path(given)] if given else [package / "bin" / "mxcheck", package.parents[1] / "build" / "release" / "bin" / "mxcheck"]
+    for place in places:
+        if place.is_file():
+            return str(place)
+    found = None if given else shutil.which("mxcheck")
+    if found:
+        return found
+    raise EnvironmentError_(f"there is no program mxcheck at {' or '.join(map(str, places))}{'' if given else ' or in PATH'}: build it with "
+                            "'./run build mxcheck' in a checkout, or say where it is with MXCHECK_TOOL")
+
+
+def list_statements(only: str = "*") -> List[str]:
+    """Names of the gate's statements that the glob takes, in their order."""
+    done = subprocess.run([tool_path(), "gate", "--list", "--json"], stdout=subprocess.PIPE, check=True)
+    names = [one["name"] for one in json.loads(done.stdout.decode())]
+    return [name for name in names if fnmatch.fnmatchcase(name, only)]
+
+
+def spec_of(candidate: Any) -> str:
+    """MODULE:NAME of a candidate, as a fresh process can find it. UsageError where it cannot."""
+    if isinstance(candidate, str):
+        spec = candidate[len("python:"):] if candidate.startswith("python:") else candidate
+        split(spec)
+        return spec
+    if not isinstance(candidate, Candidate):
+        raise UsageError(f"{candidate!r} is no candidate: declare it with @mxcheck.candidate(op=...), or give 'MODULE:NAME'")
+    module_name = getattr(candidate.function, "__module__", None)
+    module = sys.modules.get(module_name or "")
+    for name, value in vars(module).items() if module is not None else ():
+        if value is candidate:
+            break
+    else:
+        raise UsageError(f"{candidate.name} is no name of its module {module_name}: the gate's process imports it by name; give 'MODULE:NAME'")
+    if module_name != "__main__":
+        return f"{module_name}:{name}"
+    path = getattr(module, "__file__", None)
+    if path is None:
+        raise UsageError(f"{candidate.name} is of a session without a file, which the gate's process cannot import: write it to a file, "
+                         "and give 'FILE.py:NAME'")
+    return f"{os.path.abspath(path)}:{name}"
+
+
+def _environment() -> Dict[str, str]:
+    environment = dict(os.environ)
+    environment.setdefault("MXCHECK_PYTHON", sys.executable)
+    package = str(Path(__file__).resolve().parents[2])
+    # What this process imports, that one can.
+    paths = [package, *[path for path in sys.path if path and path != package and os.path.isdir(path)]]
+    environment["PYTHONPATH"] = os.pathsep.join([*environment.get("PYTHONPATH", "").split(os.pathsep), *paths]).strip(os.pathsep)
+    return environment
+
+
+def configurations_of(spec: str, timeout: Optional[float] = None) -> List[str]:
+    """Texts of the configurations of a candidate's autotuners, from a process of its own."""
+    command = [os.environ.get("MXCHECK_PYTHON", sys.executable), "-m", "mxcheck._worker", "--configurations", spec]
+    try:
+        done = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"candidate python:{spec} was not imported within {timeout} s") from None
+    try:
+        answer = json.loads(done.stdout.decode().strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        raise UsageError(f"candidate python:{spec} ended its process with status {done.returncode} while it was imported") from None
+    if "error" in answer:
+        raise UsageError(answer["error"])
+    return list(answer["configurations"])
+
+
+def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[int] = None, only: str = "*",
+         configs: Union[str, Sequence[int], None] = "all", cases: Optional[int] = None, jobs: Optional[int] = None, time_limit: float = 20,
+         first_call_limit: float = 300, save: str = "", fail_fast: bool = False, timeout: Optional[float] = None) -> Report:
+    """Compares a candidate with the reference, byte for byte: `mxcheck gate --candidate python:...`.
+
+    candidate: what @mxcheck.candidate made, at module level, or "MODULE:NAME" or "FILE.py:NAME". The gate runs it in a process of this
+    interpreter. configs: which configurations of its autotuners, "all" or their numbers; None: it has none, and is not asked. time_limit, first_call_limit: seconds of a
+    call, of one that may compile; timeout: of the whole run. UsageError for a candidate that cannot be imported, and the like.
+    """
+    spec = spec_of(candidate)
+    numbers: List[Optional[int]] = [None]
+    texts: List[str] = []
+    if split(spec)[2] is None and configs is not None:
+        texts = configurations_of(spec, first_call_limit)
+        numbers = list(range(len(texts))) if configs == "all" else [int(number) for number in configs]
+        if len(texts) == 0:
+            numbers = [None]
+    reports = []
+    for number in numbers:
+        arguments = ["--suite", suite, "--only", only, "--time-limit", str(time_limit), "--first-call-limit", str(first_call_limit), "--save", save]
+        for name, value in (("--seed", seed if seed is not None else reports[0].seed if reports else None), ("--cases", cases), ("--jobs", jobs)):
+            if value is not None:
+                arguments += [name, str(value)]
+        if fail_fast:
+            arguments.append("--fail-fast")
+        chosen = spec if number is None else f"{spec}@{number}"
+        reports.append(_run(chosen, arguments, texts[number] if number is not None and number < len(texts) else "", timeout))
+    return reports[0] if len(reports) == 1 else _together(spec, reports)
+
+
+_LAST_WORDS = 30.0  # seconds that a gate has to end in order
+
+
+def _run(spec: str, arguments: List[str], configuration: str, timeout: Optional[float]) -> Report:
+    with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
+        junit = os.path.join(folder, "gate.xml")
+        command = [tool_path(), "gate", "--candidate", "python:" + spec, "--json", "--junit", junit, *arguments]
+        process = subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # the gate ends in order, and tells what had run
+            try:
+                out, err = process.communicate(timeout=_LAST_WORDS)
+            except subprocess.TimeoutExpired:  # its child is held by the driver: nobody waits for that
+                process.kill()
+                raise EnvironmentError_(f"mxcheck gate took over {timeout} s and did not end when it was told to") from None
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        said = err.decode(errors="replace")
+        if process.returncode not in EXIT_CODES:
+            lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
+            text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck gate ended with status {process.returncode}: {said.strip()[-500:]}"
+            raise _OF_CODE.get(process.returncode, InternalError)(text)
+        sys.stderr.write(said)
+        return _report(json.loads(out.decode()), _texts(junit), configuration)
+
+
+def _texts(junit: str) -> Dict[str, str]:
+    if not os.path.exists(junit):
+        return {}
+    return {case.get("name", ""): failure.text or "" for case in ElementTree.parse(junit).iter("testcase") for failure in case.iter("failure")}
+
+
+def _report(document: Dict[str, Any], texts: Dict[str, str], configuration: str) -> Report:
+    statements = []
+    for one in document["statements"]:
+        counterexample = one.get("counterexample")
+        statements.append(Statement(one["name"], one["verdict"].lower().replace("_", " "), one.get("cases", 0), one.get("seconds", 0.0), one.get("reason", ""),
+                                    counterexample, texts.get(one["name"], "") if counterexample is not None else ""))
+    of = document["candidate"]
+    return Report(of["name"], document["exit_code"], document["seed"], document["suite"], document["seconds"], tuple(statements),
+                  of["version"], configuration, document.get("first_calls", {}), (), document)
+
+
+def _together(spec: str, reports: List[Report]) -> Report:
+    code = max((one.exit_code for one in reports), key=lambda one: {0: 0, 4: 1, 1: 2, 6: 3}[one])
+    statements = tuple(one for report in reports for one in report.statements)
+    return Report(spec, code, reports[0].seed, reports[0].suite, sum(one.seconds for one in reports), statements, reports[0].version,
+                  configurations=tuple(reports))
+
+
+__all__ = ["Error", "Report", "Statement", "configurations_of", "gate", "list_statements", "spec_of", "tool_path"]

@@ -1,0 +1,89 @@
+"""What an operation is asked to compute: kernels/candidate.h and its companions, by name."""
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Sequence, Tuple
+
+# Numbers and texts of each operation's own policy, in the order of bindings/worker/worker_c.h.
+_ROUTE = (("top_k", "groups", "groups_kept", "nan", "bias", "scale", "renormalize", "tile", "capacity", "seed", "step", "layer"), ("rule",))
+_SWIGLU = (("gate_up", "outputs"), ("format_h", "format_scaled"))
+_MOE = (("inner", "experts", "routed", "gate_up"), ())
+_NONE: Tuple[Tuple[str, ...], Tuple[str, ...]] = ((), ())
+OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
+    "quantize": _NONE,
+    "quantize_dual": _NONE,
+    "dequantize": _NONE,
+    "scale_layout": _NONE,
+    "cast": _NONE,
+    "matmul": (("block_b_rows", "block_b_cols", "depth", "scale_type", "grouping", "accumulate", "alpha"), ("format_b",)),
+    "route": _ROUTE,
+    "route_round": _ROUTE,
+    "route_metadata": _ROUTE,
+    "route_backward": _ROUTE,
+    "swiglu": _SWIGLU,
+    "swiglu_backward": _SWIGLU,
+    "aggregate": (("weighted",), ()),
+    "quantize_transposed": _SWIGLU,
+    "moe_forward": _MOE,
+    "moe_backward": _MOE,
+}
+_LAYOUTS = ("compact", "tcgen05")
+_WORDS = {
+    "nan": ("refuse", "last"),
+    "scale_type": ("none", "e8m0", "fp32"),
+    "grouping": ("dense", "rows", "depth"),
+}
+_FLOATS = ("alpha", "scale")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One call's policy. block is "1x32" and the like, "" where there are no blocks; layout "compact" or "tcgen05"; types that have
+    names are names (nan "refuse", scale_type "fp32", grouping "dense"). Fields of the operation's own struct are attributes too."""
+
+    operation: str
+    format: str
+    recipe: str
+    rows: int
+    cols: int
+    threads: int
+    layout: str
+    block_rows: int
+    block_cols: int
+    pad_byte: int
+    own: Dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__.get("own", {})
+        if name in own:
+            return own[name]
+        raise AttributeError(f"a policy of {self.__dict__.get('operation')} has no {name}; it has {', '.join(own) or 'nothing of its own'}")
+
+    @property
+    def block(self) -> str:
+        return block_text(self.block_rows, self.block_cols)
+
+    @property
+    def block_b(self) -> str:
+        return block_text(self.own.get("block_b_rows", 0), self.own.get("block_b_cols", 0))
+
+
+def block_text(rows: int, cols: int) -> str:
+    return "" if rows == 0 else "row" if cols == 0 else f"{rows}x{cols}"
+
+
+def _named(name: str, value: int) -> Any:
+    if name in _FLOATS:
+        return struct.unpack("<f", struct.pack("<I", value & 0xFFFFFFFF))[0]
+    if name in _WORDS and 0 <= value < len(_WORDS[name]):
+        return _WORDS[name][value]
+    return value
+
+
+def make_policy(operation: str, numbers: Sequence[int], texts: List[str]) -> Policy:
+    """Of the words and texts that the worker wrote."""
+    rows, cols, threads, layout, block_rows, block_cols, pad = numbers[:7]
+    number_names, text_names = OWN_FIELDS[operation]
+    own: Dict[str, Any] = {name: _named(name, value) for name, value in zip(number_names, numbers[7:])}
+    own.update(zip(text_names, texts[2:]))
+    return Policy(operation, texts[0], texts[1], rows, cols, threads, _LAYOUTS[layout], block_rows, block_cols, pad, own)

@@ -1,0 +1,87 @@
+"""What "MODULE:NAME" and "FILE.py:NAME" mean, in the process that will call it."""
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from types import ModuleType
+from typing import Any, List, Optional, Tuple
+
+from .._errors import UsageError
+from .declare import Candidate, as_list
+
+
+def split(spec: str) -> Tuple[str, str, Optional[int]]:
+    """Module or file, name ("" for all candidates of the module), and the number of a configuration: "MODULE:NAME@2"."""
+    body, at, number = spec.rpartition("@")
+    configuration = None
+    if at and number.isdigit():
+        spec, configuration = body, int(number)
+    module, _, name = spec.partition(":")
+    if not module:
+        raise UsageError(f"{spec!r} names no module: MODULE:NAME or FILE.py:NAME is needed")
+    return module, name, configuration
+
+
+def where(error: BaseException, most: int = 480) -> str:
+    """An exception and the places that it came through, the last one first, in one line: what a report has room for."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    parts = [" ".join(text.split())[:240]]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.sep + "mxcheck" + os.sep + "candidates" + os.sep in frame.filename or frame.filename.startswith("<frozen"):
+            continue
+        parts.append(f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}: {(frame.line or '').strip()[:80]}")
+    line = parts[0]
+    for part in parts[1:]:
+        if len(line) + len(part) + 3 > most:
+            break
+        line += " | " + part
+    return line.encode("ascii", "replace").decode()[:most]
+
+
+def load_module(module: str) -> ModuleType:
+    """The module, or a file's; UsageError where it cannot be imported, with the exception and its place."""
+    try:
+        if not module.endswith(".py"):
+            return importlib.import_module(module)
+        name = os.path.splitext(os.path.basename(module))[0]
+        spec = importlib.util.spec_from_file_location(name, module)
+        if not os.path.isfile(module) or spec is None or spec.loader is None:
+            raise UsageError(f"file {module} does not exist")
+        sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[name] = made
+        spec.loader.exec_module(made)
+        return made
+    except UsageError:
+        raise
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of a module are no reason to end without a word
+        raise UsageError(f"cannot be imported: {where(error)}") from None
+
+
+def resolve(module: str, name: str) -> List[Candidate]:
+    """The candidates of that name; UsageError where there are none."""
+    loaded = load_module(module)
+    if not name:
+        found: Any = [one for one in vars(loaded).values() if isinstance(one, Candidate)]
+        if not found:
+            raise UsageError(f"has no candidates: none of its names is declared with @mxcheck.candidate (module {loaded.__name__})")
+        return found
+    found = loaded
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"has no {name}: {loaded.__name__} has {_names(loaded)}")
+        found = getattr(found, part)
+    candidates = as_list(found)
+    if candidates is None:
+        raise UsageError(f"is no candidate: {name} is a {type(found).__name__}; declare it with @mxcheck.candidate(op=...)")
+    devices = sorted({one.device for one in candidates})
+    if len(devices) > 1:
+        raise UsageError(f"has candidates of {' and '.join(devices)}: those of one device can be gated together")
+    return candidates
+
+
+def _names(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Candidate)]
+    return "the candidates " + ", ".join(names) if names else "no candidates"

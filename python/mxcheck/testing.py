@@ -1,0 +1,92 @@
+"""Assertions about bits, for the tests of kernels.
+
+    import mxcheck.testing
+    mxcheck.testing.assert_bits_equal(codes, expected)
+    mxcheck.testing.assert_quantized(x, codes, scales, recipe="te")
+
+torch.testing.assert_close takes +0 for -0 and one NaN for another; here a bit that differs is a difference."""
+
+import array
+import ctypes
+from typing import Any, List, Optional, Sequence, Tuple
+
+from ._arrays import Values, count_of, view_of
+from ._errors import UsageError
+from ._formats import _refuse_gaps, decode, formats
+from ._quantize import quantize
+
+__all__ = ["assert_bits_equal", "assert_quantized"]
+_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _bytes_of(x: Any, what: str) -> Tuple[bytes, Tuple[int, ...], str]:
+    """A tensor's bytes, shape and type."""
+    view = view_of(x, what, codes=True)
+    _refuse_gaps(view)
+    if isinstance(x, Values):
+        return x.tobytes(), view.shape, view.format
+    if view.kind == "values":  # DLPack
+        each = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}.get(view.format, 1)
+    else:
+        each = x.element_size() if view.kind == "torch" else x.itemsize
+    size = count_of(view.shape) * each
+    return ctypes.string_at(view.pointer, size) if size else b"", tuple(view.shape), view.format
+
+
+def _value(word: int, bits: int, format: Optional[str]) -> str:
+    text = f"0x{word:0{bits // 4}x}"
+    if format is None:
+        return text
+    value = array.array("d", decode(Values(word.to_bytes(bits // 8, "little"), (1,), format), format).tobytes())[0]
+    return f"{text} = {value:.17g}"
+
+
+def _place(index: int, shape: Sequence[int]) -> Tuple[int, ...]:
+    place: List[int] = []
+    for extent in reversed(shape):
+        place.insert(0, index % extent)
+        index //= extent
+    return tuple(place)
+
+
+def _format_of(name: str) -> Optional[str]:
+    try:
+        return formats(name).name
+    except UsageError:
+        return None
+
+
+def assert_bits_equal(actual: Any, expected: Any, what: str = "actual", format: Optional[str] = None) -> None:
+    """AssertionError unless both tensors have the same shape and the same bits: -0 is not +0, and NaNs are equal by their bits alone.
+
+    The tensors may be of different kinds (torch and numpy), and of different types of one width. format: what the bits mean, for the text;
+    else as expected's type says. The text has the first place, both words there, and how many differ.
+    """
+    left, shape, _ = _bytes_of(actual, what)
+    right, wanted, type_ = _bytes_of(expected, "expected")
+    if shape != wanted:
+        raise AssertionError(f"{what} is of shape {shape}, expected {wanted}")
+    if len(left) != len(right):
+        raise AssertionError(f"{what} has {len(left)} bytes, expected {len(right)}: elements of another width")
+    if left == right:
+        return
+    each = len(right) // count_of(wanted)
+    words = [array.array(_UNSIGNED[each], side) for side in (left, right)]
+    places = [i for i, (a, b) in enumerate(zip(*words)) if a != b]
+    known, first = format or _format_of(type_), places[0]
+    show = [_value(side[first], each * 8, known) for side in words]
+    raise AssertionError(f"{what} differs in {len(places)} of {len(words[0])} elements; first at {_place(first, wanted)}: {show[0]}, expected "
+                         f"{show[1]}; last at {_place(places[-1], wanted)}")
+
+
+def assert_quantized(x: Any, codes: Any, scales: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "1x32", layout: str = "compact",
+                     offsets: Optional[Sequence[int]] = None, pad: int = 0) -> None:
+    """AssertionError unless codes and scales are what the reference makes of x, bit for bit. Scales first: of a wrong one all codes differ.
+
+    Arguments are those of mxcheck.quantize; codes and scales of x's shape and of the layout's.
+    """
+    q = quantize(x, format, recipe, block, layout, offsets, pad)
+    is_e8m0 = not str(getattr(q.scales, "dtype", "")).endswith(("float32", "fp32"))
+    how = f"by recipe {recipe}, blocks {block}"
+    assert_bits_equal(scales, q.scales, f"scales ({how})", "e8m0" if is_e8m0 else "fp32")
+    assert_bits_equal(codes, q.codes, f"codes ({how})", q.format)

@@ -1,0 +1,175 @@
+"""Candidates for test_gate.py, which the gate's process imports. They ask the reference, so that what is tested is the way to it and
+not a kernel: right ones, and those that do what no candidate may."""
+
+import ctypes
+import os
+import sys
+import time
+
+import mxcheck
+
+OFFERS = dict(recipes=["te"], formats=["e4m3"], blocks=["1x32"], types=["fp32", "bf16"], tensors="bytes")
+
+
+def by_reference(x, codes, scales, policy):
+    q = mxcheck.quantize(mxcheck.Values(x.data, x.shape, x.dtype), policy.format, policy.recipe, policy.block, threads=1)
+    codes.data[:] = q.codes.tobytes()
+    scales.data[:] = q.scales.tobytes()
+
+
+def quantizer(function):
+    return mxcheck.candidate("quantize", **OFFERS)(function)
+
+
+@quantizer
+def right(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+
+
+@mxcheck.candidate("dequantize", formats=["e4m3"], blocks=["1x32"], types=["fp32"], tensors="bytes")
+def decode(codes, scales, y, policy):
+    q = mxcheck.Quantized(mxcheck.Values(codes.data, codes.shape, "e4m3"), mxcheck.Values(scales.data, scales.shape, "e8m0"), "e4m3",
+                          "rceil", policy.block, "compact")
+    y.data[:] = q.dequantize().tobytes()
+
+
+both = [right, decode]
+
+
+@mxcheck.candidate("quantize", options=["offsets"], **OFFERS)
+def says_so_later(x, codes, scales, policy, offsets=None):
+    if offsets is not None:
+        raise NotImplementedError("no experts yet")
+    by_reference(x, codes, scales, policy)
+
+
+@quantizer
+def wrong_in_the_last_code(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    if x.shape[1] > 40:
+        codes.data[-1] ^= 1
+
+
+@quantizer
+def raises(x, codes, scales, policy):
+    helper(x)
+
+
+def helper(x):
+    raise ValueError("no kernel for this")
+
+
+@quantizer
+def exits(x, codes, scales, policy):
+    sys.exit(3)
+
+
+@quantizer
+def dies(x, codes, scales, policy):
+    os.kill(os.getpid(), 11)
+
+
+@quantizer
+def sleeps(x, codes, scales, policy):
+    time.sleep(60)
+
+
+_seen = {}
+
+
+@quantizer
+def sleeps_when_it_compiles(x, codes, scales, policy):
+    if "compiled" not in _seen:
+        time.sleep(1.5)
+        _seen["compiled"] = True
+    by_reference(x, codes, scales, policy)
+
+
+@quantizer
+def changes_its_input(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    if len(x.data):
+        x.data[0] = 0
+
+
+@quantizer
+def caches_by_pointer(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    key = ctypes.addressof(ctypes.c_char.from_buffer(x.data)), x.shape, x.dtype
+    if key in _seen:
+        codes.data[:] = _seen[key]
+    _seen[key] = bytes(codes.data)
+
+
+@quantizer
+def writes_after_it_has_returned(x, codes, scales, policy):
+    last = _seen.get("output")
+    if last is not None and len(last):
+        last[0] ^= 1
+    by_reference(x, codes, scales, policy)
+    _seen["output"] = codes.data
+
+
+@quantizer
+def writes_past_its_output(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    if len(codes.data):
+        ctypes.memset(ctypes.addressof(ctypes.c_char.from_buffer(codes.data)) + len(codes.data), 0, 1)
+
+
+@quantizer
+def returns_something(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    return codes
+
+
+@quantizer
+def keeps_memory(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+    _seen.setdefault("kept", []).append(bytearray(4096))
+
+
+class Config:
+    """As triton.Config."""
+
+    def __init__(self, block):
+        self.block = block
+
+    def __str__(self):
+        return f"BLOCK: {self.block}"
+
+
+class Autotuner:
+    """As triton.Autotuner: picks by time, here by a counter."""
+
+    def __init__(self, fn, configs):
+        self.fn, self.configs, self.cache = fn, configs, {}
+        self.base_fn = fn
+
+    def run(self, *arguments):
+        key = arguments[0].shape
+        self.cache.setdefault(key, self.configs[len(self.cache) % len(self.configs)])
+        return self.fn(*arguments, block=self.cache[key].block)
+
+
+def kernel(x, codes, scales, policy, block):
+    by_reference(x, codes, scales, policy)
+    if block == 64 and len(codes.data) > 64:
+        codes.data[64] ^= 1
+
+
+tuned_kernel = Autotuner(kernel, [Config(32), Config(64), Config(128)])
+
+
+@quantizer
+def tuned(x, codes, scales, policy):
+    tuned_kernel.run(x, codes, scales, policy)
+
+
+def not_declared(x, codes, scales, policy):
+    by_reference(x, codes, scales, policy)
+
+
+@mxcheck.candidate("cast", formats=["e4m3"], types=["fp32"], tensors="bytes", supports=lambda policy, type_name: 1 // 0)
+def cannot_say(x, codes, policy):
+    pass

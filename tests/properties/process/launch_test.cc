@@ -1,0 +1,103 @@
+#include "properties/process/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "properties/process/candidate_process.h"
+#include "tests/goldens/temporary_directory.h"
+
+namespace mxcheck {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A variable of the environment, as it was afterwards.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name); before != nullptr) before_ = before, had_ = true;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { had_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool had_ = false;
+};
+
+bool has(const Launch& launch, const std::string& entry) {
+  return std::find(launch.environment.begin(), launch.environment.end(), entry) != launch.environment.end();
+}
+
+class OfPython : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* folder : {"build", "build/release", "build/release/bin", "python", "python/mxcheck"})
+      fs::create_directory(dir_ / folder);
+    test::write_file(dir_ / "build/release/bin/libmxcheck_worker.so", "");
+  }
+  [[nodiscard]] std::string tool() const { return dir_ / "build/release/bin/mxcheck"; }
+  test::TemporaryDirectory dir_;
+};
+
+TEST(Launch, of_a_library_is_the_tool_without_our_variables) {
+  const Variable ours("MXCHECK_C_LIBRARY", "/some/lib.so");
+  const Variable theirs("THEIRS", "1");
+  const Launch launch = launch_of("/bin/mxcheck", "/lib/libmine.so", 5, 6, "model");
+  EXPECT_EQ(launch.program, "/bin/mxcheck");
+  EXPECT_EQ(launch.arguments,
+            (std::vector<std::string>{"/bin/mxcheck", "__worker", "/lib/libmine.so", "5", "6", "model"}));
+  EXPECT_TRUE(has(launch, "THEIRS=1"));
+  EXPECT_FALSE(has(launch, "MXCHECK_C_LIBRARY=/some/lib.so"));
+}
+
+TEST_F(OfPython, is_the_interpreter_with_the_worker) {
+  const Variable python("MXCHECK_PYTHON", "/opt/python");
+  const Variable library("MXCHECK_C_LIBRARY", "/some/lib.so");
+  const Variable path("PYTHONPATH", "/mine");
+  const Launch launch = launch_of(tool(), "python:kernels:quantize@2", 5, 6, "");
+  const std::string worker = fs::canonical(dir_ / "build/release/bin/libmxcheck_worker.so");
+  EXPECT_EQ(launch.program, "/opt/python");
+  EXPECT_EQ(launch.arguments, (std::vector<std::string>{"/opt/python", "-m", "mxcheck._worker", worker,
+                                                        "kernels:quantize@2", "5", "6", ""}));
+  EXPECT_TRUE(has(launch, "MXCHECK_C_LIBRARY=/some/lib.so"));
+  EXPECT_FALSE(has(launch, "MXCHECK_PYTHON=/opt/python"));
+  EXPECT_TRUE(has(launch, "PYTHONPATH=/mine"));
+}
+
+TEST_F(OfPython, has_the_package_of_the_checkout_behind_the_users_path) {
+  const Variable path("PYTHONPATH", "/mine");
+  test::write_file(dir_ / "python/mxcheck/_worker.py", "");
+  const Launch launch = launch_of(tool(), "python:kernels:quantize", 5, 6, "");
+  EXPECT_TRUE(has(launch, "PYTHONPATH=/mine:" + fs::canonical(dir_ / "python").string()));
+}
+
+TEST_F(OfPython, has_the_packages_library_that_lies_beside_the_worker) {
+  unsetenv("MXCHECK_C_LIBRARY");
+  const std::string beside = fs::canonical(dir_ / "build/release/bin").string() + "/libmxcheck_c.so";
+  EXPECT_FALSE(has(launch_of(tool(), "python:kernels:quantize", 5, 6, ""), "MXCHECK_C_LIBRARY=" + beside));
+  test::write_file(beside, "");
+  EXPECT_TRUE(has(launch_of(tool(), "python:kernels:quantize", 5, 6, ""), "MXCHECK_C_LIBRARY=" + beside));
+}
+
+TEST_F(OfPython, needs_the_worker_beside_the_tool) {
+  fs::remove(dir_ / "build/release/bin/libmxcheck_worker.so");
+  test::expect_error(ErrorKind::usage, "no candidate named 'worker'; looked for",
+                     [&] { (void)launch_of(tool(), "python:kernels:quantize", 5, 6, ""); });
+}
+
+TEST(Launch, an_early_end_is_told_by_its_cause) {
+  const Launch python{"/opt/python", {}, {}};
+  EXPECT_NE(early_end(python, "python:a:b", 127 << 8).find("/opt/python cannot be started"), std::string::npos);
+  EXPECT_NE(early_end(python, "python:a:b", 9 << 8).find("status 9 while it was imported"), std::string::npos);
+  EXPECT_EQ(early_end(python, "python:a:b", 11), "crashed while it was loaded (signal 11)");
+}
+
+}  // namespace
+}  // namespace mxcheck
