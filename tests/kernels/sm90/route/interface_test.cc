@@ -167,7 +167,8 @@ TEST_F(Sm90Route, outputs_that_overlap_are_refused) {
 TEST_F(Sm90Route, a_workspace_that_is_too_small_is_refused_where_one_is_needed) {
   MXCHECK_NEEDS_DEVICE();
   call.workspace_bytes = 128;
-  expect_refused("the workspace has 128 bytes: must have 256");
+  // 256 of the check, then experts and weights of 210 routes, in whole 16 bytes each.
+  expect_refused("the workspace has 128 bytes: must have 1952");
   policy.nan = MXCHECK_NAN_LAST;
   EXPECT_EQ(run(), MXCHECK_OK) << message;
 }
@@ -176,6 +177,14 @@ TEST_F(Sm90Route, the_first_nan_of_the_logits_is_named) {
   MXCHECK_NEEDS_DEVICE();
   logits[40 * kExperts + 5] = logits[69 * kExperts + 23] = kNaN, put(0, logits);
   expect_refused_on_the_device("logits[index] is NaN", 40 * kExperts + 5, 0);
+}
+
+TEST_F(Sm90Route, the_first_nan_of_rows_that_are_not_aligned_is_named) {
+  MXCHECK_NEEDS_DEVICE();
+  strides[0] = kExperts + 1;
+  inputs[0].strides = strides, inputs[0].byte_offset = 4;
+  logits[1 + 10 * (kExperts + 1) + 3] = kNaN, put(0, logits);
+  expect_refused_on_the_device("logits[index] is NaN", 10 * kExperts + 3, 0);
 }
 
 TEST_F(Sm90Route, a_nan_of_the_bias_is_named) {
