@@ -7,9 +7,15 @@ if(NOT MXCHECK_PORTABLE)
   return()
 endif()
 
+# The static libstdc++ and libgcc of Debian 12 need a C library of 2.36 (arc4random, _dl_find_object), its shared ones' names
+# 2.34 and less: a Python wheel, which is to run on older systems too, takes the machine's libstdc++.
+option(MXCHECK_STATIC_CXX "MXCHECK_PORTABLE carries libstdc++ and libgcc; OFF: they are the machine's" ON)
+if(MXCHECK_STATIC_CXX)
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
 # exclude-libs: a candidate's own libstdc++ must not meet ours. disable-new-dtags: RPATH, unlike RUNPATH, also serves
 # the libraries' own needs.
-add_link_options(-static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--disable-new-dtags)
+add_link_options(-Wl,--exclude-libs,ALL -Wl,--disable-new-dtags)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
@@ -17,7 +23,11 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 function(mxcheck_carry_libraries)
   get_target_property(hwy hwy::hwy LOCATION)
   set(files ${hwy})
-  foreach(name libstdc++.so.6 libgcc_s.so.1)
+  set(of_the_compiler libstdc++.so.6 libgcc_s.so.1)
+  if(NOT MXCHECK_STATIC_CXX)
+    set(of_the_compiler)
+  endif()
+  foreach(name ${of_the_compiler})
     execute_process(
       COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
       OUTPUT_VARIABLE file

@@ -103,7 +103,9 @@ void add_tensor(const DLTensor& t, Words& w) {
   for (int i = 0; i < wire::kMaxDimensions; ++i) w.add(i < t.ndim ? t.shape[i] : std::int64_t{1});
   std::array<std::int64_t, wire::kMaxDimensions> strides{1, 1, 1};
   std::int64_t step = 1;
-  for (int i = t.ndim; i-- > 0; step *= t.shape[i]) strides[i] = t.strides != nullptr ? t.strides[i] : step;
+  for (int i = t.ndim; i-- > 0; step *= t.shape[i]) {
+    strides[static_cast<std::size_t>(i)] = t.strides != nullptr ? t.strides[i] : step;
+  }
   for (const std::int64_t stride : strides) w.add(stride);
 }
 

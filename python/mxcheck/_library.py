@@ -45,7 +45,7 @@ def _places() -> List[Path]:
     if given:
         return [Path(given)]
     here = Path(__file__).resolve().parent
-    return [here / _NAME, here.parents[1] / "build" / "release" / "lib" / _NAME]
+    return [here / "lib" / _NAME, here.parents[1] / "build" / "release" / "lib" / _NAME]
 
 
 def _load() -> ctypes.CDLL:

@@ -52,7 +52,7 @@ class Holds(unittest.TestCase):
         self.assertIn("python " + sys.version.split()[0], run("right", PERMUTED).version)
 
     def test_first_calls_are_counted_apart(self):
-        report = run("sleeps_when_it_compiles", PERMUTED, time_limit=1, first_call_limit=30)
+        report = run("sleeps_when_it_compiles", PERMUTED, time_limit=1, first_call_limit=60)
         self.assertTrue(report, report.text())
         self.assertGreater(report.first_calls["longest"], 1.4)
         self.assertIn("first calls of a kind", report.text())
@@ -82,16 +82,17 @@ class Fails(unittest.TestCase):
         self.fails("dies", 6, "process died (signal 11", "again in a fresh process")
 
     def test_a_hang_is_a_fault(self):
-        self.fails("sleeps", 6, "time limit of a first call, in which it may compile", time_limit=0.2, first_call_limit=0.4, cases=1)
+        self.fails("sleeps", 6, "time limit of a first call, in which it may compile", time_limit=0.2, first_call_limit=3, cases=1)
 
     def test_a_first_call_has_no_more_than_its_limit(self):
-        self.fails("sleeps_when_it_compiles", 6, "time limit of a first call", time_limit=0.2, first_call_limit=0.4, cases=1)
+        self.fails("sleeps_when_it_compiles", 6, "time limit of a first call", time_limit=0.2, first_call_limit=3, cases=1)
 
     def test_inputs_are_not_to_be_changed(self):
         self.fails("changes_its_input", 1, "into input 0")
 
     def test_a_cache_by_pointer_is_found(self):
-        self.fails("caches_by_pointer", 1, "differ from the reference", "after     ")
+        # Which calls before it the failure needs ("after") is found where the machine has the time for it.
+        self.fails("caches_by_pointer", 1, "differ from the reference", "state of earlier calls")
 
     def test_memory_is_not_to_be_kept(self):
         self.fails("writes_after_it_has_returned", 1, "wrote")

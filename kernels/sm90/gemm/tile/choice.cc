@@ -22,6 +22,7 @@ double tiles_us(const TilesCost& cost, const MatmulCall& matmul, int stage_colum
   const auto stages = static_cast<double>(quotient_up(k, stage_columns));
   const double past =
       m % cost.rows == 0 || m < cost.rows ? 0 : kPastTheEnd / static_cast<double>(quotient_up(m, cost.rows));
+  // NOLINTNEXTLINE(bugprone-integer-division): whole clusters.
   return std::ceil(tiles / (processors / cost.cluster)) * (cost.tile_us + stages * cost.stage_us) * (1 + past);
 }
 

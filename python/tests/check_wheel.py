@@ -1,0 +1,56 @@
+"""Builds the wheel, installs it into an empty environment of each of two Pythons, and gates from there: nothing of the checkout is in
+reach. python3 check_wheel.py; minutes, for it compiles everything once."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import wheel_backend  # noqa: E402
+
+PROGRAM = "import mxcheck; q = mxcheck.quantize(mxcheck.Values(bytes(256), (2, 32), 'fp32')); assert q.scales.tobytes() == bytes(2); print(mxcheck.__file__)"
+
+
+def pythons():
+    """This one, and another version if there is one."""
+    found = [sys.executable]
+    for minor in range(9, 15):
+        other = shutil.which(f"python3.{minor}")
+        if other and minor != sys.version_info.minor:
+            found.append(other)
+    return found[:2]
+
+
+def check(python, wheel, folder):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("MXCHECK_")}
+    if python == sys.executable:
+        venv.create(folder, with_pip=True)
+    else:
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    run = dict(check=True, cwd=folder, env=environment, stdout=subprocess.PIPE)
+    subprocess.run([folder / "bin" / "pip", "install", "-q", "--no-index", str(wheel)], **run)
+    where = subprocess.run([folder / "bin" / "python", "-c", PROGRAM], **run).stdout.decode()
+    assert str(folder) in where, where
+    gate = [folder / "bin" / "mxcheck", "gate", "--seed", "1", "--save", ""]
+    subprocess.run([*gate, "--candidate", "cpu", "--only", "quantize_equals*"], **run)
+    shutil.copy(ROOT / "python" / "tests" / "gated.py", folder)
+    subprocess.run([*gate, "--candidate", "python:gated.py:right", "--only", "permuting*"], **run)
+    print(f"{python}: installed, and gated from there")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        wheel = folder / wheel_backend.build_wheel(name)
+        print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
+        for python in pythons():
+            check(python, wheel, folder / f"env{len(list(folder.iterdir()))}")
+
+
+main()

@@ -1,0 +1,117 @@
+"""PEP 517: a wheel of python/mxcheck with the tool and its libraries, built by CMake.
+
+One wheel serves every Python 3.9 and later, since the libraries are called with ctypes (tag py3-none). The platform's tag is that of
+the versioned symbols in all files: of the C library 2.34 at most, and of libstdc++, which is the machine's, 3.4.30 with Debian 12's compiler
+(std::condition_variable::wait), which PEP 600's policies allow from manylinux_2_35 on: Ubuntu 22.04 and later, not RHEL 9.
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Dict, List, Optional
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = ("mxcheck", "mxcheck_c", "mxcheck_worker", "mxcheck_cpu", "mxcheck_cpu_layer", "mxcheck_gpu_model", "mxcheck_sm90",
+           "mxcheck_sm90_gemm", "mxcheck_sm90_layer", "mxcheck_sm90_moe", "mxcheck_sm90_route", "mxcheck_sm90_train")
+# A build that needs more is refused. The policy is that of the larger of the two.
+MOST_GLIBC, MOST_GLIBCXX, POLICY = (2, 34), (3, 4, 30), "manylinux_2_35"
+
+
+def _version() -> str:
+    return re.search(r"VERSION (\d+\.\d+\.\d+)", (ROOT / "CMakeLists.txt").read_text()).group(1)  # type: ignore[union-attr]
+
+
+def _run(*command: str) -> str:
+    print("+", " ".join(command), file=sys.stderr)
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
+
+
+def _built(build: Path) -> List[Path]:
+    """The tool and the libraries, with libhwy, which Debian has as a shared library only."""
+    _run("cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g1 -DNDEBUG", "-DMXCHECK_WERROR=OFF", "-DMXCHECK_PORTABLE=ON", "-DMXCHECK_STATIC_CXX=OFF",
+         "-DMXCHECK_TESTS=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON")
+    offered = {line.split(":")[0] for line in _run("ninja", "-C", str(build), "-t", "targets", "all").splitlines()}
+    _run("ninja", "-C", str(build), *(target for target in TARGETS if target in offered))
+    files = [build / "bin" / "mxcheck", *sorted((build / "lib").glob("libmxcheck_*.so"))]
+    needed = _run("ldd", str(files[0]))
+    files.append(Path(re.search(r"libhwy\.so\.1 => (\S+)", needed).group(1)))  # type: ignore[union-attr]
+    return files
+
+
+def newest(files: List[Path], name: str) -> tuple:
+    """The largest version NAME_x.y of a symbol that any of the files takes from another library."""
+    versions = [tuple(map(int, found.split("."))) for file in files
+                for found in re.findall(rf"\b{name}_(\d+(?:\.\d+)*)\b", _run("objdump", "-T", str(file)))]
+    return max(versions, default=(0,))
+
+
+def _staged(folder: Path) -> Dict[str, Path]:
+    """Files of the wheel by their place in it, stripped, with an RPATH from one folder to the other."""
+    files = _built(Path(os.environ.get("MXCHECK_WHEEL_BUILD", str(ROOT / "build" / "wheel"))))
+    placed = {}
+    for file in files:
+        place = "mxcheck/bin/mxcheck" if file.name == "mxcheck" else f"mxcheck/lib/{'libhwy.so.1' if 'libhwy' in file.name else file.name}"
+        copy = folder / Path(place).name
+        _run("strip", "-o", str(copy), str(file))
+        copy.chmod(0o755)
+        placed[place] = copy
+    glibc, glibcxx = newest(list(placed.values()), "GLIBC"), newest(list(placed.values()), "GLIBCXX")
+    if glibc > MOST_GLIBC or glibcxx > MOST_GLIBCXX:
+        raise SystemExit(f"mxcheck: GLIBC {glibc} and GLIBCXX {glibcxx} are needed: at most {MOST_GLIBC} and {MOST_GLIBCXX} are allowed")
+    return placed
+
+
+def _entry(place: str, data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{place},sha256={digest},{len(data)}"
+
+
+def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, metadata_directory: Optional[str] = None) -> str:
+    del config_settings, metadata_directory
+    version = _version()
+    tag = f"py3-none-{POLICY}_{platform.machine()}"
+    name = f"mxcheck-{version}-{tag}.whl"
+    info = f"mxcheck-{version}.dist-info"
+    texts = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: mxcheck\nVersion: {version}\nRequires-Python: >=3.9\nSummary: Decides, bit for bit, whether MXFP8 "
+                            "quantization and mixture-of-experts kernels are numerically right\nDescription-Content-Type: text/markdown\n\n"
+                            + (ROOT / "README.md").read_text(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: mxcheck\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        f"{info}/entry_points.txt": "[console_scripts]\nmxcheck = mxcheck._tool:main\n[pytest11]\nmxcheck.pytest_plugin = mxcheck.pytest_plugin\n",
+        f"{info}/LICENSE": (ROOT / "LICENSE").read_text(),
+    }
+    record = []
+    with tempfile.TemporaryDirectory() as folder:
+        binaries = _staged(Path(folder))
+        sources = {f"mxcheck/{file.relative_to(ROOT / 'python' / 'mxcheck')}": file
+                   for file in sorted((ROOT / "python" / "mxcheck").rglob("*")) if file.suffix in (".py", ".typed")}
+        with zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
+            for place, file in {**sources, **binaries}.items():
+                entry = zipfile.ZipInfo(place, (2020, 1, 1, 0, 0, 0))  # the same files give the same wheel
+                entry.external_attr = (0o100755 if place in binaries else 0o100644) << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                data = file.read_bytes()
+                wheel.writestr(entry, data)
+                record.append(_entry(place, data))
+            for place, text in texts.items():
+                wheel.writestr(zipfile.ZipInfo(place, (2020, 1, 1, 0, 0, 0)), text)
+                record.append(_entry(place, text.encode()))
+            wheel.writestr(zipfile.ZipInfo(f"{info}/RECORD", (2020, 1, 1, 0, 0, 0)), "\n".join([*record, f"{info}/RECORD,,"]) + "\n")
+    return name
+
+
+def build_sdist(sdist_directory: str, config_settings: Optional[dict] = None) -> str:
+    """What git has."""
+    del config_settings
+    name = f"mxcheck-{_version()}"
+    archive = Path(sdist_directory) / f"{name}.tar.gz"
+    _run("git", "-C", str(ROOT), "archive", f"--prefix={name}/", "-o", str(archive), "HEAD")
+    return archive.name
