@@ -80,7 +80,7 @@ _seen = {}
 @quantizer
 def sleeps_when_it_compiles(x, codes, scales, policy):
     if "compiled" not in _seen:
-        time.sleep(6)  # twice the limit that a test gives it, which importing is under too
+        time.sleep(2.5)  # twice the limit that a test gives it, which importing is under too
         _seen["compiled"] = True
     by_reference(x, codes, scales, policy)
 
