@@ -11,7 +11,6 @@
 #include "numerics/error.h"
 #include "properties/gate/selection.h"
 #include "properties/gate/statement_run.h"
-#include "properties/process/machine.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
@@ -166,7 +165,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   if (report.record) {
     report.record->suite = report.suite, report.record->seed = report.seed;
     report.record->variants = report.variants;
-    report.record->mxcheck = build_and_machine(process.info()).front().second;
+    report.record->mxcheck = report.machine.front().second;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

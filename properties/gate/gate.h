@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "properties/core/finding.h"
@@ -50,6 +51,20 @@ struct Counterexample {
 
 enum class Verdict { held, failed, not_offered, inconclusive };
 
+// What was checked of one variant.
+struct VariantCount {
+  std::size_t variant = 0;  // of GateReport::variants
+  std::int64_t checked = 0;
+  std::int64_t refused = 0;
+  std::int64_t nothing_claimed = 0;
+};
+
+struct SlowCase {
+  double seconds = 0;  // of the calls and of the reference's answer
+  Case c;
+};
+inline constexpr std::size_t kSlowCases = 3;
+
 struct StatementResult {
   const Statement* statement = nullptr;
   Verdict verdict = Verdict::held;
@@ -59,6 +74,8 @@ struct StatementResult {
   std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::vector<CoverageReport> coverage;  // of each operation that it is about
+  std::vector<VariantCount> by_variant;  // each that it applies to, in the order of GateReport::variants
+  std::vector<SlowCase> slowest;         // the first is the slowest
   double seconds = 0;
   std::int64_t calls = 0;     // of a soak: those whose outputs were compared
   std::int64_t failures = 0;  // among them
@@ -77,7 +94,8 @@ struct GateReport {
   CandidateInfo candidate;
   std::string suite;
   std::uint64_t seed = 0;
-  std::string arguments;  // of the gate, with which this run is made again
+  std::string arguments;                                     // of the gate, with which this run is made again
+  std::vector<std::pair<std::string, std::string>> machine;  // build_and_machine of where it ran
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
   bool one_case = false;   // of reproduce

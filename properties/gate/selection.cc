@@ -9,6 +9,7 @@
 
 #include "numerics/error.h"
 #include "properties/gate/variants.h"
+#include "properties/process/machine.h"
 
 namespace mxcheck {
 namespace {
@@ -63,6 +64,7 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   report.suite = options.soak_minutes > 0 ? "soak" : to_text(options.suite);
   report.seed = options.seed;
   report.selective = options.only != "*";
+  report.machine = build_and_machine(report.candidate);
   report.variants = offered_variants(process);
   if (options.begun) options.begun(report);
   return report;

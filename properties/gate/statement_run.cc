@@ -39,8 +39,11 @@ StatementRun::StatementRun(const Statement& s, const GateOptions& options, Candi
                            History* history)
     : options_(options), context_{process, offered, cpu}, recording_(recording), history_(history) {
   result_.statement = &s;
-  for (const Variant& v : offered) {
-    if (s.applies(v, offered)) variants_.push_back(v);
+  for (std::size_t i = 0; i < offered.size(); ++i) {
+    if (!s.applies(offered[i], offered)) continue;
+    numbers_[to_text(offered[i])] = variants_.size();
+    variants_.push_back(offered[i]);
+    result_.by_variant.push_back({i});
   }
   result_.variants = static_cast<std::int64_t>(variants_.size());
   make_parts();
@@ -274,6 +277,12 @@ void StatementRun::count(const Case& c, CaseFate fate) {
   (fate == CaseFate::checked   ? result_.cases
    : fate == CaseFate::refused ? result_.options_not_offered
                                : result_.nothing_claimed) += 1;
+  if (const auto number = numbers_.find(to_text(c.variant)); number != numbers_.end()) {
+    VariantCount& variant = result_.by_variant[number->second];
+    (fate == CaseFate::checked   ? variant.checked
+     : fate == CaseFate::refused ? variant.refused
+                                 : variant.nothing_claimed) += 1;
+  }
   for (Part& part : parts_) {
     if (part.variants.front().operation != c.variant.operation) continue;
     part.covering->count(c, fate);
@@ -282,9 +291,19 @@ void StatementRun::count(const Case& c, CaseFate fate) {
   }
 }
 
+void StatementRun::keep_if_slow(const Case& c, double seconds) {
+  std::vector<SlowCase>& slowest = result_.slowest;
+  if (slowest.size() == kSlowCases && seconds <= slowest.back().seconds) return;
+  const auto at = std::find_if(slowest.begin(), slowest.end(), [&](const SlowCase& s) { return s.seconds < seconds; });
+  slowest.insert(at, {seconds, c});
+  if (slowest.size() > kSlowCases) slowest.pop_back();
+}
+
 std::optional<Finding> StatementRun::check(const Case& c) {
   if (recording_ != nullptr) recording_->begin_case();
+  const auto start = std::chrono::steady_clock::now();
   std::optional<Finding> finding = check_uncounted(c);
+  keep_if_slow(c, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (history_ != nullptr) history_->add(*result_.statement, c);
   if (!context_.not_checked.empty()) {
     if (not_checked_.empty()) not_checked_ = context_.not_checked;

@@ -2,6 +2,7 @@
 // One statement against one candidate: its corners, the cases that cover its domain, random ones, triples of bins, the
 // layers of production; the smallest case that fails; what was met of the domain.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,7 @@ class StatementRun {
   std::optional<Finding> check_uncounted(const Case& c);
   std::optional<Finding> check(const Case& c);
   void count(const Case& c, CaseFate fate);
+  void keep_if_slow(const Case& c, double seconds);
   void keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches);
   SearchResult shrunk(const Case& c, const SearchLimits& limits);
   void look_for_state(Counterexample& example);
@@ -76,6 +78,7 @@ class StatementRun {
   RecordingRunner* recording_;
   History* history_;
   std::vector<Variant> variants_;
+  std::map<std::string, std::size_t> numbers_;  // of variants by their text, in result_.by_variant
   std::vector<Part> parts_;
   std::string not_checked_;  // why the first case that could not be checked was not
   StatementResult result_;

@@ -6,8 +6,8 @@
 
 #include "numerics/text.h"
 #include "properties/gate/soak.h"
-#include "properties/process/machine.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/markup.h"
 #include "properties/report/report.h"
 #include "properties/report/scope_text.h"
 
@@ -70,20 +70,6 @@ Json to_json(const GateReport& report, const StatementResult& r) {
   return j;
 }
 
-std::string escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-    }
-  }
-  return out;
-}
-
 Json bins_json(const AxisCount& axis) {
   Json bins = Json::array();
   for (const BinCount& bin : axis.bins) {
@@ -128,13 +114,14 @@ std::string junit_case(const GateReport& report, const StatementResult& r) {
   if (r.verdict == Verdict::held) return out + "/>\n";
   out += ">\n";
   if (r.verdict == Verdict::not_offered) {
-    out += fmt::format("      <skipped message=\"{}\"/>\n", escape(r.reason));
+    out += fmt::format("      <skipped message=\"{}\"/>\n", escaped_markup(r.reason));
   } else if (r.counterexample) {
     const char* type = r.counterexample->finding.kind == FindingKind::fault ? "device-fault" : "mismatch";
     out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type,
-                       escape(r.counterexample->finding.summary), escape(counterexample_text(report, r, "")));
+                       escaped_markup(r.counterexample->finding.summary),
+                       escaped_markup(counterexample_text(report, r, "")));
   } else {
-    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escape(r.reason));
+    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escaped_markup(r.reason));
   }
   return out + "    </testcase>\n";
 }
@@ -176,7 +163,7 @@ std::string report_json(const GateReport& report) {
   if (!report.one_case) j["not_seen"] = not_seen(report);
   if (!report.candidate.unconfined.empty()) j["candidate"]["unconfined"] = report.candidate.unconfined;
   if (!report.ends.empty()) j["ends"] = report.ends;
-  for (const auto& [key, value] : build_and_machine(report.candidate)) j["machine"][key] = value;
+  for (const auto& [key, value] : report.machine) j["machine"][key] = value;
   j["variants"] = Json::array();
   for (const Variant& v : report.variants) j["variants"].push_back(to_text(v));
   j["statements"] = Json::array();
@@ -215,7 +202,7 @@ std::string report_junit(const GateReport& report) {
     body += fmt::format(
         "    <testcase classname=\"gate\" name=\"the_candidate_ends_in_order\">\n      <failure type=\"device-fault\" "
         "message=\"{}\"/>\n    </testcase>\n",
-        escape(end));
+        escaped_markup(end));
   }
   if (report.interrupted) {
     ++errors;
@@ -225,12 +212,13 @@ std::string report_junit(const GateReport& report) {
   }
   std::string properties;
   const auto property = [&](const std::string& key, const std::string& value) {
-    properties += fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", escape(key), escape(value));
+    properties +=
+        fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", escaped_markup(key), escaped_markup(value));
   };
   property("seed", std::to_string(report.seed));
   property("cases", std::to_string(cases));
   property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
-  for (const auto& [key, value] : build_and_machine(report.candidate)) property(key, value);
+  for (const auto& [key, value] : report.machine) property(key, value);
   for (const auto& [key, value] : scope_of(report)) property(key, value);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "

@@ -10,14 +10,11 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/check.h"
-#include "properties/process/machine.h"
 #include "properties/report/coverage_text.h"
 #include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
-
-constexpr std::int64_t kMostToSave = std::int64_t{1} << 34;  // multiplications: expected outputs are the reference's
 
 const char* verdict_word(Verdict verdict) {
   switch (verdict) {
@@ -49,16 +46,6 @@ std::string candidate_argument(const GateReport& report) {
   return path;
 }
 
-// The calls that the failure depends on.
-void call_before(const Counterexample& e, CandidateProcess& process, const std::vector<Variant>& variants) {
-  if (!e.reproduction || e.reproduction->after.empty()) return;
-  process.restart();  // as the gate did when it found them
-  CheckContext context{process, variants};
-  for (const Preceding& p : e.reproduction->after) {
-    for (int i = 0; i < p.times; ++i) (void)p.statement->check(context, p.c);
-  }
-}
-
 // As a file's tensor; codes and scale bytes as U8.
 Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
   Tensor t{std::move(name), Dtype::u8, {info.rows, info.cols}, bytes};
@@ -81,12 +68,26 @@ std::string not_reproduced(const Counterexample& e) {
 
 std::string again_command(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
-  const std::string gate = "mxcheck gate --candidate " + candidate_argument(report) + " ";
-  if (!not_reproduced(e).empty()) return gate + report.arguments;
-  std::string command = fmt::format("{}--reproduce '{}: {}'", gate, r.statement->name, to_text(e.minimal));
+  if (!not_reproduced(e).empty()) return run_command(report);
+  std::string command = fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", candidate_argument(report),
+                                    r.statement->name, to_text(e.minimal));
   if (!e.reproduction) return command;
   for (const Preceding& p : e.reproduction->after) command += fmt::format(" --after '{}'", to_text(p, *r.statement));
   return command;
+}
+
+std::string run_command(const GateReport& report) {
+  return "mxcheck gate --candidate " + candidate_argument(report) + " " + report.arguments;
+}
+
+std::string exit_meaning(const GateReport& report) {
+  switch (exit_code(report)) {
+    case 0: return "every statement that ran held";
+    case 1: return "there is a counterexample";
+    case 3: return "a file could not be written: " + report.unwritten;
+    case 6: return "the candidate crashed or hung";
+    default: return "inconclusive";
+  }
 }
 
 std::string report_header(const GateReport& report) {
@@ -150,7 +151,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   if (!saved.empty()) out += "  saved     " + saved + "\n";
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
-  for (const auto& [key, value] : build_and_machine(report.candidate)) out += fmt::format("  {:<9} {}\n", key, value);
+  for (const auto& [key, value] : report.machine) out += fmt::format("  {:<9} {}\n", key, value);
   return out;
 }
 
@@ -175,48 +176,34 @@ std::string report_summary(const GateReport& report) {
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   out += soak_text(report);
   if (report.interrupted) out += "interrupted: what had not run says nothing\n";
-  const int code = exit_code(report);
-  const char* meaning = code == 0   ? "every statement that ran held"
-                        : code == 1 ? "there is a counterexample"
-                        : code == 3 ? "a file could not be written: "
-                        : code == 6 ? "the candidate crashed or hung"
-                                    : "inconclusive";
-  out += fmt::format("exit code {}: {}{}\n", code, meaning, code == 3 ? report.unwritten : "");
+  out += fmt::format("exit code {}: {}\n", exit_code(report), exit_meaning(report));
   const std::vector<std::string> unseen = not_seen(report);
   if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
   return out;
 }
 
 std::string save_counterexample(const GateReport& report, const StatementResult& r, const std::string& directory,
-                                const GateOptions& options) {
+                                const std::optional<ExampleTensors>& tensors) {
+  if (!tensors) return "";
   const Counterexample& e = *r.counterexample;
   const std::string text = to_text(e.minimal);
-  if (operation_named(e.minimal.variant.operation).work(e.minimal) > kMostToSave) return "";
   const std::string name =
       fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
-  const std::unique_ptr<Problem> p = make_problem(e.minimal);
   SafetensorsFile file;
   file.metadata = {{"case", text},
                    {"statement", std::string(r.statement->name)},
                    {"candidate", report.candidate.digest},
                    {"finding", e.finding.summary},
                    {"seed", std::to_string(report.seed)}};
-  for (const SavedTensor& t : p->saved()) file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
-  for (const ExpectedTensor& t : p->answer())
+  for (const SavedTensor& t : tensors->inputs)
+    file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
+  for (const ExpectedTensor& t : tensors->expected)
     file.tensors.push_back(file_tensor("expected_" + t.info.name, t.info, t.bytes, false));
-  // What a process returns that does not fail would be taken for what was observed.
-  if (e.finding.kind != FindingKind::fault && not_reproduced(e).empty()) {
-    CandidateProcess process(options.tool, options.library, options.time_limit);
-    call_before(e, process, report.variants);
-    const Outcome outcome = process.run(p->call());
-    for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
-      const TensorInfo& info = p->outputs[i];
-      file.tensors.push_back(file_tensor("observed_" + info.name, info, outcome.outputs[i], false));
-    }
-  }
+  for (const ExampleTensors::Observed& t : tensors->observed)
+    file.tensors.push_back(file_tensor("observed_" + t.info.name, t.info, t.bytes, false));
   const std::string path = (std::filesystem::path(directory) / name).string();
   write_safetensors(path, file);
   return path;

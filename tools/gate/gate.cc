@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 
@@ -16,6 +17,7 @@
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/page/page.h"
 #include "properties/report/report.h"
 #include "tools/subcommands.h"
 
@@ -30,6 +32,7 @@ struct Options {
   std::string only = "*";
   std::string seed;
   std::string junit;
+  std::string html;
   std::string reproduce;
   std::vector<std::string> after;
   double soak = kNoSoak;  // minutes
@@ -119,9 +122,9 @@ GateOptions gate_options(const Options& o) {
   throw Error(ErrorKind::environment, "mxcheck replay cannot be started as " + tool);
 }
 
-void write_junit(const std::string& path, const GateReport& report) {
+void write_text(const std::string& path, const std::string& text) {
   AtomicFile file(path);
-  file.write(report_junit(report));
+  file.write(text);
   file.commit();
 }
 
@@ -150,7 +153,7 @@ void check_options(const Options& o) {
 int run_gate_command(const Options& o) {
   if (o.list) return list_statements(o.json);
   check_options(o);
-  for (const std::string& path : {o.junit, o.record}) {
+  for (const std::string& path : {o.junit, o.html, o.record}) {
     if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
   }
   GateOptions options = gate_options(o);
@@ -186,19 +189,24 @@ int run_gate_command(const Options& o) {
   };
   if (std::ferror(stdout) != 0 && exit_code(report) == 0)
     throw Error(ErrorKind::environment, "standard output cannot be written");
-  if (!o.junit.empty()) attempt([&] { write_junit(o.junit, report); });
+  if (!o.junit.empty()) attempt([&] { write_text(o.junit, report_junit(report)); });
   if (report.record && exit_code(report) == 0) {
     attempt([&] { write_record(o.record, *report.record); });
   } else if (report.record) {
     std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);
   }
   if (o.json) std::fputs(report_json(report).c_str(), stdout);
+  std::map<std::string, ExamplePictures> pictures;
   for (const StatementResult& r : report.statements) {
     if (!r.counterexample) continue;
-    std::string saved;
-    if (!o.save.empty()) attempt([&] { saved = save_counterexample(report, r, o.save, options); });
-    if (!o.json) std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
+    ExamplePictures& example = pictures[std::string(r.statement->name)];
+    if (!o.save.empty() || !o.html.empty())
+      attempt([&] { example.minimal = tensors_of_minimal(report, *r.counterexample, options); });
+    if (!o.save.empty()) attempt([&] { example.saved = save_counterexample(report, r, o.save, example.minimal); });
+    if (!o.html.empty()) attempt([&] { example.original = tensors_of_original(*r.counterexample, options); });
+    if (!o.json) std::fputs(counterexample_text(report, r, example.saved).c_str(), stdout);
   }
+  if (!o.html.empty()) attempt([&] { write_text(o.html, gate_page(report, pictures)); });
   if (!o.json) std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
   const int code = exit_code(report);
   if (unwritten.empty() && code == 0 && o.verdict_apart) replay_apart(o.record);
@@ -228,6 +236,8 @@ void add_gate(Command& app) {
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it").not_empty();
   gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
   gate.option("--junit", options->junit, "also write the results as JUnit XML to this file").not_empty();
+  gate.option("--html", options->html, "also write the results as one page, with pictures of what failed, to this file")
+      .not_empty();
   gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay")
       .not_empty();
   gate.flag(

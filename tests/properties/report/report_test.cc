@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -12,6 +11,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/report/xml_checker.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {
@@ -19,95 +19,14 @@ namespace {
 
 using test::result_of;
 using test::run_toy;
+using test::XmlChecker;
 
 constexpr const char* kFast = "[!el]*";  // without the statements that enumerate millions of elements
 constexpr const char* kQuantize = "quantize_equals_the_reference";
 
-// A checker of as much XML as JUnit needs: one root, elements nest and close, attributes are quoted and unique, text
-// holds no bare '<' or '&', all is printable ASCII. Empty if well-formed, else what is wrong.
-class XmlChecker {
- public:
-  explicit XmlChecker(std::string text) : text_(std::move(text)) {}
-
-  std::string check() {
-    if (!eat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")) return "no declaration";
-    std::vector<std::string> open;
-    int roots = 0;
-    while (at_ < text_.size()) {
-      if (text_[at_] != '<') {
-        if (!text_until('<') || (open.empty() && text_[at_ - 1] != '\n')) return wrong("text");
-        continue;
-      }
-      if (eat("</")) {
-        const std::string name = word();
-        if (open.empty() || open.back() != name || !eat(">")) return wrong("closing " + name);
-        open.pop_back();
-        continue;
-      }
-      ++at_;
-      const std::string name = word();
-      if (name.empty()) return wrong("a tag");
-      if (open.empty() && ++roots > 1) return wrong("a second root");
-      elements.push_back(name);
-      std::set<std::string> seen;
-      while (eat(" ")) {
-        const std::string key = word();
-        if (key.empty() || !seen.insert(key).second || !eat("=\"")) return wrong("attribute " + key);
-        const std::size_t from = at_;
-        if (!text_until('"')) return wrong("value of " + key);
-        attributes[name + "." + key].push_back(text_.substr(from, at_ - from));
-        ++at_;
-      }
-      if (eat("/>")) continue;
-      if (!eat(">")) return wrong("end of tag " + name);
-      open.push_back(name);
-    }
-    return open.empty() && roots == 1 ? "" : "elements left open";
-  }
-
-  std::vector<std::string> elements;
-  std::map<std::string, std::vector<std::string>> attributes;
-
- private:
-  bool eat(const std::string& what) {
-    if (text_.compare(at_, what.size(), what) != 0) return false;
-    at_ += what.size();
-    return true;
-  }
-  std::string word() {
-    const std::size_t from = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
-      ++at_;
-    return text_.substr(from, at_ - from);
-  }
-  bool text_until(char end) {
-    while (at_ < text_.size() && text_[at_] != end) {
-      const char c = text_[at_];
-      if (c == '<' || c > 0x7E || (c < 0x20 && c != '\n' && c != '\t')) return false;
-      if (c == '&') {
-        bool entity = false;
-        for (const char* name : {"&amp;", "&lt;", "&gt;", "&quot;"})
-          entity = entity || text_.compare(at_, std::strlen(name), name) == 0;
-        if (!entity) return false;
-      }
-      ++at_;
-    }
-    return at_ < text_.size() || end == '<';
-  }
-  std::string wrong(const std::string& what) const {
-    return what + " at " + std::to_string(at_) + ": " + text_.substr(at_, 60);
-  }
-  std::string text_;
-  std::size_t at_ = 0;
-};
-
-TEST(XmlChecker, tells_right_from_wrong) {
-  const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  EXPECT_EQ(XmlChecker(head + "<a x=\"1\"><b/>text &amp; more</a>\n").check(), "");
-  for (const char* bad : {"<a>", "<a></b>", "<a x=1/>", "<a x=\"1\" x=\"2\"/>", "<a>&</a>", "<a x=\"<\"/>", "<a/><b/>",
-                          "<a>\xff</a>", "<a>\x01</a>", "</a>", "text"}) {
-    EXPECT_NE(XmlChecker(head + bad).check(), "") << bad;
-  }
+std::string save(const GateReport& r, const std::string& directory) {
+  return save_counterexample(r, r.statements[0], directory,
+                             tensors_of_minimal(r, *r.statements[0].counterexample, test::toy_options()));
 }
 
 std::string without_seconds(const std::string& text) {
@@ -261,7 +180,7 @@ TEST(Report, what_is_saved_was_observed_after_the_calls_that_the_failure_depends
   GateReport r = run_gate(test::toy_options(kQuantize), [](const StatementResult&, bool) {});
   const auto saved = [&] {
     std::map<std::string, std::vector<std::byte>> tensors;
-    const std::string path = save_counterexample(r, r.statements[0], dir / "cases", test::toy_options());
+    const std::string path = save(r, dir / "cases");
     for (const Tensor& t : read_safetensors(path).tensors) tensors[t.name] = t.data;
     return tensors;
   };
@@ -353,7 +272,7 @@ TEST(Report, a_counterexample_is_saved_with_inputs_and_both_answers) {
   const test::TemporaryDirectory dir;
   const GateReport r = run_toy("column_33_is_wrong", kQuantize);
   const test::Toy toy("column_33_is_wrong");
-  const std::string path = save_counterexample(r, r.statements[0], dir / "cases", test::toy_options());
+  const std::string path = save(r, dir / "cases");
   const SafetensorsFile file = read_safetensors(path);
   std::map<std::string, const Tensor*> tensors;
   for (const Tensor& t : file.tensors) tensors[t.name] = &t;
@@ -364,9 +283,9 @@ TEST(Report, a_counterexample_is_saved_with_inputs_and_both_answers) {
   EXPECT_NE(tensors["expected_codes"]->data, tensors["observed_codes"]->data);
   EXPECT_EQ(tensors["expected_scales"]->data, tensors["observed_scales"]->data);
   EXPECT_EQ(file.metadata.at("case"), to_text(r.statements[0].counterexample->minimal));
-  EXPECT_EQ(save_counterexample(r, r.statements[0], dir / "cases", test::toy_options()), path);  // again: same name
+  EXPECT_EQ(save(r, dir / "cases"), path);  // again: same name
   test::write_file(dir / "file", "");
-  EXPECT_THROW((void)save_counterexample(r, r.statements[0], dir / "file", test::toy_options()), Error);
+  EXPECT_THROW((void)save(r, dir / "file"), Error);
 }
 
 }  // namespace

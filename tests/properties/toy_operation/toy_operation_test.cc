@@ -122,7 +122,8 @@ TEST(ToyOperation, a_wrong_candidate_fails_with_a_minimal_case_and_every_report_
   EXPECT_EQ(again.statements[0].counterexample->finding.summary, s.counterexample->finding.summary);
 
   const test::TemporaryDirectory dir;
-  const SafetensorsFile file = read_safetensors(save_counterexample(r, s, dir / "cases", options("*")));
+  const SafetensorsFile file = read_safetensors(
+      save_counterexample(r, s, dir / "cases", tensors_of_minimal(r, *s.counterexample, options("*"))));
   EXPECT_EQ(file.metadata.at("case"), to_text(minimal));
   std::vector<std::string> names;
   for (const Tensor& t : file.tensors) names.push_back(t.name);

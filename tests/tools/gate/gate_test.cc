@@ -122,6 +122,9 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
                          Row{"--verdict-apart --record x.h5 --json", "prints two reports"},
                          Row{"--junit /nowhere/at/all.xml", "/nowhere/at/all.xml"},
                          Row{"--junit .", "."},
+                         Row{"--html /nowhere/at/all.html", "/nowhere/at/all.html"},
+                         Row{"--html .", "."},
+                         Row{"--html ''", "--html"},
                          Row{"--surprise", "--surprise"}}) {
     expect_toy_refused(2, row.text, "right", row.arguments);
   }
@@ -203,7 +206,7 @@ TEST_F(Gate, a_verdict_outweighs_a_file_that_cannot_be_written) {
 
 // The folder of the record goes while statements run, as the last byte of a disk may.
 TEST_F(Gate, does_not_end_with_a_success_that_its_exit_code_denies) {
-  for (const std::string& file : {std::string("record"), std::string("junit")}) {
+  for (const std::string& file : {std::string("record"), std::string("junit"), std::string("html")}) {
     std::filesystem::create_directory(dir / "gone");
     const std::string script = "cd " + dir.path() + "; { TOY=right '" MXCHECK_TOOL "' " + kToy +
                                "--only 'quantize_equals_the_reference' --seed 7 --cases 600 --" + file +
@@ -225,6 +228,22 @@ TEST_F(Gate, junit_is_written_when_it_holds_too) {
   expect_contains(text, "name=\"quantize_equals_the_reference\"");
   expect_contains(text, "<property name=\"seed\" value=\"7\"/>");
   EXPECT_EQ(text.find("<failure"), std::string::npos);
+}
+
+TEST_F(Gate, a_page_is_written_whatever_the_verdict) {
+  struct Row {
+    const char* mode;
+    int code;
+    const char* word;
+  };
+  for (const Row& row : {Row{"right", 0, "HELD"}, Row{"column_33_is_wrong", 1, "FAILED"},
+                         Row{"supports_nothing", 4, "INCONCLUSIVE"}, Row{"crashes", 6, "FAILED"}}) {
+    EXPECT_EQ(toy(row.mode, std::string(kQuantize) + "--save '' --html p.html").code, row.code);
+    const std::string text = test::read_file(dir / "p.html");
+    expect_contains(text, ">" + std::string(row.word) + "</strong>exit code " + std::to_string(row.code) + ": ");
+    expect_contains(text, "</html>\n");
+    EXPECT_EQ(dir.names(), (std::vector<std::string>{"p.html"}));
+  }
 }
 
 // A gate under way is told to stop: it says so, writes its JUnit file, and leaves no process.

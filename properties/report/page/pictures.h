@@ -1,0 +1,30 @@
+#pragma once
+// Pictures of a difference: where the wrong elements are, and the bits of those around the first.
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "properties/core/compare.h"
+
+namespace mxcheck {
+
+// Both tensors are of info's shape. What differs is what compare() says differs.
+struct DifferingTensor {
+  TensorInfo info;
+  std::span<const std::byte> expected;
+  std::span<const std::byte> observed;
+};
+
+// The matrix, with the edges of its blocks; a cell is an element, or many of them where the matrix is larger than
+// 128 x 64, and is the redder the more of them are wrong. Empty where nothing differs.
+std::string wrong_map(const DifferingTensor& t);
+
+// Each element of the block around the first wrong one (of its row alone where the block is large): expected bits above
+// observed ones, those that differ in red, and how many steps lie between. Empty where nothing differs.
+std::string block_bits(const DifferingTensor& t);
+
+// "1 step: 12" ... as bars.
+std::string step_bars(const Difference& difference);
+
+}  // namespace mxcheck
