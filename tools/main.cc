@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
       "  mxcheck quantize x.npy -o q.safetensors         1x32 blocks, E4M3, scales rounded up\n"
       "  mxcheck dequantize q.safetensors -o y.npy       and back\n"
       "  mxcheck gate --candidate ./libmine.so           is this kernel library right?\n"
+      "  mxcheck merge 1.json 2.json                     and of its shards on two machines together?\n"
       "  mxcheck replay h200.h5                          is what a GPU returned still the right answer?\n"
       "  mxcheck golden verify mine.h5 --against g.h5    are these tensors right, and if not, why?\n"
       "  mxcheck recipes x.npy --html x.html             which recipe fits this tensor?\n"
@@ -66,6 +67,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
       "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
   add_gate(app);
+  add_merge(app);
   add_replay(app);
   add_quantize(app);
   add_dequantize(app);

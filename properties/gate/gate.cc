@@ -222,7 +222,8 @@ int exit_code(const GateReport& report) {
   if (fault) return 6;
   if (failed) return 1;
   if (!report.unwritten.empty()) return 3;
-  return inconclusive || cases == 0 ? 4 : 0;
+  if (inconclusive || !report.missing_shards.empty()) return 4;
+  return cases > 0 || (!report.shard.is_whole() && report.shard.may_be_empty) ? 0 : 4;
 }
 
 }  // namespace mxcheck

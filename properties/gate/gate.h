@@ -15,8 +15,10 @@
 #include "properties/core/finding.h"
 #include "properties/core/operation.h"
 #include "properties/core/statement.h"
-#include "properties/gate/coverage.h"
+#include "properties/gate/coverage/coverage.h"
+#include "properties/gate/coverage/parts.h"
 #include "properties/gate/preceding.h"
+#include "properties/gate/shard.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
@@ -35,9 +37,11 @@ struct GateOptions {
   double soak_minutes = 0;  // of run_soak
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool record = false;  // keep what every call returned: GateReport::record
+  Shard shard;          // of run_gate
   std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
+  std::function<void(const Statement&, const Case&)> checked;  // each case but those of shrinking, from any thread
 };
 
 struct Counterexample {
@@ -74,6 +78,7 @@ struct StatementResult {
   std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::vector<CoverageReport> coverage;  // of each operation that it is about
+  std::vector<PartStates> states;        // of a shard: the same, to be merged
   std::vector<VariantCount> by_variant;  // each that it applies to, in the order of GateReport::variants
   std::vector<SlowCase> slowest;         // the first is the slowest
   double seconds = 0;
@@ -94,12 +99,15 @@ struct GateReport {
   CandidateInfo candidate;
   std::string suite;
   std::uint64_t seed = 0;
-  std::string arguments;                                     // of the gate, with which this run is made again
+  std::string arguments;  // of the gate, with which this run is made again; of a shard: those of the whole run
+  int random_cases = 0;   // a statement, where they were asked for; 0: the suite's
   std::vector<std::pair<std::string, std::string>> machine;  // build_and_machine of where it ran
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
-  bool one_case = false;   // of reproduce
-  bool selective = false;  // --only left statements out
+  Shard shard;
+  std::vector<int> missing_shards;  // of a merged run
+  bool one_case = false;            // of reproduce
+  bool selective = false;           // --only left statements out
   bool interrupted = false;
   FirstCallCount first_calls;     // of candidates behind an adapter
   std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order

@@ -63,6 +63,8 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   report.candidate = process.info();
   report.suite = options.soak_minutes > 0 ? "soak" : to_text(options.suite);
   report.seed = options.seed;
+  report.shard = options.shard;
+  report.random_cases = options.cases;
   report.selective = options.only != "*";
   report.machine = build_and_machine(report.candidate);
   report.variants = offered_variants(process);

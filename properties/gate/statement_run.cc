@@ -46,25 +46,16 @@ StatementRun::StatementRun(const Statement& s, const GateOptions& options, Candi
     result_.by_variant.push_back({i});
   }
   result_.variants = static_cast<std::int64_t>(variants_.size());
-  make_parts();
+  parts_ = parts_of(s, variants_, options_.suite, covers_pairs(), process);
 }
 
-void StatementRun::make_parts() {
-  const Statement& s = *result_.statement;
-  if (s.data.empty()) return;
-  for (const Variant& v : variants_) {
-    if (parts_.empty() || parts_.back().variants.back().operation != v.operation) parts_.emplace_back();
-    parts_.back().variants.push_back(v);
-  }
-  for (Part& part : parts_) {
-    const std::string& operation = part.variants.front().operation;
-    part.domain = operation_named(operation).domain({s, part.variants, context_.process});
-    const std::int64_t most = covers_pairs() ? part.domain->most_work(options_.suite) : part.domain->small_work();
-    part.covering = std::make_unique<Covering>(operation, *part.domain, covers_pairs(), most);
-    if (!covers_pairs()) continue;
-    if (options_.suite != Suite::quick) part.triples = std::make_unique<TripleCovering>(*part.domain, *part.covering);
-    part.layers = std::make_unique<LayerCovering>(*part.domain, part.variants, most);
-  }
+bool StatementRun::owns_operation(const std::string& operation) const {
+  return options_.shard.owns(fmt::format("{} {}", result_.statement->name, operation));
+}
+
+// Where there is no domain, each corner is dealt by itself: nothing depends on how another one ended.
+bool StatementRun::owns_case(const Case& c) const {
+  return options_.shard.owns(fmt::format("{}: {}", result_.statement->name, to_text(c)));
 }
 
 void StatementRun::run() {
@@ -76,14 +67,13 @@ void StatementRun::run() {
   }
   run_corners();
   run_covering();
-  run_random();
-  // Last, and each from a draw of its own: what was drawn before them for a seed stays as it is.
   run_triples();
   run_layers();
+  // Last: no other case depends on how these ended, so that they can be dealt to shards one by one.
+  run_random();
   for (const Part& part : parts_) {
-    result_.coverage.push_back(part.covering->report());
-    if (part.triples) part.triples->report(result_.coverage.back());
-    if (part.layers) part.layers->report(result_.coverage.back());
+    result_.coverage.push_back(part.report());
+    if (!options_.shard.is_whole()) result_.states.push_back(states_of(part));
   }
   result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (result_.counterexample) return;
@@ -107,12 +97,14 @@ void StatementRun::run_corners() {
     if (s.corners) add(s.corners(v, options_.suite));
   }
   if (s.shared_corners) add(s.shared_corners(variants_, options_.suite));
+  if (!options_.shard.is_whole())
+    std::erase_if(
+        cases, [&](const Case& c) { return !(parts_.empty() ? owns_case(c) : owns_operation(c.variant.operation)); });
   check_all(cases);
 }
 
 Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
-  return Draw(derived_seed(options_.seed,
-                           fmt::format("{} {} {}", purpose, result_.statement->name, part.variants.front().operation)));
+  return Draw(derived_seed(options_.seed, fmt::format("{} {} {}", purpose, result_.statement->name, part.operation())));
 }
 
 void StatementRun::check_all(const std::vector<Case>& cases) {
@@ -127,6 +119,7 @@ void StatementRun::check_all(const std::vector<Case>& cases) {
 
 void StatementRun::run_covering() {
   for (Part& part : parts_) {
+    if (!owns_operation(part.operation())) continue;
     Draw draw = draw_of("covering", part);
     // A refused case does not tell which of its options was refused.
     check_all(part.covering->cases(false, draw));
@@ -139,7 +132,7 @@ void StatementRun::run_covering() {
 
 void StatementRun::run_triples() {
   for (Part& part : parts_) {
-    if (!part.triples || is_over()) continue;
+    if (!part.triples || is_over() || !owns_operation(part.operation())) continue;
     Draw draw = draw_of("triples", part);
     check_all(part.triples->cases(draw));
     check_all(part.triples->again(draw));
@@ -148,7 +141,7 @@ void StatementRun::run_triples() {
 
 void StatementRun::run_layers() {
   for (Part& part : parts_) {
-    if (!part.layers || is_over()) continue;
+    if (!part.layers || is_over() || !owns_operation(part.operation())) continue;
     Draw draw = draw_of("layers", part);
     check_all(part.layers->cases(draw));
     check_all(part.layers->again(draw));
@@ -167,7 +160,7 @@ void StatementRun::run_random() {
     for (; number >= part->variants.size(); ++part) number -= part->variants.size();
     const std::optional<Case> c =
         part->domain->make(part->domain->of_variant(number), part->domain->small_work(), draw);
-    if (c) check_drawn(*c);
+    if (c && owns_case(*c)) check_drawn(*c);
   }
 }
 
@@ -214,35 +207,7 @@ void StatementRun::judge_one() {
                                                    : "the statement says nothing about this case";
 }
 
-// A statement of which no case was checked has not held: in words, why.
-std::string StatementRun::why_no_case() const {
-  if (result_.options_not_offered > 0) {
-    return fmt::format(
-        "the candidate refused the options (expert offsets, row strides, row indices, ...) that each of {} "
-        "cases asks for",
-        result_.options_not_offered);
-  }
-  if (result_.nothing_claimed > 0) return "it says nothing about any shape within the candidate's limits";
-  return "this suite has no case of it for what the candidate offers";
-}
-
-void StatementRun::judge() {
-  if (!not_checked_.empty()) {  // what other cases showed does not stand for these
-    const bool never = !context_.process.why_no_model().empty();
-    result_.verdict = never ? Verdict::not_offered : Verdict::inconclusive;
-    result_.reason = not_checked_;
-    return;
-  }
-  if (result_.cases == 0) {
-    result_.verdict = Verdict::not_offered, result_.reason = why_no_case();
-    return;
-  }
-  for (const CoverageReport& coverage : result_.coverage) {
-    if (coverage.missed.empty()) continue;
-    result_.verdict = Verdict::inconclusive;
-    result_.reason = "within the candidate's limits, and not met: " + join(coverage.missed, "; ");
-  }
-}
+void StatementRun::judge() { mxcheck::judge(result_, not_checked_, context_.process.why_no_model(), options_.shard); }
 
 const OperationInfo& StatementRun::limits_of(const Variant& v) const {
   return *context_.process.operation(v.operation);
@@ -284,10 +249,7 @@ void StatementRun::count(const Case& c, CaseFate fate) {
                                  : variant.nothing_claimed) += 1;
   }
   for (Part& part : parts_) {
-    if (part.variants.front().operation != c.variant.operation) continue;
-    part.covering->count(c, fate);
-    if (part.triples) part.triples->count(c, fate);
-    if (part.layers) part.layers->count(c, fate);
+    if (part.operation() == c.variant.operation) part.count(c, fate);
   }
 }
 
@@ -305,6 +267,7 @@ std::optional<Finding> StatementRun::check(const Case& c) {
   std::optional<Finding> finding = check_uncounted(c);
   keep_if_slow(c, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (history_ != nullptr) history_->add(*result_.statement, c);
+  if (options_.checked) options_.checked(*result_.statement, c);
   if (!context_.not_checked.empty()) {
     if (not_checked_.empty()) not_checked_ = context_.not_checked;
   } else if (context_.not_offered) {

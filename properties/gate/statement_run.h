@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "properties/gate/covering.h"
+#include "properties/gate/coverage/parts.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/layer_covering.h"
+#include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
-#include "properties/gate/triple_covering.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
@@ -37,26 +36,18 @@ class StatementRun {
   void judge_one();
 
  private:
-  // The variants of one operation, and their domain.
-  struct Part {
-    std::vector<Variant> variants;
-    std::unique_ptr<Domain> domain;
-    std::unique_ptr<Covering> covering;
-    std::unique_ptr<TripleCovering> triples;  // of the full suite and beyond
-    std::unique_ptr<LayerCovering> layers;
-  };
-
-  void make_parts();
   void run_corners();
   void run_covering();
   void run_random();
   void run_triples();
   void run_layers();
   void judge();
+  // Whether this shard has the corners and covering cases of the operation, or this one case.
+  [[nodiscard]] bool owns_operation(const std::string& operation) const;
+  [[nodiscard]] bool owns_case(const Case& c) const;
   [[nodiscard]] bool covers_pairs() const { return result_.statement->covers_pairs && options_.cases == 0; }
   [[nodiscard]] Draw draw_of(const char* purpose, const Part& part) const;
   void check_all(const std::vector<Case>& cases);
-  [[nodiscard]] std::string why_no_case() const;
 
   // The first could not: operands of the others would be drawn for nothing.
   [[nodiscard]] bool none_can_be_checked() const { return !not_checked_.empty() && result_.cases == 0; }

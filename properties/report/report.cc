@@ -77,17 +77,23 @@ std::string again_command(const GateReport& report, const StatementResult& r) {
 }
 
 std::string run_command(const GateReport& report) {
-  return "mxcheck gate --candidate " + candidate_argument(report) + " " + report.arguments;
+  const std::string shard = report.shard.is_whole() ? "" : " --shard " + to_text(report.shard);
+  return "mxcheck gate --candidate " + candidate_argument(report) + " " + report.arguments + shard;
 }
 
 std::string exit_meaning(const GateReport& report) {
   switch (exit_code(report)) {
-    case 0: return "every statement that ran held";
+    case 0:
+      return report.shard.is_whole() ? "every statement that ran held"
+                                     : "no case of this shard contradicts a statement; mxcheck merge makes the verdict";
     case 1: return "there is a counterexample";
     case 3: return "a file could not be written: " + report.unwritten;
     case 6: return "the candidate crashed or hung";
-    default: return "inconclusive";
+    default: break;
   }
+  if (report.missing_shards.empty()) return "inconclusive";
+  return "inconclusive: of the shards " +
+         join(report.missing_shards, ", ", [](int shard) { return std::to_string(shard + 1); }) + " there is no report";
 }
 
 std::string report_header(const GateReport& report) {
@@ -99,8 +105,9 @@ std::string report_header(const GateReport& report) {
       limits += fmt::format("limits of {}: {}\n", o.name, text);
   }
   return fmt::format(
-      "seed {}  suite {}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed, report.suite,
-      report.candidate.name, report.candidate.version, report.candidate.path, report.candidate.digest,
+      "seed {}  suite {}{}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed,
+      report.suite, report.shard.is_whole() ? "" : "  shard " + to_text(report.shard), report.candidate.name,
+      report.candidate.version, report.candidate.path, report.candidate.digest,
       operations.empty() ? "nothing" : operations, report.variants.size(),
       limits.empty() ? "limits: it declares none\n" : limits,
       report.candidate.unconfined.empty()

@@ -101,6 +101,8 @@ const std::vector<Arrow>& property_arrows() {
        {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
       {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
       {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
+      {"properties/merge/",
+       {"properties/core/", "properties/process/", "properties/records/", "properties/gate/", "properties/merge/"}},
       {"properties/report/",
        {"properties/core/", "properties/process/", "properties/records/", "properties/gate/", "properties/report/"}},
   };

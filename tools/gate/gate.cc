@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <memory>
@@ -16,9 +17,9 @@
 #include "numerics/error.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
-#include "properties/report/coverage_text.h"
-#include "properties/report/page/page.h"
 #include "properties/report/report.h"
+#include "tools/gate/outputs.h"
+#include "tools/gate/shard_options.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -31,8 +32,9 @@ struct Options {
   std::string suite = "quick";
   std::string only = "*";
   std::string seed;
-  std::string junit;
-  std::string html;
+  OutputOptions outputs;
+  std::string shard;
+  bool allow_empty_shard = false;
   std::string reproduce;
   std::vector<std::string> after;
   double soak = kNoSoak;  // minutes
@@ -44,9 +46,7 @@ struct Options {
   double first_call_limit = 300;
   bool verdict_apart = false;
   bool fail_fast = false;
-  bool json = false;
   bool list = false;
-  bool coverage = false;
   int jobs = 0;
 };
 
@@ -122,12 +122,6 @@ GateOptions gate_options(const Options& o) {
   throw Error(ErrorKind::environment, "mxcheck replay cannot be started as " + tool);
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 void refuse(bool wrong, const char* why) {
   if (wrong) throw Error(ErrorKind::usage, why);
 }
@@ -140,80 +134,88 @@ void check_options(const Options& o) {
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
   refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
-  refuse(o.verdict_apart && o.json,
+  refuse(o.verdict_apart && o.outputs.json,
          "--verdict-apart prints two reports, and --json one: gate --json --record FILE, then replay --json FILE");
+  refuse(!o.shard.empty() && (!o.reproduce.empty() || o.soaks()),
+         "--shard deals the cases of a suite: no --soak, no --reproduce");
+  refuse(!o.shard.empty() && !o.record.empty(), "--record keeps a whole run, not a shard of one");
+  refuse(!o.shard.empty() && o.seed.empty(), "--shard needs --seed: all shards of a run have the same");
   if (!o.soaks()) return;
   refuse(!(o.soak >= 0.001 && o.soak <= 10'080), "--soak must be from 0.001 to 10080 minutes");
   refuse(!o.reproduce.empty(), "--soak repeats cases that it draws; --reproduce runs a given one: one of the two");
   refuse(!o.record.empty(), "--soak makes too many calls for --record to keep");
-  refuse(o.cases != 0 || o.suite != Options().suite || o.coverage,
+  refuse(o.cases != 0 || o.suite != Options().suite || o.outputs.coverage,
          "--soak ends by the time and covers no domain: --suite, --cases and --coverage say nothing to it");
 }
 
-int run_gate_command(const Options& o) {
-  if (o.list) return list_statements(o.json);
-  check_options(o);
-  for (const std::string& path : {o.junit, o.html, o.record}) {
-    if (!path.empty()) AtomicFile probe(path);  // an unwritable path is refused before anything runs
-  }
-  GateOptions options = gate_options(o);
-  std::signal(SIGTERM, on_signal);
-  std::signal(SIGINT, on_signal);
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  options.begun = [&](const GateReport& begun) {
-    if (o.json) return;
-    std::fputs(report_header(begun).c_str(), stdout);
-    std::fflush(stdout);
-  };
-  const auto progress = [&](const StatementResult& r, bool finished) {
+ShardChoice dealt_shard(const Options& o) {
+  ShardChoice choice = shard_choice(o.shard, [](const char* name) { return std::getenv(name); });
+  choice.shard.may_be_empty = choice.shard.may_be_empty || o.allow_empty_shard;
+  if (!choice.status_file.empty()) touch(choice.status_file);
+  return choice;
+}
+
+// One line on the terminal for the statement that runs, one on standard output for each that has run.
+Progress progress_of(const Options& o) {
+  return [&o, terminal = isatty(STDERR_FILENO) != 0](const StatementResult& r, bool finished) {
     if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
     if (!finished) return;
     if (terminal) std::fputs("\x1b[2K", stderr);
-    if (!o.json) {
-      std::fputs(statement_line(r).c_str(), stdout);
-      std::fflush(stdout);
-    }
+    if (o.outputs.json) return;
+    std::fputs(statement_line(r).c_str(), stdout);
+    std::fflush(stdout);
   };
-  GateReport report = o.soaks()             ? run_soak(options, progress)
-                      : o.reproduce.empty() ? run_gate(options, progress)
-                                            : reproduce(options, o.reproduce);
-  // What the statements gave is printed even where its files cannot be written any more; the exit code that is printed
-  // is that of the process.
-  std::string& unwritten = report.unwritten;
-  const auto attempt = [&](const auto& write) {
-    try {
-      write();
-    } catch (const Error& e) {
-      unwritten = e.what();
-    }
-  };
-  if (std::ferror(stdout) != 0 && exit_code(report) == 0)
-    throw Error(ErrorKind::environment, "standard output cannot be written");
-  if (!o.junit.empty()) attempt([&] { write_text(o.junit, report_junit(report)); });
+}
+
+// Of each failure its tensors, as far as they are asked for: the candidate is called again for them.
+std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
+  std::map<std::string, ExamplePictures> pictures;
+  for (const StatementResult& r : report.statements) {
+    if (!r.counterexample || (o.save.empty() && o.outputs.html.empty())) continue;
+    ExamplePictures& example = pictures[std::string(r.statement->name)];
+    attempt(report, [&] { example.minimal = tensors_of_minimal(report, *r.counterexample, options); });
+    if (!o.save.empty())
+      attempt(report, [&] { example.saved = save_counterexample(report, r, o.save, example.minimal); });
+    if (!o.outputs.html.empty())
+      attempt(report, [&] { example.original = tensors_of_original(*r.counterexample, options); });
+  }
+  return pictures;
+}
+
+void keep_record(const Options& o, GateReport& report) {
   if (report.record && exit_code(report) == 0) {
-    attempt([&] { write_record(o.record, *report.record); });
+    attempt(report, [&] { write_record(o.record, *report.record); });
   } else if (report.record) {
     std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);
   }
-  if (o.json) std::fputs(report_json(report).c_str(), stdout);
-  std::map<std::string, ExamplePictures> pictures;
-  for (const StatementResult& r : report.statements) {
-    if (!r.counterexample) continue;
-    ExamplePictures& example = pictures[std::string(r.statement->name)];
-    if (!o.save.empty() || !o.html.empty())
-      attempt([&] { example.minimal = tensors_of_minimal(report, *r.counterexample, options); });
-    if (!o.save.empty()) attempt([&] { example.saved = save_counterexample(report, r, o.save, example.minimal); });
-    if (!o.html.empty()) attempt([&] { example.original = tensors_of_original(*r.counterexample, options); });
-    if (!o.json) std::fputs(counterexample_text(report, r, example.saved).c_str(), stdout);
-  }
-  if (!o.html.empty()) attempt([&] { write_text(o.html, gate_page(report, pictures)); });
-  if (!o.json) std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
-  const int code = exit_code(report);
-  if (unwritten.empty() && code == 0 && o.verdict_apart) replay_apart(o.record);
-  if (unwritten.empty()) return code;
-  if (code == 3) throw Error(ErrorKind::environment, unwritten);
-  std::fputs(fmt::format("mxcheck: error: {}\n", unwritten).c_str(), stderr);
-  return code;
+}
+
+int run_gate_command(const Options& o) {
+  if (o.list) return list_statements(o.outputs.json);
+  check_options(o);
+  check_outputs(o.outputs);  // an unwritable path is refused before anything runs
+  if (!o.record.empty()) AtomicFile probe(o.record);
+  GateOptions options = gate_options(o);
+  options.shard = dealt_shard(o).shard;
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGINT, on_signal);
+  options.begun = [&](const GateReport& begun) {
+    if (o.outputs.json) return;
+    std::fputs(report_header(begun).c_str(), stdout);
+    std::fflush(stdout);
+  };
+  const Progress progress = progress_of(o);
+  GateReport report = o.soaks()             ? run_soak(options, progress)
+                      : o.reproduce.empty() ? run_gate(options, progress)
+                                            : reproduce(options, o.reproduce);
+  // What the statements gave is printed even where its files cannot be written any more.
+  if (std::ferror(stdout) != 0 && exit_code(report) == 0)
+    throw Error(ErrorKind::environment, "standard output cannot be written");
+  const std::map<std::string, ExamplePictures> pictures = pictures_of(o, report, options);
+  keep_record(o, report);
+  write_outputs(o.outputs, report, pictures);
+  if (report.unwritten.empty() && exit_code(report) == 0 && o.verdict_apart) replay_apart(o.record);
+  return end_code(report);
 }
 
 }  // namespace
@@ -235,9 +237,12 @@ void add_gate(Command& app) {
               "repeat drawn cases for so many minutes (0.1 is possible), for races and faults of one call in many");
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it").not_empty();
   gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
-  gate.option("--junit", options->junit, "also write the results as JUnit XML to this file").not_empty();
-  gate.option("--html", options->html, "also write the results as one page, with pictures of what failed, to this file")
+  gate.option("--shard", options->shard,
+              "one of several machines' parts of the run: I/N, or slurm, gtest, bazel, gitlab for what they set in the "
+              "environment")
       .not_empty();
+  gate.flag("--allow-empty-shard", options->allow_empty_shard, "exit with 0 where no case falls to this shard");
+  add_outputs(gate, options->outputs);
   gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay")
       .not_empty();
   gate.flag(
@@ -250,12 +255,9 @@ void add_gate(Command& app) {
               "of functions in Python: seconds that importing them, and a call that may compile, may take")
       .shows_default();
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
-  gate.flag("--coverage,--classes", options->coverage,
-            "print which bins of each operation's domain cases met, and which the candidate refused");
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);
   gate.flag("--list", options->list, "print the statements and exit");
-  gate.flag("--json", options->json, "print the report as JSON");
   gate.footer(
       "Exit codes: 0 every statement held; 1 a counterexample; 2 usage; 3 environment; 4 inconclusive (nothing ran, a\n"
       "class of inputs was not reached, interrupted); 6 the candidate crashed or hung; 70 a defect of mxcheck.\n\n"
@@ -264,6 +266,7 @@ void add_gate(Command& app) {
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
       "  mxcheck gate --candidate python:kernels:quantize      functions in Python (docs/python_candidates.md)\n"
       "  mxcheck gate --candidate sm90 --record h200.h5        the Hopper kernels, for a CI that has no GPU\n"
+      "  mxcheck gate --seed 7 --shard 2/4 --report 2.json     a quarter of a run, for mxcheck merge\n"
       "  mxcheck gate --soak 10                                ten minutes of repeated calls\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
   gate.runs([options] { return run_gate_command(*options); });

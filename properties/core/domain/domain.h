@@ -4,8 +4,8 @@
 //
 // An axis is one dimension of the inputs (rows, formats, the alignment of a tensor, the kind of data), its bins are
 // ranges of its values that production uses, edges among them as bins of their own: a library that changes its path at
-// 1024 columns or from the ninth expert on is wrong in one bin and right in the next. properties/gate/covering.h makes
-// cases that meet every bin, and every pair of bins of two axes.
+// 1024 columns or from the ninth expert on is wrong in one bin and right in the next.
+// properties/gate/coverage/covering.h makes cases that meet every bin, and every pair of bins of two axes.
 
 #include <cstdint>
 #include <initializer_list>

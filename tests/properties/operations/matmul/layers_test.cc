@@ -8,7 +8,7 @@
 
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
-#include "properties/gate/layer_covering.h"
+#include "properties/gate/coverage/layer_covering.h"
 #include "properties/operations/matmul/operation.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/limits_only.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "properties/core/limits.h"
-#include "properties/gate/layer_covering.h"
+#include "properties/gate/coverage/layer_covering.h"
 #include "properties/operations/router/operation.h"
 #include "reference/router/router.h"
 #include "tests/properties/drawn.h"

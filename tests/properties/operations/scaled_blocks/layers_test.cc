@@ -8,8 +8,8 @@
 
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
-#include "properties/gate/layer_covering.h"
-#include "properties/gate/triple_covering.h"
+#include "properties/gate/coverage/layer_covering.h"
+#include "properties/gate/coverage/triple_covering.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/limits_only.h"
 

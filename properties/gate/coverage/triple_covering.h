@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "properties/core/domain/domain.h"
-#include "properties/gate/coverage.h"
-#include "properties/gate/covering.h"
+#include "properties/gate/coverage/coverage.h"
+#include "properties/gate/coverage/covering.h"
 
 namespace mxcheck {
 
@@ -24,6 +24,9 @@ class TripleCovering {
   [[nodiscard]] std::vector<Case> again(Draw& draw) const;
   void count(const Case& c, CaseFate fate);
   void report(CoverageReport& into) const;
+  // As Covering's.
+  [[nodiscard]] const std::vector<std::uint8_t>& states() const { return states_; }
+  void add_states(const std::vector<std::uint8_t>& states);
 
  private:
   using Three = std::array<std::size_t, 3>;

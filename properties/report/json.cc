@@ -1,13 +1,11 @@
-// The machine-readable forms of a report.
+// A report as JSON: docs/gate.schema.json is its schema, properties/merge/report_reader.h reads it.
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "numerics/text.h"
 #include "properties/gate/soak.h"
 #include "properties/report/coverage_text.h"
-#include "properties/report/markup.h"
 #include "properties/report/report.h"
 #include "properties/report/scope_text.h"
 
@@ -46,10 +44,15 @@ Json to_json(const GateReport& report, const StatementResult& r) {
   if (e.finding.difference) {
     const Difference& d = *e.finding.difference;
     j["tensor"] = d.tensor.name;
+    j["tensor_rows"] = d.tensor.rows, j["tensor_cols"] = d.tensor.cols;
     j["differing"] = d.count;
     j["total"] = d.total;
     j["first"] = {d.first.row, d.first.col};
-    if (!d.first_alone) j["worst"] = {d.worst.row, d.worst.col};
+    if (!d.first_alone) {
+      j["last"] = {d.last.row, d.last.col};
+      j["worst"] = {d.worst.row, d.worst.col};
+    }
+    j["neighbours"] = d.neighbours;
     j["pattern"] = d.pattern;
     j["histogram"] = d.histogram;
   }
@@ -88,42 +91,19 @@ Json counts_json(const TupleCounts& counts) {
           {"excluded", counts.excluded}};
 }
 
-// Properties: how far the verdict reaches.
-std::vector<std::pair<std::string, std::string>> scope_of(const GateReport& report) {
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const OperationInfo& o : report.candidate.operations) {
-    if (const std::string limits = limits_text(o); !limits.empty()) all.emplace_back("limits." + o.name, limits);
+// Of a shard: what the statement's verdict is made of when all shards are there.
+Json to_merge_json(const StatementResult& r) {
+  Json states = Json::array();
+  for (const PartStates& p : r.states)
+    states.push_back(
+        {{"operation", p.operation}, {"covering", p.covering}, {"triples", p.triples}, {"layers", p.layers}});
+  std::string variants;
+  for (const VariantCount& v : r.by_variant) {
+    if (v.checked + v.refused + v.nothing_claimed > 0)
+      variants +=
+          fmt::format("{}{}:{}/{}/{}", variants.empty() ? "" : ",", v.variant, v.checked, v.refused, v.nothing_claimed);
   }
-  for (const StatementResult& r : report.statements) {
-    const std::vector<std::string> refused = not_offered(r);
-    if (!refused.empty()) all.emplace_back(fmt::format("not_offered.{}", r.statement->name), join(refused, "; "));
-  }
-  if (const std::vector<std::string> unseen = not_seen(report); !unseen.empty())
-    all.emplace_back("not_seen", join(unseen, "; "));
-  if (!report.soak) return all;
-  all.emplace_back("soak_calls", std::to_string(report.soak->calls));
-  all.emplace_back("soak_failures", std::to_string(report.soak->failures));
-  if (report.soak->failures == 0)
-    all.emplace_back("soak_failures_a_call_below", fmt::format("{:.2g}", rule_of_three(report.soak->calls)));
-  return all;
-}
-
-std::string junit_case(const GateReport& report, const StatementResult& r) {
-  std::string out = fmt::format("    <testcase classname=\"gate.{}\" name=\"{}\" time=\"{:.3f}\"", report.suite,
-                                r.statement->name, r.seconds);
-  if (r.verdict == Verdict::held) return out + "/>\n";
-  out += ">\n";
-  if (r.verdict == Verdict::not_offered) {
-    out += fmt::format("      <skipped message=\"{}\"/>\n", escaped_markup(r.reason));
-  } else if (r.counterexample) {
-    const char* type = r.counterexample->finding.kind == FindingKind::fault ? "device-fault" : "mismatch";
-    out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type,
-                       escaped_markup(r.counterexample->finding.summary),
-                       escaped_markup(counterexample_text(report, r, "")));
-  } else {
-    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escaped_markup(r.reason));
-  }
-  return out + "    </testcase>\n";
+  return {{"states", std::move(states)}, {"cases_by_variant", variants}};
 }
 
 }  // namespace
@@ -147,6 +127,14 @@ std::string report_json(const GateReport& report) {
   j["exit_code"] = exit_code(report);
   j["seed"] = report.seed;
   j["suite"] = report.suite;
+  j["arguments"] = report.arguments;
+  j["random_cases"] = report.random_cases;
+  j["selective"] = report.selective;
+  j["one_case"] = report.one_case;
+  if (!report.shard.is_whole())
+    j["shard"] = {
+        {"index", report.shard.index + 1}, {"count", report.shard.count}, {"may_be_empty", report.shard.may_be_empty}};
+  for (const int shard : report.missing_shards) j["missing_shards"].push_back(shard + 1);
   j["interrupted"] = report.interrupted;
   j["seconds"] = report.seconds;
   if (const FirstCallCount& f = report.first_calls; f.calls != 0) {
@@ -156,7 +144,8 @@ std::string report_json(const GateReport& report) {
   j["candidate"] = {{"name", report.candidate.name},
                     {"version", report.candidate.version},
                     {"path", report.candidate.path},
-                    {"digest", report.candidate.digest}};
+                    {"digest", report.candidate.digest},
+                    {"cuda", report.candidate.cuda}};
   j["candidate"]["operations"] = Json::array();
   for (const OperationInfo& o : report.candidate.operations) j["candidate"]["operations"].push_back(to_json(o));
   if (report.soak) j["soak"] = to_json(*report.soak);
@@ -181,51 +170,11 @@ std::string report_json(const GateReport& report) {
     if (report.soak) s["calls"] = r.calls, s["failures"] = r.failures;
     s["coverage"] = Json::array();
     for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
+    if (!report.shard.is_whole()) s["to_merge"] = to_merge_json(r);
     if (r.counterexample) s["counterexample"] = to_json(report, r);
     j["statements"].push_back(std::move(s));
   }
-  return j.dump(2) + "\n";
-}
-
-std::string report_junit(const GateReport& report) {
-  std::int64_t failures = 0, errors = 0, skipped = 0, cases = 0;
-  std::string body;
-  for (const StatementResult& r : report.statements) {
-    cases += r.cases;
-    failures += r.verdict == Verdict::failed ? 1 : 0;
-    errors += r.verdict == Verdict::inconclusive ? 1 : 0;
-    skipped += r.verdict == Verdict::not_offered ? 1 : 0;
-    body += junit_case(report, r);
-  }
-  for (const std::string& end : report.ends) {
-    ++failures;
-    body += fmt::format(
-        "    <testcase classname=\"gate\" name=\"the_candidate_ends_in_order\">\n      <failure type=\"device-fault\" "
-        "message=\"{}\"/>\n    </testcase>\n",
-        escaped_markup(end));
-  }
-  if (report.interrupted) {
-    ++errors;
-    body +=
-        "    <testcase classname=\"gate\" name=\"the_run_was_not_interrupted\">\n      <error type=\"inconclusive\" "
-        "message=\"interrupted by a signal\"/>\n    </testcase>\n";
-  }
-  std::string properties;
-  const auto property = [&](const std::string& key, const std::string& value) {
-    properties +=
-        fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", escaped_markup(key), escaped_markup(value));
-  };
-  property("seed", std::to_string(report.seed));
-  property("cases", std::to_string(cases));
-  property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
-  for (const auto& [key, value] : report.machine) property(key, value);
-  for (const auto& [key, value] : scope_of(report)) property(key, value);
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
-      "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "
-      "</testsuite>\n</testsuites>\n",
-      report.suite, report.statements.size() + report.ends.size() + (report.interrupted ? 1 : 0), failures, errors,
-      skipped, report.seconds, properties, body);
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mxcheck

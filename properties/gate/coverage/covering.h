@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "properties/core/domain/domain.h"
-#include "properties/gate/coverage.h"
+#include "properties/gate/coverage/coverage.h"
 
 namespace mxcheck {
 
@@ -29,6 +29,10 @@ class Covering {
   // of pairs whose bins are both offered.
   [[nodiscard]] std::vector<Case> again(bool pairs, Draw& draw) const;
   [[nodiscard]] CoverageReport report() const;
+
+  // What was met, to be added to the same covering on another machine. Error{input} where that is of another domain.
+  [[nodiscard]] std::vector<std::uint8_t> states() const;
+  void add_states(const std::vector<std::uint8_t>& states, const CoverageReport& counts);
 
   // No case in the bin was checked, and some were refused.
   [[nodiscard]] bool is_refused(std::size_t axis, int bin) const;

@@ -1,4 +1,4 @@
-#include "properties/gate/triple_covering.h"
+#include "properties/gate/coverage/triple_covering.h"
 
 #include <gtest/gtest.h>
 

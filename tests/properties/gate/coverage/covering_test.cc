@@ -1,4 +1,4 @@
-#include "properties/gate/covering.h"
+#include "properties/gate/coverage/covering.h"
 
 #include <gtest/gtest.h>
 

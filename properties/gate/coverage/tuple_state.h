@@ -2,8 +2,11 @@
 // What became of something that is to be met: a bin, a pair or a triple of bins, a layer.
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "properties/gate/coverage.h"
+#include "properties/gate/coverage/coverage.h"
 
 namespace mxcheck {
 
@@ -33,6 +36,15 @@ constexpr void add(TupleCounts& counts, std::uint8_t state) {
   counts.checked += (state & kChecked) != 0 ? 1 : 0;
   counts.refused += (state & kChecked) == 0 && met ? 1 : 0;
 }
+// One character a state, '?' to '~', and the number of those that follow in a row where there are several.
+std::string states_text(const std::vector<std::uint8_t>& states);
+// Error{input} for what is no such text, or more than 2^24 states.
+std::vector<std::uint8_t> states_from(std::string_view text);
+// Adds what was met elsewhere. Error{input} where there are more or fewer.
+void add_to(std::vector<std::uint8_t>& states, const std::vector<std::uint8_t>& others);
+// Adds cases of the bins of the same labels. Error{input} for a label that there is not.
+void add_to(AxisCount& axis, const AxisCount& others);
+
 constexpr bool is_missed(std::uint8_t state) { return (state & (kChecked | kSetAside | kExcluded)) == 0; }
 
 }  // namespace mxcheck

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "properties/core/domain/domain.h"
-#include "properties/gate/coverage.h"
+#include "properties/gate/coverage/coverage.h"
 
 namespace mxcheck {
 
@@ -26,6 +26,9 @@ class LayerCovering {
   [[nodiscard]] std::vector<Case> again(Draw& draw) const;
   void count(const Case& c, CaseFate fate);
   void report(CoverageReport& into) const;
+  // As Covering's.
+  [[nodiscard]] const std::vector<std::uint8_t>& states() const { return states_; }
+  void add_states(const std::vector<std::uint8_t>& states, const AxisCount& layers);
 
  private:
   struct Family {

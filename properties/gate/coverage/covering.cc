@@ -1,4 +1,4 @@
-#include "properties/gate/covering.h"
+#include "properties/gate/coverage/covering.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "properties/gate/tuple_state.h"
+#include "numerics/error.h"
+#include "properties/gate/coverage/tuple_state.h"
 
 namespace mxcheck {
 namespace {
@@ -172,6 +173,33 @@ std::vector<Case> Covering::again(bool pairs, Draw& draw) const {
     if (std::optional<Case> c = domain_.make(wanted, most_, draw)) cases.push_back(*std::move(c));
   }
   return cases;
+}
+
+std::vector<std::uint8_t> Covering::states() const {
+  if (pairs_) return states_;
+  std::vector<std::uint8_t> singles;
+  for (std::size_t a = 0; a < counts_.size(); ++a) {
+    const auto from = states_.begin() + static_cast<std::ptrdiff_t>(index_of(a, 0, a, 0));
+    singles.insert(singles.end(), from, from + static_cast<std::ptrdiff_t>(counts_[a].bins.size()));
+  }
+  return singles;
+}
+
+void Covering::add_states(const std::vector<std::uint8_t>& states, const CoverageReport& counts) {
+  std::vector<std::uint8_t> mine = this->states();
+  add_to(mine, states);
+  if (pairs_) {
+    states_ = std::move(mine);
+  } else {
+    std::size_t at = 0;
+    for (std::size_t a = 0; a < counts_.size(); ++a) {
+      for (std::size_t bin = 0; bin < counts_[a].bins.size(); ++bin)
+        states_[index_of(a, static_cast<int>(bin), a, static_cast<int>(bin))] = mine[at++];
+    }
+  }
+  if (counts.axes.size() != counts_.size())
+    throw Error(ErrorKind::input, "what was met of " + operation_ + " has other axes");
+  for (std::size_t a = 0; a < counts_.size(); ++a) add_to(counts_[a], counts.axes[a]);
 }
 
 std::string Covering::text_of(const Tuple& t) const {

@@ -1,10 +1,10 @@
-#include "properties/gate/layer_covering.h"
+#include "properties/gate/coverage/layer_covering.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "properties/gate/tuple_state.h"
+#include "properties/gate/coverage/tuple_state.h"
 
 namespace mxcheck {
 
@@ -80,6 +80,11 @@ void LayerCovering::count(const Case& c, CaseFate fate) {
     count_of(layers_.bins[layer], fate) += 1;
     counted = layer;
   }
+}
+
+void LayerCovering::add_states(const std::vector<std::uint8_t>& states, const AxisCount& layers) {
+  add_to(states_, states);
+  add_to(layers_, layers);
 }
 
 void LayerCovering::report(CoverageReport& into) const {

@@ -1,11 +1,11 @@
-#include "properties/gate/triple_covering.h"
+#include "properties/gate/coverage/triple_covering.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "properties/gate/tuple_state.h"
+#include "properties/gate/coverage/tuple_state.h"
 
 namespace mxcheck {
 namespace {
@@ -35,6 +35,8 @@ void TripleCovering::add_axes(const Three& axes) {
   sets_.push_back({axes, states_.size()});
   states_.resize(states_.size() + triples);
 }
+
+void TripleCovering::add_states(const std::vector<std::uint8_t>& states) { add_to(states_, states); }
 
 void TripleCovering::count(const Case& c, CaseFate fate) { mark(c, bit_of(fate)); }
 

@@ -1,0 +1,126 @@
+// Shards of a run, and mxcheck merge, as a user meets them.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/tools/command.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kRun = "--only quantize_equals_the_reference --seed 7 --cases 60 --save '' ";
+
+class Shards : public test::ToolTest {
+ protected:
+  test::Answer toy(const char* mode, const std::string& arguments, const std::string& before = "") {
+    return mxcheck("gate --candidate '" MXCHECK_TOY "' " + arguments,
+                   "export TOY=" + std::string(mode) + "; " + before);
+  }
+  void make(const char* mode, int count, const std::string& run = kRun) {
+    for (int i = 1; i <= count; ++i) {
+      const std::string n = std::to_string(i);
+      answers.push_back(toy(mode, run + "--shard " + n + "/" + std::to_string(count) + " --report " + n + ".json"));
+    }
+  }
+  std::vector<test::Answer> answers;
+};
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
+}
+
+std::string cases(const std::string& text) {
+  std::smatch found;
+  return std::regex_search(text, found, std::regex("not offered; ([0-9]+) cases")) ? found[1].str() : "";
+}
+
+TEST_F(Shards, merged_say_what_the_whole_run_says) {
+  make("right", 3);
+  int sum = 0;
+  for (const test::Answer& a : answers) {
+    EXPECT_EQ(a.code, 0) << a.err;
+    expect_contains(a.out,
+                    "exit code 0: no case of this shard contradicts a statement; mxcheck merge makes the verdict");
+    sum += std::stoi(cases(a.out));
+  }
+  expect_contains(answers[1].out, "seed 7  suite quick  shard 2/3\n");
+  const test::Answer whole = toy("right", kRun);
+  EXPECT_EQ(std::to_string(sum), cases(whole.out));
+  const test::Answer a = mxcheck("merge 2.json 3.json 1.json --junit m.xml --html m.html --report m.json");
+  EXPECT_EQ(a.code, 0) << a.err;
+  expect_contains(a.out, "exit code 0: every statement that ran held");
+  EXPECT_EQ(cases(a.out), cases(whole.out));
+  expect_contains(test::read_file(dir / "m.html"), "HELD</strong>exit code 0");
+  expect_contains(test::read_file(dir / "m.xml"), "<property name=\"cases\" value=\"" + cases(whole.out) + "\"/>");
+  EXPECT_EQ(nlohmann::json::parse(test::read_file(dir / "m.json"))["exit_code"], 0);
+}
+
+TEST_F(Shards, a_missing_one_is_exit_code_4) {
+  make("right", 2);
+  const test::Answer a = mxcheck("merge 2.json");
+  EXPECT_EQ(a.code, 4);
+  expect_contains(a.out, "exit code 4: inconclusive: of the shards 1 there is no report");
+  EXPECT_EQ(nlohmann::json::parse(mxcheck("merge 2.json --json").out)["missing_shards"], std::vector<int>{1});
+}
+
+TEST_F(Shards, a_counterexample_in_one_is_that_of_the_run) {
+  make("column_33_is_wrong", 2);
+  EXPECT_EQ(answers[0].code + answers[1].code, 2);
+  const test::Answer a = mxcheck("merge 1.json 2.json");
+  EXPECT_EQ(a.code, 1);
+  expect_contains(a.out, "  found     codes differ from the reference\n");
+  std::smatch line;
+  ASSERT_TRUE(std::regex_search(a.out, line, std::regex("  again     mxcheck (gate .*)\n"))) << a.out;
+  EXPECT_EQ(mxcheck(line[1].str() + " --save ''", "export TOY=column_33_is_wrong; ").code, 1);
+}
+
+TEST_F(Shards, merge_refuses_what_is_not_one_run) {
+  make("right", 2);
+  expect_refused(2, "1.json and 1.json are both shard 1/2", "merge 1.json 1.json");
+  expect_refused(2, "none.json", "merge none.json");
+  expect_refused(2, "reports", "merge");
+  test::write_file(dir / "text.json", "no report");
+  expect_refused(2, "text.json", "merge text.json 1.json");
+  test::write_file(dir / "empty.json", "");
+  expect_refused(2, "empty.json", "merge empty.json");
+  expect_refused(2, "/nowhere/at/all.html", "merge 1.json 2.json --html /nowhere/at/all.html");
+  EXPECT_EQ(
+      toy("right", "--only quantize_equals_the_reference --seed 8 --cases 60 --shard 2/2 --report other.json").code, 0);
+  expect_refused(2, "1.json and other.json are not of one run: seed '7' and '8'", "merge 1.json other.json");
+  EXPECT_EQ(toy("right", std::string(kRun) + "--report whole.json").code, 0);
+  expect_refused(2, "whole.json is the report of a whole run", "merge whole.json");
+}
+
+TEST_F(Shards, of_what_cannot_be_dealt_are_refused) {
+  const std::string gate = "gate --candidate '" MXCHECK_TOY "' ";
+  expect_refused(2, "--shard needs --seed", gate + "--shard 1/2");
+  expect_refused(2, "--shard '3/2' is not I/N", gate + "--seed 1 --shard 3/2");
+  expect_refused(2, "--shard deals the cases of a suite", gate + "--seed 1 --shard 1/2 --soak 1");
+  expect_refused(2, "--shard deals the cases of a suite", gate + "--seed 1 --shard 1/2 --reproduce 'a: b'");
+  expect_refused(2, "not a shard of one", gate + "--seed 1 --shard 1/2 --record x.h5");
+  expect_refused(2, "--report", gate + "--report ''");
+  expect_refused(2, "/nowhere/at/all.json", gate + "--report /nowhere/at/all.json");
+}
+
+// One corner in all: of two shards one has nothing to do.
+TEST_F(Shards, an_empty_one_needs_leave_to_succeed) {
+  const std::string run = "--only ten_thousand_calls_keep_no_memory --seed 7 --save '' ";
+  make("right", 2, run);
+  const int empty = answers[0].code == 4 ? 0 : 1;
+  EXPECT_EQ(answers[static_cast<std::size_t>(empty)].code, 4);
+  EXPECT_EQ(answers[static_cast<std::size_t>(1 - empty)].code, 0);
+  expect_contains(answers[static_cast<std::size_t>(empty)].out, "no case of it falls to this shard");
+  EXPECT_EQ(mxcheck("merge 1.json 2.json").code, 0);
+  const std::string shard = "--shard " + std::to_string(empty + 1) + "/2";
+  EXPECT_EQ(toy("right", run + shard + " --allow-empty-shard").code, 0);
+  const std::string variables =
+      "export GTEST_TOTAL_SHARDS=2 GTEST_SHARD_STATUS_FILE=status GTEST_SHARD_INDEX=" + std::to_string(empty) + "; ";
+  EXPECT_EQ(toy("right", run + "--shard gtest", variables).code, 0);
+  const std::vector<std::string> names = dir.names();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "status"), 1);
+}
+
+}  // namespace
+}  // namespace mxcheck

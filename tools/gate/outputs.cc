@@ -1,0 +1,74 @@
+#include "tools/gate/outputs.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "goldens/io/atomic_file.h"
+#include "numerics/error.h"
+#include "properties/report/coverage_text.h"
+#include "properties/report/report.h"
+
+namespace mxcheck {
+namespace {
+
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace
+
+void add_outputs(Command& command, OutputOptions& options) {
+  command.option("--junit", options.junit, "also write the results as JUnit XML to this file").not_empty();
+  command
+      .option("--html", options.html, "also write the results as one page, with pictures of what failed, to this file")
+      .not_empty();
+  command.option("--report", options.report, "also write the results as JSON to this file, for mxcheck merge")
+      .not_empty();
+  command.flag("--coverage,--classes", options.coverage,
+               "print which bins of each operation's domain cases met, and which the candidate refused");
+  command.flag("--json", options.json, "print the report as JSON");
+}
+
+void check_outputs(const OutputOptions& o) {
+  for (const std::string& path : {o.junit, o.html, o.report}) {
+    if (!path.empty()) AtomicFile probe(path);
+  }
+}
+
+void attempt(GateReport& report, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& e) {
+    report.unwritten = e.what();
+  }
+}
+
+void write_outputs(const OutputOptions& o, GateReport& report, const std::map<std::string, ExamplePictures>& pictures) {
+  if (!o.junit.empty()) attempt(report, [&] { write_text(o.junit, report_junit(report)); });
+  if (!o.report.empty()) attempt(report, [&] { write_text(o.report, report_json(report)); });
+  if (!o.html.empty()) attempt(report, [&] { write_text(o.html, gate_page(report, pictures)); });
+  if (o.json) {
+    std::fputs(report_json(report).c_str(), stdout);
+    return;
+  }
+  for (const StatementResult& r : report.statements) {
+    if (!r.counterexample) continue;
+    const auto found = pictures.find(std::string(r.statement->name));
+    const std::string saved = found == pictures.end() ? "" : found->second.saved;
+    std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
+  }
+  std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
+}
+
+int end_code(const GateReport& report) {
+  const int code = exit_code(report);
+  if (report.unwritten.empty()) return code;
+  if (code == 3) throw Error(ErrorKind::environment, report.unwritten);
+  std::fputs(fmt::format("mxcheck: error: {}\n", report.unwritten).c_str(), stderr);
+  return code;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,39 @@
+#pragma once
+// What gate and merge say of a run: on standard output, and in the files that were asked for.
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "properties/gate/gate.h"
+#include "properties/report/page/page.h"
+#include "tools/common/command_line.h"
+
+namespace mxcheck {
+
+struct OutputOptions {
+  std::string junit;
+  std::string html;
+  std::string report;
+  bool json = false;
+  bool coverage = false;
+};
+
+// --junit, --html, --report, --json, --coverage.
+void add_outputs(Command& command, OutputOptions& options);
+
+// Error{usage} for a path that cannot be written: before anything runs.
+void check_outputs(const OutputOptions& options);
+
+// Runs `write`; keeps in the report why a file could not be written.
+void attempt(GateReport& report, const std::function<void()>& write);
+
+// Files first, so that the exit code that is printed is that of the process. pictures: as gate_page takes them.
+void write_outputs(const OutputOptions& options, GateReport& report,
+                   const std::map<std::string, ExamplePictures>& pictures);
+
+// The process's exit code, once all has been said. Error{environment} where a file could not be written and nothing
+// worse is known.
+int end_code(const GateReport& report);
+
+}  // namespace mxcheck
