@@ -95,6 +95,12 @@ struct SoakCount {
   double seconds = 0;         // of calling and comparing
 };
 
+// Where whoever reads of a failure is pointed to.
+struct SourcePlace {
+  std::string file;  // empty: not known
+  int line = 0;      // 0: not known
+};
+
 struct GateReport {
   CandidateInfo candidate;
   std::string suite;
@@ -104,6 +110,7 @@ struct GateReport {
   std::vector<std::pair<std::string, std::string>> machine;  // build_and_machine of where it ran
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
+  SourcePlace source;  // of the candidate
   Shard shard;
   std::vector<int> missing_shards;  // of a merged run
   bool one_case = false;            // of reproduce

@@ -12,6 +12,9 @@
 namespace mxcheck {
 namespace {
 
+constexpr std::size_t kMostFailure = 60'000;  // bytes
+constexpr std::size_t kMostMessage = 4'000;
+
 // Properties: how far the verdict reaches.
 std::vector<std::pair<std::string, std::string>> scope_of(const GateReport& report) {
   std::vector<std::pair<std::string, std::string>> all;
@@ -32,20 +35,33 @@ std::vector<std::pair<std::string, std::string>> scope_of(const GateReport& repo
   return all;
 }
 
+// Markup of at most so many bytes: readers give up on failures of more than 64 KiB.
+std::string short_markup(const std::string& text, std::size_t most) {
+  std::string out = escaped_markup(text);
+  for (std::size_t room = most; out.size() > most; room = room * 3 / 4) out = escaped_markup(shortened(text, room));
+  return out;
+}
+
+std::string source_of(const GateReport& report) {
+  if (report.source.file.empty()) return "";
+  const std::string line = report.source.line > 0 ? fmt::format(" line=\"{}\"", report.source.line) : "";
+  return fmt::format(" file=\"{}\"{}", escaped_markup(report.source.file), line);
+}
+
 std::string junit_case(const GateReport& report, const StatementResult& r) {
-  std::string out = fmt::format("    <testcase classname=\"gate.{}\" name=\"{}\" time=\"{:.3f}\"", report.suite,
-                                r.statement->name, r.seconds);
+  std::string out = fmt::format("    <testcase classname=\"gate.{}\" name=\"{}\" time=\"{:.3f}\"{}",
+                                escaped_markup(report.suite), r.statement->name, r.seconds, source_of(report));
   if (r.verdict == Verdict::held) return out + "/>\n";
   out += ">\n";
   if (r.verdict == Verdict::not_offered) {
-    out += fmt::format("      <skipped message=\"{}\"/>\n", escaped_markup(r.reason));
+    out += fmt::format("      <skipped message=\"{}\"/>\n", short_markup(r.reason, kMostMessage));
   } else if (r.counterexample) {
     const char* type = r.counterexample->finding.kind == FindingKind::fault ? "device-fault" : "mismatch";
     out += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", type,
-                       escaped_markup(r.counterexample->finding.summary),
-                       escaped_markup(counterexample_text(report, r, "")));
+                       short_markup(r.counterexample->finding.summary, kMostMessage),
+                       short_markup(counterexample_text(report, r, ""), kMostFailure));
   } else {
-    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", escaped_markup(r.reason));
+    out += fmt::format("      <error type=\"inconclusive\" message=\"{}\"/>\n", short_markup(r.reason, kMostMessage));
   }
   return out + "    </testcase>\n";
 }
@@ -69,6 +85,14 @@ std::string report_junit(const GateReport& report) {
         "message=\"{}\"/>\n    </testcase>\n",
         escaped_markup(end));
   }
+  if (!report.missing_shards.empty()) {
+    ++errors;
+    body += fmt::format(
+        "    <testcase classname=\"gate\" name=\"every_shard_is_there\">\n      <error type=\"inconclusive\" "
+        "message=\"{}\"/>\n"
+        "    </testcase>\n",
+        escaped_markup(exit_meaning(report)));
+  }
   if (report.interrupted) {
     ++errors;
     body +=
@@ -83,14 +107,21 @@ std::string report_junit(const GateReport& report) {
   property("seed", std::to_string(report.seed));
   property("cases", std::to_string(cases));
   property("candidate", report.candidate.name + " " + report.candidate.version + " digest " + report.candidate.digest);
+  property("digest", report.candidate.digest);
+  property("suite", report.suite);
+  property("device", device_of(report));
+  property("exit_code", std::to_string(exit_code(report)));
+  if (!report.shard.is_whole()) property("shard", to_text(report.shard));
   for (const auto& [key, value] : report.machine) property(key, value);
   for (const auto& [key, value] : scope_of(report)) property(key, value);
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"mxcheck gate {}\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n    <properties>\n{}    </properties>\n{}  "
       "</testsuite>\n</testsuites>\n",
-      report.suite, report.statements.size() + report.ends.size() + (report.interrupted ? 1 : 0), failures, errors,
-      skipped, report.seconds, properties, body);
+      escaped_markup(report.suite),
+      report.statements.size() + report.ends.size() + (report.interrupted ? 1 : 0) +
+          (report.missing_shards.empty() ? 0 : 1),
+      failures, errors, skipped, report.seconds, properties, body);
 }
 
 }  // namespace mxcheck

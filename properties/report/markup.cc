@@ -20,27 +20,42 @@ bool is_left_out(std::string_view three) {
 
 }  // namespace
 
-std::string escaped_markup(std::string_view raw) {
+std::string plain_text(std::string_view raw) {
   const std::string text = valid_utf8(std::string(raw));
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const auto byte = static_cast<unsigned char>(c);
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (is_left_out(std::string_view(text).substr(i, 3))) {
+      out += '?', i += 2;
+    } else {
+      out += (byte < 0x20 && text[i] != '\n' && text[i] != '\t') || byte == 0x7F ? '?' : text[i];
+    }
+  }
+  return out;
+}
+
+std::string escaped_markup(std::string_view raw) {
+  std::string out;
+  for (const char c : plain_text(raw)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\'': out += "&#39;"; break;
-      default:
-        if (is_left_out(std::string_view(text).substr(i, 3))) {
-          out += '?', i += 2;
-        } else {
-          out += (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F ? '?' : c;
-        }
+      default: out += c;
     }
   }
   return out;
+}
+
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  constexpr std::size_t kRoomForNote = 60;
+  std::size_t end = most > kRoomForNote ? most - kRoomForNote : 0;
+  if (const std::size_t line = text.rfind('\n', end); line != std::string::npos && line > end / 2) end = line;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // no character is cut in two
+  return text.substr(0, end) + "\n... " + std::to_string(text.size() - end) + " bytes more\n";
 }
 
 std::string breakable(std::string_view name) {

@@ -81,6 +81,14 @@ std::string run_command(const GateReport& report) {
   return "mxcheck gate --candidate " + candidate_argument(report) + " " + report.arguments + shard;
 }
 
+std::string device_of(const GateReport& report) {
+  const char* wanted = report.candidate.cuda ? "gpu" : "cpu";
+  for (const auto& [key, value] : report.machine) {
+    if (key == wanted) return value;
+  }
+  return "unknown";
+}
+
 std::string exit_meaning(const GateReport& report) {
   switch (exit_code(report)) {
     case 0:

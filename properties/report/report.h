@@ -27,6 +27,9 @@ std::string again_command(const GateReport& report, const StatementResult& resul
 // The command of the whole run.
 std::string run_command(const GateReport& report);
 
+// The GPU that was used, or the host's CPU.
+std::string device_of(const GateReport& report);
+
 // "there is a counterexample": what the exit code says.
 std::string exit_meaning(const GateReport& report);
 

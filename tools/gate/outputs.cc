@@ -1,12 +1,16 @@
 #include "tools/gate/outputs.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include <fmt/format.h>
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/github.h"
 #include "properties/report/report.h"
 
 namespace mxcheck {
@@ -16,6 +20,16 @@ void write_text(const std::string& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+// GitHub gives each step a file; several commands of one step add to it. Nothing where there is none.
+void append_summary(const std::string& text) {
+  const char* path = std::getenv("GITHUB_STEP_SUMMARY");
+  if (path == nullptr || path[0] == '\0') return;
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw Error(ErrorKind::usage, std::string("GITHUB_STEP_SUMMARY ") + path + " cannot be written");
 }
 
 }  // namespace
@@ -29,6 +43,10 @@ void add_outputs(Command& command, OutputOptions& options) {
       .not_empty();
   command.flag("--coverage,--classes", options.coverage,
                "print which bins of each operation's domain cases met, and which the candidate refused");
+  command.flag("--github", options.github,
+               "print annotations for GitHub Actions too, and append a summary to $GITHUB_STEP_SUMMARY");
+  command.option("--source", options.source, "FILE[:LINE] that annotations and JUnit point to: where the kernel is")
+      .not_empty();
   command.flag("--json", options.json, "print the report as JSON");
 }
 
@@ -36,6 +54,17 @@ void check_outputs(const OutputOptions& o) {
   for (const std::string& path : {o.junit, o.html, o.report}) {
     if (!path.empty()) AtomicFile probe(path);
   }
+  if (o.github && o.json)
+    throw Error(ErrorKind::usage, "--github and --json both want standard output: --github --report FILE");
+  if (o.github) append_summary("");
+}
+
+SourcePlace source_place(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto line =
+      colon == std::string::npos ? std::nullopt : parse_number<int>(std::string_view(text).substr(colon + 1));
+  if (!line || *line < 1 || colon == 0) return {text, 0};
+  return {text.substr(0, colon), *line};
 }
 
 void attempt(GateReport& report, const std::function<void()>& write) {
@@ -47,9 +76,11 @@ void attempt(GateReport& report, const std::function<void()>& write) {
 }
 
 void write_outputs(const OutputOptions& o, GateReport& report, const std::map<std::string, ExamplePictures>& pictures) {
+  report.source = source_place(o.source);
   if (!o.junit.empty()) attempt(report, [&] { write_text(o.junit, report_junit(report)); });
   if (!o.report.empty()) attempt(report, [&] { write_text(o.report, report_json(report)); });
   if (!o.html.empty()) attempt(report, [&] { write_text(o.html, gate_page(report, pictures)); });
+  if (o.github) attempt(report, [&] { append_summary(github_summary(report)); });
   if (o.json) {
     std::fputs(report_json(report).c_str(), stdout);
     return;
@@ -61,6 +92,7 @@ void write_outputs(const OutputOptions& o, GateReport& report, const std::map<st
     std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
   }
   std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
+  if (o.github) std::fputs(github_annotations(report).c_str(), stdout);
 }
 
 int end_code(const GateReport& report) {

@@ -15,11 +15,13 @@ struct OutputOptions {
   std::string junit;
   std::string html;
   std::string report;
+  std::string source;
+  bool github = false;
   bool json = false;
   bool coverage = false;
 };
 
-// --junit, --html, --report, --json, --coverage.
+// --junit, --html, --report, --json, --coverage, --github, --source.
 void add_outputs(Command& command, OutputOptions& options);
 
 // Error{usage} for a path that cannot be written: before anything runs.
@@ -27,6 +29,9 @@ void check_outputs(const OutputOptions& options);
 
 // Runs `write`; keeps in the report why a file could not be written.
 void attempt(GateReport& report, const std::function<void()>& write);
+
+// --source: "FILE" or "FILE:LINE".
+SourcePlace source_place(const std::string& text);
 
 // Files first, so that the exit code that is printed is that of the process. pictures: as gate_page takes them.
 void write_outputs(const OutputOptions& options, GateReport& report,

@@ -17,6 +17,19 @@ TEST(Markup, escapes_what_has_a_meaning_and_replaces_what_may_not_be) {
             "a?b");  // turns what follows round
 }
 
+TEST(Markup, shortens_at_a_line_and_never_inside_a_character) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  const std::string lines = std::string(70, 'a') + "\n" + std::string(70, 'b') + "\n" + std::string(70, 'c') + "\n";
+  EXPECT_EQ(shortened(lines, 150), std::string(70, 'a') + "\n... 143 bytes more\n");
+  std::string accents;
+  for (int i = 0; i < 100; ++i) accents += "\xc3\xa9";
+  for (std::size_t most = 60; most < 70; ++most) {
+    const std::string cut = shortened(accents, most);
+    EXPECT_LE(cut.size(), most + 1);
+    EXPECT_EQ(escaped_markup(cut), cut) << most;  // still UTF-8
+  }
+}
+
 TEST(Markup, breaks_names_after_underscores_and_groups_digits) {
   EXPECT_EQ(breakable("a_b<"), "a_<wbr/>b&lt;");
   EXPECT_EQ(grouped(0), "0");

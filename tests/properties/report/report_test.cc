@@ -227,6 +227,48 @@ TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
   }
 }
 
+TEST(Report, junit_has_seed_digest_device_and_where_the_kernel_is) {
+  GateReport r = run_toy("column_33_is_wrong", "[pq]*", 20);
+  r.source = {"src/q<1>.cu", 41};
+  XmlChecker xml(report_junit(r));
+  EXPECT_EQ(xml.check(), "");
+  std::map<std::string, std::string> properties;
+  for (std::size_t i = 0; i < xml.attributes["property.name"].size(); ++i)
+    properties[xml.attributes["property.name"][i]] = xml.attributes["property.value"][i];
+  EXPECT_EQ(properties["seed"], "7");
+  EXPECT_EQ(properties["digest"], r.candidate.digest);
+  EXPECT_EQ(properties["device"], r.machine[2].second);
+  EXPECT_EQ(properties["exit_code"], "1");
+  EXPECT_EQ(properties.count("shard"), 0U);
+  EXPECT_EQ(xml.attributes["testcase.file"], std::vector<std::string>(r.statements.size(), "src/q&lt;1&gt;.cu"));
+  EXPECT_EQ(xml.attributes["testcase.line"], std::vector<std::string>(r.statements.size(), "41"));
+  r.candidate.cuda = true, r.machine.back().second = "A GPU", r.shard = {1, 3}, r.source = {};
+  const std::string text = report_junit(r);
+  EXPECT_NE(text.find("<property name=\"device\" value=\"A GPU\"/>"), std::string::npos);
+  EXPECT_NE(text.find("<property name=\"shard\" value=\"2/3\"/>"), std::string::npos);
+  EXPECT_EQ(text.find("file="), std::string::npos);
+}
+
+TEST(Report, junit_cuts_long_failures) {
+  GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  r.statements[0].counterexample->finding.element.assign(2000, "<&\"" + std::string(100, '<'));
+  r.statements[0].counterexample->finding.summary.assign(100'000, '&');
+  const std::string text = report_junit(r);
+  EXPECT_EQ(XmlChecker(text).check(), "");
+  EXPECT_LT(text.size(), 70'000U);
+  EXPECT_NE(text.find(" bytes more\n</failure>"), std::string::npos);
+}
+
+TEST(Report, junit_says_that_shards_are_missing) {
+  GateReport r = run_toy("", kQuantize, 5);
+  r.missing_shards = {1, 4};
+  XmlChecker xml(report_junit(r));
+  EXPECT_EQ(xml.check(), "");
+  EXPECT_EQ(xml.attributes["testsuite.tests"].at(0), "2");
+  EXPECT_EQ(xml.attributes["testsuite.errors"].at(0), "1");
+  EXPECT_EQ(xml.attributes["error.message"].at(0), "inconclusive: of the shards 2, 5 there is no report");
+}
+
 TEST(Report, json_parses_and_tells_the_same) {
   for (const char* mode : {"", "column_33_is_wrong", "foreign_text"}) {
     const GateReport r = run_toy(mode, "quantize_*", 60);

@@ -246,6 +246,24 @@ TEST_F(Gate, a_page_is_written_whatever_the_verdict) {
   }
 }
 
+TEST_F(Gate, speaks_to_github_actions) {
+  test::write_file(dir / "summary.md", "before\n");
+  const std::string summary = "export GITHUB_STEP_SUMMARY=summary.md; ";
+  const test::Answer a = mxcheck(kToy + std::string(kQuantize) + "--save '' --github --source src/q.cu:41",
+                                 summary + "export TOY=column_33_is_wrong; ");
+  EXPECT_EQ(a.code, 1);
+  expect_contains(
+      a.out, "\n::error title=quantize_equals_the_reference,file=src/q.cu,line=41::codes differ from the reference%0A");
+  const std::string text = test::read_file(dir / "summary.md");
+  EXPECT_EQ(text.rfind("before\n## :x: mxcheck gate: ", 0), 0U) << text;
+  expect_contains(text, "**exit code 1: there is a counterexample**");
+  EXPECT_EQ(mxcheck(kToy + std::string(kQuantize) + "--github", "unset GITHUB_STEP_SUMMARY; export TOY=right; ").code,
+            0);
+  expect_toy_refused(2, "--github and --json both want standard output", "right", "--github --json");
+  expect_refused(2, "GITHUB_STEP_SUMMARY /nowhere/at/all cannot be written", kToy + std::string("--github"),
+                 "export GITHUB_STEP_SUMMARY=/nowhere/at/all; ");
+}
+
 // A gate under way is told to stop: it says so, writes its JUnit file, and leaves no process.
 TEST_F(Gate, a_signal_ends_it_as_inconclusive_with_its_files_written) {
   for (const char* mode : {"slow", "hangs"}) {
