@@ -99,6 +99,7 @@ const std::vector<Arrow>& property_arrows() {
       // Of a golden's quantized blocks the explanation is quantize's own.
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
+      {"properties/identify/", {"properties/core/", "properties/identify/"}},
       {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
       {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
       {"properties/merge/",

@@ -1,0 +1,107 @@
+#include "properties/identify/match.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "numerics/text.h"
+#include "properties/core/notation.h"
+
+namespace mxcheck {
+namespace {
+
+bool equal(const AnswerPart& part, std::uint32_t a, std::uint32_t b) {
+  if (a == b) return true;
+  return part.any_nan && part.format && std::isnan(decode(*part.format, a)) && std::isnan(decode(*part.format, b));
+}
+
+struct Tally {
+  std::int64_t equal = 0;
+  std::int64_t compared = 0;
+  std::optional<Difference> first;
+};
+
+void compare(const std::string& probe, const AnswerPart& expected, const AnswerPart& observed, Tally& tally) {
+  const std::size_t n = observed.words.size();
+  tally.compared += static_cast<std::int64_t>(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i < expected.words.size() && equal(expected, expected.words[i], observed.words[i])) {
+      ++tally.equal;
+    } else if (!tally.first && i < expected.words.size()) {
+      const auto at = static_cast<std::int64_t>(i);
+      const std::int64_t cols = std::max<std::int64_t>(1, observed.cols);
+      tally.first = {probe, observed.name, at / cols, at % cols, expected.format, expected.words[i], observed.words[i]};
+    }
+  }
+}
+
+std::string notation(const std::optional<Format>& format, std::uint32_t word) {
+  return format ? notations(*format, word) : std::to_string(static_cast<std::int32_t>(word));
+}
+
+std::optional<Tally> tally_of(const Hypothesis& h, std::span<const std::string> probes,
+                              std::span<const Answer> answers) {
+  Tally tally;
+  try {
+    for (std::size_t p = 0; p < probes.size(); ++p) {
+      const Answer expected = h.answer(p);
+      if (expected.size() != answers[p].size()) return std::nullopt;
+      for (std::size_t i = 0; i < expected.size(); ++i) compare(probes[p], expected[i], answers[p][i], tally);
+    }
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::usage) throw;
+    return std::nullopt;  // it is not defined for these operands
+  }
+  return tally;
+}
+
+}  // namespace
+
+Match match_answers(std::span<const std::string> probes, std::span<const Answer> answers,
+                    std::span<const Hypothesis> hypotheses) {
+  Match match;
+  match.probes = probes.size();
+  for (const Answer& answer : answers) {
+    for (const AnswerPart& part : answer) match.compared += static_cast<std::int64_t>(part.words.size());
+  }
+  for (const Hypothesis& h : hypotheses) {
+    const std::optional<Tally> tally = tally_of(h, probes, answers);
+    if (!tally) continue;
+    ++match.tried;
+    if (tally->equal == match.compared) {
+      match.explaining.push_back(h.name);
+    } else if (tally->first) {
+      match.closest.push_back({h.name, tally->equal, *tally->first});
+    }
+  }
+  std::ranges::stable_sort(match.closest, [](const Explained& a, const Explained& b) { return a.equal > b.equal; });
+  if (match.closest.size() > 3) match.closest.resize(3);
+  return match;
+}
+
+std::string to_text(const Match& match) {
+  const std::string scope = std::to_string(match.compared) + " words of " + std::to_string(match.probes) +
+                            " probes compared with " + std::to_string(match.tried) + " definitions\n";
+  if (match.compared == 0) return "nothing was compared\n";
+  if (!match.explaining.empty()) {
+    std::string text = "explained by  " + match.explaining.front() + ", every bit\n";
+    if (match.explaining.size() > 1) {
+      text += "the same here " + join(std::span(match.explaining).subspan(1)) + "\n";
+    }
+    return text + "compared      " + scope;
+  }
+  std::string text = "explained by  none of the definitions\ncompared      " + scope;
+  for (const Explained& e : match.closest) {
+    const Difference& d = e.first;
+    text += "closest       " + e.name + ": " + std::to_string(e.equal) + " of " + std::to_string(match.compared) +
+            " words equal\n";
+    text += "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) + ") of probe '" +
+            d.probe + "'\n";
+    text += "  expected    " + notation(d.format, d.expected) + "\n";
+    text += "  observed    " + notation(d.format, d.observed) + "\n";
+  }
+  return text;
+}
+
+}  // namespace mxcheck

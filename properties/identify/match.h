@@ -1,0 +1,74 @@
+#pragma once
+// Which of many definitions explain the answers of a black box, every bit of them.
+//
+// A probe is one call of the box. A hypothesis answers the same probes from its definition; it explains the box where
+// every word of every part of every probe is equal. What explains all of it is listed together: the probes do not tell
+// those apart. Where nothing does, the closest are listed, each with the first word that it does not explain.
+//
+//   const Match match = match_answers(probes, answers, hypotheses);
+//   match.explaining == std::vector<std::string>{"sm90_fp8"}
+//   to_text(match)                                                // lines for people
+//
+// Errors: those of the hypotheses, but Error{usage}: a hypothesis that cannot take the probe is left out.
+//
+// Does not promise: that the box is what explains it. It says what the probes that were compared show, and how many
+// words these were.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "numerics/format/format.h"
+
+namespace mxcheck {
+
+// One tensor of an answer: words of `format`, or integers.
+struct AnswerPart {
+  std::string name;
+  std::optional<Format> format;
+  std::vector<std::uint32_t> words;
+  std::int64_t cols = 1;
+  bool any_nan = false;  // any two NaNs are equal
+};
+using Answer = std::vector<AnswerPart>;
+
+struct Hypothesis {
+  std::string name;
+  std::function<Answer(std::size_t probe)> answer;
+};
+
+struct Difference {
+  std::string probe;
+  std::string part;
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::optional<Format> format;
+  std::uint32_t expected = 0;  // by the hypothesis
+  std::uint32_t observed = 0;
+};
+
+struct Explained {
+  std::string name;
+  std::int64_t equal = 0;
+  Difference first;
+};
+
+struct Match {
+  std::vector<std::string> explaining;  // in the order of the hypotheses
+  std::vector<Explained> closest;       // at most three, best first; of those that do not explain everything
+  std::int64_t compared = 0;            // words of the box
+  std::size_t probes = 0;
+  std::size_t tried = 0;  // hypotheses that could answer
+};
+
+// answers[i] is what the box gave for probes[i].
+Match match_answers(std::span<const std::string> probes, std::span<const Answer> answers,
+                    std::span<const Hypothesis> hypotheses);
+
+// "explained by", or the closest with their first difference in four notations; a line each.
+std::string to_text(const Match& match);
+
+}  // namespace mxcheck

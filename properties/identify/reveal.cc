@@ -1,0 +1,223 @@
+#include "properties/identify/reveal.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "properties/core/rng.h"
+#include "properties/identify/node_sums.h"
+
+namespace mxcheck {
+namespace {
+
+// Powers of two: M = 2^(a.big + b.big), u = 2^(a.small + b.small).
+struct Powers {
+  int big = 0;
+  int small = 0;
+};
+struct Mask {
+  Powers a;
+  Powers b;
+  [[nodiscard]] double unit() const { return std::ldexp(1.0, a.small + b.small); }
+  [[nodiscard]] int ratio() const { return a.big + b.big - a.small - b.small; }
+  [[nodiscard]] bool one_b() const { return b.big == b.small; }  // one row of B serves all masks
+};
+
+Powers range(Format format) {
+  const FormatSpec& f = spec(format);
+  const int big = std::ilogb(decode(format, f.max_code));
+  return {std::min(big, 60), std::max(1 - f.bias - f.mantissa_bits, -60)};
+}
+
+// M of at most 2^big and u of at least 2^small, in A alone where it has the room.
+Mask mask_of(Format a_format, Format b_format, int big, int small) {
+  const Powers a = range(a_format);
+  const Powers b = range(b_format);
+  Mask mask;
+  mask.a.big = std::min(a.big, big), mask.b.big = std::min(b.big, big - mask.a.big);
+  mask.a.small = std::max(a.small, small), mask.b.small = std::max(b.small, std::min(0, small - mask.a.small));
+  return mask;
+}
+
+struct Pair {
+  int i;
+  int j;
+};
+
+ProductCall empty_call(const ProductSpace& s, std::int64_t m, std::int64_t n) {
+  ProductCall call{s.a, s.b, s.output, m, n, s.k, {}, {}, s.scale_k, s.scale_format, {}, {}, {}};
+  if (s.scale_k != 0) {
+    const auto blocks = static_cast<std::size_t>((s.k + s.scale_k - 1) / s.scale_k);
+    const std::uint32_t one = encode(s.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
+    call.a_scales.assign(static_cast<std::size_t>(m) * blocks, one);
+    call.b_scales.assign(static_cast<std::size_t>(n) * blocks, one);
+  }
+  if (s.with_c) call.c.assign(static_cast<std::size_t>(m * n), 0);
+  return call;
+}
+
+std::uint32_t power(Format format, int exponent) {
+  return encode(format, std::ldexp(1.0, exponent), Rounding::nearest_even, Overflow::saturate);
+}
+
+std::vector<std::uint32_t> row_of(Format format, const Powers& p, std::int64_t k, const Pair& pair, bool signs) {
+  std::vector<std::uint32_t> row(static_cast<std::size_t>(k), power(format, p.small));
+  row[static_cast<std::size_t>(pair.i)] = power(format, p.big);
+  row[static_cast<std::size_t>(pair.j)] = power(format, p.big);
+  if (signs) row[static_cast<std::size_t>(pair.j)] |= std::uint32_t{1} << (spec(format).bits - 1);
+  return row;
+}
+
+void append(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& row) {
+  to.insert(to.end(), row.begin(), row.end());
+}
+
+// What is left of each pair's mask. With one row of B a call has many rows of A; else the diagonal of D is read.
+std::vector<double> masked(const ProductSpace& s, const ProductBox& box, const Mask& mask,
+                           const std::vector<Pair>& pairs) {
+  const std::size_t most = mask.one_b() ? 512 : 32;
+  std::vector<double> left;
+  for (std::size_t first = 0; first < pairs.size(); first += most) {
+    const std::size_t count = std::min(most, pairs.size() - first);
+    const auto m = static_cast<std::int64_t>(count);
+    ProductCall call = empty_call(s, m, mask.one_b() ? 1 : m);
+    for (std::size_t p = 0; p < count; ++p) {
+      append(call.a, row_of(s.a, mask.a, s.k, pairs[first + p], true));
+      if (p == 0 || !mask.one_b()) append(call.b, row_of(s.b, mask.b, s.k, pairs[first + p], false));
+    }
+    const std::vector<std::uint32_t> d = box(call);
+    if (static_cast<std::int64_t>(d.size()) != call.m * call.n) {
+      throw Error(ErrorKind::usage, "the box answered " + std::to_string(d.size()) + " words; D is " +
+                                        std::to_string(call.m) + " x " + std::to_string(call.n));
+    }
+    for (std::size_t p = 0; p < count; ++p) left.push_back(decode(s.output, d[mask.one_b() ? p : p * count + p]));
+  }
+  return left;
+}
+
+std::string pair_text(const Pair& p) { return std::to_string(p.i) + " and " + std::to_string(p.j); }
+
+// Terms below the node at which each pair meets, n x n; why not, where an answer counts nothing.
+std::string sizes_of(int n, const std::vector<Pair>& pairs, const std::vector<double>& left, double unit,
+                     std::vector<int>& sizes) {
+  sizes.assign(static_cast<std::size_t>(n * n), 1);
+  bool all_left = n > 2;
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    const double count = left[p] / unit;
+    if (!(count >= 0 && count <= n - 2 && count == std::floor(count))) {
+      return "with masks at " + pair_text(pairs[p]) + " " + std::to_string(count) +
+             " units are left, where a sum in some order leaves a whole number from 0 to " + std::to_string(n - 2);
+    }
+    all_left = all_left && count == n - 2;
+    const int size = n - static_cast<int>(count);
+    sizes[static_cast<std::size_t>(pairs[p].i * n + pairs[p].j)] = size;
+    sizes[static_cast<std::size_t>(pairs[p].j * n + pairs[p].i)] = size;
+  }
+  if (all_left) return "no mask loses a unit: the sum is exact, or wider than the masks reach";
+  return {};
+}
+
+ProductCall random_call(const ProductSpace& s, Draw& draw, int spread) {
+  ProductCall call = empty_call(s, 12, 12);
+  const auto fill = [&](Format format, std::vector<std::uint32_t>& words) {
+    for (std::int64_t i = 0; i < 12 * s.k; ++i) {
+      const double x = std::ldexp(static_cast<double>(draw.between(-127, 127)),
+                                  -6 + static_cast<int>(draw.between(-spread, spread)));
+      words.push_back(encode(format, x, Rounding::nearest_even, Overflow::saturate));
+    }
+  };
+  fill(s.a, call.a);
+  fill(s.b, call.b);
+  return call;
+}
+
+std::vector<ProductTerm> terms_of(const ProductCall& call, std::int64_t row, std::int64_t col) {
+  std::vector<ProductTerm> terms;
+  for (std::int64_t k = 0; k < call.k; ++k) {
+    const std::uint32_t a = call.a[static_cast<std::size_t>(row * call.k + k)];
+    const std::uint32_t b = call.b[static_cast<std::size_t>(col * call.k + k)];
+    terms.push_back(
+        {factor(call.a_format, a), factor(call.b_format, b), decode(call.a_format, a), decode(call.b_format, b)});
+  }
+  return terms;
+}
+
+bool same(Format format, std::uint32_t a, std::uint32_t b) {
+  return a == b || (std::isnan(decode(format, a)) && std::isnan(decode(format, b)));
+}
+
+void try_arithmetic(const ProductSpace& s, const ProductBox& box, TreeReport& report) {
+  Draw draw(derived_seed(0, "identify order"));
+  std::vector<std::vector<ProductTerm>> sums;
+  std::vector<std::uint32_t> words;
+  for (int spread : {1, 5}) {
+    const ProductCall call = random_call(s, draw, spread);
+    const std::vector<std::uint32_t> d = box(call);
+    append(words, d);
+    for (std::int64_t i = 0; i < call.m * call.n; ++i) sums.push_back(terms_of(call, i / call.n, i % call.n));
+  }
+  if (words.size() != sums.size()) throw Error(ErrorKind::usage, "the box's answer has another size than D");
+  report.compared = static_cast<std::int64_t>(words.size());
+  for (const NodeArithmetic& a : node_arithmetics(*report.tree)) {
+    std::int64_t equal = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i) equal += same(s.output, a.sum(sums[i], s.output), words[i]) ? 1 : 0;
+    if (equal == report.compared) report.arithmetic.push_back(a.name);
+    if (equal > report.closest_equal || report.closest.empty()) report.closest = a.name, report.closest_equal = equal;
+  }
+}
+
+// One large term, and small ones that FP32 loses one by one: a plain sum in this tree must not have more of them.
+bool keeps_more(const ProductSpace& s, const ProductBox& box, const Mask& mask, const SumTree& tree) {
+  ProductCall call = empty_call(s, 1, 1);
+  const int small = std::max(mask.a.small + mask.b.small, mask.a.big + mask.b.big - 25);
+  const Mask probe = mask_of(s.a, s.b, mask.a.big + mask.b.big, small);
+  call.a.assign(static_cast<std::size_t>(s.k), power(s.a, probe.a.small));
+  call.b.assign(static_cast<std::size_t>(s.k), power(s.b, probe.b.small));
+  call.a[0] = power(s.a, probe.a.big), call.b[0] = power(s.b, probe.b.big);
+  const double observed = decode(s.output, box(call).at(0));
+  const std::vector<NodeArithmetic> all = node_arithmetics(tree);
+  if (all.empty()) return false;
+  return observed > decode(s.output, all.front().sum(terms_of(call, 0, 0), s.output));
+}
+
+}  // namespace
+
+TreeReport reveal_order(const ProductSpace& s, const ProductBox& box) {
+  TreeReport report;
+  const std::int64_t most = s.output == Format::fp32 ? 512 : 256;
+  const auto refused = [&](std::string why) { return report.why_not = std::move(why), report; };
+  if (s.k > most) return refused("K is " + std::to_string(s.k) + "; masks count up to " + std::to_string(most));
+  if (spec(s.a).encoding == Encoding::fixed_point || spec(s.b).encoding == Encoding::fixed_point) {
+    return refused("masks need formats with exponents");
+  }
+  const auto n = static_cast<int>(s.k);
+  std::vector<Pair> pairs;
+  for (int i = 0; i < n; ++i) {
+    for (int j = i + 1; j < n; ++j) pairs.push_back({i, j});
+  }
+  const int small = s.output == Format::fp16 ? -18 : -30;
+  // The second mask is for sums in FP16, where the first overflows.
+  for (const Mask& mask : {mask_of(s.a, s.b, 60, small), mask_of(s.a, s.b, 15, -18)}) {
+    if (mask.ratio() < 25 + std::ilogb(n))
+      return refused("these formats have no room for masks: M / u is 2^" + std::to_string(mask.ratio()));
+    const std::vector<double> left = masked(s, box, mask, pairs);
+    report.masks += static_cast<std::int64_t>(left.size());
+    if (std::ranges::any_of(left, [](double x) { return !std::isfinite(x); })) {
+      report.why_not = "masks overflow";
+      continue;
+    }
+    std::vector<int> sizes;
+    report.why_not = sizes_of(n, pairs, left, mask.unit(), sizes);
+    if (!report.why_not.empty()) return report;
+    report.tree = tree_of_sizes(n, sizes);
+    if (!report.tree) return refused("what pairs leave over is no tree's: the order depends on the values");
+    report.shape = shape_of(*report.tree);
+    try_arithmetic(s, box, report);
+    report.keeps_more = report.arithmetic.empty() && keeps_more(s, box, mask, *report.tree);
+    return report;
+  }
+  return report;
+}
+
+}  // namespace mxcheck
