@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   add_dequantize(app);
   add_mma(app);
   add_matmul(app);
+  add_identify(app);
   add_scale(app);
   add_formats(app);
   add_recipes(app);

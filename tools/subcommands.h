@@ -13,6 +13,7 @@ void add_formats(Command& app);
 void add_recipes(Command& app);
 void add_mma(Command& app);
 void add_matmul(Command& app);
+void add_identify(Command& app);
 void add_route(Command& app);
 void add_layer(Command& app);
 void add_golden(Command& app);

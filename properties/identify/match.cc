@@ -19,7 +19,7 @@ bool equal(const AnswerPart& part, std::uint32_t a, std::uint32_t b) {
 struct Tally {
   std::int64_t equal = 0;
   std::int64_t compared = 0;
-  std::optional<Difference> first;
+  std::optional<ProbeDifference> first;
 };
 
 void compare(const std::string& probe, const AnswerPart& expected, const AnswerPart& observed, Tally& tally) {
@@ -40,12 +40,12 @@ std::string notation(const std::optional<Format>& format, std::uint32_t word) {
   return format ? notations(*format, word) : std::to_string(static_cast<std::int32_t>(word));
 }
 
-std::optional<Tally> tally_of(const Hypothesis& h, std::span<const std::string> probes,
-                              std::span<const Answer> answers) {
+std::optional<Tally> tally_of(const Definition& h, std::span<const std::string> probes,
+                              std::span<const BoxAnswer> answers) {
   Tally tally;
   try {
     for (std::size_t p = 0; p < probes.size(); ++p) {
-      const Answer expected = h.answer(p);
+      const BoxAnswer expected = h.answer(p);
       if (expected.size() != answers[p].size()) return std::nullopt;
       for (std::size_t i = 0; i < expected.size(); ++i) compare(probes[p], expected[i], answers[p][i], tally);
     }
@@ -58,14 +58,14 @@ std::optional<Tally> tally_of(const Hypothesis& h, std::span<const std::string> 
 
 }  // namespace
 
-Match match_answers(std::span<const std::string> probes, std::span<const Answer> answers,
-                    std::span<const Hypothesis> hypotheses) {
+Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
+                    std::span<const Definition> definitions) {
   Match match;
   match.probes = probes.size();
-  for (const Answer& answer : answers) {
+  for (const BoxAnswer& answer : answers) {
     for (const AnswerPart& part : answer) match.compared += static_cast<std::int64_t>(part.words.size());
   }
-  for (const Hypothesis& h : hypotheses) {
+  for (const Definition& h : definitions) {
     const std::optional<Tally> tally = tally_of(h, probes, answers);
     if (!tally) continue;
     ++match.tried;
@@ -93,7 +93,7 @@ std::string to_text(const Match& match) {
   }
   std::string text = "explained by  none of the definitions\ncompared      " + scope;
   for (const Explained& e : match.closest) {
-    const Difference& d = e.first;
+    const ProbeDifference& d = e.first;
     text += "closest       " + e.name + ": " + std::to_string(e.equal) + " of " + std::to_string(match.compared) +
             " words equal\n";
     text += "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) + ") of probe '" +

@@ -1,15 +1,15 @@
 #pragma once
 // Which of many definitions explain the answers of a black box, every bit of them.
 //
-// A probe is one call of the box. A hypothesis answers the same probes from its definition; it explains the box where
+// A probe is one call of the box. A definition answers the same probes by itself; it explains the box where
 // every word of every part of every probe is equal. What explains all of it is listed together: the probes do not tell
 // those apart. Where nothing does, the closest are listed, each with the first word that it does not explain.
 //
-//   const Match match = match_answers(probes, answers, hypotheses);
+//   const Match match = match_answers(probes, answers, definitions);
 //   match.explaining == std::vector<std::string>{"sm90_fp8"}
 //   to_text(match)                                                // lines for people
 //
-// Errors: those of the hypotheses, but Error{usage}: a hypothesis that cannot take the probe is left out.
+// Errors: those of the definitions, but Error{usage}: a definition that cannot take the probe is left out.
 //
 // Does not promise: that the box is what explains it. It says what the probes that were compared show, and how many
 // words these were.
@@ -33,40 +33,40 @@ struct AnswerPart {
   std::int64_t cols = 1;
   bool any_nan = false;  // any two NaNs are equal
 };
-using Answer = std::vector<AnswerPart>;
+using BoxAnswer = std::vector<AnswerPart>;
 
-struct Hypothesis {
+struct Definition {
   std::string name;
-  std::function<Answer(std::size_t probe)> answer;
+  std::function<BoxAnswer(std::size_t probe)> answer;
 };
 
-struct Difference {
+struct ProbeDifference {
   std::string probe;
   std::string part;
   std::int64_t row = 0;
   std::int64_t col = 0;
   std::optional<Format> format;
-  std::uint32_t expected = 0;  // by the hypothesis
+  std::uint32_t expected = 0;  // by the definition
   std::uint32_t observed = 0;
 };
 
 struct Explained {
   std::string name;
   std::int64_t equal = 0;
-  Difference first;
+  ProbeDifference first;
 };
 
 struct Match {
-  std::vector<std::string> explaining;  // in the order of the hypotheses
+  std::vector<std::string> explaining;  // in the order of the definitions
   std::vector<Explained> closest;       // at most three, best first; of those that do not explain everything
   std::int64_t compared = 0;            // words of the box
   std::size_t probes = 0;
-  std::size_t tried = 0;  // hypotheses that could answer
+  std::size_t tried = 0;  // definitions that could answer
 };
 
 // answers[i] is what the box gave for probes[i].
-Match match_answers(std::span<const std::string> probes, std::span<const Answer> answers,
-                    std::span<const Hypothesis> hypotheses);
+Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
+                    std::span<const Definition> definitions);
 
 // "explained by", or the closest with their first difference in four notations; a line each.
 std::string to_text(const Match& match);

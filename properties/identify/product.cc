@@ -50,7 +50,7 @@ std::uint32_t drawn(Format format, Data data, Draw& draw) {
   const FormatSpec& f = spec(format);
   const auto any = static_cast<std::uint32_t>(draw.word() & ((std::uint64_t{1} << f.bits) - 1));
   if (data == Data::special && draw.chance(3)) return any;
-  const auto mantissa = std::ldexp(static_cast<double>(draw.between(-127, 127)), -6);
+  const auto mantissa = std::ldexp(static_cast<double>(draw.between(1 - (1 << 24), (1 << 24) - 1)), -23);
   const int spread = data == Data::wide ? static_cast<int>(draw.between(-9, 6)) : static_cast<int>(draw.between(-1, 1));
   return encode(format, std::ldexp(mantissa, spread), Rounding::nearest_even, Overflow::saturate);
 }
@@ -186,20 +186,20 @@ std::vector<std::uint32_t> answer_of_contract(const std::string& contract, const
 
 Match match_products(std::span<const std::string> names, std::span<const ProductCall> calls,
                      std::span<const std::vector<std::uint32_t>> answers) {
-  std::vector<Hypothesis> hypotheses;
+  std::vector<Definition> definitions;
   if (!calls.empty()) {
     const ProductCall& one = calls.front();
     const ProductSpace space{one.a_format, one.b_format,     one.output,    one.k,
                              one.scale_k,  one.scale_format, !one.c.empty()};
     for (const std::string& text : product_contracts(space)) {
-      hypotheses.push_back({text, [&calls, text](std::size_t p) -> Answer {
-                              return {part_of(calls[p], answer_of_contract(text, calls[p]))};
-                            }});
+      definitions.push_back({text, [&calls, text](std::size_t p) -> BoxAnswer {
+                               return {part_of(calls[p], answer_of_contract(text, calls[p]))};
+                             }});
     }
   }
-  std::vector<Answer> parts;
+  std::vector<BoxAnswer> parts;
   for (std::size_t p = 0; p < calls.size(); ++p) parts.push_back({part_of(calls[p], answers[p])});
-  return match_answers(names, parts, hypotheses);
+  return match_answers(names, parts, definitions);
 }
 
 std::vector<std::pair<std::string, ProductCall>> product_probes(const ProductSpace& space) {

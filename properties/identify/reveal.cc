@@ -122,8 +122,8 @@ ProductCall random_call(const ProductSpace& s, Draw& draw, int spread) {
   ProductCall call = empty_call(s, 12, 12);
   const auto fill = [&](Format format, std::vector<std::uint32_t>& words) {
     for (std::int64_t i = 0; i < 12 * s.k; ++i) {
-      const double x = std::ldexp(static_cast<double>(draw.between(-127, 127)),
-                                  -6 + static_cast<int>(draw.between(-spread, spread)));
+      const double x = std::ldexp(static_cast<double>(draw.between(1 - (1 << 24), (1 << 24) - 1)),
+                                  -23 + static_cast<int>(draw.between(-spread, spread)));
       words.push_back(encode(format, x, Rounding::nearest_even, Overflow::saturate));
     }
   };

@@ -96,7 +96,7 @@ TEST(Product, a_contract_with_one_fraction_bit_less_is_named_by_its_bits) {
   const ProductReport r = identify_product({kE4, kE4, k32, 96}, box);
   EXPECT_TRUE(r.match.explaining.empty());
   ASSERT_EQ(r.match.closest.size(), 3);
-  const Difference& first = r.match.closest.front().first;
+  const ProbeDifference& first = r.match.closest.front().first;
   EXPECT_NE(first.expected, first.observed);
   ASSERT_TRUE(r.order && r.order->tree) << to_text(r);
   EXPECT_EQ(r.order->shape, "fused steps of 32, ascending");

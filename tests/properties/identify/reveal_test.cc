@@ -126,6 +126,7 @@ TEST(Reveal, blocks_of_sixteen_with_fused_multiply_adds_are_told_from_rounded_pr
   const TreeReport r = reveal_order({Format::fp32, Format::fp32, Format::fp32, 48}, box);
   ASSERT_TRUE(r.tree) << r.why_not;
   EXPECT_EQ(*r.tree, split(48, 3));
+  EXPECT_EQ(r.arithmetic, std::vector<std::string>{"FP32 fused multiply-adds"}) << r.closest << r.closest_equal;
 }
 
 TEST(Reveal, an_fp16_accumulator_is_named) {

@@ -1,0 +1,56 @@
+#include "properties/identify/router.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "numerics/error.h"
+#include "reference/router/router.h"
+
+namespace mxcheck {
+namespace {
+
+RouteBox routing(const RouterVariant& variant) {
+  return [&variant](const RouteCall& call) {
+    Router router;
+    router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
+    Routes r = route(
+        router, {Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens, call.experts, call.experts});
+    return RouteAnswer{r.experts, r.weights};
+  };
+}
+
+TEST(IdentifyRouter, every_variant_is_identified_alone) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    const Match m = identify_router({32, 4}, routing(variant));
+    EXPECT_EQ(m.explaining, std::vector<std::string>{std::string(variant.name)}) << to_text(m);
+    EXPECT_EQ(m.compared, 7 * 2 * 64 * 4);
+  }
+}
+
+TEST(IdentifyRouter, ties_to_the_larger_index_are_told) {
+  const RouteBox right = routing(router_variant_named("topk-softmax"));
+  const Match m = identify_router({8, 2}, [&](const RouteCall& call) {
+    RouteCall turned = call;
+    for (std::int64_t t = 0; t < call.tokens; ++t) {
+      for (std::int64_t e = 0; e < call.experts; ++e) {
+        turned.logits[static_cast<std::size_t>(t * call.experts + e)] =
+            call.logits[static_cast<std::size_t>((t + 1) * call.experts - 1 - e)];
+      }
+    }
+    RouteAnswer a = right(turned);
+    for (std::int32_t& e : a.experts) e = static_cast<std::int32_t>(call.experts) - 1 - e;
+    return a;
+  });
+  EXPECT_TRUE(m.explaining.empty());
+  ASSERT_FALSE(m.closest.empty());
+  EXPECT_EQ(m.closest.front().name, "topk-softmax");
+  EXPECT_EQ(m.closest.front().first.part, "experts");
+}
+
+TEST(IdentifyRouter, top_k_beyond_the_experts_is_refused) {
+  EXPECT_THROW(identify_router({4, 5}, routing(router_variant_named("topk-softmax"))), Error);
+}
+
+}  // namespace
+}  // namespace mxcheck
