@@ -2,7 +2,7 @@
  *
  * Matrices are row-major; codes are one a byte, e5m6 and casts to bf16 and fp16 two; FP32 scales are floats. Pointers
  * may be null where there is nothing to read or to write. Nothing is kept after a call. Calls of several threads at
- * once are fine. Outputs are written only when a call succeeds.
+ * once are fine. Outputs are written only when a call succeeds; after error 5 they may hold anything.
  *
  * Errors, a function's result: 0 none, 1 usage (an unknown name, shapes that do not fit), 2 input (a NaN that is to be
  * refused, a code wider than its format), 3 environment (no memory), 4 golden, 5 a bug in mxcheck. mxcheck_c_error has

@@ -1,9 +1,10 @@
-// Blocks: reference/quantize behind C.
+// Blocks: reference/quantize behind C, and the SIMD library where it offers the same.
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "bindings/at_speed.h"
 #include "bindings/formats.h"
 #include "bindings/guard.h"
 #include "bindings/mxcheck_c.h"
@@ -99,6 +100,48 @@ Quantized quantized_of(const Request& r, const void* codes, const void* scales, 
   return q;
 }
 
+void* at(void* to, std::int64_t bytes, const char* name) {
+  check_pointer(to, bytes, name);
+  return to;
+}
+
+SimdBlocks blocks_of(const Request& r, std::uint8_t pad, std::int32_t threads) {
+  return {r.format, r.block, r.layout, r.offsets, pad, threads};
+}
+
+// Where the SIMD library is to, and offers it.
+bool quantize_at_speed(const MatrixView& x, const Recipe& recipe, const Request& r, std::uint8_t pad,
+                       std::int32_t threads, Engine engine, void* codes, void* scales) {
+  if (engine == Engine::reference) return false;
+  if (!offers_simd(x.dtype, r.format, r.block, recipe)) {
+    if (engine == Engine::simd) refuse_simd();
+    return false;
+  }
+  check(r, x.rows, x.cols);
+  const std::int64_t bytes = scale_bytes(r, shape_of(r, x.rows, x.cols));
+  quantize_checked(x, blocks_of(r, pad, threads), recipe,
+                   static_cast<std::uint8_t*>(at(codes, x.rows * x.cols, "codes")),
+                   {static_cast<std::uint8_t*>(at(scales, bytes, "scales")), static_cast<std::size_t>(bytes)});
+  return true;
+}
+
+bool dequantize_at_speed(const Request& r, std::int64_t rows, std::int64_t cols, std::int32_t threads, Engine engine,
+                         const void* codes, const void* scales, Format type, void* values) {
+  if (engine == Engine::reference) return false;
+  if (r.fp32_scales || !offers_simd_values(type, r.format, r.block)) {
+    if (engine == Engine::simd) refuse_simd();
+    return false;
+  }
+  check(r, rows, cols);
+  const std::int64_t bytes = scale_bytes(r, shape_of(r, rows, cols));
+  check_pointer(codes, rows * cols, "codes");
+  check_pointer(scales, bytes, "scales");
+  dequantize_checked(static_cast<const std::uint8_t*>(codes),
+                     {static_cast<const std::uint8_t*>(scales), static_cast<std::size_t>(bytes)}, rows, cols,
+                     blocks_of(r, 0, threads), type, at(values, rows * cols, "values"));
+  return true;
+}
+
 bool is_fp32(std::string_view scale_type) {
   if (scale_type == "fp32") return true;
   if (scale_type != "e8m0") refuse("there is no scale_type '" + std::string(scale_type) + "': e8m0 and fp32 are");
@@ -129,26 +172,32 @@ int32_t mxcheck_c_quantize_sizes(const char* format, const char* recipe, const c
 
 int32_t mxcheck_c_quantize(const char* from, const void* values, int64_t rows, int64_t cols, int64_t row_stride,
                            const char* format, const char* recipe, const char* block, const char* layout,
-                           const int64_t* offsets, int64_t offset_count, uint8_t pad, int32_t threads, void* codes,
-                           void* scales) {
+                           const int64_t* offsets, int64_t offset_count, uint8_t pad, int32_t threads,
+                           const char* engine, void* codes, void* scales) {
   return guarded([&] {
+    const Engine by = engine_of(text_of(engine, "engine"));
     const Recipe of = recipe_named(text_of(recipe, "recipe"));
     const Request r = request_of(format, block, layout, !of.has_e8m0_scales(), offsets_of(offsets, offset_count));
     const MatrixView x{value_format_of(text_of(from, "from")), static_cast<const std::byte*>(values), rows, cols,
                        row_stride};
     check_matrix(x);
+    threads_of(threads);
+    if (quantize_at_speed(x, of, r, pad, threads, by, codes, scales)) return;
     quantize_to(x, of, r, pad, threads, codes, scales);
   });
 }
 
 int32_t mxcheck_c_dequantize(const char* format, const char* block, const char* layout, const char* scale_type,
                              const void* codes, const void* scales, int64_t rows, int64_t cols, const int64_t* offsets,
-                             int64_t offset_count, int32_t threads, const char* to, void* values) {
+                             int64_t offset_count, int32_t threads, const char* engine, const char* to, void* values) {
   return guarded([&] {
+    const Engine by = engine_of(text_of(engine, "engine"));
     const Request r = request_of(format, block, layout, is_fp32(text_of(scale_type, "scale_type")),
                                  offsets_of(offsets, offset_count));
     const Format type = value_format_of(text_of(to, "to"));
     if (type == Format::fp16) refuse("values are given as fp32 or bf16, not as fp16");
+    threads_of(threads);
+    if (dequantize_at_speed(r, rows, cols, threads, by, codes, scales, type, values)) return;
     const Quantized q = quantized_of(r, codes, scales, rows, cols);
     check_pointer(values, rows * cols, "values");
     if (type == Format::fp32) {

@@ -2,12 +2,13 @@
 what a tensor of any other library (DLPack) is answered with."""
 
 import ctypes
+import mmap
 import sys
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Tuple
 
 from . import _dlpack
-from ._errors import UsageError
+from ._errors import EnvironmentError_, UsageError
 
 # Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
 _FORMATS = {"float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
@@ -54,16 +55,26 @@ def count_of(shape: Sequence[int]) -> int:
     return count
 
 
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer of CPython's buffer protocol, by which a read-only buffer has an address too."""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
 def _pointer_of(buffer: Any) -> Tuple[int, Any]:
-    """The address of a buffer's bytes, and what keeps it: a copy where the buffer is read-only."""
+    """The address of a buffer's bytes, and what keeps it."""
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise UsageError("the buffer has gaps: it must be row-major without any")
-    view = view.cast("B")
     if view.nbytes == 0:
         return 0, view
-    keeper = bytearray(view) if view.readonly else view
-    return ctypes.addressof(ctypes.c_char.from_buffer(keeper)), keeper
+    found = _PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(found), 0)
+    pointer = found.buf
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))  # the view itself keeps the memory
+    return pointer, view
 
 
 def _is_a(x: Any, module: str, name: str) -> bool:
@@ -149,12 +160,39 @@ def matrix_of(shape: Tuple[int, ...], what: str) -> Tuple[int, int]:
     raise UsageError(f"{what} has {len(shape)} dimensions: 1 or 2 are taken")
 
 
-def new_buffer(size: int) -> Tuple[bytearray, int]:
-    buffer = bytearray(size)
-    return buffer, ctypes.addressof(ctypes.c_char.from_buffer(buffer)) if size else 0
+# From here on memory is the kernel's own, in large pages: a bytearray is written with zeros first, by one thread, and pages of 4 KiB
+# cost more to be had than quantization takes (docs/performance.md).
+_LARGE = 4 << 20
 
 
-def result(buffer: bytearray, shape: Tuple[int, ...], format_: str, bytes_each: int, kind: str) -> Any:
+def is_writable(x: Any) -> bool:
+    """Of what view_of takes: whether a call may write to it. DLPack says so too late, and its tensors are not written."""
+    if _is_a(x, "torch", "Tensor"):
+        return True
+    if _is_a(x, "numpy", "ndarray"):
+        return bool(x.flags.writeable)
+    return isinstance(x, Values) and not memoryview(x.data).readonly
+
+
+def new_buffer(size: int) -> Tuple[Any, int]:
+    """Zeros to be written to, and their address."""
+    if size < _LARGE:
+        buffer = bytearray(size)
+        return buffer, ctypes.addressof(ctypes.c_char.from_buffer(buffer)) if size else 0
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise EnvironmentError_(f"there are no {size} bytes of memory: {error.strerror}") from None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # a kernel without them
+            pass
+    view = memoryview(pages)
+    return view, ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def result(buffer: Any, shape: Tuple[int, ...], format_: str, bytes_each: int, kind: str) -> Any:
     """A buffer as the caller's kind: FP8 and E8M0 codes of torch in its types where it has them, other codes as unsigned integers."""
     if kind == "torch":
         torch = sys.modules["torch"]

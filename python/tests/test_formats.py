@@ -1,16 +1,13 @@
-"""Formats, casts and scales are the command line's; every function of the C table is there and says what is wrong."""
+"""Formats, casts and scales are the command line's."""
 
 import array
 import ctypes
 import json
 import math
-import re
 import unittest
-from pathlib import Path
 
 import command_line
 import mxcheck
-from mxcheck import _library
 
 
 class Formats(unittest.TestCase):
@@ -69,35 +66,6 @@ class Scales(unittest.TestCase):
     def test_refuse_what_is_no_magnitude(self):
         with self.assertRaisesRegex(mxcheck.UsageError, "negative"):
             mxcheck.scale(-1.0)
-
-
-class Signatures(unittest.TestCase):
-    table = (Path(__file__).resolve().parents[2] / "bindings" / "functions.inc").read_text()
-    functions = _library.parse_signatures(_library._library.mxcheck_c_signatures().decode())
-
-    def test_are_those_of_the_table(self):
-        stated = re.findall(r"MXCHECK_C\((\w+), \(([^)]*)\)\)", re.sub(r"//.*", "", self.table))
-        self.assertEqual([name for name, _ in stated], list(self.functions))
-        for name, arguments in stated:
-            self.assertEqual(len(arguments.split(",")), len(self.functions[name]), name)
-        self.assertGreaterEqual(len(stated), 10)
-
-    def test_every_function_refuses_nulls_and_negative_counts_in_words(self):
-        for name, types in self.functions.items():
-            if name in ("mxcheck_c_version", "mxcheck_c_error"):
-                continue
-            nulls = [None if kind in (ctypes.c_char_p, ctypes.c_void_p) else 0 for kind in types]
-            with self.subTest(name), self.assertRaises(mxcheck.UsageError) as raised:
-                _library.call(name, *nulls)
-            self.assertGreater(len(str(raised.exception)), 10)
-            counts = [b"e4m3" if kind is ctypes.c_char_p else None if kind is ctypes.c_void_p else -1 if kind is ctypes.c_int64 else 0 for kind in types]
-            with self.subTest(name), self.assertRaises(mxcheck.UsageError):
-                _library.call(name, *counts)
-
-    def test_a_type_that_is_unknown_is_refused(self):
-        for text in ("f (double x)", "f (char** x)", "f", "f ()"):
-            with self.assertRaises((mxcheck.EnvironmentError, KeyError)):
-                _library.parse_signatures(text)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,8 @@ const std::vector<Arrow>& folder_arrows() {
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
+      // The SIMD library as any candidate, for large tensors: the tool and the C interface call it.
+      {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
       // What an interpreter's process enters: the worker of a candidate's process.
       {"bindings/worker/",
        {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "bindings/simd/simd.h"
 #include "tools/common/panels.h"
-#include "tools/common/simd.h"
 
 namespace mxcheck {
 

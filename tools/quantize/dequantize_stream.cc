@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "bindings/simd/simd.h"
 #include "goldens/io/npy_writer.h"
 #include "goldens/io/safetensors_writer.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "tools/common/panels.h"
-#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {

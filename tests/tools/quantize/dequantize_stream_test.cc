@@ -4,11 +4,11 @@
 
 #include <cstring>
 
+#include "bindings/simd/simd.h"
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
 #include "tools/common/panels.h"
-#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {

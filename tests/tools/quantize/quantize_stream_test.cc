@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "bindings/simd/simd.h"
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
-#include "tools/common/simd.h"
 
 namespace mxcheck {
 namespace {

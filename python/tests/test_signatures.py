@@ -1,0 +1,139 @@
+"""What Python calls is what the C header declares: every function one by one, every struct field by field, every exported symbol."""
+
+import ctypes
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import typing
+import unittest
+from pathlib import Path
+
+import mxcheck
+from mxcheck import _library
+
+ROOT = Path(__file__).resolve().parents[2]
+# As the C compiler reads them; texts and memory are pointers.
+C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctypes.c_uint8, "uint64_t": ctypes.c_uint64, "double": ctypes.c_double,
+           "float": ctypes.c_float}
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", re.sub(r"//.*", "", text), flags=re.S)
+
+
+def ctype_of(declaration):
+    """The type of "const char* name" by rules of their own: those of _library are under test."""
+    words = declaration.replace("*", " * ").split()
+    if "*" in words:
+        return ctypes.c_char_p if words[:2] == ["const", "char"] else ctypes.c_void_p
+    return C_TYPES[words[-2]]
+
+
+def declared():
+    table = without_comments((ROOT / "bindings" / "functions.inc").read_text())
+    return re.findall(r"MXCHECK_C\((\w+), \(([^)]*)\)\)", table)
+
+
+def structs():
+    """Fields of the header's structs: their name, and (name, type) in order."""
+    header = without_comments((ROOT / "bindings" / "mxcheck_c.h").read_text())
+    found = {}
+    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", header, flags=re.S):
+        lines = [line.strip() for line in body.split(";") if line.strip()]
+        found[name] = [(re.split(r"[ *]+", line)[-1], ctype_of(line)) for line in lines]
+    return found
+
+
+def structures():
+    """ctypes.Structure of the package, by the header's name, which is the first line of their docstring."""
+    import importlib
+    import pkgutil
+
+    found = {}
+    for module in pkgutil.iter_modules(mxcheck.__path__):
+        if module.name in ("pytest_plugin", "__main__"):
+            continue
+        for _, one in inspect.getmembers(importlib.import_module(f"mxcheck.{module.name}"), inspect.isclass):
+            if issubclass(one, ctypes.Structure) and (one.__doc__ or "").startswith("mxcheck_c_"):
+                found[one.__doc__.strip(".")] = one
+    return found
+
+
+class Functions(unittest.TestCase):
+    functions = _library.parse_signatures(_library._library.mxcheck_c_signatures().decode())
+
+    def test_have_the_headers_arguments_one_by_one(self):
+        stated = declared()
+        self.assertEqual([name for name, _ in stated], list(self.functions))
+        self.assertGreaterEqual(len(stated), 14)
+        for name, arguments in stated:
+            with self.subTest(name):
+                wanted = [ctype_of(argument) for argument in arguments.split(",")]
+                self.assertEqual(self.functions[name], wanted)
+                self.assertEqual(getattr(_library._library, name).argtypes, wanted)
+                self.assertIs(getattr(_library._library, name).restype, ctypes.c_int32)
+
+    def test_are_all_that_the_library_exports(self):
+        if shutil.which("nm") is None:
+            self.skipTest("nm is not installed")
+        done = subprocess.run(["nm", "-D", "--defined-only", os.environ["MXCHECK_C_LIBRARY"]], capture_output=True, text=True, check=True)
+        exported = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+        self.assertEqual(exported, {name for name, _ in declared()} | {"mxcheck_c_signatures"})
+
+    def test_refuse_nulls_and_negative_counts_in_words(self):
+        for name, types in self.functions.items():
+            if name in ("mxcheck_c_version", "mxcheck_c_error"):
+                continue
+            nulls = [None if kind in (ctypes.c_char_p, ctypes.c_void_p) else 0 for kind in types]
+            with self.subTest(name), self.assertRaises(mxcheck.UsageError) as raised:
+                _library.call(name, *nulls)
+            self.assertGreater(len(str(raised.exception)), 10)
+            counts = [b"e4m3" if kind is ctypes.c_char_p else None if kind is ctypes.c_void_p else -1 if kind is ctypes.c_int64 else 0 for kind in types]
+            with self.subTest(name), self.assertRaises(mxcheck.UsageError):
+                _library.call(name, *counts)
+
+    def test_of_unknown_types_are_refused(self):
+        for text in ("f (double x)", "f (char** x)", "f", "f ()"):
+            with self.assertRaises((mxcheck.EnvironmentError, KeyError)):
+                _library.parse_signatures(text)
+
+
+class Structs(unittest.TestCase):
+    def test_have_the_headers_fields_in_order(self):
+        stated, found = structs(), structures()
+        self.assertEqual(set(stated), set(found))
+        for name, fields in stated.items():
+            with self.subTest(name):
+                ours = found[name]._fields_
+                self.assertEqual([field.rstrip("_") for field, _ in ours], [field for field, _ in fields])
+                for (field, kind), (_, wanted) in zip(ours, fields):
+                    pointer = wanted is ctypes.c_void_p and issubclass(kind, ctypes._Pointer)
+                    self.assertTrue(pointer or kind is wanted, f"{name}.{field} is {kind}, declared {wanted}")
+
+
+class Package(unittest.TestCase):
+    def test_every_function_has_types_and_a_docstring(self):
+        for name in mxcheck.__all__:
+            one = getattr(mxcheck, name)
+            if inspect.ismodule(one):
+                continue
+            with self.subTest(name):
+                self.assertTrue(inspect.getdoc(one), "a docstring")
+                if not inspect.isfunction(one):
+                    continue
+                hints = typing.get_type_hints(one)
+                self.assertIn("return", hints)
+                self.assertEqual(set(inspect.signature(one).parameters) - set(hints), set())
+
+    def test_every_function_is_on_the_page(self):
+        page = (ROOT / "docs" / "python.md").read_text() + (ROOT / "docs" / "python_candidates.md").read_text()
+        for name in mxcheck.__all__:
+            one = getattr(mxcheck, name)
+            if inspect.isfunction(one):
+                self.assertIn(f"{name}(", page, name)
+
+
+if __name__ == "__main__":
+    unittest.main()
