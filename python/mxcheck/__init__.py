@@ -11,7 +11,7 @@ ml_dtypes are used where the caller's tensors are theirs. docs/python.md is the 
 
 from ._arrays import Values
 from ._errors import EnvironmentError_ as EnvironmentError
-from ._errors import Error, InputError, InternalError, UsageError
+from ._errors import Error, GoldenError, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
 from ._identify import identify
@@ -20,6 +20,7 @@ from ._quantize import Quantized, dequantize, quantize
 from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
 from .candidates import Candidate, Policy, Refused, candidate
 from .candidates.gating import Report, gate
+from . import golden
 
 __version__ = version()
 
@@ -28,6 +29,7 @@ __all__ = [
     "EnvironmentError",
     "Error",
     "FormatInfo",
+    "GoldenError",
     "InputError",
     "InternalError",
     "Policy",
@@ -46,6 +48,7 @@ __all__ = [
     "explain",
     "formats",
     "gate",
+    "golden",
     "identify",
     "matmul",
     "quantize",

@@ -88,7 +88,12 @@ def _rows(x: Any, shape: Tuple[int, ...], strides: Optional[Sequence[int]], what
     if strides is None or count_of(shape) == 0:
         return cols
     if len(shape) > 2:
-        raise UsageError(f"{what} has {len(shape)} dimensions: 1 or 2 are taken")
+        wanted = 1
+        for extent, stride in zip(reversed(shape), reversed(strides)):
+            if extent > 1 and stride != wanted:
+                raise UsageError(f"{what} has {len(shape)} dimensions and gaps between them: make it contiguous")
+            wanted *= extent
+        return cols
     if cols > 1 and strides[-1] != 1:
         raise UsageError(f"{what} has gaps between columns: make it contiguous along its last dimension")
     if len(shape) < 2 or shape[0] <= 1:

@@ -13,6 +13,10 @@ class InputError(Error, ValueError):
     """A tensor that is not what it should be: a NaN that is to be refused, a code wider than its format."""
 
 
+class GoldenError(InputError):
+    """A golden that is missing, changed, damaged, or not in its manifest."""
+
+
 class EnvironmentError_(Error, OSError):
     """The machine lacks something: memory, the library."""
 
@@ -22,4 +26,4 @@ class InternalError(Error, RuntimeError):
 
 
 # By the results of bindings/mxcheck_c.h.
-OF_RESULT = {1: UsageError, 2: InputError, 3: EnvironmentError_, 4: InputError, 5: InternalError}
+OF_RESULT = {1: UsageError, 2: InputError, 3: EnvironmentError_, 4: GoldenError, 5: InternalError}

@@ -1,12 +1,40 @@
-"""The program mxcheck, as the wheel installs it."""
+"""The program mxcheck: as the wheel installs it, and for what Python asks it to do."""
 
 import os
+import subprocess
 import sys
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
+from ._errors import EnvironmentError_, Error, GoldenError, InputError, InternalError
 from .candidates.gating import tool_path
+
+_OF_CODE: Dict[int, Type[Error]] = {2: InputError, 3: EnvironmentError_, 5: GoldenError}
 
 
 def main() -> None:
     os.environ.setdefault("MXCHECK_PYTHON", sys.executable)  # candidates in Python are those of this environment
     path = tool_path()
     os.execv(path, [path, *sys.argv[1:]])
+
+
+def run_tool(arguments: Sequence[str], answers: Tuple[int, ...] = (0,), refused: Optional[Type[Error]] = None,
+             timeout: Optional[float] = None) -> Tuple[int, str]:
+    """Exit code, one of `answers`, and standard output; any other code is an exception with the program's own line.
+
+    refused: the exception of exit code 2, which is of arguments and of input files alike. The program ends with this process, and when it
+    takes longer than timeout seconds.
+    """
+    command: List[str] = [tool_path(), *arguments]
+    if any("\0" in one for one in command):
+        raise InputError("a name has a zero byte")
+    try:
+        done: Any = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise EnvironmentError_(f"mxcheck {' '.join(arguments[:2])} took over {timeout} s") from None
+    if done.returncode in answers:
+        return done.returncode, done.stdout.decode()
+    said = done.stderr.decode(errors="replace")
+    lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
+    text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {arguments[0]} ended with status {done.returncode}: {said.strip()[-500:]}"
+    kind = _OF_CODE.get(done.returncode, InternalError)
+    raise (refused if refused is not None and done.returncode == 2 else kind)(text)

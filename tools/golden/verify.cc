@@ -34,7 +34,19 @@ struct Options {
   bool json = false;
 };
 
-bool is_absent(const Error& e) { return std::string(e.what()).find("there is no '/") != std::string::npos; }
+constexpr const char* kWhatIs = "a candidate is an HDF5 or safetensors file, FILE.h5 or FILE.safetensors";
+
+bool is_absent(const Error& e) {
+  const std::string text = e.what();
+  return text.find("there is no '/") != std::string::npos || text.find("has no tensor '") != std::string::npos;
+}
+
+bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
+
+// Of the candidate, as read_tensor takes it.
+std::string location(const Options& o, const std::string& name) {
+  return o.candidate + (is_safetensors(o.candidate) ? ":" : ":/") + name;
+}
 
 bool is_asked(const Options& o, const DatasetInfo& info) {
   return info.role == Role::output &&
@@ -52,7 +64,7 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden, std::atomic<s
     if (!is_asked(o, info)) continue;
     bool equal = false;
     try {
-      equal = dataset_equals(golden, info.name, o.candidate + ":/" + info.name, &compared);
+      equal = dataset_equals(golden, info.name, location(o, info.name), &compared);
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::golden) throw;  // the candidate's own faults become verdicts below
     }
@@ -83,7 +95,7 @@ GoldenVerdict verify(const Options& o, const GoldenReader& golden, std::atomic<s
       tensors,
       [&](const std::string& name) -> std::optional<Tensor> {
         try {
-          return read_tensor(o.candidate + ":/" + name);
+          return read_tensor(location(o, name));
         } catch (const Error& e) {
           if (is_absent(e)) return std::nullopt;
           throw;
@@ -172,12 +184,11 @@ int run(const Options& o) {
   struct stat status {};
   const bool there = ::stat(o.candidate.c_str(), &status) == 0;
   if (there && !S_ISREG(status.st_mode)) {
-    throw Error(ErrorKind::input,
-                o.candidate + ": is " + kind_of_file(status.st_mode) + "; a candidate is an HDF5 file, FILE.h5");
+    throw Error(ErrorKind::input, o.candidate + ": is " + kind_of_file(status.st_mode) + "; " + kWhatIs);
   }
   const std::string extension = std::filesystem::path(o.candidate).extension().string();
-  if (extension != ".h5" && extension != ".hdf5") {
-    throw Error(ErrorKind::usage, o.candidate + ": a candidate is an HDF5 file, FILE.h5");
+  if (extension != ".h5" && extension != ".hdf5" && !is_safetensors(o.candidate)) {
+    throw Error(ErrorKind::usage, o.candidate + ": " + kWhatIs);
   }
   if (!there) throw Error(ErrorKind::input, o.candidate + ": there is no such file");
   const ManifestEntry entry = trusted_entry(o.golden, o.trust);
@@ -209,7 +220,7 @@ int run(const Options& o) {
 void add_golden_verify(Command& golden) {
   auto o = std::make_shared<Options>();
   Command sub = golden.subcommand("verify", "Compare a candidate's datasets with a golden's, bit for bit");
-  sub.option("CANDIDATE", o->candidate, "An HDF5 file with datasets named as the golden's outputs").required();
+  sub.option("CANDIDATE", o->candidate, "An HDF5 or safetensors file with the golden's outputs by name").required();
   sub.option("--against", o->golden, "GOLDEN.h5").required();
   sub.option("--only", o->only, "Outputs to compare, separated by commas (default: all)").comma_separated();
   add_trust_options(sub, o->trust);

@@ -46,6 +46,30 @@ TEST_F(GoldenTool, verifies_what_quantize_writes_and_names_the_rule_that_was_use
   EXPECT_NE(missing.out.find("1 missing; --only NAME,... asks for fewer"), std::string::npos) << missing.out;
 }
 
+TEST_F(GoldenTool, verifies_safetensors_as_it_does_hdf5) {
+  write_spec(kReal);
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o g").code, 0);
+  write_safetensors(dir / "real.safetensors", real_tensors());
+  ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x -o right.safetensors").code, 0);
+  const test::Answer right = mxcheck("golden verify right.safetensors --against g/x.h5");
+  EXPECT_EQ(right.code, 0) << right.err << right.out;
+  for (const char* kind : {"h5", "safetensors"}) {
+    ASSERT_EQ(mxcheck("quantize real.safetensors:layer0.x --rule floor -o floor." + std::string(kind)).code, 0);
+  }
+  const test::Answer floor = mxcheck("golden verify floor.safetensors --against g/x.h5");
+  EXPECT_EQ(floor.code, 1);
+  std::string same = mxcheck("golden verify floor.h5 --against g/x.h5").out;
+  same.replace(same.find("floor.h5"), 8, "floor.safetensors");
+  EXPECT_EQ(floor.out, same);
+  SafetensorsFile codes = read_safetensors(dir / "right.safetensors");
+  std::erase_if(codes.tensors, [](const Tensor& t) { return t.name != "codes"; });
+  write_safetensors(dir / "codes.safetensors", codes);
+  const test::Answer missing = mxcheck("golden verify codes.safetensors --against g/x.h5");
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_NE(missing.out.find("1 missing; --only NAME,... asks for fewer"), std::string::npos) << missing.out;
+  EXPECT_EQ(mxcheck("golden verify codes.safetensors --only codes --against g/x.h5").code, 0);
+}
+
 // A layer's own file is a candidate; a damaged one differs at the step of the damage.
 TEST_F(GoldenTool, says_which_step_of_a_layer_first_differs) {
   const std::string golden = std::string(MXCHECK_SOURCE_DIR) + "/goldens/data/layer/layer_small.h5";
@@ -76,7 +100,7 @@ TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
   test::write_file(dir / "cut.h5", test::read_file(dir / "g/x.h5").substr(0, 5000));
   expect_refused(2, "--against is required", "golden verify g/x.h5");
   expect_refused(2, "none.h5: there is no such file", "golden verify none.h5 --against g/x.h5");
-  expect_refused(2, "a candidate is an HDF5 file", "golden verify spec.json --against g/x.h5");
+  expect_refused(2, "a candidate is an HDF5 or safetensors file", "golden verify spec.json --against g/x.h5");
   expect_refused(2, "noise.h5: not an HDF5 file", "golden verify noise.h5 --against g/x.h5");
   std::filesystem::create_directory(dir / "folder.h5");
   ASSERT_EQ(std::system(("mkfifo " + (dir / "pipe.h5")).c_str()), 0);
@@ -86,7 +110,7 @@ TEST_F(GoldenTool, verify_refuses_what_it_cannot_read) {
                                    {"device.h5", "a character device"},
                                    {"/dev/null", "a character device"},
                                    {"g", "a directory"}}) {
-    expect_refused(2, std::string(name) + ": is " + kind + "; a candidate is an HDF5 file",
+    expect_refused(2, std::string(name) + ": is " + kind + "; a candidate is an HDF5 or safetensors file",
                    std::string("golden verify ") + name + " --against g/x.h5");
   }
   for (const auto& [name, kind] :
