@@ -1,6 +1,7 @@
-// Names, formats and recipes as text.
+// Names, formats, recipes and contracts as text.
 
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "bindings/formats.h"
@@ -10,7 +11,9 @@
 #include "numerics/accumulate/contract.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
+#include "numerics/text.h"
 #include "reference/common/matrix.h"
+#include "reference/matmul/matmul.h"
 #include "reference/quantize/scale_layout.h"
 #include "reference/router/token_rounding.h"
 
@@ -51,6 +54,18 @@ std::string format_lines(Format format) {
   return text;
 }
 
+std::string formats_line(std::string_view key, std::span<const Format> formats) {
+  return line(key, join(formats, " ", [](Format f) { return std::string(spec(f).name); }));
+}
+
+std::string contract_lines(const MatmulContract& c) {
+  const Format output = c.sum->arithmetic == Arithmetic::fused ? c.sum->step.output.c : Format::fp32;
+  return line("name", to_text(c)) + line("sum", std::string(c.sum->name)) + formats_line("operands", c.sum->operands) +
+         formats_line("scales", c.sum->scales) + line("scale_terms", std::to_string(c.sum->scale_terms)) +
+         line("promotion", std::to_string(c.promotion)) + line("output", std::string(spec(output).name)) +
+         line("evidence", std::string(to_text(c.sum->evidence))) + line("note", std::string(c.sum->note));
+}
+
 }  // namespace
 
 }  // namespace mxcheck::c
@@ -83,7 +98,8 @@ int32_t mxcheck_c_describe(const char* what, const char* name, char* text, int64
     const std::string_view kind = text_of(what, "what");
     const std::string_view of = text_of(name, "name");
     if (kind == "format") return give_text(format_lines(format_of(of)), text, capacity, size);
-    if (kind != "recipe") refuse("'" + std::string(kind) + "' cannot be described: format and recipe can");
+    if (kind == "contract") return give_text(contract_lines(parse_matmul_contract(of)), text, capacity, size);
+    if (kind != "recipe") refuse("'" + std::string(kind) + "' cannot be described: format, recipe and contract can");
     std::string lines;
     for (const auto& [key, value] : describe(recipe_named(of))) lines += line(key, value);
     give_text(lines, text, capacity, size);

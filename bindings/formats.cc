@@ -1,10 +1,12 @@
 #include "bindings/formats.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "bindings/guard.h"
 #include "numerics/names.h"
+#include "numerics/text.h"
 
 namespace mxcheck::c {
 namespace {
@@ -30,6 +32,20 @@ Format value_format_of(std::string_view name) {
 }
 Format element_of(std::string_view name) {
   return named(name, "format of quantized blocks", [](const FormatSpec& f) { return f.is_quantized; });
+}
+
+BlockShape block_of(std::string_view text) {
+  for (const Named<BlockShape>& known : kBlockShapes) {
+    if (known.name == text) return known.value;
+  }
+  const std::size_t cross = std::min(text.find('x'), text.size());
+  const auto rows = parse_number<std::int64_t>(text.substr(0, cross));
+  const auto cols = parse_number<std::int64_t>(text.substr(std::min(cross + 1, text.size())));
+  if (!rows || !cols || *rows < 1 || *cols < 1) {
+    refuse("unknown block shape '" + std::string(text) +
+           "'; ROWSxCOLS of 1 or more each is needed, as 1x16, or one of " + join(names_in(kBlockShapes)));
+  }
+  return {*rows, *cols};
 }
 
 }  // namespace mxcheck::c

@@ -21,8 +21,9 @@ extern "C" {
 #endif
 
 /* An operand of a product: codes as they were quantized, rows x cols without gaps, with compact scales. `size` is
- * sizeof. The sum runs over the columns, or over the rows where `transposed` is not 0. block: "none" without scales
- * (then scale_type, scales and scale_cols are not looked at). scale_cols: scales from one row of blocks to the next. */
+ * sizeof. The sum runs over the columns, or over the rows where `transposed` is not 0. block: a name or ROWSxCOLS of
+ * the memory's rows and columns; "none" without scales (then scale_type, scales and scale_cols are not looked at).
+ * scale_cols: scales from one row of blocks to the next. */
 typedef struct mxcheck_c_operand {
   int64_t size;
   const char* format;
@@ -30,7 +31,7 @@ typedef struct mxcheck_c_operand {
   int64_t rows;
   int64_t cols;
   const char* block;
-  const char* scale_type; /* "e8m0" or "fp32" */
+  const char* scale_type; /* "e8m0", "e4m3" (UE4M3) or "fp32" */
   const void* scales;
   int64_t scale_cols;
   int64_t transposed;

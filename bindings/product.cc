@@ -1,5 +1,6 @@
 // Products: reference/matmul behind C.
 
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -23,6 +24,25 @@ void check_extents(const mxcheck_c_operand& x, const std::string& name) {
   }
 }
 
+// A code wider than its format would be read as another: of those that leave bits of a byte free.
+void check_codes(const mxcheck_c_operand& x, int bits, const std::string& name) {
+  if (bits >= 8) return;
+  const auto* codes = static_cast<const std::uint8_t*>(x.codes);
+  for (std::int64_t i = 0; i < x.rows * x.cols; ++i) {
+    if (codes[i] >> bits == 0) continue;
+    throw Error(ErrorKind::input, name + ": code " + std::to_string(codes[i]) + " at place " + std::to_string(i) +
+                                      ": " + x.format + " codes are 0 to " + std::to_string((1 << bits) - 1) +
+                                      ", one a byte");
+  }
+}
+
+Format scale_format_of(std::string_view type) {
+  if (type == "fp32") return Format::fp32;
+  if (type == "e8m0") return Format::e8m0;
+  if (type == "e4m3") return Format::e4m3;  // UE4M3
+  refuse("there is no scale_type '" + std::string(type) + "': e8m0, e4m3 (UE4M3) and fp32 are");
+}
+
 MatmulOperand operand_of(const mxcheck_c_operand* given, const char* name) {
   const auto& x = struct_of(given, name);
   check_extents(x, name);
@@ -35,16 +55,14 @@ MatmulOperand operand_of(const mxcheck_c_operand* given, const char* name) {
   m.depth = transposed ? x.rows : x.cols;
   m.row_stride = transposed ? 1 : x.cols;
   m.depth_stride = transposed ? x.cols : 1;
+  check_codes(x, spec(m.format).bits, name);
   if (text_of(x.block, "block") == "none") return m;
-  const BlockShape shape = block_shape_named(x.block);
+  const BlockShape shape = block_of(x.block);
   const BlockShape block{shape.height(x.rows), shape.width(x.cols)};
-  const std::string_view type = text_of(x.scale_type, "scale_type");
-  if (type != "fp32" && type != "e8m0") {
-    refuse("there is no scale_type '" + std::string(type) + "': e8m0 and fp32 are");
-  }
+  const Format type = scale_format_of(text_of(x.scale_type, "scale_type"));
   check_pointer(x.scales, x.rows * x.cols, "scales");
   m.block = transposed ? block.transposed() : block;
-  m.scale_format = type == "fp32" ? Format::fp32 : Format::e8m0;
+  m.scale_format = type;
   m.scales = x.scales;
   m.scale_row_stride = transposed ? 1 : x.scale_cols;
   m.scale_depth_stride = transposed ? x.scale_cols : 1;

@@ -170,6 +170,34 @@ int32_t mxcheck_c_quantize_sizes(const char* format, const char* recipe, const c
   });
 }
 
+int32_t mxcheck_c_scale_layout(const char* block, const char* from, const char* to, int64_t rows, int64_t cols,
+                               const int64_t* offsets, int64_t offset_count, uint8_t pad, const void* scales,
+                               void* converted, int64_t* sizes) {
+  return guarded([&] {
+    check_pointer(sizes, 4, "sizes");
+    Request r;
+    r.block = block_of(text_of(block, "block"));
+    r.offsets = offsets_of(offsets, offset_count);
+    const ScaleLayout layouts[] = {entry_named(kScaleLayouts, "layout", text_of(from, "from")).value,
+                                   entry_named(kScaleLayouts, "layout", text_of(to, "to")).value};
+    std::int64_t bytes[2];
+    for (int i = 0; i < 2; ++i) {
+      r.layout = layouts[i];
+      check(r, rows, cols);
+      bytes[i] = scale_bytes(r, shape_of(r, rows, cols));
+    }
+    const Quantized q = shape_of(r, rows, cols);
+    if (scales != nullptr || converted != nullptr) {
+      check_pointer(converted, bytes[1], "converted");
+      std::vector<std::uint8_t> given;
+      read(given, scales, bytes[0], "scales");
+      const ScaleShape shape = scale_shape(q, r.offsets);
+      copy(to_layout(layouts[1], shape, from_layout(layouts[0], shape, given), pad), converted);
+    }
+    sizes[0] = bytes[0], sizes[1] = bytes[1], sizes[2] = q.scale_rows, sizes[3] = q.scale_cols;
+  });
+}
+
 int32_t mxcheck_c_quantize(const char* from, const void* values, int64_t rows, int64_t cols, int64_t row_stride,
                            const char* format, const char* recipe, const char* block, const char* layout,
                            const int64_t* offsets, int64_t offset_count, uint8_t pad, int32_t threads,

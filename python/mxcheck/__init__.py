@@ -15,7 +15,8 @@ from ._errors import Error, GoldenError, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
 from ._identify import identify
-from ._product import contracts, explain, matmul
+from ._operands import scale_layout
+from ._product import contract, contracts, explain, matmul, mma
 from ._quantize import Quantized, dequantize, quantize
 from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
 from .candidates import Candidate, Policy, Refused, candidate
@@ -42,6 +43,7 @@ __all__ = [
     "Values",
     "candidate",
     "cast",
+    "contract",
     "contracts",
     "decode",
     "dequantize",
@@ -51,6 +53,7 @@ __all__ = [
     "golden",
     "identify",
     "matmul",
+    "mma",
     "quantize",
     "recipe",
     "recipes",
@@ -59,4 +62,5 @@ __all__ = [
     "route",
     "routers",
     "scale",
+    "scale_layout",
 ]

@@ -112,6 +112,9 @@ def _torch_view(x: Any, what: str, codes: bool) -> View:
     if x.layout != torch.strided:
         raise UsageError(f"{what} is {x.layout}: a dense tensor is needed")
     name = str(x.dtype).rsplit(".", 1)[-1]
+    if name == "float4_e2m1fn_x2":
+        raise UsageError(f"{what} is {x.dtype}, two codes in a byte, which libraries pack in different ways: give one code a byte, as uint8 with "
+                         "format e2m1 or as mxcheck.Values")
     return View(x.data_ptr(), tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), x.stride(), what),
                 "torch", x)
 

@@ -11,9 +11,12 @@ from ._library import call, text
 
 
 @functools.lru_cache(maxsize=256)
-def _lines(what: str, name: str) -> Dict[str, str]:
-    rows = text("mxcheck_c_describe", what.encode(), _bytes(name, what)).splitlines()
-    return dict(row.split("=", 1) for row in rows)
+def _described(what: str, name: bytes) -> Dict[str, str]:
+    return dict(row.split("=", 1) for row in text("mxcheck_c_describe", what.encode(), name).splitlines())
+
+
+def _lines(what: str, name: Any) -> Dict[str, str]:
+    return _described(what, _bytes(name, what))
 
 
 def _bytes(name: Any, what: str) -> bytes:

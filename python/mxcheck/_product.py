@@ -2,33 +2,28 @@
 
 import ctypes
 import struct
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._arrays import View, count_of, matrix_of, new_buffer, result, view_of
+from ._arrays import View, count_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _bytes, _lines, check_bytes, formats
+from ._formats import _bytes, _lines, check_bytes
 from ._library import call, text
-from ._quantize import Quantized, _offsets_of, _sizes, _thread_count
-
-
-class _Operand(ctypes.Structure):
-    """mxcheck_c_operand."""
-
-    _fields_ = [("size", ctypes.c_int64), ("format", ctypes.c_char_p), ("codes", ctypes.c_void_p), ("rows", ctypes.c_int64),
-                ("cols", ctypes.c_int64), ("block", ctypes.c_char_p), ("scale_type", ctypes.c_char_p), ("scales", ctypes.c_void_p),
-                ("scale_cols", ctypes.c_int64), ("transposed", ctypes.c_int64)]
+from ._operands import Operand, Side, side_of
+from ._quantize import Quantized, _offsets_of, _thread_count
 
 
 class _Product(ctypes.Structure):
     """mxcheck_c_product."""
 
-    _fields_ = [("size", ctypes.c_int64), ("contract", ctypes.c_char_p), ("a", ctypes.POINTER(_Operand)), ("b", ctypes.POINTER(_Operand)),
+    _fields_ = [("size", ctypes.c_int64), ("contract", ctypes.c_char_p), ("a", ctypes.POINTER(Operand)), ("b", ctypes.POINTER(Operand)),
                 ("groups", ctypes.c_char_p), ("offsets", ctypes.c_void_p), ("offset_count", ctypes.c_int64), ("c", ctypes.c_void_p),
                 ("output", ctypes.c_char_p), ("threads", ctypes.c_int64), ("alpha", ctypes.c_double)]
 
 
-# Bytes of an element of D.
+# Bytes of an element of D, and what may hold its bits.
 _OUTPUTS = {"fp32": 4, "bf16": 2, "fp16": 2}
+_NAMES_OF = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
+_BITS = {4: ("uint32", "int32"), 2: ("uint16", "int16")}
 
 
 def contracts() -> List[str]:
@@ -36,37 +31,9 @@ def contracts() -> List[str]:
     return text("mxcheck_c_names", b"contracts").split()
 
 
-def _quantized(q: Quantized, name: str, transposed: bool) -> Tuple[_Operand, View, Any]:
-    if q.layout != "compact":
-        raise UsageError(f"{name} has scales in layout {q.layout}: quantize it with layout compact")
-    codes = view_of(q.codes, f"{name}.codes", codes=True)
-    scales = view_of(q.scales, f"{name}.scales", codes=True)
-    rows, cols = matrix_of(codes.shape, f"{name}.codes")
-    pointer, count = _offsets_of(q.offsets)
-    sizes = _sizes(q.format, q.recipe, q.block, q.layout, rows, cols, pointer, count)
-    for view, size, what, tensor in ((codes, sizes[0], "codes", q.codes), (scales, sizes[1], "scales", q.scales)):
-        if len(view.shape) == 2 and view.shape[0] > 1 and view.row_stride != view.shape[1]:
-            raise UsageError(f"{name}.{what} has gaps between rows: make it contiguous")
-        check_bytes(tensor, view, size, f"{name}.{what}")
-    fp32 = _lines("recipe", q.recipe)["rule"] == "fp32"
-    operand = _Operand(ctypes.sizeof(_Operand), q.format.encode(), codes.pointer, rows, cols, q.block.encode(),
-                       b"fp32" if fp32 else b"e8m0", scales.pointer, sizes[3], transposed)
-    return operand, codes, scales
-
-
-def _plain(x: Any, name: str, transposed: bool) -> Tuple[_Operand, View, Any]:
-    view = view_of(x, name, codes=True)
-    info = formats(view.format)
-    rows, cols = matrix_of(view.shape, name)
-    if len(view.shape) == 2 and rows > 1 and view.row_stride != cols:
-        raise UsageError(f"{name} has gaps between rows: make it contiguous")
-    check_bytes(x, view, rows * cols * info.code_bytes, name)
-    return _Operand(ctypes.sizeof(_Operand), info.name.encode(), view.pointer, rows, cols, b"none", None, None, 0, transposed), view, None
-
-
-def _operand_of(x: Any, name: str, transposed: bool) -> Tuple[_Operand, View, Any]:
-    """The operand, its codes, and what else must stay alive."""
-    return _quantized(x, name, transposed) if isinstance(x, Quantized) else _plain(x, name, transposed)
+def contract(name: str) -> Dict[str, str]:
+    """A contract by its text: the formats of its operands and of scales of its own, D's format, promotion, and the evidence for it."""
+    return dict(_lines("contract", name))
 
 
 def _fp32(value: float, name: str) -> float:
@@ -76,59 +43,159 @@ def _fp32(value: float, name: str) -> float:
         raise UsageError(f"{name} is {value!r}: a number in the range of FP32 is needed") from None
 
 
+def _height(block: str) -> int:
+    """Rows of a block; 1 of whole rows."""
+    return 1 if block == "row" else int(block.split("x")[0])
+
+
+def _check_restarts(q: Quantized, name: str, groups: Optional[str], offsets: Optional[Tuple[int, ...]]) -> None:
+    """Blocks of several rows restart where experts begin: an operand's must where the product's do, and nowhere else."""
+    own = q.offsets is not None and len(q.offsets) > 2
+    rows = matrix_rows(q)
+    if _height(q.block) == 1:
+        return
+    if groups is None:
+        if own:
+            raise UsageError(f"{name} has blocks that restart at experts: groups='rows' or 'depth' is needed")
+    elif offsets is None or len(offsets) < 2:
+        return  # the call says so
+    elif groups == "depth" or name == "a":
+        if tuple(q.offsets or (0, rows)) != offsets:
+            raise UsageError(f"{name} has blocks of several rows that restart elsewhere than the product's experts: quantize it with "
+                             f"offsets={list(offsets)}")
+    else:  # weights of experts, one below the other
+        n = max(1, rows // (len(offsets) - 1))
+        if q.offsets != tuple(range(0, rows + 1, n)) and (own or n % _height(q.block)):
+            raise UsageError(f"b has blocks of {_height(q.block)} rows that run across experts of {n} or restart elsewhere: quantize it with "
+                             f"offsets=range(0, {rows + 1}, {n})")
+
+
+def matrix_rows(q: Quantized) -> int:
+    shape = tuple(q.codes.shape)
+    return int(shape[0]) if len(shape) == 2 else 1
+
+
 class _Call:
     """A product's struct, and all that it points to."""
 
-    def __init__(self, a: Any, b: Any, contract: str, dtype: str, alpha: float, c: Any, groups: Optional[str],
-                 offsets: Optional[Sequence[int]], transpose_a: bool, transpose_b: bool, threads: int) -> None:
-        if dtype not in _OUTPUTS:
+    def __init__(self, a: Any, b: Any, contract: str, dtype: Optional[str], alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
+                 offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False, threads: int = 0, scale_a: Any = None,
+                 scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact",
+                 format_a: Optional[str] = None, format_b: Optional[str] = None) -> None:
+        row = _lines("contract", contract)
+        self.dtype = row["output"] if dtype is None else dtype
+        if self.dtype not in _OUTPUTS:
             raise UsageError(f"dtype is {dtype!r}: {', '.join(_OUTPUTS)} are offered")
-        operand_a, self.a, self._scales_a = _operand_of(a, "a", transpose_a)
-        operand_b, self.b, self._scales_b = _operand_of(b, "b", transpose_b)
         if groups is not None and offsets is None and isinstance(a, Quantized):
             offsets = a.offsets
         self._offsets, count = _offsets_of(offsets if groups is not None else None)
-        m = operand_a.cols if transpose_a else operand_a.rows
-        n = operand_b.cols if transpose_b else operand_b.rows
+        restarts_b = (self._offsets, count) if groups == "depth" else (None, 0)
+        self._sides = (side_of(a, "a", bool(transpose_a), row, scale_a, block_a, layout, format_a, self._offsets, count),
+                       side_of(b, "b", bool(transpose_b), row, scale_b, block_b, layout, format_b, *restarts_b))
+        known = None if self._offsets is None else tuple(self._offsets)
+        for x, name in ((a, "a"), (b, "b")):
+            if isinstance(x, Quantized):
+                _check_restarts(x, name, groups, known)
+        self.stack = self._stack_of(groups)
+        self._set_shape(groups, count)
+        self.kind = self._sides[0].kind
+        self._c = None if c is None else self._view_of_c(c)
+        operands = [ctypes.pointer(side.operand) for side in self._sides]
+        self.product = _Product(ctypes.sizeof(_Product), _bytes(contract, "contract"), *operands,
+                                _bytes("none" if groups is None else groups, "groups"), ctypes.cast(self._offsets, ctypes.c_void_p), count,
+                                None if self._c is None else self._c.pointer, self.dtype.encode(), _thread_count(threads), _fp32(alpha, "alpha"))
+
+    def _stack_of(self, groups: Optional[str]) -> Optional[int]:
+        counts = [side.count for side in self._sides]
+        if counts == [None, None]:
+            return None
+        if counts[0] != counts[1]:
+            raise UsageError(f"a has {counts[0] or 'no'} matrices in a stack, b has {counts[1] or 'no'}: as many are needed")
+        if groups is not None:
+            raise UsageError("groups are of matrices, not of stacks of them")
+        return counts[0]
+
+    def _set_shape(self, groups: Optional[str], count: int) -> None:
+        a, b = (side.operand for side in self._sides)
+        m = a.cols if a.transposed else a.rows
+        n = b.cols if b.transposed else b.rows
         if groups == "rows" and count > 1:
+            if self._sides[1].scale_step and n // (count - 1) % _height(b.block.decode()):
+                raise UsageError(f"b has blocks {b.block.decode()} that run across experts of {n // (count - 1)} rows: give what mxcheck.quantize "
+                                 "makes of it with offsets")
             n //= count - 1
         self.shape: Tuple[int, ...] = (count - 1, m, n) if groups == "depth" and count > 1 else (m, n)
-        self.dtype = dtype
-        self._c = None if c is None else self._view_of_c(c)
-        self.product = _Product(ctypes.sizeof(_Product), _bytes(contract, "contract"), ctypes.pointer(operand_a), ctypes.pointer(operand_b),
-                                _bytes("none" if groups is None else groups, "groups"), ctypes.cast(self._offsets, ctypes.c_void_p), count,
-                                None if self._c is None else self._c.pointer, dtype.encode(), _thread_count(threads), _fp32(alpha, "alpha"))
+        if self.stack is not None:
+            self.shape = (self.stack, m, n)
 
     def _view_of_c(self, c: Any) -> View:
-        view = view_of(c, "c")
-        if view.format != self.dtype or view.shape != self.shape:
-            raise UsageError(f"c is {view.shape} of {view.format}: it must be of d's shape and type, {self.shape} of {self.dtype}")
+        view = view_of(c, "c", codes=True)
+        named = _NAMES_OF.get(view.format, view.format)
+        each = _OUTPUTS[self.dtype]
+        if (named != self.dtype and view.format not in _BITS[each]) or view.shape != self.shape:
+            raise UsageError(f"c is {view.shape} of {view.format}: it must be of d's shape and type, {self.shape} of {self.dtype}, or its bits")
         if len(view.shape) == 2 and view.shape[0] > 1 and view.row_stride != view.shape[1]:
             raise UsageError("c has gaps between rows: make it contiguous")
+        check_bytes(c, view, count_of(self.shape) * each, "c")
         return view
 
+    def compute(self) -> Any:
+        each = _OUTPUTS[self.dtype]
+        buffer, d_at = new_buffer(count_of(self.shape) * each)
+        step = count_of(self.shape[1:]) * each
+        for n in range(1 if self.stack is None else self.stack):
+            operands = [side.at(n) for side in self._sides]  # kept while the call reads them
+            self.product.a, self.product.b = (ctypes.pointer(operand) for operand in operands)
+            if self._c is not None:
+                self.product.c = (self._c.pointer or 0) + n * step
+            call("mxcheck_c_matmul", ctypes.addressof(self.product), d_at + n * step)
+        return result(buffer, self.shape, self.dtype, each, self.kind)
 
-def matmul(a: Any, b: Any, contract: str = "exact", dtype: str = "fp32", alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
-           offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False, threads: int = 0) -> Any:
+
+def matmul(a: Any, b: Any, contract: str = "exact", dtype: Optional[str] = "fp32", alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
+           offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False, threads: int = 0, *, scale_a: Any = None,
+           scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact",
+           format_a: Optional[str] = None, format_b: Optional[str] = None) -> Any:
     """D = alpha A B^T + C under a contract, every output to the bit; of a's kind.
 
-    a: m x k, b: n x k (k x m and k x n with transpose_a, transpose_b): what mxcheck.quantize returned, or codes and values without
-    scales. dtype of D: fp32, bf16, fp16; c is of D's type and shape. groups: "rows" (rows offsets[e] to offsets[e + 1] of a times the
-    e-th of the experts' matrices, one below the other in b) or "depth" (both transposed; D is experts x m x n, each of its own rows of
-    k); offsets are a's where it was quantized with them. UsageError for what does not fit or a contract that there is not.
+    a: m x k, b: n x k (k x m and k x n with transpose_a, transpose_b): what mxcheck.quantize returned, or codes and values, whose format
+    is that of their type (uint8: e4m3) unless format_a, format_b say it. scale_a, scale_b: of such, E8M0 bytes (UE4M3 where the contract has
+    those) or FP32, of blocks block_a, block_b of the tensor's rows and columns, ("1x32", "128x128", "32x1" ...; without them 1 x as many
+    products as the contract has a scale for), compact as a matrix of blocks, or a vector of bytes in `layout` (tcgen05, deepgemm).
+    A stack of matrices (3 dimensions, of both) gives a stack.
+
+    dtype of D: fp32, bf16, fp16, None for the contract's own; c is of D's type (or its bits) and shape. groups: "rows" (rows offsets[e] to
+    offsets[e + 1] of a times the e-th of the experts' matrices, one below the other in b) or "depth" (both transposed; D is experts x m x n,
+    each of its own rows of k); offsets are a's where it was quantized with them. UsageError for what does not fit or a contract that there
+    is not, InputError for a code wider than its format.
     """
-    made = _Call(a, b, contract, dtype, alpha, c, groups, offsets, transpose_a, transpose_b, threads)
-    each = _OUTPUTS[dtype]
-    buffer, d_at = new_buffer(count_of(made.shape) * each)
-    call("mxcheck_c_matmul", ctypes.addressof(made.product), d_at)
-    return result(buffer, made.shape, dtype, each, made.a.kind)
+    return _Call(a, b, contract, dtype, alpha, c, groups, offsets, transpose_a, transpose_b, threads, scale_a, scale_b, block_a, block_b, layout,
+                 format_a, format_b).compute()
 
 
-def explain(a: Any, b: Any, place: Tuple[int, int], contract: str = "exact", dtype: str = "fp32", alpha: float = 1.0, c: Any = None,
+def mma(a: Any, b: Any, contract: str, c: Any = None, dtype: Optional[str] = None, *, scale_a: Any = None, scale_b: Any = None,
+        block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact", format_a: Optional[str] = None,
+        format_b: Optional[str] = None, groups: Optional[str] = None, offsets: Optional[Sequence[int]] = None, transpose_a: bool = False,
+        transpose_b: bool = False, threads: int = 0) -> Any:
+    """D = A B^T + C as a tensor core's instructions give it: mxcheck.matmul whose sums start from C and whose D is of the contract's type.
+
+    c: m x n of D's type (or its bits), what each sum starts from where the contract does not promote, and what is added where it does. dtype:
+    another type of D, rounded at the end. The rest as of mxcheck.matmul.
+    """
+    row = _lines("contract", contract)
+    starts = c is not None and row["promotion"] == "0" and "+from_c" not in contract
+    return matmul(a, b, contract + "+from_c" if starts else contract, dtype, 1.0, c, groups, offsets, transpose_a, transpose_b, threads,
+                  scale_a=scale_a, scale_b=scale_b, block_a=block_a, block_b=block_b, layout=layout, format_a=format_a, format_b=format_b)
+
+
+def explain(a: Any, b: Any, place: Tuple[int, int], contract: str = "exact", dtype: Optional[str] = "fp32", alpha: float = 1.0, c: Any = None,
             groups: Optional[str] = None, offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False,
-            expert: int = 0) -> List[str]:
-    """How one output of matmul comes about: a line for every step. place: (row, column), of `expert`'s matrix where groups are "depth"."""
-    made = _Call(a, b, contract, dtype, alpha, c, groups, offsets, transpose_a, transpose_b, 1)
+            expert: int = 0, *, scale_a: Any = None, scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None,
+            layout: str = "compact", format_a: Optional[str] = None, format_b: Optional[str] = None) -> List[str]:
+    """How one output of matmul comes about: a line for every step. place: (row, column), of `expert`'s matrix where groups are "depth", of
+    the first of a stack. An output of mma is that of contract + "+from_c" where c is given."""
+    made = _Call(a, b, contract, dtype, alpha, c, groups, offsets, transpose_a, transpose_b, 1, scale_a, scale_b, block_a, block_b, layout,
+                 format_a, format_b)
     try:
         i, j = (int(at) for at in place)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""matmul and explain give the command line's bytes and lines under every contract, and refuse what does not fit."""
+"""matmul, mma and explain give the command line's bytes and lines under every contract, and refuse what does not fit."""
 
 import array
 import tempfile
@@ -137,8 +137,6 @@ class Refusals(unittest.TestCase):
         self.refused(("32 bytes", "64"), mxcheck.Values(bytes(32), (4, 4), "fp32"), a)
         self.refused(("place",), a, a, 3, call=mxcheck.explain)
         self.refused(("7",), a, a, (7, 0), call=mxcheck.explain)
-        tiled = mxcheck.quantize(mxcheck.Values(bytes(256), (2, 32), "fp32"), layout="tcgen05")
-        self.refused(("layout", "compact"), tiled, tiled)
         deeper = mxcheck.Values(array.array("f", range(6)), (2, 3), "fp32")
         self.refused(("4", "3"), a, deeper)
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import typing
 import unittest
 from pathlib import Path
@@ -114,6 +115,11 @@ class Structs(unittest.TestCase):
 
 
 class Package(unittest.TestCase):
+    def test_is_imported_in_a_tenth_of_a_second(self):
+        code = "import time; start = time.process_time(); import mxcheck; print(time.process_time() - start)"
+        times = [float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout) for _ in range(7)]
+        self.assertLess(min(times), 0.1)  # of processor time, the best of seven: the machine may have other work
+
     def test_every_function_has_types_and_a_docstring(self):
         for name in mxcheck.__all__:
             one = getattr(mxcheck, name)
