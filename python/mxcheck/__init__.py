@@ -4,6 +4,9 @@
     q = mxcheck.quantize(x, format="e4m3", recipe="te", block="1x32")   # x: numpy, torch (CPU) or mxcheck.Values
     q.codes, q.scales                                                   # of x's kind
     y = mxcheck.dequantize(q)
+    d = mxcheck.matmul(q, w, "sm90_fp8+promote128")
+    run = mxcheck.layer({"X": x, "W1": w1, "W2": w2}, "mxfp8", logits, top_k=8)
+    verdict = mxcheck.golden.verify({"codes": q.codes}, "golden.h5")
 
 Results are those of the command line, byte for byte. Nothing but the standard library is needed; numpy, torch and
 ml_dtypes are used where the caller's tensors are theirs. docs/python.md is the page.
@@ -15,6 +18,7 @@ from ._errors import Error, GoldenError, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
 from ._identify import identify
+from ._layer import LayerRun, LayerTensorVerdict, LayerVerdict, layer, layer_recipe, layer_recipes, verify_layer
 from ._operands import scale_layout
 from ._product import contract, contracts, explain, matmul, mma
 from ._quantize import Quantized, dequantize, quantize
@@ -33,6 +37,9 @@ __all__ = [
     "GoldenError",
     "InputError",
     "InternalError",
+    "LayerRun",
+    "LayerTensorVerdict",
+    "LayerVerdict",
     "Policy",
     "Quantized",
     "Refused",
@@ -52,6 +59,9 @@ __all__ = [
     "gate",
     "golden",
     "identify",
+    "layer",
+    "layer_recipe",
+    "layer_recipes",
     "matmul",
     "mma",
     "quantize",
@@ -63,4 +73,5 @@ __all__ = [
     "routers",
     "scale",
     "scale_layout",
+    "verify_layer",
 ]

@@ -82,6 +82,4 @@ def read(path: Path) -> Tuple[Dict[str, Values], Dict[str, str]]:
 
 def as_kind(x: Values, kind: str, format: str = "") -> Any:
     """A tensor that was read, as torch's, numpy's or mxcheck.Values; format: of codes, where it is known."""
-    name = format or x.dtype
-    each = memoryview(x.data).nbytes // max(1, count_of(x.shape))
-    return result(x.data, x.shape, name, each, kind)
+    return result(x.data, x.shape, format or x.dtype, _BYTES[_TYPES[x.dtype]], kind)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
-from ._errors import EnvironmentError_, Error, GoldenError, InputError, InternalError
+from ._errors import EnvironmentError_, Error, GoldenError, InputError, InternalError, UsageError
 from .candidates.gating import tool_path
 
 _OF_CODE: Dict[int, Type[Error]] = {2: InputError, 3: EnvironmentError_, 5: GoldenError}
@@ -18,11 +18,12 @@ def main() -> None:
 
 
 def run_tool(arguments: Sequence[str], answers: Tuple[int, ...] = (0,), refused: Optional[Type[Error]] = None,
-             timeout: Optional[float] = None) -> Tuple[int, str]:
+             timeout: Optional[float] = None, hide: str = "") -> Tuple[int, str]:
     """Exit code, one of `answers`, and standard output; any other code is an exception with the program's own line.
 
-    refused: the exception of exit code 2, which is of arguments and of input files alike. The program ends with this process, and when it
-    takes longer than timeout seconds.
+    refused: the exception of exit code 2, which is of arguments and of input files alike, but where the line begins with what is unknown or
+    with an option's name: then it is a UsageError. The program ends with this process, and when it
+    takes longer than timeout seconds. hide: a temporary folder, which says nothing in a message.
     """
     command: List[str] = [tool_path(), *arguments]
     if any("\0" in one for one in command):
@@ -36,5 +37,9 @@ def run_tool(arguments: Sequence[str], answers: Tuple[int, ...] = (0,), refused:
     said = done.stderr.decode(errors="replace")
     lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
     text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {arguments[0]} ended with status {done.returncode}: {said.strip()[-500:]}"
+    if hide:
+        text = text.replace(hide + "/", "")
     kind = _OF_CODE.get(done.returncode, InternalError)
-    raise (refused if refused is not None and done.returncode == 2 else kind)(text)
+    if done.returncode == 2:
+        kind = UsageError if text.startswith(("unknown ", "-")) else refused or kind
+    raise kind(text)
