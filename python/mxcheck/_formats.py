@@ -3,7 +3,7 @@
 import ctypes
 import functools
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union, overload
 
 from ._arrays import Values, count_of, new_buffer, result, view_of
 from ._errors import UsageError
@@ -56,6 +56,10 @@ def _info(name: str) -> FormatInfo:
                       float.fromhex(row["max"]), int(row["max_code"]), number("nan_code"), number("inf_code"))
 
 
+@overload
+def formats(name: str) -> FormatInfo: ...
+@overload
+def formats(name: None = None) -> List[FormatInfo]: ...
 def formats(name: Optional[str] = None) -> Union[FormatInfo, List[FormatInfo]]:
     """One format, by its own name or that of PyTorch's type, or all of them."""
     if name is not None:

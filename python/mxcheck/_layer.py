@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from . import _safetensors
 from ._arrays import Values, view_of
 from ._errors import InputError, UsageError
+from ._formats import formats
 from ._quantize import _thread_count
 from ._router import RoundedTokens, Routes, _whole
 from ._tool import run_tool
@@ -286,19 +287,16 @@ def layer(tensors: Mapping[str, Any], recipe: Recipe, logits: Any = None, top_k:
         _, out = run_tool([*arguments, "-o", str(folder / "out.safetensors")], refused=InputError, timeout=timeout, hide=temporary)
         read, metadata = _safetensors.read(folder / "out.safetensors")
     rows = json.loads(out)["tensors"]
-    formats = {row["tensor"]: row["format"] for row in rows}
     made = {}
     for row in rows:
         name = row["tensor"]
         codes = read[name].dtype in ("uint8", "uint16")
         made[name] = _safetensors.as_kind(read[name], kind, _own_name(row["format"]) if codes else "")
-    return LayerRun(made, formats, {row["tensor"]: row["step"] for row in rows}, metadata)
+    return LayerRun(made, {row["tensor"]: row["format"] for row in rows}, {row["tensor"]: row["step"] for row in rows}, metadata)
 
 
 def _own_name(dtype: str) -> str:
-    from ._formats import formats
-
-    return formats(dtype).name  # type: ignore[union-attr]
+    return formats(dtype).name
 
 
 def _ready(folder: Path, *arguments: Any, **options: Any) -> List[str]:

@@ -1,6 +1,8 @@
 """The SIMD library's bits, which large tensors get, are the reference's: over recipes, formats, blocks, layouts, shapes, tails, NaN."""
 
 import random
+import subprocess
+import sys
 import unittest
 
 import mxcheck
@@ -91,7 +93,32 @@ class Engines(unittest.TestCase):
             self.assertEqual((found.codes.tobytes(), found.scales.tobytes()), (wanted.codes.tobytes(), wanted.scales.tobytes()), recipe)
 
 
+GROWTH = """
+import sys, mxcheck
+def high():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
+x = mxcheck.Values(bytes(64 << 20), (8192, 4096), "bf16")
+q = mxcheck.quantize(mxcheck.Values(x.data[:8192], (1, 4096), "bf16"))
+before = high()
+q = mxcheck.quantize(x, engine=sys.argv[1])
+middle = high()
+y = mxcheck.dequantize(q, "bf16", engine=sys.argv[1])
+print(middle - before, high() - middle)
+"""
+
+
 class Memory(unittest.TestCase):
+    def test_nothing_is_copied_but_into_the_results(self):
+        """MiB that a process grows by, of a read-only input of 64: 33 of codes and scales, then 64 of values."""
+        grown = {}
+        for engine in ("auto", "reference"):
+            done = subprocess.run([sys.executable, "-c", GROWTH, engine], stdout=subprocess.PIPE, check=True)
+            grown[engine] = [float(one) for one in done.stdout.split()]
+        self.assertLess(grown["auto"][0], 33 + 6)
+        self.assertLess(grown["auto"][1], 64 + 6)
+        self.assertGreater(grown["reference"][0], 33 + 6)  # whose vectors are copied: what a copy looks like
+        self.assertGreater(grown["reference"][1], 64 + 6)
+
     def test_results_over_4_mib_are_as_those_under(self):
         x = bits_of(1100, 4160, "bf16", 3)
         q = mxcheck.quantize(x)
