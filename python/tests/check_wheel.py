@@ -14,7 +14,13 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import wheel_backend  # noqa: E402
 
-PROGRAM = "import mxcheck; q = mxcheck.quantize(mxcheck.Values(bytes(256), (2, 32), 'fp32')); assert q.scales.tobytes() == bytes(2); print(mxcheck.__file__)"
+PROGRAM = """
+import mxcheck
+q = mxcheck.quantize(mxcheck.Values(bytes(256), (2, 32), "fp32"), engine="simd")
+assert q.scales.tobytes() == bytes(2)
+assert mxcheck.layer_recipes() and mxcheck.golden.suites()  # by the program, which is there too
+print(mxcheck.__file__)
+"""
 
 
 def pythons():
@@ -22,7 +28,7 @@ def pythons():
     found = [sys.executable]
     for minor in range(9, 15):
         other = shutil.which(f"python3.{minor}")
-        if other and minor != sys.version_info.minor:
+        if other and minor != sys.version_info.minor and subprocess.run([other, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0:
             found.append(other)
     return found[:2]
 
