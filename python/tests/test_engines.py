@@ -1,5 +1,6 @@
 """The SIMD library's bits, which large tensors get, are the reference's: over recipes, formats, blocks, layouts, shapes, tails, NaN."""
 
+import gc
 import random
 import subprocess
 import sys
@@ -126,6 +127,22 @@ class Memory(unittest.TestCase):
         self.assertEqual(q.codes.tobytes()[: 2 * 4160], part.codes.tobytes())
         q.codes.data[0] = 1
         self.assertEqual(q.codes.tobytes()[0], 1)
+
+    def test_large_results_of_numpy_and_torch_keep_their_memory(self):
+        try:
+            import numpy
+            import torch
+        except ImportError:
+            self.skipTest("numpy and torch are not installed")
+        x = bits_of(1100, 4160, "fp32", 3)
+        wanted = mxcheck.quantize(x)
+        array = numpy.frombuffer(x.data, numpy.float32).reshape(1100, 4160)
+        codes = mxcheck.quantize(array).codes
+        values = mxcheck.quantize(torch.from_numpy(array.copy())).dequantize("bf16")
+        gc.collect()
+        self.assertEqual((codes.shape, codes.flags.writeable, codes.tobytes()), ((1100, 4160), True, wanted.codes.tobytes()))
+        self.assertEqual(values.view(torch.int16).numpy().tobytes(), wanted.dequantize("bf16").tobytes())
+        values.zero_()
 
     def test_read_only_memory_is_read_where_it_lies(self):
         x = bits_of(3, 40, "fp32", 3)

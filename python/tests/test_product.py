@@ -83,6 +83,13 @@ class SameAsCommandLine(unittest.TestCase):
         for dtype in ("fp32", "bf16"):
             self.check(a, b, "exact", dtype, flags, alpha=-0.37, transpose_a=True, transpose_b=True)
 
+    def test_c_is_added_at_the_end(self):
+        a, b = (self.quantized(name, command_line.words(rows, 64, "bf16", rows)) for name, rows in (("a", 4), ("b", 5)))
+        for dtype in ("fp32", "bf16"):
+            c = command_line.words(4, 5, dtype, 9)
+            command_line.write_safetensors(self.folder / "c.safetensors", c)
+            self.check(a, b, "exact", dtype, ("--c", f"{self.folder / 'c.safetensors'}:x", "--alpha", "0.5"), alpha=0.5, c=c)
+
     def test_groups(self):
         offsets = [0, 3, 3, 8]
         x = self.quantized("x", command_line.words(8, 128, "bf16"), block="1x128", recipe="fp32", offsets=offsets)
