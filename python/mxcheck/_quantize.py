@@ -81,9 +81,9 @@ def quantize(x: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "
     x: FP32, BF16 or FP16, rows x cols (a vector is one row); rows may lie apart. block: 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row.
     layout of the scales: compact, tcgen05, deepgemm, whose other bytes become `pad`. offsets: where experts begin, and the rows' end:
     blocks restart there. engine: "auto" takes the SIMD library (kernels/cpu) where it offers the request (e4m3 and e5m2 of FP32 and BF16
-    under rceil, floor, ocp, torchao and te), some 15 times as fast, with a sample checked by the reference, and the reference elsewhere;
+    under rceil, floor, ocp, torchao and te), some ten times as fast, with a sample checked by the reference, and the reference elsewhere;
     "reference" never, "simd" only. out: what an earlier call returned, whose codes and scales are written again instead of new ones: of
-    large tensors new memory costs more than half of what quantizing does. UsageError for what does not fit, InputError for a NaN that the recipe refuses.
+    large tensors new memory costs about half of what quantizing does. UsageError for what does not fit, InputError for a NaN that the recipe refuses.
     """
     view = view_of(x)
     rows, cols = matrix_of(view.shape, "x")
