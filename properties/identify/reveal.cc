@@ -7,6 +7,7 @@
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
 #include "properties/identify/node_sums.h"
+#include "reference/common/checked_size.h"
 
 namespace mxcheck {
 namespace {
@@ -46,12 +47,13 @@ struct Pair {
 };
 
 ProductCall empty_call(const ProductSpace& s, std::int64_t m, std::int64_t n) {
-  ProductCall call{s.a, s.b, s.output, m, n, s.k, {}, {}, s.scale_k, s.scale_format, {}, {}, {}};
+  ProductCall call{
+      s.a, s.b, s.output, m, n, s.k, {}, {}, s.scale_k, s.scale_format, {}, {}, {}, s.a_scale_rows, s.b_scale_rows};
   if (s.scale_k != 0) {
-    const auto blocks = static_cast<std::size_t>((s.k + s.scale_k - 1) / s.scale_k);
+    const std::int64_t blocks = ceil_div(s.k, s.scale_k);
     const std::uint32_t one = encode(s.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
-    call.a_scales.assign(static_cast<std::size_t>(m) * blocks, one);
-    call.b_scales.assign(static_cast<std::size_t>(n) * blocks, one);
+    call.a_scales.assign(static_cast<std::size_t>(ceil_div(m, s.a_scale_rows) * blocks), one);
+    call.b_scales.assign(static_cast<std::size_t>(ceil_div(n, s.b_scale_rows) * blocks), one);
   }
   if (s.with_c) call.c.assign(static_cast<std::size_t>(m * n), 0);
   return call;

@@ -53,9 +53,31 @@ BoxAnswer parts_of(const RouteCall& call, const RouteAnswer& a) {
   return {std::move(experts), std::move(weights)};
 }
 
+std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCall>> probes) {
+  std::vector<Definition> definitions;
+  for (const RouterVariant& variant : all_router_variants()) {
+    definitions.push_back({std::string(variant.name), [&variant, probes](std::size_t p) {
+                             const RouteCall& call = probes[p].second;
+                             Router router;
+                             router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
+                             const MatrixView x{Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens,
+                                                call.experts, call.experts};
+                             Routes r = route(router, x, 1);
+                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
+                           }});
+  }
+  return definitions;
+}
+
 }  // namespace
 
-Match identify_router(const RouteSpace& space, const RouteBox& box) {
+Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer) {
+  const std::pair<std::string, RouteCall> probe{name, call};
+  const BoxAnswer parts = parts_of(call, answer);
+  return match_answers({&name, 1}, {&parts, 1}, variants({&probe, 1}));
+}
+
+Match identify_router(const RouteSpace& space, const RouteBox& box, const std::string& declared) {
   if (space.top_k < 1 || space.top_k > space.experts) {
     throw Error(ErrorKind::usage, "top_k is " + std::to_string(space.top_k) + "; it must be 1 to the " +
                                       std::to_string(space.experts) + " experts");
@@ -67,19 +89,7 @@ Match identify_router(const RouteSpace& space, const RouteBox& box) {
     names.push_back(name);
     answers.push_back(parts_of(call, box(call)));
   }
-  std::vector<Definition> definitions;
-  for (const RouterVariant& variant : all_router_variants()) {
-    definitions.push_back({std::string(variant.name), [&](std::size_t p) {
-                             const RouteCall& call = probes[p].second;
-                             Router router;
-                             router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
-                             const MatrixView x{Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens,
-                                                call.experts, call.experts};
-                             Routes r = route(router, x, 1);
-                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
-                           }});
-  }
-  return match_answers(names, answers, definitions);
+  return match_answers(names, answers, variants(probes), declared);
 }
 
 }  // namespace mxcheck

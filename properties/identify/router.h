@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "properties/identify/match.h"
@@ -35,6 +36,8 @@ struct RouteAnswer {
 };
 using RouteBox = std::function<RouteAnswer(const RouteCall& call)>;
 
-Match identify_router(const RouteSpace& space, const RouteBox& box);
+Match identify_router(const RouteSpace& space, const RouteBox& box, const std::string& declared = "");
+// An answer that is there already, as a dump's is.
+Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer);
 
 }  // namespace mxcheck

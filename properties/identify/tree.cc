@@ -65,20 +65,6 @@ std::vector<SumTree> leaves(int first, int end, int stride = 1) {
   return all;
 }
 
-void dot_lines(const SumTree& t, int& next, std::string& text) {
-  const std::string own = "n" + std::to_string(next++);
-  if (t.leaf()) {
-    text += "  " + own + " [label=\"" + std::to_string(t.term) + "\", shape=box];\n";
-    return;
-  }
-  text += "  " + own + " [label=\"" + (t.children.size() == 2 ? "+" : "sum of " + std::to_string(t.children.size())) +
-          "\"];\n";
-  for (const SumTree& child : t.children) {
-    text += "  " + own + " -> n" + std::to_string(next) + ";\n";
-    dot_lines(child, next, text);
-  }
-}
-
 }  // namespace
 
 int SumTree::terms() const {
@@ -87,32 +73,6 @@ int SumTree::terms() const {
 }
 
 int SumTree::first() const { return leaf() ? term : children.front().first(); }
-
-std::string SumTree::text() const {
-  if (leaf()) return std::to_string(term);
-  std::string text;
-  for (std::size_t i = 0; i < children.size(); ++i) {
-    std::size_t end = i;
-    while (children[i].leaf() && end + 1 < children.size() && children[end + 1].leaf() &&
-           children[end + 1].term == children[end].term + 1) {
-      ++end;
-    }
-    if (!text.empty()) text += ' ';
-    text += children[i].text();
-    if (end > i + 1) {
-      text += ".." + children[end].text();
-      i = end;
-    }
-  }
-  return "(" + text + ")";
-}
-
-std::string SumTree::dot() const {
-  std::string text = "digraph sum {\n  rankdir=BT;\n  edge [dir=back];\n";
-  int next = 0;
-  dot_lines(*this, next, text);
-  return text + "}\n";
-}
 
 SumTree leaf(int term) { return {term, {}}; }
 
