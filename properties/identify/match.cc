@@ -20,6 +20,7 @@ struct Tally {
   std::int64_t equal = 0;
   std::int64_t compared = 0;
   std::optional<ProbeDifference> first;
+  std::vector<std::string> probes;  // explained
 };
 
 void compare(const std::string& probe, const AnswerPart& expected, const AnswerPart& observed, Tally& tally) {
@@ -47,7 +48,9 @@ std::optional<Tally> tally_of(const Definition& h, std::span<const std::string> 
     for (std::size_t p = 0; p < probes.size(); ++p) {
       const BoxAnswer expected = h.answer(p);
       if (expected.size() != answers[p].size()) return std::nullopt;
+      const std::int64_t differing = tally.compared - tally.equal;
       for (std::size_t i = 0; i < expected.size(); ++i) compare(probes[p], expected[i], answers[p][i], tally);
+      if (tally.compared - tally.equal == differing) tally.probes.push_back(probes[p]);
     }
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::usage) throw;
@@ -73,7 +76,7 @@ Match match_answers(std::span<const std::string> probes, std::span<const BoxAnsw
     if (tally->equal == match.compared) {
       match.explaining.push_back(h.name);
     } else if (tally->first) {
-      match.closest.push_back({h.name, tally->equal, *tally->first});
+      match.closest.push_back({h.name, tally->equal, *tally->first, tally->probes});
       if (h.name == declared) match.not_declared = match.closest.back();
     }
   }
@@ -91,9 +94,10 @@ namespace {
 
 std::string first_words(const Explained& e) {
   const ProbeDifference& d = e.first;
-  return "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) + ") of probe '" +
-         d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" + "  observed    " +
-         notation(d.format, d.observed) + "\n";
+  const std::string whole = e.probes.empty() ? "" : "  explains    every bit of " + join(e.probes) + "\n";
+  return whole + "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) +
+         ") of probe '" + d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" +
+         "  observed    " + notation(d.format, d.observed) + "\n";
 }
 
 std::string declared_text(const Match& match) {

@@ -54,6 +54,7 @@ struct Explained {
   std::string name;
   std::int64_t equal = 0;
   ProbeDifference first;
+  std::vector<std::string> probes = {};  // those of which it explains every bit
 };
 
 struct Match {

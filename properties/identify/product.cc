@@ -80,11 +80,20 @@ std::string to_text(const ProductReport& report) {
   return to_text(report.match) + (report.order ? to_text(*report.order) : "");
 }
 
+namespace {
+
+// A chain of hundreds of terms is as many parentheses; JSON has all of them.
+std::string shortened(const std::string& text) {
+  return text.size() <= 240 ? text : text.substr(0, 120) + " ... " + text.substr(text.size() - 80);
+}
+
+}  // namespace
+
 std::string to_text(const TreeReport& o) {
   if (!o.tree) return "order         no tree: " + o.why_not + "\n";
   std::string text =
       "order         " + o.shape.value_or("of no name") + ", from " + std::to_string(o.masks) + " masks\n";
-  text += "  tree        " + o.tree->text() + "\n";
+  text += "  tree        " + shortened(o.tree->text()) + "\n";
   for (const std::string& a : o.arithmetic) {
     text += "  additions   " + a + ": all of " + std::to_string(o.compared) + " random sums equal\n";
   }

@@ -12,7 +12,8 @@
 // Errors: Error{usage} for formats that no contract takes, K below 1, and an answer of another size than m x n. What
 // the box throws passes through.
 //
-// Does not promise: that a box does the same on shapes that were not asked for. Groups, and alpha, are not tried.
+// Does not promise: that a box does the same on shapes that were not asked for; where it does otherwise on those of one
+// row or of 8 x 8, the closest definitions say which probes they explain. Groups, and alpha, are not tried.
 
 #include <cstdint>
 #include <functional>
@@ -60,6 +61,8 @@ struct ProductSpace {
   bool with_c = false;
   std::int64_t a_scale_rows = 1;
   std::int64_t b_scale_rows = 1;
+  std::int64_t m = 16;  // of D, in all calls but those that ask about other shapes: libraries choose their order by it
+  std::int64_t n = 16;
 };
 
 // All definitions against calls and answers that are there already, as a dump is.

@@ -1,5 +1,6 @@
 // The calls that a black box which multiplies is asked: each a different stress of a sum.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -82,15 +83,15 @@ ProductCall drawn_call(const ProductSpace& s, std::int64_t m, std::int64_t n, Da
 // The second half of k takes back the first but for one product in a hundred: what is left is what intervals rounded,
 // which a narrow D shows too.
 ProductCall halves_that_cancel(const ProductSpace& s, Draw& draw) {
-  ProductCall call = drawn_call(s, 16, 16, Data::intervals, draw);
+  ProductCall call = drawn_call(s, s.m, s.n, Data::intervals, draw);
   const std::uint32_t sign = std::uint32_t{1} << (spec(s.a).bits - 1);
   const std::int64_t half = s.k / 2;
-  for (std::int64_t i = 0; i < 16; ++i) {
+  for (std::int64_t i = 0; i < std::max(s.m, s.n); ++i) {
     for (std::int64_t k = 0; k < half; ++k) {
       const auto from = static_cast<std::size_t>(i * s.k + k);
       const auto to = static_cast<std::size_t>(i * s.k + k + half);
-      if (!draw.chance(1)) call.a[to] = call.a[from] ^ sign;
-      call.b[to] = call.b[from];
+      if (i < s.m && !draw.chance(1)) call.a[to] = call.a[from] ^ sign;
+      if (i < s.n) call.b[to] = call.b[from];
     }
   }
   for (std::uint32_t& word : call.a_scales) word = call.a_scales.front();
@@ -103,10 +104,10 @@ ProductCall halves_that_cancel(const ProductSpace& s, Draw& draw) {
 std::vector<std::pair<std::string, ProductCall>> product_probes(const ProductSpace& s) {
   Draw draw(derived_seed(0, "identify product"));  // the same probes on every run
   std::vector<std::pair<std::string, ProductCall>> probes;
-  probes.emplace_back("ordinary", drawn_call(s, 16, 16, Data::ordinary, draw));
-  probes.emplace_back("wide exponents", drawn_call(s, 16, 16, Data::wide, draw));
-  probes.emplace_back("intervals of far magnitudes", drawn_call(s, 16, 16, Data::intervals, draw));
-  probes.emplace_back("nearly cancelling", drawn_call(s, 16, 16, Data::cancelling, draw));
+  probes.emplace_back("ordinary", drawn_call(s, s.m, s.n, Data::ordinary, draw));
+  probes.emplace_back("wide exponents", drawn_call(s, s.m, s.n, Data::wide, draw));
+  probes.emplace_back("intervals of far magnitudes", drawn_call(s, s.m, s.n, Data::intervals, draw));
+  probes.emplace_back("nearly cancelling", drawn_call(s, s.m, s.n, Data::cancelling, draw));
   probes.emplace_back("halves that cancel", halves_that_cancel(s, draw));
   probes.emplace_back("one row", drawn_call(s, 1, 8, Data::wide, draw));
   probes.emplace_back("special values", drawn_call(s, 8, 8, Data::special, draw));

@@ -18,7 +18,7 @@ Json to_json(const Explained& e) {
              {"column", d.col},
              {"expected", word(d.format, d.expected)},
              {"observed", word(d.format, d.observed)}};
-  return {{"name", e.name}, {"equal", e.equal}, {"first", std::move(first)}};
+  return {{"name", e.name}, {"equal", e.equal}, {"first", std::move(first)}, {"probes", e.probes}};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from ._errors import EnvironmentError_ as EnvironmentError
 from ._errors import Error, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
-from ._identify import identify
+from ._identify import identify, identify_dump
 from ._product import contracts, explain, matmul
 from ._quantize import Quantized, dequantize, quantize
 from ._router import RoundedTokens, Routes, round_tokens, rounding_rules, route, routers
@@ -47,6 +47,7 @@ __all__ = [
     "formats",
     "gate",
     "identify",
+    "identify_dump",
     "matmul",
     "quantize",
     "recipe",

@@ -109,6 +109,7 @@ TEST(Product, scales_of_the_first_block_of_rows_for_all_are_seen) {
   });
   EXPECT_TRUE(r.match.explaining.empty()) << to_text(r);
   EXPECT_EQ(r.match.closest.front().first.probe, "blocks of rows") << to_text(r);
+  EXPECT_EQ(r.match.closest.front().probes.size(), 7) << to_text(r);  // all others
 }
 
 // Columns [first, end) of every row, and their scales of blocks of 128.
