@@ -47,7 +47,11 @@ SumTree ascending(int n);
 SumTree descending(int n);
 SumTree pairwise(int n);                            // halves, the first the larger where n is odd
 SumTree strided(int n, int lanes, bool by_halves);  // sums of every lanes-th term, then these, ascending or pairwise
-SumTree split(int n, int parts);                    // contiguous parts of ceil(n / parts), each ascending, then these
+SumTree folded(int n, int lanes);  // strided; then the upper half of the lanes is added to the lower, until one is left
+SumTree exchanged_pairs(int n);    // 1, 0, 3, 2, ...: x86's VDPBF16PS
+SumTree unrolled_lanes(int n, int lanes, int unrolled);  // strided by both; a lane's sums, then the lanes, ascending
+SumTree blocked_pairwise(int n);  // numpy's sum: halves of multiples of 8 down to 128, these strided by 8
+SumTree split(int n, int parts);  // contiguous parts of ceil(n / parts), each ascending, then these
 SumTree fused_steps(int n, int step, bool descending);  // the sum before and `step` terms are one node
 SumTree promoted(int n, int interval, int step);        // fused steps within an interval, intervals added ascending
 

@@ -41,6 +41,23 @@ const std::vector<SumTree>& some() {
   return all;
 }
 
+// Those of libraries in use, by the trees that they have (docs/identify.md).
+TEST(Tree, orders_of_libraries_have_names) {
+  const std::pair<const char*, const char*> all[] = {
+      {"((((0 8) (4 12)) ((2 10) (6 14))) (((1 9) (5 13)) ((3 11) (7 15))))",
+       "the upper half added to the lower, again and again"},
+      {"(((((0 4) 8) 12) (((2 6) 10) 14)) ((((1 5) 9) 13) (((3 7) 11) 15)))",
+       "strided by 4, the upper half of the lanes added to the lower"},
+      {"(((((0 1) 3) 2) 5) 4)", "ascending by pairs, the second of each first"},
+      {"((((0 4) 8) ((2 6) 10)) (((1 5) 9) ((3 7) 11)))",
+       "strided by 4, the upper half of the lanes added to the lower"}};
+  for (const auto& [tree, name] : all) EXPECT_EQ(shape_of(parse_tree(tree)), name) << tree;
+  EXPECT_EQ(shape_of(blocked_pairwise(256)),
+            "pairwise down to blocks of 128, each strided by 8, the lanes added pairwise");
+  EXPECT_EQ(shape_of(unrolled_lanes(128, 8, 4)), "strided by 32, each 4 of 8 lanes added ascending, then these");
+  EXPECT_EQ(unrolled_lanes(8, 2, 2).text(), "(((0 4) (2 6)) ((1 5) (3 7)))");
+}
+
 TEST(Tree, is_read_as_it_was_written) {
   for (const SumTree& tree : some()) EXPECT_EQ(parse_tree(tree.text()), tree) << tree.text();
   EXPECT_EQ(parse_tree(" ( 2 (1 0) )"), node({leaf(2), node({leaf(0), leaf(1)})}));
