@@ -8,6 +8,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/identify/blocks_probes.h"
+#include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -46,7 +47,9 @@ QuantizeAnswer answer_of(const Recipe& recipe, const QuantizeCall& call) {
   return a;
 }
 
-std::vector<Definition> casts_of(Format format, std::span<const float> x, std::int64_t cols) {
+// x: of floats, or of doubles that are no float.
+template <class Number>
+std::vector<Definition> casts_of(Format format, std::span<const Number> x, std::int64_t cols) {
   std::vector<Definition> definitions;
   for (const auto& [rounding_name, rounding] : kRoundings) {
     if (rounding == Rounding::stochastic) continue;
@@ -54,7 +57,7 @@ std::vector<Definition> casts_of(Format format, std::span<const float> x, std::i
       definitions.push_back({std::string(rounding_name) + ", " + std::string(overflow_name),
                              [=, rounding = rounding, overflow = overflow](std::size_t) -> BoxAnswer {
                                std::vector<std::uint32_t> codes;
-                               for (float value : x) codes.push_back(encode(format, value, rounding, overflow));
+                               for (Number value : x) codes.push_back(encode(format, value, rounding, overflow));
                                return {{"codes", format, std::move(codes), cols, true}};
                              }});
     }
@@ -69,7 +72,28 @@ Match cast_match(const std::string& name, Format format, std::span<const float> 
                                       std::to_string(x.size()) + " values");
   }
   const BoxAnswer observed{{"codes", format, std::move(codes), cols, true}};
-  return match_answers({&name, 1}, {&observed, 1}, casts_of(format, x, cols), declared);
+  return match_answers({&name, 1}, {&observed, 1}, casts_of<float>(format, x, cols), declared);
+}
+
+// Of a call, after its scales have been taken out: x / 2^e of the blocks that have a finite one, and their codes.
+void add_elements(const QuantizeCall& call, const QuantizeAnswer& answer, std::vector<double>& x,
+                  std::vector<std::uint32_t>& codes) {
+  const std::int64_t height = call.block.height(call.rows);
+  const std::int64_t width = call.block.width(call.cols);
+  const std::int64_t blocks = ceil_div(call.cols, width);
+  for (std::int64_t i = 0; i < call.rows * call.cols; ++i) {
+    const std::int64_t block = i / call.cols / height * blocks + i % call.cols / width;
+    const std::uint32_t byte = answer.scales.at(static_cast<std::size_t>(block));
+    if (byte == 255) continue;
+    x.push_back(std::ldexp(double{call.x[static_cast<std::size_t>(i)]}, 127 - static_cast<int>(byte)));
+    codes.push_back(answer.codes[static_cast<std::size_t>(i)]);
+  }
+}
+
+Match elements_match(const std::string& name, Format format, const std::vector<double>& x,
+                     std::vector<std::uint32_t> codes) {
+  const BoxAnswer observed{{"elements", format, std::move(codes), 1, true}};
+  return match_answers({&name, 1}, {&observed, 1}, casts_of<double>(format, x, 1));
 }
 
 Match quantize_match(std::span<const std::pair<std::string, QuantizeCall>> probes,
@@ -113,6 +137,26 @@ Match match_quantize(const std::string& name, const QuantizeCall& call, const Qu
   check_quantized_format(call.format);
   const std::pair<std::string, QuantizeCall> probe{name, call};
   return quantize_match({&probe, 1}, {&answer, 1}, "");
+}
+
+Match identify_elements(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
+  check_quantized_format(format);
+  std::vector<double> x;
+  std::vector<std::uint32_t> codes;
+  for (const auto& [name, call] : quantize_probes(format, block, question.x)) {
+    const QuantizeAnswer answer = box(call);
+    parts_of(call, answer);  // of the right size
+    if (answer.fp32_scales) throw Error(ErrorKind::usage, "elements under FP32 scales have no rounding of their own");
+    add_elements(call, answer, x, codes);
+  }
+  return elements_match("blocks under their own scales", format, x, std::move(codes));
+}
+
+Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer) {
+  std::vector<double> x;
+  std::vector<std::uint32_t> codes;
+  add_elements(call, answer, x, codes);
+  return elements_match(name, call.format, x, std::move(codes));
 }
 
 Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question) {

@@ -59,6 +59,11 @@ using QuantizeBox = std::function<QuantizeAnswer(const QuantizeCall& call)>;
 Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
 Match match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
 
+// How elements are rounded under the scales that the box itself gave, where these are E8M0: a cast of x / 2^e, as if
+// exact. Blocks whose scale is a NaN are left out.
+Match identify_elements(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
+Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
+
 // The E8M0 byte of a block whose amax this is; NaN and Inf are asked too.
 using ScaleBox = std::function<std::uint32_t(float amax)>;
 Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question = {});

@@ -77,7 +77,10 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   if (scales.dtype != Dtype::u8 && scales.dtype != Dtype::f32)
     throw Error(ErrorKind::input, o.scales + ": scales are U8 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
-  return answer(o, match_quantize(o.codes, call, {words_of(codes), words_of(scales), scales.dtype == Dtype::f32}));
+  const QuantizeAnswer given{words_of(codes), words_of(scales), scales.dtype == Dtype::f32};
+  const Match match = match_quantize(o.codes, call, given);
+  if (match.explained() || given.fp32_scales) return answer(o, match);
+  return answer(o, match, {}, match_elements(o.codes, call, given));
 }
 
 int identify_routes_dump(const IdentifyOptions& o) {

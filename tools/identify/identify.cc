@@ -69,11 +69,15 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
 
 }  // namespace
 
-int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order) {
+int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order,
+           const std::optional<Match>& elements) {
   if (o.json) {
-    print_json(to_json(match, order));
+    Json json = to_json(match, order);
+    json["elements"] = elements ? to_json(*elements) : Json();
+    print_json(json);
   } else {
-    print(to_text(match) + (order ? to_text(*order) : ""));
+    print(to_text(match) + (order ? to_text(*order) : "") +
+          (elements ? "its elements under its own scales:\n" + to_text(*elements) : ""));
   }
   return match.explained() ? 0 : 1;
 }

@@ -31,8 +31,9 @@ int identify_routes_dump(const IdentifyOptions& options);
 int identify_candidate(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
 
-// 0 where a definition explains every bit, else 1.
-int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});
+// 0 where a definition explains every bit, else 1. elements: of a quantization that no recipe explains.
+int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {},
+           const std::optional<Match>& elements = {});
 // Error{usage}, before anything is computed, for a path that cannot be written.
 void check_picture(const IdentifyOptions& options);
 void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/library/posing.h"
 #include "properties/identify/reveal.h"
@@ -112,7 +113,9 @@ void identify_blocks(CandidateRunner& runner, const Variant& v, const LibraryQue
   }
   const QuantizeBox box = [&](const QuantizeCall& call) { return quantized(runner, v, call); };
   report.match = identify_quantize(own.format, own.block, box, {own.recipe, v.dtype});
-  if (!report.match->explained()) report.scales = scale_bytes(runner, v);
+  if (report.match->explained() || !recipe_named(own.recipe).has_e8m0_scales()) return;
+  report.scales = scale_bytes(runner, v);
+  report.elements = identify_elements(own.format, own.block, box, {"", v.dtype});
 }
 
 void identify_casts(CandidateRunner& runner, const Variant& v, PolicyReport& report) {
@@ -206,7 +209,7 @@ std::vector<Variant> asked_of(const LibraryQuestion& question, const std::vector
 }
 
 PolicyReport identify_policy(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question) {
-  PolicyReport report{std::string(operation_named(v.operation).name()), to_text(v), {}, {}, {}, false, {}};
+  PolicyReport report{std::string(operation_named(v.operation).name()), to_text(v)};
   try {
     if (is_matmul(v.operation)) {
       identify_matmul(runner, v, question, report);

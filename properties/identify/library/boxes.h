@@ -16,7 +16,9 @@ struct PolicyReport {
   std::string operation;  // as in the candidate's table
   std::string policy;     // as a case's text has it: "op=matmul:sm90_fp8 format=e4m3 ..."
   std::optional<Match> match;
-  std::optional<Match> scales;  // of a quantization that no recipe explains: the scale bytes alone
+  // Of a quantization that no recipe explains: the scale bytes alone, and elements under whatever they are.
+  std::optional<Match> scales;
+  std::optional<Match> elements;
   std::optional<TreeReport> order;
   bool ended = false;   // a call crashed or did not return
   std::string trouble;  // why there is no answer, or none to all that was asked

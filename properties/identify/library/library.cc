@@ -98,6 +98,7 @@ std::string to_text(const PolicyReport& p) {
   std::string text = verdict + p.policy + "\n" + indented(to_text(*p.match));
   if (p.order) text += indented(to_text(*p.order));
   if (p.scales) text += "  its scales alone:\n" + indented(to_text(*p.scales));
+  if (p.elements) text += "  its elements under its own scales:\n" + indented(to_text(*p.elements));
   if (!p.trouble.empty()) text += "  " + p.trouble + "\n";
   return text;
 }
@@ -128,7 +129,8 @@ Json to_json(const LibraryReport& report) {
                         {"ended", p.ended},
                         {"trouble", p.trouble},
                         {"match", p.match ? to_json(*p.match, p.order) : Json()},
-                        {"scales", p.scales ? to_json(*p.scales) : Json()}});
+                        {"scales", p.scales ? to_json(*p.scales) : Json()},
+                        {"elements", p.elements ? to_json(*p.elements) : Json()}});
   }
   return {{"candidate", Json{{"path", c.path}, {"name", c.name}, {"version", c.version}, {"digest", c.digest}}},
           {"policies", std::move(policies)},

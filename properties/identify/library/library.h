@@ -43,7 +43,8 @@ void check_operation(const LibraryQuestion& question);
 std::string header_text(const CandidateInfo& candidate);
 std::string to_text(const PolicyReport& report);
 std::string summary_text(const LibraryReport& report);
-// {"candidate": {...}, "policies": [{"operation", "policy", "holds", "ended", "trouble", "match", "scales"}], ...}
+// {"candidate": {...}, "policies": [{"operation", "policy", "holds", "ended", "trouble", "match", "scales",
+// "elements"}], ...}
 Json to_json(const LibraryReport& report);
 
 }  // namespace mxcheck

@@ -38,7 +38,10 @@ class Tree:
     def __str__(self) -> str:
         if self.root is None:
             return f"no tree: {self.why}"
-        lines = [f"sum of {self.terms} terms: {self.text()}", f"{self.checked} pairs of terms meet where this tree has them"]
+        text = self.text()
+        if len(text) > 240:  # a chain of hundreds of terms is as many parentheses; text() has all of them
+            text = f"{text[:120]} ... {text[-80:]}"
+        lines = [f"sum of {self.terms} terms: {text}", f"{self.checked} pairs of terms meet where this tree has them"]
         for name, (equal, of) in (self.exact or {}).items():
             lines.append(f"{name}, in this order: {equal} of {of} outputs to the bit")
         if self.exact and not self.arithmetic:

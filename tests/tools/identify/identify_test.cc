@@ -10,6 +10,7 @@ namespace mxcheck {
 namespace {
 
 using test::make_tensor;
+using test::tensor_of;
 
 class IdentifyTool : public test::ToolTest {
  protected:
@@ -94,6 +95,14 @@ TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
     EXPECT_NE(a.out.find(recipe), std::string::npos) << a.out;
     EXPECT_NE(a.out.find("compared      4224 words"), std::string::npos) << a.out;
   }
+  ASSERT_EQ(mxcheck("quantize x.npy -o q.safetensors --rule floor").code, 0);
+  Tensor codes = tensor_of(read_safetensors(dir / "q.safetensors"), "codes");
+  codes.data[3] ^= std::byte{1};
+  write_npy(dir / "one.npy", codes);
+  const auto one = mxcheck("identify --x x.npy --codes one.npy --scales q.safetensors:scales");
+  EXPECT_EQ(one.code, 1);
+  EXPECT_NE(one.out.find("its elements under its own scales:\nexplained by  none"), std::string::npos) << one.out;
+  EXPECT_NE(one.out.find("4095 of 4096 words equal"), std::string::npos) << one.out;
   write_npy(dir / "wrong.npy", make_tensor("", Dtype::u8, {64, 3}, std::vector<std::uint8_t>(192)));
   expect_refused(2, "which no block makes of 64 x 64",
                  "identify --x x.npy --codes q.safetensors:codes --scales wrong.npy");
@@ -136,7 +145,7 @@ TEST_F(IdentifyTool, the_tree_of_a_dump_and_one_given_as_text_are_drawn) {
             std::string::npos);
   const auto a = mxcheck("identify --draw '((0 2) (1 3))' --svg text.svg");
   EXPECT_EQ(a.code, 0) << a.err;
-  EXPECT_EQ(a.out, "order         strided by 2, the lanes added ascending\n  tree        ((0 2) (1 3))\n");
+  EXPECT_EQ(a.out, "order         the upper half added to the lower, again and again\n  tree        ((0 2) (1 3))\n");
   expect_refused(2, "the tree of summation is wrong at place 4", "identify --draw '(0 1' --svg text2.svg");
   expect_refused(2, "/none", "identify --draw '(0 1)' --svg /none/t.svg");
   Tensor d = read_tensor(dir / "d.npy");
