@@ -59,6 +59,9 @@ TEST_F(IdentifyCandidate, recipes_scales_and_routers_that_are_declared_wrongly_a
   const auto r = identify("operations=route;follows=sigmoid", "--op route --only variant=topk-softmax");
   EXPECT_EQ(r.code, 1) << r.out;
   EXPECT_TRUE(says(r, "explained by  sigmoid, every bit")) << r.out;
+  const auto t = identify("operations=quantize_transposed;follows=floor", "--only 'format=e4m3 recipe=rceil'");
+  EXPECT_EQ(t.code, 1) << t.out;
+  EXPECT_TRUE(says(t, "OTHERWISE     op=quantize_transposed") && says(t, "explained by  floor, every bit")) << t.out;
   const auto c = identify("operations=cast", "--op cast");
   EXPECT_EQ(c.code, 0) << c.out;
   EXPECT_TRUE(says(c, "op=cast format=e4m3")) << c.out;
