@@ -1,5 +1,6 @@
 #include "properties/identify/blocks_probes.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -122,6 +123,21 @@ QuantizeCall middles_of_fp32_scales(Format format, BlockShape block, Draw& draw)
   return call;
 }
 
+// Blocks of one column, made one below the other, four side by side: an answer with rows and columns exchanged is
+// another one then.
+QuantizeCall side_by_side(const QuantizeCall& from) {
+  constexpr std::int64_t kColumns = 4;
+  const std::int64_t height = from.block.rows;
+  const std::int64_t count = from.rows / height;
+  QuantizeCall call{from.format, from.block, (count + kColumns - 1) / kColumns * height, kColumns, {}};
+  for (std::int64_t i = 0; i < call.rows * kColumns; ++i) {
+    const std::int64_t row = i / kColumns;
+    const std::int64_t block = std::min(count - 1, row / height * kColumns + i % kColumns);
+    call.x.push_back(from.x[static_cast<std::size_t>(block * height + row % height)]);
+  }
+  return call;
+}
+
 std::vector<float> rounded(std::vector<float> values, Format type) {
   if (type == Format::fp32) return values;
   if (!spec(type).is_value) throw Error(ErrorKind::usage, "x is FP32, BF16 or FP16");
@@ -150,7 +166,10 @@ std::vector<std::pair<std::string, QuantizeCall>> quantize_probes(Format format,
   at(5, 1) = -0.0F, at(5, 2) = std::bit_cast<float>(0x80000001U), at(6, 1) = -1e-30F, at(6, 2) = -0.0F;
   probes.emplace_back("middles of FP32 scales", middles_of_fp32_scales(format, block, draw));
   probes.emplace_back("NaN, Inf and negative zeros", std::move(special));
-  for (auto& [name, call] : probes) call.x = rounded(std::move(call.x), type), call.dtype = type;
+  for (auto& [name, call] : probes) {
+    if (block.cols == 1) call = side_by_side(call);
+    call.x = rounded(std::move(call.x), type), call.dtype = type;
+  }
   return probes;
 }
 

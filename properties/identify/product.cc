@@ -6,6 +6,7 @@
 #include "numerics/format/codec.h"
 #include "properties/identify/product_definitions.h"
 #include "properties/identify/reveal.h"
+#include "reference/common/checked_size.h"
 
 namespace mxcheck {
 namespace {
@@ -28,6 +29,54 @@ std::vector<Definition> definitions_of(const std::vector<std::string>& texts, st
   return definitions;
 }
 
+constexpr std::int64_t kLarge = std::int64_t{1} << 26;  // multiplications
+constexpr std::int64_t kCorner = 16;                    // rows and columns of D
+
+std::vector<std::uint32_t> first_rows(const std::vector<std::uint32_t>& words, std::int64_t rows, std::int64_t cols) {
+  return {words.begin(), words.begin() + rows * cols};
+}
+
+// The upper left of a D, as a call of its own.
+ProductCall corner(const ProductCall& call) {
+  ProductCall part = call;
+  part.m = std::min(kCorner, call.m), part.n = std::min(kCorner, call.n);
+  part.a = first_rows(call.a, part.m, call.k), part.b = first_rows(call.b, part.n, call.k);
+  if (call.scale_k == 0) return part;
+  const std::int64_t blocks = ceil_div(call.k, call.scale_k);
+  part.a_scales = first_rows(call.a_scales, ceil_div(part.m, call.a_scale_rows), blocks);
+  part.b_scales = first_rows(call.b_scales, ceil_div(part.n, call.b_scale_rows), blocks);
+  return part;
+}
+
+// Of definitions of a large D those that explain a corner of it, and the closest there: the others are not computed.
+std::vector<std::string> worth_computing(const std::vector<std::string>& texts, const ProductCall& call,
+                                         const std::vector<std::uint32_t>& answer) {
+  const ProductCall part = corner(call);
+  std::vector<std::uint32_t> d;
+  for (std::int64_t i = 0; i < part.m * part.n; ++i) {
+    d.push_back(answer[static_cast<std::size_t>(i / part.n * call.n + i % part.n)]);
+  }
+  const std::string name = "corner";
+  const BoxAnswer observed{part_of(part, std::move(d))};
+  const Match match = match_answers({&name, 1}, {&observed, 1}, definitions_of(texts, {&part, 1}));
+  std::vector<std::string> worth = match.explaining;
+  for (const Explained& e : match.closest) worth.push_back(e.name);
+  return worth;
+}
+
+// The number of definitions is that of all, computed in full or not.
+Match match_of(const std::vector<std::string>& texts, std::span<const std::string> names,
+               std::span<const ProductCall> calls, std::span<const BoxAnswer> parts, const std::string& declared) {
+  const ProductCall& one = calls.front();
+  const bool large =
+      calls.size() == 1 && one.c.empty() && one.m * one.n > kCorner * kCorner && one.m * one.n * one.k > kLarge;
+  if (!large) return match_answers(names, parts, definitions_of(texts, calls), declared);
+  const std::vector<std::string> worth = worth_computing(texts, one, parts.front().front().words);
+  Match match = match_answers(names, parts, definitions_of(worth, calls), declared);
+  match.tried = texts.size();
+  return match;
+}
+
 }  // namespace
 
 // Split-k is looked at only where no contract explains everything: it is most of the work.
@@ -39,14 +88,14 @@ Match match_products(std::span<const std::string> names, std::span<const Product
   const ProductSpace space = space_of(calls.front());
   std::vector<std::string> texts = product_contracts(space);
   if (!declared.empty() && std::ranges::find(texts, declared) == texts.end()) texts.push_back(declared);
-  Match match = match_answers(names, parts, definitions_of(texts, calls), declared);
+  Match match = match_of(texts, names, calls, parts, declared);
   if (match.explained()) {
     const std::string words = other_words(match.explaining.front(), space);
     if (!words.empty()) match.notes.push_back(words);
     return match;
   }
   const std::vector<std::string> split = split_products(space);
-  Match in_parts = match_answers(names, parts, definitions_of(split, calls), declared);
+  Match in_parts = match_of(split, names, calls, parts, declared);
   match.explaining = in_parts.explaining;
   match.tried += in_parts.tried;
   match.closest.insert(match.closest.end(), in_parts.closest.begin(), in_parts.closest.end());

@@ -189,6 +189,26 @@ TEST(Product, four_parts_added_pairwise_are_named) {
       << to_text(r);
 }
 
+// Of a D that is large most definitions are computed for a corner alone; what differs beyond it is seen all the same.
+TEST(Product, a_large_dump_is_compared_to_its_last_word) {
+  ProductSpace space{kE4, kE4, k32, 512, 128, k32};
+  space.b_scale_rows = 128, space.m = 384, space.n = 384;
+  const ProductCall call = product_probes(space).front().second;
+  ASSERT_GT(call.m * call.n * call.k, 1 << 26);
+  const std::string name = "d";
+  std::vector<std::uint32_t> d = answer_of_contract("sm90_fp8+promote128+b_first", call);
+  const Match right = match_products({&name, 1}, {&call, 1}, {&d, 1});
+  EXPECT_EQ(right.explaining, std::vector<std::string>{"sm90_fp8+promote128+b_first"});
+  EXPECT_EQ(right.compared, 384 * 384);
+  d.back() ^= 1;
+  const Match wrong = match_products({&name, 1}, {&call, 1}, {&d, 1});
+  EXPECT_TRUE(wrong.explaining.empty());
+  ASSERT_FALSE(wrong.closest.empty());
+  EXPECT_EQ(wrong.closest.front().name, "sm90_fp8+promote128+b_first");
+  EXPECT_EQ(wrong.closest.front().equal, 384 * 384 - 1);
+  EXPECT_EQ(wrong.closest.front().first.row, 383);
+}
+
 TEST(Product, what_a_box_declares_wrongly_is_said) {
   const ProductSpace space{kE4, kE4, k32, 384};
   const ProductReport wrong = identify_product(space, following("sm90_fp8+promote64"), {"sm90_fp8+promote128"});

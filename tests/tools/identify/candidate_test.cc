@@ -73,6 +73,9 @@ TEST_F(IdentifyCandidate, multiples_and_limits_of_a_library_are_kept) {
   EXPECT_EQ(a.code, 0) << a.out;
   const auto b = identify("operations=quantize,cast;max_rows=40;max_cols=128;with=1x32", "");
   EXPECT_EQ(b.code, 0) << b.out;
+  const auto strict =
+      mxcheck("identify --candidate '" MXCHECK_TOY "'", "export TOY=multiples; ");  // 48 rows, 80 columns
+  EXPECT_EQ(strict.code, 0) << strict.out;
   const auto c = identify("operations=matmul;contracts=sm90_fp8;max_rows=4;max_cols=4", kPlain);
   EXPECT_EQ(c.code, 1) << c.out;
   EXPECT_TRUE(says(c, "no answer     ") && says(c, "it takes at most 4 rows, and the inputs have 16")) << c.out;

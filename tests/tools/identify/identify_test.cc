@@ -147,6 +147,7 @@ TEST_F(IdentifyTool, the_tree_of_a_dump_and_one_given_as_text_are_drawn) {
   EXPECT_EQ(a.code, 0) << a.err;
   EXPECT_EQ(a.out, "order         the upper half added to the lower, again and again\n  tree        ((0 2) (1 3))\n");
   expect_refused(2, "the tree of summation is wrong at place 4", "identify --draw '(0 1' --svg text2.svg");
+  expect_refused(2, "/none", "identify --a a.npy --b b.npy --d d.npy --svg /none/t.svg");
   expect_refused(2, "/none", "identify --draw '(0 1)' --svg /none/t.svg");
   Tensor d = read_tensor(dir / "d.npy");
   d.data[0] ^= std::byte{1};
