@@ -2,12 +2,12 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/identify/blocks_probes.h"
+#include "properties/identify/values.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
 
@@ -24,18 +24,8 @@ BoxAnswer parts_of(const QuantizeCall& call, const QuantizeAnswer& a) {
           {"codes", call.format, a.codes, call.cols, false}};
 }
 
-std::vector<std::byte> bytes_of(Format type, const std::vector<float>& values) {
-  const std::size_t width = type == Format::fp32 ? 4 : 2;
-  std::vector<std::byte> bytes(values.size() * width);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t word = encode(type, values[i], Rounding::nearest_even, Overflow::non_saturate);
-    std::memcpy(bytes.data() + i * width, &word, width);
-  }
-  return bytes;
-}
-
 QuantizeAnswer answer_of(const Recipe& recipe, const QuantizeCall& call) {
-  const std::vector<std::byte> bytes = bytes_of(call.dtype, call.x);
+  const std::vector<std::byte> bytes = value_bytes(call.dtype, call.x);
   const MatrixView x{call.dtype, bytes.data(), call.rows, call.cols, call.cols};
   const Quantized q = quantize(x, call.format, call.block, recipe, {}, 1);
   QuantizeAnswer a;

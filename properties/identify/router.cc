@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
 #include "properties/core/rng.h"
+#include "properties/identify/values.h"
 #include "reference/router/router.h"
 
 namespace mxcheck {
@@ -14,8 +16,12 @@ constexpr std::int64_t kTokens = 64;
 
 template <class Make>
 RouteCall call_of(const RouteSpace& s, const Make& logit) {
-  RouteCall call{kTokens, s.experts, s.top_k, {}};
-  for (std::int64_t i = 0; i < kTokens * s.experts; ++i) call.logits.push_back(static_cast<float>(logit()));
+  RouteCall call{kTokens, s.experts, s.top_k, {}, s.logits};
+  for (std::int64_t i = 0; i < kTokens * s.experts; ++i) {
+    const std::uint32_t word =
+        encode(s.logits, static_cast<float>(logit()), Rounding::nearest_even, Overflow::saturate);
+    call.logits.push_back(static_cast<float>(decode(s.logits, word)));
+  }
   return call;
 }
 
@@ -60,8 +66,8 @@ std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCal
                              const RouteCall& call = probes[p].second;
                              Router router;
                              router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
-                             const MatrixView x{Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens,
-                                                call.experts, call.experts};
+                             const std::vector<std::byte> bytes = value_bytes(call.dtype, call.logits);
+                             const MatrixView x{call.dtype, bytes.data(), call.tokens, call.experts, call.experts};
                              Routes r = route(router, x, 1);
                              return parts_of(call, {std::move(r.experts), std::move(r.weights)});
                            }});

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "goldens/make/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
@@ -61,8 +62,8 @@ BlockShape block_of(const IdentifyOptions& o, const Stack& x, const Stack& scale
 int identify_blocks_dump(const IdentifyOptions& o) {
   need(o.x, "--x", "--codes");
   need(o.codes, "--codes", "--x");
-  const Tensor x = read_tensor(o.x);
-  const Tensor codes = read_tensor(o.codes);
+  const Tensor x = tensor_at(o.x);
+  const Tensor codes = tensor_at(o.codes);
   const Stack shape = matrix_of(x, o.x);
   const Stack of_codes = matrix_of(codes, o.codes);
   if (of_codes.rows != shape.rows || of_codes.cols != shape.cols) {
@@ -73,7 +74,7 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   check_codes(call.format, codes.data, o.codes);
   call.x = values_of(x, o.x, call.dtype);
   if (o.scales.empty()) return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols));
-  const Tensor scales = read_tensor(o.scales);
+  const Tensor scales = tensor_at(o.scales);
   if (scales.dtype != Dtype::u8 && scales.dtype != Dtype::f32)
     throw Error(ErrorKind::input, o.scales + ": scales are U8 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
@@ -87,9 +88,9 @@ int identify_routes_dump(const IdentifyOptions& o) {
   need(o.logits, "--logits", "--experts");
   need(o.experts, "--experts", "--logits");
   need(o.weights, "--weights", "--logits");
-  const Tensor logits = read_tensor(o.logits);
-  const Tensor experts = read_tensor(o.experts);
-  const Tensor weights = read_tensor(o.weights);
+  const Tensor logits = tensor_at(o.logits);
+  const Tensor experts = tensor_at(o.experts);
+  const Tensor weights = tensor_at(o.weights);
   const Stack shape = matrix_of(logits, o.logits);
   const Stack chosen = matrix_of(experts, o.experts);
   const Stack of_weights = matrix_of(weights, o.weights);
@@ -102,8 +103,7 @@ int identify_routes_dump(const IdentifyOptions& o) {
                     shape.rows, shape.cols, chosen.rows, chosen.cols, of_weights.rows, of_weights.cols));
   }
   RouteCall call{shape.rows, shape.cols, chosen.cols, {}};
-  Format type = Format::fp32;
-  call.logits = values_of(logits, o.logits, type);
+  call.logits = values_of(logits, o.logits, call.dtype);
   RouteAnswer answered;
   const std::size_t width = size_of(experts.dtype);
   if (experts.dtype != Dtype::i32 && experts.dtype != Dtype::i64)

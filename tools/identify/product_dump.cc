@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "goldens/make/embedded.h"
 #include "numerics/error.h"
 #include "properties/identify/product_definitions.h"
 #include "properties/identify/reveal.h"
@@ -25,7 +26,7 @@ struct Side {
 };
 
 Side read_side(const std::string& location, const std::string& format) {
-  const Tensor t = read_tensor(location);
+  const Tensor t = tensor_at(location);
   Side side{code_format(format, t, location), stack_of(t, location), {}};
   if (side.shape.batched) throw Error(ErrorKind::input, location + ": is a batch; one matrix is identified at a time");
   check_codes(side.format, t.data, location);
@@ -49,7 +50,7 @@ std::int64_t shared_k(std::int64_t k, std::int64_t blocks) {
 }
 
 Scales read_scales(const std::string& location, const Side& side, std::int64_t scale_k) {
-  const Tensor t = read_tensor(location);
+  const Tensor t = tensor_at(location);
   const Stack s = stack_of(t, location);
   Scales scales{Format::e8m0, 1, scale_k == 0 ? shared_k(side.shape.cols, s.cols) : scale_k, words_of(t)};
   const bool fits = scales.cols_each != 0 && s.cols == ceil_div(side.shape.cols, scales.cols_each);

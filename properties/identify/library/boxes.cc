@@ -10,6 +10,7 @@
 #include "properties/identify/library/posing.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
+#include "properties/identify/values.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/router/fields.h"
 #include "properties/operations/scaled_blocks/fields.h"
@@ -79,7 +80,7 @@ QuantizeAnswer quantized(CandidateRunner& runner, const Variant& v, const Quanti
     const std::int64_t rows = std::min(each, call.rows - first);
     const std::vector<float> x(call.x.begin() + first * call.cols, call.x.begin() + (first + rows) * call.cols);
     Posing p(runner, v, rows, call.cols);
-    p.set(0, v.dtype, words_of(v.dtype, x), rows, call.cols);
+    p.set(0, v.dtype, value_words(v.dtype, x), rows, call.cols);
     p.run();
     const std::int64_t scale_rows = ceil_div(rows, height);
     append(answer.codes,
@@ -130,7 +131,7 @@ void identify_casts(CandidateRunner& runner, const Variant& v, PolicyReport& rep
       const std::int64_t count = std::min(each, rows - first);
       Posing p(runner, v, count, kCols);
       const std::vector<float> part(x.begin() + first * kCols, x.begin() + (first + count) * kCols);
-      p.set(0, v.dtype, words_of(v.dtype, part), count, kCols);
+      p.set(0, v.dtype, value_words(v.dtype, part), count, kCols);
       p.run();
       append(codes, p.words(0, count, kCols));
     }
@@ -141,13 +142,13 @@ void identify_casts(CandidateRunner& runner, const Variant& v, PolicyReport& rep
 }
 
 void identify_routes(CandidateRunner& runner, const Variant& v, PolicyReport& report) {
-  RouteSpace space{32, 4};
+  RouteSpace space{32, 4, v.dtype};
   if (const OperationInfo* limits = runner.operation(v.operation)) {
     space.experts = ceil_div(space.experts, limits->cols_multiple) * limits->cols_multiple;
   }
   const RouteBox box = [&](const RouteCall& call) {
     Posing p(runner, v, call.tokens, call.experts, [&](Case& c) { route_case(c).top_k = call.top_k; });
-    p.set(0, v.dtype, words_of(v.dtype, call.logits), call.tokens, call.experts);
+    p.set(0, v.dtype, value_words(v.dtype, call.logits), call.tokens, call.experts);
     p.run();
     RouteAnswer answer;
     for (std::uint32_t e : p.words(0, call.tokens, call.top_k)) answer.experts.push_back(static_cast<std::int32_t>(e));
@@ -160,7 +161,7 @@ void identify_routes(CandidateRunner& runner, const Variant& v, PolicyReport& re
 // Less is asked first: what is kept of several that differ in this alone.
 std::int64_t preference(const Variant& v) {
   const std::int64_t type = v.dtype == Format::fp32 ? 0 : v.dtype == Format::bf16 ? 1 : 2;
-  if (reads_logits(v)) return type;
+  if (reads_logits(v)) return type * 2 + (route_of(v).nan_last ? 0 : 1);
   const BlockShape block = blocks_of(v).block;
   return (block.height(1) * block.width(64)) * 4 + type;
 }
@@ -172,7 +173,7 @@ std::string group_of(const Variant& v) {
 
 bool has_options(const Variant& v) {
   if (is_matmul(v.operation)) return matmul_of(v).groups != MXCHECK_DENSE;
-  if (reads_logits(v)) return route_of(v).bias || route_of(v).limited || !route_of(v).nan_last;
+  if (reads_logits(v)) return route_of(v).bias || route_of(v).limited;
   return blocks_of(v).layout != MXCHECK_COMPACT || spec(blocks_of(v).format).bits > 8;
 }
 

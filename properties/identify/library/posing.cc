@@ -89,10 +89,4 @@ std::vector<std::uint32_t> Posing::words(std::size_t output, std::int64_t rows, 
   return words;
 }
 
-std::vector<std::uint32_t> words_of(Format type, const std::vector<float>& values) {
-  std::vector<std::uint32_t> words;
-  for (float x : values) words.push_back(encode(type, x, Rounding::nearest_even, Overflow::non_saturate));
-  return words;
-}
-
 }  // namespace mxcheck

@@ -48,6 +48,4 @@ class Posing {
   std::vector<std::vector<std::byte>> outputs_;
 };
 
-std::vector<std::uint32_t> words_of(Format type, const std::vector<float>& values);
-
 }  // namespace mxcheck

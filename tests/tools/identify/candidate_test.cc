@@ -59,6 +59,10 @@ TEST_F(IdentifyCandidate, recipes_scales_and_routers_that_are_declared_wrongly_a
   const auto r = identify("operations=route;follows=sigmoid", "--op route --only variant=topk-softmax");
   EXPECT_EQ(r.code, 1) << r.out;
   EXPECT_TRUE(says(r, "explained by  sigmoid, every bit")) << r.out;
+  const std::string refusing = "op=route variant=sigmoid x=bf16 nan=refuse bias=0 limited=0";  // the only one offered
+  const auto n = identify("operations=route;variant=" + refusing, "");
+  EXPECT_EQ(n.code, 0) << n.out;
+  EXPECT_TRUE(says(n, "as declared   " + refusing)) << n.out;
   const auto t = identify("operations=quantize_transposed;follows=floor", "--only 'format=e4m3 recipe=rceil'");
   EXPECT_EQ(t.code, 1) << t.out;
   EXPECT_TRUE(says(t, "OTHERWISE     op=quantize_transposed") && says(t, "explained by  floor, every bit")) << t.out;

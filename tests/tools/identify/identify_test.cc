@@ -116,6 +116,12 @@ TEST_F(IdentifyTool, a_dump_of_a_router_names_its_variant) {
   const auto a = mxcheck("identify --logits l.npy --experts r.safetensors:experts --weights r.safetensors:weights");
   EXPECT_EQ(a.code, 0) << a.out << a.err;
   EXPECT_NE(a.out.find("explained by  sigmoid, every bit"), std::string::npos) << a.out;
+  ASSERT_EQ(mxcheck("route real:layer0.router_logits --top-k 4 -o real.safetensors").code, 0);
+  const auto real = mxcheck(
+      "identify --logits real:layer0.router_logits --experts real.safetensors:experts --weights "
+      "real.safetensors:weights");
+  EXPECT_EQ(real.code, 0) << real.out << real.err;
+  EXPECT_NE(real.out.find("topk-softmax"), std::string::npos) << real.out;
   expect_refused(2, "logits are 16 x 32, experts 16 x 32",
                  "identify --logits l.npy --experts l.npy --weights r.safetensors:weights");
   expect_refused(2, "--weights is needed", "identify --logits l.npy --experts r.safetensors:experts");
