@@ -80,7 +80,8 @@ Match match_answers(std::span<const std::string> probes, std::span<const BoxAnsw
       if (h.name == declared) match.not_declared = match.closest.back();
     }
   }
-  std::ranges::stable_partition(match.explaining, [&](const std::string& name) { return name == declared; });
+  std::stable_partition(match.explaining.begin(), match.explaining.end(),
+                        [&](const std::string& name) { return name == declared; });
   keep_closest(match);
   return match;
 }

@@ -24,7 +24,7 @@
 
 #include "numerics/format/format.h"
 #include "properties/identify/match.h"
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 

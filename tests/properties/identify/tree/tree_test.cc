@@ -1,4 +1,4 @@
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 #include <gtest/gtest.h>
 

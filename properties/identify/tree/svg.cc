@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "numerics/error.h"
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 namespace {

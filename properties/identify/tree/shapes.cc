@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 namespace {
