@@ -86,7 +86,8 @@ TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
 TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
   std::vector<float> x;
   for (int i = 0; i < 64 * 64; ++i)
-    x.push_back(std::ldexp(static_cast<float>(i * 2654435761U % 511) + 1, i / 32 % 40 - 20));
+    x.push_back(
+        std::ldexp(static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761U % 511) + 1, i / 32 % 40 - 20));
   write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {64, 64}, x));
   for (const char* recipe : {"floor", "even", "rceil", "fp32"}) {
     ASSERT_EQ(mxcheck(std::string("quantize x.npy -o q.safetensors --rule ") + recipe).code, 0);
@@ -110,7 +111,8 @@ TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
 
 TEST_F(IdentifyTool, a_dump_of_a_router_names_its_variant) {
   std::vector<float> logits;
-  for (int i = 0; i < 16 * 32; ++i) logits.push_back(static_cast<float>(i * 2654435761U % 997) / 100 - 5);
+  for (int i = 0; i < 16 * 32; ++i)
+    logits.push_back(static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761U % 997) / 100 - 5);
   write_npy(dir / "l.npy", make_tensor("", Dtype::f32, {16, 32}, logits));
   ASSERT_EQ(mxcheck("route l.npy --top-k 4 --variant sigmoid -o r.safetensors").code, 0);
   const auto a = mxcheck("identify --logits l.npy --experts r.safetensors:experts --weights r.safetensors:weights");
