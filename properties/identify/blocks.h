@@ -15,11 +15,12 @@
 //
 // Errors: Error{usage} for formats that are not quantized to, and answers of another size; what the box throws.
 //
-// Does not promise: to name stochastic rounding. Inputs are FP32.
+// Does not promise: to name stochastic rounding.
 
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "properties/identify/match.h"
@@ -27,8 +28,19 @@
 
 namespace mxcheck {
 
+// declared: what the box claims to follow; x: the type of what it reads, FP32, BF16 or FP16, to which the inputs are
+// rounded first.
+struct BlocksQuestion {
+  std::string declared;
+  Format x = Format::fp32;
+  bool asks_nan = true;  // of scales: whether a NaN is an amax, or a value that some recipes look past
+};
+
 using CastBox = std::function<std::vector<std::uint32_t>(std::span<const float> values)>;
-Match identify_cast(Format format, const CastBox& box);
+Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& question = {});
+// Codes that are there already, as a dump's are. cols: of the matrix, for places.
+Match match_cast(const std::string& name, Format format, std::span<const float> x, std::vector<std::uint32_t> codes,
+                 std::int64_t cols);
 
 struct QuantizeCall {
   Format format = Format::e4m3;
@@ -36,6 +48,7 @@ struct QuantizeCall {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::vector<float> x;
+  Format dtype = Format::fp32;  // of x, which has values of that type alone
 };
 struct QuantizeAnswer {
   std::vector<std::uint32_t> codes;   // rows x cols
@@ -43,10 +56,16 @@ struct QuantizeAnswer {
   bool fp32_scales = false;
 };
 using QuantizeBox = std::function<QuantizeAnswer(const QuantizeCall& call)>;
-Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box);
+Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
+Match match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
+
+// How elements are rounded under the scales that the box itself gave, where these are E8M0: a cast of x / 2^e, as if
+// exact. Blocks whose scale is a NaN are left out.
+Match identify_elements(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
+Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
 
 // The E8M0 byte of a block whose amax this is; NaN and Inf are asked too.
 using ScaleBox = std::function<std::uint32_t(float amax)>;
-Match identify_scale(Format format, const ScaleBox& box);
+Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question = {});
 
 }  // namespace mxcheck

@@ -5,7 +5,7 @@
 // every word of every part of every probe is equal. What explains all of it is listed together: the probes do not tell
 // those apart. Where nothing does, the closest are listed, each with the first word that it does not explain.
 //
-//   const Match match = match_answers(probes, answers, definitions);
+//   const Match match = match_answers(probes, answers, definitions, "sm90_fp8");  // which it claims to follow; or ""
 //   match.explaining == std::vector<std::string>{"sm90_fp8"}
 //   to_text(match)                                                // lines for people
 //
@@ -54,21 +54,33 @@ struct Explained {
   std::string name;
   std::int64_t equal = 0;
   ProbeDifference first;
+  std::vector<std::string> probes = {};  // those of which it explains every bit
 };
 
 struct Match {
-  std::vector<std::string> explaining;  // in the order of the definitions
-  std::vector<Explained> closest;       // at most three, best first; of those that do not explain everything
-  std::int64_t compared = 0;            // words of the box
+  std::string declared;                   // what the box claims to be; empty: nothing
+  std::optional<Explained> not_declared;  // where it is not that: the first word; nothing where the claim was not tried
+  std::vector<std::string> explaining;    // the declared one first, then in the order of the definitions
+  std::vector<Explained> closest;         // at most three, best first; of those that do not explain everything
+  std::int64_t compared = 0;              // words of the box
   std::size_t probes = 0;
-  std::size_t tried = 0;  // definitions that could answer
+  std::size_t tried = 0;           // definitions that could answer
+  std::vector<std::string> notes;  // other words for what explains it
+
+  [[nodiscard]] bool explained() const { return !explaining.empty(); }
+  // Whether the box is what it claims to be.
+  [[nodiscard]] bool holds() const { return explained() && (declared.empty() || explaining.front() == declared); }
 };
 
 // answers[i] is what the box gave for probes[i].
 Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
-                    std::span<const Definition> definitions);
+                    std::span<const Definition> definitions, const std::string& declared = "");
 
-// "explained by", or the closest with their first difference in four notations; a line each.
+// Leaves the three closest, best first.
+void keep_closest(Match& match);
+
+// "declared" where something was; "explained by", or the closest with their first difference in four notations; a line
+// each.
 std::string to_text(const Match& match);
 
 }  // namespace mxcheck

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "numerics/accumulate/fused_sum.h"
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 

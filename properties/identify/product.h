@@ -6,14 +6,14 @@
 //   r.match.explaining == std::vector<std::string>{"sm90_fp8+promote128"}
 //   to_text(r)
 //
-// Contracts are tried with every suffix of reference/matmul/matmul.h that fits: promotion at every multiple of the
-// step up to K, orders of scales, decode, descending, from_c where C is given. Where none explains every bit, the tree
-// of summation (properties/identify/reveal.h) is looked for.
+// What is tried: properties/identify/product_definitions.h. Where none of it explains every bit, the tree of summation
+// (properties/identify/reveal.h) is looked for.
 //
 // Errors: Error{usage} for formats that no contract takes, K below 1, and an answer of another size than m x n. What
 // the box throws passes through.
 //
-// Does not promise: that a box does the same on shapes that were not asked for. Groups, and alpha, are not tried.
+// Does not promise: that a box does the same on shapes that were not asked for; where it does otherwise on those of one
+// row or of 8 x 8, the closest definitions say which probes they explain. Groups, and alpha, are not tried.
 
 #include <cstdint>
 #include <functional>
@@ -24,13 +24,13 @@
 
 #include "numerics/format/format.h"
 #include "properties/identify/match.h"
-#include "properties/identify/tree.h"
+#include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
 
 // D = A B^T + C of m x n words: a is m x k, b n x k, one code a word, row-major. Scales (where scale_k is not 0) are
-// m x ceil(k / scale_k) and n x ceil(k / scale_k) words of scale_format; c is empty or m x n words of the output's
-// type.
+// ceil(m / a_scale_rows) x ceil(k / scale_k) and ceil(n / b_scale_rows) x ceil(k / scale_k) words of scale_format; c is
+// empty or m x n words of the output's type.
 struct ProductCall {
   Format a_format = Format::e4m3;
   Format b_format = Format::e4m3;
@@ -45,6 +45,8 @@ struct ProductCall {
   std::vector<std::uint32_t> a_scales;
   std::vector<std::uint32_t> b_scales;
   std::vector<std::uint32_t> c;
+  std::int64_t a_scale_rows = 1;  // rows that share a scale
+  std::int64_t b_scale_rows = 1;
 };
 using ProductBox = std::function<std::vector<std::uint32_t>(const ProductCall& call)>;
 
@@ -57,19 +59,17 @@ struct ProductSpace {
   std::int64_t scale_k = 0;  // elements of k that share a scale; 0: no scales
   Format scale_format = Format::e8m0;
   bool with_c = false;
+  std::int64_t a_scale_rows = 1;
+  std::int64_t b_scale_rows = 1;
+  std::int64_t m = 16;  // of D, in all calls but those that ask about other shapes: libraries choose their order by it
+  std::int64_t n = 16;
 };
 
-// The contracts that can be asked about this space, as text.
-std::vector<std::string> product_contracts(const ProductSpace& space);
-
-// What a contract gives. Error{usage} where it does not fit the call.
-std::vector<std::uint32_t> answer_of_contract(const std::string& contract, const ProductCall& call);
-
-// All contracts against calls and answers that are there already, as a dump is.
+// All definitions against calls and answers that are there already, as a dump is.
 Match match_products(std::span<const std::string> names, std::span<const ProductCall> calls,
-                     std::span<const std::vector<std::uint32_t>> answers);
+                     std::span<const std::vector<std::uint32_t>> answers, const std::string& declared = "");
 
-// The calls that identify_product makes, with their names.
+// The calls that identify_product makes, with their names (product_probes.cc).
 std::vector<std::pair<std::string, ProductCall>> product_probes(const ProductSpace& space);
 
 struct TreeReport {
@@ -89,9 +89,14 @@ struct ProductReport {
   std::optional<TreeReport> order;  // where no contract explains the box
 };
 
-// always_tree: the tree also where a contract explains every bit.
-ProductReport identify_product(const ProductSpace& space, const ProductBox& box, bool always_tree = false);
+enum class TreeWanted { where_unexplained, always, never };
+struct ProductQuestion {
+  std::string declared;  // the contract that the box claims to follow
+  TreeWanted tree = TreeWanted::where_unexplained;
+};
+ProductReport identify_product(const ProductSpace& space, const ProductBox& box, const ProductQuestion& question = {});
 
 std::string to_text(const ProductReport& report);
+std::string to_text(const TreeReport& report);
 
 }  // namespace mxcheck

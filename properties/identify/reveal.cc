@@ -7,6 +7,7 @@
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
 #include "properties/identify/node_sums.h"
+#include "reference/common/checked_size.h"
 
 namespace mxcheck {
 namespace {
@@ -21,7 +22,6 @@ struct Mask {
   Powers b;
   [[nodiscard]] double unit() const { return std::ldexp(1.0, a.small + b.small); }
   [[nodiscard]] int ratio() const { return a.big + b.big - a.small - b.small; }
-  [[nodiscard]] bool one_b() const { return b.big == b.small; }  // one row of B serves all masks
 };
 
 Powers range(Format format) {
@@ -46,12 +46,13 @@ struct Pair {
 };
 
 ProductCall empty_call(const ProductSpace& s, std::int64_t m, std::int64_t n) {
-  ProductCall call{s.a, s.b, s.output, m, n, s.k, {}, {}, s.scale_k, s.scale_format, {}, {}, {}};
+  ProductCall call{
+      s.a, s.b, s.output, m, n, s.k, {}, {}, s.scale_k, s.scale_format, {}, {}, {}, s.a_scale_rows, s.b_scale_rows};
   if (s.scale_k != 0) {
-    const auto blocks = static_cast<std::size_t>((s.k + s.scale_k - 1) / s.scale_k);
+    const std::int64_t blocks = ceil_div(s.k, s.scale_k);
     const std::uint32_t one = encode(s.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
-    call.a_scales.assign(static_cast<std::size_t>(m) * blocks, one);
-    call.b_scales.assign(static_cast<std::size_t>(n) * blocks, one);
+    call.a_scales.assign(static_cast<std::size_t>(ceil_div(m, s.a_scale_rows) * blocks), one);
+    call.b_scales.assign(static_cast<std::size_t>(ceil_div(n, s.b_scale_rows) * blocks), one);
   }
   if (s.with_c) call.c.assign(static_cast<std::size_t>(m * n), 0);
   return call;
@@ -73,25 +74,29 @@ void append(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& ro
   to.insert(to.end(), row.begin(), row.end());
 }
 
-// What is left of each pair's mask. With one row of B a call has many rows of A; else the diagonal of D is read.
+std::vector<std::uint32_t> answered(const ProductBox& box, const ProductCall& call) {
+  std::vector<std::uint32_t> d = box(call);
+  if (static_cast<std::int64_t>(d.size()) == call.m * call.n) return d;
+  throw Error(ErrorKind::usage, "the box answered " + std::to_string(d.size()) + " words; D is " +
+                                    std::to_string(call.m) + " x " + std::to_string(call.n));
+}
+
+// What is left of each pair's mask: the diagonal of D, whose shape is that of all other calls, as libraries choose
+// their order by it.
 std::vector<double> masked(const ProductSpace& s, const ProductBox& box, const Mask& mask,
                            const std::vector<Pair>& pairs) {
-  const std::size_t most = mask.one_b() ? 512 : 32;
+  const auto most = static_cast<std::size_t>(std::min(s.m, s.n));
   std::vector<double> left;
   for (std::size_t first = 0; first < pairs.size(); first += most) {
     const std::size_t count = std::min(most, pairs.size() - first);
-    const auto m = static_cast<std::int64_t>(count);
-    ProductCall call = empty_call(s, m, mask.one_b() ? 1 : m);
-    for (std::size_t p = 0; p < count; ++p) {
-      append(call.a, row_of(s.a, mask.a, s.k, pairs[first + p], true));
-      if (p == 0 || !mask.one_b()) append(call.b, row_of(s.b, mask.b, s.k, pairs[first + p], false));
+    ProductCall call = empty_call(s, s.m, s.n);
+    for (std::int64_t row = 0; row < std::max(s.m, s.n); ++row) {
+      const Pair& pair = pairs[first + std::min(static_cast<std::size_t>(row), count - 1)];
+      if (row < s.m) append(call.a, row_of(s.a, mask.a, s.k, pair, true));
+      if (row < s.n) append(call.b, row_of(s.b, mask.b, s.k, pair, false));
     }
-    const std::vector<std::uint32_t> d = box(call);
-    if (static_cast<std::int64_t>(d.size()) != call.m * call.n) {
-      throw Error(ErrorKind::usage, "the box answered " + std::to_string(d.size()) + " words; D is " +
-                                        std::to_string(call.m) + " x " + std::to_string(call.n));
-    }
-    for (std::size_t p = 0; p < count; ++p) left.push_back(decode(s.output, d[mask.one_b() ? p : p * count + p]));
+    const std::vector<std::uint32_t> d = answered(box, call);
+    for (std::size_t p = 0; p < count; ++p) left.push_back(decode(s.output, d[p * static_cast<std::size_t>(s.n) + p]));
   }
   return left;
 }
@@ -119,16 +124,16 @@ std::string sizes_of(int n, const std::vector<Pair>& pairs, const std::vector<do
 }
 
 ProductCall random_call(const ProductSpace& s, Draw& draw, int spread) {
-  ProductCall call = empty_call(s, 12, 12);
-  const auto fill = [&](Format format, std::vector<std::uint32_t>& words) {
-    for (std::int64_t i = 0; i < 12 * s.k; ++i) {
+  ProductCall call = empty_call(s, s.m, s.n);
+  const auto fill = [&](Format format, std::int64_t rows, std::vector<std::uint32_t>& words) {
+    for (std::int64_t i = 0; i < rows * s.k; ++i) {
       const double x = std::ldexp(static_cast<double>(draw.between(1 - (1 << 24), (1 << 24) - 1)),
                                   -23 + static_cast<int>(draw.between(-spread, spread)));
       words.push_back(encode(format, x, Rounding::nearest_even, Overflow::saturate));
     }
   };
-  fill(s.a, call.a);
-  fill(s.b, call.b);
+  fill(s.a, s.m, call.a);
+  fill(s.b, s.n, call.b);
   return call;
 }
 
@@ -153,11 +158,9 @@ void try_arithmetic(const ProductSpace& s, const ProductBox& box, TreeReport& re
   std::vector<std::uint32_t> words;
   for (int spread : {1, 5}) {
     const ProductCall call = random_call(s, draw, spread);
-    const std::vector<std::uint32_t> d = box(call);
-    append(words, d);
+    append(words, answered(box, call));
     for (std::int64_t i = 0; i < call.m * call.n; ++i) sums.push_back(terms_of(call, i / call.n, i % call.n));
   }
-  if (words.size() != sums.size()) throw Error(ErrorKind::usage, "the box's answer has another size than D");
   report.compared = static_cast<std::int64_t>(words.size());
   for (const NodeArithmetic& a : node_arithmetics(*report.tree)) {
     std::int64_t equal = 0;
@@ -169,13 +172,13 @@ void try_arithmetic(const ProductSpace& s, const ProductBox& box, TreeReport& re
 
 // One large term, and small ones that FP32 loses one by one: a plain sum in this tree must not have more of them.
 bool keeps_more(const ProductSpace& s, const ProductBox& box, const Mask& mask, const SumTree& tree) {
-  ProductCall call = empty_call(s, 1, 1);
+  ProductCall call = empty_call(s, s.m, s.n);
   const int small = std::max(mask.a.small + mask.b.small, mask.a.big + mask.b.big - 25);
   const Mask probe = mask_of(s.a, s.b, mask.a.big + mask.b.big, small);
-  call.a.assign(static_cast<std::size_t>(s.k), power(s.a, probe.a.small));
-  call.b.assign(static_cast<std::size_t>(s.k), power(s.b, probe.b.small));
+  call.a.assign(static_cast<std::size_t>(s.m * s.k), power(s.a, probe.a.small));
+  call.b.assign(static_cast<std::size_t>(s.n * s.k), power(s.b, probe.b.small));
   call.a[0] = power(s.a, probe.a.big), call.b[0] = power(s.b, probe.b.big);
-  const double observed = decode(s.output, box(call).at(0));
+  const double observed = decode(s.output, answered(box, call)[0]);
   const std::vector<NodeArithmetic> all = node_arithmetics(tree);
   if (all.empty()) return false;
   return observed > decode(s.output, all.front().sum(terms_of(call, 0, 0), s.output));

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
 #include "properties/core/rng.h"
+#include "properties/identify/values.h"
 #include "reference/router/router.h"
 
 namespace mxcheck {
@@ -14,8 +16,12 @@ constexpr std::int64_t kTokens = 64;
 
 template <class Make>
 RouteCall call_of(const RouteSpace& s, const Make& logit) {
-  RouteCall call{kTokens, s.experts, s.top_k, {}};
-  for (std::int64_t i = 0; i < kTokens * s.experts; ++i) call.logits.push_back(static_cast<float>(logit()));
+  RouteCall call{kTokens, s.experts, s.top_k, {}, s.logits};
+  for (std::int64_t i = 0; i < kTokens * s.experts; ++i) {
+    const std::uint32_t word =
+        encode(s.logits, static_cast<float>(logit()), Rounding::nearest_even, Overflow::saturate);
+    call.logits.push_back(static_cast<float>(decode(s.logits, word)));
+  }
   return call;
 }
 
@@ -53,9 +59,31 @@ BoxAnswer parts_of(const RouteCall& call, const RouteAnswer& a) {
   return {std::move(experts), std::move(weights)};
 }
 
+std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCall>> probes) {
+  std::vector<Definition> definitions;
+  for (const RouterVariant& variant : all_router_variants()) {
+    definitions.push_back({std::string(variant.name), [&variant, probes](std::size_t p) {
+                             const RouteCall& call = probes[p].second;
+                             Router router;
+                             router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
+                             const std::vector<std::byte> bytes = value_bytes(call.dtype, call.logits);
+                             const MatrixView x{call.dtype, bytes.data(), call.tokens, call.experts, call.experts};
+                             Routes r = route(router, x, 1);
+                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
+                           }});
+  }
+  return definitions;
+}
+
 }  // namespace
 
-Match identify_router(const RouteSpace& space, const RouteBox& box) {
+Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer) {
+  const std::pair<std::string, RouteCall> probe{name, call};
+  const BoxAnswer parts = parts_of(call, answer);
+  return match_answers({&name, 1}, {&parts, 1}, variants({&probe, 1}));
+}
+
+Match identify_router(const RouteSpace& space, const RouteBox& box, const std::string& declared) {
   if (space.top_k < 1 || space.top_k > space.experts) {
     throw Error(ErrorKind::usage, "top_k is " + std::to_string(space.top_k) + "; it must be 1 to the " +
                                       std::to_string(space.experts) + " experts");
@@ -67,19 +95,7 @@ Match identify_router(const RouteSpace& space, const RouteBox& box) {
     names.push_back(name);
     answers.push_back(parts_of(call, box(call)));
   }
-  std::vector<Definition> definitions;
-  for (const RouterVariant& variant : all_router_variants()) {
-    definitions.push_back({std::string(variant.name), [&](std::size_t p) {
-                             const RouteCall& call = probes[p].second;
-                             Router router;
-                             router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
-                             const MatrixView x{Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens,
-                                                call.experts, call.experts};
-                             Routes r = route(router, x, 1);
-                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
-                           }});
-  }
-  return match_answers(names, answers, definitions);
+  return match_answers(names, answers, variants(probes), declared);
 }
 
 }  // namespace mxcheck

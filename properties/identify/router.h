@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "properties/identify/match.h"
@@ -22,12 +23,14 @@ namespace mxcheck {
 struct RouteSpace {
   std::int64_t experts = 32;
   std::int64_t top_k = 4;
+  Format logits = Format::fp32;  // the type of what the box reads, to which the inputs are rounded first
 };
 struct RouteCall {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
-  std::vector<float> logits;  // tokens x experts
+  std::vector<float> logits;    // tokens x experts
+  Format dtype = Format::fp32;  // of the logits, which have values of that type alone
 };
 struct RouteAnswer {
   std::vector<std::int32_t> experts;  // tokens x top_k, best first
@@ -35,6 +38,8 @@ struct RouteAnswer {
 };
 using RouteBox = std::function<RouteAnswer(const RouteCall& call)>;
 
-Match identify_router(const RouteSpace& space, const RouteBox& box);
+Match identify_router(const RouteSpace& space, const RouteBox& box, const std::string& declared = "");
+// An answer that is there already, as a dump's is.
+Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer);
 
 }  // namespace mxcheck

@@ -17,7 +17,7 @@ from ._errors import EnvironmentError_ as EnvironmentError
 from ._errors import Error, GoldenError, InputError, InternalError, UsageError
 from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
 from ._library import version
-from ._identify import identify
+from ._identify import identify, identify_dump
 from ._layer import LayerRun, LayerTensorVerdict, LayerVerdict, layer, layer_recipe, layer_recipes, verify_layer
 from ._operands import scale_layout
 from ._product import contract, contracts, explain, matmul, mma
@@ -59,6 +59,7 @@ __all__ = [
     "gate",
     "golden",
     "identify",
+    "identify_dump",
     "layer",
     "layer_recipe",
     "layer_recipes",

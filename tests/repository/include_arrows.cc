@@ -102,6 +102,10 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
       {"properties/identify/", {"properties/core/", "properties/identify/"}},
+      // A policy of a library is posed as the gate poses it, with inputs of identify's own.
+      {"properties/identify/library/",
+       {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",
+        "properties/operations/router/fields.h", "properties/operations/scaled_blocks/fields.h"}},
       {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
       {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
       {"properties/merge/",

@@ -3,6 +3,7 @@
 import argparse
 import ast
 import importlib
+import json
 import sys
 
 from .. import identify
@@ -15,6 +16,8 @@ def main() -> int:
     parser.add_argument("options", nargs="*", metavar="OPTION=VALUE", help="of the operation: format=e4m3, shape=(8,8,256), arrays=numpy ...")
     parser.add_argument("--op", default="matmul", choices=("matmul", "cast", "quantize", "route"))
     parser.add_argument("--dot", help="where the tree of a sum without a name is written for Graphviz")
+    parser.add_argument("--svg", help="where the tree is drawn")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON")
     given = parser.parse_args()
     module, _, attribute = given.function.partition(":")
     options = {}
@@ -33,10 +36,21 @@ def main() -> int:
     except (ImportError, AttributeError, TypeError, Error) as error:
         print(f"mxcheck.identifying: {given.function}: {error}", file=sys.stderr)
         return 2
-    print(found)
-    if given.dot and getattr(found, "tree", None) is not None:
-        with open(given.dot, "w", encoding="utf-8") as file:
-            file.write(found.tree.dot() + "\n")
+    print(json.dumps(found.json(), indent=2) if given.json else found)
+    if not given.json and found.tree is not None and found.tree.root is not None:
+        try:
+            print(f"order of summation: {found.tree.shape}")
+        except Error:  # without the program there is no name
+            pass
+    try:
+        for path, text in ((given.dot, lambda: found.tree.dot() + "\n"), (given.svg, lambda: found.svg())):
+            if path and (found.tree is not None or path == given.svg):
+                drawn = text()
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(drawn)
+    except (OSError, Error) as error:
+        print(f"mxcheck.identifying: {error}", file=sys.stderr)
+        return 2
     return 0 if found else 1
 
 

@@ -1,7 +1,9 @@
 """What identify found."""
 
 from dataclasses import dataclass, field
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
+
+from .._errors import UsageError
 
 
 @dataclass
@@ -37,6 +39,18 @@ class Identified:
         for one in self.closest:
             lines.append(f"not {one.name}: {one.equal} of {self.compared} outputs; {one.first}")
         return "\n".join(lines + self.notes + ([str(self.tree)] if self.tree is not None else []))
+
+    def json(self) -> Dict[str, Any]:
+        """As `mxcheck identify --json`, as far as both know it."""
+        closest = [{"name": one.name, "equal": one.equal, "first": {"text": one.first}} for one in self.closest]
+        return {"explained": bool(self), "explaining": self.names, "also": self.notes, "declared": None, "closest": closest,
+                "compared": self.compared, "order": None if self.tree is None else self.tree.json()}
+
+    def svg(self) -> str:
+        """The tree of summation as a picture. UsageError where none was found."""
+        if self.tree is None:
+            raise UsageError("there is no tree to draw: a name explains every output, or no order was looked for")
+        return self.tree.svg()
 
 
 def compare(name: str, expected: bytes, observed: bytes, each: int, tell: Any) -> Candidate:

@@ -10,27 +10,24 @@ import array
 import math
 import struct
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .._arrays import Values, count_of, result, view_of
 from .._errors import UsageError
-from .._formats import decode
+from .._formats import cast, decode
+from ._tree import Node, Tree, is_binary, leaves
 from ._words import large_and_small, matrix, normal, to_fp32
-
-Node = Union[int, Tuple["Node", ...]]
-
 
 class Box:
     """A callable of the user's, with its tensors."""
 
-    def __init__(self, f: Callable[..., Any], arrays: str, shape: Tuple[int, ...], output: str) -> None:
+    def __init__(self, f: Callable[..., Any], arrays: str, shape: Tuple[int, ...], output: str, extra: Sequence[Values] = ()) -> None:
         if arrays not in ("values", "numpy", "torch"):
             raise UsageError(f"arrays is {arrays!r}: values, numpy or torch")
         if arrays != "values" and arrays not in sys.modules:
             __import__(arrays)
-        self.f, self.arrays, self.shape, self.output = f, arrays, shape, output
+        self.f, self.arrays, self.shape, self.output, self.extra = f, arrays, shape, output, extra
 
     def given(self, x: Values) -> Any:
         if self.arrays == "values":
@@ -40,7 +37,7 @@ class Box:
 
     def call(self, *operands: Values) -> bytes:
         """The answer's bytes, of the shape and type that were asked for."""
-        given = self.f(*(self.given(x) for x in operands))
+        given = self.f(*(self.given(x) for x in (*operands, *self.extra)))
         view = view_of(given, "the box's answer")
         if view.format != self.output or tuple(view.shape) != self.shape:
             raise UsageError(f"the box's answer is {view.shape} of {view.format}: {self.shape} of {self.output} is needed")
@@ -55,74 +52,10 @@ def _bytes_of(x: Any) -> bytes:
     return x.tobytes()
 
 
-def floats_of(data: bytes) -> List[float]:
-    return array.array("f", data).tolist()
-
-
-@dataclass
-class Tree:
-    """root: a term's number, or the parts of a sum, each a term or a sum. exact: by kind of FP32 arithmetic, how many outputs of random
-    operands it gives in this order, of how many; None where a node has more than two parts, whose arithmetic a tree does not say."""
-
-    root: Optional[Node]
-    terms: int
-    checked: int = 0
-    exact: Optional[Dict[str, Tuple[int, int]]] = None
-    why: str = ""
-
-    def __str__(self) -> str:
-        if self.root is None:
-            return f"no tree: {self.why}"
-        lines = [f"sum of {self.terms} terms: {text_of(self.root)}", f"{self.checked} pairs of terms meet where this tree has them"]
-        for name, (equal, of) in (self.exact or {}).items():
-            lines.append(f"{name} in this order give {equal} of {of} outputs to the bit")
-        if self.exact and all(equal < of for equal, of in self.exact.values()):
-            lines.append("so the additions are other ones: compensated, of another width or otherwise rounded")
-        return "\n".join(lines)
-
-    def dot(self) -> str:
-        """The tree for Graphviz: dot -Tsvg draws it."""
-        lines = ["digraph sum {", "  node [shape=circle, label=\"+\"];"]
-        numbers = iter(range(10**9))
-
-        def walk(node: Node) -> str:
-            if isinstance(node, int):
-                lines.append(f"  t{node} [shape=plaintext, label=\"{node}\"];")
-                return f"t{node}"
-            name = f"n{next(numbers)}"
-            lines.append(f"  {name};")
-            lines.extend(f"  {name} -> {walk(child)};" for child in node)
-            return name
-
-        if self.root is not None:
-            walk(self.root)
-        return "\n".join([*lines, "}"])
-
-
-def text_of(node: Node) -> str:
-    """Parentheses; runs of single terms in one node as first..last, by their step."""
-    if isinstance(node, int):
-        return str(node)
-    parts: List[str] = []
-    i = 0
-    while i < len(node):
-        j = i
-        if isinstance(node[i], int) and i + 1 < len(node) and isinstance(node[i + 1], int):
-            step = node[i + 1] - node[i]
-            while j + 1 < len(node) and isinstance(node[j + 1], int) and node[j + 1] - node[j] == step:
-                j += 1
-        if j - i >= 3:
-            step = node[i + 1] - node[i]
-            parts.append(f"{node[i]}..{node[j]}" + ("" if step == 1 else f" by {step}"))
-        else:
-            j = i
-            parts.append(text_of(node[i]))
-        i = j + 1
-    return "(" + " ".join(parts) + ")"
-
-
-def leaves(node: Node) -> List[int]:
-    return [node] if isinstance(node, int) else [leaf for child in node for leaf in leaves(child)]
+def floats_of(data: bytes, format_: str = "fp32") -> List[float]:
+    if format_ == "fp32":
+        return array.array("f", data).tolist()
+    return array.array("d", decode(Values(data, (len(data) // 2,), format_), format_).tobytes()).tolist()
 
 
 class _Meetings:
@@ -152,7 +85,7 @@ class _Meetings:
         return matrix(numbers, (rows, self.k), self.formats[which])
 
     def _call(self, pairs: List[Tuple[int, int]]) -> None:
-        answer = floats_of(self.box.call(self._operand(pairs, self.rows, 0, -1), self._operand(pairs, self.cols, 1, 1)))
+        answer = floats_of(self.box.call(self._operand(pairs, self.rows, 0, -1), self._operand(pairs, self.cols, 1, 1)), self.box.output)
         unit = self.small[0] * self.small[1]
         for at, pair in enumerate(pairs):
             self.known[pair] = answer[at * self.cols + at] / unit
@@ -222,10 +155,6 @@ def _sizes(node: Node, out: Dict[Tuple[int, int], int]) -> List[int]:
     return every
 
 
-def _is_binary(node: Node) -> bool:
-    return isinstance(node, int) or (len(node) == 2 and all(_is_binary(child) for child in node))
-
-
 def _rounded(x: Fraction) -> float:
     """To FP32, nearest, ties to even, once."""
     near = float(x)
@@ -235,23 +164,30 @@ def _rounded(x: Fraction) -> float:
     return to_fp32(near)
 
 
-def _sum(node: Node, terms: List[Fraction], fused: bool) -> float:
-    """By FP32 additions of products rounded to FP32, or with each product's addition fused."""
+# Arithmetics of a node, by their names in `mxcheck identify`: whether the addition of a product is fused, and of two products which.
+_ARITHMETIC = {"FP32, products rounded first": None, "FP32 fused multiply-adds": 1,
+               "FP32 fused multiply-adds, the last of two products rounded first": 0}
+
+
+def _sum(node: Node, terms: List[Fraction], fused: Optional[int]) -> float:
+    """By FP32 additions of products rounded to FP32, or with each product's addition fused: of two products the one at that place."""
     if isinstance(node, int):
         return _rounded(terms[node])
     left, right = node
-    if fused and (isinstance(left, int) or isinstance(right, int)):
-        if not isinstance(right, int):
+    if fused is not None and (isinstance(left, int) or isinstance(right, int)):
+        if not isinstance(right, int) or (fused == 0 and isinstance(left, int)):
             left, right = right, left
         return _rounded(Fraction(_sum(left, terms, fused)) + terms[right])
     return to_fp32(_sum(left, terms, fused) + _sum(right, terms, fused))  # rounding to double first changes nothing
 
 
 def summation_tree(f: Callable[[Any, Any], Any], k: int, formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int] = (8, 8),
-                   arrays: str = "values", check: int = 2000) -> Tree:
+                   arrays: str = "values", check: int = 2000, output: str = "fp32", extra: Sequence[Values] = ()) -> Tree:
     """The order in which f(a, b), as of identify_matmul, adds k products. `check`: pairs that are asked for beside those that the tree
-    was built from."""
-    box = Box(f, arrays, shape, "fp32")
+    was built from. extra: further operands, the same in each call, as scales of one."""
+    if output != "fp32" and k > 256:
+        return Tree(None, k, 0, None, f"K is {k}: {output} counts units up to 256")
+    box = Box(f, arrays, shape, output, extra)
     meetings = _Meetings(box, k, formats)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 10000 + 20 * k))  # a chain is as deep as it has terms
@@ -268,7 +204,7 @@ def summation_tree(f: Callable[[Any, Any], Any], k: int, formats: Sequence[str] 
                 raise _NoTree(f"terms {pair[0]} and {pair[1]} meet above {meetings.size(*pair)} terms and not above {expected[pair]}, as "
                               "the other pairs have it")
         tree = Tree(root, k, len(meetings.known))
-        if _is_binary(root):
+        if is_binary(root):
             tree.exact = _reproduced(box, root, k, formats)
         return tree
     except _NoTree as reason:
@@ -277,20 +213,26 @@ def summation_tree(f: Callable[[Any, Any], Any], k: int, formats: Sequence[str] 
         sys.setrecursionlimit(limit)
 
 
-def _reproduced(box: Box, root: Node, k: int, formats: Sequence[str]) -> Dict[str, Tuple[int, int]]:
-    """Outputs of random operands that FP32 arithmetic in this order gives, of how many."""
+def _reproduced(box: Box, root: Node, k: int, formats: Sequence[str], least: int = 128) -> Dict[str, Tuple[int, int]]:
+    """Outputs of random operands that FP32 arithmetic in this order gives, of how many: `least` or more."""
     rows, cols = box.shape
-    a = matrix(normal(rows * k, 7, 8), (rows, k), formats[0])
-    b = matrix(normal(cols * k, 8, 8), (cols, k), formats[1])
-    values = [[Fraction(x) for x in array.array("d", decode(x, x.dtype).tobytes())] for x in (a, b)]
-    answer = floats_of(box.call(a, b))
     equal = dict.fromkeys(_ARITHMETIC, 0)
-    for i in range(rows):
-        for j in range(cols):
-            terms = [values[0][i * k + t] * values[1][j * k + t] for t in range(k)]
-            for name, fused in _ARITHMETIC.items():
-                equal[name] += _sum(root, terms, fused) == answer[i * cols + j]
-    return {name: (count, rows * cols) for name, count in equal.items()}
+    calls = -(-least // (rows * cols))
+    for call in range(calls):
+        spread = 2 if call % 2 else 8
+        a = matrix(normal(rows * k, 7 + 2 * call, spread), (rows, k), formats[0])
+        b = matrix(normal(cols * k, 8 + 2 * call, spread), (cols, k), formats[1])
+        values = [[Fraction(x) for x in array.array("d", decode(x, x.dtype).tobytes())] for x in (a, b)]
+        answer = floats_of(box.call(a, b), box.output)
+        for i in range(rows):
+            for j in range(cols):
+                terms = [values[0][i * k + t] * values[1][j * k + t] for t in range(k)]
+                for name, fused in _ARITHMETIC.items():
+                    equal[name] += _as(box.output, _sum(root, terms, fused)) == answer[i * cols + j]
+    return {name: (count, calls * rows * cols) for name, count in equal.items()}
 
 
-_ARITHMETIC = {"FP32 additions of rounded products": False, "FP32 fused multiply-adds": True}
+def _as(output: str, x: float) -> float:
+    if output == "fp32":
+        return x
+    return floats_of(cast(Values(array.array("f", [x]), (1,), "fp32"), output, overflow="non_saturate").tobytes(), output)[0]

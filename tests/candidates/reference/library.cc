@@ -79,7 +79,7 @@ class Served {
     const Variant& variant = problem->c.variant;
     if (!questions_.contains(key_of(operation_.question(variant), type_of(variant.dtype))))
       throw Refusal(MXCHECK_UNSUPPORTED, "not offered");
-    std::vector<ExpectedTensor> answer = problem->answer();
+    std::vector<ExpectedTensor> answer = settings().follows.empty() ? problem->answer() : otherwise(call);
     for (std::size_t i = 0; i < answer.size(); ++i) {
       std::vector<std::byte>& bytes = answer[i].bytes;
       require(bytes.size() == call.outputs[i].bytes, "an output of another size");
@@ -100,6 +100,16 @@ class Served {
     }
     if (!has_one) return false;
     return hash_of(text) % s.one_of == 0;
+  }
+
+  // As if something else had been asked for.
+  [[nodiscard]] std::vector<ExpectedTensor> otherwise(Call call) const {
+    if (name_ == "matmul") {
+      call.operation = "matmul:" + settings().follows;
+    } else {
+      edit<mxcheck_policy>(call.policy, [](mxcheck_policy& p) { p.recipe = settings().follows.c_str(); });
+    }
+    return operation_.problem_of(call)->answer();
   }
 
   void refuse_options(const Call& call) const {
@@ -190,10 +200,15 @@ void start_timer() {
   }).detach();
 }
 
-void misbehave_harmlessly() {
+void misbehave() {
   static const bool started = settings().has_timer && (start_timer(), true);
   (void)started;
   if (settings().sleep_us != 0) usleep(static_cast<useconds_t>(settings().sleep_us));
+  if (settings().ends == "crashes") std::raise(SIGSEGV);
+  if (settings().ends == "hangs") {
+    for (;;) pause();
+  }
+  if (settings().ends == "refuses") throw Refusal(MXCHECK_INVALID, "not today");
   if (settings().prints) {
     std::printf("{\"exit_code\": 1} autotuning\n");
     std::fflush(stdout);
@@ -242,7 +257,7 @@ mxcheck_operation entry() {
   };
   o.run = [](const mxcheck_call* call) {
     return guarded(call, [&] {
-      misbehave_harmlessly();
+      misbehave();
       if (call->workspace_bytes < settings().workspace) throw Refusal(MXCHECK_INVALID, "the workspace is too small");
       if (settings().workspace != 0) std::memset(call->workspace, 0x11, settings().workspace);
       served()[kEntry].run(*call);

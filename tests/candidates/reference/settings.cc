@@ -44,6 +44,10 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.sleep_us = number();
   else if (name == "workspace")
     s.workspace = static_cast<std::uint64_t>(number());
+  else if (name == "follows")
+    s.follows = value;
+  else if (name == "ends")
+    s.ends = value;
   else {
     std::fprintf(stderr, "REFERENCE: no setting '%s'\n", name.c_str());
     std::abort();

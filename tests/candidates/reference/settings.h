@@ -29,6 +29,9 @@ struct Settings {
   bool other_script = false;    // name and messages are not ASCII
   std::int64_t sleep_us = 0;    // every call
   std::uint64_t workspace = 0;  // bytes
+  // What no right library does: for tests of what is said about wrong ones.
+  std::string follows;  // the contract, recipe or router that it follows in place of what it is asked for
+  std::string ends;     // crashes, hangs or refuses: at every call
 };
 
 // Of the process, read once. An unknown setting ends it: a test that misspells one must not pass.

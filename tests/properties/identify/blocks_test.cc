@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 
 #include "numerics/error.h"
@@ -108,6 +109,38 @@ TEST(IdentifyQuantize, a_recipe_of_ones_own_has_its_closest) {
   EXPECT_TRUE(m.explaining.empty());
   ASSERT_FALSE(m.closest.empty());
   EXPECT_EQ(m.closest.front().first.part, "codes");
+}
+
+TEST(IdentifyQuantize, elements_that_no_recipe_explains_have_a_rounding_under_their_own_scales) {
+  Recipe own = recipe_named("rceil");
+  own.rounding = Rounding::nearest_away;
+  const std::string away = "nearest_away, saturate";
+  for (const BlockShape block : {BlockShape{1, 32}, BlockShape{32, 1}}) {
+    const Match m = identify_elements(Format::e4m3, block, quantizing(own));
+    EXPECT_EQ(m.explaining.front(), away) << to_text(m);
+    EXPECT_GT(m.compared, 10'000);
+  }
+  EXPECT_EQ(identify_elements(Format::e4m3, {1, 32}, quantizing(recipe_named("floor"))).explaining.front(),
+            "nearest_even, saturate");
+  const QuantizeCall call{Format::e4m3, {1, 32}, 1, 32, std::vector<float>(32, 1.0625F)};
+  EXPECT_EQ(match_elements("x", call, quantizing(own)(call)).explaining.front(), away);
+}
+
+TEST(IdentifyQuantize, inputs_of_bf16_and_what_is_declared) {
+  const QuantizeBox floor = quantizing(recipe_named("floor"));
+  const QuantizeBox of_bf16 = [&](const QuantizeCall& call) {
+    for (float x : call.x)
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(x) & 0x7FFFU,
+                std::isnan(x) ? std::bit_cast<std::uint32_t>(x) & 0x7FFFU : 0);
+    return floor(call);
+  };
+  const Match wrong = identify_quantize(Format::e4m3, {1, 32}, of_bf16, {"rceil", Format::bf16});
+  EXPECT_FALSE(wrong.holds());
+  EXPECT_EQ(wrong.not_declared->name, "rceil");
+  EXPECT_EQ(wrong.explaining.front(), "floor");
+  const Match right = identify_quantize(Format::e4m3, {1, 32}, of_bf16, {"torchao_floor", Format::bf16});
+  EXPECT_TRUE(right.holds()) << to_text(right);
+  EXPECT_EQ(right.explaining.front(), "torchao_floor");  // the declared one first
 }
 
 TEST(IdentifyScale, the_byte_alone_names_the_rule) {

@@ -1,8 +1,10 @@
 #include "properties/identify/product.h"
+#include "properties/identify/product_definitions.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "numerics/accumulate/contract.h"
@@ -75,6 +77,149 @@ TEST(Product, decode_and_a_start_from_c_are_told_apart) {
   EXPECT_TRUE(contains(decoded.match.explaining, "sm90_bf16+decode"));
   EXPECT_FALSE(contains(decoded.match.explaining, "sm100_mxf8f6f4"));
   expect_identified({{kE4, kE4, k32, 128, 0, Format::e8m0, true}, {"sm90_fp8+from_c"}});
+}
+
+// Scales as libraries have them: 1 x 128 of A, 128 x 128 of B, FP32; 1 x 32 of both, E8M0.
+TEST(Product, orders_of_scales_are_told_apart_for_blocks_of_both_operands) {
+  ProductSpace fp32{kE4, kE4, k32, 384, 128, k32};
+  fp32.b_scale_rows = 128;
+  for (const char* contract : {"sm90_fp8+promote128", "sm90_fp8+promote128+a_first", "sm90_fp8+promote128+b_first",
+                               "sm90_fp8+promote64", "sm90_fp8+promote128+descending"}) {
+    const ProductReport r = identify_product(fp32, following(contract));
+    EXPECT_EQ(r.match.explaining, std::vector<std::string>{contract}) << to_text(r);
+    EXPECT_EQ(r.match.compared, 5 * 256 + 8 + 64 + 4 * 136);
+  }
+  const ProductSpace e8m0{kE4, kE4, k32, 384, 32, Format::e8m0};
+  for (const char* contract : {"sm90_fp8+promote32", "sm100_mxf8f6f4", "sm90_bf16+decode", "exact"}) {
+    const ProductReport r = identify_product(e8m0, following(contract));
+    EXPECT_TRUE(contains(r.match.explaining, contract)) << to_text(r);
+    EXPECT_LE(r.match.explaining.size(), 3) << to_text(r);  // E8M0 scales move exponents alone: their order is lost
+  }
+}
+
+// A box that takes the scales of B's rows for those of their block is told by the probe of two blocks.
+TEST(Product, scales_of_the_first_block_of_rows_for_all_are_seen) {
+  ProductSpace space{kE4, kE4, k32, 256, 128, k32};
+  space.b_scale_rows = 128;
+  const ProductReport r = identify_product(space, [](const ProductCall& call) {
+    ProductCall wrong = call;
+    const std::size_t blocks = 2;
+    for (std::size_t i = blocks; i < wrong.b_scales.size(); ++i) wrong.b_scales[i] = wrong.b_scales[i % blocks];
+    return answer_of_contract("sm90_fp8+promote128", wrong);
+  });
+  EXPECT_TRUE(r.match.explaining.empty()) << to_text(r);
+  EXPECT_EQ(r.match.closest.front().first.probe, "blocks of rows") << to_text(r);
+  EXPECT_EQ(r.match.closest.front().probes.size(), 7) << to_text(r);  // all others
+}
+
+// Columns [first, end) of every row, and their scales of blocks of 128.
+ProductCall slice(const ProductCall& call, std::int64_t first, std::int64_t end) {
+  ProductCall part = call;
+  const auto cut = [](const std::vector<std::uint32_t>& from, std::int64_t width, std::int64_t x, std::int64_t y) {
+    std::vector<std::uint32_t> to;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const auto col = static_cast<std::int64_t>(i) % width;
+      if (col >= x && col < y) to.push_back(from[i]);
+    }
+    return to;
+  };
+  part.a = cut(call.a, call.k, first, end), part.b = cut(call.b, call.k, first, end);
+  part.k = end - first, part.output = k32;
+  if (call.scale_k == 0) return part;
+  part.a_scales = cut(call.a_scales, call.k / 128, first / 128, end / 128);
+  part.b_scales = cut(call.b_scales, call.k / 128, first / 128, end / 128);
+  return part;
+}
+
+ProductBox in_parts(const std::string& contract, std::vector<std::pair<std::int64_t, std::int64_t>> parts) {
+  return [=](const ProductCall& call) {
+    std::vector<std::uint32_t> d;
+    for (const auto& [first, end] : parts) {
+      const std::vector<std::uint32_t> part = answer_of_contract(contract, slice(call, first, end));
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        if (d.size() < part.size())
+          d.push_back(part[i]);
+        else
+          d[i] = std::bit_cast<std::uint32_t>(std::bit_cast<float>(d[i]) + std::bit_cast<float>(part[i]));
+      }
+    }
+    for (std::uint32_t& word : d) {
+      word = encode(call.output, std::bit_cast<float>(word), Rounding::nearest_even, Overflow::non_saturate);
+    }
+    return d;
+  };
+}
+
+TEST(Product, split_k_of_two_three_and_four_is_named_with_its_contract) {
+  const ProductSpace plain{kE4, kE4, k32, 512};
+  const ProductSpace bf16{Format::bf16, Format::bf16, Format::bf16, 384};
+  const ProductSpace scaled{kE4, kE4, k32, 512, 128, k32};
+  const auto expect = [](const ProductSpace& space, const ProductBox& box, const std::vector<std::string>& names) {
+    const ProductReport r = identify_product(space, box);
+    EXPECT_EQ(r.match.explaining, names) << to_text(r);
+    return r;
+  };
+  expect(plain, in_parts("sm90_fp8+promote64", {{0, 192}, {192, 384}, {384, 512}}),
+         {"sm90_fp8+promote64, split-k of 3 in parts of 192"});
+  expect(plain, in_parts("sm90_fp8+promote64", {{384, 512}, {256, 384}, {128, 256}, {0, 128}}),
+         {"sm90_fp8+promote64, split-k of 4 in parts of 128, added descending"});
+  expect(scaled, in_parts("sm90_fp8+promote128+a_first", {{0, 256}, {256, 512}}),
+         {"sm90_fp8+promote128+a_first, split-k of 2 in parts of 256"});
+  expect(bf16, in_parts("ieee_fp32", {{0, 128}, {128, 256}, {256, 384}}), {"ieee_fp32, split-k of 3 in parts of 128"});
+  // Without promotion within the parts it is promotion at their length.
+  const ProductReport two = expect(plain, in_parts("sm90_fp8", {{0, 256}, {256, 512}}),
+                                   {"sm90_fp8+promote256", "sm90_fp8+promote256+descending"});
+  EXPECT_EQ(two.match.notes, std::vector<std::string>{"split-k of 2 in parts of 256, no promotion within them"});
+}
+
+TEST(Product, four_parts_added_pairwise_are_named) {
+  const ProductSpace plain{kE4, kE4, k32, 512};
+  const ProductReport r = identify_product(plain, [](const ProductCall& call) {
+    const ProductBox low = in_parts("sm90_fp8+promote32", {{0, 128}, {128, 256}});
+    const ProductBox high = in_parts("sm90_fp8+promote32", {{256, 384}, {384, 512}});
+    std::vector<std::uint32_t> d = low(call);
+    const std::vector<std::uint32_t> other = high(call);
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      d[i] = std::bit_cast<std::uint32_t>(std::bit_cast<float>(d[i]) + std::bit_cast<float>(other[i]));
+    }
+    return d;
+  });
+  EXPECT_EQ(r.match.explaining,
+            std::vector<std::string>{"sm90_fp8+promote32, split-k of 4 in parts of 128, added pairwise"})
+      << to_text(r);
+}
+
+// Of a D that is large most definitions are computed for a corner alone; what differs beyond it is seen all the same.
+TEST(Product, a_large_dump_is_compared_to_its_last_word) {
+  ProductSpace space{kE4, kE4, k32, 512, 128, k32};
+  space.b_scale_rows = 128, space.m = 384, space.n = 384;
+  const ProductCall call = product_probes(space).front().second;
+  ASSERT_GT(call.m * call.n * call.k, 1 << 26);
+  const std::string name = "d";
+  std::vector<std::uint32_t> d = answer_of_contract("sm90_fp8+promote128+b_first", call);
+  const Match right = match_products({&name, 1}, {&call, 1}, {&d, 1});
+  EXPECT_EQ(right.explaining, std::vector<std::string>{"sm90_fp8+promote128+b_first"});
+  EXPECT_EQ(right.compared, 384 * 384);
+  d.back() ^= 1;
+  const Match wrong = match_products({&name, 1}, {&call, 1}, {&d, 1});
+  EXPECT_TRUE(wrong.explaining.empty());
+  ASSERT_EQ(wrong.closest.size(), 3);
+  EXPECT_EQ(wrong.closest.front().name, "sm90_fp8+promote128+b_first");
+  EXPECT_EQ(wrong.closest.front().equal, 384 * 384 - 1);
+  EXPECT_EQ(wrong.closest.front().first.row, 383);
+}
+
+TEST(Product, what_a_box_declares_wrongly_is_said) {
+  const ProductSpace space{kE4, kE4, k32, 384};
+  const ProductReport wrong = identify_product(space, following("sm90_fp8+promote64"), {"sm90_fp8+promote128"});
+  EXPECT_FALSE(wrong.match.holds());
+  EXPECT_EQ(wrong.match.explaining, std::vector<std::string>{"sm90_fp8+promote64"});
+  ASSERT_TRUE(wrong.match.not_declared);
+  EXPECT_NE(to_text(wrong).find("declared      sm90_fp8+promote128, which is WRONG: "), std::string::npos);
+  EXPECT_TRUE(identify_product(space, following("sm90_fp8+promote128"), {"sm90_fp8+promote128"}).match.holds());
+  const ProductReport foreign = identify_product(space, following("sm90_fp8"), {"sm90_bf16"});  // takes no E4M3
+  EXPECT_FALSE(foreign.match.holds());
+  EXPECT_NE(to_text(foreign).find("not defined for these operands"), std::string::npos) << to_text(foreign);
 }
 
 // The accumulator of FP8 in a copy that keeps one bit less.

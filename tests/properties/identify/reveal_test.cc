@@ -189,19 +189,5 @@ TEST(Reveal, an_exact_sum_and_formats_without_room_say_why_there_is_no_tree) {
   EXPECT_NE(narrow.why_not.find("no room"), std::string::npos);
 }
 
-TEST(Tree, is_written_and_drawn) {
-  EXPECT_EQ(pairwise(4).text(), "((0 1) (2 3))");
-  EXPECT_EQ(fused_steps(64, 32, false).text(), "((0..31) 32..63)");
-  EXPECT_EQ(ascending(3).text(), "((0 1) 2)");
-  EXPECT_EQ(pairwise(2).dot(),
-            "digraph sum {\n  rankdir=BT;\n  edge [dir=back];\n  n0 [label=\"+\"];\n  n0 -> n1;\n"
-            "  n1 [label=\"0\", shape=box];\n  n0 -> n2;\n  n2 [label=\"1\", shape=box];\n}\n");
-}
-
-TEST(Tree, of_sizes_that_no_tree_has_is_none) {
-  const int sizes[] = {1, 2, 2, 2, 1, 2, 2, 2, 1};  // every pair meets alone
-  EXPECT_FALSE(tree_of_sizes(3, sizes));
-}
-
 }  // namespace
 }  // namespace mxcheck

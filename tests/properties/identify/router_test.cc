@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <utility>
 
 #include "numerics/error.h"
@@ -14,8 +15,12 @@ RouteBox routing(const RouterVariant& variant) {
   return [&variant](const RouteCall& call) {
     Router router;
     router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
-    Routes r = route(
-        router, {Format::fp32, std::as_bytes(std::span(call.logits)).data(), call.tokens, call.experts, call.experts});
+    const bool narrow = call.dtype == Format::bf16;
+    std::vector<std::uint16_t> bf16;
+    for (float x : call.logits) bf16.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
+    const std::byte* data =
+        narrow ? std::as_bytes(std::span(bf16)).data() : std::as_bytes(std::span(call.logits)).data();
+    Routes r = route(router, {call.dtype, data, call.tokens, call.experts, call.experts});
     return RouteAnswer{r.experts, r.weights};
   };
 }
@@ -25,6 +30,14 @@ TEST(IdentifyRouter, every_variant_is_identified_alone) {
     const Match m = identify_router({32, 4}, routing(variant));
     EXPECT_EQ(m.explaining, std::vector<std::string>{std::string(variant.name)}) << to_text(m);
     EXPECT_EQ(m.compared, 7 * 2 * 64 * 4);
+  }
+}
+
+TEST(IdentifyRouter, every_variant_is_identified_alone_by_logits_of_bf16) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    const Match m = identify_router({32, 4, Format::bf16}, routing(variant), std::string(variant.name));
+    EXPECT_TRUE(m.holds()) << to_text(m);
+    EXPECT_EQ(m.explaining.size(), 1) << to_text(m);
   }
 }
 

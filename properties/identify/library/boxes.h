@@ -1,0 +1,47 @@
+#pragma once
+// Operations of a candidate as black boxes, a policy at a time; properties/identify/library/library.h has the whole.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/core/operation.h"
+#include "properties/identify/product.h"
+
+namespace mxcheck {
+
+// What one policy of a library follows.
+struct PolicyReport {
+  std::string operation;  // as in the candidate's table
+  std::string policy;     // as a case's text has it: "op=matmul:sm90_fp8 format=e4m3 ..."
+  std::optional<Match> match;
+  // Of a quantization that no recipe explains: the scale bytes alone, and elements under whatever they are.
+  std::optional<Match> scales;
+  std::optional<Match> elements;
+  std::optional<TreeReport> order;
+  bool ended = false;   // a call crashed or did not return
+  std::string trouble;  // why there is no answer, or none to all that was asked
+
+  [[nodiscard]] bool holds() const { return match && match->holds() && trouble.empty(); }
+};
+
+struct LibraryQuestion {
+  std::string op;    // matmul, quantize, cast, scale, route; empty: all but scale
+  std::string only;  // policies whose text has this
+  bool always_tree = false;
+  std::int64_t k = 384;       // of products: three intervals of 128, so that their order shows
+  std::int64_t tree_k = 128;  // of the sums whose tree is looked for
+};
+
+// The policies of these that are asked: groups, biases, layouts and other options are left out, of quantizations the
+// smallest block and the widest type that each recipe and format is offered with.
+std::vector<Variant> asked_of(const LibraryQuestion& question, const std::vector<Variant>& offered);
+
+// One of those. CallFailed becomes its trouble.
+PolicyReport identify_policy(CandidateRunner& runner, const Variant& variant, const LibraryQuestion& question);
+
+// The operations that the word asks for; empty for one that is none of them.
+std::vector<std::string> operations_of(const std::string& op);
+
+}  // namespace mxcheck

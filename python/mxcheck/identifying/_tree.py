@@ -1,0 +1,152 @@
+"""A tree of summation: as text, read again, drawn."""
+
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from .._errors import UsageError
+
+Node = Union[int, Tuple["Node", ...]]
+
+
+@dataclass
+class Tree:
+    """root: a term's number, or the parts of a sum, each a term or a sum. exact: by arithmetic of the nodes, how many sums of random
+    operands it gives in this order, of how many; None where a node has more than two parts, whose arithmetic a tree does not say."""
+
+    root: Optional[Node]
+    terms: int
+    checked: int = 0
+    exact: Optional[Dict[str, Tuple[int, int]]] = None
+    why: str = ""
+
+    def text(self) -> str:
+        """The tree in parentheses, as `mxcheck identify` writes it."""
+        if self.root is None:
+            raise UsageError(f"there is no tree: {self.why}")
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 4 * self.terms))  # a chain is as deep as it has terms
+        return text_of(self.root)
+
+    @property
+    def arithmetic(self) -> List[str]:
+        """Those that give every sum."""
+        return [name for name, (equal, of) in (self.exact or {}).items() if equal == of]
+
+    def __str__(self) -> str:
+        if self.root is None:
+            return f"no tree: {self.why}"
+        text = self.text()
+        if len(text) > 240:  # a chain of hundreds of terms is as many parentheses; text() has all of them
+            text = f"{text[:120]} ... {text[-80:]}"
+        lines = [f"sum of {self.terms} terms: {text}", f"{self.checked} pairs of terms meet where this tree has them"]
+        for name, (equal, of) in (self.exact or {}).items():
+            lines.append(f"{name}, in this order: {equal} of {of} outputs to the bit")
+        if self.exact and not self.arithmetic:
+            lines.append("so the additions are other ones: compensated, of another width or otherwise rounded")
+        return "\n".join(lines)
+
+    def json(self) -> Dict[str, Any]:
+        """As `mxcheck identify --json` has an order."""
+        return {"tree": None if self.root is None else self.text(), "why_not": self.why, "arithmetic": self.arithmetic,
+                "compared": max([of for _, of in (self.exact or {}).values()], default=0), "masks": self.checked}
+
+    def dot(self) -> str:
+        """The tree for Graphviz: dot -Tsvg draws it."""
+        lines = ["digraph sum {", "  node [shape=circle, label=\"+\"];"]
+        numbers = iter(range(10**9))
+
+        def walk(node: Node) -> str:
+            if isinstance(node, int):
+                lines.append(f"  t{node} [shape=plaintext, label=\"{node}\"];")
+                return f"t{node}"
+            name = f"n{next(numbers)}"
+            lines.append(f"  {name};")
+            lines.extend(f"  {name} -> {walk(child)};" for child in node)
+            return name
+
+        if self.root is not None:
+            walk(self.root)
+        return "\n".join([*lines, "}"])
+
+    def svg(self) -> str:
+        """The tree as a picture that needs nothing else, drawn by `mxcheck identify --draw`. UsageError where there is no tree,
+        EnvironmentError without the program."""
+        return self._drawn()[1]
+
+    @property
+    def shape(self) -> str:
+        """The order's name ("pairwise", "strided by 4, ..."), or "of no name"; by the same command."""
+        return self._drawn()[0]
+
+    def _drawn(self) -> Tuple[str, str]:
+        if self.root is None:
+            raise UsageError(f"there is no tree to draw: {self.why}")
+        from ._command import run  # which needs this module
+
+        with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
+            path = os.path.join(folder, "tree.svg")
+            shape = run(["--draw", self.text(), "--svg", path])["shape"]
+            with open(path, encoding="utf-8") as file:
+                return shape, file.read()
+
+
+def text_of(node: Node) -> str:
+    """Parentheses; four single terms in one node and more as first..last, by their step."""
+    if isinstance(node, int):
+        return str(node)
+    parts: List[str] = []
+    i = 0
+    while i < len(node):
+        j = i
+        if isinstance(node[i], int) and i + 1 < len(node) and isinstance(node[i + 1], int):
+            step = node[i + 1] - node[i]
+            while j + 1 < len(node) and isinstance(node[j + 1], int) and node[j + 1] - node[j] == step:
+                j += 1
+        if j - i >= 3:
+            step = node[i + 1] - node[i]
+            parts.append(f"{node[i]}..{node[j]}" + ("" if step == 1 else f" by {step}"))
+        else:
+            j = i
+            parts.append(text_of(node[i]))
+        i = j + 1
+    return "(" + " ".join(parts) + ")"
+
+
+def parse_tree(text: str) -> Node:
+    """What text_of gave. UsageError for another text."""
+    open_: List[List[Node]] = [[]]
+    for word in re.findall(r"[()]|\d+\.\.\d+(?: by \d+)?|\d+|\S+", text):
+        if word == "(":
+            open_.append([])
+        elif word == ")" and len(open_) > 1 and len(open_[-1]) > 1:
+            node = tuple(sorted(open_.pop(), key=lambda child: min(leaves(child))))
+            open_[-1].append(node)
+        elif word.isdigit():
+            open_[-1].append(int(word))
+        elif ".." in word:
+            first, last, step = re.fullmatch(r"(\d+)\.\.(\d+)(?: by (\d+))?", word).groups()  # type: ignore[union-attr]
+            open_[-1].extend(range(int(first), int(last) + 1, int(step or 1)))
+        else:
+            raise UsageError(f"{text!r} is no tree of summation: {word!r} is out of place")
+    if len(open_) != 1 or len(open_[0]) != 1:
+        raise UsageError(f"{text!r} is no tree of summation: it must be one sum, as ((0 1) (2 3))")
+    return open_[0][0]
+
+
+def leaves(node: Node) -> List[int]:
+    found: List[int] = []
+    left = [node]
+    while left:  # a chain is as deep as it has terms
+        one = left.pop()
+        if isinstance(one, int):
+            found.append(one)
+        else:
+            left.extend(reversed(one))
+    return found
+
+
+def is_binary(node: Node) -> bool:
+    return isinstance(node, int) or (len(node) == 2 and all(is_binary(child) for child in node))

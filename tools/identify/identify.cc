@@ -1,0 +1,140 @@
+// mxcheck identify: which definition a dump or a library follows.
+
+#include "tools/identify/identify.h"
+
+#include <memory>
+
+#include "goldens/io/atomic_file.h"
+#include "numerics/error.h"
+#include "properties/identify/report_json.h"
+#include "tools/common/text.h"
+#include "tools/subcommands.h"
+
+namespace mxcheck {
+namespace {
+
+int run(const IdentifyOptions& o) {
+  struct Kind {
+    bool asked;
+    int (*answers)(const IdentifyOptions&);
+    bool has_tree;
+  };
+  const Kind kinds[] = {{!o.a.empty() || !o.b.empty() || !o.d.empty(), identify_product_dump, true},
+                        {!o.x.empty() || !o.codes.empty(), identify_blocks_dump, false},
+                        {!o.logits.empty() || !o.experts.empty(), identify_routes_dump, false},
+                        {!o.candidate.empty(), identify_candidate, true},
+                        {!o.draw.empty(), draw_tree, true}};
+  const Kind* chosen = nullptr;
+  for (const Kind& kind : kinds) {
+    if (!kind.asked) continue;
+    if (chosen != nullptr) throw Error(ErrorKind::usage, "one dump or one library at a time");
+    chosen = &kind;
+  }
+  if (chosen == nullptr) {
+    throw Error(ErrorKind::usage,
+                "nothing to identify: --a --b --d, --x --codes, --logits --experts --weights, or "
+                "--candidate; mxcheck identify --help says more");
+  }
+  if (!o.svg.empty() && !chosen->has_tree) throw Error(ErrorKind::usage, "--svg draws a product's order of summation");
+  check_picture(o);
+  return chosen->answers(o);
+}
+
+void add_dumps(Command& sub, IdentifyOptions& o) {
+  const char* product = "A product";
+  sub.option("--a", o.a, "Codes of A, m x k, as mxcheck mma reads them: FILE.npy, FILE.safetensors:TENSOR ...")
+      .in_group(product);
+  sub.option("--b", o.b, "Codes of B, n x k").in_group(product);
+  sub.option("--d", o.d, "What the kernel gave: D, m x n, in F32, BF16 or F16").in_group(product);
+  sub.option("--format-a", o.format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)").in_group(product);
+  sub.option("--format-b", o.format_b, "Format of B's codes").in_group(product);
+  sub.option("--scale-a", o.scale_a, "Scales of A: U8 (E8M0) or F32, blocks of 1 or 128 rows x blocks of k")
+      .not_empty()
+      .in_group(product);
+  sub.option("--scale-b", o.scale_b, "Scales of B, likewise").not_empty().in_group(product);
+  sub.option("--scale-k", o.scale_k, "Elements of k that share a scale; 0: as many as the number of scales says")
+      .between(0, 1 << 30)
+      .in_group(product);
+  const char* blocks = "A cast, or with scales a quantization";
+  sub.option("--x", o.x, "Its input, rows x columns, in F32, BF16 or F16").in_group(blocks);
+  sub.option("--codes", o.codes, "What it gave, of x's shape").in_group(blocks);
+  sub.option("--scales", o.scales, "Its scales, compact: U8 (E8M0) or F32").in_group(blocks);
+  sub.option("--format", o.format, "Format of the codes (U8: e4m3 if not given)").in_group(blocks);
+  sub.option("--block", o.block, "Block of a scale (1x32 ...), where the shapes leave a choice").in_group(blocks);
+  const char* routes = "A router";
+  sub.option("--logits", o.logits, "tokens x experts, in F32, BF16 or F16").in_group(routes);
+  sub.option("--experts", o.experts, "What it chose, best first: tokens x k, in I32 or I64").in_group(routes);
+  sub.option("--weights", o.weights, "tokens x k, in F32").in_group(routes);
+}
+
+}  // namespace
+
+int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order,
+           const std::optional<Match>& elements) {
+  if (o.json) {
+    Json json = to_json(match, order);
+    json["elements"] = elements ? to_json(*elements) : Json();
+    print_json(json);
+  } else {
+    print(to_text(match) + (order ? to_text(*order) : "") +
+          (elements ? "its elements under its own scales:\n" + to_text(*elements) : ""));
+  }
+  return match.explained() ? 0 : 1;
+}
+
+void check_picture(const IdentifyOptions& o) {
+  if (!o.svg.empty()) AtomicFile probe(o.svg);
+}
+
+void write_picture(const IdentifyOptions& o, const SumTree& tree, const std::string& title) {
+  if (o.svg.empty()) return;
+  AtomicFile file(o.svg);
+  file.write(tree.svg(title));
+  file.commit();
+}
+
+int draw_tree(const IdentifyOptions& o) {
+  const SumTree tree = parse_tree(o.draw);
+  const std::string shape = shape_of(tree).value_or("of no name");
+  write_picture(o, tree, std::to_string(tree.terms()) + " terms, " + shape);
+  if (o.json) {
+    print_json({{"tree", tree.text()}, {"terms", tree.terms()}, {"shape", shape}});
+  } else {
+    print("order         " + shape + "\n  tree        " + tree.text() + "\n");
+  }
+  return 0;
+}
+
+void add_identify(Command& app) {
+  auto o = std::make_shared<IdentifyOptions>();
+  Command sub =
+      app.subcommand("identify", "Which contract, rounding, recipe or router do a dump's or a library's bits follow?");
+  add_dumps(sub, *o);
+  const char* library = "A library (docs/candidate.md)";
+  sub.option("--candidate", o->candidate, "As of mxcheck gate: cpu, sm90_gemm, ./libmine.so, python:MODULE:NAME")
+      .in_group(library);
+  sub.option("--op", o->op, "matmul, quantize, cast, scale or route alone").in_group(library);
+  sub.option("--only", o->only, "Policies whose text has this, as 'format=e5m2'").in_group(library);
+  sub.option("--time-limit", o->time_limit, "Seconds that one call may take").shows_default().in_group(library);
+  sub.option("--first-call-limit", o->first_call_limit, "Of functions in Python: of a call that may compile")
+      .shows_default()
+      .in_group(library);
+  sub.option("--draw", o->draw, "A tree of summation, '((0 1) (2 3))', for --svg");
+  sub.flag("--order", o->order, "Look for the tree of summation also where a contract explains every bit");
+  sub.flag("--json", o->json, "The answer as JSON");
+  sub.option("--svg", o->svg, "Draw the tree of summation to this file").not_empty();
+  sub.footer(
+      "Definitions are compared with every bit. Of a product each contract is tried with promotion at every multiple "
+      "of\n"
+      "its step, each order of scales and steps, then split-k of 2, 3 and 4.\n\n"
+      "Exit codes: 0 a definition explains all (a library: every policy follows what it declares); 1 none does; 2 "
+      "files\n"
+      "that do not belong together; 4 a library that offers nothing to ask; 6 one that crashed or hung.\n\n"
+      "Examples:\n"
+      "  mxcheck identify --a a.npy --b b.npy --d d.npy\n"
+      "  mxcheck identify --x x.npy --codes codes.npy --scales scales.npy\n"
+      "  mxcheck identify --candidate ./libmine.so --op matmul --svg order.svg");
+  sub.runs([o] { return run(*o); });
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,41 @@
+#pragma once
+// mxcheck identify, in parts: what is asked, and each way to answer. Each prints its answer, as text or JSON, writes
+// the picture where one is asked for, and returns the exit code.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "properties/identify/product.h"
+#include "tools/common/json.h"
+
+namespace mxcheck {
+
+struct IdentifyOptions {
+  std::string a, b, d, scale_a, scale_b, format_a, format_b;  // a product's dump
+  std::int64_t scale_k = 0;
+  std::string x, codes, scales, format, block;  // a cast's, a quantization's
+  std::string logits, experts, weights;         // a router's
+  std::string candidate, op, only;              // a library
+  double time_limit = 20;
+  double first_call_limit = 300;
+  std::string draw;  // a tree as text
+  bool order = false;
+  bool json = false;
+  std::string svg;
+};
+
+int identify_product_dump(const IdentifyOptions& options);
+int identify_blocks_dump(const IdentifyOptions& options);
+int identify_routes_dump(const IdentifyOptions& options);
+int identify_candidate(const IdentifyOptions& options);
+int draw_tree(const IdentifyOptions& options);
+
+// 0 where a definition explains every bit, else 1. elements: of a quantization that no recipe explains.
+int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {},
+           const std::optional<Match>& elements = {});
+// Error{usage}, before anything is computed, for a path that cannot be written.
+void check_picture(const IdentifyOptions& options);
+void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);
+
+}  // namespace mxcheck

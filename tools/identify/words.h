@@ -1,0 +1,18 @@
+#pragma once
+// A file's tensor as words, one an element; as numbers.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "goldens/io/tensor_file.h"
+#include "numerics/format/format.h"
+
+namespace mxcheck {
+
+std::vector<std::uint32_t> words_of(const Tensor& tensor);
+
+// Of F32, BF16 and F16, whose type it gives. Error{input} for others.
+std::vector<float> values_of(const Tensor& tensor, const std::string& location, Format& type);
+
+}  // namespace mxcheck
