@@ -205,20 +205,23 @@ std::string block_bits(const DifferingTensor& t) {
   if (!difference) return "";
   const std::vector<Place> places = places_around(t.info, difference->first);
   const BitGrid grid{t.info.integer_bits != 0 ? t.info.integer_bits : spec(t.info.format).bits};
-  const double text = 8.0 * (t.info.integer_bits != 0 ? 8 : static_cast<double>(2 + (grid.bits + 3) / 4));
+  const int characters = t.info.integer_bits != 0 ? 8 : 2 + (grid.bits + 3) / 4;
+  const double text = 8.0 * characters;
   const double step_x = grid.width(t.info) + text + 14, step_y = 62;
   const auto in_row = static_cast<std::int64_t>(std::max(1.0, 1060 / step_x));
   const auto count = static_cast<std::int64_t>(places.size());
   const double width = step_x * static_cast<double>(std::min(in_row, count));
-  const double height = step_y * static_cast<double>((count + in_row - 1) / in_row);
+  const std::int64_t rows = (count + in_row - 1) / in_row;
+  const double height = step_y * static_cast<double>(rows);
   std::string out = fmt::format(
       "<svg role=\"img\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"-2 0 {0:.0f} {1:.0f}\"><title>bits of {2}: "
       "expected above "
       "observed</title>\n",
       width + 2, height, escaped_markup(t.info.name));
   for (std::int64_t i = 0; i < count; ++i) {
-    out += bit_element(t, grid, places[static_cast<std::size_t>(i)], step_x * static_cast<double>(i % in_row),
-                       step_y * static_cast<double>(i / in_row));
+    const std::int64_t row = i / in_row, column = i % in_row;
+    out += bit_element(t, grid, places[static_cast<std::size_t>(i)], step_x * static_cast<double>(column),
+                       step_y * static_cast<double>(row));
   }
   return out + "</svg>\n";
 }

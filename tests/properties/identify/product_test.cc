@@ -131,7 +131,7 @@ ProductCall slice(const ProductCall& call, std::int64_t first, std::int64_t end)
   return part;
 }
 
-ProductBox in_parts(const std::string& contract, std::vector<std::pair<std::int64_t, std::int64_t>> parts) {
+ProductBox in_parts(const std::string& contract, const std::vector<std::pair<std::int64_t, std::int64_t>>& parts) {
   return [=](const ProductCall& call) {
     std::vector<std::uint32_t> d;
     for (const auto& [first, end] : parts) {

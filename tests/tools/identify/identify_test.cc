@@ -31,7 +31,7 @@ TEST_F(IdentifyTool, a_dump_names_its_contract_and_the_number_of_words_compared)
   EXPECT_NE(right.out.find("compared      64 words of 1 probes"), std::string::npos) << right.out;
   Tensor d = read_tensor(dir / "d.npy");
   d.data[0] ^= std::byte{1};
-  write_npy(dir / "wrong.npy", std::move(d));
+  write_npy(dir / "wrong.npy", d);
   const auto wrong = mxcheck("identify --a a.npy --b b.npy --d wrong.npy");
   EXPECT_EQ(wrong.code, 1);
   EXPECT_NE(wrong.out.find("closest       sm90_fp8+promote64: 63 of 64 words equal"), std::string::npos) << wrong.out;
@@ -159,7 +159,7 @@ TEST_F(IdentifyTool, the_tree_of_a_dump_and_one_given_as_text_are_drawn) {
   expect_refused(2, "/none", "identify --draw '(0 1)' --svg /none/t.svg");
   Tensor d = read_tensor(dir / "d.npy");
   d.data[0] ^= std::byte{1};
-  write_npy(dir / "wrong.npy", std::move(d));
+  write_npy(dir / "wrong.npy", d);
   EXPECT_EQ(mxcheck("identify --a a.npy --b b.npy --d wrong.npy --svg wrong.svg").code, 2);
 }
 
