@@ -34,7 +34,8 @@ constexpr std::array<std::int64_t, 6> kOutputs{0, 1000, 10'000, 50'000, 250'000,
 constexpr std::int64_t kMostOutputs = std::int64_t{1} << 33;
 constexpr std::array<std::int64_t, 4> kMultiplications{0, 10'000, 100'000, 1'000'000};
 constexpr std::int64_t kMostMultiplications = std::int64_t{1} << 45;
-constexpr std::int64_t kUnit = 128;  // of groups' ends
+constexpr std::int64_t kUnit = 128;      // of groups' ends
+constexpr std::int64_t kBeginning = 16;  // of groups along depth within a block: 16 bytes of codes
 // Making an element of A or B takes as long as so many multiplications; an output, which has no more than C to be made,
 // as long as two: rows 192 and beyond meet columns 4097 and beyond in the quick suite, at a k of 1 to 5.
 constexpr std::int64_t kElementWork = 8;
@@ -228,19 +229,25 @@ class MatmulDomain final : public Domain {
     extent.range = {std::max(low, all.low), std::min(high, all.high), {}};
   }
 
+  // Of groups along depth: mostly 128, so that blocks of scales are whole, since what else is an option of the
+  // interface; or 16, within a block but where a library that loads 16 bytes at a time can begin; or 1.
+  static std::int64_t multiple_of_beginnings(Groups kind, std::int64_t end, int tries, Draw& draw) {
+    if (kind == Groups::one_row_each || kind == Groups::whole_units) return 1;
+    if (kind != Groups::any && end % kUnit == 0 && tries < 4) return kUnit;
+    return draw.chance(50) ? kBeginning : 1;
+  }
+
   static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
     const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
     const std::int64_t end = by_depth ? matmul_case(c).depth : c.rows;
     for (int tries = 0; tries < 8; ++tries) {
       const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
-      // Along depth mostly whole blocks of 128: what else is an option of the interface.
-      const bool whole = by_depth && end % kUnit == 0 && one != Groups::any && one != Groups::one_row_each &&
-                         one != Groups::whole_units && tries < 4;
-      auto offsets = draw_groups(one, experts, whole ? end / kUnit : end, kUnit, draw);
+      const std::int64_t multiple = by_depth ? multiple_of_beginnings(one, end, tries, draw) : 1;
+      auto offsets = draw_groups(one, experts, end / multiple, kUnit, draw);
       if (!offsets) continue;
-      if (whole) {
-        for (std::int64_t& offset : *offsets) offset *= kUnit;
-      }
+      for (std::int64_t& offset : *offsets) offset *= multiple;
+      // The last group ends where the operands do, also within a block.
+      if (multiple == kBeginning && !offsets->empty()) offsets->back() = end;
       c.experts = *std::move(offsets);
       return true;
     }
