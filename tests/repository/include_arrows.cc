@@ -46,6 +46,7 @@ const std::vector<Arrow>& folder_arrows() {
   static const std::vector<Arrow> all{
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
+      {"emulation/", {"emulation/", "numerics/"}},
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
       // The SIMD library as any candidate, for large tensors: the tool and the C interface call it.
       {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
@@ -62,6 +63,9 @@ const std::vector<Arrow>& folder_arrows() {
        {"kernels/common/", "kernels/candidate.h", "kernels/candidate_layer.h", "kernels/candidate_matmul.h",
         "kernels/candidate_moe.h", "kernels/candidate_route.h", "kernels/train.h"},
        true},
+      // The body of the thin layer without a card, and the launches of the kernels on it.
+      {"kernels/sm100/",
+       {"kernels/sm100/", "kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h", "emulation/"}},
       // As users have them: the C interface, or the installed headers (docs/library.md).
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
       {"examples/cpp/", {"mxcheck/"}},

@@ -1,0 +1,122 @@
+#include "emulation/sm100/machine.h"
+
+#include <cstring>
+#include <utility>
+
+namespace mxcheck::emulation::sm100 {
+namespace {
+
+thread_local Thread* the_thread = nullptr;
+
+}  // namespace
+
+Thread& self() { return *the_thread; }
+void set_self(Thread* thread) { the_thread = thread; }
+
+std::string name_of(const Thread& t) {
+  std::string name = "cta " + std::to_string(t.cta->block) + " warp " + std::to_string(t.index / 32) + " lane " +
+                     std::to_string(t.index % 32);
+  if (t.role[0] != '\0') name += std::string(" (") + t.role + ")";
+  return name;
+}
+
+void begin(std::string instruction) {
+  Thread& t = self();
+  t.instruction = std::move(instruction);
+  Machine& machine = *t.machine;
+  if (++machine.steps > machine.options.max_steps) {
+    stop(Hazard::deadlock, std::to_string(machine.steps) + " instructions in one cluster and no end",
+         "a loop that ends; LaunchOptions::max_steps is the limit");
+  }
+  // A switch at one instruction in four: runs of a warp's instructions stay possible, so that one warp can get far
+  // ahead.
+  if (machine.options.schedule == Schedule::random && machine.random() % 4 == 0) {
+    ++machine.result->switches;
+    t.fiber->leave();
+    if (machine.stopping) throw Stop{};
+  }
+}
+
+void report(Hazard hazard, std::string what, std::string right) {
+  Thread& t = self();
+  if (!t.machine->options.checks && hazard != Hazard::deadlock) return;
+  t.machine->findings->add({hazard, name_of(t), t.instruction, std::move(what), std::move(right)}, t.role);
+}
+
+void stop(Hazard hazard, std::string what, std::string right) {
+  Thread& t = self();
+  t.machine->findings->add({hazard, name_of(t), t.instruction, std::move(what), std::move(right)}, t.role);
+  t.machine->stopping = true;
+  throw Stop{};
+}
+
+void wait_until(std::string waits_for, std::function<bool()> ready) {
+  if (ready()) return;
+  Thread& t = self();
+  t.waits_for = std::move(waits_for);
+  t.ready = std::move(ready);
+  ++t.machine->result->switches;
+  t.fiber->leave();
+  if (t.machine->stopping) throw Stop{};
+  t.ready = {};
+  t.waits_for.clear();
+}
+
+SharedPlace place_of(std::uint32_t address, std::size_t bytes) {
+  Thread& t = self();
+  const unsigned space = address >> 24;
+  const std::uint32_t offset = address & 0xFFFFFFU;
+  if (space > t.machine->ctas.size()) {
+    stop(Hazard::address,
+         "address " + std::to_string(address) + " is of rank " + std::to_string(space - 1) + " in a cluster of " +
+             std::to_string(t.machine->ctas.size()),
+         "a rank of the cluster");
+  }
+  Cta* cta = space == 0 ? t.cta : t.machine->ctas[space - 1].get();
+  if (offset < kSystemBytes || offset + bytes > cta->shared.size()) {
+    stop(Hazard::address,
+         "bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) + " of shared memory",
+         "from " + std::to_string(kSystemBytes) + ", which is shared_base(), to " + std::to_string(cta->shared.size()));
+  }
+  if (cta->running == 0 && cta != t.cta) {
+    stop(Hazard::exit, "shared memory of cta " + std::to_string(cta->block) + ", which has ended",
+         "a barrier of the cluster before any of its CTAs ends");
+  }
+  return {cta, offset};
+}
+
+void converge(std::string_view kind, std::uint64_t detail, const std::function<void()>& last) {
+  Thread& t = self();
+  Rendezvous& r = t.machine->warps[t.id / 32].meeting;
+  if (r.arrived > 0 && (r.kind != kind || r.detail != detail)) {
+    stop(Hazard::collective,
+         r.kind == kind ? "lanes of the warp pass different operands to it"
+                        : "other lanes of the warp are at " + std::string(r.kind),
+         "an aligned instruction is executed by all 32 lanes together, with the same operands");
+  }
+  r.kind = kind;
+  r.detail = detail;
+  if (++r.arrived == 32) {
+    if (last) last();
+    r.arrived = 0;
+    ++r.round;
+    return;
+  }
+  wait_until("the other lanes at " + std::string(kind), [&r, round = r.round] { return r.round != round; });
+}
+
+void hand_over(BarrierClocks& to, Thread& from) {
+  from.memory.learn({from.id, from.now});
+  ++from.now;
+  to.memory.join(from.memory);
+  to.async.join(from.async);
+  to.tensor.join(from.published);
+}
+
+void take_over(Thread& to, const BarrierClocks& from) {
+  to.memory.join(from.memory);
+  to.async.join(from.async);
+  to.acquired.join(from.tensor);
+}
+
+}  // namespace mxcheck::emulation::sm100

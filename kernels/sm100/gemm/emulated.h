@@ -1,0 +1,25 @@
+#pragma once
+// The GEMM kernel on the CPU, under a schedule: its bits, and what it did that Blackwell forbids.
+
+#include <string>
+
+#include "emulation/sm100/launch.h"
+#include "kernels/sm100/gemm/host.h"
+
+namespace mxcheck::sm100::gemm {
+
+// A tile (instances.h), and how many CTAs or pairs share the work.
+struct Variant {
+  int cta_group = 1;
+  int n = 128;
+  unsigned units = 1;
+};
+
+struct Emulated {
+  std::string error;  // of the problem: nothing ran
+  emulation::sm100::LaunchResult result;
+};
+
+Emulated run_emulated(const Problem& problem, const Variant& variant, const emulation::sm100::LaunchOptions& options);
+
+}  // namespace mxcheck::sm100::gemm

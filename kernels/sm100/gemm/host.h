@@ -1,0 +1,100 @@
+#pragma once
+// A GEMM as the host sees it, and the parameters of a launch made of it; the same with CUDA and without.
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/sm100/gemm/params.h"
+#include "kernels/sm100/gemm/tile.h"
+
+namespace mxcheck::sm100::gemm {
+
+struct Problem {
+  const void* a = nullptr;  // [m, k] codes
+  const void* b = nullptr;  // [n, k]; groups along rows: [groups * n, k]
+  bool e5m2_a = false;      // E4M3 otherwise
+  bool e5m2_b = false;
+  const void* scales_a = nullptr;  // 128 x 4 chunks, as kernels/sm100/scales writes them
+  const void* scales_b = nullptr;
+  std::int64_t chunks_a = 0;  // how many there are
+  std::int64_t chunks_b = 0;
+  std::int64_t chunks_k = 0;  // along k, of all groups
+  void* d = nullptr;
+  const void* c = nullptr;
+  bool bf16 = false;
+  float alpha = 1;
+  std::int64_t m = 0, n = 0, k = 0;
+  Grouping grouping = Grouping::dense;
+  std::int64_t groups = 1;
+  const std::int64_t* offsets = nullptr;
+};
+
+namespace host_detail {
+
+template <class T, ByteFormat kA, ByteFormat kB>
+constexpr InstructionDescriptor instruction() {
+  return instruction_descriptor<ScaledInstruction{
+      .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();
+}
+
+// Rows of codes, as boxes of `box_rows` x 128.
+inline std::string codes_map(const void* base, std::int64_t rows, std::int64_t k, int box_rows, TensorMap& map) {
+  TensorMapDescription d;
+  d.base = const_cast<void*>(base);
+  d.extent[0] = static_cast<std::uint64_t>(k);
+  d.extent[1] = static_cast<std::uint64_t>(rows);
+  d.stride[0] = 1;
+  d.stride[1] = static_cast<std::uint64_t>(k);
+  d.box[0] = kTileK;
+  d.box[1] = static_cast<std::uint32_t>(box_rows);
+  d.swizzle = Swizzle::b128;
+  return encode(d, map);
+}
+
+// A chunk is a row of 128 words.
+inline std::string scales_map(const void* base, std::int64_t chunks, TensorMap& map) {
+  TensorMapDescription d;
+  d.base = const_cast<void*>(base);
+  d.element_bytes = 4;
+  d.extent[0] = kChunkBytes / 4;
+  d.extent[1] = static_cast<std::uint64_t>(chunks);
+  d.stride[0] = 4;
+  d.stride[1] = kChunkBytes;
+  d.box[0] = kChunkBytes / 4;
+  d.box[1] = 1;
+  return encode(d, map);
+}
+
+}  // namespace host_detail
+
+// Empty where `params` were made, otherwise what stands in the way.
+template <class T>
+std::string make_params(const Problem& g, Params& params) {
+  using E = ByteFormat;
+  const std::int64_t rows_b = g.grouping == Grouping::rows ? g.groups * g.n : g.n;
+  std::string error = host_detail::codes_map(g.a, g.m, g.k, T::kRows, params.a);
+  if (error.empty()) error = host_detail::codes_map(g.b, rows_b, g.k, T::kRowsB, params.b);
+  if (error.empty()) error = host_detail::scales_map(g.scales_a, g.chunks_a, params.scales_a);
+  if (error.empty()) error = host_detail::scales_map(g.scales_b, g.chunks_b, params.scales_b);
+  if (!error.empty()) return error;
+  if (g.e5m2_a) {
+    params.instruction =
+        g.e5m2_b ? host_detail::instruction<T, E::e5m2, E::e5m2>() : host_detail::instruction<T, E::e5m2, E::e4m3>();
+  } else {
+    params.instruction =
+        g.e5m2_b ? host_detail::instruction<T, E::e4m3, E::e5m2>() : host_detail::instruction<T, E::e4m3, E::e4m3>();
+  }
+  params.d = g.d;
+  params.c = g.c;
+  params.bf16 = g.bf16;
+  params.alpha = g.alpha;
+  params.m = g.m;
+  params.n = g.n;
+  params.k = g.k;
+  params.chunks_k = g.chunks_k;
+  params.groups = g.groups;
+  params.offsets = g.offsets;
+  return {};
+}
+
+}  // namespace mxcheck::sm100::gemm

@@ -1,0 +1,30 @@
+#pragma once
+// What a launch of the GEMM gets. D = round(RN(alpha * A B^T) + C), groups as kernels/candidate_matmul.h has them.
+
+#include <cstdint>
+
+#include "kernels/sm100/tcgen05/descriptor.h"
+#include "kernels/sm100/tcgen05/tensor_map.h"
+
+namespace mxcheck::sm100::gemm {
+
+enum class Grouping : std::uint8_t { dense, rows, depth };
+
+struct Params {
+  TensorMap a;         // [m, k] codes, boxes of 128 x 128 bytes, swizzled by 128
+  TensorMap b;         // [n or experts * n, k], boxes of Tile::kRowsB rows
+  TensorMap scales_a;  // [chunks, 128] words: 128 x 4 chunks, along k first (kernels/sm100/scales/pack.h)
+  TensorMap scales_b;
+  InstructionDescriptor instruction;
+  void* d;
+  const void* c;  // or null; of d's type and shape
+  bool bf16;      // d and c; FP32 otherwise
+  float alpha;
+  std::int64_t m, n, k;
+  std::int64_t chunks_k;        // chunks of 128 along k, of all groups
+  std::int64_t groups;          // 1 where dense
+  const std::int64_t* offsets;  // groups + 1; ascending from 0 to m or k. Groups along depth: all but the last extent
+                                // are multiples of 32
+};
+
+}  // namespace mxcheck::sm100::gemm

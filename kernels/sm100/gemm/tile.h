@@ -1,0 +1,59 @@
+#pragma once
+// The tile that a CTA, or a pair of CTAs, computes, and where its parts lie in shared and tensor memory.
+//
+// A pair (kCtaGroup 2) computes 256 rows: each CTA loads its 128 rows of A, half of B's rows, its own scales of A and
+// all of B's (PTX ISA 9.0, 9.7.16: scales of B are read from both CTAs). Budgets: 232,448 bytes of shared memory and
+// 512 columns a CTA.
+
+#include <cstdint>
+
+#include "kernels/sm100/tcgen05/descriptor.h"
+
+namespace mxcheck::sm100::gemm {
+
+inline constexpr int kTileK = 128;  // bytes of a row: one span of the 128-byte swizzle, and one word of four scales
+inline constexpr int kStepK = 32;   // of one mma
+inline constexpr int kChunkBytes = 512;  // 128 x 4 scales
+inline constexpr int kThreads = 192;     // warp 0 loads, warp 1 multiplies, warps 2 to 5 write
+
+template <int kCtaGroup_, int kN_, int kStages_>
+struct Tile {
+  static constexpr int kCtaGroup = kCtaGroup_;
+  static constexpr int kRows = 128;  // of a CTA
+  static constexpr int kM = kCtaGroup * kRows;
+  static constexpr int kN = kN_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kRowsB = kN / kCtaGroup;  // that a CTA loads
+  // Scales of B come in chunks of 128 rows. Tiles of 64 and 192 begin in the middle of one every second time.
+  static constexpr int kChunksB = (kN + 127) / 128;
+
+  static constexpr unsigned kBytesA = kRows * kTileK;
+  static constexpr unsigned kBytesB = kRowsB * kTileK;
+  static constexpr unsigned kStageBytes = kBytesA + kBytesB + kChunkBytes * (1 + kChunksB);
+
+  static constexpr unsigned kA = 0;
+  static constexpr unsigned kB = kA + kStages * kBytesA;
+  static constexpr unsigned kScalesA = kB + kStages * kBytesB;
+  static constexpr unsigned kScalesB = kScalesA + kStages * kChunkBytes;
+  static constexpr unsigned kFull = kScalesB + kStages * kChunkBytes * kChunksB;
+  static constexpr unsigned kEmpty = kFull + 8 * kStages;
+  static constexpr unsigned kAccumulated = kEmpty + 8 * kStages;
+  // Two accumulators, so that one is written out while the next tile is multiplied; 256 columns leave room for one.
+  static constexpr int kAccumulators = kN <= 192 ? 2 : 1;
+  static constexpr unsigned kDrained = kAccumulated + 8 * kAccumulators;
+  static constexpr unsigned kSlot = kDrained + 8 * kAccumulators;
+  static constexpr unsigned kSharedBytes = kSlot + 16;
+
+  // Columns of tensor memory: accumulators, then a slot of scales for each stage. A slot is written again only after
+  // the commit that frees its stage, so that no cp meets an mma that still reads.
+  static constexpr unsigned kSlotColumns = 4 + 4 * kChunksB;
+  static constexpr unsigned kScaleColumn = kAccumulators * kN;
+  static constexpr unsigned kColumns = 512;
+
+  static_assert(kN % 64 == 0 && kN <= 256);
+  static_assert(kBytesB % 1024 == 0, "swizzled tiles begin at multiples of 1024");
+  static_assert(kSharedBytes <= 232448);
+  static_assert(kScaleColumn + kStages * kSlotColumns <= kColumns);
+};
+
+}  // namespace mxcheck::sm100::gemm

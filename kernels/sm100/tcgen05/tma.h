@@ -1,0 +1,202 @@
+#pragma once
+// TMA (PTX ISA, "cp.async.bulk", "cp.async.bulk.tensor"): each by one thread. Coordinates are elements, innermost
+// first.
+//
+// Loads count their bytes at an mbarrier, whose phase expects them (barrier_arrive_expect). kCtaGroup is the qualifier:
+//   0   absent. The barrier is in the CTA that is written to.
+//   2   the barrier may be in that CTA or in its peer of the pair: both CTAs' bytes can count at the leader's.
+//   1   like 0, spelled out.
+// A multicast writes the same place of every CTA of the mask, and counts at the same place there; with cta_group 2 at
+// that place of the CTA of the pair that has the named barrier's parity of rank.
+//
+// Stores read shared memory written by this thread, or by others that fenced (fence_proxy_async) and were waited for.
+// Groups are of the thread that commits them: that thread waits.
+
+#include <cstdint>
+
+#include "kernels/sm100/tcgen05/shared.h"
+#include "kernels/sm100/tcgen05/tensor_map.h"
+
+namespace mxcheck::sm100 {
+
+// Brings the map into the cache that TMA reads it from. A hint.
+MXCHECK_SM100_DEVICE void prefetch_map([[maybe_unused]] const TensorMap* map) {
+#if !MXCHECK_SM100_EMULATED
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+#endif
+}
+
+// --- loads of a box
+// ------------------------------------------------------------------------------------------------------------
+
+namespace tma_detail {
+
+// The qualifier as text, which asm's constraint "C" puts into the opcode.
+template <int kCtaGroup>
+struct GroupText {
+  static_assert(kCtaGroup >= 0 && kCtaGroup <= 2, "cta_group is 1 or 2, or absent: 0");
+};
+template <>
+struct GroupText<0> {
+  static constexpr char text[] = "";
+};
+template <>
+struct GroupText<1> {
+  static constexpr char text[] = ".cta_group::1";
+};
+template <>
+struct GroupText<2> {
+  static constexpr char text[] = ".cta_group::2";
+};
+
+#if MXCHECK_SM100_EMULATED
+template <int kCtaGroup, class... Coordinates>
+void load(SharedAddress to, const TensorMap* map, SharedAddress barrier, std::uint16_t mask,
+          Coordinates... coordinates) {
+  static_assert(kCtaGroup >= 0 && kCtaGroup <= 2, "cta_group is 1 or 2, or absent: 0");
+  const std::int32_t at[] = {coordinates...};
+  emulation::sm100::tma_load(
+      {.to = to, .map = map, .at = at, .barrier = barrier, .cta_group = kCtaGroup, .multicast = mask});
+}
+#endif
+
+}  // namespace tma_detail
+
+template <int kCtaGroup = 0>
+MXCHECK_SM100_DEVICE void tma_load(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y) {
+#if MXCHECK_SM100_EMULATED
+  tma_detail::load<kCtaGroup>(to, map, barrier, 0, x, y);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes%5 [%0], [%1, {%3, %4}], [%2];" ::"r"(
+          to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "C"(tma_detail::GroupText<kCtaGroup>::text)
+      : "memory");
+#endif
+}
+template <int kCtaGroup = 0>
+MXCHECK_SM100_DEVICE void tma_load(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y, int z) {
+#if MXCHECK_SM100_EMULATED
+  tma_detail::load<kCtaGroup>(to, map, barrier, 0, x, y, z);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes%6 [%0], [%1, {%3, %4, %5}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "C"(tma_detail::GroupText<kCtaGroup>::text)
+      : "memory");
+#endif
+}
+// `mask` has a bit for each rank: multicast_mask, pair_mask (cluster.h). Not 0.
+template <int kCtaGroup = 0>
+MXCHECK_SM100_DEVICE void tma_load_multicast(SharedAddress to, const TensorMap* map, SharedAddress barrier,
+                                             std::uint16_t mask, int x, int y) {
+#if MXCHECK_SM100_EMULATED
+  tma_detail::load<kCtaGroup>(to, map, barrier, mask, x, y);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster%6 "
+      "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(mask), "C"(tma_detail::GroupText<kCtaGroup>::text)
+      : "memory");
+#endif
+}
+template <int kCtaGroup = 0>
+MXCHECK_SM100_DEVICE void tma_load_multicast(SharedAddress to, const TensorMap* map, SharedAddress barrier,
+                                             std::uint16_t mask, int x, int y, int z) {
+#if MXCHECK_SM100_EMULATED
+  tma_detail::load<kCtaGroup>(to, map, barrier, mask, x, y, z);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster%7 "
+      "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "C"(tma_detail::GroupText<kCtaGroup>::text)
+      : "memory");
+#endif
+}
+
+// --- loads of bytes
+// ------------------------------------------------------------------------------------------------------------
+
+// Both addresses, and `bytes`, are multiples of 16.
+MXCHECK_SM100_DEVICE void bulk_load(SharedAddress to, const void* from, unsigned bytes, SharedAddress barrier) {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_load(to, from, bytes, barrier, 0);
+#else
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+               : "memory");
+#endif
+}
+MXCHECK_SM100_DEVICE void bulk_load_multicast(SharedAddress to, const void* from, unsigned bytes, SharedAddress barrier,
+                                              std::uint16_t mask) {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_load(to, from, bytes, barrier, mask);
+#else
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "h"(mask)
+      : "memory");
+#endif
+}
+
+// --- stores
+// --------------------------------------------------------------------------------------------------------------------
+
+MXCHECK_SM100_DEVICE void tma_store(const TensorMap* map, SharedAddress from, int x, int y) {
+#if MXCHECK_SM100_EMULATED
+  const std::int32_t at[] = {x, y};
+  emulation::sm100::tma_store(map, at, from);
+#else
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y)
+               : "memory");
+#endif
+}
+MXCHECK_SM100_DEVICE void tma_store(const TensorMap* map, SharedAddress from, int x, int y, int z) {
+#if MXCHECK_SM100_EMULATED
+  const std::int32_t at[] = {x, y, z};
+  emulation::sm100::tma_store(map, at, from);
+#else
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y), "r"(z)
+               : "memory");
+#endif
+}
+MXCHECK_SM100_DEVICE void bulk_store(void* to, SharedAddress from, unsigned bytes) {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_store(to, from, bytes);
+#else
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+               "r"(from), "r"(bytes)
+               : "memory");
+#endif
+}
+
+MXCHECK_SM100_DEVICE void bulk_commit_group() {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_commit_group();
+#else
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+// Until all but kPending of this thread's groups are done: what they wrote can be read.
+template <unsigned kPending>
+MXCHECK_SM100_DEVICE void bulk_wait_group() {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_wait_group(kPending, false);
+#else
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+// Until they have read their shared memory, which can be written again. Says nothing about what they write.
+template <unsigned kPending>
+MXCHECK_SM100_DEVICE void bulk_wait_group_read() {
+#if MXCHECK_SM100_EMULATED
+  emulation::sm100::bulk_wait_group(kPending, true);
+#else
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+}  // namespace mxcheck::sm100

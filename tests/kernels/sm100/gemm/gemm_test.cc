@@ -1,0 +1,112 @@
+// The GEMM kernels for Blackwell under each schedule: the reference's bits, and nothing that the PTX ISA forbids.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/kernels/sm100/gemm/comparison.h"
+
+namespace mxcheck::sm100::gemm {
+namespace {
+
+using emulation::sm100::LaunchOptions;
+using emulation::sm100::Schedule;
+
+constexpr Variant kVariants[] = {{1, 64, 2},  {1, 128, 2}, {1, 192, 1}, {1, 256, 1},
+                                 {2, 128, 1}, {2, 192, 2}, {2, 256, 1}};
+
+std::vector<LaunchOptions> schedules(std::uint64_t seed) {
+  return {{.schedule = Schedule::eager, .strict = true},
+          {.schedule = Schedule::lazy, .seed = seed, .strict = true},
+          {.schedule = Schedule::random, .seed = seed, .strict = true}};
+}
+
+void expect_clean(const Case& c, const Variant& v, const LaunchOptions& o) {
+  const Outcome outcome = compare(c, v, o);
+  EXPECT_TRUE(outcome.clean()) << "tile " << v.cta_group << " x " << v.n << ", " << name_of(o.schedule) << ", seed "
+                               << o.seed << text_of(outcome);
+}
+
+// Rows and columns past the last tile, and a k that ends inside of a block of 128 and of 32.
+TEST(Sm100Gemm, dense_tiles_have_the_references_bits_under_every_schedule) {
+  for (const Variant& v : kVariants) {
+    for (const LaunchOptions& o : schedules(7)) {
+      expect_clean({.m = 200, .n = 330, .k = 464, .seed = 3}, v, o);
+    }
+  }
+}
+
+// Groups of no row, of one, of 130: each begins scales of its own.
+TEST(Sm100Gemm, groups_of_rows_have_the_references_bits) {
+  for (const Variant& v : kVariants) {
+    for (const LaunchOptions& o : schedules(11)) {
+      expect_clean({.m = 300,
+                    .n = 72,
+                    .k = 160,
+                    .grouping = Grouping::rows,
+                    .offsets = {0, 0, 1, 131, 131, 300},
+                    .bf16 = true,
+                    .seed = 5},
+                   v, o);
+    }
+  }
+}
+
+// Weight gradients: groups of no k, of 32, of three and a quarter blocks, of a last one that is no multiple of 32.
+TEST(Sm100Gemm, groups_of_depth_have_the_references_bits) {
+  for (const Variant& v : kVariants) {
+    for (const LaunchOptions& o : schedules(13)) {
+      expect_clean({.m = 140,
+                    .n = 200,
+                    .k = 496,
+                    .grouping = Grouping::depth,
+                    .offsets = {0, 32, 32, 448, 496},
+                    .adds = true,
+                    .alpha = 0.3F,
+                    .seed = 8},
+                   v, o);
+    }
+  }
+}
+
+TEST(Sm100Gemm, formats_alpha_c_and_special_values_have_the_references_bits) {
+  for (const bool e5m2_a : {false, true}) {
+    for (const bool e5m2_b : {false, true}) {
+      const Case c{.m = 130,
+                   .n = 130,
+                   .k = 256,
+                   .e5m2_a = e5m2_a,
+                   .e5m2_b = e5m2_b,
+                   .bf16 = e5m2_a,
+                   .adds = e5m2_b,
+                   .alpha = -1.7F,
+                   .specials = true,
+                   .seed = 21};
+      for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 128, 1}})
+        expect_clean(c, v, {.schedule = Schedule::random, .seed = 2});
+    }
+  }
+}
+
+// More tiles than CTAs: accumulators and stages are used again and again.
+TEST(Sm100Gemm, random_schedules_change_nothing) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Case c{.m = 384, .n = 128, .k = 1152, .seed = seed};
+    expect_clean(c, {1, 64, 1}, {.schedule = Schedule::random, .seed = seed, .strict = true});
+    expect_clean(c, {2, 128, 1}, {.schedule = Schedule::random, .seed = seed, .strict = true});
+  }
+}
+
+TEST(Sm100Gemm, results_do_not_depend_on_the_checks) {
+  const Case c{.m = 200, .n = 200, .k = 256, .seed = 4};
+  for (const bool checks : {true, false}) {
+    expect_clean(c, {1, 128, 1}, {.schedule = Schedule::lazy, .checks = checks});
+    expect_clean(c, {2, 256, 1}, {.schedule = Schedule::random, .seed = 9, .checks = checks});
+  }
+}
+
+TEST(Sm100Gemm, a_tile_that_there_is_not_is_refused) {
+  EXPECT_EQ(compare({.m = 8, .n = 8, .k = 32}, {2, 64, 1}, {}).emulated.error, "no tile of 64 columns by 2 CTAs");
+}
+
+}  // namespace
+}  // namespace mxcheck::sm100::gemm
