@@ -9,8 +9,8 @@ Emulated run_tile(const Problem& problem, unsigned units, const emulation::sm100
 
 Emulated run_emulated(const Problem& problem, const Variant& variant, const emulation::sm100::LaunchOptions& options) {
   Emulated out;
-  const bool found =
-      with_tile(variant.cta_group, variant.n, [&]<class T>() { out = run_tile<T>(problem, variant.units, options); });
+  const bool found = with_tile(problem.operands, variant.cta_group, variant.n,
+                               [&]<class T>() { out = run_tile<T>(problem, variant.units, options); });
   if (!found) {
     out.error =
         "no tile of " + std::to_string(variant.n) + " columns by " + std::to_string(variant.cta_group) + " CTAs";

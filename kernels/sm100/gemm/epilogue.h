@@ -2,6 +2,7 @@
 // The four warps that write: accumulators out of tensor memory, times alpha, plus C, rounded once to D's type.
 // A thread has a row: warp w of a CTA reaches lanes 32 (w % 4) to 32 (w % 4) + 31 alone (PTX ISA 9.0, 9.7.16.2.3.1).
 
+#include <cmath>
 #include <cstring>
 
 #include "kernels/sm100/gemm/load.h"
@@ -35,6 +36,14 @@ MXCHECK_SM100_DEVICE float finish(float sum, float alpha, bool adds, float c) {
 #endif
 }
 
+MXCHECK_SM100_DEVICE float multiply_add(float a, float b, float c) {
+#if MXCHECK_SM100_EMULATED
+  return std::fma(a, b, c);
+#else
+  return __fmaf_rn(a, b, c);
+#endif
+}
+
 // 32 columns of one row of D, of which `count` exist.
 MXCHECK_SM100_DEVICE void write(const Params& p, std::int64_t row, std::int64_t column, int count,
                                 const Fragment<32>& sums) {
@@ -56,6 +65,51 @@ MXCHECK_SM100_DEVICE void write(const Params& p, std::int64_t row, std::int64_t 
   }
 }
 
+// Tells the leader that an accumulator may be overwritten: this thread's loads are over (wait::ld), and the fence
+// orders them before the arrival.
+template <class T>
+MXCHECK_SM100_DEVICE void drained(SharedAddress base, int accumulator) {
+  fence_before_thread_sync();
+  const SharedAddress barrier = base + T::kDrained + 8 * static_cast<unsigned>(accumulator);
+  if constexpr (T::kCtaGroup == 2) {
+    barrier_arrive<Scope::cluster>(map_to_rank(barrier, 0));
+  } else {
+    barrier_arrive<Scope::cta>(barrier);
+  }
+}
+
+// Of one row: partial sums of 128 along k, each scaled by RN(scale of A * scale of B) and added by an FMA.
+template <class T, Grouping kGrouping>
+MXCHECK_SM100_DEVICE void promote(const Params& p, SharedAddress base, TmemAddress lanes, const Work& work,
+                                  std::int64_t row_in_tile, Ring<T::kAccumulators>& accumulator, float (&sums)[T::kN]) {
+  constexpr Scope kScope = T::kCtaGroup == 2 ? Scope::cluster : Scope::cta;
+  const bool exists = row_in_tile < work.rows;
+  const std::int64_t row = work.row + row_in_tile;
+  const std::int64_t expert_rows = kGrouping == Grouping::rows ? (p.n + p.block_b - 1) / p.block_b : 0;
+  const std::int64_t expert = kGrouping == Grouping::rows ? work.row_b / p.n : 0;
+  for (std::int64_t k = 0; k < work.depth; k += T::kDepth) {
+    const std::int64_t block = work.chunk_k + k / T::kDepth;
+    const float factor_a = exists ? p.factors_a[row * p.chunks_k + block] : 0;
+    barrier_wait<kScope>(base + T::kAccumulated + 8 * accumulator.stage, accumulator.round);
+    fence_after_thread_sync();
+    MXCHECK_SM100_UNROLL
+    for (int n = 0; n < T::kN; n += 32) {
+      Fragment<32> partial;
+      tmem_ld<TmemShape::lanes32x32b, 32>(partial, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));
+      tmem_wait_ld(partial);
+      MXCHECK_SM100_UNROLL
+      for (int i = 0; i < 32; ++i) {
+        const std::int64_t column = work.column + n + i;
+        const float factor_b =
+            column < p.n ? p.factors_b[(expert * expert_rows + column / p.block_b) * p.chunks_k + block] : 0;
+        sums[n + i] = multiply_add(float_of(partial.r[i]), finish(factor_a, factor_b, false, 0), sums[n + i]);
+      }
+    }
+    drained<T>(base, accumulator.stage);
+    accumulator.step();
+  }
+}
+
 // By the 128 threads of warps 2 to 5 of each CTA.
 template <class T, Grouping kGrouping>
 MXCHECK_SM100_DEVICE void epilogue(const Params& p, SharedAddress base, TmemAddress tmem, std::int64_t unit,
@@ -63,22 +117,29 @@ MXCHECK_SM100_DEVICE void epilogue(const Params& p, SharedAddress base, TmemAddr
   constexpr Scope kScope = T::kCtaGroup == 2 ? Scope::cluster : Scope::cta;
   const unsigned rank = T::kCtaGroup == 2 ? cluster_rank() : 0;
   const unsigned slab = warp_index() % 4 * 32;
+  const TmemAddress lanes = tmem + (slab << 16);
   const std::int64_t row_in_tile = T::kRows * rank + slab + lane_index();
   Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);
   Ring<T::kAccumulators> accumulator;
   Work work;
   while (schedule.next(work)) {
+    [[maybe_unused]] float promoted[T::kPromoted ? T::kN : 1] = {};
     const bool sums_exist = work.depth > 0;
-    if (sums_exist) {
+    if constexpr (T::kPromoted) {
+      promote<T, kGrouping>(p, base, lanes, work, row_in_tile, accumulator, promoted);
+    } else if (sums_exist) {
       barrier_wait<kScope>(base + T::kAccumulated + 8 * accumulator.stage, accumulator.round);
       fence_after_thread_sync();
     }
     const bool writes = row_in_tile < work.rows;
+    MXCHECK_SM100_UNROLL
     for (int n = 0; n < T::kN; n += 32) {
       Fragment<32> sums;
-      if (sums_exist) {
-        tmem_ld<TmemShape::lanes32x32b, 32>(sums,
-                                            tmem + (slab << 16) + static_cast<unsigned>(accumulator.stage * T::kN + n));
+      if constexpr (T::kPromoted) {
+        MXCHECK_SM100_UNROLL
+        for (int i = 0; i < 32; ++i) sums.r[i] = float_bits(promoted[n + i]);
+      } else if (sums_exist) {
+        tmem_ld<TmemShape::lanes32x32b, 32>(sums, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));
         tmem_wait_ld(sums);
       } else {
         MXCHECK_SM100_UNROLL
@@ -88,16 +149,8 @@ MXCHECK_SM100_DEVICE void epilogue(const Params& p, SharedAddress base, TmemAddr
       const auto left = static_cast<int>(p.n - column < 32 ? p.n - column : 32);
       if (writes && left > 0) write(p, work.row_d + row_in_tile, column, left, sums);
     }
-    if (!sums_exist) continue;
-    // The leader's next tile may overwrite the accumulator: loads are over (wait::ld), the fence orders them before the
-    // arrival.
-    fence_before_thread_sync();
-    const SharedAddress drained = base + T::kDrained + 8 * accumulator.stage;
-    if constexpr (T::kCtaGroup == 2) {
-      barrier_arrive<Scope::cluster>(map_to_rank(drained, 0));
-    } else {
-      barrier_arrive<Scope::cta>(drained);
-    }
+    if (T::kPromoted || !sums_exist) continue;
+    drained<T>(base, accumulator.stage);
     accumulator.step();
   }
 }

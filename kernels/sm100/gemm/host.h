@@ -10,7 +10,8 @@
 namespace mxcheck::sm100::gemm {
 
 struct Problem {
-  const void* a = nullptr;  // [m, k] codes
+  Operands operands = Operands::scaled;
+  const void* a = nullptr;  // [m, k] codes, BF16 of Operands::half
   const void* b = nullptr;  // [n, k]; groups along rows: [groups * n, k]
   bool e5m2_a = false;      // E4M3 otherwise
   bool e5m2_b = false;
@@ -18,7 +19,10 @@ struct Problem {
   const void* scales_b = nullptr;
   std::int64_t chunks_a = 0;  // how many there are
   std::int64_t chunks_b = 0;
-  std::int64_t chunks_k = 0;  // along k, of all groups
+  std::int64_t chunks_k = 0;         // along k, of all groups
+  const float* factors_a = nullptr;  // of Operands::promoted, in place of them: params.h
+  const float* factors_b = nullptr;
+  std::int64_t block_b = 128;
   void* d = nullptr;
   const void* c = nullptr;
   bool bf16 = false;
@@ -33,19 +37,28 @@ namespace host_detail {
 
 template <class T, ByteFormat kA, ByteFormat kB>
 constexpr InstructionDescriptor instruction() {
-  return instruction_descriptor<ScaledInstruction{
-      .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();
+  if constexpr (T::kScaled) {
+    return instruction_descriptor<ScaledInstruction{
+        .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();
+  } else if constexpr (T::kPromoted) {
+    return instruction_descriptor<ByteInstruction{
+        .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();
+  } else {
+    return instruction_descriptor<HalfInstruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup}>();
+  }
 }
 
-// Rows of codes, as boxes of `box_rows` x 128.
-inline std::string codes_map(const void* base, std::int64_t rows, std::int64_t k, int box_rows, TensorMap& map) {
+// Rows of codes or values, as boxes of `box_rows` x 128 bytes.
+inline std::string codes_map(const void* base, int element_bytes, std::int64_t rows, std::int64_t k, int box_rows,
+                             TensorMap& map) {
   TensorMapDescription d;
   d.base = const_cast<void*>(base);
+  d.element_bytes = element_bytes;
   d.extent[0] = static_cast<std::uint64_t>(k);
   d.extent[1] = static_cast<std::uint64_t>(rows);
-  d.stride[0] = 1;
-  d.stride[1] = static_cast<std::uint64_t>(k);
-  d.box[0] = kTileK;
+  d.stride[0] = static_cast<std::uint64_t>(element_bytes);
+  d.stride[1] = static_cast<std::uint64_t>(k * element_bytes);
+  d.box[0] = static_cast<std::uint32_t>(kTileK / element_bytes);
   d.box[1] = static_cast<std::uint32_t>(box_rows);
   d.swizzle = Swizzle::b128;
   return encode(d, map);
@@ -72,10 +85,10 @@ template <class T>
 std::string make_params(const Problem& g, Params& params) {
   using E = ByteFormat;
   const std::int64_t rows_b = g.grouping == Grouping::rows ? g.groups * g.n : g.n;
-  std::string error = host_detail::codes_map(g.a, g.m, g.k, T::kRows, params.a);
-  if (error.empty()) error = host_detail::codes_map(g.b, rows_b, g.k, T::kRowsB, params.b);
-  if (error.empty()) error = host_detail::scales_map(g.scales_a, g.chunks_a, params.scales_a);
-  if (error.empty()) error = host_detail::scales_map(g.scales_b, g.chunks_b, params.scales_b);
+  std::string error = host_detail::codes_map(g.a, T::kElementBytes, g.m, g.k, T::kRows, params.a);
+  if (error.empty()) error = host_detail::codes_map(g.b, T::kElementBytes, rows_b, g.k, T::kRowsB, params.b);
+  if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_a, g.chunks_a, params.scales_a);
+  if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_b, g.chunks_b, params.scales_b);
   if (!error.empty()) return error;
   if (g.e5m2_a) {
     params.instruction =
@@ -84,6 +97,9 @@ std::string make_params(const Problem& g, Params& params) {
     params.instruction =
         g.e5m2_b ? host_detail::instruction<T, E::e4m3, E::e5m2>() : host_detail::instruction<T, E::e4m3, E::e4m3>();
   }
+  params.factors_a = g.factors_a;
+  params.factors_b = g.factors_b;
+  params.block_b = g.block_b;
   params.d = g.d;
   params.c = g.c;
   params.bf16 = g.bf16;

@@ -33,7 +33,7 @@ MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t
   while (schedule.next(work)) {
     const auto row_a = static_cast<int>(work.row + T::kRows * rank);
     const auto row_b = static_cast<int>(work.row_b + T::kRowsB * rank);
-    for (std::int64_t k = 0; k < work.depth; k += kTileK) {
+    for (std::int64_t k = 0; k < work.depth; k += T::kDepth) {
       const SharedAddress full = base + T::kFull + 8 * ring.stage;
       const auto stage = static_cast<unsigned>(ring.stage);
       // A ring that nobody has filled is empty: parity 1 passes at once in the first round.
@@ -44,8 +44,9 @@ MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t
       const std::int64_t chunk_k = work.chunk_k + k / kTileK;
       tma_load<T::kCtaGroup>(base + T::kA + stage * T::kBytesA, &p.a, counts, at, row_a);
       tma_load<T::kCtaGroup>(base + T::kB + stage * T::kBytesB, &p.b, counts, at, row_b);
-      tma_load<T::kCtaGroup>(base + T::kScalesA + stage * kChunkBytes, &p.scales_a, counts, 0,
-                             static_cast<int>((work.chunk_a + rank) * p.chunks_k + chunk_k));
+      if constexpr (T::kScaled)
+        tma_load<T::kCtaGroup>(base + T::kScalesA + stage * kChunkBytes, &p.scales_a, counts, 0,
+                               static_cast<int>((work.chunk_a + rank) * p.chunks_k + chunk_k));
       for (int c = 0; c < T::kChunksB; ++c) {
         tma_load<T::kCtaGroup>(base + T::kScalesB + (stage * T::kChunksB + static_cast<unsigned>(c)) * kChunkBytes,
                                &p.scales_b, counts, 0, static_cast<int>((work.chunk_b + c) * p.chunks_k + chunk_k));

@@ -1,5 +1,5 @@
 #pragma once
-// The thread that multiplies: scales of a stage into tensor memory, then four mma of 32 along k.
+// The thread that multiplies: scales of a stage into tensor memory, then four mma of 32 bytes along k.
 
 #include "kernels/sm100/gemm/load.h"
 #include "kernels/sm100/tcgen05/mma.h"
@@ -22,20 +22,30 @@ MXCHECK_SM100_DEVICE void multiply(const Params& p, SharedAddress base, TmemAddr
   Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);
   Ring<T::kStages> ring;
   Ring<T::kAccumulators> accumulator;
+  const auto begin = [&] {
+    barrier_wait<kScope>(base + T::kDrained + 8 * accumulator.stage, accumulator.round ^ 1);
+    fence_after_thread_sync();
+  };
+  const auto end = [&] {
+    done(base + T::kAccumulated + 8 * accumulator.stage);
+    accumulator.step();
+  };
   Work work;
   while (schedule.next(work)) {
     if (work.depth == 0) continue;  // D is alpha * 0 + C: nothing is accumulated
-    barrier_wait<kScope>(base + T::kDrained + 8 * accumulator.stage, accumulator.round ^ 1);
-    fence_after_thread_sync();
-    const TmemAddress d = tmem + static_cast<unsigned>(accumulator.stage * T::kN);
-    for (std::int64_t k = 0; k < work.depth; k += kTileK) {
+    if constexpr (!T::kPromoted) begin();
+    for (std::int64_t k = 0; k < work.depth; k += T::kDepth) {
+      if constexpr (T::kPromoted) begin();
+      const TmemAddress d = tmem + static_cast<unsigned>(accumulator.stage * T::kN);
       const auto stage = static_cast<unsigned>(ring.stage);
       barrier_wait<kScope>(base + T::kFull + 8 * ring.stage, ring.round);
       fence_after_thread_sync();
       const TmemAddress scales_a = tmem + T::kScaleColumn + stage * T::kSlotColumns;
       const TmemAddress scales_b = scales_a + 4;
-      cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
-          scales_a, shared_descriptor<scale_chunk()>(base + T::kScalesA + stage * kChunkBytes));
+      if constexpr (T::kScaled) {
+        cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
+            scales_a, shared_descriptor<scale_chunk()>(base + T::kScalesA + stage * kChunkBytes));
+      }
       for (int c = 0; c < T::kChunksB; ++c) {
         cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
             scales_b + static_cast<unsigned>(4 * c),
@@ -47,17 +57,26 @@ MXCHECK_SM100_DEVICE void multiply(const Params& p, SharedAddress base, TmemAddr
       // Tiles of 64 and 192 columns begin in the middle of a chunk every second time: 64 rows are two columns.
       const TmemAddress rows_b = scales_b + static_cast<unsigned>(work.column % 128 / 32);
       const std::int64_t left = work.depth - k;
-      const int steps = left < kTileK ? static_cast<int>((left + kStepK - 1) / kStepK) : kTileK / kStepK;
+      const int steps = left < T::kDepth ? static_cast<int>((left + T::kStep - 1) / T::kStep) : T::kDepth / T::kStep;
       for (int i = 0; i < steps; ++i) {
         const auto id = static_cast<unsigned>(i);
-        mma_block_scaled<T::kCtaGroup>(d, advance(a, kStepK * id), advance(b, kStepK * id),
-                                       with_scale_ids(p.instruction, id, id), scales_a, rows_b, k > 0 || i > 0);
+        const bool accumulates = (k > 0 && !T::kPromoted) || i > 0;
+        const SharedDescriptor step_a = advance(a, kStepK * id);
+        const SharedDescriptor step_b = advance(b, kStepK * id);
+        if constexpr (T::kScaled) {
+          mma_block_scaled<T::kCtaGroup>(d, step_a, step_b, with_scale_ids(p.instruction, id, id), scales_a, rows_b,
+                                         accumulates);
+        } else if constexpr (T::kPromoted) {
+          mma_f8f6f4<T::kCtaGroup>(d, step_a, step_b, p.instruction, accumulates);
+        } else {
+          mma_f16<T::kCtaGroup>(d, step_a, step_b, p.instruction, accumulates);
+        }
       }
       done(base + T::kEmpty + 8 * ring.stage);
       ring.step();
+      if constexpr (T::kPromoted) end();
     }
-    done(base + T::kAccumulated + 8 * accumulator.stage);
-    accumulator.step();
+    if constexpr (!T::kPromoted) end();
   }
 }
 

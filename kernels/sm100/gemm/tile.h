@@ -16,8 +16,21 @@ inline constexpr int kStepK = 32;   // of one mma
 inline constexpr int kChunkBytes = 512;  // 128 x 4 scales
 inline constexpr int kThreads = 192;     // warp 0 loads, warp 1 multiplies, warps 2 to 5 write
 
-template <int kCtaGroup_, int kN_, int kStages_>
-struct Tile {
+// scaled    MXFP8: codes and E8M0 scales of 32, kind::mxf8f6f4
+// half      BF16, kind::f16
+// promoted  FP8, kind::f8f6f4: every 128 of k into an accumulator of its own, which the epilogue's threads take out,
+// scale by FP32
+//           scales of 1x128 and 128x128 (or 1x128) blocks, and add up
+enum class Operands : std::uint8_t { scaled, half, promoted };
+
+template <Operands kOperands_, int kCtaGroup_, int kN_, int kStages_>
+struct BasicTile {
+  static constexpr Operands kOperands = kOperands_;
+  static constexpr bool kScaled = kOperands == Operands::scaled;
+  static constexpr bool kPromoted = kOperands == Operands::promoted;
+  static constexpr int kElementBytes = kOperands == Operands::half ? 2 : 1;
+  static constexpr int kDepth = kTileK / kElementBytes;  // elements of k in a stage
+  static constexpr int kStep = kStepK / kElementBytes;   // of k in an mma
   static constexpr int kCtaGroup = kCtaGroup_;
   static constexpr int kRows = 128;  // of a CTA
   static constexpr int kM = kCtaGroup * kRows;
@@ -25,16 +38,17 @@ struct Tile {
   static constexpr int kStages = kStages_;
   static constexpr int kRowsB = kN / kCtaGroup;  // that a CTA loads
   // Scales of B come in chunks of 128 rows. Tiles of 64 and 192 begin in the middle of one every second time.
-  static constexpr int kChunksB = (kN + 127) / 128;
+  static constexpr int kChunksB = kScaled ? (kN + 127) / 128 : 0;
+  static constexpr int kChunksA = kScaled ? 1 : 0;
 
   static constexpr unsigned kBytesA = kRows * kTileK;
   static constexpr unsigned kBytesB = kRowsB * kTileK;
-  static constexpr unsigned kStageBytes = kBytesA + kBytesB + kChunkBytes * (1 + kChunksB);
+  static constexpr unsigned kStageBytes = kBytesA + kBytesB + kChunkBytes * (kChunksA + kChunksB);
 
   static constexpr unsigned kA = 0;
   static constexpr unsigned kB = kA + kStages * kBytesA;
   static constexpr unsigned kScalesA = kB + kStages * kBytesB;
-  static constexpr unsigned kScalesB = kScalesA + kStages * kChunkBytes;
+  static constexpr unsigned kScalesB = kScalesA + kStages * kChunkBytes * kChunksA;
   static constexpr unsigned kFull = kScalesB + kStages * kChunkBytes * kChunksB;
   static constexpr unsigned kEmpty = kFull + 8 * kStages;
   static constexpr unsigned kAccumulated = kEmpty + 8 * kStages;
@@ -46,7 +60,7 @@ struct Tile {
 
   // Columns of tensor memory: accumulators, then a slot of scales for each stage. A slot is written again only after
   // the commit that frees its stage, so that no cp meets an mma that still reads.
-  static constexpr unsigned kSlotColumns = 4 + 4 * kChunksB;
+  static constexpr unsigned kSlotColumns = 4 * (kChunksA + kChunksB);
   static constexpr unsigned kScaleColumn = kAccumulators * kN;
   static constexpr unsigned kColumns = 512;
 
@@ -55,5 +69,8 @@ struct Tile {
   static_assert(kSharedBytes <= 232448);
   static_assert(kScaleColumn + kStages * kSlotColumns <= kColumns);
 };
+
+template <int kCtaGroup, int kN, int kStages>
+using Tile = BasicTile<Operands::scaled, kCtaGroup, kN, kStages>;
 
 }  // namespace mxcheck::sm100::gemm

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <random>
 
@@ -113,92 +115,166 @@ std::uint32_t word(const Bytes& bytes, std::int64_t i, bool bf16) {
   return w;
 }
 
-}  // namespace
+// FP32 scales of blocks of 1 or 128 rows by 128, as make_scales has those of 32; compact alone.
+struct Factors {
+  std::vector<float> compact;
+  std::int64_t blocks = 0;
+};
 
-Outcome compare(const Case& c, const Variant& variant, const emulation::sm100::LaunchOptions& options) {
+Factors make_factors(std::int64_t rows, const std::vector<Range>& depth, std::mt19937_64& random) {
+  Factors f;
+  for (const Range& d : depth) f.blocks += up(d.end - d.begin, 128);
+  f.compact.resize(static_cast<std::size_t>(rows * f.blocks));
+  for (float& x : f.compact)
+    x = std::ldexp(1 + static_cast<float>(random() % 4096) / 4096, static_cast<int>(random() % 9) - 4);
+  return f;
+}
+
+// Signs and fractions at random, exponents over 32 octaves, one in eight a zero.
+void fill_halves(Bytes& values, std::int64_t count, std::mt19937_64& random) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto value = static_cast<std::uint16_t>((random() & 0x807FU) | ((112 + random() % 32) << 7));
+    if (random() % 8 == 0) value &= 0x8000U;
+    std::memcpy(values.data() + 2 * i, &value, 2);
+  }
+}
+
+// What a case is made of, for both sides.
+struct Made {
+  Bytes a{0}, b{0}, addend{0}, d{0}, expected{0};
+  Scales scales_a, scales_b;
+  Factors factors_a, factors_b;
+  std::int64_t groups = 1, rows_b = 0, outputs = 0;
+};
+
+Made make(const Case& c) {
   std::mt19937_64 random(c.seed);
+  Made x;
   const bool by_rows = c.grouping == Grouping::rows;
   const bool by_depth = c.grouping == Grouping::depth;
-  const std::int64_t groups = c.offsets.empty() ? 1 : static_cast<std::int64_t>(c.offsets.size()) - 1;
-  const std::int64_t rows_b = by_rows ? groups * c.n : c.n;
-  Bytes a(c.m * c.k);
-  Bytes b(rows_b * c.k);
-  fill_codes(a, c.m * c.k, c.e5m2_a, c.specials, random);
-  fill_codes(b, rows_b * c.k, c.e5m2_b, c.specials, random);
+  if (!c.offsets.empty()) x.groups = static_cast<std::int64_t>(c.offsets.size()) - 1;
+  x.rows_b = by_rows ? x.groups * c.n : c.n;
+  const int element = c.operands == Operands::half ? 2 : 1;
+  x.a = Bytes(c.m * c.k * element);
+  x.b = Bytes(x.rows_b * c.k * element);
+  if (c.operands == Operands::half) {
+    fill_halves(x.a, c.m * c.k, random);
+    fill_halves(x.b, x.rows_b * c.k, random);
+  } else {
+    fill_codes(x.a, c.m * c.k, c.e5m2_a, c.specials, random);
+    fill_codes(x.b, x.rows_b * c.k, c.e5m2_b, c.specials, random);
+  }
   const std::vector<Range> depth = by_depth ? ranges(c.offsets, c.k) : ranges({}, c.k);
-  std::vector<Range> experts;
-  for (std::int64_t e = 0; e < (by_rows ? groups : 1); ++e) experts.push_back({e * c.n, (e + 1) * c.n});
-  const Scales scales_a =
-      make_scales(by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, c.m, c.specials, random);
-  const Scales scales_b = make_scales(experts, depth, rows_b, c.specials, random);
-  const std::int64_t outputs = c.m * c.n * (by_depth ? groups : 1);
+  if (c.operands == Operands::scaled) {
+    std::vector<Range> experts;
+    for (std::int64_t e = 0; e < (by_rows ? x.groups : 1); ++e) experts.push_back({e * c.n, (e + 1) * c.n});
+    x.scales_a = make_scales(by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, c.m, c.specials, random);
+    x.scales_b = make_scales(experts, depth, x.rows_b, c.specials, random);
+  }
+  if (c.operands == Operands::promoted) {
+    x.factors_a = make_factors(c.m, depth, random);
+    x.factors_b = make_factors((by_rows ? x.groups : 1) * up(c.n, c.block_b), depth, random);
+  }
+  x.outputs = c.m * c.n * (by_depth ? x.groups : 1);
   const std::int64_t bytes = c.bf16 ? 2 : 4;
-  Bytes addend(outputs * bytes);
-  for (std::int64_t i = 0; i < outputs; ++i) {
+  x.addend = Bytes(x.outputs * bytes);
+  for (std::int64_t i = 0; i < x.outputs; ++i) {
     const float value = static_cast<float>(static_cast<std::int64_t>(random() % 4096) - 2048) / 64;
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(value) >> (c.bf16 ? 16 : 0);
-    for (int p = 0; p < bytes; ++p) addend.data()[i * bytes + p] = static_cast<std::uint8_t>(bits >> (8 * p));
+    std::memcpy(x.addend.data() + i * bytes, &bits, static_cast<std::size_t>(bytes));
   }
-  Bytes d(outputs * bytes);
-  std::fill_n(d.data(), outputs * bytes, std::uint8_t{0xA5});
-  Bytes expected(outputs * bytes);
+  x.d = Bytes(x.outputs * bytes);
+  std::fill_n(x.d.data(), x.outputs * bytes, std::uint8_t{0xA5});
+  x.expected = Bytes(x.outputs * bytes);
+  return x;
+}
 
+Problem problem_of(const Case& c, Made& x) {
   Problem p;
-  p.a = a.data();
-  p.b = b.data();
+  p.operands = c.operands;
+  p.a = x.a.data();
+  p.b = x.b.data();
   p.e5m2_a = c.e5m2_a;
   p.e5m2_b = c.e5m2_b;
-  p.scales_a = scales_a.chunks.data();
-  p.scales_b = scales_b.chunks.data();
-  p.chunks_a = std::max<std::int64_t>(1, scales_a.chunk_rows * scales_a.chunks_k);
-  p.chunks_b = std::max<std::int64_t>(1, scales_b.chunk_rows * scales_b.chunks_k);
-  p.chunks_k = scales_a.chunks_k;
-  p.d = d.data();
-  p.c = c.adds ? addend.data() : nullptr;
+  p.scales_a = x.scales_a.chunks.data();
+  p.scales_b = x.scales_b.chunks.data();
+  p.chunks_a = std::max<std::int64_t>(1, x.scales_a.chunk_rows * x.scales_a.chunks_k);
+  p.chunks_b = std::max<std::int64_t>(1, x.scales_b.chunk_rows * x.scales_b.chunks_k);
+  p.chunks_k = c.operands == Operands::promoted ? x.factors_a.blocks : x.scales_a.chunks_k;
+  p.factors_a = x.factors_a.compact.data();
+  p.factors_b = x.factors_b.compact.data();
+  p.block_b = c.block_b;
+  p.d = x.d.data();
+  p.c = c.adds ? x.addend.data() : nullptr;
   p.bf16 = c.bf16;
   p.alpha = c.alpha;
   p.m = c.m;
   p.n = c.n;
   p.k = c.k;
   p.grouping = c.grouping;
-  p.groups = groups;
+  p.groups = x.groups;
   p.offsets = c.offsets.empty() ? nullptr : c.offsets.data();
+  return p;
+}
 
+MatmulOperand operand_of(const Case& c, bool e5m2, const Bytes& codes, std::int64_t rows) {
+  MatmulOperand o;
+  o.format = c.operands == Operands::half ? Format::bf16 : e5m2 ? Format::e5m2 : Format::e4m3;
+  o.codes = codes.data();
+  o.rows = rows;
+  o.depth = c.k;
+  o.row_stride = c.k;
+  return o;
+}
+
+void compute_expected(const Case& c, Made& x) {
   Matmul r;
-  r.contract = parse_matmul_contract("sm100_mxf8f6f4");
-  r.a = {.format = c.e5m2_a ? Format::e5m2 : Format::e4m3,
-         .codes = a.data(),
-         .rows = c.m,
-         .depth = c.k,
-         .row_stride = c.k,
-         .block = {1, 32},
-         .scales = scales_a.compact.data(),
-         .scale_row_stride = scales_a.blocks};
-  r.b = {.format = c.e5m2_b ? Format::e5m2 : Format::e4m3,
-         .codes = b.data(),
-         .rows = c.n,
-         .depth = c.k,
-         .row_stride = c.k,
-         .block = {1, 32},
-         .scales = scales_b.compact.data(),
-         .scale_row_stride = scales_b.blocks};
+  r.a = operand_of(c, c.e5m2_a, x.a, c.m);
+  r.b = operand_of(c, c.e5m2_b, x.b, c.n);
+  const auto scale = [](MatmulOperand& o, BlockShape block, Format format, const void* scales, std::int64_t stride) {
+    o.block = block;
+    o.scale_format = format;
+    o.scales = scales;
+    o.scale_row_stride = stride;
+  };
+  switch (c.operands) {
+    case Operands::scaled:
+      r.contract = parse_matmul_contract("sm100_mxf8f6f4");
+      scale(r.a, {1, 32}, Format::e8m0, x.scales_a.compact.data(), x.scales_a.blocks);
+      scale(r.b, {1, 32}, Format::e8m0, x.scales_b.compact.data(), x.scales_b.blocks);
+      break;
+    case Operands::half: r.contract = parse_matmul_contract("sm100_f16"); break;
+    case Operands::promoted:
+      r.contract = parse_matmul_contract("sm100_f8f6f4+promote128");
+      scale(r.a, {1, 128}, Format::fp32, x.factors_a.compact.data(), x.factors_a.blocks);
+      scale(r.b, {static_cast<int>(c.block_b), 128}, Format::fp32, x.factors_b.compact.data(), x.factors_b.blocks);
+      break;
+  }
   r.output = c.bf16 ? Format::bf16 : Format::fp32;
   r.alpha = c.alpha;
-  r.c = p.c;
-  r.grouping = by_rows ? mxcheck::Grouping::rows : by_depth ? mxcheck::Grouping::depth : mxcheck::Grouping::none;
+  r.c = c.adds ? x.addend.data() : nullptr;
+  r.grouping = c.grouping == Grouping::rows    ? mxcheck::Grouping::rows
+               : c.grouping == Grouping::depth ? mxcheck::Grouping::depth
+                                               : mxcheck::Grouping::none;
   r.offsets = c.offsets;
   r.threads = 1;
-  matmul(r, expected.data());
+  matmul(r, x.expected.data());
+}
 
+}  // namespace
+
+Outcome compare(const Case& c, const Variant& variant, const emulation::sm100::LaunchOptions& options) {
+  Made x = make(c);
+  compute_expected(c, x);
   Outcome out;
-  out.emulated = run_emulated(p, variant, options);
-  out.outputs = outputs;
-  for (std::int64_t i = 0; i < outputs; ++i) {
-    if (equal(word(d, i, c.bf16), word(expected, i, c.bf16), c.bf16)) continue;
+  out.emulated = run_emulated(problem_of(c, x), variant, options);
+  out.outputs = x.outputs;
+  for (std::int64_t i = 0; i < x.outputs; ++i) {
+    if (equal(word(x.d, i, c.bf16), word(x.expected, i, c.bf16), c.bf16)) continue;
     if (out.differing++ == 0) {
       char text[120];
       std::snprintf(text, sizeof text, "row %lld column %lld: 0x%08x, expected 0x%08x", static_cast<long long>(i / c.n),
-                    static_cast<long long>(i % c.n), word(d, i, c.bf16), word(expected, i, c.bf16));
+                    static_cast<long long>(i % c.n), word(x.d, i, c.bf16), word(x.expected, i, c.bf16));
       out.first = text;
     }
   }

@@ -10,12 +10,14 @@
 namespace mxcheck::sm100::gemm {
 
 struct Case {
+  Operands operands = Operands::scaled;
   std::int64_t m = 0, n = 0, k = 0;
   Grouping grouping = Grouping::dense;
   std::vector<std::int64_t> offsets;  // of groups
   bool e5m2_a = false, e5m2_b = false;
   bool bf16 = false;
-  bool adds = false;  // C
+  bool adds = false;           // C
+  std::int64_t block_b = 128;  // rows of a scale of B, of Operands::promoted
   float alpha = 1;
   bool specials = false;  // NaN and infinite codes, NaN scales
   std::uint64_t seed = 1;

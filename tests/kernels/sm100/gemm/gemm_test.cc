@@ -96,6 +96,63 @@ TEST(Sm100Gemm, random_schedules_change_nothing) {
   }
 }
 
+// BF16: blocks of 64 along k, mma of 16.
+TEST(Sm100Gemm, bf16_has_the_references_bits) {
+  for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 256, 1}}) {
+    for (const LaunchOptions& o : schedules(17)) {
+      expect_clean({.operands = Operands::half, .m = 200, .n = 330, .k = 232, .adds = true, .seed = 3}, v, o);
+      expect_clean({.operands = Operands::half,
+                    .m = 300,
+                    .n = 72,
+                    .k = 160,
+                    .grouping = Grouping::rows,
+                    .offsets = {0, 0, 1, 131, 131, 300},
+                    .bf16 = true,
+                    .seed = 5},
+                   v, o);
+      expect_clean({.operands = Operands::half,
+                    .m = 140,
+                    .n = 200,
+                    .k = 496,
+                    .grouping = Grouping::depth,
+                    .offsets = {0, 16, 16, 448, 496},
+                    .adds = true,
+                    .alpha = 0.3F,
+                    .seed = 8},
+                   v, o);
+    }
+  }
+}
+
+// FP8 under FP32 scales: partial sums of 128 leave tensor memory one by one.
+TEST(Sm100Gemm, promoted_fp8_has_the_references_bits) {
+  for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 128, 1}}) {
+    for (const LaunchOptions& o : schedules(19)) {
+      expect_clean({.operands = Operands::promoted, .m = 200, .n = 330, .k = 464, .adds = true, .seed = 3}, v, o);
+      expect_clean({.operands = Operands::promoted,
+                    .m = 300,
+                    .n = 200,
+                    .k = 160,
+                    .grouping = Grouping::rows,
+                    .offsets = {0, 0, 1, 131, 131, 300},
+                    .bf16 = true,
+                    .seed = 5},
+                   v, o);
+      expect_clean({.operands = Operands::promoted,
+                    .m = 140,
+                    .n = 200,
+                    .k = 496,
+                    .grouping = Grouping::depth,
+                    .offsets = {0, 32, 32, 448, 496},
+                    .adds = true,
+                    .block_b = 1,
+                    .alpha = 0.3F,
+                    .seed = 8},
+                   v, o);
+    }
+  }
+}
+
 TEST(Sm100Gemm, results_do_not_depend_on_the_checks) {
   const Case c{.m = 200, .n = 200, .k = 256, .seed = 4};
   for (const bool checks : {true, false}) {
