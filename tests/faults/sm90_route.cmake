@@ -22,37 +22,38 @@ mxcheck_cuda_fault(
   [[return Key32{negative != negative ? 1U : folded(word_of(negative))} << 32 | index;]] sm90/route/choose/many.cu)
 mxcheck_cuda_fault(
   sm90_route cut_keys_are_not_settled "at the boundary FP32 logits of the same upper bits are chosen by index"
-  sm90/route/choose/few.cuh [[open = !nothing_is_cut<kType>(row, r.experts, low, lane) && meets;]] [[open = false;]]
+  sm90/route/choose/few_write.cuh [[open = !nothing_is_cut<kType>(row, r.experts, low, lane) && meets;]] [[open = false;]]
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route softmax_ties_are_not_settled "experts whose softmax is equal stay in the order of their logits"
-  sm90/route/choose/few.cuh [[put_in_order<kScore != Score::logits, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
+  sm90/route/choose/few_write.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
-  sm90_route last_experts_not_read "what is behind the last whole 8 experts is forgotten" sm90/route/choose/few.cuh
+  sm90_route sigmoid_ties_are_not_settled "experts whose sigmoid is equal stay in the order of their BF16 logits"
+  sm90/route/choose/few_write.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_route steps_of_exp_to_nearest "exp next to the row's largest is rounded to a unit in the last place too many"
+  sm90/route/row/exp_near.cuh [[__fma_rd(a, b, shift)]] [[__fma_rn(a, b, shift)]] sm90/route/choose/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_route last_experts_not_read "what is behind the last whole 8 experts is forgotten" sm90/route/choose/few_list.cuh
   [[const int groups = (job.router.experts + kGroup - 1) / kGroup;]]
   [[const int groups = max(1, job.router.experts / kGroup);]] sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
-  sm90_route best_of_half_a_group "8 experts are as good as the best of those with odd numbers" sm90/route/choose/few.cuh
+  sm90_route best_of_half_a_group "8 experts are as good as the best of those with odd numbers" sm90/route/choose/few_row.cuh
   [[y = smaller2(y, __byte_perm(y, 0, 0x1032));]] [[]] sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
   sm90_route kept_are_added_from_the_last "the sum of what is kept goes from the last lane to the first"
-  sm90/route/choose/few.cuh [[__shfl_sync(kWarp, terms[i], j, kLanes)]] [[__shfl_sync(kWarp, terms[i], kLanes - 1 - j, kLanes)]]
+  sm90/route/choose/few_write.cuh [[__shfl_sync(kWarp, terms[i], j, kLanes)]] [[__shfl_sync(kWarp, terms[i], kLanes - 1 - j, kLanes)]]
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
-  sm90_route running_sum_of_softmax "every 128 experts are added to one running sum in place of a tree" sm90/route/choose/softmax_row.cuh
-  [[bool carried = true;]] [[bool carried = false;
-      waiting[0] = __fadd_rn(waiting[0], sum);]] sm90/route/choose/bf16.cu)
+  sm90_route running_sum_of_softmax "every 32 experts are added to one running sum in place of a tree" sm90/route/choose/few_sum.cuh
+  [[for (int level = 0; level < kLevels; ++level) {  // the carry]] [[for (int level = 0; level < 1; ++level) {
+        softmax.total = __fadd_rn(softmax.total, sum);
+        break;  // the carry]]
+  sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
   sm90_route hardware_exp "exp is that of the fast mathematics" sm90/route/row/math_inl.cuh
   [[return rounded(fused(power, w, power));]]
   [[return x == x ? __expf(x) : rounded(fused(power, w, power));]] sm90/route/choose/fp32.cu)
-mxcheck_cuda_fault(
-  sm90_route nan_refused_and_copied "what is kept until no NaN is found is copied all the same" sm90/route/choose/kept.cu
-  [[if (*stop != 0) return;]] [[]] sm90/route/choose/kept.cu)
-mxcheck_cuda_fault(
-  sm90_route nan_of_whole_groups_in_lists "a NaN behind the last whole 8 experts is not seen by the kernel that chooses"
-  sm90/route/row/nan.cuh [[g * kGroup + t < experts && is_nan(raw.value(t))]] [[false && g + t + experts != 0]]
-  sm90/route/choose/bf16.cu sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route subnormal_exp_is_flushed "exp below 2^-126 is 0" sm90/route/row/math_inl.cuh [[return rounded(fused(power, w, power));]]
   [[return fused(power, w, power) < 0x1p-126 ? 0.0F : rounded(fused(power, w, power));]] sm90/route/choose/bf16.cu)
@@ -90,6 +91,12 @@ mxcheck_cuda_fault(
 mxcheck_cuda_fault(
   sm90_route nan_of_whole_groups_only "a NaN behind the last whole 8 experts is not seen" sm90/route/check.cu
   [[g * kGroup < experts; g += job.lanes]] [[g * kGroup + kGroup <= experts; g += job.lanes]] sm90/route/check.cu)
+mxcheck_cuda_fault(
+  sm90_route staged_in_spite_of_nan "what was chosen is copied to the outputs in spite of a NaN" sm90/route/choose/staged.cu
+  [[if (*job.stop != 0) return;]] [[]] sm90/route/choose/staged.cu)
+mxcheck_cuda_fault(
+  sm90_route last_groups_not_looked_at "a NaN in the last 32 experts is not seen where rows are aligned"
+  sm90/route/choose/few_check.cuh [[g < groups; g += kLanes]] [[g + kLanes < groups; g += kLanes]] sm90/route/choose/bf16.cu)
 
 # Token rounding.
 mxcheck_cuda_fault(

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/sm90/route/choose/choose.h"
-#include "kernels/sm90/route/row/groups.cuh"
 #include "kernels/sm90/route/row/nan.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -17,9 +16,9 @@ constexpr unsigned long long kNone = ~0ULL;
 struct CheckJob {
   Router router;
   const std::int32_t* experts = nullptr;
-  bool reads_logits = false;
   bool aligned = false;
-  int lanes = 1;  // of a row: a power of two
+  bool rows_are_seen = false;  // a kernel before has looked at the logits
+  int lanes = 1;               // of a row: a power of two
   mxcheck_device_report* report = nullptr;
 };
 
@@ -47,18 +46,17 @@ __global__ void __launch_bounds__(kThreads) look(const __grid_constant__ CheckJo
   unsigned long long bad = kNone;
   const auto elements = static_cast<unsigned long long>(std::int64_t{r.tokens} * r.experts);
   const auto biases = static_cast<unsigned long long>(r.bias == nullptr ? 0 : r.experts);
-  if (job.reads_logits) {
+  if (r.nan_refused) {
     const auto lane = static_cast<int>(me % job.lanes);
     const std::int64_t step = threads / job.lanes;
-    for (std::int64_t token = me / job.lanes; token < r.tokens; token += step * kAtOnce) {
+    const std::int64_t tokens = job.rows_are_seen ? 0 : r.tokens;
+    for (std::int64_t token = me / job.lanes; token < tokens; token += step * kAtOnce) {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const std::int64_t t = token + i * step;
         if (t < r.tokens) look_at_row<kType>(job, row_of(r, t), t, lane, bad);
       }
     }
-  }
-  if (r.nan_refused) {
     for (std::int64_t e = me; e < static_cast<std::int64_t>(biases); e += threads) {
       if (is_nan(r.bias[e])) bad = min(bad, elements + static_cast<unsigned long long>(e));
     }
@@ -97,39 +95,40 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
   job.report->message[i] = '\0';
 }
 
-}  // namespace
-
-cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
-                         mxcheck_device_report* report, cudaStream_t stream) {
-  const cudaError_t e = begin_check(router, experts, router.nan_refused, result, stream);
-  return e != cudaSuccess ? e : end_check(router, experts, result, report, stream);
-}
-
-cudaError_t begin_check(const Router& router, const std::int32_t* experts, bool reads_logits, CheckResult* result,
-                        cudaStream_t stream) {
-  const cudaError_t e = cudaMemsetAsync(result, 0xFF, sizeof(*result), stream);
-  if (e != cudaSuccess || (!reads_logits && router.bias == nullptr && experts == nullptr)) return e;
-  CheckJob job;
-  job.router = router;
-  job.experts = experts, job.reads_logits = reads_logits;
-  job.aligned = rows_are_aligned(router);
-  while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
-  const std::int64_t items = std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts});
+void launch_look(const CheckJob& job, std::int64_t items, CheckResult* result, cudaStream_t stream) {
   const auto blocks =
       static_cast<unsigned>(std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, kMostBlocks));
-  if (router.type == Logits::bf16) {
+  if (job.router.type == Logits::bf16) {
     look<Logits::bf16><<<blocks, kThreads, 0, stream>>>(job, result);
   } else {
     look<Logits::fp32><<<blocks, kThreads, 0, stream>>>(job, result);
   }
+}
+
+}  // namespace
+
+cudaError_t begin_check(CheckResult* result, cudaStream_t stream) {
+  return cudaMemsetAsync(result, 0xFF, sizeof(*result), stream);
+}
+
+cudaError_t end_check(const Router& router, CheckResult* result, mxcheck_device_report* report, cudaStream_t stream) {
+  CheckJob job;
+  job.router = router, job.report = report, job.rows_are_seen = true;
+  if (router.bias != nullptr) launch_look(job, router.experts, result, stream);
+  tell<<<1, 1, 0, stream>>>(job, result);
   return cudaGetLastError();
 }
 
-cudaError_t end_check(const Router& router, const std::int32_t* experts, CheckResult* result,
-                      mxcheck_device_report* report, cudaStream_t stream) {
+cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
+                         mxcheck_device_report* report, cudaStream_t stream) {
+  const cudaError_t e = begin_check(result, stream);
+  if (e != cudaSuccess) return e;
   CheckJob job;
   job.router = router;
   job.experts = experts, job.report = report;
+  job.aligned = rows_are_aligned(router);
+  while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
+  launch_look(job, std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts}), result, stream);
   tell<<<1, 1, 0, stream>>>(job, result);
   return cudaGetLastError();
 }

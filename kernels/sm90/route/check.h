@@ -22,10 +22,10 @@ inline constexpr std::uint64_t kCheckBytes = 256;
 // tokens x router.top_k). The first found goes to `report`, which may be null, and into result->status.
 cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
                          mxcheck_device_report* report, cudaStream_t stream);
-// In two parts, for a kernel between them that reads the logits anyway and brings result->first down to the first NaN.
-cudaError_t begin_check(const Router& router, const std::int32_t* experts, bool reads_logits, CheckResult* result,
-                        cudaStream_t stream);
-cudaError_t end_check(const Router& router, const std::int32_t* experts, CheckResult* result,
-                      mxcheck_device_report* report, cudaStream_t stream);
+
+// The same for a kernel that looks at the logits itself, in three steps: begin_check; that kernel, which lowers
+// result->first to the number of a NaN's element; end_check, which looks at the bias and tells.
+cudaError_t begin_check(CheckResult* result, cudaStream_t stream);
+cudaError_t end_check(const Router& router, CheckResult* result, mxcheck_device_report* report, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

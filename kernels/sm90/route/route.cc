@@ -6,7 +6,7 @@
 
 #include "kernels/sm90/route/backward.h"
 #include "kernels/sm90/route/check.h"
-#include "kernels/sm90/route/choose/kept.h"
+#include "kernels/sm90/route/choose/staged.h"
 #include "kernels/sm90/route/router.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -25,46 +25,16 @@ void check_on_device(Router& r, const std::int32_t* experts, const mxcheck_call&
   r.stop = &result->status;
 }
 
-// What route has in its workspace: where a NaN is refused, the result of the check; and where the kernel that chooses
-// is the one that finds it, experts and weights until the last row has been seen: they are an eighth of what 256 BF16
-// logits are, which would be read twice otherwise.
-struct RouteWorkspace {
-  bool kept = false;
-  std::uint64_t weights_at = 0;
-  std::uint64_t bytes = 0;
-};
-
-RouteWorkspace plan_route(const Router& r) {
-  RouteWorkspace plan;
-  if (!r.nan_refused) return plan;
-  plan.kept = finds_nan(r);
-  const auto each = (static_cast<std::uint64_t>(slots_of(r)) * 4 + 15) / 16 * 16;
-  plan.weights_at = kCheckBytes + each;
-  plan.bytes = kCheckBytes + (plan.kept ? 2 * each : 0);
-  return plan;
-}
-
-void choose_in_workspace(const Router& r, const RouteWorkspace& plan, const mxcheck_call& call, std::int32_t* experts,
-                         float* weights) {
-  const cudaStream_t stream = stream_of(call);
-  auto* const memory = static_cast<std::uint8_t*>(call.workspace);
-  auto* const result = reinterpret_cast<CheckResult*>(memory);
-  auto* const kept_experts = reinterpret_cast<std::int32_t*>(memory + kCheckBytes);
-  auto* const kept_weights = reinterpret_cast<float*>(memory + plan.weights_at);
-  require_success(begin_check(r, nullptr, false, result, stream));
-  require_success(choose(r, kept_experts, kept_weights, stream, &result->first));
-  require_success(end_check(r, nullptr, result, report_of(call), stream));
-  require_success(copy_kept(&result->status, kept_experts, experts, slots_of(r), stream));
-  require_success(copy_kept(&result->status, kept_weights, weights, slots_of(r), stream));
-}
-
 }  // namespace
 
 void route_supports(const mxcheck_policy* policy, DLDataType type) { (void)read_router(policy, type); }
 
 std::uint64_t route_workspace(const mxcheck_call& call) {
-  if (call.inputs == nullptr || call.num_inputs < 1) invalid("a router has one input or more: logits");
-  return plan_route(read_router(call.policy, call.inputs[0].dtype)).bytes;
+  const mxcheck_route_policy& p = route_policy(call.policy);
+  if (p.nan != MXCHECK_NAN_REFUSE) return 0;
+  // What run() refuses needs no room.
+  const bool offered = p.policy.rows >= 0 && p.policy.rows <= INT32_MAX && p.top_k >= 0 && p.top_k <= kMostKept;
+  return offered ? staged_bytes(p.policy.rows * p.top_k) : kCheckBytes;
 }
 
 void route_run(const mxcheck_call& call) {
@@ -75,11 +45,13 @@ void route_run(const mxcheck_call& call) {
   const std::array outputs{check_routes("experts", call.outputs[0], kInt32Type, r),
                            check_routes("weights", call.outputs[1], kFp32Type, r)};
   require_disjoint(std::span(in.tensors, static_cast<std::size_t>(in.count)), outputs);
-  const RouteWorkspace plan = plan_route(r);
-  require_workspace(call, plan.bytes);
+  require_workspace(call, route_workspace(call));
   auto* const experts = static_cast<std::int32_t*>(outputs[0].data);
   auto* const weights = static_cast<float*>(outputs[1].data);
-  if (plan.kept) return choose_in_workspace(r, plan, call, experts, weights);
+  if (r.nan_refused && can_be_staged(r)) {
+    require_success(choose_staged(r, experts, weights, call.workspace, report_of(call), stream_of(call)));
+    return;
+  }
   if (r.nan_refused) check_on_device(r, nullptr, call);
   require_success(choose(r, experts, weights, stream_of(call)));
 }

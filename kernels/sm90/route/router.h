@@ -50,10 +50,7 @@ RouterInputs read_inputs(const mxcheck_call& call, bool bias_wanted = true);
 inline std::int64_t slots_of(const Router& r) { return std::int64_t{r.tokens} * r.top_k; }
 
 // Enqueues token choice: tokens x top_k experts, best first, and their weights; either may be null and is left out.
-// Throws nothing. No workspace. first_nan: brought down to token * experts + expert of the first NaN, for which
-// finds_nan() must be true; null: nobody asks.
-cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream,
-                   unsigned long long* first_nan = nullptr);
-bool finds_nan(const Router& router);
+// Throws nothing. No workspace.
+cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -4,6 +4,6 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t choose_bf16(const ChooseJob& job, cudaStream_t stream) { return launch_score<Logits::bf16>(job, stream); }
+cudaError_t choose_bf16(const ChooseJob& job, cudaStream_t stream) { return launch_choice<Logits::bf16>(job, stream); }
 
 }  // namespace mxcheck_kernels::sm90

@@ -14,19 +14,20 @@ bool rows_are_aligned(const Router& r) {
   return is_aligned(r.logits) && r.stride * bytes % 16 == 0 && r.experts % 8 == 0;
 }
 
-// The kernel of lists sees every logit of a row; the other reads what its groups keep.
-bool finds_nan(const Router& router) { return router.groups == 0 && router.top_k <= kMostListed; }
-
-cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream,
-                   unsigned long long* first_nan) {
-  if (router.tokens == 0) return cudaSuccess;
+ChooseJob job_of(const Router& router, std::int32_t* experts, float* weights) {
   ChooseJob job;
   job.router = router;
-  job.experts = experts, job.weights = weights, job.first_nan = first_nan;
+  job.experts = experts, job.weights = weights;
   job.aligned = rows_are_aligned(router);
   job.aligned_out = is_aligned(experts) && is_aligned(weights);
   job.low = std::bit_ceil((static_cast<std::uint32_t>(router.experts) + 31) / 32 * 32) - 1;  // four lanes' groups of 8
-  if (!finds_nan(router)) return choose_many(job, stream);
+  return job;
+}
+
+cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream) {
+  if (router.tokens == 0) return cudaSuccess;
+  const ChooseJob job = job_of(router, experts, weights);
+  if (!is_listed(router)) return choose_many(job, stream);
   return router.type == Logits::bf16 ? choose_bf16(job, stream) : choose_fp32(job, stream);
 }
 

@@ -4,6 +4,6 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t choose_fp32(const ChooseJob& job, cudaStream_t stream) { return launch_score<Logits::fp32>(job, stream); }
+cudaError_t choose_fp32(const ChooseJob& job, cudaStream_t stream) { return launch_choice<Logits::fp32>(job, stream); }
 
 }  // namespace mxcheck_kernels::sm90

@@ -94,6 +94,11 @@ __device__ __forceinline__ std::uint32_t smaller2(std::uint32_t a, std::uint32_t
   asm("min.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
   return y;
 }
+__device__ __forceinline__ std::uint32_t larger2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t y;
+  asm("max.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
+  return y;
+}
 __device__ __forceinline__ std::uint32_t folded2(std::uint32_t y) {
   std::uint32_t signs;
   asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(signs) : "r"(y));  // both bytes of a half: its sign, eight times

@@ -22,8 +22,6 @@ namespace mxcheck_kernels::sm90 {
 
 // exp(x) for x <= 0 and -Inf; +0 for NaN, which is what a softmax counts it as.
 MXCHECK_BOTH float exp_rn(float x);
-// The same by a table of its own: 16 numbers, those of elementary::kRoots.
-MXCHECK_BOTH float exp_by(const double* roots, float x);
 
 // log(1 + x) for 0 <= x <= 1.
 MXCHECK_BOTH float log1p_rn(float x);
@@ -33,10 +31,6 @@ MXCHECK_BOTH float sigmoid(float x);
 
 // sqrt(max(x, 0) + log1p(exp(-abs(x)))); +0 for NaN.
 MXCHECK_BOTH float sqrtsoftplus(float x);
-
-// sigmoid and sqrtsoftplus round more than once: a larger argument may have a smaller value, by less than this part of
-// it. Each of at most three roundings is off by 2^-24 at both arguments.
-inline constexpr float kNearlyMonotonic = 0x1p-21F;
 
 }  // namespace mxcheck_kernels::sm90
 

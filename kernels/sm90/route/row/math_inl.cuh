@@ -96,7 +96,7 @@ using std::fmax;
 
 // x = (16 n + i) * ln 2 / 16 + r;  exp(x) = 2^n * 2^(i / 16) * exp(r). Results below the normal numbers are rounded
 // once too: in FP64 they are normal. exp(-110) rounds to +0 as everything below does, and fmax drops a NaN.
-MXCHECK_BOTH float exp_by(const double* roots, float x) {
+MXCHECK_BOTH float exp_rn(float x) {
   using namespace elementary;
   constexpr double kShift = 0x1.8p52;  // leaves the nearest integer in the low bits
   const double x64 = fmax(x, -110.0F);
@@ -111,11 +111,9 @@ MXCHECK_BOTH float exp_by(const double* roots, float x) {
   p = fused(p, r, 0x1.55555554dcc9bp-3);
   p = fused(p, r, 0x1.0000000000000p-1);
   const double w = fused(product(r, r), p, r);
-  const double power = times_power(roots[k & 15], k >> 4);
+  const double power = times_power(kRoots[k & 15], k >> 4);
   return rounded(fused(power, w, power));
 }
-
-MXCHECK_BOTH float exp_rn(float x) { return exp_by(elementary::kRoots, x); }
 
 // 1 + x = (1 + i / 32) * (1 + s);  i = 0 has a logarithm of exactly 0, so that small x keep their relative accuracy.
 MXCHECK_BOTH float log1p_rn(float x) {

@@ -1,7 +1,5 @@
 #pragma once
-// Whether logits are NaN.
-
-#include <cstdint>
+// Whether a group of logits holds a NaN.
 
 #include "kernels/sm90/route/row/groups.cuh"
 
@@ -25,16 +23,6 @@ __device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw) {
   }
   if constexpr (kType == Logits::fp32) return is_nan(float_of(all));
   return is_nan(float_of(all << 16)) || is_nan(float_of(all & 0xFFFF0000U));
-}
-
-// The same of group g of a row; the values that fill a group past the last expert are NaN and do not count.
-template <Logits kType>
-__device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw, int g, int experts) {
-  if ((g + 1) * kGroup <= experts) return holds_nan<kType>(raw);
-  bool nan = false;
-#pragma unroll
-  for (int t = 0; t < kGroup; ++t) nan = nan || (g * kGroup + t < experts && is_nan(raw.value(t)));
-  return nan;
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -34,7 +34,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 class Sm90Route : public mxcheck::test::DeviceInterface {
  protected:
   explicit Sm90Route(const char* name = "route")
-      : DeviceInterface(name, {kOutputsAt, kWorkspaceAt, kWorkspaceAt, 256, kReportAt}, policy.policy) {
+      : DeviceInterface(name, {kOutputsAt, kWorkspaceAt, kWorkspaceAt, 4096, kReportAt}, policy.policy) {
     fill(logits, 1.0F), put(0, logits);
     put(kBiasAt, std::vector<float>(kExperts, 0.5F));
     policy.policy.size = sizeof(policy), policy.policy.format = "", policy.policy.recipe = "topk-softmax";
@@ -167,8 +167,8 @@ TEST_F(Sm90Route, outputs_that_overlap_are_refused) {
 TEST_F(Sm90Route, a_workspace_that_is_too_small_is_refused_where_one_is_needed) {
   MXCHECK_NEEDS_DEVICE();
   call.workspace_bytes = 128;
-  // 256 of the check, then experts and weights of 210 routes, in whole 16 bytes each.
-  expect_refused("the workspace has 128 bytes: must have 1952");
+  // 256 of the check, then experts and weights of 210 routes, in whole 256 bytes each.
+  expect_refused("the workspace has 128 bytes: must have 2304");
   policy.nan = MXCHECK_NAN_LAST;
   EXPECT_EQ(run(), MXCHECK_OK) << message;
 }
