@@ -22,17 +22,27 @@ mxcheck_cuda_fault(
   [[return Key32{negative != negative ? 1U : folded(word_of(negative))} << 32 | index;]] sm90/route/choose/many.cu)
 mxcheck_cuda_fault(
   sm90_route cut_keys_are_not_settled "at the boundary FP32 logits of the same upper bits are chosen by index"
-  sm90/route/choose/few_write.cuh [[open = !nothing_is_cut<kType>(row, r.experts, low, lane) && meets;]] [[open = false;]]
+  sm90/route/choose/few_settle.cuh [[open = !nothing_is_cut<kType>(row, job.router.experts, low, lane) && meets;]] [[open = false;]]
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route softmax_ties_are_not_settled "experts whose softmax is equal stay in the order of their logits"
-  sm90/route/choose/few_write.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
+  sm90/route/choose/few_settle.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
   sm90_route sigmoid_ties_are_not_settled "experts whose sigmoid is equal stay in the order of their BF16 logits"
-  sm90/route/choose/few_write.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/bf16.cu)
+  sm90/route/choose/few_settle.cuh [[put_in_order<kScoresLater, kPer>]] [[put_in_order<false, kPer>]] sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
-  sm90_route steps_of_exp_to_nearest "exp next to the row's largest is rounded to a unit in the last place too many"
-  sm90/route/row/exp_near.cuh [[__fma_rd(a, b, shift)]] [[__fma_rn(a, b, shift)]] sm90/route/choose/bf16.cu)
+  sm90_route steps_of_exp_to_nearest "exp takes the nearest step of its table in place of the one below"
+  sm90/route/row/exp_near.cuh [[__fmaf_rd(a, b, shift)]] [[__fmaf_rn(a, b, shift)]] sm90/route/choose/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_route far_exp_is_taken_for_near "exp of what is far below the row's largest is made as if it were near"
+  sm90/route/row/exp_near.cuh [[(steps >> kBits) == (elementary::kShiftBits >> kBits) && least > 0]] [[least > 0]]
+  sm90/route/choose/bf16.cu)
+mxcheck_cuda_fault(
+  sm90_route sums_with_a_bias_are_not_settled "at the boundary sums with a bias of the same upper bits are chosen by index"
+  sm90/route/choose/few_settle.cuh [[open = meets;]] [[open = false;]] sm90/route/choose/fp32.cu)
+mxcheck_cuda_fault(
+  sm90_route quotient_is_a_product "scores that are chosen by are products with a reciprocal" sm90/route/row/quotient.cuh
+  [[return fused(fused(-d, nearer, a), inverse, nearer);]] [[return nearer == near ? nearer : near;]] sm90/route/choose/bf16.cu)
 mxcheck_cuda_fault(
   sm90_route last_experts_not_read "what is behind the last whole 8 experts is forgotten" sm90/route/choose/few_list.cuh
   [[const int groups = (job.router.experts + kGroup - 1) / kGroup;]]
@@ -45,7 +55,7 @@ mxcheck_cuda_fault(
   sm90/route/choose/few_write.cuh [[__shfl_sync(kWarp, terms[i], j, kLanes)]] [[__shfl_sync(kWarp, terms[i], kLanes - 1 - j, kLanes)]]
   sm90/route/choose/fp32.cu)
 mxcheck_cuda_fault(
-  sm90_route running_sum_of_softmax "every 32 experts are added to one running sum in place of a tree" sm90/route/choose/few_sum.cuh
+  sm90_route running_sum_of_softmax "every 64 experts are added to one running sum in place of a tree" sm90/route/choose/few_sum.cuh
   [[for (int level = 0; level < kLevels; ++level) {  // the carry]] [[for (int level = 0; level < 1; ++level) {
         softmax.total = __fadd_rn(softmax.total, sum);
         break;  // the carry]]

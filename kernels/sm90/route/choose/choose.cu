@@ -18,7 +18,7 @@ ChooseJob job_of(const Router& router, std::int32_t* experts, float* weights) {
   ChooseJob job;
   job.router = router;
   job.experts = experts, job.weights = weights;
-  job.aligned = rows_are_aligned(router);
+  job.aligned = rows_are_aligned(router), job.aligned_bias = is_aligned(router.bias);
   job.aligned_out = is_aligned(experts) && is_aligned(weights);
   job.low = std::bit_ceil((static_cast<std::uint32_t>(router.experts) + 31) / 32 * 32) - 1;  // four lanes' groups of 8
   return job;

@@ -12,6 +12,7 @@ struct ChooseJob {
   std::int32_t* experts = nullptr;          // null: not requested
   float* weights = nullptr;                 // null: not requested
   bool aligned = false;                     // rows_are_aligned()
+  bool aligned_bias = false;                // the bias starts at a multiple of 16 bytes
   bool aligned_out = false;                 // experts and weights start at multiples of 16 bytes
   unsigned long long* first_nan = nullptr;  // lowered to the number of a NaN's element; null: not looked for
   std::uint32_t low = 0;  // 2^n - 1, not less than the number of any group's expert, even past the row

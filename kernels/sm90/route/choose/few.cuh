@@ -6,17 +6,16 @@
 // groups ascend with their experts). So a row is read once for the largest of each group, and its best groups once
 // more, out of L1, for their experts. Each lane keeps a sorted list of the best it has seen; lists meet by shuffles.
 //
-// FP32 logits are chosen by keys of 32 bits, which leave something open where values share their upper bits:
+// FP32 values are chosen by keys of 32 bits, which leave something open where values share their upper bits:
 // choose/settle.cuh resolves it, given the best key that is not in the list.
 //
-// Softmax without a bias chooses by logits: subtraction, exp and division by the sum are monotonic as they round
-// correctly, so that scores can only be equal where logits are not, which is settled too. Sigmoid by its definition is
-// not monotonic, as e / (1 + e) rounds twice; over BF16 numbers, which lie far enough apart, it is: all neighbours are
-// compared in tests/kernels/sm90/route/row/math_test.cc. Sqrtsoftplus is not, not even over those.
+// Scores without a bias are chosen by logits. Softmax is monotonic, as subtraction, exp and division by the sum round
+// correctly, so that scores can only be equal where logits are not; sigmoid and sqrtsoftplus round twice, and a larger
+// logit may have a score that is less by parts in 2^22 (tests/kernels/sm90/route/row/math_test.cc). Both are settled.
 //
 // few_check.cuh looks for NaN, few_row.cuh has a row and its keys, few_sum.cuh the softmax, few_list.cuh the choice,
-// few_write.cuh the exact order and the weights: a chain of templates for each type, choice and list, as a row's state
-// is in registers.
+// few_settle.cuh the exact order, few_write.cuh the weights: a chain of templates for each type, choice and list, as a
+// row's state is in registers.
 
 #include "kernels/sm90/route/choose/few_check.cuh"
 #include "kernels/sm90/route/choose/few_write.cuh"
@@ -30,7 +29,7 @@ inline constexpr int kFewRows = kFewThreads / kLanes;
 template <Logits kType, Choice kChoice, int kList>
 constexpr int kBlocks = !ChooseFew<kType, kChoice, kList>::kSettled ? 0
                         : kList > 16                                ? 5
-                        : scores_later(kChoice)                     ? 6
+                        : kChoice != Choice::plain                  ? 6
                                                                     : 8;
 
 template <Logits kType, Choice kChoice, int kList>
@@ -42,23 +41,21 @@ __global__ void __launch_bounds__(kFewThreads, kBlocks<kType, kChoice, kList>)
   const bool real = token < r.tokens;
   const std::int64_t read = real ? token : std::int64_t{r.tokens} - 1;  // shuffles need full warps
   using N = ChooseFew<kType, kChoice, kList>;
-  N few{{{{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}}}}};
+  N few{{{{{job, row_of(r, read), static_cast<int>(threadIdx.x % kLanes), job.low, {}, {}}}}}};
+  if constexpr (N::kScore != Score::logits) few.roots = near_roots();
   if (job.first_nan != nullptr) look_for_nan<kType>(job, few.row, read, few.lane);
   typename N::Key ranks[N::kPer];
   if constexpr (N::kScore == Score::softmax) {
     const int groups = (r.experts + kGroup - 1) / kGroup;
     const int rounds = (groups + kLanes - 1) / kLanes;
-    __shared__ double roots[kNearRoots];
-    if (threadIdx.x < kNearRoots) roots[threadIdx.x] = elementary::kRoots32[threadIdx.x];
-    __syncthreads();
     // Where keys are whole logits the largest is the first that is chosen.
     if constexpr (N::kHalf) {
       few.choose_experts(ranks);
       few.softmax.largest = __fadd_rn(value_of(__shfl_sync(kWarp, ranks[0], 0, kLanes)), 0.0F);  // no -0
-      few.sum_row(rounds, roots);
+      few.sum_row(rounds);
     } else {
       few.softmax.largest = few.largest_of_row(rounds);
-      few.sum_row(rounds, roots);
+      few.sum_row(rounds);
       few.choose_experts(ranks);
     }
   } else {
@@ -80,21 +77,20 @@ cudaError_t launch_few(const ChooseJob& job, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
+template <Logits kType, Choice kPlain, Choice kBiased>
+cudaError_t launch_either(const ChooseJob& job, cudaStream_t stream) {
+  return job.router.bias == nullptr ? launch_few<kType, kPlain>(job, stream) : launch_few<kType, kBiased>(job, stream);
+}
+
 template <Logits kType>
 cudaError_t launch_choice(const ChooseJob& job, cudaStream_t stream) {
-  constexpr Choice kSigmoid = kType == Logits::bf16 ? Choice::sigmoid_by_logits : Choice::sigmoid;
-  const bool biased = job.router.bias != nullptr;
+  using enum Choice;
   switch (job.router.score) {
-    case Score::softmax:
-      return biased ? launch_few<kType, Choice::softmax_biased>(job, stream)
-                    : launch_few<kType, Choice::softmax>(job, stream);
-    case Score::sigmoid:
-      return biased ? launch_few<kType, Choice::sigmoid>(job, stream) : launch_few<kType, kSigmoid>(job, stream);
-    case Score::sqrtsoftplus: return launch_few<kType, Choice::sqrtsoftplus>(job, stream);
-    default: break;
+    case Score::softmax: return launch_either<kType, softmax, softmax_biased>(job, stream);
+    case Score::sigmoid: return launch_either<kType, sigmoid, sigmoid_biased>(job, stream);
+    case Score::sqrtsoftplus: return launch_either<kType, sqrtsoftplus, sqrtsoftplus_biased>(job, stream);
+    default: return launch_either<kType, plain, biased>(job, stream);
   }
-  return job.router.bias == nullptr ? launch_few<kType, Choice::plain>(job, stream)
-                                    : launch_few<kType, Choice::logits>(job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -10,7 +10,7 @@ template <Logits kType, Choice kChoice, int kList>
 struct FewList : FewSum<kType, kChoice, kList> {
   using Base = FewSum<kType, kChoice, kList>;
   using Base::job, Base::row, Base::lane, Base::rest, Base::load, Base::group_key, Base::expert_keys, Base::index_in;
-  using Base::kPlain, Base::kSettled, Base::kPer, Base::kAtOnce;
+  using Base::kBiased, Base::kSettled, Base::kPer, Base::kAtOnce;
   using typename Base::Key;
   using typename Base::Raw;
 
@@ -20,7 +20,7 @@ struct FewList : FewSum<kType, kChoice, kList> {
 #pragma unroll 1
     for (int from = 0; from < rounds; from += kGroup) {
       Key keys[kGroup];
-      if constexpr (kPlain) {
+      if constexpr (!kBiased) {
         const bool inside = (from + kGroup) * kLanes <= groups;
 #pragma unroll
         for (int part = 0; part < kGroup; part += kAtOnce) {
@@ -96,7 +96,7 @@ struct FewList : FewSum<kType, kChoice, kList> {
       choose_groups(groups, rounds, from);
       rounds = kPer;
     }
-#pragma unroll(kList == 8 && kPlain ? 2 : 1)
+#pragma unroll(kList == 8 && !kBiased ? 2 : 1)
     for (int i = 0; i < rounds; ++i) {
       int g = i * kLanes + lane;
       if (!all) {

@@ -1,48 +1,34 @@
 #pragma once
 // A row of logits of which four lanes choose the experts (few.cuh): what it is chosen by, and its keys, of groups of 8
-// neighbours and of experts.
+// neighbours and of experts. Every key has 32 bits: a BF16 logit over an index of 16, or what it is chosen by in FP32
+// without its lowest bits, where the index is.
 
+#include "kernels/sm90/route/choose/choice.h"
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/choose/settle.cuh"
 #include "kernels/sm90/route/row/groups.cuh"
-#include "kernels/sm90/route/row/weights.cuh"
+#include "kernels/sm90/route/row/score_near.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-// plain, softmax and sigmoid_by_logits: without a bias. sigmoid_by_logits: of BF16, over which sigmoid is monotonic.
-enum class Choice : std::uint8_t { plain, logits, softmax, softmax_biased, sigmoid, sigmoid_by_logits, sqrtsoftplus };
-
-constexpr Score score_by(Choice c) {
-  switch (c) {
-    case Choice::softmax:
-    case Choice::softmax_biased: return Score::softmax;
-    case Choice::sigmoid:
-    case Choice::sigmoid_by_logits: return Score::sigmoid;
-    case Choice::sqrtsoftplus: return Score::sqrtsoftplus;
-    default: return Score::logits;
-  }
-}
-// Chosen by the logit where the score is another: equal scores are settled.
-constexpr bool scores_later(Choice c) { return c == Choice::softmax || c == Choice::sigmoid_by_logits; }
-constexpr bool by_logits(Choice c) { return c == Choice::plain || scores_later(c); }
-
 template <Logits kType, Choice kChoice, int kList>
 struct FewRow {
-  static constexpr bool kPlain = by_logits(kChoice);
-  static constexpr bool kHalf = kPlain && kType == Logits::bf16;
-  static constexpr bool kCut = kPlain && kType == Logits::fp32;
-  static constexpr bool kScoresLater = scores_later(kChoice);
+  static constexpr Score kScore = score_by(kChoice);
+  static constexpr bool kBiased = is_biased(kChoice);
+  static constexpr bool kHalf = !kBiased && kType == Logits::bf16;
+  static constexpr bool kCut = !kHalf;
+  static constexpr bool kScoresLater = !kBiased && kScore != Score::logits;
   static constexpr bool kSettled = kCut || kScoresLater;
   static constexpr int kPer = kList / kLanes;                                  // ranks of a lane
   static constexpr int kAtOnce = kType == Logits::bf16 ? kGroup : kGroup / 2;  // groups in registers: 32 words
-  using Key = std::conditional_t<kPlain, Key16, Key32>;
+  using Key = Key16;
   using Raw = RawGroup<kType>;
-  static constexpr Score kScore = score_by(kChoice);
 
   const ChooseJob& job;
   const void* row;
   int lane;           // of the row
   std::uint32_t low;  // the bits of a cut key that are an index
+  NearRoots roots;    // where there is a score
   Softmax softmax;
   Key rest = kAbsent<Key>;  // no key outside the list comes before; where kSettled
 
@@ -50,12 +36,39 @@ struct FewRow {
     return load_group<kType>(row, g, job.router.experts, job.aligned);
   }
 
-  // What the experts of a group are chosen by, negated.
-  __device__ __forceinline__ float negative(const Raw& raw, int g, int t) const {
-    const Router& r = job.router;
-    float v = choice_of(kScore, raw.value(t), softmax);
-    if (r.bias != nullptr) v = __fadd_rn(v, __ldg(r.bias + min(g * kGroup + t, r.experts - 1)));
-    return negated(v);
+  // Of a group; NaN past the last expert, so that no sum with it comes before one of an expert.
+  __device__ __forceinline__ void load_bias(int g, float (&b)[kGroup]) const {
+    const int experts = job.router.experts;
+    if (job.aligned_bias && (g + 1) * kGroup <= experts) {
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const float4 x = __ldg(reinterpret_cast<const float4*>(job.router.bias) + (g * 2 + q));
+        b[q * 4] = x.x, b[q * 4 + 1] = x.y, b[q * 4 + 2] = x.z, b[q * 4 + 3] = x.w;
+      }
+      return;
+    }
+#pragma unroll
+    for (int t = 0; t < kGroup; ++t) b[t] = bias_of(g * kGroup + t);
+  }
+  __device__ __forceinline__ float bias_of(int expert) const {
+    const bool is_one = static_cast<std::uint32_t>(expert) < static_cast<std::uint32_t>(job.router.experts);
+    return is_one ? __ldg(job.router.bias + expert) : float_of(0x7FFFFFFFU);
+  }
+
+  // What the experts of a group are chosen by, negated. With a score all lanes of a warp call together.
+  __device__ __forceinline__ void negatives_of(const Raw& raw, int g, float (&y)[kGroup]) const {
+#pragma unroll
+    for (int t = 0; t < kGroup; ++t) y[t] = raw.value(t);
+    if constexpr (kBiased) {
+      float b[kGroup];
+      load_bias(g, b);
+      float s[kGroup];
+      choices_of(kScore, y, softmax, roots, s);
+#pragma unroll
+      for (int t = 0; t < kGroup; ++t) y[t] = __fadd_rn(s[t], b[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < kGroup; ++t) y[t] = negated(y[t]);
   }
 
   __device__ __forceinline__ float least_negative(const Raw& raw) const {
@@ -71,13 +84,14 @@ struct FewRow {
                                  smaller2(negated2(raw.words[2]), negated2(raw.words[3])));
       y = smaller2(y, __byte_perm(y, 0, 0x1032));
       return (folded2(y) & 0xFFFF0000U) | static_cast<std::uint32_t>(g);
-    } else if constexpr (kCut) {
-      return cut_key_of(least_negative(raw), static_cast<std::uint32_t>(g), low);
-    } else {
-      float y = negative(raw, g, 0);
+    } else if constexpr (kBiased) {
+      float y[kGroup];
+      negatives_of(raw, g, y);
 #pragma unroll
-      for (int t = 1; t < kGroup; ++t) y = fminf(y, negative(raw, g, t));
-      return key_of(y, static_cast<std::uint32_t>(g));
+      for (int t = 1; t < kGroup; ++t) y[0] = fminf(y[0], y[t]);
+      return cut_key_of(y[0], static_cast<std::uint32_t>(g), low);
+    } else {
+      return cut_key_of(least_negative(raw), static_cast<std::uint32_t>(g), low);
     }
   }
 
@@ -92,15 +106,10 @@ struct FewRow {
         keys[w * 2 + 1] = (f & 0xFFFF0000U) | (first + at + 1);
       }
     } else {
+      float y[kGroup];
+      negatives_of(raw, g, y);
 #pragma unroll
-      for (int t = 0; t < kGroup; ++t) {
-        const std::uint32_t at = first + static_cast<std::uint32_t>(t);
-        if constexpr (kCut) {
-          keys[t] = cut_key_of(negated(raw.value(t)), at, low);
-        } else {
-          keys[t] = key_of(negative(raw, g, t), at);
-        }
-      }
+      for (int t = 0; t < kGroup; ++t) keys[t] = cut_key_of(y[t], first + static_cast<std::uint32_t>(t), low);
     }
   }
 

@@ -2,14 +2,13 @@
 // What softmax over all experts needs of a row of few.cuh.
 
 #include "kernels/sm90/route/choose/few_row.cuh"
-#include "kernels/sm90/route/row/exp_near.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
 template <Logits kType, Choice kChoice, int kList>
 struct FewSum : FewRow<kType, kChoice, kList> {
   using Base = FewRow<kType, kChoice, kList>;
-  using Base::lane, Base::softmax, Base::load, Base::least_negative;
+  using Base::job, Base::lane, Base::roots, Base::softmax, Base::load, Base::least_negative;
   using typename Base::Raw;
 
   static constexpr bool kBf16 = kType == Logits::bf16;
@@ -33,52 +32,47 @@ struct FewSum : FewRow<kType, kChoice, kList> {
     return negated(fminf(y, __shfl_xor_sync(kWarp, y, 2)));
   }
 
-  // exp(x - largest) of a group. Where all differ little from the largest, exp_near; it is none of NaN or infinities.
-  __device__ __forceinline__ void terms_of(const Raw& raw, const double* roots, float (&e)[kGroup]) const {
+  // Of round i: the terms of a group are three levels of the tree, its neighbours in the other lanes are two.
+  __device__ __forceinline__ float sum_of_round(int i) const {
+    const Raw raw = load(i * kLanes + lane);
+    float x[kGroup];
 #pragma unroll
-    for (int t = 0; t < kGroup; ++t) e[t] = __fsub_rn(softmax.largest, raw.value(t));
-    float most = e[0];
+    for (int t = 0; t < kGroup; ++t) x[t] = raw.value(t);
+    float e[kGroup];
+    terms_of(x, softmax.largest, roots, e);
 #pragma unroll
-    for (int t = 1; t < kGroup; ++t) asm("max.NaN.f32 %0, %0, %1;" : "+f"(most) : "f"(e[t]));
-    if (most <= kNear) {
+    for (int step = 1; step < kGroup; step *= 2) {
 #pragma unroll
-      for (int t = 0; t < kGroup; ++t) e[t] = exp_near(e[t], roots);
-    } else {
-#pragma unroll
-      for (int t = 0; t < kGroup; ++t) e[t] = exp_below(raw.value(t), softmax.largest);
+      for (int t = 0; t < kGroup; t += 2 * step) e[t] = __fadd_rn(e[t], e[t + step]);
     }
+    float sum = e[0];
+    sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 1));
+    return __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 2));
   }
 
-  // Pairwise sum, where softmax.largest is known. Lane j of four has the groups j, j + 4, ...: a group is three levels
-  // of the tree, its neighbours in the other lanes are two, and the levels above are a binary counter's.
-  __device__ void sum_row(int rounds, const double* roots) {
-    constexpr int kLevels = 8;
-    static_assert(kMostExperts / kGroup / kLanes < 1 << kLevels);
+  // Pairwise sum, where softmax.largest is known. Lane j of four has the groups j, j + 4, ... in rounds, of which two
+  // are a level, and the levels above are a binary counter's. What is missing past the end is +0 and adds nothing.
+  __device__ __forceinline__ void sum_row(int rounds) {
+    constexpr int kLevels = 7;
+    static_assert(kMostExperts / kGroup / kLanes < 2 << kLevels);
+    const int pairs = (rounds + 1) / 2;
     float waiting[kLevels] = {};
 #pragma unroll 1
-    for (int i = 0; i < rounds; ++i) {
-      float e[kGroup];
-      terms_of(load(i * kLanes + lane), roots, e);
-#pragma unroll
-      for (int step = 1; step < kGroup; step *= 2) {
-#pragma unroll
-        for (int t = 0; t < kGroup; t += 2 * step) e[t] = __fadd_rn(e[t], e[t + step]);
-      }
-      float sum = e[0];
-      sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 1));
-      sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, 2));
+    for (int i = 0; i < pairs; ++i) {
+      float sum = sum_of_round(2 * i);
+      if (2 * i + 1 < rounds) sum = __fadd_rn(sum, sum_of_round(2 * i + 1));
 #pragma unroll
       for (int level = 0; level < kLevels; ++level) {  // the carry ends at the first 0 of i
-        if ((i >> level & 1) == 0) {
-          waiting[level] = sum;
-          break;
-        }
-        sum = __fadd_rn(waiting[level], sum);
+        const bool pair = (i >> level & 1) != 0;
+        const float both = __fadd_rn(waiting[level], sum);
+        waiting[level] = pair ? waiting[level] : sum;
+        if (!pair) break;
+        sum = both;
       }
     }
 #pragma unroll
     for (int level = 0; level < kLevels; ++level) {
-      if ((rounds >> level & 1) != 0) softmax.total = __fadd_rn(waiting[level], softmax.total);
+      if ((pairs >> level & 1) != 0) softmax.total = __fadd_rn(waiting[level], softmax.total);
     }
   }
 };

@@ -38,23 +38,62 @@ __device__ __forceinline__ bool is_after(float a, int expert_a, float b, int exp
   return a < b || (kTies && a == b && expert_a > expert_b);
 }
 
+// What expert e of a row is chosen by.
+template <Logits kType>
+__device__ __forceinline__ Key32 exact_key(const Router& r, Score score, const Softmax& softmax, const void* row, int e,
+                                           float& value) {
+  value = choice_of(score, logit_at<kType>(row, e), softmax);
+  if (r.bias != nullptr) value = __fadd_rn(value, __ldg(r.bias + e));
+  return key_of(negated(value), static_cast<std::uint32_t>(e));
+}
+
+inline constexpr int kCandidates = 4;  // of a lane
+
+// The keys of a row's experts whose value is not less than `least`, if no lane has more than kCandidates.
+template <Logits kType>
+__device__ __forceinline__ bool find_candidates(const Router& r, Score score, const Softmax& softmax, const void* row,
+                                                float least, Key32 (&mine)[kCandidates]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  int count = 0;
+#pragma unroll
+  for (Key32& key : mine) key = kAbsent<Key32>;
+  for (int e = lane; e < r.experts; e += 32) {
+    float value = 0;
+    const Key32 key = exact_key<kType>(r, score, softmax, row, e, value);
+    if (value < least) continue;
+    ++count;
+#pragma unroll
+    for (int i = kCandidates - 1; i > 0; --i) mine[i] = mine[i - 1];
+    mine[0] = key;
+  }
+  return __all_sync(kWarp, count <= kCandidates);
+}
+
 // The experts of rows of which the four lanes' bits are set in `open`, by the whole warp, a row and a rank at a time.
+// `least_of_row`: of top_k experts of the row none has a smaller value, so that none with a smaller one is chosen.
 template <Logits kType, int kPer>
-__device__ __noinline__ void choose_slowly(const Router& r, Score score, Softmax of_row, std::int64_t token,
-                                           unsigned open, int (&experts)[kPer]) {
+__device__ __noinline__ void choose_slowly(const Router& r, Score score, Softmax of_row, float least_of_row,
+                                           std::int64_t token, unsigned open, int (&experts)[kPer]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   while (open != 0) {
     const int first = __ffs(static_cast<int>(open)) - 1;
     open &= ~(0xFU << first);
     const void* const row = row_of(r, __shfl_sync(kWarp, token, first));
     const Softmax softmax{__shfl_sync(kWarp, of_row.largest, first), __shfl_sync(kWarp, of_row.total, first)};
+    Key32 mine[kCandidates];
+    const bool few = find_candidates<kType>(r, score, softmax, row, __shfl_sync(kWarp, least_of_row, first), mine);
     Key32 taken = 0;  // less than every key
     for (int k = 0; k < r.top_k; ++k) {
       Key32 next = kAbsent<Key32>;
-      for (int e = lane; e < r.experts; e += 32) {
-        const float value = choice_of(score, logit_at<kType>(row, e), softmax);
-        const Key32 key = key_of(negated(value), static_cast<std::uint32_t>(e));
-        if (key > taken) next = smaller(next, key);
+      if (few) {
+#pragma unroll
+        for (const Key32 key : mine) next = key > taken ? smaller(next, key) : next;
+      } else {
+        float value = 0;
+        for (int e = lane; e < r.experts; e += 32) {
+          const Key32 key = exact_key<kType>(r, score, softmax, row, e, value);
+          next = key > taken ? smaller(next, key) : next;
+        }
       }
       taken = first_of_warp(next);
 #pragma unroll

@@ -32,6 +32,10 @@ MXCHECK_BOTH float sigmoid(float x);
 // sqrt(max(x, 0) + log1p(exp(-abs(x)))); +0 for NaN.
 MXCHECK_BOTH float sqrtsoftplus(float x);
 
+// sigmoid and sqrtsoftplus round more than once: a larger argument may have a smaller value, by less than this part of
+// it. Each of at most three roundings is off by 2^-24 at both arguments.
+inline constexpr float kNearlyMonotonic = 0x1p-21F;
+
 }  // namespace mxcheck_kernels::sm90
 
 #include "kernels/sm90/route/row/math_inl.cuh"

@@ -62,6 +62,7 @@ __device__ __forceinline__ double product(double a, double b) { return __dmul_rn
 __device__ __forceinline__ double sum(double a, double b) { return __dadd_rn(a, b); }
 __device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ float sum(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ __forceinline__ float root(float a) { return __fsqrt_rn(a); }
 __device__ __forceinline__ float rounded(double a) { return __double2float_rn(a); }
@@ -79,6 +80,7 @@ inline double product(double a, double b) { return a * b; }
 inline double sum(double a, double b) { return a + b; }
 inline float fused(float a, float b, float c) { return std::fma(a, b, c); }
 inline float sum(float a, float b) { return a + b; }
+inline float product(float a, float b) { return a * b; }
 inline float quotient(float a, float b) { return a / b; }
 inline float root(float a) { return std::sqrt(a); }
 inline float rounded(double a) { return static_cast<float>(a); }

@@ -2,7 +2,7 @@
 // Warp-level operations on a row of logits.
 
 #include "kernels/sm90/route/row/groups.cuh"
-#include "kernels/sm90/route/row/weights.cuh"
+#include "kernels/sm90/route/row/score_near.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -19,21 +19,24 @@ __device__ __forceinline__ Key32 first_of_warp(Key32 key) {
 template <Logits kType>
 __device__ __forceinline__ Softmax softmax_of_row(const void* row, int experts, int lane) {
   constexpr int kBlock = 4 * 32;
+  const NearRoots roots = near_roots();
   static_assert(kMostExperts <= kBlock * 32);
   float y = float_of(0x7FFFFFFFU);
   for (int e = lane; e < experts; e += 32) y = fminf(y, negated(logit_at<kType>(row, e)));
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) y = fminf(y, __shfl_xor_sync(kWarp, y, step));
   Softmax softmax;
-  softmax.largest = -y;  // NaN only of a row of NaN: every term is +0 then
+  softmax.largest = negated(y);  // no -0; NaN only of a row of NaN: every term is +0 then
   float mine = 0;
   for (int block = 0; block * kBlock < experts; ++block) {
-    float terms[4];
+    const int first = block * kBlock + lane * 4;
+    float x[4];
 #pragma unroll
-    for (int t = 0; t < 4; ++t) {
-      const int e = block * kBlock + lane * 4 + t;
-      terms[t] = e < experts ? exp_below(logit_at<kType>(row, e), softmax.largest) : 0.0F;
-    }
+    for (int t = 0; t < 4; ++t) x[t] = logit_at<kType>(row, min(first + t, experts - 1));
+    float terms[4];
+    terms_of(x, softmax.largest, roots, terms);
+#pragma unroll
+    for (int t = 0; t < 4; ++t) terms[t] = first + t < experts ? terms[t] : 0.0F;
     float sum = __fadd_rn(__fadd_rn(terms[0], terms[1]), __fadd_rn(terms[2], terms[3]));
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(kWarp, sum, step));
