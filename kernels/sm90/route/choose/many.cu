@@ -72,12 +72,23 @@ __global__ void __launch_bounds__(kMostWarps * 32) choose_row(const __grid_const
                              static_cast<std::ptrdiff_t>(warp) * r.groups;
   const void* const row = row_of(r, token);
 
+  const NearRoots roots = near_roots();
   Softmax softmax;
   if (r.score == Score::softmax) softmax = softmax_of_row<kType>(row, r.experts, lane);
-  for (int e = lane; e < r.experts; e += 32) {
-    float v = choice_of(r.score, logit_at<kType>(row, e), softmax);
-    if (r.bias != nullptr) v = __fadd_rn(v, __ldg(r.bias + e));
-    keys[e] = key_of(negated(v), static_cast<std::uint32_t>(e));
+  // Four at a time, as each takes long; those past the end are the last one's once more.
+  for (int first = lane; first - lane < r.experts; first += 4 * 32) {
+    float x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = logit_at<kType>(row, min(first + i * 32, r.experts - 1));
+    float values[4];
+    choices_of(r.score, x, softmax, roots, values);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int e = first + i * 32;
+      if (e >= r.experts) break;
+      if (r.bias != nullptr) values[i] = __fadd_rn(values[i], __ldg(r.bias + e));
+      keys[e] = key_of(negated(values[i]), static_cast<std::uint32_t>(e));
+    }
   }
   __syncwarp();
   if (r.groups != 0) limit_to_groups(r, keys, group_values, lane);
