@@ -51,14 +51,16 @@ Row measure(Timer& timer, const Options& options, const char* operation, const R
   return row;
 }
 
-std::vector<RouterShape> route_shapes(bool quick) {
+RouterShape route_shape(const char* variant, bool fp32, std::int64_t tokens, std::int64_t experts, std::int64_t k) {
+  RouterShape s;
+  s.variant = variant, s.fp32 = fp32, s.tokens = tokens, s.experts = experts, s.top_k = k;
+  return s;
+}
+
+std::vector<RouterShape> route_shapes() {
   std::vector<RouterShape> all;
-  const auto add = [&](const char* variant, bool fp32, std::int64_t tokens, std::int64_t experts, std::int64_t k,
-                       bool refuse = false) {
-    RouterShape s;
-    s.variant = variant, s.fp32 = fp32, s.tokens = quick ? tokens / 64 : tokens, s.experts = experts, s.top_k = k;
-    s.refuse_nan = refuse;
-    all.push_back(s);
+  const auto add = [&](const char* variant, bool fp32, std::int64_t tokens, std::int64_t experts, std::int64_t k) {
+    all.push_back(route_shape(variant, fp32, tokens, experts, k));
   };
   for (const bool fp32 : {false, true}) {
     add("topk-softmax", fp32, 24576, 128, 8);
@@ -66,11 +68,30 @@ std::vector<RouterShape> route_shapes(bool quick) {
     add("topk-softmax", fp32, 32768, 512, 10);
     add("topk-softmax", fp32, 1048576, 256, 8);
   }
-  add("topk-softmax", false, 1048576, 256, 8, true);
+  add("topk-softmax", false, 1048576, 256, 8);
+  all.back().refuse_nan = true;
   add("softmax-topk-renorm", false, 32768, 256, 8);
   add("softmax-topk-renorm", false, 1048576, 256, 8);
   add("sigmoid", false, 32768, 256, 8);
-  add("sigmoid", false, 1048576, 256, 8);
+  for (const bool fp32 : {false, true}) add("sigmoid", fp32, 1048576, 256, 8);
+  return all;
+}
+
+// Chosen by scores and a bias: of 384 experts (Kimi K2), of 256 in 8 groups (DeepSeek V3); and a few rows, as in
+// decoding.
+std::vector<RouterShape> biased_shapes() {
+  std::vector<RouterShape> all;
+  for (const bool fp32 : {false, true}) all.push_back(route_shape("sigmoid", fp32, 262144, 384, 8));
+  all.push_back(route_shape("softmax-topk-renorm", false, 262144, 384, 8));
+  for (const std::int64_t tokens : {1, 16, 128}) all.push_back(route_shape("sigmoid", false, tokens, 384, 8));
+  for (RouterShape& s : all) s.bias = RouterShape::Bias::drawn;
+  all.push_back(route_shape("sigmoid", false, 262144, 384, 8));
+  all.back().bias = RouterShape::Bias::zero;
+  for (const std::int64_t tokens : {1, 262144}) {
+    all.push_back(route_shape("sigmoid", false, tokens, 256, 8));
+    all.back().bias = RouterShape::Bias::drawn;
+    all.back().groups = 8, all.back().groups_kept = 4;
+  }
   return all;
 }
 
@@ -110,7 +131,10 @@ int run(const Options& options) {
   const auto wanted = [&](const RouterShape& s, const char* name) {
     return (std::string(name) + " " + s.text()).find(options.only) != std::string::npos;
   };
-  for (const RouterShape& s : route_shapes(options.quick)) {
+  std::vector<RouterShape> shapes = route_shapes();
+  for (const RouterShape& s : biased_shapes()) shapes.push_back(s);
+  for (RouterShape& s : shapes) {
+    if (options.quick && s.tokens > 1024) s.tokens /= 64;
     if (!wanted(s, "route")) continue;
     show(measure<RouteCall>(timer, options, "route", s, [&](std::size_t i) {
       return std::make_unique<RouteCall>(operation(library, "route"), s, i);

@@ -54,7 +54,9 @@ void upload(const DeviceBuffer& buffer, const void* from) {
 }
 
 std::string RouterShape::text() const {
-  return fmt::format("{} {} {}x{} k={}{}{}", variant, fp32 ? "fp32" : "bf16", tokens, experts, top_k,
+  const char* const with_bias = bias == Bias::none ? "" : bias == Bias::zero ? " bias=0" : " bias";
+  return fmt::format("{} {} {}x{} k={}{}{}{}{}", variant, fp32 ? "fp32" : "bf16", tokens, experts, top_k,
+                     groups == 0 ? "" : fmt::format(" groups={}/{}", groups_kept, groups), with_bias,
                      rule.empty() ? "" : fmt::format(" {} tile={}", rule, tile), refuse_nan ? " nan=refuse" : "");
 }
 
@@ -82,10 +84,22 @@ MatrixView view_of(const RouterShape& s, const std::vector<std::uint8_t>& logits
           s.experts};
 }
 
-Router router_of(const RouterShape& s) {
+std::vector<float> draw_bias(const RouterShape& s, std::uint64_t seed) {
+  std::vector<float> out(s.bias == RouterShape::Bias::none ? 0 : static_cast<std::size_t>(s.experts));
+  if (s.bias != RouterShape::Bias::drawn) return out;
+  for (std::size_t e = 0; e < out.size(); ++e) {
+    const std::uint64_t word = mixed(mixed(seed + 1) + e) >> 40U;  // 24 bits
+    out[e] = (static_cast<float>(word) - 0x1p23F) * 0x1p-27F;
+  }
+  return out;
+}
+
+Router router_of(const RouterShape& s, std::span<const float> bias) {
   Router r;
   r.variant = &router_variant_named(s.variant);
   r.top_k = s.top_k;
+  r.groups = s.groups, r.groups_kept = s.groups_kept;
+  r.bias = bias;
   r.nan = s.refuse_nan ? NanLogits::refuse : NanLogits::last;
   return r;
 }
@@ -105,6 +119,8 @@ mxcheck_route_policy policy_of(const RouterShape& s) {
   p.policy.recipe = s.variant.c_str();
   p.policy.rows = s.tokens, p.policy.cols = s.experts;
   p.top_k = s.top_k;
+  p.groups = s.groups, p.groups_kept = s.groups_kept;
+  p.bias = s.bias == RouterShape::Bias::none ? 0 : 1;
   p.nan = s.refuse_nan ? MXCHECK_NAN_REFUSE : MXCHECK_NAN_LAST;
   p.scale = 1;
   p.renormalize = 1;
@@ -116,13 +132,19 @@ mxcheck_route_policy policy_of(const RouterShape& s) {
 RouteCall::RouteCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed)
     : shape_(shape),
       host_logits_(draw_logits(shape, seed)),
+      host_bias_(draw_bias(shape, seed)),
       policy_(policy_of(shape_)),
       logits_(host_logits_.size()),
+      bias_(bytes_of(shape.experts, 4)),
       experts_(bytes_of(shape.tokens * shape.top_k, 4)),
       weights_(experts_.bytes()),
       call_(operation, &policy_.policy) {
   upload(logits_, host_logits_.data());
   call_.input(logits_.data(), shape.fp32 ? kFloat32 : kBfloat16, {shape.tokens, shape.experts});
+  if (!host_bias_.empty()) {
+    upload(bias_, host_bias_.data());
+    call_.input(bias_.data(), kFloat32, {shape.experts});
+  }
   call_.output(experts_.data(), kInt32, {shape.tokens, shape.top_k});
   call_.output(weights_.data(), kFloat32, {shape.tokens, shape.top_k});
   call_.prepare();
@@ -132,7 +154,7 @@ std::string RouteCall::difference(cudaStream_t stream) {
   poison(stream, {&experts_, &weights_});
   enqueue(stream);
   if (std::string found = call_.report(); !found.empty()) return found;
-  const Routes right = route(router_of(shape_), view_of(shape_, host_logits_));
+  const Routes right = route(router_of(shape_, host_bias_), view_of(shape_, host_logits_));
   if (std::string d = differ("experts", experts_, right.experts); !d.empty()) return d;
   return differ("weights", weights_, right.weights);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct RouterShape {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
   bool refuse_nan = false;
+  enum class Bias : std::uint8_t { none, drawn, zero };  // zero: as training begins, so that equal logits tie
+  Bias bias = Bias::none;
+  std::int64_t groups = 0;  // of which groups_kept are chosen from; 0: none
+  std::int64_t groups_kept = 0;
   std::string rule;  // of route_round
   std::int64_t tile = 128;
   [[nodiscard]] std::string text() const;
@@ -27,7 +32,9 @@ struct RouterShape {
 // Logits of a normal distribution, the same for the same shape and seed, on the host.
 std::vector<std::uint8_t> draw_logits(const RouterShape& shape, std::uint64_t seed);
 MatrixView view_of(const RouterShape& shape, const std::vector<std::uint8_t>& logits);
-Router router_of(const RouterShape& shape);
+// A bias as it is after a while of training: uniform in [-1/16, 1/16). Empty where the shape has none.
+std::vector<float> draw_bias(const RouterShape& shape, std::uint64_t seed);
+Router router_of(const RouterShape& shape, std::span<const float> bias = {});
 TokenRounding token_rounding_of(const RouterShape& shape);
 
 mxcheck_route_policy policy_of(const RouterShape& shape);
@@ -50,8 +57,9 @@ class RouteCall {
  private:
   RouterShape shape_;
   std::vector<std::uint8_t> host_logits_;
+  std::vector<float> host_bias_;
   mxcheck_route_policy policy_;
-  DeviceBuffer logits_, experts_, weights_;
+  DeviceBuffer logits_, bias_, experts_, weights_;
   DeviceOperation call_;
 };
 
