@@ -1,0 +1,98 @@
+// What the Blackwell GEMMs' tiles need of an SM, reckoned; and how fast the emulation runs them, measured.
+//
+//   mxcheck_sm100_bench              both tables
+//   mxcheck_sm100_bench --quick      smaller shapes
+//
+// The first table is no measurement: nobody here has the card. Units: 8192 products of FP8 (4096 of BF16) a clock and
+// SM, which is the vendor's 4,500 TFLOPS; shared memory at 128 bytes a clock, written by TMA and read by mma. Of a pair
+// each CTA's B is its half.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "kernels/sm100/gemm/emulated.h"
+#include "kernels/sm100/gemm/instances.h"
+
+namespace {
+
+using namespace mxcheck::sm100::gemm;
+namespace emulation = mxcheck::emulation::sm100;
+
+template <class T>
+void reckon(const char* name) {
+  constexpr double kSharedBytesPerClock = 128;
+  constexpr double kPeak = T::kElementBytes == 2 ? 2250 : 4500;
+  constexpr double multiply = 2.0 * T::kN;  // four mma of 128 x N x 32 bytes, at N / 2 clocks each
+  constexpr double read = T::kBytesA + T::kBytesB + kChunkBytes * (T::kChunksA + T::kChunksB);
+  constexpr double shared = (T::kStageBytes + read) / kSharedBytesPerClock;
+  constexpr double bound = multiply < shared ? multiply / shared : 1;
+  std::printf("%-18s %4d x %-4d %6d %9u %7u %12d %8.0f %8.0f %8.1f %9.0f\n", name, T::kM, T::kN, T::kStages,
+              T::kSharedBytes, T::kScaleColumn + T::kStages * T::kSlotColumns, T::kAccumulators, multiply, shared,
+              T::kStageBytes / multiply, kPeak * bound);
+}
+
+void measure(std::int64_t size, const Variant& variant, emulation::Schedule schedule) {
+  const auto bytes = static_cast<std::size_t>(size * size);
+  const std::int64_t chunks = (size + 127) / 128;
+  std::vector<std::uint8_t> a(bytes + 16);
+  std::vector<std::uint8_t> b(bytes + 16);
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<std::uint8_t>(random() & 0xF7U);  // no NaN: 0x7F and 0xFF are
+    b[i] = static_cast<std::uint8_t>(random() & 0xF7U);
+  }
+  std::vector<std::uint8_t> scales(static_cast<std::size_t>((chunks + 1) * chunks * kChunkBytes) + 16, 127);
+  const auto aligned = [](std::vector<std::uint8_t>& v) {
+    return v.data() + (16 - reinterpret_cast<std::uintptr_t>(v.data()) % 16) % 16;
+  };
+  std::vector<float> d(bytes);
+  Problem p;
+  p.a = aligned(a);
+  p.b = aligned(b);
+  p.scales_a = p.scales_b = aligned(scales);
+  p.chunks_a = p.chunks_b = (chunks + 1) * chunks;
+  p.chunks_k = chunks;
+  p.d = d.data();
+  p.m = p.n = p.k = size;
+  const auto begin = std::chrono::steady_clock::now();
+  const Emulated out = run_emulated(p, variant, {.schedule = schedule, .seed = 1});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::printf("%5lld^3  %d x %-4d %-7s %8.3f s %8.0f M products/s %9llu mma %10llu switches %5zu findings%s\n",
+              static_cast<long long>(size), 128 * variant.cta_group, variant.n, std::string(name_of(schedule)).c_str(),
+              seconds,
+              static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size) / seconds / 1e6,
+              static_cast<unsigned long long>(out.result.mmas), static_cast<unsigned long long>(out.result.switches),
+              out.result.findings.size(), out.error.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool quick = argc > 1 && std::string_view(argv[1]) == "--quick";
+  if (argc > 1 && !quick) {
+    std::fprintf(stderr, "mxcheck_sm100_bench: unknown argument %s; --quick is the only one\n", argv[1]);
+    return 2;
+  }
+  std::printf("Reckoned, for 128 bytes of k; TFLOPS if shared memory is what limits:\n");
+  std::printf("%-18s %-11s %6s %9s %7s %12s %8s %8s %8s %9s\n", "tile", "M x N", "stages", "shared B", "columns",
+              "accumulators", "mma clk", "smem clk", "L2 B/clk", "TFLOPS");
+  reckon<Single64>("Single64");
+  reckon<Single128>("Single128");
+  reckon<Single192>("Single192");
+  reckon<Single256>("Single256");
+  reckon<Pair128>("Pair128");
+  reckon<Pair192>("Pair192");
+  reckon<Pair256>("Pair256");
+  reckon<HalfSingle128>("HalfSingle128");
+  reckon<HalfPair256>("HalfPair256");
+  reckon<PromotedSingle128>("PromotedSingle128");
+  reckon<PromotedPair128>("PromotedPair128");
+  std::printf("\nMeasured, the emulation on one core:\n");
+  for (const auto schedule : {emulation::Schedule::eager, emulation::Schedule::lazy, emulation::Schedule::random}) {
+    for (const Variant& v : {Variant{1, 128, 1}, Variant{2, 256, 1}}) measure(quick ? 256 : 1024, v, schedule);
+  }
+  return 0;
+}
