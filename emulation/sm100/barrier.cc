@@ -7,6 +7,8 @@
 namespace mxcheck::emulation::sm100 {
 namespace {
 
+constexpr std::int64_t kByteLimit = 1 << 20;  // of the tx-count, and of one expect_tx
+
 std::string text(SharedPlace place) {
   return "the barrier at byte " + std::to_string(place.offset) + " of cta " + std::to_string(place.cta->block);
 }
@@ -43,6 +45,11 @@ Barrier& initialized(SharedPlace place) {
   return *barrier;
 }
 
+// mbarrier.init and mbarrier.inval have no form for another CTA's.
+void own(SharedPlace place) {
+  if (place.cta != self().cta) stop(Hazard::barrier, text(place) + " is another CTA's", "a barrier of its own CTA");
+}
+
 void check_scope(SharedPlace place, Scope scope) {
   if (place.cta != self().cta && scope != Scope::cluster) {
     report(Hazard::barrier, text(place) + " is another CTA's, and the scope is .cta",
@@ -63,6 +70,10 @@ Barrier* barrier_at(SharedPlace place, std::string_view what) {
 
 void arrive_on(Barrier& barrier, unsigned arrivals, std::int64_t bytes, const BarrierClocks& clocks, bool remote) {
   barrier.bytes += bytes;
+  if (barrier.bytes >= kByteLimit || barrier.bytes <= -kByteLimit) {
+    stop(Hazard::transaction, std::to_string(barrier.bytes) + " bytes in phase " + std::to_string(barrier.phase),
+         "a tx-count between -(2^20 - 1) and 2^20 - 1");
+  }
   if (arrivals > barrier.pending) {
     stop(Hazard::barrier,
          "an arrival more than the " + std::to_string(barrier.count) + " of phase " + std::to_string(barrier.phase),
@@ -77,6 +88,7 @@ void barrier_init(std::uint32_t address, unsigned count) {
   begin("mbarrier.init");
   Thread& t = self();
   const SharedPlace place = place_of(address, 8);
+  own(place);
   if (place.offset % 8 != 0) stop(Hazard::barrier, text(place), "a multiple of 8");
   if (count == 0 || count >= 1U << 20) stop(Hazard::barrier, "a count of " + std::to_string(count), "1 to 2^20 - 1");
   if (place.cta->barriers.contains(place.offset)) {
@@ -85,15 +97,21 @@ void barrier_init(std::uint32_t address, unsigned count) {
   Barrier barrier;
   barrier.count = barrier.pending = count;
   barrier.component = t.machine->component();
-  barrier.init = {t.id, t.now++};
+  // A component of its own: what fence.mbarrier_init makes visible are initializations, not this thread's stores too.
+  barrier.init = {t.machine->component(), 1};
   t.memory.learn(barrier.init);
+  t.inits.push_back(barrier.init);
   place.cta->barriers[place.offset] = std::move(barrier);
 }
 
 void barrier_invalidate(std::uint32_t address) {
   begin("mbarrier.inval");
   const SharedPlace place = place_of(address, 8);
+  own(place);
   const Barrier& barrier = initialized(place);
+  if (barrier.waiting != 0) {
+    stop(Hazard::barrier, std::to_string(barrier.waiting) + " threads wait at " + text(place), "no wait after it");
+  }
   if (barrier.bytes != 0 || barrier.pending != barrier.count) {
     report(Hazard::barrier, text(place) + " has a phase under way", "its last phase is complete");
   }
@@ -103,7 +121,9 @@ void barrier_invalidate(std::uint32_t address) {
 // Makes initializations visible to the async proxy, and to the cluster.
 void fence_barrier_init() {
   begin("fence.mbarrier_init.release.cluster");
-  self().async.join(self().memory);
+  Thread& t = self();
+  for (const Event init : t.inits) t.async.learn(init);
+  t.inits.clear();
 }
 
 void barrier_arrive(std::uint32_t address, Scope scope) {
@@ -121,7 +141,7 @@ void barrier_arrive_expect(std::uint32_t address, unsigned bytes, Scope scope) {
   const SharedPlace place = place_of(address, 8);
   Barrier& barrier = initialized(place);
   check_scope(place, scope);
-  if (bytes >= 1U << 20) stop(Hazard::transaction, std::to_string(bytes) + " bytes", "below 2^20");
+  if (bytes >= kByteLimit) stop(Hazard::transaction, std::to_string(bytes) + " bytes", "below 2^20");
   BarrierClocks clocks;
   hand_over(clocks, self());
   arrive_on(barrier, 1, bytes, clocks, place.cta != self().cta);
@@ -135,17 +155,19 @@ void barrier_wait(std::uint32_t address, unsigned parity, Scope scope) {
     stop(Hazard::barrier, text(place) + " is another CTA's", "a wait on a barrier of its own CTA");
   if (parity > 1) stop(Hazard::barrier, "a parity of " + std::to_string(parity), "0 or 1");
   Barrier& barrier = initialized(place);
+  ++barrier.waiting;
   wait_until(text(place) + ", parity " + std::to_string(parity),
              [&barrier, parity] { return (barrier.phase & 1U) != parity; });
+  --barrier.waiting;
   // Phases are counted from 1 here; before the first, parity 1 passes: a wait for "phase 0".
-  const auto seen = t.seen.find(&barrier);
+  const auto seen = t.seen.find(barrier.component);
   if (seen != t.seen.end() && barrier.phase > seen->second + 1) {
     report(Hazard::phase,
            "phase " + std::to_string(barrier.phase - 1) + " of " + text(place) +
                " passes, and this thread's last wait was for phase " + std::to_string(seen->second - 1),
            "each phase is waited for: with a parity alone, a later one looks like it");
   }
-  t.seen[&barrier] = barrier.phase;
+  t.seen[barrier.component] = barrier.phase;
   barrier.waited = true;
   take_over(t, barrier.completed);
   if (scope == Scope::cluster) take_over(t, barrier.completed_remote);  // what threads of other CTAs have released

@@ -21,6 +21,10 @@ class Clock {
     return e.number == 0 || (e.component < known_.size() && known_[e.component] >= e.number);
   }
 
+  [[nodiscard]] std::uint32_t upto(std::uint32_t component) const {
+    return component < known_.size() ? known_[component] : 0;
+  }
+
   void learn(Event e) {
     if (e.number == 0) return;
     if (e.component >= known_.size()) known_.resize(e.component + std::size_t{1});

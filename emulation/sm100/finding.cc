@@ -25,7 +25,8 @@ std::string text_of(const Finding& finding) {
 }
 
 void Findings::add(Finding finding, std::string_view role) {
-  std::string key = std::string(name_of(finding.hazard)) + '|' + std::string(role) + '|' + finding.instruction;
+  std::string key =
+      std::string(name_of(finding.hazard)) + '|' + std::string(role) + '|' + finding.instruction + '|' + finding.right;
   const auto at = std::ranges::find(keys_, key);
   if (at != keys_.end()) {
     ++all_[static_cast<std::size_t>(at - keys_.begin())].times;

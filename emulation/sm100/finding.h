@@ -45,7 +45,7 @@ struct Finding {
 
 std::string text_of(const Finding& finding);
 
-// Those that differ in hazard, role and instruction, the first of each in full.
+// Those that differ in hazard, role, instruction or in what would be right, the first of each in full.
 class Findings {
  public:
   void add(Finding finding, std::string_view role);

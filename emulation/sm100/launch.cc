@@ -18,7 +18,7 @@ void check(const LaunchShape& s) {
   if (s.threads == 0 || s.threads > 1024 || s.threads % 32 != 0) {
     refuse(std::to_string(s.threads) + " threads a CTA: a multiple of 32 up to 1024 is needed");
   }
-  if (s.cluster == 0 || s.cluster > 16 || s.blocks % s.cluster != 0) {
+  if (s.blocks == 0 || s.cluster == 0 || s.cluster > 16 || s.blocks % s.cluster != 0) {
     refuse(std::to_string(s.blocks) + " CTAs in clusters of " + std::to_string(s.cluster) +
            ": clusters of 1 to 16 that divide them are needed");
   }
@@ -72,20 +72,35 @@ void check_exit(Cta& cta) {
              "as many bytes arrive as expect_tx says");
     }
   }
-  (void)machine;
+  // setmaxnreg is of whole warpgroups (PTX ISA, "setmaxnreg").
+  for (const Thread* t : cta.threads) {
+    if (t->index % 32 != 0 || t->index % 128 == 0) continue;
+    if (machine.warps[t->id / 32].register_counts != machine.warps[(t->id - t->index % 128) / 32].register_counts) {
+      report(Hazard::collective, name_of(*t) + " has not executed the setmaxnreg of the first warp of its warpgroup",
+             "the same setmaxnreg by all four warps");
+    }
+  }
+}
+
+// What a kernel or a part of the emulation throws: nothing is said about the rest.
+void refuse(Thread& t, const std::exception& error) {
+  t.machine->findings->add(
+      {Hazard::unknown, name_of(t), t.instruction, error.what(), "what is modelled; this run says nothing more"},
+      t.role);
+  t.machine->stopping = true;
 }
 
 void body(Thread& t, const std::function<void()>& kernel) {
   try {
     kernel();
     t.instruction = "the end";
+    leave_cluster_barrier(t);
     --t.cta->running;
     if (t.cta->running == 0 && t.machine->options.checks) check_exit(*t.cta);
     complete_cluster_barrier(*t.machine);
   } catch (const Stop&) {
   } catch (const std::exception& error) {
-    t.machine->findings->add({Hazard::unknown, name_of(t), t.instruction, error.what(), ""}, t.role);
-    t.machine->stopping = true;
+    refuse(t, error);
   }
   t.ended = true;
 }
@@ -97,15 +112,22 @@ void perform(Operation operation) {
   try {
     operation.happen();
   } catch (const Stop&) {
+  } catch (const std::exception& error) {
+    refuse(t, error);
   }
   t.instruction = instruction;
+  t.pipe_done = std::max(t.pipe_done, operation.number);
+}
+
+bool is_due(const Operation& operation) {
+  return std::ranges::all_of(operation.after, [](const auto& e) { return e.first->pipe_done >= e.second; });
 }
 
 // Performs one of the operations that are due. False: there is none.
 bool perform_one(Machine& machine) {
   std::vector<Thread*> pipes;
   for (const auto& t : machine.threads) {
-    if (!t->pipe.empty()) pipes.push_back(t.get());
+    if (!t->pipe.empty() && is_due(t->pipe.front())) pipes.push_back(t.get());
   }
   const std::size_t count = machine.loads.size() + pipes.size();
   if (count == 0) return false;
@@ -246,6 +268,7 @@ void run_cluster(Machine& machine, const std::function<void()>& kernel) {
   } else {
     run_in_turn(machine);
   }
+  if (machine.stopping && machine.result->dump.empty()) machine.result->dump = dump_of(machine);
 }
 
 }  // namespace
@@ -272,7 +295,12 @@ void issue_load(std::string text, std::function<void()> happen) {
 
 void issue_pipe(std::string text, std::function<void()> happen) {
   Thread& t = self();
-  Operation operation{std::move(text), std::move(happen), &t};
+  Operation operation{std::move(text), std::move(happen), &t, t.pipe_issued};
+  for (const auto& other : t.machine->threads) {
+    if (other.get() == &t || other->pipe_component == 0) continue;
+    const std::uint32_t known = t.tensor.upto(other->pipe_component);
+    if (known > other->pipe_done) operation.after.emplace_back(other.get(), known);
+  }
   if (t.machine->options.schedule == Schedule::eager) {
     perform(std::move(operation));
     if (t.machine->stopping) throw Stop{};

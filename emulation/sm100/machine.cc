@@ -111,12 +111,18 @@ void hand_over(BarrierClocks& to, Thread& from) {
   to.memory.join(from.memory);
   to.async.join(from.async);
   to.tensor.join(from.published);
+  to.tensor.join(from.acquired);
 }
 
 void take_over(Thread& to, const BarrierClocks& from) {
   to.memory.join(from.memory);
   to.async.join(from.async);
   to.acquired.join(from.tensor);
+}
+
+void publish(Thread& t) {
+  t.published = t.tensor;
+  if (t.pipe_component != 0) t.published.learn({t.pipe_component, t.pipe_issued});
 }
 
 }  // namespace mxcheck::emulation::sm100

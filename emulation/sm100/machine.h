@@ -7,7 +7,8 @@
 //   fence.proxy.async (8.x) tensor    those that lie before for tcgen05 instructions of this thread (9.7.16.6) acquired
 //   what waits have brought and no tcgen05.fence::after_thread_sync has made `tensor` yet
 // and `published`: what of `tensor` a tcgen05.fence::before_thread_sync has offered to the next arrival. An arrival
-// hands over memory, async and published; a wait takes memory and async, and published as acquired.
+// hands over memory, async, published and acquired; a wait takes memory and async, and the other two as acquired. A
+// thread between two others, with no tcgen05 instruction of its own, so needs no fence.
 
 #include <array>
 #include <cstddef>
@@ -43,8 +44,8 @@ struct SharedCell {
   Swizzle swizzle = Swizzle::none;  // of the TMA load that wrote it
   bool by_tensor_map = false;
   Event write;
-  std::uint64_t load = 0;        // of a TMA load in flight: its number
-  std::array<Event, 4> reads{};  // the last of up to four components since the write
+  std::uint64_t load = 0;      // of a TMA load in flight: its number
+  std::vector<Event> reads{};  // since the write, the last of each component
 };
 
 // 16 lanes of one column: the smallest part of tensor memory that an instruction's lanes cover.
@@ -53,7 +54,7 @@ struct TmemCell {
   bool by_tensor_core = false;  // the writer
   Event write;
   std::uint64_t mma_shape = 0;  // of the mma that wrote it: kind, M and N, 0 for others
-  std::array<Event, 6> reads{};
+  std::vector<Event> reads{};
 };
 
 struct BarrierClocks {
@@ -71,10 +72,11 @@ struct Barrier {
   std::int64_t bytes = 0;   // tx-count
   std::uint64_t phase = 0;  // completed phases
   bool waited = true;       // somebody saw the last completed phase
+  unsigned waiting = 0;     // threads
   std::uint32_t component = 0;
   Event init;
   BarrierClocks arriving, completed;
-  BarrierClocks arriving_remote, completed_remote;  // by threads of other CTAs: they come with .acquire.cluster alone
+  BarrierClocks arriving_remote, completed_remote;  // by threads of other CTAs, commits too: .acquire.cluster alone
 };
 
 struct PendingLoad {
@@ -108,6 +110,9 @@ struct Operation {
   std::string text;
   std::function<void()> happen;
   Thread* by = nullptr;
+  // Of tcgen05: its event's number, and the events of other threads' operations that fences order before it.
+  std::uint32_t number = 0;
+  std::vector<std::pair<const Thread*, std::uint32_t>> after{};
 };
 
 // A rendezvous: of a warp, of a named barrier, of a cluster.
@@ -117,7 +122,8 @@ struct Rendezvous {
   std::string_view kind;
   std::uint64_t detail = 0;
   BarrierClocks clocks, completed;
-  std::vector<std::uint32_t> values;  // of a shuffle
+  std::shared_ptr<BarrierClocks> of_round;  // of a named barrier, whose rounds other warps may have
+  std::vector<std::uint32_t> values;        // of a shuffle
 };
 
 // tcgen05.ld and .st are instructions of whole warps, so that their events are too.
@@ -128,6 +134,7 @@ struct Warp {
   Rendezvous meeting;
   WarpEvents loads, stores;                           // tcgen05.ld, tcgen05.st
   std::vector<std::function<void()>> pending_stores;  // those that have not happened yet
+  std::vector<std::string> register_counts;           // its setmaxnreg
 };
 
 struct BulkGroup {
@@ -148,15 +155,17 @@ struct Thread {
   bool ended = false;
 
   Clock memory, async, tensor, acquired, published;
-  std::uint32_t now = 1;  // number of its next event
-  std::uint32_t pipe_component = 0, pipe_issued = 0;
+  std::uint32_t now = 1;     // number of its next event
+  std::vector<Event> inits;  // of mbarriers, not yet fenced
+  std::uint32_t pipe_component = 0, pipe_issued = 0, pipe_done = 0;
   std::uint32_t bulk_component = 0, bulk_issued = 0;
   std::deque<Operation> pipe;
   std::vector<PendingLoad> loads;
   std::shared_ptr<BulkGroup> open_group;
   std::deque<std::shared_ptr<BulkGroup>> groups;
-  std::map<const Barrier*, std::uint64_t> seen;  // completed phases at its last wait
+  std::map<std::uint32_t, std::uint64_t> seen;  // by a barrier's component: completed phases at its last wait
   std::uint64_t cluster_round = 0;
+  bool cluster_arrived = false;  // and has not waited since
 };
 
 struct Stop {};  // thrown in a fibre: the run ends
@@ -210,22 +219,26 @@ struct SharedPlace {
   std::uint32_t offset;
 };
 SharedPlace place_of(std::uint32_t address, std::size_t bytes);
+std::uint32_t mapped(std::uint32_t address, unsigned rank);  // mapa
 
 // Ends the run unless all 32 lanes come with the same kind and detail. True in the lane that came last, before the
 // others go on.
 void converge(std::string_view kind, std::uint64_t detail, const std::function<void()>& last = {});
 
 void complete_cluster_barrier(Machine& machine);
+void leave_cluster_barrier(Thread& thread);  // by a thread that ends
 
 // Clocks.
 void hand_over(BarrierClocks& to, Thread& from);
 void take_over(Thread& to, const BarrierClocks& from);
+void publish(Thread& thread);  // what tcgen05.fence::before_thread_sync does
 
 // mbarriers, from operations of any kind; `clocks` is what the arrival hands over.
 Barrier* barrier_at(SharedPlace place, std::string_view what);
 void arrive_on(Barrier& barrier, unsigned arrivals, std::int64_t bytes, const BarrierClocks& clocks, bool remote);
 
 // Shared memory's shadow.
+void store_generic(SharedPlace place, const void* from, std::size_t bytes);
 void check_shared_read_async(Cta& cta, std::uint32_t offset, std::uint32_t bytes, Event read,
                              std::optional<Swizzle> swizzle, std::string_view what);
 void check_shared_write_async(Cta& cta, std::uint32_t offset, std::uint32_t bytes, std::uint64_t load, Swizzle swizzle,
@@ -240,15 +253,14 @@ std::uint32_t& tmem_word(Cta& cta, unsigned lane, unsigned column);
 TmemCell& tmem_cell(Cta& cta, unsigned lane, unsigned column);
 bool allocated(const Cta& cta, unsigned column);
 void one_cta_group(int cta_group);
-template <std::size_t N>
-void remember(std::array<Event, N>& reads, Event e) {
+inline void remember(std::vector<Event>& reads, Event e) {
   for (Event& r : reads) {
-    if (r.number == 0 || r.component == e.component) {
+    if (r.component == e.component) {
       r = e;
       return;
     }
   }
-  reads[N - 1] = e;
+  reads.push_back(e);
 }
 
 }  // namespace mxcheck::emulation::sm100

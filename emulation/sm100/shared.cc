@@ -14,9 +14,22 @@ std::string bytes_text(std::uint32_t offset, std::uint32_t bytes) {
   return "bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) + " of shared memory";
 }
 
-// The first event of `events` that the clock does not know.
-bool knows_all(const Clock& clock, const std::array<Event, 4>& events) {
+bool knows_all(const Clock& clock, const std::vector<Event>& events) {
   return std::ranges::all_of(events, [&](Event e) { return clock.knows(e); });
+}
+
+// ld.shared and st.shared without ::cluster, which is what the thin layer has.
+SharedPlace own_place(std::uint32_t address, std::size_t bytes) {
+  const SharedPlace place = place_of(address, bytes);
+  if (place.cta != self().cta) {
+    stop(Hazard::address,
+         bytes_text(place.offset, static_cast<std::uint32_t>(bytes)) + " of cta " + std::to_string(place.cta->block),
+         "an address of its own CTA");
+  }
+  if (place.offset % bytes != 0) {
+    stop(Hazard::address, bytes_text(place.offset, static_cast<std::uint32_t>(bytes)), "aligned");
+  }
+  return place;
 }
 
 void check_not_barrier(const Cta& cta, std::uint32_t offset, std::uint32_t bytes) {
@@ -34,6 +47,11 @@ void check_not_barrier(const Cta& cta, std::uint32_t offset, std::uint32_t bytes
 std::uint32_t shared_base() { return kSystemBytes; }
 
 std::uint32_t map_shared_rank(std::uint32_t address, unsigned rank) {
+  begin("mapa.shared::cluster");
+  return mapped(address, rank);
+}
+
+std::uint32_t mapped(std::uint32_t address, unsigned rank) {
   if (rank >= self().machine->ctas.size()) {
     stop(Hazard::address, "rank " + std::to_string(rank), "below " + std::to_string(self().machine->ctas.size()));
   }
@@ -43,34 +61,34 @@ std::uint32_t map_shared_rank(std::uint32_t address, unsigned rank) {
 void load_shared(std::uint32_t address, void* to, std::size_t bytes) {
   begin("ld.shared");
   Thread& t = self();
-  const SharedPlace place = place_of(address, bytes);
-  if (place.offset % bytes != 0)
-    stop(Hazard::address, bytes_text(place.offset, static_cast<std::uint32_t>(bytes)), "aligned");
+  const SharedPlace place = own_place(address, bytes);
   if (t.machine->options.checks) {
     check_not_barrier(*place.cta, place.offset, static_cast<std::uint32_t>(bytes));
     for (std::size_t i = 0; i < bytes / 4; ++i) {
       SharedCell& cell = place.cta->shared_cells[place.offset / 4 + i];
       const std::string where = "byte " + std::to_string(place.offset + 4 * i) + " of shared memory";
       if (cell.writer == Writer::none) report(Hazard::uninitialized, where + " has not been written", "a store before");
-      if (cell.writer == Writer::tma_in_flight) {
-        report(Hazard::not_complete, where + " is written by a TMA load in flight", "a wait for its barrier");
-      }
-      if (!t.memory.knows(cell.write)) {
+      if (cell.writer == Writer::tma_in_flight || (cell.writer == Writer::tma && !t.memory.knows(cell.write))) {
+        report(Hazard::not_complete, where + " is written by a TMA load that is not known to be complete",
+               "a wait for its barrier");
+      } else if (!t.memory.knows(cell.write)) {
         report(Hazard::not_ordered, where + " is written by another thread, and nothing orders that before",
                "a barrier between them");
       }
       remember(cell.reads, {t.id, t.now});
     }
+    t.memory.learn({t.id, t.now});  // its own: it may write there next
   }
   std::memcpy(to, place.cta->shared.data() + place.offset, bytes);
 }
 
 void store_shared(std::uint32_t address, const void* from, std::size_t bytes) {
   begin("st.shared");
+  store_generic(own_place(address, bytes), from, bytes);
+}
+
+void store_generic(SharedPlace place, const void* from, std::size_t bytes) {
   Thread& t = self();
-  const SharedPlace place = place_of(address, bytes);
-  if (place.offset % bytes != 0)
-    stop(Hazard::address, bytes_text(place.offset, static_cast<std::uint32_t>(bytes)), "aligned");
   if (t.machine->options.checks) {
     check_not_barrier(*place.cta, place.offset, static_cast<std::uint32_t>(bytes));
     for (std::size_t i = 0; i < bytes / 4; ++i) {

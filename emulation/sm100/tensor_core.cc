@@ -86,15 +86,26 @@ void check_write(const Thread& t, const Cta& cta, TmemCell& cell, unsigned lane,
                  Event write) {
   for (const Event read : cell.reads) {
     if (!ordered(t, read)) {
-      report(
-          Hazard::overwritten, cell_text(cta, lane, column) + ": a tcgen05.ld of it is not known to be over",
-          "wait::ld, fence::before_thread_sync and an arrival of the reader; a wait and fence::after_thread_sync here");
+      report(Hazard::overwritten,
+             cell_text(cta, lane, column) +
+                 ": a tcgen05.ld or another thread's mma that reads it "
+                 "is not known to be over",
+             "wait::ld or a commit, fence::before_thread_sync and an arrival of the reader; a wait and "
+             "fence::after_thread_sync here");
+    }
+    if (read == write) {
+      report(Hazard::overwritten, cell_text(cta, lane, column) + " is of D and of the scales of the same mma",
+             "columns of their own for both");
     }
   }
   const bool piped = cell.by_tensor_core && cell.write.component == t.pipe_component;
   if (!piped && !t.tensor.knows(cell.write)) {
     report(Hazard::overwritten, cell_text(cta, lane, column) + ": its last writer is not known to be over",
            "an order between the two: a commit or the fences, and a barrier");
+  }
+  if (piped && shape == 0 && cell.mma_shape != 0 && !t.memory.knows(cell.write)) {
+    report(Hazard::overwritten, cell_text(cta, lane, column) + ": an mma that writes it is not known to be complete",
+           "a commit and its wait between: mma then cp is not on the list of what stays in order");
   }
   if (piped && shape != 0 && cell.mma_shape != 0 && cell.mma_shape != shape && !t.memory.knows(cell.write)) {
     report(Hazard::not_ordered, cell_text(cta, lane, column) + ": an mma of another shape or kind wrote it",
@@ -127,6 +138,12 @@ void check_operands(const Issue& issue, Event read) {
 // a pair has B's scales split between partitions; see scale_of.
 void check_scales(const Issue& issue, std::uint32_t address, int rows, Event read, const char* name) {
   const Thread& t = self();
+  if (address >> 16 != 0) {
+    stop(Hazard::unknown,
+         std::string(name) + " at lane " + std::to_string(address >> 16 & 0x3FFFU) +
+             ", bits 31:30 = " + std::to_string(address >> 30),
+         "lane 0 and no sub-column: the byte is chosen by the ids in the instruction descriptor");
+  }
   const unsigned column0 = address & 0xFFFFU;
   for (const Part& part : issue.parts) {
     for (unsigned c = column0; c < column0 + static_cast<unsigned>((rows + 31) / 32); ++c) {
@@ -191,7 +208,7 @@ void check_d(const Issue& issue, Event write) {
   const Instruction& in = issue.instruction;
   const Thread& t = self();
   const std::uint64_t shape = 1 + static_cast<std::uint64_t>(in.kind) + 8 * static_cast<std::uint64_t>(in.m) +
-                              4096 * static_cast<std::uint64_t>(in.n);
+                              4096 * static_cast<std::uint64_t>(in.n) + (in.d_fp16 ? std::uint64_t{1} << 32 : 0);
   const unsigned column0 = issue.mma.d & 0xFFFFU;
   if (issue.mma.d >> 16 != 0) {
     stop(Hazard::unknown, "D begins at lane " + std::to_string(issue.mma.d >> 16),
@@ -216,7 +233,16 @@ void check_d(const Issue& issue, Event write) {
   }
 }
 
+// What is executed after a CTA of the pair has ended reads what is no longer there.
+void still_running(const Cta& cta) {
+  if (cta.running == 0) {
+    report(Hazard::exit, "it executes after cta " + std::to_string(cta.block) + " has ended",
+           "every CTA of the pair stays until the commit that covers it has arrived");
+  }
+}
+
 void execute(const Issue& issue) {
+  for (const Part& part : issue.parts) still_running(*part.cta);
   const Instruction& in = issue.instruction;
   const auto element = static_cast<std::size_t>(element_bytes(in.kind));
   const auto k = static_cast<std::size_t>(in.k);
@@ -263,7 +289,9 @@ void execute(const Issue& issue) {
 
 SharedMatrix matrix_of(std::uint64_t bits, const char* name) {
   DecodedMatrix decoded = decode_shared_matrix(bits);
-  if (!decoded.problems.empty()) stop(Hazard::descriptor, std::string(name) + ": " + decoded.problems.front(), "");
+  if (!decoded.problems.empty())
+    stop(Hazard::descriptor, std::string(name) + ": " + decoded.problems.front(),
+         "one that the PTX ISA has, and the emulation (tensor_core/shared_matrix.h)");
   return decoded.matrix;
 }
 
@@ -277,7 +305,9 @@ void mma(const Mma& mma) {
   Issue issue{.mma = mma, .instruction = {}, .a = {}, .b = {}, .parts = {}, .n_here = 0};
   const std::vector<Cta*> ctas = ctas_of(mma.cta_group);
   Decoded decoded = decode_instruction(mma.kind, mma.cta_group, mma.instruction);
-  if (!decoded.problems.empty()) stop(Hazard::descriptor, decoded.problems.front(), "");
+  if (!decoded.problems.empty())
+    stop(Hazard::descriptor, decoded.problems.front(),
+         "one that the PTX ISA has, and the emulation (tensor_core/instruction.h)");
   issue.instruction = decoded.instruction;
   const Instruction& in = issue.instruction;
   issue.a = matrix_of(mma.a, "A");
@@ -343,6 +373,7 @@ void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor
   }
   issue_pipe(t.instruction, [=] {
     for (Cta* cta : ctas) {
+      still_running(*cta);
       for (int row = 0; row < source.rows; ++row) {
         const CpLanes lanes = cp_lanes(shape, row);
         for (int unit = 0; unit < source.units; ++unit) {
@@ -373,11 +404,11 @@ void commit(int cta_group, std::uint32_t barrier, std::uint16_t multicast) {
   if (multicast == 0) places.push_back(named);
   for (unsigned rank = 0; rank < 16; ++rank) {
     if ((multicast >> rank & 1U) == 0) continue;
-    places.push_back(place_of(map_shared_rank(barrier & 0xFFFFFFU, rank), 8));
+    places.push_back(place_of(mapped(barrier & 0xFFFFFFU, rank), 8));
   }
   // The arrival hands over what is complete then, and an implicit fence::before_thread_sync (9.7.16.10.10).
   BarrierClocks clocks;
-  t.published = t.tensor;
+  publish(t);
   hand_over(clocks, t);
   const Event done{t.pipe_component, t.pipe_issued};
   clocks.memory.learn(done);
@@ -390,14 +421,14 @@ void commit(int cta_group, std::uint32_t barrier, std::uint16_t multicast) {
              "fence.mbarrier_init, then a barrier");
     }
   }
-  issue_pipe(t.instruction + " to byte " + std::to_string(named.offset), [places, clocks] {
+  issue_pipe(t.instruction + " to byte " + std::to_string(named.offset), [places, clocks, own = t.cta] {
     for (const SharedPlace place : places) {
       if (place.cta->running == 0) {
         report(Hazard::exit, "a commit arrives at cta " + std::to_string(place.cta->block) + ", which has ended",
                "every CTA stays until the last arrival at its barriers");
         continue;
       }
-      arrive_on(*barrier_at(place, "tcgen05.commit"), 1, 0, clocks, false);
+      arrive_on(*barrier_at(place, "tcgen05.commit"), 1, 0, clocks, place.cta != own);
     }
   });
 }

@@ -58,28 +58,32 @@ void sync_named(unsigned barrier, unsigned threads) {
          "the same number of threads in each");
   }
   r.detail = threads;
-  hand_over(r.clocks, t);
+  if (r.of_round == nullptr) r.of_round = std::make_shared<BarrierClocks>();
+  const std::shared_ptr<BarrierClocks> clocks = r.of_round;
+  hand_over(*clocks, t);
   const std::uint64_t round = r.round;
   if (++r.arrived == threads) {
     r.arrived = 0;
     ++r.round;
-    r.completed = std::move(r.clocks);
-    r.clocks = {};
+    r.of_round = nullptr;
   } else {
     wait_until("bar.sync " + std::to_string(barrier) + ": " + std::to_string(threads) + " threads",
                [&r, round] { return r.round != round; });
   }
-  take_over(t, r.completed);
+  take_over(t, *clocks);
 }
 
 void sync_block() { sync_named(0, self().machine->shape.threads); }
 
 void set_registers(unsigned count, bool increases) {
-  begin(increases ? "setmaxnreg.inc" : "setmaxnreg.dec");
+  begin((increases ? "setmaxnreg.inc " : "setmaxnreg.dec ") + std::to_string(count));
   if (count < 24 || count > 256 || count % 8 != 0) {
     stop(Hazard::collective, std::to_string(count) + " registers", "24 to 256, a multiple of 8");
   }
-  converge("setmaxnreg", count);
+  converge("setmaxnreg", count, [] {
+    const Thread& t = self();
+    t.machine->warps[t.id / 32].register_counts.push_back(t.instruction);
+  });
 }
 
 void cluster_arrive() {
@@ -87,11 +91,12 @@ void cluster_arrive() {
   Thread& t = self();
   Machine& machine = *t.machine;
   Rendezvous& r = machine.cluster;
-  if (t.cluster_round != r.round) {
+  if (t.cluster_arrived) {
     stop(Hazard::collective, "a second arrival before barrier.cluster.wait", "one wait after each arrival");
   }
   hand_over(r.clocks, t);
-  ++t.cluster_round;
+  t.cluster_round = r.round + 1;
+  t.cluster_arrived = true;
   ++r.arrived;
   complete_cluster_barrier(machine);
 }
@@ -105,12 +110,19 @@ void complete_cluster_barrier(Machine& machine) {
   r.completed.join(r.clocks);
 }
 
+// Its arrival no longer counts: the others still have to come.
+void leave_cluster_barrier(Thread& t) {
+  Rendezvous& r = t.machine->cluster;
+  if (t.cluster_arrived && t.cluster_round > r.round) --r.arrived;
+}
+
 void cluster_wait() {
   begin("barrier.cluster.wait.acquire");
   Thread& t = self();
   Rendezvous& r = t.machine->cluster;
-  if (t.cluster_round == 0) stop(Hazard::collective, "a wait without an arrival", "barrier.cluster.arrive before it");
+  if (!t.cluster_arrived) stop(Hazard::collective, "a wait without an arrival", "barrier.cluster.arrive before it");
   wait_until("the threads of the cluster", [&r, &t] { return r.round >= t.cluster_round; });
+  t.cluster_arrived = false;
   take_over(t, r.completed);
 }
 

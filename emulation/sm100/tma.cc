@@ -101,6 +101,9 @@ void load_into(Cta& cta, const TensorMap& map, std::span<const std::int32_t> at,
 // The barrier that a destination's bytes count on.
 SharedPlace barrier_of(Cta& destination, SharedPlace named, int cta_group, bool multicast) {
   Thread& t = self();
+  if (cta_group == 2 && t.machine->ctas.size() % 2 != 0) {
+    stop(Hazard::issue, "cta_group::2 without a pair", "a cluster of an even size");
+  }
   if (!multicast) {
     const bool pair = destination.rank / 2 == named.cta->rank / 2;
     if (named.cta != &destination && !(cta_group == 2 && pair)) {
@@ -136,8 +139,9 @@ void issue(std::vector<Delivery> deliveries, std::uint32_t bytes, Swizzle swizzl
   }
   for (const Delivery& d : deliveries) {
     issue_load(t.instruction, [d, bytes, number, copy, checks = t.machine->options.checks] {
-      if (d.to.cta->running == 0) {
-        report(Hazard::exit, "data arrive in cta " + std::to_string(d.to.cta->block) + ", which has ended",
+      for (const Cta* cta : {d.to.cta, d.barrier.cta}) {
+        if (cta->running != 0) continue;
+        report(Hazard::exit, "data or their bytes arrive in cta " + std::to_string(cta->block) + ", which has ended",
                "a wait for every load");
         return;
       }
@@ -162,7 +166,7 @@ std::vector<SharedPlace> destinations(std::uint32_t to, std::size_t bytes, std::
   if (multicast == 0) return {place_of(to, bytes)};
   std::vector<SharedPlace> places;
   for (unsigned rank = 0; rank < 16; ++rank) {
-    if ((multicast >> rank & 1U) != 0) places.push_back(place_of(map_shared_rank(to & 0xFFFFFFU, rank), bytes));
+    if ((multicast >> rank & 1U) != 0) places.push_back(place_of(mapped(to & 0xFFFFFFU, rank), bytes));
   }
   return places;
 }

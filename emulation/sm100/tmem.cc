@@ -32,12 +32,19 @@ void check_count(unsigned columns) {
 }
 
 // With cta_group::2 a warp of each CTA calls, and both go on together (9.7.16.7.1).
-void meet_peer(int cta_group, std::uint64_t what) {
+void meet_peer(int cta_group, std::uint64_t what, unsigned columns) {
   Thread& t = self();
   if (cta_group == 1) return;
   if (t.machine->ctas.size() % 2 != 0) stop(Hazard::issue, "cta_group::2 without a pair", "a cluster of an even size");
   if (t.index % 32 != 0) return;
   Rendezvous& r = t.machine->pair_calls[(what << 8) | (t.cta->rank / 2)];
+  if (r.arrived == 1 && (r.values.at(0) != columns || r.values.at(1) == t.cta->rank)) {
+    stop(Hazard::collective,
+         "cta " + std::to_string(t.cta->block) + " calls for " + std::to_string(columns) + " columns while rank " +
+             std::to_string(r.values.at(1)) + " waits with " + std::to_string(r.values.at(0)),
+         "one warp of each CTA of the pair, with the same number of columns");
+  }
+  r.values = {columns, t.cta->rank};
   if (++r.arrived == 2) {
     r.arrived = 0;
     ++r.round;
@@ -98,7 +105,11 @@ void tmem_alloc(int cta_group, std::uint32_t slot, unsigned columns) {
   one_cta_group(cta_group);
   check_count(columns);
   const SharedPlace place = place_of(slot, 4);
-  if (place.cta != t.cta) stop(Hazard::address, "the slot is another CTA's", "shared::cta");
+  if (place.cta != t.cta || place.offset % 4 != 0) {
+    stop(Hazard::address,
+         "the slot is byte " + std::to_string(place.offset) + " of cta " + std::to_string(place.cta->block),
+         "a multiple of 4 in its own CTA");
+  }
   converge("tcgen05.alloc", (std::uint64_t{slot} << 16) | columns);
   Cta& cta = *t.cta;
   if (t.index % 32 == 0) {
@@ -118,10 +129,9 @@ void tmem_alloc(int cta_group, std::uint32_t slot, unsigned columns) {
     for (unsigned slab = 0; slab < 8; ++slab) {
       for (unsigned c = column; c < column + columns; ++c) tmem_cell(cta, slab * 16, c) = {};
     }
-    meet_peer(cta_group, 1);
+    meet_peer(cta_group, 1, columns);
     const std::uint32_t address = column;
-    store_shared(slot, &address, 4);
-    t.instruction = "tcgen05.alloc";
+    store_generic(place, &address, 4);
   }
   converge("tcgen05.alloc", 0);
 }
@@ -142,7 +152,7 @@ void tmem_dealloc(int cta_group, std::uint32_t address, unsigned columns) {
     }
     if (t.machine->options.checks) check_over(cta, found->column, found->columns);
     cta.allocations.erase(found);
-    meet_peer(cta_group, 2);
+    meet_peer(cta_group, 2, columns);
   }
   converge("tcgen05.dealloc", 0);
 }

@@ -58,6 +58,10 @@ void check(const Access& a) {
          std::string(s.name) + ".x" + std::to_string(a.num) + " of " + std::to_string(a.registers) + " registers",
          "a power of two up to .x" + std::to_string(s.max_num));
   }
+  if (a.halves && a.shape == TmemShape::lanes16x32bx2) {
+    stop(Hazard::unknown, "16x32bx2 with 16-bit packing",
+         "one of the two: what the half split counts then is not modelled");
+  }
   const unsigned lane = a.address >> 16;
   const unsigned slab = t.index / 32 % 4 * 32;
   if (lane < slab || lane + s.lanes > slab + 32 || lane % 16 != 0) {
@@ -111,7 +115,7 @@ void check_load(TmemCell& cell, unsigned lane, unsigned column, Event read) {
     report(Hazard::uninitialized, cell_text(lane, column) + " has not been written", "an mma, cp or st before");
   if (cell.by_tensor_core && !t.memory.knows(cell.write)) {
     report(Hazard::not_complete, cell_text(lane, column) + ": the mma or cp that writes it is not known to be complete",
-           "a commit after it, and a wait for the commit's barrier");
+           "a commit after it, and a wait for the commit's barrier, .acquire.cluster where another CTA commits");
   } else if (!t.tensor.knows(cell.write)) {
     report(Hazard::not_ordered, cell_text(lane, column) + ": its writer is not ordered before this load",
            cell.by_tensor_core
@@ -223,9 +227,7 @@ void tmem_wait_st() {
 
 void fence_before_thread_sync() {
   begin("tcgen05.fence::before_thread_sync");
-  Thread& t = self();
-  t.published = t.tensor;
-  if (t.pipe_component != 0) t.published.learn({t.pipe_component, t.pipe_issued});
+  publish(self());
 }
 
 void fence_after_thread_sync() {

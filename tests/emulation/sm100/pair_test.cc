@@ -1,0 +1,217 @@
+// Two CTAs that multiply together (PTX ISA 9.0, 9.7.16.5): what each must wait for of the other, and scales that must
+// be equal.
+
+#include <array>
+
+#include "kernels/sm100/tcgen05/tma.h"
+#include "tests/emulation/sm100/micro.h"
+#include "tests/emulation/sm100/small_mma.h"
+
+namespace mxcheck::sm100::test {
+namespace {
+
+constexpr LaunchShape kSmallPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
+
+constexpr int kN = 32;
+constexpr auto kWide = instruction_descriptor<ByteInstruction{.m = 256, .n = kN, .cta_group = 2}>();
+constexpr auto kScaled = instruction_descriptor<ScaledInstruction{.m = 256, .n = kN, .cta_group = 2}>();
+
+TEST(Pair, scales_of_b_that_differ_between_the_ctas_are_found) {
+  expect_fault(
+      kSmallPair, Hazard::scale_copies,
+      {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma.cta_group::2", "scales of B differ between the CTAs", "in both"}, [] {
+        const TmemAddress tmem = open<2>({1});
+        if (cluster_rank() == 1) {
+          fill(kScalesB, 512, 0x80808080);
+          fence_proxy_async();
+        }
+        cluster_sync();
+        if (cluster_rank() == 0 && elect()) {
+          role("mma");
+          cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
+          cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn + 4, chunk(kScalesB));
+          mma_block_scaled<2>(tmem, matrix(kA), matrix(kB), kScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
+                              false);
+          commit_multicast<2>(barrier(0), 0b11);
+        }
+        barrier_wait<Scope::cluster>(barrier(0), 0);
+        fence_after_thread_sync();
+        close<2>(tmem);
+      });
+}
+// All four partitions of 32 lanes hold the same scales: cp without .warpx4 does not do that.
+TEST(Pair, scales_that_differ_between_partitions_are_found) {
+  expect_fault({.threads = 128, .shared_bytes = kSmallBytes}, Hazard::scale_copies,
+               {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "scales of A of row 0: partitions 0 and 2 of cta 0 differ",
+                "cp.32x128b.warpx4"},
+               [] {
+                 const TmemAddress tmem = open({1});
+                 const std::uint32_t scale = warp_index() < 2 ? kScales : 0x7E7E7E7E;
+                 Fragment<8> words;
+                 for (unsigned i = 0; i < 8; ++i) words.r[i] = i < 4 ? scale : kScales;
+                 tmem_st<TmemShape::lanes32x32b, 8>(slab(tmem, kScaleColumn), words);
+                 tmem_wait_st();
+                 fence_before_thread_sync();
+                 sync_block();
+                 fence_after_thread_sync();
+                 if (warp_index() == 0) {
+                   role("mma");
+                   if (elect()) {
+                     small_scaled_mma(tmem);
+                     commit<1>(barrier(0));
+                   }
+                 }
+                 barrier_wait<Scope::cta>(barrier(0), 0);
+                 fence_after_thread_sync();
+                 close(tmem);
+               });
+}
+// 128 rows of scales in lanes 0 to 31 alone.
+TEST(Pair, scales_in_one_partition_are_found) {
+  expect_fault({.threads = 32, .shared_bytes = kSmallBytes}, Hazard::uninitialized,
+               {"(mma)", "scales of A: column 32, lane 32", "into all four partitions"}, [] {
+                 const TmemAddress tmem = open({1});
+                 tmem_st<TmemShape::lanes32x32b, 8>(tmem + kScaleColumn, {});
+                 tmem_wait_st();
+                 role("mma");
+                 if (elect()) small_scaled_mma(tmem);
+                 sync_warp();
+               });
+}
+
+// The leader waits for the peer's data too (CUTLASS #3643, #3647): its own barrier counts its own bytes alone.
+TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
+  alignas(16) static std::array<std::uint32_t, 128> scales{};
+  scales.fill(kScales);
+  const auto kernel = [](bool waits) {
+    return [waits] {
+      const TmemAddress tmem = open<2>({1, 1, 1});
+      role(cluster_rank() == 0 ? "leader" : "peer");
+      if (elect()) {
+        barrier_arrive_expect<Scope::cta>(barrier(0), 512);
+        bulk_load(shared_base() + kScalesA, scales.data(), 512, barrier(0));
+      }
+      cluster_sync();  // both are under way
+      if (elect()) {
+        barrier_wait<Scope::cluster>(barrier(0), 0);
+        if (cluster_rank() == 1) barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
+        if (cluster_rank() == 0) {
+          if (waits) barrier_wait<Scope::cluster>(barrier(1), 0);
+          cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
+          commit_multicast<2>(barrier(2), 0b11);
+        }
+      }
+      sync_warp();
+      barrier_wait<Scope::cluster>(barrier(2), 0);
+      fence_after_thread_sync();
+      close<2>(tmem);
+    };
+  };
+  expect_right(kSmallPair, kernel(true));
+  expect_fault(kSmallPair, Hazard::not_complete,
+               {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
+                "a wait for the barrier of that load"},
+               kernel(false));
+}
+
+TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
+  const auto kernel = [](bool cluster) {
+    return [cluster] {
+      const TmemAddress tmem = open<2>({1});
+      if (cluster_rank() == 0 && elect()) {
+        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kWide, false);
+        commit_multicast<2>(barrier(0), pair_mask(0));
+      }
+      role("read");
+      cluster ? barrier_wait<Scope::cluster>(barrier(0), 0) : barrier_wait<Scope::cta>(barrier(0), 0);
+      fence_after_thread_sync();
+      const std::uint32_t word = load_column(tmem);
+      if (cluster) {
+        EXPECT_EQ(word, kSum32);
+      }
+      close<2>(tmem);
+    };
+  };
+  expect_right(kSmallPair, kernel(true));
+  expect_fault(kSmallPair, Hazard::not_complete,
+               {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"},
+               kernel(false));
+}
+// Who is gone (triton #9413, #10409).
+TEST(Pair, both_ctas_stay_until_the_last_commit) {
+  const auto kernel = [](bool stays, std::uint16_t mask) {
+    return [stays, mask] {
+      if (thread_index() == 0) {
+        barrier_init(barrier(0), 1);
+        fence_barrier_init();
+      }
+      fill(kScalesA, 512, kScales);
+      fence_proxy_async();
+      cluster_sync();
+      tmem_alloc<2, 32>(shared_base());
+      tmem_relinquish<2>();
+      cluster_sync();
+      const auto tmem = load_shared<std::uint32_t>(shared_base());
+      if (cluster_rank() == 0 && elect()) {
+        role("copy");
+        cp<CpShape::rows32x128b_warpx4, 2>(tmem, chunk(kScalesA));
+        commit_multicast<2>(barrier(0), mask);
+      }
+      sync_warp();
+      cluster_sync();
+      if (cluster_rank() == 0 || stays) {
+        barrier_wait<Scope::cluster>(barrier(0), 0);
+        fence_after_thread_sync();
+      }
+      fence_before_thread_sync();
+      if (stays) cluster_sync();
+      fence_after_thread_sync();
+      if (stays || cluster_rank() == 0) tmem_dealloc<2, 32>(tmem);
+    };
+  };
+  expect_right(kSmallPair, kernel(true, 0b11));
+  const LaunchOptions lazy{.schedule = Schedule::lazy};
+  expect_fault_under(lazy, kSmallPair, Hazard::exit,
+                     {"cta 0 warp 0 lane 0 (copy)", "tcgen05.commit", "a commit arrives at cta 1, which has ended"},
+                     kernel(false, 0b11));
+  expect_fault_under(
+      lazy, kSmallPair, Hazard::exit,
+      {"cta 0 warp 0 lane 0 (copy)", "tcgen05.cp", "it executes after cta 1 has ended", "every CTA of the pair"},
+      kernel(false, 0b01));
+  expect_fault_under({}, kSmallPair, Hazard::deadlock,
+                     {"cta 0 warp 0 lane 0", "tcgen05.dealloc", "the other CTA of the pair"}, kernel(false, 0b01));
+}
+TEST(Pair, nothing_is_issued_to_a_cta_that_has_ended) {
+  const auto kernel = [](const std::function<void()>& leader) {
+    return [leader] {
+      if (thread_index() == 0) {
+        barrier_init(barrier(0), 1);
+        fence_barrier_init();
+      }
+      cluster_sync();
+      if (cluster_rank() == 1) return;
+      cluster_sync();  // of those that are left
+      if (elect()) leader();
+    };
+  };
+  expect_fault(kSmallPair, Hazard::exit,
+               {"cta 0 warp 0 lane 0", "tcgen05.mma", "cta 1 of the pair has ended", "both run"},
+               kernel([] { mma_f8f6f4<2>(0, matrix(kA), matrix(kB), kWide, false); }));
+  expect_fault(kSmallPair, Hazard::exit,
+               {"mbarrier.arrive", "shared memory of cta 1, which has ended", "a barrier of the cluster before"},
+               kernel([] { barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 1)); }));
+}
+
+TEST(Pair, both_ctas_allocate_and_free_alike) {
+  expect_fault(kSmallPair, Hazard::collective,
+               {"cta 1 warp 0 lane 0", "tcgen05.alloc.cta_group::2", "calls for 64 columns while rank 0 waits with 32"},
+               [] { cluster_rank() == 0 ? tmem_alloc<2, 32>(shared_base()) : tmem_alloc<2, 64>(shared_base()); });
+  expect_fault({.blocks = 2, .threads = 64, .cluster = 2, .shared_bytes = 64}, Hazard::collective,
+               {"tcgen05.alloc.cta_group::2", "one warp of each CTA of the pair"}, [] {
+                 if (cluster_rank() == 0) tmem_alloc<2, 32>(shared_base() + 8 * warp_index());
+                 cluster_sync();
+               });
+}
+
+}  // namespace
+}  // namespace mxcheck::sm100::test

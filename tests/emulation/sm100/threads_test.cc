@@ -1,0 +1,134 @@
+// Barriers of warps, CTAs and clusters, and scopes between CTAs (PTX ISA 9.0, 9.7.13).
+
+#include "tests/emulation/sm100/with_barriers.h"
+
+namespace mxcheck::sm100::test {
+namespace {
+
+constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
+constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
+constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
+
+// Between two CTAs both sides say .cluster (CUTLASS #3643).
+Kernel between_ctas(bool releases, bool acquires) {
+  return with_barriers({32}, [releases, acquires] {
+    if (cluster_rank() == 1) {
+      role("arrive");
+      const SharedAddress there = map_to_rank(barrier(0), 0);
+      releases ? barrier_arrive<Scope::cluster>(there) : barrier_arrive<Scope::cta>(there);
+    } else {
+      role("wait");
+      acquires ? barrier_wait<Scope::cluster>(barrier(0), 0) : barrier_wait<Scope::cta>(barrier(0), 0);
+    }
+  });
+}
+TEST(Threads, arrivals_of_another_cta_are_at_cluster_scope) {
+  expect_right(kPair, between_ctas(true, true));
+  expect_fault(kPair, Hazard::barrier,
+               {"cta 1 warp 0 lane", "(arrive)", "mbarrier.arrive", "of cta 0 is another CTA's, and the scope is .cta",
+                ".release.cluster"},
+               between_ctas(false, true));
+}
+TEST(Threads, another_ctas_loads_of_tensor_memory_are_acquired_at_cluster_scope_alone) {
+  const auto kernel = [](bool acquires) {
+    return [acquires] {
+      const TmemAddress tmem = open<2>({1, 64, 1});
+      constexpr auto kPairHalf = instruction_descriptor<ByteInstruction{.m = 256, .n = 32, .cta_group = 2}>();
+      const auto multiply = [&](unsigned i) {
+        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairHalf, false);
+        commit_multicast<2>(barrier(i), pair_mask(0));
+      };
+      const bool leads = cluster_rank() == 0 && thread_index() == 0;
+      if (leads) multiply(0);
+      barrier_wait<Scope::cluster>(barrier(0), 0);
+      fence_after_thread_sync();
+      load_column(tmem);
+      fence_before_thread_sync();
+      barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
+      if (leads) {
+        role("mma");
+        acquires ? barrier_wait<Scope::cluster>(barrier(1), 0) : barrier_wait<Scope::cta>(barrier(1), 0);
+        fence_after_thread_sync();
+        multiply(2);
+      }
+      barrier_wait<Scope::cluster>(barrier(2), 0);
+      fence_after_thread_sync();
+      close<2>(tmem);
+    };
+  };
+  expect_right(kPair, kernel(true));
+  expect_fault(kPair, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"},
+               kernel(false));
+}
+
+TEST(Threads, named_barriers_are_of_whole_warps_in_the_same_number) {
+  for (const auto& [id, threads] : {std::pair{16U, 32U}, {1U, 33U}, {1U, 96U}, {1U, 0U}}) {
+    expect_fault(kTwoWarps, Hazard::collective, {"warp 0 lane 0", "bar.sync", "of whole warps of the CTA"},
+                 [i = id, n = threads] { sync_named(i, n); });
+  }
+  expect_fault(kTwoWarps, Hazard::collective,
+               {"warp 1 lane", "bar.sync 1, 32", "barrier 1 with 64 threads", "the same"},
+               [] { sync_named(1, warp_index() == 0 ? 64 : 32); });
+}
+// Warp 1 takes part in two rounds of one barrier, each with another warp. A lane of warp 0 that goes on late must not
+// take what the second round hands over.
+TEST(Threads, rounds_of_a_named_barrier_do_not_mix) {
+  const auto kernel = [](unsigned reads) {
+    return [reads] {
+      const SharedAddress words = shared_base() + 128 * warp_index();
+      if (warp_index() == 1) store_shared(words + 4 * lane_index(), 1U);
+      if (warp_index() < 2) sync_named(1, 64);
+      if (warp_index() == 0 && lane_index() == reads) load_shared<std::uint32_t>(words + 128);
+      if (warp_index() == 0 && lane_index() == 31 - reads) load_shared<std::uint32_t>(words + 256);
+      if (warp_index() > 0) sync_named(2, 64);
+      if (warp_index() == 2) store_shared(words + 4 * lane_index(), 1U);
+      if (warp_index() > 0) sync_named(1, 64);
+    };
+  };
+  constexpr LaunchShape kThreeWarps{.threads = 96, .shared_bytes = kSmallBytes};
+  for (const LaunchOptions& options : all_schedules()) {
+    const LaunchResult r = emulation::sm100::launch(kThreeWarps, options, kernel(static_cast<unsigned>(options.seed)));
+    ASSERT_FALSE(r.findings.empty()) << name_of(options);
+    EXPECT_NE(r.findings[0].what.find("byte 1280"), std::string::npos) << text_of(r);
+  }
+}
+TEST(Threads, cluster_barriers_alternate_arrivals_and_waits) {
+  expect_fault(kOneWarp, Hazard::collective, {"warp 0 lane 0", "barrier.cluster.wait", "without an arrival"},
+               [] { cluster_wait(); });
+  expect_fault(kOneWarp, Hazard::collective, {"barrier.cluster.wait", "without an arrival"}, [] {
+    cluster_sync();
+    cluster_wait();
+  });
+  expect_fault(kPair, Hazard::collective, {"barrier.cluster.arrive", "a second arrival before barrier.cluster.wait"},
+               [] {
+                 cluster_arrive();
+                 cluster_arrive();
+               });
+}
+// Threads that have ended are not waited for; one that arrived before it ended does not stand for another.
+TEST(Threads, a_cluster_barrier_is_of_the_threads_that_run) {
+  expect_right(kTwoWarps, [] {
+    const SharedAddress word = shared_base() + 4 * lane_index();
+    if (warp_index() == 0) return cluster_arrive();
+    store_shared(word, 1U);
+    cluster_sync();
+    load_shared<std::uint32_t>(word ^ 4U);
+  });
+}
+
+TEST(Threads, setmaxnreg_is_of_whole_warpgroups) {
+  constexpr LaunchShape kGroups{.threads = 256, .shared_bytes = 64};
+  expect_right(kGroups, [] {
+    if (warp_index() < 4) return set_max_registers<40, false>();
+    set_max_registers<232, true>();
+  });
+  expect_fault(kGroups, Hazard::collective,
+               {"cta 0 warp 3 lane 0", "has not executed the setmaxnreg", "all four warps"}, [] {
+                 if (warp_index() < 3) set_max_registers<40, false>();
+               });
+  expect_fault(kGroups, Hazard::collective, {"setmaxnreg.inc 20", "20 registers", "24 to 256, a multiple of 8"},
+               [] { emulation::sm100::set_registers(20, true); });
+}
+
+}  // namespace
+}  // namespace mxcheck::sm100::test
