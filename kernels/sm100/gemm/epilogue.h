@@ -29,7 +29,8 @@ MXCHECK_SM100_DEVICE std::uint16_t to_bf16(float x) {
 MXCHECK_SM100_DEVICE float finish(float sum, float alpha, bool adds, float c) {
 #if MXCHECK_SM100_EMULATED
   const float product = alpha * sum;
-  return adds ? product + c : product;
+  const float value = adds ? product + c : product;
+  return value == value ? value : float_of(0x7FFFFFFF);  // the one NaN that FMUL and FADD have, whatever the host's
 #else
   const float product = __fmul_rn(alpha, sum);
   return adds ? __fadd_rn(product, c) : product;
@@ -38,7 +39,8 @@ MXCHECK_SM100_DEVICE float finish(float sum, float alpha, bool adds, float c) {
 
 MXCHECK_SM100_DEVICE float multiply_add(float a, float b, float c) {
 #if MXCHECK_SM100_EMULATED
-  return std::fma(a, b, c);
+  const float value = std::fma(a, b, c);
+  return value == value ? value : float_of(0x7FFFFFFF);
 #else
   return __fmaf_rn(a, b, c);
 #endif

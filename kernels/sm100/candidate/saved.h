@@ -1,0 +1,30 @@
+#pragma once
+// What an output held before a kernel wrote it: a call that fails afterwards has written nothing.
+
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/common/arguments.h"
+
+namespace mxcheck_kernels::sm100 {
+
+class Saved {
+ public:
+  // `memory` has room for the output's bytes.
+  Saved(const Checked& output, std::byte* memory) : output_(output), memory_(memory) {
+    if (output.bytes != 0) std::memcpy(memory_, output_.data, output_.bytes);
+  }
+  Saved(const Saved&) = delete;
+  Saved& operator=(const Saved&) = delete;
+  ~Saved() {
+    if (!kept_ && output_.bytes != 0) std::memcpy(output_.data, memory_, output_.bytes);
+  }
+  void keep_new() { kept_ = true; }
+
+ private:
+  Checked output_;
+  std::byte* memory_;
+  bool kept_ = false;
+};
+
+}  // namespace mxcheck_kernels::sm100

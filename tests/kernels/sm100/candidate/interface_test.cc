@@ -1,0 +1,192 @@
+// What the emulated library offers, what it refuses, and that D is right wherever operands lie and groups end. That it
+// has the contract's bits is the gate's to say (gate_test.cc).
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/sm100/candidate/choice.h"
+#include "kernels/sm100/candidate/clean.h"
+#include "kernels/sm100/candidate/saved.h"
+#include "tests/kernels/sm100/candidate/call.h"
+
+namespace {
+
+using mxcheck::InvalidCall;
+using mxcheck::operation;
+using mxcheck::test::MatmulOptions;
+using mxcheck::test::ValidMatmul;
+
+const mxcheck_operation& matmul() { return operation(*mxcheck_candidate(), "matmul", "sm100_mxf8f6f4"); }
+
+void expect_right(const MatmulOptions& options) {
+  ValidMatmul v(options);
+  ASSERT_EQ(matmul().run(&v.call), MXCHECK_OK) << v.message.data();
+  EXPECT_TRUE(v.memory.kept_inside());
+  const auto bytes = v.out[0]->memory.data();
+  for (std::int64_t i = 0; i < v.out[0]->shape[0] * options.n; ++i) {
+    float value = 0;
+    if (!options.bf16) std::memcpy(&value, bytes + i * 4, 4);
+    if (options.bf16) std::memcpy(reinterpret_cast<std::byte*>(&value) + 2, bytes + i * 2, 2);
+    ASSERT_EQ(value, v.expected(i / options.n, i % options.n))
+        << "row " << i / options.n << " column " << i % options.n;
+  }
+}
+
+TEST(Sm100Candidate, the_table_says_what_it_is) {
+  const mxcheck_candidate_table& table = *mxcheck_candidate();
+  EXPECT_STREQ(table.name, "sm100_emulated");
+  EXPECT_EQ(table.device, kDLCPU);
+  EXPECT_EQ(table.num_operations, 1);
+}
+
+TEST(Sm100Candidate, both_formats_and_types_are_offered_with_their_scales_alone) {
+  ValidMatmul v(MatmulOptions{});
+  const auto supports = [&](DLDataType type) { return matmul().supports(&v.policy.policy, type); };
+  for (const char* a : {"e4m3", "e5m2"}) {
+    for (const char* b : {"e4m3", "e5m2"}) {
+      v.policy.policy.format = a, v.policy.format_b = b;
+      EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_OK);
+      EXPECT_EQ(supports(mxcheck::kBf16Type), MXCHECK_OK);
+      EXPECT_EQ(supports({kDLFloat, 16, 1}), MXCHECK_UNSUPPORTED);
+    }
+  }
+  v.policy.block_b_cols = 128;
+  EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_UNSUPPORTED);
+  v.policy.block_b_cols = 32, v.policy.scale_type = MXCHECK_FP32;
+  EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_UNSUPPORTED);
+}
+
+TEST(Sm100Candidate, dense_products_are_right_in_place_and_copied) {
+  expect_right({.m = 130, .n = 66, .k = 144});                            // rows of 16 bytes
+  expect_right({.m = 3, .n = 5, .k = 37, .adds = true, .alpha = -0.5F});  // padded
+  expect_right({.m = 9, .n = 80, .k = 33, .index = {8, 0, 3, 3, 1, 2, 9, 4, 8}, .a_rows = 10, .bf16 = true});
+  expect_right({.m = 4, .n = 6, .k = 0, .adds = true, .alpha = 3});
+}
+
+TEST(Sm100Candidate, groups_are_right_wherever_they_end) {
+  expect_right({.m = 140, .n = 40, .k = 64, .grouping = MXCHECK_ROWS, .offsets = {0, 0, 1, 130, 130, 140}});
+  expect_right({.m = 5, .n = 9, .k = 7, .grouping = MXCHECK_ROWS, .offsets = {0, 2, 5}});
+  expect_right({.m = 5, .n = 9, .k = 0, .grouping = MXCHECK_ROWS, .offsets = {0, 2, 5}, .adds = true});
+  expect_right({.m = 6, .n = 9, .k = 176, .grouping = MXCHECK_DEPTH, .offsets = {0, 32, 32, 128, 176, 176}});
+  expect_right({.m = 6, .n = 9, .k = 100, .grouping = MXCHECK_DEPTH, .offsets = {0, 1, 34, 34, 99, 100}});
+  expect_right({.m = 3, .n = 2, .k = 0, .grouping = MXCHECK_DEPTH, .offsets = {0, 0, 0}, .adds = true});
+}
+
+TEST(Sm100Candidate, c_may_be_d) { expect_right({.m = 20, .n = 30, .k = 64, .adds = true, .in_place = true}); }
+
+// All seven, and the same one for the same shape.
+TEST(Sm100Candidate, every_tile_is_chosen_for_some_shape) {
+  const auto tile = [](std::int64_t m, std::int64_t n, std::int64_t groups = 1) {
+    const auto v =
+        mxcheck_kernels::sm100::variant_of({.m = m, .n = n, .k = 96, .groups = groups, .by_rows = groups > 1});
+    return std::to_string(v.cta_group) + "x" + std::to_string(v.n);
+  };
+  std::map<std::string, int> chosen;
+  for (std::int64_t m = 1; m <= 264; m += 3) {
+    for (std::int64_t n = 1; n <= 264; n += 5) ++chosen[tile(m, n)];
+  }
+  EXPECT_EQ(chosen.size(), 7U);
+  for (const auto& [name, times] : chosen) EXPECT_GE(times, 100) << name;
+  EXPECT_EQ(tile(264, 64), "1x64");
+  EXPECT_EQ(tile(256, 256, 2).front(), '1');  // 128 rows a group
+  EXPECT_EQ(tile(257, 256, 2).front(), '2');
+  EXPECT_EQ(tile(200, 200), tile(200, 200));
+}
+
+TEST(Sm100Candidate, wrong_calls_are_refused_with_a_reason) {
+  const std::vector<InvalidCall<ValidMatmul>> refusals{
+      {"no policy", "policy is null", [](auto& v) { v.call.policy = nullptr; }},
+      {"the base policy", "that of mxcheck_matmul_policy",
+       [](auto& v) { v.policy.policy.size = sizeof(mxcheck_policy); }},
+      {"threads", "policy.threads is -1", [](auto& v) { v.policy.policy.threads = -1; }},
+      {"layout", "layout must be 0", [](auto& v) { v.policy.policy.layout = 1; }, MXCHECK_UNSUPPORTED},
+      {"format", "format e2m1 is not offered", [](auto& v) { v.policy.format_b = "e2m1"; }, MXCHECK_UNSUPPORTED},
+      {"scales", "policy.scale_type is 3", [](auto& v) { v.policy.scale_type = 3; }},
+      {"grouping", "policy.grouping is -1", [](auto& v) { v.policy.grouping = -1; }},
+      {"accumulate", "policy.accumulate is 2", [](auto& v) { v.policy.accumulate = 2; }},
+      {"depth", "policy.depth is -1", [](auto& v) { v.policy.depth = -1; }},
+      {"rows", "policy.rows is", [](auto& v) { v.policy.policy.rows = INT64_MAX; }},
+      {"shape of a", "a has shape 5 x 48: must be 5 x 49", [](auto& v) { v.policy.depth = 49; }},
+      {"device", "a is on DLPack device 2",
+       [](auto& v) {
+         v.inputs[0].device = {kDLCUDA, 0};
+       }},
+      {"host number", "scales of b is on host number 1", [](auto& v) { v.inputs[3].device.device_id = 1; }},
+      {"strides", "b has row stride 64: must be contiguous", [](auto& v) { v.set_strides(v.inputs[1], 64, 1); }},
+      {"scales missing", "3 inputs: must be 4 to 6", [](auto& v) { v.call.num_inputs = 3; }},
+      {"no outputs", "a matmul has one output, d", [](auto& v) { v.call.outputs = nullptr; }},
+      {"no workspace", "the workspace has", [](auto& v) { v.call.workspace = nullptr; }},
+      {"a short one", "bytes: must have", [](auto& v) { --v.call.workspace_bytes; }},
+      {"alignment", "aligned to 256", [](auto& v) { v.call.workspace = static_cast<char*>(v.call.workspace) + 16; }},
+      {"groups without offsets", "offsets of groups are missing", [](auto& v) { v.policy.grouping = MXCHECK_ROWS; }},
+      {"size", "", [](auto& v) { v.call.size = 4; }, MXCHECK_INVALID, false},
+  };
+  mxcheck::expect_refusals<ValidMatmul>(*mxcheck_candidate(), "matmul", refusals);
+}
+
+TEST(Sm100Candidate, what_the_emulation_finds_is_an_error) {
+  using mxcheck_kernels::sm100::require_clean;
+  mxcheck::emulation::sm100::LaunchResult result;
+  result.completed = true;
+  EXPECT_NO_THROW(require_clean("the GEMM", result));
+  const auto refused = [&result]() -> std::string {
+    try {
+      require_clean("the GEMM", result);
+    } catch (const mxcheck_kernels::Refusal& refusal) {
+      EXPECT_EQ(refusal.status(), MXCHECK_DEVICE_ERROR);
+      return refusal.what();
+    }
+    return "nothing";
+  };
+  result.completed = false;
+  EXPECT_EQ(refused(), "emulation of the GEMM: it did not come to its end");
+  using mxcheck::emulation::sm100::Hazard;
+  result.findings.push_back({Hazard::phase, "cta 0", "mbarrier.try_wait", "a\nphase", "a wait"});
+  result.findings.push_back({Hazard::exit, "cta 0", "", "columns", ""});
+  EXPECT_EQ(refused(), "emulation of the GEMM: phase: cta 0, mbarrier.try_wait: a phase; right: a wait (and 1 more)");
+}
+
+TEST(Sm100Candidate, an_output_that_is_not_kept_is_what_it_was) {
+  std::vector<std::byte> output{std::byte{1}, std::byte{2}};
+  std::vector<std::byte> memory(2);
+  mxcheck_kernels::Checked checked;
+  checked.data = output.data(), checked.bytes = 2;
+  {
+    mxcheck_kernels::sm100::Saved saved(checked, memory.data());
+    output[1] = std::byte{9};
+    saved.keep_new();
+  }
+  EXPECT_EQ(output[1], std::byte{9});
+  {
+    const mxcheck_kernels::sm100::Saved saved(checked, memory.data());
+    output[0] = std::byte{7};
+  }
+  EXPECT_EQ(output[0], std::byte{1});
+}
+
+struct Grouped : ValidMatmul {
+  explicit Grouped(const std::string&)
+      : ValidMatmul(
+            MatmulOptions{.grouping = MXCHECK_ROWS, .offsets = {0, 2, 5}, .index = {0, 1, 2, 3, 2}, .a_rows = 4}) {}
+};
+
+TEST(Sm100Candidate, values_of_offsets_and_row_index_are_looked_at) {
+  const std::vector<InvalidCall<Grouped>> refusals{
+      {"begin", "offsets[0] is 1: must be 0", [](auto& v) { v.set(4, 0, std::int64_t{1}); }},
+      {"order", "offsets[1] is -1: must be at least the one before it", [](auto& v) { v.set(4, 1, std::int64_t{-1}); }},
+      {"end", "the last of the offsets is 6: must be the end", [](auto& v) { v.set(4, 2, std::int64_t{6}); }},
+      {"no groups", "offsets are given, and policy.grouping is 0", [](auto& v) { v.policy.grouping = 0; }},
+      {"row", "row index[3] is 4: must be a row of a, 0 to 3", [](auto& v) { v.set(5, 3, std::int32_t{4}); }},
+      {"row", "row index[0] is -1: must be", [](auto& v) { v.set(5, 0, std::int32_t{-1}); }},
+      {"twice", "input 5 is a second tensor", [](auto& v) { v.inputs[5] = v.inputs[4]; }},
+      {"depth", "a row index is not offered with groups along depth",
+       [](auto& v) { v.policy.grouping = MXCHECK_DEPTH; }, MXCHECK_UNSUPPORTED},
+  };
+  mxcheck::expect_refusals<Grouped>(*mxcheck_candidate(), "matmul", refusals);
+}
+
+}  // namespace
