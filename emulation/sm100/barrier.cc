@@ -19,8 +19,8 @@ void end_phase_if_complete(Barrier& barrier) {
   // wait alias.
   if (!barrier.waited) {
     report(Hazard::phase,
-           "phase " + std::to_string(barrier.phase) + " ends and nobody has waited for phase " +
-               std::to_string(barrier.phase - 1),
+           "phase " + std::to_string(barrier.phase) + " of " + barrier.place +
+               " ends and nobody has waited for phase " + std::to_string(barrier.phase - 1),
            "a wait for each phase before the next one can end");
   }
   ++barrier.phase;
@@ -31,6 +31,9 @@ void end_phase_if_complete(Barrier& barrier) {
   barrier.arriving.async.learn(ended);
   barrier.completed.join(barrier.arriving);
   barrier.arriving = {};
+  const Event remote{barrier.remote_component, static_cast<std::uint32_t>(barrier.phase)};
+  barrier.arriving_remote.memory.learn(remote);
+  barrier.arriving_remote.async.learn(remote);
   barrier.completed_remote.join(barrier.arriving_remote);
   barrier.arriving_remote = {};
 }
@@ -97,6 +100,8 @@ void barrier_init(std::uint32_t address, unsigned count) {
   Barrier barrier;
   barrier.count = barrier.pending = count;
   barrier.component = t.machine->component();
+  barrier.remote_component = t.machine->component();
+  barrier.place = text(place);
   // A component of its own: what fence.mbarrier_init makes visible are initializations, not this thread's stores too.
   barrier.init = {t.machine->component(), 1};
   t.memory.learn(barrier.init);

@@ -1,5 +1,6 @@
 #include "emulation/sm100/machine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -82,7 +83,22 @@ SharedPlace place_of(std::uint32_t address, std::size_t bytes) {
     stop(Hazard::exit, "shared memory of cta " + std::to_string(cta->block) + ", which has ended",
          "a barrier of the cluster before any of its CTAs ends");
   }
+  require_met(*cta);
   return {cta, offset};
+}
+
+// A CTA of the cluster may not have begun: what reaches into it must come after something that one of its threads did
+// (PTX ISA 9.0, 9.7.9.22 mapa: the other CTA's shared memory must exist).
+void require_met(const Cta& cta) {
+  const Thread& t = self();
+  if (&cta == t.cta || !t.machine->options.checks) return;
+  const bool met = std::ranges::any_of(cta.threads, [&](const Thread* other) {
+    return t.memory.knows({other->id, 1});
+  });
+  if (!met) {
+    report(Hazard::collective, "nothing says that cta " + std::to_string(cta.block) + " has begun",
+           "a barrier of the cluster before the first use of another CTA");
+  }
 }
 
 void converge(std::string_view kind, std::uint64_t detail, const std::function<void()>& last) {

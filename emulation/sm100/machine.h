@@ -74,6 +74,8 @@ struct Barrier {
   bool waited = true;       // somebody saw the last completed phase
   unsigned waiting = 0;     // threads
   std::uint32_t component = 0;
+  std::uint32_t remote_component = 0;  // of bytes that land in other CTAs
+  std::string place;                   // for findings
   Event init;
   BarrierClocks arriving, completed;
   BarrierClocks arriving_remote, completed_remote;  // by threads of other CTAs, commits too: .acquire.cluster alone
@@ -225,6 +227,7 @@ std::uint32_t mapped(std::uint32_t address, unsigned rank);  // mapa
 // others go on.
 void converge(std::string_view kind, std::uint64_t detail, const std::function<void()>& last = {});
 
+void require_met(const Cta& cta);
 void complete_cluster_barrier(Machine& machine);
 void leave_cluster_barrier(Thread& thread);  // by a thread that ends
 

@@ -50,6 +50,7 @@ std::vector<Cta*> ctas_of(int cta_group) {
   for (const Cta* cta : {leader, peer}) {
     if (cta->running == 0)
       stop(Hazard::exit, "cta " + std::to_string(cta->block) + " of the pair has ended", "both run until it is over");
+    require_met(*cta);
   }
   return {leader, peer};
 }
@@ -241,6 +242,33 @@ void still_running(const Cta& cta) {
   }
 }
 
+using Bytes = std::vector<std::uint8_t>;
+
+// Layouts D and A have row m in lane m: the sums are made where they are. Others go through a copy.
+void multiply_into(const Issue& issue, const Part& part, const Bytes& a, const Bytes& b, const Bytes& scales_a,
+                   const Bytes& scales_b) {
+  const Instruction& in = issue.instruction;
+  const unsigned column0 = issue.mma.d & 0xFFFFU;
+  const auto run = [&](std::uint32_t* d, std::size_t stride) {
+    multiply(in, a.data(), b.data(), scales_a.data(), scales_b.data(), d, stride, part.rows, issue.mma.accumulate);
+  };
+  if (in.m == 128 * in.cta_group) return run(&tmem_word(*part.cta, 0, column0), 512);
+  const auto n_all = static_cast<std::size_t>(in.n);
+  std::vector<std::uint32_t> d(static_cast<std::size_t>(part.rows) * n_all);
+  const auto each = [&](const auto& visit) {
+    for (int m = 0; m < part.rows; ++m) {
+      for (int n = 0; n < in.n; ++n) {
+        const DPlace p = d_place(in, m, n);
+        visit(tmem_word(*part.cta, p.lane, column0 + p.column),
+              d[static_cast<std::size_t>(m) * n_all + static_cast<std::size_t>(n)]);
+      }
+    }
+  };
+  if (issue.mma.accumulate) each([](std::uint32_t& cell, std::uint32_t& word) { word = cell; });
+  run(d.data(), n_all);
+  each([](std::uint32_t& cell, std::uint32_t& word) { cell = word; });
+}
+
 void execute(const Issue& issue) {
   for (const Part& part : issue.parts) still_running(*part.cta);
   const Instruction& in = issue.instruction;
@@ -266,24 +294,7 @@ void execute(const Issue& issue) {
       }
       scales_b = std::move(here);
     }
-    std::vector<std::uint32_t> d(static_cast<std::size_t>(part.rows) * static_cast<std::size_t>(in.n));
-    const auto word = [&](int m, int n) -> std::uint32_t& {
-      const DPlace p = d_place(in, m, n);
-      return tmem_word(*part.cta, p.lane, (issue.mma.d & 0xFFFFU) + p.column);
-    };
-    const auto at = [&](int m, int n) {
-      return static_cast<std::size_t>(m) * static_cast<std::size_t>(in.n) + static_cast<std::size_t>(n);
-    };
-    if (issue.mma.accumulate) {
-      for (int m = 0; m < part.rows; ++m) {
-        for (int n = 0; n < in.n; ++n) d[at(m, n)] = word(m, n);
-      }
-    }
-    multiply(in, a.data(), b.data(), scales_a.data(), scales_b.data(), d.data(), static_cast<std::size_t>(in.n),
-             part.rows, issue.mma.accumulate);
-    for (int m = 0; m < part.rows; ++m) {
-      for (int n = 0; n < in.n; ++n) word(m, n) = d[at(m, n)];
-    }
+    multiply_into(issue, part, a, b, scales_a, scales_b);
   }
 }
 

@@ -147,7 +147,9 @@ void issue(std::vector<Delivery> deliveries, std::uint32_t bytes, Swizzle swizzl
       }
       copy(*d.to.cta, d.to.offset);
       Barrier* barrier = barrier_at(d.barrier, "complete_tx");
-      const Event written{barrier->component, static_cast<std::uint32_t>(barrier->phase) + 1};
+      // Bytes that land in another CTA than the barrier's are seen through a wait at cluster scope alone.
+      const std::uint32_t component = d.to.cta == d.barrier.cta ? barrier->component : barrier->remote_component;
+      const Event written{component, static_cast<std::uint32_t>(barrier->phase) + 1};
       if (checks) {
         for (std::uint32_t i = d.to.offset / 4; i < (d.to.offset + bytes) / 4; ++i) {
           SharedCell& cell = d.to.cta->shared_cells[i];

@@ -37,6 +37,7 @@ void meet_peer(int cta_group, std::uint64_t what, unsigned columns) {
   if (cta_group == 1) return;
   if (t.machine->ctas.size() % 2 != 0) stop(Hazard::issue, "cta_group::2 without a pair", "a cluster of an even size");
   if (t.index % 32 != 0) return;
+  require_met(*t.machine->ctas[t.cta->rank ^ 1U]);
   Rendezvous& r = t.machine->pair_calls[(what << 8) | (t.cta->rank / 2)];
   if (r.arrived == 1 && (r.values.at(0) != columns || r.values.at(1) == t.cta->rank)) {
     stop(Hazard::collective,
@@ -124,7 +125,15 @@ void tmem_alloc(int cta_group, std::uint32_t slot, unsigned columns) {
     cta.last_columns = columns;
     wait_until("tensor memory: " + std::to_string(columns) + " columns",
                [&cta, columns] { return first_fit(cta, columns).has_value(); });
-    const unsigned column = *first_fit(cta, columns);
+    // Another CTA of the SM may have the first columns: an address is what the slot says.
+    unsigned column = *first_fit(cta, columns);
+    if (t.machine->options.schedule == Schedule::random && cta_group == 1) {
+      std::vector<unsigned> fits;
+      for (unsigned c = 0; c + columns <= 512; c += 32) {
+        if (is_free(cta, c, columns)) fits.push_back(c);
+      }
+      column = fits[t.machine->random() % fits.size()];
+    }
     cta.allocations.push_back({column, columns, cta_group});
     for (unsigned slab = 0; slab < 8; ++slab) {
       for (unsigned c = column; c < column + columns; ++c) tmem_cell(cta, slab * 16, c) = {};
@@ -152,7 +161,11 @@ void tmem_dealloc(int cta_group, std::uint32_t address, unsigned columns) {
     }
     if (t.machine->options.checks) check_over(cta, found->column, found->columns);
     cta.allocations.erase(found);
-    meet_peer(cta_group, 2, columns);
+    // It may wait for the peer (9.7.16.7.1), and a kernel may not rely on that.
+    const LaunchOptions& options = t.machine->options;
+    if (options.schedule == Schedule::eager || (options.schedule == Schedule::random && options.seed % 2 == 0)) {
+      meet_peer(cta_group, 2, columns);
+    }
   }
   converge("tcgen05.dealloc", 0);
 }

@@ -123,7 +123,8 @@ TEST(Barrier, more_arrivals_than_its_count_are_found) {
   // 32 lanes at a barrier of one: phases that nobody sees (triton #9498).
   expect_fault(
       kOneWarp, Hazard::phase,
-      {"warp 0 lane 0", "mbarrier.arrive", "phase 1 ends and nobody has waited for phase 0", "a wait for each"},
+      {"warp 0 lane 0", "mbarrier.arrive",
+       "phase 1 of the barrier at byte 1088 of cta 0 ends and nobody has waited for phase 0", "a wait for each"},
       with_barriers({1}, [] { barrier_arrive<Scope::cta>(barrier(0)); }));
 }
 TEST(Barrier, a_wait_that_misses_a_phase_is_found) {

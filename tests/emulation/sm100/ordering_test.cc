@@ -53,7 +53,7 @@ TEST(Ordering, an_ld_without_a_wait_for_the_commit_is_not_complete) {
     ++found;
     const std::string text = emulation::sm100::text_of(r.findings[0]);
     EXPECT_NE(text.find("warp 0 lane"), std::string::npos) << text;
-    EXPECT_NE(text.find("(read), tcgen05.ld.32x32b.x1: column 3, lane 0"), std::string::npos) << text;
+    EXPECT_NE(text.find("(read), tcgen05.ld.32x32b.x1: column "), std::string::npos) << text;
     EXPECT_NE(text.find("right: a commit after it"), std::string::npos) << text;
   }
   EXPECT_GT(found, 2U);
