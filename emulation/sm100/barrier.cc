@@ -23,6 +23,14 @@ void end_phase_if_complete(Barrier& barrier) {
                " ends and nobody has waited for phase " + std::to_string(barrier.phase - 1),
            "a wait for each phase before the next one can end");
   }
+  // Nor may it end before all who wait for the one before have seen that: they would go on waiting.
+  const unsigned late = barrier.waiting_for.at((barrier.phase & 1U) ^ 1U);
+  if (late != 0 && barrier.phase != 0) {
+    report(Hazard::phase,
+           "phase " + std::to_string(barrier.phase) + " of " + barrier.place + " ends while " + std::to_string(late) +
+               " threads have not seen the end of phase " + std::to_string(barrier.phase - 1),
+           "an arrival of theirs in between, which this phase waits for");
+  }
   ++barrier.phase;
   barrier.waited = false;
   barrier.pending = barrier.count;
@@ -161,9 +169,11 @@ void barrier_wait(std::uint32_t address, unsigned parity, Scope scope) {
   if (parity > 1) stop(Hazard::barrier, "a parity of " + std::to_string(parity), "0 or 1");
   Barrier& barrier = initialized(place);
   ++barrier.waiting;
+  ++barrier.waiting_for.at(parity);
   wait_until(text(place) + ", parity " + std::to_string(parity),
              [&barrier, parity] { return (barrier.phase & 1U) != parity; });
   --barrier.waiting;
+  --barrier.waiting_for.at(parity);
   // Phases are counted from 1 here; before the first, parity 1 passes: a wait for "phase 0".
   const auto seen = t.seen.find(barrier.component);
   if (seen != t.seen.end() && barrier.phase > seen->second + 1) {

@@ -69,10 +69,11 @@ struct BarrierClocks {
 struct Barrier {
   unsigned count = 0;
   unsigned pending = 0;
-  std::int64_t bytes = 0;   // tx-count
-  std::uint64_t phase = 0;  // completed phases
-  bool waited = true;       // somebody saw the last completed phase
-  unsigned waiting = 0;     // threads
+  std::int64_t bytes = 0;                 // tx-count
+  std::uint64_t phase = 0;                // completed phases
+  bool waited = true;                     // somebody saw the last completed phase
+  unsigned waiting = 0;                   // threads
+  std::array<unsigned, 2> waiting_for{};  // of them, by parity
   std::uint32_t component = 0;
   std::uint32_t remote_component = 0;  // of bytes that land in other CTAs
   std::string place;                   // for findings

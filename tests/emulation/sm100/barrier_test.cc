@@ -178,5 +178,30 @@ TEST(Barrier, data_do_not_lie_over_one_that_lives) {
                with_barriers({1}, [] { load_shared<std::uint32_t>(barrier(0) + 4); }));
 }
 
+// Warp 0 goes on to the next phase but one while warp 1 may still wait for the first.
+TEST(Barrier, a_phase_that_ends_before_all_have_seen_the_last_is_found) {
+  const auto kernel = [](bool waits_for_all) {
+    return [waits_for_all] {
+      if (thread_index() == 0) {
+        barrier_init(barrier(0), 1);
+        barrier_init(barrier(1), 1);
+        fence_barrier_init();
+      }
+      sync_block();
+      for (unsigned i = 0; i < 4; ++i) {
+        if (thread_index() == 0) barrier_arrive<Scope::cta>(barrier(0));
+        barrier_wait<Scope::cta>(barrier(0), i & 1U);
+        if (waits_for_all) sync_block();
+      }
+    };
+  };
+  const LaunchShape shape{.threads = 64, .shared_bytes = 8192};
+  expect_right(shape, kernel(true));
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const LaunchResult r = emulation::sm100::launch(shape, {.schedule = Schedule::random, .seed = seed}, kernel(false));
+    EXPECT_NE(text_of(r).find("have not seen the end of phase"), std::string::npos) << text_of(r);
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck::sm100::test

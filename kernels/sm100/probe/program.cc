@@ -1,0 +1,140 @@
+#include "kernels/sm100/probe/program.h"
+
+#include <charconv>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <optional>
+#include <string_view>
+
+#include "kernels/sm100/probe/emulated_launcher.h"
+
+namespace mxcheck::sm100::probe {
+namespace {
+
+constexpr std::string_view kUsage =
+    "mxcheck_sm100_probe [--only N] [--repeat N] [--timeout SECONDS] [--record FILE] [--emulated]\n"
+    "  --only N       one probe, 1 to 10\n"
+    "  --repeat N     loops of probes 1, 7 and 8 run N times as often, 1 to 40\n"
+    "  --timeout N    seconds that a launch may take, 1 to 3600; 30 if not given; long loops have more\n"
+    "  --record FILE  writes what was found as JSON, after each probe\n"
+    "  --emulated     on the CPU, by the emulation\n";
+
+struct Settings {
+  std::optional<int> only;
+  std::uint32_t repeat = 1;
+  unsigned timeout = 30;
+  std::string record;
+  bool emulated = false;
+  bool help = false;
+};
+
+std::optional<int> number_in(const std::string& text, int low, int high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) return std::nullopt;
+  return value;
+}
+
+// Empty, or what is wrong and what would be right.
+std::string parse(std::span<const std::string> arguments, Settings& settings) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i];
+    if (name == "--emulated") {
+      settings.emulated = true;
+      continue;
+    }
+    if (name == "--help" || name == "-h") {
+      settings.help = true;
+      continue;
+    }
+    if (name != "--only" && name != "--repeat" && name != "--timeout" && name != "--record") {
+      return name + " is no option: --only, --repeat, --timeout, --record and --emulated are";
+    }
+    if (i + 1 == arguments.size()) return name + " has no value: " + (name == "--record" ? "a file" : "a number");
+    const std::string& value = arguments[++i];
+    if (name == "--record") {
+      if (value.empty()) return "--record of an empty name: a file is right";
+      settings.record = value;
+      continue;
+    }
+    const int high = name == "--only" ? kProbes : name == "--repeat" ? 40 : 3600;
+    const std::optional<int> number = number_in(value, 1, high);
+    if (!number) return name + " " + value + ": 1 to " + std::to_string(high) + " is right";
+    if (name == "--only") settings.only = *number;
+    if (name == "--repeat") settings.repeat = static_cast<std::uint32_t>(*number);
+    if (name == "--timeout") settings.timeout = static_cast<unsigned>(*number);
+  }
+  return "";
+}
+
+Report run_probe(const Probe& probe, Launcher& launcher) {
+  const auto begin = std::chrono::steady_clock::now();
+  Report report(probe.number, "");
+  try {
+    report = probe.run(launcher);
+  } catch (const std::exception& error) {
+    report.add(Verdict::undecided, error.what());
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+bool write_record(const std::string& file, const std::vector<Report>& reports, std::string_view device) {
+  std::ofstream record(file);
+  record << to_json(reports, device);
+  record.close();
+  return !record.fail();
+}
+
+}  // namespace
+
+int run_program(std::span<const std::string> arguments, const CardFunctions* card, const Print& out, const Print& err) {
+  Settings settings;
+  const std::string wrong = parse(arguments, settings);
+  if (!wrong.empty()) {
+    err("mxcheck_sm100_probe: " + wrong + "\n" + std::string(kUsage));
+    return 2;
+  }
+  if (settings.help) {
+    out(kUsage);
+    return 0;
+  }
+  std::string device = "emulation";
+  std::unique_ptr<Launcher> launcher;
+  std::vector<Probe> probes;
+  if (settings.emulated) {
+    launcher = std::make_unique<EmulatedLauncher>(emulation::sm100::LaunchOptions{}, settings.repeat);
+    probes = emulated_probes();
+  } else {
+    const CardState state = card != nullptr ? card->state() : CardState{"", "this program was built without CUDA"};
+    if (state.name.empty()) {
+      err("mxcheck_sm100_probe: " + state.problem +
+          "; this probe needs compute capability 10.0; --emulated runs it on the CPU\n");
+      return 3;
+    }
+    device = state.name;
+    launcher = card->launcher(settings.timeout, settings.repeat);
+    probes = card->probes();
+  }
+  std::vector<Report> reports;
+  // Before the first probe too: a file that cannot be written is known before an hour on a card is spent.
+  const auto record = [&] {
+    if (settings.record.empty() || write_record(settings.record, reports, device)) return true;
+    err("mxcheck_sm100_probe: " + settings.record + " cannot be written: --record needs a file in a folder that can\n");
+    return false;
+  };
+  if (!record()) return 2;
+  out("mxcheck_sm100_probe on " + device + "\n");
+  bool all_agree = true;
+  for (const Probe& probe : probes) {
+    if (settings.only && *settings.only != probe.number) continue;
+    reports.push_back(run_probe(probe, *launcher));
+    out(to_table({reports.back()}));
+    all_agree = all_agree && reports.back().verdict() == Verdict::agrees;
+    if (!record()) return 2;
+  }
+  return all_agree ? 0 : 1;
+}
+
+}  // namespace mxcheck::sm100::probe
