@@ -144,6 +144,7 @@ void barrier_arrive(std::uint32_t address, Scope scope) {
   const SharedPlace place = place_of(address, 8);
   Barrier& barrier = initialized(place);
   check_scope(place, scope);
+  if (place.cta != self().cta) place.cta->reached.learn({self().id, self().now});
   BarrierClocks clocks;
   hand_over(clocks, self());
   arrive_on(barrier, 1, 0, clocks, place.cta != self().cta);
@@ -154,6 +155,7 @@ void barrier_arrive_expect(std::uint32_t address, unsigned bytes, Scope scope) {
   const SharedPlace place = place_of(address, 8);
   Barrier& barrier = initialized(place);
   check_scope(place, scope);
+  if (place.cta != self().cta) place.cta->reached.learn({self().id, self().now});
   if (bytes >= kByteLimit) stop(Hazard::transaction, std::to_string(bytes) + " bytes", "below 2^20");
   BarrierClocks clocks;
   hand_over(clocks, self());

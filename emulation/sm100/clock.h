@@ -31,6 +31,13 @@ class Clock {
     known_[e.component] = std::max(known_[e.component], e.number);
   }
 
+  [[nodiscard]] bool covers(const Clock& other) const {
+    for (std::size_t i = 0; i < other.known_.size(); ++i) {
+      if (other.known_[i] > (i < known_.size() ? known_[i] : 0)) return false;
+    }
+    return true;
+  }
+
   void join(const Clock& other) {
     if (other.known_.size() > known_.size()) known_.resize(other.known_.size());
     for (std::size_t i = 0; i < other.known_.size(); ++i) known_[i] = std::max(known_[i], other.known_[i]);

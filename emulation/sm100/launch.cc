@@ -42,8 +42,14 @@ std::unique_ptr<Cta> make_cta(Machine& machine, unsigned rank) {
   return cta;
 }
 
-// At the end of a CTA's last thread.
+// At the end of a CTA's last thread. What others did to its memory must be known to be over: with another timing it
+// would come later.
 void check_exit(Cta& cta) {
+  if (!cta.known.covers(cta.reached)) {
+    report(Hazard::exit,
+           "arrivals, loads or tensor-core operations of another CTA of the cluster are not known to be over",
+           "a barrier of the cluster before any of its CTAs ends");
+  }
   const Machine& machine = *cta.machine;
   for (const TmemAllocation& a : cta.allocations) {
     report(
@@ -95,6 +101,8 @@ void body(Thread& t, const std::function<void()>& kernel) {
     kernel();
     t.instruction = "the end";
     leave_cluster_barrier(t);
+    t.cta->known.join(t.memory);
+    t.cta->known.learn({t.id, t.now});
     --t.cta->running;
     if (t.cta->running == 0 && t.machine->options.checks) check_exit(*t.cta);
     complete_cluster_barrier(*t.machine);

@@ -105,6 +105,8 @@ struct Cta {
   bool relinquished = false;
   std::map<std::uint32_t, Barrier> barriers;
   unsigned running = 0;  // threads that have not ended
+  Clock reached;         // what other CTAs' threads and tensor-core operations have done to this one
+  Clock known;           // of its threads that have ended
   std::vector<Thread*> threads;
 };
 

@@ -333,6 +333,9 @@ void mma(const Mma& mma) {
     issue.parts.push_back({ctas[static_cast<std::size_t>(i)], in.m / groups, i * in.m / groups});
   if (t.machine->options.checks) one_issuer(*t.cta);
   const Event event = next_event(t);
+  for (Cta* cta : ctas) {
+    if (cta != t.cta) cta->reached.learn(event);
+  }
   check_operands(issue, event);
   if (is_scaled(in.kind)) {
     check_scales(issue, mma.scales_a, in.m / groups, event, "scales of A");
@@ -352,6 +355,9 @@ void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor
   const unsigned column0 = to & 0xFFFFU;
   if (to >> 16 != 0) stop(Hazard::unknown, "a copy to lane " + std::to_string(to >> 16), "lane 0");
   const Event event = next_event(t);
+  for (Cta* cta : ctas) {
+    if (cta != t.cta) cta->reached.learn(event);
+  }
   if (t.machine->options.checks) one_issuer(*t.cta);
   for (Cta* cta : ctas) {
     for (const std::string& problem : cp_problems(matrix, shape, static_cast<std::uint32_t>(cta->shared.size()))) {

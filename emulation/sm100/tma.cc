@@ -150,6 +150,7 @@ void issue(std::vector<Delivery> deliveries, std::uint32_t bytes, Swizzle swizzl
       // Bytes that land in another CTA than the barrier's are seen through a wait at cluster scope alone.
       const std::uint32_t component = d.to.cta == d.barrier.cta ? barrier->component : barrier->remote_component;
       const Event written{component, static_cast<std::uint32_t>(barrier->phase) + 1};
+      if (d.to.cta != self().cta) d.to.cta->reached.learn(written);
       if (checks) {
         for (std::uint32_t i = d.to.offset / 4; i < (d.to.offset + bytes) / 4; ++i) {
           SharedCell& cell = d.to.cta->shared_cells[i];

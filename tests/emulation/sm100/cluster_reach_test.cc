@@ -31,6 +31,27 @@ TEST(ClusterReach, a_cta_that_may_not_have_begun_is_found) {
                {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"}, kernel(false));
 }
 
+// The peer's arrival comes before rank 0 ends, by luck: nothing makes rank 0 wait for it.
+TEST(ClusterReach, a_cta_that_may_end_before_an_arrival_at_its_barrier_is_found) {
+  const auto kernel = [](bool meets) {
+    return [meets] {
+      if (thread_index() == 0) {
+        barrier_init(barrier(0), 2);
+        fence_barrier_init();
+      }
+      sync_warp();
+      cluster_sync();
+      if (cluster_rank() == 1 && elect()) barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 0));
+      if (meets) cluster_sync();
+      if (!meets && cluster_rank() == 0) {
+        for (int i = 0; i < 10; ++i) sync_block();  // time enough
+      }
+    };
+  };
+  expect_right(kSmallPair, kernel(true));
+  expect_fault_under({.schedule = Schedule::random, .seed = 3}, kSmallPair, Hazard::exit, {"cta 0"}, kernel(false));
+}
+
 TEST(ClusterReach, an_allocation_of_a_pair_before_the_peer_has_begun_is_found) {
   expect_fault(kSmallPair, Hazard::collective, {"tcgen05.alloc.cta_group::2", "has begun"}, [] {
     if (thread_index() == 0) {
