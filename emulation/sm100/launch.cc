@@ -113,7 +113,7 @@ void body(Thread& t, const std::function<void()>& kernel) {
   t.ended = true;
 }
 
-void perform(Operation operation) {
+void perform(const Operation& operation) {
   Thread& t = *operation.by;
   const std::string instruction = std::exchange(t.instruction, operation.text);
   set_self(&t);
@@ -143,12 +143,12 @@ bool perform_one(Machine& machine) {
   if (at < machine.loads.size()) {
     Operation operation = std::move(machine.loads[at]);
     machine.loads.erase(machine.loads.begin() + static_cast<std::ptrdiff_t>(at));
-    perform(std::move(operation));
+    perform(operation);
   } else {
     Thread& t = *pipes[at - machine.loads.size()];
     Operation operation = std::move(t.pipe.front());
     t.pipe.pop_front();
-    perform(std::move(operation));
+    perform(operation);
   }
   return true;
 }
@@ -294,7 +294,7 @@ void issue_load(std::string text, std::function<void()> happen) {
   Thread& t = self();
   Operation operation{std::move(text), std::move(happen), &t};
   if (t.machine->options.schedule == Schedule::eager) {
-    perform(std::move(operation));
+    perform(operation);
     if (t.machine->stopping) throw Stop{};
     return;
   }
@@ -310,7 +310,7 @@ void issue_pipe(std::string text, std::function<void()> happen) {
     if (known > other->pipe_done) operation.after.emplace_back(other.get(), known);
   }
   if (t.machine->options.schedule == Schedule::eager) {
-    perform(std::move(operation));
+    perform(operation);
     if (t.machine->stopping) throw Stop{};
     return;
   }

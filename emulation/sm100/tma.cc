@@ -125,8 +125,8 @@ struct Delivery {
 };
 
 // What is common to loads: the shadow at issue, the bytes and the arrival when it happens.
-void issue(std::vector<Delivery> deliveries, std::uint32_t bytes, Swizzle swizzle, bool by_map,
-           std::function<void(Cta&, std::uint32_t)> copy) {
+void issue(const std::vector<Delivery>& deliveries, std::uint32_t bytes, Swizzle swizzle, bool by_map,
+           const std::function<void(Cta&, std::uint32_t)>& copy) {
   Thread& t = self();
   const std::uint64_t number = ++t.machine->load_number;
   for (const Delivery& d : deliveries) {
@@ -186,7 +186,7 @@ void tma_load(const TmaLoad& load) {
   for (const SharedPlace to : destinations(load.to, bytes, load.multicast)) {
     deliveries.push_back({to, barrier_of(*to.cta, named, load.cta_group, load.multicast != 0)});
   }
-  issue(std::move(deliveries), bytes, map.swizzle, true,
+  issue(deliveries, bytes, map.swizzle, true,
         [map, at = std::vector<std::int32_t>(load.at.begin(), load.at.end())](Cta& cta, std::uint32_t offset) {
           load_into(cta, map, at, offset);
         });
@@ -203,7 +203,7 @@ void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t
   for (const SharedPlace place : destinations(to, bytes, multicast)) {
     deliveries.push_back({place, barrier_of(*place.cta, named, 1, multicast != 0)});
   }
-  issue(std::move(deliveries), bytes, Swizzle::none, false,
+  issue(deliveries, bytes, Swizzle::none, false,
         [from, bytes](Cta& cta, std::uint32_t offset) { std::memcpy(cta.shared.data() + offset, from, bytes); });
 }
 

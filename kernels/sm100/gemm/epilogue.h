@@ -70,7 +70,7 @@ MXCHECK_SM100_DEVICE void write(const Params& p, std::int64_t row, std::int64_t 
 // Tells the leader that an accumulator may be overwritten: this thread's loads are over (wait::ld), and the fence
 // orders them before the arrival.
 template <class T>
-MXCHECK_SM100_DEVICE void drained(SharedAddress base, int accumulator) {
+MXCHECK_SM100_DEVICE void drained(SharedAddress base, unsigned accumulator) {
   fence_before_thread_sync();
   const SharedAddress barrier = base + T::kDrained + 8 * static_cast<unsigned>(accumulator);
   if constexpr (T::kCtaGroup == 2) {
@@ -97,7 +97,8 @@ MXCHECK_SM100_DEVICE void promote(const Params& p, SharedAddress base, TmemAddre
     MXCHECK_SM100_UNROLL
     for (int n = 0; n < T::kN; n += 32) {
       Fragment<32> partial;
-      tmem_ld<TmemShape::lanes32x32b, 32>(partial, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));
+      tmem_ld<TmemShape::lanes32x32b, 32>(
+          partial, lanes + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN + n));
       tmem_wait_ld(partial);
       MXCHECK_SM100_UNROLL
       for (int i = 0; i < 32; ++i) {
@@ -141,7 +142,8 @@ MXCHECK_SM100_DEVICE void epilogue(const Params& p, SharedAddress base, TmemAddr
         MXCHECK_SM100_UNROLL
         for (int i = 0; i < 32; ++i) sums.r[i] = float_bits(promoted[n + i]);
       } else if (sums_exist) {
-        tmem_ld<TmemShape::lanes32x32b, 32>(sums, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));
+        tmem_ld<TmemShape::lanes32x32b, 32>(
+            sums, lanes + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN + n));
         tmem_wait_ld(sums);
       } else {
         MXCHECK_SM100_UNROLL

@@ -12,7 +12,7 @@ namespace mxcheck::sm100::gemm {
 // A place in the ring, and how often it has been passed.
 template <int kStages>
 struct Ring {
-  int stage = 0;
+  unsigned stage = 0;
   unsigned round = 0;
   MXCHECK_SM100_DEVICE void step() {
     if (++stage == kStages) {

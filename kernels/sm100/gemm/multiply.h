@@ -36,7 +36,7 @@ MXCHECK_SM100_DEVICE void multiply(const Params& p, SharedAddress base, TmemAddr
     if constexpr (!T::kPromoted) begin();
     for (std::int64_t k = 0; k < work.depth; k += T::kDepth) {
       if constexpr (T::kPromoted) begin();
-      const TmemAddress d = tmem + static_cast<unsigned>(accumulator.stage * T::kN);
+      const TmemAddress d = tmem + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN);
       const auto stage = static_cast<unsigned>(ring.stage);
       barrier_wait<kScope>(base + T::kFull + 8 * ring.stage, ring.round);
       fence_after_thread_sync();

@@ -123,9 +123,9 @@ WAIT_EMPTY = (
 WAIT_SUMS = """    } else if (sums_exist) {
       barrier_wait<kScope>(base + T::kAccumulated + 8 * accumulator.stage, accumulator.round);
       fence_after_thread_sync();"""
-LD = "tmem_ld<TmemShape::lanes32x32b, 32>(sums, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));"
+LD = "tmem_ld<TmemShape::lanes32x32b, 32>(\n            sums, lanes + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN + n));"
 LD_PARTIAL = (
-    "tmem_ld<TmemShape::lanes32x32b, 32>(partial, lanes + static_cast<unsigned>(accumulator.stage * T::kN + n));"
+    "tmem_ld<TmemShape::lanes32x32b, 32>(partial, lanes + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN + n));"
 )
 DRAINED = """    drained<T>(base, accumulator.stage);
     accumulator.step();
@@ -321,8 +321,8 @@ fault("drained_before_the_last_columns_pair", "T5", "as before, in a pair that h
       "      Fragment<32> sums;\n      if (sums_exist && n + 32 == T::kN) drained<T>(base, accumulator.stage);\n",
       "epilogue.h", DRAINED, DRAINED.replace("    drained<T>(base, accumulator.stage);\n", ""), tile="Pair256")  # fmt: skip
 fault("accumulators_overlap", "T3", "the second accumulator begins in the middle of the first",
-      "multiply.h", "static_cast<unsigned>(accumulator.stage * T::kN);", "static_cast<unsigned>(accumulator.stage * T::kN / 2);",
-      "epilogue.h", LD, LD.replace("accumulator.stage * T::kN", "accumulator.stage * T::kN / 2"))  # fmt: skip
+      "multiply.h", "static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN);", "static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN / 2);",
+      "epilogue.h", LD, LD.replace("static_cast<int>(accumulator.stage) * T::kN", "static_cast<int>(accumulator.stage) * T::kN / 2"))  # fmt: skip
 fault("accumulator_on_the_scales", "T3", "the scales lie in the second accumulator",
       "tile.h", "kScaleColumn = kAccumulators * kN;", "kScaleColumn = kN;")  # fmt: skip
 fault("scales_overwritten_early", "T4", "one slot of scales for all stages",
@@ -677,7 +677,7 @@ fault("last_k_dropped", "own", "the last 128 of k are left out by both roles whe
 fault("loader_stops_early", "own", "the loader leaves the last 128 of k out, the multiplier does not",
       "load.h", "k < work.depth; k += T::kDepth", "k + T::kDepth <= work.depth; k += T::kDepth")  # fmt: skip
 fault("accumulator_of_the_first_tile", "own", "the multiplier always takes the first accumulator",
-      "multiply.h", "static_cast<unsigned>(accumulator.stage * T::kN);", "0U;")  # fmt: skip
+      "multiply.h", "static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN);", "0U;")  # fmt: skip
 fault("alpha_times_the_whole", "own", "C is multiplied by alpha too",
       "epilogue.h", "const float product = alpha * sum;\n  const float value = adds ? product + c : product;", "const float value = alpha * (adds ? sum + c : sum);")  # fmt: skip
 fault("alpha_and_c_fused", "own", "alpha * sum + C is rounded once",

@@ -47,7 +47,8 @@ Case draw(const Kernel& kernel, Grouping grouping, std::mt19937_64& random) {
     while (c.offsets.back() < whole && c.offsets.size() < 6) {
       const std::int64_t next =
           c.offsets.back() +
-          step * static_cast<std::int64_t>(random() % 5 == 0 ? 0 : random() % (whole / 2 / step + 1));
+          step * static_cast<std::int64_t>(
+                     random() % 5 == 0 ? 0 : random() % static_cast<std::uint64_t>(whole / 2 / step + 1));
       c.offsets.push_back(next < whole ? next : whole);
     }
     c.offsets.push_back(whole);
