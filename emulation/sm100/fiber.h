@@ -32,6 +32,10 @@ class Fiber {
   std::unique_ptr<std::byte[]> stack_;
   ucontext_t own_{};
   ucontext_t owner_{};
+  std::size_t stack_bytes_;
+  // AddressSanitizer is told which stack is used.
+  const void* owner_stack_ = nullptr;
+  std::size_t owner_bytes_ = 0;
   bool ended_ = false;
 };
 

@@ -277,6 +277,10 @@ void run_cluster(Machine& machine, const std::function<void()>& kernel) {
     run_in_turn(machine);
   }
   if (machine.stopping && machine.result->dump.empty()) machine.result->dump = dump_of(machine);
+  // A run that has ended early: what is left on the stacks of its fibres is destroyed.
+  for (const auto& t : machine.threads) {
+    if (!t->ended) enter(*t);
+  }
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ void begin(std::string instruction) {
   Thread& t = self();
   t.instruction = std::move(instruction);
   Machine& machine = *t.machine;
+  if (machine.stopping) throw Stop{};
   if (++machine.steps > machine.options.max_steps) {
     stop(Hazard::deadlock, std::to_string(machine.steps) + " instructions in one cluster and no end",
          "a loop that ends; LaunchOptions::max_steps is the limit");

@@ -9,7 +9,6 @@ namespace {
 
 constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
 constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kFourWarps{.threads = 128, .shared_bytes = kSmallBytes};
 
 enum class Left : std::uint8_t { nothing, wait, after, before, wait_ld, arrive_after_sync };
 
