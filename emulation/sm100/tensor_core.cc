@@ -173,8 +173,7 @@ std::uint8_t scale_of(const Cta& cta, std::uint32_t address, int row, int id, in
   return static_cast<std::uint8_t>(word >> (8 * id));
 }
 
-std::vector<std::uint8_t> scales_of(const Issue& issue, const Cta& cta, std::uint32_t address, int rows, int id,
-                                    const char* name) {
+std::vector<std::uint8_t> scales_of(const Cta& cta, std::uint32_t address, int rows, int id, const char* name) {
   std::vector<std::uint8_t> scales(static_cast<std::size_t>(rows));
   for (int row = 0; row < rows; ++row) {
     scales[static_cast<std::size_t>(row)] = scale_of(cta, address, row, id, 0);
@@ -187,7 +186,6 @@ std::vector<std::uint8_t> scales_of(const Issue& issue, const Cta& cta, std::uin
       }
     }
   }
-  (void)issue;
   return scales;
 }
 
@@ -287,8 +285,8 @@ void execute(const Issue& issue) {
     gather(issue.a, {in.a_mn_major, static_cast<int>(element), part.rows, in.k}, part.cta->shared, a.data());
     std::vector<std::uint8_t> scales_a;
     if (is_scaled(in.kind)) {
-      scales_a = scales_of(issue, *part.cta, issue.mma.scales_a, part.rows, in.scale_a_id, "scales of A");
-      auto here = scales_of(issue, *part.cta, issue.mma.scales_b, in.n, in.scale_b_id, "scales of B");
+      scales_a = scales_of(*part.cta, issue.mma.scales_a, part.rows, in.scale_a_id, "scales of A");
+      auto here = scales_of(*part.cta, issue.mma.scales_b, in.n, in.scale_b_id, "scales of B");
       if (!scales_b.empty() && here != scales_b) {
         report(Hazard::scale_copies, "scales of B differ between the CTAs of the pair", "all n rows' scales in both");
       }

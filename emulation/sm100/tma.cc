@@ -209,8 +209,7 @@ void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t
 
 namespace {
 
-void issue_store(std::uint32_t from, std::uint32_t bytes, std::optional<Swizzle> swizzle,
-                 std::function<void(const Cta&, std::uint32_t)> copy) {
+void issue_store(std::uint32_t from, std::uint32_t bytes, std::function<void(const Cta&, std::uint32_t)> copy) {
   Thread& t = self();
   const SharedPlace place = place_of(from, bytes);
   if (place.cta != t.cta) stop(Hazard::address, "a source in another CTA", "shared::cta");
@@ -219,7 +218,6 @@ void issue_store(std::uint32_t from, std::uint32_t bytes, std::optional<Swizzle>
     t.open_group = std::make_shared<BulkGroup>(BulkGroup{0, {t.bulk_component, ++t.bulk_issued}});
   }
   ++t.open_group->open;
-  (void)swizzle;
   check_shared_read_async(*place.cta, place.offset, bytes, t.open_group->event, {}, "the store");
   issue_load(t.instruction, [place, copy = std::move(copy), group = t.open_group] {
     copy(*place.cta, place.offset);
@@ -232,7 +230,7 @@ void issue_store(std::uint32_t from, std::uint32_t bytes, std::optional<Swizzle>
 void tma_store(const TensorMap* map, std::span<const std::int32_t> at, std::uint32_t from) {
   begin("cp.async.bulk.tensor.global.shared::cta");
   check_map(*map, at, from);
-  issue_store(from, box_bytes(*map), map->swizzle,
+  issue_store(from, box_bytes(*map),
               [map = *map, at = std::vector<std::int32_t>(at.begin(), at.end())](const Cta& cta, std::uint32_t shared) {
                 const auto element = static_cast<std::uint32_t>(map.element_bytes);
                 const Inside in = inside_of(map, at[0]);
@@ -255,7 +253,7 @@ void bulk_store(void* to, std::uint32_t from, unsigned bytes) {
     stop(Hazard::address, std::to_string(bytes) + " bytes from byte " + std::to_string(from & 0xFFFFFFU),
          "all multiples of 16");
   }
-  issue_store(from, bytes, {}, [to, bytes](const Cta& cta, std::uint32_t shared) {
+  issue_store(from, bytes, [to, bytes](const Cta& cta, std::uint32_t shared) {
     std::memcpy(to, cta.shared.data() + shared, bytes);
   });
 }
