@@ -2,10 +2,12 @@
 //
 //   mxcheck_sm100_bench              both tables
 //   mxcheck_sm100_bench --quick      smaller shapes
+//   mxcheck_sm100_on_sm90_bench      the same on a Hopper card
 //
 // The first table is no measurement: nobody here has the card. Units: 8192 products of FP8 (4096 of BF16) a clock and
 // SM, which is the vendor's 4,500 TFLOPS; shared memory at 128 bytes a clock, written by TMA and read by mma. Of a pair
 // each CTA's B is its half.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -20,6 +22,12 @@ namespace {
 
 using namespace mxcheck::sm100::gemm;
 namespace emulation = mxcheck::emulation::sm100;
+
+#ifdef MXCHECK_SM100_ON_CARD
+constexpr bool kOnCard = true;  // a Hopper's: the kernel's own time
+#else
+constexpr bool kOnCard = false;
+#endif
 
 template <class T>
 void reckon(const char* name) {
@@ -59,13 +67,16 @@ void measure(std::int64_t size, const Variant& variant, emulation::Schedule sche
   p.m = p.n = p.k = size;
   const auto begin = std::chrono::steady_clock::now();
   const Emulated out = run_emulated(p, variant, {.schedule = schedule, .seed = 1});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("%5lld^3  %d x %-4d %-7s %8.3f s %8.0f M products/s %9llu mma %10llu switches %5zu findings%s\n",
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = kOnCard ? out.result.seconds : wall;
+  std::printf("%5lld^3  %d x %-4d %-7s %9.5f s %8.0f M products/s %9llu mma %10llu switches %5zu findings%s\n",
               static_cast<long long>(size), 128 * variant.cta_group, variant.n, std::string(name_of(schedule)).c_str(),
               seconds,
               static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size) / seconds / 1e6,
               static_cast<unsigned long long>(out.result.mmas), static_cast<unsigned long long>(out.result.switches),
-              out.result.findings.size(), out.error.c_str());
+              out.result.findings.size(), (out.error + out.result.dump).c_str());
+  for (const auto& finding : out.result.findings) std::printf("  %s\n", emulation::text_of(finding).c_str());
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -90,9 +101,15 @@ int main(int argc, char** argv) {
   reckon<HalfPair256>("HalfPair256");
   reckon<PromotedSingle128>("PromotedSingle128");
   reckon<PromotedPair128>("PromotedPair128");
-  std::printf("\nMeasured, the emulation on one core:\n");
+  std::printf("\nMeasured, the emulation on %s:\n", kOnCard ? "a Hopper card" : "one core");
   for (const auto schedule : {emulation::Schedule::eager, emulation::Schedule::lazy, emulation::Schedule::random}) {
-    for (const Variant& v : {Variant{1, 128, 1}, Variant{2, 256, 1}}) measure(quick ? 256 : 1024, v, schedule);
+    for (Variant v : {Variant{1, 128, 1}, Variant{1, 64, 1}, Variant{2, 256, 1}, Variant{2, 128, 1}}) {
+      if (!kOnCard && (v.n == 64 || (v.cta_group == 2 && v.n == 128))) continue;  // seconds each
+      const std::int64_t size = quick ? 256 : 1024;
+      const auto tiles = static_cast<unsigned>((size / (128 * v.cta_group)) * (size / v.n));
+      v.units = kOnCard ? std::min(132U / static_cast<unsigned>(v.cta_group), tiles) : 1;
+      for (int i = 0; i < (kOnCard ? 2 : 1); ++i) measure(size, v, schedule);  // on a card the first call loads it
+    }
   }
   return 0;
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 
+#include "emulation/sm100/operations.h"
 #include "emulation/sm100/tensor_map.h"
 
 namespace mxcheck::emulation::sm100 {
@@ -48,7 +49,6 @@ void store_shared(std::uint32_t address, const void* from, std::size_t bytes);
 void fence_proxy_async();  // fence.proxy.async.shared::cta
 
 // mbarriers.
-enum class Scope : std::uint8_t { cta, cluster };
 void barrier_init(std::uint32_t barrier, unsigned count);
 void barrier_invalidate(std::uint32_t barrier);
 void fence_barrier_init();  // fence.mbarrier_init.release.cluster
@@ -74,7 +74,6 @@ void bulk_commit_group();
 void bulk_wait_group(unsigned pending, bool reads_only);  // cp.async.bulk.wait_group[.read]
 
 // Tensor memory.
-enum class TmemShape : std::uint8_t { lanes32x32b, lanes16x64b, lanes16x128b, lanes16x256b, lanes16x32bx2 };
 void tmem_alloc(int cta_group, std::uint32_t slot, unsigned columns);
 void tmem_dealloc(int cta_group, std::uint32_t address, unsigned columns);
 void tmem_relinquish(int cta_group);
@@ -89,35 +88,11 @@ void fence_before_thread_sync();
 void fence_after_thread_sync();
 
 // Tensor cores.
-enum class MmaKind : std::uint8_t { f16, f8f6f4, mxf8f6f4 };
-struct Mma {
-  MmaKind kind;
-  int cta_group;
-  std::uint32_t d;
-  std::uint64_t a;  // shared-memory descriptor
-  std::uint64_t b;
-  std::uint32_t instruction;   // descriptor
-  std::uint32_t scales_a = 0;  // TMEM addresses, of mxf8f6f4
-  std::uint32_t scales_b = 0;
-  bool accumulate = true;  // enable-input-d
-};
 void mma(const Mma& mma);
-enum class CpShape : std::uint8_t {
-  rows32x128b_warpx4,
-  rows128x128b,
-  rows128x256b,
-  rows4x256b,
-  rows64x128b_02_13,
-  rows64x128b_01_23
-};
 void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor);
 void commit(int cta_group, std::uint32_t barrier, std::uint16_t multicast);
 
 // Cluster launch control.
-struct ClcResponse {
-  std::uint64_t low;
-  std::uint64_t high;
-};
 void try_cancel(std::uint32_t response, std::uint32_t barrier, bool multicast);
 bool is_canceled(const ClcResponse& response);
 std::uint32_t first_block(const ClcResponse& response);

@@ -48,6 +48,7 @@ struct LaunchResult {
   std::string dump;            // of the threads and barriers, where it did not
   std::uint64_t mmas = 0;      // executed, of both CTAs of a pair one
   std::uint64_t switches = 0;  // between threads
+  double seconds = 0;          // of the kernel on a card (emulation/on_sm90); 0 on the CPU
 };
 
 // Error{usage} for a shape that no launch has.

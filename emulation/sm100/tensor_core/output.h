@@ -3,6 +3,8 @@
 //
 //   detail::word_of(detail::kFp32, 3, -1) == 0x3FC00000                // 3 * 2^-1 = 1.5
 //
+// Both emulations have these functions: they compile for a GPU as well.
+//
 // FP32 is cut off, FP16 rounded to nearest even; beyond the largest finite value both are Inf; a zero is +0 always.
 
 #include <algorithm>
@@ -29,6 +31,15 @@ struct Output {
 
 inline constexpr Output kFp32{8, 23, false, 0x7FFFFFFF};
 inline constexpr Output kFp16{5, 10, true, 0x7FFF};
+
+// nvcc 13.0 makes 0 of std::bit_width in device code, without a word: libstdc++ asks a builtin that it does not have.
+constexpr int width_of(std::uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return 64 - __clzll(static_cast<long long>(x));
+#else
+  return static_cast<int>(std::bit_width(x));
+#endif
+}
 
 struct Addend {
   std::int64_t magnitude;
@@ -58,7 +69,7 @@ constexpr std::int64_t units_of(const Output& out, const Addend& c, int window) 
 constexpr std::uint32_t word_of(const Output& out, std::int64_t sum, int unit) {
   if (sum == 0) return 0;
   const auto magnitude = static_cast<std::uint64_t>(sum < 0 ? -sum : sum);
-  const int exponent = std::max(static_cast<int>(std::bit_width(magnitude)) - 1 + unit, 1 - out.bias());
+  const int exponent = std::max(width_of(magnitude) - 1 + unit, 1 - out.bias());
   const int drop = exponent - out.fraction_bits - unit;
   std::uint64_t kept = drop <= 0 ? magnitude << -drop : magnitude >> std::min(drop, 63);
   if (out.to_nearest && drop > 0 && drop < 63) {

@@ -81,6 +81,8 @@ template <Scope kScope>
 MXCHECK_SM100_DEVICE void barrier_wait(SharedAddress barrier, unsigned parity) {
 #if MXCHECK_SM100_EMULATED
   emulation::sm100::barrier_wait(barrier, parity, static_cast<emulation::sm100::Scope>(kScope));
+#elif MXCHECK_SM100_ON_SM90
+  emulation::sm100::barrier_wait<kScope == Scope::cluster>(barrier, parity);  // the instruction below, and a watchdog
 #else
   if constexpr (kScope == Scope::cta) {
     asm volatile(

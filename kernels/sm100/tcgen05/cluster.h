@@ -47,12 +47,16 @@ MXCHECK_SM100_DEVICE SharedAddress map_to_rank(SharedAddress address, unsigned r
 MXCHECK_SM100_DEVICE void cluster_arrive() {
 #if MXCHECK_SM100_EMULATED
   emulation::sm100::cluster_arrive();
+#elif MXCHECK_SM100_ON_SM90
+  emulation::sm100::cluster_arrive();  // the hardware's would wait for the threads that stand for the tensor core
 #else
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 #endif
 }
 MXCHECK_SM100_DEVICE void cluster_wait() {
 #if MXCHECK_SM100_EMULATED
+  emulation::sm100::cluster_wait();
+#elif MXCHECK_SM100_ON_SM90
   emulation::sm100::cluster_wait();
 #else
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");

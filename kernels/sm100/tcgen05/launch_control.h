@@ -17,7 +17,7 @@ inline constexpr unsigned kLaunchResponseBytes = 16;
 
 // By one thread. `response` and `barrier` are the own CTA's.
 MXCHECK_SM100_DEVICE void try_cancel(SharedAddress response, SharedAddress barrier) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::try_cancel(response, barrier, false);
 #else
   asm volatile(
@@ -29,7 +29,7 @@ MXCHECK_SM100_DEVICE void try_cancel(SharedAddress response, SharedAddress barri
 // To the same places of every CTA of the cluster, by one thread of the cluster. Each CTA has expected its 16 bytes
 // before.
 MXCHECK_SM100_DEVICE void try_cancel_multicast(SharedAddress response, SharedAddress barrier) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::try_cancel(response, barrier, true);
 #else
   asm volatile(
@@ -48,7 +48,7 @@ struct LaunchGrant {
 // What the slot holds. One load of 128 bits: words read apart could be of two answers. (A .v4
 // load is four accesses in the PTX memory model, section "Vector Data-types".)
 MXCHECK_SM100_DEVICE LaunchGrant query_cancel(SharedAddress response) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::ClcResponse answer{};
   emulation::sm100::load_shared(response, &answer, sizeof(answer));
   const bool granted = emulation::sm100::is_canceled(answer);

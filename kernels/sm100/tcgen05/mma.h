@@ -15,10 +15,11 @@
 
 namespace mxcheck::sm100 {
 
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
 namespace mma_detail {
-inline void mma(emulation::sm100::MmaKind kind, int cta_group, TmemAddress d, SharedDescriptor a, SharedDescriptor b,
-                InstructionDescriptor instruction, TmemAddress scales_a, TmemAddress scales_b, bool accumulate) {
+MXCHECK_SM100_DEVICE void mma(emulation::sm100::MmaKind kind, int cta_group, TmemAddress d, SharedDescriptor a,
+                              SharedDescriptor b, InstructionDescriptor instruction, TmemAddress scales_a,
+                              TmemAddress scales_b, bool accumulate) {
   emulation::sm100::mma({.kind = kind,
                          .cta_group = cta_group,
                          .d = d,
@@ -39,7 +40,7 @@ MXCHECK_SM100_DEVICE void mma_block_scaled(TmemAddress d, SharedDescriptor a, Sh
                                            InstructionDescriptor instruction, TmemAddress scales_a,
                                            TmemAddress scales_b, bool accumulate) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   mma_detail::mma(emulation::sm100::MmaKind::mxf8f6f4, kCtaGroup, d, a, b, instruction, scales_a, scales_b, accumulate);
 #else
   asm volatile(
@@ -57,7 +58,7 @@ template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void mma_f8f6f4(TmemAddress d, SharedDescriptor a, SharedDescriptor b,
                                      InstructionDescriptor instruction, bool accumulate) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   mma_detail::mma(emulation::sm100::MmaKind::f8f6f4, kCtaGroup, d, a, b, instruction, 0, 0, accumulate);
 #else
   asm volatile(
@@ -74,7 +75,7 @@ template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void mma_f16(TmemAddress d, SharedDescriptor a, SharedDescriptor b,
                                   InstructionDescriptor instruction, bool accumulate) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   mma_detail::mma(emulation::sm100::MmaKind::f16, kCtaGroup, d, a, b, instruction, 0, 0, accumulate);
 #else
   asm volatile(
@@ -128,7 +129,7 @@ template <>
 struct CpText<CpShape::rows64x128b_01_23> {
   static constexpr char text[] = "64x128b.warpx2::01_23";
 };
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
 static_assert(
     static_cast<int>(CpShape::rows32x128b_warpx4) == static_cast<int>(emulation::sm100::CpShape::rows32x128b_warpx4) &&
     static_cast<int>(CpShape::rows128x128b) == static_cast<int>(emulation::sm100::CpShape::rows128x128b) &&
@@ -142,7 +143,7 @@ static_assert(
 template <CpShape kShape, int kCtaGroup>
 MXCHECK_SM100_DEVICE void cp(TmemAddress to, SharedDescriptor from) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::cp(static_cast<emulation::sm100::CpShape>(kShape), kCtaGroup, to, from.bits);
 #else
   asm volatile("tcgen05.cp.cta_group::%2.%3 [%0], %1;" ::"r"(to), "l"(from.bits), "n"(kCtaGroup),
@@ -159,7 +160,7 @@ MXCHECK_SM100_DEVICE void cp(TmemAddress to, SharedDescriptor from) {
 template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void commit(SharedAddress barrier) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::commit(kCtaGroup, barrier, 0);
 #else
   asm volatile("tcgen05.commit.cta_group::%1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier),
@@ -171,7 +172,7 @@ MXCHECK_SM100_DEVICE void commit(SharedAddress barrier) {
 template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void commit_multicast(SharedAddress barrier, std::uint16_t mask) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::commit(kCtaGroup, barrier, mask);
 #else
   asm volatile(

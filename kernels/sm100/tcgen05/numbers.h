@@ -67,7 +67,7 @@ MXCHECK_SM100_ANYWHERE float max_of(float a, float b) {
 // The scale bytes of two magnitudes, rounded up: `low` in bits 7:0, `high` in 15:8. cvt's first source is the high
 // half.
 MXCHECK_SM100_DEVICE std::uint16_t pack_ue8m0(float low, float high) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   return static_cast<std::uint16_t>(numbers_detail::scale_byte_up(low) | numbers_detail::scale_byte_up(high) << 8);
 #else
   std::uint16_t packed;
@@ -85,7 +85,7 @@ struct Float2 {
 };
 
 MXCHECK_SM100_DEVICE Float2 add2(Float2 a, Float2 b) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   return {numbers_detail::canonical(a.x + b.x), numbers_detail::canonical(a.y + b.y)};
 #else
   Float2 d;
@@ -102,7 +102,7 @@ MXCHECK_SM100_DEVICE Float2 add2(Float2 a, Float2 b) {
 #endif
 }
 MXCHECK_SM100_DEVICE Float2 mul2(Float2 a, Float2 b) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   return {numbers_detail::canonical(a.x * b.x), numbers_detail::canonical(a.y * b.y)};
 #else
   Float2 d;
@@ -120,7 +120,7 @@ MXCHECK_SM100_DEVICE Float2 mul2(Float2 a, Float2 b) {
 }
 // a * b + c, rounded once.
 MXCHECK_SM100_DEVICE Float2 fma2(Float2 a, Float2 b, Float2 c) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   return {numbers_detail::canonical(std::fma(a.x, b.x, c.x)), numbers_detail::canonical(std::fma(a.y, b.y, c.y))};
 #else
   Float2 d;
@@ -139,7 +139,7 @@ MXCHECK_SM100_DEVICE Float2 fma2(Float2 a, Float2 b, Float2 c) {
 }
 // The largest; NaN where all three are.
 MXCHECK_SM100_DEVICE float max3(float a, float b, float c) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   return numbers_detail::max_of(numbers_detail::max_of(a, b), c);
 #else
   float d;
@@ -158,7 +158,7 @@ struct Words8 {
 // `from` and `to` are at multiples of 32 bytes.
 MXCHECK_SM100_DEVICE Words8 ld_global(const void* from) {
   Words8 words;
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   std::memcpy(&words, from, sizeof(words));
 #else
   asm volatile("ld.global.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
@@ -170,7 +170,7 @@ MXCHECK_SM100_DEVICE Words8 ld_global(const void* from) {
   return words;
 }
 MXCHECK_SM100_DEVICE void st_global(void* to, const Words8& words) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   std::memcpy(to, &words, sizeof(words));
 #else
   asm volatile("st.global.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(__cvta_generic_to_global(to)),

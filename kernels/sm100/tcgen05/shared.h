@@ -13,6 +13,8 @@
 
 #if MXCHECK_SM100_EMULATED
   #include "emulation/sm100/instructions.h"
+#elif MXCHECK_SM100_ON_SM90
+  #include "emulation/on_sm90/instructions.cuh"
 #endif
 
 namespace mxcheck::sm100 {

@@ -1,10 +1,14 @@
 #pragma once
-// Which body the functions of this folder have. Each has two, and a kernel written on top of them compiles with both,
-// unchanged:
+// Which body the functions of this folder have. There are three, and a kernel written on top of them compiles with
+// each, unchanged:
 //
 //   nvcc for sm_100a       inline PTX. One function is one instruction, or a loop around one.
 //   a plain C++ compiler   a call into emulation/sm100/instructions.h, by the fibre of one CUDA thread:
-//   MXCHECK_SM100_EMULATED.
+//                          MXCHECK_SM100_EMULATED is 1.
+//   nvcc for sm_90a        where the build defines MXCHECK_SM100_FOR_SM90, and there alone: the same PTX for what
+//   Hopper
+//                          has (mbarriers, TMA, clusters), a call into emulation/on_sm90/instructions.cuh for what it
+//                          has not: MXCHECK_SM100_ON_SM90 is 1.
 //
 // nvcc's host pass parses the PTX bodies and drops them: they belong to __device__ functions. Host code that uses these
 // headers with CUDA is compiled by nvcc too (a .cu file); in a .cc file it would get the emulation's types.
@@ -19,6 +23,7 @@
 #if !defined(__CUDACC__)
 
   #define MXCHECK_SM100_EMULATED 1
+  #define MXCHECK_SM100_ON_SM90 0
   #define MXCHECK_SM100_DEVICE inline
   #define MXCHECK_SM100_ANYWHERE inline
   #define MXCHECK_SM100_KERNEL inline
@@ -29,6 +34,11 @@
 #else
 
   #define MXCHECK_SM100_EMULATED 0
+  #if defined(MXCHECK_SM100_FOR_SM90)
+    #define MXCHECK_SM100_ON_SM90 1
+  #else
+    #define MXCHECK_SM100_ON_SM90 0
+  #endif
   #define MXCHECK_SM100_DEVICE __device__ __forceinline__
   #define MXCHECK_SM100_ANYWHERE __host__ __device__ __forceinline__
   #define MXCHECK_SM100_KERNEL __global__
@@ -37,7 +47,12 @@
   #define MXCHECK_SM100_LAUNCH_BOUNDS(threads) __launch_bounds__(threads, 1)
   #define MXCHECK_SM100_UNROLL _Pragma("unroll")
 
-  #if defined(__CUDA_ARCH__)
+  #if defined(__CUDA_ARCH__) && MXCHECK_SM100_ON_SM90
+    #if !defined(__CUDA_ARCH_SPECIFIC__) || __CUDA_ARCH_SPECIFIC__ != 900
+      #error \
+          "kernels/sm100/tcgen05: MXCHECK_SM100_FOR_SM90 is for sm_90a alone; compile for sm_90a, or without it for sm_100a"
+    #endif
+  #elif defined(__CUDA_ARCH__)
     #if defined(__CUDA_ARCH_SPECIFIC__) && __CUDA_ARCH_SPECIFIC__ == 1000
       #if !defined(__CUDA_ARCH_FEAT_SM100_ALL)
         #error "kernels/sm100/tcgen05: sm_100a without all of its features; use nvcc 12.8 or later"
@@ -60,3 +75,6 @@
   #endif  // __CUDA_ARCH__
 
 #endif  // __CUDACC__
+
+// 1 where the target has no tcgen05, no pairs in TMA and no launch control.
+#define MXCHECK_SM100_SOFTWARE (MXCHECK_SM100_EMULATED || MXCHECK_SM100_ON_SM90)

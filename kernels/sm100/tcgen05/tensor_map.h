@@ -26,6 +26,12 @@ namespace mxcheck::sm100 {
 
 #if MXCHECK_SM100_EMULATED
 using TensorMap = emulation::sm100::TensorMap;
+#elif MXCHECK_SM100_ON_SM90
+// The software that stands for a pair's loads counts their bytes itself.
+struct TensorMap {
+  CUtensorMap map;
+  std::uint32_t box_bytes;
+};
 #else
 using TensorMap = CUtensorMap;
 #endif
@@ -133,7 +139,13 @@ inline std::string encode(const TensorMapDescription& d, TensorMap& map) {
                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     return "tensor map: cuTensorMapEncodeTiled gave error " + std::to_string(static_cast<int>(result));
+  #if MXCHECK_SM100_ON_SM90
+  std::uint32_t box_bytes = static_cast<std::uint32_t>(d.element_bytes);
+  for (int i = 0; i < d.rank; ++i) box_bytes *= d.box[i];
+  map = {made, box_bytes};
+  #else
   map = made;
+  #endif
 #endif
   return {};
 }

@@ -40,6 +40,12 @@ template <>
 struct GroupText<0> {
   static constexpr char text[] = "";
 };
+#if MXCHECK_SM100_ON_SM90
+template <>  // Hopper's loads have no such qualifier: of one CTA it says nothing new, and of pairs software loads
+struct GroupText<1> : GroupText<0> {};
+template <>
+struct GroupText<2> : GroupText<0> {};
+#else
 template <>
 struct GroupText<1> {
   static constexpr char text[] = ".cta_group::1";
@@ -48,6 +54,7 @@ template <>
 struct GroupText<2> {
   static constexpr char text[] = ".cta_group::2";
 };
+#endif
 
 #if MXCHECK_SM100_EMULATED
 template <int kCtaGroup, class... Coordinates>
@@ -67,6 +74,9 @@ MXCHECK_SM100_DEVICE void tma_load(SharedAddress to, const TensorMap* map, Share
 #if MXCHECK_SM100_EMULATED
   tma_detail::load<kCtaGroup>(to, map, barrier, 0, x, y);
 #else
+  #if MXCHECK_SM100_ON_SM90
+  if constexpr (kCtaGroup == 2) return emulation::sm100::tma_load_pair(to, map, map->box_bytes, barrier, x, y);
+  #endif
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes%5 [%0], [%1, {%3, %4}], [%2];" ::"r"(
           to),
@@ -79,6 +89,9 @@ MXCHECK_SM100_DEVICE void tma_load(SharedAddress to, const TensorMap* map, Share
 #if MXCHECK_SM100_EMULATED
   tma_detail::load<kCtaGroup>(to, map, barrier, 0, x, y, z);
 #else
+  #if MXCHECK_SM100_ON_SM90
+  if constexpr (kCtaGroup == 2) return emulation::sm100::tma_load_pair(to, map, map->box_bytes, barrier, x, y, z);
+  #endif
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes%6 [%0], [%1, {%3, %4, %5}], [%2];" ::
           "r"(to),
@@ -93,6 +106,10 @@ MXCHECK_SM100_DEVICE void tma_load_multicast(SharedAddress to, const TensorMap* 
 #if MXCHECK_SM100_EMULATED
   tma_detail::load<kCtaGroup>(to, map, barrier, mask, x, y);
 #else
+  #if MXCHECK_SM100_ON_SM90
+  if constexpr (kCtaGroup == 2)
+    return emulation::sm100::tma_load_pair_multicast(to, map, map->box_bytes, barrier, x, y);
+  #endif
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster%6 "
       "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
@@ -106,6 +123,10 @@ MXCHECK_SM100_DEVICE void tma_load_multicast(SharedAddress to, const TensorMap* 
 #if MXCHECK_SM100_EMULATED
   tma_detail::load<kCtaGroup>(to, map, barrier, mask, x, y, z);
 #else
+  #if MXCHECK_SM100_ON_SM90
+  if constexpr (kCtaGroup == 2)
+    return emulation::sm100::tma_load_pair_multicast(to, map, map->box_bytes, barrier, x, y, z);
+  #endif
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster%7 "
       "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),

@@ -18,7 +18,7 @@
 
 #include "kernels/sm100/tcgen05/shared.h"
 
-#if !MXCHECK_SM100_EMULATED
+#if !MXCHECK_SM100_SOFTWARE
   #include "kernels/sm100/tcgen05/registers.h"
 #endif
 
@@ -46,7 +46,7 @@ template <int kCtaGroup, unsigned kColumns>
 MXCHECK_SM100_DEVICE void tmem_alloc(SharedAddress slot) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
   static_assert(tmem_detail::kIsWidth<kColumns>, "columns are a power of two in 32 .. 512");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_alloc(kCtaGroup, slot, kColumns);
 #else
   asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(slot), "n"(kColumns),
@@ -58,7 +58,7 @@ template <int kCtaGroup, unsigned kColumns>
 MXCHECK_SM100_DEVICE void tmem_dealloc(TmemAddress address) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
   static_assert(tmem_detail::kIsWidth<kColumns>, "columns are a power of two in 32 .. 512");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_dealloc(kCtaGroup, address, kColumns);
 #else
   asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(kColumns), "n"(kCtaGroup)
@@ -69,7 +69,7 @@ MXCHECK_SM100_DEVICE void tmem_dealloc(TmemAddress address) {
 template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void tmem_relinquish() {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_relinquish(kCtaGroup);
 #else
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(kCtaGroup) : "memory");
@@ -94,7 +94,7 @@ struct Fragment {
 template <TmemShape kShape, int kNum>
 using TmemFragment = Fragment<kNum * tmem_registers(kShape)>;
 
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
 static_assert(static_cast<int>(TmemShape::lanes32x32b) == static_cast<int>(emulation::sm100::TmemShape::lanes32x32b) &&
               static_cast<int>(TmemShape::lanes16x64b) == static_cast<int>(emulation::sm100::TmemShape::lanes16x64b) &&
               static_cast<int>(TmemShape::lanes16x128b) ==
@@ -135,7 +135,7 @@ struct PackText<true> {
 
 }  // namespace tmem_detail
 
-#if !MXCHECK_SM100_EMULATED
+#if !MXCHECK_SM100_SOFTWARE
    // One asm statement for N registers: %N is the address, %(N + 1) the shape, %(N + 2) the .xN, %(N + 3) the packing
    // or
   // half split.
@@ -189,7 +189,7 @@ struct PackText<true> {
 // columns.
 template <TmemShape kShape, int kNum, bool kPack16 = false>
 MXCHECK_SM100_DEVICE void tmem_ld(TmemFragment<kShape, kNum>& to, TmemAddress address) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_ld(static_cast<emulation::sm100::TmemShape>(kShape), kNum, kPack16, address, to.r);
 #else
   constexpr int kCount = kNum * tmem_registers(kShape);
@@ -198,7 +198,7 @@ MXCHECK_SM100_DEVICE void tmem_ld(TmemFragment<kShape, kNum>& to, TmemAddress ad
 }
 template <TmemShape kShape, int kNum, bool kUnpack16 = false>
 MXCHECK_SM100_DEVICE void tmem_st(TmemAddress address, const TmemFragment<kShape, kNum>& from) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_st(static_cast<emulation::sm100::TmemShape>(kShape), kNum, kUnpack16, address, from.r);
 #else
   constexpr int kCount = kNum * tmem_registers(kShape);
@@ -208,7 +208,7 @@ MXCHECK_SM100_DEVICE void tmem_st(TmemAddress address, const TmemFragment<kShape
 // Shape 16x32bx2: threads 16 to 31 have the columns from kHalfSplit on.
 template <int kNum, unsigned kHalfSplit>
 MXCHECK_SM100_DEVICE void tmem_ld_halves(Fragment<kNum>& to, TmemAddress address) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_ld(emulation::sm100::TmemShape::lanes16x32bx2, kNum, false, address, to.r, kHalfSplit);
 #else
   MXCHECK_SM100_BY_COUNT(MXCHECK_SM100_LD_HALVES, kNum);
@@ -216,14 +216,14 @@ MXCHECK_SM100_DEVICE void tmem_ld_halves(Fragment<kNum>& to, TmemAddress address
 }
 template <int kNum, unsigned kHalfSplit>
 MXCHECK_SM100_DEVICE void tmem_st_halves(TmemAddress address, const Fragment<kNum>& from) {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_st(emulation::sm100::TmemShape::lanes16x32bx2, kNum, false, address, from.r, kHalfSplit);
 #else
   MXCHECK_SM100_BY_COUNT(MXCHECK_SM100_ST_HALVES, kNum);
 #endif
 }
 
-#if !MXCHECK_SM100_EMULATED
+#if !MXCHECK_SM100_SOFTWARE
   #undef MXCHECK_SM100_LD
   #undef MXCHECK_SM100_ST
   #undef MXCHECK_SM100_LD_HALVES
@@ -236,7 +236,7 @@ namespace tmem_detail {
 // register, after the wait: as operands of the wait itself the compiler could copy them before it.
 template <int kCount>
 MXCHECK_SM100_DEVICE void pin([[maybe_unused]] Fragment<kCount>& fragment) {
-#if !MXCHECK_SM100_EMULATED
+#if !MXCHECK_SM100_SOFTWARE
   #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(fragment.r[i])::"memory");
 #endif
@@ -247,7 +247,7 @@ MXCHECK_SM100_DEVICE void pin([[maybe_unused]] Fragment<kCount>& fragment) {
 template <int... kCounts>
 MXCHECK_SM100_DEVICE void tmem_wait_ld(Fragment<kCounts>&... fragments) {
   static_assert(sizeof...(kCounts) > 0, "name the fragments that were loaded: their use is pinned after the wait");
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_wait_ld();
 #else
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
@@ -255,7 +255,7 @@ MXCHECK_SM100_DEVICE void tmem_wait_ld(Fragment<kCounts>&... fragments) {
   (tmem_detail::pin(fragments), ...);
 }
 MXCHECK_SM100_DEVICE void tmem_wait_st() {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::tmem_wait_st();
 #else
   asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
@@ -267,7 +267,7 @@ MXCHECK_SM100_DEVICE void tmem_wait_st() {
 
 // Before the arrival that tells another thread. A commit contains it.
 MXCHECK_SM100_DEVICE void fence_before_thread_sync() {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::fence_before_thread_sync();
 #else
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
@@ -275,7 +275,7 @@ MXCHECK_SM100_DEVICE void fence_before_thread_sync() {
 }
 // After the wait, before this thread's own tcgen05 instructions.
 MXCHECK_SM100_DEVICE void fence_after_thread_sync() {
-#if MXCHECK_SM100_EMULATED
+#if MXCHECK_SM100_SOFTWARE
   emulation::sm100::fence_after_thread_sync();
 #else
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");

@@ -10,6 +10,8 @@
 
 #if MXCHECK_SM100_EMULATED
   #include "emulation/sm100/instructions.h"
+#elif MXCHECK_SM100_ON_SM90
+  #include "emulation/on_sm90/instructions.cuh"
 #endif
 
 namespace mxcheck::sm100 {
@@ -29,6 +31,8 @@ MXCHECK_SM100_DEVICE unsigned thread_index() {
 MXCHECK_SM100_DEVICE unsigned block_threads() {
 #if MXCHECK_SM100_EMULATED
   return emulation::sm100::block_threads();
+#elif MXCHECK_SM100_ON_SM90
+  return emulation::sm100::block_threads();  // without those that stand for the tensor core
 #else
   return blockDim.x;
 #endif
@@ -115,6 +119,8 @@ MXCHECK_SM100_DEVICE void sync_named(unsigned barrier, unsigned threads) {
 MXCHECK_SM100_DEVICE void sync_block() {
 #if MXCHECK_SM100_EMULATED
   emulation::sm100::sync_block();
+#elif MXCHECK_SM100_ON_SM90
+  sync_named(0, emulation::sm100::block_threads());
 #else
   asm volatile("barrier.cta.sync 0;" ::: "memory");
 #endif
@@ -126,6 +132,8 @@ MXCHECK_SM100_DEVICE void set_max_registers() {
   static_assert(kRegisters >= 24 && kRegisters <= 256 && kRegisters % 8 == 0, "PTX ISA, setmaxnreg: 24 to 256, by 8");
 #if MXCHECK_SM100_EMULATED
   emulation::sm100::set_registers(kRegisters, kIncrease);
+#elif MXCHECK_SM100_ON_SM90
+  // A warpgroup may have threads of both kinds: registers stay as they are.
 #else
   if constexpr (kIncrease) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters) : "memory");

@@ -1,6 +1,7 @@
 // Cases, outputs that differ and findings, by kernel and schedule:
 //
 //   sm100_gemm_table [CASES]      of each kernel, grouping and schedule; 4 unless said otherwise
+//   sm100_gemm_table_on_sm90 [CASES]      the same on a Hopper card
 //
 // Shapes are random, ragged, and small: up to 300 rows, 330 columns and 600 of k. Exit code 1 where anything differs or
 // is found.
@@ -9,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "numerics/error.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
 
 namespace {
@@ -66,21 +68,35 @@ Case draw(const Kernel& kernel, Grouping grouping, std::mt19937_64& random) {
 
 }  // namespace
 
+int run(long cases);
+
 int main(int argc, char** argv) {
   const long cases = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 4;
   if (argc > 2 || cases < 1) {
     std::fprintf(stderr, "sm100_gemm_table: the number of cases, 1 or more, is the only argument\n");
     return 2;
   }
+  try {
+    return run(cases);
+  } catch (const mxcheck::Error& e) {  // of a card, after a kernel that was stopped too
+    std::fflush(stdout);
+    std::fprintf(stderr, "sm100_gemm_table: %s\n", e.what());
+    return 3;
+  }
+}
+
+int run(long cases) {
   std::mt19937_64 random(1);
   bool clean = true;
-  std::printf("%-18s %-7s %6s %9s %12s %9s %9s\n", "kernel", "", "cases", "mma", "outputs", "differ", "findings");
+  std::printf("%-18s %-7s %6s %9s %12s %9s %9s %9s\n", "kernel", "", "cases", "mma", "outputs", "differ", "findings",
+              "card, ms");
   for (const Kernel& kernel : kKernels) {
     for (const Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
       unsigned long long mmas = 0;
       unsigned long long outputs = 0;
       unsigned long long differing = 0;
       unsigned long long findings = 0;
+      double seconds = 0;
       long done = 0;
       for (const Grouping grouping : {Grouping::dense, Grouping::rows, Grouping::depth}) {
         for (long i = 0; i < cases; ++i, ++done) {
@@ -88,6 +104,11 @@ int main(int argc, char** argv) {
           variant.units = static_cast<unsigned>(1 + random() % 3);
           const LaunchOptions options{.schedule = schedule, .seed = random(), .strict = true};
           const Outcome o = compare(draw(kernel, grouping, random), variant, options);
+          if (!o.emulated.error.empty()) {
+            std::fprintf(stderr, "sm100_gemm_table: %s\n", o.emulated.error.c_str());
+            return 3;
+          }
+          seconds += o.emulated.result.seconds;
           mmas += o.emulated.result.mmas;
           outputs += static_cast<unsigned long long>(o.outputs);
           differing += static_cast<unsigned long long>(o.differing);
@@ -96,8 +117,9 @@ int main(int argc, char** argv) {
         }
       }
       clean = clean && differing == 0 && findings == 0;
-      std::printf("%-18s %-7s %6ld %9llu %12llu %9llu %9llu\n", kernel.name, std::string(name_of(schedule)).c_str(),
-                  done, mmas, outputs, differing, findings);
+      std::printf("%-18s %-7s %6ld %9llu %12llu %9llu %9llu %9.2f\n", kernel.name,
+                  std::string(name_of(schedule)).c_str(), done, mmas, outputs, differing, findings, seconds * 1e3);
+      std::fflush(stdout);  // of a kernel that ends the process what came before is there
     }
   }
   return clean ? 0 : 1;

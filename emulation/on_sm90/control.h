@@ -1,0 +1,95 @@
+#pragma once
+// What the threads of a CTA share: the kernel's own, which issue, and those that stand for the tensor core, which
+// execute (engine.cuh). It lies behind the kernel's dynamic shared memory. Plain types: the host knows their size.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "emulation/on_sm90/report.h"
+#include "emulation/sm100/operations.h"
+
+namespace mxcheck::emulation::on_sm90 {
+
+inline constexpr unsigned kEngineThreads = 256;
+inline constexpr unsigned kMostKernelThreads = 256;
+inline constexpr unsigned kRing = 32;   // commands between issue and execution
+inline constexpr unsigned kChunk = 32;  // columns of D whose B is decoded at a time
+inline constexpr unsigned kMaxK = 32;   // elements of an instruction
+inline constexpr unsigned kTmemColumns = 512;
+inline constexpr unsigned kTmemLanes = 128;
+inline constexpr unsigned kTmemWords = kTmemColumns * kTmemLanes;
+inline constexpr std::uint32_t kPoison = 0x7FC0DEAD;  // a NaN: what was in tensor memory before
+
+enum class Timing : std::uint32_t { eager, lazy, random };
+
+// A launch's, the same for all CTAs.
+struct Launch {
+  std::uint32_t* tmem;    // kTmemWords for each CTA, [column][lane]
+  Report* report;         // in mapped memory of the host
+  std::uint32_t* counts;  // in device memory: findings; mma that were executed, of a pair one
+  std::uint64_t seed;
+  std::uint64_t limit_ns;  // how long a thread waits before it is a deadlock
+  Timing timing;
+};
+
+struct Command {
+  enum class Op : std::uint32_t { mma, cp, commit };
+  Op op;
+  sm100::MmaKind kind;
+  sm100::CpShape shape;
+  std::uint16_t mask;  // of commit: 0 is the named barrier
+  std::uint32_t cta_group;
+  std::uint32_t to;  // D, the copy's destination, the barrier
+  std::uint32_t instruction;
+  std::uint64_t a;  // descriptors; the copy's source
+  std::uint64_t b;
+  std::uint32_t scales_a;
+  std::uint32_t scales_b;
+  std::uint32_t accumulate;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Command) == 56);
+
+// A column of B, decoded: kMaxK elements as significands and, two to a word, exponents.
+struct Columns {
+  float significands[kChunk][kMaxK];
+  std::uint32_t exponents[kChunk][kMaxK / 2];
+  std::uint16_t codes[kChunk][kMaxK];
+  std::uint32_t special[kChunk];  // an infinity, a NaN or a NaN scale is among them
+  std::uint32_t nan_scale[kChunk];
+};
+
+struct Allocation {
+  std::uint32_t column;
+  std::uint32_t columns;  // 0: free
+};
+
+struct Control {
+  Columns columns;
+  Command ring[kRing];
+  Command mail;  // a pair's command, from the leader
+  std::uint64_t cluster_barrier;
+  std::uint64_t shadow[kMostKernelThreads / 32];  // mbarriers of a pair's loads, one a warp
+  Launch launch;
+  std::uint32_t* tmem;  // this CTA's
+  Allocation allocations[16];
+  std::uint32_t ready[kRing];  // the command's number + 1
+  std::uint32_t issued;        // commands that have a place in the ring
+  std::uint32_t executed;
+  std::uint32_t finished;  // threads of the kernel that came to its end
+  std::uint32_t mailed;    // number of the command in `mail`
+  std::uint32_t answered;  // the peer has executed so many
+  std::uint32_t next;      // what the engine does now: engine.cuh
+  std::uint32_t kernel_threads;
+  std::uint32_t cta_group;  // of the first instruction
+  std::uint32_t issuer;     // its thread + 1
+  std::uint32_t relinquished;
+  std::uint32_t last_columns;
+  std::uint32_t waiting[kMostKernelThreads / 32];  // by warp: the mbarrier that it waits for
+  std::uint8_t cluster_parity[kMostKernelThreads];
+  std::uint8_t shadow_parity[kMostKernelThreads / 32];
+};
+
+inline constexpr std::size_t kControlBytes = (sizeof(Control) + 15) / 16 * 16;
+
+}  // namespace mxcheck::emulation::on_sm90

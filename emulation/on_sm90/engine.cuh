@@ -1,0 +1,393 @@
+#pragma once
+// The threads that stand for the tensor core. They take a CTA's commands in the order of their issue, one at a time,
+// and execute each with all of them: mma and cp onto tensor memory, which is global memory here, and commits, which
+// arrive at the kernel's own mbarriers. Of a pair, the leader sends the command to its peer, and both execute their
+// half.
+//
+// When: eager, as soon as they can; random, after a delay; lazy, only when a thread waits at an mbarrier to which a
+// commit behind the command arrives, or nothing else can go on (the ring is full, the kernel at its end).
+
+#include "emulation/on_sm90/multiply.cuh"
+
+namespace mxcheck::emulation::on_sm90 {
+
+inline constexpr std::uint32_t kEngineBarrier = 15;  // named; a kernel has 1 to 14 for itself
+
+__device__ __forceinline__ void sync_engine() {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(kEngineBarrier), "n"(kEngineThreads) : "memory");
+}
+
+enum class Next : std::uint32_t { local, mail, quit };
+
+// A descriptor holds 18 bits of an address. What a CTA's addresses have above them is its own: in a cluster each CTA's
+// shared memory has another place in the window (its rank, in bits that the PTX ISA does not name).
+inline constexpr std::uint32_t kDescriptorMask = 0x3FFFF;
+__device__ __forceinline__ std::uint32_t own_window(const Control& c) { return shared_address(&c) & ~kDescriptorMask; }
+// Where the kernel's shared memory ends, as a descriptor would say it.
+__device__ __forceinline__ std::uint32_t shared_end(const Control& c) { return shared_address(&c) & kDescriptorMask; }
+
+__device__ __forceinline__ bool allocated(const Control& c, std::uint32_t column, std::uint32_t columns) {
+  for (const Allocation& a : c.allocations) {
+    if (column >= a.column && column + columns <= a.column + a.columns) return true;
+  }
+  return false;
+}
+__device__ __forceinline__ void own_columns(const Control& c, std::uint32_t column, std::uint32_t columns) {
+  if (allocated(c, column, columns)) return;
+  for (std::uint32_t i = column; i < column + columns; ++i) {  // of two allocations side by side, or of none
+    if (!allocated(c, i, 1)) stop(Code::column, i);
+  }
+}
+
+__device__ __forceinline__ std::uint32_t load_code(std::uint32_t address, int bytes) {
+  std::uint16_t code;
+  if (bytes == 2) {
+    asm volatile("ld.shared::cluster.u16 %0, [%1];" : "=h"(code) : "r"(address) : "memory");
+  } else {
+    std::uint32_t wide;
+    asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=r"(wide) : "r"(address) : "memory");
+    return wide;
+  }
+  return code;
+}
+
+// --- mma
+// --------------------------------------------------------------------------------------------------------------
+
+// An operand as its CTAs hold it.
+struct Operand {
+  Matrix matrix;
+  Layout layout;
+  ElementFacts element;
+  bool negate;
+};
+
+// Of the own CTA.
+__device__ __forceinline__ std::uint32_t code_at(const Operand& o, std::uint32_t window, int row, int k) {
+  return load_code(window + element_address(o.matrix, o.layout, row, k), o.layout.element_bytes);
+}
+
+// Not inline: it is rare, and its registers are none of the sums'. By value, so that nothing has an address.
+__device__ __noinline__ inline Specials specials_of(Operand a, std::uint32_t window, int row, Operand b,
+                                                    const std::uint16_t* codes_b, bool nan_scale,
+                                                    sm100::detail::Output out, std::uint32_t addend) {
+  Specials s;
+  s.addend(out, addend);
+  s.nan = s.nan || nan_scale;
+  for (int k = 0; k < a.layout.k; ++k) {
+    s.product(a.element, code_at(a, window, row, k), a.negate, b.element, codes_b[k], b.negate);
+  }
+  return s;
+}
+
+__device__ __forceinline__ std::uint32_t scale_at(const Control& c, std::uint32_t address, int row, int id) {
+  const std::uint32_t word = c.tmem[(address + static_cast<unsigned>(row / 32)) * kTmemLanes + row % 32];
+  return word >> (8 * id) & 0xFFu;
+}
+
+// A thread's part in one mma: a row of D, and every second half of a chunk's columns.
+class Multiplication {
+ public:
+  __device__ __forceinline__ Multiplication(Control& c, const Command& command)
+      : c_(c),
+        command_(command),
+        i_(decode_instruction(command.kind, static_cast<int>(command.cta_group), command.instruction)),
+        group_(static_cast<int>(command.cta_group)),
+        a_{decode_matrix(command.a), {i_.a_mn_major, i_.element_bytes, i_.m / group_, i_.k}, facts(i_.a), i_.negate_a},
+        b_{decode_matrix(command.b), {i_.b_mn_major, i_.element_bytes, i_.n / group_, i_.k}, facts(i_.b), i_.negate_b},
+        t_(static_cast<int>(threadIdx.x - c.kernel_threads)),
+        window_(own_window(c)) {}
+
+  __device__ __forceinline__ void run() {
+    check();
+    sync_engine();  // nothing is read that is not right
+    const int row = t_ % static_cast<int>(kTmemLanes);
+    const bool has_row = row < a_.layout.rows;
+    if (has_row) load_row(row);
+    const sm100::detail::Output out = i_.d_fp16 ? sm100::detail::kFp16 : sm100::detail::kFp32;
+    const int part = t_ / static_cast<int>(kTmemLanes) * kPart;
+    for (int first = 0; first < i_.n; first += static_cast<int>(kChunk)) {
+      std::uint32_t words[kPart];
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) {
+        const int n = first + part + j;
+        words[j] = 0;
+        if (has_row && n < i_.n && command_.accumulate != 0) words[j] = word_of_d(row, n) & ((out.sign() << 1) - 1);
+      }
+      sync_engine();  // the columns before have been read
+      load_columns(first);
+      sync_engine();
+#pragma unroll 1
+      for (int j = 0; j < kPart; ++j) {
+        const int n = first + part + j;
+        if (has_row && n < i_.n) word_of_d(row, n) = result(row, part + j, out, words[0]);
+#pragma unroll
+        for (int i = 0; i + 1 < kPart; ++i) words[i] = words[i + 1];  // so that no index is a variable
+      }
+    }
+  }
+
+ private:
+  static constexpr int kPart = static_cast<int>(kChunk * kTmemLanes / kEngineThreads);
+
+  // The first thread says what is wrong with the command, each what is with its line; the launch is over then.
+  __device__ __forceinline__ void check() const {
+    const std::uint32_t end = shared_end(c_);
+    const bool a_fits =
+        a_.matrix.valid && layout_fits(a_.matrix, a_.layout) &&
+        (t_ >= lines_of(a_.layout) || line_fits(a_.matrix, a_.layout.mn_major, t_, units_of(a_.layout), end));
+    const bool b_fits =
+        b_.matrix.valid && layout_fits(b_.matrix, b_.layout) &&
+        (t_ >= lines_of(b_.layout) || line_fits(b_.matrix, b_.layout.mn_major, t_, units_of(b_.layout), end));
+    if (t_ == 0 && !i_.valid) stop(Code::instruction_descriptor, command_.instruction);
+    if (i_.valid && !a_fits) stop(Code::matrix_descriptor, command_.a);
+    if (i_.valid && !b_fits) stop(Code::matrix_descriptor, command_.b);
+    if (t_ != 0) return;
+    const bool split = group_ == 2 && i_.m == 128;  // D's columns between two halves of the lanes
+    if (split && i_.scaled) stop(Code::form, 0);
+    if (command_.to >> 16 != 0) stop(Code::d_address, command_.to);
+    own_columns(c_, command_.to, static_cast<std::uint32_t>(split ? i_.n / 2 : i_.n));
+    if (!i_.scaled) return;
+    if (command_.scales_a >> 16 != 0) stop(Code::scale_address, command_.scales_a);
+    if (command_.scales_b >> 16 != 0) stop(Code::scale_address, command_.scales_b);
+    own_columns(c_, command_.scales_a, static_cast<std::uint32_t>(a_.layout.rows + 31) / 32);
+    own_columns(c_, command_.scales_b, static_cast<std::uint32_t>(i_.n + 31) / 32);
+  }
+
+  __device__ __forceinline__ std::uint32_t& word_of_d(int row, int n) const {
+    const Place place = d_place(i_, group_, row, n);
+    return c_.tmem[(command_.to + place.column) * kTmemLanes + place.lane];
+  }
+
+  // Of a pair each CTA holds half of B's rows.
+  __device__ __forceinline__ std::uint32_t code_b(int n, int k) const {
+    const std::uint32_t address = window_ + element_address(b_.matrix, b_.layout, n % b_.layout.rows, k);
+    if (group_ == 1) return load_code(address, i_.element_bytes);
+    return load_code(mapped(address, (rank() & ~1u) + (n >= b_.layout.rows ? 1 : 0)), i_.element_bytes);
+  }
+
+  __device__ __forceinline__ void load_row(int row) {
+    int scale_exponent = 0;
+    special_ = false;
+    nan_scale_ = false;
+    if (i_.scaled) {
+      const std::uint32_t s = scale_at(c_, command_.scales_a, row, i_.scale_a_id);
+      scale_exponent = static_cast<int>(s) - kScaleBias;
+      nan_scale_ = s == kNanScale;
+      special_ = nan_scale_;
+    }
+#pragma unroll
+    for (int w = 0; w < static_cast<int>(kMaxK / 2); ++w) {
+      Decoded e[2] = {{0, kZeroExponent, false}, {0, kZeroExponent, false}};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (2 * w + h < i_.k) e[h] = decode_element(a_.element, code_at(a_, window_, row, 2 * w + h), a_.negate);
+        special_ = special_ || e[h].special;
+        row_.significands[2 * w + h] = e[h].significand;
+      }
+      row_.exponents[w] = two(e[0].exponent + scale_exponent, e[1].exponent + scale_exponent);
+    }
+  }
+
+  // Eight threads a column, four elements each.
+  __device__ __forceinline__ void load_columns(int first) const {
+    Columns& columns = c_.columns;
+    constexpr int kThreadsPerColumn = static_cast<int>(kEngineThreads / kChunk);
+    constexpr int kEach = static_cast<int>(kMaxK) / kThreadsPerColumn;
+    static_assert(kEach % 2 == 0 && 32 % kThreadsPerColumn == 0);
+    const int j = t_ / kThreadsPerColumn;
+    const int n = first + j;
+    std::uint32_t s = kScaleBias;
+    if (i_.scaled && n < i_.n) s = scale_at(c_, command_.scales_b, n, i_.scale_b_id);
+    bool special = s == kNanScale;
+    const int scale_exponent = static_cast<int>(s) - kScaleBias;
+    const int k0 = t_ % kThreadsPerColumn * kEach;
+#pragma unroll
+    for (int w = 0; w < kEach / 2; ++w) {
+      Decoded e[2] = {{0, kZeroExponent, false}, {0, kZeroExponent, false}};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int k = k0 + 2 * w + h;
+        if (n < i_.n && k < i_.k) {
+          const std::uint32_t code = code_b(n, k);
+          e[h] = decode_element(b_.element, code, b_.negate);
+          columns.codes[j][k] = static_cast<std::uint16_t>(code);
+        }
+        special = special || e[h].special;
+        columns.significands[j][k] = e[h].significand;
+      }
+      columns.exponents[j][k0 / 2 + w] = two(e[0].exponent + scale_exponent, e[1].exponent + scale_exponent);
+    }
+    const std::uint32_t lanes = __ballot_sync(0xFFFFFFFFu, special);
+    if (t_ % kThreadsPerColumn == 0) {
+      columns.special[j] = lanes >> (t_ % 32) & ((1u << kThreadsPerColumn) - 1);
+      columns.nan_scale[j] = s == kNanScale ? 1 : 0;
+    }
+  }
+
+  __device__ __forceinline__ std::uint32_t result(int row, int j, const sm100::detail::Output& out,
+                                                  std::uint32_t addend) const {
+    const Columns& columns = c_.columns;
+    if (special_ || columns.special[j] != 0 || (addend & (out.sign() - 1)) >= out.infinity()) {
+      const Specials s =
+          specials_of(a_, window_, row, b_, columns.codes[j], nan_scale_ || columns.nan_scale[j] != 0, out, addend);
+      if (s.any()) return s.word(out);
+    }
+    const int fraction_bits = a_.element.mantissa_bits + b_.element.mantissa_bits;
+    return i_.k == 32 ? sum_of<16>(row_, columns.significands[j], columns.exponents[j], addend, out, fraction_bits)
+                      : sum_of<8>(row_, columns.significands[j], columns.exponents[j], addend, out, fraction_bits);
+  }
+
+  Control& c_;
+  const Command command_;
+  const Instruction i_;
+  const int group_;
+  const Operand a_;
+  const Operand b_;
+  const int t_;
+  const std::uint32_t window_;
+  Row row_;
+  bool special_ = false;
+  bool nan_scale_ = false;
+};
+
+// --- cp, commit
+// --------------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void copy(Control& c, const Command& command) {
+  const Matrix from = decode_matrix(command.a);
+  const Copy shape = copy_of(command.shape);
+  const unsigned t = threadIdx.x - c.kernel_threads;
+  const bool fits = from.valid && copy_fits(from, command.shape) &&
+                    (t >= static_cast<unsigned>(shape.rows) ||
+                     line_fits(from, false, static_cast<int>(t), shape.units, shared_end(c)));
+  if (!fits) stop(Code::matrix_descriptor, command.a);
+  if (t == 0) {
+    if (command.to >> 16 != 0) stop(Code::copy_address, command.to);
+    own_columns(c, command.to, static_cast<std::uint32_t>(4 * shape.units));
+  }
+  sync_engine();  // nothing is read that does not fit
+  for (int i = static_cast<int>(t); i < shape.rows * shape.units * 4; i += static_cast<int>(kEngineThreads)) {
+    const int row = i / 4 / shape.units;
+    const int unit = i / 4 % shape.units;
+    const std::uint32_t address =
+        own_window(c) + unit_address(from, false, row, unit) + static_cast<std::uint32_t>(i % 4 * 4);
+    std::uint32_t word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+    for (int l = 0; l < shape.lanes; ++l) {
+      const auto column = command.to + static_cast<std::uint32_t>(4 * unit + i % 4);
+      c.tmem[column * kTmemLanes + static_cast<unsigned>(copy_lane(command.shape, row, l))] = word;
+    }
+  }
+}
+
+__device__ __forceinline__ void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void commit(const Command& command) {
+  // Operands were read through the generic proxy, and TMA may write over them once this has arrived.
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  if (command.mask == 0) return arrive(command.to);
+  for (std::uint32_t r = 0; r < ranks(); ++r) {
+    if ((command.mask >> r & 1) != 0) arrive(mapped(command.to, r));
+  }
+}
+
+// --- the loop
+// --------------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ bool is_waited_for(const Control& c, const Command& command) {
+  for (std::uint32_t r = 0; r < ranks(); ++r) {
+    const bool own = r == rank();
+    if (command.mask == 0 ? !own : (command.mask >> r & 1) == 0) continue;
+    for (const std::uint32_t& waiting : c.waiting) {
+      const std::uint32_t address = shared_address(&waiting);
+      const std::uint32_t barrier = observe_at(own ? address : mapped(address, r));
+      if (barrier != 0 && ((barrier ^ command.to) & kDescriptorMask) == 0) return true;
+    }
+  }
+  return false;
+}
+
+// Of the lazy schedule: whether the next command may no longer be put off.
+__device__ __forceinline__ bool is_due(Control& c, std::uint32_t done) {
+  const std::uint32_t issued = observe(c.issued);
+  if (issued - done >= kRing || observe(c.finished) == c.kernel_threads) return true;
+  for (std::uint32_t i = done; i != issued; ++i) {
+    const Command& command = c.ring[i % kRing];
+    if (observe(c.ready[i % kRing]) != i + 1) break;
+    if (command.op == Command::Op::commit && is_waited_for(c, command)) return true;
+  }
+  return false;
+}
+
+// By one thread: waits for what comes next.
+__device__ __forceinline__ Next wait_for_next(Control& c, std::uint32_t done, std::uint32_t mails) {
+  Watchdog watchdog;
+  for (;;) {
+    if (observe(c.mailed) == mails + 1) return Next::mail;
+    const bool finished = observe(c.finished) == c.kernel_threads;
+    const bool there = observe(c.ready[done % kRing]) == done + 1;
+    if (there && (c.launch.timing != Timing::lazy || is_due(c, done))) return Next::local;
+    if (finished && !there) return Next::quit;
+    if (watchdog.expired(2 * c.launch.limit_ns)) stop(Code::tensor_core_idle, done);
+    __nanosleep(40);
+  }
+}
+
+__device__ __forceinline__ void send(Control& c, const Command& command, std::uint32_t number) {
+  const std::uint32_t peer = rank() ^ 1;
+  const auto* words = reinterpret_cast<const std::uint32_t*>(&command);
+  const std::uint32_t to = mapped(shared_address(&c.mail), peer);
+  for (std::uint32_t i = 0; i < sizeof(Command) / 4; ++i) {
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to + 4 * i), "r"(words[i]) : "memory");
+  }
+  publish_at(mapped(shared_address(&c.mailed), peer), number);
+}
+
+// What the engine's threads run, until every thread of the kernel is at its end and nothing is left to do. A pair's
+// odd CTA has its commands from the leader, and ends when that has.
+__device__ __noinline__ inline void engine(Control& c) {
+  const bool first = threadIdx.x == c.kernel_threads;
+  std::uint32_t done = 0;   // commands of the own ring
+  std::uint32_t mails = 0;  // taken from the leader
+  std::uint32_t sent = 0;
+  for (;;) {
+    if (first) {
+      c.next = static_cast<std::uint32_t>(wait_for_next(c, done, mails));
+      random_delay(c.launch, 1, done + mails);
+    }
+    sync_engine();
+    const Next next = static_cast<Next>(c.next);
+    if (next == Next::quit) return;
+    const Command& command = next == Next::mail ? c.mail : c.ring[done % kRing];
+    const bool sends = next == Next::local && command.cta_group == 2 && command.op != Command::Op::commit;
+    if (sends) {
+      ++sent;
+      if (first) send(c, command, sent);
+    }
+    switch (command.op) {
+      case Command::Op::mma: Multiplication(c, command).run(); break;
+      case Command::Op::cp: copy(c, command); break;
+      case Command::Op::commit:
+        if (first) commit(command);
+        break;
+    }
+    sync_engine();
+    if (next == Next::mail) {
+      ++mails;
+      if (first) publish_at(mapped(shared_address(&c.answered), rank() ^ 1), mails);
+      continue;
+    }
+    ++done;
+    if (!first) continue;
+    Watchdog watchdog;
+    while (sends && observe(c.answered) != sent) {
+      if (watchdog.expired(c.launch.limit_ns)) stop(Code::tensor_core_idle, done);
+    }
+    if (command.op == Command::Op::mma) atomicAdd(&c.launch.counts[1], 1);
+    publish(c.executed, done);
+  }
+}
+
+}  // namespace mxcheck::emulation::on_sm90

@@ -1,0 +1,35 @@
+#pragma once
+// A Blackwell kernel's launch on a Hopper card: the host's part. The kernel is one that run.cuh has wrapped.
+//
+//   const sm100::LaunchResult r = launch({.function = entry, .blocks = 2, .threads = 192, .cluster = 2,
+//                                         .shared_bytes = 100'000}, &params, {.schedule = Schedule::lazy});
+//
+// What the result says is what emulation/sm100/launch.h says, with fewer checks (report.h) and one field more: the
+// kernel's seconds. A kernel that is stopped for what it did leaves the process without a CUDA context, as any trap
+// does: the next launch fails.
+//
+// Not for two threads at a time: launches share tensor memory.
+
+#include <cstddef>
+#include <string>
+
+#include "emulation/sm100/launch.h"
+
+namespace mxcheck::emulation::on_sm90 {
+
+struct KernelShape {
+  const void* function = nullptr;  // (Params, on_sm90::Launch)
+  unsigned blocks = 1;
+  unsigned threads = 128;  // of the kernel: a multiple of 32 up to 256
+  unsigned cluster = 1;
+  std::size_t shared_bytes = 0;  // of the kernel
+};
+
+// Why nothing can run here; empty where the first card is a Hopper.
+std::string card_refusal();
+
+// `params` is the kernel's first argument, on the host. Error{usage} for a shape that no launch has, Error{io} without
+// a Hopper or where CUDA fails before the kernel.
+sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::LaunchOptions& options);
+
+}  // namespace mxcheck::emulation::on_sm90
