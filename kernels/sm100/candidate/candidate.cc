@@ -6,15 +6,11 @@
 #include <cstdint>
 
 #include "kernels/common/boundary.h"
+#include "kernels/sm100/candidate/body.h"
 #include "kernels/sm100/candidate/run.h"
 
 namespace mxcheck_kernels::sm100 {
 namespace {
-
-// Larger products run as well, but the emulation takes about a millisecond for each instruction of a tensor core: what
-// a gate asks for is to end while one waits. Every tile still has several others beside it, along rows and columns.
-constexpr std::int64_t kMostRows = 264;
-constexpr std::int64_t kMostCols = 264;
 
 constexpr mxcheck_operation matmul() {
   mxcheck_operation o = make_operation<check_scaled, run_scaled>("matmul", "sm100_mxf8f6f4");
@@ -27,7 +23,7 @@ constexpr mxcheck_operation matmul() {
 
 constexpr std::array kOperations{matmul()};
 constexpr mxcheck_candidate_table kTable =
-    make_table("sm100_emulated", MXCHECK_SM100_EMULATED_VERSION, kDLCPU, kOperations);
+    make_table(kName, MXCHECK_SM100_EMULATED_VERSION, kDLCPU, kOperations);
 
 }  // namespace
 }  // namespace mxcheck_kernels::sm100

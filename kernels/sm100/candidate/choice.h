@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "kernels/sm100/candidate/body.h"
 #include "kernels/sm100/gemm/emulated.h"
 
 namespace mxcheck_kernels::sm100 {
@@ -40,9 +41,9 @@ constexpr mxcheck::sm100::gemm::Variant variant_of(const MatmulShape& s) {
   const int least = v.cta_group;  // of 64 columns: there is no pair for 64
   const int most = static_cast<int>(std::clamp<std::int64_t>(tiles(s.n, 64), 1, 4));
   v.n = 64 * (least + static_cast<int>(seed % static_cast<std::uint64_t>(most - least + 1)));
-  // One shows stages and accumulators that are used again; a second, that none does another's tiles.
+  // One shows stages and accumulators that are used again; others, that none does another's tiles.
   const std::int64_t work = tiles(s.m, 128 * v.cta_group) * tiles(s.n, v.n);
-  v.units = work > 1 && seed >> 32 & 1U ? 2 : 1;
+  v.units = work > 1 && seed >> 32 & 1U ? static_cast<unsigned>(std::min(work, kMostUnits)) : 1;
   return v;
 }
 
