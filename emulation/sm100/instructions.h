@@ -11,6 +11,7 @@
 //
 // Sources: PTX ISA 9.0, sections 9.7.13 (mbarrier, cp.async.bulk) and 9.7.16 (tcgen05).
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -67,6 +68,16 @@ struct TmaLoad {
   std::uint16_t multicast = 0;
 };
 void tma_load(const TmaLoad& load);
+// tile::gather4: four rows of a tensor of two dimensions, whose map has boxes of one row.
+struct TmaGather4 {
+  std::uint32_t to;
+  const TensorMap* map;
+  std::int32_t x;
+  std::array<std::int32_t, 4> rows;
+  std::uint32_t barrier;
+  int cta_group = 0;
+};
+void tma_gather4(const TmaGather4& load);
 void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t barrier, std::uint16_t multicast);
 void tma_store(const TensorMap* map, std::span<const std::int32_t> at, std::uint32_t from);
 void bulk_store(void* to, std::uint32_t from, unsigned bytes);

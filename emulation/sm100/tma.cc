@@ -19,7 +19,8 @@ std::uint32_t box_bytes(const TensorMap& map) {
   return bytes;
 }
 
-void check_map(const TensorMap& map, std::span<const std::int32_t> at, std::uint32_t shared) {
+// `spans`: of the swizzle, of which the address in shared memory is a multiple.
+void check_map(const TensorMap& map, std::span<const std::int32_t> at, std::uint32_t shared, std::uint32_t spans = 8) {
   const std::uint32_t inner = map.box[0] * static_cast<std::uint32_t>(map.element_bytes);
   if (map.rank < 1 || map.rank > 5 || at.size() != static_cast<std::size_t>(map.rank)) {
     stop(Hazard::address,
@@ -29,7 +30,7 @@ void check_map(const TensorMap& map, std::span<const std::int32_t> at, std::uint
   if (inner % 16 != 0)
     stop(Hazard::address, "rows of the box of " + std::to_string(inner) + " bytes", "a multiple of 16");
   const std::uint32_t span = swizzle_span(map.swizzle);
-  const std::uint32_t alignment = map.swizzle == Swizzle::none ? 128 : 8 * span;
+  const std::uint32_t alignment = map.swizzle == Swizzle::none ? 128 : spans * span;
   if (map.swizzle != Swizzle::none && inner > span) {
     stop(Hazard::swizzle, "rows of the box of " + std::to_string(inner) + " bytes",
          "no longer than the swizzle's " + std::to_string(span));
@@ -189,6 +190,28 @@ void tma_load(const TmaLoad& load) {
   issue(deliveries, bytes, map.swizzle, true,
         [map, at = std::vector<std::int32_t>(load.at.begin(), load.at.end())](Cta& cta, std::uint32_t offset) {
           load_into(cta, map, at, offset);
+        });
+}
+
+void tma_gather4(const TmaGather4& load) {
+  begin("cp.async.bulk.tensor.gather4");
+  const TensorMap& map = *load.map;
+  if (map.rank != 2 || map.box[1] != 1) {
+    std::string box = std::to_string(map.box[0]);
+    for (int i = 1; i < map.rank; ++i) box += " x " + std::to_string(map.box[static_cast<std::size_t>(i)]);
+    stop(Hazard::descriptor, "a tensor map of " + std::to_string(map.rank) + " dimensions with boxes of " + box,
+         "two dimensions and boxes of one row");
+  }
+  // Four rows are half of the eight that a swizzle's pattern has: any of its halves may be written.
+  check_map(map, std::array{load.x, load.rows[0]}, load.to, 4);
+  const std::uint32_t row_bytes = box_bytes(map);
+  const SharedPlace to = place_of(load.to, 4 * row_bytes);
+  issue({{to, barrier_of(*to.cta, place_of(load.barrier, 8), load.cta_group, false)}}, 4 * row_bytes, map.swizzle, true,
+        [map, x = load.x, rows = load.rows, row_bytes](Cta& cta, std::uint32_t offset) {
+          for (const std::int32_t row : rows) {
+            load_into(cta, map, std::array{x, row}, offset);
+            offset += row_bytes;
+          }
         });
 }
 

@@ -13,9 +13,9 @@ constexpr std::int64_t kMostRows = 1032;
 constexpr std::int64_t kMostCols = 1032;
 constexpr std::int64_t kMostUnits = 66;  // an H100 has 132 SMs, and a pair has two
 #else
-// libmxcheck_sm100_emulated.so: on the CPU (emulation/sm100). Larger products run as well, but the emulation takes about
-// a millisecond for each instruction of a tensor core: what a gate asks for is to end while one waits. Every tile still
-// has several others beside it, along rows and columns.
+// libmxcheck_sm100_emulated.so: on the CPU (emulation/sm100). Larger products run as well, but the emulation takes
+// about a millisecond for each instruction of a tensor core: what a gate asks for is to end while one waits. Every tile
+// still has several others beside it, along rows and columns.
 constexpr const char* kName = "sm100_emulated";
 constexpr std::int64_t kMostRows = 264;
 constexpr std::int64_t kMostCols = 264;

@@ -22,8 +22,7 @@ constexpr mxcheck_operation matmul() {
 }
 
 constexpr std::array kOperations{matmul()};
-constexpr mxcheck_candidate_table kTable =
-    make_table(kName, MXCHECK_SM100_EMULATED_VERSION, kDLCPU, kOperations);
+constexpr mxcheck_candidate_table kTable = make_table(kName, MXCHECK_SM100_EMULATED_VERSION, kDLCPU, kOperations);
 
 }  // namespace
 }  // namespace mxcheck_kernels::sm100

@@ -29,6 +29,7 @@ gemm::Problem problem_of(const MatmulTensors& x, const MatmulShape& shape) {
   const mxcheck_matmul_policy& p = *x.policy;
   gemm::Problem g;
   g.a = x.a.data, g.b = x.b.data;
+  if (x.gathers) g.gathered_rows = static_cast<const std::int32_t*>(x.index.data), g.rows_a = x.a.rows;
   g.e5m2_a = element_named(p.policy.format) == Element::e5m2;
   g.e5m2_b = element_named(p.format_b) == Element::e5m2;
   g.d = x.d.data;

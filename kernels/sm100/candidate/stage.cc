@@ -22,7 +22,7 @@ scales::Groups groups_of(const MatmulTensors& x, bool grouped, std::int64_t exte
 // nothing to read of them.
 bool is_readable_in_place(const MatmulTensors& x, const scales::Groups& depth) {
   const std::int64_t k = x.policy->depth;
-  if (x.gathers || k == 0 || k % 16 != 0 || !is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) return false;
+  if (k == 0 || k % 16 != 0 || !is_aligned(x.a.data, 16) || !is_aligned(x.b.data, 16)) return false;
   for (std::int64_t e = 0; e < depth.count; ++e) {
     if (depth.begin(e) % scales::kBlock != 0 && depth.length(e) != 0) return false;
   }
@@ -61,11 +61,12 @@ std::int64_t pack_scales(const Staging& s, const Checked& compact, std::uint64_t
   return std::max<std::int64_t>(chunks, 1);
 }
 
-// Copies of a and b in place of them: groups of k begin elsewhere then.
+// Copies of a and b in place of them, a's rows gathered: groups of k begin elsewhere then.
 void use_copies(const Staging& s, gemm::Problem& g) {
   copy_operand(s, s.x.a, s.plan.a_at, true);
   copy_operand(s, s.x.b, s.plan.b_at, false);
   g.a = s.at<std::uint8_t>(s.plan.a_at);
+  g.gathered_rows = nullptr;
   g.b = s.at<std::uint8_t>(s.plan.b_at);
   g.k = s.plan.pitch;
   if (g.grouping != gemm::Grouping::depth && s.shape.k != 0) return;

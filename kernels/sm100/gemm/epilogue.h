@@ -86,7 +86,9 @@ MXCHECK_SM100_DEVICE void promote(const Params& p, SharedAddress base, TmemAddre
                                   std::int64_t row_in_tile, Ring<T::kAccumulators>& accumulator, float (&sums)[T::kN]) {
   constexpr Scope kScope = T::kCtaGroup == 2 ? Scope::cluster : Scope::cta;
   const bool exists = row_in_tile < work.rows;
-  const std::int64_t row = work.row + row_in_tile;
+  const std::int64_t row_of_product = work.row + row_in_tile;
+  const bool gathers = kGrouping != Grouping::depth && exists && p.gathered_rows != nullptr;
+  const std::int64_t row = gathers ? p.gathered_rows[row_of_product] : row_of_product;
   const std::int64_t expert_rows = kGrouping == Grouping::rows ? (p.n + p.block_b - 1) / p.block_b : 0;
   const std::int64_t expert = kGrouping == Grouping::rows ? work.row_b / p.n : 0;
   for (std::int64_t k = 0; k < work.depth; k += T::kDepth) {

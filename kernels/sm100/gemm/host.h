@@ -11,11 +11,13 @@ namespace mxcheck::sm100::gemm {
 
 struct Problem {
   Operands operands = Operands::scaled;
-  const void* a = nullptr;  // [m, k] codes, BF16 of Operands::half
+  const void* a = nullptr;  // [m, k] codes, BF16 of Operands::half; with gathered_rows [rows_a, k]
   const void* b = nullptr;  // [n, k]; groups along rows: [groups * n, k]
   bool e5m2_a = false;      // E4M3 otherwise
   bool e5m2_b = false;
-  const void* scales_a = nullptr;  // 128 x 4 chunks, as kernels/sm100/scales writes them
+  const std::int32_t* gathered_rows = nullptr;  // m rows of A, of 0 to rows_a - 1: params.h; null: rows 0 to m - 1
+  std::int64_t rows_a = 0;                      // of A's tensor where rows are gathered, and m otherwise
+  const void* scales_a = nullptr;  // 128 x 4 chunks, as kernels/sm100/scales writes them: rows of the product, not of A
   const void* scales_b = nullptr;
   std::int64_t chunks_a = 0;  // how many there are
   std::int64_t chunks_b = 0;
@@ -84,8 +86,12 @@ inline std::string scales_map(const void* base, std::int64_t chunks, TensorMap& 
 template <class T>
 std::string make_params(const Problem& g, Params& params) {
   using E = ByteFormat;
+  const bool gathers = g.gathered_rows != nullptr;
+  if (gathers && g.grouping == Grouping::depth) return "rows of A are not gathered of groups along depth";
+  const std::int64_t rows_a = gathers ? g.rows_a : g.m;
   const std::int64_t rows_b = g.grouping == Grouping::rows ? g.groups * g.n : g.n;
-  std::string error = host_detail::codes_map(g.a, T::kElementBytes, g.m, g.k, T::kRows, params.a);
+  const int box_a = gathers ? 1 : T::kRows;
+  std::string error = host_detail::codes_map(g.a, T::kElementBytes, rows_a, g.k, box_a, params.a);
   if (error.empty()) error = host_detail::codes_map(g.b, T::kElementBytes, rows_b, g.k, T::kRowsB, params.b);
   if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_a, g.chunks_a, params.scales_a);
   if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_b, g.chunks_b, params.scales_b);
@@ -97,6 +103,7 @@ std::string make_params(const Problem& g, Params& params) {
     params.instruction =
         g.e5m2_b ? host_detail::instruction<T, E::e4m3, E::e5m2>() : host_detail::instruction<T, E::e4m3, E::e4m3>();
   }
+  params.gathered_rows = g.gathered_rows;
   params.factors_a = g.factors_a;
   params.factors_b = g.factors_b;
   params.block_b = g.block_b;

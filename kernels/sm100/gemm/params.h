@@ -11,13 +11,16 @@ namespace mxcheck::sm100::gemm {
 enum class Grouping : std::uint8_t { dense, rows, depth };
 
 struct Params {
-  TensorMap a;         // [m, k] codes or values, boxes of 128 x 128 bytes, swizzled by 128
+  TensorMap a;         // [m, k] codes or values, boxes of 128 x 128 bytes, swizzled by 128; with gathered_rows
+                       // [rows of A, k] and boxes of a row
   TensorMap b;         // [n or experts * n, k], boxes of Tile::kRowsB rows
   TensorMap scales_a;  // [chunks, 128] words: 128 x 4 chunks, along k first (kernels/sm100/scales/pack.h)
   TensorMap scales_b;
   InstructionDescriptor instruction;
+  const std::int32_t* gathered_rows;  // m: row r of the product is row gathered_rows[r] of A; null: row r. Not of
+                                      // groups along depth. Scales of A lie in the product's order all the same
   const float* factors_a;  // of Operands::promoted: [m, blocks], a block 128 of k; groups along depth: each its own,
-                           // one after the other
+                           // one after the other; with gathered_rows [rows of A, blocks], by the rows of A
   const float* factors_b;  // [ceil(n / block_b), blocks]; groups along rows: of each expert
   std::int64_t block_b;    // 128 or 1
   void* d;

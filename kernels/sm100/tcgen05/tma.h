@@ -135,6 +135,35 @@ MXCHECK_SM100_DEVICE void tma_load_multicast(SharedAddress to, const TensorMap* 
 #endif
 }
 
+// --- loads of four rows
+// --------------------------------------------------------------------------------------------------------
+
+// Four rows of a 2-D tensor, each a box of {columns, 1} at column x: in shared memory they follow one another as four
+// rows of one box do, swizzled by their addresses. The tensor map's box is of one row. A row outside of the tensor,
+// negative or past its last, gives zeros. `to` is at a multiple of four spans of the swizzle, of 128 without one; the
+// bytes that count are those of four boxes. PTX ISA, "tile::gather4": column, then the rows.
+template <int kCtaGroup = 0>
+MXCHECK_SM100_DEVICE void tma_gather4(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int row0,
+                                      int row1, int row2, int row3) {
+#if MXCHECK_SM100_EMULATED
+  static_assert(kCtaGroup >= 0 && kCtaGroup <= 2, "cta_group is 1 or 2, or absent: 0");
+  emulation::sm100::tma_gather4(
+      {.to = to, .map = map, .x = x, .rows = {row0, row1, row2, row3}, .barrier = barrier, .cta_group = kCtaGroup});
+#elif MXCHECK_SM100_ON_SM90
+  // Hopper's TMA has no gather4: a row at a time. A row of a swizzle's span is what is swizzled by its address anyway.
+  const int rows[] = {row0, row1, row2, row3};
+  MXCHECK_SM100_UNROLL
+  for (unsigned i = 0; i < 4; ++i) tma_load<kCtaGroup>(to + i * map->box_bytes, map, barrier, x, rows[i]);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes%8 "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(row0), "r"(row1), "r"(row2), "r"(row3),
+      "C"(tma_detail::GroupText<kCtaGroup>::text)
+      : "memory");
+#endif
+}
+
 // --- loads of bytes
 // ------------------------------------------------------------------------------------------------------------
 

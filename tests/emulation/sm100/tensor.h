@@ -59,6 +59,18 @@ struct Tensor {
 
 inline Tensor plain() { return {2, 1, {128, 32, 1}, {128, 16, 1}, Swizzle::b128}; }
 
+// Where byte b of a box of rows of a span's bytes lies (a row of the box is `row` bytes): units of 16 bytes are
+// exchanged by bits of the line of 128 bytes that they are in.
+inline unsigned placed(Swizzle swizzle, unsigned b) {
+  const unsigned line = b / 128 % 8;
+  switch (swizzle) {
+    case Swizzle::b128: return b ^ line * 16;
+    case Swizzle::b64: return b ^ line % 4 * 16;
+    case Swizzle::b32: return b ^ line % 2 * 16;
+    default: return b;
+  }
+}
+
 inline void open_barriers(unsigned count = 1) {
   if (thread_index() == 0) {
     for (unsigned i = 0; i < 4; ++i) barrier_init(barrier(i), count);

@@ -10,18 +10,6 @@ namespace {
 
 constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
 
-// Where byte b of a box of rows of a span's bytes lies (a row of the box is `row` bytes): units of 16 bytes are
-// exchanged by bits of the line of 128 bytes that they are in.
-unsigned placed(Swizzle swizzle, unsigned b) {
-  const unsigned line = b / 128 % 8;
-  switch (swizzle) {
-    case Swizzle::b128: return b ^ line * 16;
-    case Swizzle::b64: return b ^ line % 4 * 16;
-    case Swizzle::b32: return b ^ line % 2 * 16;
-    default: return b;
-  }
-}
-
 void load(const TensorMap* map, int rank, std::array<int, 3> at) {
   if (rank == 3) return tma_load(tile(), map, barrier(0), at[0], at[1], at[2]);
   if (rank == 2) return tma_load(tile(), map, barrier(0), at[0], at[1]);

@@ -8,7 +8,7 @@
 // what bits, deadlocks and impossible instructions alone show. --all: every schedule, a line each. --text: findings, to
 // stderr.
 //
-// FAULT, TILE (instances.h) and CASES (dense, rows, depth, tall) are macros.
+// FAULT, TILE (instances.h) and CASES (dense, rows, depth, tall, gathered) are macros.
 
 #include <algorithm>
 #include <chrono>
@@ -75,6 +75,19 @@ Case cases() {
             .alpha = -1.7F,
             .specials = kFp8,
             .seed = 5};
+  }
+  if (name == "gathered") {
+    return {.operands = kOperands,
+            .m = 420,
+            .n = 200,
+            .k = 272,
+            .grouping = Grouping::rows,
+            .offsets = {0, 0, 1, 131, 131, 420},
+            .rows_a = 600,
+            .e5m2_a = kFp8,
+            .adds = true,
+            .alpha = 0.3F,
+            .seed = 7};
   }
   if (name == "depth") {
     return {.operands = kOperands,

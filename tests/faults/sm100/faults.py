@@ -147,6 +147,7 @@ MULTIPLY_ELECT = (
     "if ((T::kCtaGroup == 1 || cluster_rank() == 0) && elect()) multiply<T, kGrouping>(p, base, tmem, unit, units);"
 )
 ROW_IN_TILE = "const std::int64_t row_in_tile = T::kRows * rank + slab + lane_index();"
+GATHERED_ROW = "p.gathered_rows[work.row + row_in_tile]"
 CHUNK_A = "work.chunk_a = chunk_m_ + tile_m * (kM / 128);"
 
 for tile, cases in (
@@ -165,6 +166,10 @@ for tile, cases in (
     ("PromotedSingle128", "dense"),
     ("PromotedSingle128", "rows"),
     ("PromotedPair128", "dense"),
+    ("Single128", "gathered"),
+    ("Pair128", "gathered"),
+    ("HalfSingle128", "gathered"),
+    ("PromotedSingle128", "gathered"),
 ):
     control(tile, cases)
 
@@ -640,7 +645,7 @@ fault("stages_overlap", "own", "the stages of B are half as far apart as they ar
       "load.h", "base + T::kB + stage * T::kBytesB", "base + T::kB + stage * T::kBytesB / 2",
       "multiply.h", "base + T::kB + stage * T::kBytesB", "base + T::kB + stage * T::kBytesB / 2")  # fmt: skip
 fault("box_of_64_rows", "own", "a box of A has 64 rows: fewer bytes than are expected",
-      "host.h", "g.m, g.k, T::kRows, params.a);", "g.m, g.k, 64, params.a);")  # fmt: skip
+      "host.h", "gathers ? 1 : T::kRows;", "gathers ? 1 : 64;")  # fmt: skip
 fault("depth_starts_at_zero", "own", "every group along k loads the first", "schedule.h", "work.k = by_depth ? begin_ : 0;", "work.k = 0;", cases="depth")  # fmt: skip
 fault("scales_past_shared_memory", "own", "the launch has 512 bytes less than the tile", "tile.h", "kSharedBytes = kSlot + 16;", "kSharedBytes = kFull;")  # fmt: skip
 
@@ -691,6 +696,32 @@ fault("bf16_half_up", "own", "ties of BF16 are rounded up", "epilogue.h", "(bits
 fault("promoted_without_fma", "own", "partial sums are multiplied, rounded and added",
       "epilogue.h", "const float value = std::fma(a, b, c);", "const float value = finish(a, b, true, c);", tile="PromotedSingle128")  # fmt: skip
 
+# --- rows of A gathered by its loads
+
+fault("gathered_rows_four_off", "own", "the first four rows of a gathered tile lie where the next four belong, and so on",
+      "load.h", "to + static_cast<unsigned>(i * kTileK),", "to + static_cast<unsigned>((i + 4) % T::kRows * kTileK),", cases="gathered")  # fmt: skip
+fault("gathered_rows_reversed", "own", "the four rows of a load are named from the last to the first",
+      "load.h", "row_of(i), row_of(i + 1),\n                              row_of(i + 2), row_of(i + 3)", "row_of(i + 3), row_of(i + 2), row_of(i + 1), row_of(i)", cases="gathered")  # fmt: skip
+fault("gathered_rows_of_the_first_group", "own", "every group gathers by the index of the first tile",
+      "load.h", GATHERED_ROW, "p.gathered_rows[row_in_tile]", cases="gathered")  # fmt: skip
+fault("gathered_rows_of_the_leader", "own", "the peer gathers the leader's half of a pair's rows",
+      "load.h", "static_cast<std::int64_t>(T::kRows * rank) + i;", "static_cast<std::int64_t>(i);", tile="Pair128", cases="gathered")  # fmt: skip
+fault("index_not_used", "own", "rows are loaded one by one, and their index is forgotten",
+      "load.h", GATHERED_ROW, "static_cast<int>(work.row + row_in_tile)", cases="gathered")  # fmt: skip
+fault("one_gather_fewer", "own", "the last four rows of a gathered tile are not loaded, and expected",
+      "load.h", "i < T::kRows; i += 4", "i < T::kRows - 4; i += 4", cases="gathered")  # fmt: skip
+fault("one_gather_not_expected", "own", "of a gathered tile four rows' bytes are not expected",
+      "load.h", EXPECT, EXPECT.replace("T::kStageBytes", "T::kStageBytes - (p.gathered_rows != nullptr ? 4 * kTileK : 0)"), cases="gathered")  # fmt: skip
+fault("gathers_of_the_cta_alone", "own", "the peer's gathers are not of the pair, and count at the leader",
+      "load.h", "tma_gather4<T::kCtaGroup>", "tma_gather4<1>", tile="Pair128", cases="gathered")  # fmt: skip
+fault("gathers_in_a_box_of_128_rows", "own", "gathers are given the tensor map of whole boxes",
+      "host.h", "gathers ? 1 : T::kRows;", "T::kRows;", cases="gathered")  # fmt: skip
+fault("gathers_of_the_products_rows", "own", "A is taken to have as many rows as the product: those past them are zeros",
+      "host.h", "gathers ? g.rows_a : g.m;", "g.m;", cases="gathered")  # fmt: skip
+fault("factors_of_the_products_rows", "own", "FP32 scales of gathered rows are those of the product's rows",
+      "epilogue.h", "gathers ? p.gathered_rows[row_of_product] : row_of_product;", "row_of_product;",
+      tile="PromotedSingle128", cases="gathered")  # fmt: skip
+
 # --- what is allowed: findings here would be false alarms
 
 fault("allowed_commit_on_the_next_stage", "allowed", "the commit of a stage arrives at the barrier of the next: later ones say the same, more slowly",
@@ -725,6 +756,10 @@ fault("allowed_loads_in_another_order", "allowed", "B and the scales are loaded 
       "load.h", "      tma_load<T::kCtaGroup>(base + T::kA + stage * T::kBytesA, &p.a, counts, at, row_a);\n", "",
       "load.h", "      ring.step();\n", "      tma_load<T::kCtaGroup>(base + T::kA + stage * T::kBytesA, &p.a, counts, at, row_a);\n      ring.step();\n",
       tile="Pair128")  # fmt: skip
+fault("allowed_rows_past_the_end_gathered", "allowed", "rows past a group's end are its first: nobody writes them",
+      "load.h", GATHERED_ROW + " : -1;", GATHERED_ROW + " : p.gathered_rows[work.row];", cases="gathered")  # fmt: skip
+fault("allowed_gathers_in_another_order", "allowed", "a tile's rows are gathered from the last four to the first",
+      "load.h", "for (int i = 0; i < T::kRows; i += 4) {", "for (int i = T::kRows - 4; i >= 0; i -= 4) {", tile="Pair128", cases="gathered")  # fmt: skip
 fault("allowed_lower_stages", "allowed", "a ring of two stages", "tile.h", "kStages = kStages_;", "kStages = 2;", tile="Pair128")  # fmt: skip
 fault("allowed_one_stage", "allowed", "a ring of one stage", "tile.h", "kStages = kStages_;", "kStages = 1;")  # fmt: skip
 fault("allowed_one_accumulator", "allowed", "one accumulator", "tile.h", "kAccumulators = kN <= 192 ? 2 : 1;", "kAccumulators = 1;")  # fmt: skip

@@ -69,15 +69,18 @@ Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
   const void* factors_a = nullptr;
   const void* factors_b = nullptr;
   const void* offsets = nullptr;
+  const void* gathered_rows = nullptr;
+  const std::int64_t rows_a = p.gathered_rows != nullptr ? p.rows_a : p.m;
   constexpr std::int64_t kChunk = kChunkBytes;
   const std::vector<Copy> copies{
-      {p.a, bytes_of(p.m * p.k, element_bytes), &card_.a},
+      {p.a, bytes_of(rows_a * p.k, element_bytes), &card_.a},
       {p.b, bytes_of(experts * p.n * p.k, element_bytes), &card_.b},
       {scaled ? p.scales_a : nullptr, bytes_of(p.chunks_a, kChunk), &card_.scales_a},
       {scaled ? p.scales_b : nullptr, bytes_of(p.chunks_b, kChunk), &card_.scales_b},
-      {promoted ? p.factors_a : nullptr, bytes_of(p.m * p.chunks_k, 4), &factors_a},
+      {promoted ? p.factors_a : nullptr, bytes_of(rows_a * p.chunks_k, 4), &factors_a},
       {promoted ? p.factors_b : nullptr, bytes_of(experts * blocks_b * p.chunks_k, 4), &factors_b},
       {p.c, d_bytes_, &card_.c},
+      {p.gathered_rows, bytes_of(p.m, 4), &gathered_rows},
       {p.grouping == Grouping::dense ? nullptr : p.offsets, bytes_of(p.groups + 1, 8), &offsets}};
   std::size_t all = Arena::padded(d_bytes_ + 2 * kGuard);
   for (const Copy& copy : copies) all += Arena::padded(copy.bytes);
@@ -91,6 +94,7 @@ Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
   }
   card_.factors_a = static_cast<const float*>(factors_a);
   card_.factors_b = static_cast<const float*>(factors_b);
+  card_.gathered_rows = static_cast<const std::int32_t*>(gathered_rows);
   card_.offsets = static_cast<const std::int64_t*>(offsets);
   std::byte* const d = arena().take(d_bytes_ + 2 * kGuard);
   require(cudaMemset(d, kGuardByte, d_bytes_ + 2 * kGuard), "cudaMemset");

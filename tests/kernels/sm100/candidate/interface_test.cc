@@ -2,15 +2,18 @@
 // has the contract's bits is the gate's to say (gate_test.cc).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/sm100/candidate/choice.h"
 #include "kernels/sm100/candidate/clean.h"
 #include "kernels/sm100/candidate/saved.h"
+#include "kernels/sm100/candidate/workspace.h"
 #include "tests/kernels/sm100/candidate/call.h"
 
 namespace {
@@ -64,6 +67,7 @@ TEST(Sm100Candidate, dense_products_are_right_in_place_and_copied) {
   expect_right({.m = 130, .n = 66, .k = 144});                            // rows of 16 bytes
   expect_right({.m = 3, .n = 5, .k = 37, .adds = true, .alpha = -0.5F});  // padded
   expect_right({.m = 9, .n = 80, .k = 33, .index = {8, 0, 3, 3, 1, 2, 9, 4, 8}, .a_rows = 10, .bf16 = true});
+  expect_right({.m = 9, .n = 80, .k = 48, .index = {8, 0, 3, 3, 1, 2, 9, 4, 8}, .a_rows = 10});  // row 9 of a, 9 of d
   expect_right({.m = 4, .n = 6, .k = 0, .adds = true, .alpha = 3});
 }
 
@@ -74,6 +78,32 @@ TEST(Sm100Candidate, groups_are_right_wherever_they_end) {
   expect_right({.m = 6, .n = 9, .k = 176, .grouping = MXCHECK_DEPTH, .offsets = {0, 32, 32, 128, 176, 176}});
   expect_right({.m = 6, .n = 9, .k = 100, .grouping = MXCHECK_DEPTH, .offsets = {0, 1, 34, 34, 99, 100}});
   expect_right({.m = 3, .n = 2, .k = 0, .grouping = MXCHECK_DEPTH, .offsets = {0, 0, 0}, .adds = true});
+}
+
+// Row i of D is of row index[i] of a; the copies' place in the workspace stays as it was where TMA can read the rows.
+TEST(Sm100Candidate, gathered_rows_are_copied_only_where_they_cannot_be_read) {
+  std::vector<std::int32_t> index;
+  for (std::int32_t i = 0; i < 290; ++i) index.push_back(i % 7 == 0 ? 69 : i * 13 % 70);
+  const auto expect_gathered = [&](std::int64_t k, std::vector<std::int64_t> offsets, bool copied) {
+    MatmulOptions o{.m = 290, .n = 72, .k = k, .index = index, .a_rows = 70, .adds = true};
+    if (!offsets.empty()) o.grouping = MXCHECK_ROWS, o.offsets = std::move(offsets);
+    ValidMatmul v(o);
+    ASSERT_EQ(matmul().run(&v.call), MXCHECK_OK) << v.message.data();
+    for (std::int64_t i = 0; i < o.m * o.n; ++i) {
+      float value = 0;
+      std::memcpy(&value, v.out[0]->memory.data() + i * 4, 4);
+      ASSERT_EQ(value, v.expected(i / o.n, i % o.n)) << "row " << i / o.n << " column " << i % o.n;
+    }
+    const auto plan = mxcheck_kernels::sm100::plan_workspace(v.call);
+    const auto* copies = static_cast<const std::byte*>(v.call.workspace);
+    const bool untouched =
+        std::all_of(copies + plan.a_at, copies + plan.scales_a_at, [](std::byte b) { return b == std::byte{0xC7}; });
+    EXPECT_EQ(untouched, !copied);
+  };
+  expect_gathered(144, {}, false);
+  expect_gathered(80, {0, 0, 1, 130, 130, 290}, false);
+  expect_gathered(100, {}, true);
+  expect_gathered(33, {0, 0, 1, 130, 130, 290}, true);
 }
 
 TEST(Sm100Candidate, c_may_be_d) { expect_right({.m = 20, .n = 30, .k = 64, .adds = true, .in_place = true}); }

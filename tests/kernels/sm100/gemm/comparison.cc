@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -60,9 +61,9 @@ std::vector<Range> ranges(const std::vector<std::int64_t>& offsets, std::int64_t
 }
 
 // Random scales, compact, and in chunks of 128 x 4: rows of each group of rows and blocks of each group of depth begin
-// a chunk.
+// a chunk. Row i of the chunks is row index[i] of the compact ones, or row i without an index.
 Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& depth, std::int64_t all_rows,
-                   bool specials, std::mt19937_64& random) {
+                   const std::vector<std::int32_t>& index, bool specials, std::mt19937_64& random) {
   Scales s;
   for (const Range& d : depth) {
     s.blocks += up(d.end - d.begin, 32);
@@ -87,10 +88,11 @@ Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& dep
       const std::int64_t blocks = up(d.end - d.begin, 32);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const std::int64_t in_group = i - r.begin;
+        const std::int64_t from = index.empty() ? i : index[static_cast<std::size_t>(i)];
         for (std::int64_t j = 0; j < blocks; ++j) {
           const std::int64_t chunk = (chunk_row + in_group / 128) * s.chunks_k + chunk_k + j / 4;
           s.chunks.data()[chunk * kChunkBytes + in_group % 32 * 16 + in_group % 128 / 32 * 4 + j % 4] =
-              s.compact[static_cast<std::size_t>(i * s.blocks + block0 + j)];
+              s.compact[static_cast<std::size_t>(from * s.blocks + block0 + j)];
         }
       }
       block0 += blocks;
@@ -141,11 +143,36 @@ void fill_halves(Bytes& values, std::int64_t count, std::mt19937_64& random) {
 
 // What a case is made of, for both sides.
 struct Made {
+  std::vector<std::int32_t> gathered_rows;
+  std::int64_t rows_a = 0;
   Bytes a{0}, b{0}, addend{0}, d{0}, expected{0};
   Scales scales_a, scales_b;
   Factors factors_a, factors_b;
   std::int64_t groups = 1, rows_b = 0, outputs = 0;
 };
+
+// m rows of A, one in four of them that of the row before.
+std::vector<std::int32_t> draw_rows(const Case& c, std::mt19937_64& random) {
+  std::vector<std::int32_t> rows;
+  for (std::int64_t i = 0; c.rows_a > 0 && i < c.m; ++i) {
+    const bool again = i > 0 && random() % 4 == 0;
+    rows.push_back(again ? rows.back() : static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(c.rows_a)));
+  }
+  return rows;
+}
+
+// Rows of A that nobody gathers are NaN, and so are their scales: where one is read, D tells.
+void poison_rows(const Case& c, Made& x) {
+  std::vector<bool> gathered(static_cast<std::size_t>(x.rows_a));
+  for (const std::int32_t row : x.gathered_rows) gathered[static_cast<std::size_t>(row)] = true;
+  const std::int64_t row_bytes = c.k * (c.operands == Operands::half ? 2 : 1);
+  for (std::int64_t r = 0; r < x.rows_a; ++r) {
+    if (gathered[static_cast<std::size_t>(r)]) continue;
+    std::fill_n(x.a.data() + r * row_bytes, row_bytes, std::uint8_t{0xFF});
+    std::fill_n(x.factors_a.compact.begin() + r * x.factors_a.blocks, x.factors_a.blocks,
+                std::numeric_limits<float>::quiet_NaN());
+  }
+}
 
 Made make(const Case& c) {
   std::mt19937_64 random(c.seed);
@@ -154,27 +181,31 @@ Made make(const Case& c) {
   const bool by_depth = c.grouping == Grouping::depth;
   if (!c.offsets.empty()) x.groups = static_cast<std::int64_t>(c.offsets.size()) - 1;
   x.rows_b = by_rows ? x.groups * c.n : c.n;
+  x.gathered_rows = draw_rows(c, random);
+  x.rows_a = c.rows_a > 0 ? c.rows_a : c.m;
   const int element = c.operands == Operands::half ? 2 : 1;
-  x.a = Bytes(c.m * c.k * element);
+  x.a = Bytes(x.rows_a * c.k * element);
   x.b = Bytes(x.rows_b * c.k * element);
   if (c.operands == Operands::half) {
-    fill_halves(x.a, c.m * c.k, random);
+    fill_halves(x.a, x.rows_a * c.k, random);
     fill_halves(x.b, x.rows_b * c.k, random);
   } else {
-    fill_codes(x.a, c.m * c.k, c.e5m2_a, c.specials, random);
+    fill_codes(x.a, x.rows_a * c.k, c.e5m2_a, c.specials, random);
     fill_codes(x.b, x.rows_b * c.k, c.e5m2_b, c.specials, random);
   }
   const std::vector<Range> depth = by_depth ? ranges(c.offsets, c.k) : ranges({}, c.k);
   if (c.operands == Operands::scaled) {
     std::vector<Range> experts;
     for (std::int64_t e = 0; e < (by_rows ? x.groups : 1); ++e) experts.push_back({e * c.n, (e + 1) * c.n});
-    x.scales_a = make_scales(by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, c.m, c.specials, random);
-    x.scales_b = make_scales(experts, depth, x.rows_b, c.specials, random);
+    x.scales_a = make_scales(by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, x.rows_a, x.gathered_rows,
+                             c.specials, random);
+    x.scales_b = make_scales(experts, depth, x.rows_b, {}, c.specials, random);
   }
   if (c.operands == Operands::promoted) {
-    x.factors_a = make_factors(c.m, depth, random);
+    x.factors_a = make_factors(x.rows_a, depth, random);
     x.factors_b = make_factors((by_rows ? x.groups : 1) * up(c.n, c.block_b), depth, random);
   }
+  if (c.rows_a > 0) poison_rows(c, x);
   x.outputs = c.m * c.n * (by_depth ? x.groups : 1);
   const std::int64_t bytes = c.bf16 ? 2 : 4;
   x.addend = Bytes(x.outputs * bytes);
@@ -196,6 +227,7 @@ Problem problem_of(const Case& c, Made& x) {
   p.b = x.b.data();
   p.e5m2_a = c.e5m2_a;
   p.e5m2_b = c.e5m2_b;
+  if (!x.gathered_rows.empty()) p.gathered_rows = x.gathered_rows.data(), p.rows_a = x.rows_a;
   p.scales_a = x.scales_a.chunks.data();
   p.scales_b = x.scales_b.chunks.data();
   p.chunks_a = std::max<std::int64_t>(1, x.scales_a.chunk_rows * x.scales_a.chunks_k);
@@ -229,7 +261,7 @@ MatmulOperand operand_of(const Case& c, bool e5m2, const Bytes& codes, std::int6
 
 void compute_expected(const Case& c, Made& x) {
   Matmul r;
-  r.a = operand_of(c, c.e5m2_a, x.a, c.m);
+  r.a = operand_of(c, c.e5m2_a, x.a, x.rows_a);
   r.b = operand_of(c, c.e5m2_b, x.b, c.n);
   const auto scale = [](MatmulOperand& o, BlockShape block, Format format, const void* scales, std::int64_t stride) {
     o.block = block;
@@ -257,6 +289,8 @@ void compute_expected(const Case& c, Made& x) {
                : c.grouping == Grouping::depth ? mxcheck::Grouping::depth
                                                : mxcheck::Grouping::none;
   r.offsets = c.offsets;
+  r.row_index = x.gathered_rows;
+  r.gathers = c.rows_a > 0;
   r.threads = 1;
   matmul(r, x.expected.data());
 }

@@ -14,6 +14,7 @@ struct Case {
   std::int64_t m = 0, n = 0, k = 0;
   Grouping grouping = Grouping::dense;
   std::vector<std::int64_t> offsets;  // of groups
+  std::int64_t rows_a = 0;  // of A, of which m are gathered at random, some several times; 0: A has the m rows
   bool e5m2_a = false, e5m2_b = false;
   bool bf16 = false;
   bool adds = false;           // C

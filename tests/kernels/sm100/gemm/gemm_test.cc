@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "kernels/sm100/gemm/host.h"
+#include "kernels/sm100/gemm/instances.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
 
 namespace mxcheck::sm100::gemm {
@@ -151,6 +153,82 @@ TEST(Sm100Gemm, promoted_fp8_has_the_references_bits) {
                    v, o);
     }
   }
+}
+
+// Rows of A by an index: fewer than the product has, so that most occur several times, or more, of which some must not
+// be read.
+TEST(Sm100Gemm, gathered_rows_have_the_references_bits) {
+  for (const Variant& v : kVariants) {
+    for (const LaunchOptions& o : schedules(23)) {
+      expect_clean({.m = 200, .n = 330, .k = 272, .rows_a = 61, .adds = true, .seed = 3}, v, o);
+      expect_clean({.m = 300,
+                    .n = 72,
+                    .k = 160,
+                    .grouping = Grouping::rows,
+                    .offsets = {0, 0, 1, 131, 131, 300},
+                    .rows_a = 700,
+                    .e5m2_a = true,
+                    .bf16 = true,
+                    .seed = 5},
+                   v, o);
+    }
+  }
+}
+
+// The row of FP32 scales is that of A, not that of the product.
+TEST(Sm100Gemm, gathered_rows_of_bf16_and_promoted_fp8_have_the_references_bits) {
+  for (const Operands operands : {Operands::half, Operands::promoted}) {
+    for (const Variant& v :
+         {Variant{1, 128, 2}, operands == Operands::half ? Variant{2, 256, 1} : Variant{2, 128, 1}}) {
+      for (const LaunchOptions& o : schedules(29)) {
+        expect_clean({.operands = operands, .m = 270, .n = 136, .k = 240, .rows_a = 400, .alpha = 0.3F, .seed = 3}, v,
+                     o);
+        expect_clean({.operands = operands,
+                      .m = 300,
+                      .n = 200,
+                      .k = 160,
+                      .grouping = Grouping::rows,
+                      .offsets = {0, 0, 1, 131, 131, 300},
+                      .rows_a = 100,
+                      .bf16 = true,
+                      .adds = true,
+                      .seed = 5},
+                     v, o);
+      }
+    }
+  }
+}
+
+// A single row for all, and more tiles than CTAs.
+TEST(Sm100Gemm, gathered_rows_under_random_schedules_change_nothing) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const Case c{.m = 384, .n = 128, .k = 640, .rows_a = seed == 1 ? 1 : 500, .seed = seed};
+    expect_clean(c, {1, 64, 1}, {.schedule = Schedule::random, .seed = seed, .strict = true});
+    expect_clean(c, {2, 128, 1}, {.schedule = Schedule::random, .seed = seed, .strict = true});
+  }
+}
+
+TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
+  alignas(16) static std::uint8_t bytes[1024]{};
+  const std::int32_t rows[8]{};
+  const std::int64_t offsets[2] = {0, 32};
+  Problem p;
+  p.a = p.b = p.scales_a = p.scales_b = bytes;
+  p.chunks_a = p.chunks_b = p.chunks_k = 1;
+  p.d = bytes;
+  p.m = p.n = 8, p.k = 32;
+  p.gathered_rows = rows, p.rows_a = 1;
+  Params params;
+  EXPECT_EQ(make_params<Single128>(p, params), "");
+  EXPECT_EQ(params.gathered_rows, rows);
+  p.rows_a = 0;
+  EXPECT_EQ(make_params<Single128>(p, params), "tensor map: extent[1] is 0; 1 to 2^32 are possible");
+  p.gathered_rows = nullptr;
+  EXPECT_EQ(make_params<Single128>(p, params), "");
+  EXPECT_EQ(params.gathered_rows, nullptr);
+  p.gathered_rows = rows, p.rows_a = 1;
+  p.grouping = Grouping::depth, p.offsets = offsets;
+  EXPECT_EQ(make_params<Single128>(p, params), "rows of A are not gathered of groups along depth");
 }
 
 TEST(Sm100Gemm, results_do_not_depend_on_the_checks) {

@@ -1,6 +1,7 @@
 // Cases, outputs that differ and findings, by kernel and schedule:
 //
-//   sm100_gemm_table [CASES]      of each kernel, grouping and schedule; 4 unless said otherwise
+//   sm100_gemm_table [CASES]      of each kernel, grouping, schedule, rows of A gathered or not; 4 unless said
+//   otherwise
 //   sm100_gemm_table_on_sm90 [CASES]      the same on a Hopper card
 //
 // Shapes are random, ragged, and small: up to 300 rows, 330 columns and 600 of k. Exit code 1 where anything differs or
@@ -33,7 +34,7 @@ constexpr Kernel kKernels[] = {
     {"BF16 256 x 256", Operands::half, {2, 256}},    {"FP8 128 x 128", Operands::promoted, {1, 128}},
     {"FP8 256 x 128", Operands::promoted, {2, 128}}};
 
-Case draw(const Kernel& kernel, Grouping grouping, std::mt19937_64& random) {
+Case draw(const Kernel& kernel, Grouping grouping, bool gathers, std::mt19937_64& random) {
   const auto up_to = [&](std::uint64_t n) { return static_cast<std::int64_t>(1 + random() % n); };
   Case c;
   c.operands = kernel.operands;
@@ -55,6 +56,7 @@ Case draw(const Kernel& kernel, Grouping grouping, std::mt19937_64& random) {
     }
     c.offsets.push_back(whole);
   }
+  if (gathers) c.rows_a = up_to(400);
   c.e5m2_a = random() % 2 == 0;
   c.e5m2_b = random() % 2 == 0;
   c.bf16 = random() % 2 == 0;
@@ -99,11 +101,13 @@ int run(long cases) {
       double seconds = 0;
       long done = 0;
       for (const Grouping grouping : {Grouping::dense, Grouping::rows, Grouping::depth}) {
-        for (long i = 0; i < cases; ++i, ++done) {
+        // Rows are gathered where k is not grouped.
+        const long all = grouping == Grouping::depth ? cases : 2 * cases;
+        for (long i = 0; i < all; ++i, ++done) {
           Variant variant = kernel.variant;
           variant.units = static_cast<unsigned>(1 + random() % 3);
           const LaunchOptions options{.schedule = schedule, .seed = random(), .strict = true};
-          const Outcome o = compare(draw(kernel, grouping, random), variant, options);
+          const Outcome o = compare(draw(kernel, grouping, i >= cases, random), variant, options);
           if (!o.emulated.error.empty()) {
             std::fprintf(stderr, "sm100_gemm_table: %s\n", o.emulated.error.c_str());
             return 3;

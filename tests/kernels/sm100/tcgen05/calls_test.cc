@@ -104,6 +104,9 @@ void barrier_arrive_expect(std::uint32_t barrier, unsigned bytes, Scope scope) {
 }
 void barrier_wait(std::uint32_t barrier, unsigned parity, Scope scope) { note("barrier_wait", barrier, parity, scope); }
 void tma_load(const TmaLoad& l) { note("tma_load", l.to, l.map, l.at, l.barrier, l.cta_group, l.multicast); }
+void tma_gather4(const TmaGather4& l) {
+  note("tma_gather4", l.to, l.map, l.x, std::span<const std::int32_t>(l.rows), l.barrier, l.cta_group);
+}
 void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t barrier, std::uint16_t multicast) {
   note("bulk_load", to, from, bytes, barrier, multicast);
 }
@@ -224,6 +227,9 @@ TEST(Calls, of_tma) {
   EXPECT_EQ(calls_of([] { tma_load<2>(1024, kMap, 8, 3, 4, 5); }), "tma_load(1024, 0, {3 4 5}, 8, 2, 0);");
   EXPECT_EQ(calls_of([] { tma_load_multicast<1>(1024, kMap, 8, 6, 3, 4); }), "tma_load(1024, 0, {3 4}, 8, 1, 6);");
   EXPECT_EQ(calls_of([] { tma_load_multicast(1024, kMap, 8, 6, 3, 4, 5); }), "tma_load(1024, 0, {3 4 5}, 8, 0, 6);");
+  EXPECT_EQ(calls_of([] { tma_gather4(1024, kMap, 8, 3, 4, 5, 6, -1); }), "tma_gather4(1024, 0, 3, {4 5 6 -1}, 8, 0);");
+  EXPECT_EQ(calls_of([] { tma_gather4<2>(1024, kMap, 8, 3, 6, 5, 4, 7); }),
+            "tma_gather4(1024, 0, 3, {6 5 4 7}, 8, 2);");
   EXPECT_EQ(calls_of([] { bulk_load(1024, nullptr, 64, 8); }), "bulk_load(1024, 0, 64, 8, 0);");
   EXPECT_EQ(calls_of([] { bulk_load_multicast(1024, nullptr, 64, 8, 6); }), "bulk_load(1024, 0, 64, 8, 6);");
   EXPECT_EQ(calls_of([] { tma_store(kMap, 1024, 3, 4), tma_store(kMap, 1024, 3, 4, 5); }),

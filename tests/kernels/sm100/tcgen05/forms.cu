@@ -133,6 +133,14 @@ FORM tma_load__3d_2(SharedAddress to, const TensorMap* map, SharedAddress barrie
 MULTICAST(0)
 MULTICAST(1)
 MULTICAST(2)
+#define GATHER4(G)                                                                                                \
+  FORM tma_gather4__##G(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int row0, int row1, \
+                        int row2, int row3) {                                                                     \
+    tma_gather4<G>(to, map, barrier, x, row0, row1, row2, row3);                                                  \
+  }
+GATHER4(0)
+GATHER4(1)
+GATHER4(2)
 FORM bulk_load__(SharedAddress to, const void* from, u32 bytes, SharedAddress barrier) {
   bulk_load(to, from, bytes, barrier);
 }

@@ -195,6 +195,7 @@ REFUSED = {
     "void f() { tmem_dealloc<1, 1024>(0); }": "power of two",
     "void f() { tmem_relinquish<3>(); }": "cta_group is 1 or 2",
     "void f() { tma_load<3>(0, nullptr, 0, 0, 0); }": "",
+    "void f() { tma_gather4<3>(0, nullptr, 0, 0, 0, 0, 0, 0); }": "cta_group is 1 or 2",
     "void f() { set_max_registers<20, true>(); }": "24 to 256",
     "void f() { tmem_wait_ld(); }": "name the fragments",
     "void f(Fragment<128>& r) { tmem_ld<TmemShape::lanes16x256b, 64>(r, 0); }": "",
