@@ -92,9 +92,14 @@ class Card {
     if (counts_ == nullptr) require(cudaMalloc(&counts_, 2 * sizeof(std::uint32_t)), "cudaMalloc");
     return counts_;
   }
-  Report* report() {
-    if (report_ == nullptr) require(cudaHostAlloc(&report_, sizeof(Report), cudaHostAllocMapped), "cudaHostAlloc");
-    return report_;
+  // Of the host, mapped: the card writes its findings there, and may read its Launch.
+  struct Mapped {
+    Report report;
+    Launch launch;
+  };
+  Mapped& mapped() {
+    if (mapped_ == nullptr) require(cudaHostAlloc(&mapped_, sizeof(Mapped), cudaHostAllocMapped), "cudaHostAlloc");
+    return *mapped_;
   }
   std::pair<cudaEvent_t, cudaEvent_t> events() {
     if (begin_ == nullptr) {
@@ -108,7 +113,7 @@ class Card {
   std::uint32_t* tmem_ = nullptr;
   unsigned blocks_ = 0;
   std::uint32_t* counts_ = nullptr;
-  Report* report_ = nullptr;
+  Mapped* mapped_ = nullptr;
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
 };
@@ -156,10 +161,12 @@ std::string card_refusal() {
   return refusal;
 }
 
+const void* launch_in_memory() { return &card().mapped().launch; }
+
 sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::LaunchOptions& options) {
   check(shape);
   if (const std::string refusal = card_refusal(); !refusal.empty()) throw Error(ErrorKind::environment, refusal);
-  Report* report = card().report();
+  Report* const report = &card().mapped().report;
   *report = {};
   Launch launch{.tmem = card().tmem(shape.blocks),
                 .report = report,
@@ -167,6 +174,7 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
                 .seed = options.seed,
                 .limit_ns = kLimitNs,
                 .timing = timing_of(options.schedule)};
+  card().mapped().launch = launch;
   require(cudaMemset(launch.counts, 0, 2 * sizeof(std::uint32_t)), "cudaMemset");
   const std::size_t shared = shape.shared_bytes + kControlBytes;
   require(cudaFuncSetAttribute(shape.function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),

@@ -28,6 +28,10 @@ struct KernelShape {
 // Why nothing can run here; empty where the first card is a Hopper.
 std::string card_refusal();
 
+// Where the card reads the Launch of the launch that comes: for a kernel that begins with enter() (run.cuh) and has no
+// second argument.
+const void* launch_in_memory();
+
 // `params` is the kernel's first argument, on the host. Error{usage} for a shape that no launch has, Error{io} without
 // a Hopper or where CUDA fails before the kernel.
 sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::LaunchOptions& options);

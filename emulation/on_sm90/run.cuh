@@ -6,6 +6,8 @@
 //     run(launch, kThreads, [&] { kernel(p); });
 //   }
 //
+// or, of a kernel that is compiled as it is, enter() first and leave() last.
+//
 // Started with kControlBytes of dynamic shared memory more than the kernel's, which are a multiple of 16
 // (on_sm90/launch.h).
 
@@ -46,18 +48,28 @@ __device__ __forceinline__ void end(const Control& c) {
   }
 }
 
-template <class Kernel>
-__device__ __forceinline__ void run(const Launch& launch, unsigned kernel_threads, const Kernel& kernel) {
+// The kernel's threads come back; those of the engine end here.
+__device__ __forceinline__ void enter(const Launch& launch, unsigned kernel_threads) {
   Control& c = control();
   begin(c, launch, kernel_threads);
-  if (threadIdx.x < kernel_threads) {
-    kernel();
-    asm volatile("fence.acq_rel.cta;" ::: "memory");
-    atomicAdd(&c.finished, 1);
-  } else {
-    engine(c);
-  }
+  if (threadIdx.x < kernel_threads) return;
+  engine(c);
   end(c);
+  asm volatile("exit;");
+}
+// By every thread of the kernel.
+__device__ __forceinline__ void leave() {
+  Control& c = control();
+  asm volatile("fence.acq_rel.cta;" ::: "memory");
+  atomicAdd(&c.finished, 1);
+  end(c);
+}
+
+template <class Kernel>
+__device__ __forceinline__ void run(const Launch& launch, unsigned kernel_threads, const Kernel& kernel) {
+  enter(launch, kernel_threads);
+  kernel();
+  leave();
 }
 
 }  // namespace mxcheck::emulation::on_sm90

@@ -9,10 +9,13 @@
 #include "kernels/sm100/tcgen05/tmem.h"
 #include "kernels/sm100/tcgen05/warp.h"
 
-// Kernels and probes are compiled twice, into one program: with the emulation's bodies and with PTX. Each has names of
+// Kernels and probes are compiled twice, into one program: with the emulation's bodies and for a card. Each has names of
 // its own, so that the linker does not take one for the other.
 #if MXCHECK_SM100_EMULATED
   #define MXCHECK_SM100_PROBE_BODY on_the_emulation
+#elif MXCHECK_SM100_ON_SM90
+  #include "emulation/on_sm90/run.cuh"
+  #define MXCHECK_SM100_PROBE_BODY on_sm90
 #else
   #define MXCHECK_SM100_PROBE_BODY on_the_device
 #endif
@@ -29,6 +32,19 @@ inline constexpr unsigned kSlot = 0;
 inline constexpr unsigned kDone = 64;  // a commit's barrier
 inline constexpr unsigned kImageAt = 1024;
 inline constexpr unsigned kColumns = 512;
+
+// The first and the last of every kernel: where software stands for the tensor core, its threads are behind begin()
+// until all that they do is over. Elsewhere nothing.
+MXCHECK_SM100_DEVICE void begin([[maybe_unused]] const Arguments& a) {
+#if MXCHECK_SM100_ON_SM90
+  emulation::on_sm90::enter(*static_cast<const emulation::on_sm90::Launch*>(a.engine), kThreads);
+#endif
+}
+MXCHECK_SM100_DEVICE void end() {
+#if MXCHECK_SM100_ON_SM90
+  emulation::on_sm90::leave();
+#endif
+}
 
 template <int kGroup>
 MXCHECK_SM100_DEVICE void sync_all() {
@@ -59,6 +75,7 @@ MXCHECK_SM100_DEVICE void sync_tensor() {
 // By all threads. Returns where tensor memory begins.
 template <int kGroup>
 MXCHECK_SM100_DEVICE TmemAddress open(const Arguments& a) {
+  begin(a);
   const SharedAddress base = shared_base();
   const std::uint32_t* image = a.image + static_cast<std::size_t>(rank_in_pair<kGroup>()) * (a.image_bytes / 4);
   for (unsigned i = 16 * thread_index(); i < a.image_bytes; i += 16 * kThreads) {
@@ -86,6 +103,7 @@ template <int kGroup>
 MXCHECK_SM100_DEVICE void close(TmemAddress tmem) {
   sync_tensor<kGroup>();
   if (warp_index() == 0) tmem_dealloc<kGroup, kColumns>(tmem);
+  end();
 }
 
 // `issue` by one thread, of the leader where there is a pair; then a commit that all threads wait for, the commit

@@ -23,6 +23,7 @@ struct Arguments {
   std::uint32_t count = 1;        // of repetitions
   std::uint32_t variant = 0;      // what the probe's header says
   std::uint32_t columns = 0;      // of D
+  const void* engine = nullptr;   // of emulation/on_sm90: its Launch
 };
 using Kernel = void (*)(Arguments);
 

@@ -5,7 +5,7 @@
 
 #include "kernels/sm100/probe/program.h"
 
-#if MXCHECK_SM100_PROBE_CARD
+#ifdef MXCHECK_SM100_PROBE_CARD
   #include "kernels/sm100/probe/cuda_launcher.h"
 #endif
 
@@ -23,8 +23,8 @@ int main(int argc, char** argv) {
   namespace probe = mxcheck::sm100::probe;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const probe::CardFunctions* card = nullptr;
-#if MXCHECK_SM100_PROBE_CARD
-  const probe::CardFunctions functions{&probe::card_state, &probe::card_launcher, &probe::device_probes};
+#ifdef MXCHECK_SM100_PROBE_CARD
+  const probe::CardFunctions functions{MXCHECK_SM100_PROBE_CARD, &probe::card_state, &probe::card_launcher, &probe::device_probes};
   card = &functions;
 #endif
   return probe::run_program(

@@ -43,6 +43,7 @@ MXCHECK_SM100_DEVICE std::uint32_t load_data(const std::uint32_t* from) {
 
 // Of each pair: stale words, and the first one's age in rounds; behind all of those, the data.
 MXCHECK_SM100_KERNEL void remote_arrive(const MXCHECK_SM100_GRID_CONSTANT Arguments a) {
+  begin(a);
   const SharedAddress base = shared_base();
   const unsigned rank = cluster_rank();
   const unsigned pair = block_index() / 2;
@@ -90,6 +91,7 @@ MXCHECK_SM100_KERNEL void remote_arrive(const MXCHECK_SM100_GRID_CONSTANT Argume
     sync_warp();
   }
   cluster_sync();  // no CTA ends before the last arrival at its barriers
+  end();
 }
 
 // --- host

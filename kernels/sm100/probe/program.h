@@ -5,7 +5,7 @@
 //   mxcheck_sm100_probe --emulated --only 3     the third on the CPU
 //
 // Exit codes: 0 all agree with the model; 1 one disagrees, or was not decided; 2 wrong arguments, or the record cannot
-// be written; 3 no card of compute capability 10.0.
+// be written; 3 no card that the program is for.
 
 #include <cstdint>
 #include <functional>
@@ -25,6 +25,7 @@ struct CardState {
   std::string problem;  // "the card is NVIDIA H200, of compute capability 9.0"
 };
 struct CardFunctions {
+  const char* needs;  // "compute capability 10.0"
   CardState (*state)();
   std::unique_ptr<Launcher> (*launcher)(unsigned timeout_seconds, std::uint32_t repeat);
   std::vector<Probe> (*probes)();
