@@ -12,7 +12,6 @@ namespace mxcheck::emulation::on_sm90 {
 namespace {
 
 constexpr std::size_t kMostSharedBytes = 232448;
-constexpr std::uint64_t kLimitNs = 10'000'000'000;
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(error));
@@ -52,6 +51,9 @@ Meaning meaning_of(Code code) {
     case Code::pair:
       return {Hazard::issue, "cta_group::2 outside of a pair, or by its odd CTA", "a thread of the even-ranked CTA"};
     case Code::issuer: return {Hazard::issue, "a second thread that issues mma, cp or commit", "one thread of a CTA"};
+    case Code::scale_copies:
+      return {Hazard::scale_copies, "copies of a row's scale that differ between the partitions",
+              "the same scales in all four partitions (cp.32x128b.warpx4)"};
     case Code::not_freed:
       return {Hazard::exit, "columns that are allocated when the CTA ends", "tcgen05.dealloc before"};
     case Code::barrier_wait:
@@ -172,7 +174,7 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
                 .report = report,
                 .counts = card().counts(),
                 .seed = options.seed,
-                .limit_ns = kLimitNs,
+                .limit_ns = options.limit_ns,
                 .timing = timing_of(options.schedule)};
   card().mapped().launch = launch;
   require(cudaMemset(launch.counts, 0, 2 * sizeof(std::uint32_t)), "cudaMemset");

@@ -39,7 +39,8 @@ struct LaunchOptions {
   std::uint64_t seed = 1;
   bool checks = true;   // false: no shadow state, bits alone; they must be the same
   bool strict = false;  // Hazard::live_scales too, which production kernels have (facts of docs/blackwell.md)
-  std::uint64_t max_steps = 200'000'000;  // of all threads, in one cluster: a thread that polls for ever ends there
+  std::uint64_t max_steps = 200'000'000;    // of all threads, in one cluster: a thread that polls for ever ends there
+  std::uint64_t limit_ns = 10'000'000'000;  // on a card (emulation/on_sm90), in place of it: how long a thread may wait
 };
 
 struct LaunchResult {

@@ -9,8 +9,8 @@
 #include "kernels/sm100/tcgen05/tmem.h"
 #include "kernels/sm100/tcgen05/warp.h"
 
-// Kernels and probes are compiled twice, into one program: with the emulation's bodies and for a card. Each has names of
-// its own, so that the linker does not take one for the other.
+// Kernels and probes are compiled twice, into one program: with the emulation's bodies and for a card. Each has names
+// of its own, so that the linker does not take one for the other.
 #if MXCHECK_SM100_EMULATED
   #define MXCHECK_SM100_PROBE_BODY on_the_emulation
 #elif MXCHECK_SM100_ON_SM90

@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const probe::CardFunctions* card = nullptr;
 #ifdef MXCHECK_SM100_PROBE_CARD
-  const probe::CardFunctions functions{MXCHECK_SM100_PROBE_CARD, &probe::card_state, &probe::card_launcher, &probe::device_probes};
+  const probe::CardFunctions functions{MXCHECK_SM100_PROBE_CARD, &probe::card_state, &probe::card_launcher,
+                                       &probe::device_probes};
   card = &functions;
 #endif
   return probe::run_program(

@@ -110,8 +110,8 @@ int run_program(std::span<const std::string> arguments, const CardFunctions* car
     const CardState state = card != nullptr ? card->state() : CardState{"", "this program was built without CUDA"};
     const std::string needs = card != nullptr ? card->needs : "compute capability 10.0";
     if (state.name.empty()) {
-      err("mxcheck_sm100_probe: " + state.problem +
-          "; this probe needs " + needs + "; --emulated runs it on the CPU\n");
+      err("mxcheck_sm100_probe: " + state.problem + "; this probe needs " + needs +
+          "; --emulated runs it on the CPU\n");
       return 3;
     }
     device = state.name;

@@ -49,7 +49,10 @@ bool compare_instruction(MmaKind kind, int cta_group, std::uint32_t bits) {
   EXPECT_EQ(i.d_fp16, e.d_fp16);
   EXPECT_EQ(i.scaled, sm100::is_scaled(kind));
   EXPECT_EQ(i.element_bytes, sm100::element_bytes(kind));
-  if (i.scaled) EXPECT_EQ(i.scale_a_id * 4 + i.scale_b_id, e.scale_a_id * 4 + e.scale_b_id);
+  if (i.scaled) {
+    EXPECT_EQ(i.scale_a_id, e.scale_a_id);
+    EXPECT_EQ(i.scale_b_id, e.scale_b_id);
+  }
   return true;
 }
 

@@ -272,7 +272,8 @@ TEST(Sm100ProbeProgram, without_the_card_it_says_which_is_needed) {
   EXPECT_NE(without.err.find("built without CUDA; this probe needs compute capability 10.0; --emulated runs it on the"),
             std::string::npos)
       << without.err;
-  const CardFunctions older{"compute capability 10.0", [] {
+  const CardFunctions older{"compute capability 10.0",
+                            [] {
                               return CardState{"", "the card is NVIDIA H200, of compute capability 9.0"};
                             },
                             nullptr, nullptr};
@@ -282,7 +283,8 @@ TEST(Sm100ProbeProgram, without_the_card_it_says_which_is_needed) {
 }
 
 TEST(Sm100ProbeProgram, a_card_that_disagrees_gives_another_exit_code) {
-  const CardFunctions card{"compute capability 10.0", [] {
+  const CardFunctions card{"compute capability 10.0",
+                           [] {
                              return CardState{"a card", ""};
                            },
                            [](unsigned, std::uint32_t) -> std::unique_ptr<Launcher> {
