@@ -101,6 +101,10 @@ class Multiplication {
   __device__ __forceinline__ void run() {
     check();
     sync_engine();  // nothing is read that is not right
+    if (i_.scaled) {
+      check_scales(command_.scales_a, a_.layout.rows);
+      check_scales(command_.scales_b, i_.n);
+    }
     const int row = t_ % static_cast<int>(kTmemLanes);
     const bool has_row = row < a_.layout.rows;
     if (has_row) load_row(row);
@@ -152,6 +156,15 @@ class Multiplication {
     if (command_.scales_b >> 16 != 0) stop(Code::scale_address, command_.scales_b);
     own_columns(c_, command_.scales_a, static_cast<std::uint32_t>(a_.layout.rows + 31) / 32);
     own_columns(c_, command_.scales_b, static_cast<std::uint32_t>(i_.n + 31) / 32);
+  }
+
+  // A row's scale lies in all four partitions, and each part of the tensor core reads its own.
+  __device__ __forceinline__ void check_scales(std::uint32_t address, int rows) const {
+    if (t_ >= rows) return;
+    const std::uint32_t* cells = c_.tmem + (address + static_cast<unsigned>(t_ / 32)) * kTmemLanes + t_ % 32;
+    if (cells[0] != cells[32] || cells[0] != cells[64] || cells[0] != cells[96]) {
+      report(Code::scale_copies, address, static_cast<std::uint64_t>(t_));
+    }
   }
 
   __device__ __forceinline__ std::uint32_t& word_of_d(int row, int n) const {

@@ -2,8 +2,8 @@
 // What a launch of a Blackwell kernel on Hopper says of itself: findings that the device writes into memory of the
 // host.
 //
-// The checks are those that cost nothing beside the sums: descriptors, forms, allocation, lanes, who issues, and a
-// watchdog. Those that need a shadow of every cell and byte are the CPU's (emulation/sm100).
+// The checks are those that cost nothing beside the sums: descriptors, forms, allocation, lanes, copies of scales, who
+// issues, and a watchdog. Those that need a shadow of every cell and byte are the CPU's (emulation/sm100).
 
 #include <cstdint>
 
@@ -24,6 +24,7 @@ enum class Code : std::uint32_t {
   cta_group,         // value: the second of two
   pair,              // cta_group::2 outside of a pair, or by its odd CTA
   issuer,            // value: a second thread that issues mma, cp or commit
+  scale_copies,      // value: the address of the scales; other: the row
   not_freed,         // value: a column that is allocated at the end
   form,              // value: unused; a form that is not modelled on Hopper
   barrier_wait,      // value: an mbarrier's address; its phase did not end
