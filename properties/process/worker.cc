@@ -94,10 +94,19 @@ class LibrarySource final : public CandidateSource {
     }
     loaded.sources = static_cast<const char*>(dlsym(library, MXCHECK_CANDIDATE_SOURCES_SYMBOL));
     loaded.table = function();
+    if (loaded.table == nullptr) loaded.problem = refusal_of(library);
+    loaded.lacks_device = !loaded.problem.empty();
     return loaded;
   }
 
  private:
+  // Why a library has no table here; empty where it does not say.
+  static std::string refusal_of(void* library) {
+    const auto why = reinterpret_cast<const char* (*)()>(dlsym(library, "mxcheck_candidate_refusal"));
+    const char* const text = why == nullptr ? nullptr : why();
+    return text == nullptr ? "" : std::string("cannot run on this machine: ") + text;
+  }
+
   std::string path_;
 };
 

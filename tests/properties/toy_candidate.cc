@@ -163,8 +163,11 @@ mxcheck_status run(const mxcheck_call* call) {
 
 }  // namespace
 
+extern "C" const char* mxcheck_candidate_refusal() { return mode("elsewhere") ? "the moon is not full" : nullptr; }
+
 extern "C" const mxcheck_candidate_table* mxcheck_candidate() {
   if (mode("crashes_on_load")) std::raise(SIGSEGV);
+  if (mode("elsewhere") || mode("no_table")) return nullptr;
   static std::array<mxcheck_operation, 2> operations{};
   mxcheck_operation& o = operations[0];
   o = {mode("misspelt") ? "quantise" : "quantize", "exact", 0, 0, 1, 1, supports, workspace, run};

@@ -5,6 +5,11 @@
 #include <array>
 #include <cstdint>
 
+#ifdef MXCHECK_SM100_ON_CARD
+  #include <string>
+
+  #include "emulation/on_sm90/launch.h"
+#endif
 #include "kernels/common/boundary.h"
 #include "kernels/sm100/candidate/body.h"
 #include "kernels/sm100/candidate/run.h"
@@ -27,6 +32,16 @@ constexpr mxcheck_candidate_table kTable = make_table(kName, MXCHECK_SM100_EMULA
 }  // namespace
 }  // namespace mxcheck_kernels::sm100
 
+#ifdef MXCHECK_SM100_ON_CARD
+extern "C" __attribute__((visibility("default"))) const char* mxcheck_candidate_refusal(void) {
+  static const std::string refusal = mxcheck::emulation::on_sm90::card_refusal();
+  return refusal.c_str();
+}
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
+  return *mxcheck_candidate_refusal() == 0 ? &mxcheck_kernels::sm100::kTable : nullptr;
+}
+#else
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
   return &mxcheck_kernels::sm100::kTable;
 }
+#endif

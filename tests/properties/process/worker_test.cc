@@ -123,15 +123,18 @@ TEST(Worker, says_why_a_library_is_no_candidate) {
     const char* library;
     const char* mode;
     const char* words;
+    int environment = 0;
   };
   for (const Row& row : {Row{"/nowhere/lib.so", "", "cannot be loaded: "},
                          Row{MXCHECK_NO_CANDIDATE, "", "has no function mxcheck_candidate"},
+                         Row{MXCHECK_TOY, "no_table", "returned no table from mxcheck_candidate"},
+                         Row{MXCHECK_TOY, "elsewhere", "cannot run on this machine: the moon is not full", 1},
                          Row{MXCHECK_TOY, "other_version", "speaks interface version 99"}}) {
     const test::Toy toy(row.mode);
     Child child(row.library);
     const wire::Reply reply = child.describe();
     EXPECT_EQ(reply.status, MXCHECK_FAILED);
-    EXPECT_EQ(reply.environment, 0);
+    EXPECT_EQ(reply.environment, row.environment);
     EXPECT_NE(std::string(reply.message).find(row.words), std::string::npos) << reply.message;
   }
 }

@@ -182,6 +182,22 @@ class Targets(WithCompiler):
     def test_sm_100_without_its_own_features_is_refused(self):
         self.refused("100", "an architecture without its own features")
 
+    def compiled_for_hopper(self, architecture):
+        with tempfile.TemporaryDirectory() as folder:
+            return run(nvcc(), "-std=c++20", "-I", str(ROOT), "-DMXCHECK_SM100_FOR_SM90", "--expt-relaxed-constexpr",
+                       "-gencode", f"arch=compute_{architecture},code=sm_{architecture}", "-cubin", "-o",
+                       str(pathlib.Path(folder) / "forms.cubin"), str(HERE / "forms.cu"))
+
+    def test_the_body_for_hopper_has_every_form(self):
+        done = self.compiled_for_hopper("90a")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_the_body_for_hopper_is_never_that_of_another_target(self):
+        for architecture in ("90", "100a", "100f", "103a", "120a"):
+            done = self.compiled_for_hopper(architecture)
+            self.assertNotEqual(0, done.returncode, architecture)
+            self.assertRegex(done.stderr, r"#error.*MXCHECK_SM100_FOR_SM90 is for sm_90a alone", architecture)
+
     def test_a_host_pass_alone_compiles(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run(nvcc(), "-std=c++20", "-I", str(ROOT), "-gencode", "arch=compute_100a,code=sm_100a", "-c", "-o",
