@@ -25,6 +25,7 @@ enum class Timing : std::uint32_t { eager, lazy, random };
 // A launch's, the same for all CTAs.
 struct Launch {
   std::uint32_t* tmem;    // kTmemWords for each CTA, [column][lane]
+  std::uint32_t* claims;  // in device memory, by cluster: who has its work (launch_control.cuh)
   Report* report;         // in mapped memory of the host
   std::uint32_t* counts;  // in device memory: findings; mma that were executed, of a pair one
   std::uint64_t seed;
@@ -85,6 +86,7 @@ struct Control {
   std::uint32_t issuer;     // its thread + 1
   std::uint32_t relinquished;
   std::uint32_t last_columns;
+  std::uint32_t canceled;                          // this cluster's work is another's
   std::uint32_t waiting[kMostKernelThreads / 32];  // by warp: the mbarrier that it waits for
   std::uint8_t cluster_parity[kMostKernelThreads];
   std::uint8_t shadow_parity[kMostKernelThreads / 32];

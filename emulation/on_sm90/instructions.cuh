@@ -10,6 +10,7 @@
 
 #include "emulation/on_sm90/descriptor.h"
 #include "emulation/on_sm90/device.cuh"
+#include "emulation/on_sm90/launch_control.cuh"
 
 namespace mxcheck::emulation::sm100 {
 
@@ -329,12 +330,37 @@ __device__ __forceinline__ void commit(int cta_group, std::uint32_t barrier, std
          .reserved = 0});
 }
 
-// --- launch control: not modelled on Hopper
+// --- launch control
 // --------------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ void try_cancel(std::uint32_t, std::uint32_t, bool) { on_sm90::stop(Code::form, 0); }
-__device__ __forceinline__ bool is_canceled(const ClcResponse&) { return false; }
-__device__ __forceinline__ std::uint32_t first_block(const ClcResponse&) { return 0; }
-__device__ __forceinline__ void load_shared(std::uint32_t, void*, std::size_t) { on_sm90::stop(Code::form, 0); }
+// The answer: bit 0 of `low` where granted, the first block in `high`. Each CTA's 16 bytes, then their count, released:
+// what the hardware's async proxy does.
+__device__ __forceinline__ void try_cancel(std::uint32_t response, std::uint32_t barrier, bool multicast) {
+  const Control& c = control();
+  on_sm90::random_delay(c.launch, 60, response);
+  const bool any = c.launch.timing == on_sm90::Timing::random;
+  const std::uint32_t all = on_sm90::clusters();
+  const std::uint32_t from = any ? on_sm90::random_of(c.launch.seed, 61, barrier) % all : 0;
+  const std::uint32_t cluster = on_sm90::claim_any(c.launch, from);
+  const std::uint32_t granted = cluster < all ? 1 : 0;
+  for (std::uint32_t r = 0; r < on_sm90::ranks(); ++r) {
+    if (!multicast && r != on_sm90::rank()) continue;
+    const std::uint32_t to = on_sm90::mapped(response, r);
+    asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(granted), "r"(0),
+                 "r"(granted * cluster * on_sm90::ranks()), "r"(0)
+                 : "memory");
+    asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    asm volatile(
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], %1;" ::"r"(on_sm90::mapped(barrier, r)), "r"(16)
+        : "memory");
+  }
+}
+__device__ __forceinline__ bool is_canceled(const ClcResponse& response) { return (response.low & 1) != 0; }
+__device__ __forceinline__ std::uint32_t first_block(const ClcResponse& response) {
+  return static_cast<std::uint32_t>(response.high);
+}
+__device__ __forceinline__ void load_shared(std::uint32_t address, ClcResponse* to, std::size_t) {
+  asm volatile("ld.shared.v2.b64 {%0, %1}, [%2];" : "=l"(to->low), "=l"(to->high) : "r"(address) : "memory");
+}
 
 }  // namespace mxcheck::emulation::sm100

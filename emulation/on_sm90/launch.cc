@@ -12,6 +12,8 @@ namespace mxcheck::emulation::on_sm90 {
 namespace {
 
 constexpr std::size_t kMostSharedBytes = 232448;
+constexpr unsigned kMostBlocks = 4096;  // a GiB of tensor memory
+constexpr std::size_t kCountBytes = (2 + kMostBlocks) * sizeof(std::uint32_t);
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(error));
@@ -90,8 +92,9 @@ class Card {
     blocks_ = blocks;
     return tmem_;
   }
+  // Two counts and a claim for each cluster.
   std::uint32_t* counts() {
-    if (counts_ == nullptr) require(cudaMalloc(&counts_, 2 * sizeof(std::uint32_t)), "cudaMalloc");
+    if (counts_ == nullptr) require(cudaMalloc(&counts_, kCountBytes), "cudaMalloc");
     return counts_;
   }
   // Of the host, mapped: the card writes its findings there, and may read its Launch.
@@ -136,17 +139,17 @@ Timing timing_of(sm100::Schedule schedule) {
 
 void check(const KernelShape& s) {
   const std::size_t all = s.shared_bytes + kControlBytes;
-  const bool whole = s.cluster > 0 && s.blocks > 0 && s.blocks % s.cluster == 0;
+  const bool whole = s.cluster > 0 && s.blocks > 0 && s.blocks % s.cluster == 0 && s.blocks <= kMostBlocks;
   if (whole && s.cluster <= 8 && s.threads > 0 && s.threads % 32 == 0 && s.threads <= kMostKernelThreads &&
       s.shared_bytes % 16 == 0 && all <= kMostSharedBytes) {
     return;
   }
-  throw Error(ErrorKind::usage, "a launch of " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.threads) +
-                                    " threads in clusters of " + std::to_string(s.cluster) + " with " +
-                                    std::to_string(s.shared_bytes) +
-                                    " bytes of shared memory: whole clusters of up to 8, " + "warps up to " +
-                                    std::to_string(kMostKernelThreads) + " threads, and a multiple of 16 up to " +
-                                    std::to_string(kMostSharedBytes - kControlBytes) + " bytes are possible");
+  throw Error(ErrorKind::usage,
+              "a launch of " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.threads) +
+                  " threads in clusters of " + std::to_string(s.cluster) + " with " + std::to_string(s.shared_bytes) +
+                  " bytes of shared memory: whole clusters of up to 8 and 4096 blocks, " + "warps up to " +
+                  std::to_string(kMostKernelThreads) + " threads, and a multiple of 16 up to " +
+                  std::to_string(kMostSharedBytes - kControlBytes) + " bytes are possible");
 }
 
 }  // namespace
@@ -171,13 +174,14 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
   Report* const report = &card().mapped().report;
   *report = {};
   Launch launch{.tmem = card().tmem(shape.blocks),
+                .claims = card().counts() + 2,
                 .report = report,
                 .counts = card().counts(),
                 .seed = options.seed,
                 .limit_ns = options.limit_ns,
                 .timing = timing_of(options.schedule)};
   card().mapped().launch = launch;
-  require(cudaMemset(launch.counts, 0, 2 * sizeof(std::uint32_t)), "cudaMemset");
+  require(cudaMemset(launch.counts, 0, kCountBytes), "cudaMemset");
   const std::size_t shared = shape.shared_bytes + kControlBytes;
   require(cudaFuncSetAttribute(shape.function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
           "cudaFuncSetAttribute");

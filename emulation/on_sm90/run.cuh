@@ -13,6 +13,7 @@
 
 #include "emulation/on_sm90/engine.cuh"
 #include "emulation/on_sm90/instructions.cuh"
+#include "emulation/on_sm90/launch_control.cuh"
 
 namespace mxcheck::emulation::on_sm90 {
 
@@ -36,8 +37,12 @@ __device__ __forceinline__ void begin(Control& c, const Launch& launch, unsigned
     init(c.cluster_barrier, kernel_threads * ranks());
     for (std::uint64_t& shadow : c.shadow) init(shadow, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (rank() == 0) c.canceled = claim(launch, blockIdx.x / ranks()) ? 0 : 1;
   }
   native_cluster_sync();
+  if (observe_at(mapped(shared_address(&c.canceled), 0)) == 0) return;
+  native_cluster_sync();  // rank 0 has been asked by all
+  asm volatile("exit;");
 }
 
 __device__ __forceinline__ void end(const Control& c) {

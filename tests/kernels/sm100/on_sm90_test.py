@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The programs for a Hopper card: without one they say so; with one they have the reference's bits.
 
-    on_sm90_test.py TABLE PROBE      sm100_gemm_table_on_sm90, mxcheck_sm100_probe_on_sm90
+    on_sm90_test.py TABLE PROBE CHECKS      sm100_gemm_table_on_sm90, mxcheck_sm100_probe_on_sm90, emulation_on_sm90_test
 """
 
 import subprocess
 import sys
 import unittest
 
-TABLE, PROBE = sys.argv[1:3]
+TABLE, PROBE, CHECKS = sys.argv[1:4]
 
 
 def run(*command):
@@ -23,6 +23,14 @@ class OnSm90(unittest.TestCase):
                                           r"Hopper \(sm_90a\), and the card is .+)\n$")
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_kernels_that_break_a_rule_are_found(self):
+        done = run(CHECKS)
+        if done.returncode == 3:
+            self.assertRegex(done.stderr, r"^emulation_on_sm90_test: (no card for the emulation|the emulation is compiled for Hopper)")
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("FAILED", done.stdout)
 
     def test_the_probe_names_the_card_that_it_needs(self):
         done = run(PROBE, "--only", "2")
