@@ -149,9 +149,7 @@ typedef struct mxcheck_candidate_table {
   const mxcheck_operation* operations;
 } mxcheck_candidate_table;
 
-/* The one symbol. The table lives as long as the library. A library that cannot run on this machine returns NULL; where
- * it exports const char* mxcheck_candidate_refusal(void) as well, the gate says with that text why, and ends as it does
- * where a library needs a device that there is not. */
+/* The one symbol. The table lives as long as the library; NULL where it cannot run here (docs/candidate.md). */
 const mxcheck_candidate_table* mxcheck_candidate(void);
 typedef const mxcheck_candidate_table* (*mxcheck_candidate_function)(void);
 
