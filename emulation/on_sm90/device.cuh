@@ -64,11 +64,12 @@ __device__ __forceinline__ std::uint32_t random_of(std::uint64_t seed, std::uint
   x = (x ^ x >> 27) * 0x94D049BB133111EBull;
   return static_cast<std::uint32_t>(x >> 32);
 }
-// Of the random schedule: nothing half of the time, else up to 8 us.
+// Of the random schedule: one time in kOneIn, a power of two, up to 2^kBits ns.
+template <int kBits = 13, std::uint32_t kOneIn = 2>
 __device__ __forceinline__ void random_delay(const Launch& launch, std::uint32_t place, std::uint32_t count) {
   if (launch.timing != Timing::random) return;
   const std::uint32_t r = random_of(launch.seed, place, count);
-  if (r & 1) __nanosleep(r >> 19);
+  if (r % kOneIn == 0) __nanosleep(r >> (32 - kBits));
 }
 
 // --- findings

@@ -233,6 +233,8 @@ __device__ __forceinline__ void tmem_ld(TmemShape shape, unsigned num, bool pack
                                         std::uint32_t (&to)[kCount], unsigned half_split = 0) {
   const Control& c = control();
   check_access(c, shape, num, pack16, address, half_split);
+  // Up to a millisecond, as long as a tile takes: who gives an accumulator back too early has it overwritten.
+  on_sm90::random_delay<20, 8>(c.launch, 70 + threadIdx.x / 32, address ^ static_cast<std::uint32_t>(clock64()));
   const std::uint32_t* cells = c.tmem;
 #pragma unroll
   for (unsigned r = 0; r < kCount; ++r) {

@@ -14,24 +14,18 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/sm100/gemm/emulated_inl.h"
-#include "kernels/sm100/gemm/instances.h"
-#include "tests/kernels/sm100/gemm/comparison.h"
+#include "tests/faults/sm100/cases.h"
 
 namespace mxcheck::sm100::gemm {
 namespace {
 
 using emulation::sm100::LaunchOptions;
 
-#define TEXT_OF(x) #x
-#define NAME_OF(x) TEXT_OF(x)
-
 constexpr std::int64_t kGuard = std::int64_t{1} << 20;  // bytes before and after D and C
-constexpr char kOutside[] = "outside of D: byte ";
 
 // Bytes with others around them that a kernel has no business with.
 class Guarded {
@@ -55,80 +49,6 @@ class Guarded {
   std::vector<std::uint8_t> all_;
 };
 
-// Several tiles a CTA, so that rings and accumulators come round more than twice; ragged rows, columns and k; A and B
-// of different formats.
-Case cases() {
-  constexpr Operands kOperands = TILE::kOperands;
-  constexpr bool kFp8 = kOperands != Operands::half;
-  const std::int64_t n = 2 * TILE::kN + 74;
-  const std::string name = NAME_OF(CASES);
-  if (name == "rows") {
-    return {.operands = kOperands,
-            .m = 420,
-            .n = 200,
-            .k = 160,
-            .grouping = Grouping::rows,
-            .offsets = {0, 0, 1, 131, 131, 420},
-            .e5m2_b = kFp8,
-            .bf16 = true,
-            .adds = true,
-            .alpha = -1.7F,
-            .specials = kFp8,
-            .seed = 5};
-  }
-  if (name == "gathered") {
-    return {.operands = kOperands,
-            .m = 420,
-            .n = 200,
-            .k = 272,
-            .grouping = Grouping::rows,
-            .offsets = {0, 0, 1, 131, 131, 420},
-            .rows_a = 600,
-            .e5m2_a = kFp8,
-            .adds = true,
-            .alpha = 0.3F,
-            .seed = 7};
-  }
-  if (name == "depth") {
-    return {.operands = kOperands,
-            .m = 140,
-            .n = 200,
-            .k = 496,
-            .grouping = Grouping::depth,
-            .offsets = {0, 32, 32, 448, 496},
-            .e5m2_a = kFp8,
-            .adds = true,
-            .alpha = 0.3F,
-            .seed = 8};
-  }
-  // More rows than a band of the schedule has.
-  if (name == "tall") return {.operands = kOperands, .m = 8 * TILE::kM + 44, .n = n, .k = 32, .seed = 6};
-  return {.operands = kOperands,
-          .m = TILE::kM + 44,
-          .n = n,
-          .k = 464,
-          .e5m2_a = kFp8,
-          .adds = true,
-          .alpha = 0.3F,
-          .seed = 3};
-}
-
-std::string seen_by(const Outcome& o) {
-  std::set<std::string> seen;
-  const std::string& error = o.emulated.error;
-  if (error.starts_with(kOutside))
-    seen.insert("outside");
-  else if (!error.empty())
-    seen.insert("refused");
-  for (const auto& finding : o.emulated.result.findings) {
-    seen.insert(std::string(emulation::sm100::name_of(finding.hazard)));
-  }
-  if (o.emulated.result.completed && o.differing > 0) seen.insert("bits");
-  std::string text;
-  for (const std::string& s : seen) text += (text.empty() ? "" : " ") + s;
-  return text;
-}
-
 std::vector<LaunchOptions> schedules(bool checks) {
   using S = emulation::sm100::Schedule;
   constexpr std::uint64_t kSteps = 20'000'000;  // some twenty times what the longest case takes
@@ -144,9 +64,6 @@ std::vector<LaunchOptions> schedules(bool checks) {
 
 int run(bool checks, bool every, bool text) {
   const Case c = cases();
-  // Two CTAs where a tile of one lies between tiles of the other: what one writes into the other's would else be
-  // written again later.
-  const unsigned units = c.grouping == Grouping::rows ? 2 : 1;
   const auto start = std::chrono::steady_clock::now();
   std::string seen, schedule;
   const auto line = [&] {
@@ -155,10 +72,9 @@ int run(bool checks, bool every, bool text) {
     std::fflush(stdout);
   };
   for (const LaunchOptions& o : schedules(checks)) {
-    const Outcome outcome = compare(c, {TILE::kCtaGroup, TILE::kN, units}, o);
+    const Outcome outcome = compare(c, {TILE::kCtaGroup, TILE::kN, units_of(c)}, o);
     seen = seen_by(outcome);
-    schedule = std::string(name_of(o.schedule));
-    if (o.schedule == emulation::sm100::Schedule::random) schedule += " " + std::to_string(o.seed);
+    schedule = name_of(o);
     if (text && !seen.empty()) std::fprintf(stderr, "%s, %s:%s\n", FAULT, schedule.c_str(), text_of(outcome).c_str());
     if (every) line();
     if (!every && !seen.empty()) break;
@@ -181,7 +97,7 @@ Emulated run_emulated(const Problem& problem, const Variant& variant, const Laun
   if (problem.c != nullptr) guarded.c = c.data();
   Emulated out = run_tile<TILE>(guarded, variant.units, options);
   std::memcpy(problem.d, d.data(), static_cast<std::size_t>(bytes));
-  if (d.touched() != 0) out.error = kOutside + std::to_string(d.touched());
+  if (d.touched() != 0) out.error = std::string(kOutside) + "byte " + std::to_string(d.touched());
   return out;
 }
 

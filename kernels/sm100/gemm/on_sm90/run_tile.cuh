@@ -16,8 +16,9 @@ __global__ void __launch_bounds__(kThreads + emulation::on_sm90::kEngineThreads,
   emulation::on_sm90::run(launch, kThreads, [&p] { gemm<T, kGrouping>(p); });
 }
 
-template <class T>
-Emulated run_tile(const Problem& problem, unsigned units, const emulation::sm100::LaunchOptions& options) {
+// `problem.grouping` is kGrouping: whoever needs one alone compiles one kernel.
+template <class T, Grouping kGrouping>
+Emulated run_grouping(const Problem& problem, unsigned units, const emulation::sm100::LaunchOptions& options) {
   Emulated out;
   out.error = emulation::on_sm90::card_refusal();
   if (!out.error.empty()) return out;
@@ -25,18 +26,24 @@ Emulated run_tile(const Problem& problem, unsigned units, const emulation::sm100
   Params params;
   out.error = make_params<T>(tensors.on_card(), params);
   if (!out.error.empty()) return out;
-  emulation::on_sm90::KernelShape shape{.blocks = units * T::kCtaGroup,
-                                        .threads = kThreads,
-                                        .cluster = T::kCtaGroup,
-                                        .shared_bytes = (T::kSharedBytes + 15) / 16 * 16};
-  switch (problem.grouping) {
-    case Grouping::dense: shape.function = reinterpret_cast<const void*>(&entry_on_sm90<T, Grouping::dense>); break;
-    case Grouping::rows: shape.function = reinterpret_cast<const void*>(&entry_on_sm90<T, Grouping::rows>); break;
-    case Grouping::depth: shape.function = reinterpret_cast<const void*>(&entry_on_sm90<T, Grouping::depth>); break;
-  }
+  const emulation::on_sm90::KernelShape shape{.function = reinterpret_cast<const void*>(&entry_on_sm90<T, kGrouping>),
+                                              .blocks = units * T::kCtaGroup,
+                                              .threads = kThreads,
+                                              .cluster = T::kCtaGroup,
+                                              .shared_bytes = (T::kSharedBytes + 15) / 16 * 16};
   out.result = emulation::on_sm90::launch(shape, &params, options);
   if (out.result.completed) tensors.take(out.result);
   return out;
+}
+
+template <class T>
+Emulated run_tile(const Problem& problem, unsigned units, const emulation::sm100::LaunchOptions& options) {
+  switch (problem.grouping) {
+    case Grouping::dense: return run_grouping<T, Grouping::dense>(problem, units, options);
+    case Grouping::rows: return run_grouping<T, Grouping::rows>(problem, units, options);
+    case Grouping::depth: break;
+  }
+  return run_grouping<T, Grouping::depth>(problem, units, options);
 }
 
 }  // namespace mxcheck::sm100::gemm
