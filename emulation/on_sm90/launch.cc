@@ -15,10 +15,6 @@ constexpr std::size_t kMostSharedBytes = 232448;
 constexpr unsigned kMostBlocks = 4096;  // a GiB of tensor memory
 constexpr std::size_t kCountBytes = (2 + kMostBlocks) * sizeof(std::uint32_t);
 
-void require(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(error));
-}
-
 struct Meaning {
   sm100::Hazard hazard;
   const char* what;
@@ -85,16 +81,16 @@ class Card {
  public:
   std::uint32_t* tmem(unsigned blocks) {
     if (blocks <= blocks_) return tmem_;
-    if (tmem_ != nullptr) require(cudaFree(tmem_), "cudaFree");
+    if (tmem_ != nullptr) require_success(cudaFree(tmem_), "cudaFree");
     tmem_ = nullptr;
     blocks_ = 0;
-    require(cudaMalloc(&tmem_, std::size_t{blocks} * kTmemWords * 4), "cudaMalloc of tensor memory");
+    require_success(cudaMalloc(&tmem_, std::size_t{blocks} * kTmemWords * 4), "cudaMalloc of tensor memory");
     blocks_ = blocks;
     return tmem_;
   }
   // Two counts and a claim for each cluster.
   std::uint32_t* counts() {
-    if (counts_ == nullptr) require(cudaMalloc(&counts_, kCountBytes), "cudaMalloc");
+    if (counts_ == nullptr) require_success(cudaMalloc(&counts_, kCountBytes), "cudaMalloc");
     return counts_;
   }
   // Of the host, mapped: the card writes its findings there, and may read its Launch.
@@ -103,13 +99,14 @@ class Card {
     Launch launch;
   };
   Mapped& mapped() {
-    if (mapped_ == nullptr) require(cudaHostAlloc(&mapped_, sizeof(Mapped), cudaHostAllocMapped), "cudaHostAlloc");
+    if (mapped_ == nullptr)
+      require_success(cudaHostAlloc(&mapped_, sizeof(Mapped), cudaHostAllocMapped), "cudaHostAlloc");
     return *mapped_;
   }
   std::pair<cudaEvent_t, cudaEvent_t> events() {
     if (begin_ == nullptr) {
-      require(cudaEventCreate(&begin_), "cudaEventCreate");
-      require(cudaEventCreate(&end_), "cudaEventCreate");
+      require_success(cudaEventCreate(&begin_), "cudaEventCreate");
+      require_success(cudaEventCreate(&end_), "cudaEventCreate");
     }
     return {begin_, end_};
   }
@@ -154,6 +151,11 @@ void check(const KernelShape& s) {
 
 }  // namespace
 
+void require_success(int cuda_error, const char* what) {
+  const auto error = static_cast<cudaError_t>(cuda_error);
+  if (error != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(error));
+}
+
 std::string card_refusal() {
   static const std::string refusal = [] {
     cudaDeviceProp properties{};
@@ -181,10 +183,11 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
                 .limit_ns = options.limit_ns,
                 .timing = timing_of(options.schedule)};
   card().mapped().launch = launch;
-  require(cudaMemset(launch.counts, 0, kCountBytes), "cudaMemset");
+  require_success(cudaMemset(launch.counts, 0, kCountBytes), "cudaMemset");
   const std::size_t shared = shape.shared_bytes + kControlBytes;
-  require(cudaFuncSetAttribute(shape.function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-          "cudaFuncSetAttribute");
+  require_success(
+      cudaFuncSetAttribute(shape.function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+      "cudaFuncSetAttribute");
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {shape.cluster, 1, 1};
@@ -196,9 +199,9 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
   config.numAttrs = 1;
   void* arguments[] = {params, &launch};
   const auto [begin, end] = card().events();
-  require(cudaEventRecord(begin), "cudaEventRecord");
-  require(cudaLaunchKernelExC(&config, shape.function, arguments), "cudaLaunchKernelExC");
-  require(cudaEventRecord(end), "cudaEventRecord");
+  require_success(cudaEventRecord(begin), "cudaEventRecord");
+  require_success(cudaLaunchKernelExC(&config, shape.function, arguments), "cudaLaunchKernelExC");
+  require_success(cudaEventRecord(end), "cudaEventRecord");
   const cudaError_t error = cudaDeviceSynchronize();
   sm100::LaunchResult result;
   result.completed = error == cudaSuccess;
@@ -210,10 +213,10 @@ sm100::LaunchResult launch(const KernelShape& shape, void* params, const sm100::
   result.findings = findings.all();
   if (!result.completed) return result;
   std::uint32_t counts[2] = {};
-  require(cudaMemcpy(counts, launch.counts, sizeof(counts), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  require_success(cudaMemcpy(counts, launch.counts, sizeof(counts), cudaMemcpyDeviceToHost), "cudaMemcpy");
   result.mmas = counts[1];
   float milliseconds = 0;
-  require(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  require_success(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
   result.seconds = milliseconds / 1e3;
   return result;
 }

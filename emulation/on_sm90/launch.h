@@ -28,6 +28,9 @@ struct KernelShape {
 // Why nothing can run here; empty where the first card is a Hopper.
 std::string card_refusal();
 
+// Error{environment} with CUDA's text where a call of the runtime gave an error (a cudaError_t).
+void require_success(int cuda_error, const char* what);
+
 // Where the card reads the Launch of the launch that comes: for a kernel that begins with enter() (run.cuh) and has no
 // second argument.
 const void* launch_in_memory();

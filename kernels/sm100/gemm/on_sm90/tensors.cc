@@ -6,18 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "numerics/error.h"
+#include "emulation/on_sm90/launch.h"
 
 namespace mxcheck::sm100::gemm::on_sm90 {
 namespace {
 
+using emulation::on_sm90::require_success;
+
 constexpr std::size_t kGuard = 4096;  // bytes on either side of D
 constexpr std::uint8_t kGuardByte = 0x5C;
 constexpr std::size_t kAlignment = 256;
-
-void require(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + cudaGetErrorString(error));
-}
 
 // Memory that calls have one after the other: it grows and is never freed, since a call's is the next one's.
 class Arena {
@@ -25,10 +23,10 @@ class Arena {
   void reserve(std::size_t bytes) {
     used_ = 0;
     if (bytes <= bytes_) return;
-    if (memory_ != nullptr) require(cudaFree(memory_), "cudaFree");
+    if (memory_ != nullptr) require_success(cudaFree(memory_), "cudaFree");
     memory_ = nullptr;
     bytes_ = 0;
-    require(cudaMalloc(&memory_, bytes), "cudaMalloc of a GEMM's tensors");
+    require_success(cudaMalloc(&memory_, bytes), "cudaMalloc of a GEMM's tensors");
     bytes_ = bytes;
   }
   std::byte* take(std::size_t bytes) {
@@ -89,7 +87,7 @@ Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
     *copy.to = nullptr;
     if (copy.from == nullptr) continue;
     std::byte* const to = arena().take(copy.bytes);
-    require(cudaMemcpy(to, copy.from, copy.bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    require_success(cudaMemcpy(to, copy.from, copy.bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
     *copy.to = to;
   }
   card_.factors_a = static_cast<const float*>(factors_a);
@@ -97,17 +95,17 @@ Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
   card_.gathered_rows = static_cast<const std::int32_t*>(gathered_rows);
   card_.offsets = static_cast<const std::int64_t*>(offsets);
   std::byte* const d = arena().take(d_bytes_ + 2 * kGuard);
-  require(cudaMemset(d, kGuardByte, d_bytes_ + 2 * kGuard), "cudaMemset");
-  require(cudaMemcpy(d + kGuard, p.d, d_bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
+  require_success(cudaMemset(d, kGuardByte, d_bytes_ + 2 * kGuard), "cudaMemset");
+  require_success(cudaMemcpy(d + kGuard, p.d, d_bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
   card_.d = d + kGuard;
 }
 
 void Tensors::take(emulation::sm100::LaunchResult& result) const {
   const auto* const d = static_cast<const std::byte*>(card_.d);
   std::vector<std::uint8_t> guards(2 * kGuard);
-  require(cudaMemcpy(guards.data(), d - kGuard, kGuard, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  require(cudaMemcpy(guards.data() + kGuard, d + d_bytes_, kGuard, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  require(cudaMemcpy(host_.d, d, d_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  require_success(cudaMemcpy(guards.data(), d - kGuard, kGuard, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  require_success(cudaMemcpy(guards.data() + kGuard, d + d_bytes_, kGuard, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  require_success(cudaMemcpy(host_.d, d, d_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
   const auto written = std::ranges::count_if(guards, [](std::uint8_t byte) { return byte != kGuardByte; });
   if (written == 0) return;
   emulation::sm100::Finding finding;
