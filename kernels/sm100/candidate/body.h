@@ -12,6 +12,7 @@ constexpr const char* kName = "sm100_emulated_on_sm90";
 constexpr std::int64_t kMostRows = 1032;
 constexpr std::int64_t kMostCols = 1032;
 constexpr std::int64_t kMostUnits = 66;  // an H100 has 132 SMs, and a pair has two
+constexpr bool kEverySchedule = true;    // delays are real time here: one call in three has them
 #else
 // libmxcheck_sm100_emulated.so: on the CPU (emulation/sm100). Larger products run as well, but the emulation takes
 // about a millisecond for each instruction of a tensor core: what a gate asks for is to end while one waits. Every tile
@@ -20,6 +21,7 @@ constexpr const char* kName = "sm100_emulated";
 constexpr std::int64_t kMostRows = 264;
 constexpr std::int64_t kMostCols = 264;
 constexpr std::int64_t kMostUnits = 2;  // that none does another's tiles; a second core is not used
+constexpr bool kEverySchedule = false;  // random ones alone: late and early operations are in each
 #endif
 
 }  // namespace mxcheck_kernels::sm100

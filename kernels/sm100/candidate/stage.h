@@ -14,7 +14,10 @@ namespace mxcheck_kernels::sm100 {
 
 // How every kernel of a call is emulated.
 inline mxcheck::emulation::sm100::LaunchOptions options_of(const MatmulShape& shape) {
-  return {.schedule = mxcheck::emulation::sm100::Schedule::random, .seed = seed_of(shape), .strict = true};
+  using Schedule = mxcheck::emulation::sm100::Schedule;
+  constexpr Schedule kSchedules[] = {Schedule::random, Schedule::eager, Schedule::lazy};
+  const std::uint64_t seed = seed_of(shape);
+  return {.schedule = kSchedules[kEverySchedule ? seed % 3 : 0], .seed = seed, .strict = true};
 }
 
 struct Staging {
