@@ -32,23 +32,27 @@ struct NamedTiles {
   MatmulTiles tiles;
   const char* name;
 };
-// FP8 with scales of 128x128 of B, or (fp8_rows) of 1x128. MXFP8: one operand of codes, decoded on its way, the other
-// of BF16.
-enum class Kind : std::uint8_t { fp8, fp8_rows, bf16, mxfp8 };
-constexpr std::array kNames{"fp8", "fp8_rows", "bf16", "mxfp8"};
-bool is_fp8(Kind kind) { return kind == Kind::fp8 || kind == Kind::fp8_rows; }
+// FP8 with scales of 128x128 of B, or (fp8_rows) of 1x128, or so with C added in FP32 (fp8_rows_sum). MXFP8: one
+// operand of codes, decoded on its way, the other of BF16.
+enum class Kind : std::uint8_t { fp8, fp8_rows, fp8_rows_sum, bf16, mxfp8 };
+constexpr std::array kNames{"fp8", "fp8_rows", "fp8_rows_sum", "bf16", "mxfp8"};
+bool has_rows(Kind kind) { return kind == Kind::fp8_rows || kind == Kind::fp8_rows_sum; }
+bool is_fp8(Kind kind) { return kind == Kind::fp8 || has_rows(kind); }
 
-constexpr std::array kTiles{NamedTiles{MatmulTiles::m128n256, "128x256"}, NamedTiles{MatmulTiles::m128n128, "128x128"},
-                            NamedTiles{MatmulTiles::m128n64, "128x64"}, NamedTiles{MatmulTiles::m64n128, "64x128"},
-                            NamedTiles{MatmulTiles::m64n64, "64x64"}};
+constexpr std::array kTiles{NamedTiles{MatmulTiles::m128n256, "128x256"}, NamedTiles{MatmulTiles::m128n192, "128x192"},
+                            NamedTiles{MatmulTiles::m128n128, "128x128"}, NamedTiles{MatmulTiles::m128n64, "128x64"},
+                            NamedTiles{MatmulTiles::m64n128, "64x128"},   NamedTiles{MatmulTiles::m64n64, "64x64"},
+                            NamedTiles{MatmulTiles::m64n32, "64x32"}};
 constexpr std::array<std::int64_t, 10> kRows{1, 64, 128, 192, 256, 384, 512, 768, 1024, 2048};
 constexpr std::array<std::array<std::int64_t, 2>, 5> kWeights{
     {{2048, 7168}, {4096, 7168}, {7168, 2048}, {1536, 4096}, {24576, 1536}}};  // n, k
 constexpr std::uint64_t kBeyondL2 = std::uint64_t{256} << 20;
 
 bool is_offered(Kind kind, MatmulTiles tiles) {
-  if (kind == Kind::fp8_rows) return tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n128;
-  return kind != Kind::mxfp8 || (tiles != MatmulTiles::m128n128 && tiles != MatmulTiles::m128n64);
+  if (has_rows(kind)) return tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n128;
+  if (tiles == MatmulTiles::m128n192) return false;
+  if (kind != Kind::mxfp8) return true;
+  return tiles != MatmulTiles::m128n128 && tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n32;
 }
 
 struct Operands {
@@ -57,12 +61,12 @@ struct Operands {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::uint64_t copies = 0;
-  std::vector<DeviceBuffer> a, b, scale_a, scale_b;
+  std::vector<DeviceBuffer> a, b, scale_a, scale_b, c;
   std::vector<DeviceBuffer> d;  // of each shape of tiles
 };
 
 Operands make_operands(Kind kind, std::int64_t m, std::int64_t n, std::int64_t k, cudaStream_t stream) {
-  Operands o{kind, m, n, k, 0, {}, {}, {}, {}, {}};
+  Operands o{kind, m, n, k, 0, {}, {}, {}, {}, {}, {}};
   const int a_bytes = kind == Kind::bf16 ? 2 : 1;
   const int b_bytes = is_fp8(kind) ? 1 : 2;
   const auto bytes = static_cast<std::uint64_t>(m * k * a_bytes + n * k * b_bytes);
@@ -81,9 +85,10 @@ Operands make_operands(Kind kind, std::int64_t m, std::int64_t n, std::int64_t k
     filled(o.scale_b, (kind == Kind::fp8 ? (n + 127) / 128 : n) * (k / 128), Filling::fp32_scales, 4, 4 * i + 3);
   }
   for (std::size_t i = 0; i < kTiles.size(); ++i) {
-    o.d.emplace_back(static_cast<std::uint64_t>(m * n * 2));
+    o.d.emplace_back(static_cast<std::uint64_t>(m * n * (kind == Kind::fp8_rows_sum ? 4 : 2)));
     check_cuda(cudaMemsetAsync(o.d.back().data(), 0xFF, o.d.back().bytes(), stream), "poison");
   }
+  if (kind == Kind::fp8_rows_sum) filled(o.c, m * n, Filling::fp32_scales, 4, 5);
   return o;
 }
 
@@ -100,7 +105,12 @@ void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_
   };
   if (is_fp8(o.kind)) {
     auto matmul = fill_in(sm90::MatmulFp8{});
-    if (o.kind == Kind::fp8_rows) matmul.b_block = sm90::MatmulBlock::row;
+    if (has_rows(o.kind)) matmul.b_block = sm90::MatmulBlock::row;
+    if (o.kind == Kind::fp8_rows_sum) {
+      matmul.output = sm90::MatmulOutput::fp32;
+      matmul.accumulate = true;
+      matmul.c = o.c[0].data();
+    }
     matmul.scale_a = o.scale_a[copy].data();
     matmul.scale_b = o.scale_b[copy].data();
     check_cuda(sm90::matmul_fp8_launch(matmul, stream), "a GEMM of FP8");
@@ -136,7 +146,7 @@ int run(int samples) {
   Timer timer;
   bool right = true;
   fmt::print("format,m,n,k,tiles,us\n");
-  for (const Kind kind : {Kind::fp8, Kind::fp8_rows, Kind::bf16, Kind::mxfp8}) {
+  for (const Kind kind : {Kind::fp8, Kind::fp8_rows, Kind::fp8_rows_sum, Kind::bf16, Kind::mxfp8}) {
     const char* const name = kNames[static_cast<std::size_t>(kind)];
     for (const auto& [n, k] : kWeights) {
       for (const std::int64_t m : kRows) {

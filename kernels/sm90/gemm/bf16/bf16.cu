@@ -30,6 +30,10 @@ template <class Out>
 struct Bf16Tiles<MatmulTiles::m64n64, Out> {
   using Shape = Bf16Shape<64, 1, 1, 1>;
 };
+template <class Out>
+struct Bf16Tiles<MatmulTiles::m64n32, Out> {
+  using Shape = Bf16Shape<32, 1, 1, 1>;
+};
 constexpr int kRaster = 16;
 
 template <class Out>

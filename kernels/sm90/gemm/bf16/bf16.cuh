@@ -19,7 +19,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// 64 x kN for each consumer; kN is 64, 128 or 256.
+// 64 x kN for each consumer; kN is 32, 64, 128 or 256.
 template <int kN, int kCluster, int kSlots = 2, int kConsumers = 2>
 struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, false, false, kSlots, kConsumers> {
   static constexpr int kColumns = kRowBytes / 2;
@@ -97,11 +97,10 @@ template <class Shape, class Out>
 cudaError_t matmul_bf16_start(const MatmulCall& matmul, int raster, cudaStream_t stream) {
   MatmulMaps maps;
   MatmulJob job;
-  if (const auto e = matmul_prepare(matmul, 2, 2, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
-    return e;
-  }
+  using Tile = Bf16Matmul<Shape, Out>;
+  if (const auto e = matmul_prepare(matmul, 2, 2, boxes_of<Tile>(), maps, job); e != cudaSuccess) return e;
   job.raster = raster;
-  return matmul_start<Bf16Matmul<Shape, Out>>(maps, job, stream);
+  return matmul_start<Tile>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/sm90/common/element.cuh"
+#include "kernels/sm90/gemm/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -55,7 +56,15 @@ __device__ __forceinline__ void decode_words(const DecodeOperand& x, std::int64_
   }
 }
 
+// The launch runs under the end of the kernel before, and the GEMM's under this one's: the GEMM waits for this kernel's
+// end, and so for that of the one before.
+__device__ __forceinline__ void begin() {
+  ptx::wait_for_kernel_before();
+  ptx::let_kernel_after_begin();
+}
+
 __global__ void __launch_bounds__(kDecodeThreads) decode(const __grid_constant__ DecodeJob job) {
+  begin();
   if (job.status != nullptr && *job.status != 0) return;
   const DecodeOperand& x = job.operands[blockIdx.y];
   const std::int64_t words = x.elements / 8;
@@ -82,6 +91,7 @@ __device__ __forceinline__ std::int64_t group_of(const DecodeJob& job, std::int6
 
 // An element a thread: for groups that end within a block.
 __global__ void __launch_bounds__(kDecodeThreads) decode_groups(const __grid_constant__ DecodeJob job) {
+  begin();
   if (job.status != nullptr && *job.status != 0) return;
   const DecodeOperand& x = job.operands[blockIdx.y];
   const std::int64_t stride = std::int64_t{gridDim.x} * kDecodeThreads;
@@ -108,12 +118,16 @@ cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
   if (most == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((most + kBlockWords - 1) / kBlockWords, 1 << 20));
   const unsigned operands = job.operands[1].elements > 0 ? 2 : 1;
-  if (job.offsets != nullptr) {
-    decode_groups<<<dim3(blocks, operands), kDecodeThreads, 0, stream>>>(job);
-    return cudaGetLastError();
-  }
-  decode<<<dim3(blocks, operands), kDecodeThreads, 0, stream>>>(job);
-  return cudaGetLastError();
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks, operands);
+  config.blockDim = dim3(kDecodeThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, job.offsets != nullptr ? decode_groups : decode, job);
 }
 
 }  // namespace mxcheck_kernels::sm90

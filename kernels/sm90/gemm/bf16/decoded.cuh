@@ -1,5 +1,6 @@
 #pragma once
-// The GEMM kernel of decoded.h: bf16.cuh's, with A's codes in the stages and A's fragments in registers.
+// The GEMM kernel of decoded.h: bf16.cuh's, with A's codes in the stages and A's fragments in registers. Tiles with one
+// consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as one of 128, and A's are codes.
 //
 // Warps of the producer: 0 has the schedule and TMA, 1 the scales of A, 2
 // and 3 rows of A that are gathered. A consumer decodes a stage's fragments while
@@ -17,16 +18,18 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// 64 x kN for each consumer; kN is 64, 128 or 256.
+// 64 x kN for each consumer; kN is 64, 128 or 256. A stage is a box of A's codes and as many columns of B, in one box
+// of 64 or two.
 template <int kN, int kConsumers, bool kTransposed_>
 struct DecodedShape : MatmulShape<1, 1, kN, 1, false, false, kN == 64 ? 1 : 2, kConsumers> {
   static constexpr bool kTransposed = kTransposed_;
-  static constexpr int kColumns = kRowBytes / 2;
+  static constexpr int kBoxesOfB = kConsumers == 1 ? 2 : 1;
+  static constexpr int kColumns = kBoxesOfB * kRowBytes / 2;
   static constexpr int kARowBytes = kColumns;
 };
 
 template <class Shape, class Out>
-struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM * 2> {
+struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM*(Shape::kColumns / 32)> {
   static constexpr int kConsumerRegs = 216;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
@@ -38,7 +41,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   using Ring = MatmulRing<Shape, Shared, 1, 2>;
   using Cursor = typename Ring::Cursor;
   static constexpr int kAcc = Shape::kAccumulators;
-  static constexpr int kSteps = Shape::kColumns / 16;
+  static constexpr int kSteps = 4;  // of 16 columns, of a box of B
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32); }
 
@@ -50,8 +53,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   static constexpr int kEach = Shape::kM / 32;
   static constexpr int kScales = Shape::kColumns / 32;  // of a row and stage
-  static constexpr int kTogether = 4;                   // stages of a load: 8 bytes of a row
-  static_assert(kScales * kTogether == 8);
+  static constexpr int kTogether = 8 / kScales;         // stages of a load: 8 bytes of a row
 
   // Of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
   struct ScaleRows {
@@ -74,11 +76,19 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     ptx::barrier_arrive(Ring::full(at.stage));
     at.advance();
   }
-  __device__ __forceinline__ void store_scales(int stage, int i, std::uint32_t first, std::uint32_t second) const {
-    ptx::store_shared(scales(stage) + Ring::lane * 8 + i * 256, make_float2(value_of(first), value_of(second)));
+  // Of the row lane + 32 * i; byte(j): its scale j of the stage.
+  template <class Byte>
+  __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
+    const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;
+    const auto bits = [&](int j) { return static_cast<int>(__float_as_uint(value_of(byte(j)))); };
+    if constexpr (kScales == 4) {
+      ptx::store_shared(to, make_int4(bits(0), bits(1), bits(2), bits(3)));
+    } else {
+      ptx::store_shared(to, make_float2(value_of(byte(0)), value_of(byte(1))));
+    }
   }
 
-  // Rows lie apart, so that a load takes 32 of the L1's turns: one for four stages, four stages ahead of their use.
+  // Rows lie apart, so that a load takes 32 of the L1's turns: one for kTogether stages, as many ahead of their use.
   __device__ __forceinline__ void scales_together(const ScaleRows& rows, int kblocks, Cursor& at) const {
     uint2 next[kEach];
     const auto load = [&](int kb) {
@@ -98,8 +108,10 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
         Ring::wait_empty(at);
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-          const std::uint32_t two = (t < 2 ? now[i].x : now[i].y) >> t % 2 * 16;
-          store_scales(at.stage, i, two & 0xFF, two >> 8 & 0xFF);
+          store_scales(at.stage, i, [&](int j) {
+            const int byte = t * kScales + j;
+            return (byte < 4 ? now[i].x : now[i].y) >> byte % 4 * 8 & 0xFF;
+          });
         }
         publish(at);
       }
@@ -114,8 +126,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
       const int column = kb * kScales;
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        next[i][0] = __ldg(rows.row[i] + column);
-        next[i][1] = __ldg(rows.row[i] + min(column + 1, columns - 1));
+#pragma unroll
+        for (int j = 0; j < kScales; ++j) next[i][j] = __ldg(rows.row[i] + min(column + j, columns - 1));
       }
     };
     load(0);
@@ -123,11 +135,14 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     for (int kb = 0; kb < kblocks; ++kb) {
       std::uint32_t now[kEach][kScales];
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) now[i][0] = next[i][0], now[i][1] = next[i][1];
+      for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+        for (int j = 0; j < kScales; ++j) now[i][j] = next[i][j];
+      }
       load(kb + 1);
       Ring::wait_empty(at);
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) store_scales(at.stage, i, now[i][0], now[i][1]);
+      for (int i = 0; i < kEach; ++i) store_scales(at.stage, i, [&](int j) { return now[i][j]; });
       publish(at);
     }
   }
@@ -168,45 +183,66 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   using Fragments = std::uint32_t[kSteps][4];
 
   static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, float scale) {
+#ifdef NODECODE
+    return codes ^ __float_as_uint(scale);
+#endif
     const float2 v = decode2<kA>(codes & 0xFFFF);
     std::uint32_t word;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(__fmul_rn(v.y, scale)), "f"(__fmul_rn(v.x, scale)));
     return word;
   }
 
-  // A thread's codes of a step are four of row lane / 4 and four of the row 8 below.
-  __device__ __forceinline__ void decode_stage(Fragments& a, int stage, const MatmulConsumer& me) const {
+  // A thread's codes of a box of B's columns, four of row lane / 4 and four of the row 8 below in a step, and the
+  // scales of the two rows.
+  struct BoxCodes {
+    std::uint32_t words[kSteps / 2][4];
+    float2 high;
+    float2 low;
+  };
+
+  __device__ __forceinline__ void read_codes(BoxCodes& codes, int stage, int box, const MatmulConsumer& me) const {
     const int first = me.index * Shape::kConsumerM + me.warp * 16;
     const int row = first + Ring::lane % 16;
-    const std::uint32_t codes = Ring::a_stage(stage) + row * Shape::kARowBytes;
-    const std::uint32_t at = scales(stage) + (first + Ring::lane / 4) * 8;
-    const float2 high = ptx::load_shared_2(at);
-    const float2 low = ptx::load_shared_2(at + 64);
+    const int swizzle = Shape::kARowBytes == 128 ? row % 8 : row / 2 % 4;
+    const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes;
+    const std::uint32_t at = scales(stage) + ((first + Ring::lane / 4) * kScales + box * 2) * 4;
+    codes.high = ptx::load_shared_2(at);
+    codes.low = ptx::load_shared_2(at + 8 * kScales * 4);
 #pragma unroll
     for (int i = 0; i < kSteps / 2; ++i) {
-      std::uint32_t words[4];
-      ptx::load_matrices(codes + (((i * 2 + Ring::lane / 16) ^ (row / 2 % 4)) << 4), words);
-      const float of_high = i == 0 ? high.x : high.y;
-      const float of_low = i == 0 ? low.x : low.y;
+      const int chunk = box * kSteps + i * 2 + Ring::lane / 16;
+      ptx::load_matrices(from + ((chunk ^ swizzle) << 4), codes.words[i]);
+    }
+  }
+
+  static __device__ __forceinline__ void decode_codes(Fragments& a, const BoxCodes& codes) {
+#pragma unroll
+    for (int i = 0; i < kSteps / 2; ++i) {
+      const float of_high = i == 0 ? codes.high.x : codes.high.y;
+      const float of_low = i == 0 ? codes.low.x : codes.low.y;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         std::uint32_t(&to)[4] = a[i * 2 + j];
-        to[0] = decoded2(words[j * 2], of_high);
-        to[1] = decoded2(words[j * 2 + 1], of_low);
-        to[2] = decoded2(words[j * 2] >> 16, of_high);
-        to[3] = decoded2(words[j * 2 + 1] >> 16, of_low);
+        to[0] = decoded2(codes.words[i][j * 2], of_high);
+        to[1] = decoded2(codes.words[i][j * 2 + 1], of_low);
+        to[2] = decoded2(codes.words[i][j * 2] >> 16, of_high);
+        to[3] = decoded2(codes.words[i][j * 2 + 1] >> 16, of_low);
       }
     }
   }
 
-  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
+  // Two consumers, one stage after the other: while one decodes, the tensor cores have the other's mma. Fragments stay
+  // as they are until the mma of the next stage are begun.
+  __device__ __forceinline__ void consume_stages(float (&acc)[kAcc], Cursor& at, int kblocks,
+                                                 const MatmulConsumer& me) const {
     int before = 0;
     const auto turn = [&](Fragments& a, int kb) {
+      BoxCodes codes;
       Ring::wait_full(at);
-      decode_stage(a, at.stage, me);
+      read_codes(codes, at.stage, 0, me);
+      decode_codes(a, codes);
       chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
     };
-    // Fragments stay as they are until the mma of the next stage are begun.
     Fragments even;
     Fragments odd;
     int kb = 0;
@@ -217,6 +253,46 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     }
     if (kb < kblocks) turn(even, kb);
     chain_end(*this, acc, before);
+  }
+
+  // One consumer: codes are read before the mma ahead of them are begun, which hold the warp until their fragments are
+  // read. There always is a stage after: the next tile's first, or the end's.
+  __device__ __forceinline__ void consume_boxes(float (&acc)[kAcc], Cursor& at, int kblocks,
+                                                const MatmulConsumer& me) const {
+    int before = 0;
+    BoxCodes codes;
+    Ring::wait_full(at);
+    read_codes(codes, at.stage, 0, me);
+    const auto box = [&](Fragments& a, int index, int kb) {
+      const std::uint64_t b = Ring::b_operand(at.stage, index * Shape::kN * kRowBytes);
+      chain_steps<kSteps>(acc, b, kb + index != 0, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
+    };
+    Fragments even;
+    Fragments odd;
+#pragma unroll 1
+    for (int kb = 0; kb < kblocks; ++kb) {
+      decode_codes(even, codes);
+      read_codes(codes, at.stage, 1, me);
+      box(even, 0, kb);
+      if (kb != 0) Ring::release(before);
+      decode_codes(odd, codes);
+      Cursor after = at;
+      after.advance();
+      Ring::wait_full(after);
+      read_codes(codes, after.stage, 0, me);
+      box(odd, 1, kb);
+      before = at.stage;
+      at = after;
+    }
+    chain_end(*this, acc, before);
+  }
+
+  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
+    if constexpr (Shape::kConsumers == 1) {
+      consume_boxes(acc, at, kblocks, me);
+    } else {
+      consume_stages(acc, at, kblocks, me);
+    }
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
@@ -232,11 +308,10 @@ cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaSt
   MatmulMaps maps;
   MatmulJob job;
   job.scale_a = matmul.scale_a;
-  if (const auto e = matmul_prepare(matmul, 1, 2, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
-    return e;
-  }
+  using Tile = DecodedMatmul<Shape, kA, Out>;
+  if (const auto e = matmul_prepare(matmul, 1, 2, boxes_of<Tile>(), maps, job); e != cudaSuccess) return e;
   job.raster = raster;
-  return matmul_start<DecodedMatmul<Shape, kA, Out>>(maps, job, stream);
+  return matmul_start<Tile>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

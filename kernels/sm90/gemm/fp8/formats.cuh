@@ -30,12 +30,21 @@ template <>
 struct Fp8Tiles<MatmulTiles::m64n64> {
   using Shape = MatmulShape<1, 1, 64, 1, false, false, 1, 1>;
 };
-// Scales of 1 x 128 on both sides.
+template <>
+struct Fp8Tiles<MatmulTiles::m64n32> {
+  using Shape = MatmulShape<1, 1, 32, 1, false, false, 1, 1>;
+};
+// Scales of 1 x 128 on both sides. Consumers of large tiles are side by side, so that those of B that a thread reads
+// serve four of its rows.
 template <MatmulTiles kTiles>
 struct Fp8RowTiles;
 template <>
 struct Fp8RowTiles<MatmulTiles::m128n256> {
-  using Shape = MatmulShape<1, 2, 128, 2, false, false, 4>;
+  using Shape = MatmulShape<2, 1, 128, 2, false, false, 4, 2, true>;
+};
+template <>
+struct Fp8RowTiles<MatmulTiles::m128n192> {
+  using Shape = MatmulShape<2, 1, 96, 1, false, false, 3, 2, true>;
 };
 template <>
 struct Fp8RowTiles<MatmulTiles::m128n128> {
@@ -44,6 +53,10 @@ struct Fp8RowTiles<MatmulTiles::m128n128> {
 template <>
 struct Fp8RowTiles<MatmulTiles::m64n64> {
   using Shape = MatmulShape<1, 1, 64, 1, false, false, 1, 1>;
+};
+template <>
+struct Fp8RowTiles<MatmulTiles::m64n32> {
+  using Shape = MatmulShape<1, 1, 32, 1, false, false, 1, 1>;
 };
 inline constexpr int kRaster = 16;
 

@@ -4,14 +4,13 @@
 
 namespace mxcheck_kernels::sm90 {
 
-cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_of_b, MatmulMaps& maps,
-                               MatmulJob& job) {
+cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, const MatmulBoxes& boxes, MatmulMaps& maps, MatmulJob& job) {
   job.a_e8m0 = matmul.a_scale_type == MatmulScale::e8m0;
   job.b_e8m0 = matmul.b_scale_type == MatmulScale::e8m0;
   job.scale_a = matmul.scale_a;
   job.scale_b = matmul.scale_b;
   job.scale_starts = matmul.scale_starts;
-  if (const auto e = matmul_prepare(matmul, 1, 1, rows_of_a, rows_of_b, maps, job); e != cudaSuccess) return e;
+  if (const auto e = matmul_prepare(matmul, 1, 1, boxes, maps, job); e != cudaSuccess) return e;
   job.scale_columns = matmul.scale_starts == nullptr ? job.kblocks : matmul.scale_columns;
   return cudaSuccess;
 }

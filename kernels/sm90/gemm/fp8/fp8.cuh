@@ -64,15 +64,20 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 
   // The scales of a thread's rows, and of B's blocks of 128 x 128, or where those of 1 x 128 are.
   struct StageScales {
-    static constexpr int kSegment = Shape::kN % 128 == 0 ? 128 : 64;  // columns that share a scale in every tile
+    // Columns that share a scale in every tile.
+    static constexpr int kSegment = Shape::kN % 128 == 0 ? 128 : Shape::kN % 64 == 0 ? 64 : 32;
     static constexpr int kSegments = Shape::kN / kSegment;
     float a[Shape::kRowSubs][2];
     float b[kBRow ? 1 : kSegments];
     std::uint32_t row;
   };
+  // Those of 1 x 128 of a thread's columns, where they serve more than one of its accumulators.
+  struct ColumnScales {
+    float2 two[Shared::kKept > 0 ? Shared::kKept : 1];
+  };
 
   __device__ __forceinline__ void read_scales(StageScales& s, int stage, const MatmulConsumer& me, int offset) const {
-    const std::uint32_t at = scales(stage) + (me.index * Shape::kConsumerM + me.warp * 16 + lane / 4) * 4;
+    const std::uint32_t at = scales(stage) + (Shape::row_of(me.index) + me.warp * 16 + lane / 4) * 4;
 #pragma unroll
     for (int i = 0; i < Shape::kRowSubs; ++i) {
       s.a[i][0] = ptx::load_shared(at + i * 256);
@@ -80,7 +85,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     }
     const std::uint32_t b = scales(stage) + Shape::kM * 4;
     if constexpr (kBRow) {
-      s.row = b + lane % 4 * 8;
+      s.row = b + Shape::column_of(me.index) * 4 + lane % 4 * 8;
     } else {
 #pragma unroll
       for (int i = 0; i < StageScales::kSegments; ++i) {
@@ -89,16 +94,27 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     }
   }
 
+  // While the first mma of a stage run.
+  static __device__ __forceinline__ void read_columns(ColumnScales& columns, const StageScales& s) {
+#pragma unroll
+    for (int i = 0; i < Shared::kKept; ++i) columns.two[i] = ptx::load_shared_2(s.row + i * 32);
+  }
+
   // acc += partial * scale, each product of scales rounded first.
   template <int kRowSub, int kColSub>
-  __device__ __forceinline__ void add_partial(float (&acc)[kAcc], const float (&partial)[kAcc],
-                                              const StageScales& s) const {
+  __device__ __forceinline__ void add_partial(float (&acc)[kAcc], const float (&partial)[kAcc], const StageScales& s,
+                                              const ColumnScales& columns) const {
     const float a0 = s.a[kRowSub][0];
     const float a1 = s.a[kRowSub][1];
     if constexpr (kBRow) {
 #pragma unroll
       for (int i = 0; i < kAcc; i += 4) {
-        const float2 b = ptx::load_shared_2(s.row + (kColSub * Shape::kSubN + i * 2) * 4);
+        float2 b;
+        if (i / 4 < Shared::kKept) {
+          b = columns.two[i / 4];
+        } else {
+          b = ptx::load_shared_2(s.row + (kColSub * Shape::kSubN + i * 2) * 4);
+        }
         acc[i + 0] = __fmaf_rn(partial[i + 0], __fmul_rn(a0, b.x), acc[i + 0]);
         acc[i + 1] = __fmaf_rn(partial[i + 1], __fmul_rn(a0, b.y), acc[i + 1]);
         acc[i + 2] = __fmaf_rn(partial[i + 2], __fmul_rn(a1, b.x), acc[i + 2]);
@@ -138,8 +154,8 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   // Four chained k32 steps, from zero.
   template <int kRowSub, int kColSub>
   __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const MatmulConsumer& me) const {
-    const std::uint64_t a = Ring::a_operand(stage, me.index * Shape::kConsumerM * kBlockK, kRowSub * 64 * kBlockK);
-    const std::uint64_t b = Ring::b_operand(stage, kColSub * Shape::kSubN * kBlockK);
+    const std::uint64_t a = Ring::a_operand(stage, Shape::row_of(me.index) * kBlockK, kRowSub * 64 * kBlockK);
+    const std::uint64_t b = Ring::b_operand(stage, (Shape::column_of(me.index) + kColSub * Shape::kSubN) * kBlockK);
     ptx::wgmma_hold(partial);
     ptx::wgmma_fence();
 #pragma unroll
@@ -162,8 +178,8 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   // `ahead` runs while the last sub-tile's mma do.
   template <int kSub, class Ahead>
   __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc],
-                                       const std::uint32_t (&a)[4][4], const StageScales& s, int stage,
-                                       const MatmulConsumer& me, const Ahead& ahead) const {
+                                       const std::uint32_t (&a)[4][4], const StageScales& s, ColumnScales& columns,
+                                       int stage, const MatmulConsumer& me, const Ahead& ahead) const {
     constexpr int kRowSub = kSub / Shape::kColSubs;
     constexpr int kColSub = kSub % Shape::kColSubs;
     constexpr bool kLast = kSub == Shape::kSubs - 1;
@@ -172,6 +188,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     } else {
       multiply<kRowSub, kColSub>(partial, stage, me);
     }
+    if constexpr (kSub == 0) read_columns(columns, s);
     if constexpr (kLast) ahead();
     if constexpr (Shared::kProducts) {
       float products[kAcc];
@@ -185,10 +202,11 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     }
     ptx::wgmma_wait<0>();
     ptx::wgmma_hold(partial);
-    if (kLast && !kBRow) release(stage);
-    add_partial<kRowSub, kColSub>(acc[kSub], partial, s);
-    if (kLast && kBRow) release(stage);
-    if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, stage, me, ahead);
+    constexpr bool kRead = !kBRow || Shared::kKept == kAcc / 4;  // all scales
+    if (kLast && kRead) release(stage);
+    add_partial<kRowSub, kColSub>(acc[kSub], partial, s, columns);
+    if (kLast && !kRead) release(stage);
+    if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, columns, stage, me, ahead);
   }
 
   // A tile's mma, one partial after the other. The stage after is waited for, and its scales are read, while a stage's
@@ -212,7 +230,8 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
       clear_last(stage, tile, kb, me);
       at.advance();
       StageScales next;
-      step<0>(acc, partial, a, s, stage, me, [&] {
+      ColumnScales columns;
+      step<0>(acc, partial, a, s, columns, stage, me, [&] {
         Ring::wait_full(at);
         read_scales(next, at.stage, me, offset);
       });
@@ -239,7 +258,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     const auto end = [&](float(&partial)[kAcc], const StageScales& s, int stage) {
       ptx::wgmma_hold(partial);
       if (!kBRow) release(stage);
-      add_partial<0, 0>(acc, partial, s);
+      add_partial<0, 0>(acc, partial, s, ColumnScales{});
       if (kBRow) release(stage);
     };
     // None is in flight from one turn of a loop to the next: ptxas would wait after every wgmma.
@@ -287,17 +306,16 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 };
 
 // Maps for a shape's boxes, and the job; fp8.cu. Not for m, n = 0.
-cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, int rows_of_a, int rows_of_b, MatmulMaps& maps, MatmulJob& job);
+cudaError_t matmul_fp8_prepare(const MatmulFp8& matmul, const MatmulBoxes& boxes, MatmulMaps& maps, MatmulJob& job);
 
 template <class Shape, Code kA, Code kB, class Out, bool kBRow>
 cudaError_t matmul_fp8_start(const MatmulFp8& matmul, int raster, cudaStream_t stream) {
   MatmulMaps maps;
   MatmulJob job;
-  if (const auto e = matmul_fp8_prepare(matmul, Shape::kM, Shape::kRowsOfB, maps, job); e != cudaSuccess) {
-    return e;
-  }
+  using Tile = Fp8Matmul<Shape, kA, kB, Out, kBRow>;
+  if (const auto e = matmul_fp8_prepare(matmul, boxes_of<Tile>(), maps, job); e != cudaSuccess) return e;
   job.raster = raster;
-  return matmul_start<Fp8Matmul<Shape, kA, kB, Out, kBRow>>(maps, job, stream);
+  return matmul_start<Tile>(maps, job, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -58,7 +58,10 @@ struct ScaleProducer {
   using Cursor = typename Matmul::Cursor;
   static constexpr int kEach = (kOfA ? Shape::kM : Shape::kN) / 32;  // rows of a lane: `lane`, `lane` + 32 ..
   static constexpr int kPlace = kOfA ? 0 : Shape::kM * 4;
-  static constexpr int kTogether = kEach <= 4 ? 4 : 2;  // stages of a load: there are 72 registers
+  // Stages of 1 x 128 scales on both sides take longer than a load in tiles of many columns: there the next group is
+  // loaded when this one is stored, which leaves the consumers more registers.
+  static constexpr bool kEarly = (kOfA && kBlocks) || Shape::kN < 192;
+  static constexpr int kTogether = kEarly && kEach <= 4 ? 4 : 2;  // stages of a load: there are 40 to 88 registers
   // Groups of them ahead, to cover some 800 clocks: stages of 64 x 64 take 250, of 128 x 256 1100.
   static constexpr int kDeep = kEach <= 2 ? 2 : 1;
 
@@ -66,8 +69,20 @@ struct ScaleProducer {
 
   // Where a lane's scales of a tile begin.
   struct Rows {
-    const std::uint8_t* row[kEach];
+    const std::uint8_t* row[kOfA ? kEach : 1];
+    std::uint32_t further[kOfA ? 1 : kEach];  // rows from B's first: those of A may be gathered
+    std::uint32_t pitch = 0;                  // bytes of B's rows
     const std::uint8_t* block = nullptr;
+
+    __device__ __forceinline__ const std::uint8_t* at(int i) const {
+      if constexpr (kOfA) return row[i];
+      return row[0] + std::uint64_t{further[i]} * pitch;
+    }
+    __device__ __forceinline__ void advance(int bytes, int of_block) {
+#pragma unroll
+      for (auto& one : row) one += bytes;
+      if constexpr (kBlocks) block += of_block;
+    }
   };
 
   __device__ __forceinline__ void run() const {
@@ -123,7 +138,9 @@ struct ScaleProducer {
         rows.row[i] = place(job.scale_a, job.a_e8m0, row);
       } else {
         const std::int64_t first = job.kind == MatmulKind::rows ? std::int64_t{tile.expert} * job.n : 0;
-        rows.row[i] = place(job.scale_b, job.b_e8m0, first + tile.col + min(lane + 32 * i, job.n - 1 - tile.col));
+        rows.row[0] = place(job.scale_b, job.b_e8m0, first + tile.col);
+        rows.further[i] = static_cast<std::uint32_t>(min(lane + 32 * i, job.n - 1 - tile.col));
+        rows.pitch = static_cast<std::uint32_t>(job.scale_columns) * (job.b_e8m0 ? 1 : 4);
       }
     }
     if constexpr (kBlocks) {
@@ -149,19 +166,21 @@ struct ScaleProducer {
       for (int j = 0; j < kDeep; ++j) {
         if (from + j * kTogether < kblocks) {
 #pragma unroll
-          for (int i = 0; i < kEach; ++i) next.row[j][i].load(rows.row[i] + j * kBytes);
+          for (int i = 0; i < kEach; ++i) next.row[j][i].load(rows.at(i) + j * kBytes);
           if constexpr (kBlocks) next.block[j].load(rows.block + j * kBytes);
         }
       }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) rows.row[i] += kDeep * kBytes;
-      rows.block += kDeep * kBytes;
+      rows.advance(kDeep * kBytes, kDeep * kBytes);
     };
     load(0);
 #pragma unroll 1
     for (int from = 0; from < kblocks; from += kDeep * kTogether) {
-      const Group now = next;
-      load(from + kDeep * kTogether);
+      Group now;
+      if constexpr (kEarly) {
+        now = next;
+        load(from + kDeep * kTogether);
+      }
+      const Group& group = kEarly ? now : next;
 #pragma unroll
       for (int j = 0; j < kDeep; ++j) {
         if (from + j * kTogether >= kblocks) break;
@@ -170,13 +189,14 @@ struct ScaleProducer {
           matmul.wait_empty(at);
           const std::uint32_t to = matmul.scales(at.stage) + kPlace + matmul.lane * 4;
 #pragma unroll
-          for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 128, now.row[j][i].bits(t));
+          for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 128, group.row[j][i].bits(t));
           if constexpr (kBlocks) {
-            if (matmul.lane < 4) ptx::store_shared(to + Shape::kM * 4, now.block[j].bits(t));
+            if (matmul.lane < 4) ptx::store_shared(to + Shape::kM * 4, group.block[j].bits(t));
           }
           publish(at);
         }
       }
+      if constexpr (!kEarly) load(from + kDeep * kTogether);
     }
   }
 
@@ -184,18 +204,14 @@ struct ScaleProducer {
   __device__ __forceinline__ void one_by_one(Rows rows, int kblocks, Cursor& at) const {
     const MatmulJob& job = matmul.job;
     const bool e8m0 = kOfA ? job.a_e8m0 : job.b_e8m0;
+    const int bytes = e8m0 ? 1 : 4;
     OneScale next[kEach];
     OneScale next_block;
     const auto load = [&] {
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        next[i].load(rows.row[i], e8m0);
-        rows.row[i] += e8m0 ? 1 : 4;
-      }
-      if constexpr (kBlocks) {
-        next_block.load(rows.block, job.b_e8m0);
-        rows.block += job.b_e8m0 ? 1 : 4;
-      }
+      for (int i = 0; i < kEach; ++i) next[i].load(rows.at(i), e8m0);
+      if constexpr (kBlocks) next_block.load(rows.block, job.b_e8m0);
+      rows.advance(bytes, job.b_e8m0 ? 1 : 4);
     };
     load();
 #pragma unroll 1

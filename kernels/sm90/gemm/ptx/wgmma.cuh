@@ -46,11 +46,13 @@ __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t addres
 
 // A thread's accumulators: half as many as the instruction has columns. Their names, and the operands d[0] ..
 #define MXCHECK_NAMES_4 "%0, %1, %2, %3"
-#define MXCHECK_NAMES_32 MXCHECK_NAMES_4 \
-  ", %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+#define MXCHECK_NAMES_16 MXCHECK_NAMES_4 \
+  ", %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define MXCHECK_NAMES_32 MXCHECK_NAMES_16 \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define MXCHECK_NAMES_64 MXCHECK_NAMES_32 \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+#define MXCHECK_NAMES_48 MXCHECK_NAMES_32 \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define MXCHECK_NAMES_64 MXCHECK_NAMES_48 \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define MXCHECK_NAMES_96 MXCHECK_NAMES_64 \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
@@ -61,8 +63,10 @@ __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t addres
 #define MXCHECK_D(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define MXCHECK_D16(i) MXCHECK_D(i), MXCHECK_D(i + 4), MXCHECK_D(i + 8), MXCHECK_D(i + 12)
 #define MXCHECK_D_4 MXCHECK_D(0)
-#define MXCHECK_D_32 MXCHECK_D16(0), MXCHECK_D16(16)
-#define MXCHECK_D_64 MXCHECK_D_32, MXCHECK_D16(32), MXCHECK_D16(48)
+#define MXCHECK_D_16 MXCHECK_D16(0)
+#define MXCHECK_D_32 MXCHECK_D_16, MXCHECK_D16(16)
+#define MXCHECK_D_48 MXCHECK_D_32, MXCHECK_D16(32)
+#define MXCHECK_D_64 MXCHECK_D_48, MXCHECK_D16(48)
 #define MXCHECK_D_96 MXCHECK_D_64, MXCHECK_D16(64), MXCHECK_D16(80)
 #define MXCHECK_D_128 MXCHECK_D_96, MXCHECK_D16(96), MXCHECK_D16(112)
 
@@ -76,8 +80,12 @@ __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t addres
 #define MXCHECK_SHARED(format, flags)                                                \
   if constexpr (kCount == 4) {                                                       \
     MXCHECK_WGMMA("8", 4, format, flags, "%4, %5", "%6", "l"(a));                    \
+  } else if constexpr (kCount == 16) {                                               \
+    MXCHECK_WGMMA("32", 16, format, flags, "%16, %17", "%18", "l"(a));               \
   } else if constexpr (kCount == 32) {                                               \
     MXCHECK_WGMMA("64", 32, format, flags, "%32, %33", "%34", "l"(a));               \
+  } else if constexpr (kCount == 48) {                                               \
+    MXCHECK_WGMMA("96", 48, format, flags, "%48, %49", "%50", "l"(a));               \
   } else if constexpr (kCount == 64) {                                               \
     MXCHECK_WGMMA("128", 64, format, flags, "%64, %65", "%66", "l"(a));              \
   } else if constexpr (kCount == 96) {                                               \
@@ -154,8 +162,12 @@ __device__ __forceinline__ void wgmma_bf16(float (&d)[kCount], const std::uint32
 #undef MXCHECK_D_4
 #undef MXCHECK_NAMES_4
 #undef MXCHECK_D_32
+#undef MXCHECK_NAMES_16
+#undef MXCHECK_D_16
 #undef MXCHECK_NAMES_32
 #undef MXCHECK_D_64
+#undef MXCHECK_NAMES_48
+#undef MXCHECK_D_48
 #undef MXCHECK_NAMES_64
 #undef MXCHECK_D_96
 #undef MXCHECK_NAMES_96

@@ -8,6 +8,11 @@ namespace {
 
 std::int64_t quotient_up(std::int64_t of, std::int64_t by) { return (of + by - 1) / by; }
 
+// More of the average tile's time, where the last of them has rows past the end.
+double past_the_end(std::int64_t extent, std::int64_t tile) {
+  return extent % tile == 0 || extent < tile ? 0 : kPastTheEnd / static_cast<double>(quotient_up(extent, tile));
+}
+
 }  // namespace
 
 double tiles_us(const TilesCost& cost, const MatmulCall& matmul, int stage_columns, int processors) {
@@ -20,10 +25,10 @@ double tiles_us(const TilesCost& cost, const MatmulCall& matmul, int stage_colum
   const double tiles =
       static_cast<double>(down) * static_cast<double>(quotient_up(matmul.n, cost.cols)) * static_cast<double>(experts);
   const auto stages = static_cast<double>(quotient_up(k, stage_columns));
-  const double past =
-      m % cost.rows == 0 || m < cost.rows ? 0 : kPastTheEnd / static_cast<double>(quotient_up(m, cost.rows));
+  const double past = past_the_end(m, cost.rows) + past_the_end(matmul.n, cost.cols);
+  const double sum = matmul.accumulate && matmul.output == MatmulOutput::fp32 ? cost.sum_us : 0;
   // NOLINTNEXTLINE(bugprone-integer-division): whole clusters.
-  return std::ceil(tiles / (processors / cost.cluster)) * (cost.tile_us + stages * cost.stage_us) * (1 + past);
+  return std::ceil(tiles / (processors / cost.cluster)) * (cost.tile_us + sum + stages * cost.stage_us) * (1 + past);
 }
 
 MatmulTiles cheapest_tiles(const MatmulCall& matmul, std::span<const TilesCost> costs, int stage_columns,

@@ -53,25 +53,31 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
   out.finish();
 }
 
-// A stage's mma, added to the chain while those of the stage `before` may still be on their way; a(i): A of step
-// i.
-template <class Tile, int kAcc, class Operand>
-__device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
-                                            int& before, int kb, const Operand& a) {
-  const std::uint64_t b = matmul.b_operand(at.stage);
+// mma of kSteps of 16 columns, added to the chain, or the chain's first; a(i): A of step i. Those before them are done
+// when this returns.
+template <int kSteps, int kAcc, class Operand>
+__device__ __forceinline__ void chain_steps(float (&acc)[kAcc], std::uint64_t b, bool add, const Operand& a) {
   ptx::wgmma_hold(acc);
   ptx::wgmma_fence();
 #pragma unroll
-  for (int i = 0; i < Tile::Shape::kColumns / 16; ++i) {
+  for (int i = 0; i < kSteps; ++i) {
+    const int begun = add || i != 0 ? 1 : 0;
     if constexpr (std::is_same_v<std::decay_t<decltype(a(i))>, std::uint64_t>) {
-      ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
+      ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), ptx::wgmma_operand_at(b, i * 2), begun);
     } else {
-      ptx::wgmma_bf16(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
+      ptx::wgmma_bf16(acc, a(i), ptx::wgmma_operand_at(b, i * 2), begun);
     }
   }
   ptx::wgmma_commit();
   ptx::wgmma_hold(acc);
   ptx::wgmma_wait<1>();
+}
+
+// A stage's mma, added to the chain while those of the stage `before` may still be on their way.
+template <class Tile, int kAcc, class Operand>
+__device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
+                                            int& before, int kb, const Operand& a) {
+  chain_steps<Tile::Shape::kColumns / 16>(acc, matmul.b_operand(at.stage), kb != 0, a);
   if (kb != 0) matmul.release(before);
   before = at.stage;
   at.advance();

@@ -59,8 +59,8 @@ bool matmul_valid(const MatmulCall& matmul, int multiple) {
   if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
   if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
   if (matmul.transposed && matmul.kind != MatmulKind::dense) return false;
-  // Units of tiles are numbered in 32 bits. The bound is one of tiles of 128 x 128: of 64 x 64 there are four times as
-  // many, more than 2^32 of which would need a D of 2^44 elements.
+  // Units of tiles are numbered in 32 bits. The bound is one of tiles of 128 x 128: of 64 x 32 there are eight times as
+  // many, more than 2^32 of which would need a D of 2^43 elements.
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
   const std::int64_t cols = matmul.n / 128 + 1;
   const std::int64_t rows = matmul.m / 128 + 1;
@@ -72,7 +72,8 @@ bool matmul_empty(const MatmulCall& matmul) {
   return matmul.m == 0 || matmul.n == 0 || (matmul.kind != MatmulKind::dense && matmul.experts == 0);
 }
 
-cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, MatmulMaps& maps, MatmulJob& job) {
+cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, int d_row_bytes, MatmulMaps& maps,
+                                  MatmulJob& job) {
   const bool grouped = matmul.kind != MatmulKind::dense;
   job.kind = matmul.kind;
   job.accumulate = matmul.accumulate;
@@ -101,26 +102,27 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, M
   const std::int64_t d_matrices = matmul.kind == MatmulKind::depth ? matmul.experts : 1;
   const auto type = bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   if (job.c != nullptr) {
-    const auto e = encode_map(maps.c, type, bytes, job.c, d_cols, d_rows, d_matrices, kChunkRows);
+    const auto e = encode_map(maps.c, type, bytes, job.c, d_cols, d_rows, d_matrices, kChunkRows, d_row_bytes);
     if (e != cudaSuccess) return e;
   }
-  return encode_map(maps.d, type, bytes, matmul.d, d_cols, d_rows, d_matrices, kChunkRows);
+  return encode_map(maps.d, type, bytes, matmul.d, d_cols, d_rows, d_matrices, kChunkRows, d_row_bytes);
 }
 
-cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, const MatmulBoxes& boxes,
                            MatmulMaps& maps, MatmulJob& job) {
-  const int stage_columns = kRowBytes / b_bytes;
-  if (const auto e = matmul_prepare_output(matmul, stage_columns, maps, job); e != cudaSuccess) return e;
+  if (const auto e = matmul_prepare_output(matmul, boxes.columns, boxes.d_row_bytes, maps, job); e != cudaSuccess) {
+    return e;
+  }
   if (matmul.k == 0) return cudaSuccess;
   if (matmul.row_index == nullptr) {
-    const int rows = box_rows_of(matmul.m, rows_of_a);
-    const int row_bytes = stage_columns * a_bytes;
+    const int rows = box_rows_of(matmul.m, boxes.a_rows);
+    const int row_bytes = boxes.columns * a_bytes;
     const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows, row_bytes);
     if (e != cudaSuccess) return e;
     job.a_bytes = rows * row_bytes;
   }
   const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
-  const int rows = box_rows_of(matmul.n, rows_of_b);
+  const int rows = box_rows_of(matmul.n, boxes.b_rows);
   job.b_bytes = rows * kRowBytes;
   return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows);
 }

@@ -54,12 +54,26 @@ cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, co
 // Rows of a box of `tile_rows`: no more than the matrix has, rounded up to 8. Boxes that reach past it are slow.
 int box_rows_of(std::int64_t rows, int tile_rows);
 
-// The maps of C and D, and the job but for its scales; those of A and B are left empty. stage_columns: of k.
-cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, MatmulMaps& maps, MatmulJob& job);
+// What TMA moves at a time: columns and rows of A and of B, and bytes of a row of C and D.
+struct MatmulBoxes {
+  int columns = 0;  // of a stage
+  int a_rows = 0;
+  int b_rows = 0;
+  int d_row_bytes = kRowBytes;
+};
 
-// Maps for a shape's boxes, and the job but for its scales; launch.cu. a_bytes, b_bytes: of an element; a stage is 128
-// bytes of B's rows. Not for m, n = 0.
-cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, int rows_of_a, int rows_of_b,
+template <class Tile>
+constexpr MatmulBoxes boxes_of() {
+  return {Tile::Shape::kColumns, Tile::Shape::kM, Tile::Shape::kRowsOfB, Tile::Shared::kChunkRowBytes};
+}
+
+// The maps of C and D, and the job but for its scales; those of A and B are left empty. stage_columns: of k.
+cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, int d_row_bytes, MatmulMaps& maps,
+                                  MatmulJob& job);
+
+// Maps for a shape's boxes, and the job but for its scales; launch.cu. a_bytes, b_bytes: of an element. Not for
+// m, n = 0.
+cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, const MatmulBoxes& boxes,
                            MatmulMaps& maps, MatmulJob& job);
 
 template <class Tile>

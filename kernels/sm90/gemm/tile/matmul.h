@@ -27,7 +27,7 @@ namespace mxcheck_kernels::sm90 {
 enum class MatmulKind : std::uint8_t { dense, rows, depth };
 enum class MatmulOutput : std::uint8_t { bf16, fp32 };
 // Rows and columns of D that a CTA works on at a time. The result does not depend on it; `chosen` is tile/choice.h's.
-enum class MatmulTiles : std::uint8_t { chosen, m128n256, m128n128, m128n64, m64n128, m64n64 };
+enum class MatmulTiles : std::uint8_t { chosen, m128n256, m128n192, m128n128, m128n64, m64n128, m64n64, m64n32 };
 
 struct MatmulCall {
   MatmulKind kind = MatmulKind::dense;

@@ -1,5 +1,6 @@
 #pragma once
-// D: from a consumer's accumulators through shared memory, in chunks of 64 rows of 128 bytes; C comes in the same way.
+// D: from a consumer's accumulators through shared memory, in chunks of 64 rows of 128 or 64 bytes; C comes in the same
+// way.
 
 #include <cstdint>
 
@@ -25,7 +26,7 @@ struct MatmulStore {
   int lane;
   MatmulConsumer me;
 
-  // Where a chunk of 64 rows and 128 bytes of D is.
+  // Where a chunk of D is.
   struct Place {
     int x = 0;     // column
     int y = 0;     // row, of the matrix
@@ -51,9 +52,10 @@ struct MatmulStore {
       return at;
     }
     const int sub = chunk / Shared::kSubChunks;
-    const int row = me.index * Shape::kConsumerM + sub / Shape::kColSubs * 64;
+    const int row = Shape::row_of(me.index) + sub / Shape::kColSubs * 64;
     Place at;
-    at.x = tile.col + sub % Shape::kColSubs * Shape::kSubN + chunk % Shared::kSubChunks * Shared::kChunkColumns;
+    at.x = tile.col + Shape::column_of(me.index) + sub % Shape::kColSubs * Shape::kSubN +
+           chunk % Shared::kSubChunks * Shared::kChunkColumns;
     at.y = tile.row + row;
     at.z = job.kind == MatmulKind::depth ? tile.expert : 0;
     at.rows = at.x < job.n ? tile.rows - row : 0;
@@ -61,7 +63,11 @@ struct MatmulStore {
   }
 
   __device__ __forceinline__ std::uint32_t slot(int chunk) const {
-    return shared + Shared::kOut + (me.index * Shared::kSlots + chunk % Shared::kSlots) * kChunkBytes;
+    return shared + Shared::kOut + (me.index * Shared::kSlots + chunk % Shared::kSlots) * Shared::kChunkBytes;
+  }
+  // 16 bytes' places in a row are swizzled as TMA does it: by the row, in rows of 64 bytes by every other row.
+  static __device__ __forceinline__ int swizzle_of(int row) {
+    return Shared::kChunkRowBytes == 128 ? row % 8 : row / 2 % 4;
   }
   __device__ __forceinline__ std::uint32_t loaded(int chunk) const {
     return shared + Shared::kLoaded + (me.index * Shared::kSlots + chunk % Shared::kSlots) * 8;
@@ -71,7 +77,7 @@ struct MatmulStore {
     const Place at = place(chunk, tile);
     ptx::tma_wait_read<0>();
     ptx::fence_async();
-    ptx::barrier_arrive_expect(loaded(chunk), kChunkBytes);
+    ptx::barrier_arrive_expect(loaded(chunk), Shared::kChunkBytes);
     ptx::tma_load(slot(chunk), c_map, loaded(chunk), at.x, at.y, at.z);
   }
 
@@ -79,7 +85,7 @@ struct MatmulStore {
   // copy(16 bytes, shared address).
   template <class Value, class Copy>
   __device__ __forceinline__ void each(const Place& at, std::uint32_t from, void* matrix, const Copy& copy) const {
-    constexpr int kColumns = 128 / static_cast<int>(sizeof(Value));
+    constexpr int kColumns = Shared::kChunkRowBytes / static_cast<int>(sizeof(Value));
     constexpr int kElements = static_cast<int>(sizeof(Value) / sizeof(Out));
     const std::int64_t pitch = d_columns();
     Out* const d = static_cast<Out*>(matrix) + (std::int64_t{at.z} * d_rows() + at.y) * pitch + at.x;
@@ -89,7 +95,8 @@ struct MatmulStore {
       const int byte = i % kColumns * static_cast<int>(sizeof(Value));
       const int column = i % kColumns * kElements;
       if (row < at.rows && column < d_columns() - at.x) {
-        copy(reinterpret_cast<Value*>(d + row * pitch + column), from + row * 128 + (byte ^ (row % 8 << 4)));
+        copy(reinterpret_cast<Value*>(d + row * pitch + column),
+             from + row * Shared::kChunkRowBytes + (byte ^ (swizzle_of(row) << 4)));
       }
     }
   }
@@ -145,7 +152,8 @@ struct MatmulStore {
   template <bool kAdd>
   __device__ __forceinline__ void write_halves(const float* acc, std::uint32_t to) const {
     const int row = lane % 8;
-    const std::uint32_t base = to + (me.warp * 16 + lane / 8 % 2 * 8 + row) * 128 + ((lane / 16 ^ row) << 4);
+    const std::uint32_t base =
+        to + (me.warp * 16 + lane / 8 % 2 * 8 + row) * Shared::kChunkRowBytes + ((lane / 16 ^ swizzle_of(row)) << 4);
 #pragma unroll
     for (int j = 0; j < Shared::kChunkColumns / 8; j += 2) {
       const std::uint32_t at = base ^ (j << 4);
@@ -250,7 +258,7 @@ struct MatmulStore {
     const bool leader = me.thread == 0;
     const bool load = job.accumulate && job.d_tiled;
     // TMA leaves out rows past the matrix; rows past the expert belong to the next one.
-    const int rows = tile.rows - me.index * Shape::kConsumerM;
+    const int rows = tile.rows - Shape::row_of(me.index);
     const bool whole =
         job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);
 #pragma unroll

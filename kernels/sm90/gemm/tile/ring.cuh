@@ -1,6 +1,6 @@
 #pragma once
-// What the GEMMs share of their pipeline: a ring of stages in shared memory, 128 bytes of every row of B, and
-// of A 128 or, of narrower elements, as many columns.
+// What the GEMMs share of their pipeline: a ring of stages in shared memory, 128 bytes of every row of B (or two times
+// as many, in two boxes), and of A 128 or, of narrower elements, as many columns.
 //
 // A stage is full when A and B, its scales if there are any and, at a tile's start, the tile's header are there. The
 // schedule and TMA are one warp's; rows of A that are gathered are copied by kGatherWarps.
@@ -75,10 +75,14 @@ struct MatmulRing {
     const std::uint32_t barrier = full(at.stage);
     const int x = tile.k + kb * Shape::kColumns;
     const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
-    ptx::barrier_arrive_expect(barrier, kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
+    ptx::barrier_arrive_expect(barrier, Shape::kBoxesOfB * kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
     if (!gathered) ptx::tma_load(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
     if constexpr (kCluster == 1) {
-      ptx::tma_load(b_stage(at.stage), &maps.b, barrier, x, tile.col, b_expert);
+#pragma unroll
+      for (int i = 0; i < Shape::kBoxesOfB; ++i) {
+        const std::uint32_t to = b_stage(at.stage) + i * Shape::kN * kRowBytes;
+        ptx::tma_load(to, &maps.b, barrier, x + i * (Shape::kColumns / Shape::kBoxesOfB), tile.col, b_expert);
+      }
     } else {
       constexpr std::uint16_t kAll = (1 << kCluster) - 1;
       const int part = static_cast<int>(rank) * Shape::kRowsOfB;
@@ -130,7 +134,7 @@ struct MatmulRing {
     constexpr int kPitch = Shape::kARowBytes;
     constexpr int kChunks = kPitch / 16;
     constexpr int kRows = 32 / kChunks;
-    constexpr int kCopies = Shape::kM / (kRows * kGatherWarps);
+    constexpr int kTogether = kGatherWarps == 1 ? 2 : 32 / (kRows * kGatherWarps);  // copies: of more, one warp spills
     static_assert(kChunks == 8 || kChunks == 4);
     Schedule schedule(job, rank);
     MatmulTile tile;
@@ -157,12 +161,15 @@ struct MatmulRing {
         const bool past = at_chunk >= chunks;
         const std::uint8_t* const column = past ? job.a : from;
 #pragma unroll
-        for (int i = 0; i < kCopies; ++i) {
-          const int first = i * kRows * kGatherWarps;
-          const int row = first + warp * kRows + lane / kChunks;
-          const int swizzled = chunk ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
-          const int source = __shfl_sync(kAllLanes, held[first / 32], row % 32);
-          ptx::copy_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch, source < 0 || past ? 0 : 16);
+        for (int i = 0; i < kHeld; ++i) {
+#pragma unroll kTogether
+          for (int first = 32 * i; first < 32 * (i + 1); first += kRows * kGatherWarps) {
+            const int row = first + warp * kRows + lane / kChunks;
+            const int swizzled = chunk ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
+            const int source = __shfl_sync(kAllLanes, held[i], row % 32);
+            ptx::copy_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch,
+                         source < 0 || past ? 0 : 16);
+          }
         }
         done();
       }

@@ -12,15 +12,15 @@ namespace mxcheck_kernels::sm90 {
 inline constexpr int kRowBytes = 128;        // of A and B in a stage
 inline constexpr int kBlockK = 128;          // columns of a stage of 8-bit codes: one scale
 inline constexpr int kSharedBytes = 232448;  // of a CTA, the most there are
-inline constexpr int kChunkRows = 64;
-inline constexpr int kChunkBytes = kChunkRows * 128;  // of D on its way out: 64 rows of 128 bytes, swizzled
+inline constexpr int kChunkRows = 64;        // of D on its way out
 
-// A consumer has kRowSubs x kColSubs accumulators of 64 x kSubN, one partial at a time, and takes its rows of the tile.
+// A consumer has kRowSubs x kColSubs accumulators of 64 x kSubN, one partial at a time, and takes its rows of the tile
+// or, kBeside, its columns.
 // kARegs: A goes through registers, so that it is read from shared memory once for all kColSubs. kAhead: the next
 // partial is begun before this one is added. kCluster CTAs, one above the other, share the loads of B. kSlots: chunks
 // of D that a consumer has in shared memory. Tiles with one consumer are for GEMMs of few rows.
 template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, bool kARegs_, bool kAhead_, int kSlots_ = 2,
-          int kConsumers_ = 2>
+          int kConsumers_ = 2, bool kBeside_ = false>
 struct MatmulShape {
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kThreads = 128 * (1 + kConsumers);
@@ -31,30 +31,40 @@ struct MatmulShape {
   static constexpr bool kARegs = kARegs_;
   static constexpr bool kAhead = kAhead_;
   static constexpr int kSlots = kSlots_;
-  static constexpr int kMaxStages = kConsumers == 1 ? 12 : 8;
+  static constexpr int kMaxStages = kConsumers == 2 ? 8 : kSubN == 32 ? 16 : 12;
   static constexpr bool kTransposed = false;  // D is stored with B's rows as its rows
   static constexpr int kColumns = kBlockK;    // of A and B, of a stage
   static constexpr int kARowBytes = kRowBytes;
+  static constexpr int kBoxesOfB = 1;  // of 128 bytes a row, next to one another along k, in a stage
   static constexpr int kSubs = kRowSubs * kColSubs;
   static constexpr int kConsumerM = 64 * kRowSubs;
-  static constexpr int kM = kConsumers * kConsumerM;
-  static constexpr int kN = kSubN * kColSubs;
+  static constexpr int kConsumerN = kSubN * kColSubs;
+  static constexpr bool kBeside = kBeside_;
+  static constexpr int kM = kBeside ? kConsumerM : kConsumers * kConsumerM;
+  static constexpr int kN = kBeside ? kConsumers * kConsumerN : kConsumerN;
   static constexpr int kAccumulators = kSubN / 2;  // of a thread and sub-tile
   static constexpr int kRowsOfB = kN / kCluster;   // that one load takes
   // Two partials in flight need registers; so do two sub-tiles.
   static_assert(!kAhead || kSubs == 1);
   static_assert(!kARegs || (kRowSubs == 1 && kSubN == 128));
-  static_assert(kSubN % 64 == 0 && kN <= 256 && kM <= 256 && kRowsOfB % 8 == 0);
+  // A consumer's first row and column in the tile.
+  static __host__ __device__ constexpr int row_of(int consumer) { return kBeside ? 0 : consumer * kConsumerM; }
+  static __host__ __device__ constexpr int column_of(int consumer) { return kBeside ? consumer * kConsumerN : 0; }
+  static_assert(kSubN % 32 == 0 && kN <= 256 && kM <= 256 && kRowsOfB % 8 == 0);
 };
 
 // Shared memory from its start, which is aligned to 1024 bytes; with kScales floats of scales a stage.
 template <class Shape, class Out, int kScales_>
 struct MatmulLayout {
   static constexpr int kABytes = Shape::kM * Shape::kARowBytes;
-  static constexpr int kBBytes = Shape::kN * kRowBytes;
+  static constexpr int kBBytes = Shape::kBoxesOfB * Shape::kN * kRowBytes;
   static constexpr int kScaleBytes = kScales_ * 4;
   static constexpr int kHeaderBytes = 32;
-  static constexpr int kChunkColumns = 128 / static_cast<int>(sizeof(Out));
+  // D leaves in chunks of 64 rows of 128 bytes, or of 64 where those of a sub-tile are no multiple of 128; swizzled.
+  static constexpr int kOutSize = static_cast<int>(sizeof(Out));
+  static constexpr int kChunkRowBytes = Shape::kSubN * kOutSize % 128 == 0 ? 128 : 64;
+  static constexpr int kChunkBytes = kChunkRows * kChunkRowBytes;
+  static constexpr int kChunkColumns = kChunkRowBytes / kOutSize;
   static constexpr int kChunks = Shape::kSubs * Shape::kSubN / kChunkColumns;  // of a consumer's part of a tile
   static constexpr int kSubChunks = Shape::kSubN / kChunkColumns;
   static constexpr int kSlots = kChunks < Shape::kSlots ? kChunks : kChunks % Shape::kSlots == 0 ? Shape::kSlots : 1;
@@ -83,10 +93,15 @@ constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_cons
 
 template <class Shape, class Out, bool kBRow>
 struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 4)> {
+  // B's scales of 1 x 128 that a thread reads before a stage's first partial is there, and keeps for its other rows.
+  // Pairs of them: all where the accumulators leave registers for it, otherwise half (12 of 16 are 10 % slower).
+  static constexpr int kPairs = Shape::kAccumulators / 4;
+  static constexpr bool kFew = Shape::kAccumulators < 64;
+  static constexpr int kKept = !kBRow || Shape::kRowSubs == 1 ? 0 : kFew ? kPairs : kPairs / 2;
   // Of 1 x 128 scales the products are ready before the partial is.
   static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
   static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
-  static constexpr int kConsumerRegs = Shape::kARegs ? 232 : kFloats > 128 ? 216 : 208;
+  static constexpr int kConsumerRegs = Shape::kARegs || (kKept > 0 && !kFew) ? 232 : kFloats > 128 ? 216 : 208;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 

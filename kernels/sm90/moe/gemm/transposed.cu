@@ -24,7 +24,7 @@ cudaError_t encode_by_k(CUtensorMap& map, const void* data, std::int64_t columns
 }
 
 cudaError_t prepare(const MatmulCall& x, MatmulMaps& maps, MatmulJob& job) {
-  if (const auto e = matmul_prepare_output(x, kStageK, maps, job); e != cudaSuccess) return e;
+  if (const auto e = matmul_prepare_output(x, kStageK, kRowBytes, maps, job); e != cudaSuccess) return e;
   job.raster = kRaster;
   if (x.k == 0) return cudaSuccess;
   const bool rows = x.kind == MatmulKind::rows;

@@ -22,9 +22,10 @@ using mxcheck::test::Input;
 using mxcheck::test::Output;
 
 constexpr MatmulTiles kAll[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m128n64,
-                                MatmulTiles::m64n128, MatmulTiles::m64n64};
+                                MatmulTiles::m64n128,  MatmulTiles::m64n64,   MatmulTiles::m64n32};
 
-constexpr MatmulTiles kRowScales[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m64n64};
+constexpr MatmulTiles kRowScales[] = {MatmulTiles::m128n256, MatmulTiles::m128n192, MatmulTiles::m128n128,
+                                      MatmulTiles::m64n64, MatmulTiles::m64n32};
 constexpr MatmulTiles kDecoded[] = {MatmulTiles::m128n256, MatmulTiles::m64n128, MatmulTiles::m64n64};
 
 struct Problem {
