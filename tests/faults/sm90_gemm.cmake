@@ -83,7 +83,7 @@ mxcheck_cuda_fault(
   sm90/gemm/fp8/scales.cuh [[return words[kE8m0 ? 0 : i];]] [[return words[0];]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm scales_of_unaligned_rows_stand_still "where scales come one by one, the next is the same again"
-  sm90/gemm/fp8/scales.cuh [[rows.row[i] += e8m0 ? 1 : 4;]] [[]] ${fp8})
+  sm90/gemm/fp8/scales.cuh [[rows.advance(bytes, job.b_e8m0 ? 1 : 4);]] [[]] ${fp8})
 mxcheck_cuda_fault(
   sm90_gemm gather_forgets_its_tile "every tile gathers the rows of the first" sm90/gemm/tile/ring.cuh
   [[__ldg(job.row_index + tile.row + row)]] [[__ldg(job.row_index + row)]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
@@ -108,9 +108,7 @@ mxcheck_cuda_fault(
   [[if (job.status != nullptr && *job.status != 0) return;]] [[]] ${fp8} sm90/gemm/bf16/bf16.cu sm90/gemm/bf16/decoded.cu)
 mxcheck_cuda_fault(
   sm90_gemm bf16_chain_restarts "the chain of BF16 starts again at every stage" sm90/gemm/tile/consumer.cuh 
-  [[(acc, a(i), ptx::wgmma_operand_at(b, i * 2), kb + i != 0);
-    } else]] [[(acc, a(i), ptx::wgmma_operand_at(b, i * 2), i != 0);
-    } else]] sm90/gemm/bf16/bf16.cu)
+  [[const int begun = add || i != 0 ? 1 : 0;]] [[const int begun = i != 0 ? 1 : 0;]] sm90/gemm/bf16/bf16.cu)
 mxcheck_cuda_fault(
   sm90_gemm decode_truncates "codes times scales are cut to BF16" sm90/gemm/bf16/decode.cu [[cvt.rn.bf16x2.f32]] [[cvt.rz.bf16x2.f32]] sm90/gemm/bf16/decode.cu)
 mxcheck_cuda_fault(
@@ -135,5 +133,15 @@ mxcheck_cuda_fault(
   sm90_gemm transpose_has_its_first_rows_alone "of D's rows that a tile of the transpose has only the first 64 are stored where they belong"
   sm90/gemm/tile/output.cuh [[at.y = tile.col + transposed_column(chunk);]] [[at.y = tile.col + 0 * transposed_column(chunk);]]
   sm90/gemm/bf16/decoded.cu)
+
+mxcheck_cuda_fault(
+  sm90_gemm second_box_is_the_first "of a stage with two boxes of B both are loaded from the first's columns"
+  sm90/gemm/tile/ring.cuh [[x + i * (Shape::kColumns / Shape::kBoxesOfB)]] [[x + 0 * i]] sm90/gemm/bf16/decoded.cu)
+mxcheck_cuda_fault(
+  sm90_gemm kept_scales_are_the_pair_before "of B's scales that a thread keeps for its other rows, the first serves as the second too"
+  sm90/gemm/fp8/fp8.cuh [[b = columns.two[i / 4];]] [[b = columns.two[i == 4 ? 0 : i / 4];]] ${fp8})
+mxcheck_cuda_fault(
+  sm90_gemm short_chunks_are_swizzled_by_every_row "chunks of D with rows of 64 bytes are swizzled as those of 128"
+  sm90/gemm/tile/output.cuh [[Shared::kChunkRowBytes == 128 ? row % 8 : row / 2 % 4;]] [[Shared::kChunkRowBytes == 128 ? row % 8 : row % 4;]] ${fp8} sm90/gemm/bf16/bf16.cu)
 
 mxcheck_cuda_faults_end(sm90_gemm)
