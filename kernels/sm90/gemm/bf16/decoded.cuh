@@ -76,15 +76,22 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     ptx::barrier_arrive(Ring::full(at.stage));
     at.advance();
   }
+  // Of one consumer, which the decoding holds up, a scale is BF16 twice, to multiply two codes at once; otherwise it is
+  // FP32 (two consumers with pairs: 4 % slower at 32768x7168x2048).
+  static constexpr bool kPaired = Shape::kConsumers == 1;
+
   // Of the row lane + 32 * i; byte(j): its scale j of the stage.
   template <class Byte>
   __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
     const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;
-    const auto bits = [&](int j) { return static_cast<int>(__float_as_uint(value_of(byte(j)))); };
+    const auto word = [&](int j) {
+      const std::uint32_t bits = __float_as_uint(value_of(byte(j)));
+      return kPaired ? __byte_perm(bits, 0, 0x3232) : bits;
+    };
     if constexpr (kScales == 4) {
-      ptx::store_shared(to, make_int4(bits(0), bits(1), bits(2), bits(3)));
+      ptx::store_shared(to, make_uint4(word(0), word(1), word(2), word(3)));
     } else {
-      ptx::store_shared(to, make_float2(value_of(byte(0)), value_of(byte(1))));
+      ptx::store_shared(to, make_uint2(word(0), word(1)));
     }
   }
 
@@ -182,13 +189,19 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   using Fragments = std::uint32_t[kSteps][4];
 
-  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, float scale) {
-#ifdef NODECODE
-    return codes ^ __float_as_uint(scale);
-#endif
+  // One rounding, of the product: codes and scales are BF16 exactly, 2^-127 as a subnormal, and FP32 holds their
+  // product.
+  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
     const float2 v = decode2<kA>(codes & 0xFFFF);
     std::uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(__fmul_rn(v.y, scale)), "f"(__fmul_rn(v.x, scale)));
+    if constexpr (kPaired) {
+      asm("{.reg .b32 exact; cvt.rn.bf16x2.f32 exact, %1, %2; mul.rn.bf16x2 %0, exact, %3;}"
+          : "=r"(word)
+          : "f"(v.y), "f"(v.x), "r"(scale));
+    } else {
+      const float by = __uint_as_float(scale);
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(__fmul_rn(v.y, by)), "f"(__fmul_rn(v.x, by)));
+    }
     return word;
   }
 
@@ -196,8 +209,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   // scales of the two rows.
   struct BoxCodes {
     std::uint32_t words[kSteps / 2][4];
-    float2 high;
-    float2 low;
+    uint2 high;
+    uint2 low;
   };
 
   __device__ __forceinline__ void read_codes(BoxCodes& codes, int stage, int box, const MatmulConsumer& me) const {
@@ -206,8 +219,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     const int swizzle = Shape::kARowBytes == 128 ? row % 8 : row / 2 % 4;
     const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes;
     const std::uint32_t at = scales(stage) + ((first + Ring::lane / 4) * kScales + box * 2) * 4;
-    codes.high = ptx::load_shared_2(at);
-    codes.low = ptx::load_shared_2(at + 8 * kScales * 4);
+    codes.high = ptx::load_shared_words(at);
+    codes.low = ptx::load_shared_words(at + 8 * kScales * 4);
 #pragma unroll
     for (int i = 0; i < kSteps / 2; ++i) {
       const int chunk = box * kSteps + i * 2 + Ring::lane / 16;
@@ -218,8 +231,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   static __device__ __forceinline__ void decode_codes(Fragments& a, const BoxCodes& codes) {
 #pragma unroll
     for (int i = 0; i < kSteps / 2; ++i) {
-      const float of_high = i == 0 ? codes.high.x : codes.high.y;
-      const float of_low = i == 0 ? codes.low.x : codes.low.y;
+      const std::uint32_t of_high = i == 0 ? codes.high.x : codes.high.y;
+      const std::uint32_t of_low = i == 0 ? codes.low.x : codes.low.y;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         std::uint32_t(&to)[4] = a[i * 2 + j];

@@ -155,6 +155,11 @@ __device__ __forceinline__ uint4 load_shared_16(std::uint32_t at) {
                : "memory");
   return v;
 }
+__device__ __forceinline__ uint2 load_shared_words(std::uint32_t at) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at) : "memory");
+  return v;
+}
 __device__ __forceinline__ std::uint32_t load_shared_word(std::uint32_t at) {
   std::uint32_t v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
@@ -168,6 +173,12 @@ __device__ __forceinline__ void store_shared(std::uint32_t at, float v) {
 }
 __device__ __forceinline__ void store_shared(std::uint32_t at, float2 v) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v.x), "f"(v.y) : "memory");
+}
+__device__ __forceinline__ void store_shared(std::uint32_t at, uint2 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(v.x), "r"(v.y) : "memory");
+}
+__device__ __forceinline__ void store_shared(std::uint32_t at, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 __device__ __forceinline__ void store_shared(std::uint32_t at, int4 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
