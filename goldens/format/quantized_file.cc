@@ -1,9 +1,18 @@
 #include "goldens/format/quantized_file.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "goldens/format/described_file.h"
+#include "goldens/format/offsets.h"
 #include "goldens/format/quantized_parts.h"
+#include "goldens/format/quantized_stream.h"
+#include "goldens/io/byte_source.h"
+#include "goldens/io/readers.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -60,5 +69,199 @@ QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& p
   }
   return std::move(head.file);
 }
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::input, path + ": " + what);
+}
+
+// tcgen05 tiles are bytes, DeepGEMM's scales words of four.
+Dtype dtype_of(ScaleLayout layout) { return layout == ScaleLayout::deepgemm ? Dtype::u32 : Dtype::u8; }
+std::vector<std::int64_t> flat_shape(ScaleLayout layout, std::int64_t bytes) {
+  return {bytes / static_cast<std::int64_t>(size_of(dtype_of(layout)))};
+}
+
+// The metadata of a file from outside, each value checked as it is taken.
+class Metadata {
+ public:
+  Metadata(const std::map<std::string, std::string>& map, const std::string& path) : map_(map), path_(path) {}
+
+  const std::string& text(const std::string& key) const {
+    const auto found = map_.find(key);
+    if (found == map_.end()) refuse(path_, "its metadata has no '" + key + "'");
+    return found->second;
+  }
+  std::int64_t size(const std::string& key) const {
+    const auto number = parse_number<std::int64_t>(text(key));
+    if (!number || *number < 0) refuse(path_, "metadata '" + key + "' is '" + text(key) + "', which is no size");
+    return *number;
+  }
+  template <class Table>
+  auto word(const std::string& key, const Table& table) const {
+    if (const auto value = value_in(table, text(key))) return *value;
+    refuse(path_, "metadata '" + key + "' is '" + text(key) + "', which is not known");
+  }
+
+ private:
+  const std::map<std::string, std::string>& map_;
+  const std::string& path_;
+};
+
+void check_tensors(std::span<const NamedHead> tensors, const std::vector<NamedHead>& wanted, const std::string& path) {
+  for (const NamedHead& want : wanted) {
+    for (const NamedHead& t : tensors) {
+      if (t.name != want.name || (t.head.dtype == want.head.dtype && t.head.shape == want.head.shape)) continue;
+      refuse(path, "'" + t.name + "' is " + safetensors_name(t.head.dtype) + " [" + shape_to_text(t.head.shape) +
+                       "]; by the metadata it should be " + safetensors_name(want.head.dtype) + " [" +
+                       shape_to_text(want.head.shape) + "]");
+    }
+  }
+}
+
+void check_kind(const std::map<std::string, std::string>& metadata, const std::string& path) {
+  const auto value = [&](const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string() : found->second;
+  };
+  if (value("mxcheck_file") != "quantized")
+    refuse(path, "not a file of mxcheck quantize: its metadata lacks mxcheck_file = quantized");
+  if (value("file_version") != "1")
+    refuse(path, "file_version is '" + value("file_version") + "'; this mxcheck reads 1");
+}
+
+ParsedHead parse(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
+                 const std::string& path) {
+  const Metadata meta(metadata, path);
+  ParsedHead out;
+  Quantized& q = out.file.matrix;
+  const auto rule = find_scale_rule(meta.text("rule"));
+  if (!rule) refuse(path, "metadata 'rule' is '" + meta.text("rule") + "', which is not known");
+  out.fp32 = *rule == ScaleRule::fp32;
+  q.element = element_format_named(meta.text("format"));
+  q.block = block_shape_named(meta.text("block"));
+  out.file.layout = meta.word("layout", kScaleLayouts);
+  check_layout(out.file.layout, q.element, q.block, *rule);
+  const std::int64_t pad = meta.size("pad_byte");
+  if (pad > 255) refuse(path, "metadata 'pad_byte' is over 255");
+  out.file.pad_byte = static_cast<std::uint8_t>(pad);
+  q.rows = meta.size("rows");
+  q.cols = meta.size("cols");
+  std::vector<std::int64_t>& offsets = out.file.offsets;
+  if (!meta.text("offsets").empty()) offsets = parse_offsets(meta.text("offsets"), path + ": metadata 'offsets'");
+  check_offsets(offsets, q.rows);
+
+  const auto has = [&](const char* name) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const NamedHead& t) { return t.name == name; });
+  };
+  if (!has("codes") || !has("scales") || tensors.size() != 2)
+    refuse(path, "it should hold the tensors 'codes' and 'scales' and no others");
+  const Dtype codes = q.element == Format::e5m6 ? Dtype::u16 : Dtype::u8;
+  check_tensors(tensors, {{"codes", {codes, {q.rows, q.cols}}}}, path);  // which bounds what follows by the file's size
+  q.scale_rows = count_scale_rows(q.rows, q.block.rows, offsets);
+  q.scale_cols = q.block.cols == 0 ? std::int64_t{q.cols > 0} : q.cols / q.block.cols + (q.cols % q.block.cols != 0);
+  if (q.scale_rows != meta.size("scale_rows") || q.scale_cols != meta.size("scale_cols")) {
+    refuse(path, "its metadata's scale_rows and scale_cols should be " + std::to_string(q.scale_rows) + " and " +
+                     std::to_string(q.scale_cols));
+  }
+  check_tensors(tensors, tensors_of(out.file, out.fp32), path);
+  return out;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const Recipe& recipe, Format source) {
+  const Quantized& q = file.matrix;
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : describe(recipe)) metadata[key] = value;
+  metadata["mxcheck_file"] = "quantized";
+  metadata["file_version"] = "1";
+  metadata["format"] = spec(q.element).name;
+  metadata["block"] = to_text(q.block);
+  metadata["layout"] = to_text(file.layout);
+  metadata["pad_byte"] = std::to_string(file.pad_byte);
+  metadata["rows"] = std::to_string(q.rows);
+  metadata["cols"] = std::to_string(q.cols);
+  metadata["scale_rows"] = std::to_string(q.scale_rows);
+  metadata["scale_cols"] = std::to_string(q.scale_cols);
+  metadata["offsets"] = offsets_to_text(file.offsets);
+  metadata["source_dtype"] = spec(source).dtype_name;
+  return metadata;
+}
+
+std::vector<NamedHead> tensors_of(const QuantizedFile& file, bool fp32) {
+  const Quantized& q = file.matrix;
+  const TensorHead codes{q.element == Format::e5m6 ? Dtype::u16 : Dtype::u8, {q.rows, q.cols}};
+  TensorHead scales{fp32 ? Dtype::f32 : Dtype::u8, {q.scale_rows, q.scale_cols}};
+  if (file.layout != ScaleLayout::compact) {
+    const bool empty = q.rows == 0 || q.cols == 0;
+    const std::int64_t bytes = empty ? 0 : layout_bytes(file.layout, scale_shape(q, file.offsets));
+    scales = {dtype_of(file.layout), flat_shape(file.layout, bytes)};
+  }
+  return {{"codes", codes}, {"scales", scales}};
+}
+
+FormatOf format_of(Format element) {
+  return [element](const NamedHead& t) {
+    const Format format = t.name == "codes" ? element : t.head.dtype == Dtype::f32 ? Format::fp32 : Format::e8m0;
+    return spec(format).dtype_name;
+  };
+}
+
+std::vector<std::byte> scale_bytes(const QuantizedFile& file) {
+  const Quantized& q = file.matrix;
+  if (!q.scales_fp32.empty()) return to_bytes(q.scales_fp32);
+  // Nothing to lay out, however many rows of nothing there are.
+  if (file.layout == ScaleLayout::compact || q.scales.empty()) return to_bytes(q.scales);
+  return to_bytes(to_layout(file.layout, scale_shape(q, file.offsets), q.scales, file.pad_byte));
+}
+
+ParsedHead parse_quantized(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
+                           const std::string& path) {
+  check_kind(metadata, path);
+  try {
+    return parse(metadata, tensors, path);
+  } catch (const Error& e) {  // of the reference, which knows no file
+    const std::string text = e.what();
+    throw Error(e.kind(), text.compare(0, path.size(), path) == 0 ? text : path + ": " + text);
+  }
+}
+
+void set_scales(ParsedHead& head, std::span<const std::byte> bytes) {
+  Quantized& q = head.file.matrix;
+  if (head.fp32) {
+    q.scales_fp32 = values_in<float>(bytes);
+  } else if (head.file.layout == ScaleLayout::compact || q.rows == 0 || q.cols == 0) {
+    q.scales = values_in<std::uint8_t>(bytes);
+  } else {
+    q.scales = from_layout(head.file.layout, scale_shape(q, head.file.offsets), values_in<std::uint8_t>(bytes));
+  }
+}
+
+QuantizedWriter::QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source)
+    : file_(std::move(head)),
+      writer_(path, tensors_of(file_, recipe.rule == ScaleRule::fp32), metadata_of(file_, recipe, source),
+              format_of(file_.matrix.element)) {}
+
+void QuantizedWriter::append_codes(std::span<const std::byte> rows) { writer_.append(0, rows); }
+
+void QuantizedWriter::append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32) {
+  file_.matrix.scales = std::move(e8m0), file_.matrix.scales_fp32 = std::move(fp32);
+  writer_.append(1, scale_bytes(file_));
+}
+
+void QuantizedWriter::commit(const std::function<void()>& before_it_appears) { writer_.commit(before_it_appears); }
+
+QuantizedReader::QuantizedReader(const std::string& path) {
+  auto source = std::make_unique<FileSource>(path);
+  const SafetensorsHeads heads = heads_of_safetensors(*source);
+  ParsedHead head = parse_quantized(heads.metadata, heads.tensors, path);
+  set_scales(head, load(*source, find_safetensors(*source, "scales")).data);
+  file_ = std::move(head.file);
+  const TensorRegion codes = find_safetensors(*source, "codes");
+  codes_ = open_region(std::move(source), codes);
+}
+
+void QuantizedReader::read_codes(std::span<std::byte> to) { codes_->read(to); }
 
 }  // namespace mxcheck

@@ -3,7 +3,9 @@
 // be allocated is bounded by the file's length first.
 //
 // The file format's own data structures are parsed by the HDF5 library, whose authors do not promise that it survives
-// hostile files. goldens/io/child_reader.cc therefore runs this in a child process.
+// hostile files. goldens/io/tensor_file.cc therefore runs this in a child process.
+
+#include "goldens/hdf5/attributes.h"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +16,7 @@
 #include "goldens/hdf5/handle.h"
 #include "goldens/hdf5/rows.h"
 #include "goldens/hdf5/storage.h"
+#include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
 
@@ -144,6 +147,166 @@ class Reader {
 
 std::unique_ptr<RowReader> open_hdf5_in_this_process(const std::string& path, const std::string& dataset) {
   return Reader(path, dataset).open();
+}
+
+void quiet_hdf5() {
+  // A file whose writing failed (a full disk) cannot be closed either. At the end of the process the library would try
+  // again, and crash.
+  static const herr_t no_attempt_at_exit = H5dont_atexit();
+  static_cast<void>(no_attempt_at_exit);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);
+}
+
+namespace {
+
+// The file driver lists time, name, descriptor, addresses and sizes around the one thing that helps.
+std::string plain(const std::string& text) {
+  constexpr const char* kReason = "error message = '";
+  const std::size_t reason = text.find(kReason);
+  if (reason == std::string::npos) return text;
+  const std::size_t from = reason + std::char_traits<char>::length(kReason);
+  return text.substr(0, text.find(": ") + 2) + text.substr(from, text.find('\'', from) - from);
+}
+
+}  // namespace
+
+std::string hdf5_says() {
+  struct Said {
+    std::string text;
+    std::string last;
+  } said;
+  constexpr unsigned kEntries = 3;
+  const auto visit = [](unsigned n, const H5E_error2_t* error, void* data) -> herr_t {
+    auto& into = *static_cast<Said*>(data);
+    if (n >= kEntries || error->desc == nullptr || error->desc == into.last) return 0;
+    into.last = error->desc;
+    into.text += (into.text.empty() ? "" : "; ") + plain(into.last);
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &said);
+  for (char& c : said.text) {  // the time of a failed write ends in a line break, and names come from the file
+    if (c < ' ' || c > '~') c = ' ';
+  }
+  return said.text.empty() ? "" : " (HDF5: " + said.text + ")";
+}
+
+Hdf5Handle hdf5_access(Hdf5Locks locks) {
+  Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
+  H5Pset_file_locking(access.id(), locks == Hdf5Locks::best_effort ? 1 : 0, 1);
+#endif
+  return access;
+}
+
+namespace {
+
+Hdf5Handle text_type(std::size_t bytes) {
+  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.id(), bytes);
+  H5Tset_strpad(type.id(), H5T_STR_NULLPAD);
+  H5Tset_cset(type.id(), H5T_CSET_UTF8);
+  return type;
+}
+
+std::string read_value(hid_t attribute, std::size_t longest, const Hdf5Place& place) {
+  const Hdf5Handle type(H5Aget_type(attribute), H5Tclose);
+  const Hdf5Handle space(H5Aget_space(attribute), H5Sclose);
+  if (!type || !space) place.refuse("damaged attribute" + hdf5_says());
+  if (H5Tget_class(type.id()) != H5T_STRING || H5Tis_variable_str(type.id()) != 0 ||
+      H5Sget_simple_extent_type(space.id()) != H5S_SCALAR) {
+    place.refuse("has an attribute that is no single text of fixed length");
+  }
+  const std::size_t bytes = H5Tget_size(type.id());
+  if (bytes == 0 || bytes > longest) place.refuse("has an attribute of over " + std::to_string(longest) + " bytes");
+  if (H5Tequal(type.id(), text_type(bytes).id()) <= 0) {
+    place.refuse("has an attribute that is no null-padded UTF-8 text");
+  }
+  std::string value(bytes, '\0');
+  if (H5Aread(attribute, type.id(), value.data()) < 0) place.refuse("damaged attribute" + hdf5_says());
+  if (value == std::string(1, '\0')) return "";
+  if (value.find('\0') != std::string::npos) place.refuse("has an attribute that holds a zero byte");
+  return value;
+}
+
+}  // namespace
+
+void write_attribute(hid_t object, const std::string& key, const std::string& value, const Hdf5Place& place) {
+  const Hdf5Handle type = text_type(std::max<std::size_t>(value.size(), 1));
+  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Handle attribute(H5Acreate2(object, key.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                             H5Aclose);
+  // An empty std::string still points at its terminating zero.
+  if (!attribute || H5Awrite(attribute.id(), type.id(), value.c_str()) < 0) {
+    place.refuse("attribute '" + key + "' could not be written" + hdf5_says());
+  }
+}
+
+Attributes read_attributes(hid_t object, std::size_t most, std::size_t longest, const Hdf5Place& place) {
+  H5O_info_t about{};
+  if (H5Oget_info2(object, &about, H5O_INFO_NUM_ATTRS) < 0) place.refuse("damaged header" + hdf5_says());
+  if (about.num_attrs > most) place.refuse("more than " + std::to_string(most) + " attributes");
+  Attributes attributes;
+  for (hsize_t i = 0; i < about.num_attrs; ++i) {
+    const Hdf5Handle attribute(
+        H5Aopen_by_idx(object, ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    std::array<char, 256> key{};
+    const ssize_t length = attribute ? H5Aget_name(attribute.id(), key.size(), key.data()) : -1;
+    if (length < 0) place.refuse("damaged attributes, or of no known order" + hdf5_says());
+    if (static_cast<std::size_t>(length) >= key.size()) place.refuse("has an attribute with a name of over 255 bytes");
+    attributes.emplace_back(key.data(), read_value(attribute.id(), longest, place));
+  }
+  return attributes;
+}
+
+Hdf5Rows::Hdf5Rows(Hdf5Handle set, TensorHead head, Hdf5Place place)
+    : set_(std::move(set)),
+      type_(H5Dget_type(set_.id()), H5Tclose),
+      head_(std::move(head)),
+      place_(std::move(place)),
+      position_(checked_bytes(head_.shape, size_of(head_.dtype), place_.where)) {}
+
+void Hdf5Rows::read(std::span<std::byte> to) {
+  const std::size_t element = size_of(head_.dtype);
+  if (to.size() % element != 0) throw Error(ErrorKind::usage, place_.where + ": a part of an element is asked for");
+  std::uint64_t at = position_.advance(to.size(), place_.where) / element;
+  quiet_hdf5();
+  while (!to.empty()) {
+    const std::uint64_t got = read_block(at, to.size() / element, to.data());
+    at += got;
+    to = to.subspan(got * element);
+  }
+}
+
+// Along the outermost dimension whose slices begin here and of which at least one is wanted, as many as fit.
+std::uint64_t Hdf5Rows::read_block(std::uint64_t element, std::uint64_t wanted, std::byte* to) const {
+  const std::size_t rank = head_.shape.size();
+  std::array<hsize_t, kMaxRank> start{};
+  std::array<hsize_t, kMaxRank> count{};
+  std::uint64_t slice = 1;  // elements of one index along the dimension
+  std::uint64_t block = 1;
+  std::uint64_t rest = element;
+  bool inside = true;  // so far every dimension within is whole
+  for (std::size_t d = rank; d-- > 0;) {
+    const auto extent = static_cast<std::uint64_t>(head_.shape[d]);
+    start[d] = rest % extent;
+    rest /= extent;
+    count[d] = 1;
+    if (!inside) continue;
+    count[d] = std::min<std::uint64_t>(wanted / slice, extent - start[d]);
+    block = slice * count[d];
+    inside = start[d] == 0 && count[d] == extent;
+    slice = block;
+  }
+  const Hdf5Handle from(H5Dget_space(set_.id()), H5Sclose);
+  // Of the same rank as the selection: between other shapes the library goes element by element.
+  const Hdf5Handle into(H5Screate_simple(static_cast<int>(rank), count.data(), nullptr), H5Sclose);
+  const bool selected =
+      rank == 0 || H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) >= 0;
+  if (!selected || H5Dread(set_.id(), type_.id(), into.id(), from.id(), H5P_DEFAULT, to) < 0) {
+    place_.refuse("cannot be read" + hdf5_says());
+  }
+  return block;
 }
 
 }  // namespace mxcheck

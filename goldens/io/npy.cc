@@ -1,13 +1,24 @@
 // NumPy's .npy, format versions 1.0 to 3.0: magic, version, header length, a Python dict literal, the data.
 // Source: numpy.lib.format's documentation (NEP 1).
 
+#include "goldens/io/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "goldens/io/npy_writer.h"
 #include "goldens/io/readers.h"
+#include "goldens/io/row_reader.h"
 #include "numerics/error.h"
 #include "numerics/one_line.h"
 #include "numerics/text.h"
@@ -226,6 +237,144 @@ void write_npy(const std::string& path, const Tensor& tensor, const std::functio
   NpyWriter writer(path, {tensor.dtype, tensor.shape});
   writer.append(tensor.data);
   writer.commit(before_it_appears);
+}
+
+namespace {
+
+class RegionRows final : public RowReader {
+ public:
+  RegionRows(std::unique_ptr<ByteSource> source, const TensorRegion& region)
+      : source_(std::move(source)), head_(region.head), begin_(region.begin), position_(region.bytes) {}
+  [[nodiscard]] const TensorHead& head() const override { return head_; }
+  void read(std::span<std::byte> to) override {
+    source_->read(begin_ + position_.advance(to.size(), source_->name()), to);
+  }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  TensorHead head_;
+  std::uint64_t begin_;
+  ReadPosition position_;
+};
+
+}  // namespace
+
+std::uint64_t ReadPosition::advance(std::uint64_t count, const std::string& where) {
+  if (count > left_) {
+    throw Error(ErrorKind::usage,
+                where + ": " + std::to_string(count) + " bytes are asked for, " + std::to_string(left_) + " are left");
+  }
+  left_ -= count;
+  return std::exchange(at_, at_ + count);
+}
+
+Tensor load(const ByteSource& source, const TensorRegion& region) {
+  Tensor tensor{region.name, region.head.dtype, region.head.shape, room_for(region.bytes, source.name())};
+  source.read(region.begin, tensor.data);
+  return tensor;
+}
+
+std::unique_ptr<RowReader> open_region(std::unique_ptr<ByteSource> source, const TensorRegion& region) {
+  return std::make_unique<RegionRows>(std::move(source), region);
+}
+
+Tensor read_whole(RowReader& rows, const std::string& where) {
+  const TensorHead& head = rows.head();
+  Tensor tensor{"", head.dtype, head.shape, room_for(checked_bytes(head.shape, size_of(head.dtype), where), where)};
+  rows.read(tensor.data);
+  return tensor;
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
+
+void check_range(const ByteSource& source, std::uint64_t offset, std::size_t count) {
+  if (offset > source.size() || count > source.size() - offset) {
+    refuse(source.name() + ": truncated: bytes " + std::to_string(offset) + " to " + std::to_string(offset + count) +
+           " are needed, the file has " + std::to_string(source.size()));
+  }
+}
+
+}  // namespace
+
+const char* kind_of_file(unsigned mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return "a regular file";
+    case S_IFDIR: return "a directory";
+    case S_IFIFO: return "a FIFO";
+    case S_IFCHR: return "a character device";
+    case S_IFBLK: return "a block device";
+    case S_IFSOCK: return "a socket";
+    default: return "no file of a known kind";
+  }
+}
+
+std::string ByteSource::text() const {
+  std::string text(size(), ' ');
+  read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void SpanSource::read(std::uint64_t offset, std::span<std::byte> to) const {
+  check_range(*this, offset, to.size());
+  std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+}
+
+FileSource::FileSource(const std::string& path) : ByteSource(path) {
+  // O_NONBLOCK: opening a pipe must fail below, not wait for a writer.
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) refuse(path + ": cannot be opened: " + std::strerror(errno));
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd_);
+    refuse(path + ": not a regular file but " + kind_of_file(status.st_mode));
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+FileSource::~FileSource() { ::close(fd_); }
+
+void FileSource::read(std::uint64_t offset, std::span<std::byte> to) const {
+  check_range(*this, offset, to.size());
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(name() + ": cannot be read: " + std::strerror(errno));
+    if (got == 0) refuse(name() + ": truncated while it was being read");
+    offset += static_cast<std::uint64_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) {
+  constexpr auto kLimit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (a != 0 && b > kLimit / a) return false;
+  product = a * b;
+  return product <= kLimit;
+}
+
+std::vector<std::byte> room_for(std::uint64_t bytes, const std::string& where) {
+  try {
+    return std::vector<std::byte>(bytes);
+  } catch (const std::exception&) {  // std::bad_alloc, or std::length_error beyond the vector's own limit
+    throw Error(ErrorKind::environment, where + ": out of memory: " + std::to_string(bytes) + " bytes are needed");
+  }
+}
+
+std::uint64_t checked_bytes(std::span<const std::int64_t> shape, std::size_t element_bytes, const std::string& where) {
+  std::uint64_t bytes = element_bytes;
+  // Zeros first: a shape of 0 x huge is empty, whatever the order of its factors.
+  for (const std::int64_t extent : shape) {
+    if (extent == 0) bytes = 0;
+  }
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) refuse(where + ": a dimension is negative");
+    if (!checked_multiply(bytes, static_cast<std::uint64_t>(extent), bytes)) {
+      refuse(where + ": the shape's size overflows 63 bits");
+    }
+  }
+  return bytes;
 }
 
 }  // namespace mxcheck

@@ -1,17 +1,26 @@
 // safetensors: a 64-bit little-endian header length, a JSON header, then the tensors' bytes without holes.
 // Source: the format section of the safetensors README; the limits and refusals are those of its own reader.
 
+#include "goldens/io/routes_file.h"
+
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "goldens/format/described_file.h"
+#include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
 #include "goldens/io/safetensors_writer.h"
+#include "goldens/json/json.h"
 #include "goldens/json/strict_json.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -199,6 +208,162 @@ void write_safetensors(const std::string& path, const SafetensorsFile& file,
   SafetensorsWriter writer(path, heads, file.metadata);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
   writer.commit(before_it_appears);
+}
+
+namespace {
+
+constexpr std::size_t kSafetensorsWriterMaxHeader = 100'000'000;  // the reference reader's own limit
+
+[[noreturn]] void safetensors_writer_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
+
+std::uint64_t bytes_of(const TensorHead& head, const std::string& what) {
+  return checked_bytes(head.shape, size_of(head.dtype), what);
+}
+
+// Widest elements first, then by name, as the reference writer does: every tensor is aligned to its own elements, and
+// the bytes do not depend on the order in which tensors were given.
+std::vector<std::size_t> file_order(const std::vector<NamedHead>& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(size_of(tensors[b].head.dtype), std::string_view(tensors[a].name)) <
+           std::pair(size_of(tensors[a].head.dtype), std::string_view(tensors[b].name));
+  });
+  return order;
+}
+
+// The length of the header in 8 bytes, and the header, padded with spaces to whole words.
+std::string start_of(const std::vector<NamedHead>& tensors, const std::map<std::string, std::string>& metadata,
+                     const std::string& path) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::set<std::string_view> names{"", "__metadata__"};
+  std::uint64_t at = 0;
+  for (const std::size_t i : file_order(tensors)) {
+    const auto& [name, head] = tensors[i];
+    if (!names.insert(name).second) safetensors_writer_refuse(path + ": tensor name '" + name + "' is empty, reserved or given twice");
+    const std::vector<std::uint64_t> offsets{at, at + bytes_of(head, path + ": tensor '" + name + "'")};
+    header.append(name, {{"dtype", safetensors_name(head.dtype)}, {"shape", head.shape}, {"data_offsets", offsets}});
+    at = offsets[1];
+  }
+  std::string text;
+  try {
+    text = to_text(header, {-1, JsonOrder::given, NotUtf8::refused});
+  } catch (const Error&) {
+    safetensors_writer_refuse(path + ": tensor names and metadata must be UTF-8");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > kSafetensorsWriterMaxHeader) safetensors_writer_refuse(path + ": safetensors header of over 100 MB");
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xFF);
+  return length + text;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<NamedHead>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path), regions_(tensors.size()), file_(path) {
+  const std::string start = start_of(tensors, metadata, path);
+  file_.write(start);
+  std::uint64_t at = start.size();
+  for (const std::size_t i : file_order(tensors)) {
+    const std::uint64_t bytes = bytes_of(tensors[i].head, path);
+    regions_[i] = {tensors[i].name, at, at + bytes};
+    at += bytes;
+  }
+}
+
+void SafetensorsWriter::append(std::size_t tensor, std::span<const std::byte> bytes) {
+  Region& region = regions_[tensor];
+  if (bytes.size() > region.end - region.at) {
+    safetensors_writer_refuse(path_ + ": tensor '" + region.name + "' is given " +
+           std::to_string(bytes.size() - (region.end - region.at)) + " bytes more than its shape holds");
+  }
+  file_.write_at(region.at, bytes);
+  region.at += bytes.size();
+}
+
+void SafetensorsWriter::commit(const std::function<void()>& before_it_appears) {
+  for (const Region& region : regions_) {
+    if (region.at != region.end) {
+      safetensors_writer_refuse(path_ + ": tensor '" + region.name + "' lacks " + std::to_string(region.end - region.at) + " bytes");
+    }
+  }
+  file_.commit(before_it_appears);
+}
+
+namespace {
+
+template <class T>
+Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& values, std::int64_t count) {
+  return {name, dtype, {count}, to_bytes(std::span(values).first(static_cast<std::size_t>(count)))};
+}
+template <class T>
+Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& values) {
+  return list_of(name, dtype, values, static_cast<std::int64_t>(values.size()));
+}
+
+void add_padded(const RouteMetadata& m, SafetensorsFile& out) {
+  const std::int64_t rows = m.offsets.back();
+  out.tensors.push_back(list_of("padded_offsets", Dtype::i64, m.offsets));
+  out.tensors.push_back(list_of("padded_row_slot", Dtype::i32, m.row_slot, rows));
+  out.tensors.push_back(list_of("padded_row_token", Dtype::i32, m.row_token, rows));
+  out.tensors.push_back(list_of("padded_row_expert", Dtype::i32, m.row_expert, rows));
+  out.tensors.push_back(list_of("padded_slot_row", Dtype::i32, m.slot_row));
+}
+
+SafetensorsFile to_safetensors(const RoutesFile& file) {
+  const RoundedTokens& a = file.rounded;
+  const std::int64_t rows = a.offsets.back();
+  SafetensorsFile out;
+  out.tensors = {list_of("chosen", Dtype::i32, a.chosen),
+                 list_of("offsets", Dtype::i64, a.offsets),
+                 list_of("row_token", Dtype::i32, a.row_token, rows),
+                 list_of("row_weight", Dtype::f32, a.row_weight, rows),
+                 list_of("token_offsets", Dtype::i64, a.token_offsets),
+                 list_of("token_rows", Dtype::i32, a.token_rows, rows)};
+  if (file.token_rounding.rule == TokenRoundingRule::none) {
+    const std::vector<std::int64_t> shape{file.routes.tokens, file.routes.top_k};
+    out.tensors.push_back(Tensor{"experts", Dtype::i32, shape, to_bytes(file.routes.experts)});
+    out.tensors.push_back(Tensor{"weights", Dtype::f32, shape, to_bytes(file.routes.weights)});
+    out.tensors.push_back(list_of("row_slot", Dtype::i32, file.metadata.row_slot, rows));
+    out.tensors.push_back(list_of("slot_row", Dtype::i32, file.metadata.slot_row));
+  }
+  if (file.padded) add_padded(*file.padded, out);
+  const Router& r = file.router;
+  auto& m = out.metadata;
+  m["mxcheck_file"] = "routes";
+  m["file_version"] = "1";
+  m["source_dtype"] = spec(file.source).dtype_name;
+  m["tokens"] = std::to_string(a.tokens);
+  m["expert_count"] = std::to_string(a.experts);
+  m["variant"] = r.variant->name;
+  m["top_k"] = std::to_string(r.top_k);
+  m["groups"] = std::to_string(r.groups);
+  m["groups_kept"] = std::to_string(r.groups_kept);
+  m["nan"] = r.nan == NanLogits::last ? "last" : "refuse";
+  m["scale"] = hexfloat(r.scale);
+  m["bias"] = r.bias.empty() ? "no" : "yes";
+  m["rule"] = to_text(file.token_rounding.rule);
+  m["tile"] = std::to_string(file.token_rounding.tile);
+  m["capacity"] = std::to_string(file.token_rounding.capacity);
+  m["row_weights"] = file.token_rounding.rule == TokenRoundingRule::none ? "variant"
+                     : file.token_rounding.renormalize                   ? "renorm"
+                                                                         : "raw";
+  m["seed"] = std::to_string(file.token_rounding.seed);
+  m["layer"] = std::to_string(file.token_rounding.layer);
+  m["step"] = std::to_string(file.token_rounding.step);
+  return out;
+}
+
+}  // namespace
+
+void write_routes(const std::string& output, const RoutesFile& file, const std::function<void()>& before_it_appears) {
+  const auto format_of = [](const NamedHead& t) {
+    return t.head.dtype == Dtype::f32 ? "float32" : t.head.dtype == Dtype::i32 ? "int32" : "int64";
+  };
+  write_described(output, to_safetensors(file), format_of, before_it_appears);
 }
 
 }  // namespace mxcheck

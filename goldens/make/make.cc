@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <future>
+#include <limits>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -11,11 +16,17 @@
 #include "goldens/format/writer.h"
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/temporary_names.h"
+#include "goldens/make/boundaries.h"
 #include "goldens/make/input.h"
 #include "goldens/make/layer.h"
+#include "goldens/make/made_up.h"
 #include "goldens/make/routes.h"
 #include "goldens/make/tables.h"
+#include "numerics/bytes.h"
+#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
@@ -271,6 +282,301 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
   file.commit();
   made_directory.keep();
   return manifest;
+}
+
+namespace {
+
+constexpr std::uint32_t kNormal = 0x6E6F726D;  // apart from the other uses of philox_word
+
+Tensor tensor_of(const InputSpec& input) {
+  const Dtype dtype = input.dtype == Format::fp32 ? Dtype::f32 : input.dtype == Format::bf16 ? Dtype::bf16 : Dtype::f16;
+  Tensor tensor{"x", dtype, {input.rows, input.cols}, {}};
+  tensor.data.resize(static_cast<std::size_t>(input.rows * input.cols) * size_of(dtype));
+  return tensor;
+}
+
+template <class Bits>
+Tensor filled(const InputSpec& input, Bits bits_of) {
+  Tensor tensor = tensor_of(input);
+  const std::size_t width = size_of(tensor.dtype);
+  for (std::size_t i = 0; i * width < tensor.data.size(); ++i) {
+    const std::uint32_t bits = bits_of(i);
+    std::memcpy(tensor.data.data() + i * width, &bits, width);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Tensor repeated_bits(const InputSpec& input) {
+  return filled(input, [&](std::size_t i) { return input.bits[i % input.bits.size()]; });
+}
+
+Tensor normal_numbers(const InputSpec& input) {
+  constexpr std::uint32_t kSummands = 12;  // whose variances of 1/12 add up to 1
+  return filled(input, [&](std::size_t i) {
+    std::int64_t sum = -static_cast<std::int64_t>(kSummands) << 30;
+    for (std::uint32_t k = 0; k < kSummands; ++k)
+      sum += philox_word(*input.normal, static_cast<std::uint32_t>(i), k, kNormal, 0) >> 1;
+    const double value = std::ldexp(static_cast<double>(sum), input.exponent - 31);
+    return encode(input.dtype, value, Rounding::nearest_even, Overflow::non_saturate);
+  });
+}
+
+namespace {
+
+constexpr std::int64_t kScaleBytes = 256;
+constexpr std::int64_t kBlock = 32;
+
+class Builder {
+ public:
+  explicit Builder(const GoldenSpec& golden) { table_.info.attributes = common_attributes(golden); }
+
+  template <class T>
+  void add(Role role, const std::string& name, Format format, std::vector<std::int64_t> shape,
+           const std::vector<T>& values, Attributes attributes = {}) {
+    constexpr Dtype kDtype = sizeof(T) == 1 ? Dtype::u8 : sizeof(T) == 2 ? Dtype::u16 : Dtype::u32;
+    table_.info.datasets.push_back(
+        {name, role, std::string(spec(format).dtype_name), kDtype, std::move(shape), std::move(attributes)});
+    table_.data.push_back(to_bytes(values));
+  }
+  // Codes in the smallest unsigned integer that holds them.
+  void add_codes(Role role, const std::string& name, Format format, std::vector<std::int64_t> shape,
+                 const std::vector<std::uint32_t>& codes, Attributes attributes = {}) {
+    if (spec(format).bits <= 8) {
+      add(role, name, format, std::move(shape), std::vector<std::uint8_t>(codes.begin(), codes.end()),
+          std::move(attributes));
+    } else {
+      add(role, name, format, std::move(shape), std::vector<std::uint16_t>(codes.begin(), codes.end()),
+          std::move(attributes));
+    }
+  }
+  void words(Role role, const std::string& name, std::vector<std::int64_t> shape,
+             const std::vector<std::uint32_t>& values, Attributes attributes) {
+    add(role, name, Format::fp32, std::move(shape), values, std::move(attributes));
+    table_.info.datasets.back().format = "uint32";
+  }
+  void attribute(const std::string& key, const std::string& value) { table_.info.attributes.emplace_back(key, value); }
+  Table take() { return std::move(table_); }
+
+ private:
+  Table table_;
+};
+
+std::vector<std::int64_t> vector_of(std::size_t count) { return {static_cast<std::int64_t>(count)}; }
+
+Table make_formats(const GoldenSpec& golden) {
+  Builder table(golden);
+  for (const Format format : golden.formats) {
+    std::vector<std::uint32_t> values;
+    for (std::uint32_t code = 0; code < std::uint32_t{1} << spec(format).bits; ++code) {
+      const auto value = static_cast<float>(decode(format, code));  // every format's values are floats
+      values.push_back(std::isnan(value) ? 0x7FC00000 : std::bit_cast<std::uint32_t>(value));
+    }
+    table.add(Role::output, std::string(spec(format).name), Format::fp32, vector_of(values.size()), values,
+              {{"meaning", "value of every code of " + std::string(spec(format).dtype_name) + "; index = code"}});
+  }
+  return table.take();
+}
+
+// Words whose carries lie on the edges, then a fixed scramble of the index.
+std::uint32_t stochastic_word(std::size_t index) {
+  constexpr std::uint32_t kEdges[] = {0, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF};
+  if (index % 2 == 0) return kEdges[index / 2 % 4];
+  return static_cast<std::uint32_t>(index) * 2654435761U;
+}
+
+Table make_casts(const GoldenSpec& golden) {
+  Builder table(golden);
+  table.attribute("format", std::string(spec(golden.format).name));
+  const std::vector<std::uint32_t> x = cast_boundaries(golden.format);
+  table.add(Role::input, "x", Format::fp32, vector_of(x.size()), x, {{"meaning", "bits of the floats to cast"}});
+  std::vector<std::uint32_t> words;
+  for (std::size_t i = 0; i < x.size(); ++i) words.push_back(stochastic_word(i));
+  table.words(Role::input, "random_words", vector_of(x.size()), words,
+              {{"meaning", "for stochastic_saturate: added to the first 32 bits of the discarded fraction"}});
+  std::vector<Rounding> roundings;
+  for (const auto& entry : kElementRoundings) roundings.push_back(entry.value);
+  if (golden.format == Format::e8m0) roundings.push_back(Rounding::upward);
+  const auto add = [&](Rounding how, Overflow beyond) {
+    const std::string rounding(to_text(how)), overflow(to_text(beyond));
+    std::vector<std::uint32_t> codes;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      codes.push_back(encode(golden.format, std::bit_cast<float>(x[i]), how, beyond, words[i]));
+    }
+    table.add_codes(Role::output, rounding + "_" + overflow, golden.format, vector_of(codes.size()), codes,
+                    {{"rounding", rounding}, {"overflow", overflow}});
+  };
+  for (const Rounding how : roundings) {
+    for (const auto& entry : kOverflows) add(how, entry.value);
+  }
+  add(Rounding::stochastic, Overflow::saturate);
+  return table.take();
+}
+
+Table make_scales(const GoldenSpec& golden) {
+  Builder table(golden);
+  table.attribute("format", std::string(spec(golden.format).name));
+  const std::vector<std::uint32_t> amax = amax_boundaries(golden.format);
+  table.add(Role::input, "amax", Format::fp32, vector_of(amax.size()), amax,
+            {{"meaning", "bits of a block's largest magnitude, as a number"}});
+  for (const Recipe& recipe : all_recipes()) {
+    Attributes attributes = describe(recipe);
+    if (recipe.rule == ScaleRule::fp32) {
+      std::vector<std::uint32_t> scales;
+      for (const std::uint32_t bits : amax) {
+        const auto value = std::bit_cast<float>(bits);
+        const float scale =
+            block_scale(recipe, golden.format, {std::isnan(value) ? 0 : std::fabs(value), std::isnan(value)}).scale;
+        scales.push_back(std::isnan(scale) ? 0x7FC00000 : std::bit_cast<std::uint32_t>(scale));
+      }
+      table.add(Role::output, recipe.name, Format::fp32, vector_of(amax.size()), scales, std::move(attributes));
+      continue;
+    }
+    std::vector<std::uint8_t> scales;
+    for (const std::uint32_t bits : amax) {
+      scales.push_back(scale_byte_for_amax(recipe, golden.format, std::bit_cast<float>(bits)));
+    }
+    table.add(Role::output, recipe.name, Format::e8m0, vector_of(amax.size()), scales, std::move(attributes));
+  }
+  return table.take();
+}
+
+Table make_layout(const GoldenSpec& golden) {
+  Builder table(golden);
+  table.attribute("rows", std::to_string(golden.rows));
+  table.attribute("cols", std::to_string(golden.cols));
+  table.attribute("pad_byte", std::to_string(golden.pad_byte));
+  std::vector<std::uint8_t> scales(static_cast<std::size_t>(golden.rows * golden.cols));
+  for (std::size_t i = 0; i < scales.size(); ++i) {  // never the pad byte, and scrambled: a slot shows where it is from
+    const auto byte = static_cast<std::uint8_t>((static_cast<std::uint32_t>(i) * 2654435761U) >> 24);
+    scales[i] = byte == golden.pad_byte ? static_cast<std::uint8_t>(byte ^ 1) : byte;
+  }
+  table.add(Role::input, "scales", Format::e8m0, {golden.rows, golden.cols}, scales, {{"layout", "compact row-major"}});
+  const ScaleShape shape{{golden.rows}, golden.cols};
+  const std::vector<std::uint8_t> tiles = to_layout(ScaleLayout::tcgen05, shape, scales, golden.pad_byte);
+  table.add(Role::output, "tcgen05", Format::e8m0, vector_of(tiles.size()), tiles,
+            {{"layout", "tcgen05: tiles of 128 rows by 4 columns, 512 bytes each"}});
+  const std::vector<std::uint8_t> bytes = to_layout(ScaleLayout::deepgemm, shape, scales, golden.pad_byte);
+  const auto packed = values_in<std::uint32_t>(std::as_bytes(std::span(bytes)));
+  table.add(Role::output, "deepgemm", Format::e8m0, vector_of(packed.size()), packed,
+            {{"layout", "DeepGEMM: words of four columns' bytes, little-endian, MN-major, rows padded to 4"}});
+  return table.take();
+}
+
+Table make_dequantize(const GoldenSpec& golden) {
+  Builder table(golden);
+  Quantized q;
+  q.element = golden.format, q.block = {1, kBlock};
+  const std::int64_t codes = std::int64_t{1} << spec(golden.format).bits;
+  q.rows = kScaleBytes, q.cols = std::max(kBlock, codes);
+  q.scale_rows = q.rows, q.scale_cols = q.cols / kBlock;
+  for (std::int64_t i = 0; i < q.rows * q.cols; ++i) q.codes.push_back(static_cast<std::uint8_t>(i % q.cols % codes));
+  for (std::int64_t i = 0; i < q.rows * q.scale_cols; ++i) {
+    q.scales.push_back(static_cast<std::uint8_t>(i / q.scale_cols));
+  }
+  table.attribute("format", std::string(spec(golden.format).name));
+  table.attribute("block", "1x32");
+  table.attribute("rows", std::to_string(q.rows));
+  table.attribute("cols", std::to_string(q.cols));
+  table.add(Role::input, "codes", golden.format, {q.rows, q.cols}, q.codes);
+  table.add(Role::input, "scales", Format::e8m0, {q.rows, q.scale_cols}, q.scales);
+  std::vector<std::uint32_t> values;
+  for (const float value : dequantize(q)) values.push_back(std::bit_cast<std::uint32_t>(value));
+  table.add(Role::output, "values", Format::fp32, {q.rows, q.cols}, values,
+            {{"meaning", "code times scale, rounded once to nearest even; NaN is 0x7fc00000"}});
+  table.add(Role::output, "values_bf16", Format::bf16, {q.rows, q.cols}, dequantize_bf16(q),
+            {{"meaning", "code times scale, rounded once to nearest even; NaN is 0x7fc0"}});
+  return table.take();
+}
+
+}  // namespace
+
+Attributes common_attributes(const GoldenSpec& golden) {
+  return {{"kind", std::string(to_text(golden.kind))}, {"name", golden.name}, {"description", golden.description}};
+}
+
+Table make_table(const GoldenSpec& golden) {
+  switch (golden.kind) {
+    case GoldenKind::formats: return make_formats(golden);
+    case GoldenKind::casts: return make_casts(golden);
+    case GoldenKind::scales: return make_scales(golden);
+    case GoldenKind::layout: return make_layout(golden);
+    case GoldenKind::dequantize: return make_dequantize(golden);
+    default: break;
+  }
+  throw Error(ErrorKind::internal, "a golden that is no table");
+}
+
+namespace {
+
+constexpr std::uint32_t kSign = 0x80000000;
+constexpr std::uint32_t kInfinity = 0x7F800000;
+constexpr std::uint32_t kSpecials[] = {0x00000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x00800001, 0x7F7FFFFF,
+                                       0x7F800000, 0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001, 0x7FFFFFFF};
+
+// Tells apart every pair of scale rules in use that differ anywhere: zeros and subnormals around 2^-133 and 2^-127, the
+// single exceptions of the FP32 shortcuts (0x04600001, 0x07e00001, 0x01400001, 0x047fffff), approximate logarithms
+// (0x01000000, 0x01000001), amax clamps (1e-10, 1e-4), 448 times 1.125, 1.25 and 1.375, and E4M3's rounding of 464,
+// 480.
+constexpr std::uint32_t kRules[] = {0x00000000, 0x80000000, 0x00000001, 0x000000E0, 0x00010000, 0x00400000, 0x00400001,
+                                    0x01000000, 0x01000001, 0x01400000, 0x01400001, 0x01400002, 0x04600000, 0x04600001,
+                                    0x04600002, 0x04733333, 0x047FFFFF, 0x04E00001, 0x07E00000, 0x07E00001, 0x07E00002,
+                                    0x2EDBE6FF, 0x38D1B717, 0x43CC0000, 0x43E00000, 0x43E00001, 0x43E80000, 0x43F00000,
+                                    0x43F80000, 0x43FC0000, 0x440C0000, 0x441A0000, 0x43FFFFFF, 0x47E00001, 0x63E00001,
+                                    0x7F7FFFFF, 0x7F800000, 0x7FC00000};
+
+// By magnitude, the positive one of two first.
+std::vector<std::uint32_t> sorted(const std::set<std::uint32_t>& patterns) {
+  std::vector<std::uint32_t> all(patterns.begin(), patterns.end());
+  std::sort(all.begin(), all.end(), [](std::uint32_t a, std::uint32_t b) {
+    return std::pair(a & ~kSign, a & kSign) < std::pair(b & ~kSign, b & kSign);
+  });
+  return all;
+}
+
+void add_around(std::set<std::uint32_t>& patterns, double magnitude) {
+  const auto value = static_cast<float>(magnitude);
+  if (!std::isfinite(value) || static_cast<double>(value) != magnitude) return;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  for (const std::uint32_t near : {bits - 1, bits, bits + 1}) {
+    if (near < kInfinity) patterns.insert(near);  // bits - 1 of zero is none
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> cast_boundaries(Format format) {
+  std::set<double> values;
+  for (std::uint32_t code = 0; code < std::uint32_t{1} << spec(format).bits; ++code) {
+    const double value = std::fabs(decode(format, code));
+    if (std::isfinite(value)) values.insert(value);
+  }
+  const double largest = *values.rbegin();
+  values.insert(largest + (largest - *std::next(values.rbegin())));
+  std::set<std::uint32_t> patterns(std::begin(kSpecials), std::end(kSpecials));
+  double below = 0;
+  for (const double value : values) {
+    add_around(patterns, value);
+    add_around(patterns, (below + value) / 2);
+    below = value;
+  }
+  std::set<std::uint32_t> both = patterns;
+  for (const std::uint32_t bits : patterns) both.insert(bits | kSign);
+  return sorted(both);
+}
+
+std::vector<std::uint32_t> amax_boundaries(Format element) {
+  std::set<std::uint32_t> patterns(std::begin(kRules), std::end(kRules));
+  const double largest = decode(element, spec(element).max_code);
+  constexpr int kFirst = -149;
+  constexpr int kLast = 127;
+  for (int k = kFirst; k <= kLast; ++k) {
+    add_around(patterns, std::ldexp(1.0, k));
+    add_around(patterns, std::ldexp(1.5, k));
+    add_around(patterns, largest * std::ldexp(1.0, k - std::ilogb(largest)));
+  }
+  return sorted(patterns);
 }
 
 }  // namespace mxcheck

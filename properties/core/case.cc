@@ -1,10 +1,23 @@
 #include "properties/core/case.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "kernels/candidate.h"
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "numerics/format/format.h"
+#include "numerics/text.h"
 #include "properties/core/case_text.h"
+#include "properties/core/check.h"
+#include "properties/core/invalid_call.h"
+#include "properties/core/limits.h"
+#include "properties/core/misalignment.h"
 #include "properties/core/operation.h"
 
 namespace mxcheck {
@@ -145,6 +158,403 @@ Variant parse_variant(std::string_view text) {
   Variant v = fields_of(text).variant;
   if (to_text(v) != text) throw Error(ErrorKind::usage, "'" + std::string(text) + "' is no variant");
   return v;
+}
+
+std::vector<std::size_t> Problem::order() const {
+  std::vector<std::size_t> all(outputs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+std::string Operation::variant_name(std::string_view) const { return std::string(name()); }
+
+Policy Operation::question(const Variant& v) const {
+  Case c;
+  c.variant = v;
+  return policy(c);
+}
+
+std::string Operation::shape_text(const Case&) const { return {}; }
+std::string Operation::option_text(const Case&) const { return {}; }
+void Operation::check(const Case&) const {}
+void Operation::fit(Case&) const {}
+
+void Operation::halve_rows(Case& c) const {
+  c.rows /= 2;
+  c.experts.clear();
+}
+
+bool Operation::is_option(const Case& c) const { return c.stride > c.cols || !c.experts.empty() || c.gather != 0; }
+Case Operation::without_options(Case c) const {
+  c.stride = c.gather = 0;
+  c.experts.clear();
+  return c;
+}
+
+bool Operation::has_invalid_calls(const Case& c) const { return c.rows >= 2 && c.cols >= 2; }
+
+const std::vector<const Operation*>& all_operations() {
+  static const std::vector<const Operation*> operations = [] {
+    std::vector<const Operation*> all;
+    for (const OperationModule& module : all_modules())
+      all.insert(all.end(), module.operations.begin(), module.operations.end());
+    return all;
+  }();
+  return operations;
+}
+
+const Operation* find_operation(std::string_view operation) {
+  const std::string_view name = operation.substr(0, operation.find(':'));
+  for (const Operation* o : all_operations()) {
+    if (o->name() == name) return o;
+  }
+  return nullptr;
+}
+
+const Operation& operation_named(std::string_view operation) {
+  const Operation* found = find_operation(operation);
+  if (found != nullptr) return *found;
+  throw Error(ErrorKind::usage, "there is no operation '" + std::string(operation) + "'; known are " +
+                                    join(all_operations(), ", ", [](const Operation* o) { return o->name(); }));
+}
+
+const OperationInfo* CandidateRunner::operation(const std::string& name) const {
+  for (const OperationInfo& o : info().operations) {
+    if (o.name == name) return &o;
+  }
+  return nullptr;
+}
+
+bool offers(std::span<const Variant> variants, const Variant& wanted) {
+  return std::find(variants.begin(), variants.end(), wanted) != variants.end();
+}
+
+namespace {
+
+// No name begins with this letter.
+std::string misspelt(std::string_view text) { return "z" + std::string(text.empty() ? text : text.substr(1)); }
+
+void set_offsets(Call& call, const std::vector<std::int64_t>& offsets) {
+  CallTensor t = offsets_tensor(offsets);
+  t.data = call.own(to_bytes(offsets));
+  for (CallTensor& input : call.inputs) {
+    if (input.is_offsets) {
+      input = t;
+      return;
+    }
+  }
+  call.inputs.push_back(t);
+}
+
+std::uint64_t element_bytes(const CallTensor& t) {
+  return t.is_offsets ? 8 : t.is_index ? 4 : static_cast<std::uint64_t>((spec(t.dtype).bits + 7) / 8);
+}
+
+// Another extent, with memory for it: zeros, after the values that the tensor has. False where there is none to take
+// away. Memory of a strided tensor stays as it is.
+bool resize(Call& call, CallTensor& t, const TensorPlace& place, std::size_t dimension, int by) {
+  std::int64_t& extent = t.shape[dimension];
+  if (extent + by < 0) return false;
+  extent += by;
+  if (t.row_stride != 0) return true;
+  std::uint64_t bytes = element_bytes(t);
+  for (const std::int64_t n : t.shape) bytes *= static_cast<std::uint64_t>(n);
+  if (!place.is_output && bytes > t.bytes) {
+    std::vector<std::byte> copy(t.data, t.data + t.bytes);
+    copy.resize(bytes);
+    t.data = call.own(std::move(copy));
+  }
+  t.bytes = bytes;
+  return true;
+}
+
+bool resize_rows(Call& call, CallTensor& t, const TensorPlace& place, int by) {
+  return t.shape.size() == 2 && resize(call, t, place, 0, by);
+}
+
+bool resize_cols(Call& call, CallTensor& t, const TensorPlace& place, int by) {
+  return !place.may_have_any_cols && resize(call, t, place, t.shape.size() - 1, by);
+}
+
+// sign * the columns and a number more.
+bool set_row_stride(CallTensor& t, std::int64_t more, int sign) {
+  if (t.shape.size() != 2 || t.shape[0] < 2 || t.shape[1] < 2) return false;
+  t.strides = {sign * t.shape[1] + more, 1};
+  return true;
+}
+
+bool set_last_index(Call& call, std::int32_t value) {
+  for (CallTensor& input : call.inputs) {
+    if (input.is_index && input.bytes != 0)
+      return change_value(call, input, static_cast<std::size_t>(input.shape[0]) - 1, value);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<InvalidCall> common_invalid_calls() {
+  const auto with_defect = [](CallDefect defect) { return [defect](Call& c) { return c.defect = defect, true; }; };
+  std::vector<InvalidCall> all{
+      {"the call's size is 4", with_defect(CallDefect::small_size), false, false},
+      {"the policy is a null pointer", with_defect(CallDefect::null_policy)},
+      {"inputs is a null pointer", with_defect(CallDefect::null_inputs)},
+      {"outputs is a null pointer", with_defect(CallDefect::null_outputs)},
+      {"the workspace is a null pointer", with_defect(CallDefect::null_workspace)},
+      {"the workspace is one byte too small", with_defect(CallDefect::small_workspace)},
+      {"the first input is missing",
+       [](Call& c) {
+         c.inputs.erase(c.inputs.begin());
+         return true;
+       }},
+      {"the last input is there twice",
+       [](Call& c) {
+         const CallTensor last = c.inputs.back();
+         c.inputs.push_back(last);
+         return true;
+       }},
+      {"there is another tensor like the first input",
+       [](Call& c) {
+         const CallTensor first = c.inputs.front();
+         c.inputs.push_back(first);
+         return true;
+       }},
+      {"the last output is missing",
+       [](Call& c) {
+         c.outputs.pop_back();
+         return true;
+       }},
+      {"the last output is there twice",
+       [](Call& c) {
+         const CallTensor last = c.outputs.back();
+         c.outputs.push_back(last);
+         return true;
+       }},
+      invalid_policy<mxcheck_policy>("the policy's rows are negative",
+                                     [](mxcheck_policy& p) { return p.rows = -1, true; }),
+      invalid_policy<mxcheck_policy>("the policy's rows are 2^63 - 1",
+                                     [](mxcheck_policy& p) { return p.rows = INT64_MAX, true; }),
+      invalid_policy<mxcheck_policy>("the policy's cols are negative",
+                                     [](mxcheck_policy& p) { return p.cols = -1, true; }),
+      invalid_policy<mxcheck_policy>("the policy's size is 8", [](mxcheck_policy& p) { return p.size = 8, true; }),
+      {"the policy ends before the operation's own fields",
+       [](Call& c) {
+         if (c.policy.num_bytes == sizeof(mxcheck_policy)) return false;
+         edit<mxcheck_policy>(c.policy, [](mxcheck_policy& p) { p.size = sizeof(mxcheck_policy); });
+         return true;
+       }},
+      invalid_policy<mxcheck_policy>("the number of threads is negative",
+                                     [](mxcheck_policy& p) { return p.threads = -1, true; }),
+  };
+  all.back().host_only = true;
+  return all;
+}
+
+std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation) {
+  const bool gathers = std::any_of(call.inputs.begin() + 1, call.inputs.end(),
+                                   [](const CallTensor& t) { return t.is_index && t.shape.size() == 1; });
+  std::vector<TensorPlace> places;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool any_cols = call.inputs[i].is_offsets && operation.has_offsets_of_experts();
+    places.push_back({false, i, i == 0 && operation.may_have_row_stride(), i == 0 && gathers, any_cols});
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) places.push_back({true, i});
+  return places;
+}
+
+CallTensor& tensor_at(Call& call, const TensorPlace& place) {
+  return (place.is_output ? call.outputs : call.inputs)[place.number];
+}
+
+std::vector<InvalidTensor> invalid_tensors() {
+  using P = TensorPlace;
+  using T = CallTensor;
+  return {
+      {"its data is a null pointer", [](Call&, T& t, const P&) { return t.bytes != 0 && (t.null_data = true); }},
+      {"its shape is a null pointer", [](Call&, T& t, const P&) { return t.null_shape = true; }},
+      {"its first extent is negative", [](Call&, T& t, const P&) { return t.shape.front() = -1, true; }},
+      {"its last extent is negative", [](Call&, T& t, const P&) { return t.shape.back() = -1, true; }},
+      {"it has one row too few",
+       [](Call& c, T& t, const P& p) { return !p.may_have_any_rows && resize_rows(c, t, p, -1); }},
+      {"it has one row too many",
+       [](Call& c, T& t, const P& p) { return !p.may_have_any_rows && resize_rows(c, t, p, 1); }},
+      {"it has one column too few", [](Call& c, T& t, const P& p) { return resize_cols(c, t, p, -1); }},
+      {"it has one column too many", [](Call& c, T& t, const P& p) { return resize_cols(c, t, p, 1); }},
+      {"it has one dimension too few",
+       [](Call&, T& t, const P&) {
+         if (t.shape.size() != 2) return false;
+         t.shape = {t.shape[0] * t.shape[1]};
+         t.row_stride = 0;
+         return true;
+       }},
+      {"it has one dimension too many",
+       [](Call&, T& t, const P&) {
+         t.shape.insert(t.shape.begin(), 1);
+         t.row_stride = 0;
+         return true;
+       }},
+      {"it has another dtype",
+       [](Call&, T& t, const P&) {
+         const bool is_bytes = t.dtype == Format::e4m3 && !t.is_index && !t.is_offsets;
+         t.dtype = is_bytes ? Format::fp32 : Format::e4m3;
+         t.is_index = t.is_offsets = false;
+         return true;
+       }},
+      {"its dtype has two lanes", [](Call&, T& t, const P&) { return t.lanes = 2, true; }},
+      {"it is on another kind of device", [](Call&, T& t, const P&) { return t.elsewhere = true; }},
+      {"it is on device number 1", [](Call&, T& t, const P&) { return t.device_id = 1, true; }},
+      {"its column stride is 2",
+       [](Call&, T& t, const P&) {
+         const std::int64_t cols = t.shape.back();
+         if (t.shape.size() == 2) t.strides = {t.row_stride != 0 ? t.row_stride : cols, 2};
+         if (t.shape.size() == 1) t.strides = {2};
+         return cols > 1;
+       }},
+      {"its rows overlap by an element", [](Call&, T& t, const P&) { return set_row_stride(t, -1, 1); }},
+      {"its row stride is 0", [](Call&, T& t, const P&) { return set_row_stride(t, 0, 0); }},
+      {"its row stride is negative", [](Call&, T& t, const P&) { return set_row_stride(t, 0, -1); }},
+      {"it has gaps between rows",
+       [](Call&, T& t, const P& p) { return !p.may_have_row_stride && set_row_stride(t, 1, 1); }},
+  };
+}
+
+void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families) {
+  for (const std::vector<InvalidCall>& family : families) to.insert(to.end(), family.begin(), family.end());
+}
+
+InvalidCall disagreeing_cols() {
+  return invalid_policy<mxcheck_policy>("the policy's cols disagree with the tensors", [](mxcheck_policy& p) {
+    p.cols += 1;
+    return true;
+  });
+}
+
+InvalidCall unknown_format() {
+  return {"the format is unknown", [](Call& call) {
+            const std::string wrong = misspelt(read<mxcheck_policy>(call.policy).format);
+            edit<mxcheck_policy>(call.policy, [&](mxcheck_policy& p) { p.format = wrong.c_str(); });
+            return true;
+          }};
+}
+
+InvalidCall unknown_recipe() {
+  return {"the recipe is unknown", [](Call& call) {
+            const std::string wrong = misspelt(read<mxcheck_policy>(call.policy).recipe);
+            edit<mxcheck_policy>(call.policy, [&](mxcheck_policy& p) { p.recipe = wrong.c_str(); });
+            return true;
+          }};
+}
+
+InvalidCall unknown_layout() {
+  return invalid_policy<mxcheck_policy>("the layout is unknown", [](mxcheck_policy& p) {
+    p.layout = 7;
+    return true;
+  });
+}
+
+InvalidCall huge_cols() {
+  return invalid_policy<mxcheck_policy>("the policy's cols are 2^63 - 1", [](mxcheck_policy& p) {
+    p.cols = INT64_MAX;
+    return true;
+  });
+}
+
+InvalidCall negative_layout() {
+  return invalid_policy<mxcheck_policy>("the layout is negative", [](mxcheck_policy& p) {
+    p.layout = -1;
+    return true;
+  });
+}
+
+std::vector<InvalidCall> invalid_blocks() {
+  using P = mxcheck_policy;
+  return {
+      invalid_policy<P>("the blocks have a negative number of rows", [](P& p) { return p.block_rows = -32, true; }),
+      invalid_policy<P>("the blocks have a negative number of columns", [](P& p) { return p.block_cols = -32, true; }),
+      invalid_policy<P>("the blocks have 7 columns", [](P& p) { return p.block_cols = 7, true; }),
+      invalid_policy<P>("the blocks have 2^63 - 1 rows", [](P& p) { return p.block_rows = INT64_MAX, true; }),
+      invalid_policy<P>("the blocks have 2^63 - 1 columns", [](P& p) { return p.block_cols = INT64_MAX, true; }),
+  };
+}
+
+InvalidCall unwanted_offsets() {
+  return {"there are offsets, which the operation has not", [](Call& c) {
+            set_offsets(c, {0, read<mxcheck_policy>(c.policy).rows});
+            return true;
+          }};
+}
+
+InvalidCall unwanted_row_index() {
+  return {"there is a row index, which the operation has not", [](Call& c) {
+            const std::vector<std::int32_t> index(
+                static_cast<std::size_t>(read<mxcheck_policy>(c.policy).rows));  // all of them 0
+            CallTensor t = index_tensor(index);
+            t.data = c.own(to_bytes(index));
+            c.inputs.push_back(t);
+            return true;
+          }};
+}
+
+std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const Call&)>& end) {
+  return {
+      {"the offsets are not sorted",
+       [end](Call& c) {
+         const std::int64_t last = end(c);
+         if (last <= 2) return false;
+         set_offsets(c, {0, last, 1, last});
+         return true;
+       }},
+      {"the last offset is not the row count",
+       [end](Call& c) {
+         set_offsets(c, {0, end(c) / 2, end(c) + 1});
+         return true;
+       }},
+      {"the first offset is not zero",
+       [end](Call& c) {
+         set_offsets(c, {1, end(c)});
+         return true;
+       }},
+  };
+}
+
+std::vector<InvalidCall> invalid_row_index() {
+  return {
+      {"a row index is negative", [](Call& c) { return set_last_index(c, -1); }},
+      {"a row index is the number of rows that there are",
+       [](Call& c) { return set_last_index(c, static_cast<std::int32_t>(c.inputs[0].shape[0])); }},
+  };
+}
+
+namespace {
+
+constexpr int kMost = 63;
+
+std::string list_of(const std::array<std::uint8_t, 4>& bytes) {
+  return join(bytes, ",", [](std::uint8_t byte) { return std::to_string(byte); });
+}
+
+std::array<std::uint8_t, 4> parse_list(std::string_view whole, std::string_view text) {
+  constexpr std::string_view kRight =
+      "the bytes past a multiple of 64 of four inputs and four outputs: 3,0,0,0/5,0,0,0";
+  std::array<std::uint8_t, 4> bytes{};
+  const auto parts = split(text, ',');
+  if (parts.size() != bytes.size()) fail_field("misaligned", whole, kRight);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = number_field<std::uint8_t>("misaligned", parts[i]);
+    if (bytes[i] > kMost) fail_field("misaligned", whole, kRight);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_text(const Misalignment& m) { return list_of(m.inputs) + "/" + list_of(m.outputs); }
+
+Misalignment parse_misalignment(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::string_view inputs = text.substr(0, slash);
+  const std::string_view outputs = slash == std::string_view::npos ? std::string_view{} : text.substr(slash + 1);
+  return {parse_list(text, inputs), parse_list(text, outputs)};
 }
 
 }  // namespace mxcheck

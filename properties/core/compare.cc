@@ -1,13 +1,22 @@
 #include "properties/core/compare.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
+#include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "properties/core/ahead.h"
+#include "properties/core/check.h"
+#include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "reference/common/parallel.h"
 
 namespace mxcheck {
 namespace {
@@ -173,6 +182,364 @@ void make_nans_equal(std::vector<std::byte>& values, Format dtype) {
   };
   if (dtype == Format::fp32) replace(std::uint32_t{0x7F800000}, std::uint32_t{0x7FC00000});
   if (dtype == Format::bf16) replace(std::uint16_t{0x7F80}, std::uint16_t{0x7FC0});
+}
+
+namespace {
+
+std::string binary(std::uint32_t bits, int width) {
+  std::string text;
+  for (int bit = width - 1; bit >= 0; --bit) text += (bits >> bit & 1) != 0 ? '1' : '0';
+  return text;
+}
+
+std::string fields(const FormatSpec& f, std::uint32_t bits) {
+  if (f.encoding == Encoding::power_of_two || f.encoding == Encoding::fixed_point) return binary(bits, f.bits);
+  return binary(bits >> (f.bits - 1), 1) + "." + binary(bits >> f.mantissa_bits, f.exponent_bits) + "." +
+         binary(bits, f.mantissa_bits);
+}
+
+}  // namespace
+
+std::string notations(double value) {
+  char text[96];
+  std::snprintf(text, sizeof(text), "%a = %.9g", value, value);
+  return text;
+}
+
+std::string notations(Format format, std::uint32_t bits) {
+  const FormatSpec& f = spec(format);
+  char hex[16];
+  std::snprintf(hex, sizeof(hex), "0x%0*x", (f.bits + 3) / 4, bits);
+  return std::string(hex) + " = " + fields(f, bits) + " = " + notations(decode(format, bits));
+}
+
+std::int64_t ulp_distance_of_codes(Format format, std::uint32_t a, std::uint32_t b) {
+  const bool nan_a = std::isnan(decode(format, a));
+  const bool nan_b = std::isnan(decode(format, b));
+  if (nan_a || nan_b) return nan_a && nan_b ? 0 : -1;
+  const FormatSpec& f = spec(format);
+  const auto order = [&](std::uint32_t code) -> std::int64_t {
+    if (f.encoding == Encoding::power_of_two) return code;
+    if (f.encoding == Encoding::fixed_point) return static_cast<std::int8_t>(code);
+    const std::uint32_t sign = std::uint32_t{1} << (f.bits - 1);
+    return (code & sign) != 0 ? -1 - static_cast<std::int64_t>(code & (sign - 1)) : code;
+  };
+  return std::abs(order(a) - order(b));
+}
+
+namespace {
+
+std::string how_it_ended(const Outcome& outcome) {
+  if (outcome.kind == OutcomeKind::timed_out) {
+    return outcome.first_of_its_kind
+               ? "the candidate did not return within the time limit of a first call, in which it may compile"
+               : "the candidate did not return within the time limit";
+  }
+  if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
+  return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
+         (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")";
+}
+
+CallTensor integers(std::size_t count, const void* data, std::size_t width) {
+  CallTensor t;
+  t.shape = {static_cast<std::int64_t>(count)};
+  t.data = static_cast<const std::byte*>(data);
+  t.bytes = count * width;
+  return t;
+}
+
+}  // namespace
+
+std::unique_ptr<Problem> make_problem(const Case& c) { return operation_named(c.variant.operation).make_problem(c); }
+
+CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets) {
+  CallTensor t = integers(offsets.size(), offsets.data(), sizeof(std::int64_t));
+  t.is_offsets = true;
+  return t;
+}
+
+CallTensor index_tensor(const std::vector<std::int32_t>& index) {
+  CallTensor t = integers(index.size(), index.data(), sizeof(std::int32_t));
+  t.is_index = true;
+  return t;
+}
+
+Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
+  Ran ran = judged(process.run(call), c);
+  if (!ran.finding || ran.finding->kind != FindingKind::fault) return ran;
+  const Outcome again = process.run(call);  // in the fresh process that run starts
+  Finding& finding = *ran.finding;
+  finding.again_in_fresh_process = again.kind != OutcomeKind::returned;
+  finding.summary += finding.again_in_fresh_process ? "; again in a fresh process"
+                                                    : "; not in a fresh process: state of earlier calls";
+  return ran;
+}
+
+Ran judged(Outcome outcome, const Case& c) {
+  Finding finding;
+  if (outcome.kind != OutcomeKind::returned) {
+    finding.kind = FindingKind::fault;
+    finding.summary = how_it_ended(outcome);
+    return {std::nullopt, finding};
+  }
+  if (outcome.out_of_bounds) {
+    finding.kind = FindingKind::out_of_bounds;
+    finding.summary = "the candidate wrote " + *outcome.out_of_bounds;
+    return {std::nullopt, finding};
+  }
+  if (outcome.conduct) {
+    finding.kind = FindingKind::refused;
+    finding.summary = *outcome.conduct;
+    return {std::nullopt, finding};
+  }
+  if (outcome.status != MXCHECK_OK) {
+    const bool option = operation_named(c.variant.operation).is_option(c);
+    if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
+    finding.kind = FindingKind::refused;
+    finding.summary = "the candidate refused a case that it claims to support: status " +
+                      std::to_string(outcome.status) + ", \"" + outcome.message + "\"";
+    return {std::nullopt, finding};
+  }
+  return {std::move(outcome), std::nullopt};
+}
+
+Got run_call(CheckContext& context, const Call& call, const Case& c) {
+  // Statements ask about transposes, halves and padded copies of a case: not all of them need be within the limits.
+  const OperationInfo* limits = context.process.operation(call.operation);
+  if (limits != nullptr && !is_within_limits(c, *limits)) return {{}, std::nullopt, false, true};
+  Ran ran = run_checked(context.process, call, c);
+  Got got;
+  got.finding = std::move(ran.finding);
+  got.offered = got.finding || ran.outcome;
+  if (ran.outcome) got.outputs = std::move(ran.outcome->outputs);
+  return got;
+}
+
+Posed posed_of(CheckContext& context, const Case& c) {
+  if (context.ahead != nullptr) {
+    if (std::unique_ptr<Posed> posed = context.ahead->take(c)) return std::move(*posed);
+  }
+  return pose(c);
+}
+
+// Zeros and ones, small and large numbers of any type, and whatever the last call left: what a library takes for
+// granted of memory that it has not cleared is wrong for one of them. The case and the poison of its outputs choose, so
+// that a case that is repeated finds the same.
+WorkspaceFill workspace_of(const Case& c, std::uint8_t poison) {
+  constexpr std::uint8_t kFills[] = {0xC7, 0x00, 0xFF, 0x3F, 0x7F};
+  const std::uint64_t shape = mix64(static_cast<std::uint64_t>(c.rows)) + static_cast<std::uint64_t>(c.cols);
+  const std::uint64_t choice = random_word(c.seed ^ mix64(shape), poison) % 6;
+  if (choice == std::size(kFills)) return {0, 1};
+  return {kFills[choice], 0};
+}
+
+Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison,
+                const std::vector<ExpectedTensor>* answer) {
+  Call call = problem.call();
+  call.poison = poison;
+  call.answer = answer;
+  call.workspace = workspace_of(problem.c, poison);
+  call.misaligned = problem.c.misaligned;
+  if (poison == kPoisons[1])
+    call.byte_offset = 256;  // the second run of a case is also the one that says where it starts
+  return run_call(context, call, problem.c);
+}
+
+std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
+                              std::span<const std::byte> observed, const std::string& summary) {
+  std::optional<Difference> difference = compare(info, expected, observed, kPoisons[0]);
+  if (!difference) return std::nullopt;
+  Finding finding;
+  finding.kind = FindingKind::mismatch;
+  finding.summary = summary;
+  finding.difference = std::move(difference);
+  return finding;
+}
+
+std::optional<Finding> pass_on(CheckContext& context, const Got& got) {
+  if (!got.offered) (got.outside_limits ? context.nothing_claimed : context.not_offered) = true;
+  return got.finding;
+}
+
+std::optional<Finding> nothing_claimed(CheckContext& context) {
+  context.nothing_claimed = true;
+  return std::nullopt;
+}
+
+std::optional<Finding> first_difference(const Problem& p, const std::vector<ExpectedTensor>& expected,
+                                        const std::vector<std::vector<std::byte>>& outputs, const std::string& of) {
+  for (const std::size_t i : p.order()) {
+    std::optional<Finding> finding =
+        differ(expected[i].info, expected[i].bytes, outputs[i], expected[i].info.name + " differ" + of);
+    if (!finding) continue;
+    p.explain(i, *finding);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
+                                     const std::vector<ExpectedTensor>& expected, const EqualityOptions& options) {
+  for (const std::uint8_t poison : kPoisons) {
+    const std::uint8_t of_large = options.poison_of_large.value_or(kPoisons[p.c.seed & 1]);
+    if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
+    const Got got = run_problem(context, p, poison, &expected);
+    if (!got.usable()) return pass_on(context, got);
+    std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
+    if (!finding) continue;
+    if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c) {
+  if (context.cpu == nullptr) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  Case plain = c;
+  plain.gather = 0;
+  const std::unique_ptr<Problem> p = make_problem(plain);
+  const Got got = run_problem(context, *p);
+  if (!got.usable()) return pass_on(context, got);
+  const Ran cpu = run_checked(*context.cpu, p->call(), plain);
+  if (!cpu.outcome) {
+    context.not_offered = true;
+    return std::nullopt;
+  }
+  for (const std::size_t i : p->order()) {
+    std::optional<Finding> finding = differ(p->outputs[i], cpu.outcome->outputs[i], got.outputs[i],
+                                            p->outputs[i].name + " differ from the CPU library's");
+    if (!finding) continue;
+    p->explain(i, *finding);
+    return finding;
+  }
+  return std::nullopt;
+}
+
+std::int64_t to_multiple(std::int64_t extent, std::int64_t multiple, std::int64_t limit) {
+  extent = (extent + multiple - 1) / multiple * multiple;
+  return limit > 0 ? std::min(extent, limit / multiple * multiple) : extent;
+}
+
+void fit_experts(Case& c) {
+  if (c.experts.empty()) return;
+  const std::int64_t end = operation_named(c.variant.operation).experts_end(c);
+  for (std::int64_t& offset : c.experts) offset = std::min(offset, end);
+  c.experts.back() = end;
+}
+
+void fit_plants(Case& c) {
+  if (c.elements() == 0) c.plants.clear();
+  for (Plant& p : c.plants) p.row = std::min(p.row, c.rows - 1), p.col = std::min(p.col, c.cols - 1);
+}
+
+Case within_limits(Case c, const OperationInfo& limits) {
+  const std::int64_t gap = std::max<std::int64_t>(0, c.stride - c.cols);
+  c.rows = to_multiple(c.rows, limits.rows_multiple, limits.max_rows);
+  c.cols = to_multiple(c.cols, limits.cols_multiple, limits.max_cols);
+  operation_named(c.variant.operation).fit(c);
+  if (c.stride != 0) c.stride = c.cols + gap;
+  fit_experts(c);
+  fit_plants(c);
+  return c;
+}
+
+bool is_within_limits(const Case& c, const OperationInfo& limits) {
+  return c.rows % limits.rows_multiple == 0 && c.cols % limits.cols_multiple == 0 &&
+         (limits.max_rows <= 0 || c.rows <= limits.max_rows) && (limits.max_cols <= 0 || c.cols <= limits.max_cols);
+}
+
+std::vector<std::int64_t> smaller_extents(std::int64_t extent) {
+  std::vector<std::int64_t> smaller;
+  if (extent > 1) smaller.push_back(1);
+  // What fails at a remainder, and not at the multiples between: half and a quarter of the multiples away. Large cases
+  // take too long to try that as well.
+  const std::int64_t half = extent < 3 || extent > kMostDrawnElements
+                                ? 0
+                                : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent - 1)) / 2);
+  for (const std::int64_t by : {half * 2, half}) {
+    if (by > 0 && extent - by > 1) smaller.push_back(extent - by);
+  }
+  for (int k = 62; k >= 0; --k) {
+    const std::int64_t below = extent < 1 ? 0 : (extent - 1) >> k << k;
+    if (below > 1 && std::find(smaller.begin(), smaller.end(), below) == smaller.end()) smaller.push_back(below);
+  }
+  return smaller;
+}
+
+std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std::int64_t source_rows) {
+  std::vector<std::int32_t> index(static_cast<std::size_t>(rows));
+  std::vector<std::int32_t> all(static_cast<std::size_t>(source_rows));
+  std::iota(all.begin(), all.end(), 0);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const std::size_t left = all.size() - i % all.size();  // a fresh permutation each time all have been used
+    const std::size_t taken = static_cast<std::size_t>(random_word(seed ^ 0x6A7E, i) % left);
+    index[i] = all[taken];
+    std::swap(all[taken], all[left - 1]);
+  }
+  return index;
+}
+
+Posed pose(const Case& c) {
+  Posed posed{make_problem(c), {}};
+  posed.answer = posed.problem->answer();
+  return posed;
+}
+
+AnswersAhead::AnswersAhead(std::vector<Case> cases, int threads)
+    : cases_(std::move(cases)), most_ahead_(static_cast<std::size_t>(threads)), slots_(cases_.size()) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+AnswersAhead::~AnswersAhead() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void AnswersAhead::work() {
+  const OneThreadEach one;  // the cases are what is divided
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return is_over_ || begun_ == cases_.size() || begun_ <= current_ + most_ahead_; });
+    if (is_over_ || begun_ == cases_.size()) return;
+    const std::size_t number = begun_++;
+    lock.unlock();
+    Slot slot;
+    try {
+      slot.posed = std::make_unique<Posed>(pose(cases_[number]));
+    } catch (...) {
+      slot.failure = std::current_exception();
+    }
+    slot.is_done = true;
+    lock.lock();
+    if (number >= current_) slots_[number] = std::move(slot);
+    changed_.notify_all();
+  }
+}
+
+void AnswersAhead::go_to(std::size_t number) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (; current_ < number; ++current_) slots_[current_] = {};
+    begun_ = std::max(begun_, current_);  // passed over before any thread came to them
+  }
+  changed_.notify_all();
+}
+
+std::unique_ptr<Posed> AnswersAhead::take(const Case& c) {
+  std::unique_lock lock(mutex_);
+  if (current_ >= cases_.size() || !(cases_[current_] == c)) return nullptr;
+  Slot& slot = slots_[current_];
+  if (slot.is_done && slot.posed == nullptr && slot.failure == nullptr) return nullptr;  // taken before
+  changed_.wait(lock, [&] { return slot.is_done; });
+  if (slot.failure) std::rethrow_exception(slot.failure);
+  return std::move(slot.posed);
 }
 
 }  // namespace mxcheck

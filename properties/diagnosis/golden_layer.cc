@@ -1,16 +1,28 @@
 #include "properties/diagnosis/golden_layer.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
 
 #include "goldens/layer/recipe_json.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
 #include "properties/core/finding.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_form.h"
+#include "properties/diagnosis/golden_problem.h"
 #include "properties/diagnosis/golden_routes.h"
+#include "properties/diagnosis/golden_swiglu.h"
+#include "properties/diagnosis/layer/causes.h"
 #include "properties/diagnosis/layer/steps.h"
 #include "properties/diagnosis/layer/verdict.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck {
 namespace {
@@ -152,6 +164,418 @@ class Judging {
 GoldenVerdict judge_layer_golden(const GoldenTensors& golden, const CandidateTensor& candidate,
                                  const std::vector<std::string>& only) {
   return Judging(golden, candidate, only).all();
+}
+
+namespace {
+
+std::uint64_t number(const GoldenInfo& info, const char* key, int base = 10) {
+  std::string_view text = attribute(info.attributes, key);
+  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
+  std::uint64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n, base);
+  if (error == std::errc() && end == text.data() + text.size()) return n;
+  throw Error(ErrorKind::golden, std::string("its attribute ") + key + " is no number: '" + std::string(text) + "'");
+}
+
+// The variant or rule that a dataset is of: "weights_softmax_topk" is of softmax-topk.
+template <class Names, class Name>
+auto named_in(const std::string& dataset, const Names& names, Name name) {
+  const std::remove_reference_t<decltype(names[0])>* found = nullptr;
+  for (const auto& known : names) {
+    std::string ending = "_" + std::string(name(known));
+    std::replace(ending.begin(), ending.end(), '-', '_');
+    if (dataset.ends_with(ending) && (found == nullptr || name(*found).size() < name(known).size())) found = &known;
+  }
+  return found;
+}
+
+struct RouteProblem {
+  Router router;  // its bias is the one below
+  std::vector<float> bias;
+  std::vector<float> logits;  // exact for BF16 and FP16
+  std::int64_t tokens = 0;
+  std::int64_t experts = 0;
+
+  [[nodiscard]] Router given() const {
+    Router r = router;
+    r.bias = bias;
+    return r;
+  }
+  [[nodiscard]] MatrixView view() const {
+    return {Format::fp32, std::as_bytes(std::span(logits)).data(), tokens, experts, experts};
+  }
+};
+
+RouteProblem problem_of_routes(const GoldenTensors& golden) {
+  const auto at = golden.tensors.find("logits");
+  if (at == golden.tensors.end() || at->second.shape.size() != 2) {
+    throw Error(ErrorKind::golden, "it lacks the dataset logits of two dimensions");
+  }
+  RouteProblem p;
+  p.tokens = at->second.shape[0], p.experts = at->second.shape[1];
+  const MatrixView stored{format_of_attribute(golden.info.find("logits")->format), at->second.data.data(), p.tokens,
+                          p.experts, p.experts};
+  check_matrix(stored);
+  p.logits.resize(static_cast<std::size_t>(p.tokens * p.experts));
+  for (std::int64_t t = 0; t < p.tokens; ++t) {
+    stored.read_row(
+        t, std::span(p.logits).subspan(static_cast<std::size_t>(t * p.experts), static_cast<std::size_t>(p.experts)));
+  }
+  if (const auto bias = golden.tensors.find("bias"); bias != golden.tensors.end()) {
+    p.bias.resize(bias->second.data.size() / sizeof(float));
+    std::memcpy(p.bias.data(), bias->second.data.data(), p.bias.size() * sizeof(float));
+  }
+  p.router.top_k = static_cast<std::int64_t>(number(golden.info, "top_k"));
+  p.router.groups = static_cast<std::int64_t>(number(golden.info, "groups"));
+  p.router.groups_kept = static_cast<std::int64_t>(number(golden.info, "groups_kept"));
+  p.router.nan = attribute(golden.info.attributes, "nan") == "last" ? NanLogits::last : NanLogits::refuse;
+  p.router.scale = std::bit_cast<float>(static_cast<std::uint32_t>(number(golden.info, "scale", 16)));
+  return p;
+}
+
+// The router of the mirrored experts: what ties to the larger index gives.
+Routes mirrored(const RouteProblem& p) {
+  RouteProblem m = p;
+  for (std::int64_t t = 0; t < p.tokens; ++t) {
+    std::reverse(m.logits.begin() + t * p.experts, m.logits.begin() + (t + 1) * p.experts);
+  }
+  std::reverse(m.bias.begin(), m.bias.end());
+  Routes routes = route(m.given(), m.view());
+  for (std::int32_t& e : routes.experts) e = static_cast<std::int32_t>(p.experts) - 1 - e;
+  return routes;
+}
+
+Routes in_order_of_experts(Routes routes) {
+  const auto k = static_cast<std::size_t>(routes.top_k);
+  for (std::size_t at = 0; at < routes.experts.size(); at += k) {
+    std::vector<std::pair<std::int32_t, float>> pairs;
+    for (std::size_t i = at; i < at + k; ++i) pairs.emplace_back(routes.experts[i], routes.weights[i]);
+    std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < k; ++i) {
+      routes.experts[at + i] = pairs[i].first, routes.weights[at + i] = pairs[i].second;
+    }
+  }
+  return routes;
+}
+
+std::vector<float> as_bf16(std::vector<float> values) {
+  for (float& v : values) {
+    const std::uint32_t code = encode(Format::bf16, v, Rounding::nearest_even, Overflow::non_saturate);
+    v = static_cast<float>(decode(Format::bf16, code));
+  }
+  return values;
+}
+
+void add_choices(const std::shared_ptr<const RouteProblem>& p, bool weights, std::vector<Hypothesis>& all) {
+  const auto add = [&](const std::string& text, auto answer) {
+    all.push_back({text, [p, weights, answer] {
+                     const Routes routes = answer(*p);
+                     return weights ? dataset_bytes(routes.weights) : dataset_bytes(routes.experts);
+                   }});
+  };
+  const auto changed = [&](const std::string& text, auto change) {
+    add(text, [change](const RouteProblem& q) {
+      RouteProblem other = q;
+      change(other);
+      return route(other.given(), other.view());
+    });
+  };
+  add("ties to the larger index", [](const RouteProblem& q) { return mirrored(q); });
+  add("experts in the order of their index, not best first",
+      [](const RouteProblem& q) { return in_order_of_experts(route(q.given(), q.view())); });
+  if (!p->bias.empty()) {
+    changed("no bias", [](RouteProblem& q) { q.bias.clear(); });
+    changed("a bias added to the logits, weights included", [](RouteProblem& q) {
+      for (std::size_t i = 0; i < q.logits.size(); ++i) q.logits[i] += q.bias[i % q.bias.size()];
+      q.bias.clear();
+    });
+  }
+  if (p->router.groups > 0) changed("no groups", [](RouteProblem& q) { q.router.groups = q.router.groups_kept = 0; });
+  if (p->router.scale != 1) changed("no scale", [](RouteProblem& q) { q.router.scale = 1; });
+  const auto nan_as = [&](const std::string& text, float value) {
+    changed(text, [value](RouteProblem& q) {
+      std::replace_if(
+          q.logits.begin(), q.logits.end(), [](float x) { return std::isnan(x); }, value);
+    });
+  };
+  if (p->router.nan == NanLogits::last && !p->router.variant->packed) {
+    nan_as("NaN taken for +Inf", std::numeric_limits<float>::infinity());
+    nan_as("NaN taken for zero", 0);
+  }
+  changed("logits rounded to BF16 first", [](RouteProblem& q) { q.logits = as_bf16(q.logits); });
+  if (!weights) return;
+  add("weights rounded to BF16", [](const RouteProblem& q) {
+    Routes routes = route(q.given(), q.view());
+    routes.weights = as_bf16(routes.weights);
+    return routes;
+  });
+}
+
+void add_roundings(const GoldenTensors& golden, const std::shared_ptr<const RouteProblem>& p,
+                   const TokenRounding& token_rounding, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
+  if (!dataset.name.starts_with("row_weight_")) return;
+  const auto add = [&](const std::string& text, const TokenRounding& other, float scale) {
+    all.push_back({text, [p, other, scale] {
+                     Router router = p->given();
+                     router.scale = scale;
+                     RoundedTokens a = round_tokens(router, other, p->view());
+                     a.row_weight.resize(static_cast<std::size_t>(a.offsets.back()));
+                     return dataset_bytes(a.row_weight);
+                   }});
+  };
+  if (token_rounding.rule != TokenRoundingRule::none) {
+    TokenRounding other = token_rounding;
+    other.renormalize = !token_rounding.renormalize;
+    add(token_rounding.renormalize ? "raw scores, not divided by those that are kept"
+                                   : "scores divided by those that are kept",
+        other, p->router.scale);
+  }
+  if (p->router.scale != 1) add("no scale", token_rounding, 1);
+  all.push_back({"weights rounded to BF16", [&golden, name = dataset.name] {
+                   std::vector<float> right(golden.tensors.at(name).data.size() / sizeof(float));
+                   if (!right.empty()) {
+                     std::memcpy(right.data(), golden.tensors.at(name).data.data(), right.size() * sizeof(float));
+                   }
+                   return dataset_bytes(as_bf16(right));
+                 }});
+}
+
+}  // namespace
+
+std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const std::string& kind = attribute(golden.info.attributes, "kind");
+  std::vector<Hypothesis> all;
+  if (kind != "route" && kind != "route_round") return all;
+  auto problem = std::make_shared<RouteProblem>(problem_of_routes(golden));
+  if (kind == "route") {
+    const RouterVariant* variant =
+        named_in(dataset.name, all_router_variants(), [](const RouterVariant& v) { return v.name; });
+    if (variant == nullptr) return all;
+    problem->router.variant = variant;
+    add_choices(problem, dataset.name.starts_with("weights_"), all);
+    return all;
+  }
+  const TokenRoundingRuleSpec* rule =
+      named_in(dataset.name, all_token_rounding_rules(), [](const TokenRoundingRuleSpec& r) { return r.name; });
+  if (rule == nullptr) return all;
+  problem->router.variant = &router_variant_named(attribute(golden.info.attributes, "variant"));
+  TokenRounding token_rounding;
+  token_rounding.rule = rule->rule;
+  token_rounding.tile = static_cast<std::int64_t>(number(golden.info, "tile"));
+  token_rounding.capacity = static_cast<std::int64_t>(number(golden.info, "capacity"));
+  token_rounding.renormalize = attribute(golden.info.attributes, "weights") != "raw";
+  token_rounding.seed = number(golden.info, "seed");
+  token_rounding.layer = static_cast<std::uint32_t>(number(golden.info, "layer"));
+  token_rounding.step = number(golden.info, "step");
+  add_roundings(golden, problem, token_rounding, dataset, all);
+  return all;
+}
+
+std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient) {
+  RouteProblem p = problem_of_routes(golden);
+  p.router.variant = &router_variant_named(attribute(golden.info.attributes, "variant"));
+  const Routes routes = route(p.given(), p.view());
+  return route_backward(p.given(), p.view(), routes.experts, slot_gradient, p.router.top_k);
+}
+
+namespace {
+
+std::vector<std::int64_t> offsets_of(const GoldenTensors& golden) {
+  if (golden.info.find("offsets") == nullptr) return {};
+  return values_in<std::int64_t>(tensor(golden, "offsets").data);
+}
+
+// H as BF16 words; nothing where it is codes whose values BF16 does not hold.
+std::optional<std::vector<std::uint16_t>> h_of(const GoldenTensors& golden) {
+  if (golden.info.find("H") != nullptr) return values_in<std::uint16_t>(tensor(golden, "H").data);
+  const Tensor& codes = tensor(golden, "H_codes");
+  const Tensor& scales = tensor(golden, "H_scales");
+  if (scales.dtype != Dtype::u8 || codes.dtype != Dtype::u8) return std::nullopt;
+  Quantized q;
+  q.element = format_of_attribute(golden.info.find("H_codes")->format), q.block = {1, 32};
+  q.rows = codes.shape.at(0), q.cols = codes.shape.at(1);
+  q.scale_rows = scales.shape.at(0), q.scale_cols = scales.shape.at(1);
+  q.codes = values_in<std::uint8_t>(codes.data), q.scales = values_in<std::uint8_t>(scales.data);
+  std::vector<std::uint16_t> words;
+  for (const float value : dequantize(q)) {
+    words.push_back(layer_bf16(value));
+    if (!std::isnan(value) && std::bit_cast<std::uint32_t>(value) != std::uint32_t{words.back()} << 16)
+      return std::nullopt;
+  }
+  return words;
+}
+
+// A layer of one column whose H, P and weights are the golden's, so that the causes of a layer's SwiGLU hold here too.
+std::shared_ptr<LayerData> golden_swiglu_layer_of(const GoldenTensors& golden) {
+  std::optional<std::vector<std::uint16_t>> h = h_of(golden);
+  if (!h) return nullptr;
+  auto d = std::make_shared<LayerData>();
+  const std::vector<std::int64_t>& shape = tensor(golden, "P").shape;
+  const std::int64_t rows = shape.at(0), n = shape.at(1);
+  std::vector<std::int64_t> offsets = offsets_of(golden);
+  if (offsets.empty()) offsets = {0, rows};
+  d->shape = {rows, 1, n, std::ssize(offsets) - 1};
+  d->recipe = layer_recipe_named("bf16");
+  d->gate_up = attribute(golden.info.attributes, "gate_up") == "interleaved" ? GateUp::interleaved : GateUp::halves;
+  const auto tokens = static_cast<std::size_t>(rows);
+  const auto weights = static_cast<std::size_t>(d->shape.experts * n);
+  d->x.resize(tokens), d->d_o.resize(tokens), d->w1.resize(2 * weights), d->w2.resize(weights);
+  d->forward.y.resize(tokens), d->backward.dx_rows.resize(tokens);
+  d->routes.offsets = std::move(offsets);
+  d->routes.row_weight = values_in<float>(tensor(golden, "row_weight").data);
+  d->routes.row_token.resize(tokens), d->routes.token_offsets.resize(tokens + 1);
+  std::iota(d->routes.row_token.begin(), d->routes.row_token.end(), 0);
+  std::iota(d->routes.token_offsets.begin(), d->routes.token_offsets.end(), 0);
+  d->routes.token_rows = d->routes.row_token;
+  d->has_backward = true;
+  d->forward.h = std::move(*h);
+  d->forward.a = d->backward.a = values_in<std::uint16_t>(tensor(golden, "A").data);
+  d->backward.p = values_in<float>(tensor(golden, "P").data);
+  d->backward.scaled_a = values_in<std::uint16_t>(tensor(golden, "scaled_A").data);
+  LayerOperand& kept = d->forward.kept.h;
+  kept.rows = rows, kept.cols = 2 * n, kept.values = d->forward.h;
+  return d;
+}
+
+std::vector<Hypothesis> value_hypotheses(const GoldenTensors& golden, const std::string& dataset) {
+  std::vector<Hypothesis> all;
+  const std::shared_ptr<LayerData> d = golden_swiglu_layer_of(golden);
+  if (d == nullptr) return all;
+  // The layer has A twice; the second reads H as it was kept, and P.
+  const std::string name = dataset == "A" ? "A_again" : dataset;
+  for (LayerCause& cause : layer_causes(d->recipe, name)) {
+    all.push_back({cause.text, [d, name, cause]() -> Bytes {
+                     try {
+                       Bytes bytes = cause.bytes(*d, name);
+                       const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+                       // A sum over the layer's other tensors, which are not here.
+                       return std::all_of(bytes.begin(), bytes.end(), is_zero) ? Bytes() : bytes;
+                     } catch (const Error&) {
+                       return {};
+                     }
+                   }});
+  }
+  return all;
+}
+
+template <class T>
+std::vector<T> transposed(const std::vector<T>& x, std::int64_t rows, std::int64_t cols) {
+  std::vector<T> out(x.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t col = 0; col < cols; ++col)
+      out[static_cast<std::size_t>(col * rows + row)] = x[static_cast<std::size_t>(row * cols + col)];
+  }
+  return out;
+}
+
+// rows x cols elements of `width` bytes.
+Bytes transposed(const Bytes& bytes, std::int64_t rows, std::int64_t cols, std::size_t width) {
+  if (width == 1) return transposed<std::byte>(bytes, rows, cols);
+  if (width == 2) return to_bytes(transposed(values_in<std::uint16_t>(bytes), rows, cols));
+  return to_bytes(transposed(values_in<std::uint32_t>(bytes), rows, cols));
+}
+
+// One dataset of codes or scales.
+struct Coded {
+  GoldenProblem problem;
+  bool codes = false;  // else scales
+  bool turned = false;
+  std::size_t width = 1;
+
+  [[nodiscard]] Bytes in_order(const Bytes& bytes) const {
+    const std::int64_t rows = codes ? problem.rows : problem.expected.scale_rows;
+    const std::int64_t cols = codes ? problem.cols : problem.expected.scale_cols;
+    if (!turned || bytes.size() != static_cast<std::size_t>(rows * cols) * width) return turned ? Bytes() : bytes;
+    return transposed(bytes, rows, cols, width);
+  }
+  [[nodiscard]] Bytes of(const Quantized& q) const {
+    if (codes) return in_order(q.codes16.empty() ? to_bytes(q.codes) : to_bytes(q.codes16));
+    return in_order(q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32));
+  }
+};
+
+// The scales beside the codes, as the candidate has them.
+void learn_scales(const GoldenTensors& golden, const std::string& name, const CandidateTensor& candidate, Coded& c) {
+  const DatasetInfo* info = golden.info.find(name);
+  std::optional<Tensor> own;
+  try {
+    own = candidate(name);
+  } catch (const Error&) {  // a verdict of its own
+  }
+  if (!own || info == nullptr || !form_of(*info, *own).comparable) return;
+  const GoldenProblem& p = c.problem;
+  const std::size_t width = size_of(info->dtype);
+  const Bytes bytes = c.turned ? transposed(own->data, p.expected.scale_cols, p.expected.scale_rows, width) : own->data;
+  if (p.expected.scales_fp32.empty()) {
+    c.problem.own_scales = values_in<std::uint8_t>(bytes);
+  } else {
+    c.problem.own_scales_fp32 = values_in<float>(bytes);
+  }
+}
+
+std::shared_ptr<Coded> coded_of(const GoldenTensors& golden, const DatasetInfo& dataset,
+                                const CandidateTensor& candidate) {
+  auto c = std::make_shared<Coded>();
+  c->codes = dataset.name.ends_with("_codes"), c->width = size_of(dataset.dtype);
+  const std::string stem = dataset.name.substr(0, dataset.name.rfind('_'));
+  const DatasetInfo* codes = golden.info.find(stem + "_codes");
+  if (codes == nullptr) throw Error(ErrorKind::golden, "it lacks the dataset " + stem + "_codes");
+  c->turned = attribute(dataset.attributes, "along").starts_with("tokens");
+  const Tensor& x = tensor(golden, attribute(dataset.attributes, "of"));
+  GoldenProblem& p = c->problem;
+  p.x = x.data, p.rows = x.shape.at(0), p.cols = x.shape.at(1);
+  p.element = format_of_attribute(codes->format);
+  p.recipe = recipe_named(attribute(dataset.attributes, "recipe"));
+  p.block = block_shape_named(attribute(dataset.attributes, "block"));
+  if (c->turned) {
+    std::swap(p.block.rows, p.block.cols);
+    p.offsets = offsets_of(golden);
+  }
+  p.expected = quantize(p.view(), p.element, p.block, p.recipe, p.offsets);
+  if (c->codes) learn_scales(golden, stem + "_scales", candidate, *c);
+  return c;
+}
+
+// The candidate's own A, dH or A', rightly quantized.
+Hypothesis of_own_values(const GoldenTensors& golden, const std::string& of, const CandidateTensor& candidate,
+                         const std::shared_ptr<Coded>& c) {
+  return {"they are right for the candidate's own " + of + ": only that is wrong",
+          [&golden, of, candidate, c]() -> Bytes {
+            try {
+              const std::optional<Tensor> own = candidate(of);
+              if (!own || !form_of(*golden.info.find(of), *own).comparable) return {};
+              const GoldenProblem& p = c->problem;
+              const MatrixView view{Format::bf16, own->data.data(), p.rows, p.cols, p.cols};
+              return c->of(quantize(view, p.element, p.block, p.recipe, p.offsets));
+            } catch (const Error&) {
+              return {};
+            }
+          },
+          true};
+}
+
+std::vector<Hypothesis> code_hypotheses_of(const GoldenTensors& golden, const DatasetInfo& dataset,
+                                           const CandidateTensor& candidate) {
+  const std::shared_ptr<Coded> c = coded_of(golden, dataset, candidate);
+  std::vector<Hypothesis> all{of_own_values(golden, attribute(dataset.attributes, "of"), candidate, c)};
+  for (Hypothesis& h : c->codes ? code_hypotheses(c->problem) : scale_hypotheses(c->problem))
+    all.push_back({h.text, [c, bytes = std::move(h.bytes)] { return c->in_order(bytes()); }, h.innocent});
+  if (c->turned) {
+    all.push_back({"the order of rows, not transposed", [c] {
+                     Coded plain{c->problem, c->codes, false, c->width};
+                     return plain.of(c->problem.expected);
+                   }});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Hypothesis> swiglu_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset,
+                                          const CandidateTensor& candidate) {
+  if (attribute(golden.info.attributes, "kind") != "swiglu") return {};
+  const bool coded = dataset.name.ends_with("_codes") || dataset.name.ends_with("_scales");
+  return coded ? code_hypotheses_of(golden, dataset, candidate) : value_hypotheses(golden, dataset.name);
 }
 
 }  // namespace mxcheck

@@ -1,16 +1,31 @@
 #include "properties/gate/gate.h"
 
+#include <fnmatch.h>
+#include <rapidcheck.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "numerics/text.h"
+#include "properties/core/operation.h"
+#include "properties/core/rng.h"
+#include "properties/gate/judgement.h"
+#include "properties/gate/search.h"
 #include "properties/gate/selection.h"
+#include "properties/gate/shard.h"
 #include "properties/gate/statement_run.h"
+#include "properties/gate/variants.h"
+#include "properties/process/machine.h"
 #include "properties/records/recording.h"
 
 namespace mxcheck {
@@ -224,6 +239,281 @@ int exit_code(const GateReport& report) {
   if (!report.unwritten.empty()) return 3;
   if (inconclusive || !report.missing_shards.empty()) return 4;
   return cases > 0 || (!report.shard.is_whole() && report.shard.may_be_empty) ? 0 : 4;
+}
+
+namespace {
+
+// A statement of which no case was checked has not held: in words, why.
+std::string why_no_case(const StatementResult& r, const Shard& shard) {
+  if (r.options_not_offered > 0) {
+    return fmt::format(
+        "the candidate refused the options (expert offsets, row strides, row indices, ...) that each of {} "
+        "cases asks for",
+        r.options_not_offered);
+  }
+  if (r.nothing_claimed > 0) return "it says nothing about any shape within the candidate's limits";
+  if (!shard.is_whole()) return std::string(kNoCaseOfShard);
+  return "this suite has no case of it for what the candidate offers";
+}
+
+}  // namespace
+
+void judge(StatementResult& r, const std::string& not_checked, const std::string& never, const Shard& shard) {
+  if (!not_checked.empty()) {  // what other cases showed does not stand for these
+    r.verdict = never.empty() ? Verdict::inconclusive : Verdict::not_offered;
+    r.reason = not_checked;
+    return;
+  }
+  if (r.cases == 0) {
+    r.verdict = Verdict::not_offered, r.reason = why_no_case(r, shard);
+    return;
+  }
+  if (!shard.is_whole()) return;
+  for (const CoverageReport& coverage : r.coverage) {
+    if (coverage.missed.empty()) continue;
+    r.verdict = Verdict::inconclusive;
+    r.reason = "within the candidate's limits, and not met: " + join(coverage.missed, "; ");
+  }
+}
+
+namespace {
+
+constexpr int kHostJobs = 16;
+constexpr int kCudaJobs = 4;  // processes that share a device
+
+// The options with which a run is made again.
+std::string arguments_of(const GateOptions& options) {
+  std::string text = options.soak_minutes > 0 ? fmt::format("--soak {}", options.soak_minutes)
+                                              : fmt::format("--suite {}", to_text(options.suite));
+  text += fmt::format(" --seed {}", options.seed);
+  if (options.only != "*") text += fmt::format(" --only '{}'", options.only);
+  if (options.cases != 0) text += fmt::format(" --cases {}", options.cases);
+  return options.jobs != 0 ? text + fmt::format(" --jobs {}", options.jobs) : text;
+}
+
+}  // namespace
+
+std::vector<const Statement*> statements_named(const std::string& only) {
+  std::vector<const Statement*> selected;
+  for (const Statement& s : all_statements()) {
+    if (fnmatch(only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
+  }
+  if (!selected.empty()) return selected;
+  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement; mxcheck gate --list prints them");
+}
+
+bool is_about(const Statement& s, const CandidateInfo& candidate) {
+  if (s.of_the_interface && candidate.adapted) return false;
+  return s.device == Statement::Device::any || (s.device == Statement::Device::cuda) == candidate.cuda;
+}
+
+void keep_those_about(const CandidateInfo& candidate, const std::string& only,
+                      std::vector<const Statement*>& statements) {
+  std::erase_if(statements, [&](const Statement* s) { return !is_about(*s, candidate); });
+  if (!statements.empty()) return;
+  throw Error(ErrorKind::usage,
+              "--only '" + only + "' selects no statement about " + (candidate.cuda ? "CUDA" : "host") + " libraries");
+}
+
+int jobs_of(const GateOptions& options, const CandidateInfo& candidate) {
+  if (options.jobs > 0) return options.jobs;
+  return std::max(
+      1, std::min(candidate.cuda ? kCudaJobs : kHostJobs, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
+  GateReport report;
+  report.arguments = arguments_of(options);
+  report.candidate = process.info();
+  report.suite = options.soak_minutes > 0 ? "soak" : to_text(options.suite);
+  report.seed = options.seed;
+  report.shard = options.shard;
+  report.random_cases = options.cases;
+  report.selective = options.only != "*";
+  report.machine = build_and_machine(report.candidate);
+  report.variants = offered_variants(process);
+  if (options.begun) options.begun(report);
+  return report;
+}
+
+bool Shard::owns(std::string_view text) const {
+  constexpr std::uint64_t kDealing = 0x6465616c696e67;  // "dealing": other words than those that cases are drawn from
+  return count == 1 ||
+         derived_seed(kDealing, text) % static_cast<std::uint64_t>(count) == static_cast<std::uint64_t>(index);
+}
+
+Shard parse_shard(const std::string& text, const std::string& what) {
+  const std::size_t slash = text.find('/');
+  if (slash != std::string::npos) {
+    const auto index = parse_number<int>(std::string_view(text).substr(0, slash));
+    const auto count = parse_number<int>(std::string_view(text).substr(slash + 1));
+    if (index && count && *count >= 1 && *count <= kMostShards && *index >= 1 && *index <= *count)
+      return {*index - 1, *count, false};
+  }
+  throw Error(ErrorKind::usage,
+              what + " '" + text + "' is not I/N, the shard I of 1 to N, with N to " + std::to_string(kMostShards));
+}
+
+std::string to_text(const Shard& shard) { return std::to_string(shard.index + 1) + "/" + std::to_string(shard.count); }
+
+std::vector<Variant> offered_variants(CandidateProcess& process) {
+  std::vector<Variant> offered;
+  for (const Operation* operation : all_operations()) {
+    for (const OperationInfo& info : process.info().operations) {
+      if (find_operation(info.name) != operation) continue;
+      for (Variant& v : operation->askable(info.name)) {
+        if (process.supports(v.operation, operation->question(v), v.dtype)) offered.push_back(std::move(v));
+      }
+    }
+  }
+  return offered;
+}
+
+VariantWeights::VariantWeights(std::span<const Variant> variants) {
+  for (const Operation* operation : all_operations()) {
+    const auto is_it = [&](const Variant& v) { return find_operation(v.operation) == operation; };
+    const auto begin = std::find_if(variants.begin(), variants.end(), is_it);
+    const std::span<const Variant> mine(begin, std::find_if_not(begin, variants.end(), is_it));
+    if (mine.empty()) continue;
+    const auto fixed = operation->fixed_weight();
+    parts_.push_back({mine, fixed.value_or(mine.size()), fixed.has_value()});
+    total_ += parts_.back().weight;
+  }
+}
+
+const Variant& VariantWeights::draw(Draw& draw) const {
+  std::uint64_t at = draw.below(total_);
+  for (const Part& part : parts_) {
+    if (at < part.weight) return part.variants[part.fixed ? draw.below(part.variants.size()) : at];
+    at -= part.weight;
+  }
+  return parts_.back().variants.back();
+}
+
+}  // namespace mxcheck
+
+namespace rc {
+template <>
+struct Arbitrary<mxcheck::Case>;  // cases come from mxcheck's own generators only
+}  // namespace rc
+
+namespace mxcheck {
+
+void showValue(const Case& c, std::ostream& out) { out << to_text(c); }
+
+namespace {
+
+class Quiet : public rc::detail::TestListener {
+ public:
+  void onTestCaseFinished(const rc::detail::CaseDescription&) override {}
+  void onShrinkTried(const rc::detail::CaseDescription&, bool) override {}
+  void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
+};
+
+// What one search knows: the best failing case so far and what it failed with.
+struct State {
+  SearchResult result;
+  std::chrono::steady_clock::time_point deadline;
+  std::exception_ptr broken;
+  std::map<std::string, bool> passed;                // while shrinking, by the case's text
+  std::map<std::string, std::vector<Case>> simpler;  // of the cases on the way
+};
+
+class Search {
+ public:
+  Search(const SearchLimits& limits, const CheckCase& check, const SimplerCases& simpler)
+      : limits_(limits), check_(check), simpler_(simpler) {}
+
+  // RapidCheck's property: true if the case passes.
+  bool passes(const Case& c) {
+    if (state_.broken) return true;
+    const bool shrinking = state_.result.minimal.has_value();
+    // Neighbours of neighbours meet again, and RapidCheck walks the whole way a second time once it has arrived:
+    // nothing is tried twice.
+    const std::string text = to_text(c);
+    if (const auto known = state_.passed.find(text); shrinking && known != state_.passed.end()) return known->second;
+    if (shrinking && !may_shrink()) return true;
+    try {
+      std::optional<Finding> finding = check_(c);
+      if (!shrinking) ++state_.result.cases;
+      if (shrinking || finding) state_.passed[text] = !finding;
+      if (!finding) return true;
+      if (!shrinking) {
+        state_.result.original = c;
+        state_.deadline = std::chrono::steady_clock::now() + limits_.shrink_time;
+      }
+      state_.result.minimal = c;
+      state_.result.finding = std::move(finding);
+      return false;
+    } catch (...) {
+      state_.broken = std::current_exception();
+      return true;
+    }
+  }
+
+  // A failing case's simpler neighbours; the finding kept is that of the last failing case, which is the one asked for.
+  rc::Seq<Case> simpler(const Case& c) {
+    if (!state_.result.minimal || state_.broken) return {};
+    const auto [at, is_new] = state_.simpler.try_emplace(to_text(c));
+    if (is_new) {
+      // A neighbour that the walk came by is no step ahead: taking it again would never end.
+      for (Case& neighbour : simpler_(c, *state_.result.finding)) {
+        const auto known = state_.passed.find(to_text(neighbour));
+        if (known == state_.passed.end() || known->second) at->second.push_back(std::move(neighbour));
+      }
+    }
+    return rc::seq::fromContainer(at->second);
+  }
+
+  SearchResult finish() {
+    if (state_.broken) std::rethrow_exception(state_.broken);
+    return std::move(state_.result);
+  }
+  void gave_up(const std::string& why) { state_.result.gave_up = why; }
+
+ private:
+  bool may_shrink() {
+    SearchResult& r = state_.result;
+    if (limits_.shrink_tries == 0) return false;  // not asked for
+    if (r.shrink_tries >= limits_.shrink_tries || std::chrono::steady_clock::now() > state_.deadline) {
+      r.shrink_budget_spent = true;
+      return false;
+    }
+    ++r.shrink_tries;
+    return true;
+  }
+  const SearchLimits& limits_;
+  const CheckCase& check_;
+  const SimplerCases& simpler_;
+  State state_;
+};
+
+}  // namespace
+
+SearchResult search(const std::string& name, std::uint64_t seed, const SearchLimits& limits, const DrawCase& draw,
+                    const CheckCase& check, const SimplerCases& simpler) {
+  Search state(limits, check, simpler);
+  const rc::Gen<Case> generator([&](const rc::Random& random, int) {
+    rc::Random source = random;
+    Draw words(source.next());
+    return rc::shrinkable::shrinkRecur(draw(words), [&state](const Case& c) { return state.simpler(c); });
+  });
+  rc::detail::TestMetadata metadata;
+  metadata.id = name, metadata.description = name;
+  rc::detail::TestParams params;
+  params.seed = seed, params.maxSuccess = limits.cases;
+  Quiet quiet;
+  // Given, so that RapidCheck does not read (and print) a configuration of its own.
+  const std::unordered_map<std::string, rc::detail::Reproduce> kNothingToReproduce;
+  const auto result = rc::detail::checkTestable(
+      [&] {
+        const Case c = *generator;
+        RC_ASSERT(state.passes(c));
+      },
+      metadata, params, quiet, kNothingToReproduce);
+  if (result.is<rc::detail::GaveUpResult>()) state.gave_up(result.get<rc::detail::GaveUpResult>().description);
+  if (result.is<rc::detail::Error>()) state.gave_up(result.get<rc::detail::Error>().description);
+  return state.finish();
 }
 
 }  // namespace mxcheck

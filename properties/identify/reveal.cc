@@ -1,13 +1,23 @@
 #include "properties/identify/reveal.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/text.h"
+#include "properties/core/notation.h"
 #include "properties/core/rng.h"
+#include "properties/identify/match.h"
 #include "properties/identify/node_sums.h"
+#include "properties/identify/report_json.h"
+#include "properties/identify/router.h"
+#include "properties/identify/values.h"
 #include "reference/common/checked_size.h"
+#include "reference/router/router.h"
 
 namespace mxcheck {
 namespace {
@@ -221,6 +231,275 @@ TreeReport reveal_order(const ProductSpace& s, const ProductBox& box) {
     return report;
   }
   return report;
+}
+
+namespace {
+
+bool equal(const AnswerPart& part, std::uint32_t a, std::uint32_t b) {
+  if (a == b) return true;
+  return part.any_nan && part.format && std::isnan(decode(*part.format, a)) && std::isnan(decode(*part.format, b));
+}
+
+struct Tally {
+  std::int64_t equal = 0;
+  std::int64_t compared = 0;
+  std::optional<ProbeDifference> first;
+  std::vector<std::string> probes;  // explained
+};
+
+void compare(const std::string& probe, const AnswerPart& expected, const AnswerPart& observed, Tally& tally) {
+  const std::size_t n = observed.words.size();
+  tally.compared += static_cast<std::int64_t>(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i < expected.words.size() && equal(expected, expected.words[i], observed.words[i])) {
+      ++tally.equal;
+    } else if (!tally.first && i < expected.words.size()) {
+      const auto at = static_cast<std::int64_t>(i);
+      const std::int64_t cols = std::max<std::int64_t>(1, observed.cols);
+      tally.first = {probe, observed.name, at / cols, at % cols, expected.format, expected.words[i], observed.words[i]};
+    }
+  }
+}
+
+std::string notation(const std::optional<Format>& format, std::uint32_t word) {
+  return format ? notations(*format, word) : std::to_string(static_cast<std::int32_t>(word));
+}
+
+std::optional<Tally> tally_of(const Definition& h, std::span<const std::string> probes,
+                              std::span<const BoxAnswer> answers) {
+  Tally tally;
+  try {
+    for (std::size_t p = 0; p < probes.size(); ++p) {
+      const BoxAnswer expected = h.answer(p);
+      if (expected.size() != answers[p].size()) return std::nullopt;
+      const std::int64_t differing = tally.compared - tally.equal;
+      for (std::size_t i = 0; i < expected.size(); ++i) compare(probes[p], expected[i], answers[p][i], tally);
+      if (tally.compared - tally.equal == differing) tally.probes.push_back(probes[p]);
+    }
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::usage) throw;
+    return std::nullopt;  // it is not defined for these operands
+  }
+  return tally;
+}
+
+}  // namespace
+
+Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
+                    std::span<const Definition> definitions, const std::string& declared) {
+  Match match;
+  match.declared = declared;
+  match.probes = probes.size();
+  for (const BoxAnswer& answer : answers) {
+    for (const AnswerPart& part : answer) match.compared += static_cast<std::int64_t>(part.words.size());
+  }
+  for (const Definition& h : definitions) {
+    const std::optional<Tally> tally = tally_of(h, probes, answers);
+    if (!tally) continue;
+    ++match.tried;
+    if (tally->equal == match.compared) {
+      match.explaining.push_back(h.name);
+    } else if (tally->first) {
+      match.closest.push_back({h.name, tally->equal, *tally->first, tally->probes});
+      if (h.name == declared) match.not_declared = match.closest.back();
+    }
+  }
+  std::stable_partition(match.explaining.begin(), match.explaining.end(),
+                        [&](const std::string& name) { return name == declared; });
+  keep_closest(match);
+  return match;
+}
+
+void keep_closest(Match& match) {
+  std::ranges::stable_sort(match.closest, [](const Explained& a, const Explained& b) { return a.equal > b.equal; });
+  if (match.closest.size() > 3) match.closest.resize(3);
+}
+
+namespace {
+
+std::string first_words(const Explained& e) {
+  const ProbeDifference& d = e.first;
+  const std::string whole = e.probes.empty() ? "" : "  explains    every bit of " + join(e.probes) + "\n";
+  return whole + "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) +
+         ") of probe '" + d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" +
+         "  observed    " + notation(d.format, d.observed) + "\n";
+}
+
+std::string declared_text(const Match& match) {
+  if (match.declared.empty()) return "";
+  const std::string name = "declared      " + match.declared;
+  if (match.holds()) return name + ", which holds\n";
+  if (!match.not_declared) return name + ", which is WRONG: it is not defined for these operands\n";
+  return name + ", which is WRONG: " + std::to_string(match.not_declared->equal) + " of " +
+         std::to_string(match.compared) + " words equal\n" + first_words(*match.not_declared);
+}
+
+}  // namespace
+
+std::string to_text(const Match& match) {
+  const std::string scope = std::to_string(match.compared) + " words of " + std::to_string(match.probes) +
+                            " probes compared with " + std::to_string(match.tried) + " definitions\n";
+  if (match.compared == 0) return "nothing was compared\n";
+  if (!match.explaining.empty()) {
+    std::string text = declared_text(match) + "explained by  " + match.explaining.front() + ", every bit\n";
+    if (match.explaining.size() > 1) {
+      text += "the same here " + join(std::span(match.explaining).subspan(1)) + "\n";
+    }
+    for (const std::string& note : match.notes) text += "that is also  " + note + "\n";
+    return text + "compared      " + scope;
+  }
+  std::string text = declared_text(match) + "explained by  none of the definitions\ncompared      " + scope;
+  for (const Explained& e : match.closest) {
+    if (e.name == match.declared) continue;
+    text += "closest       " + e.name + ": " + std::to_string(e.equal) + " of " + std::to_string(match.compared) +
+            " words equal\n" + first_words(e);
+  }
+  return text;
+}
+
+namespace {
+
+constexpr std::int64_t kTokens = 64;
+
+template <class Make>
+RouteCall call_of(const RouteSpace& s, const Make& logit) {
+  RouteCall call{kTokens, s.experts, s.top_k, {}, s.logits};
+  for (std::int64_t i = 0; i < kTokens * s.experts; ++i) {
+    const std::uint32_t word =
+        encode(s.logits, static_cast<float>(logit()), Rounding::nearest_even, Overflow::saturate);
+    call.logits.push_back(static_cast<float>(decode(s.logits, word)));
+  }
+  return call;
+}
+
+std::vector<std::pair<std::string, RouteCall>> probes_of(const RouteSpace& s) {
+  Draw draw(derived_seed(0, "identify router"));
+  const auto uniform = [&] { return std::ldexp(static_cast<double>(draw.between(-(1 << 23), 1 << 23)), -23); };
+  const double zeros[] = {0.0, -0.0, 1.0, -1.0};
+  const double ends[] = {0.0,  -0.0,   1e-40, -1e-40,
+                         88.0, -104.0, 1e30,  -1e30};  // packed order takes finite logits alone
+  std::vector<std::pair<std::string, RouteCall>> probes;
+  probes.emplace_back("logits in (-4, 4)", call_of(s, [&] { return 4 * uniform(); }));
+  probes.emplace_back("logits in (-100, 100)", call_of(s, [&] { return 100 * uniform(); }));
+  probes.emplace_back("ties", call_of(s, [&] { return static_cast<double>(draw.between(-2, 2)); }));
+  probes.emplace_back("zeros of both signs", call_of(s, [&] { return draw.pick(zeros); }));
+  probes.emplace_back("neighbours", call_of(s, [&] {
+                        return std::bit_cast<float>(0x3F800000U + static_cast<std::uint32_t>(draw.below(8)));
+                      }));
+  probes.emplace_back("negative logits", call_of(s, [&] { return -60 + 20 * uniform(); }));
+  probes.emplace_back("ends of the range",
+                      call_of(s, [&] { return draw.chance(10) ? draw.pick(ends) : 4 * uniform(); }));
+  return probes;
+}
+
+BoxAnswer parts_of(const RouteCall& call, const RouteAnswer& a) {
+  const auto size = static_cast<std::size_t>(call.tokens * call.top_k);
+  if (a.experts.size() != size || a.weights.size() != size) {
+    throw Error(ErrorKind::usage, "the box answered " + std::to_string(a.experts.size()) + " experts and " +
+                                      std::to_string(a.weights.size()) + " weights; both are " +
+                                      std::to_string(call.tokens) + " x " + std::to_string(call.top_k));
+  }
+  AnswerPart experts{"experts", std::nullopt, {}, call.top_k, false};
+  for (std::int32_t e : a.experts) experts.words.push_back(static_cast<std::uint32_t>(e));
+  AnswerPart weights{"weights", Format::fp32, {}, call.top_k, true};
+  for (float w : a.weights) weights.words.push_back(std::bit_cast<std::uint32_t>(w));
+  return {std::move(experts), std::move(weights)};
+}
+
+std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCall>> probes) {
+  std::vector<Definition> definitions;
+  for (const RouterVariant& variant : all_router_variants()) {
+    definitions.push_back({std::string(variant.name), [&variant, probes](std::size_t p) {
+                             const RouteCall& call = probes[p].second;
+                             Router router;
+                             router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
+                             const std::vector<std::byte> bytes = value_bytes(call.dtype, call.logits);
+                             const MatrixView x{call.dtype, bytes.data(), call.tokens, call.experts, call.experts};
+                             Routes r = route(router, x, 1);
+                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
+                           }});
+  }
+  return definitions;
+}
+
+}  // namespace
+
+Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer) {
+  const std::pair<std::string, RouteCall> probe{name, call};
+  const BoxAnswer parts = parts_of(call, answer);
+  return match_answers({&name, 1}, {&parts, 1}, variants({&probe, 1}));
+}
+
+Match identify_router(const RouteSpace& space, const RouteBox& box, const std::string& declared) {
+  if (space.top_k < 1 || space.top_k > space.experts) {
+    throw Error(ErrorKind::usage, "top_k is " + std::to_string(space.top_k) + "; it must be 1 to the " +
+                                      std::to_string(space.experts) + " experts");
+  }
+  const std::vector<std::pair<std::string, RouteCall>> probes = probes_of(space);
+  std::vector<std::string> names;
+  std::vector<BoxAnswer> answers;
+  for (const auto& [name, call] : probes) {
+    names.push_back(name);
+    answers.push_back(parts_of(call, box(call)));
+  }
+  return match_answers(names, answers, variants(probes), declared);
+}
+
+namespace {
+
+Json word(const std::optional<Format>& format, std::uint32_t bits) {
+  if (!format) return std::to_string(static_cast<std::int32_t>(bits));
+  return fmt::format("0x{:0{}x}", bits, (spec(*format).bits + 3) / 4);
+}
+
+Json to_json(const Explained& e) {
+  const ProbeDifference& d = e.first;
+  Json first{{"probe", d.probe},
+             {"part", d.part},
+             {"row", d.row},
+             {"column", d.col},
+             {"expected", word(d.format, d.expected)},
+             {"observed", word(d.format, d.observed)}};
+  return {{"name", e.name}, {"equal", e.equal}, {"first", std::move(first)}, {"probes", e.probes}};
+}
+
+}  // namespace
+
+Json to_json(const Match& match) {
+  Json declared;
+  if (!match.declared.empty()) {
+    declared["name"] = match.declared;
+    declared["holds"] = match.holds();
+    declared["difference"] = match.not_declared ? to_json(*match.not_declared) : Json();
+  }
+  Json closest = Json::array();
+  for (const Explained& e : match.closest) closest.push_back(to_json(e));
+  return {{"explained", match.explained()},
+          {"explaining", match.explaining},
+          {"also", match.notes},
+          {"declared", std::move(declared)},
+          {"closest", std::move(closest)},
+          {"compared", match.compared},
+          {"probes", match.probes},
+          {"tried", match.tried}};
+}
+
+Json to_json(const TreeReport& o) {
+  return {{"tree", o.tree ? Json(o.tree->text()) : Json()},
+          {"why_not", o.why_not},
+          {"shape", o.shape ? Json(*o.shape) : Json()},
+          {"arithmetic", o.arithmetic},
+          {"closest", o.closest},
+          {"closest_equal", o.closest_equal},
+          {"compared", o.compared},
+          {"keeps_more", o.keeps_more},
+          {"masks", o.masks}};
+}
+
+Json to_json(const Match& match, const std::optional<TreeReport>& order) {
+  Json json = to_json(match);
+  json["order"] = order ? to_json(*order) : Json();
+  return json;
 }
 
 }  // namespace mxcheck

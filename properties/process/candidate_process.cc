@@ -1,4 +1,5 @@
 // One class, its process's life and its calls: over 400 lines, since each half knows how the other leaves the process.
+
 #include "properties/process/candidate_process.h"
 
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -19,14 +21,15 @@
 #include <iterator>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <tuple>
-
-#include <xxhash.h>
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
+#include "properties/core/policy.h"
+#include "properties/process/first_calls.h"
 #include "properties/process/launch.h"
 #include "properties/process/shared_call.h"
 
@@ -414,6 +417,131 @@ Outcome CandidateProcess::run(const Call& call) {
   if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";
   shared.read(base, outcome);
   return outcome;
+}
+
+// Many calls with one exchange: where the calls are short, the exchange is what takes the time.
+
+namespace {
+
+constexpr std::uint64_t kPerSecond = 20'000'000;  // bytes, beside the limit of one call: as CandidateProcess::run
+
+std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + wire::kPage - 1) / wire::kPage * wire::kPage; }
+
+Outcome outcome_of(const SharedCall& shared, const std::byte* base, wire::CallResult result) {
+  Outcome outcome;
+  outcome.status = result.status;
+  result.message[sizeof(result.message) - 1] = '\0';
+  outcome.message = printable(result.message);
+  if (result.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
+  shared.read(base, outcome);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
+                                    const std::vector<std::span<const std::byte>>& expected,
+                                    const std::function<void(std::uint32_t, Outcome&&)>& look) {
+  if (calls < 1 || calls > kMostOfBurst || info_.cuda || call.guard_pages)
+    throw Error(ErrorKind::internal, "a burst is of 1 to 64 calls of a host library, without guard pages");
+  if (pid_ < 0) start();
+  const SharedCall shared(call);
+  const std::uint64_t step = whole_pages(std::max<std::uint64_t>(1, shared.bytes()));
+  const std::uint64_t results = calls * step;
+  std::byte* base = reserve(results + calls * sizeof(wire::CallResult));
+  wire::Message message = shared.message();
+  message.request = wire::Request::run;
+  message.operation = operation_index(call.operation);
+  message.shared_bytes = shared_bytes_;
+  message.burst = calls, message.burst_step = step;
+  for (std::uint32_t i = 0; i < calls; ++i) shared.write(base + i * step);
+  std::memset(base + results, 0xFF, calls * sizeof(wire::CallResult));  // what is not answered is no MXCHECK_OK
+
+  Outcome outcome;
+  wire::Reply reply;
+  if (!exchange(message, reply,
+                (info_.adapted ? std::max(limits_.call, limits_.first_call) : limits_.call) +
+                    std::chrono::milliseconds(1000 * results / kPerSecond))) {
+    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
+    outcome.signal = signal_;
+    return outcome;
+  }
+  if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
+  for (std::uint32_t i = 0; i < calls; ++i) {
+    wire::CallResult result;
+    std::memcpy(&result, base + results + i * sizeof(result), sizeof(result));
+    const bool right = result.status == MXCHECK_OK && result.workspace_broken == 0;
+    if (!right || !shared.holds(base + i * step, expected)) look(i, outcome_of(shared, base + i * step, result));
+  }
+  return outcome;
+}
+
+namespace {
+
+constexpr std::int64_t kSpecialized = 16;  // Triton's divisor of extents and of addresses
+
+std::string_view class_of(std::int64_t n) { return n == 0 ? "0" : n == 1 ? "1" : n % kSpecialized == 0 ? "16n" : "n"; }
+
+std::string type_of(const wire::Tensor& t) {
+  const char* code = t.dtype_code == kDLFloat    ? "f"
+                     : t.dtype_code == kDLBfloat ? "bf"
+                     : t.dtype_code == kDLInt    ? "i"
+                                                 : "u";
+  return code + std::to_string(t.dtype_bits);
+}
+
+std::string shape_of(const wire::Tensor& t) {
+  std::string text;
+  for (int i = 0; i < t.ndim; ++i) text += (i == 0 ? "" : " x ") + std::to_string(t.shape[i]);
+  return text;
+}
+
+std::string policy_of(const wire::Message& message) {
+  std::string text;
+  for (std::uint32_t i = 0; i < message.policy.num_texts; ++i) {
+    if (message.policy.texts[i].text[0] != '\0') text += std::string(" ") + message.policy.texts[i].text;
+  }
+  const auto p = read<mxcheck_policy>(message.policy);
+  if (p.block_rows != 0) text += " " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_cols);
+  return text + (p.layout == MXCHECK_TCGEN05 ? " tcgen05" : "");
+}
+
+}  // namespace
+
+void FirstCallCount::add(double took, const std::string& kind) {
+  ++calls, seconds += took;
+  if (took > longest) longest = took, longest_kind = kind;
+}
+
+void FirstCallCount::add(const FirstCallCount& other) {
+  calls += other.calls, seconds += other.seconds;
+  if (other.longest > longest) longest = other.longest, longest_kind = other.longest_kind;
+}
+
+bool FirstCalls::is_first(const std::string& operation, const wire::Message& message, bool static_shapes) {
+  std::string kind = operation + policy_of(message);
+  last_ = kind;
+  const int tensors = std::clamp(message.num_inputs + message.num_outputs, 0, wire::kMaxTensors);
+  for (int i = 0; i < tensors; ++i) {
+    const wire::Tensor& t = message.tensors[i];
+    if (i == 0) last_ += ", " + type_of(t) + " " + shape_of(t);
+    kind += "; " + type_of(t);
+    for (int d = 0; d < std::clamp(t.ndim, 0, wire::kMaxDimensions); ++d) {
+      kind += " ";
+      if (static_shapes) {
+        kind += std::to_string(t.shape[d]);
+      } else {
+        kind += class_of(t.shape[d]);
+      }
+    }
+    kind += t.offset % kSpecialized == 0 ? " @16" : " @";
+    if (t.has_strides != 0) kind += class_of(t.strides[0]);
+  }
+  return made_.insert(std::move(kind)).second;
+}
+
+void FirstCalls::took(std::chrono::steady_clock::duration time) {
+  count_.add(std::chrono::duration<double>(time).count(), last_);
 }
 
 }  // namespace mxcheck

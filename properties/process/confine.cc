@@ -6,14 +6,30 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
 #include <vector>
+
+#include "mxcheck_version.h"
+#include "numerics/error.h"
+#include "properties/process/candidate_process.h"
+#include "properties/process/launch.h"
+#include "properties/process/loaded_files.h"
+#include "properties/process/machine.h"
 
 namespace mxcheck {
 namespace {
@@ -154,6 +170,166 @@ void rename_process(int argc, char** argv) {
   char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]);
   std::memset(argv[0], 0, static_cast<std::size_t>(end - argv[0]));  // they lie one after the other
   if (end - argv[0] > 7) std::memcpy(argv[0], kName, 7);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder that has the package mxcheck: in a checkout, an installation, a wheel (MXCHECK/bin/mxcheck). Empty: as
+// Python finds it.
+std::string package_folder(const std::string& tool) {
+  const fs::path here = fs::path(tool).parent_path();
+  std::error_code unreadable;
+  for (const char* place : {"../..", "../../../python", "../python", "../share/mxcheck/python"}) {
+    const fs::path folder = here / place;
+    if (fs::is_regular_file(folder / "mxcheck" / "_worker.py", unreadable)) return fs::canonical(folder).string();
+  }
+  return {};
+}
+
+// Of a Python candidate: a folder more to look for modules in, and the library of the package, which it finds by a
+// variable of ours; where that is not set, the one given. Either may be empty.
+std::vector<std::string> environment_of_child(bool python, const std::string& python_path, const std::string& library) {
+  constexpr std::string_view kOurs = "MXCHECK_";
+  constexpr std::string_view kLibrary = "MXCHECK_C_LIBRARY=";
+  constexpr std::string_view kPath = "PYTHONPATH=";
+  std::vector<std::string> kept;
+  std::string path = python_path;
+  bool has_library = false;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view entry = *one;
+    if (!python_path.empty() && entry.starts_with(kPath)) {
+      path = std::string(entry.substr(kPath.size())) + ":" + python_path;
+    } else if (!entry.starts_with(kOurs) || (python && entry.starts_with(kLibrary))) {
+      kept.emplace_back(entry);
+      has_library = has_library || entry.starts_with(kLibrary);
+    }
+  }
+  if (!path.empty()) kept.push_back(std::string(kPath) + path);
+  std::error_code unreadable;
+  if (!has_library && fs::is_regular_file(library, unreadable)) kept.push_back(std::string(kLibrary) + library);
+  return kept;
+}
+
+}  // namespace
+
+Launch launch_of(const std::string& tool, const std::string& candidate, int socket, int shared,
+                 const std::string& gpu_model) {
+  const std::string socket_text = std::to_string(socket), shared_text = std::to_string(shared);
+  if (!is_python(candidate)) {
+    return {
+        tool, {tool, "__worker", candidate, socket_text, shared_text, gpu_model}, environment_of_child(false, "", "")};
+  }
+  const char* given = std::getenv("MXCHECK_PYTHON");
+  const std::string python = given != nullptr && *given != '\0' ? given : "python3";
+  const std::string worker = find_candidate_library("worker", tool);
+  return {python,
+          {python, "-m", "mxcheck._worker", worker, candidate.substr(kPythonPrefix.size()), socket_text, shared_text,
+           gpu_model},
+          environment_of_child(true, package_folder(tool), fs::path(worker).parent_path() / "libmxcheck_c.so")};
+}
+
+std::string early_end(const Launch& launch, const std::string& candidate, int status) {
+  if (WIFSIGNALED(status)) return "crashed while it was loaded (signal " + std::to_string(WTERMSIG(status)) + ")";
+  const std::string code = std::to_string(WEXITSTATUS(status));
+  if (!is_python(candidate)) return "crashed while it was loaded (signal 0, status " + code + ")";
+  if (WEXITSTATUS(status) == 127)
+    return "needs a Python interpreter: " + launch.program + " cannot be started; name one with MXCHECK_PYTHON";
+  return "ended its process with status " + code + " while it was imported; what it printed is above (interpreter " +
+         launch.program + ")";
+}
+
+// Where libraries are looked for (properties/process/candidate_process.h).
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// libmxcheck_<name>.so beside the tool or where an installation or a build has it; tried lists the places.
+std::optional<std::string> find_by_name(const std::string& name, const std::string& tool, std::string& tried) {
+  const fs::path here = fs::path(tool).parent_path();
+  std::error_code unreadable;  // a folder without permission has no library
+  for (const char* place : {".", "../lib", "../lib/mxcheck", "../lib/x86_64-linux-gnu", "../kernels/cpu",
+                            "../kernels/sm90", "../kernels/sm100"}) {
+    const fs::path path = here / place / ("libmxcheck_" + name + ".so");
+    if (fs::is_regular_file(path, unreadable)) return fs::canonical(path).string();
+    tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string own_executable() { return fs::read_symlink("/proc/self/exe").string(); }
+
+std::string find_candidate_library(const std::string& name, const std::string& tool) {
+  std::error_code unreadable;
+  if (is_python(name)) return name;
+  if (name.find('/') != std::string::npos || name.ends_with(".so")) {
+    if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
+    throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
+  }
+  std::string tried;
+  if (const auto path = find_by_name(name, tool, tried)) return *path;
+  throw Error(ErrorKind::usage,
+              "no candidate named '" + name + "'; looked for " + tried + "; give the path of a shared library instead");
+}
+
+std::pair<std::string, std::string> find_gpu_model(const std::string& given, const std::string& tool) {
+  std::error_code unreadable;
+  std::string tried = given;
+  if (!given.empty() && fs::is_regular_file(given, unreadable)) return {given, ""};
+  if (given.empty()) {
+    if (const auto path = find_by_name("gpu_model", tool, tried)) return {*path, ""};
+  }
+  return {"", "there is no library of the GPU model; looked for " + tried};
+}
+
+std::set<std::string> mapped_files() {
+  std::set<std::string> files;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t at = line.find('/');  // no other column has one
+    if (at == std::string::npos || line.ends_with(" (deleted)")) continue;
+    std::string path = line.substr(at);
+    if (!path.starts_with("/dev/") && !path.starts_with("/memfd:")) files.insert(std::move(path));
+  }
+  return files;
+}
+
+bool is_of_the_system(const std::string& path) {
+  constexpr std::array<std::string_view, 6> kFolders{"/lib/",     "/lib32/",     "/lib64/",
+                                                     "/usr/lib/", "/usr/lib32/", "/usr/lib64/"};
+  for (const std::string_view folder : kFolders) {
+    if (path.starts_with(folder)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> build_and_machine(const CandidateInfo& candidate) {
+  std::string gpu;
+  for (const auto& [key, value] : candidate.device)
+    gpu += (gpu.empty() ? "" : ", ") + (key == "device" ? "" : key + " ") + value;
+  utsname system{};
+  uname(&system);
+  return {{"mxcheck", std::string(kVersion) + " commit " + kCommit + (kDirty ? " (modified)" : "")},
+          {"compiler", std::string(kCompiler) + ", " + kBuildType + ", " + kFlags},
+          {"cpu", cpu_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores"},
+          {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
+          {"gpu", gpu.empty() ? "none used" : gpu}};
 }
 
 }  // namespace mxcheck

@@ -1,12 +1,16 @@
 #include "properties/process/worker.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -27,8 +31,10 @@
 #include "properties/process/confine.h"
 #include "properties/process/loaded_files.h"
 #include "properties/process/wire.h"
+#include "properties/process/worker_call.h"
 #include "properties/process/worker_cuda.h"
 #include "properties/process/worker_host.h"
+#include "properties/process/worker_lane.h"
 
 namespace mxcheck {
 namespace {
@@ -343,6 +349,294 @@ int run_worker(int argc, char** argv) {
   const int socket = std::atoi(argv[3]), shared = std::atoi(argv[4]);
   rename_process(argc, argv);
   return serve_candidate(library, socket, shared, gpu_model, confine(getppid()));
+}
+
+namespace {
+
+// Inaccessible pages around the guarded tensors for the length of one call.
+class Guards {
+ public:
+  Guards(const SharedMemory& memory, const wire::Message& message) : memory_(memory), message_(message) {
+    protect(PROT_NONE);
+  }
+  ~Guards() { protect(PROT_READ | PROT_WRITE); }
+  Guards(const Guards&) = delete;
+  Guards& operator=(const Guards&) = delete;
+
+ private:
+  void protect(int protection) const {
+    for (int i = 0; i < message_.num_inputs + message_.num_outputs; ++i) {
+      const wire::Tensor& t = message_.tensors[i];
+      if (t.guarded == 0) continue;
+      const std::uint64_t first = t.offset / wire::kPage * wire::kPage;
+      const std::uint64_t end = (t.offset + t.bytes + wire::kPage - 1) / wire::kPage * wire::kPage;
+      mprotect(memory_.at(first - wire::kPage), wire::kPage, protection);
+      mprotect(memory_.at(end), wire::kPage, protection);
+    }
+  }
+  const SharedMemory& memory_;
+  const wire::Message& message_;
+};
+
+// Without an allocation of its own.
+MemoryUse memory_in_use() {
+  MemoryUse use;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return use;
+  static char buffer[256];
+  std::setvbuf(file, buffer, _IOFBF, sizeof(buffer));
+  long long all = 0, resident = 0;
+  if (std::fscanf(file, "%lld %lld", &all, &resident) == 2) {
+    use.address_space = all * sysconf(_SC_PAGESIZE), use.resident = resident * sysconf(_SC_PAGESIZE);
+  }
+  std::fclose(file);
+  return use;
+}
+
+}  // namespace
+
+bool SharedMemory::resize(std::uint64_t bytes) {
+  if (bytes == bytes_) return true;
+  if (base_ != nullptr) munmap(base_, bytes_);
+  base_ = nullptr, bytes_ = 0;
+  if (bytes == 0) return true;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (base == MAP_FAILED) return false;
+  base_ = static_cast<std::byte*>(base), bytes_ = bytes;
+  return true;
+}
+
+void Workspace::Free::operator()(void* p) const { std::free(p); }
+
+bool Workspace::prepare(std::uint64_t bytes, WorkspaceFill fill) {
+  bytes_ = 0;
+  if (bytes > kMost) return false;
+  if (bytes == 0) return true;
+  const std::uint64_t wanted = (bytes + 2 * kZone + 4095) / 4096 * 4096;
+  if (wanted > capacity_) {
+    memory_.reset(static_cast<unsigned char*>(std::aligned_alloc(4096, wanted)));
+    capacity_ = memory_ ? wanted : 0;
+    if (!memory_) return false;
+    if (fill.keep != 0) std::memset(memory_.get(), kZonePoison, capacity_);  // of a first call nothing is left
+  }
+  bytes_ = bytes;
+  std::memset(memory_.get(), kZonePoison, kZone);
+  if (fill.keep == 0) std::memset(memory_.get() + kZone, fill.poison, bytes);
+  std::memset(memory_.get() + kZone + bytes, kZonePoison, kZone);
+  return true;
+}
+
+bool Workspace::broken() const {
+  if (bytes_ == 0) return false;
+  for (std::uint64_t i = 0; i < kZone; ++i) {
+    if (memory_[i] != kZonePoison || memory_[kZone + bytes_ + i] != kZonePoison) return true;
+  }
+  return false;
+}
+
+void Workspace::end_call() {
+  if (capacity_ > kMostKept) memory_.reset(), capacity_ = 0;
+  bytes_ = 0;
+}
+
+void HostWorker::run(const HostCall& c) {
+  if (c.message.burst == 0) return run_one(c, 0);
+  const std::uint64_t results = c.message.burst * c.message.burst_step;
+  for (std::uint32_t i = 0; i < c.message.burst; ++i) {
+    c.reply.status = MXCHECK_OK, c.reply.message[0] = '\0';
+    run_one(c, i * c.message.burst_step);
+    wire::CallResult result;
+    result.status = c.reply.status, result.workspace_broken = c.reply.workspace_broken;
+    std::memcpy(result.message, c.reply.message, sizeof(result.message));
+    std::memcpy(c.memory.at(results + i * sizeof(result)), &result, sizeof(result));
+  }
+}
+
+void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
+  CandidateCall built(c.message, c.policy, message_, kDLCPU,
+                      [&](int i) { return c.memory.at(c.message.tensors[i].offset + displaced); });
+  mxcheck_call& call = built.call;
+  std::uint64_t bytes = 0;
+  message_.clear();
+  if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+  if (c.reply.status == MXCHECK_OK) {
+    if (!workspace_.prepare(bytes, c.message.workspace)) {
+      c.reply.status = MXCHECK_NO_MEMORY;
+      std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
+      return;
+    }
+    if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
+      return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
+    }
+    const Guards guards(c.memory, c.message);
+    c.reply.status = c.operation.run(&call);
+    if (c.message.repeat != 0) repeat(c, call);
+  }
+  if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
+  c.reply.workspace_broken = workspace_.broken() ? 1 : 0;
+  workspace_.end_call();
+}
+
+// A tenth of the calls until the library has what it keeps for good, then two stretches of equal length, for which the
+// memory in use is told: what grows in both grows with the calls. Slow calls are fewer: a stretch has 2 s.
+void HostWorker::repeat(const HostCall& c, mxcheck_call& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto calls = [&](std::uint32_t most, std::chrono::seconds limit) {
+    const auto end = Clock::now() + limit;
+    std::uint32_t done = 0;
+    while (done < most && c.reply.status == MXCHECK_OK && (done % 16 != 0 || Clock::now() < end)) {
+      std::uint64_t bytes = 0;
+      if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+      if (c.reply.status == MXCHECK_OK) c.reply.status = c.operation.run(&call);
+      ++done;
+    }
+    return done;
+  };
+  (void)memory_in_use();  // the first look takes memory itself
+  (void)calls(c.message.repeat / 10, std::chrono::seconds(2));
+  c.reply.memory.begin = memory_in_use();
+  c.reply.memory.calls = calls((c.message.repeat - c.message.repeat / 10) / 2, std::chrono::seconds(2));
+  c.reply.memory.middle = memory_in_use();
+  (void)calls(static_cast<std::uint32_t>(c.reply.memory.calls), std::chrono::seconds(6));
+  c.reply.memory.end = memory_in_use();
+}
+
+namespace {
+
+constexpr std::uint64_t kZone = 4096;        // before and after the workspace and what stays on the device
+constexpr unsigned char kZonePoison = 0xC7;  // of the workspace's zones
+constexpr std::uint64_t kMostWorkspace = std::uint64_t{1} << 37;
+
+void take_message(const DeviceCall& c) {
+  if (const char* problem = c.text.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
+}
+
+}  // namespace
+
+Lane::Lane(CudaDevice& device) : device_(device), report_(device.allocate(sizeof(mxcheck_device_report))) {}
+
+void Lane::reserve(CudaPointer& memory, std::uint64_t& capacity, std::uint64_t bytes) {
+  if (bytes <= capacity) return;
+  device_.free(memory);
+  memory = 0, capacity = 0;
+  const std::uint64_t wanted = (bytes + bytes / 4 + 0xFFFFF) & ~std::uint64_t{0xFFFFF};
+  memory = device_.allocate(wanted);
+  capacity = wanted;
+}
+
+void Lane::move() {
+  // The new arena is taken before the old one goes, so that it is elsewhere.
+  const CudaPointer old = arena_;
+  arena_ = 0;
+  if (arena_capacity_ != 0) arena_ = device_.allocate(arena_capacity_);
+  device_.free(old);
+}
+
+CudaPointer Lane::address_of(const DeviceCall& c, int tensor) const {
+  const wire::Tensor& t = c.message.tensors[tensor];
+  if (t.in_place_of >= 0) return address_of(c, t.in_place_of);
+  if (t.on_device != 0) return staying_[tensor].memory + kZone;
+  const CudaDevice::Guarded& guarded = guarded_[tensor];
+  return t.guarded != 0 ? guarded.begin + guarded.bytes - t.bytes : arena_ + t.offset;
+}
+
+bool Lane::prepare(const DeviceCall& c) {
+  reserve(arena_, arena_capacity_, std::max<std::uint64_t>(1, c.message.used_bytes));
+  for (int i = 0; i < c.tensors(); ++i) {
+    const wire::Tensor& t = c.message.tensors[i];
+    if (t.on_device != 0) reserve(staying_[i].memory, staying_[i].capacity, t.bytes + 2 * kZone);
+    if (t.guarded == 0 || t.in_place_of >= 0 || t.bytes <= guarded_[i].bytes) continue;
+    device_.free_guarded(guarded_[i]);
+    guarded_[i] = {};
+    guarded_[i] = device_.allocate_guarded(t.bytes);
+  }
+  workspace_bytes_ = 0;
+  if (c.operation.workspace == nullptr) return true;
+  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  c.text.clear();
+  c.reply.status = c.operation.workspace(&call.call, &workspace_bytes_);
+  take_message(c);
+  if (c.reply.status != MXCHECK_OK) return false;
+  if (workspace_bytes_ == 0) return true;
+  if (workspace_bytes_ > kMostWorkspace) {
+    c.reply.status = MXCHECK_NO_MEMORY;
+    std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
+    return false;
+  }
+  const bool larger = workspace_bytes_ + 2 * kZone > workspace_capacity_;
+  reserve(workspace_, workspace_capacity_, workspace_bytes_ + 2 * kZone);
+  if (larger) device_.fill(workspace_, kZonePoison, workspace_capacity_, nullptr);  // of a last call nothing is left
+  device_.fill(workspace_, kZonePoison, kZone, nullptr);
+  if (c.message.workspace.keep == 0)
+    device_.fill(workspace_ + kZone, c.message.workspace.poison, workspace_bytes_, nullptr);
+  device_.fill(workspace_ + kZone + workspace_bytes_, kZonePoison, kZone, nullptr);
+  device_.synchronize(nullptr);
+  return true;
+}
+
+void Lane::load(const DeviceCall& c, CudaHandle stream) {
+  device_.to_device(arena_, c.shared, c.message.used_bytes, stream);
+  for (int i = 0; i < c.tensors(); ++i) {
+    const wire::Tensor& t = c.message.tensors[i];
+    if (t.guarded != 0) device_.to_device(address_of(c, i), c.shared + t.offset, t.bytes, stream);
+    if (t.on_device != 0) device_.fill(staying_[i].memory, c.message.poison, t.bytes + 2 * kZone, stream);
+  }
+  device_.fill(report_, 0, sizeof(mxcheck_device_report), stream);
+}
+
+void Lane::fill(const DeviceCall& c, std::uint8_t value, CudaHandle stream) {
+  device_.fill(arena_, value, c.message.used_bytes, stream);
+}
+
+void Lane::copy_from(const DeviceCall& c, const Lane& other, CudaHandle stream) {
+  device_.copy(arena_, other.arena_, c.message.used_bytes, stream);
+  device_.fill(report_, 0, sizeof(mxcheck_device_report), stream);
+}
+
+void Lane::run(const DeviceCall& c, CudaHandle stream) {
+  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  c.text.clear();
+  call.call.stream = stream;
+  call.call.report = reinterpret_cast<mxcheck_device_report*>(report_);
+  if (!call.set_workspace(c.message, reinterpret_cast<void*>(workspace_ + kZone), workspace_bytes_)) {
+    return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
+  }
+  c.reply.status = c.operation.run(&call.call);
+  take_message(c);
+}
+
+bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison) {
+  std::array<unsigned char, 2 * kZone> both{};
+  device_.to_host(both.data(), zones, kZone, nullptr);
+  device_.to_host(both.data() + kZone, zones + kZone + bytes, kZone, nullptr);
+  device_.synchronize(nullptr);
+  return std::all_of(both.begin(), both.end(), [poison](unsigned char byte) { return byte == poison; });
+}
+
+void Lane::check_zones(const DeviceCall& c) {
+  if (workspace_bytes_ != 0 && !is_whole(workspace_, workspace_bytes_, kZonePoison)) c.reply.workspace_broken = 1;
+  for (int i = 0; i < c.tensors(); ++i) {
+    const wire::Tensor& t = c.message.tensors[i];
+    if (t.on_device != 0 && !is_whole(staying_[i].memory, t.bytes, c.message.poison)) c.reply.zones_broken = 1;
+  }
+}
+
+void Lane::collect(const DeviceCall& c, CudaHandle stream, std::byte* into) {
+  device_.synchronize(stream);
+  device_.to_host(into, arena_, c.message.used_bytes, stream);
+  for (int i = 0; i < c.tensors(); ++i) {
+    const wire::Tensor& t = c.message.tensors[i];
+    if (t.guarded != 0) device_.to_host(into + t.offset, address_of(c, i), t.bytes, stream);
+  }
+  mxcheck_device_report report{};
+  device_.to_host(&report, report_, sizeof(report), stream);
+  device_.synchronize(stream);
+  check_zones(c);
+  if (c.reply.status != MXCHECK_OK || report.status == MXCHECK_OK) return;
+  c.reply.status = report.status;
+  report.message[sizeof(report.message) - 1] = '\0';
+  std::snprintf(c.reply.message, sizeof(c.reply.message), "%s (index %lld, value %lld)", report.message,
+                static_cast<long long>(report.index), static_cast<long long>(report.value));
 }
 
 }  // namespace mxcheck

@@ -1,14 +1,23 @@
 #include "properties/process/worker_cuda.h"
 
+#include <dlfcn.h>
+
+#include <cctype>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "kernels/candidate_matmul.h"
+#include "numerics/error.h"
+#include "properties/process/cuda_driver.h"
+#include "properties/process/worker_model.h"
 
 namespace mxcheck {
 namespace {
@@ -204,6 +213,361 @@ void CudaWorker::crowded(const DeviceCall& c) {
   if (std::memcmp(c.shared, other.data(), other.size()) != 0) {
     copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
   }
+}
+
+namespace {
+
+static_assert(MXCHECK_GPU_MODEL_NO_SCALE == static_cast<int>(MXCHECK_NO_SCALES) &&
+              MXCHECK_GPU_MODEL_SCALE_E8M0 == static_cast<int>(MXCHECK_E8M0) &&
+              MXCHECK_GPU_MODEL_SCALE_FP32 == static_cast<int>(MXCHECK_FP32));
+static_assert(MXCHECK_GPU_MODEL_DENSE == static_cast<int>(MXCHECK_DENSE) &&
+              MXCHECK_GPU_MODEL_ALONG_M == static_cast<int>(MXCHECK_ROWS) &&
+              MXCHECK_GPU_MODEL_ALONG_K == static_cast<int>(MXCHECK_DEPTH));
+
+template <class T>
+T* pointer_to(CudaPointer address) {
+  return reinterpret_cast<T*>(address);
+}
+
+void say(DeviceComparison& into, const char* what, const char* why) {
+  std::snprintf(into.problem, sizeof(into.problem), "the GPU model %s: %s", what, why);
+}
+
+}  // namespace
+
+MxcheckGpuModelCall model_call(const wire::Message& message, const AddressOfTensor& address_of) {
+  const auto p = read<mxcheck_matmul_policy>(message.policy);
+  MxcheckGpuModelCall call{};
+  call.a_format = message.model.a_format, call.b_format = message.model.b_format;
+  call.m = p.policy.rows, call.n = p.policy.cols, call.k = p.depth;
+  call.a_rows = message.tensors[0].shape[0];
+  call.promotion = message.model.promotion;
+  call.scale_format = p.scale_type;
+  call.scale_a_block = static_cast<std::int32_t>(p.policy.block_cols);
+  call.scale_b_block = static_cast<std::int32_t>(p.block_b_cols);
+  call.scale_b_rows = static_cast<std::int32_t>(p.block_b_rows);
+  call.groups = p.grouping;
+  call.experts = 1;
+  call.alpha = p.alpha;
+  call.row_end = p.policy.rows;
+  int next = 0;
+  call.a = pointer_to<const void>(address_of(next++));
+  call.b = pointer_to<const void>(address_of(next++));
+  if (p.scale_type != MXCHECK_NO_SCALES) {
+    call.scale_a = pointer_to<const void>(address_of(next++));
+    call.scale_b = pointer_to<const void>(address_of(next++));
+  }
+  if (p.accumulate != 0) call.c = pointer_to<const float>(address_of(next++));
+  for (; next < message.num_inputs; ++next) {
+    const wire::Tensor& t = message.tensors[next];
+    if (t.dtype_bits == 32) call.row_index = pointer_to<const std::int32_t>(address_of(next));
+    if (t.dtype_bits == 64) {
+      call.experts = t.shape[0] - 1;
+      call.offsets = pointer_to<const std::int64_t>(address_of(next)) + 1;  // ends alone
+    }
+  }
+  const wire::Tensor& d = message.tensors[message.num_inputs];
+  call.output = d.dtype_bits == 16 ? MXCHECK_GPU_MODEL_OUT_BF16 : MXCHECK_GPU_MODEL_OUT_FP32;
+  call.d = pointer_to<void>(address_of(message.num_inputs));
+  return call;
+}
+
+// Empty, or why not.
+std::string GpuModel::load() {
+  if (loaded_) return "";
+  void* library = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    return why == nullptr ? "no reason given" : why;
+  }
+  compare_ = reinterpret_cast<decltype(compare_)>(dlsym(library, "mxcheck_gpu_model_compare"));
+  decode_ = reinterpret_cast<decltype(decode_)>(dlsym(library, "mxcheck_gpu_model_decode_mx"));
+  if (compare_ == nullptr || decode_ == nullptr) return library_ + " lacks a function of gpu_model.h";
+  loaded_ = true;
+  return "";
+}
+
+CudaPointer GpuModel::reserve(Buffer& buffer, std::uint64_t bytes) {
+  if (bytes > buffer.bytes) {
+    device_.free(buffer.memory);
+    buffer = {};
+    buffer.memory = device_.allocate(bytes);
+    buffer.bytes = bytes;
+  }
+  return buffer.memory;
+}
+
+// Both operands as BF16, in memory of this object.
+bool GpuModel::decode(const wire::Message& message, MxcheckGpuModelCall& call, DeviceComparison& into) {
+  char why[160] = {};
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t rows = message.tensors[i].shape[0];
+    const CudaPointer out = reserve(decoded_[i], static_cast<std::uint64_t>(rows * call.k) * 2 + 2);
+    const void*& operand = i == 0 ? call.a : call.b;
+    const void*& scales = i == 0 ? call.scale_a : call.scale_b;
+    if (decode_(static_cast<const std::uint8_t*>(operand), static_cast<const std::uint8_t*>(scales), rows, call.k,
+                pointer_to<std::uint16_t>(out), call.stream, why, sizeof(why)) != 0) {
+      say(into, "did not decode", why);
+      return false;
+    }
+    operand = pointer_to<const void>(out), scales = nullptr;
+  }
+  call.scale_format = MXCHECK_GPU_MODEL_NO_SCALE;
+  return true;
+}
+
+void GpuModel::compare(const wire::Message& message, const AddressOfTensor& address_of, CudaHandle stream,
+                       DeviceComparison& into) {
+  if (const std::string why = load(); !why.empty()) return say(into, "cannot be loaded", why.c_str());
+  MxcheckGpuModelCall call = model_call(message, address_of);
+  const CudaPointer at = reserve(report_, sizeof(MxcheckGpuModelReport));
+  call.report = pointer_to<MxcheckGpuModelReport>(at);
+  call.stream = stream;
+  if (message.model.decodes != 0 && !decode(message, call, into)) return;
+  char why[160] = {};
+  if (compare_(&call, why, sizeof(why)) != 0) return say(into, "refused", why);
+  MxcheckGpuModelReport report{};
+  device_.to_host(&report, at, sizeof(report), stream);
+  device_.synchronize(stream);
+  if (report.bad_offsets != 0 || report.bad_rows != 0) return say(into, "refused", "offsets or rows are out of range");
+  into.compared = report.compared, into.differing = report.differing, into.first = report.first;
+  into.expected = report.expected, into.observed = report.observed;
+}
+
+namespace {
+
+constexpr int kSuccess = 0;
+
+// Layouts of the driver API's structures for virtual memory (cuda.h, CUmemAllocationProp and CUmemAccessDesc).
+struct Location {
+  int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+  int id = 0;
+};
+struct AllocationProperties {
+  int type = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
+  int requested_handles = 0;
+  Location location;
+  void* win32 = nullptr;
+  unsigned char flags[8] = {};
+};
+struct AccessDescription {
+  Location location;
+  int flags = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
+
+// The driver's functions by the names under which cuda.h links them.
+#define MXCHECK_CUDA_FUNCTIONS(X)                                                                   \
+  X(cuInit, (unsigned))                                                                             \
+  X(cuDriverGetVersion, (int*))                                                                     \
+  X(cuDeviceGetCount, (int*))                                                                       \
+  X(cuDeviceGet, (int*, int))                                                                       \
+  X(cuDeviceGetName, (char*, int, int))                                                             \
+  X(cuDeviceGetAttribute, (int*, int, int))                                                         \
+  X(cuDeviceTotalMem_v2, (std::size_t*, int))                                                       \
+  X(cuDevicePrimaryCtxRetain, (CudaHandle*, int))                                                   \
+  X(cuCtxSetCurrent, (CudaHandle))                                                                  \
+  X(cuGetErrorString, (int, const char**))                                                          \
+  X(cuMemAlloc_v2, (CudaPointer*, std::size_t))                                                     \
+  X(cuMemFree_v2, (CudaPointer))                                                                    \
+  X(cuMemsetD8Async, (CudaPointer, unsigned char, std::size_t, CudaHandle))                         \
+  X(cuMemcpyHtoDAsync_v2, (CudaPointer, const void*, std::size_t, CudaHandle))                      \
+  X(cuMemcpyDtoHAsync_v2, (void*, CudaPointer, std::size_t, CudaHandle))                            \
+  X(cuMemcpyDtoDAsync_v2, (CudaPointer, CudaPointer, std::size_t, CudaHandle))                      \
+  X(cuStreamCreate, (CudaHandle*, unsigned))                                                        \
+  X(cuStreamSynchronize, (CudaHandle))                                                              \
+  X(cuLaunchHostFunc, (CudaHandle, CudaHostFunction, void*))                                        \
+  X(cuStreamBeginCapture_v2, (CudaHandle, int))                                                     \
+  X(cuStreamEndCapture, (CudaHandle, CudaHandle*))                                                  \
+  X(cuGraphInstantiateWithFlags, (CudaHandle*, CudaHandle, unsigned long long))                     \
+  X(cuGraphLaunch, (CudaHandle, CudaHandle))                                                        \
+  X(cuGraphExecDestroy, (CudaHandle))                                                               \
+  X(cuGraphDestroy, (CudaHandle))                                                                   \
+  X(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int))                \
+  X(cuMemAddressReserve, (CudaPointer*, std::size_t, std::size_t, CudaPointer, unsigned long long)) \
+  X(cuMemAddressFree, (CudaPointer, std::size_t))                                                   \
+  X(cuMemCreate, (std::uint64_t*, std::size_t, const AllocationProperties*, unsigned long long))    \
+  X(cuMemRelease, (std::uint64_t))                                                                  \
+  X(cuMemMap, (CudaPointer, std::size_t, std::size_t, std::uint64_t, unsigned long long))           \
+  X(cuMemUnmap, (CudaPointer, std::size_t))                                                         \
+  X(cuMemSetAccess, (CudaPointer, std::size_t, const AccessDescription*, std::size_t))
+
+// NOLINTBEGIN(bugprone-macro-parentheses): names and lists of parameters cannot have them
+struct Driver {
+#define MXCHECK_CUDA_MEMBER(name, arguments) int(*name) arguments = nullptr;
+  MXCHECK_CUDA_FUNCTIONS(MXCHECK_CUDA_MEMBER)
+#undef MXCHECK_CUDA_MEMBER
+  std::string problem;
+
+  Driver() {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) {
+      problem = "no CUDA driver: libcuda.so.1 cannot be loaded";
+      return;
+    }
+#define MXCHECK_CUDA_LOAD(name, arguments)                          \
+  name = reinterpret_cast<int(*) arguments>(dlsym(library, #name)); \
+  if (name == nullptr) problem = "the CUDA driver has no function " #name;
+    MXCHECK_CUDA_FUNCTIONS(MXCHECK_CUDA_LOAD)
+#undef MXCHECK_CUDA_LOAD
+  }
+};
+
+// NOLINTEND(bugprone-macro-parentheses)
+
+const Driver& driver() {
+  static const Driver loaded;
+  return loaded;
+}
+
+std::string words_of(int code) {
+  const char* text = nullptr;
+  if (driver().cuGetErrorString(code, &text) != kSuccess || text == nullptr) text = "unknown error";
+  return "CUDA error " + std::to_string(code) + ", " + text;
+}
+
+void check(int code) {
+  if (code != kSuccess) throw CudaFailure{code, words_of(code)};
+}
+
+int attribute_of(int device, int attribute) {
+  int value = 0;
+  check(driver().cuDeviceGetAttribute(&value, attribute, device));
+  return value;
+}
+
+// ", 580.159.04" where Linux reports it.
+std::string kernel_module() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0 && word.find('.') != std::string::npos)
+      return ", " + word;
+  }
+  return "";
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice() {
+  const Driver& d = driver();
+  if (!d.problem.empty()) throw Error(ErrorKind::environment, d.problem);
+  const auto need = [&](int code, const char* what) {
+    if (code != kSuccess) throw Error(ErrorKind::environment, std::string(what) + ": " + words_of(code));
+  };
+  need(d.cuInit(0), "the CUDA driver does not start");
+  int count = 0;
+  need(d.cuDeviceGetCount(&count), "CUDA devices cannot be counted");
+  if (count == 0) throw Error(ErrorKind::environment, "there is no CUDA device");
+  need(d.cuDeviceGet(&device_, 0), "no CUDA device 0");
+  need(d.cuDevicePrimaryCtxRetain(&context_, device_), "no context on CUDA device 0");
+  need(d.cuCtxSetCurrent(context_), "no context on CUDA device 0");
+}
+
+void CudaDevice::bind_thread() const { check(driver().cuCtxSetCurrent(context_)); }
+
+std::vector<std::pair<std::string, std::string>> CudaDevice::description() const {
+  char name[128] = {};
+  int version = 0;
+  std::size_t memory = 0;
+  check(driver().cuDeviceGetName(name, sizeof(name) - 1, device_));
+  check(driver().cuDriverGetVersion(&version));
+  check(driver().cuDeviceTotalMem_v2(&memory, device_));
+  constexpr int kMajor = 75;
+  constexpr int kMinor = 76;
+  constexpr int kMultiprocessors = 16;
+  return {{"device", name},
+          {"compute capability",
+           std::to_string(attribute_of(device_, kMajor)) + "." + std::to_string(attribute_of(device_, kMinor))},
+          {"multiprocessors", std::to_string(attribute_of(device_, kMultiprocessors))},
+          {"device memory", std::to_string(memory >> 20) + " MiB"},
+          {"driver",
+           "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + kernel_module()}};
+}
+
+CudaPointer CudaDevice::allocate(std::uint64_t bytes) {
+  CudaPointer memory = 0;
+  check(driver().cuMemAlloc_v2(&memory, bytes));
+  return memory;
+}
+
+void CudaDevice::free(CudaPointer memory) {
+  if (memory != 0) check(driver().cuMemFree_v2(memory));
+}
+
+void CudaDevice::fill(CudaPointer to, std::uint8_t value, std::uint64_t bytes, CudaHandle stream) {
+  if (bytes != 0) check(driver().cuMemsetD8Async(to, value, bytes, stream));
+}
+
+void CudaDevice::to_device(CudaPointer to, const void* from, std::uint64_t bytes, CudaHandle stream) {
+  if (bytes != 0) check(driver().cuMemcpyHtoDAsync_v2(to, from, bytes, stream));
+}
+
+void CudaDevice::to_host(void* to, CudaPointer from, std::uint64_t bytes, CudaHandle stream) {
+  if (bytes != 0) check(driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream));
+}
+
+void CudaDevice::copy(CudaPointer to, CudaPointer from, std::uint64_t bytes, CudaHandle stream) {
+  if (bytes != 0) check(driver().cuMemcpyDtoDAsync_v2(to, from, bytes, stream));
+}
+
+CudaHandle CudaDevice::create_stream() {
+  constexpr unsigned kNonBlocking = 1;
+  CudaHandle stream = nullptr;
+  check(driver().cuStreamCreate(&stream, kNonBlocking));
+  return stream;
+}
+
+void CudaDevice::synchronize(CudaHandle stream) { check(driver().cuStreamSynchronize(stream)); }
+
+void CudaDevice::run_on_host(CudaHandle stream, CudaHostFunction function, void* argument) {
+  check(driver().cuLaunchHostFunc(stream, function, argument));
+}
+
+void CudaDevice::begin_capture(CudaHandle stream) {
+  constexpr int kThreadLocal = 1;  // what this thread must not do while it captures, allocations included, fails
+  check(driver().cuStreamBeginCapture_v2(stream, kThreadLocal));
+}
+
+CudaHandle CudaDevice::end_capture(CudaHandle stream) {
+  CudaHandle graph = nullptr;
+  return driver().cuStreamEndCapture(stream, &graph) == kSuccess ? graph : nullptr;
+}
+
+CudaHandle CudaDevice::instantiate(CudaHandle graph) {
+  CudaHandle executable = nullptr;
+  check(driver().cuGraphInstantiateWithFlags(&executable, graph, 0));
+  return executable;
+}
+
+void CudaDevice::launch(CudaHandle executable, CudaHandle stream) { check(driver().cuGraphLaunch(executable, stream)); }
+
+void CudaDevice::destroy_graph(CudaHandle graph, CudaHandle executable) {
+  if (executable != nullptr) check(driver().cuGraphExecDestroy(executable));
+  if (graph != nullptr) check(driver().cuGraphDestroy(graph));
+}
+
+CudaDevice::Guarded CudaDevice::allocate_guarded(std::uint64_t bytes) {
+  AllocationProperties properties;
+  properties.location.id = device_;
+  std::size_t granule = 0;
+  check(driver().cuMemGetAllocationGranularity(&granule, &properties, 0));
+  Guarded memory;
+  memory.bytes = (bytes + granule - 1) / granule * granule;
+  check(driver().cuMemAddressReserve(&memory.reserved, memory.bytes + 2 * granule, 0, 0, 0));
+  memory.begin = memory.reserved + granule;
+  check(driver().cuMemCreate(&memory.handle, memory.bytes, &properties, 0));
+  check(driver().cuMemMap(memory.begin, memory.bytes, 0, memory.handle, 0));
+  AccessDescription access;
+  access.location.id = device_;
+  check(driver().cuMemSetAccess(memory.begin, memory.bytes, &access, 1));
+  return memory;
+}
+
+void CudaDevice::free_guarded(const Guarded& memory) {
+  if (memory.reserved == 0) return;
+  const std::uint64_t granule = memory.begin - memory.reserved;
+  check(driver().cuMemUnmap(memory.begin, memory.bytes));
+  check(driver().cuMemRelease(memory.handle));
+  check(driver().cuMemAddressFree(memory.reserved, memory.bytes + 2 * granule));
 }
 
 }  // namespace mxcheck

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -218,6 +219,17 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+std::unique_ptr<Problem> problem_of(const Call& call) {
+  if (call.inputs.empty() || call.outputs.empty()) throw Error(ErrorKind::internal, "a call without tensors");
+  return operation_named(call.operation).problem_of(call);
+}
+
+Outcome ReferenceRunner::run(const Call& call) {
+  Outcome outcome;
+  for (ExpectedTensor& tensor : problem_of(call)->answer()) outcome.outputs.push_back(std::move(tensor.bytes));
+  return outcome;
 }
 
 }  // namespace mxcheck

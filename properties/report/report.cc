@@ -1,16 +1,22 @@
 #include "properties/report/report.h"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "goldens/io/tensor_file.h"
 #include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/check.h"
+#include "properties/gate/soak.h"
 #include "properties/report/coverage_text.h"
+#include "properties/report/example_tensors.h"
 #include "properties/report/scope_text.h"
 
 namespace mxcheck {
@@ -222,6 +228,156 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
   const std::string path = (std::filesystem::path(directory) / name).string();
   write_safetensors(path, file);
   return path;
+}
+
+namespace {
+
+bool is_refused(const BinCount& bin) { return bin.checked + bin.nothing_claimed == 0 && bin.refused > 0; }
+
+std::string bin_text(const BinCount& bin) {
+  std::string text = fmt::format("{}: {}", bin.label, bin.checked);
+  if (bin.refused > 0) text += fmt::format(" (+{} refused)", bin.refused);
+  if (bin.checked + bin.refused == 0) text += bin.nothing_claimed > 0 ? " (nothing claimed)" : " (not met)";
+  return text;
+}
+
+std::string counts_text(const char* what, const TupleCounts& n) {
+  if (n.possible + n.excluded == 0) return "";
+  return fmt::format(
+      "  {}: {} of {} checked, {} refused or not claimed; {} more exclude one another or are too large for the suite\n",
+      what, n.checked, n.possible, n.refused, n.excluded);
+}
+
+std::string layers_text(const CoverageReport& r) {
+  if (r.layer_uses.checked + r.layer_uses.refused == 0) return "";
+  return fmt::format("  layers: {}\n", join(r.layers.bins, ", ", bin_text)) +
+         counts_text("uses of layers", r.layer_uses);
+}
+
+}  // namespace
+
+std::vector<std::string> not_offered(const StatementResult& result) {
+  std::vector<std::string> lines;
+  for (const CoverageReport& r : result.coverage) {
+    for (const AxisCount& axis : r.axes) {
+      std::vector<std::string> bins;
+      std::int64_t calls = 0;
+      for (const BinCount& bin : axis.bins) {
+        if (is_refused(bin)) bins.push_back(bin.label), calls += bin.refused;
+      }
+      if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
+      if (!bins.empty())
+        lines.push_back(fmt::format("not offered by {}: {} {}; all {} calls with {} were refused", r.operation,
+                                    axis.name, join(bins), calls, bins.size() == 1 ? "it" : "these"));
+    }
+  }
+  return lines;
+}
+
+std::string coverage_text(const GateReport& report) {
+  std::string out = "\ncoverage: cases that met each bin of each axis\n";
+  for (const StatementResult& s : report.statements) {
+    for (const CoverageReport& r : s.coverage) {
+      out += fmt::format("\n{}, of {}\n", s.statement->name, r.operation);
+      for (const AxisCount& axis : r.axes) out += fmt::format("  {}: {}\n", axis.name, join(axis.bins, ", ", bin_text));
+      out += counts_text("pairs of bins", r.pairs) + counts_text("triples of bins", r.triples) + layers_text(r);
+      for (const std::string& missed : r.missed) out += "  not met: " + missed + "\n";
+    }
+  }
+  return out;
+}
+
+std::string limits_text(const OperationInfo& o) {
+  std::vector<std::string> limits;
+  if (o.max_rows > 0) limits.push_back(fmt::format("rows to {}", o.max_rows));
+  if (o.max_cols > 0) limits.push_back(fmt::format("columns to {}", o.max_cols));
+  if (o.rows_multiple > 1) limits.push_back(fmt::format("rows in multiples of {}", o.rows_multiple));
+  if (o.cols_multiple > 1) limits.push_back(fmt::format("columns in multiples of {}", o.cols_multiple));
+  return join(limits);
+}
+
+std::vector<std::string> not_seen(const GateReport& report) {
+  if (report.one_case) return {};
+  std::vector<std::string> all;
+  if (report.suite == "soak") {
+    all = {"a failure rarer than the bound, or one that depends on more than chance: a clock, another machine",
+           "a fault of sizes and options that the cases drawn here do not meet (--suite full)"};
+  } else {
+    if (report.suite != "exhaustive") {
+      all.emplace_back("one wrong FP32 word of 2^32 or one wrong logit in a million (--suite exhaustive)");
+    }
+    if (report.suite == "quick") all.emplace_back("sizes above 2^21 elements or 2^22 multiplications (--suite full)");
+    all.emplace_back("a fault that needs three sizes or options at once, each usual by itself");
+    all.emplace_back("one wrong call in 100,000 (--soak)");
+  }
+  if (report.selective) all.emplace_back("what the statements are about that --only left out");
+  const bool limited =
+      std::ranges::any_of(report.candidate.operations, [](const OperationInfo& o) { return !limits_text(o).empty(); });
+  if (limited) all.emplace_back("sizes outside of the limits that the candidate declares");
+  return all;
+}
+
+std::string soak_text(const GateReport& report) {
+  if (!report.soak) return "";
+  const SoakCount& s = *report.soak;
+  std::string out = fmt::format("soak: {} calls compared in {:.1f} s ({:.0f} a second), {} failures\n", s.calls,
+                                s.seconds, static_cast<double>(s.calls) / std::max(s.seconds, 1e-3), s.failures);
+  if (s.failures > 0) {
+    return out + fmt::format("failures: one in {:.0f} calls\n",
+                             static_cast<double>(std::max(s.calls, s.failures)) / static_cast<double>(s.failures));
+  }
+  if (s.calls == 0) return out;
+  return out + fmt::format("no failure in {} calls: below 3/n = {:.2g} a call at 95 %, if calls fail independently\n",
+                           s.calls, rule_of_three(s.calls));
+}
+
+namespace {
+
+constexpr std::int64_t kMostWork = std::int64_t{1} << 34;  // multiplications: expected outputs are the reference's
+constexpr std::int64_t kMostWorkOfOriginal = std::int64_t{1} << 26;
+constexpr std::int64_t kMostElementsOfOriginal = std::int64_t{1} << 20;
+
+// The calls that the failure depends on.
+void call_before(const Counterexample& e, CandidateProcess& process, const std::vector<Variant>& variants) {
+  if (!e.reproduction || e.reproduction->after.empty()) return;
+  process.restart();  // as the gate did when it found them
+  CheckContext context{process, variants};
+  for (const Preceding& p : e.reproduction->after) {
+    for (int i = 0; i < p.times; ++i) (void)p.statement->check(context, p.c);
+  }
+}
+
+void observe(const Problem& problem, CandidateProcess& process, ExampleTensors& into) {
+  Outcome outcome = process.run(problem.call());
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
+    into.observed.push_back({problem.outputs[i], std::move(outcome.outputs[i])});
+}
+
+}  // namespace
+
+std::optional<ExampleTensors> tensors_of_minimal(const GateReport& report, const Counterexample& e,
+                                                 const GateOptions& options) {
+  if (operation_named(e.minimal.variant.operation).work(e.minimal) > kMostWork) return std::nullopt;
+  const std::unique_ptr<Problem> problem = make_problem(e.minimal);
+  ExampleTensors tensors{problem->saved(), problem->answer(), {}};
+  // What a process returns that does not fail would be taken for what was observed.
+  if (e.finding.kind == FindingKind::fault || !not_reproduced(e).empty()) return tensors;
+  CandidateProcess process(options.tool, options.library, options.time_limit);
+  call_before(e, process, report.variants);
+  observe(*problem, process, tensors);
+  return tensors;
+}
+
+std::optional<ExampleTensors> tensors_of_original(const Counterexample& e, const GateOptions& options) {
+  const Case& c = e.original;
+  if (c == e.minimal || e.finding.kind != FindingKind::mismatch || c.elements() > kMostElementsOfOriginal)
+    return std::nullopt;
+  if (operation_named(c.variant.operation).work(c) > kMostWorkOfOriginal) return std::nullopt;
+  const std::unique_ptr<Problem> problem = make_problem(c);
+  ExampleTensors tensors{{}, problem->answer(), {}};
+  CandidateProcess process(options.tool, options.library, options.time_limit);
+  observe(*problem, process, tensors);
+  return tensors;
 }
 
 }  // namespace mxcheck

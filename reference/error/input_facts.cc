@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include <Eigen/Core>
+
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/measure/measures.h"
+#include "reference/common/checked_size.h"
+#include "reference/error/matmul_error.h"
 
 namespace mxcheck {
 
@@ -85,6 +91,121 @@ ErrorMeasures study_bf16(const MatrixView& input) {
     meter.add(measure_bf16(meter, input));
   } while (!meter.finish_pass());
   return meter.measures();
+}
+
+namespace {
+
+using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using View = Eigen::Map<const RowMajor>;
+
+template <class Round>
+std::vector<double> values_of(const MatrixView& m, Round round) {
+  std::vector<double> out;
+  resize_or_throw(out, m.rows * m.cols, "operand of the matmul");
+  std::vector<float> row(static_cast<std::size_t>(m.cols));
+  auto to = out.begin();
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    m.read_row(r, row);
+    to = std::transform(row.begin(), row.end(), to, round);
+  }
+  return out;
+}
+
+// code * scale, which a double holds exactly (reference/quantize/scale_layout.cc), without dequantize's rounding to FP32.
+std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
+  const Quantized q = quantize(m, element, block, recipe, {}, 1);
+  const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});
+  const std::int64_t block_cols = block.width(q.cols);
+  std::vector<double> out;
+  resize_or_throw(out, q.rows * q.cols, "operand of the matmul");
+  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+    for (std::int64_t r = starts[i]; r < starts[i + 1]; ++r) {
+      for (std::int64_t c = 0; c < q.cols; ++c) {
+        const auto at = static_cast<std::size_t>(r * q.cols + c);
+        const std::size_t s = i * static_cast<std::size_t>(q.scale_cols) + static_cast<std::size_t>(c / block_cols);
+        const double scale = q.scales_fp32.empty() ? decode(Format::e8m0, q.scales[s]) : double{q.scales_fp32[s]};
+        out[at] = decode(element, q.codes16.empty() ? q.codes[at] : q.codes16[at]) * scale;
+      }
+    }
+  }
+  return out;
+}
+
+double round_to_bf16(float x) {
+  return decode(Format::bf16, encode(Format::bf16, x, Rounding::nearest_even, Overflow::non_saturate));
+}
+
+}  // namespace
+
+MatmulErrorMeter::MatmulErrorMeter(const MatrixView& activations, const MatrixView& weights, WeightsLayout layout)
+    : x_(activations), w_(weights), layout_(layout) {
+  check_matrix(x_);
+  check_matrix(w_);
+  const bool nk = layout == WeightsLayout::nk;
+  const std::int64_t weights_k = nk ? w_.cols : w_.rows;
+  if (x_.cols != weights_k) {
+    throw Error(ErrorKind::usage, "K is " + std::to_string(x_.cols) + ", the activations' columns, and " +
+                                      std::to_string(weights_k) + ", the weights' " + (nk ? "columns" : "rows") +
+                                      "; weights of " + (nk ? "K x N are layout kn" : "N x K are layout nk"));
+  }
+  if (x_.rows == 0 || x_.cols == 0 || n() == 0) {
+    throw Error(ErrorKind::usage, "a matmul of " + std::to_string(m()) + " x " + std::to_string(k()) + " by " +
+                                      std::to_string(k()) + " x " + std::to_string(n()) + " has no elements");
+  }
+  const auto as_it_is = [](float x) { return double{x}; };
+  exact_ = multiply(values_of(x_, as_it_is), values_of(w_, as_it_is));
+}
+
+std::vector<double> MatmulErrorMeter::multiply(const std::vector<double>& x, const std::vector<double>& w) const {
+  std::vector<double> out;
+  resize_or_throw(out, checked_product(m(), n(), "matmul"), "matmul");
+  const View left(x.data(), m(), k());
+  const View right(w.data(), w_.rows, w_.cols);
+  Eigen::Map<RowMajor> y(out.data(), m(), n());
+  if (layout_ == WeightsLayout::nk) {
+    y.noalias() = left * right.transpose();
+  } else {
+    y.noalias() = left * right;
+  }
+  return out;
+}
+
+MatmulError MatmulErrorMeter::compare(const std::vector<double>& z) const {
+  PairwiseSum signal, noise;
+  double largest = 0;
+  bool finite = true;
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const double difference = z[i] - exact_[i];
+    finite = finite && std::isfinite(difference);
+    largest = std::max(largest, std::fabs(difference));
+    signal.add(exact_[i] * exact_[i]);
+    noise.add(difference * difference);
+  }
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (!finite) return {kNan, kNan, kNan};
+  const double n = noise.total(), s = signal.total();
+  if (n == 0) return {kInf, 0, 0};
+  if (s == 0) return {-kInf, kInf, kInf};
+  return {10 * std::log10(s / n), std::sqrt(n / s), largest / std::sqrt(s / static_cast<double>(z.size()))};
+}
+
+MatmulError MatmulErrorMeter::error(Format element, BlockShape block, const Recipe& recipe) const {
+  if (block.cols == 1 && block.rows != 1) {
+    throw Error(ErrorKind::usage, "block " + to_text(block) + " lies across K; a matmul takes blocks along K");
+  }
+  const BlockShape w_block = layout_ == WeightsLayout::nk ? block : block.transposed();
+  return compare(
+      multiply(quantized_values(x_, element, block, recipe), quantized_values(w_, element, w_block, recipe)));
+}
+
+MatmulError MatmulErrorMeter::error_of_bf16() const {
+  return compare(multiply(values_of(x_, round_to_bf16), values_of(w_, round_to_bf16)));
+}
+
+double MatmulErrorMeter::gamma() const {
+  const double ku = static_cast<double>(k()) * std::numeric_limits<double>::epsilon() / 2;
+  return ku / (1 - ku);
 }
 
 }  // namespace mxcheck

@@ -11,6 +11,8 @@
 #include "numerics/elementary/elementary.h"
 #include "reference/common/checked_size.h"
 #include "reference/matmul/matmul.h"
+#include "reference/training/linear.h"
+#include "reference/training/norm.h"
 #include "reference/training/parts.h"
 
 namespace mxcheck {
@@ -195,6 +197,157 @@ std::vector<std::uint16_t> attention_backward(const AttentionShape& s, const Rot
   Words d_qkv(kept.qkv.size());
   each_head(s, threads, [&](const Head& h) { head_backward(s, table, h, kept, d_out, d_qkv); });
   return d_qkv;
+}
+
+// A linear map and its gradients are one product, of operands that are read as they lie or transposed.
+
+namespace {
+
+// rows x cols as it lies in memory, and its transpose.
+MatmulOperand as_it_lies(std::span<const std::uint16_t> words, std::int64_t rows, std::int64_t cols) {
+  return {.format = Format::bf16, .codes = words.data(), .rows = rows, .depth = cols, .row_stride = cols};
+}
+MatmulOperand transposed(std::span<const std::uint16_t> words, std::int64_t rows, std::int64_t cols) {
+  return {.format = Format::bf16,
+          .codes = words.data(),
+          .rows = cols,
+          .depth = rows,
+          .row_stride = 1,
+          .depth_stride = cols};
+}
+
+template <class T>
+std::vector<T> linear_product(const MatmulOperand& a, const MatmulOperand& b, int threads) {
+  Matmul m;
+  m.contract = parse_matmul_contract("sm90_bf16");
+  m.a = a, m.b = b;
+  m.output = sizeof(T) == 2 ? Format::bf16 : Format::fp32;
+  m.threads = threads;
+  std::vector<T> d;
+  resize_or_throw(d, checked_product(a.rows, b.rows, "linear"), "linear");
+  matmul(m, d.data());
+  return d;
+}
+
+void check_x(const LinearShape& s, std::span<const std::uint16_t> x) {
+  require_size("x of a linear map", std::ssize(x), s.rows * s.in);
+}
+void check_dy(const LinearShape& s, std::span<const std::uint16_t> dy) {
+  require_size("dy of a linear map", std::ssize(dy), s.rows * s.out);
+}
+void check_w(const LinearShape& s, std::span<const std::uint16_t> w) {
+  require_size("w of a linear map", std::ssize(w), s.out * s.in);
+}
+
+template <class T>
+std::vector<T> forward_product(const LinearShape& s, std::span<const std::uint16_t> x, std::span<const std::uint16_t> w,
+                               int threads) {
+  check_x(s, x), check_w(s, w);
+  return linear_product<T>(as_it_lies(x, s.rows, s.in), as_it_lies(w, s.out, s.in), threads);
+}
+
+template <class T>
+std::vector<T> dx_product(const LinearShape& s, std::span<const std::uint16_t> dy, std::span<const std::uint16_t> w,
+                          int threads) {
+  check_dy(s, dy), check_w(s, w);
+  return linear_product<T>(as_it_lies(dy, s.rows, s.out), transposed(w, s.out, s.in), threads);
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> linear_bf16(const LinearShape& s, std::span<const std::uint16_t> x,
+                                       std::span<const std::uint16_t> w, int threads) {
+  return forward_product<std::uint16_t>(s, x, w, threads);
+}
+std::vector<float> linear(const LinearShape& s, std::span<const std::uint16_t> x, std::span<const std::uint16_t> w,
+                          int threads) {
+  return forward_product<float>(s, x, w, threads);
+}
+
+std::vector<float> linear_dx(const LinearShape& s, std::span<const std::uint16_t> dy, std::span<const std::uint16_t> w,
+                             int threads) {
+  return dx_product<float>(s, dy, w, threads);
+}
+std::vector<std::uint16_t> linear_dx_bf16(const LinearShape& s, std::span<const std::uint16_t> dy,
+                                          std::span<const std::uint16_t> w, int threads) {
+  return dx_product<std::uint16_t>(s, dy, w, threads);
+}
+
+std::vector<float> linear_dw(const LinearShape& s, std::span<const std::uint16_t> dy, std::span<const std::uint16_t> x,
+                             int threads) {
+  check_dy(s, dy), check_x(s, x);
+  return linear_product<float>(transposed(dy, s.rows, s.out), transposed(x, s.rows, s.in), threads);
+}
+
+namespace {
+
+// Rows of x, where the gain's width fits.
+std::int64_t rows_of(std::span<const float> x, std::span<const float> gain) {
+  require(!gain.empty() && x.size() % gain.size() == 0, "a norm of width " + std::to_string(gain.size()) + " has " +
+                                                            std::to_string(x.size()) +
+                                                            " elements; whole rows are needed");
+  return static_cast<std::int64_t>(x.size() / gain.size());
+}
+
+// RN(1 / RN(sqrt(RN(RN(sum / width) + 2^-16)))) of the squares' sum.
+float scale_of(std::span<const float> x, std::vector<float>& squares) {
+  for (std::size_t i = 0; i < x.size(); ++i) squares[i] = x[i] * x[i];
+  const float mean = pairwise_sum(squares) / static_cast<float>(x.size());
+  return 1.0F / std::sqrt(mean + kNormEpsilon);
+}
+
+// The gradient of one row, from dy and that row's scale.
+void row_gradient(std::span<const float> dy, std::span<const float> x, float scale, std::span<const float> gain,
+                  std::vector<float>& products, std::span<float> dx) {
+  for (std::size_t i = 0; i < x.size(); ++i) products[i] = (dy[i] * gain[i]) * (x[i] * scale);
+  const float mean = pairwise_sum(products) / static_cast<float>(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) dx[i] = scale * (dy[i] * gain[i] - (x[i] * scale) * mean);
+}
+
+}  // namespace
+
+Norm norm(std::span<const float> x, std::span<const float> gain, int threads) {
+  const std::int64_t rows = rows_of(x, gain);
+  const std::int64_t width = std::ssize(gain);
+  Norm n{std::vector<std::uint16_t>(x.size()), std::vector<float>(static_cast<std::size_t>(rows))};
+  parallel_ranges(rows, std::ssize(x), threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> squares(gain.size());
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::span<const float> row = row_of(x, r, width);
+      const std::span<std::uint16_t> y = row_of(std::span(n.y), r, width);
+      const float scale = scale_of(row, squares);
+      n.scale[static_cast<std::size_t>(r)] = scale;
+      for (std::size_t i = 0; i < row.size(); ++i) y[i] = to_bf16((row[i] * scale) * gain[i]);
+    }
+  });
+  return n;
+}
+
+NormGradient norm_backward(std::span<const float> dy, std::span<const float> x, std::span<const float> scale,
+                           std::span<const float> gain, int threads) {
+  const std::int64_t rows = rows_of(x, gain);
+  const std::int64_t width = std::ssize(gain);
+  require_size("dy of a norm", std::ssize(dy), std::ssize(x));
+  require_size("scales of a norm", std::ssize(scale), rows);
+  NormGradient g{std::vector<float>(x.size()), std::vector<float>(gain.size())};
+  parallel_ranges(rows, std::ssize(x), threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> products(gain.size());
+    for (std::int64_t r = begin; r < end; ++r) {
+      row_gradient(row_of(dy, r, width), row_of(x, r, width), scale[static_cast<std::size_t>(r)], gain, products,
+                   row_of(std::span(g.dx), r, width));
+    }
+  });
+  parallel_ranges(width, std::ssize(x), threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> column(scale.size());
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto at = static_cast<std::size_t>(r * width + i);
+        column[static_cast<std::size_t>(r)] = dy[at] * (x[at] * scale[static_cast<std::size_t>(r)]);
+      }
+      g.dgain[static_cast<std::size_t>(i)] = pairwise_sum(column);
+    }
+  });
+  return g;
 }
 
 }  // namespace mxcheck

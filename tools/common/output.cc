@@ -1,9 +1,20 @@
 #include "tools/common/output.h"
 
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "goldens/format/described_file.h"
 #include "numerics/error.h"
+#include "tools/common/json.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
 
 namespace mxcheck {
 namespace {
@@ -32,6 +43,82 @@ void check_output(const std::string& output, OutputKinds kinds, const std::vecto
     throw Error(ErrorKind::usage,
                 output + ": is " + (inputs.size() == 1 ? "the" : "an") + " input file; choose another output");
   }
+}
+
+Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(decimal(value)); }
+
+void print_json(const Json& json) { print(to_text(json) + "\n"); }
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), begun_(std::chrono::steady_clock::now()), phase_begun_(begun_) {
+  if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { show(); });
+}
+
+Progress::~Progress() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+void Progress::now(const std::string& what, double share) {
+  const std::lock_guard lock(mutex_);
+  if (what != what_) phase_begun_ = std::chrono::steady_clock::now();
+  what_ = what;
+  share_ = share;
+  watched_ = nullptr;
+}
+
+void Progress::watch(const std::string& what, std::function<double()> share) {
+  now(what);
+  const std::lock_guard lock(mutex_);
+  watched_ = std::move(share);
+}
+
+std::string Progress::line(std::chrono::steady_clock::time_point at) const {
+  const auto seconds = [](std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  const std::string text = "mxcheck: " + what_;
+  const double share = watched_ ? watched_() : share_;
+  if (!(share >= 0)) return fmt::format("{}, {:.0f} s", text, seconds(at - begun_));
+  const std::string done = fmt::format("{}: {:.0f} %, {:.0f} s", text, std::floor(100 * share), seconds(at - begun_));
+  if (share == 0) return done;
+  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / share * (1 - share));
+}
+
+void Progress::show() {
+  using std::chrono::seconds;
+  std::unique_lock lock(mutex_);
+  std::size_t shown = 0;
+  for (seconds wait(2);; wait = seconds(1)) {
+    if (ended_.wait_for(lock, wait, [this] { return end_; })) break;
+    const std::string text = line(std::chrono::steady_clock::now());
+    // Blanks first: a shorter phase must not leave the end of a longer one.
+    std::fprintf(stderr, "\r%*s\r%s", static_cast<int>(shown), "", text.c_str());
+    shown = text.size();
+  }
+  if (shown > 0) std::fprintf(stderr, "\r%*s\r", static_cast<int>(shown), "");
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    throw Error(ErrorKind::environment, "standard output cannot be written");
+  }
+}
+
+void print_at_once(std::string_view text) {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  std::signal(SIGPIPE, before);
+  if (!written) throw Error(ErrorKind::environment, "standard output cannot be written");
+}
+
+std::string decimal(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+std::string decimal(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+std::string hex(std::uint32_t bits, int width_in_bits) {
+  return fmt::format("0x{:0{}x}", bits, (width_in_bits + 3) / 4);
 }
 
 }  // namespace mxcheck

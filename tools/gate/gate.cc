@@ -1,24 +1,30 @@
 // mxcheck gate: a kernel library in, a verdict and the smallest counterexamples out.
 
+#include "tools/gate/outputs.h"
+
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include <fmt/format.h>
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
+#include "properties/report/coverage_text.h"
+#include "properties/report/github.h"
 #include "properties/report/report.h"
-#include "tools/gate/outputs.h"
 #include "tools/gate/shard_options.h"
 #include "tools/subcommands.h"
 
@@ -270,6 +276,166 @@ void add_gate(Command& app) {
       "  mxcheck gate --soak 10                                ten minutes of repeated calls\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
   gate.runs([options] { return run_gate_command(*options); });
+}
+
+namespace {
+
+[[noreturn]] void shard_options_refuse(const std::string& what) { throw Error(ErrorKind::usage, "--shard " + what); }
+
+std::optional<long long> number(const Environment& environment, const std::string& word, const char* name) {
+  const char* text = environment(name);
+  if (text == nullptr || text[0] == '\0') return std::nullopt;
+  const auto value = parse_number<long long>(text);
+  if (!value || *value < 0) shard_options_refuse(word + ": " + name + " is '" + text + "', which is no number from 0");
+  return value;
+}
+
+long long required(const Environment& environment, const std::string& word, const char* name) {
+  const auto value = number(environment, word, name);
+  if (!value) shard_options_refuse(word + ": " + name + " is not set");
+  return *value;
+}
+
+Shard checked(const std::string& word, long long index, long long count) {
+  if (count < 1 || count > kMostShards || index < 0 || index >= count)
+    shard_options_refuse(word + ": shard " + std::to_string(index) + ", from 0, of " + std::to_string(count) + " cannot be");
+  return {static_cast<int>(index), static_cast<int>(count), false};
+}
+
+// Tasks ID = MIN, MIN + STEP, ...
+Shard of_slurm(const Environment& environment) {
+  const long long id = required(environment, "slurm", "SLURM_ARRAY_TASK_ID");
+  const long long count = required(environment, "slurm", "SLURM_ARRAY_TASK_COUNT");
+  const long long first = required(environment, "slurm", "SLURM_ARRAY_TASK_MIN");
+  const long long step = number(environment, "slurm", "SLURM_ARRAY_TASK_STEP").value_or(1);
+  if (step < 1 || id < first || (id - first) % step != 0)
+    shard_options_refuse("slurm: SLURM_ARRAY_TASK_ID " + std::to_string(id) + " is no task from " + std::to_string(first) +
+           " in steps of " + std::to_string(step));
+  return checked("slurm", (id - first) / step, count);
+}
+
+ShardChoice of_test_runner(const Environment& environment, const std::string& word, const std::string& prefix) {
+  ShardChoice choice;
+  const auto count = number(environment, word, (prefix + "TOTAL_SHARDS").c_str());
+  if (count) choice.shard = checked(word, required(environment, word, (prefix + "SHARD_INDEX").c_str()), *count);
+  const char* file = environment((prefix + "SHARD_STATUS_FILE").c_str());
+  if (file != nullptr) choice.status_file = file;
+  choice.shard.may_be_empty = !choice.status_file.empty();
+  return choice;
+}
+
+// CI_NODE_INDEX counts from 1, and is not set in jobs without `parallel`.
+Shard of_gitlab(const Environment& environment) {
+  const long long count = required(environment, "gitlab", "CI_NODE_TOTAL");
+  const auto index = number(environment, "gitlab", "CI_NODE_INDEX");
+  if (count == 1 && !index) return {};
+  return checked("gitlab", required(environment, "gitlab", "CI_NODE_INDEX") - 1, count);
+}
+
+}  // namespace
+
+ShardChoice shard_choice(const std::string& text, const Environment& environment) {
+  if (text.empty()) return {};
+  if (text == "slurm") return {of_slurm(environment), ""};
+  if (text == "gtest") return of_test_runner(environment, text, "GTEST_");
+  if (text == "bazel") return of_test_runner(environment, text, "TEST_");
+  if (text == "gitlab") return {of_gitlab(environment), ""};
+  if (text.find('/') == std::string::npos) shard_options_refuse("'" + text + "' is none of I/N, slurm, gtest, bazel, gitlab");
+  return {parse_shard(text, "--shard"), ""};
+}
+
+void touch(const std::string& path) {
+  std::ofstream file(path, std::ios::app);
+  if (!file) throw Error(ErrorKind::usage, "shard status file " + path + " cannot be written");
+}
+
+namespace {
+
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// GitHub gives each step a file; several commands of one step add to it. Nothing where there is none.
+void append_summary(const std::string& text) {
+  const char* path = std::getenv("GITHUB_STEP_SUMMARY");
+  if (path == nullptr || path[0] == '\0') return;
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw Error(ErrorKind::usage, std::string("GITHUB_STEP_SUMMARY ") + path + " cannot be written");
+}
+
+}  // namespace
+
+void add_outputs(Command& command, OutputOptions& options) {
+  command.option("--junit", options.junit, "also write the results as JUnit XML to this file").not_empty();
+  command
+      .option("--html", options.html, "also write the results as one page, with pictures of what failed, to this file")
+      .not_empty();
+  command.option("--report", options.report, "also write the results as JSON to this file, for mxcheck merge")
+      .not_empty();
+  command.flag("--coverage,--classes", options.coverage,
+               "print which bins of each operation's domain cases met, and which the candidate refused");
+  command.flag("--github", options.github,
+               "print annotations for GitHub Actions too, and append a summary to $GITHUB_STEP_SUMMARY");
+  command.option("--source", options.source, "FILE[:LINE] that annotations and JUnit point to: where the kernel is")
+      .not_empty();
+  command.flag("--json", options.json, "print the report as JSON");
+}
+
+void check_outputs(const OutputOptions& o) {
+  for (const std::string& path : {o.junit, o.html, o.report}) {
+    if (!path.empty()) AtomicFile probe(path);
+  }
+  if (o.github && o.json)
+    throw Error(ErrorKind::usage, "--github and --json both want standard output: --github --report FILE");
+  if (o.github) append_summary("");
+}
+
+SourcePlace source_place(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto line =
+      colon == std::string::npos ? std::nullopt : parse_number<int>(std::string_view(text).substr(colon + 1));
+  if (!line || *line < 1 || colon == 0) return {text, 0};
+  return {text.substr(0, colon), *line};
+}
+
+void attempt(GateReport& report, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& e) {
+    report.unwritten = e.what();
+  }
+}
+
+void write_outputs(const OutputOptions& o, GateReport& report, const std::map<std::string, ExamplePictures>& pictures) {
+  report.source = source_place(o.source);
+  if (!o.junit.empty()) attempt(report, [&] { write_text(o.junit, report_junit(report)); });
+  if (!o.report.empty()) attempt(report, [&] { write_text(o.report, report_json(report)); });
+  if (!o.html.empty()) attempt(report, [&] { write_text(o.html, gate_page(report, pictures)); });
+  if (o.github) attempt(report, [&] { append_summary(github_summary(report)); });
+  if (o.json) {
+    std::fputs(report_json(report).c_str(), stdout);
+    return;
+  }
+  for (const StatementResult& r : report.statements) {
+    if (!r.counterexample) continue;
+    const auto found = pictures.find(std::string(r.statement->name));
+    const std::string saved = found == pictures.end() ? "" : found->second.saved;
+    std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
+  }
+  std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
+  if (o.github) std::fputs(github_annotations(report).c_str(), stdout);
+}
+
+int end_code(const GateReport& report) {
+  const int code = exit_code(report);
+  if (report.unwritten.empty()) return code;
+  if (code == 3) throw Error(ErrorKind::environment, report.unwritten);
+  std::fputs(fmt::format("mxcheck: error: {}\n", report.unwritten).c_str(), stderr);
+  return code;
 }
 
 }  // namespace mxcheck

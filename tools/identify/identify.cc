@@ -2,12 +2,19 @@
 
 #include "tools/identify/identify.h"
 
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
 #include <memory>
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "properties/identify/library/library.h"
 #include "properties/identify/report_json.h"
 #include "tools/common/text.h"
+#include "tools/identify/words.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -135,6 +142,77 @@ void add_identify(Command& app) {
       "  mxcheck identify --x x.npy --codes codes.npy --scales scales.npy\n"
       "  mxcheck identify --candidate ./libmine.so --op matmul --svg order.svg");
   sub.runs([o] { return run(*o); });
+}
+
+// A library behind the candidate interface, in a process of its own.
+
+namespace {
+
+std::chrono::milliseconds seconds(double value, const char* flag) {
+  if (!(value >= 0.1 && value <= 86'400))
+    throw Error(ErrorKind::usage, std::string(flag) + " must be from 0.1 to 86400 seconds");
+  return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
+}
+
+int code_of(const LibraryReport& report) {
+  if (report.ended() != 0) return 6;
+  if (report.policies.empty()) return 4;
+  return report.holding() == report.policies.size() ? 0 : 1;
+}
+
+}  // namespace
+
+int identify_candidate(const IdentifyOptions& o) {
+  TimeLimits limits(seconds(o.time_limit, "--time-limit"));
+  limits.first_call = seconds(o.first_call_limit, "--first-call-limit");
+  const std::string tool = own_executable();
+  LibraryQuestion question;
+  question.op = o.op, question.only = o.only;
+  question.always_tree = o.order || !o.svg.empty();
+  check_operation(question);
+  CandidateProcess process(tool, find_candidate_library(o.candidate, tool), limits);
+  if (!o.json) print(header_text(process.info()));
+  const SumTree* tree = nullptr;
+  std::string title;
+  const LibraryReport report = identify_library(process, question, [&](const PolicyReport& p) {
+    if (!o.json) print(to_text(p));
+  });
+  if (o.json) {
+    print_json(to_json(report));
+  } else {
+    print(summary_text(report));
+  }
+  if (o.svg.empty()) return code_of(report);
+  for (const PolicyReport& p : report.policies) {
+    if (tree != nullptr || !p.order || !p.order->tree) continue;
+    tree = &*p.order->tree;
+    title = p.policy;
+  }
+  if (tree == nullptr) throw Error(ErrorKind::usage, "there is no picture for " + o.svg + ": no product has a tree");
+  write_picture(o, *tree, title);
+  return code_of(report);
+}
+
+std::vector<std::uint32_t> words_of(const Tensor& t) {
+  const std::size_t width = size_of(t.dtype);
+  if (width > 4)
+    throw Error(ErrorKind::input, std::string("a tensor of ") + safetensors_name(t.dtype) + " has no words of 32 bits");
+  std::vector<std::uint32_t> words(t.data.size() / width);
+  for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(&words[i], t.data.data() + i * width, width);
+  return words;
+}
+
+std::vector<float> values_of(const Tensor& t, const std::string& location, Format& type) {
+  switch (t.dtype) {
+    case Dtype::f32: type = Format::fp32; break;
+    case Dtype::bf16: type = Format::bf16; break;
+    case Dtype::f16: type = Format::fp16; break;
+    default:
+      throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.dtype) + "; F32, BF16 or F16 is needed");
+  }
+  std::vector<float> values;
+  for (std::uint32_t word : words_of(t)) values.push_back(static_cast<float>(decode(type, word)));
+  return values;
 }
 
 }  // namespace mxcheck

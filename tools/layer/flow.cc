@@ -1,8 +1,11 @@
 #include "tools/layer/flow.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "goldens/layer/recipe_json.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -93,6 +96,222 @@ std::vector<FlowStep> backward_flow(const LayerRecipe& r) {
       plain_step("aggregate", {{"dX~", "bf16 [R, d]", ""}}, "sum over slots in order, FP32",
                  {{"dX", "bf16 [T, d]", ""}}),
       gemm_step(r, LayerGemm::d_w1, {"dW1", "fp32 [E, d, 2n]", ""})};
+}
+
+// flow_svg: boxes are tensors, dashed ones what a GEMM reads of them, ellipses steps.
+
+namespace {
+
+constexpr int kWidth = 1040;
+constexpr int kBoxWidth = 320;
+constexpr int kBoxHeight = 28;
+constexpr int kLeft = 20;
+constexpr int kRight = 360;  // of a GEMM's second operand
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+class Drawing {
+ public:
+  int y = 20;
+
+  void heading(std::string_view text) {
+    body_ += fmt::format("<text x=\"{}\" y=\"{}\" class=\"h\">{}</text>\n", kLeft, y + 14, text);
+    y += 30;
+  }
+  void box(int x, int at, const std::string& text, const char* kind) {
+    body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" class=\"{}\"/>\n", x, at,
+                         kBoxWidth, kBoxHeight, kind);
+    label(x + kBoxWidth / 2, at + 19, text);
+  }
+  void ellipse(int x, int at, const std::string& text) {
+    body_ += fmt::format("<ellipse cx=\"{}\" cy=\"{}\" rx=\"90\" ry=\"18\" class=\"s\"/>\n", x, at);
+    label(x, at + 5, text);
+  }
+  void label(int x, int at, const std::string& text, const char* anchor = "middle") {
+    body_ += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x, at, anchor, escaped(text));
+  }
+  void arrow(int x0, int y0, int x1, int y1) {
+    body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" marker-end=\"url(#a)\"/>\n", x0, y0, x1, y1);
+  }
+  [[nodiscard]] std::string text(const std::string& title) const {
+    return fmt::format(
+               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
+               "<title>{2}</title>\n"
+               "<style>text{{font:13px monospace}} .h{{font-weight:bold}} rect,ellipse{{fill:white;stroke:black}}\n"
+               "rect.q{{stroke-dasharray:4 3;fill:#eef3fb}} rect.k{{fill:#fdf3d8}} ellipse.s{{fill:#e9e9e9}} "
+               "line{{stroke:black}}</style>\n"
+               "<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">"
+               "<path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n"
+               "<rect width=\"100%\" height=\"100%\" style=\"stroke:none\"/>\n",
+               kWidth, y, escaped(title)) +
+           body_ + "</svg>\n";
+  }
+
+ private:
+  std::string body_;
+};
+
+void draw(const FlowStep& step, Drawing& d) {
+  const bool quantizes = step.is_gemm && (step.inputs[0].becomes != "bf16" || step.inputs[1].becomes != "bf16");
+  const int down = d.y + kBoxHeight + (quantizes ? 2 * kBoxHeight : 0);
+  const int middle = (kLeft + kRight + kBoxWidth) / 2;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const FlowTensor& t = step.inputs[i];
+    const int x = kLeft + static_cast<int>(i) * (kRight - kLeft);
+    const int from = x + kBoxWidth / 2;
+    d.box(x, d.y, t.name + "  " + t.type, "t");
+    int out = d.y + kBoxHeight;
+    if (quantizes && t.becomes != "bf16") {
+      d.arrow(from, out, from, out + kBoxHeight);
+      d.box(x, out + kBoxHeight, t.becomes, "q");
+      out += 2 * kBoxHeight;
+    }
+    d.arrow(from, out, middle, down + 22);
+  }
+  d.ellipse(middle, down + 40, step.name);
+  d.label(middle + 100, down + 45, step.does, "start");
+  d.arrow(middle, down + 58, middle, down + 80);
+  const auto tensor_text = [](const FlowTensor& t) { return t.name + "  " + t.type; };
+  const std::string outputs = join(step.outputs, ",   ", tensor_text);
+  int y = down + 80;
+  d.label(middle, y + 19, outputs);
+  if (!step.kept.empty()) {
+    y += kBoxHeight;
+    d.label(middle, y + 19, "kept: " + step.kept);
+  }
+  d.y = y + 2 * kBoxHeight;
+}
+
+}  // namespace
+
+std::string flow_svg(const LayerRecipe& recipe) {
+  Drawing d;
+  d.heading("forward");
+  for (const FlowStep& step : forward_flow(recipe)) draw(step, d);
+  d.heading("backward");
+  for (const FlowStep& step : backward_flow(recipe)) draw(step, d);
+  return d.text("layer recipe " + recipe.name);
+}
+
+// flow_text: one column an operand, joined at its GEMM.
+
+namespace {
+
+constexpr std::size_t kFlowTextWidth = 100;
+constexpr std::size_t kFlowTextRight = 50;  // column of the second operand
+constexpr std::size_t kMiddle = 25;
+
+// A line with `text` written over it from `column` on, cut where the picture ends.
+void put(std::string& line, std::size_t column, std::string_view text) {
+  if (line.size() < column) line.resize(column, ' ');
+  line.replace(column, std::min(text.size(), line.size() - column), text);
+  if (line.size() > kFlowTextWidth) line = line.substr(0, kFlowTextWidth - 3) + "...";
+}
+
+std::string tensor_text(const FlowTensor& t) { return t.name + "  " + t.type; }
+
+void draw_gemm(const FlowStep& step, std::string& to) {
+  const auto line = [&](std::string_view left, std::string_view right) {
+    std::string text;
+    put(text, 2, left);
+    put(text, kFlowTextRight, right);
+    to += text + "\n";
+  };
+  const FlowTensor& a = step.inputs[0];
+  const FlowTensor& b = step.inputs[1];
+  line(tensor_text(a), tensor_text(b));
+  const auto quantized = [](const FlowTensor& t) { return t.becomes == "bf16" ? "  |" : "  [ " + t.becomes + " ]"; };
+  if (a.becomes != "bf16" || b.becomes != "bf16") line(quantized(a), quantized(b));
+  line("  |", "  |");
+  const std::string name = "( " + step.name + " )";
+  std::string join = "    +" + std::string(kFlowTextRight + 2 - 5, '-') + "+  " + step.does;
+  join.replace(kMiddle - name.size() / 2, name.size(), name);
+  put(join, join.size(), "");
+  to += join + "\n";
+}
+
+void draw_plain(const FlowStep& step, std::string& to) {
+  to += "  " + join(step.inputs, ",   ", tensor_text) + "\n";
+  std::string text;
+  put(text, kMiddle - step.name.size() / 2 - 2, "( " + step.name + " )");
+  if (!step.does.empty()) put(text, kFlowTextRight + 5, step.does);
+  to += text + "\n";
+}
+
+void flow_text_draw(const FlowStep& step, std::string& to) {
+  step.is_gemm ? draw_gemm(step, to) : draw_plain(step, to);
+  std::string arrow;
+  put(arrow, kMiddle, "|");
+  to += arrow + "\n";
+  std::string out;
+  put(out, kMiddle, "v");
+  put(out, kMiddle + 3, join(step.outputs, ",   ", tensor_text));
+  to += out + "\n";
+  if (!step.kept.empty()) {
+    std::string kept;
+    put(kept, kMiddle + 3, "kept: " + step.kept);
+    to += kept + "\n";
+  }
+  to += "\n";
+}
+
+}  // namespace
+
+std::string flow_text(const LayerRecipe& recipe) {
+  std::string text = "forward\n\n";
+  for (const FlowStep& step : forward_flow(recipe)) flow_text_draw(step, text);
+  text += "backward\n\n";
+  for (const FlowStep& step : backward_flow(recipe)) flow_text_draw(step, text);
+  return text +
+         "T tokens of width d, E experts of inner width n, R routed rows sorted by expert.\n"
+         "[ ]: a tensor quantized (format, block, scales); ( ): a step. Type and shape follow a tensor's name.\n";
+}
+
+// A recipe as a table.
+
+namespace {
+
+std::string kept_x_text(const LayerRecipe& r) {
+  return r.keeps_quantized_x ? "codes and scales of up's operand, " + rule_text(r.gemm(LayerGemm::up).a) : "bf16";
+}
+
+}  // namespace
+
+std::string to_text(const LayerRecipe& r) {
+  constexpr const char* kRow = "{:<8} {:<24} {:<7} {:<30} {:<30} {:<20} {}\n";
+  std::string text = fmt::format("{}: {}\n\n", r.name, r.meaning);
+  text += fmt::format(kRow, "GEMM", "D = A B^T", "k", "A", "B", "contract", "D");
+  for (const LayerGemmSpec& g : kLayerGemms) {
+    const GemmRule& rule = r.gemm(g.value);
+    const auto operand = [](std::string_view tensor, const OperandRule& o) {
+      return fmt::format("{:<3} {}", tensor, rule_text(o));
+    };
+    text += fmt::format(kRow, g.name, g.formula, g.k, operand(g.a, rule.a), operand(g.b, rule.b), rule.contract,
+                        spec(g.output).name);
+  }
+  text += fmt::format("\nkept for the backward pass, beside the routing\nX        {}\nH        {}\n", kept_x_text(r),
+                      rule_text(r.kept_h));
+  const bool again = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) {
+    return g.a.source == OperandSource::requantized || g.b.source == OperandSource::requantized;
+  });
+  return text +
+         (again ? "\nagain: made of the tensor as it was quantized along its rows, not of its BF16 values\n" : "") +
+         "\n" + flow_text(r);
 }
 
 }  // namespace mxcheck

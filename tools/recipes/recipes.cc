@@ -1,22 +1,34 @@
 // mxcheck recipes: what each recipe does to a tensor, beside BF16, and to the product of two.
 
-#include <fmt/format.h>
+#include "tools/recipes/recipes.h"
+
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <numeric>
 #include <optional>
+#include <string_view>
+#include <utility>
 
+#include <fmt/format.h>
+
+#include "goldens/format/quantized_file.h"
 #include "goldens/io/atomic_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "reference/common/parallel.h"
 #include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
+#include "tools/common/matrix_panels.h"
+#include "tools/common/panel_quantizer.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/recipes/recipes.h"
 #include "tools/recipes/selection.h"
 #include "tools/recipes/tensor_study.h"
 #include "tools/subcommands.h"
@@ -190,6 +202,259 @@ void add_recipes(Command& app) {
       "  mxcheck recipes g.safetensors:dw --recipe 'deepgemm*,rceil' --direction both --sort zeroed\n"
       "  mxcheck recipes --pair x.npy w.npy --block 1x128 --format e4m3");
   sub.runs([o] { return run(*o); });
+}
+
+namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::vector<Recipe> chosen_recipes(const RecipeSelection& o) {
+  std::vector<std::string> patterns = o.recipes;
+  if (patterns.empty()) {
+    for (const std::string_view name : split(kDefaultRecipes, ',')) patterns.emplace_back(name);
+  }
+  std::vector<Recipe> out;
+  const auto add = [&](const Recipe& recipe) {
+    const auto same = [&](const Recipe& r) { return r.name == recipe.name; };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(recipe);
+  };
+  for (const std::string& pattern : patterns) {
+    const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
+    if (!is_glob && pattern != "all") {
+      add(recipe_named(pattern));
+      continue;
+    }
+    bool any = false;
+    for (const Recipe& recipe : all_recipes()) {
+      if (pattern != "all" && !matches(pattern, recipe.name)) continue;
+      add(recipe);
+      any = true;
+    }
+    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale --list");
+  }
+  return out;
+}
+
+std::vector<BlockShape> chosen_blocks(const RecipeSelection& o) {
+  std::vector<BlockShape> out;
+  const auto add = [&](BlockShape shape) {
+    if (std::find(out.begin(), out.end(), shape) == out.end()) out.push_back(shape);
+  };
+  for (const std::string& name : o.blocks) {
+    const BlockShape shape = block_shape_named(name);
+    if (o.direction != "col") add(shape);
+    if (o.direction != "row") add(shape.transposed());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Combination> combinations(const RecipeSelection& o) {
+  std::vector<Combination> out;
+  const std::vector<Recipe> recipes = chosen_recipes(o);
+  std::vector<Format> formats;
+  for (const std::string& name : o.formats) {
+    const Format f = element_format_named(name);
+    if (std::find(formats.begin(), formats.end(), f) == formats.end()) formats.push_back(f);
+  }
+  for (const Format format : formats) {
+    for (const BlockShape block : chosen_blocks(o)) {
+      for (const Recipe& recipe : recipes) out.push_back({format, block, recipe});
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
+  std::vector<std::string> out;
+  for (const std::string& input : inputs) {
+    if (!input.starts_with(kRealPrefix) || input.find_first_of("*?[") == std::string::npos) {
+      out.push_back(input);
+      continue;
+    }
+    const std::size_t before = out.size();
+    for (const Tensor& t : real_tensors().tensors) {
+      const std::string name = std::string(kRealPrefix) + t.name;
+      if (matches(input, name)) out.push_back(name);
+    }
+    if (out.size() == before) refuse("'" + input + "' matches no real tensor; 'real:*' takes all of them");
+  }
+  return out;
+}
+
+namespace {
+
+constexpr std::int64_t kElements = 1 << 19;  // of a panel: what a core works on, within its caches
+
+// Parts that threads finish in any order, taken in the order of their numbers.
+template <class Part>
+class InOrder {
+ public:
+  template <class Take>
+  void add(std::size_t number, Part part, const Take& take) {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace(number, std::move(part));
+    for (; !waiting_.empty() && waiting_.begin()->first == next_; ++next_) {
+      take(waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, Part> waiting_;
+  std::size_t next_ = 0;
+};
+
+// One recipe on the tensor.
+struct Line {
+  Line(Format source, const Combination& what)
+      : quantizer(source, what.format, what.block, what.recipe),
+        meter(what.format, what.block, what.recipe),
+        block(what.block) {}
+
+  void quantize_panel(const MatrixView& panel, Quantized& q) const {
+    std::vector<std::int64_t> starts = block_row_starts(panel.rows, block.rows, {});
+    for (std::int64_t& start : starts) start += panel.first_row;
+    const auto number = static_cast<std::size_t>(panel.first_row / block.height(panel.rows));
+    quantizer.quantize(panel, starts, number, {}, 1, q);
+  }
+
+  // One panel's median is close to the tensor's, as a rule.
+  void expect_median_of(const MatrixView& panel, Quantized& q) {
+    quantize_panel(panel, q);
+    StudyMeter sample = meter;
+    do {
+      sample.add(sample.measure(panel, q));
+    } while (!sample.finish_pass());
+    meter.expect_median(sample.study().error.median_relative);
+  }
+
+  PanelQuantizer quantizer;
+  StudyMeter meter;
+  BlockShape block;
+  bool is_complete = false;
+};
+
+class TensorStudy {
+ public:
+  TensorStudy(const MatrixInput& input, const std::vector<Combination>& all, int threads, Progress& progress)
+      : matrix_(input), head_(matrix_.head()), threads_(thread_count(threads)), progress_(progress) {
+    check_has_elements(head_.rows, head_.cols);
+    std::int64_t height = 1;  // of which every panel but the last is a multiple
+    for (const Combination& what : all) {
+      lines_.emplace_back(head_.dtype, what);
+      height = std::lcm(height, what.block.height(head_.rows));
+    }
+    panel_rows_ = std::max<std::int64_t>(1, kElements / head_.cols / height) * height;
+    if (head_.dtype == Format::bf16) bf16_.expect_median(0);
+  }
+
+  void run() {
+    for (int pass = 1;; ++pass) {
+      one_pass(pass);
+      if (finish_pass()) return;
+      matrix_.rewind();
+    }
+  }
+
+  void write_to(TensorReport& report) const {
+    report.dtype = head_.dtype, report.rows = head_.rows, report.cols = head_.cols;
+    report.facts = facts_;
+    report.bf16 = bf16_.measures();
+    for (std::size_t i = 0; i < lines_.size(); ++i) report.lines[i].study = lines_[i].meter.study();
+  }
+
+ private:
+  bool finish_pass() {
+    bf16_is_complete_ = bf16_is_complete_ || bf16_.finish_pass();
+    bool all = bf16_is_complete_;
+    for (Line& line : lines_) {
+      line.is_complete = line.is_complete || line.meter.finish_pass();
+      all = all && line.is_complete;
+    }
+    return all;
+  }
+
+  void one_pass(int pass) {
+    std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads_));
+    for (std::int64_t row = 0; row < head_.rows;) {
+      std::vector<MatrixView> panels;
+      for (std::size_t i = 0; i < buffers.size() && row < head_.rows; ++i) {
+        const std::int64_t rows = std::min(panel_rows_, head_.rows - row);
+        panels.push_back(matrix_.next(rows, buffers[i]));
+        row += rows;
+      }
+      if (pass == 1 && row > panel_rows_ && panels[0].first_row == 0) expect_medians(panels[0]);
+      measure(panels);
+      progress_.now(fmt::format("pass {} over {} x {}", pass, head_.rows, head_.cols),
+                    static_cast<double>(row) / static_cast<double>(head_.rows));
+    }
+  }
+
+  void expect_medians(const MatrixView& panel) {
+    const auto count = static_cast<std::int64_t>(lines_.size());
+    parallel_ranges(count, count * kElements, static_cast<int>(threads_), [&](std::int64_t begin, std::int64_t end) {
+      Quantized q;
+      for (std::int64_t i = begin; i < end; ++i) lines_[static_cast<std::size_t>(i)].expect_median_of(panel, q);
+    });
+  }
+
+  // What is not complete, on some panels: each thread takes what is next, a recipe's panels one after the other.
+  void measure(const std::vector<MatrixView>& panels) {
+    std::vector<Line*> lines;
+    for (Line& line : lines_) {
+      if (!line.is_complete) lines.push_back(&line);
+    }
+    std::vector<InOrder<StudyMeter::Part>> parts(lines.size());
+    InOrder<ErrorMeter::Part> bf16;
+    InOrder<InputFacts> facts;
+    const std::size_t count = (lines.size() + (bf16_is_complete_ ? 0 : 1)) * panels.size();
+    std::atomic<std::size_t> next{0};
+    const auto work = [&](std::int64_t, std::int64_t) {
+      Quantized q;
+      for (std::size_t i = next++; i < count; i = next++) {
+        const std::size_t of = i / panels.size(), number = i % panels.size();
+        const MatrixView& panel = panels[number];
+        if (of == lines.size()) {
+          if (bf16_.is_first_pass()) facts.add(number, input_facts(panel), [&](const auto& f) { facts_.add(f); });
+          bf16.add(number, measure_bf16(bf16_, panel), [&](const auto& part) { bf16_.add(part); });
+          continue;
+        }
+        Line& line = *lines[of];
+        line.quantize_panel(panel, q);
+        parts[of].add(number, line.meter.measure(panel, q), [&](const auto& part) { line.meter.add(part); });
+      }
+    };
+    parallel_ranges(threads_, static_cast<std::int64_t>(count) * kElements, static_cast<int>(threads_), work);
+  }
+
+  MatrixPanels matrix_;
+  MatrixHead head_;
+  std::int64_t threads_;
+  Progress& progress_;
+  std::vector<Line> lines_;
+  std::int64_t panel_rows_ = 1;
+  ErrorMeter bf16_;
+  bool bf16_is_complete_ = false;
+  InputFacts facts_;
+};
+
+}  // namespace
+
+TensorReport study_tensor(const MatrixInput& input, const std::vector<Combination>& all, int threads,
+                          Progress& progress) {
+  TensorReport report;
+  for (const Combination& what : all) report.lines.push_back({what, {}});
+  in_place_of_input(input.location, input.location, [&] {
+    TensorStudy study(input, all, threads, progress);
+    study.run();
+    study.write_to(report);
+  });
+  return report;
 }
 
 }  // namespace mxcheck

@@ -1,25 +1,30 @@
 // mxcheck route: router logits to experts, weights and rows, and what that does to the experts' loads.
 
-#include <fmt/format.h>
+#include "tools/route/report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "goldens/io/routes_file.h"
+#include "goldens/io/tensor_file.h"
 #include "goldens/make/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "reference/router/loss.h"
 #include "tools/common/json.h"
 #include "tools/common/matrix_input.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/route/report.h"
 #include "tools/route/router_options.h"
 #include "tools/subcommands.h"
 
@@ -190,6 +195,248 @@ void add_route(Command& app) {
       "r.safetensors\n"
       "  mxcheck route acts.h5 --name router_logits --top-k 2 --round expert-choice --capacity-factor 1 -o r.h5");
   sub.runs([o] { return run(*o); });
+}
+
+namespace {
+
+constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();  // rows are counted in int32
+
+void add_variant_options(Command& sub, RouterOptions& o) {
+  sub.option("--variant", o.variant, "What the weights are; route --list names them").shows_default();
+  sub.option("--top-k", o.top_k, "Experts of a token").between(1, kMostCount);
+  sub.option("--bias", o.bias, "A vector of F32, added to each expert's key for choosing alone").not_empty();
+  const auto groups =
+      sub.option("--groups", o.groups, "Group-limited choice: runs of experts of equal length").between(1, kMostCount);
+  sub.option("--groups-kept", o.groups_kept, "Groups whose experts can be chosen").between(1, kMostCount).needs(groups);
+  sub.option("--nan", o.nan, "A NaN is refused, or comes last").one_of({"refuse", "last"}).shows_default();
+  sub.option("--scale", o.scale, "Multiplies every weight").finite_fp32().shows_default();
+}
+
+void add_rule_options(Command& sub, RouterOptions& o) {
+  const std::string group = "Rows (what becomes of token choice)";
+  sub.option("--round", o.round, "Rule; route --list names them").shows_default().in_group(group);
+  sub.option("--tile", o.tile, "Rows that a rule rounds to, and that padding is counted and --padded made for")
+      .between(1, kMostCount)
+      .shows_default()
+      .in_group(group);
+  const auto capacity = sub.option("--capacity", o.capacity,
+                                   "Tokens an expert takes at most; 0: all that chose it, but of expert-choice none")
+                            .between(0, kMostCount)
+                            .in_group(group);
+  sub.option(
+         "--capacity-factor", o.capacity_factor,
+         "The same as a multiple of tokens * top_k / experts: the decimal as written, exactly; the product is rounded "
+         "up for expert-choice, down for the others")
+      .not_empty()
+      .excludes(capacity)
+      .in_group(group);
+  sub.option("--weights", o.weights, "After a rule: over the sum of a token's kept scores, or the scores")
+      .one_of({"renorm", "raw"})
+      .in_group(group);
+  sub.option("--seed", o.seed, "Of sr-f (0)").counter().in_group(group);
+  sub.option("--layer", o.layer, "Of sr-f (0)").counter().in_group(group);
+  sub.option("--step", o.step, "Of sr-f (0)").counter().in_group(group);
+}
+
+}  // namespace
+
+// That it fits the router's logits is checked here too: the reference's messages would be given the logits' place.
+std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts) {
+  if (location.empty()) return {};
+  const Tensor t = read_tensor(location);
+  if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
+    throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
+  }
+  std::vector<float> bias = values_in<float>(t.data);
+  if (bias.empty()) throw Error(ErrorKind::input, location + ": is empty; a bias has a number an expert");
+  Router biased = router;
+  biased.bias = bias;
+  in_place(location, [&] { check_bias(biased, experts); });
+  for (std::size_t e = 0; router.variant->packed && e < bias.size(); ++e) {
+    if (std::isfinite(bias[e])) continue;
+    throw Error(ErrorKind::input,
+                fmt::format("{}: {} in the bias of expert {}: packed order takes finite numbers alone", location,
+                            std::isnan(bias[e]) ? "NaN" : "Inf", e));
+  }
+  return bias;
+}
+
+// All of the rule but the capacity, which may depend on the number of tokens.
+TokenRounding token_rounding_of(const RouterOptions& o) {
+  TokenRounding a;
+  a.rule = token_rounding_rule_named(o.round);
+  a.tile = o.tile;
+  const bool none = a.rule == TokenRoundingRule::none;
+  if (none && !o.weights.empty()) refuse("--weights: of --round none they are the variant's");
+  a.renormalize = o.weights != "raw";
+  const bool random = a.rule == TokenRoundingRule::sr_f;
+  if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
+  a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
+  const bool given = o.capacity || !o.capacity_factor.empty();
+  if (given && !takes_capacity(a.rule)) {
+    refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
+  }
+  if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
+  return a;
+}
+
+void set_capacity(const RouterOptions& o, TokenRounding& a, const MatrixView& logits) {
+  if (o.capacity) a.capacity = *o.capacity;
+  if (o.capacity_factor.empty() || logits.cols == 0) return;
+  a.capacity = capacity_from_factor(a.rule, o.capacity_factor, logits.rows, *o.top_k, logits.cols);
+  if (a.capacity == 0 && logits.rows > 0) {  // which the capacity rules would take for no limit at all
+    refuse("capacity factor '" + o.capacity_factor + "': leaves no token for an expert");
+  }
+}
+
+Router router_of(const RouterOptions& o) {
+  if (!o.top_k) refuse("--top-k is needed");
+  Router router;
+  router.variant = &router_variant_named(o.variant);
+  router.top_k = *o.top_k;
+  router.groups = o.groups, router.groups_kept = o.groups_kept;
+  router.nan = o.nan == "last" ? NanLogits::last : NanLogits::refuse;
+  router.scale = o.scale;
+  return router;
+}
+
+void add_router_options(Command& sub, RouterOptions& o) {
+  add_variant_options(sub, o);
+  add_rule_options(sub, o);
+}
+
+namespace {
+
+constexpr std::int64_t kMostBins = 8;
+
+// Pairs that only one of the two has: both are the experts of one token, sorted.
+void count_changes(const std::vector<std::int32_t>& before, const std::vector<std::int32_t>& after, RouteReport& r) {
+  std::vector<std::int32_t> only;
+  std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(only));
+  r.added += static_cast<std::int64_t>(only.size());
+  only.clear();
+  std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(only));
+  r.dropped += static_cast<std::int64_t>(only.size());
+}
+
+std::string range_text(std::span<const std::int64_t> loads) {
+  if (loads.empty()) return "none";
+  const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
+  const double sum = static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::int64_t{0}));
+  const auto none = std::count(loads.begin(), loads.end(), 0);
+  return fmt::format("min {}, mean {:.1f}, max {}; {} expert{} without tokens", *least,
+                     sum / static_cast<double>(loads.size()), *most, none, none == 1 ? "" : "s");
+}
+
+// "127 to 192: 3, 193 to 258: 17, ...": how many experts have so many tokens; "128: 7, 256: 20, ..." of few numbers.
+std::string histogram_text(std::span<const std::int64_t> loads) {
+  if (loads.empty()) return "none";
+  std::map<std::int64_t, std::int64_t> each;
+  for (const std::int64_t load : loads) ++each[load];
+  if (static_cast<std::int64_t>(each.size()) <= kMostBins) {
+    return join(each, ", ", [](const auto& bin) { return fmt::format("{}: {}", bin.first, bin.second); });
+  }
+  const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
+  const std::int64_t width = (*most - *least) / kMostBins + 1;
+  std::vector<std::int64_t> bins(static_cast<std::size_t>((*most - *least) / width + 1));
+  for (const std::int64_t load : loads) ++bins[static_cast<std::size_t>((load - *least) / width)];
+  std::string text;
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    const std::int64_t first = *least + static_cast<std::int64_t>(i) * width;
+    text += fmt::format("{}{} to {}: {}", i == 0 ? "" : ", ", first, first + width - 1, bins[i]);
+  }
+  return text;
+}
+
+std::string to_text(const Padding& p) {
+  const double share = p.rows == 0 ? 0 : 100 * static_cast<double>(p.padding) / static_cast<double>(p.rows);
+  return fmt::format("{} of {} rows ({:.1f} %)", p.padding, p.rows, share);
+}
+
+Json to_json(const Padding& p) { return {{"rows", p.rows}, {"padding", p.padding}}; }
+
+}  // namespace
+
+RouteReport report_of(const Routes& before, const RoundedTokens& after, std::int64_t tile) {
+  RouteReport r;
+  r.tokens = after.tokens, r.experts = after.experts, r.top_k = before.top_k, r.tile = tile;
+  r.chosen.assign(after.chosen.begin(), after.chosen.end());
+  std::vector<std::int32_t> expert_of_row(static_cast<std::size_t>(after.offsets.back()));
+  for (std::size_t e = 0; e < r.chosen.size(); ++e) {
+    r.kept.push_back(after.offsets[e + 1] - after.offsets[e]);
+    std::fill(expert_of_row.begin() + after.offsets[e], expert_of_row.begin() + after.offsets[e + 1],
+              static_cast<std::int32_t>(e));
+  }
+  std::vector<std::int32_t> chosen, kept;
+  for (std::int64_t t = 0; t < r.tokens; ++t) {
+    const auto at = static_cast<std::size_t>(t);
+    const auto* const first = before.experts.data() + t * before.top_k;
+    chosen.assign(first, first + before.top_k);
+    std::sort(chosen.begin(), chosen.end());
+    kept.clear();
+    for (std::int64_t i = after.token_offsets[at]; i < after.token_offsets[at + 1]; ++i) {
+      kept.push_back(expert_of_row[static_cast<std::size_t>(after.token_rows[static_cast<std::size_t>(i)])]);
+    }
+    count_changes(chosen, kept, r);
+    r.without_expert += kept.empty() ? 1 : 0;
+    r.most_experts = std::max(r.most_experts, static_cast<std::int64_t>(kept.size()));
+  }
+  return r;
+}
+
+Padding padding_of(std::span<const std::int64_t> loads, std::int64_t tile) {
+  Padding p;
+  for (const std::int64_t load : loads) {
+    const std::int64_t rest = load % tile;
+    const std::int64_t padding = rest == 0 ? 0 : tile - rest;
+    p.rows += load + padding;
+    p.padding += padding;
+  }
+  return p;
+}
+
+std::string to_text(const RouteReport& r, bool loads) {
+  std::string text = fmt::format("chosen    {}\n", range_text(r.chosen));
+  const bool same = r.added == 0 && r.dropped == 0;
+  if (!same) text += fmt::format("kept      {}\n", range_text(r.kept));
+  if (loads) {
+    text += fmt::format("{:>8}{:>10}{:>10}{:>10}\n", "expert", "chosen", "kept", "padding");
+    for (std::size_t e = 0; e < r.kept.size(); ++e) {
+      text += fmt::format("{:>8}{:>10}{:>10}{:>10}\n", e, r.chosen[e], r.kept[e],
+                          padding_of(std::span(r.kept).subspan(e, 1), r.tile).padding);
+    }
+  } else {
+    text += fmt::format("experts   by tokens kept: {}\n", histogram_text(r.kept));
+  }
+  text += fmt::format("padding   to tiles of {}: {} before, {} after\n", r.tile, to_text(padding_of(r.chosen, r.tile)),
+                      to_text(padding_of(r.kept, r.tile)));
+  text += fmt::format("changed   pairs added {}, dropped {}; tokens without an expert {}, most experts of a token {}\n",
+                      r.added, r.dropped, r.without_expert, r.most_experts);
+  if (r.balance_loss) {
+    text += fmt::format("losses    load balancing {} ({}: even), z {}, each with a coefficient of {}\n",
+                        decimal(*r.balance_loss), decimal(r.coefficient), decimal(*r.z_loss), decimal(r.coefficient));
+  }
+  return text;
+}
+
+Json to_json(const RouteReport& r) {
+  Json json{{"tokens", r.tokens},
+            {"experts", r.experts},
+            {"top_k", r.top_k},
+            {"tile", r.tile},
+            {"chosen", r.chosen},
+            {"kept", r.kept},
+            {"before", to_json(padding_of(r.chosen, r.tile))},
+            {"after", to_json(padding_of(r.kept, r.tile))},
+            {"added", r.added},
+            {"dropped", r.dropped},
+            {"tokens_without_expert", r.without_expert},
+            {"most_experts_of_a_token", r.most_experts}};
+  if (r.balance_loss) {
+    json["balance_loss"] = json_number(*r.balance_loss), json["z_loss"] = json_number(*r.z_loss);
+    json["coefficient"] = json_number(r.coefficient);
+  }
+  return json;
 }
 
 }  // namespace mxcheck

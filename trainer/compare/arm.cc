@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
+#include <fmt/format.h>
+
+#include "trainer/compare/observed.h"
 #include "trainer/compare/same_experiment.h"
+#include "trainer/compare/trajectory.h"
 
 namespace mxcheck {
 namespace {
@@ -105,6 +110,366 @@ std::vector<Arm> arms_of(std::span<const NamedRun> runs) {
   }
   check_pairs(all);
   return all;
+}
+
+namespace {
+
+struct Field {
+  std::string name;
+  std::string value;
+};
+
+std::vector<Field> shared_fields(const RunRecord& r) {
+  const TrainingConfig& c = r.config;
+  const OptimizerConfig& o = c.optimizer;
+  const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  return {
+      {"model.layers", text(c.model.layers)},
+      {"model.width", text(c.model.width)},
+      {"model.heads", text(c.model.heads)},
+      {"model.experts", text(c.model.experts)},
+      {"model.inner", text(c.model.inner)},
+      {"model.top_k", text(c.model.top_k)},
+      {"model.length", text(c.model.length)},
+      {"batch", text(c.batch)},
+      {"steps", text(c.steps)},
+      {"balance", text(c.balance)},
+      {"optimizer.peak_rate", text(o.peak_rate)},
+      {"optimizer.last_rate", text(o.last_rate)},
+      {"optimizer.warm_up", text(o.warm_up)},
+      {"optimizer.beta1", text(o.beta1)},
+      {"optimizer.beta2", text(o.beta2)},
+      {"optimizer.epsilon", text(o.epsilon)},
+      {"optimizer.decay", text(o.decay)},
+      {"optimizer.clip", text(o.clip)},
+      {"optimizer.skips_non_finite", text(o.skips_non_finite)},
+      {"training_sha256", r.training_sha256},
+      {"validation_sha256", r.validation_sha256},
+      {"validation_sequences", text(r.plan.validation_sequences)},
+  };
+}
+
+void check_fields(const NamedRun& first, const NamedRun& run) {
+  const std::vector<Field> expected = shared_fields(first.record);
+  const std::vector<Field> found = shared_fields(run.record);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].value == expected[i].value) continue;
+    throw Error(ErrorKind::input, fmt::format("{} and {}: {} differs, {} and {}; runs of one experiment share it",
+                                              first.file, run.file, found[i].name, expected[i].value, found[i].value));
+  }
+}
+
+// The steps of `run` are those of `longest`, or their beginning where the run diverged.
+void check_evaluations(const NamedRun& longest, const NamedRun& run) {
+  const auto& expected = longest.record.evaluations;
+  const auto& found = run.record.evaluations;
+  const auto step = &RecordedEvaluation::step;
+  const bool begins = std::ranges::equal(found.begin(), found.end(), expected.begin(),
+                                         expected.begin() + static_cast<std::ptrdiff_t>(found.size()), {}, step, step);
+  const bool whole = found.size() == expected.size() || run.record.end == RunEnd::diverged;
+  if (begins && whole) return;
+  throw Error(ErrorKind::input,
+              fmt::format("{} and {}: evaluations are after other steps ({} and {} of them); runs of one experiment "
+                          "are evaluated after the same",
+                          longest.file, run.file, expected.size(), found.size()));
+}
+
+// A name stands for one recipe, and bf16 for none.
+void check_recipes(std::span<const NamedRun> runs) {
+  std::map<std::string, const NamedRun*> seen;
+  for (const NamedRun& run : runs) {
+    const LayerRecipe& recipe = run.record.config.recipe;
+    const auto [at, is_new] = seen.try_emplace(recipe.name, &run);
+    if (at->second->record.config.recipe != recipe)
+      throw Error(ErrorKind::input, at->second->file + " and " + run.file + ": recipe differs, though both call it '" +
+                                        recipe.name + "'; a name stands for one recipe");
+    const bool quantizes =
+        std::ranges::any_of(recipe.gemms, [](const GemmRule& g) { return g.a.quantized() || g.b.quantized(); });
+    if (is_new && recipe.name == "bf16" && quantizes)
+      throw Error(ErrorKind::input, run.file + ": recipe 'bf16' quantizes; the baseline's does not");
+  }
+}
+
+}  // namespace
+
+void check_whole(const NamedRun& run) {
+  const RunRecord& r = run.record;
+  if (r.end == RunEnd::unfinished)
+    throw Error(ErrorKind::input, fmt::format("{}: unfinished, {} of {} steps; finish it first", run.file,
+                                              r.steps.size(), r.config.steps));
+  if (r.end == RunEnd::diverged) return;
+  if (static_cast<std::int64_t>(r.steps.size()) != r.config.steps)
+    throw Error(ErrorKind::input, fmt::format("{}: finished with {} steps, its configuration has {}", run.file,
+                                              r.steps.size(), r.config.steps));
+  if (r.evaluations.size() < kEndpointEvaluations)
+    throw Error(ErrorKind::input, fmt::format("{}: {} evaluations; the endpoint is the mean of the last {}", run.file,
+                                              r.evaluations.size(), kEndpointEvaluations));
+}
+
+void check_same_experiment(std::span<const NamedRun> runs) {
+  if (runs.empty()) return;
+  for (const NamedRun& run : runs) check_fields(runs.front(), run);
+  const NamedRun& longest =
+      *std::ranges::max_element(runs, {}, [](const NamedRun& r) { return r.record.evaluations.size(); });
+  for (const NamedRun& run : runs) check_evaluations(longest, run);
+  check_recipes(runs);
+}
+
+namespace {
+
+// Steps are counted from 1 here, as evaluations are after so many.
+StepCurve binned(const std::vector<RecordedStep>& steps) {
+  StepCurve curve;
+  const auto n = static_cast<double>(steps.size());
+  std::size_t from = 0;
+  for (int bin = 1; bin <= kCurveBins && from < steps.size(); ++bin) {
+    const double end = std::pow(n, static_cast<double>(bin) / kCurveBins);
+    const std::size_t to = bin == kCurveBins ? steps.size() : static_cast<std::size_t>(end);
+    if (to <= from) continue;
+    double sum = 0;
+    for (std::size_t i = from; i < to; ++i) sum += value_of(steps[i].loss);
+    curve.push_back({static_cast<std::int64_t>((from + 1 + to) / 2), sum / static_cast<double>(to - from)});
+    from = to;
+  }
+  return curve;
+}
+
+std::vector<const NamedRun*> whole_runs(const Arm& arm) {
+  std::vector<const NamedRun*> whole;
+  for (const NamedRun* run : arm.runs) {
+    if (!has_diverged(run->record)) whole.push_back(run);
+  }
+  return whole;
+}
+
+std::vector<std::size_t> checkpoint_indices(const std::vector<RecordedEvaluation>& evaluations) {
+  std::vector<std::size_t> chosen;
+  const auto later = std::ranges::find_if(evaluations, [](const RecordedEvaluation& e) { return e.step > 0; });
+  if (later == evaluations.end()) return chosen;
+  const auto first = static_cast<double>(later->step);
+  const auto last = static_cast<double>(evaluations.back().step);
+  for (int k = 0; k < kCheckpoints; ++k) {
+    const double target = first * std::pow(last / first, static_cast<double>(k) / (kCheckpoints - 1));
+    const auto distance = [&](const RecordedEvaluation& e) {
+      return std::abs(std::log(static_cast<double>(e.step) / target));
+    };
+    const auto nearest = std::ranges::min_element(later, evaluations.end(), {}, distance);
+    const auto at = static_cast<std::size_t>(nearest - evaluations.begin());
+    if (chosen.empty() || chosen.back() != at) chosen.push_back(at);
+  }
+  return chosen;
+}
+
+// The mean over runs of means of three evaluations, at the last one's step.
+StepCurve smoothed(const std::vector<const NamedRun*>& runs) {
+  StepCurve curve;
+  const auto& steps = runs.front()->record.evaluations;
+  for (std::size_t i = kEndpointEvaluations - 1; i < steps.size(); ++i) {
+    double sum = 0;
+    for (const NamedRun* run : runs) {
+      for (std::size_t j = 0; j < kEndpointEvaluations; ++j) sum += value_of(run->record.evaluations[i - j].loss_bf16);
+    }
+    curve.push_back({steps[i].step, sum / static_cast<double>(runs.size() * kEndpointEvaluations)});
+  }
+  return curve;
+}
+
+}  // namespace
+
+RunCurve curve_of(const NamedRun& run) {
+  RunCurve curve{.file = run.file, .seed = run.record.config.seed, .validation = {}, .training = {}};
+  for (const RecordedEvaluation& e : run.record.evaluations)
+    curve.validation.push_back({e.step, value_of(e.loss_bf16)});
+  curve.training = binned(run.record.steps);
+  return curve;
+}
+
+std::int64_t spikes(std::span<const double> values, double z) {
+  std::int64_t count = 0;
+  std::vector<double> window;  // a ring
+  std::size_t oldest = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) {
+      ++count;
+      continue;
+    }
+    if (window.size() < kSpikeWindow) {
+      window.push_back(value);
+      continue;
+    }
+    window[oldest] = value;
+    oldest = (oldest + 1) % kSpikeWindow;
+    double mean = 0;
+    for (const double v : window) mean += v / static_cast<double>(kSpikeWindow);
+    double variance = 0;  // in two passes: sums of squares cancel where the deviation is small
+    for (const double v : window) variance += (v - mean) * (v - mean) / static_cast<double>(kSpikeWindow);
+    if (value - mean > z * std::sqrt(variance)) ++count;
+  }
+  return count;
+}
+
+SpikeCount spikes_of(const RunRecord& run, double z) {
+  std::vector<double> loss;
+  std::vector<double> norm;
+  for (const RecordedStep& step : run.steps) {
+    loss.push_back(value_of(step.loss));
+    norm.push_back(value_of(step.gradient_norm));
+  }
+  return {.loss = spikes(loss, z), .gradient_norm = spikes(norm, z)};
+}
+
+std::vector<CheckpointInterval> checkpoints_of(const Arm& baseline, const Arm& arm, double alpha) {
+  std::map<std::uint64_t, const NamedRun*> partner;
+  for (const NamedRun* run : whole_runs(baseline)) partner[run->record.config.seed] = run;
+  std::vector<const NamedRun*> runs;
+  for (const NamedRun* run : whole_runs(arm)) {
+    if (partner.contains(run->record.config.seed)) runs.push_back(run);
+  }
+  std::vector<CheckpointInterval> all;
+  if (runs.empty()) return all;
+  const auto& evaluations = runs.front()->record.evaluations;
+  const std::vector<std::size_t> chosen = checkpoint_indices(evaluations);
+  for (const std::size_t at : chosen) {
+    std::vector<double> differences;
+    for (const NamedRun* run : runs) {
+      const double base = value_of(partner[run->record.config.seed]->record.evaluations[at].loss_bf16);
+      differences.push_back((value_of(run->record.evaluations[at].loss_bf16) - base) / base);
+    }
+    all.push_back({evaluations[at].step, paired_interval(differences, alpha / kCheckpoints)});
+  }
+  return all;
+}
+
+std::optional<double> token_equivalents(const Arm& baseline, double gap) {
+  const std::vector<const NamedRun*> runs = whole_runs(baseline);
+  const bool on_curve = gap >= 0 && !runs.empty();
+  if (!on_curve) return std::nullopt;
+  const StepCurve curve = smoothed(runs);
+  const double target = curve.back().value * (1 + gap);
+  const auto tokens = static_cast<double>(runs.front()->record.config.tokens());
+  for (std::size_t i = curve.size(); i-- > 0;) {
+    if (i + 1 == curve.size() && curve[i].value >= target) return 0;  // a gap of 0
+    const bool above = curve[i].value >= target;
+    if (!above) continue;
+    const StepValue& a = curve[i];
+    const StepValue& b = curve[i + 1];
+    const double step =
+        static_cast<double>(a.step) + static_cast<double>(b.step - a.step) * (a.value - target) / (a.value - b.value);
+    return (static_cast<double>(curve.back().step) - step) * tokens;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+struct Mean {
+  double sum = 0;
+  std::int64_t count = 0;
+  void add(double value) {
+    sum += value;
+    ++count;
+  }
+  [[nodiscard]] double value() const { return sum / static_cast<double>(count); }
+};
+using Means = std::map<std::int64_t, Mean>;  // by step
+
+StepCurve curve_from(const Means& means) {
+  StepCurve curve;
+  for (const auto& [step, mean] : means) curve.push_back({step, mean.value()});
+  return curve;
+}
+
+double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+
+std::vector<double> shares_of_rows(const LayerObservation& layer) {
+  std::int64_t rows = 0;
+  for (const std::int64_t load : layer.expert_loads) rows += load;
+  std::vector<double> shares;
+  if (rows == 0) return shares;
+  for (const std::int64_t load : layer.expert_loads) shares.push_back(share(load, rows));
+  std::ranges::sort(shares, std::greater<>());
+  return shares;
+}
+
+double entropy(const std::vector<double>& shares) {
+  double sum = 0;
+  for (const double p : shares) {
+    if (p > 0) sum -= p * std::log(p);
+  }
+  return shares.size() > 1 ? sum / std::log(static_cast<double>(shares.size())) : 1;
+}
+
+void add_routes(const Arm& arm, ObservedArm& out) {
+  Means by_step;
+  std::map<std::size_t, Mean> by_layer;
+  for (const NamedRun* run : arm.runs) {
+    for (const RecordedEvaluation& e : run->record.evaluations) {
+      if (e.routes <= 0) continue;
+      for (std::size_t l = 0; l < e.equal_routes.size(); ++l) {
+        by_step[e.step].add(share(e.equal_routes[l], e.routes));
+        if (&e == &run->record.evaluations.back()) by_layer[l].add(share(e.equal_routes[l], e.routes));
+      }
+    }
+  }
+  out.equal_routes = curve_from(by_step);
+  for (const auto& [layer, mean] : by_layer) out.equal_routes_by_layer.push_back(mean.value());
+}
+
+void add_loads(const Arm& arm, ObservedArm& out) {
+  Means by_step;
+  std::vector<std::vector<Mean>> last;  // by layer and rank
+  for (const NamedRun* run : arm.runs) {
+    for (const RecordedObservation& o : run->record.observations) {
+      for (std::size_t l = 0; l < o.layers.size(); ++l) {
+        const std::vector<double> shares = shares_of_rows(o.layers[l]);
+        if (shares.empty()) continue;
+        by_step[o.step].add(entropy(shares));
+        if (&o != &run->record.observations.back()) continue;
+        if (last.size() <= l) last.resize(l + 1);
+        if (last[l].size() < shares.size()) last[l].resize(shares.size());
+        for (std::size_t i = 0; i < shares.size(); ++i) last[l][i].add(shares[i]);
+      }
+    }
+  }
+  out.load_entropy = curve_from(by_step);
+  for (const std::vector<Mean>& layer : last) {
+    std::vector<double>& shares = out.loads.emplace_back();
+    for (const Mean& mean : layer) shares.push_back(mean.value());
+  }
+}
+
+void add_operands(const Arm& arm, ObservedArm& out) {
+  std::map<std::string, std::pair<Means, Means>> by_name;
+  for (const NamedRun* run : arm.runs) {
+    for (const RecordedObservation& o : run->record.observations) {
+      std::map<std::string, OperandFacts> sums;  // over the layers
+      for (const LayerObservation& layer : o.layers) {
+        for (const OperandFacts& facts : layer.operands) {
+          OperandFacts& sum = sums[facts.name];
+          sum.elements += facts.elements;
+          sum.saturated += facts.saturated;
+          sum.flushed += facts.flushed;
+        }
+      }
+      for (const auto& [name, sum] : sums) {
+        if (sum.elements <= 0) continue;
+        by_name[name].first[o.step].add(share(sum.saturated, sum.elements));
+        by_name[name].second[o.step].add(share(sum.flushed, sum.elements));
+      }
+    }
+  }
+  for (const auto& [name, means] : by_name)
+    out.operands.push_back({name, curve_from(means.first), curve_from(means.second)});
+}
+
+}  // namespace
+
+ObservedArm observed_of(const Arm& arm) {
+  ObservedArm out;
+  add_routes(arm, out);
+  add_loads(arm, out);
+  add_operands(arm, out);
+  return out;
 }
 
 }  // namespace mxcheck

@@ -4,6 +4,17 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <string>
+#include <vector>
+
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <fmt/format.h>
+
+#include "numerics/error.h"
+#include "numerics/text.h"
+#include "trainer/compare/interval.h"
+#include "trainer/compare/verdict.h"
 
 namespace mxcheck {
 namespace {
@@ -202,6 +213,181 @@ int exit_code(const ParityComparison& comparison) {
     }
   }
   return judged && !inconclusive ? 0 : 4;
+}
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+void check_probability(double p) {
+  const bool inside = p > 0 && p < 1;
+  if (!inside) throw Error(ErrorKind::usage, "a probability of " + std::to_string(p) + "; between 0 and 1 is right");
+}
+
+double mean_of(std::span<const double> x) {
+  double sum = 0;
+  for (const double v : x) sum += v;
+  return sum / static_cast<double>(x.size());
+}
+
+}  // namespace
+
+double student_t_quantile(double p, std::int64_t freedom) {
+  check_probability(p);
+  if (freedom < 1) throw Error(ErrorKind::usage, "Student's t needs a degree of freedom: two pairs or more");
+  return boost::math::quantile(boost::math::students_t(static_cast<double>(freedom)), p);
+}
+
+PairedInterval paired_interval(std::span<const double> differences, double alpha) {
+  PairedInterval i;
+  i.pairs = static_cast<std::int64_t>(differences.size());
+  if (i.pairs == 0) return i;
+  i.mean = mean_of(differences);
+  if (i.pairs < 2) return i;
+  const auto n = static_cast<double>(i.pairs);
+  double squares = 0;
+  for (const double d : differences) squares += (d - i.mean) * (d - i.mean);
+  i.deviation = std::sqrt(squares / (n - 1));
+  const double half = student_t_quantile(1 - alpha, i.pairs - 1) * i.deviation / std::sqrt(n);
+  i.lower = i.mean - half;
+  i.upper = i.mean + half;
+  return i;
+}
+
+double power_of(std::int64_t pairs, double gap, double deviation, double alpha) {
+  if (pairs < 2 || std::isnan(gap) || std::isnan(deviation)) return kNone;
+  if (deviation == 0) return gap > 0 ? 1 : 0;
+  const double shift = gap / deviation * std::sqrt(static_cast<double>(pairs));
+  // P(T' <= quantile) is below 1e-12 long before: Boost's series for large shifts takes ever longer.
+  constexpr double kCertain = 200;
+  const double quantile = student_t_quantile(1 - alpha, pairs - 1);
+  if (shift > kCertain + 10 * quantile) return 1;
+  const boost::math::non_central_t distribution(static_cast<double>(pairs - 1), shift);
+  return boost::math::cdf(boost::math::complement(distribution, quantile));
+}
+
+std::optional<std::int64_t> pairs_needed(double margin, double deviation, double alpha, double power) {
+  check_probability(power);
+  constexpr std::int64_t kMost = 1'000'000;
+  const auto enough = [&](std::int64_t pairs) { return power_of(pairs, margin, deviation, alpha) >= power; };
+  std::int64_t high = 2;
+  while (high < kMost && !enough(high)) high *= 2;
+  if (!enough(high)) return std::nullopt;
+  std::int64_t low = high / 2;  // not enough, or 1
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (enough(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+double visible_gap(std::int64_t pairs, double deviation, double alpha, double power) {
+  check_probability(power);
+  if (pairs < 2 || !std::isfinite(deviation)) return kNone;
+  if (deviation == 0) return 0;
+  double low = 0;
+  double high = deviation;
+  while (power_of(pairs, high, deviation, alpha) < power) high *= 2;
+  for (int i = 0; i < 50; ++i) {  // to 2^-50 of the first bracket
+    const double middle = (low + high) / 2;
+    (power_of(pairs, middle, deviation, alpha) < power ? low : high) = middle;
+  }
+  return high;
+}
+
+double correlation_of(std::span<const double> x, std::span<const double> y) {
+  if (x.size() != y.size() || x.size() < 3) return kNone;
+  const double mx = mean_of(x);
+  const double my = mean_of(y);
+  double xx = 0;
+  double yy = 0;
+  double xy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xx += (x[i] - mx) * (x[i] - mx);
+    yy += (y[i] - my) * (y[i] - my);
+    xy += (x[i] - mx) * (y[i] - my);
+  }
+  return xy / std::sqrt(xx * yy);  // 0 / 0 is NaN
+}
+
+namespace {
+
+std::string percent(double share) { return fmt::format("{:+.4f} %", 100 * share); }
+
+std::string too_few(std::int64_t pairs) {
+  return fmt::format("{} pair{} of at least {}", pairs, pairs == 1 ? "" : "s", kLeastPairs);
+}
+
+// What stands between an interval below the margin and the word non-inferior.
+std::vector<std::string> unmet(const ArmEvidence& arm, const Sensitivity& sensitivity) {
+  std::vector<std::string> all;
+  if (arm.interval.pairs < kLeastPairs) all.push_back(too_few(arm.interval.pairs));
+  if (arm.missing > 0)
+    all.push_back(fmt::format("{} seed{} of BF16 not run", arm.missing, arm.missing == 1 ? "" : "s"));
+  if (!sensitivity.without_repeat.empty()) all.push_back(sensitivity.without_repeat);
+  if (!sensitivity.without_control.empty()) all.push_back(sensitivity.without_control);
+  return all;
+}
+
+}  // namespace
+
+Judgement judge(const ArmEvidence& arm, double margin, const Sensitivity& sensitivity) {
+  const PairedInterval& i = arm.interval;
+  if (arm.diverged_baseline > 0)
+    return {ArmVerdict::inconclusive,
+            fmt::format("BF16 itself diverged in {} run{}: the configuration is not one to compare recipes with",
+                        arm.diverged_baseline, arm.diverged_baseline == 1 ? "" : "s")};
+  if (arm.diverged > 0)
+    return {ArmVerdict::diverged,
+            fmt::format("{} run{} diverged, none of BF16", arm.diverged, arm.diverged == 1 ? "" : "s")};
+  const double nearest = i.lower > margin ? i.lower : i.upper < -margin ? -i.upper : 0;
+  if (nearest > 0 && nearest <= sensitivity.noise)
+    return {
+        ArmVerdict::inconclusive,
+        fmt::format("the limit {} is beyond the margin, and no further than noise between runs: A/A reaches {:.4f} %",
+                    percent(i.lower > margin ? i.lower : i.upper), 100 * sensitivity.noise)};
+  if (i.lower > margin)
+    return {ArmVerdict::inferior,
+            fmt::format("the lower limit {} is above the margin {}", percent(i.lower), percent(margin))};
+  if (i.upper < -margin)
+    return {ArmVerdict::improved,
+            fmt::format("the upper limit {} is below {}: a bug until explained", percent(i.upper), percent(-margin))};
+  if (i.upper < margin) {
+    const std::vector<std::string> conditions = unmet(arm, sensitivity);
+    if (!conditions.empty()) return {ArmVerdict::inconclusive, join(conditions, "; ")};
+    const std::string gap = i.lower > 0 ? "; a gap clearly above zero, and below the margin" : "";
+    if (i.lower > -margin)
+      return {ArmVerdict::equivalent, fmt::format("the limits {} and {} are inside +-{:.4f} %{}", percent(i.lower),
+                                                  percent(i.upper), 100 * margin, gap)};
+    return {ArmVerdict::non_inferior,
+            fmt::format("the upper limit {} is below the margin {}", percent(i.upper), percent(margin))};
+  }
+  if (i.pairs < 2) return {ArmVerdict::inconclusive, too_few(i.pairs) + ": no interval"};
+  return {ArmVerdict::inconclusive,
+          fmt::format("the margin {} is between the limits {} and {}: more pairs, or less noise", percent(margin),
+                      percent(i.lower), percent(i.upper))};
+}
+
+std::string why_not_equivalent(const ArmEvidence& repeat, double margin) {
+  const PairedInterval& i = repeat.interval;
+  if (repeat.diverged > 0) return fmt::format("A/A: {} diverged", repeat.diverged);
+  if (i.pairs < kLeastPairs) return "A/A: " + too_few(i.pairs);
+  if (i.deviation == 0 && i.mean == 0) return "A/A: every run equals BF16's, which shows no noise";
+  if (i.lower > -margin && i.upper < margin) return "";
+  return fmt::format("A/A: the limits {} and {} are not inside +-{:.4f} %", percent(i.lower), percent(i.upper),
+                     100 * margin);
+}
+
+double noise_of(const ArmEvidence& repeat) {
+  const double reach = std::max(std::abs(repeat.interval.lower), std::abs(repeat.interval.upper));
+  return repeat.interval.pairs >= 2 && std::isfinite(reach) ? reach : 0;
+}
+
+std::string why_not_rejected(const ArmEvidence& control, double margin) {
+  if (control.diverged > 0 || control.interval.lower > margin) return "";
+  if (control.interval.pairs < 2) return "negative control: " + too_few(control.interval.pairs);
+  return fmt::format("negative control: not rejected, its lower limit {} is not above the margin {}",
+                     percent(control.interval.lower), percent(margin));
 }
 
 }  // namespace mxcheck

@@ -1,13 +1,19 @@
 #include "trainer/record/run_file.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "goldens/io/byte_source.h"
 #include "numerics/error.h"
+#include "numerics/one_line.h"
 #include "numerics/text.h"
 #include "trainer/config/config.h"
 #include "trainer/record/run_check.h"
@@ -183,6 +189,342 @@ void write_run(const std::filesystem::path& path, const RunRecord& run) {
 UnverifiedGolden contents_of(const RunRecord& run) {
   check("a run", run);
   return written({"a run", run}).contents();
+}
+
+namespace {
+
+using namespace run_columns;
+
+std::vector<std::uint64_t> digests_in(const Words& words) {
+  std::vector<std::uint64_t> digests(words.size() / 2);
+  if (!digests.empty()) std::memcpy(digests.data(), words.data(), words.size() * sizeof(words[0]));
+  return digests;
+}
+
+// The rows of a table one after the other.
+template <class T>
+class Rows {
+ public:
+  Rows(std::vector<T> values, std::int64_t cols) : values_(std::move(values)), cols_(static_cast<std::size_t>(cols)) {}
+  [[nodiscard]] std::vector<T> row(std::size_t i) const {
+    const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(i * cols_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(cols_)};
+  }
+
+ private:
+  std::vector<T> values_;
+  std::size_t cols_;
+};
+
+class Reader {
+ public:
+  explicit Reader(SealedReader from) : from_(std::move(from)), path_(from_.path()) {}
+
+  RunRecord read() {
+    attributes();
+    steps();
+    evaluations();
+    observations();
+    witnesses();
+    if (const std::string wrong = objection(run_); !wrong.empty()) from_.refuse(wrong);
+    return std::move(run_);
+  }
+
+ private:
+  void attributes() {
+    try {
+      run_.config = config_from_json(from_.text("configuration"), path_ + ": configuration");
+      run_.end = run_end_named(from_.text("end"));
+    } catch (const Error& e) {
+      const std::string what = e.what();
+      if (what.starts_with(path_)) throw Error(ErrorKind::input, what);
+      from_.refuse(what);
+    }
+    run_.corpus = from_.text("corpus");
+    run_.training_sha256 = from_.text("training_sha256");
+    run_.training_bytes = from_.integer("training_bytes");
+    run_.validation_sha256 = from_.text("validation_sha256");
+    run_.validation_bytes = from_.integer("validation_bytes");
+    run_.plan.validation_sequences = from_.integer("validation_sequences");
+    run_.plan.evaluate_every = from_.integer("evaluate_every");
+    run_.plan.observe_every = from_.integer("observe_every");
+    run_.plan.checkpoint_every = from_.integer("checkpoint_every");
+    kept_checkpoints();
+    run_.mxcheck = from_.text("mxcheck");
+    run_.engine = from_.text("engine");
+    run_.device = from_.text("device");
+    run_.started = from_.text("started");
+    run_.seconds = from_.number("seconds");
+    run_.sittings = from_.integer("sittings");
+  }
+
+  // Steps with spaces between them.
+  void kept_checkpoints() {
+    const std::string& text = from_.text("kept_checkpoints");
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find(' ', at), text.size());
+      const auto step = parse_number<std::int64_t>(std::string_view(text).substr(at, end - at));
+      if (!step) from_.refuse("kept_checkpoints is '" + text + "'; steps with spaces between them are needed");
+      run_.plan.kept.push_back(*step);
+      at = end + 1;
+    }
+  }
+
+  // A list that must have as many entries as another.
+  template <class T>
+  std::vector<T> list(const char* name, const char* format, std::size_t entries) const {
+    std::vector<T> values = from_.list<T>(name, format);
+    if (values.size() != entries) {
+      from_.refuse(std::string(name) + " has " + std::to_string(values.size()) + " entries, but " +
+                   std::to_string(entries) + " by the rest of the file");
+    }
+    return values;
+  }
+  template <class T>
+  Rows<T> table(const char* name, const char* format, std::size_t rows, std::int64_t cols) const {
+    return {from_.table<T>(name, format, static_cast<std::int64_t>(rows), cols), cols};
+  }
+  template <class Entry, class T, std::size_t N>
+  void fill(std::vector<Entry>& entries, const std::array<Column<Entry, T>, N>& columns, const char* format) const {
+    for (const auto& column : columns) {
+      const std::vector<T> values = list<T>(column.name, format, entries.size());
+      for (std::size_t i = 0; i < entries.size(); ++i) entries[i].*column.member = values[i];
+    }
+  }
+
+  void steps() {
+    const Counts skipped = from_.list<std::int64_t>("skipped", "int64");
+    run_.steps.resize(skipped.size());
+    fill(run_.steps, kStepFloats, "float32");
+    const auto weights = digests_in(from_.table<std::uint32_t>("weights_digest", "uint32", std::ssize(skipped), 2));
+    for (std::size_t i = 0; i < skipped.size(); ++i) {
+      run_.steps[i].weights = weights[i];
+      run_.steps[i].skipped = skipped[i];
+    }
+  }
+
+  void evaluations() {
+    const Counts step = from_.list<std::int64_t>("evaluation_step", "int64");
+    run_.evaluations.resize(step.size());
+    fill(run_.evaluations, kEvaluationFloats, "float32");
+    const auto equal = table<std::int64_t>("evaluation_equal_routes", "int64", step.size(), layers());
+    const Counts routes = list<std::int64_t>("evaluation_routes", "int64", step.size());
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      run_.evaluations[i].step = step[i];
+      run_.evaluations[i].equal_routes = equal.row(i);
+      run_.evaluations[i].routes = routes[i];
+    }
+  }
+
+  void observations() {
+    const Counts step = from_.list<std::int64_t>("observation_step", "int64");
+    const std::vector<std::uint8_t> text = from_.list<std::uint8_t>("operand_names", "uint8");
+    const std::string joined(text.begin(), text.end());
+    const std::vector<std::string_view> names = split(joined, '\n');
+    std::uint64_t rows = 0;
+    if (!checked_multiply(step.size(), static_cast<std::uint64_t>(layers()), rows)) from_.refuse("too many layers");
+    const std::vector<OperandFacts> facts = operands(rows, names);
+    const auto loads = table<std::int64_t>("expert_loads", "int64", rows, run_.config.model.experts);
+    const auto outputs =
+        digests_in(from_.table<std::uint32_t>("observation_output_digest", "uint32", std::ssize(step), 2 * layers()));
+    for (std::size_t i = 0, row = 0; i < step.size(); ++i) {
+      run_.observations.push_back({step[i], {}});
+      for (std::int64_t l = 0; l < layers(); ++l, ++row) {
+        const auto begin = facts.begin() + static_cast<std::ptrdiff_t>(row * names.size());
+        run_.observations[i].layers.push_back(
+            {loads.row(row), {begin, begin + static_cast<std::ptrdiff_t>(names.size())}, outputs[row]});
+      }
+    }
+  }
+
+  // Of all layers of all observations, rows of names.size().
+  [[nodiscard]] std::vector<OperandFacts> operands(std::uint64_t rows,
+                                                   const std::vector<std::string_view>& names) const {
+    const auto cols = static_cast<std::int64_t>(names.size());
+    std::vector<OperandFacts> facts;
+    const auto fill_columns = [&]<class T, std::size_t N>(const std::array<Column<OperandFacts, T>, N>& columns,
+                                                          const char* format) {
+      for (const auto& column : columns) {
+        const std::vector<T> values = from_.table<T>(column.name, format, static_cast<std::int64_t>(rows), cols);
+        facts.resize(values.size());
+        for (std::size_t i = 0; i < values.size(); ++i) facts[i].*column.member = values[i];
+      }
+    };
+    fill_columns(kOperandCounts, "int64");
+    fill_columns(kOperandExponents, "int32");
+    for (std::size_t i = 0; i < facts.size(); ++i) facts[i].name = names[i % names.size()];
+    return facts;
+  }
+
+  void witnesses() {
+    const Counts step = from_.list<std::int64_t>("witness_step", "int64");
+    const std::int64_t tensors = parameter_tensors(run_.config.model);
+    const auto parameters = table<std::uint32_t>("witness_parameter_digest", "uint32", step.size(), 2 * tensors);
+    const auto outputs = table<std::uint32_t>("witness_output_digest", "uint32", step.size(), 2 * layers());
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      run_.witnesses.push_back({step[i], digests_in(parameters.row(i)), digests_in(outputs.row(i))});
+    }
+  }
+
+  [[nodiscard]] std::int64_t layers() const { return run_.config.model.layers; }
+
+  SealedReader from_;
+  std::string path_;
+  RunRecord run_;
+};
+
+}  // namespace
+
+RunRecord read_run(const std::filesystem::path& path) { return run_in(SealedReader(path.string(), kRunKind)); }
+
+RunRecord run_in(SealedReader file) { return Reader(std::move(file)).read(); }
+
+namespace {
+
+std::string of_step(const char* what, std::int64_t step) {
+  return std::string(what) + " of step " + std::to_string(step) + ": ";
+}
+
+// Of a list that has one entry a tensor, a layer, an expert.
+template <class List>
+std::string size_objection(const char* name, const List& list, std::int64_t wanted) {
+  if (std::ssize(list) == wanted) return "";
+  return std::string(name) + " has " + std::to_string(list.size()) + " entries; the configuration calls for " +
+         std::to_string(wanted);
+}
+
+std::string step_objection(const char* what, std::int64_t step, std::int64_t end) {
+  if (step >= 0 && step < end) return "";
+  return of_step(what, step) + "there are the steps 0 to " + std::to_string(end - 1);
+}
+
+bool is_sha256(const std::string& text) {
+  return text.size() == 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+constexpr std::size_t kMostText = 64 << 10;  // bytes of an attribute of the run's file
+
+bool is_attribute(const std::string& text) { return text.size() <= kMostText && text.find('\0') == std::string::npos; }
+
+std::string objection(const OperandFacts& facts) {
+  if (facts.elements < 0 || facts.scales < 0 || facts.saturated < 0 || facts.flushed < 0 ||
+      facts.saturated > facts.elements || facts.flushed > facts.elements - facts.saturated) {
+    return "operand '" + one_line(facts.name) + "' has counts that cannot be";
+  }
+  if (facts.name.empty() || facts.name.find_first_of(std::string("\n\0", 2)) != std::string::npos) {
+    return "an operand's name is empty or no single line";
+  }
+  return "";
+}
+
+bool same_operands(const std::vector<OperandFacts>& a, const std::vector<OperandFacts>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const OperandFacts& x, const OperandFacts& y) { return x.name == y.name; });
+}
+
+std::string layer_objection(const RunRecord& run, const LayerObservation& layer, const LayerObservation& first) {
+  if (std::string wrong = size_objection("expert loads", layer.expert_loads, run.config.model.experts);
+      !wrong.empty()) {
+    return wrong;
+  }
+  if (std::any_of(layer.expert_loads.begin(), layer.expert_loads.end(), [](std::int64_t n) { return n < 0; })) {
+    return "an expert's load is negative";
+  }
+  if (!same_operands(layer.operands, first.operands)) return "its operands are not those of the first observed layer";
+  for (const OperandFacts& facts : layer.operands) {
+    if (std::string wrong = objection(facts); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+// Each entry, and that their steps rise.
+template <class Entry>
+std::string list_objection(const RunRecord& run, const char* what, const std::vector<Entry>& entries) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (std::string wrong = objection(run, entries[i]); !wrong.empty()) return wrong;
+    if (i > 0 && entries[i - 1].step >= entries[i].step) {
+      return of_step(what, entries[i].step) + "comes after that of step " + std::to_string(entries[i - 1].step);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string objection(const RunRecord& run, const RecordedStep& step) {
+  static_cast<void>(run);
+  return step.skipped >= 0 ? "" : "a step has " + std::to_string(step.skipped) + " skipped elements";
+}
+
+std::string objection(const RunRecord& run, const RecordedEvaluation& e) {
+  const std::string place = of_step("evaluation", e.step);
+  if (e.step < 0 || e.step > std::ssize(run.steps)) {
+    return place + "there are " + std::to_string(run.steps.size()) + " steps";
+  }
+  if (std::string wrong = size_objection("equal routes", e.equal_routes, run.config.model.layers); !wrong.empty()) {
+    return place + wrong;
+  }
+  const bool counts = std::all_of(e.equal_routes.begin(), e.equal_routes.end(),
+                                  [&](std::int64_t equal) { return equal >= 0 && equal <= e.routes; });
+  return e.routes >= 0 && counts ? "" : place + "equal routes are not between 0 and all routes";
+}
+
+std::string objection(const RunRecord& run, const RecordedObservation& o) {
+  if (std::string wrong = step_objection("observation", o.step, std::ssize(run.steps)); !wrong.empty()) return wrong;
+  const std::string place = of_step("observation", o.step);
+  if (std::string wrong = size_objection("layers", o.layers, run.config.model.layers); !wrong.empty()) {
+    return place + wrong;
+  }
+  const LayerObservation& first = run.observations.empty() ? o.layers[0] : run.observations[0].layers[0];
+  for (const LayerObservation& layer : o.layers) {
+    if (std::string wrong = layer_objection(run, layer, first); !wrong.empty()) return place + wrong;
+  }
+  return "";
+}
+
+std::string objection(const RunRecord& run, const RecordedWitness& w) {
+  if (std::string wrong = step_objection("witness", w.step, std::ssize(run.steps)); !wrong.empty()) return wrong;
+  std::string wrong = size_objection("parameters", w.parameters, parameter_tensors(run.config.model));
+  if (wrong.empty()) wrong = size_objection("layers", w.layers, run.config.model.layers);
+  return wrong.empty() ? "" : of_step("witness", w.step) + wrong;
+}
+
+std::string objection_to_head(const RunRecord& run) {
+  if (!is_sha256(run.training_sha256)) return "training_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
+  if (!is_sha256(run.validation_sha256)) return "validation_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
+  for (const std::string* text : {&run.corpus, &run.mxcheck, &run.engine, &run.device, &run.started}) {
+    if (!is_attribute(*text)) return "a text that says what was run has over 64 KiB or holds a zero byte";
+  }
+  if (run.training_bytes < 0 || run.validation_bytes < 0) {
+    return "a size of the data is negative";
+  }
+  const RunPlan& p = run.plan;
+  if (p.evaluate_every < 1 || p.observe_every < 1 || p.checkpoint_every < 1 || p.validation_sequences < 1) {
+    return "an interval of the plan, or the sequences of an evaluation, are below 1";
+  }
+  const bool ascend = std::adjacent_find(p.kept.begin(), p.kept.end(), std::greater_equal<>()) == p.kept.end();
+  if (!ascend || (!p.kept.empty() && (p.kept.front() < 0 || p.kept.back() >= run.config.steps))) {
+    return "the kept checkpoints are no ascending steps of the run";
+  }
+  if (!(std::isfinite(run.seconds) && run.seconds >= 0)) return "seconds are no finite number of at least 0";
+  return run.sittings >= 1 ? "" : "sittings are " + std::to_string(run.sittings) + "; at least 1";
+}
+
+std::string objection(const RunRecord& run) {
+  if (std::string wrong = objection_to_head(run); !wrong.empty()) return wrong;
+  const std::int64_t steps = std::ssize(run.steps);
+  if (steps > run.config.steps || (run.end == RunEnd::finished && steps != run.config.steps)) {
+    return std::to_string(steps) + " steps of a run of " + std::to_string(run.config.steps) + " that is " +
+           std::string(to_text(run.end));
+  }
+  for (const RecordedStep& step : run.steps) {
+    if (std::string wrong = objection(run, step); !wrong.empty()) return wrong;
+  }
+  std::string wrong = list_objection(run, "evaluation", run.evaluations);
+  if (wrong.empty()) wrong = list_objection(run, "observation", run.observations);
+  if (wrong.empty()) wrong = list_objection(run, "witness", run.witnesses);
+  return wrong;
 }
 
 }  // namespace mxcheck

@@ -1,20 +1,26 @@
 #include "trainer/run/run.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 
 #include "numerics/error.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/engine.h"
 #include "trainer/run/evaluation.h"
+#include "trainer/run/together.h"
 
 namespace mxcheck {
 namespace {
@@ -223,6 +229,159 @@ RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const 
   check(request.config);
   check(request.plan, request.config);
   return Sitting(request, engine, watch).run();
+}
+
+namespace {
+
+// "model name" of the first processor, as Linux has it.
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "a processor without a name";
+}
+
+class CpuEngine final : public TrainingEngine {
+ public:
+  CpuEngine(const TrainingConfig& config, int threads) : config_(config), threads_(threads) {}
+
+  [[nodiscard]] std::string name() const override { return "cpu"; }
+  [[nodiscard]] std::string device() const override { return processor_name(); }
+  void load(TrainingState state) override { state_ = std::move(state); }
+  [[nodiscard]] std::int64_t steps_done() const override { return state_.step; }
+  [[nodiscard]] const TrainingState& state() override { return state_; }
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    return training_step(config_, state_, tokens, observe, threads_);
+  }
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    return mxcheck::evaluate(config_, state_, recipe, tokens, threads_);
+  }
+
+ private:
+  TrainingConfig config_;
+  int threads_;
+  TrainingState state_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads) {
+  check(config);
+  return std::make_unique<CpuEngine>(config, threads);
+}
+
+namespace {
+
+// Of each token the experts that both chose, in whatever order. A layer that only one has has none.
+std::int64_t equal_routes(const Evaluation& a, const Evaluation& b, std::size_t layer, std::int64_t top_k) {
+  if (layer >= a.routes.size() || layer >= b.routes.size()) return 0;
+  const auto k = static_cast<std::ptrdiff_t>(top_k);
+  std::int64_t equal = 0;
+  for (auto x = a.routes[layer].begin(), y = b.routes[layer].begin(); x != a.routes[layer].end(); x += k, y += k)
+    equal += std::count_if(x, x + k, [&](std::int32_t expert) { return std::find(y, y + k, expert) != y + k; });
+  return equal;
+}
+
+}  // namespace
+
+RecordedEvaluation evaluation_of(TrainingEngine& engine, const TrainingConfig& config,
+                                 std::span<const std::uint8_t> validation) {
+  const ModelShape& m = config.model;
+  const LayerRecipe& bf16_recipe = layer_recipe_named("bf16");
+  const std::int64_t sequences = std::ssize(validation) / (m.length + 1);
+  RecordedEvaluation e;
+  e.step = engine.steps_done();
+  e.routes = sequences * m.length * m.top_k;
+  e.equal_routes.resize(static_cast<std::size_t>(m.layers));
+  double own_sum = 0;
+  double bf16_sum = 0;
+  for (std::int64_t first = 0; first < sequences; first += kSequencesAtOnce) {
+    const std::int64_t count = std::min(kSequencesAtOnce, sequences - first);
+    const auto part = validation.subspan(static_cast<std::size_t>(first * (m.length + 1)),
+                                         static_cast<std::size_t>(count * (m.length + 1)));
+    const Evaluation own = engine.evaluate(config.recipe, part);
+    const Evaluation bf16 = engine.evaluate(bf16_recipe, part);
+    own_sum += static_cast<double>(count) * double{own.loss};
+    bf16_sum += static_cast<double>(count) * double{bf16.loss};
+    for (std::size_t l = 0; l < e.equal_routes.size(); ++l) e.equal_routes[l] += equal_routes(own, bf16, l, m.top_k);
+  }
+  const auto mean = [&](double sum) {
+    return std::bit_cast<std::uint32_t>(static_cast<float>(sum / static_cast<double>(sequences)));
+  };
+  e.loss_own = mean(own_sum), e.loss_bf16 = mean(bf16_sum);
+  return e;
+}
+
+// When a run does what: the intervals that are taken where none are given, and those that cannot be.
+
+namespace {
+
+void check_interval(std::int64_t every, const char* what) {
+  if (every >= 1) return;
+  throw Error(ErrorKind::usage,
+              std::string("a run with ") + what + " every " + std::to_string(every) + " steps; 1 or more is needed");
+}
+
+}  // namespace
+
+RunPlan plan_of(const TrainingConfig& config) {
+  const auto part = [&](std::int64_t parts) { return std::max<std::int64_t>(1, config.steps / parts); };
+  RunPlan plan;
+  plan.evaluate_every = part(100), plan.observe_every = part(100), plan.checkpoint_every = part(20);
+  plan.validation_sequences = 64;
+  for (const std::int64_t step : {std::int64_t{100}, config.steps / 2, config.steps - 1}) {
+    if (step > 0 && step < config.steps) plan.kept.push_back(step);
+  }
+  std::sort(plan.kept.begin(), plan.kept.end());
+  plan.kept.erase(std::unique(plan.kept.begin(), plan.kept.end()), plan.kept.end());
+  return plan;
+}
+
+void check(const RunPlan& plan, const TrainingConfig& config) {
+  check_interval(plan.evaluate_every, "an evaluation");
+  check_interval(plan.observe_every, "an observation");
+  check_interval(plan.checkpoint_every, "a checkpoint");
+  if (plan.validation_sequences < 1 || plan.validation_sequences > 1 << 20) {
+    throw Error(ErrorKind::usage,
+                "evaluations of " + std::to_string(plan.validation_sequences) + " sequences; 1 to 2^20 are needed");
+  }
+  std::int64_t before = -1;
+  for (const std::int64_t step : plan.kept) {
+    if (step <= before || step >= config.steps) {
+      throw Error(ErrorKind::usage, "a checkpoint to keep before step " + std::to_string(step) +
+                                        "; steps of the run, 0 to " + std::to_string(config.steps - 1) +
+                                        ", each once and ascending, are needed");
+    }
+    before = step;
+  }
+}
+
+std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch) {
+  std::vector<RunInCompanyEnd> ends(runs.size());
+  std::mutex mutex;
+  const auto run_one = [&](std::size_t i) {
+    try {
+      ends[i].record = run_training(runs[i].request, *runs[i].engine, [&](const RunProgress& progress) {
+        const std::lock_guard lock(mutex);
+        return !watch || watch(i, progress);
+      });
+    } catch (...) {
+      ends[i].error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    try {
+      threads.emplace_back(run_one, i);
+    } catch (...) {  // no thread to be had
+      ends[i].error = std::current_exception();
+    }
+  }
+  if (!runs.empty()) run_one(0);
+  for (std::thread& thread : threads) thread.join();
+  return ends;
 }
 
 }  // namespace mxcheck

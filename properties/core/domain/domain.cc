@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "properties/core/domain/groups.h"
+#include "properties/core/domain/usual_axes.h"
+#include "properties/core/statement.h"
+
 namespace mxcheck {
 namespace {
 
@@ -226,6 +230,177 @@ void Domain::set_variants(std::span<const Variant> variants) {
     Case c;
     c.variant = v;
     bins_of_variants_.push_back(bins_of(c));
+  }
+}
+
+namespace {
+
+// `end` in `count` parts: each has `least`, the rest is cut at random places.
+std::vector<std::int64_t> random_sizes(std::int64_t count, std::int64_t end, std::int64_t least, Draw& draw) {
+  std::vector<std::int64_t> cuts{0, end - count * least};
+  for (std::int64_t i = 1; i < count; ++i) cuts.push_back(draw.between(0, end - count * least));
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 1; i < cuts.size(); ++i) sizes.push_back(cuts[i] - cuts[i - 1] + least);
+  return sizes;
+}
+
+std::vector<std::int64_t> with_empty_at(std::vector<std::int64_t> sizes, std::size_t at) {
+  sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(at), 0);
+  return sizes;
+}
+
+std::optional<std::vector<std::int64_t>> draw_sizes(Groups kind, std::int64_t count, std::int64_t end,
+                                                    std::int64_t unit, Draw& draw) {
+  const auto n = static_cast<std::size_t>(count);
+  std::vector<std::int64_t> sizes(n);
+  switch (kind) {
+    case Groups::none_has_rows: return end == 0 ? std::optional(sizes) : std::nullopt;
+    case Groups::one_has_all: sizes[draw.below(n)] = end; return sizes;
+    case Groups::one_row_each: {
+      if (end > count) return std::nullopt;
+      std::fill(sizes.begin(), sizes.begin() + end, 1);
+      for (std::size_t i = n - 1; i > 0; --i) std::swap(sizes[i], sizes[draw.below(i + 1)]);
+      return sizes;
+    }
+    case Groups::empty_in_a_row: {
+      if (count < 4 || end < 3) return std::nullopt;
+      const std::int64_t filled = std::min(draw.between(2, count - 2), end - 1);
+      sizes = random_sizes(filled, end, 1, draw);
+      const std::size_t at = draw.below(sizes.size() + 1);
+      while (sizes.size() < n) sizes = with_empty_at(std::move(sizes), at);
+      return sizes;
+    }
+    case Groups::first_empty:
+    case Groups::last_empty:
+      if (count < 3 || end < count) return std::nullopt;
+      sizes = random_sizes(count - 1, end, 1, draw);
+      return with_empty_at(std::move(sizes), kind == Groups::first_empty ? 0 : n - 1);
+    case Groups::whole_units:
+      if (end % unit != 0 || end / unit < count) return std::nullopt;
+      sizes = random_sizes(count, end / unit, 1, draw);
+      for (std::int64_t& size : sizes) size *= unit;
+      return sizes;
+    case Groups::any:
+      if (end < count) return std::nullopt;
+      sizes = random_sizes(count, end, 1, draw);
+      // A group without rows between two that have some.
+      if (count >= 5 && draw.chance(50)) {
+        const std::size_t at = 1 + draw.below(n - 2);
+        sizes[at + 1] += sizes[at], sizes[at] = 0;
+      }
+      return sizes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<std::string>& group_kind_labels() {
+  static const std::vector<std::string> labels{"of any size",   "ends at whole units", "one has all rows",
+                                               "first empty",   "last empty",          "several empty",
+                                               "none has rows", "at most one row"};
+  return labels;
+}
+
+Groups kind_of_groups(const std::vector<std::int64_t>& offsets, std::int64_t unit) {
+  const std::int64_t end = offsets.back();
+  if (end == 0) return Groups::none_has_rows;
+  std::int64_t largest = 0;
+  bool in_a_row = false;
+  bool whole = true;
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    const std::int64_t size = offsets[i] - offsets[i - 1];
+    largest = std::max(largest, size);
+    in_a_row = in_a_row || (size == 0 && i > 1 && offsets[i - 1] == offsets[i - 2]);
+    whole = whole && offsets[i] % unit == 0;
+  }
+  if (largest == end) return Groups::one_has_all;
+  if (largest == 1) return Groups::one_row_each;
+  if (in_a_row) return Groups::empty_in_a_row;
+  if (offsets[1] == 0) return Groups::first_empty;
+  if (offsets[offsets.size() - 2] == end) return Groups::last_empty;
+  return whole ? Groups::whole_units : Groups::any;
+}
+
+std::optional<std::vector<std::int64_t>> draw_groups(Groups kind, std::int64_t count, std::int64_t end,
+                                                     std::int64_t unit, Draw& draw) {
+  const auto sizes = draw_sizes(kind, count, end, unit, draw);
+  if (!sizes) return std::nullopt;
+  std::vector<std::int64_t> offsets{0};
+  for (const std::int64_t size : *sizes) offsets.push_back(offsets.back() + size);
+  return offsets;
+}
+
+namespace {
+
+constexpr std::array<std::int64_t, 18> kExperts{1,  2,  3,   8,   9,   16,  17,  32,  33,
+                                                64, 65, 128, 129, 256, 257, 384, 385, 512};
+constexpr std::array<std::int64_t, 18> kOffsets{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32};
+constexpr std::array<std::int64_t, 6> kFewOffsets{0, 1, 2, 4, 8, 16};
+constexpr std::int64_t kMostOfSixteenBits = 65'536;  // source rows, numbered by an index of 16 bits
+constexpr std::array<std::int64_t, 9> kThreads{0, 1, 2, 3, 4, 5, 8, 9, 17};
+
+std::vector<Bin> single_values(std::span<const std::int64_t> values) {
+  std::vector<Bin> bins;
+  for (const std::int64_t value : values) bins.push_back({value, value, std::to_string(value)});
+  return bins;
+}
+
+}  // namespace
+
+void VariantAxis::of(std::span<const Variant> variants, Text text) {
+  text_ = std::move(text);
+  for (const Variant& v : variants) {
+    std::string one = text_(v);
+    if (std::find(texts_.begin(), texts_.end(), one) == texts_.end()) texts_.push_back(std::move(one));
+  }
+}
+
+std::int64_t VariantAxis::index_of(const Variant& v) const {
+  const auto found = std::find(texts_.begin(), texts_.end(), text_(v));
+  return found == texts_.end() ? kNotOnAxis : found - texts_.begin();
+}
+
+std::vector<Bin> expert_count_bins() { return extent_bins(kExperts, 512); }
+
+UsualAxes::UsualAxes(const Statement& s, bool cuda) : cuda_(cuda) {
+  for (const Data data : s.data) {
+    if (std::find(data_.begin(), data_.end(), data) == data_.end()) data_.push_back(data);
+  }
+}
+
+std::vector<Bin> UsualAxes::data_bins() const {
+  std::vector<Bin> bins;
+  for (const Data data : data_)
+    bins.push_back({static_cast<std::int64_t>(data), static_cast<std::int64_t>(data), std::string(to_text(data))});
+  return bins;
+}
+
+std::vector<Bin> UsualAxes::offset_bins() { return single_values(kOffsets); }
+std::vector<Bin> UsualAxes::few_offset_bins() { return single_values(kFewOffsets); }
+std::vector<Bin> UsualAxes::thread_bins() { return extent_bins(kThreads, 64); }
+
+std::vector<Bin> UsualAxes::index_bins() {
+  return word_bins(
+      {"none", "of one row", "of fewer rows", "of as many rows", "of more rows", "of more than 65536 rows"});
+}
+
+std::int64_t UsualAxes::index_kind(const Case& c) {
+  if (c.gather == 0) return 0;
+  if (c.gather == 1) return 1;
+  if (c.gather > kMostOfSixteenBits && c.gather > c.rows) return 5;
+  return c.gather < c.rows ? 2 : c.gather == c.rows ? 3 : 4;
+}
+
+std::int64_t UsualAxes::source_rows(int kind, std::int64_t rows, Draw& draw) {
+  switch (kind) {
+    case 0: return 0;
+    case 1: return 1;
+    case 2: return std::max<std::int64_t>(2, rows / 2);
+    case 3: return std::max<std::int64_t>(1, rows);
+    case 5: return std::max(kMostOfSixteenBits, rows) + draw.between(1, 200);
+    default: return rows + draw.between(1, rows + 7);
   }
 }
 

@@ -1,6 +1,7 @@
 // Causes in dS, and in the sums over a token's slots.
 
 #include <algorithm>
+#include <numeric>
 
 #include "numerics/bytes.h"
 #include "numerics/elementary/elementary.h"
@@ -146,6 +147,400 @@ std::vector<LayerCause> slot_sum_causes() {
       slots({"dX"}, "truncation to BF16 in place of nearest, ties to even",
             {[](float acc, float, float y) { return acc + y; }, truncated}),
       slots({"O"}, "the last slot alone", {[](float, float s, float y) { return s * y; }}),
+  };
+}
+
+// Causes in a GEMM's product: values of its operands, rows and roundings of D.
+
+namespace {
+
+using Names = std::vector<std::string>;
+const Names kOfRows{"H", "Y", "P", "dX_rows"};
+
+// The tensor from values with the layer changed first.
+LayerCause cause_products_changed(Names tensors, const char* text, void (*change)(LayerData&)) {
+  return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
+            LayerData v = d;
+            change(v);
+            return made_from_values(v, t);
+          }};
+}
+
+// D with its rows moved by one: row r holds what belongs to row r - by.
+Bytes shifted(const LayerData& d, const std::string& tensor, std::int64_t by) {
+  const Bytes right = made_again(d, tensor);
+  Bytes out = right;
+  const std::int64_t width = d.rows() == 0 ? 0 : std::ssize(right) / d.rows();
+  for (std::size_t e = 0; e + 1 < d.routes.offsets.size(); ++e) {
+    const std::int64_t begin = d.routes.offsets[e], count = d.routes.offsets[e + 1] - begin;
+    for (std::int64_t r = 0; r < count; ++r)
+      std::copy_n(right.begin() + (begin + (r - by + count) % count) * width, width, out.begin() + (begin + r) * width);
+  }
+  return out;
+}
+
+Bytes truncated_product(const LayerData& d, const std::string& tensor) {
+  const std::optional<GemmTensor> g = gemm_tensor(tensor);
+  const auto operand = [&](Side side) { return operand_as_held(d, g->gemm, side); };
+  Words out;
+  for (const float x : values_in<float>(product(d, g->gemm, operand(Side::a), operand(Side::b), true)))
+    out.push_back(truncated(x));
+  return to_bytes(out);
+}
+
+Bytes rounded_product(const LayerData& d, const std::string& tensor) {
+  const std::optional<GemmTensor> g = gemm_tensor(tensor);
+  std::vector<float> out;
+  for (const float x : values_in<float>(
+           product(d, g->gemm, operand_as_held(d, g->gemm, Side::a), operand_as_held(d, g->gemm, Side::b))))
+    out.push_back(fp32_of(layer_bf16(x)));
+  return to_bytes(out);
+}
+
+// Y of an A that was quantized from FP32, or that has the weight.
+template <class Value>
+Bytes from_other_a(const LayerData& d, const std::string& tensor, Value value) {
+  const std::int64_t n = d.shape.inner;
+  std::vector<float> a = values_of_h(d, false), row(static_cast<std::size_t>(n));
+  std::vector<float> out(static_cast<std::size_t>(d.rows() * n));
+  const bool halves = d.gate_up == GateUp::halves;
+  for (std::int64_t i = 0; i < std::ssize(out); ++i) {
+    const std::int64_t r = i / n, j = i % n;
+    const auto h = [&](std::int64_t col) { return a[static_cast<std::size_t>(r * 2 * n + col)]; };
+    const float g = h(halves ? j : 2 * j), u = h(halves ? n + j : 2 * j + 1);
+    out[static_cast<std::size_t>(i)] = value(swiglu(g, u), d.routes.row_weight[static_cast<std::size_t>(r)]);
+  }
+  const Layer layer = d.layer();
+  const Run run(layer, d.routes, "X", d.x.size());
+  const LayerOperand x = row_operand(rule_of(d.recipe, LayerGemm::down, Side::a), {view(out, d.rows(), n), false},
+                                     run.routed(), d.threads);
+  if (tensor == "down_a_codes") return x.quantized.codes16.empty() ? to_bytes(x.quantized.codes) : Bytes();
+  if (tensor == "down_a_scales")
+    return x.quantized.scales_fp32.empty() ? to_bytes(x.quantized.scales) : to_bytes(x.quantized.scales_fp32);
+  return product(d, LayerGemm::down, x, operand_as_held(d, LayerGemm::down, Side::b));
+}
+
+const Names kByA{"Y", "down_a_codes", "down_a_scales"};
+const Names kByScaledA{"dW2", "d_w2_a_codes", "d_w2_a_scales"};
+
+}  // namespace
+
+std::vector<LayerCause> product_causes() {
+  return {
+      {kByA, "A in FP32, not rounded to BF16",
+       [](const LayerData& d, const std::string& t) {
+         if (!rule_of(d.recipe, LayerGemm::down, Side::a).quantized()) return Bytes();
+         return from_other_a(d, t, [](float a, float) { return a; });
+       }},
+      cause_products_changed(kByA, "the route's weight applied before the down projection",
+              [](LayerData& d) {
+                const auto n = static_cast<std::size_t>(d.shape.inner);
+                for (std::size_t i = 0; i < d.forward.a.size(); ++i)
+                  d.forward.a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.forward.a[i]));
+              }),
+      cause_products_changed(kByScaledA, "A in place of A', without the route's weight",
+              [](LayerData& d) { d.backward.scaled_a = d.backward.a; }),
+      cause_products_changed(kByScaledA, "the route's weight applied twice",
+              [](LayerData& d) {
+                const auto n = static_cast<std::size_t>(d.shape.inner);
+                for (std::size_t i = 0; i < d.backward.scaled_a.size(); ++i)
+                  d.backward.scaled_a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.backward.scaled_a[i]));
+              }),
+      {{"P"},
+       "P with the route's weight already",
+       [](const LayerData& d, const std::string& t) {
+         std::vector<float> p = values_in<float>(made_again(d, t));
+         const auto n = static_cast<std::size_t>(d.shape.inner);
+         for (std::size_t i = 0; i < p.size(); ++i) p[i] = d.routes.row_weight[i / n] * p[i];
+         return to_bytes(p);
+       }},
+      {{"H", "Y", "dX_rows"}, "truncation to BF16 in place of nearest, ties to even", truncated_product},
+      {{"P", "dW2", "dW1"}, "D rounded to BF16", rounded_product},
+      {kOfRows, "each expert's rows shifted by one",
+       [](const LayerData& d, const std::string& t) { return shifted(d, t, 1); }},
+      {kOfRows, "each expert's rows shifted back by one",
+       [](const LayerData& d, const std::string& t) { return shifted(d, t, -1); }},
+      cause_products_changed(kOfRows, "the boundaries of experts one row late",
+              [](LayerData& d) {
+                for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                  d.routes.offsets[e] = std::min(d.routes.offsets[e] + 1, d.rows());
+              }),
+      cause_products_changed(kOfRows, "the boundaries of experts one row early",
+              [](LayerData& d) {
+                for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                  d.routes.offsets[e] = std::max<std::int64_t>(d.routes.offsets[e] - 1, 0);
+              }),
+  };
+}
+
+// Causes in what a GEMM multiplies: rows that are gathered, and experts' weights.
+
+namespace {
+
+const Names kByX{"H", "up_a_codes", "up_a_scales", "dW1", "d_w1_a_codes", "d_w1_a_scales"};
+const Names kByDo{"P", "d_down_a_codes", "d_down_a_scales", "dW2", "d_w2_b_codes", "d_w2_b_scales"};
+const Names kByW1{"H", "up_b_codes", "up_b_scales", "dX_rows", "d_up_b_codes", "d_up_b_scales"};
+const Names kByW2{"Y", "down_b_codes", "down_b_scales", "P", "d_down_b_codes", "d_down_b_scales"};
+
+// The tensor from values with the layer changed first.
+LayerCause cause_rows_changed(Names tensors, const char* text, void (*change)(LayerData&)) {
+  return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
+            LayerData v = d;
+            change(v);
+            return made_from_values(v, t);
+          }};
+}
+
+std::int32_t at(const std::vector<std::int32_t>& v, std::int64_t i) {
+  return v[static_cast<std::size_t>(std::clamp<std::int64_t>(i, 0, std::ssize(v) - 1))];
+}
+
+Words rows_at(const Words& x, const std::vector<std::int32_t>& index, std::int64_t width) {
+  Words out;
+  for (const std::int32_t i : index) out.insert(out.end(), x.begin() + i * width, x.begin() + (i + 1) * width);
+  return out;
+}
+
+// The gather index replaced: rows become tokens of their own, which are gathered in order.
+void regather(LayerData& d, const std::vector<std::int32_t>& index) {
+  d.x = rows_at(d.x, index, d.shape.width);
+  if (!d.d_o.empty()) d.d_o = rows_at(d.d_o, index, d.shape.width);
+  d.shape.tokens = std::ssize(index);
+  d.routes.token_rows.resize(index.size());
+  std::iota(d.routes.token_rows.begin(), d.routes.token_rows.end(), 0);
+  d.routes.row_token = d.routes.token_rows;
+  d.routes.token_offsets.resize(index.size() + 1);
+  std::iota(d.routes.token_offsets.begin(), d.routes.token_offsets.end(), std::int64_t{0});
+}
+
+using Index = std::vector<std::int32_t> (*)(const LayerData&);
+LayerCause gathered_by(const char* text, Index index) {
+  Names tensors = kByX;
+  tensors.insert(tensors.end(), kByDo.begin(), kByDo.end());
+  return {std::move(tensors), text, [index](const LayerData& d, const std::string& t) {
+            // Rows quantized by token are the same before any gather.
+            const bool by_token = t.starts_with("up_a_") || t.starts_with("d_down_a_");
+            if (by_token && operand_as_held(d, gemm_tensor(t)->gemm, Side::a).by_token) return Bytes();
+            LayerData v = d;
+            regather(v, index(d));
+            return made_from_values(v, t);
+          }};
+}
+
+// Each expert's matrix, as it lies in memory rows x cols, read as cols x rows.
+void misread(Words& w, std::int64_t rows, std::int64_t cols) {
+  Words out(w.size());
+  for (std::int64_t i = 0; i < std::ssize(w); ++i) {
+    const std::int64_t e = i / (rows * cols), r = i / cols % rows, c = i % cols;
+    out[static_cast<std::size_t>(i)] = w[static_cast<std::size_t>(e * rows * cols + c * rows + r)];
+  }
+  w = std::move(out);
+}
+
+// Experts' weights by one further on.
+void rotate_experts(Words& w, std::int64_t experts, std::int64_t by) {
+  const std::int64_t matrix = std::ssize(w) / experts;
+  std::rotate(w.begin(), w.begin() + (by + experts) % experts * matrix, w.end());
+}
+
+// Columns of W1 and with them those of H: gate and up exchanged, or in the other of the two orders.
+void reorder_w1(LayerData& d, bool exchange, bool interleave) {
+  const std::int64_t n = d.shape.inner;
+  const Words from = d.w1;
+  for (std::int64_t i = 0; i < std::ssize(from); ++i) {
+    const std::int64_t row = i / (2 * n), col = i % (2 * n);
+    std::int64_t to = exchange ? (d.gate_up == GateUp::halves ? (col + n) % (2 * n) : col ^ 1) : col;
+    if (interleave) to = d.gate_up == GateUp::halves ? to % n * 2 + to / n : to / 2 + to % 2 * n;
+    d.w1[static_cast<std::size_t>(row * 2 * n + to)] = from[static_cast<std::size_t>(i)];
+  }
+}
+
+}  // namespace
+
+std::vector<LayerCause> gather_causes() {
+  return {
+      gathered_by("rows gathered without the index: row r is token r modulo T",
+                  [](const LayerData& d) {
+                    std::vector<std::int32_t> v;
+                    for (std::int64_t r = 0; r < d.rows(); ++r)
+                      v.push_back(static_cast<std::int32_t>(r % d.shape.tokens));
+                    return v;
+                  }),
+      gathered_by("rows gathered in the order of the slots, token after token, in place of by expert",
+                  [](const LayerData& d) {
+                    std::vector<std::int32_t> v;
+                    for (const std::int32_t row : d.routes.token_rows) {
+                      const auto slot = &row - d.routes.token_rows.data();
+                      const auto token =
+                          std::upper_bound(d.routes.token_offsets.begin(), d.routes.token_offsets.end(), slot);
+                      if (row >= 0) v.push_back(static_cast<std::int32_t>(token - d.routes.token_offsets.begin() - 1));
+                    }
+                    return v;
+                  }),
+      gathered_by("each row gathered by the index of the row before it",
+                  [](const LayerData& d) {
+                    std::vector<std::int32_t> v;
+                    for (std::int64_t r = 0; r < d.rows(); ++r) v.push_back(at(d.routes.row_token, r - 1));
+                    return v;
+                  }),
+      gathered_by("each row gathered by the index of the row after it",
+                  [](const LayerData& d) {
+                    std::vector<std::int32_t> v;
+                    for (std::int64_t r = 0; r < d.rows(); ++r) v.push_back(at(d.routes.row_token, r + 1));
+                    return v;
+                  }),
+      gathered_by("tokens of each expert gathered in descending order",
+                  [](const LayerData& d) {
+                    std::vector<std::int32_t> v = d.routes.row_token;
+                    for (std::size_t e = 0; e + 1 < d.routes.offsets.size(); ++e)
+                      std::reverse(v.begin() + d.routes.offsets[e], v.begin() + d.routes.offsets[e + 1]);
+                    return v;
+                  }),
+  };
+}
+
+std::vector<LayerCause> weight_causes() {
+  return {
+      cause_rows_changed(kByW1, "gate and up exchanged in W1", [](LayerData& d) { reorder_w1(d, true, false); }),
+      cause_rows_changed(kByW1, "columns of W1 in the other order (halves for interleaved)",
+              [](LayerData& d) { reorder_w1(d, false, true); }),
+      cause_rows_changed(kByW1, "W1 transposed: its memory read as [E, 2n, d]",
+              [](LayerData& d) { misread(d.w1, d.shape.width, 2 * d.shape.inner); }),
+      cause_rows_changed(kByW2, "W2 transposed: its memory read as [E, d, n]",
+              [](LayerData& d) { misread(d.w2, d.shape.inner, d.shape.width); }),
+      cause_rows_changed(kByW1, "each expert's rows times the next expert's W1",
+              [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, 1); }),
+      cause_rows_changed(kByW1, "each expert's rows times the W1 of the expert before it",
+              [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, -1); }),
+      cause_rows_changed(kByW2, "each expert's rows times the next expert's W2",
+              [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
+      cause_rows_changed(kByW2, "each expert's rows times the W2 of the expert before it",
+              [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
+  };
+}
+
+// Causes in SwiGLU and its gradient.
+
+namespace {
+
+GateUp other(GateUp order) { return order == GateUp::halves ? GateUp::interleaved : GateUp::halves; }
+
+using ToWord = std::uint16_t (*)(const Element&);
+using ToPair = SwigluGradient (*)(const Element&);
+
+Bytes mapped(const LayerData& d, bool backward, ToWord to) {
+  Words out(static_cast<std::size_t>(d.rows() * d.shape.inner));
+  std::size_t i = 0;
+  each_element(d, values_of_h(d, backward), backward,
+               [&](std::size_t, std::size_t, const Element& e, Columns) { out[i++] = to(e); });
+  return to_bytes(out);
+}
+
+Bytes gradient(const LayerData& d, ToPair to, std::uint16_t (*round)(float)) {
+  Words out(static_cast<std::size_t>(d.rows() * 2 * d.shape.inner));
+  each_element(d, values_of_h(d, true), true, [&](std::size_t, std::size_t, const Element& e, Columns at) {
+    const SwigluGradient g = to(e);
+    out[at.gate] = round(g.dg), out[at.up] = round(g.du);
+  });
+  return to_bytes(out);
+}
+
+LayerCause word(std::vector<std::string> tensors, const char* text, ToWord to) {
+  return {std::move(tensors), text, [to](const LayerData& d, const std::string& t) { return mapped(d, t != "A", to); }};
+}
+
+LayerCause pair(const char* text, ToPair to, std::uint16_t (*round)(float) = layer_bf16) {
+  return {{"dH"}, text, [to, round](const LayerData& d, const std::string&) { return gradient(d, to, round); }};
+}
+
+// Each row's gate half exchanged with its up half, or each even column with the next.
+void exchange(std::vector<std::uint16_t>& h, std::int64_t n, GateUp order) {
+  for (std::size_t row = 0; row < h.size(); row += static_cast<std::size_t>(2 * n)) {
+    for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
+      const Columns at = columns_of(order, j, static_cast<std::size_t>(n));
+      std::swap(h[row + at.gate], h[row + at.up]);
+    }
+  }
+}
+void exchange_h(LayerData& d) {
+  exchange(d.forward.h, d.shape.inner, d.gate_up);
+  const Layer layer = d.layer();
+  const Run run(layer, d.routes, "X", d.x.size());
+  d.forward.kept.h =
+      row_operand(d.recipe.kept_h, {view(d.forward.h, d.rows(), 2 * d.shape.inner), false}, run.routed(), d.threads);
+}
+
+}  // namespace
+
+std::vector<LayerCause> swiglu_causes() {
+  return {
+      changed({"A", "A_again", "scaled_A", "dH", "dS"}, "gate and up exchanged", exchange_h),
+      changed({"A", "A_again", "scaled_A", "dH", "dS"}, "columns of H in the other order (halves for interleaved)",
+              [](LayerData& d) { d.gate_up = other(d.gate_up); }),
+      word({"A", "A_again"}, "SiLU rounded to BF16 before it multiplies u",
+           [](const Element& e) { return layer_bf16(bf16(e.g * swiglu_sigmoid(e.g)) * e.u); }),
+      word({"A", "A_again"}, "the sigmoid rounded to BF16",
+           [](const Element& e) { return layer_bf16(e.g * bf16(swiglu_sigmoid(e.g)) * e.u); }),
+      word({"A", "A_again"}, "g * u multiplied first, then the sigmoid",
+           [](const Element& e) { return layer_bf16((e.g * e.u) * swiglu_sigmoid(e.g)); }),
+      word({"A", "A_again"}, "truncation to BF16 in place of nearest, ties to even",
+           [](const Element& e) { return truncated(swiglu(e.g, e.u)); }),
+      word({"A", "A_again"}, "SiLU(g) without u",
+           [](const Element& e) { return layer_bf16(e.g * swiglu_sigmoid(e.g)); }),
+      word({"A", "A_again"}, "g * u without the sigmoid", [](const Element& e) { return layer_bf16(e.g * e.u); }),
+      word({"A", "A_again"}, "the route's weight applied before the down projection",
+           [](const Element& e) { return layer_bf16(e.s * swiglu(e.g, e.u)); }),
+      word({"A", "A_again"}, "the route's weight applied to A in BF16 before the down projection",
+           [](const Element& e) { return layer_bf16(e.s * bf16(swiglu(e.g, e.u))); }),
+      changed({"A_again", "scaled_A", "dH", "dS"}, "H in BF16 in place of H as it was kept",
+              [](LayerData& d) { d.recipe.kept_h = OperandRule(); }),
+      {{"A"},
+       "H in FP32, not rounded to BF16",
+       [](const LayerData& d, const std::string&) {
+         const auto operand = [&](Side side) { return operand_as_held(d, LayerGemm::up, side); };
+         const std::vector<float> h =
+             values_in<float>(product(d, LayerGemm::up, operand(Side::a), operand(Side::b), true));
+         Words out;
+         each_element(d, h, false, [&](std::size_t, std::size_t, const Element& e, Columns) {
+           out.push_back(layer_bf16(swiglu(e.g, e.u)));
+         });
+         return to_bytes(out);
+       }},
+  };
+}
+
+std::vector<LayerCause> swiglu_gradient_causes() {
+  return {
+      word({"scaled_A"}, "A without the route's weight", [](const Element& e) { return layer_bf16(e.a); }),
+      word({"scaled_A"}, "the route's weight applied twice",
+           [](const Element& e) { return layer_bf16(e.s * (e.s * e.a)); }),
+      word({"scaled_A"}, "a in FP32, not rounded to BF16, times the weight",
+           [](const Element& e) { return layer_bf16(e.s * swiglu(e.g, e.u)); }),
+      word({"scaled_A"}, "truncation to BF16 in place of nearest, ties to even",
+           [](const Element& e) { return truncated(e.s * e.a); }),
+      pair("the route's weight left out of dA", [](const Element& e) { return swiglu_gradient(e.g, e.u, e.p); }),
+      pair("the route's weight applied twice",
+           [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * (e.s * e.p)); }),
+      pair("P rounded to BF16", [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * bf16(e.p)); }),
+      pair("dA rounded to BF16", [](const Element& e) { return swiglu_gradient(e.g, e.u, bf16(e.s * e.p)); }),
+      pair("dg as (dA * u) times the derivative",
+           [](const Element& e) {
+             const float da = e.s * e.p, q = swiglu_sigmoid(e.g);
+             return SwigluGradient{(da * e.u) * (q * std::fma(e.g, 1.0F - q, 1.0F)), da * (e.g * q)};
+           }),
+      pair("the derivative of SiLU without its second term, q",
+           [](const Element& e) {
+             const float da = e.s * e.p, q = swiglu_sigmoid(e.g);
+             return SwigluGradient{da * (e.u * q), da * (e.g * q)};
+           }),
+      pair("dg and du exchanged",
+           [](const Element& e) {
+             const SwigluGradient g = swiglu_gradient(e.g, e.u, e.s * e.p);
+             return SwigluGradient{g.du, g.dg};
+           }),
+      pair(
+          "truncation to BF16 in place of nearest, ties to even",
+          [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * e.p); }, truncated),
   };
 }
 

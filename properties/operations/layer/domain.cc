@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
 #include <utility>
 
+#include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
+#include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/scaled_blocks/layers.h"
@@ -229,5 +232,358 @@ class SwigluDomain final : public Domain {
 }  // namespace
 
 std::unique_ptr<Domain> swiglu_domain(const DomainRequest& request) { return std::make_unique<SwigluDomain>(request); }
+
+// The domain of aggregation: to 131,072 tokens, 20,480 columns, 512 slots of a token.
+
+namespace {
+
+constexpr std::array<std::int64_t, 13> kTokens{0, 1, 2, 32, 33, 64, 128, 129, 256, 1024, 4096, 16384, 65536};
+constexpr std::int64_t kMostTokens = 131'072;
+constexpr std::array<std::int64_t, 14> kAggregateDomainCols{0, 1, 2, 8, 31, 32, 33, 64, 65, 256, 512, 1024, 2048, 8192};
+constexpr std::array<std::int64_t, 9> kMostSlots{0, 1, 2, 3, 8, 9, 16, 33, 65};
+constexpr std::array<std::int64_t, 4> kDrops{0, 1, 51, 100};
+constexpr std::int64_t kSmallWork = 20'000;  // additions
+
+// Rows of y: none, one, fewer than slots may be, as many, more.
+std::int64_t rows_kind(const Case& c) {
+  const std::int64_t y = layer_case(c).y_rows;
+  const std::int64_t slots = c.rows * layer_case(c).most;
+  return y <= 1 ? y : y < slots ? 2 : y == slots ? 3 : 4;
+}
+
+class AggregateDomain final : public Domain {
+ public:
+  explicit AggregateDomain(const DomainRequest& request)
+      : statement_(request.statement), limits_(*request.process.operation(request.variants.front().operation)) {
+    weighted_.of(request.variants, [](const Variant& v) { return std::string(layer_of(v).weighted ? "yes" : "no"); });
+    add_of_variant("weighted", weighted_.bins());
+    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
+    cols_ = add("cols", extent_bins(kAggregateDomainCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
+    most_ = add("slots of a token, at most", extent_bins(kMostSlots, 512));
+    y_ = add("rows of y", word_bins({"none", "one", "fewer than slots", "as many", "more"}));
+    drops_ = add("dropped slots, %", extent_bins(kDrops, 100));
+    usual_ = UsualAxes(statement_, request.process.info().cuda);
+    input_ = add_option("y past a multiple of 64 bytes", usual_.offset_bins());
+    other_ = add_option("other inputs past it", usual_.few_offset_bins());
+    output_ = add_option("output past it", usual_.offset_bins());
+    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
+    data_ = add("data", usual_.data_bins());
+    // Loads by columns and by where a row begins, rows in flight by the slots of a token.
+    interact({cols_, most_, input_});
+    layers_ = BlockLayers(limits_);
+    for (const BlockLayers::Use& use : layers_.uses()) {
+      if (!use.text.starts_with("d = ")) continue;
+      uses_.push_back(use);
+      add_layer_use(use.layer, use.text);
+    }
+    set_variants(request.variants);
+  }
+
+  [[nodiscard]] std::string family_of(const Variant&) const override { return "aggregate"; }
+  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override { return layers_.is(uses_[use], c); }
+  [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
+  [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 18 : 22);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    std::vector<std::int64_t> values{weighted_.index_of(c.variant)};
+    values.resize(axes().size(), kNotOnAxis);
+    const auto set = [&](int axis, std::int64_t value) {
+      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
+    };
+    set(tokens_, c.rows);
+    set(cols_, c.cols);
+    set(most_, layer_case(c).most);
+    set(y_, rows_kind(c));
+    set(drops_, layer_case(c).drops);
+    if (c.misaligned.inputs[0] % 2 == 0) set(input_, c.misaligned.inputs[0]);
+    set(other_, c.misaligned.inputs[1]);
+    if (c.misaligned.outputs[0] % 2 == 0) set(output_, c.misaligned.outputs[0]);
+    set(threads_, c.threads);
+    set(data_, static_cast<std::int64_t>(c.data));
+    return values;
+  }
+
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override {
+    return std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows) *
+           std::max<std::int64_t>(1, c.cols);
+  }
+
+  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
+                                             Draw& draw) const override {
+    // So that tokens of few slots and rows are left to the width.
+    LayerCase& own = layer_case(drawn);
+    own.most = std::min<std::int64_t>(own.most, 8);
+    const std::int64_t kind = rows_kind(drawn);
+    std::optional<Case> c = layers_.at(uses_[use], std::move(drawn), most / 8, draw);
+    if (c) c->experts.clear(), c->gather = 0, layer_case(*c).y_rows = draw_rows(kind, *c, draw);
+    return c;
+  }
+
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
+                                            Draw& draw) const override {
+    const Variant* v = draw_variant_in(wanted, draw);
+    if (v == nullptr) return std::nullopt;
+    Case c;
+    c.variant = *v;
+    c.seed = draw.word() >> 16;
+    LayerCase& own = layer_case(c);
+    const bool any = !is_wanted(wanted, tokens_) && !is_wanted(wanted, cols_) && attempt < 5;
+    const Bin slots = range(wanted, most_);
+    own.most = is_wanted(wanted, most_) ? attempt < 5 ? draw_value(wanted, most_, draw) : slots.low
+                                        : draw.between(0, attempt < 5 ? 9 : 2);
+    const std::int64_t limit = std::min(any ? kSmallWork : most, most) / std::max<std::int64_t>(1, own.most);
+    const ExtentRange rows{small_range(wanted, tokens_, draw), limits_.rows_multiple, 32};
+    const ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple, 32};
+    const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
+    if (!extents) return std::nullopt;
+    c.rows = extents->rows, c.cols = extents->cols;
+    own.y_rows = draw_rows(is_wanted(wanted, y_)
+                               ? wanted[static_cast<std::size_t>(y_)]
+                               : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3) : draw.below(2)),
+                           c, draw);
+    if (is_wanted(wanted, drops_) || draw.chance(40)) own.drops = static_cast<int>(draw_value(wanted, drops_, draw));
+    draw_options(c, wanted, draw);
+    return c;
+  }
+
+ private:
+  static std::int64_t draw_rows(std::int64_t kind, const Case& c, Draw& draw) {
+    const std::int64_t slots = c.rows * layer_case(c).most;
+    switch (kind) {
+      case 0:
+      case 1: return kind;
+      case 2: return slots <= 2 ? slots : draw.between(2, slots - 1);
+      case 3: return slots;
+      default: return slots + draw.between(1, 40) + (slots == 0 ? 1 : 0);
+    }
+  }
+
+  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+    const auto offset = [&](int axis, std::int64_t element) {
+      return draw_misalignment(wanted, axis, element, 30, draw);
+    };
+    c.misaligned.inputs[0] = offset(input_, 2);
+    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
+    c.misaligned.outputs[0] = offset(output_, 2);
+    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
+      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+  }
+
+  const Statement& statement_;
+  OperationInfo limits_;
+  UsualAxes usual_;
+  BlockLayers layers_;
+  std::vector<BlockLayers::Use> uses_;
+  VariantAxis weighted_;
+  int tokens_ = -1, cols_ = -1, most_ = -1, y_ = -1, drops_ = -1, input_ = -1, other_ = -1, output_ = -1;
+  int threads_ = -1, data_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Domain> aggregate_domain(const DomainRequest& request) {
+  return std::make_unique<AggregateDomain>(request);
+}
+
+// The variants of swiglu, swiglu_backward and aggregate, and the cases that no call can pose.
+
+namespace {
+
+constexpr std::int64_t kMostCaseRows = std::int64_t{1} << 30;  // of y and of slots, which are int32
+
+constexpr int kVariantsRows = MXCHECK_ROWS_CODED;
+constexpr int kColumns = MXCHECK_COLUMNS_CODED;
+
+// The formats of a byte a code.
+std::vector<Format> byte_formats() {
+  std::vector<Format> all;
+  for (const Format format : kElementFormats) {
+    if (spec(format).bits == 8) all.push_back(format);
+  }
+  return all;
+}
+
+// The recipes of E8M0 scales, and the plain rule of FP32 ones.
+bool can_be_asked(const Recipe& recipe) { return recipe.has_e8m0_scales() || recipe.name == "fp32"; }
+
+void add_coded(const Variant& like, std::vector<Variant>& all) {
+  const auto add = [&](int outputs) {
+    Variant v = like;
+    layer_of(v).outputs = outputs;
+    layer_of(v).scaled = layer_of(like).format;
+    if (!has_scaled_format(v)) layer_of(v).scaled = LayerVariant{}.scaled;
+    all.push_back(v);
+    if (!has_scaled_format(v) || layer_of(like).format != Format::e5m2) return;
+    layer_of(v).scaled = Format::e4m3;  // gradients in E5M2, activations in E4M3
+    all.push_back(std::move(v));
+  };
+  for (const int outputs : {kVariantsRows, kColumns, kVariantsRows | kColumns}) add(outputs);
+  const LayerVariant& own = layer_of(like);
+  if (own.recipe != "rceil" || own.block != 32 || own.format != Format::e4m3) return;
+  for (const int outputs : {kVariantsRows, kColumns, kVariantsRows | kColumns}) add(MXCHECK_VALUES | outputs);
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorKind::usage, std::string("a case of a layer's step: ") + what);
+}
+
+void check_aggregate(const Case& c) {
+  const LayerCase& own = layer_case(c);
+  require(c.experts.empty() && c.stride == 0, "aggregate has neither expert offsets nor a stride");
+  require(c.variant.dtype == Format::bf16, "y is bf16");
+  require(own.y_rows >= 0 && own.y_rows <= kMostCaseRows, "y is 0 to 2^30 rows");
+  require(own.most >= 0 && (c.rows == 0 || own.most <= kMostCaseRows / c.rows), "k is 0 or more, and slots at most 2^30");
+  require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
+}
+
+}  // namespace
+
+std::vector<Variant> askable_steps(const std::string& operation) {
+  std::vector<Variant> all;
+  Variant v{operation};
+  if (is_aggregate(v)) {
+    for (const bool weighted : {false, true}) {
+      layer_of(v).weighted = weighted;
+      all.push_back(v);
+    }
+    return all;
+  }
+  for (const int gate_up : {MXCHECK_HALVES, MXCHECK_INTERLEAVED}) {
+    layer_of(v) = {};
+    layer_of(v).gate_up = gate_up;
+    all.push_back(v);
+    for (const Recipe& recipe : all_recipes()) {
+      if (!can_be_asked(recipe)) continue;
+      for (const Format format : byte_formats()) {
+        for (const std::int64_t block : {32, 128}) {
+          layer_of(v).recipe = recipe.name, layer_of(v).format = format, layer_of(v).block = block;
+          add_coded(v, all);
+        }
+      }
+    }
+  }
+  layer_of(v) = {};
+  for (const Format format : {Format::e4m3, Format::e5m2}) {
+    v.dtype = format;
+    all.push_back(v);
+  }
+  return all;
+}
+
+void check_step(const Case& c) {
+  const LayerCase& own = layer_case(c);
+  require(c.gather == 0 && c.plants.empty(), "there are neither gathered rows nor plants; at= is a window");
+  require(own.first_row >= 0 && own.first_col >= 0 && own.first_row <= kMostCaseRows && own.first_col <= kMostRows,
+          "at is 0 to 2^30");
+  if (is_aggregate(c.variant)) return check_aggregate(c);
+  require(own.y_rows == 0 && own.most == 0 && own.drops == 0, "y, k and drops go with aggregate");
+  require(c.variant.dtype == Format::bf16 || c.variant.dtype == Format::e4m3 || c.variant.dtype == Format::e5m2,
+          "h is bf16, or codes in e4m3 or e5m2");
+  require(!has_coded_h(c.variant) || c.stride == 0, "codes of h have no stride");
+  const LayerVariant& v = layer_of(c.variant);
+  require(v.outputs >= 1 && v.outputs <= 7, "outputs is values, rows, columns or several of them");
+  require(!writes_codes(c.variant) || v.block == 32 || v.block == 128, "block is 32 or 128");
+  require(spec(v.format).bits == 8 && spec(v.scaled).bits == 8, "codes are of a byte");
+}
+
+// Simpler cases in place of a failing one: windows of its matrices, the place that differs first, then smaller ones.
+
+namespace {
+
+using Cases = std::vector<Case>;
+
+class Simpler {
+ public:
+  explicit Simpler(const Case& c) : c_(c) {}
+
+  template <class Change>
+  void with(const Change& change) {
+    Case n = c_;
+    change(n);
+    fit_experts(n);
+    if (n.stride != 0) n.stride = n.cols + (c_.stride - c_.cols);
+    if (n != c_) all_.push_back(std::move(n));
+  }
+
+  // Gates that are numbered row by row stay those that they are.
+  static void move(Case& n, std::int64_t row, std::int64_t col) {
+    if (n.data == Data::every_word) {
+      n.seed += static_cast<std::uint64_t>(row * n.cols + col);
+    } else {
+      layer_case(n).first_row += row, layer_case(n).first_col += col;
+    }
+  }
+
+  Cases take() { return std::move(all_); }
+
+ private:
+  const Case& c_;
+  Cases all_;
+};
+
+// The row, the element or the block's beginning alone.
+void windows(const Case& c, const Finding& finding, Simpler& simpler) {
+  for (const Plant& p : finding.relevant) {
+    const std::int64_t col = std::max<std::int64_t>(0, p.col);
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{32}, std::int64_t{128}}) {
+      for (const std::int64_t cols : {std::int64_t{1}, std::int64_t{32}, std::int64_t{128}, c.cols}) {
+        if (p.row >= c.rows || col >= c.cols) continue;
+        simpler.with([&](Case& n) {
+          if (cols != c.cols) Simpler::move(n, p.row, col), n.cols = std::min(cols, c.cols - col);
+          if (cols == c.cols) Simpler::move(n, p.row, 0);
+          n.rows = std::min(rows, c.rows - p.row);
+          n.experts.clear(), n.stride = 0, n.threads = 0, n.misaligned = {};
+        });
+      }
+    }
+  }
+}
+
+void fewer_experts(const Case& c, Simpler& simpler) {
+  if (c.experts.empty()) return;
+  simpler.with([](Case& n) { n.experts.clear(); });
+  for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2}) {
+    if (end <= c.rows && c.experts.size() > 3) simpler.with([&](Case& n) { n.experts = {0, end, n.rows}; });
+  }
+  if (c.experts.size() <= 2) return;
+  simpler.with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
+  simpler.with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
+}
+
+void smaller_steps(const Case& c, Simpler& simpler) {
+  const LayerCase& own = layer_case(c);
+  if (c.rows > 1) simpler.with([](Case& n) { Simpler::move(n, n.rows / 2, 0), n.rows -= n.rows / 2; });
+  for (const std::int64_t rows : smaller_extents(c.rows)) simpler.with([&](Case& n) { n.rows = rows; });
+  for (const std::int64_t cols : smaller_extents(c.cols)) simpler.with([&](Case& n) { n.cols = cols; });
+  for (const std::int64_t rows : smaller_extents(own.y_rows))
+    simpler.with([&](Case& n) { layer_case(n).y_rows = rows; });
+  for (const std::int64_t most : smaller_extents(own.most)) simpler.with([&](Case& n) { layer_case(n).most = most; });
+  if (own.drops != 0) simpler.with([](Case& n) { layer_case(n).drops = 0; });
+}
+
+}  // namespace
+
+std::vector<Case> simpler_steps(const Case& c, const Finding& finding) {
+  Simpler simpler(c);
+  if (c.rows > 1 || c.cols > 1) windows(c, finding, simpler);
+  fewer_experts(c, simpler);
+  if (c.stride != 0) simpler.with([](Case& n) { n.stride = 0; });
+  if (c.threads != 0) simpler.with([](Case& n) { n.threads = 0; });
+  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned = {}; });
+  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned.inputs = {}; });
+  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned.outputs = {}; });
+  smaller_steps(c, simpler);
+  if (c.data != Data::zeros && c.data != Data::codes) simpler.with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) simpler.with([](Case& n) { n.data = Data::zeros; });
+  const LayerCase& own = layer_case(c);
+  if (own.first_row != 0) simpler.with([](Case& n) { layer_case(n).first_row = 0; });
+  if (own.first_col != 0) simpler.with([](Case& n) { layer_case(n).first_col = 0; });
+  if (c.seed > 1 && c.data != Data::every_word) simpler.with([](Case& n) { n.seed = 1; });
+  return simpler.take();
+}
 
 }  // namespace mxcheck

@@ -1,9 +1,30 @@
 // The candidate's bytes are the reference's bytes.
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "numerics/scale/recipe.h"
+#include "properties/core/check.h"
+#include "properties/core/limits.h"
+#include "properties/core/notation.h"
 #include "properties/operations/layer/expand.h"
+#include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/problem.h"
 #include "properties/operations/layer/statements.h"
+#include "properties/operations/layer/tensors.h"
+#include "properties/operations/layer/transposed_problem.h"
+#include "properties/operations/scaled_blocks/expand.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
+#include "properties/operations/scaled_blocks/place.h"
+#include "reference/layer/swiglu.h"
 
 namespace mxcheck {
 namespace {
@@ -168,6 +189,268 @@ std::vector<Statement> step_equality_statements() {
   };
   s[5].applies = [](const Variant& v, std::span<const Variant>) { return is_swiglu(v) && !has_coded_h(v); };
   return s;
+}
+
+// The part of a counterexample that a person reads first: gate and up value, each step of the formula, and of codes the
+// block.
+
+namespace {
+
+using What = SwigluOutput::What;
+using Part = SwigluOutput::Part;
+
+std::string fp32(float value) { return notations(Format::fp32, std::bit_cast<std::uint32_t>(value)); }
+
+// Rows [row, end_row), columns [col, end_col) of the tensor before it was transposed.
+struct Place {
+  std::int64_t row, end_row, col, end_col;
+};
+
+// The block of a code or a scale, which starts again at its expert.
+Place block_of(const SwigluProblem& p, const SwigluOutput& o, const Difference::Element& e, std::int64_t cols) {
+  const std::int64_t block = layer_of(p.c.variant).block;
+  if (!o.transposed) {
+    const std::int64_t first = o.part == Part::scales ? e.col * block : e.col / block * block;
+    return {e.row, e.row + 1, first, std::min(cols, first + block)};
+  }
+  const std::vector<std::int64_t> ends = p.c.experts.empty() ? std::vector<std::int64_t>{0, p.c.rows} : p.c.experts;
+  std::int64_t number = 0;
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    for (std::int64_t row = ends[i - 1]; row < ends[i]; row += block, ++number) {
+      const std::int64_t end = std::min(ends[i], row + block);
+      if (o.part == Part::scales ? number == e.col : e.col >= row && e.col < end) return {row, end, e.row, e.row + 1};
+    }
+  }
+  return {0, 0, e.row, e.row + 1};
+}
+
+void explain_gate(const SwigluProblem& p, const SwigluOutput& o, std::int64_t row, std::int64_t col, Finding& finding) {
+  const std::int64_t n = p.c.cols;
+  const bool of_dh = o.what == What::dh;
+  const bool halves = layer_of(p.c.variant).gate_up == MXCHECK_HALVES;
+  const std::int64_t j = !of_dh ? col : halves ? col % n : col / 2;
+  const bool is_up = of_dh && col == p.up_column(j);
+  const std::vector<float> h = p.values_of_h();
+  const float g = h[static_cast<std::size_t>(row * 2 * n + p.gate_column(j))];
+  const float u = h[static_cast<std::size_t>(row * 2 * n + p.up_column(j))];
+  const float q = swiglu_sigmoid(g);
+  const float a = std::bit_cast<float>(std::uint32_t{layer_bf16(swiglu(g, u))} << 16);
+  const auto add = [&](std::string line) { finding.element.push_back(std::move(line)); };
+  add(fmt::format("input     g = h({}, {}) = {}", row, p.gate_column(j), fp32(g)));
+  add(fmt::format("input     u = h({}, {}) = {}", row, p.up_column(j), fp32(u)));
+  add("sigmoid   q = " + fp32(q));
+  if (!is_backward(p.c.variant)) return add("value     a = " + fp32(a) + ", in BF16");
+  const float gradient = p.p[static_cast<std::size_t>(row * n + j)];
+  const float weight = p.weights[static_cast<std::size_t>(row)];
+  add(fmt::format("input     p({}, {}) = {}", row, j, fp32(gradient)));
+  add(fmt::format("input     weight({}) = {}", row, fp32(weight)));
+  if (!of_dh) return add("value     a = " + fp32(a) + ", in BF16; weight * a = " + fp32(weight * a));
+  const SwigluGradient d = swiglu_gradient(g, u, weight * gradient);
+  add("value     dA = " + fp32(weight * gradient) +
+      (is_up ? "; du = dA * RN(g * q) = " + fp32(d.du)
+             : "; dg = dA * RN(u * RN(q * fma(g, RN(1 - q), 1))) = " + fp32(d.dg)));
+}
+
+// The block's amax, of the values that the reference coded.
+void explain_block(const SwigluProblem& p, const SwigluOutput& o, const Place& b, Format format, Finding& finding) {
+  SwigluProblem values = p;  // the same with its tensors in BF16
+  layer_of(values.c.variant).outputs = MXCHECK_VALUES;
+  values.describe_outputs();
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(values.c.variant);
+  const std::vector<ExpectedTensor> answer = values.answer();
+  BlockAmax amax;
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    if (made_of[i].what != o.what) continue;
+    const auto words = values_in<std::uint16_t>(answer[i].bytes);
+    for (std::int64_t row = b.row; row < b.end_row; ++row) {
+      for (std::int64_t col = b.col; col < b.end_col; ++col) {
+        const std::uint16_t word = words[static_cast<std::size_t>(row * answer[i].info.cols + col)];
+        const auto value = std::bit_cast<float>(std::uint32_t{word} << 16);
+        if (std::isnan(value)) amax.has_nan = true;
+        if (std::fabs(value) > amax.amax) amax.amax = std::fabs(value);
+      }
+    }
+  }
+  finding.element.push_back(fmt::format("block     rows {} to {}, columns {} to {}; amax {}{}", b.row, b.end_row - 1,
+                                        b.col, b.end_col - 1, fp32(amax.amax), amax.has_nan ? "; it holds a NaN" : ""));
+  const BlockScale scale = block_scale(recipe_named(layer_of(p.c.variant).recipe), format, amax);
+  finding.element.push_back("scale     " + notations(static_cast<double>(scale.scale)) + " by the reference");
+}
+
+}  // namespace
+
+void SwigluProblem::explain(std::size_t output, Finding& finding) const {
+  const SwigluOutput o = swiglu_outputs(c.variant)[output];
+  const Difference::Element& e = finding.difference->first;
+  if (o.what == What::ds) {
+    finding.element.push_back(fmt::format("row       {}: the pairwise sum of RN(p * a) over {} columns; weight {}",
+                                          e.col, c.cols, fp32(weights[static_cast<std::size_t>(e.col)])));
+    finding.relevant.push_back({e.col, -1, 0});
+  } else if (o.part == Part::values) {
+    explain_gate(*this, o, e.row, e.col, finding);
+    const std::int64_t j = o.what != What::dh                              ? e.col
+                           : layer_of(c.variant).gate_up == MXCHECK_HALVES ? e.col % c.cols
+                                                                           : e.col / 2;
+    finding.relevant.push_back({e.row, j, 0});
+  } else {
+    const Place b = block_of(*this, o, e, o.what == What::dh ? 2 * c.cols : c.cols);
+    if (o.part == Part::codes)
+      explain_gate(*this, o, o.transposed ? e.col : e.row, o.transposed ? e.row : e.col, finding);
+    explain_block(*this, o, b, outputs[o.part == Part::codes ? output : output - 1].format, finding);
+    finding.relevant.push_back({b.row, o.what == What::dh ? -1 : b.col, 0});
+  }
+  finding.element.push_back("expected  " + expected_text(*finding.difference));
+  finding.element.push_back("observed  " + observed_text(*finding.difference));
+}
+
+// quantize_transposed: the fields, cases and domain of the operations on scaled blocks, with outputs along tokens.
+
+namespace {
+
+class QuantizeTransposed final : public ScaledBlocksOperation {
+ public:
+  QuantizeTransposed() : ScaledBlocksOperation("quantize_transposed", true) {}
+
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<TransposedProblem>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return std::make_unique<TransposedProblem>(call);
+  }
+  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }  // of FP32 scales
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_transposes(); }
+
+  [[nodiscard]] bool has_row_index(bool) const override { return true; }
+  // What it computes is quantize's; what is its own, the places, does not need millions of elements.
+  [[nodiscard]] std::int64_t most_in_quick() const override { return std::int64_t{1} << 18; }
+
+ protected:
+  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
+    const ScaledBlocksVariant& own = blocks_of(v);
+    return own.block.cols == 1 && own.layout == MXCHECK_COMPACT && v.dtype != Format::fp16;
+  }
+  [[nodiscard]] bool takes(const Recipe& recipe) const override {
+    return recipe.has_e8m0_scales() || recipe.name == "fp32";
+  }
+  [[nodiscard]] bool depends_on_recipe() const override { return true; }
+};
+
+Case without_gather(Case c) {
+  c.gather = 0;
+  return c;
+}
+
+}  // namespace
+
+const Operation& quantize_transposed_operation() {
+  static const QuantizeTransposed kOperation;
+  return kOperation;
+}
+
+// Rows by index: those of x that nothing names hold NaN; the first place of a row decides what it holds.
+TransposedProblem::TransposedProblem(const Case& from) : Problem(from), x(expand(without_gather(from))) {
+  describe_outputs();
+  if (from.gather == 0) return;
+  index = draw_index(from.seed, from.rows, from.gather);
+  Input source{{}, x.dtype, from.gather, x.cols, x.stride};
+  const std::size_t line = x.row_bytes();
+  source.bytes.assign(static_cast<std::size_t>(from.gather) * line, std::byte{0xFF});
+  for (std::size_t i = index.size(); i-- > 0 && line != 0;)
+    std::memcpy(source.bytes.data() + static_cast<std::size_t>(index[i]) * line, x.bytes.data() + i * line, line);
+  x = std::move(source);
+}
+
+TransposedProblem::TransposedProblem(const Call& call) : Problem(case_of(call)) {
+  const CallTensor& first = input_number(call, 0);
+  if (first.shape.size() != 2) throw Error(ErrorKind::usage, "x is a matrix");
+  c.variant.dtype = first.dtype;
+  x = {{first.data, first.data + first.bytes}, first.dtype, first.shape[0], c.cols, c.cols};
+  if (first.row_stride > c.cols) x.stride = c.stride = first.row_stride;
+  x.bytes.resize(static_cast<std::size_t>(x.rows) * x.row_bytes());  // without the gap after the last row
+  for (const CallTensor& t : call.inputs) {
+    if (t.is_index) index = values_in<std::int32_t>({t.data, t.bytes}), c.gather = first.shape[0];
+  }
+  for (const std::int32_t row : index) {
+    if (row < 0 || row >= x.rows) throw Error(ErrorKind::usage, "a row index is of a row that there is");
+  }
+  if (std::ssize(index) != (c.gather != 0 ? c.rows : 0) || (c.gather == 0 && x.rows != c.rows))
+    throw Error(ErrorKind::usage, "a row index is of as many rows as the matrix has");
+  check_offsets(c.experts, c.rows);
+  describe_outputs();
+}
+
+void TransposedProblem::describe_outputs() {
+  const ScaledBlocksVariant& v = blocks_of(std::as_const(c.variant));
+  const std::int64_t across = scales_along_rows(c.rows, v.block.rows, c.experts);
+  outputs = {codes_info("transposed codes", v.format, c.cols, c.rows, v.block.rows),
+             scales_info("transposed scales", recipe_named(v.recipe), c.cols, across)};
+}
+
+Input TransposedProblem::gathered() const {
+  if (c.gather == 0) return x;
+  Input all{{}, x.dtype, c.rows, x.cols, x.stride};
+  const std::size_t line = x.row_bytes();
+  all.bytes.resize(index.size() * line);
+  for (std::size_t i = 0; i < index.size() && line != 0; ++i)
+    std::memcpy(all.bytes.data() + i * line, x.bytes.data() + static_cast<std::size_t>(index[i]) * line, line);
+  return all;
+}
+
+Call TransposedProblem::call() const {
+  Call call;
+  call.operation = c.variant.operation;
+  call.policy = operation_named(c.variant.operation).policy(c);
+  call.inputs.push_back(values_tensor(x.dtype, x.rows, x.cols, x.stride, x.bytes));
+  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
+  if (c.gather != 0) call.inputs.push_back(index_tensor(index));
+  for (const TensorInfo& info : outputs) call.outputs.push_back(output_tensor(info, false));
+  return call;
+}
+
+std::vector<ExpectedTensor> TransposedProblem::answer() const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const Input matrix = gathered();
+  CodedBytes coded = coded_columns(matrix.view(), v.format, recipe_named(v.recipe), v.block.rows, c.experts);
+  return {{outputs[0], std::move(coded.codes)}, {outputs[1], std::move(coded.scales)}};
+}
+
+void TransposedProblem::explain(std::size_t output, Finding& finding) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const Difference::Element& e = finding.difference->first;
+  const ScaleGeometry g = scale_geometry(c, v.block);
+  const Input matrix = gathered();
+  const std::int64_t scale_row = output == 1 ? e.col : scale_row_of(c, g, e.col);
+  const BlockBounds b = block_at_scale(c, g, scale_row, e.row);
+  if (output == 0) {
+    finding.element.push_back("input     x" + place_text(e.col, e.row) + " = " +
+                              notations(x.dtype, matrix.bits(e.col, e.row)));
+    finding.relevant.push_back(matrix.plant(e.col, e.row));
+  }
+  BlockAmax amax;
+  Plant largest = matrix.plant(b.first_row, b.first_col);
+  for (std::int64_t i = b.first_row; i < b.end_row; ++i) {
+    const float value = matrix.view().at(i, e.row);
+    if (std::isnan(value)) amax.has_nan = true, finding.relevant.push_back(matrix.plant(i, e.row));
+    if (std::fabs(value) > amax.amax) amax.amax = std::fabs(value), largest = matrix.plant(i, e.row);
+  }
+  if (finding.relevant.size() > 7) finding.relevant.resize(7);  // a case has at most 8
+  finding.relevant.push_back(largest);
+  finding.element.push_back("block     rows " + std::to_string(b.first_row) + " to " + std::to_string(b.end_row - 1) +
+                            " of column " + std::to_string(e.row));
+  finding.element.push_back("amax      " + notations(static_cast<double>(amax.amax)) +
+                            (amax.has_nan ? "; the block holds a NaN" : ""));
+  const BlockScale scale = block_scale(recipe_named(v.recipe), v.format, amax);
+  finding.element.push_back("scale     " + notations(static_cast<double>(scale.scale)) + " by the reference");
+  finding.element.push_back("expected  " + expected_text(*finding.difference));
+  finding.element.push_back("observed  " + observed_text(*finding.difference));
+}
+
+std::vector<SavedTensor> TransposedProblem::saved() const {
+  std::vector<SavedTensor> saved;
+  save(saved, values_info("x", x.dtype, x.rows, x.stride), x.bytes);
+  save_vector(saved, "offsets", c.experts);
+  save_vector(saved, "row_index", index);
+  return saved;
 }
 
 }  // namespace mxcheck

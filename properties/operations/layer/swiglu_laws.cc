@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "properties/operations/layer/problem.h"
 #include "properties/operations/layer/statements.h"
 #include "properties/operations/layer/tensors.h"
+#include "properties/operations/layer/transposed_problem.h"
+#include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {
 namespace {
@@ -266,6 +270,217 @@ std::vector<Statement> swiglu_law_statements() {
   };
   s[2].experts = 0;
   s[4].data = {Data::normal, Data::slots, Data::boundaries, Data::wide};
+  return s;
+}
+
+// What holds of aggregation whatever the reference says: the candidate's outputs are held against each other.
+
+namespace {
+
+// The outputs of both are the same.
+std::optional<Finding> same(CheckContext& context, const AggregateProblem& one, const AggregateProblem& other,
+                            const char* what) {
+  const Got a = run_problem(context, one);
+  if (!a.usable()) return pass_on(context, a);
+  const Got b = run_problem(context, other);
+  if (!b.usable()) return pass_on(context, b);
+  return differ(one.outputs[0], a.outputs[0], b.outputs[0], what);
+}
+
+std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
+  if (c.rows < 2) return nothing_claimed(context);
+  const AggregateProblem p(c);
+  const Got before = run_problem(context, p);
+  if (!before.usable()) return pass_on(context, before);
+  const std::int64_t by = 1 + c.rows / 3;
+  AggregateProblem moved = p;
+  moved.slots = {{0}, {}};
+  for (std::int64_t t = 0; t < c.rows; ++t) {
+    const auto from = static_cast<std::size_t>((t + by) % c.rows);
+    const auto first = p.slots.token_rows.begin();
+    moved.slots.token_rows.insert(moved.slots.token_rows.end(), first + p.slots.token_offsets[from],
+                                  first + p.slots.token_offsets[from + 1]);
+    moved.slots.token_offsets.push_back(std::ssize(moved.slots.token_rows));
+  }
+  const Got after = run_problem(context, moved);
+  if (!after.usable()) return pass_on(context, after);
+  return differ(p.outputs[0], rotated(before.outputs[0], c.rows, by), after.outputs[0],
+                "o of tokens that moved is another");
+}
+
+std::optional<Finding> without_dropped(CheckContext& context, const Case& c) {
+  const AggregateProblem p(c);
+  AggregateProblem less = p;
+  less.slots = {{0}, {}};
+  for (std::size_t t = 0; t + 1 < p.slots.token_offsets.size(); ++t) {
+    for (std::int64_t slot = p.slots.token_offsets[t]; slot < p.slots.token_offsets[t + 1]; ++slot) {
+      const std::int32_t row = p.slots.token_rows[static_cast<std::size_t>(slot)];
+      if (row >= 0) less.slots.token_rows.push_back(row);
+    }
+    less.slots.token_offsets.push_back(std::ssize(less.slots.token_rows));
+  }
+  if (less.slots.token_rows.size() == p.slots.token_rows.size()) return nothing_claimed(context);
+  return same(context, p, less, "o is another where slots that were dropped are left out");
+}
+
+// Rows of y that no slot names, and their weights, made NaN.
+std::optional<Finding> unused_rows(CheckContext& context, const Case& c) {
+  const AggregateProblem p(c);
+  std::vector<bool> used(static_cast<std::size_t>(layer_case(c).y_rows));
+  for (const std::int32_t row : p.slots.token_rows) {
+    if (row >= 0) used[static_cast<std::size_t>(row)] = true;
+  }
+  if (std::find(used.begin(), used.end(), false) == used.end()) return nothing_claimed(context);
+  AggregateProblem other = p;
+  for (std::size_t row = 0; row < used.size(); ++row) {
+    if (used[row]) continue;
+    const auto first = other.y.begin() + static_cast<std::ptrdiff_t>(row) * c.cols;
+    std::fill(first, first + c.cols, std::uint16_t{0x7FC0});
+    if (!other.weights.empty()) other.weights[row] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return same(context, p, other, "o is another where rows of y that no token has hold NaN");
+}
+
+std::optional<Finding> weights_of_one(CheckContext& context, const Case& c) {
+  AggregateProblem weighted(c);
+  std::fill(weighted.weights.begin(), weighted.weights.end(), 1.0F);
+  AggregateProblem plain = weighted;
+  plain.weights.clear();
+  layer_of(plain.c.variant).weighted = false;
+  return same(context, plain, weighted, "o with weights of 1 is not that without weights");
+}
+
+bool aggregates(const Variant& v, std::span<const Variant>) { return is_aggregate(v); }
+bool has_both(const Variant& v, std::span<const Variant> all) {
+  if (!is_aggregate(v) || !layer_of(v).weighted) return false;
+  Variant plain = v;
+  layer_of(plain).weighted = false;
+  return offers(all, plain);
+}
+
+}  // namespace
+
+std::vector<Statement> aggregate_law_statements() {
+  std::vector<Statement> s{
+      step_law("permuting_tokens_permutes_o", "o of a token does not depend on where it stands among others",
+               aggregates, tokens_permuted),
+      step_law("a_dropped_slot_is_as_one_that_is_absent", "slots of -1 add nothing and may as well be left out",
+               aggregates, without_dropped),
+      step_law("rows_that_no_token_has_change_nothing",
+               "what y and weights hold in rows that no slot names is not read", aggregates, unused_rows),
+      step_law("weights_of_one_add_up_as_none", "o with weights of 1 is o without weights", has_both, weights_of_one),
+  };
+  for (Statement& one : s) one.experts = 0;
+  return s;
+}
+
+// What holds of blocks along tokens whatever the reference says: they end with their expert.
+
+namespace {
+
+bool is_transpose(const Variant& v) { return v.operation == "quantize_transposed"; }
+
+std::int64_t block_of(const Variant& v) { return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block; }
+
+// The same with empty experts before, between and after those that there are.
+std::vector<std::int64_t> with_empty_experts(const Case& c) {
+  const std::vector<std::int64_t> ends = c.experts.empty() ? std::vector<std::int64_t>{0, c.rows} : c.experts;
+  std::vector<std::int64_t> all{0};
+  for (const std::int64_t end : ends) all.insert(all.end(), 1 + static_cast<std::size_t>(c.seed % 2), end);
+  all.push_back(c.rows);
+  return all;
+}
+
+std::optional<Finding> empty_experts(CheckContext& context, const Case& c) {
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const Got before = run_problem(context, *p);
+  if (!before.usable()) return pass_on(context, before);
+  Case more = c;
+  more.experts = with_empty_experts(c);
+  const Got after = run_problem(context, *make_problem(more));
+  if (!after.usable()) return pass_on(context, after);
+  for (std::size_t i = 0; i < p->outputs.size(); ++i) {
+    if (auto f = differ(p->outputs[i], before.outputs[i], after.outputs[i],
+                        p->outputs[i].name + " are others with experts that have no rows"))
+      return f;
+  }
+  return std::nullopt;
+}
+
+// Columns [first, first + count) of a tensor of `cols` columns, whose lines are all that is known of it.
+Bytes columns_of(const Bytes& from, const TensorInfo& info, std::int64_t first, std::int64_t count) {
+  const auto element = static_cast<std::int64_t>(bytes_of_element(info));
+  Bytes to;
+  for (std::int64_t i = 0; i < info.rows; ++i) {
+    const auto begin = from.begin() + (i * info.cols + first) * element;
+    to.insert(to.end(), begin, begin + count * element);
+  }
+  return to;
+}
+
+// The rows [first, first + rows) as a problem of their own.
+std::unique_ptr<Problem> alone(const Case& c, std::int64_t first, std::int64_t rows) {
+  Case one = c;
+  one.experts.clear(), one.rows = rows;
+  if (!is_transpose(c.variant)) {
+    layer_case(one).first_row += first;
+    return std::make_unique<SwigluProblem>(one);
+  }
+  auto p = std::make_unique<TransposedProblem>(c);
+  const Input all = p->gathered();
+  const auto line = static_cast<std::ptrdiff_t>(all.row_bytes());
+  p->c = one, p->c.gather = 0, p->index.clear();
+  p->x = all, p->x.rows = rows;
+  p->x.bytes.assign(all.bytes.begin() + first * line, all.bytes.begin() + (first + rows) * line);
+  p->describe_outputs();
+  return p;
+}
+
+std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
+  if (c.experts.size() < 3) return nothing_claimed(context);
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const Got all = run_problem(context, *p);
+  if (!all.usable()) return pass_on(context, all);
+  const auto rows_of = [&](std::size_t e) { return c.experts[e + 1] - c.experts[e]; };
+  std::size_t largest = 0;
+  for (std::size_t e = 1; e + 1 < c.experts.size(); ++e) {
+    if (rows_of(e) > rows_of(largest)) largest = e;
+  }
+  const std::int64_t first = c.experts[largest];
+  const std::int64_t block = block_of(c.variant);
+  const std::int64_t scales_before = scales_along_rows(first, block, std::span(c.experts).first(largest + 1));
+  const std::unique_ptr<Problem> one = alone(c, first, rows_of(largest));
+  const Got got = run_problem(context, *one);
+  if (!got.usable()) return pass_on(context, got);
+  for (std::size_t i = 0; i < p->outputs.size(); ++i) {
+    const TensorInfo& info = p->outputs[i];
+    if (info.name.find("transposed") == std::string::npos) continue;
+    const bool is_codes = info.name.find("codes") != std::string::npos;
+    const Bytes part = columns_of(all.outputs[i], info, is_codes ? first : scales_before, one->outputs[i].cols);
+    if (auto f = differ(one->outputs[i], got.outputs[i], part,
+                        info.name + " of an expert among others are not those of it alone"))
+      return f;
+  }
+  return std::nullopt;
+}
+
+bool has_offsets(const Variant& v, std::span<const Variant>) { return is_swiglu(v) || is_transpose(v); }
+bool is_along_tokens(const Variant& v, std::span<const Variant>) {
+  return writes(v, MXCHECK_COLUMNS_CODED) || is_transpose(v);
+}
+
+}  // namespace
+
+std::vector<Statement> expert_law_statements() {
+  std::vector<Statement> s{
+      step_law("an_expert_without_rows_changes_nothing",
+               "offsets that name further experts without rows, anywhere, give the same outputs", has_offsets,
+               empty_experts),
+      step_law("blocks_along_tokens_end_with_their_expert",
+               "codes and scales along tokens of an expert among others are those of it alone", is_along_tokens,
+               expert_alone),
+  };
+  s[1].experts = 100;
   return s;
 }
 

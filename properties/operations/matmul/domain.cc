@@ -1,18 +1,25 @@
 // The domain of matmul: m and n to 131,072 and 20,480, k to 18,432, 1 to 512 experts.
 
+#include "properties/operations/matmul/layers.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <numeric>
+#include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "kernels/candidate_matmul.h"
 #include "properties/core/case_text.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
+#include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
-#include "properties/operations/matmul/layers.h"
+#include "properties/operations/matmul/fields.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/matmul/matmul.h"
 #include "reference/matmul/operand.h"
@@ -298,5 +305,257 @@ class MatmulDomain final : public Domain {
 }  // namespace
 
 std::unique_ptr<Domain> matmul_domain(const DomainRequest& request) { return std::make_unique<MatmulDomain>(request); }
+
+namespace {
+
+constexpr std::int64_t kLayersElementWork = 8;  // as domain.cc counts
+constexpr std::int64_t kFewExperts = 4;   // of a slice that has another extent whole
+constexpr std::int64_t kLayersMostRows = 512;
+constexpr std::int64_t kBlock = 128;  // of k, and of groups' ends along it
+
+const char* name_of(MatmulLayers::Whole whole) {
+  switch (whole) {
+    case MatmulLayers::Whole::m: return "m";
+    case MatmulLayers::Whole::n: return "n";
+    case MatmulLayers::Whole::k: return "k";
+    case MatmulLayers::Whole::experts: return "experts";
+  }
+  return "";
+}
+
+std::int64_t value_of(const MatmulLayers::Use& use) {
+  switch (use.whole) {
+    case MatmulLayers::Whole::m: return use.m;
+    case MatmulLayers::Whole::n: return use.n;
+    case MatmulLayers::Whole::k: return use.k;
+    case MatmulLayers::Whole::experts: return use.experts;
+  }
+  return 0;
+}
+
+std::int64_t down(std::int64_t extent, std::int64_t multiple) { return extent / multiple * multiple; }
+
+// Whole blocks of k where there is room for one, else half or a quarter of one: the smallest that scales have.
+std::int64_t slice_of_k(std::int64_t k, std::int64_t most) {
+  const std::int64_t some = std::min(k, most);
+  return some == k ? k : some >= kBlock ? down(some, kBlock) : down(some, 32);
+}
+
+// Offsets of `end` rows or units: one or two to an expert, drawn, and none to most.
+std::vector<std::int64_t> sparse_offsets(std::int64_t experts, std::int64_t end, std::int64_t unit, Draw& draw) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(experts));
+  for (std::int64_t left = end; left > 0;) {
+    const std::int64_t some = std::min(left, unit * draw.between(1, 2));
+    sizes[draw.below(sizes.size())] += some, left -= some;
+  }
+  std::vector<std::int64_t> offsets{0};
+  for (const std::int64_t size : sizes) offsets.push_back(offsets.back() + size);
+  return offsets;
+}
+
+}  // namespace
+
+MatmulLayers::MatmulLayers(const OperationInfo& limits) : limits_(limits) {
+  for (const ProductionLayer& layer : production_layers()) {
+    Use use{layer.model};
+    use.experts = layer.experts;
+    use.n = 2 * layer.n, use.k = layer.d;
+    add(use, "up", {Whole::k, Whole::n, Whole::experts});
+    use.n = layer.d, use.k = layer.n;
+    add(use, "down", {Whole::k, Whole::n});
+    use.gradient = true, use.k = 0;
+    use.m = layer.d, use.n = 2 * layer.n;
+    add(use, "gradient of up", {Whole::m, Whole::n, Whole::experts});
+    use.m = layer.n, use.n = layer.d;
+    add(use, "gradient of down", {Whole::m, Whole::n});
+  }
+}
+
+bool MatmulLayers::fits(const Use& use) const {
+  if (use.whole == Whole::n)
+    return use.n % limits_.cols_multiple == 0 && (limits_.max_cols == 0 || use.n <= limits_.max_cols);
+  if (use.whole == Whole::m)
+    return use.m % limits_.rows_multiple == 0 && (limits_.max_rows == 0 || use.m <= limits_.max_rows);
+  return true;
+}
+
+void MatmulLayers::add(Use use, const char* product, const std::vector<Whole>& wholes) {
+  for (const Whole whole : wholes) {
+    use.whole = whole;
+    use.text = fmt::format("{}, {} = {}", product, name_of(whole), value_of(use));
+    if (fits(use)) uses_.push_back(use);
+  }
+}
+
+bool MatmulLayers::is(const Use& use, const Case& c) const {
+  const int groups = matmul_of(c.variant).groups;
+  if ((groups == MXCHECK_DEPTH) != use.gradient || c.rows < 1 || c.cols < 1 || matmul_case(c).depth < 1) return false;
+  switch (use.whole) {
+    case Whole::m: return c.rows == use.m;
+    case Whole::n: return c.cols == use.n;
+    case Whole::k: return matmul_case(c).depth == use.k;
+    case Whole::experts: return static_cast<std::int64_t>(c.experts.size()) - 1 == use.experts;
+  }
+  return false;
+}
+
+// n and k; elements: of all matrices B together.
+bool MatmulLayers::slice_product(const Use& use, std::int64_t elements, std::int64_t experts, Case& c) const {
+  const std::int64_t each = elements / std::max<std::int64_t>(1, experts);  // a matrix B
+  std::int64_t& k = matmul_case(c).depth;
+  if (use.whole == Whole::k) {
+    k = use.k, c.cols = down(std::min(use.n, each / k), limits_.cols_multiple);
+  } else if (use.whole == Whole::n) {
+    c.cols = use.n, k = slice_of_k(use.k, each / c.cols);
+  } else {
+    for (k = kBlock; k > 32 && each / k < std::max<std::int64_t>(8, limits_.cols_multiple);) k /= 2;
+    c.cols = down(std::min(use.n, each / k), limits_.cols_multiple);
+  }
+  return k >= 1 && c.cols >= 1;
+}
+
+// m and n of outputs that every expert has; elements: of all outputs together.
+bool MatmulLayers::slice_gradient(const Use& use, std::int64_t elements, std::int64_t experts, Case& c) const {
+  const std::int64_t each = std::min(elements / std::max<std::int64_t>(1, experts),  // an output D
+                                     elements * kLayersElementWork / matmul_case(c).depth);
+  if (use.whole == Whole::m) {
+    c.rows = use.m, c.cols = down(std::min(use.n, each / use.m), limits_.cols_multiple);
+  } else if (use.whole == Whole::n) {
+    c.cols = use.n, c.rows = down(std::min(use.m, each / use.n), limits_.rows_multiple);
+  } else {
+    const std::int64_t least = std::max<std::int64_t>(16, limits_.rows_multiple);
+    c.rows = down(std::min({use.m, least, each}), limits_.rows_multiple);
+    c.cols = c.rows < 1 ? 0 : down(std::min(use.n, each / c.rows), limits_.cols_multiple);
+  }
+  return c.rows >= 1 && c.cols >= 1;
+}
+
+std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
+  const int groups = matmul_of(std::as_const(drawn).variant).groups;
+  const bool grouped = groups != MXCHECK_DENSE;
+  if ((groups == MXCHECK_DEPTH) != use.gradient || (use.whole == Whole::experts && !grouped)) return std::nullopt;
+  const std::int64_t elements = most / kLayersElementWork / 2;
+  const int index = static_cast<int>(UsualAxes::index_kind(drawn));
+  drawn.gather = 0;
+  if (use.gradient) matmul_case(drawn).depth = kBlock * draw.between(1, 2);
+  bool sliced = false;
+  for (std::int64_t experts : {use.experts, std::min(use.experts, kFewExperts), std::int64_t{1}}) {
+    // Of a slice with another extent whole few experts leave more of that extent's partner.
+    if (sliced || (use.whole != Whole::experts && experts > kFewExperts)) continue;
+    sliced =
+        use.gradient ? slice_gradient(use, elements, experts, drawn) : slice_product(use, elements, experts, drawn);
+    if (sliced && grouped) drawn.experts.assign(static_cast<std::size_t>(experts) + 1, 0);
+    if (use.whole == Whole::experts) break;
+  }
+  if (!sliced) return std::nullopt;
+  const auto experts = static_cast<std::int64_t>(drawn.experts.size()) - 1;
+  const std::int64_t depth = matmul_case(drawn).depth;
+  if (use.gradient) {
+    drawn.experts = sparse_offsets(experts, depth, kBlock, draw);
+    return drawn;
+  }
+  const std::int64_t high = std::min({kLayersMostRows, elements / 4 / depth, elements / 4 / drawn.cols,
+                                      most / depth / drawn.cols, limits_.max_rows > 0 ? limits_.max_rows : kLayersMostRows});
+  const auto rows = draw_extent(1, high, limits_.rows_multiple, 64, draw);
+  if (!rows) return std::nullopt;
+  drawn.rows = *rows;
+  if (grouped) drawn.experts = sparse_offsets(experts, drawn.rows, 1, draw);
+  drawn.gather = UsualAxes::source_rows(index, drawn.rows, draw);
+  return drawn;
+}
+
+// The variants of a matmul under a contract.
+
+std::vector<Variant> askable_matmuls(const std::string& operation) {
+  const MatmulContract contract = parse_matmul_contract(contract_text(operation));
+  const Contract& sum = *contract.sum;
+  constexpr std::array kNarrow{Format::e4m3, Format::e5m2};
+  const std::span<const Format> formats = contract.decodes ? std::span<const Format>(kNarrow) : sum.operands;
+  std::vector<std::pair<BlockShape, BlockShape>> blocks;
+  std::vector<int> scales{MXCHECK_NO_SCALES};
+  if (sum.scale_terms != 0) {
+    blocks = {{{1, sum.scale_terms}, {1, sum.scale_terms}}}, scales = {MXCHECK_E8M0};
+  } else if (contract.promotion != 0 || contract.decodes) {
+    for (std::int64_t width : {32, 128}) {
+      if (contract.promotion != 0 && width % contract.promotion != 0) continue;
+      blocks.push_back({{1, width}, {1, width}});
+      if (width == 128) blocks.push_back({{1, 128}, {128, 128}});
+    }
+    scales = {MXCHECK_E8M0, MXCHECK_FP32};
+    if (!contract.decodes) scales.insert(scales.begin(), MXCHECK_NO_SCALES);
+  }
+  std::vector<Variant> all;
+  const auto add = [&](Format a, Format b, int scale, BlockShape block_a, BlockShape block_b) {
+    for (int groups : {MXCHECK_DENSE, MXCHECK_ROWS, MXCHECK_DEPTH}) {
+      for (Format dtype : {Format::bf16, Format::fp32}) {
+        if (contract.from_c && dtype != Format::fp32) continue;
+        Variant v{operation, dtype};
+        matmul_of(v) = {a, b, block_a, block_b, scale, groups};
+        all.push_back(std::move(v));
+      }
+    }
+  };
+  for (Format a : formats) {
+    for (Format b : formats) {
+      if (a != b && !contract.decodes && !sum.mixes) continue;
+      for (int scale : scales) {
+        if (scale == MXCHECK_NO_SCALES)
+          add(a, b, scale, {0, 0}, {0, 0});
+        else
+          for (const auto& [block_a, block_b] : blocks) add(a, b, scale, block_a, block_b);
+      }
+    }
+  }
+  return all;
+}
+
+Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::int64_t depth, Data data,
+                   std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = rows, c.cols = cols, matmul_case(c).depth = depth, c.data = data, c.seed = seed;
+  const int groups = matmul_of(v).groups;
+  if (groups == MXCHECK_ROWS) c.experts = {0, rows / 3, rows / 3, rows};
+  if (groups == MXCHECK_DEPTH) c.experts = {0, depth / 256 * 128, depth / 256 * 128, depth};
+  return c;
+}
+
+std::vector<Case> simpler_matmuls(const Case& c, const Finding&) {
+  std::vector<Case> simpler;
+  const std::int64_t depth = matmul_case(c).depth;
+  const std::int64_t whole = matmul_of(c.variant).groups == MXCHECK_DEPTH ? depth : c.rows;
+  const auto with = [&](const auto& change) {
+    Case n = c;
+    change(n);
+    fit_experts(n);
+    if (n != c) simpler.push_back(std::move(n));
+  };
+  if (c.experts.size() > 2) with([&](Case& n) { n.experts = {0, whole}; });
+  for (const std::int64_t less : {depth / 256 * 128, depth / 2, std::int64_t{128}, std::int64_t{32}}) {
+    if (less > 0 && less < depth) with([&](Case& n) { matmul_case(n).depth = less; });
+  }
+  for (const std::int64_t less : smaller_extents(depth)) with([&](Case& n) { matmul_case(n).depth = less; });
+  if (matmul_case(c).adds) with([](Case& n) { matmul_case(n).adds = false; });
+  if (matmul_case(c).alpha != 1) with([](Case& n) { matmul_case(n).alpha = 1; });
+  if (!c.experts.empty()) {
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, whole / 2, whole / 256 * 128}) {
+      if (end <= whole && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, whole}; });
+    }
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
+  }
+  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
+  if (c.gather != 0) with([](Case& n) { n.gather = 0; });
+  if (c.gather > c.rows) with([](Case& n) { n.gather = std::max<std::int64_t>(1, n.rows); });
+  for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
+  for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
+  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
+  if (c.seed > 1) with([](Case& n) { n.seed = 1; });
+  return simpler;
+}
 
 }  // namespace mxcheck

@@ -33,7 +33,7 @@ class MatmulProblem final : public Problem {
   std::uint32_t explain_steps(Finding& finding) const;
 };
 
-// Operands (properties/operations/matmul/expand.cc).
+// Operands (properties/operations/matmul/problem.cc).
 std::vector<std::byte> expand_operand(const Case& c, Format format, std::uint64_t salt, std::int64_t rows,
                                       std::int64_t depth);
 std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, std::int64_t rows, std::int64_t blocks);

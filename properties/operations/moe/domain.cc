@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <string>
 #include <utility>
 
+#include "numerics/error.h"
 #include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
+#include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/operations/moe/operation.h"
 
@@ -211,5 +215,186 @@ class MoeDomain final : public Domain {
 }  // namespace
 
 std::unique_ptr<Domain> moe_domain(const DomainRequest& request) { return std::make_unique<MoeDomain>(request); }
+
+// The variants of whole layers, and the cases that no call can pose.
+
+namespace {
+
+constexpr std::int64_t kMostCaseTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMostCaseWidth = std::int64_t{1} << 20;
+constexpr std::int64_t kMostRows = std::int64_t{1} << 30;  // routed, and slots, which are int32
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorKind::usage, std::string("a case of a layer: ") + what);
+}
+
+std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::vector<Variant> askable_layers(const std::string& operation) {
+  std::vector<Variant> all;
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    for (const int gate_up : {MXCHECK_HALVES, MXCHECK_INTERLEAVED}) {
+      Variant v{operation};
+      moe_of(v).recipe = recipe.name, moe_of(v).gate_up = gate_up;
+      all.push_back(std::move(v));
+    }
+  }
+  return all;
+}
+
+void check_moe(const Case& c) {
+  const MoeCase& own = moe_case(c);
+  require(c.variant.dtype == Format::bf16, "x is bf16");
+  require(c.stride == 0 && c.gather == 0 && c.plants.empty(), "there are neither strides nor gathered rows nor plants");
+  require(c.rows >= 0 && c.rows <= kMostCaseTokens, "rows, the tokens, are 0 to 2^20");
+  require(c.cols >= 1 && c.cols <= kMostCaseWidth && own.inner >= 1 && own.inner <= kMostWidth,
+          "cols and inner are 1 to 2^20");
+  require(c.experts.size() >= 2, "experts are the offsets of the rows of one expert or more");
+  require(moe_experts(c) <= kMostCaseWidth && moe_experts(c) * c.cols <= kMostRows / own.inner,
+          "an operand has at most 2^30 elements");
+  require(c.experts.front() == 0 && moe_routed(c) <= kMostRows, "experts are offsets from 0 to at most 2^30 rows");
+  for (std::size_t e = 0; e + 1 < c.experts.size(); ++e) {
+    const std::int64_t size = c.experts[e + 1] - c.experts[e];
+    require(size >= 0 && size <= c.rows, "an expert has at most a row of each token");
+  }
+  require(own.k >= 0 && (c.rows == 0 || own.k <= kMostRows / c.rows), "k is 0 or more, and slots at most 2^30");
+  require(own.k == 0 || moe_routed(c) <= own.k * c.rows, "k slots of each token are as many as there are rows");
+  require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
+  require(own.k == 0 || own.drops == 0, "with k the slots that no row fills are the dropped ones");
+}
+
+void fit_moe(Case& c) {
+  if (c.experts.size() < 2) return;
+  std::int64_t end = 0;
+  std::vector<std::int64_t> fitted{0};
+  for (std::size_t e = 0; e + 1 < c.experts.size(); ++e) {
+    end += std::clamp<std::int64_t>(c.experts[e + 1] - c.experts[e], 0, c.rows);
+    fitted.push_back(end);
+  }
+  c.experts = std::move(fitted);
+  const std::int64_t k = std::as_const(c).own.get<MoeCase>().k;
+  if (k > 0 && c.rows > 0 && moe_routed(c) > k * c.rows) moe_case(c).k = ceil_of(moe_routed(c), c.rows);
+}
+
+Case moe_corner(const Variant& v, std::int64_t tokens, std::int64_t cols, std::int64_t inner,
+                const std::vector<std::int64_t>& sizes, std::int64_t k, Data data, std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = tokens, c.cols = cols, c.data = data, c.seed = seed;
+  c.experts.assign(sizes.size() + 1, 0);
+  std::partial_sum(sizes.begin(), sizes.end(), c.experts.begin() + 1);
+  moe_case(c).inner = inner, moe_case(c).k = k;
+  if (k == 0) moe_case(c).drops = 20;
+  return c;
+}
+
+// Products of three GEMMs, or of nine with those of the forward pass that makes what was kept.
+std::int64_t moe_work(const Case& c) {
+  const std::int64_t matrix = c.cols * moe_case(c).inner;
+  const std::int64_t passes = is_moe_backward(c.variant) ? 3 : 1;
+  return passes * (3 * moe_routed(c) * matrix + kMoeWorkOfWeight * moe_experts(c) * matrix + 4 * c.rows * c.cols);
+}
+
+// Simpler layers in place of a failing one: fewer experts, rows, tokens and columns, then plainer data. Every element
+// is that of its place, so that what is left is what it was.
+
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+Sizes sizes_of(const Case& c) {
+  Sizes sizes;
+  for (std::size_t e = 0; e + 1 < c.experts.size(); ++e) sizes.push_back(c.experts[e + 1] - c.experts[e]);
+  return sizes;
+}
+
+class SimplerLayers {
+ public:
+  explicit SimplerLayers(const Case& c) : c_(c) {}
+
+  template <class Change>
+  void with(const Change& change) {
+    Case n = c_;
+    change(n);
+    fit_moe(n);
+    if (n != c_) all_.push_back(std::move(n));
+  }
+  void with_sizes(const Sizes& sizes) {
+    with([&](Case& n) {
+      n.experts.assign(1, 0);
+      for (const std::int64_t size : sizes) n.experts.push_back(n.experts.back() + size);
+    });
+  }
+
+  std::vector<Case> take() { return std::move(all_); }
+
+ private:
+  const Case& c_;
+  std::vector<Case> all_;
+};
+
+void fewer_experts(const Case& c, SimplerLayers& simpler) {
+  const Sizes sizes = sizes_of(c);
+  const std::size_t count = sizes.size();
+  simpler.with_sizes({*std::max_element(sizes.begin(), sizes.end())});
+  if (count > 2) simpler.with_sizes({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count / 2)});
+  if (count > 2) simpler.with_sizes({sizes.begin() + static_cast<std::ptrdiff_t>(count / 2), sizes.end()});
+  if (count > 1) simpler.with_sizes({sizes.begin() + 1, sizes.end()});
+  if (count > 1) simpler.with_sizes({sizes.begin(), sizes.end() - 1});
+}
+
+// All that an expert can lose at once, then half of it, then a row.
+void fewer_rows(const Case& c, SimplerLayers& simpler) {
+  const Sizes sizes = sizes_of(c);
+  Sizes ones = sizes;
+  for (std::int64_t& size : ones) size = std::min<std::int64_t>(size, 1);
+  simpler.with_sizes(ones);
+  const std::size_t shown = std::min<std::size_t>(sizes.size(), 4);
+  for (std::size_t e = 0; e < shown; ++e) {
+    for (const std::int64_t size : {std::int64_t{0}, sizes[e] / 2, sizes[e] - 1}) {
+      if (size < 0 || size >= sizes[e]) continue;
+      Sizes fewer = sizes;
+      fewer[e] = size;
+      simpler.with_sizes(fewer);
+    }
+  }
+}
+
+// Multiples of 128 before others: a library may take no others.
+void narrower(const Case& c, SimplerLayers& simpler) {
+  const auto widths = [](std::int64_t width) {
+    std::vector<std::int64_t> all;
+    for (const std::int64_t to : {std::int64_t{128}, std::int64_t{32}, std::int64_t{8}, std::int64_t{1}, width / 2}) {
+      if (to > 0 && to < width) all.push_back(to);
+    }
+    return all;
+  };
+  for (const std::int64_t cols : widths(c.cols)) simpler.with([&](Case& n) { n.cols = cols; });
+  for (const std::int64_t inner : widths(moe_case(c).inner)) simpler.with([&](Case& n) { moe_case(n).inner = inner; });
+}
+
+}  // namespace
+
+std::vector<Case> simpler_layers(const Case& c, const Finding&) {
+  if (c.experts.size() < 2) return {};
+  SimplerLayers simpler(c);
+  const MoeCase& own = moe_case(c);
+  fewer_experts(c, simpler);
+  for (const std::int64_t rows : smaller_extents(c.rows)) simpler.with([&](Case& n) { n.rows = rows; });
+  narrower(c, simpler);
+  fewer_rows(c, simpler);
+  if (c.threads != 0) simpler.with([](Case& n) { n.threads = 0; });
+  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned = {}; });
+  if (own.drops != 0) simpler.with([](Case& n) { moe_case(n).drops = 0; });
+  if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k = 1; });
+  if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k -= 1; });
+  if (own.k != 0) simpler.with([](Case& n) { moe_case(n).k = 0; });
+  if (c.data != Data::zeros && c.data != Data::codes) simpler.with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) simpler.with([](Case& n) { n.data = Data::zeros; });
+  if (c.seed > 1) simpler.with([](Case& n) { n.seed = 1; });
+  return simpler.take();
+}
 
 }  // namespace mxcheck

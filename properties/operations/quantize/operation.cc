@@ -1,10 +1,19 @@
 #include "properties/operations/quantize/operation.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "kernels/candidate.h"
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
+#include "properties/core/limits.h"
 #include "properties/operations/quantize/problem.h"
+#include "properties/operations/scaled_blocks/expand.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
+#include "reference/quantize/quantize.h"
 
 namespace mxcheck {
 namespace {
@@ -44,6 +53,145 @@ OperationModule quantize_module() {
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   }
   return module;
+}
+
+namespace {
+
+Case without_gather(Case c) {
+  c.gather = 0;
+  return c;
+}
+
+// Element for element, as a block of scale 1.
+std::vector<std::byte> cast_codes(const QuantizeProblem& p, const Recipe& recipe) {
+  const Case& c = p.c;
+  const MatrixView x = p.input.view();
+  std::vector<std::byte> codes(static_cast<std::size_t>(c.elements()));
+  BlockScale one;
+  one.byte = 127, one.scale = 1, one.factor = 1;
+  parallel_ranges(c.rows, c.elements(), 0, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        codes[static_cast<std::size_t>(i * c.cols + j)] =
+            static_cast<std::byte>(encode_element(recipe, blocks_of(c.variant).format, one, x.at(i, j), 0));
+      }
+    }
+  });
+  return codes;
+}
+
+}  // namespace
+
+QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(expand(without_gather(c))) {
+  if (c.gather != 0) gather_from(c.gather);
+  describe_outputs();
+}
+
+QuantizeProblem::QuantizeProblem(const Case& c, Input x) : Problem(c), input(std::move(x)) {
+  if (c.gather != 0) gather_from(std::max(c.gather, c.rows));
+  describe_outputs();
+}
+
+void QuantizeProblem::describe_outputs() {
+  const BlockShape block = blocks_of(std::as_const(c.variant)).block;
+  const std::string& operation = c.variant.operation;
+  if (operation != "quantize_dual") {
+    outputs = {codes_info(c, "codes", block)};
+    if (operation == "quantize") outputs.push_back(scales_info(c, "scales", block));
+  } else {
+    outputs = {codes_info(c, "row codes", block), scales_info(c, "row scales", block),
+               codes_info(c, "column codes", block.transposed()), scales_info(c, "column scales", block.transposed())};
+  }
+}
+
+void QuantizeProblem::gather_from(std::int64_t source_rows) {
+  c.gather = source_rows;
+  const std::size_t line = input.row_bytes();
+  index = draw_index(c.seed, c.rows, source_rows);
+  source.assign(static_cast<std::size_t>(source_rows) * line, std::byte{0xFF});
+  std::vector<bool> used(static_cast<std::size_t>(source_rows));
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const auto from = static_cast<std::size_t>(index[i]);
+    std::byte* row = input.bytes.data() + i * line;
+    if (line == 0) continue;
+    if (!used[from]) std::memcpy(source.data() + from * line, row, line);
+    if (used[from]) std::memcpy(row, source.data() + from * line, line);
+    used[from] = true;
+  }
+}
+
+Call QuantizeProblem::call() const {
+  Call call;
+  call.operation = c.variant.operation;
+  call.policy = operation_named(c.variant.operation).policy(c);
+  const bool gathers = c.gather != 0;
+  call.inputs.push_back(values_tensor(c.variant.dtype, gathers ? c.gather : c.rows, c.cols, input.stride,
+                                      gathers ? source : input.bytes));
+  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
+  if (gathers) call.inputs.push_back(index_tensor(index));
+  call.outputs = output_tensors(outputs, blocks_of(c.variant).layout);
+  return call;
+}
+
+std::vector<ExpectedTensor> QuantizeProblem::answer() const {
+  return answer(recipe_named(blocks_of(c.variant).recipe));
+}
+
+std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  if (c.variant.operation == "cast") return {{outputs[0], cast_codes(*this, recipe)}};
+  std::vector<ExpectedTensor> answer;
+  const auto add_direction = [&](std::size_t at, BlockShape block) {
+    Quantized q = quantize(input.view(), v.format, block, recipe, c.experts);
+    answer.push_back({outputs[at], to_bytes(q.codes)});
+    answer.push_back(
+        {outputs[at + 1], to_bytes(in_layout(c, scale_geometry(c, block), std::move(q.scales), v.layout))});
+  };
+  add_direction(0, v.block);
+  if (outputs.size() == 4) add_direction(2, v.block.transposed());
+  return answer;
+}
+
+std::vector<SavedTensor> QuantizeProblem::saved() const {
+  if (input.bytes.empty()) return {};
+  TensorInfo info;
+  info.format = input.dtype, info.rows = input.rows, info.cols = input.stride;
+  return {{"x", info, input.bytes}};
+}
+
+std::vector<std::size_t> QuantizeProblem::order() const {
+  if (outputs.size() == 1) return {0};
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < outputs.size(); i += 2) order.insert(order.end(), {i + 1, i});
+  return order;
+}
+
+std::unique_ptr<Problem> quantize_problem_of(const Call& call) {
+  Case c = case_of(call);
+  const CallTensor& x = call.inputs[0];
+  c.variant.dtype = x.dtype;
+  const CallTensor* index = nullptr;
+  for (const CallTensor& tensor : call.inputs) {
+    if (tensor.is_index) index = &tensor;
+  }
+  // Rows by index, if there is one, with the stride that the call has.
+  std::vector<std::int32_t> from;
+  if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
+  Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
+  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
+  const std::size_t step = input.row_bytes();
+  const std::size_t bytes = static_cast<std::size_t>(c.rows) * step;
+  if (index == nullptr && step == line && bytes <= x.bytes) {  // every row where it is, and no gaps between them
+    input.bytes.assign(x.data, x.data + bytes);
+    return std::make_unique<QuantizeProblem>(c, std::move(input));
+  }
+  input.bytes.resize(bytes);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.rows) && line != 0; ++i) {
+    const std::size_t row = index != nullptr ? static_cast<std::size_t>(from[i]) : i;
+    if (row * step + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
+    std::memcpy(input.bytes.data() + i * step, x.data + row * step, line);
+  }
+  return std::make_unique<QuantizeProblem>(c, std::move(input));
 }
 
 }  // namespace mxcheck

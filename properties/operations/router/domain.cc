@@ -1,18 +1,25 @@
 // The domain of the routers' operations: to 131,072 tokens, 1 to 512 experts, tiles to 512.
 
+#include "properties/operations/router/layers.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "numerics/error.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
+#include "properties/core/limits.h"
 #include "properties/core/statement.h"
-#include "properties/operations/router/layers.h"
+#include "properties/operations/router/fields.h"
 #include "properties/operations/router/operation.h"
+#include "reference/router/router.h"
 #include "reference/router/token_rounding.h"
 
 namespace mxcheck {
@@ -325,5 +332,230 @@ class RouteDomain final : public Domain {
 }  // namespace
 
 std::unique_ptr<Domain> route_domain(const DomainRequest& request) { return std::make_unique<RouteDomain>(request); }
+
+namespace {
+
+constexpr std::int64_t kLayersMostTokens = 4096;  // of a step of training on one device
+constexpr std::int64_t kShare = 16;         // of the suite's most logits: there are hundreds of these cases
+constexpr std::int64_t kMostGroups = 32;
+
+// The operation's gradient has neither bias nor groups.
+bool is_own_router(const Variant& v, const LayerRouter& router) {
+  if (route_of(v).router != router.variant) return false;
+  return v.operation == "route_backward" ||
+         (route_of(v).bias == router.bias && route_of(v).limited == (router.groups > 1));
+}
+
+// Groups that divide the layer's experts, and kept ones that hold its active ones.
+void draw_groups_of(const ProductionLayer& layer, RouteCase& c, Draw& draw) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t g = 1; g <= std::min(kMostGroups, layer.experts); ++g) {
+    if (layer.experts % g == 0) divisors.push_back(g);
+  }
+  c.groups = draw.pick(divisors);
+  const std::int64_t size = layer.experts / c.groups;
+  c.groups_kept = draw.between((layer.active + size - 1) / size, c.groups);
+}
+
+}  // namespace
+
+RouteLayers::RouteLayers(const OperationInfo& limits, bool own_router) : limits_(limits) {
+  for (const ProductionLayer& layer : production_layers()) {
+    if (layer.experts % limits.cols_multiple != 0 || (limits.max_cols > 0 && layer.experts > limits.max_cols)) continue;
+    uses_.push_back({&layer, fmt::format("{} of {} experts", layer.active, layer.experts), false});
+    if (own_router && layer.router) uses_.push_back({&layer, "its own router, " + layer.router->variant, true});
+  }
+}
+
+bool RouteLayers::is(const Use& use, const Case& c) const {
+  const RouteCase& own = route_case(c);
+  if (c.rows < 1 || c.cols != use.layer->experts || own.top_k != use.layer->active) return false;
+  if (!use.own_router) return true;
+  const LayerRouter& router = *use.layer->router;
+  const bool grouped =
+      !route_of(c.variant).limited || (own.groups == router.groups && own.groups_kept == router.groups_kept);
+  return is_own_router(c.variant, router) && grouped && own.scale == router.scale;
+}
+
+std::optional<Case> RouteLayers::at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
+  const ProductionLayer& layer = *use.layer;
+  if (use.own_router && !is_own_router(drawn.variant, *layer.router)) return std::nullopt;
+  const std::int64_t multiple = limits_.rows_multiple;
+  std::int64_t high = std::max(multiple, std::min(kLayersMostTokens, most / kShare / layer.experts));
+  if (limits_.max_rows > 0) high = std::min(high, limits_.max_rows);
+  const auto tokens = draw_extent(1, high, multiple, 32, draw);
+  if (!tokens) return std::nullopt;
+  const std::int64_t gap = std::max<std::int64_t>(0, drawn.stride - drawn.cols);
+  drawn.rows = *tokens, drawn.cols = layer.experts;
+  drawn.stride = gap == 0 ? 0 : drawn.cols + gap;
+  RouteCase& own = route_case(drawn);
+  own.top_k = layer.active;
+  if (route_of(std::as_const(drawn).variant).limited) draw_groups_of(layer, own, draw);
+  if (!use.own_router) return drawn;
+  own.scale = layer.router->scale;
+  if (own.groups != 0) own.groups = layer.router->groups, own.groups_kept = layer.router->groups_kept;
+  return drawn;
+}
+
+// The variants of routers, and the cases that no call can express.
+
+namespace {
+
+constexpr std::int64_t kMostRows = std::int64_t{1} << 30;  // rows and slots, which are int32
+constexpr std::int64_t kMostTile = std::int64_t{1} << 20;
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorKind::usage, std::string("a case of a router: ") + what);
+}
+
+bool has_rule(const Variant& v) { return v.operation == "route_round"; }
+
+void check_metadata(const Case& c) {
+  const RouteCase& own = route_case(c);
+  require(c.plants.empty() && c.stride == 0, "route_metadata has neither plants nor a stride");
+  require(own.top_k >= 0 && c.cols >= 1, "k is 0 or more, and there is an expert");
+  // A ragged token has at most 7 slots (expand.cc).
+  const std::int64_t width = own.top_k == 0 ? 7 : own.top_k;
+  require(c.rows <= kMostRows / width && c.cols <= kMostRows / own.tile, "more slots or rows than int32 can count");
+}
+
+}  // namespace
+
+std::vector<Variant> askable_routes(const std::string& operation) {
+  std::vector<Variant> all;
+  Variant v{operation};
+  if (operation == "route_metadata") return {v};
+  const bool chooses = operation != "route_backward";
+  const bool rounds = operation == "route_round";
+  const auto add_rules = [&] {
+    if (!rounds) return all.push_back(v);
+    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
+      route_of(v).rule = rule.name;
+      for (const bool renormalize : {true, false}) {
+        route_of(v).renormalize = renormalize;
+        if (renormalize || rule.rule != TokenRoundingRule::none) all.push_back(v);  // whose weights are token choice's
+      }
+    }
+  };
+  for (const RouterVariant& router : all_router_variants()) {
+    route_of(v).router = router.name;
+    for (const Format dtype : {Format::bf16, Format::fp32}) {
+      v.dtype = dtype;
+      for (const bool last : {false, true}) {
+        route_of(v).nan_last = last;
+        for (const int options : {0, 1, 2, 3}) {
+          if (!chooses && options != 0) continue;
+          route_of(v).bias = (options & 1) != 0, route_of(v).limited = (options & 2) != 0;
+          add_rules();
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void check_route(const Case& c) {
+  const RouteVariant& v = route_of(c.variant);
+  const RouteCase& own = route_case(c);
+  require(c.experts.empty() && c.gather == 0, "there are no expert offsets and no gathered rows");
+  require(c.variant.dtype == Format::fp32 || c.variant.dtype == Format::bf16, "logits are fp32 or bf16");
+  require(own.tile >= 1 && own.tile <= kMostTile && own.capacity >= 0 && own.drops >= 0 && own.drops <= 100,
+          "tile is at least 1 and at most 2^20, capacity at least 0, drops a percentage");
+  require(std::isfinite(own.scale), "scale is a number");
+  if (c.variant.operation == "route_metadata") return check_metadata(c);
+  require(!v.router.empty(), "variant is missing");
+  require(has_rule(c.variant) == !v.rule.empty(), "rule goes with route_round");
+  require(own.top_k >= 1 && own.top_k <= c.cols, "k is 1 to the number of experts");
+  require(v.limited ? own.groups >= 1 && c.cols % own.groups == 0 && own.groups_kept >= 1 &&
+                          own.groups_kept <= own.groups && own.top_k <= own.groups_kept * (c.cols / own.groups)
+                    : own.groups == 0 && own.groups_kept == 0,
+          "groups and kept go with limited=1; groups divide the experts, and those kept hold k of them");
+  require(c.cols <= kMostRows / own.tile && (c.rows == 0 || own.top_k <= kMostRows / c.rows) &&
+              (c.rows == 0 || c.cols <= kMostRows / c.rows),
+          "more rows than int32 can count");
+}
+
+bool is_route_option(const Case& c) {
+  return route_case(c).scale != 1 || c.stride > c.cols || route_case(c).top_k > 16;
+}
+
+// What a case of a router must satisfy, and simpler cases in place of a failing one.
+
+void fit_route(Case& c) {
+  route_case(c).tile = std::max<std::int64_t>(1, route_case(c).tile);
+  c.cols = std::max<std::int64_t>(1, c.cols);
+  if (c.variant.operation == "route_metadata") return;
+  std::int64_t most = c.cols;
+  if (route_of(c.variant).limited) {
+    route_case(c).groups = std::clamp<std::int64_t>(route_case(c).groups, 1, c.cols);
+    while (c.cols % route_case(c).groups != 0) --route_case(c).groups;
+    route_case(c).groups_kept = std::clamp<std::int64_t>(route_case(c).groups_kept, 1, route_case(c).groups);
+    most = route_case(c).groups_kept * (c.cols / route_case(c).groups);
+  }
+  route_case(c).top_k = std::clamp<std::int64_t>(route_case(c).top_k, 1, most);
+}
+
+Case route_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, Data data,
+                  std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = tokens, c.cols = experts, route_case(c).top_k = top_k, c.data = data, c.seed = seed;
+  if (route_of(v).limited) route_case(c).groups = 4, route_case(c).groups_kept = 2;
+  fit_route(c);
+  return c;
+}
+
+std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
+  std::vector<Case> simpler;
+  const auto with = [&](auto change) {
+    Case n = c;
+    change(n);
+    fit_route(n);
+    std::erase_if(n.plants, [&](const Plant& p) { return p.row >= n.rows || p.col >= n.cols; });
+    if (n.stride != 0) n.stride = n.cols + (c.stride - c.cols);
+    if (n != c) simpler.push_back(std::move(n));
+  };
+  // 1, halves, one less: whatever the threshold, it is found in few steps.
+  const auto shrink = [&](std::int64_t value, std::int64_t least, auto set) {
+    if (value <= least) return;
+    for (const std::int64_t n : {least, value / 8, value / 4, value / 2, value - value / 4, value - 1}) {
+      if (n >= least && n < value) with([&](Case& to) { set(to, n); });
+    }
+  };
+  if (c.data != Data::zeros && !finding.relevant.empty() && reads_logits(c.variant)) {
+    with([&](Case& n) {  // the token alone, its logits planted
+      n.data = Data::zeros, n.plants = finding.relevant, n.rows = 1, n.stride = 0, n.threads = 0;
+      for (Plant& p : n.plants) p.row = 0;
+    });
+    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
+  }
+  shrink(c.rows, 1, [](Case& n, std::int64_t to) { n.rows = to; });
+  shrink(c.cols, 1, [](Case& n, std::int64_t to) { n.cols = to; });
+  if (route_case(c).top_k != 0)
+    shrink(route_case(c).top_k, 1, [](Case& n, std::int64_t to) { route_case(n).top_k = to; });
+  if (route_case(c).top_k == 0) with([](Case& n) { route_case(n).top_k = 1; });
+  shrink(route_case(c).tile, 1, [](Case& n, std::int64_t to) { route_case(n).tile = to; });
+  shrink(route_case(c).capacity, 0, [](Case& n, std::int64_t to) { route_case(n).capacity = to; });
+  shrink(route_case(c).groups, 1, [](Case& n, std::int64_t to) { route_case(n).groups = to; });
+  shrink(route_case(c).groups_kept, 1, [](Case& n, std::int64_t to) { route_case(n).groups_kept = to; });
+  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
+  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
+  if (route_case(c).scale != 1) with([](Case& n) { route_case(n).scale = 1; });
+  if (route_case(c).step != 0) with([](Case& n) { route_case(n).step = 0; });
+  if (route_case(c).layer != 0) with([](Case& n) { route_case(n).layer = 0; });
+  if (route_case(c).drops != 0) with([](Case& n) { route_case(n).drops = 0; });
+  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
+  for (std::size_t i = 0; i < c.plants.size(); ++i) {
+    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+  }
+  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}}) {
+    if (c.seed > seed) with([&](Case& n) { n.seed = seed; });
+  }
+  return simpler;
+}
 
 }  // namespace mxcheck

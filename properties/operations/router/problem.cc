@@ -1,12 +1,17 @@
 #include "properties/operations/router/problem.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "goldens/make/embedded.h"
 #include "kernels/candidate_route.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "properties/core/check.h"
+#include "properties/core/input.h"
 #include "properties/operations/router/operation.h"
 
 namespace mxcheck {
@@ -230,6 +235,276 @@ std::vector<SavedTensor> RouteProblem::saved() const {
   add("token_offsets", integers("token_offsets", 64, 1, count(token_offsets)), to_bytes(token_offsets));
   add("gradient", floats("gradient", Format::fp32, 1, count(gradient)), to_bytes(gradient));
   return saved;
+}
+
+// Logits, biases, gradients and routes of a case. Element (token, expert) is a pure function of the case and its place.
+//
+//   zeros       +0: every expert is as good as any other
+//   codes       a handful of values around -1, 0 and 1, neighbours and both zeros among them: ties everywhere
+//   normal      normal, on popularities of the experts from starved to flooded
+//   boundaries  a row within one ulp of one value; in FP32 every second row within its low 12 bits
+//   specials    rows of zeros, infinities, NaN, subnormals, the largest values, alone and mixed
+//   bits, wide  any pattern; any finite magnitude
+//   sparse      +0 but for one in eight
+//   slots       loads that are known in advance: expert e gets (seed + e) modulo (2 tile + 2) tokens, as far as there
+//               are tokens; the last top_k experts share the rest. Scores distinguish tokens
+//   every_word, every_amax, every_row   as in case.h
+//   real        a window of the committed router logits of a trained model
+// A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed. The gap after each row
+// of strided logits holds NaN.
+
+namespace {
+
+constexpr std::int64_t kMostRaggedSlots = 7;  // of a token
+
+// Roughly normal.
+double bell(std::uint64_t word) { return four_uniforms(word) * 1.75; }
+
+// The bits of the type's number next to value, by so many steps of magnitude.
+std::uint32_t beside(Format dtype, double value, int steps) {
+  return nearest_bits(dtype, value) + static_cast<std::uint32_t>(steps);
+}
+
+bool refuses_infinity(const Variant& v) { return router_variant_named(route_of(v).router).packed; }
+bool refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
+
+// What a router of the variant may be given in place of these bits.
+std::uint32_t allowed(const Variant& v, std::uint32_t bits) {
+  const std::uint32_t sign = bits & sign_bit(v.dtype);
+  const std::uint32_t infinity = spec(v.dtype).max_code + 1;
+  std::uint32_t magnitude = bits & (sign_bit(v.dtype) - 1);
+  if (magnitude > infinity && refuses_nan(v)) magnitude = infinity;
+  if (magnitude == infinity && refuses_infinity(v)) magnitude = infinity - 1;
+  return sign | magnitude;
+}
+
+class Logits {
+ public:
+  explicit Logits(const Case& c) : c_(c), own_(route_case(c)), dtype_(c.variant.dtype) {
+    if (c.data == Data::slots) plan_loads();
+    if (c.data == Data::every_row) alphabet_ = small_alphabet(c.variant);
+    if (c.data == Data::real) window_ = RealWindow(real_router_logits(), c.seed, 1);
+  }
+
+  [[nodiscard]] std::uint32_t at(std::int64_t i, std::int64_t j) const {
+    const auto place = static_cast<std::uint64_t>(i * c_.cols + j);
+    const std::uint64_t word = random_word(c_.seed, place);
+    switch (c_.data) {
+      case Data::zeros: return 0;
+      case Data::codes: return code(word);
+      case Data::boundaries: return near_tie(i, word);
+      case Data::bits: return allowed(c_.variant, static_cast<std::uint32_t>(word) & (sign_bit(dtype_) * 2 - 1));
+      case Data::wide: return any_finite(dtype_, word);
+      case Data::specials: return allowed(c_.variant, special(i, j, word));
+      case Data::sparse: return word % 8 == 0 ? nearest_bits(dtype_, bell(mix64(word))) : 0;
+      case Data::slots: return slot(i, j, word);
+      case Data::every_word: return given(c_.seed + place);
+      case Data::every_amax: return j == 0 ? given(c_.seed + static_cast<std::uint64_t>(i)) : 0;
+      case Data::every_row: return digit(c_.seed + static_cast<std::uint64_t>(i), j);
+      case Data::real: return window_.bits(dtype_, i, j);
+      default: return normal(j, word);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t code(std::uint64_t word) const {
+    static constexpr double kValues[] = {-1, -1, 1, 1, 1, 2};
+    const std::uint64_t kind = word % 10;
+    if (kind < 2) return kind == 0 ? 0 : sign_bit(dtype_);
+    if (kind < 8) return nearest_bits(dtype_, kValues[kind - 2]);
+    return beside(dtype_, (word & 16) != 0 ? 1 : -1, kind == 8 ? 1 : -1);
+  }
+  [[nodiscard]] std::uint32_t normal(std::int64_t j, std::uint64_t word) const {
+    const std::uint64_t expert = random_word(c_.seed ^ 0x9009, static_cast<std::uint64_t>(j)) % 16;
+    const double popular = expert == 0 ? -7 : expert == 1 ? 5 : static_cast<double>(expert) / 8 - 1;
+    return nearest_bits(dtype_, bell(word) + popular);
+  }
+  [[nodiscard]] std::uint32_t near_tie(std::int64_t i, std::uint64_t word) const {
+    const std::uint64_t row = random_word(c_.seed ^ 0x71E5, static_cast<std::uint64_t>(i));
+    const std::uint32_t middle = nearest_bits(dtype_, bell(row) * 3);
+    if (dtype_ == Format::fp32 && (row & 1) != 0)
+      return (middle & ~0xFFFU) | (static_cast<std::uint32_t>(word) & 0xFFF);
+    const std::uint32_t magnitude = std::max<std::uint32_t>(1, middle & (sign_bit(dtype_) - 1));
+    return (middle & sign_bit(dtype_)) | (magnitude + static_cast<std::uint32_t>(word % 3) - 1);
+  }
+  [[nodiscard]] std::uint32_t special(std::int64_t i, std::int64_t j, std::uint64_t word) const {
+    const FormatSpec& w = spec(dtype_);
+    const std::uint64_t row = random_word(c_.seed ^ 0x59EC, static_cast<std::uint64_t>(i));
+    const bool chosen = static_cast<std::uint64_t>(j) == (row >> 20) % static_cast<std::uint64_t>(c_.cols);
+    const std::uint32_t sign = word >> 63 != 0 ? sign_bit(dtype_) : 0;
+    const std::uint32_t infinity = w.max_code + 1;
+    const std::uint32_t mantissa = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
+    const std::uint32_t nan = infinity | std::max<std::uint32_t>(1, mantissa);
+    const std::uint32_t ordinary = nearest_bits(dtype_, bell(mix64(word)));
+    switch (row % 15) {
+      case 0: return 0;
+      case 1: return sign_bit(dtype_);
+      case 2: return sign;
+      case 3: return chosen ? sign | nan : ordinary;
+      case 4: return chosen ? infinity : ordinary;
+      case 5: return word % 3 == 0 ? infinity : word % 3 == 1 ? sign_bit(dtype_) | infinity : ordinary;
+      case 6: return sign | mantissa;
+      case 7: return sign | (w.max_code - static_cast<std::uint32_t>(word % 4));
+      case 8: return sign | nan;
+      case 9: return chosen ? ordinary : sign_bit(dtype_) | infinity;
+      case 10: return word % 4 == 0 ? sign | nan : word % 4 == 1 ? sign | infinity : word % 4 == 2 ? sign : ordinary;
+      case 11: return sign_bit(dtype_) | infinity;
+      case 12:
+        return nearest_bits(dtype_, bell(word) * 100);  // softmax has scores of 0, and subnormal ones
+      // Scores of sigmoid about and below 1e-20, none of them large.
+      case 13: return nearest_bits(dtype_, -28 - static_cast<double>(row >> 8 & 31) - std::abs(bell(word)));
+      default: return word % 2 == 0 ? sign | nan : ordinary;
+    }
+  }
+
+  // Which experts a token goes to: slots in a row are those of one expert after the other, and of consecutive tokens.
+  void plan_loads() {
+    const std::int64_t slots = c_.rows * own_.top_k;
+    const std::int64_t counted = c_.cols - own_.top_k;
+    std::int64_t left = slots;
+    for (std::int64_t e = 0; e < c_.cols; ++e) {
+      const std::int64_t fillers = c_.cols - e;
+      std::int64_t load = (static_cast<std::int64_t>(c_.seed % 1024) + e) % (2 * own_.tile + 2);
+      // What is left must fit into those after it, and not be used up by it.
+      if (e < counted)
+        load = std::clamp(load, std::max<std::int64_t>(0, left - (fillers - 1) * c_.rows), std::min(left, c_.rows));
+      if (e >= counted) load = left / fillers;
+      first_slot_.push_back(slots - left);
+      left -= load;
+    }
+    first_slot_.push_back(slots);
+  }
+  [[nodiscard]] std::uint32_t slot(std::int64_t i, std::int64_t j, std::uint64_t word) const {
+    const std::int64_t begin = first_slot_[static_cast<std::size_t>(j)];
+    const std::int64_t end = first_slot_[static_cast<std::size_t>(j) + 1];
+    const std::int64_t first = c_.rows == 0 ? 0 : begin + ((i - begin) % c_.rows + c_.rows) % c_.rows;
+    const double value = 6 + static_cast<double>(word % 16) / 32;
+    return nearest_bits(dtype_, first < end ? value : value - 12);
+  }
+
+  [[nodiscard]] std::uint32_t given(std::uint64_t pattern) const {
+    const auto bits = static_cast<std::uint32_t>(pattern) & (sign_bit(dtype_) * 2 - 1);
+    return allowed(c_.variant, bits) == bits ? bits : 0;
+  }
+  [[nodiscard]] std::uint32_t digit(std::uint64_t number, std::int64_t j) const {
+    for (std::int64_t n = 0; n < j && number != 0; ++n) number /= alphabet_.size();
+    return alphabet_[number % alphabet_.size()];
+  }
+
+  const Case& c_;
+  const RouteCase& own_;
+  Format dtype_;
+  std::vector<std::int64_t> first_slot_;
+  std::vector<std::uint32_t> alphabet_;
+  RealWindow window_;
+};
+
+// FP32 numbers for what goes with logits of this kind.
+float companion(Data data, std::uint64_t word) {
+  static constexpr float kFew[] = {-1, -0.0F, 0, 1};
+  const auto bits = static_cast<std::uint32_t>(word >> 8);
+  switch (data) {
+    case Data::zeros: return 0;
+    case Data::codes:
+    case Data::every_row: return kFew[word % 4];
+    case Data::bits: return std::bit_cast<float>(bits);
+    case Data::wide: return std::bit_cast<float>((bits & 0x807FFFFF) | static_cast<std::uint32_t>(word % 255) << 23);
+    case Data::specials:
+      if (word % 16 < 4) return std::bit_cast<float>((bits & 0x807FFFFF) | (word % 2 == 0 ? 0x7F800000U : 0U));
+      break;
+    default: break;
+  }
+  return static_cast<float>(bell(word));
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> small_alphabet(const Variant& v) {
+  const std::uint32_t sign = sign_bit(v.dtype);
+  const std::uint32_t one = nearest_bits(v.dtype, 1);
+  const std::uint32_t infinity = spec(v.dtype).max_code + 1;
+  if (refuses_infinity(v)) return {sign | one, sign, 0, 1, one, one + 1, one + 64};
+  if (refuses_nan(v)) return {sign | infinity, sign | one, sign, 0, one, infinity};
+  return {sign | infinity, sign | one, sign, 0, one, infinity, spec(v.dtype).nan_code};
+}
+
+Input expand_logits(const Case& c) {
+  const Logits logits(c);
+  return expand_input(c, [&](std::int64_t i, std::int64_t j) { return logits.at(i, j); });
+}
+
+std::vector<float> expand_bias(const Case& c) {
+  std::vector<float> bias(static_cast<std::size_t>(c.cols));
+  for (std::size_t e = 0; e < bias.size(); ++e) {
+    const std::uint64_t word = random_word(c.seed ^ 0xB1A5, e);
+    float value = companion(c.data, word);
+    if (c.data == Data::slots) value /= 256;  // loads are told in advance
+    // Infinities of the two would make a NaN of the key; in packed order a key must be finite too.
+    if (refuses_nan(c.variant) && !(std::fabs(value) < 0x1p100F)) value = static_cast<float>(bell(mix64(word)));
+    bias[e] = value;
+  }
+  return bias;
+}
+
+std::vector<float> expand_gradient(const Case& c, std::span<const std::int32_t> experts) {
+  std::vector<float> gradient(experts.size());
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    // It is not read for a route that is none.
+    gradient[i] =
+        experts[i] < 0 ? std::bit_cast<float>(0x7FC00000U) : companion(c.data, random_word(c.seed ^ 0x96AD, i));
+  }
+  return gradient;
+}
+
+std::vector<std::int64_t> expand_token_offsets(const Case& c) {
+  std::vector<std::int64_t> offsets{0};
+  offsets.reserve(static_cast<std::size_t>(c.rows) + 1);
+  for (std::int64_t t = 0; t < c.rows; ++t) {
+    const std::uint64_t word = random_word(c.seed ^ 0x0FF5, static_cast<std::uint64_t>(t));
+    offsets.push_back(offsets.back() + static_cast<std::int64_t>(word % (kMostRaggedSlots + 1)));
+  }
+  return offsets;
+}
+
+std::vector<std::int32_t> expand_slot_experts(const Case& c, std::int64_t slots) {
+  std::vector<std::int32_t> experts(static_cast<std::size_t>(slots));
+  const auto all = static_cast<std::uint64_t>(c.cols);
+  std::uint64_t expert = 0;  // of slots: runs of 0 to 2 * tile + 1
+  std::uint64_t left = c.seed % static_cast<std::uint64_t>(2 * route_case(c).tile + 2);
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    const std::uint64_t word = random_word(c.seed ^ 0xE4, i);
+    std::uint64_t to = (word >> 16) % all;
+    switch (c.data) {
+      case Data::zeros: to = 0; break;
+      case Data::codes: to %= std::min<std::uint64_t>(3, all); break;
+      case Data::boundaries: to = word % 2 == 0 ? 0 : all - 1; break;
+      case Data::normal: to = std::min(to, (word >> 40) % all); break;
+      case Data::slots:
+        for (; left == 0; ++expert)
+          left = (c.seed + expert + 1) % static_cast<std::uint64_t>(2 * route_case(c).tile + 2);
+        to = expert % all, --left;
+        break;
+      default: break;
+    }
+    const bool dropped = word % 100 < static_cast<std::uint64_t>(route_case(c).drops);
+    experts[i] = dropped ? -1 : static_cast<std::int32_t>(to);
+  }
+  return experts;
+}
+
+std::vector<std::int32_t> expand_chosen_experts(const Case& c) {
+  const auto width = static_cast<std::size_t>(route_case(c).top_k);
+  std::vector<std::int32_t> chosen(static_cast<std::size_t>(c.rows) * width);
+  std::vector<std::int32_t> all(static_cast<std::size_t>(c.cols));
+  std::iota(all.begin(), all.end(), 0);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const std::uint64_t word = random_word(c.seed ^ 0xC405E, i);
+    const std::size_t slot = i % width;
+    std::swap(all[slot], all[slot + word % (all.size() - slot)]);
+    const bool dropped = (word >> 32) % 100 < static_cast<std::uint64_t>(route_case(c).drops);
+    chosen[i] = dropped ? -1 : all[slot];
+  }
+  return chosen;
 }
 
 }  // namespace mxcheck

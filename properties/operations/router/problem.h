@@ -46,7 +46,7 @@ std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& metadata);
 // Names of common faults that give exactly what was observed (properties/operations/router/faults.h).
 std::vector<std::string> routes_that_match(const Problem& problem, std::span<const std::vector<std::byte>> observed);
 
-// Drawn tensors (properties/operations/router/expand.cc).
+// Drawn tensors (properties/operations/router/problem.cc).
 Input expand_logits(const Case& c);
 std::vector<float> expand_bias(const Case& c);
 std::vector<std::int64_t> expand_token_offsets(const Case& c);

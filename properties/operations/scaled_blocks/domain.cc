@@ -1,9 +1,13 @@
 // The domain of the operations on blocks that share a scale.
 
+#include "properties/operations/scaled_blocks/geometry.h"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "kernels/candidate.h"
 #include "numerics/scale/recipe.h"
@@ -11,10 +15,14 @@
 #include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
+#include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
+#include "properties/core/notation.h"
 #include "properties/core/statement.h"
 #include "properties/operations/scaled_blocks/layers.h"
 #include "properties/operations/scaled_blocks/operation.h"
+#include "properties/operations/scaled_blocks/place.h"
+#include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
 namespace {
@@ -263,6 +271,194 @@ class ScaledBlocksDomain final : public Domain {
 
 std::unique_ptr<Domain> ScaledBlocksOperation::domain(const DomainRequest& request) const {
   return std::make_unique<ScaledBlocksDomain>(request, *this);
+}
+
+namespace {
+
+constexpr std::int64_t kBlock = 32;  // rows of a block along columns, and the unit of experts' ends
+constexpr std::int64_t kFewRows = 8;
+constexpr std::int64_t kLayersMostRows = 4096;  // tokens of a step of training on one device
+constexpr std::int64_t kShare = 16;       // of the suite's most elements: there are hundreds of these cases
+
+void redraw_groups(Case& c, Draw& draw) {
+  if (c.experts.empty()) return;
+  const auto count = static_cast<std::int64_t>(c.experts.size()) - 1;
+  for (int tries = 0; tries < 4; ++tries) {
+    auto offsets = draw_groups(static_cast<Groups>(draw.below(kGroupKinds)), count, c.rows, kBlock, draw);
+    if (offsets) return void(c.experts = *std::move(offsets));
+  }
+  c.experts = *draw_groups(Groups::one_has_all, count, c.rows, kBlock, draw);
+}
+
+}  // namespace
+
+BlockLayers::BlockLayers(const OperationInfo& limits) : limits_(limits) {
+  for (const ProductionLayer& layer : production_layers()) {
+    const std::pair<const char*, std::int64_t> widths[] = {{"d", layer.d}, {"n", layer.n}, {"2n", 2 * layer.n}};
+    for (const auto& [name, cols] : widths) {
+      if (cols % limits.cols_multiple != 0 || (limits.max_cols > 0 && cols > limits.max_cols)) continue;
+      for (const bool many : {false, true}) {
+        if (many && limits.max_rows > 0 && limits.max_rows <= kBlock) continue;
+        uses_.push_back(
+            {layer.model, fmt::format("{} = {}, {}", name, cols, many ? "many rows" : "few rows"), cols, many});
+      }
+    }
+  }
+}
+
+bool BlockLayers::is(const Use& use, const Case& c) const {
+  if (c.cols != use.cols) return false;
+  if (!use.many) return c.rows >= 1 && c.rows <= std::max(kFewRows, limits_.rows_multiple);
+  return c.rows > kBlock && (c.rows % kBlock != 0 || limits_.rows_multiple % kBlock == 0);
+}
+
+std::optional<Case> BlockLayers::at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
+  const std::int64_t multiple = limits_.rows_multiple;
+  std::int64_t low = 1;
+  std::int64_t high = std::max(kFewRows, multiple);
+  if (use.many) low = kBlock + 1, high = std::min(kLayersMostRows, std::max(kBlock + 15, most / kShare / use.cols));
+  high = std::max(high, (low + multiple - 1) / multiple * multiple);
+  if (limits_.max_rows > 0) high = std::min(high, limits_.max_rows);
+  auto rows = draw_extent(low, high, multiple, kBlock, draw);
+  if (!rows) return std::nullopt;
+  if (use.many && *rows % kBlock == 0 && *rows - 1 > kBlock && multiple == 1) --*rows;
+  const int index = static_cast<int>(UsualAxes::index_kind(drawn));
+  const std::int64_t gap = std::max<std::int64_t>(0, drawn.stride - drawn.cols);
+  drawn.rows = *rows, drawn.cols = use.cols;
+  drawn.stride = gap == 0 ? 0 : use.cols + gap;
+  redraw_groups(drawn, draw);
+  drawn.gather = UsualAxes::source_rows(index, drawn.rows, draw);
+  return drawn;
+}
+
+ScaleGeometry scale_geometry(const Case& c, BlockShape block) {
+  ScaleGeometry g;
+  g.block = block;
+  const std::int64_t height = block.height(c.rows);
+  const std::int64_t width = block.width(c.cols);
+  g.cols = (c.cols + width - 1) / width;
+  if (c.experts.empty()) {
+    g.rows_of_expert = {(c.rows + height - 1) / height};
+  } else {
+    for (std::size_t e = 1; e < c.experts.size(); ++e) {
+      g.rows_of_expert.push_back((c.experts[e] - c.experts[e - 1] + height - 1) / height);
+    }
+  }
+  for (std::int64_t rows : g.rows_of_expert) g.rows += rows;
+  if (has_layout(ScaleLayout::tcgen05, block)) g.tiled_bytes = layout_bytes(ScaleLayout::tcgen05, g.shape());
+  return g;
+}
+
+std::int64_t scale_row_of(const Case& c, const ScaleGeometry& g, std::int64_t row) {
+  std::int64_t before = 0;
+  for (std::size_t e = 0; e < g.rows_of_expert.size(); ++e) {
+    const std::int64_t first = c.experts.empty() ? 0 : c.experts[e];
+    const std::int64_t end = c.experts.empty() ? c.rows : c.experts[e + 1];
+    if (row >= first && row < end) return before + (row - first) / g.block.height(c.rows);
+    before += g.rows_of_expert[e];
+  }
+  return 0;
+}
+
+std::vector<std::uint8_t> in_layout(const Case& c, const ScaleGeometry& g, std::vector<std::uint8_t> compact,
+                                    int layout) {
+  if (layout == MXCHECK_COMPACT) return compact;
+  return to_layout(ScaleLayout::tcgen05, g.shape(), compact, blocks_case(c).pad);
+}
+
+std::vector<std::uint8_t> to_compact(const ScaleGeometry& g, std::span<const std::uint8_t> scales, int layout) {
+  if (layout == MXCHECK_COMPACT) return {scales.begin(), scales.end()};
+  return from_layout(ScaleLayout::tcgen05, g.shape(), scales);
+}
+
+TensorInfo codes_info(const Case& c, std::string name, BlockShape block) {
+  return {std::move(name),
+          blocks_of(c.variant).format,
+          c.rows,
+          c.cols,
+          block.rows == 0 ? c.rows : block.rows,
+          block.cols == 0 ? c.cols : block.cols,
+          false};
+}
+
+TensorInfo scales_info(const Case& c, std::string name, BlockShape block) {
+  if (blocks_of(c.variant).layout == MXCHECK_COMPACT) {
+    TensorInfo info = compact_scales_info(c, block);
+    info.name = std::move(name);
+    return info;
+  }
+  return {std::move(name), Format::e8m0, 1, scale_geometry(c, block).tiled_bytes, 0, 0, false};
+}
+
+TensorInfo compact_scales_info(const Case& c, BlockShape block) {
+  const ScaleGeometry g = scale_geometry(c, block);
+  return {"scales", Format::e8m0, g.rows, g.cols, 0, 0, false};
+}
+
+BlockBounds block_at_scale(const Case& c, const ScaleGeometry& g, std::int64_t scale_row, std::int64_t scale_col) {
+  const std::int64_t height = g.block.height(c.rows);
+  const std::int64_t width = g.block.width(c.cols);
+  std::int64_t before = 0;
+  BlockBounds b{0, 0, scale_col * width, std::min(c.cols, (scale_col + 1) * width)};
+  for (std::size_t e = 0; e < g.rows_of_expert.size(); ++e) {
+    const std::int64_t first = c.experts.empty() ? 0 : c.experts[e];
+    const std::int64_t end = c.experts.empty() ? c.rows : c.experts[e + 1];
+    if (scale_row < before + g.rows_of_expert[e]) {
+      b.first_row = first + (scale_row - before) * height;
+      b.end_row = std::min(end, b.first_row + height);
+      return b;
+    }
+    before += g.rows_of_expert[e];
+  }
+  return b;
+}
+
+ScalePlace scale_at(const ScaleGeometry& g, std::int64_t offset) {
+  std::int64_t base = 0;
+  std::int64_t before = 0;
+  for (std::int64_t rows : g.rows_of_expert) {
+    const std::int64_t r = g.row_blocks() ? rows : g.cols;
+    const std::int64_t k = g.row_blocks() ? g.cols : rows;
+    for (std::int64_t i = 0; i < r; ++i) {
+      for (std::int64_t j = 0; j < k; ++j) {
+        if (base + layout_offset(ScaleLayout::tcgen05, i, j, r, k) == offset) {
+          return g.row_blocks() ? ScalePlace{before + i, j} : ScalePlace{before + j, i};
+        }
+      }
+    }
+    base += layout_bytes(ScaleLayout::tcgen05, {{r}, k});
+    before += rows;
+  }
+  return {};
+}
+
+std::string place_text(std::int64_t row, std::int64_t col) { return fmt::format("({}, {})", row, col); }
+
+std::string place_line(const Case& c, const ScaleGeometry& g, std::int64_t row, std::int64_t col) {
+  const std::int64_t scale_row = scale_row_of(c, g, row);
+  const std::int64_t scale_col = col / g.block.width(c.cols);
+  const BlockBounds b = block_at_scale(c, g, scale_row, scale_col);
+  return "place     element " + place_text(row - b.first_row, col - b.first_col) + " of block " +
+         place_text(scale_row, scale_col);
+}
+
+ScalePlace explain_tiled_byte(const ScaleGeometry& g, Finding& finding) {
+  const std::int64_t offset = finding.difference->first.col;
+  const ScalePlace place = scale_at(g, offset);
+  finding.element.push_back(
+      fmt::format("layout    byte {} of the tcgen05 tiles is {}", offset,
+                  place.row < 0 ? "padding" : "the scale of block " + place_text(place.row, place.col)));
+  return place;
+}
+
+void explain_words(Finding& finding) {
+  const Difference::Element& e = finding.difference->first;
+  const Format format = finding.difference->tensor.format;
+  finding.element.push_back("expected  " + notations(format, e.expected));
+  finding.element.push_back("observed  " + notations(format, e.observed) +
+                            (e.ulps < 0
+                                 ? "; a NaN against a number"
+                                 : "; " + std::to_string(e.ulps) + (e.ulps == 1 ? " step away" : " steps away")));
 }
 
 }  // namespace mxcheck

@@ -1,12 +1,16 @@
 #include "properties/operations/scaled_blocks/operation.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
+#include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
+#include "properties/core/limits.h"
 
 namespace mxcheck {
 namespace {
@@ -126,6 +130,166 @@ std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, i
     tensors.push_back(t);
   }
   return tensors;
+}
+
+// Simpler cases of the operations on scaled blocks, and large ones.
+
+namespace {
+
+// The relevant elements alone, moved to the first places.
+void keep_relevant(Case& n, const std::vector<Plant>& relevant) {
+  n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0, n.gather = 0;
+  n.misaligned = {};
+  for (const Plant& p : relevant) {
+    const bool seen = std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
+    if (!seen) n.plants.push_back({0, static_cast<std::int64_t>(n.plants.size()), p.bits});
+  }
+  const bool column = blocks_of(std::as_const(n).variant).block.cols == 1;
+  if (column) {
+    for (Plant& p : n.plants) std::swap(p.row, p.col);
+  }
+  const auto count = static_cast<std::int64_t>(n.plants.size());
+  n.rows = std::min<std::int64_t>(n.rows, column ? count : 1);
+  n.cols = std::min<std::int64_t>(n.cols, column ? 1 : count);
+}
+
+}  // namespace
+
+std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& finding) const {
+  std::vector<Case> simpler;
+  const auto with = [&](const auto& change) {
+    Case n = c;
+    change(n);
+    fit_plants(n);
+    fit_experts(n);
+    if (n.stride != 0) n.stride = n.cols + (c.stride - c.cols);
+    if (n != c) simpler.push_back(std::move(n));
+  };
+  if (c.data != Data::zeros && !finding.relevant.empty()) {
+    with([&](Case& n) { keep_relevant(n, finding.relevant); });
+    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
+  }
+  if (!c.experts.empty()) {
+    with([](Case& n) { n.experts.clear(); });
+    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2, c.rows / 256 * 128}) {
+      if (end <= c.rows && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, n.rows}; });
+    }
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
+    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
+  }
+  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
+  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
+  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
+  if (c.gather != 0) with([](Case& n) { n.gather = 0; });
+  if (c.gather > c.rows) with([](Case& n) { n.gather = std::max<std::int64_t>(1, n.rows); });
+  for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
+  for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
+  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
+  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
+  for (std::size_t i = 0; i < c.plants.size(); ++i) {
+    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+    if (c.plants[i].row != 0) with([&](Case& n) { n.plants[i].row = 0; });
+    if (c.plants[i].col != 0) with([&](Case& n) { n.plants[i].col = 0; });
+  }
+  if (blocks_case(c).pad != 0) with([](Case& n) { blocks_case(n).pad = 0; });
+  if (c.seed > 1) with([](Case& n) { n.seed = 1; });
+  return simpler;
+}
+
+std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite suite) const {
+  const ScaledBlocksVariant& blocks = blocks_of(v);
+  const bool usual = v.dtype == Format::bf16 && blocks.recipe == "rceil" && blocks.format == Format::e4m3;
+  if (suite == Suite::quick && !usual) return {};
+  Case c;
+  c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, blocks_case(c).pad = 1;
+  if (!has_experts()) return {c};
+  Case grouped = c;
+  grouped.experts = {0, 3, 3, 515, 1031};
+  return {c, grouped};
+}
+
+// Corners and statements that all operations on scaled blocks share.
+
+namespace {
+
+std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
+  const Posed posed = posed_of(context, c);
+  return equals_answer(context, *posed.problem, posed.answer, {});
+}
+
+}  // namespace
+
+Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed) {
+  Case c;
+  c.variant = v;
+  c.rows = rows, c.cols = cols, c.data = data, c.seed = seed, blocks_case(c).pad = 255;
+  return c;
+}
+
+std::vector<Case> usual_corners(const Variant& v, Suite) {
+  const ScaledBlocksVariant& blocks = blocks_of(v);
+  const std::int64_t width = blocks.block.cols == 0 ? 96 : blocks.block.cols;
+  const std::int64_t height = blocks.block.rows == 0 ? 1 : blocks.block.rows;
+  std::vector<Case> cases{
+      blocks_corner(v, 0, 5, Data::zeros, 1),
+      blocks_corner(v, 3, 0, Data::zeros, 2),
+      blocks_corner(v, 1, 1, Data::boundaries, 3),
+      blocks_corner(v, height * 2 + 1, width * 3 + 1, Data::specials, 4),
+      blocks_corner(v, height * 3, width * 2, Data::boundaries, 5),
+      blocks_corner(v, height + 17, width * 5 + 31, Data::slots, 6),
+      blocks_corner(v, 131, width * 4 - 1, Data::slots, 7),
+      blocks_corner(v, height * 2 - 1, 2 * width - 1, Data::bits, 8),
+  };
+  if (v.operation != "cast") cases[6].experts = {0, 0, 1, 34, 34, 131};
+  cases[4].stride = cases[4].cols + 3;
+  if (blocks.recipe == "rceil" && blocks.format == Format::e4m3 && v.dtype == Format::bf16) {  // beyond 16 bits
+    cases.push_back(blocks_corner(v, 66'001, 3, Data::slots, 9));
+    cases.push_back(blocks_corner(v, 3, 66'001, Data::slots, 10));
+  }
+  return cases;
+}
+
+Statement blocks_equality(std::string_view name, std::string_view operation, std::string_view sentence,
+                          std::string_view source) {
+  Statement s;
+  s.name = name, s.sentence = sentence, s.source = source;
+  s.applies = [operation](const Variant& v, std::span<const Variant>) { return v.operation == operation; };
+  s.data = {Data::boundaries, Data::boundaries, Data::boundaries, Data::boundaries, Data::codes, Data::slots,
+            Data::normal,     Data::real,       Data::bits,       Data::specials,   Data::wide,  Data::sparse};
+  s.check = equals_reference;
+  s.corners = usual_corners;
+  s.cases_per_variant = 3;
+  s.covers_pairs = true;
+  return s;
+}
+
+std::vector<Statement> large_tensor_statements() {
+  Statement s;
+  s.name = "large_tensors_equal_the_reference";
+  s.sentence = "tensors of over sixteen million elements have the reference's bytes, each and every one";
+  s.source = "reference/quantize/quantize.h";
+  s.applies = [](const Variant& v, std::span<const Variant> all) {
+    if (dynamic_cast<const ScaledBlocksOperation*>(find_operation(v.operation)) == nullptr) return false;
+    const ScaledBlocksVariant& blocks = blocks_of(v);
+    Variant tiled = v;
+    blocks_of(tiled).layout = MXCHECK_TCGEN05;
+    const bool preferred = blocks.layout == (offers(all, tiled) ? MXCHECK_TCGEN05 : MXCHECK_COMPACT);
+    return preferred && v.dtype != Format::fp16 && blocks.recipe == "rceil" && blocks.format == Format::e4m3;
+  };
+  s.check = equals_reference;
+  s.corners = [](const Variant& v, Suite suite) -> std::vector<Case> {
+    const BlockShape block = blocks_of(v).block;
+    const bool main_block = block == BlockShape{1, 32} || block == BlockShape{32, 1};
+    const bool usual = block == BlockShape{1, 32} || (block == BlockShape{32, 1} && v.operation == "quantize");
+    if (suite == Suite::quick && (v.dtype == Format::fp32 || !usual)) return {};
+    Case c = blocks_corner(v, main_block ? 4099 : 1027, 4111, Data::boundaries, 11);
+    c.experts = {0, 0, 100, c.rows};
+    if ((v.operation == "quantize" && block.rows == 1) || v.operation == "cast") c.experts.clear();
+    return {c};
+  };
+  return {s};
 }
 
 }  // namespace mxcheck

@@ -1,6 +1,7 @@
 #include "properties/report/page/pictures.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -8,7 +9,11 @@
 
 #include "properties/core/check.h"
 #include "properties/core/notation.h"
+#include "properties/report/coverage_text.h"
 #include "properties/report/markup.h"
+#include "properties/report/page/coverage_map.h"
+#include "properties/report/page/grid.h"
+#include "properties/report/page/states.h"
 
 namespace mxcheck {
 namespace {
@@ -244,6 +249,279 @@ std::string step_bars(const Difference& difference) {
     y += 18;
   }
   return out + "</svg>\n";
+}
+
+namespace {
+
+constexpr std::array<Verdict, 4> kVerdicts{Verdict::held, Verdict::failed, Verdict::inconclusive, Verdict::not_offered};
+constexpr std::array<VariantState, 5> kStates{VariantState::held, VariantState::failed, VariantState::not_reached,
+                                              VariantState::not_offered, VariantState::not_drawn};
+constexpr double kStripWidth = 132;
+constexpr double kLeastWidth = 2.5;  // of the stroke of a variant that failed, among thousands
+
+struct Strip {
+  std::string operation;
+  std::vector<VariantState> states;
+  std::int64_t cases = 0;
+};
+
+std::vector<Strip> strips_of(const GateReport& report, const StatementResult& r) {
+  std::vector<Strip> strips;
+  for (const VariantCount& v : r.by_variant) {
+    const std::string& operation = report.variants.at(v.variant).operation;
+    if (strips.empty() || strips.back().operation != operation) strips.push_back({operation, {}, 0});
+    strips.back().states.push_back(state_of(report, r, v));
+    strips.back().cases += v.checked;
+  }
+  return strips;
+}
+
+std::string count_text(const Strip& strip) {
+  std::string text;
+  for (const VariantState state : kStates) {
+    const auto n = std::count(strip.states.begin(), strip.states.end(), state);
+    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", grouped(n), look_of(state).word);
+  }
+  return text;
+}
+
+// Neighbours of one state are one rectangle. A failure is drawn last, and never too narrow to be seen.
+std::string strip_svg(const Strip& strip) {
+  const double step = kStripWidth / static_cast<double>(strip.states.size());
+  const double gap = step >= 4 ? 1 : 0;
+  std::string runs, failed;
+  for (std::size_t from = 0; from < strip.states.size();) {
+    std::size_t to = from + 1;
+    while (gap == 0 && to < strip.states.size() && strip.states[to] == strip.states[from]) ++to;
+    const VariantState state = strip.states[from];
+    double width = step * static_cast<double>(to - from) - gap;
+    double x = step * static_cast<double>(from);
+    if (state == VariantState::failed && width < kLeastWidth) {
+      width = kLeastWidth;
+      x = std::min(x, kStripWidth - width);
+    }
+    (state == VariantState::failed ? failed : runs) +=
+        fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"/>", look_of(state).css, x,
+                    state == VariantState::failed ? 0 : 2, width, state == VariantState::failed ? 14 : 10);
+    from = to;
+  }
+  const std::string title = fmt::format("{}: {} variants: {}", strip.operation,
+                                        grouped(static_cast<std::int64_t>(strip.states.size())), count_text(strip));
+  return fmt::format("<svg role=\"img\" viewBox=\"0 0 {:.0f} 14\"><title>{}</title>{}{}</svg>", kStripWidth,
+                     escaped_markup(title), runs, failed);
+}
+
+std::string strip_cell(const Strip& strip) {
+  return fmt::format("<div class=\"strip\">{}<span>{}: {}; {} case{}</span></div>", strip_svg(strip),
+                     escaped_markup(strip.operation), count_text(strip), grouped(strip.cases),
+                     strip.cases == 1 ? "" : "s");
+}
+
+std::string row(const GateReport& report, const StatementResult& r) {
+  std::string said = r.counterexample ? escaped_markup(r.counterexample->finding.summary) : escaped_markup(r.reason);
+  for (const std::string& line : not_offered(r)) said += (said.empty() ? "" : "<br/>") + escaped_markup(line);
+  std::string strips;
+  for (const Strip& strip : strips_of(report, r)) strips += strip_cell(strip);
+  const std::string name = r.counterexample ? fmt::format("<a href=\"#{}\">{}</a>", escaped_markup(r.statement->name),
+                                                          breakable(r.statement->name))
+                                            : breakable(r.statement->name);
+  return fmt::format(
+      "<tr><td>{}</td><td class=\"name\"><span class=\"mono\">{}</span>{}</td><td "
+      "class=\"n\">{}</td><td>{}</td></tr>\n",
+      badge(r.verdict), name, said.empty() ? "" : "<div class=\"note\">" + said + "</div>", grouped(r.cases), strips);
+}
+
+}  // namespace
+
+std::string statement_grid(const GateReport& report) {
+  std::string rows, left_out;
+  std::int64_t without = 0;
+  for (const StatementResult& r : report.statements) {
+    if (r.verdict != Verdict::not_offered) {
+      rows += row(report, r);
+      continue;
+    }
+    ++without;
+    left_out += fmt::format("<tr><td>{}</td><td class=\"name\"><span class=\"mono\">{}</span></td><td>{}</td></tr>\n",
+                            badge(r.verdict), breakable(r.statement->name), escaped_markup(r.reason));
+  }
+  std::string out = "<p class=\"note\">A stroke is a variant of the operation: format, recipe, block, layout ...</p>\n";
+  if (!rows.empty()) {
+    out +=
+        "<div class=\"wide\"><table>\n<thead><tr><th>state</th><th>statement</th><th class=\"n\">cases</th>"
+        "<th>variants by operation</th></tr></thead>\n<tbody>\n" +
+        rows + "</tbody></table></div>\n";
+  }
+  if (without == 0) return out;
+  return out + fmt::format(
+                   "<details><summary>{} statement{} not offered</summary><div class=\"wide\"><table><tbody>\n{}"
+                   "</tbody></table></div></details>\n",
+                   without, without == 1 ? "" : "s", left_out);
+}
+
+std::string share_bar(const GateReport& report) {
+  const auto total = static_cast<double>(std::max<std::size_t>(1, report.statements.size()));
+  std::string bars, key;
+  double x = 0;
+  for (const Verdict verdict : kVerdicts) {
+    const auto n = std::count_if(report.statements.begin(), report.statements.end(),
+                                 [&](const StatementResult& r) { return r.verdict == verdict; });
+    const double width = 1000 * static_cast<double>(n) / total;
+    if (n > 0) {
+      bars += fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"0\" width=\"{:.1f}\" height=\"18\"/>",
+                          look_of(verdict).css, x, std::max(2.0, width - 2));
+    }
+    x += width;
+    key += fmt::format("<span>{} {}</span>", badge(verdict), n);
+  }
+  return "<svg class=\"share\" role=\"img\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\"><title>statements by "
+         "state</title>" +
+         bars + "</svg>\n<div class=\"key\">" + key + "</div>\n";
+}
+
+namespace {
+
+struct OperationMap {
+  std::string operation;
+  std::int64_t statements = 0;
+  std::vector<AxisCount> axes;
+  TupleCounts pairs, triples, uses;
+  std::vector<std::string> missed;
+  bool ended_early = false;  // a statement: at its counterexample
+};
+
+void add(BinCount& to, const BinCount& from) {
+  to.checked += from.checked, to.refused += from.refused, to.nothing_claimed += from.nothing_claimed;
+}
+
+void add(TupleCounts& to, const TupleCounts& from) {
+  to.possible += from.possible, to.checked += from.checked, to.refused += from.refused, to.excluded += from.excluded;
+}
+
+// Bins in the order of the statement that has most of them; a statement about less leaves some out.
+void add(std::vector<AxisCount>& axes, const AxisCount& from) {
+  if (from.bins.empty()) return;
+  auto axis = std::find_if(axes.begin(), axes.end(), [&](const AxisCount& a) { return a.name == from.name; });
+  if (axis == axes.end()) axis = axes.insert(axis, {from.name, {}});
+  for (std::size_t i = 0; i < from.bins.size(); ++i) {
+    auto bin = std::find_if(axis->bins.begin(), axis->bins.end(),
+                            [&](const BinCount& b) { return b.label == from.bins[i].label; });
+    if (bin == axis->bins.end()) {
+      const auto at = static_cast<std::ptrdiff_t>(std::min(i, axis->bins.size()));
+      bin = axis->bins.insert(axis->bins.begin() + at, {from.bins[i].label});
+    }
+    add(*bin, from.bins[i]);
+  }
+}
+
+std::vector<OperationMap> maps_of(const GateReport& report) {
+  std::vector<OperationMap> maps;
+  for (const StatementResult& r : report.statements) {
+    for (const CoverageReport& c : r.coverage) {
+      auto map =
+          std::find_if(maps.begin(), maps.end(), [&](const OperationMap& m) { return m.operation == c.operation; });
+      if (map == maps.end()) map = maps.insert(map, OperationMap{c.operation, 0, {}, {}, {}, {}, {}, false});
+      ++map->statements;
+      for (const AxisCount& axis : c.axes) add(map->axes, axis);
+      add(map->axes, c.layers);
+      add(map->pairs, c.pairs), add(map->triples, c.triples), add(map->uses, c.layer_uses);
+      map->ended_early = map->ended_early || r.counterexample;
+      for (const std::string& missed : r.counterexample ? std::vector<std::string>{} : c.missed)
+        map->missed.push_back(std::string(r.statement->name) + ": " + missed);
+    }
+  }
+  return maps;
+}
+
+// one_of_few: of an axis on which few cases are to be.
+std::string cell(const BinCount& bin, std::int64_t cases, bool ended_early, bool one_of_few) {
+  const double share = cases > 0 ? static_cast<double>(bin.checked) / static_cast<double>(cases) : 0;
+  const bool refused = bin.checked == 0 && bin.refused > 0;
+  const bool unmet = bin.checked + bin.refused + bin.nothing_claimed == 0;
+  const int shade = bin.checked == 0    ? 0
+                    : share < kFewCases ? 1
+                    : share < 0.03      ? 2
+                    : share < 0.1       ? 3
+                    : share < 0.3       ? 4
+                                        : 5;
+  const char* mark = unmet                                                 ? (ended_early ? " left" : " unmet")
+                     : refused                                             ? " refused"
+                     : bin.checked > 0 && share < kFewCases && !one_of_few ? " few"
+                                                                           : "";
+  std::string more = fmt::format("{:.2g} % of the cases", 100 * share);
+  if (bin.refused > 0) more += fmt::format(", {} refused", grouped(bin.refused));
+  if (bin.nothing_claimed > 0) more += fmt::format(", {} that nothing is said about", grouped(bin.nothing_claimed));
+  return fmt::format("<i class=\"h{}{}\" title=\"{}\">{}<b>{}</b></i>", shade, mark, more, escaped_markup(bin.label),
+                     unmet     ? (ended_early ? "" : "not met")
+                     : refused ? "refused"
+                               : grouped(bin.checked));
+}
+
+// Every case is in one bin of an axis at most: that with most counts them all.
+std::int64_t cases_of(const OperationMap& map) {
+  std::int64_t most = 0;
+  for (const AxisCount& axis : map.axes) {
+    std::int64_t sum = 0;
+    for (const BinCount& bin : axis.bins) sum += bin.checked;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+std::string tuples(const char* what, const TupleCounts& n) {
+  if (n.possible == 0) return "";
+  return fmt::format("; {}: {} of {} met, {} refused or nothing said, {} exclude one another or are too large", what,
+                     grouped(n.checked), grouped(n.possible), grouped(n.refused), grouped(n.excluded));
+}
+
+std::string map_section(const OperationMap& map, bool open) {
+  const std::int64_t cases = cases_of(map);
+  std::int64_t bins = 0, few = 0, unmet = 0;
+  std::string rows;
+  for (const AxisCount& axis : map.axes) {
+    std::string cells;
+    const bool layers = axis.name == "layers";  // a case or two each
+    for (const BinCount& bin : axis.bins) {
+      ++bins;
+      few += !layers && bin.checked > 0 && static_cast<double>(bin.checked) < kFewCases * static_cast<double>(cases)
+                 ? 1
+                 : 0;
+      unmet += bin.checked == 0 ? 1 : 0;
+      cells += cell(bin, cases, map.ended_early, layers);
+    }
+    rows += fmt::format("<div class=\"axis\"><span>{}</span><div class=\"cells\">{}</div></div>\n",
+                        escaped_markup(axis.name), cells);
+  }
+  std::string out = fmt::format(
+      "<details{}><summary><strong>{}</strong>: {} cases of {} statement{}; {} bins, {} below 1 %, {} not met or "
+      "refused{}</summary>\n",
+      open ? " open=\"open\"" : "", escaped_markup(map.operation), grouped(cases), map.statements,
+      map.statements == 1 ? "" : "s", bins, few, unmet,
+      tuples("pairs of bins", map.pairs) + tuples("triples", map.triples) + tuples("uses of layers", map.uses));
+  for (const std::string& missed : map.missed) out += "<p class=\"bad\">not met: " + escaped_markup(missed) + "</p>\n";
+  if (map.ended_early) {
+    out +=
+        "<p class=\"note\">A statement about it ended at its counterexample: what is empty here may not have been "
+        "tried."
+        "</p>\n";
+  }
+  return out + rows + "</details>\n";
+}
+
+}  // namespace
+
+std::string coverage_map(const GateReport& report) {
+  const std::vector<OperationMap> maps = maps_of(report);
+  if (maps.empty()) return "";
+  std::string out =
+      "<p class=\"note\">Each axis of an operation's domain, cut into bins; a bin with the number of checked cases "
+      "that met "
+      "it, over all statements.</p>\n<div class=\"key cells\"><i class=\"h1 few\">below 1 %</i><i class=\"h2\">1 % to "
+      "3 "
+      "%</i><i class=\"h3\">to 10 %</i><i class=\"h4\">to 30 %</i><i class=\"h5\">more</i><i class=\"h0 refused\">"
+      "refused</i><i class=\"h0 unmet\">not met</i></div>\n";
+  for (std::size_t i = 0; i < maps.size(); ++i) out += map_section(maps[i], i == 0 || !maps[i].missed.empty());
+  return out;
 }
 
 }  // namespace mxcheck
