@@ -43,7 +43,7 @@ int complain(std::string text, int code) {
   return code;
 }
 
-int run(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   CommandLine line(
       "mxcheck",
       "Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right.",
@@ -86,7 +86,7 @@ int run(int argc, char** argv) {
 
 int guarded_run(int argc, char** argv) {
   try {
-    int code = run(argc, argv);
+    int code = run_command_line(argc, argv);
     // ferror: what failed to be written before leaves nothing to flush. --help and --version are printed that way.
     const bool unwritten = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
     if (unwritten && code == 0) code = complain("standard output cannot be written", kEnvironment);

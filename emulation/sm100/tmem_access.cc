@@ -50,7 +50,7 @@ struct Access {
 };
 
 // Ends the run for what is no access; the lanes and columns are this warp's.
-void check(const Access& a) {
+void tmem_access_check(const Access& a) {
   const Thread& t = self();
   const ShapeFacts& s = kShapes[static_cast<std::size_t>(a.shape)];
   if (a.num == 0 || (a.num & (a.num - 1)) != 0 || a.num > s.max_num || a.registers != a.num * s.registers) {
@@ -76,7 +76,7 @@ std::uint64_t detail_of(const Access& a) {
          (std::uint64_t{a.half_split} << 16) ^ (a.halves ? 0x80U : 0U);
 }
 
-Event next_event(Thread& t, WarpEvents& events) {
+Event tmem_access_next_event(Thread& t, WarpEvents& events) {
   if (events.component == 0) events.component = t.machine->component();
   return {events.component, ++events.issued};
 }
@@ -105,19 +105,21 @@ void each_cell(const Access& a, const Visit& visit) {
   }
 }
 
-std::string cell_text(unsigned lane, unsigned column) {
+std::string tmem_access_cell_text(unsigned lane, unsigned column) {
   return "column " + std::to_string(column) + ", lane " + std::to_string(lane);
 }
 
 void check_load(TmemCell& cell, unsigned lane, unsigned column, Event read) {
   const Thread& t = self();
   if (!cell.valid)
-    report(Hazard::uninitialized, cell_text(lane, column) + " has not been written", "an mma, cp or st before");
+    report(Hazard::uninitialized, tmem_access_cell_text(lane, column) + " has not been written",
+           "an mma, cp or st before");
   if (cell.by_tensor_core && !t.memory.knows(cell.write)) {
-    report(Hazard::not_complete, cell_text(lane, column) + ": the mma or cp that writes it is not known to be complete",
+    report(Hazard::not_complete,
+           tmem_access_cell_text(lane, column) + ": the mma or cp that writes it is not known to be complete",
            "a commit after it, and a wait for the commit's barrier, .acquire.cluster where another CTA commits");
   } else if (!t.tensor.knows(cell.write)) {
-    report(Hazard::not_ordered, cell_text(lane, column) + ": its writer is not ordered before this load",
+    report(Hazard::not_ordered, tmem_access_cell_text(lane, column) + ": its writer is not ordered before this load",
            cell.by_tensor_core
                ? "fence::after_thread_sync after the wait"
                : "wait::st and fence::before_thread_sync of the writer, a barrier, fence::after_thread_sync");
@@ -130,7 +132,7 @@ void check_store(TmemCell& cell, unsigned lane, unsigned column, Event write) {
   const bool over = t.tensor.knows(cell.write) && (!cell.by_tensor_core || t.memory.knows(cell.write)) &&
                     std::ranges::all_of(cell.reads, [&](Event e) { return t.tensor.knows(e); });
   if (!over) {
-    report(Hazard::overwritten, cell_text(lane, column) + " is still read or written by what came before",
+    report(Hazard::overwritten, tmem_access_cell_text(lane, column) + " is still read or written by what came before",
            "of an mma: a commit and its wait; of a ld: wait::ld; between threads the fences and a barrier too");
   }
   cell = {.valid = true, .write = write};
@@ -153,9 +155,9 @@ void tmem_ld(TmemShape shape, unsigned num, bool pack16, std::uint32_t address, 
   begin(name_of_access("ld", shape, num));
   Thread& t = self();
   const Access a{shape, num, pack16, address, static_cast<unsigned>(registers.size()), half_split};
-  check(a);
+  tmem_access_check(a);
   converge("tcgen05.ld", detail_of(a), [&] {
-    const Event read = next_event(t, t.machine->warps[t.id / 32].loads);
+    const Event read = tmem_access_next_event(t, t.machine->warps[t.id / 32].loads);
     each_cell(a, [&](TmemCell& cell, unsigned lane, unsigned column) {
       if (t.machine->options.checks) check_load(cell, lane, column, read);
     });
@@ -191,10 +193,10 @@ void tmem_st(TmemShape shape, unsigned num, bool unpack16, std::uint32_t address
   begin(name_of_access("st", shape, num));
   Thread& t = self();
   const Access a{shape, num, unpack16, address, static_cast<unsigned>(registers.size()), half_split};
-  check(a);
+  tmem_access_check(a);
   Warp& warp = t.machine->warps[t.id / 32];
   converge("tcgen05.st", detail_of(a), [&] {
-    const Event write = next_event(t, warp.stores);
+    const Event write = tmem_access_next_event(t, warp.stores);
     each_cell(a, [&](TmemCell& cell, unsigned lane, unsigned column) {
       if (t.machine->options.checks) check_store(cell, lane, column, write);
     });

@@ -123,7 +123,7 @@ std::string offsets_to_text(std::span<const std::int64_t> offsets) {
 namespace {
 
 constexpr std::uint64_t kManifestMaxText = 16 << 20;  // some 100000 goldens
-constexpr std::size_t kMaxName = 255;         // of a file, in every file system of Linux
+constexpr std::size_t kMaxName = 255;                 // of a file, in every file system of Linux
 constexpr std::size_t kHashDigits = 64;
 
 std::string first_line_start() { return std::string("mxcheck manifest 1, schema ") + kGoldenSchema + ", "; }

@@ -31,7 +31,7 @@ auto as_golden(Action action) {
   }
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void reader_refuse(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::golden, path + ": " + one_line(what));
 }
 
@@ -48,12 +48,13 @@ struct GoldenReader::State {
         std::atomic<std::uint64_t>* hashed)
       : path(p), source(p) {
     if (source.size() != expected.size) {
-      refuse(path, "has " + std::to_string(source.size()) + " bytes, but " + std::to_string(expected.size) +
-                       " in the manifest");
+      reader_refuse(path, "has " + std::to_string(source.size()) + " bytes, but " + std::to_string(expected.size) +
+                              " in the manifest");
     }
     const bool small = source.size() <= most_in_memory;
     const std::string hash = small ? load(hashed) : sha256(source, hashed);
-    if (hash != expected.sha256) refuse(path, "has SHA-256 " + hash + ", but " + expected.sha256 + " in the manifest");
+    if (hash != expected.sha256)
+      reader_refuse(path, "has SHA-256 " + hash + ", but " + expected.sha256 + " in the manifest");
     quiet_hdf5();
     file = small ? open_image({image.get(), source.size()}, place()) : open_file();
     schema = read_schema(file.id(), place());
@@ -64,7 +65,7 @@ struct GoldenReader::State {
   [[nodiscard]] Hdf5Handle open_file() const {
     const Hdf5Handle access = hdf5_access(Hdf5Locks::best_effort);
     Hdf5Handle opened(H5Fopen(source.open_name().c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
-    if (!opened) refuse(path, "not an HDF5 file" + hdf5_says());
+    if (!opened) reader_refuse(path, "not an HDF5 file" + hdf5_says());
     return opened;
   }
 
@@ -79,7 +80,7 @@ struct GoldenReader::State {
 
   std::unique_ptr<RowReader> rows(const std::string& dataset) const {
     const DatasetInfo* set = schema.info.find(dataset);
-    if (set == nullptr) refuse(path, "has no dataset '" + dataset + "'");
+    if (set == nullptr) reader_refuse(path, "has no dataset '" + dataset + "'");
     quiet_hdf5();
     Hdf5Place at = place();
     at.where += ":/" + dataset;

@@ -25,7 +25,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::size_t kPiece = 1 << 20;
+constexpr std::size_t kWriterPiece = 1 << 20;
 
 // The file's own properties: nothing in them depends on the date or on defaults of the library.
 Hdf5Handle create_file(const std::string& name, const Hdf5Place& place) {
@@ -214,7 +214,7 @@ struct GoldenWriter::State {
 
   static std::string hash_of(const FileSource& source) {
     Sha256 whole;
-    std::vector<std::byte> piece(kPiece);
+    std::vector<std::byte> piece(kWriterPiece);
     in_pieces(source.size(), piece.size(), [&](std::uint64_t at, std::size_t count) {
       source.read(at, std::span(piece).first(count));
       whole.update(std::span(piece).first(count));
@@ -226,7 +226,7 @@ struct GoldenWriter::State {
     const DatasetInfo& set = info.datasets[d];
     Hdf5Rows rows(open_dataset(written, set.name, place_of(d)), {set.dtype, set.shape}, place_of(d));
     Digest hash;
-    std::vector<std::byte> piece(kPiece);
+    std::vector<std::byte> piece(kWriterPiece);
     in_pieces(parts[d].bytes, piece.size(), [&](std::uint64_t, std::size_t count) {
       rows.read(std::span(piece).first(count));
       hash.update(std::span(piece).first(count));

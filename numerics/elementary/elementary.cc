@@ -1,6 +1,6 @@
 // exp, log1p and log in two steps: in double, with a bound on the error that is derived here, and where the interval of
-// that bound rounds to two FP32 numbers, again with 100 bits (numerics/elementary/elementary.cc). Nothing of libm is used,
-// so that results are the same on every machine.
+// that bound rounds to two FP32 numbers, again with 100 bits (numerics/elementary/elementary.cc). Nothing of libm is
+// used, so that results are the same on every machine.
 
 #include "numerics/elementary/elementary.h"
 

@@ -135,7 +135,6 @@ static_assert(encode<E5m2>(-std::numeric_limits<double>::quiet_NaN(), Rounding::
 static_assert(encode<E8m0>(std::numeric_limits<double>::quiet_NaN(), Rounding::toward_zero, Overflow::saturate) ==
               E8m0{{0xFF}});
 
-
 constexpr int kE5m6Bits = spec(Format::e5m6).bits;
 static_assert(kE5m6CodesPerGroup * kE5m6Bits == kE5m6WordsPerGroup * 32);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kBits = 63;   // all but the sign
 constexpr int kDigit = 16;  // counted by in a pass: 512 KiB
-constexpr std::uint64_t kInfinity = 0x7FF0000000000000;
+constexpr std::uint64_t kMedianSearchInfinity = 0x7FF0000000000000;
 
 constexpr std::uint64_t kNoPrefix = ~std::uint64_t{0};
 
@@ -86,7 +86,8 @@ void MedianSearch::Part::add(std::span<const double> values) {
   for (const double value : values) {
     const auto bits = std::bit_cast<std::uint64_t>(value);
     for (Tally& tally : tallies_) {
-      if (bits >> prefix_shift == tally.prefix && bits <= kInfinity) tally.add(bits, shift);  // NaN lies above
+      if (bits >> prefix_shift == tally.prefix && bits <= kMedianSearchInfinity)
+        tally.add(bits, shift);  // NaN lies above
     }
   }
 }

@@ -311,8 +311,9 @@ void add_choices(const std::shared_ptr<const RouteProblem>& p, bool weights, std
   });
 }
 
-void add_roundings(const GoldenTensors& golden, const std::shared_ptr<const RouteProblem>& p,
-                   const TokenRounding& token_rounding, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
+void golden_layer_add_roundings(const GoldenTensors& golden, const std::shared_ptr<const RouteProblem>& p,
+                                const TokenRounding& token_rounding, const DatasetInfo& dataset,
+                                std::vector<Hypothesis>& all) {
   if (!dataset.name.starts_with("row_weight_")) return;
   const auto add = [&](const std::string& text, const TokenRounding& other, float scale) {
     all.push_back({text, [p, other, scale] {
@@ -367,7 +368,7 @@ std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const Data
   token_rounding.seed = number(golden.info, "seed");
   token_rounding.layer = static_cast<std::uint32_t>(number(golden.info, "layer"));
   token_rounding.step = number(golden.info, "step");
-  add_roundings(golden, problem, token_rounding, dataset, all);
+  golden_layer_add_roundings(golden, problem, token_rounding, dataset, all);
   return all;
 }
 

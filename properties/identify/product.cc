@@ -310,7 +310,8 @@ std::vector<std::uint32_t> answer_in_parts(const Split& split, const ProductCall
   }
   std::vector<std::vector<std::uint32_t>> sums;
   for (std::int64_t first = 0; first < call.k; first += split.length) {
-    sums.push_back(answer_in_one(split.contract, product_definitions_part_of(call, first, std::min(call.k, first + split.length))));
+    sums.push_back(answer_in_one(split.contract,
+                                 product_definitions_part_of(call, first, std::min(call.k, first + split.length))));
   }
   if (split.order == "descending") std::ranges::reverse(sums);
   if (split.order == "pairwise" && sums.size() == 4) sums = {added(sums[0], sums[1]), added(sums[2], sums[3])};

@@ -362,7 +362,7 @@ namespace {
 constexpr std::int64_t kTokens = 64;
 
 template <class Make>
-RouteCall call_of(const RouteSpace& s, const Make& logit) {
+RouteCall reveal_call_of(const RouteSpace& s, const Make& logit) {
   RouteCall call{kTokens, s.experts, s.top_k, {}, s.logits};
   for (std::int64_t i = 0; i < kTokens * s.experts; ++i) {
     const std::uint32_t word =
@@ -379,20 +379,20 @@ std::vector<std::pair<std::string, RouteCall>> probes_of(const RouteSpace& s) {
   const double ends[] = {0.0,  -0.0,   1e-40, -1e-40,
                          88.0, -104.0, 1e30,  -1e30};  // packed order takes finite logits alone
   std::vector<std::pair<std::string, RouteCall>> probes;
-  probes.emplace_back("logits in (-4, 4)", call_of(s, [&] { return 4 * uniform(); }));
-  probes.emplace_back("logits in (-100, 100)", call_of(s, [&] { return 100 * uniform(); }));
-  probes.emplace_back("ties", call_of(s, [&] { return static_cast<double>(draw.between(-2, 2)); }));
-  probes.emplace_back("zeros of both signs", call_of(s, [&] { return draw.pick(zeros); }));
-  probes.emplace_back("neighbours", call_of(s, [&] {
+  probes.emplace_back("logits in (-4, 4)", reveal_call_of(s, [&] { return 4 * uniform(); }));
+  probes.emplace_back("logits in (-100, 100)", reveal_call_of(s, [&] { return 100 * uniform(); }));
+  probes.emplace_back("ties", reveal_call_of(s, [&] { return static_cast<double>(draw.between(-2, 2)); }));
+  probes.emplace_back("zeros of both signs", reveal_call_of(s, [&] { return draw.pick(zeros); }));
+  probes.emplace_back("neighbours", reveal_call_of(s, [&] {
                         return std::bit_cast<float>(0x3F800000U + static_cast<std::uint32_t>(draw.below(8)));
                       }));
-  probes.emplace_back("negative logits", call_of(s, [&] { return -60 + 20 * uniform(); }));
+  probes.emplace_back("negative logits", reveal_call_of(s, [&] { return -60 + 20 * uniform(); }));
   probes.emplace_back("ends of the range",
-                      call_of(s, [&] { return draw.chance(10) ? draw.pick(ends) : 4 * uniform(); }));
+                      reveal_call_of(s, [&] { return draw.chance(10) ? draw.pick(ends) : 4 * uniform(); }));
   return probes;
 }
 
-BoxAnswer parts_of(const RouteCall& call, const RouteAnswer& a) {
+BoxAnswer reveal_parts_of(const RouteCall& call, const RouteAnswer& a) {
   const auto size = static_cast<std::size_t>(call.tokens * call.top_k);
   if (a.experts.size() != size || a.weights.size() != size) {
     throw Error(ErrorKind::usage, "the box answered " + std::to_string(a.experts.size()) + " experts and " +
@@ -416,7 +416,7 @@ std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCal
                              const std::vector<std::byte> bytes = value_bytes(call.dtype, call.logits);
                              const MatrixView x{call.dtype, bytes.data(), call.tokens, call.experts, call.experts};
                              Routes r = route(router, x, 1);
-                             return parts_of(call, {std::move(r.experts), std::move(r.weights)});
+                             return reveal_parts_of(call, {std::move(r.experts), std::move(r.weights)});
                            }});
   }
   return definitions;
@@ -426,7 +426,7 @@ std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCal
 
 Match match_routes(const std::string& name, const RouteCall& call, const RouteAnswer& answer) {
   const std::pair<std::string, RouteCall> probe{name, call};
-  const BoxAnswer parts = parts_of(call, answer);
+  const BoxAnswer parts = reveal_parts_of(call, answer);
   return match_answers({&name, 1}, {&parts, 1}, variants({&probe, 1}));
 }
 
@@ -440,7 +440,7 @@ Match identify_router(const RouteSpace& space, const RouteBox& box, const std::s
   std::vector<BoxAnswer> answers;
   for (const auto& [name, call] : probes) {
     names.push_back(name);
-    answers.push_back(parts_of(call, box(call)));
+    answers.push_back(reveal_parts_of(call, box(call)));
   }
   return match_answers(names, answers, variants(probes), declared);
 }

@@ -503,7 +503,7 @@ void HostWorker::repeat(const HostCall& c, mxcheck_call& call) {
 
 namespace {
 
-constexpr std::uint64_t kZone = 4096;        // before and after the workspace and what stays on the device
+constexpr std::uint64_t kWorkerZone = 4096;  // before and after the workspace and what stays on the device
 constexpr unsigned char kZonePoison = 0xC7;  // of the workspace's zones
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{1} << 37;
 
@@ -535,7 +535,7 @@ void Lane::move() {
 CudaPointer Lane::address_of(const DeviceCall& c, int tensor) const {
   const wire::Tensor& t = c.message.tensors[tensor];
   if (t.in_place_of >= 0) return address_of(c, t.in_place_of);
-  if (t.on_device != 0) return staying_[tensor].memory + kZone;
+  if (t.on_device != 0) return staying_[tensor].memory + kWorkerZone;
   const CudaDevice::Guarded& guarded = guarded_[tensor];
   return t.guarded != 0 ? guarded.begin + guarded.bytes - t.bytes : arena_ + t.offset;
 }
@@ -544,7 +544,7 @@ bool Lane::prepare(const DeviceCall& c) {
   reserve(arena_, arena_capacity_, std::max<std::uint64_t>(1, c.message.used_bytes));
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
-    if (t.on_device != 0) reserve(staying_[i].memory, staying_[i].capacity, t.bytes + 2 * kZone);
+    if (t.on_device != 0) reserve(staying_[i].memory, staying_[i].capacity, t.bytes + 2 * kWorkerZone);
     if (t.guarded == 0 || t.in_place_of >= 0 || t.bytes <= guarded_[i].bytes) continue;
     device_.free_guarded(guarded_[i]);
     guarded_[i] = {};
@@ -563,13 +563,13 @@ bool Lane::prepare(const DeviceCall& c) {
     std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
     return false;
   }
-  const bool larger = workspace_bytes_ + 2 * kZone > workspace_capacity_;
-  reserve(workspace_, workspace_capacity_, workspace_bytes_ + 2 * kZone);
+  const bool larger = workspace_bytes_ + 2 * kWorkerZone > workspace_capacity_;
+  reserve(workspace_, workspace_capacity_, workspace_bytes_ + 2 * kWorkerZone);
   if (larger) device_.fill(workspace_, kZonePoison, workspace_capacity_, nullptr);  // of a last call nothing is left
-  device_.fill(workspace_, kZonePoison, kZone, nullptr);
+  device_.fill(workspace_, kZonePoison, kWorkerZone, nullptr);
   if (c.message.workspace.keep == 0)
-    device_.fill(workspace_ + kZone, c.message.workspace.poison, workspace_bytes_, nullptr);
-  device_.fill(workspace_ + kZone + workspace_bytes_, kZonePoison, kZone, nullptr);
+    device_.fill(workspace_ + kWorkerZone, c.message.workspace.poison, workspace_bytes_, nullptr);
+  device_.fill(workspace_ + kWorkerZone + workspace_bytes_, kZonePoison, kWorkerZone, nullptr);
   device_.synchronize(nullptr);
   return true;
 }
@@ -579,7 +579,7 @@ void Lane::load(const DeviceCall& c, CudaHandle stream) {
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
     if (t.guarded != 0) device_.to_device(address_of(c, i), c.shared + t.offset, t.bytes, stream);
-    if (t.on_device != 0) device_.fill(staying_[i].memory, c.message.poison, t.bytes + 2 * kZone, stream);
+    if (t.on_device != 0) device_.fill(staying_[i].memory, c.message.poison, t.bytes + 2 * kWorkerZone, stream);
   }
   device_.fill(report_, 0, sizeof(mxcheck_device_report), stream);
 }
@@ -598,7 +598,7 @@ void Lane::run(const DeviceCall& c, CudaHandle stream) {
   c.text.clear();
   call.call.stream = stream;
   call.call.report = reinterpret_cast<mxcheck_device_report*>(report_);
-  if (!call.set_workspace(c.message, reinterpret_cast<void*>(workspace_ + kZone), workspace_bytes_)) {
+  if (!call.set_workspace(c.message, reinterpret_cast<void*>(workspace_ + kWorkerZone), workspace_bytes_)) {
     return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
   }
   c.reply.status = c.operation.run(&call.call);
@@ -606,9 +606,9 @@ void Lane::run(const DeviceCall& c, CudaHandle stream) {
 }
 
 bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison) {
-  std::array<unsigned char, 2 * kZone> both{};
-  device_.to_host(both.data(), zones, kZone, nullptr);
-  device_.to_host(both.data() + kZone, zones + kZone + bytes, kZone, nullptr);
+  std::array<unsigned char, 2 * kWorkerZone> both{};
+  device_.to_host(both.data(), zones, kWorkerZone, nullptr);
+  device_.to_host(both.data() + kWorkerZone, zones + kWorkerZone + bytes, kWorkerZone, nullptr);
   device_.synchronize(nullptr);
   return std::all_of(both.begin(), both.end(), [poison](unsigned char byte) { return byte == poison; });
 }

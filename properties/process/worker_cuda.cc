@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint8_t kGarbage = 0x5A;  // what memory holds before anything of the call is in it
 
 template <std::size_t kSize>
-void copy_text(char (&to)[kSize], const std::string& from) {
+void worker_cuda_copy_text(char (&to)[kSize], const std::string& from) {
   std::snprintf(to, kSize, "%s", from.c_str());
 }
 
@@ -89,7 +89,7 @@ void CudaWorker::run(const DeviceCall& c) {
       case StreamMode::crowded: return crowded(c);
     }
   } catch (const CudaFailure& failure) {
-    copy_text(c.reply.device_error, failure.what);
+    worker_cuda_copy_text(c.reply.device_error, failure.what);
   }
 }
 
@@ -108,7 +108,7 @@ void CudaWorker::run_adapted(const DeviceCall& c, bool captures, bool waits) {
       lane.run(as_asked, streams_[0]);
       device_.synchronize(streams_[0]);
     } catch (const CudaFailure& failure) {
-      return copy_text(c.reply.device_error, failure.what);
+      return worker_cuda_copy_text(c.reply.device_error, failure.what);
     }
     c.reply.status = MXCHECK_OK, c.reply.message[0] = '\0', c.reply.conduct[0] = '\0';
   }
@@ -136,7 +136,7 @@ void CudaWorker::compared(const DeviceCall& c) {
       model_.compare(
           c.message, [&](int i) { return lane.address_of(c, i); }, streams_[0], c.reply.comparison);
     } catch (const CudaFailure& failure) {
-      copy_text(c.reply.comparison.problem, "the GPU model failed: " + failure.what);
+      worker_cuda_copy_text(c.reply.comparison.problem, "the GPU model failed: " + failure.what);
     }
   }
   lane.collect(c, streams_[0], c.shared);
@@ -156,7 +156,7 @@ void CudaWorker::behind_a_barrier(const DeviceCall& c) {
     device_.run_on_host(streams_[0], Barrier::hold, &barrier);
     lane.copy_from(c, staged, streams_[0]);
     lane.run(c, streams_[0]);
-    if (!barrier.release()) copy_text(c.reply.conduct, "run waited for work in its stream");
+    if (!barrier.release()) worker_cuda_copy_text(c.reply.conduct, "run waited for work in its stream");
     device_.synchronize(streams_[0]);
   }
   lane.collect(c, streams_[0], c.shared);
@@ -172,7 +172,8 @@ void CudaWorker::captured(const DeviceCall& c) {
   lane.run(c, streams_[0]);
   CudaHandle graph = device_.end_capture(streams_[0]);
   if (c.reply.status == MXCHECK_OK && graph == nullptr) {
-    copy_text(c.reply.conduct, "run did what ends the capture of its stream: it waits, allocates or leaves the stream");
+    worker_cuda_copy_text(c.reply.conduct,
+                          "run did what ends the capture of its stream: it waits, allocates or leaves the stream");
   }
   if (graph != nullptr && c.reply.status == MXCHECK_OK) {
     CudaHandle executable = device_.instantiate(graph);
@@ -205,13 +206,13 @@ void CudaWorker::crowded(const DeviceCall& c) {
     lane(i).collect(c, streams_[i], other.data());
     if (i == 1) std::memcpy(c.shared, other.data(), other.size());
     if (std::memcmp(c.shared, other.data(), other.size()) != 0) {
-      copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
+      worker_cuda_copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
     }
   }
   c.reply.status = status;
   lane(0).collect(c, streams_[0], other.data());
   if (std::memcmp(c.shared, other.data(), other.size()) != 0) {
-    copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
+    worker_cuda_copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
   }
 }
 

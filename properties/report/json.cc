@@ -12,7 +12,7 @@
 namespace mxcheck {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 const char* word(Verdict verdict) {
   switch (verdict) {
@@ -24,20 +24,20 @@ const char* word(Verdict verdict) {
   return "";
 }
 
-Json to_json(const OperationInfo& o) {
+OrderedJson to_json(const OperationInfo& o) {
   return {{"name", o.name},         {"contract", o.contract},           {"max_rows", o.max_rows},
           {"max_cols", o.max_cols}, {"rows_multiple", o.rows_multiple}, {"cols_multiple", o.cols_multiple}};
 }
 
-Json to_json(const SoakCount& s) {
-  Json j{{"minutes", s.minutes}, {"calls", s.calls}, {"failures", s.failures}, {"seconds", s.seconds}};
+OrderedJson to_json(const SoakCount& s) {
+  OrderedJson j{{"minutes", s.minutes}, {"calls", s.calls}, {"failures", s.failures}, {"seconds", s.seconds}};
   if (s.failures == 0 && s.calls > 0) j["failures_a_call_below"] = rule_of_three(s.calls), j["confidence"] = 0.95;
   return j;
 }
 
-Json to_json(const GateReport& report, const StatementResult& r) {
+OrderedJson to_json(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
-  Json j;
+  OrderedJson j;
   j["kind"] = to_text(e.finding.kind);
   j["summary"] = e.finding.summary;
   j["element"] = e.finding.element;
@@ -65,7 +65,7 @@ Json to_json(const GateReport& report, const StatementResult& r) {
   j["shrink_budget_spent"] = e.shrink_budget_spent;
   j["again"] = again_command(report, r);
   if (e.reproduction) {
-    j["fresh_process"] = {{"reproduced", e.reproduction->reproduced}, {"after", Json::array()}};
+    j["fresh_process"] = {{"reproduced", e.reproduction->reproduced}, {"after", OrderedJson::array()}};
     for (const Preceding& p : e.reproduction->after) j["fresh_process"]["after"].push_back(to_text(p, *r.statement));
     if (e.reproduction->of > 0)
       j["fresh_process"]["seen"] = e.reproduction->seen, j["fresh_process"]["of"] = e.reproduction->of;
@@ -73,8 +73,8 @@ Json to_json(const GateReport& report, const StatementResult& r) {
   return j;
 }
 
-Json bins_json(const AxisCount& axis) {
-  Json bins = Json::array();
+OrderedJson bins_json(const AxisCount& axis) {
+  OrderedJson bins = OrderedJson::array();
   for (const BinCount& bin : axis.bins) {
     bins.push_back({{"bin", bin.label},
                     {"checked", bin.checked},
@@ -84,7 +84,7 @@ Json bins_json(const AxisCount& axis) {
   return bins;
 }
 
-Json counts_json(const TupleCounts& counts) {
+OrderedJson counts_json(const TupleCounts& counts) {
   return {{"possible", counts.possible},
           {"checked", counts.checked},
           {"set_aside", counts.refused},
@@ -92,8 +92,8 @@ Json counts_json(const TupleCounts& counts) {
 }
 
 // Of a shard: what the statement's verdict is made of when all shards are there.
-Json to_merge_json(const StatementResult& r) {
-  Json states = Json::array();
+OrderedJson to_merge_json(const StatementResult& r) {
+  OrderedJson states = OrderedJson::array();
   for (const PartStates& p : r.states)
     states.push_back(
         {{"operation", p.operation}, {"covering", p.covering}, {"triples", p.triples}, {"layers", p.layers}});
@@ -108,10 +108,10 @@ Json to_merge_json(const StatementResult& r) {
 
 }  // namespace
 
-Json to_json(const CoverageReport& r) {
-  Json j;
+OrderedJson to_json(const CoverageReport& r) {
+  OrderedJson j;
   j["operation"] = r.operation;
-  j["axes"] = Json::array();
+  j["axes"] = OrderedJson::array();
   for (const AxisCount& axis : r.axes) j["axes"].push_back({{"axis", axis.name}, {"bins", bins_json(axis)}});
   j["pairs"] = counts_json(r.pairs);
   j["triples"] = counts_json(r.triples);
@@ -122,7 +122,7 @@ Json to_json(const CoverageReport& r) {
 }
 
 std::string report_json(const GateReport& report) {
-  Json j;
+  OrderedJson j;
   j["schema"] = "mxcheck.gate/1";
   j["exit_code"] = exit_code(report);
   j["seed"] = report.seed;
@@ -146,18 +146,18 @@ std::string report_json(const GateReport& report) {
                     {"path", report.candidate.path},
                     {"digest", report.candidate.digest},
                     {"cuda", report.candidate.cuda}};
-  j["candidate"]["operations"] = Json::array();
+  j["candidate"]["operations"] = OrderedJson::array();
   for (const OperationInfo& o : report.candidate.operations) j["candidate"]["operations"].push_back(to_json(o));
   if (report.soak) j["soak"] = to_json(*report.soak);
   if (!report.one_case) j["not_seen"] = not_seen(report);
   if (!report.candidate.unconfined.empty()) j["candidate"]["unconfined"] = report.candidate.unconfined;
   if (!report.ends.empty()) j["ends"] = report.ends;
   for (const auto& [key, value] : report.machine) j["machine"][key] = value;
-  j["variants"] = Json::array();
+  j["variants"] = OrderedJson::array();
   for (const Variant& v : report.variants) j["variants"].push_back(to_text(v));
-  j["statements"] = Json::array();
+  j["statements"] = OrderedJson::array();
   for (const StatementResult& r : report.statements) {
-    Json s;
+    OrderedJson s;
     s["name"] = r.statement->name;
     s["verdict"] = word(r.verdict);
     s["reason"] = r.reason;
@@ -168,13 +168,13 @@ std::string report_json(const GateReport& report) {
     s["seconds"] = r.seconds;
     s["not_offered"] = not_offered(r);
     if (report.soak) s["calls"] = r.calls, s["failures"] = r.failures;
-    s["coverage"] = Json::array();
+    s["coverage"] = OrderedJson::array();
     for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
     if (!report.shard.is_whole()) s["to_merge"] = to_merge_json(r);
     if (r.counterexample) s["counterexample"] = to_json(report, r);
     j["statements"].push_back(std::move(s));
   }
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return j.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mxcheck

@@ -111,7 +111,8 @@ std::vector<double> values_of(const MatrixView& m, Round round) {
   return out;
 }
 
-// code * scale, which a double holds exactly (reference/quantize/scale_layout.cc), without dequantize's rounding to FP32.
+// code * scale, which a double holds exactly (reference/quantize/scale_layout.cc), without dequantize's rounding to
+// FP32.
 std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
   const Quantized q = quantize(m, element, block, recipe, {}, 1);
   const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});

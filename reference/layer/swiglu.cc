@@ -13,6 +13,7 @@
 #include "reference/common/parallel.h"
 #include "reference/layer/aggregate.h"
 #include "reference/layer/routes.h"
+#include "reference/layer/run.h"
 #include "reference/router/metadata.h"
 
 namespace mxcheck {
@@ -25,8 +26,6 @@ struct Columns {
 Columns columns_of(GateUp order, std::size_t j, std::size_t n) {
   return order == GateUp::halves ? Columns{j, n + j} : Columns{2 * j, 2 * j + 1};
 }
-
-float fp32_of(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
 
 }  // namespace
 
@@ -132,20 +131,20 @@ std::vector<std::uint16_t> aggregate(const AggregatedRows& from, const TokenSlot
 
 namespace {
 
-[[noreturn]] void refuse(ErrorKind kind, const std::string& text) { throw Error(kind, "routes: " + text); }
+[[noreturn]] void swiglu_refuse(ErrorKind kind, const std::string& text) { throw Error(kind, "routes: " + text); }
 
 void check_count(const char* what, std::int64_t found, std::int64_t right) {
   if (found == right) return;
-  refuse(ErrorKind::usage, std::to_string(found) + " " + what + ", " + std::to_string(right) + " are needed");
+  swiglu_refuse(ErrorKind::usage, std::to_string(found) + " " + what + ", " + std::to_string(right) + " are needed");
 }
 
 void check_ascending(const char* what, std::span<const std::int64_t> offsets, std::int64_t end) {
   const std::string name = std::string(what) + " offsets";
   if (offsets.front() != 0 || offsets.back() != end)
-    refuse(ErrorKind::input, name + " must begin with 0 and end with " + std::to_string(end));
+    swiglu_refuse(ErrorKind::input, name + " must begin with 0 and end with " + std::to_string(end));
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] < offsets[i - 1])
-      refuse(ErrorKind::input, name + " descend at " + std::to_string(i) + " to " + std::to_string(offsets[i]));
+      swiglu_refuse(ErrorKind::input, name + " descend at " + std::to_string(i) + " to " + std::to_string(offsets[i]));
   }
 }
 
@@ -199,8 +198,9 @@ void check(const LayerRoutes& routes, std::int64_t tokens, std::int64_t experts)
   check_ascending("token", routes.token_offsets, std::ssize(routes.token_rows));
   for (std::size_t r = 0; r < routes.row_token.size(); ++r) {
     if (routes.row_token[r] < 0 || routes.row_token[r] >= tokens)
-      refuse(ErrorKind::input, "row " + std::to_string(r) + " is of token " + std::to_string(routes.row_token[r]) +
-                                   "; there are " + std::to_string(tokens));
+      swiglu_refuse(ErrorKind::input, "row " + std::to_string(r) + " is of token " +
+                                          std::to_string(routes.row_token[r]) + "; there are " +
+                                          std::to_string(tokens));
   }
   std::vector<bool> seen(routes.row_token.size());
   for (std::int64_t t = 0; t < tokens; ++t) {
@@ -210,13 +210,14 @@ void check(const LayerRoutes& routes, std::int64_t tokens, std::int64_t experts)
       if (row == -1) continue;
       const auto at = static_cast<std::size_t>(row);
       if (row < 0 || at >= seen.size() || routes.row_token[at] != t || seen[at])
-        refuse(ErrorKind::input, "slot " + std::to_string(slot) + " of token " + std::to_string(t) + " has row " +
-                                     std::to_string(row) + ", which is not a row of that token's own");
+        swiglu_refuse(ErrorKind::input, "slot " + std::to_string(slot) + " of token " + std::to_string(t) +
+                                            " has row " + std::to_string(row) +
+                                            ", which is not a row of that token's own");
       seen[at] = true;
     }
   }
   for (std::size_t r = 0; r < seen.size(); ++r) {
-    if (!seen[r]) refuse(ErrorKind::input, "row " + std::to_string(r) + " is in no token's slots");
+    if (!seen[r]) swiglu_refuse(ErrorKind::input, "row " + std::to_string(r) + " is in no token's slots");
   }
 }
 

@@ -96,7 +96,7 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
   const MatmulContract& c = p.contract;
   if (x.rows < 0 || x.depth < 0) {
     checks_refuse(of(name) + " has " + std::to_string(x.rows) + " x " + std::to_string(x.depth) +
-           " codes: 0 or more are needed");
+                  " codes: 0 or more are needed");
   }
   (void)checked_product(x.rows, x.depth, of(name));
   if (!x.scaled()) {
@@ -111,21 +111,22 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
   const bool plain_sum = c.sum->arithmetic == Arithmetic::fused && c.promotion == 0 && !c.decodes && !hardware;
   if (plain_sum) {
     checks_refuse("contract " + to_text(c) + " takes no scales; with +promote" + std::to_string(x.block.cols) +
-           " they enter as each block's sum is added, with +decode before");
+                  " they enter as each block's sum is added, with +decode before");
   }
   if (c.promotion != 0 && x.block.cols % c.promotion != 0) {
     checks_refuse("contract " + to_text(c) + " adds up every " + std::to_string(c.promotion) +
-           " of k, but scales of operand " + name + " change every " + std::to_string(x.block.cols));
+                  " of k, but scales of operand " + name + " change every " + std::to_string(x.block.cols));
   }
   if (hardware && (x.block.rows != 1 || x.block.cols != c.sum->scale_terms)) {
-    checks_refuse("contract " + to_text(c) + " has scales of blocks 1x" + std::to_string(c.sum->scale_terms) + ", operand " +
-           name + " of " + to_text(x.block));
+    checks_refuse("contract " + to_text(c) + " has scales of blocks 1x" + std::to_string(c.sum->scale_terms) +
+                  ", operand " + name + " of " + to_text(x.block));
   }
   const auto known = hardware ? c.sum->scales : std::span<const Format>();
   const bool in_list = std::find(known.begin(), known.end(), x.scale_format) != known.end();
   if (hardware ? !in_list : x.scale_format != Format::e8m0 && x.scale_format != Format::fp32) {
-    checks_refuse("scales of operand " + name + " are " + std::string(spec(x.scale_format).name) + ": contract " + to_text(c) +
-           " takes " + (hardware ? std::string(spec(known.front()).name) : std::string("e8m0 or fp32")));
+    checks_refuse("scales of operand " + name + " are " + std::string(spec(x.scale_format).name) + ": contract " +
+                  to_text(c) + " takes " +
+                  (hardware ? std::string(spec(known.front()).name) : std::string("e8m0 or fp32")));
   }
 }
 
@@ -137,12 +138,13 @@ void check_groups(const Matmul& p) {
   const std::int64_t end = p.grouping == Grouping::rows ? p.m() : p.a.depth;
   const std::string what = p.grouping == Grouping::rows ? "rows" : "k";
   if (p.offsets.empty() || p.offsets.front() != 0 || p.offsets.back() != end) {
-    checks_refuse("offsets of groups begin with 0 and end with the number of " + what + ", which is " + std::to_string(end));
+    checks_refuse("offsets of groups begin with 0 and end with the number of " + what + ", which is " +
+                  std::to_string(end));
   }
   for (std::size_t e = 1; e < p.offsets.size(); ++e) {
     if (p.offsets[e] < p.offsets[e - 1]) {
       checks_refuse("offsets descend from " + std::to_string(p.offsets[e - 1]) + " to " + std::to_string(p.offsets[e]) +
-             " at group " + std::to_string(e - 1));
+                    " at group " + std::to_string(e - 1));
     }
   }
 }
@@ -174,7 +176,8 @@ void check_matmul(const Matmul& p) {
   }
   for (std::int32_t row : p.row_index) {
     if (row < 0 || row >= p.a.rows) {
-      checks_refuse("row index " + std::to_string(row) + " of operand a, which has " + std::to_string(p.a.rows) + " rows");
+      checks_refuse("row index " + std::to_string(row) + " of operand a, which has " + std::to_string(p.a.rows) +
+                    " rows");
     }
   }
   check_groups(p);

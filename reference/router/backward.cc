@@ -33,7 +33,7 @@ void check_sizes(const MatrixView& logits, std::span<const std::int32_t> experts
 }
 
 // Each expert in [-1, experts), and of each but -1 at most one in a token.
-void check_experts(const MatrixView& logits, std::span<const std::int32_t> experts, std::int64_t width) {
+void backward_check_experts(const MatrixView& logits, std::span<const std::int32_t> experts, std::int64_t width) {
   std::vector<std::int64_t> token_of(static_cast<std::size_t>(logits.cols), -1);
   for (std::size_t i = 0; i < experts.size(); ++i) {
     const std::int32_t e = experts[i];
@@ -156,7 +156,7 @@ std::vector<float> route_backward(const Router& router, const MatrixView& logits
                                   std::span<const float> gradient, std::int64_t width, int threads) {
   check_router(router, logits);
   check_sizes(logits, experts, gradient, width);
-  check_experts(logits, experts, width);
+  backward_check_experts(logits, experts, width);
   std::vector<float> out;
   const std::int64_t elements = checked_product(logits.rows, logits.cols, "gradient of the logits");
   resize_or_throw(out, elements, "gradient of the logits");

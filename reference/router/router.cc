@@ -383,14 +383,16 @@ namespace {
 
 constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
-[[noreturn]] void metadata_refuse(ErrorKind kind, const std::string& text) { throw Error(kind, "route metadata: " + text); }
+[[noreturn]] void metadata_refuse(ErrorKind kind, const std::string& text) {
+  throw Error(kind, "route metadata: " + text);
+}
 
 // Slots as tokens hold them: by offsets, or width a token.
 void check_slots(std::int64_t slots, std::int64_t width, std::span<const std::int64_t> offsets) {
   if (offsets.empty()) {
     if (width < 1 || slots % width != 0) {
       metadata_refuse(ErrorKind::usage, std::to_string(slots) + " slots cannot be cut into " + std::to_string(width) +
-                                   " a token; give a width that divides them, or token offsets");
+                                            " a token; give a width that divides them, or token offsets");
     }
     return;
   }
@@ -403,13 +405,13 @@ void check_slots(std::int64_t slots, std::int64_t width, std::span<const std::in
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] < offsets[i - 1]) {
       metadata_refuse(ErrorKind::input, "token offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
-                                   ": must be at least the one before, " + std::to_string(offsets[i - 1]));
+                                            ": must be at least the one before, " + std::to_string(offsets[i - 1]));
     }
   }
   if (offsets.back() != slots) {
     metadata_refuse(ErrorKind::input, "last token offset (offset " + std::to_string(offsets.size() - 1) + ") is " +
-                                 std::to_string(offsets.back()) + ": must be the number of slots, " +
-                                 std::to_string(slots));
+                                          std::to_string(offsets.back()) + ": must be the number of slots, " +
+                                          std::to_string(slots));
   }
 }
 
@@ -418,7 +420,8 @@ void check_experts(std::span<const std::int32_t> slot_experts, std::int64_t expe
     const std::int64_t e = slot_experts[slot];
     if (e < -1 || e >= experts) {
       metadata_refuse(ErrorKind::input, "slot " + std::to_string(slot) + " has expert " + std::to_string(e) +
-                                   ": must be in [0, " + std::to_string(experts) + "), or -1 for a dropped route");
+                                            ": must be in [0, " + std::to_string(experts) +
+                                            "), or -1 for a dropped route");
     }
   }
 }
@@ -428,14 +431,14 @@ void check_experts(std::span<const std::int32_t> slot_experts, std::int64_t expe
 std::int64_t metadata_capacity(std::int64_t slots, std::int64_t experts, std::int64_t tile) {
   if (slots < 0 || experts < 0 || tile < 1) {
     metadata_refuse(ErrorKind::usage, std::to_string(slots) + " slots, " + std::to_string(experts) + " experts, tile " +
-                                 std::to_string(tile) + ": sizes must be 0 or more, the tile 1 or more");
+                                          std::to_string(tile) + ": sizes must be 0 or more, the tile 1 or more");
   }
   const std::int64_t padding = checked_product(experts, tile - 1, "padding of experts to the tile");
   const std::int64_t capacity = checked_sum(slots, padding, "rows");
   if (capacity > kMostRows) {
     metadata_refuse(ErrorKind::usage, std::to_string(capacity) + " rows (" + std::to_string(slots) + " slots, " +
-                                 std::to_string(experts) + " experts, tile " + std::to_string(tile) +
-                                 ") are more than int32 counts");
+                                          std::to_string(experts) + " experts, tile " + std::to_string(tile) +
+                                          ") are more than int32 counts");
   }
   return capacity;
 }

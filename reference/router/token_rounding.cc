@@ -180,12 +180,13 @@ const TokenRoundingRuleSpec& spec_of(TokenRoundingRule rule) {
   return *std::find_if(kRules.begin(), kRules.end(), [rule](const auto& r) { return r.rule == rule; });
 }
 
-constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kTokenRoundingMostRows = std::numeric_limits<std::int32_t>::max();
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
+[[noreturn]] void token_rounding_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 void check_rows(std::int64_t rows, const std::string& what) {
-  if (rows > kMostRows) refuse(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
+  if (rows > kTokenRoundingMostRows)
+    token_rounding_refuse(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
 }
 
 using Uint128 = unsigned __int128;
@@ -197,7 +198,7 @@ struct Decimal {
 };
 
 [[noreturn]] void refuse_factor(std::string_view text, const char* why) {
-  refuse("capacity factor '" + std::string(text) + "': " + why);
+  token_rounding_refuse("capacity factor '" + std::string(text) + "': " + why);
 }
 
 // The digits of a mantissa without the zeros on either side, and by how many places the point is moved.
@@ -251,14 +252,14 @@ bool takes_capacity(TokenRoundingRule rule) { return spec_of(rule).takes_capacit
 std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& token_rounding, std::int64_t tokens,
                                      std::int64_t experts) {
   if (tokens < 0 || experts < 0 || router.top_k < 1 || router.top_k > experts) {
-    refuse("top_k " + std::to_string(router.top_k) + " of " + std::to_string(tokens) + " x " + std::to_string(experts) +
-           " logits: must be in [1, experts]");
+    token_rounding_refuse("top_k " + std::to_string(router.top_k) + " of " + std::to_string(tokens) + " x " +
+                          std::to_string(experts) + " logits: must be in [1, experts]");
   }
   if (rounds_to_tiles(token_rounding.rule) && token_rounding.tile < 1) {
-    refuse("tile " + std::to_string(token_rounding.tile) + ": must be 1 or more");
+    token_rounding_refuse("tile " + std::to_string(token_rounding.tile) + ": must be 1 or more");
   }
   if (takes_capacity(token_rounding.rule) && token_rounding.capacity < 0) {
-    refuse("capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
+    token_rounding_refuse("capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
   }
   check_rows(tokens, "tokens");
   const std::int64_t routes = checked_product(tokens, router.top_k, "routes");
@@ -278,16 +279,17 @@ std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& 
 
 std::int64_t capacity_from_factor(TokenRoundingRule rule, std::string_view factor, std::int64_t tokens,
                                   std::int64_t top_k, std::int64_t experts) {
-  if (!takes_capacity(rule)) refuse("a capacity factor: only expert-choice and the capacity rules take one");
+  if (!takes_capacity(rule))
+    token_rounding_refuse("a capacity factor: only expert-choice and the capacity rules take one");
   if (tokens < 0 || top_k < 0 || experts < 1) {
-    refuse("capacity of " + std::to_string(tokens) + " tokens, top_k " + std::to_string(top_k) + ", " +
-           std::to_string(experts) + " experts: sizes must be 0 or more, experts 1 or more");
+    token_rounding_refuse("capacity of " + std::to_string(tokens) + " tokens, top_k " + std::to_string(top_k) + ", " +
+                          std::to_string(experts) + " experts: sizes must be 0 or more, experts 1 or more");
   }
   const Decimal decimal = parse_decimal(factor);
   // Below 10^19 * 2^63, which is below 2^127.
   Uint128 value = Uint128{decimal.digits} * static_cast<std::uint64_t>(checked_product(tokens, top_k, "routes"));
   if (value == 0) return 0;
-  const auto too_large = [] { refuse("capacity: beyond 2^63 - 1; use a smaller factor"); };
+  const auto too_large = [] { token_rounding_refuse("capacity: beyond 2^63 - 1; use a smaller factor"); };
   const auto most = static_cast<Uint128>(std::numeric_limits<std::int64_t>::max());
   const bool rounds_up = rule == TokenRoundingRule::expert_choice;
   const auto divide = [rounds_up](Uint128 n, Uint128 by) { return n / by + (rounds_up && n % by != 0 ? 1U : 0U); };
@@ -432,7 +434,9 @@ std::vector<float> TokenRanks::scores_around_chosen(std::int64_t expert, std::in
 
 namespace {
 
-[[noreturn]] void rounded_counts_refuse(ErrorKind kind, const std::string& text) { throw Error(kind, "rounded counts: " + text); }
+[[noreturn]] void rounded_counts_refuse(ErrorKind kind, const std::string& text) {
+  throw Error(kind, "rounded counts: " + text);
+}
 
 // One expert whose count lies between two multiples of the tile that its tokens can fill.
 struct Choice {
@@ -468,9 +472,9 @@ bool goes_up(const Choice& c, const TokenRounding& token_rounding, std::size_t e
     case TokenRoundingRule::nr_s: {
       const std::span<const float> scores = boundary_scores[expert];
       if (std::cmp_not_equal(scores.size(), token_rounding.tile)) {
-        rounded_counts_refuse(ErrorKind::usage, "expert " + std::to_string(expert) + " has " + std::to_string(scores.size()) +
-                                     " scores at ranks down + 1 to up: nr-s needs " +
-                                     std::to_string(token_rounding.tile));
+        rounded_counts_refuse(ErrorKind::usage,
+                              "expert " + std::to_string(expert) + " has " + std::to_string(scores.size()) +
+                                  " scores at ranks down + 1 to up: nr-s needs " + std::to_string(token_rounding.tile));
       }
       return nearer_by_scores(c, scores);
     }
@@ -493,23 +497,26 @@ std::int64_t limited(const TokenRounding& token_rounding, std::int64_t f, std::i
 void check(const TokenRounding& token_rounding, std::span<const std::int32_t> chosen, std::int64_t tokens,
            const std::vector<std::vector<float>>& boundary_scores) {
   if (tokens < 0 || tokens > std::numeric_limits<std::int32_t>::max()) {
-    rounded_counts_refuse(ErrorKind::usage, std::to_string(tokens) + " tokens: must be 0 or more, and what int32 counts");
+    rounded_counts_refuse(ErrorKind::usage,
+                          std::to_string(tokens) + " tokens: must be 0 or more, and what int32 counts");
   }
   if (rounds_to_tiles(token_rounding.rule) && token_rounding.tile < 1) {
     rounded_counts_refuse(ErrorKind::usage, "tile " + std::to_string(token_rounding.tile) + ": must be 1 or more");
   }
   if (!rounds_to_tiles(token_rounding.rule) && token_rounding.rule != TokenRoundingRule::none &&
       token_rounding.capacity < 0) {
-    rounded_counts_refuse(ErrorKind::usage, "capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
+    rounded_counts_refuse(ErrorKind::usage,
+                          "capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
   }
   if (token_rounding.rule == TokenRoundingRule::nr_s && boundary_scores.size() != chosen.size()) {
-    rounded_counts_refuse(ErrorKind::usage, "scores of " + std::to_string(boundary_scores.size()) + " experts for counts of " +
-                                 std::to_string(chosen.size()));
+    rounded_counts_refuse(ErrorKind::usage, "scores of " + std::to_string(boundary_scores.size()) +
+                                                " experts for counts of " + std::to_string(chosen.size()));
   }
   for (std::size_t e = 0; e < chosen.size(); ++e) {
     if (chosen[e] < 0 || chosen[e] > tokens) {
-      rounded_counts_refuse(ErrorKind::input, "expert " + std::to_string(e) + " was chosen by " + std::to_string(chosen[e]) +
-                                   " tokens: must be in [0, " + std::to_string(tokens) + "]");
+      rounded_counts_refuse(ErrorKind::input, "expert " + std::to_string(e) + " was chosen by " +
+                                                  std::to_string(chosen[e]) + " tokens: must be in [0, " +
+                                                  std::to_string(tokens) + "]");
     }
   }
 }

@@ -298,7 +298,8 @@ long long required(const Environment& environment, const std::string& word, cons
 
 Shard checked(const std::string& word, long long index, long long count) {
   if (count < 1 || count > kMostShards || index < 0 || index >= count)
-    shard_options_refuse(word + ": shard " + std::to_string(index) + ", from 0, of " + std::to_string(count) + " cannot be");
+    shard_options_refuse(word + ": shard " + std::to_string(index) + ", from 0, of " + std::to_string(count) +
+                         " cannot be");
   return {static_cast<int>(index), static_cast<int>(count), false};
 }
 
@@ -309,8 +310,8 @@ Shard of_slurm(const Environment& environment) {
   const long long first = required(environment, "slurm", "SLURM_ARRAY_TASK_MIN");
   const long long step = number(environment, "slurm", "SLURM_ARRAY_TASK_STEP").value_or(1);
   if (step < 1 || id < first || (id - first) % step != 0)
-    shard_options_refuse("slurm: SLURM_ARRAY_TASK_ID " + std::to_string(id) + " is no task from " + std::to_string(first) +
-           " in steps of " + std::to_string(step));
+    shard_options_refuse("slurm: SLURM_ARRAY_TASK_ID " + std::to_string(id) + " is no task from " +
+                         std::to_string(first) + " in steps of " + std::to_string(step));
   return checked("slurm", (id - first) / step, count);
 }
 
@@ -340,7 +341,8 @@ ShardChoice shard_choice(const std::string& text, const Environment& environment
   if (text == "gtest") return of_test_runner(environment, text, "GTEST_");
   if (text == "bazel") return of_test_runner(environment, text, "TEST_");
   if (text == "gitlab") return {of_gitlab(environment), ""};
-  if (text.find('/') == std::string::npos) shard_options_refuse("'" + text + "' is none of I/N, slurm, gtest, bazel, gitlab");
+  if (text.find('/') == std::string::npos)
+    shard_options_refuse("'" + text + "' is none of I/N, slurm, gtest, bazel, gitlab");
   return {parse_shard(text, "--shard"), ""};
 }
 

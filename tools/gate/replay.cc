@@ -21,7 +21,7 @@
 namespace mxcheck {
 namespace {
 
-struct Options {
+struct ReplayOptions {
   std::string file;
   std::string root = ".";
   bool without_sources = false;
@@ -35,7 +35,7 @@ struct Sources {
   std::vector<std::string> changes;
 };
 
-Sources look_at_sources(const Options& o, const Record& record) {
+Sources look_at_sources(const ReplayOptions& o, const Record& record) {
   Sources sources;
   for (const char c : record.candidate.sources) sources.files += c == '\n' ? 1 : 0;
   if (!o.without_sources) sources.changes = source_changes(o.root, record.candidate.sources);
@@ -62,12 +62,12 @@ std::string line(const std::string& candidate, const ReplayedStatement& s) {
   return out;
 }
 
-int exit_code(const Options& o, const ReplayReport& report, const Sources& sources) {
+int exit_code(const ReplayOptions& o, const ReplayReport& report, const Sources& sources) {
   if (!report.equal() || !sources.changes.empty()) return 1;
   return report.cases() == 0 || (sources.files == 0 && !o.without_sources) ? 4 : 0;
 }
 
-std::string verdict(const Options& o, const ReplayReport& report, const Sources& sources) {
+std::string verdict(const ReplayOptions& o, const ReplayReport& report, const Sources& sources) {
   std::string out;
   for (const std::string& name : report.unknown) out += "statement " + name + " is none of this mxcheck's\n";
   for (const std::string& change : sources.changes) out += "source " + change + "\n";
@@ -88,7 +88,7 @@ std::string verdict(const Options& o, const ReplayReport& report, const Sources&
                            exit_code(o, report, sources));
 }
 
-std::string as_json(const Options& o, const Record& record, const ReplayReport& report, const Sources& sources) {
+std::string as_json(const ReplayOptions& o, const Record& record, const ReplayReport& report, const Sources& sources) {
   Json j{{"candidate", record.candidate.name},
          {"version", record.candidate.version},
          {"library_digest", record.candidate.digest},
@@ -123,7 +123,7 @@ void keep_freed_memory() {
 #endif
 }
 
-int run_replay(const Options& o) {
+int run_replay(const ReplayOptions& o) {
   keep_freed_memory();
   const Record record = read_record(o.file);
   if (!o.json) {
@@ -144,7 +144,7 @@ int run_replay(const Options& o) {
 }  // namespace
 
 void add_replay(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayOptions>();
   Command replay =
       app.subcommand("replay", "Compare a record of a gate's run on a GPU with the reference, without a GPU");
   replay.option("record", options->file, "what mxcheck gate --record wrote").required();

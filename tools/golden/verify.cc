@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 30;
 
-struct Options {
+struct VerifyOptions {
   std::string candidate, golden;
   std::vector<std::string> only;
   Trust trust;
@@ -44,16 +44,16 @@ bool is_absent(const Error& e) {
 bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
 
 // Of the candidate, as read_tensor takes it.
-std::string location(const Options& o, const std::string& name) {
+std::string location(const VerifyOptions& o, const std::string& name) {
   return o.candidate + (is_safetensors(o.candidate) ? ":" : ":/") + name;
 }
 
-bool is_asked(const Options& o, const DatasetInfo& info) {
+bool is_asked(const VerifyOptions& o, const DatasetInfo& info) {
   return info.role == Role::output &&
          (o.only.empty() || std::find(o.only.begin(), o.only.end(), info.name) != o.only.end());
 }
 
-GoldenVerdict verify(const Options& o, const GoldenReader& golden, std::atomic<std::uint64_t>& compared) {
+GoldenVerdict verify(const VerifyOptions& o, const GoldenReader& golden, std::atomic<std::uint64_t>& compared) {
   std::uint64_t bytes = 0;
   for (const DatasetInfo& info : golden.info().datasets)
     bytes += checked_bytes(info.shape, size_of(info.dtype), o.golden);
@@ -113,7 +113,7 @@ const DatasetResult* first_wrong_step(const GoldenVerdict& verdict) {
   return nullptr;
 }
 
-void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
+void print_verdict(const VerifyOptions& o, const GoldenReader& golden, const GoldenVerdict& verdict) {
   const Attributes& a = golden.info().attributes;
   std::vector<std::string> about;
   const bool layer = attribute(a, "kind") == "layer";  // whose recipe is a page of JSON
@@ -151,7 +151,7 @@ void print_verdict(const Options& o, const GoldenReader& golden, const GoldenVer
   if (missing > 0) print(fmt::format("{} missing; --only NAME,... asks for fewer\n", missing));
 }
 
-void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
+void print_verdict_json(const VerifyOptions& o, const GoldenVerdict& verdict) {
   Json json{{"candidate", o.candidate}, {"golden", o.golden}, {"equal", verdict.equal()}};
   json["datasets"] = Json::array();
   for (const DatasetResult& r : verdict.results) {
@@ -180,7 +180,7 @@ void print_verdict_json(const Options& o, const GoldenVerdict& verdict) {
   print_json(json);
 }
 
-int run(const Options& o) {
+int verify_run(const VerifyOptions& o) {
   struct stat status {};
   const bool there = ::stat(o.candidate.c_str(), &status) == 0;
   if (there && !S_ISREG(status.st_mode)) {
@@ -218,7 +218,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_golden_verify(Command& golden) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<VerifyOptions>();
   Command sub = golden.subcommand("verify", "Compare a candidate's datasets with a golden's, bit for bit");
   sub.option("CANDIDATE", o->candidate, "An HDF5 or safetensors file with the golden's outputs by name").required();
   sub.option("--against", o->golden, "GOLDEN.h5").required();
@@ -235,7 +235,7 @@ void add_golden_verify(Command& golden) {
       "Examples:\n"
       "  mxcheck golden verify mine.h5 --against goldens/layer0_dO_1x32.h5\n"
       "  mxcheck golden verify mine.h5 --against goldens/scales_e4m3.h5 --only te,torchao");
-  sub.runs([o] { return run(*o); });
+  sub.runs([o] { return verify_run(*o); });
 }
 
 }  // namespace mxcheck

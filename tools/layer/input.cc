@@ -21,7 +21,7 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
+[[noreturn]] void input_refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
 
 // "x.npy", "a.safetensors:X", "real:layer0.x": says where, and not only what.
 bool is_location(const std::string& name) {
@@ -65,17 +65,17 @@ std::string shape_in_brackets(const std::vector<std::int64_t>& shape) {
 std::string location_of(const LayerFiles& files, const std::string& option, const std::string& name) {
   if (is_location(name)) return name;
   if (files.inputs.empty())
-    refuse(option + " " + name + ": is a name, and there is no INPUT file to look it up in; give " + option +
-           " FILE:TENSOR");
+    input_refuse(option + " " + name + ": is a name, and there is no INPUT file to look it up in; give " + option +
+                 " FILE:TENSOR");
   if (files.inputs.size() == 1) return location_in(files.inputs[0], name);
   std::vector<std::string> found;
   for (const std::string& file : files.inputs) {
     if (has(location_in(file, name))) found.push_back(location_in(file, name));
   }
   if (found.empty())
-    refuse("none of " + join(files.inputs) + " has a tensor '" + name + "'; " + option + " names another");
+    input_refuse("none of " + join(files.inputs) + " has a tensor '" + name + "'; " + option + " names another");
   if (found.size() > 1)
-    refuse("a tensor '" + name + "' is in " + join(found) + "; say which: " + option + " " + found[0]);
+    input_refuse("a tensor '" + name + "' is in " + join(found) + "; say which: " + option + " " + found[0]);
   return found[0];
 }
 
@@ -92,7 +92,7 @@ Bf16Tensor bf16_tensor(const LayerFiles& files, const std::string& option, const
   if (t.dtype != Dtype::bf16 && !is_bits) {
     const char* hint = t.dtype == Dtype::u16 ? "; if these are its bits, say --dtype bf16"
                                              : "; convert it first, so that the rounding is yours";
-    refuse(where + ": has dtype " + safetensors_name(t.dtype) + "; BF16 is needed" + hint);
+    input_refuse(where + ": has dtype " + safetensors_name(t.dtype) + "; BF16 is needed" + hint);
   }
   return {where, t.shape, values_in<std::uint16_t>(t.data)};
 }
@@ -101,7 +101,8 @@ Bf16Tensor token_tensor(const LayerFiles& files, const std::string& option, cons
   Bf16Tensor t = bf16_tensor(files, option, name);
   while (t.shape.size() > 2 && t.shape[0] == 1) t.shape.erase(t.shape.begin());
   if (t.shape.size() != 2)
-    refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; [tokens, d] is needed: reshape it to two dimensions");
+    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) +
+                 "; [tokens, d] is needed: reshape it to two dimensions");
   return t;
 }
 
@@ -138,7 +139,7 @@ std::vector<std::int64_t> by_expert(const Bf16Tensor& t, const Sizes& s, const s
   std::vector<std::int64_t> shape = t.shape;
   if (shape.size() == 2 && shape[0] % s.experts == 0) shape = {s.experts, shape[0] / s.experts, shape[1]};
   if (shape.size() != 3 || shape[0] != s.experts)
-    refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text());
+    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text());
   return shape;
 }
 
@@ -151,8 +152,8 @@ Words read_w1(const LayerFiles& files, const Sizes& s, std::int64_t& inner) {
   const std::int64_t both = torch ? shape[1] : shape[2];
   if (width != s.width || both < 2 || both % 2 != 0) {
     const bool other = (torch ? shape[1] : shape[2]) == s.width && width % 2 == 0;
-    refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
-           (other ? std::string("; it fits --w1-layout ") + (torch ? "d-2n" : "2n-d") : ""));
+    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
+                 (other ? std::string("; it fits --w1-layout ") + (torch ? "d-2n" : "2n-d") : ""));
   }
   inner = both / 2;
   return torch ? transposed(t.words, s.experts, both, width) : std::move(t.words);
@@ -167,9 +168,9 @@ Words read_w2(const LayerFiles& files, const Sizes& s, std::int64_t inner, const
   const std::int64_t width = torch ? shape[1] : shape[2];
   if (n != inner || width != s.width) {
     const bool other = n == s.width && width == inner;
-    refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
-           " and n = " + std::to_string(inner) + " of " + w1_from +
-           (other ? std::string("; it fits --w2-layout ") + (torch ? "n-d" : "d-n") : ""));
+    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
+                 " and n = " + std::to_string(inner) + " of " + w1_from +
+                 (other ? std::string("; it fits --w2-layout ") + (torch ? "n-d" : "d-n") : ""));
   }
   return torch ? transposed(t.words, s.experts, width, n) : std::move(t.words);
 }
@@ -195,8 +196,8 @@ Bf16Tensor linear(const LayerFiles& files, const Pattern& pattern, std::int64_t 
   const bool fits = t.shape.size() == 2 && (out < 0 || t.shape[0] == out) && (in < 0 || t.shape[1] == in);
   if (!fits || t.shape[0] < 1 || t.shape[1] < 1) {
     const auto extent = [](std::int64_t n) { return n < 0 ? std::string("n") : std::to_string(n); };
-    refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + what + " = [" + extent(out) + ", " + extent(in) +
-           "] is needed, with " + s.text());
+    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + what + " = [" + extent(out) + ", " +
+                 extent(in) + "] is needed, with " + s.text());
   }
   return t;
 }
@@ -279,14 +280,14 @@ class RoutesInFile {
       throw;
     }
     if (t.dtype != dtype || t.shape.size() != rank)
-      refuse(where + ": is " + safetensors_name(t.dtype) + " " + shape_in_brackets(t.shape) + "; " +
-             safetensors_name(dtype) + " of " + std::to_string(rank) + " dimensions is needed");
+      input_refuse(where + ": is " + safetensors_name(t.dtype) + " " + shape_in_brackets(t.shape) + "; " +
+                   safetensors_name(dtype) + " of " + std::to_string(rank) + " dimensions is needed");
     return t;
   }
   template <class T>
   std::vector<T> list(const std::string& name, Dtype dtype) const {
     const std::optional<Tensor> t = find(name, dtype, 1);
-    if (!t) refuse(file_ + ": has no tensor '" + name + "'; what mxcheck route -o wrote is needed");
+    if (!t) input_refuse(file_ + ": has no tensor '" + name + "'; what mxcheck route -o wrote is needed");
     return values_in<T>(t->data);
   }
 
@@ -349,8 +350,8 @@ LayerRouting routing_from_file(const std::string& file) {
   r.routes.offsets = in.list<std::int64_t>("offsets", Dtype::i64);
   r.routes.token_offsets = in.list<std::int64_t>("token_offsets", Dtype::i64);
   if (r.routes.offsets.size() < 2 || r.routes.token_offsets.empty())
-    refuse(file + ": offsets of " + std::to_string(r.routes.offsets.size()) + " numbers and token_offsets of " +
-           std::to_string(r.routes.token_offsets.size()) + "; experts + 1, 2 or more, and tokens + 1 are needed");
+    input_refuse(file + ": offsets of " + std::to_string(r.routes.offsets.size()) + " numbers and token_offsets of " +
+                 std::to_string(r.routes.token_offsets.size()) + "; experts + 1, 2 or more, and tokens + 1 are needed");
   r.experts = std::ssize(r.routes.offsets) - 1;
   r.tokens = std::ssize(r.routes.token_offsets) - 1;
   const std::optional<Tensor> experts = in.find("experts", Dtype::i32, 2);
@@ -358,8 +359,8 @@ LayerRouting routing_from_file(const std::string& file) {
   in_place_of_input(file, file, [&] {
     if (experts && weights) {
       if (experts->shape[0] != r.tokens || experts->shape != weights->shape || experts->shape[1] < 1)
-        refuse("experts is " + shape_in_brackets(experts->shape) + " and weights " + shape_in_brackets(weights->shape) +
-               "; both must be [" + std::to_string(r.tokens) + ", top_k]");
+        input_refuse("experts is " + shape_in_brackets(experts->shape) + " and weights " +
+                     shape_in_brackets(weights->shape) + "; both must be [" + std::to_string(r.tokens) + ", top_k]");
       r.routes = layer_routes(values_in<std::int32_t>(experts->data), values_in<float>(weights->data),
                               experts->shape[1], {}, r.experts);
       return;

@@ -19,7 +19,7 @@
 namespace mxcheck {
 namespace {
 
-struct Options {
+struct MmaOptions {
   std::string contract;
   std::string a, b, c, scale_a, scale_b, output;
   std::string format_a, format_b;
@@ -97,7 +97,7 @@ void select(Side& side, std::int64_t n) {
   side.operand.scales = side.scales.data.data() + n * scales;
 }
 
-void check_given(const Options& o) {
+void check_given(const MmaOptions& o) {
   for (const auto& [flag, value] : {std::pair{"--contract", o.contract}, {"--a", o.a}, {"--b", o.b}}) {
     if (value.empty())
       throw Error(ErrorKind::usage, std::string(flag) + " is needed; mxcheck mma --help says what for");
@@ -106,7 +106,7 @@ void check_given(const Options& o) {
 }
 
 // C of D's shape and type, or its bits.
-Tensor read_c(const std::string& location, const Contract& contract, const Tensor& d) {
+Tensor mma_read_c(const std::string& location, const Contract& contract, const Tensor& d) {
   Tensor c = read_tensor(location);
   const bool halves = d.dtype == Dtype::f16;
   const Dtype bits = halves ? Dtype::u16 : Dtype::u32;
@@ -128,20 +128,21 @@ Tensor empty_d(Dtype dtype, const Stack& a, const Stack& b, const std::string& o
   return d;
 }
 
-Json side_json(const std::string& location, const Side& side) {
+Json mma_side_json(const std::string& location, const Side& side) {
   return {{"input", location}, {"format", spec(side.operand.format).name}, {"shape", side.codes.shape}};
 }
 
 // One object of what was explained, what was written, or both.
-Json answer_json(const Options& o, const MatmulContract& contract, const Side& a, const Side& b, const Tensor& d) {
+Json mma_answer_json(const MmaOptions& o, const MatmulContract& contract, const Side& a, const Side& b,
+                     const Tensor& d) {
   return {{"output", o.output},
           {"contract", to_text(contract)},
-          {"a", side_json(o.a, a)},
-          {"b", side_json(o.b, b)},
+          {"a", mma_side_json(o.a, a)},
+          {"b", mma_side_json(o.b, b)},
           {"d", {{"dtype", safetensors_name(d.dtype)}, {"shape", d.shape}}}};
 }
 
-int run(const Options& o) {
+int mma_run(const MmaOptions& o) {
   if (o.list) return list_contracts(o.json);
   check_given(o);
   Matmul p;
@@ -159,7 +160,7 @@ int run(const Options& o) {
   Tensor d = empty_d(p.output == Format::fp16 ? Dtype::f16 : Dtype::f32, a.stack, b.stack, o.output);
   Tensor c;
   if (!o.c.empty()) {
-    c = read_c(o.c, *p.contract.sum, d);
+    c = mma_read_c(o.c, *p.contract.sum, d);
     p.contract.from_c = p.contract.promotion == 0;
   }
   const std::int64_t matrix = a.stack.rows * b.stack.rows * static_cast<std::int64_t>(size_of(d.dtype));  // bytes
@@ -168,7 +169,7 @@ int run(const Options& o) {
     p.a = a.operand, p.b = b.operand;
     p.c = o.c.empty() ? nullptr : c.data.data() + n * matrix;
   };
-  Json json = answer_json(o, p.contract, a, b, d);
+  Json json = mma_answer_json(o, p.contract, a, b, d);
   std::string text;
   if (!o.explain.empty()) {
     const std::pair place = parse_place(o.explain, "--explain");
@@ -204,7 +205,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_mma(Command& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<MmaOptions>();
   Command sub = app.subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
   sub.flag("--list", o->list, "List the contracts, and how each was checked");
   sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
@@ -230,7 +231,7 @@ void add_mma(Command& app) {
       "  mxcheck mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy\n"
       "  mxcheck mma --contract sm90_fp8+promote128 --a a.npy --b b.npy --explain 3,7\n"
       "  mxcheck mma --contract sm100_mxf8f6f4 --a a.npy --b b.npy --scale-a sa.npy --scale-b sb.npy -o d.npy");
-  sub.runs([o] { return run(*o); });
+  sub.runs([o] { return mma_run(*o); });
 }
 
 }  // namespace mxcheck

@@ -165,7 +165,7 @@ void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
   }
 }
 
-int run(const ParityRunOptions& o) {
+int train_run(const ParityRunOptions& o) {
   // Options are refused before 131 MB are read.
   const Corpus none;
   std::vector<RunInCompany> runs;
@@ -197,7 +197,7 @@ void add_parity_run(Command& parity) {
       "Ctrl-C ends the run after the step it is at, a second one at once; --resume goes on, and gives the bits of a "
       "run\n"
       "that was never stopped. Exit codes: 0 finished; 1 diverged (recorded as such); 130 stopped by Ctrl-C.");
-  sub.runs([o] { return run(*o); });
+  sub.runs([o] { return train_run(*o); });
 }
 
 namespace {

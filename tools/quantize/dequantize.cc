@@ -27,13 +27,13 @@
 namespace mxcheck {
 namespace {
 
-struct Options {
+struct DequantizeOptions {
   std::string input, output;
   std::string dtype = "f32";
   bool json = false;
 };
 
-int run(const Options& o) {
+int dequantize_run(const DequantizeOptions& o) {
   check_output(o.output, OutputKinds::npy_or_safetensors, {o.input});
   if (is_hdf5_path(o.input)) {
     throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
@@ -54,7 +54,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_dequantize(Command& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<DequantizeOptions>();
   Command sub = app.subcommand("dequantize", "Values from the codes and scales that quantize wrote");
   sub.option("IN", o->input, "A safetensors file of mxcheck quantize; its metadata says how to read it").required();
   sub.option("-o,--output", o->output, "OUT.npy, or OUT.safetensors with the tensor values").required();
@@ -67,7 +67,7 @@ void add_dequantize(Command& app) {
       "Examples:\n"
       "  mxcheck dequantize q.safetensors -o y.npy\n"
       "  mxcheck dequantize q.safetensors -o y.safetensors --dtype bf16");
-  sub.runs([o] { return run(*o); });
+  sub.runs([o] { return dequantize_run(*o); });
 }
 
 namespace {
@@ -97,9 +97,9 @@ std::vector<std::byte> bytes_of_values(const Quantized& q, std::span<const std::
                                 : to_bytes(dequantize_bf16(q, offsets, threads));
 }
 
-class Stream {
+class DequantizeStream {
  public:
-  Stream(QuantizedReader& reader, Format values, const std::string& output, Progress& progress)
+  DequantizeStream(QuantizedReader& reader, Format values, const std::string& output, Progress& progress)
       : reader_(reader),
         file_(reader.file()),
         values_(values),
@@ -193,7 +193,7 @@ class Stream {
 
 void dequantize_stream(QuantizedReader& reader, Format values, const std::string& output, Progress& progress,
                        const std::function<void()>& before_it_appears) {
-  Stream(reader, values, output, progress).run(before_it_appears);
+  DequantizeStream(reader, values, output, progress).run(before_it_appears);
 }
 
 }  // namespace mxcheck

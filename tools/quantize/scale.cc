@@ -19,7 +19,7 @@
 namespace mxcheck {
 namespace {
 
-struct Options {
+struct ScaleOptions {
   std::string rule;
   std::string format = "e4m3";
   std::vector<std::string> amax;
@@ -27,7 +27,7 @@ struct Options {
   bool json = false;
 };
 
-[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+[[noreturn]] void scale_refuse(const std::string& text, const std::string& why) {
   throw Error(ErrorKind::usage, "AMAX '" + text + "' " + why);
 }
 
@@ -44,19 +44,20 @@ float parse_amax(const std::string& text) {
   float value = 0;
   if (is_bits(text)) {
     constexpr std::size_t kMostDigits = 10;  // with the 0x
-    if (text.size() > kMostDigits) refuse(text, "has more than the 8 hexadecimal digits of an FP32");
+    if (text.size() > kMostDigits) scale_refuse(text, "has more than the 8 hexadecimal digits of an FP32");
     value = std::bit_cast<float>(static_cast<std::uint32_t>(std::strtoul(text.c_str(), nullptr, 16)));
   } else {
     char* end = nullptr;
     const bool starts_well = !text.empty() && std::isspace(static_cast<unsigned char>(text[0])) == 0;
     value = starts_well ? std::strtof(text.c_str(), &end) : 0;
     if (!starts_well || end != text.c_str() + text.size()) {
-      refuse(text, "is not a number; write a decimal (448), a hexfloat (0x1.cp+8), FP32 bits (0x43e00000), inf or nan");
+      scale_refuse(text,
+                   "is not a number; write a decimal (448), a hexfloat (0x1.cp+8), FP32 bits (0x43e00000), inf or nan");
     }
     const bool named = text.find_first_of("iI") != std::string::npos;
-    if (std::isinf(value) && !named) refuse(text, "is beyond FP32's largest value; write inf for an infinity");
+    if (std::isinf(value) && !named) scale_refuse(text, "is beyond FP32's largest value; write inf for an infinity");
   }
-  if (!std::isnan(value) && std::signbit(value)) refuse(text, "is negative; amax is the largest magnitude");
+  if (!std::isnan(value) && std::signbit(value)) scale_refuse(text, "is negative; amax is the largest magnitude");
   return value;
 }
 
@@ -123,7 +124,7 @@ int list_recipes(bool json) {
   return 0;
 }
 
-int run(const Options& options) {
+int scale_run(const ScaleOptions& options) {
   if (options.list) return list_recipes(options.json);
   if (options.amax.empty()) throw Error(ErrorKind::usage, "AMAX is required; --list lists the rules and presets");
   const Format format = element_format_named(options.format);
@@ -145,7 +146,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_scale(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScaleOptions>();
   Command sub = app.subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
   sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan");
   sub.flag("--list", options->list, "List the rules and presets, and the library and version each was checked against");
@@ -161,7 +162,7 @@ void add_scale(Command& app) {
       "  mxcheck scale --rule rceil 448 448.0001 0x1.cp+8 0x43e00001\n"
       "  mxcheck scale 0x04600001              where the rules disagree: one ulp above 448 * 2^-127\n"
       "  mxcheck scale --format e5m2 --json inf nan 0");
-  sub.runs([options] { return run(*options); });
+  sub.runs([options] { return scale_run(*options); });
 }
 
 }  // namespace mxcheck

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
-#include <fmt/format.h>
 
 #include "numerics/error.h"
 #include "numerics/text.h"

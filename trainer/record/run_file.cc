@@ -35,7 +35,7 @@ std::vector<T> gather(const Entries& entries, Get get) {
 }
 
 // 64-bit digests as pairs of words, the low one first: in memory, and for numpy, the same bytes as uint64.
-Words words_of(const std::vector<std::uint64_t>& digests) {
+Words run_file_words_of(const std::vector<std::uint64_t>& digests) {
   Words words(2 * digests.size());
   if (!words.empty()) std::memcpy(words.data(), digests.data(), words.size() * sizeof(words[0]));
   return words;
@@ -107,7 +107,7 @@ class Writer {
       list(column.name, "float32", gather<std::uint32_t>(run_.steps, [&](const auto& s) { return s.*column.member; }));
     }
     const auto weights = gather<std::uint64_t>(run_.steps, [](const RecordedStep& s) { return s.weights; });
-    table("weights_digest", "uint32", weights.size(), 2, words_of(weights));
+    table("weights_digest", "uint32", weights.size(), 2, run_file_words_of(weights));
     list("skipped", "int64", gather<std::int64_t>(run_.steps, [](const RecordedStep& s) { return s.skipped; }));
   }
 
@@ -149,7 +149,7 @@ class Writer {
     }
     table("expert_loads", "int64", all.size(), static_cast<std::size_t>(run_.config.model.experts), loads);
     const auto outputs = gather<std::uint64_t>(all, [](const LayerObservation& l) { return l.output_digest; });
-    table("observation_output_digest", "uint32", run_.observations.size(), 2 * layers(), words_of(outputs));
+    table("observation_output_digest", "uint32", run_.observations.size(), 2 * layers(), run_file_words_of(outputs));
   }
 
   void witnesses() {
@@ -161,8 +161,8 @@ class Writer {
       outputs.insert(outputs.end(), w.layers.begin(), w.layers.end());
     }
     const auto tensors = static_cast<std::size_t>(parameter_tensors(run_.config.model));
-    table("witness_parameter_digest", "uint32", run_.witnesses.size(), 2 * tensors, words_of(parameters));
-    table("witness_output_digest", "uint32", run_.witnesses.size(), 2 * layers(), words_of(outputs));
+    table("witness_parameter_digest", "uint32", run_.witnesses.size(), 2 * tensors, run_file_words_of(parameters));
+    table("witness_output_digest", "uint32", run_.witnesses.size(), 2 * layers(), run_file_words_of(outputs));
   }
 
   [[nodiscard]] std::size_t layers() const { return static_cast<std::size_t>(run_.config.model.layers); }
@@ -171,7 +171,7 @@ class Writer {
   const RunRecord& run_;
 };
 
-SealedWriter written(Writer writer) { return std::move(writer.written()); }
+SealedWriter run_file_written(Writer writer) { return std::move(writer.written()); }
 
 void check(const std::string& path, const RunRecord& run) {
   if (const std::string wrong = objection(run); !wrong.empty()) {
@@ -183,12 +183,12 @@ void check(const std::string& path, const RunRecord& run) {
 
 void write_run(const std::filesystem::path& path, const RunRecord& run) {
   check(path.string(), run);
-  written({path.string(), run}).commit(kCompression);
+  run_file_written({path.string(), run}).commit(kCompression);
 }
 
 UnverifiedGolden contents_of(const RunRecord& run) {
   check("a run", run);
-  return written({"a run", run}).contents();
+  return run_file_written({"a run", run}).contents();
 }
 
 namespace {
@@ -387,13 +387,13 @@ std::string of_step(const char* what, std::int64_t step) {
 
 // Of a list that has one entry a tensor, a layer, an expert.
 template <class List>
-std::string size_objection(const char* name, const List& list, std::int64_t wanted) {
+std::string run_file_size_objection(const char* name, const List& list, std::int64_t wanted) {
   if (std::ssize(list) == wanted) return "";
   return std::string(name) + " has " + std::to_string(list.size()) + " entries; the configuration calls for " +
          std::to_string(wanted);
 }
 
-std::string step_objection(const char* what, std::int64_t step, std::int64_t end) {
+std::string run_file_step_objection(const char* what, std::int64_t step, std::int64_t end) {
   if (step >= 0 && step < end) return "";
   return of_step(what, step) + "there are the steps 0 to " + std::to_string(end - 1);
 }
@@ -424,7 +424,7 @@ bool same_operands(const std::vector<OperandFacts>& a, const std::vector<Operand
 }
 
 std::string layer_objection(const RunRecord& run, const LayerObservation& layer, const LayerObservation& first) {
-  if (std::string wrong = size_objection("expert loads", layer.expert_loads, run.config.model.experts);
+  if (std::string wrong = run_file_size_objection("expert loads", layer.expert_loads, run.config.model.experts);
       !wrong.empty()) {
     return wrong;
   }
@@ -462,7 +462,8 @@ std::string objection(const RunRecord& run, const RecordedEvaluation& e) {
   if (e.step < 0 || e.step > std::ssize(run.steps)) {
     return place + "there are " + std::to_string(run.steps.size()) + " steps";
   }
-  if (std::string wrong = size_objection("equal routes", e.equal_routes, run.config.model.layers); !wrong.empty()) {
+  if (std::string wrong = run_file_size_objection("equal routes", e.equal_routes, run.config.model.layers);
+      !wrong.empty()) {
     return place + wrong;
   }
   const bool counts = std::all_of(e.equal_routes.begin(), e.equal_routes.end(),
@@ -471,9 +472,10 @@ std::string objection(const RunRecord& run, const RecordedEvaluation& e) {
 }
 
 std::string objection(const RunRecord& run, const RecordedObservation& o) {
-  if (std::string wrong = step_objection("observation", o.step, std::ssize(run.steps)); !wrong.empty()) return wrong;
+  if (std::string wrong = run_file_step_objection("observation", o.step, std::ssize(run.steps)); !wrong.empty())
+    return wrong;
   const std::string place = of_step("observation", o.step);
-  if (std::string wrong = size_objection("layers", o.layers, run.config.model.layers); !wrong.empty()) {
+  if (std::string wrong = run_file_size_objection("layers", o.layers, run.config.model.layers); !wrong.empty()) {
     return place + wrong;
   }
   const LayerObservation& first = run.observations.empty() ? o.layers[0] : run.observations[0].layers[0];
@@ -484,9 +486,10 @@ std::string objection(const RunRecord& run, const RecordedObservation& o) {
 }
 
 std::string objection(const RunRecord& run, const RecordedWitness& w) {
-  if (std::string wrong = step_objection("witness", w.step, std::ssize(run.steps)); !wrong.empty()) return wrong;
-  std::string wrong = size_objection("parameters", w.parameters, parameter_tensors(run.config.model));
-  if (wrong.empty()) wrong = size_objection("layers", w.layers, run.config.model.layers);
+  if (std::string wrong = run_file_step_objection("witness", w.step, std::ssize(run.steps)); !wrong.empty())
+    return wrong;
+  std::string wrong = run_file_size_objection("parameters", w.parameters, parameter_tensors(run.config.model));
+  if (wrong.empty()) wrong = run_file_size_objection("layers", w.layers, run.config.model.layers);
   return wrong.empty() ? "" : of_step("witness", w.step) + wrong;
 }
 

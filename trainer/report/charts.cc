@@ -399,7 +399,9 @@ Chart::Chart(ChartSpec spec) : spec_(std::move(spec)) {
 
 double Chart::at_x(double value) const { return fraction_of(spec_.x, value) * (spec_.width - kSvgLeft - kSvgRight); }
 
-double Chart::at_y(double value) const { return (1 - fraction_of(spec_.y, value)) * (spec_.height - kSvgTop - kBottom); }
+double Chart::at_y(double value) const {
+  return (1 - fraction_of(spec_.y, value)) * (spec_.height - kSvgTop - kBottom);
+}
 
 void Chart::line(const StepCurve& curve, std::string_view css, std::string_view tooltip) {
   std::string path;
@@ -462,7 +464,8 @@ std::string Chart::axes() const {
   std::string out;
   for (const double tick : ticks_of(spec_.y)) {
     const double y = kSvgTop + at_y(tick);
-    out += fmt::format("<line class=\"grid\" x1=\"{0}\" y1=\"{1:.1f}\" x2=\"{2}\" y2=\"{1:.1f}\"/>\n", kSvgLeft, y, right);
+    out +=
+        fmt::format("<line class=\"grid\" x1=\"{0}\" y1=\"{1:.1f}\" x2=\"{2}\" y2=\"{1:.1f}\"/>\n", kSvgLeft, y, right);
     out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kSvgLeft - 6, y + 4,
                        tick_text(spec_.y, tick));
   }

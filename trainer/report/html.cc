@@ -50,13 +50,13 @@ std::string charts(const std::string& svgs) {
   return svgs.empty() ? "" : "<div class=\"charts\">\n" + svgs + "</div>\n";
 }
 
-const char* colour_of(int code) { return code == 0 ? "good" : code == 1 ? "bad" : "open"; }
+const char* html_colour_of(int code) { return code == 0 ? "good" : code == 1 ? "bad" : "open"; }
 
 std::string outcome(const ParityComparison& c) {
   const int code = exit_code(c);
   const char* word = code == 0 ? "Parity shown" : code == 1 ? "No parity" : "Inconclusive";
-  return fmt::format("<div class=\"outcome {0}\"><strong class=\"{0}\">{1}</strong> - {2}</div>\n", colour_of(code),
-                     word, escaped_xml(summary_line(c)));
+  return fmt::format("<div class=\"outcome {0}\"><strong class=\"{0}\">{1}</strong> - {2}</div>\n",
+                     html_colour_of(code), word, escaped_xml(summary_line(c)));
 }
 
 std::string key(const ParityComparison& c) {

@@ -5,7 +5,8 @@
 namespace mxcheck::emulation::sm100 {
 namespace {
 
-constexpr std::uint32_t kUnit = 16;  // bytes: what a swizzle moves as a whole, since it leaves bits 3:0 alone
+constexpr std::uint32_t kSharedMatrixUnit =
+    16;  // bytes: what a swizzle moves as a whole, since it leaves bits 3:0 alone
 constexpr int kAtomRows = 8;
 
 // s of the XOR.
@@ -26,8 +27,8 @@ constexpr std::uint32_t field(std::uint64_t bits, int high, int low) {
 
 std::string text(std::uint32_t value) { return std::to_string(value); }
 
-void check(const OperandLayout& layout) {
-  const bool whole = !layout.mn_major || layout.rows * layout.element_bytes % static_cast<int>(kUnit) == 0;
+void shared_matrix_check(const OperandLayout& layout) {
+  const bool whole = !layout.mn_major || layout.rows * layout.element_bytes % static_cast<int>(kSharedMatrixUnit) == 0;
   if ((layout.element_bytes == 1 || layout.element_bytes == 2) && layout.rows > 0 && whole &&
       layout.k * layout.element_bytes == 32) {
     return;
@@ -48,7 +49,7 @@ std::uint32_t unit_address(const SharedMatrix& d, bool mn_major, int line, int u
     // LBO and SBO trade places between the two majors, here alone.
     offset += mn_major ? atom * d.leading + u * d.stride : atom * d.stride + u * d.leading;
   } else {
-    const std::uint32_t along = u * kUnit;
+    const std::uint32_t along = u * kSharedMatrixUnit;
     offset += atom * d.stride + (mn_major ? along / span * d.leading + along % span : along);
   }
   return swizzled(d.swizzle, d.start + offset);
@@ -57,7 +58,7 @@ std::uint32_t unit_address(const SharedMatrix& d, bool mn_major, int line, int u
 int lines_of(const OperandLayout& layout) { return layout.mn_major ? layout.k : layout.rows; }
 
 int units_of(const OperandLayout& layout) {
-  return (layout.mn_major ? layout.rows : layout.k) * layout.element_bytes / static_cast<int>(kUnit);
+  return (layout.mn_major ? layout.rows : layout.k) * layout.element_bytes / static_cast<int>(kSharedMatrixUnit);
 }
 
 // Of what is read through a swizzle: where `bytes` of a row start, and whether the atoms after the first are aligned.
@@ -69,8 +70,8 @@ void check_swizzled(const SharedMatrix& d, const char* what, std::uint32_t bytes
   if (d.start / span % kAtomRows != 0) {
     problems.push_back(std::string(what) + " starts at " + text(d.start) + ", in row " +
                        text(d.start / span % kAtomRows) + " of a " + text(span) +
-                       "-byte swizzle: the first row, up to " + text(span - kUnit) + " after a multiple of " +
-                       text(atom) + ", is right");
+                       "-byte swizzle: the first row, up to " + text(span - kSharedMatrixUnit) +
+                       " after a multiple of " + text(atom) + ", is right");
   }
   if (d.start % span + bytes > span) {
     problems.push_back(std::string(what) + " reads " + text(bytes) + " bytes at " + text(d.start % span) +
@@ -85,9 +86,9 @@ void check_swizzled(const SharedMatrix& d, const char* what, std::uint32_t bytes
 
 void check_end(const char* what, const char* line_name, int line, int unit, std::uint32_t address,
                std::uint32_t shared_bytes, std::vector<std::string>& problems) {
-  problems.push_back(std::string(what) + " reads " + text(kUnit) + " bytes at " + text(address) + " (" + line_name +
-                     " " + std::to_string(line) + ", unit " + std::to_string(unit) + "): shared memory has " +
-                     text(shared_bytes));
+  problems.push_back(std::string(what) + " reads " + text(kSharedMatrixUnit) + " bytes at " + text(address) + " (" +
+                     line_name + " " + std::to_string(line) + ", unit " + std::to_string(unit) +
+                     "): shared memory has " + text(shared_bytes));
 }
 
 }  // namespace
@@ -99,9 +100,9 @@ DecodedMatrix decode_shared_matrix(std::uint64_t bits) {
         high == low ? "bit " + std::to_string(low) : "bits " + std::to_string(high) + ":" + std::to_string(low);
     d.problems.push_back("matrix descriptor: " + where + " = " + text(field(bits, high, low)) + " " + what);
   };
-  d.matrix.start = field(bits, 13, 0) * kUnit;
-  d.matrix.leading = field(bits, 29, 16) * kUnit;
-  d.matrix.stride = field(bits, 45, 32) * kUnit;
+  d.matrix.start = field(bits, 13, 0) * kSharedMatrixUnit;
+  d.matrix.leading = field(bits, 29, 16) * kSharedMatrixUnit;
+  d.matrix.stride = field(bits, 45, 32) * kSharedMatrixUnit;
   d.matrix.base_offset = static_cast<int>(field(bits, 51, 49));
   constexpr const char* kReserved = "where 0 is right: reserved";
   if (field(bits, 15, 14) != 0) problem(15, 14, kReserved);
@@ -123,7 +124,7 @@ DecodedMatrix decode_shared_matrix(std::uint64_t bits) {
   return d;
 }
 
-std::uint32_t swizzle_span(Swizzle swizzle) { return kUnit << swizzle_bits(swizzle); }
+std::uint32_t swizzle_span(Swizzle swizzle) { return kSharedMatrixUnit << swizzle_bits(swizzle); }
 
 std::uint32_t swizzled(Swizzle swizzle, std::uint32_t address) {
   const std::uint32_t mask = (1U << swizzle_bits(swizzle)) - 1;
@@ -133,13 +134,13 @@ std::uint32_t swizzled(Swizzle swizzle, std::uint32_t address) {
 std::uint32_t element_address(const SharedMatrix& matrix, const OperandLayout& layout, int row, int k) {
   const int across = layout.mn_major ? row : k;
   const int byte = across * layout.element_bytes;
-  const auto unit = static_cast<int>(kUnit);
+  const auto unit = static_cast<int>(kSharedMatrixUnit);
   return unit_address(matrix, layout.mn_major, layout.mn_major ? k : row, byte / unit) +
          static_cast<std::uint32_t>(byte % unit);
 }
 
 std::vector<std::uint32_t> operand_units(const SharedMatrix& matrix, const OperandLayout& layout) {
-  check(layout);
+  shared_matrix_check(layout);
   const int lines = lines_of(layout);
   const int units = units_of(layout);
   std::vector<std::uint32_t> all;
@@ -152,12 +153,12 @@ std::vector<std::uint32_t> operand_units(const SharedMatrix& matrix, const Opera
 
 std::vector<std::string> operand_problems(const SharedMatrix& matrix, const OperandLayout& layout,
                                           std::uint32_t shared_bytes) {
-  check(layout);
+  shared_matrix_check(layout);
   std::vector<std::string> problems;
   const int lines = lines_of(layout);
   const int units = units_of(layout);
   const std::uint32_t span = swizzle_span(matrix.swizzle);
-  auto bytes = static_cast<std::uint32_t>(units) * kUnit;
+  auto bytes = static_cast<std::uint32_t>(units) * kSharedMatrixUnit;
   // Along MN an operand of several spans starts at one's beginning, and goes on by the leading offset.
   const bool several_spans = layout.mn_major && matrix.swizzle != Swizzle::none && bytes > span;
   if (several_spans) bytes = span;
@@ -170,7 +171,7 @@ std::vector<std::string> operand_problems(const SharedMatrix& matrix, const Oper
   for (int line = 0; line < lines; ++line) {
     for (int unit = 0; unit < units; ++unit) {
       const std::uint32_t address = unit_address(matrix, layout.mn_major, line, unit);
-      if (address + kUnit <= shared_bytes) continue;
+      if (address + kSharedMatrixUnit <= shared_bytes) continue;
       check_end("the operand", layout.mn_major ? "k" : "row", line, unit, address, shared_bytes, problems);
       return problems;
     }
@@ -213,12 +214,12 @@ std::uint32_t cp_address(const SharedMatrix& matrix, int row, int unit) {
 std::vector<std::string> cp_problems(const SharedMatrix& matrix, CpShape shape, std::uint32_t shared_bytes) {
   std::vector<std::string> problems;
   const CpSource source = cp_source(shape);
-  check_swizzled(matrix, "the copy", static_cast<std::uint32_t>(source.units) * kUnit, source.rows > kAtomRows,
-                 problems);
+  check_swizzled(matrix, "the copy", static_cast<std::uint32_t>(source.units) * kSharedMatrixUnit,
+                 source.rows > kAtomRows, problems);
   for (int row = 0; row < source.rows; ++row) {
     for (int unit = 0; unit < source.units; ++unit) {
       const std::uint32_t address = cp_address(matrix, row, unit);
-      if (address + kUnit <= shared_bytes) continue;
+      if (address + kSharedMatrixUnit <= shared_bytes) continue;
       check_end("the copy", "row", row, unit, address, shared_bytes, problems);
       return problems;
     }

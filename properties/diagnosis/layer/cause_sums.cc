@@ -233,19 +233,20 @@ std::vector<LayerCause> product_causes() {
          return from_other_a(d, t, [](float a, float) { return a; });
        }},
       cause_products_changed(kByA, "the route's weight applied before the down projection",
-              [](LayerData& d) {
-                const auto n = static_cast<std::size_t>(d.shape.inner);
-                for (std::size_t i = 0; i < d.forward.a.size(); ++i)
-                  d.forward.a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.forward.a[i]));
-              }),
+                             [](LayerData& d) {
+                               const auto n = static_cast<std::size_t>(d.shape.inner);
+                               for (std::size_t i = 0; i < d.forward.a.size(); ++i)
+                                 d.forward.a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.forward.a[i]));
+                             }),
       cause_products_changed(kByScaledA, "A in place of A', without the route's weight",
-              [](LayerData& d) { d.backward.scaled_a = d.backward.a; }),
+                             [](LayerData& d) { d.backward.scaled_a = d.backward.a; }),
       cause_products_changed(kByScaledA, "the route's weight applied twice",
-              [](LayerData& d) {
-                const auto n = static_cast<std::size_t>(d.shape.inner);
-                for (std::size_t i = 0; i < d.backward.scaled_a.size(); ++i)
-                  d.backward.scaled_a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.backward.scaled_a[i]));
-              }),
+                             [](LayerData& d) {
+                               const auto n = static_cast<std::size_t>(d.shape.inner);
+                               for (std::size_t i = 0; i < d.backward.scaled_a.size(); ++i)
+                                 d.backward.scaled_a[i] =
+                                     layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.backward.scaled_a[i]));
+                             }),
       {{"P"},
        "P with the route's weight already",
        [](const LayerData& d, const std::string& t) {
@@ -261,15 +262,15 @@ std::vector<LayerCause> product_causes() {
       {kOfRows, "each expert's rows shifted back by one",
        [](const LayerData& d, const std::string& t) { return shifted(d, t, -1); }},
       cause_products_changed(kOfRows, "the boundaries of experts one row late",
-              [](LayerData& d) {
-                for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
-                  d.routes.offsets[e] = std::min(d.routes.offsets[e] + 1, d.rows());
-              }),
+                             [](LayerData& d) {
+                               for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                                 d.routes.offsets[e] = std::min(d.routes.offsets[e] + 1, d.rows());
+                             }),
       cause_products_changed(kOfRows, "the boundaries of experts one row early",
-              [](LayerData& d) {
-                for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
-                  d.routes.offsets[e] = std::max<std::int64_t>(d.routes.offsets[e] - 1, 0);
-              }),
+                             [](LayerData& d) {
+                               for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                                 d.routes.offsets[e] = std::max<std::int64_t>(d.routes.offsets[e] - 1, 0);
+                             }),
   };
 }
 
@@ -403,19 +404,19 @@ std::vector<LayerCause> weight_causes() {
   return {
       cause_rows_changed(kByW1, "gate and up exchanged in W1", [](LayerData& d) { reorder_w1(d, true, false); }),
       cause_rows_changed(kByW1, "columns of W1 in the other order (halves for interleaved)",
-              [](LayerData& d) { reorder_w1(d, false, true); }),
+                         [](LayerData& d) { reorder_w1(d, false, true); }),
       cause_rows_changed(kByW1, "W1 transposed: its memory read as [E, 2n, d]",
-              [](LayerData& d) { misread(d.w1, d.shape.width, 2 * d.shape.inner); }),
+                         [](LayerData& d) { misread(d.w1, d.shape.width, 2 * d.shape.inner); }),
       cause_rows_changed(kByW2, "W2 transposed: its memory read as [E, d, n]",
-              [](LayerData& d) { misread(d.w2, d.shape.inner, d.shape.width); }),
+                         [](LayerData& d) { misread(d.w2, d.shape.inner, d.shape.width); }),
       cause_rows_changed(kByW1, "each expert's rows times the next expert's W1",
-              [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, 1); }),
+                         [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, 1); }),
       cause_rows_changed(kByW1, "each expert's rows times the W1 of the expert before it",
-              [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, -1); }),
+                         [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, -1); }),
       cause_rows_changed(kByW2, "each expert's rows times the next expert's W2",
-              [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
+                         [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
       cause_rows_changed(kByW2, "each expert's rows times the W2 of the expert before it",
-              [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
+                         [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
   };
 }
 

@@ -436,7 +436,8 @@ void check_aggregate(const Case& c) {
   require(c.experts.empty() && c.stride == 0, "aggregate has neither expert offsets nor a stride");
   require(c.variant.dtype == Format::bf16, "y is bf16");
   require(own.y_rows >= 0 && own.y_rows <= kMostCaseRows, "y is 0 to 2^30 rows");
-  require(own.most >= 0 && (c.rows == 0 || own.most <= kMostCaseRows / c.rows), "k is 0 or more, and slots at most 2^30");
+  require(own.most >= 0 && (c.rows == 0 || own.most <= kMostCaseRows / c.rows),
+          "k is 0 or more, and slots at most 2^30");
   require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
 }
 

@@ -380,7 +380,9 @@ namespace {
 
 bool is_transpose(const Variant& v) { return v.operation == "quantize_transposed"; }
 
-std::int64_t block_of(const Variant& v) { return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block; }
+std::int64_t swiglu_laws_block_of(const Variant& v) {
+  return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block;
+}
 
 // The same with empty experts before, between and after those that there are.
 std::vector<std::int64_t> with_empty_experts(const Case& c) {
@@ -447,7 +449,7 @@ std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
     if (rows_of(e) > rows_of(largest)) largest = e;
   }
   const std::int64_t first = c.experts[largest];
-  const std::int64_t block = block_of(c.variant);
+  const std::int64_t block = swiglu_laws_block_of(c.variant);
   const std::int64_t scales_before = scales_along_rows(first, block, std::span(c.experts).first(largest + 1));
   const std::unique_ptr<Problem> one = alone(c, first, rows_of(largest));
   const Got got = run_problem(context, *one);

@@ -309,7 +309,7 @@ std::unique_ptr<Domain> matmul_domain(const DomainRequest& request) { return std
 namespace {
 
 constexpr std::int64_t kLayersElementWork = 8;  // as domain.cc counts
-constexpr std::int64_t kFewExperts = 4;   // of a slice that has another extent whole
+constexpr std::int64_t kFewExperts = 4;         // of a slice that has another extent whole
 constexpr std::int64_t kLayersMostRows = 512;
 constexpr std::int64_t kBlock = 128;  // of k, and of groups' ends along it
 
@@ -454,8 +454,9 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
     drawn.experts = sparse_offsets(experts, depth, kBlock, draw);
     return drawn;
   }
-  const std::int64_t high = std::min({kLayersMostRows, elements / 4 / depth, elements / 4 / drawn.cols,
-                                      most / depth / drawn.cols, limits_.max_rows > 0 ? limits_.max_rows : kLayersMostRows});
+  const std::int64_t high =
+      std::min({kLayersMostRows, elements / 4 / depth, elements / 4 / drawn.cols, most / depth / drawn.cols,
+                limits_.max_rows > 0 ? limits_.max_rows : kLayersMostRows});
   const auto rows = draw_extent(1, high, limits_.rows_multiple, 64, draw);
   if (!rows) return std::nullopt;
   drawn.rows = *rows;

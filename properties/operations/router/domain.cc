@@ -336,7 +336,7 @@ std::unique_ptr<Domain> route_domain(const DomainRequest& request) { return std:
 namespace {
 
 constexpr std::int64_t kLayersMostTokens = 4096;  // of a step of training on one device
-constexpr std::int64_t kShare = 16;         // of the suite's most logits: there are hundreds of these cases
+constexpr std::int64_t kShare = 16;               // of the suite's most logits: there are hundreds of these cases
 constexpr std::int64_t kMostGroups = 32;
 
 // The operation's gradient has neither bias nor groups.

@@ -212,7 +212,7 @@ bool has_tile(const Call& c) {
       c.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(read<P>(c.policy).rule));
   return rounds || c.operation == "route_metadata";
 }
-bool has_capacity(const Call& c) {
+bool operation_has_capacity(const Call& c) {
   const std::string_view rule = read<P>(c.policy).rule;
   return c.operation == "route_round" && (rule.starts_with("capacity") || rule == "expert-choice");
 }
@@ -267,7 +267,7 @@ std::vector<InvalidCall> invalid_policies() {
       where(has_tile, "the tile is negative", [](P& p) { p.tile = -8; }),
       where([](const Call& c) { return c.operation == "route_metadata"; }, "the tile is 2^63 - 1",
             [](P& p) { p.tile = INT64_MAX; }),
-      where(has_capacity, "the capacity is negative", [](P& p) { p.capacity = -1; }),
+      where(operation_has_capacity, "the capacity is negative", [](P& p) { p.capacity = -1; }),
       {"the rule is unknown",
        [](Call& c) {
          if (c.operation != "route_round") return false;

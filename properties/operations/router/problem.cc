@@ -266,14 +266,14 @@ std::uint32_t beside(Format dtype, double value, int steps) {
 }
 
 bool refuses_infinity(const Variant& v) { return router_variant_named(route_of(v).router).packed; }
-bool refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
+bool problem_refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
 
 // What a router of the variant may be given in place of these bits.
 std::uint32_t allowed(const Variant& v, std::uint32_t bits) {
   const std::uint32_t sign = bits & sign_bit(v.dtype);
   const std::uint32_t infinity = spec(v.dtype).max_code + 1;
   std::uint32_t magnitude = bits & (sign_bit(v.dtype) - 1);
-  if (magnitude > infinity && refuses_nan(v)) magnitude = infinity;
+  if (magnitude > infinity && problem_refuses_nan(v)) magnitude = infinity;
   if (magnitude == infinity && refuses_infinity(v)) magnitude = infinity - 1;
   return sign | magnitude;
 }
@@ -424,7 +424,7 @@ std::vector<std::uint32_t> small_alphabet(const Variant& v) {
   const std::uint32_t one = nearest_bits(v.dtype, 1);
   const std::uint32_t infinity = spec(v.dtype).max_code + 1;
   if (refuses_infinity(v)) return {sign | one, sign, 0, 1, one, one + 1, one + 64};
-  if (refuses_nan(v)) return {sign | infinity, sign | one, sign, 0, one, infinity};
+  if (problem_refuses_nan(v)) return {sign | infinity, sign | one, sign, 0, one, infinity};
   return {sign | infinity, sign | one, sign, 0, one, infinity, spec(v.dtype).nan_code};
 }
 
@@ -440,7 +440,7 @@ std::vector<float> expand_bias(const Case& c) {
     float value = companion(c.data, word);
     if (c.data == Data::slots) value /= 256;  // loads are told in advance
     // Infinities of the two would make a NaN of the key; in packed order a key must be finite too.
-    if (refuses_nan(c.variant) && !(std::fabs(value) < 0x1p100F)) value = static_cast<float>(bell(mix64(word)));
+    if (problem_refuses_nan(c.variant) && !(std::fabs(value) < 0x1p100F)) value = static_cast<float>(bell(mix64(word)));
     bias[e] = value;
   }
   return bias;

@@ -278,7 +278,7 @@ namespace {
 constexpr std::int64_t kBlock = 32;  // rows of a block along columns, and the unit of experts' ends
 constexpr std::int64_t kFewRows = 8;
 constexpr std::int64_t kLayersMostRows = 4096;  // tokens of a step of training on one device
-constexpr std::int64_t kShare = 16;       // of the suite's most elements: there are hundreds of these cases
+constexpr std::int64_t kShare = 16;             // of the suite's most elements: there are hundreds of these cases
 
 void redraw_groups(Case& c, Draw& draw) {
   if (c.experts.empty()) return;
