@@ -1,5 +1,7 @@
 // mxcheck recipes: what each recipe does to a tensor, beside BF16, and to the product of two.
 
+#include "tools/recipes/recipes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "tools/common/matrix_input.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/recipes/recipes.h"
 #include "tools/recipes/selection.h"
 #include "tools/recipes/tensor_study.h"
 #include "tools/subcommands.h"
