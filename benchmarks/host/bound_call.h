@@ -2,6 +2,7 @@
 // One operation of a kernel library, loaded with dlopen, on memory of its own, ready to run again and again.
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>

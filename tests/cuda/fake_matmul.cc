@@ -1,12 +1,13 @@
 // GEMMs for the fake driver: the reference, as a kernel in a stream. FAKE_CUDA in the environment names what it does
 // wrong.
 
+#include "tests/cuda/fake_matmul.h"
+
 #include <array>
 #include <cstring>
 #include <exception>
 
 #include "tests/cuda/fake.h"
-#include "tests/cuda/fake_matmul.h"
 
 namespace {
 

@@ -1,8 +1,9 @@
+#include "benchmarks/sm90/gemm/fill.h"
+
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
 #include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/gemm/fill.h"
 
 namespace mxcheck::bench {
 namespace {

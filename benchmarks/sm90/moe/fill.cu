@@ -1,7 +1,8 @@
+#include "benchmarks/sm90/moe/fill.h"
+
 #include <cuda_bf16.h>
 
 #include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/moe/fill.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -5,6 +5,7 @@
 //
 // Weights are those of parameters_of, by parameter, as doubles. No errors.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

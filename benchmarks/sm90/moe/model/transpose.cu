@@ -1,7 +1,8 @@
+#include "benchmarks/sm90/moe/model/transpose.h"
+
 #include <limits>
 
 #include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/moe/model/transpose.h"
 #include "numerics/error.h"
 
 namespace mxcheck::bench {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <ios>
 #include <random>
 #include <span>
 #include <string>
