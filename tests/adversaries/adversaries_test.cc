@@ -208,7 +208,7 @@ std::string digest_of(const std::string& library) {
 TEST(Adversary, with_a_part_beside_it_has_another_digest_when_that_changes) {
   const std::string folder = testing::TempDir() + "part_beside_" + std::to_string(getpid());
   std::filesystem::create_directory(folder);
-  const std::string library = folder + "/library.so";
+  const std::string library = folder + "/has_a_part_beside.so";
   const std::string original = std::string(MXCHECK_ADVERSARIES) + "/has_a_part_beside.so";
   std::filesystem::copy_file(original, library);
   const std::string alone = digest_of(library);
@@ -221,6 +221,13 @@ TEST(Adversary, with_a_part_beside_it_has_another_digest_when_that_changes) {
   EXPECT_EQ(alone.size(), 16U);
   EXPECT_NE(one, alone);
   EXPECT_NE(two, one);
+}
+
+// The library's own name is none of its adversaries'. Under such a name it must not pass for the honest one.
+TEST(Adversary, whose_name_is_unknown_is_not_loaded) {
+  const Ended gate = run_gate({"mxcheck", "gate", "--candidate", std::string(MXCHECK_ADVERSARIES) + "/adversary.so"});
+  EXPECT_EQ(WEXITSTATUS(gate.status), 2) << gate.out.substr(0, 2000);
+  EXPECT_NE(gate.err.find("adversary.so: no adversary has this name"), std::string::npos) << gate.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Adversaries, testing::ValuesIn(kAdversaries),

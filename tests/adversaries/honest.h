@@ -1,11 +1,13 @@
 #pragma once
 // A candidate that does the right thing, slowly: BF16 to E4M3, rceil, blocks of 1 x 32, compact scales. Each adversary
-// takes it and differs in one way. MXCHECK_ADVERSARY(run) at the end of a source exports its table.
+// takes it and differs in one way. To add one: a function in the source that fits, a line in the list at its end, the
+// name in CMakeLists.txt, and a line in adversaries_test.cc.
 
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "kernels/candidate.h"
 #include "tests/right_call.h"
@@ -135,11 +137,20 @@ inline mxcheck_status run(const mxcheck_call* call) {
 
 }  // namespace honest
 
-#define MXCHECK_ADVERSARY_TABLE(VERSION, SUPPORTS, RUN, COUNT)                                               \
-  extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) { \
-    static const mxcheck_operation operation{"quantize", "exact", 0, 0, 1, 1, SUPPORTS, nullptr, RUN};       \
-    static const mxcheck_candidate_table table{                                                              \
-        VERSION, sizeof(mxcheck_candidate_table), "adversary", "1", kDLCPU, COUNT, &operation};              \
-    return &table;                                                                                           \
-  }
-#define MXCHECK_ADVERSARY(RUN) MXCHECK_ADVERSARY_TABLE(MXCHECK_CANDIDATE_VERSION, honest::supports, RUN, 1)
+// How an adversary differs from the honest library. All adversaries are in one library and one of them is chosen when
+// it is loaded (table.cc), so what one of them remembers belongs inside its functions.
+struct Adversary {
+  const char* name;  // of its file, without .so
+  mxcheck_status (*run)(const mxcheck_call*) = honest::run;
+  mxcheck_status (*supports)(const mxcheck_policy*, DLDataType) = honest::supports;
+  mxcheck_status (*workspace)(const mxcheck_call*, std::uint64_t*) = nullptr;
+  void (*when_loaded)() = nullptr;
+  std::uint32_t interface_version = MXCHECK_CANDIDATE_VERSION;
+  std::int32_t operations = 1;  // as many as the table says that it has
+};
+
+// The adversaries of a source, by what is wrong with them. table.cc has its own.
+std::span<const Adversary> memory_adversaries();
+std::span<const Adversary> process_adversaries();
+std::span<const Adversary> state_adversaries();
+std::span<const Adversary> value_adversaries();

@@ -1,3 +1,5 @@
+// Journals as files, their entries as bytes, and the frames that hold entries.
+
 #include "trainer/record/journal.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +10,15 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <string_view>
 
+#include "numerics/byte_stream.h"
+#include "numerics/error.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/trainer/record/run_samples.h"
+#include "trainer/record/journal_entry.h"
+#include "trainer/record/journal_frames.h"
 #include "trainer/record/run_file.h"
 
 namespace mxcheck {
@@ -211,6 +219,181 @@ TEST_F(JournalFile, that_is_none_is_refused) {
   expect_error(ErrorKind::input, "of another version; this build reads version 1", [&] { read_journal(path); });
   test::write_file(path, "mxcheck parity journal 1\nxxxxx");
   expect_error(ErrorKind::input, "holds no whole record", [&] { Journal::resume(path); });
+}
+
+std::vector<JournalEntry> one_of_each() {
+  const TrainingConfig config = test::sample_config();
+  return {JournalStep{3, test::sample_step(3), 0.5}, test::sample_evaluation(config, 4),
+          test::sample_observation(config, 3),       test::sample_witness(config, 3),
+          JournalSitting{2, "2026-11-24T00:00:00Z"}, RunEnd::diverged};
+}
+
+TEST(JournalEntry, comes_back_from_its_bytes) {
+  std::uint32_t type = 1;
+  for (const JournalEntry& entry : one_of_each()) {
+    EXPECT_EQ(type_of(entry), type);
+    const std::vector<std::byte> payload = payload_of(entry);
+    const JournalEntry again = entry_of(type, payload, "x");
+    EXPECT_EQ(again.index(), entry.index());
+    EXPECT_EQ(payload_of(again), payload);
+    ++type;
+  }
+  EXPECT_EQ(std::get<RecordedObservation>(entry_of(3, payload_of(one_of_each()[2]), "x")),
+            std::get<RecordedObservation>(one_of_each()[2]));
+}
+
+TEST(JournalEntry, header_has_all_but_the_entries) {
+  const RunRecord head = test::sample_head();
+  EXPECT_EQ(run_of_header(header_payload(head), "x"), head);
+  EXPECT_EQ(run_of_header(header_payload(test::sample_run()), "x"), head);
+  RunRecord wrong = head;
+  wrong.training_sha256 = "abc";
+  expect_error(ErrorKind::input, "x: training_sha256 is no SHA-256",
+               [&] { run_of_header(header_payload(wrong), "x"); });
+}
+
+// The checksum has matched by then: what is refused here was never written by this program.
+TEST(JournalEntry, of_any_other_bytes_is_refused_or_an_entry) {
+  const auto look = [](std::uint32_t type, std::span<const std::byte> payload) {
+    try {
+      EXPECT_EQ(payload_of(entry_of(type, payload, "x")).size(), payload.size());
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::input) << e.what();
+      EXPECT_TRUE(std::string(e.what()).starts_with("x: ")) << e.what();
+    }
+  };
+  for (const JournalEntry& entry : one_of_each()) {
+    std::vector<std::byte> payload = payload_of(entry);
+    for (std::size_t at = 0; at < payload.size(); ++at) {
+      expect_error(ErrorKind::input, "x: ", [&] { entry_of(type_of(entry), std::span(payload).first(at), "x"); });
+      for (const std::byte flip : {std::byte{1}, std::byte{0x80}, std::byte{0xFF}}) {
+        payload[at] ^= flip;
+        look(type_of(entry), payload);
+        payload[at] ^= flip;
+      }
+    }
+    for (const std::uint32_t other : {0U, 7U, 0xFFFFFFFFU}) {
+      expect_error(ErrorKind::input, "x: a record of type", [&] { entry_of(other, payload, "x"); });
+    }
+    payload.push_back(std::byte{0});
+    expect_error(ErrorKind::input, "x: 1 bytes too many", [&] { entry_of(type_of(entry), payload, "x"); });
+  }
+}
+
+TEST(JournalEntry, that_does_not_fit_leaves_the_run_as_it_was) {
+  RunRecord run = test::sample_head();
+  add(run, JournalStep{0, test::sample_step(0), 0.5}, "x");
+  add(run, test::sample_evaluation(run.config, 1), "x");
+  add(run, test::sample_evaluation(run.config, 0), "x");  // a sitting that evaluates again what was lost
+  EXPECT_EQ(run.evaluations.front().step, 0);
+  const RunRecord before = run;
+  RecordedEvaluation other = test::sample_evaluation(run.config, 1);
+  other.loss_own ^= 1;
+  expect_error(ErrorKind::input, "x: evaluation of step 1 was computed twice", [&] { add(run, other, "x"); });
+  expect_error(ErrorKind::input, "x: step 2 after 1 steps", [&] { add(run, JournalStep{2, {}, 0}, "x"); });
+  expect_error(ErrorKind::input, "x: step -1 after 1 steps", [&] { add(run, JournalStep{-1, {}, 0}, "x"); });
+  EXPECT_EQ(run, before);
+}
+
+// Each is a finite number, their sum is none, which no file of a run may have.
+TEST(JournalEntry, whose_seconds_add_up_to_infinity_is_refused) {
+  RunRecord run = test::sample_head();
+  const double most = std::numeric_limits<double>::max();
+  add(run, JournalStep{0, test::sample_step(0), most}, "x");
+  const RunRecord before = run;
+  expect_error(ErrorKind::input, "x: a step's seconds", [&] {
+    add(run, JournalStep{1, test::sample_step(1), most}, "x");
+  });
+  EXPECT_EQ(run, before);
+}
+
+TEST(JournalEntry, of_an_end_that_is_none_is_refused_on_one_line) {
+  ByteWriter payload;
+  payload.text("a\nb");
+  expect_error(ErrorKind::input, R"(x: unknown end of a run 'a\x0Ab')", [&] { entry_of(6, payload.bytes(), "x"); });
+}
+
+using Bytes = std::vector<std::byte>;
+
+Bytes bytes_of(std::string_view text) {
+  Bytes bytes(text.size());
+  if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+Bytes operator+(Bytes a, const Bytes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Bytes kStart = bytes_of("start");
+const Bytes kOne = frame_of(3, bytes_of("payload"));
+const Bytes kTwo = frame_of(4, {});
+
+TEST(JournalFrames, have_a_mark_type_length_checksum_and_payload) {
+  ASSERT_EQ(kOne.size(), kFrameHead + 7);
+  const Bytes head = bytes_of(std::string_view("RJXM\3\0\0\0\7\0\0\0\0\0\0\0", 16));
+  EXPECT_EQ(Bytes(kOne.begin(), kOne.begin() + 16), head);
+  EXPECT_EQ(Bytes(kOne.begin() + kFrameHead, kOne.end()), bytes_of("payload"));
+}
+
+TEST(JournalFrames, come_back_in_order) {
+  const Bytes all = kStart + kOne + kTwo + kOne;
+  const Frames frames = frames_in(all, kStart.size(), "x");
+  ASSERT_EQ(frames.frames.size(), 3U);
+  EXPECT_EQ(frames.frames[0].type, 3U);
+  EXPECT_EQ(Bytes(frames.frames[0].payload.begin(), frames.frames[0].payload.end()), bytes_of("payload"));
+  EXPECT_EQ(frames.frames[1].type, 4U);
+  EXPECT_EQ(frames.frames[1].at, kStart.size() + kOne.size());
+  EXPECT_TRUE(frames.frames[1].payload.empty());
+  EXPECT_EQ(frames.whole_bytes, all.size());
+  EXPECT_EQ(frames_in(kStart, kStart.size(), "x").frames.size(), 0U);
+}
+
+TEST(JournalFrames, that_are_torn_are_left_out) {
+  for (std::size_t cut = 1; cut <= kOne.size(); ++cut) {
+    Bytes all = kStart + kTwo + kOne;
+    all.resize(all.size() - cut);
+    const Frames frames = frames_in(all, kStart.size(), "x");
+    EXPECT_EQ(frames.frames.size(), 1U);
+    EXPECT_EQ(frames.whole_bytes, kStart.size() + kTwo.size());
+  }
+  EXPECT_EQ(frames_in(kStart + kOne + Bytes(4096), kStart.size(), "x").frames.size(), 1U) << "zeros of a lost page";
+}
+
+TEST(JournalFrames, before_a_whole_one_must_be_whole) {
+  const std::size_t begin = kStart.size();
+  for (std::size_t at = begin; at < begin + kOne.size(); ++at) {
+    Bytes all = kStart + kOne + kTwo;
+    all[at] ^= std::byte{0x40};
+    const std::string text =
+        "x: damaged at byte 5: no record is there, but one follows at byte " + std::to_string(begin + kOne.size());
+    test::expect_error(ErrorKind::input, text, [&] { frames_in(all, begin, "x"); });
+  }
+  test::expect_error(ErrorKind::input, "damaged at byte 5",
+                     [&] { frames_in(kStart + bytes_of("?") + kTwo, begin, "x"); });
+}
+
+TEST(JournalFrames, of_more_than_64_MiB_are_refused) {
+  const Bytes payload(kMostPayload + 1);
+  test::expect_error(ErrorKind::usage, "a journal's record of 67108865 bytes; at most 67108864",
+                     [&] { frame_of(1, payload); });
+}
+
+// Marks that each promise all the rest: 43 GB to hash, were they all believed.
+TEST(JournalFrames, a_tail_full_of_marks_is_refused_soon) {
+  constexpr std::uint64_t kSize = 24 * 60000;
+  ByteWriter to;
+  for (std::uint64_t at = 0; at < kSize; at += kFrameHead) {
+    to.number<std::uint32_t>(0x4D584A52), to.number<std::uint32_t>(1);
+    to.number<std::uint64_t>(kSize - at - kFrameHead), to.number<std::uint64_t>(0);
+  }
+  try {
+    frames_in(to.bytes(), 0, "x.journal");
+    FAIL() << "a tail of marks";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("full of marks"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

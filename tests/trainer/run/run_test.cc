@@ -1,4 +1,5 @@
-// Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be.
+// Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be;
+// evaluations in parts; several runs in one process.
 
 #include "trainer/run/run.h"
 
@@ -8,8 +9,10 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "numerics/error.h"
 #include "tests/goldens/temporary_directory.h"
@@ -17,6 +20,8 @@
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/evaluation.h"
+#include "trainer/run/together.h"
 
 namespace mxcheck {
 namespace {
@@ -281,6 +286,102 @@ TEST(RunPlan, has_intervals_that_fit_the_run) {
   }
   EXPECT_EQ(plan_of(config).evaluate_every, 100);
   EXPECT_EQ(plan_of(config).kept, (std::vector<std::int64_t>{100, 5000, 9999}));
+}
+
+// Evaluations of more sequences than are computed at once, against parts that are computed here.
+
+// Its loss is the first byte of a part and a fraction, its routes say how many sequences the part has.
+class PartEngine final : public TrainingEngine {
+ public:
+  explicit PartEngine(const TrainingConfig& config) : config_(config) {}
+  [[nodiscard]] std::string name() const override { return "part"; }
+  [[nodiscard]] std::string device() const override { return "none"; }
+  void load(TrainingState /*state*/) override {}
+  [[nodiscard]] std::int64_t steps_done() const override { return 7; }
+  [[nodiscard]] const TrainingState& state() override { return state_; }
+  StepOutcome step(std::span<const std::uint8_t> /*tokens*/, bool /*observe*/) override { return {}; }
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    const std::int64_t sequences = std::ssize(tokens) / (config_.model.length + 1);
+    parts.push_back(sequences);
+    Evaluation e;
+    e.loss = recipe.name == "bf16" ? static_cast<float>(tokens[0]) + 0.1F : losses;
+    const auto slots = static_cast<std::size_t>(sequences * config_.model.length * config_.model.top_k);
+    e.routes.assign(2, std::vector<std::int32_t>(slots, recipe.name == "bf16" ? 0 : 1));
+    e.routes[0][0] = 2;  // of a part's first token one expert is the same in layer 0
+    return e;
+  }
+
+  std::vector<std::int64_t> parts;
+  float losses = 0.3F;
+
+ private:
+  TrainingConfig config_;
+  TrainingState state_;
+};
+
+TEST(Evaluation, is_the_mean_of_its_parts) {
+  const TrainingConfig config = test::small_config("mxfp8");
+  const std::int64_t each = config.model.length + 1;
+  std::vector<std::uint8_t> data(static_cast<std::size_t>(600 * each), 1);
+  data[static_cast<std::size_t>(256 * each)] = 2, data[static_cast<std::size_t>(512 * each)] = 3;
+  PartEngine engine(config);
+  const RecordedEvaluation e = evaluation_of(engine, config, data);
+  EXPECT_EQ(engine.parts, (std::vector<std::int64_t>{256, 256, 256, 256, 88, 88}));
+  EXPECT_EQ(e.step, 7);
+  const double sum = 256.0 * (1 + 0.1F) + 256.0 * (2 + 0.1F) + 88.0 * (3 + 0.1F);
+  EXPECT_EQ(e.loss_bf16, std::bit_cast<std::uint32_t>(static_cast<float>(sum / 600)));
+  EXPECT_EQ(e.loss_own, std::bit_cast<std::uint32_t>(0.3F));  // the mean of equal numbers, not one near it
+  EXPECT_EQ(e.routes, 600 * config.model.length * config.model.top_k);
+  EXPECT_EQ(e.equal_routes, (std::vector<std::int64_t>{3, 0}));
+  engine.losses = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(evaluation_of(engine, config, data).loss_own)));
+}
+
+TEST(Evaluation, of_one_part_is_the_engines) {
+  const TrainingConfig config = test::small_config("mxfp8");
+  const Corpus corpus = test::small_corpus();
+  const std::vector<std::uint8_t> data = validation_batch(corpus, config.model, 5);
+  const std::unique_ptr<TrainingEngine> engine = cpu_engine(config, 1);
+  engine->load(initial_state(config));
+  const RecordedEvaluation e = evaluation_of(*engine, config, data);
+  EXPECT_EQ(e.loss_own, std::bit_cast<std::uint32_t>(engine->evaluate(config.recipe, data).loss));
+  EXPECT_EQ(e.loss_bf16, std::bit_cast<std::uint32_t>(engine->evaluate(layer_recipe_named("bf16"), data).loss));
+}
+
+// Runs at once in one process: the bits of runs alone, and one's failure is no other's.
+
+RunInCompany one(const std::string& out, const Corpus& corpus, std::uint64_t seed) {
+  RunInCompany one{test::small_request(out, corpus), nullptr};
+  one.request.config.seed = seed;
+  one.request.plan.kept = {3};
+  one.engine = cpu_engine(one.request.config, 1);
+  return one;
+}
+
+TEST(RunTogether, has_the_bits_of_runs_alone_whatever_becomes_of_the_others) {
+  const test::TemporaryDirectory dir;
+  const Corpus corpus = test::small_corpus();
+  const RunInCompany alone = one(dir / "alone.h5", corpus, 2);
+  const RunRecord expected = run_training(alone.request, *alone.engine, {});
+  std::ofstream(dir / "fails.h5") << "is there";
+  std::vector<RunInCompany> runs;
+  runs.push_back(one(dir / "fails.h5", corpus, 1));
+  for (const std::uint64_t seed : {2U, 3U, 4U}) {
+    runs.push_back(one(dir / ("run_" + std::to_string(seed) + ".h5"), corpus, seed));
+  }
+  const std::vector<RunInCompanyEnd> ends = run_together(runs, {});
+  ASSERT_EQ(ends.size(), 4U);
+  try {
+    ASSERT_TRUE(ends[0].error != nullptr);
+    std::rethrow_exception(ends[0].error);
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("fails.h5: is there already"), std::string::npos) << e.what();
+  }
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_TRUE(ends[i].error == nullptr && ends[i].record.config.seed == i + 1) << i;
+  EXPECT_EQ(ends[1].record.steps, expected.steps);
+  EXPECT_EQ(read_run(dir / "run_2.h5").steps, expected.steps);
+  EXPECT_EQ(read_run(dir / "run_2.h5").witnesses, expected.witnesses);
+  for (const char* name : {"run_3.h5", "run_4.h5"}) EXPECT_EQ(read_run(dir / name).end, RunEnd::finished);
 }
 
 }  // namespace
