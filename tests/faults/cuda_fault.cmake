@@ -7,6 +7,52 @@
 # LIBRARY_faults/faults.tsv; on a machine with a Hopper GPU `mxcheck_fault_table TOOL LIBRARY_faults/faults.tsv` says what
 # the gate says to each, and `ninja LIBRARY_fault_table` does both.
 
+# Sets TEXT, the name of a variable, to its text with SEARCH replaced, and `count` to how often SEARCH occurred: where
+# that is not once, TEXT stays. Arguments are quoted by the caller: C++ is full of semicolons, which would split a list.
+function(mxcheck_replace_once TEXT SEARCH REPLACE)
+  string(REPLACE "${SEARCH}" "" without "${${TEXT}}")
+  string(LENGTH "${SEARCH}" length)
+  string(LENGTH "${${TEXT}}" before)
+  string(LENGTH "${without}" after)
+  math(EXPR count "(${before} - ${after}) / ${length}")
+  set(count ${count} PARENT_SCOPE)
+  if(count EQUAL 1)
+    string(REPLACE "${SEARCH}" "${REPLACE}" text "${${TEXT}}")
+    set(${TEXT} "${text}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Writes FILE of the overlay, unless it holds this text: what is built from it need not be built again.
+function(mxcheck_write_overlay OVERLAY FILE TEXT)
+  set(path ${OVERLAY}/kernels/${FILE})
+  set(old)
+  if(EXISTS ${path})
+    file(READ ${path} old)
+  endif()
+  if(NOT old STREQUAL TEXT)
+    file(WRITE ${path} "${TEXT}")
+  endif()
+endfunction()
+
+# Removes what an earlier configuration put into the overlay when the fault was in other files than these: it would be
+# found too.
+function(mxcheck_clean_overlay OVERLAY)
+  file(GLOB_RECURSE stale ${OVERLAY}/*)
+  foreach(file ${ARGN})
+    list(REMOVE_ITEM stale ${OVERLAY}/kernels/${file})
+  endforeach()
+  if(stale)
+    file(REMOVE ${stale})
+  endif()
+endfunction()
+
+# OBJECTS of a library but those of these sources, for a library with a fault in them; as target_sources takes them.
+function(mxcheck_other_objects VARIABLE OBJECTS)
+  string(REPLACE ";" "|" replaced "${ARGN}")
+  string(REPLACE "." "\\." replaced "${replaced}")
+  set(${VARIABLE} "$<FILTER:$<TARGET_OBJECTS:${OBJECTS}>,EXCLUDE,/\(${replaced}\)\\.o$>" PARENT_SCOPE)
+endfunction()
+
 macro(mxcheck_cuda_faults LIBRARY)
   set(${LIBRARY}_out ${CMAKE_CURRENT_BINARY_DIR}/${LIBRARY}_faults)
   file(MAKE_DIRECTORY ${${LIBRARY}_out})

@@ -1,6 +1,10 @@
 // Runs the gate on the faulty copies of a library: `mxcheck_fault_table TOOL FAULTS.tsv [NAME...]` prints a row
 // of a Markdown table for each, all of them without a name. Exit code 0 if every fault was caught, its printed case
-// fails again, and the control passed. `--by CAUGHT_BY.tsv` runs, for each, only the statement that the file names.
+// fails again, and the control passed.
+//
+//   --by CAUGHT_BY.tsv     runs, for each fault, only the statement that the file names
+//   --when quick|nightly   the faults that CAUGHT_BY leaves to these tests: "quick" stands for no word after the statement
+//   --part K/N             of the faults, the control not among them, the Kth of N, the (K + N)th and so on
 
 #include <algorithm>
 #include <chrono>
@@ -75,17 +79,27 @@ std::string matches_of(const Json& counterexample) {
   return text;
 }
 
-// The statement that catches each fault; lines of "fault<tab>statement", with "<tab>nightly" after it or not.
-std::map<std::string, std::string> read_statements(const std::string& path) {
+// The statement that catches a fault, and the tests that run it alone.
+struct CaughtBy {
+  std::string statement;
+  std::string when = "quick";
+};
+
+// Lines of "fault<tab>statement", with "<tab>nightly" after it or not. "whole" in place of a statement: no test runs one
+// alone.
+std::map<std::string, CaughtBy> read_statements(const std::string& path) {
   std::ifstream file(path);
-  std::map<std::string, std::string> statements;
+  std::map<std::string, CaughtBy> statements;
   for (std::string line; std::getline(file, line);) {
-    const std::size_t tab = line.find('\t');
-    if (tab == std::string::npos || line[0] == '#') continue;
-    const std::string rest = line.substr(tab + 1);
-    statements[line.substr(0, tab)] = rest.substr(0, rest.find('\t'));
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream fields(line);
+    std::string name;
+    CaughtBy by;
+    std::getline(fields, name, '\t'), std::getline(fields, by.statement, '\t');
+    if (!std::getline(fields, by.when)) by.when = by.statement == "whole" ? "whole" : "quick";
+    if (by.when == "whole") by.statement.clear();
+    statements[name] = by;
   }
-  if (statements.empty()) throw std::runtime_error(path + " names no statement");
   return statements;
 }
 
@@ -128,25 +142,81 @@ bool print_row(const std::string& tool, const Fault& fault, const std::string& s
   return reproduced;
 }
 
-int print_table(const std::string& tool, const std::string& catalogue, std::vector<std::string> names) {
-  std::map<std::string, std::string> alone;
-  if (names.size() >= 2 && names[0] == "--by") {
-    alone = read_statements(names[1]);
-    names.erase(names.begin(), names.begin() + 2);
+struct Options {
+  std::string by;
+  std::string when;
+  std::size_t part = 0, parts = 0;
+  std::vector<std::string> names;
+};
+
+Options read_options(const std::vector<std::string>& arguments) {
+  Options o;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& a = arguments[i];
+    if (a.rfind("--", 0) != 0) {
+      o.names.push_back(a);
+      continue;
+    }
+    if (i + 1 == arguments.size()) throw std::runtime_error(a + " has no value");
+    const std::string& value = arguments[++i];
+    if (a == "--by") {
+      o.by = value;
+    } else if (a == "--when") {
+      o.when = value;
+    } else if (a == "--part") {
+      if (std::sscanf(value.c_str(), "%zu/%zu", &o.part, &o.parts) != 2 || o.part < 1 || o.part > o.parts)
+        throw std::runtime_error("--part " + value + ": must be K/N, K from 1 to N");
+    } else {
+      throw std::runtime_error("no such option: " + a);
+    }
   }
-  bool good = true;
-  std::size_t shown = 0;
+  return o;
+}
+
+// Every fault has a statement, and every statement a fault: a test of a part must not leave one out unnoticed.
+void require_the_same_faults(const std::vector<Fault>& faults, const std::map<std::string, CaughtBy>& statements,
+                             const std::string& path) {
+  for (const Fault& f : faults) {
+    if (!statements.contains(f.name)) throw std::runtime_error(path + " has no statement for " + f.name);
+  }
+  for (const auto& [name, by] : statements) {
+    if (std::none_of(faults.begin(), faults.end(), [&](const Fault& f) { return f.name == name; }))
+      throw std::runtime_error(path + ": no such fault: " + name);
+  }
+}
+
+std::vector<Fault> chosen_faults(std::vector<Fault> faults, const std::map<std::string, CaughtBy>& statements,
+                                 const Options& o) {
+  if (!o.names.empty()) {
+    std::erase_if(faults, [&](const Fault& f) { return std::find(o.names.begin(), o.names.end(), f.name) == o.names.end(); });
+    if (faults.size() < o.names.size()) throw std::runtime_error("there is no fault of such a name");
+  }
+  if (!o.when.empty()) std::erase_if(faults, [&](const Fault& f) { return statements.at(f.name).when != o.when; });
+  if (o.parts != 0) {
+    std::erase_if(faults, [](const Fault& f) { return f.name == "control"; });
+    std::vector<Fault> part;
+    for (std::size_t i = o.part - 1; i < faults.size(); i += o.parts) part.push_back(faults[i]);
+    faults = part;
+  }
+  if (faults.empty()) throw std::runtime_error("there is no fault to run");
+  return faults;
+}
+
+int print_table(const std::string& tool, const std::string& catalogue, const Options& options) {
+  const std::vector<Fault> faults = read_catalogue(catalogue);
+  std::map<std::string, CaughtBy> alone;
+  if (!options.by.empty()) {
+    alone = read_statements(options.by);
+    require_the_same_faults(faults, alone, options.by);
+  }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::puts("| fault | met in | first statement that fails | minimal case | shrink tries | seconds | matches |");
   std::puts("|---|---|---|---|---|---|---|");
-  for (const Fault& fault : read_catalogue(catalogue)) {
-    if (!names.empty() && std::find(names.begin(), names.end(), fault.name) == names.end()) continue;
-    const std::string& statement = alone[fault.name];
-    const bool caught = print_row(tool, fault, statement);
+  bool good = true;
+  for (const Fault& fault : chosen_faults(faults, alone, options)) {
+    const bool caught = print_row(tool, fault, options.by.empty() ? "" : alone.at(fault.name).statement);
     good = good && caught;
-    ++shown;
   }
-  if (shown < std::max<std::size_t>(1, names.size())) throw std::runtime_error("no such fault in " + catalogue);
   return good ? 0 : 1;
 }
 
@@ -154,11 +224,13 @@ int print_table(const std::string& tool, const std::string& catalogue, std::vect
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: mxcheck_fault_table TOOL FAULTS.tsv [--by CAUGHT_BY.tsv] [NAME...]\n", stderr);
+    std::fputs(
+        "usage: mxcheck_fault_table TOOL FAULTS.tsv [--by CAUGHT_BY.tsv [--when quick|nightly]] [--part K/N] [NAME...]\n",
+        stderr);
     return 2;
   }
   try {
-    return print_table(argv[1], argv[2], std::vector<std::string>(argv + 3, argv + argc));
+    return print_table(argv[1], argv[2], read_options(std::vector<std::string>(argv + 3, argv + argc)));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mxcheck_fault_table: %s\n", error.what());
     return 2;

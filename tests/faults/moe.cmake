@@ -1,5 +1,5 @@
 # Faults of whole layers: the reference's parts put together wrongly (tests/faults/moe), as a kernel's author does that
-# fuses or reorders steps. One library has all of them, and a small one for each names which it is.
+# fuses or reorders steps. One library has all of them; the fault is a copy of a small one that is stamped (stamp.h).
 #
 # mxcheck_moe_fault(NAME KIND "what is wrong"): kinds are those of layer.cmake, and "recipe" (another operand, scale or
 # contract than the recipe's), "state" (what an earlier call left), "width" (of an index).
@@ -8,22 +8,14 @@ add_library(mxcheck_faulty_layers SHARED moe/indices.cc moe/library.cc moe/passe
 target_link_libraries(mxcheck_faulty_layers PRIVATE mxcheck_options mxcheck_properties mxcheck::dlpack)
 set_target_properties(mxcheck_faulty_layers PROPERTIES CXX_VISIBILITY_PRESET hidden
                                                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-set(fault_prefix moe_fault)
+set(fault_family moe_fault)
 set(fault_names)
 set(fault_lines)
 
-function(mxcheck_moe_fault NAME KIND WHAT)
-  set(fault_name ${NAME})
-  set(source ${CMAKE_CURRENT_BINARY_DIR}/moe/${NAME}.cc)
-  configure_file(moe/one_fault.cc.in ${source} @ONLY)
-  set(target mxcheck_moe_fault_${NAME})
-  add_library(${target} MODULE ${source})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE mxcheck_faulty_layers mxcheck::dlpack)
-  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-  set(fault_names ${fault_names} ${NAME} PARENT_SCOPE)
-  set(fault_lines "${fault_lines}${NAME}\t${KIND}\t${WHAT}\t$<TARGET_FILE:${target}>\n" PARENT_SCOPE)
-endfunction()
+macro(mxcheck_moe_fault NAME KIND WHAT)
+  list(APPEND fault_names ${NAME})
+  mxcheck_fault_line(${NAME} "${KIND}" "${WHAT}")
+endmacro()
 
 mxcheck_moe_fault(control "" "nothing is changed")
 
@@ -109,37 +101,12 @@ mxcheck_moe_fault(offsets_read_as_16_bits width "GEMMs of rows have experts that
 mxcheck_moe_fault(rows_of_an_expert_counted_in_16_bits width "dW1 sums over 16 bits of the number of an expert's rows")
 mxcheck_moe_fault(elements_of_o_and_dx_counted_in_20_bits width "an element of O or dX is stored at 20 bits of its index")
 
-# As mxcheck_host_faults_end has it, without replacements of text that could not apply.
-set(faults_tsv ${CMAKE_CURRENT_BINARY_DIR}/moe_faults.tsv)
-file(GENERATE OUTPUT ${faults_tsv} CONTENT "${fault_lines}")
-set(fault_table mxcheck_fault_table $<TARGET_FILE:mxcheck> ${faults_tsv})
-set(moe_caught_by ${CMAKE_CURRENT_SOURCE_DIR}/moe_caught_by.tsv)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${moe_caught_by})
-set(moe_fault_targets)
-foreach(name ${fault_names})
-  list(APPEND moe_fault_targets mxcheck_moe_fault_${name})
-  # The whole suite of the control alone: it takes half a minute of two cores, and has the statement that catches each.
-  if(name STREQUAL control)
-    mxcheck_fault_tests(${name} faults.moe. ${moe_caught_by})
-    continue()
-  endif()
-  file(STRINGS ${moe_caught_by} line REGEX "^${name}\t")
-  if(NOT line)
-    message(FATAL_ERROR "${moe_caught_by} has no statement for ${name}")
-  endif()
-  set(label quick TIMEOUT 120)
-  if(line MATCHES "\tnightly$")
-    set(label nightly TIMEOUT 300)
-  endif()
-  add_test(NAME faults.moe.${name}_is_caught_alone COMMAND ${fault_table} --by ${moe_caught_by} ${name})
-  set_tests_properties(faults.moe.${name}_is_caught_alone PROPERTIES LABELS ${label})
-endforeach()
-# ninja moe_fault_table: every fault of a layer and what the gate says to it.
-add_custom_target(
-  moe_fault_table
-  COMMAND ${fault_table}
-  DEPENDS mxcheck ${moe_fault_targets}
-  USES_TERMINAL)
+add_library(mxcheck_moe_fault_family MODULE moe/one_fault.cc $<TARGET_OBJECTS:mxcheck_stamp>)
+target_link_libraries(mxcheck_moe_fault_family PRIVATE mxcheck_options mxcheck_faulty_layers mxcheck::dlpack)
+set_target_properties(mxcheck_moe_fault_family PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+mxcheck_fault_family_end()
+# The whole suite of the control alone: it takes half a minute of two cores, and has the statement that catches each.
+mxcheck_fault_tests(moe ${CMAKE_CURRENT_SOURCE_DIR}/moe_caught_by.tsv)
 
 # What cosine, SQNR and calc_diff say of them: ninja moe_field_measures.
 add_executable(mxcheck_moe_field_measures EXCLUDE_FROM_ALL moe_field_measures.cc)
@@ -147,5 +114,5 @@ target_link_libraries(mxcheck_moe_field_measures PRIVATE mxcheck_options mxcheck
 add_custom_target(
   moe_field_measures
   COMMAND mxcheck_moe_field_measures ${faults_tsv}
-  DEPENDS ${moe_fault_targets}
+  DEPENDS mxcheck_moe_faults
   USES_TERMINAL)
