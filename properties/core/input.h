@@ -23,9 +23,16 @@ namespace mxcheck {
 
 inline std::size_t value_bytes(Format dtype) { return static_cast<std::size_t>(spec(dtype).bits) / 8; }
 inline std::uint32_t sign_bit(Format dtype) { return std::uint32_t{1} << (spec(dtype).bits - 1); }
-// The bits of the type nearest to value, finite.
+// The bits of the type nearest to value, finite. One codec for each type of values: the compiler then folds its fields
+// and its rounding into the loops that draw elements.
 inline std::uint32_t nearest_bits(Format dtype, double value) {
-  return encode(dtype, value, Rounding::nearest_even, Overflow::saturate);
+  switch (dtype) {
+    case Format::bf16: return encode<Bf16>(value, Rounding::nearest_even, Overflow::saturate).bits;
+    case Format::fp16: return encode<Fp16>(value, Rounding::nearest_even, Overflow::saturate).bits;
+    case Format::fp32:
+      return detail::encode_with(spec(Format::fp32), value, Rounding::nearest_even, Overflow::saturate, 0);
+    default: return encode(dtype, value, Rounding::nearest_even, Overflow::saturate);
+  }
 }
 
 struct Input {

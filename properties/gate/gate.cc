@@ -27,6 +27,7 @@
 #include "properties/gate/variants.h"
 #include "properties/process/machine.h"
 #include "properties/records/recording.h"
+#include "reference/common/parallel.h"
 
 namespace mxcheck {
 namespace {
@@ -111,6 +112,9 @@ class Statements {
   }
 
   void work(CandidateProcess& process, RecordingRunner* recording) {
+    // Where each core has a statement, drawing and the reference keep to its thread: further ones would only take turns.
+    std::optional<OneThreadEach> one;
+    if (jobs(process.info()) >= static_cast<int>(std::thread::hardware_concurrency())) one.emplace();
     const std::unique_ptr<CandidateProcess> cpu = cpu_library(options_, process.info());
     History history;  // of this process
     for (std::size_t i = next_++; i < selected_.size(); i = next_++) {

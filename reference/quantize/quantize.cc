@@ -94,13 +94,6 @@ void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<co
   if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_nan(job, row, values);
 }
 
-// encode_blocks computes what encode_element does, of these recipes and blocks that are not poisoned.
-bool is_plain(const Recipe& recipe, Format element) {
-  return detail::encodes_blocks_of(element) && recipe.scaling != ElementScaling::half_in_fp32 &&
-         recipe.rounding == Rounding::nearest_even && recipe.overflow == Overflow::saturate &&
-         recipe.drop_negative_zero == DropNegativeZero::none && !recipe.nan_sign;
-}
-
 // Buffers of one thread, for as many rows of blocks as are worked on at once.
 struct Strip {
   explicit Strip(const Job& job)
@@ -130,7 +123,7 @@ void encode_row(const Job& job, std::span<const float> row, std::span<const Bloc
 // Stores the scales of the rows of blocks that begin with number `begin`. True: encode_blocks has the codes of all.
 bool find_scales(const Job& job, Strip& strip, std::span<const BlockAmax> amaxes, std::int64_t begin) {
   const auto at = static_cast<std::size_t>(begin * job.out.scale_cols);
-  if (is_plain(job.recipe, job.out.element) && job.recipe.has_e8m0_scales() &&
+  if (detail::encodes_blocks_as(job.recipe, job.out.element) && job.recipe.has_e8m0_scales() &&
       strip.scale_of.find(amaxes, job.out.scales.data() + at, strip.factors.data())) {
     return true;
   }

@@ -13,6 +13,7 @@
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
+#include "reference/quantize/cast.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -60,24 +61,6 @@ namespace {
 Case without_gather(Case c) {
   c.gather = 0;
   return c;
-}
-
-// Element for element, as a block of scale 1.
-std::vector<std::byte> cast_codes(const QuantizeProblem& p, const Recipe& recipe) {
-  const Case& c = p.c;
-  const MatrixView x = p.input.view();
-  std::vector<std::byte> codes(static_cast<std::size_t>(c.elements()));
-  BlockScale one;
-  one.byte = 127, one.scale = 1, one.factor = 1;
-  parallel_ranges(c.rows, c.elements(), 0, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < c.cols; ++j) {
-        codes[static_cast<std::size_t>(i * c.cols + j)] =
-            static_cast<std::byte>(encode_element(recipe, blocks_of(c.variant).format, one, x.at(i, j), 0));
-      }
-    }
-  });
-  return codes;
 }
 
 }  // namespace
@@ -139,7 +122,7 @@ std::vector<ExpectedTensor> QuantizeProblem::answer() const {
 
 std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
-  if (c.variant.operation == "cast") return {{outputs[0], cast_codes(*this, recipe)}};
+  if (c.variant.operation == "cast") return {{outputs[0], to_bytes(cast(input.view(), v.format, recipe))}};
   std::vector<ExpectedTensor> answer;
   const auto add_direction = [&](std::size_t at, BlockShape block) {
     Quantized q = quantize(input.view(), v.format, block, recipe, c.experts);

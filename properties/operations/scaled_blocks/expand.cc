@@ -23,9 +23,9 @@ std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
 
 // What the elements of one block share.
 struct BlockWords {
-  int exponent = 0;          // of boundaries and codes; of normal the row's
-  std::uint64_t kind = 0;    // of boundaries and specials
-  std::uint64_t chosen = 0;  // of is_chosen()
+  int exponent = 0;                             // of boundaries and codes; of normal the row's
+  std::uint64_t kind = 0;                       // of boundaries and specials
+  std::int64_t chosen_row = 0, chosen_col = 0;  // of is_chosen(), in the block, which an edge may have cut
 };
 
 // A number below n, from the upper half of a word.
@@ -36,8 +36,6 @@ struct Place {
   std::int64_t block;
   std::int64_t row_in_block;
   std::int64_t col_in_block;
-  std::int64_t block_rows;  // of this block, which an edge may have cut
-  std::int64_t block_cols;
   const BlockWords& words;
 };
 
@@ -49,6 +47,7 @@ class Expander {
         element_(blocks_of(c.variant).format),
         top_(exponent_of_largest(element_)),
         largest_(decode(element_, spec(element_).max_code)),
+        lowest_of_top_(spec(element_).max_code),
         block_rows_(blocks_of(c.variant).block.height(c.rows)),
         block_cols_(blocks_of(c.variant).block.width(c.cols)),
         blocks_across_((c.cols + block_cols_ - 1) / block_cols_) {
@@ -95,8 +94,8 @@ class Expander {
       const std::int64_t first_col = block_col * block_cols_;
       const std::int64_t width = std::min(block_cols_, c_.cols - first_col);
       const std::int64_t number = row.block_row * blocks_across_ + block_col;
-      const BlockWords words = words_of<kData>(number, i);
-      Place place{number, row.row_in_block, 0, row.block_rows, width, words};
+      const BlockWords words = words_of<kData>(number, i, row.block_rows, width);
+      Place place{number, row.row_in_block, 0, words};
       for (; place.col_in_block < width; ++place.col_in_block) {
         const std::int64_t j = first_col + place.col_in_block;
         to[j] = bits_of<kData>(place, i, j);
@@ -123,7 +122,8 @@ class Expander {
 
   // Those that such data need: in blocks of one column each element has its own.
   template <Data kData>
-  [[nodiscard]] BlockWords words_of(std::int64_t block, std::int64_t row) const {
+  [[nodiscard]] BlockWords words_of(std::int64_t block, std::int64_t row, std::int64_t block_rows,
+                                    std::int64_t block_cols) const {
     const auto word = [&](std::uint64_t salt) {
       return random_word(c_.seed ^ salt, static_cast<std::uint64_t>(block));
     };
@@ -133,8 +133,11 @@ class Expander {
     if constexpr (kData == Data::normal) words.exponent = row_exponent(row);
     if constexpr (kData == Data::boundaries) words.kind = word(0xED6E) % 8;
     if constexpr (kData == Data::specials) words.kind = word(0x59EC) % 13;
-    if constexpr (kData == Data::boundaries || kData == Data::specials || kData == Data::sparse)
-      words.chosen = word(0xC405);
+    if constexpr (kData == Data::boundaries || kData == Data::specials || kData == Data::sparse) {
+      const std::uint64_t chosen = word(0xC405);
+      words.chosen_row = static_cast<std::int64_t>(chosen % static_cast<std::uint64_t>(block_rows));
+      words.chosen_col = static_cast<std::int64_t>((chosen >> 20) % static_cast<std::uint64_t>(block_cols));
+    }
     return words;
   }
   [[nodiscard]] Row row_of(std::int64_t i) const {
@@ -165,6 +168,7 @@ class Expander {
 
   // Values and midpoints of the element format; what lies above its largest value.
   void list_edges() {
+    while (lowest_of_top_ > 0 && decode(element_, lowest_of_top_ - 1) >= two_to(top_)) --lowest_of_top_;
     for (std::uint32_t code = 0; code <= spec(element_).max_code; ++code) {
       const double value = decode(element_, code);
       edges_.push_back(value);
@@ -209,9 +213,7 @@ class Expander {
 
   // True for one element a block, hash-chosen.
   [[nodiscard]] static bool is_chosen(const Place& p) {
-    const std::uint64_t word = p.words.chosen;
-    return p.row_in_block == static_cast<std::int64_t>(word % static_cast<std::uint64_t>(p.block_rows)) &&
-           p.col_in_block == static_cast<std::int64_t>((word >> 20) % static_cast<std::uint64_t>(p.block_cols));
+    return p.row_in_block == p.words.chosen_row && p.col_in_block == p.words.chosen_col;
   }
 
   [[nodiscard]] std::uint32_t boundaries(const Place& p, std::uint64_t word) const {
@@ -235,8 +237,7 @@ class Expander {
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
     std::uint32_t code = static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code + 1));
     if (first) {  // in the largest binade
-      std::uint32_t lowest = spec(element_).max_code;
-      while (lowest > 0 && decode(element_, lowest - 1) >= two_to(top_)) --lowest;
+      const std::uint32_t lowest = lowest_of_top_;
       code = lowest + static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code - lowest + 1));
     }
     const std::uint32_t bits = nearest_bits(dtype_, value_of(code) * two_to(e));
@@ -303,8 +304,9 @@ class Expander {
   const Case& c_;
   Format dtype_;
   Format element_;
-  int top_;         // exponent of the element format's largest value
-  double largest_;  // that value
+  int top_;                      // exponent of the element format's largest value
+  double largest_;               // that value
+  std::uint32_t lowest_of_top_;  // the lowest code of its binade
   std::int64_t block_rows_;
   std::int64_t block_cols_;
   std::int64_t blocks_across_;

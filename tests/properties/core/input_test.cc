@@ -21,6 +21,27 @@ TEST(Input, elements_are_where_they_belong_and_gaps_hold_nan) {
   }
 }
 
+TEST(Input, nearest_bits_are_those_of_the_codec_for_any_format) {
+  for (const Format dtype : {Format::bf16, Format::fp16, Format::fp32}) {
+    const auto expect_codec = [dtype](double value) {
+      for (const double x : {value, -value}) {
+        ASSERT_EQ(nearest_bits(dtype, x), encode(dtype, x, Rounding::nearest_even, Overflow::saturate))
+            << spec(dtype).name << " " << std::hexfloat << x;
+      }
+    };
+    for (const double x : {0.0, 0x1p-1074, 0x1p-1022, 0x1.fffffffffffffp1023, HUGE_VAL, std::nan("")}) expect_codec(x);
+    // Each binade from below the smallest subnormal to above the largest number: ends, ties, and what is beside them.
+    for (int exponent = -160; exponent <= 130; ++exponent) {
+      for (std::uint64_t n = 0; n < 256; ++n) {
+        const std::uint64_t word = random_word(n, static_cast<std::uint64_t>(exponent + 1000));
+        const std::uint64_t kept = n % 4 == 0 ? ~std::uint64_t{0} << (word % 53) : ~std::uint64_t{0};
+        const double x = std::ldexp(1 + static_cast<double>((word >> 12) & kept) * 0x1p-52, exponent);
+        for (const double near : {x, std::nextafter(x, 0.0), std::nextafter(x, HUGE_VAL)}) expect_codec(near);
+      }
+    }
+  }
+}
+
 TEST(Input, the_last_of_several_plants_in_one_place_counts) {
   const Case c = parse_case("op=quantize x=bf16 rows=2 cols=3 stride=5 plant=1,2:1 plant=0,0:7 plant=1,2:9");
   const Input x = expand_input(c, [](std::int64_t, std::int64_t) { return 0x3F80U; });
