@@ -9,16 +9,16 @@ tree="$work/a tree"
 stubs="$work/stubs"
 calls="$work/calls"
 mkdir -p -- "$tree" "$stubs"
-cp -- "$source/run" "$source/packages.txt" "$source/CMakePresets.json" "$tree/"
+cp -R -- "$source/run" "$source/.ci" "$source/packages.txt" "$source/CMakePresets.json" "$tree/"
 
 # What a machine with coreutils has, and nothing else.
-for tool in bash sed grep cat rm mkdir dirname env sort tail xargs head tr touch chmod printf; do
+for tool in bash sed grep cat rm mkdir dirname env sort tail xargs head tr touch chmod printf awk find wc cp; do
   ln -s -- "$(type -P "$tool")" "$stubs/$tool"
 done
 
 # stub NAME BODY
 stub() {
-  printf '#!/usr/bin/env bash\nprintf "%%s\\n" "%s $*" >>"$CALLS"\n%s\n' "$1" "$2" >"$stubs/$1"
+  printf '#!/usr/bin/env bash\nprintf "%%s\n" "%s $*" >>"$CALLS"\n%s\n' "$1" "$2" >"$stubs/$1"
   chmod +x "$stubs/$1"
 }
 
@@ -30,9 +30,12 @@ stub cmake 'case "$*" in
   *--preset*) printf "CMAKE_HOME_DIRECTORY:INTERNAL=%s\n" "$PWD" >build/release/CMakeCache.txt
               touch build/release/build.ninja
               exit "${CONFIGURE_STATUS:-0}" ;;
-  *--build*) exit "${BUILD_STATUS:-0}" ;;
+  *--build*) [[ -z ${NINJA_LOG:-} ]] || printf "%b" "$NINJA_LOG" >"$2/.ninja_log"
+             exit "${BUILD_STATUS:-0}" ;;
 esac'
-stub ctest 'exit "${TEST_STATUS:-0}"'
+stub ctest '[[ -z ${CTEST_XML:-} ]] || { mkdir -p "$2/tests/results"; printf "%b" "$CTEST_XML" >"$2/ctest.xml"; }
+[[ -z ${CASES_XML:-} ]] || printf "%b" "$CASES_XML" >"$2/tests/results/a.Of-Many.xml"
+exit "${TEST_STATUS:-0}"'
 mkdir -p -- "$tree/build/release/bin"
 for program in mxcheck mxcheck_bench; do
   stub "$program" 'exit "${PROGRAM_STATUS:-0}"'
@@ -97,6 +100,14 @@ expect 0 '-R Codec' -- test -R Codec
 expect 0 'ctest --test-dir' -- test all
 refuse '-L ^'
 expect 8 'ctest' TEST_STATUS=8 -- test
+# Cases are counted: those of a file of results, and one for each process without one.
+processes='<testcase name="a.Of/Many" status="run">\n<testcase name="python.x" status="run">\n<testcase name="b" status="fail">\n'
+cases='<testsuites tests="1200" failures="0" errors="0">\n<testcase name="x" result="skipped">\n'
+expect 0 'run: 1,202 cases in 3 processes: 1 failed, 1 skipped' CTEST_XML="$processes" CASES_XML="$cases" -- test
+expect 8 'run: 3 cases in 3 processes: 1 failed, 0 skipped' CTEST_XML="$processes" TEST_STATUS=8 -- test
+for phase in packages configure compile test; do
+  expect 0 "run:   $phase" -- test
+done
 expect 0 'clang-format 14 is not installed' -- test
 expect 0 'mxcheck_bench --benchmark_filter=x' -- bench --benchmark_filter=x
 
@@ -126,7 +137,19 @@ rm -- "$tree/build/release/build.ninja"
 expect 1 'cmake --preset release failed' CONFIGURE_STATUS=1 -- build
 expect 0 '--preset release' -- build
 
+# What a build took: the steps since its start, once each, however many outputs they have.
+log='# ninja log v5\n0\t9000\t1\told/a/b.o\tf\n'
+log+='0\t3000\t9000000000000000000\tkernels/CMakeFiles/x.dir/sm90/a/b.cu.o\ta\n'
+log+='0\t1000\t9000000000000000000\tlib/one.so\tb\n0\t1000\t9000000000000000000\tlib/two.so\tb\n'
+expect 0 'run: 2 steps, 4.0 seconds of steps' NINJA_LOG="$log" -- build --timings mxcheck
+expect 0 '--target mxcheck' -- build --timings mxcheck
+grep -qE '^run: +1 +3\.0 +[0-9.]+  kernels/sm90$' "$work/output" ||
+  { failures=$((failures + 1)); printf 'FAILED: no line of kernels/sm90 in:\n'; cat -- "$work/output"; }
+expect 1 'the build failed' BUILD_STATUS=1 -- build --timings
+
 # Requests that mean nothing.
+expect 2 '--budget takes seconds' -- tidy --budget soon
+expect 2 "tidy takes --since and --budget, not '--all'" -- tidy --all
 expect 0 'usage: ./run' -- help
 expect 0 'usage: ./run' --
 expect 2 "no command 'tests'" -- tests

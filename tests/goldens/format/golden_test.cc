@@ -1,9 +1,17 @@
-#include "goldens/format/golden.h"
+#include <set>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include <set>
-
+#include "goldens/format/compare.h"
+#include "goldens/format/golden.h"
+#include "goldens/format/manifest.h"
+#include "goldens/format/offsets.h"
+#include "goldens/format/schema.h"
+#include "goldens/io/tensor_file.h"
+#include "numerics/bytes.h"
+#include "tests/goldens/format/golden_samples.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -34,6 +42,213 @@ TEST(Golden, finds_attributes_and_datasets_by_name) {
   ASSERT_NE(info.find("y"), nullptr);
   EXPECT_EQ(info.find("y")->role, Role::input);
   EXPECT_EQ(info.find("z"), nullptr);
+}
+
+using test::expect_error;
+using test::pattern;
+
+TEST(DatasetEquals, is_about_dtype_shape_and_every_byte) {
+  const test::TemporaryDirectory dir;
+  constexpr std::int64_t kRows = (9 << 20) / 64;  // three pieces of 4 MiB, the last not whole
+  const GoldenInfo info{{}, {{"x", Role::output, "float8_e4m3fn", Dtype::u8, {kRows, 64}, {}}}};
+  const GoldenReader golden(dir / "g.h5", test::write_golden(dir / "g.h5", info));
+  Tensor t{"x", Dtype::u8, {kRows, 64}, pattern(kRows * 64)};
+  write_npy(dir / "right.npy", t);
+  EXPECT_TRUE(dataset_equals(golden, "x", dir / "right.npy"));
+  EXPECT_TRUE(dataset_equals(golden, "x", dir / "g.h5:/x"));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{4 << 20}, t.data.size() - 1}) {
+    Tensor wrong = t;
+    wrong.data[at] ^= std::byte{1};
+    write_npy(dir / "wrong.npy", wrong);
+    EXPECT_FALSE(dataset_equals(golden, "x", dir / "wrong.npy")) << at;
+  }
+  t.shape = {kRows / 2, 128};
+  write_npy(dir / "shape.npy", t);
+  EXPECT_FALSE(dataset_equals(golden, "x", dir / "shape.npy"));
+  t.dtype = Dtype::i8, t.shape = {kRows, 64};
+  write_npy(dir / "dtype.npy", t);
+  EXPECT_FALSE(dataset_equals(golden, "x", dir / "dtype.npy"));
+  expect_error(ErrorKind::input, "cannot be opened", [&] { dataset_equals(golden, "x", dir / "none.npy"); });
+  expect_error(ErrorKind::golden, "has no dataset 'y'", [&] { dataset_equals(golden, "y", dir / "right.npy"); });
+}
+
+using test::expect_error;
+
+const std::string kHash(64, 'a');
+const std::string kFirst = "mxcheck manifest 1, schema 1, mxcheck 0.1.0\n";
+
+TEST(Manifest, is_written_sorted_and_read_back) {
+  const Manifest manifest{"mxcheck 0.1.0", {{kHash, 12, "b.h5"}, {std::string(64, '0'), 0, "a b.h5"}}};
+  const std::string text = to_text(manifest);
+  EXPECT_EQ(text, kFirst + std::string(64, '0') + "  0  a b.h5\n" + kHash + "  12  b.h5\n");
+  const Manifest back = parse_manifest(text, "m");
+  EXPECT_EQ(back.generator, "mxcheck 0.1.0");
+  ASSERT_EQ(back.entries.size(), 2U);
+  EXPECT_EQ(back.entries[1], manifest.entries[0]);
+  EXPECT_EQ(back.find("b.h5"), &back.entries[1]);
+  EXPECT_EQ(back.find("c.h5"), nullptr);
+  EXPECT_TRUE(parse_manifest(kFirst, "m").entries.empty());
+  EXPECT_EQ(parse_manifest(kFirst + kHash + "  9223372036854775807  x\n", "m").entries[0].size, UINT64_MAX >> 1);
+}
+
+TEST(Manifest, refuses_whatever_is_not_exactly_one) {
+  const std::string good = kFirst + kHash + "  1  b\n";
+  const std::string short_hash(63, 'a');
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "m:1: the line does not end"},
+      {"\n", "m:1: the first line must begin with 'mxcheck manifest 1, schema 1, '"},
+      {"mxcheck manifest 2, schema 1, x\n", "m:1: the first line must begin"},
+      {"mxcheck manifest 1, schema 2, x\n", "m:1: the first line must begin"},
+      {"mxcheck manifest 1, schema 1, \n", "m:1: the first line must name its generator"},
+      {"mxcheck manifest 1, schema 1, a\tb\n", "m:1: the first line must name its generator"},
+      {kFirst.substr(0, kFirst.size() - 1), "m:1: the line does not end"},
+      {good.substr(0, good.size() - 1), "m:2: the line does not end"},
+      {good + "\n", "m:3: a line begins with 64 lower-case hexadecimal digits"},
+      {kFirst + std::string(64, 'A') + "  1  b\n", "64 lower-case hexadecimal digits"},
+      {kFirst + std::string(64, 'g') + "  1  b\n", "64 lower-case hexadecimal digits"},
+      {kFirst + short_hash + "  1  b\n", "64 lower-case hexadecimal digits"},
+      {kFirst + kHash + "a  1  b\n", "two spaces"},
+      {kFirst + kHash + " 1  b\n", "two spaces"},
+      {kFirst + kHash + "\n", "two spaces"},
+      {kFirst + kHash + "  1 b\n", "two spaces"},
+      {kFirst + kHash + "  1\n", "two spaces"},
+      {kFirst + kHash + "    1  b\n", "the size must be"},
+      {kFirst + kHash + "  -1  b\n", "the size must be"},
+      {kFirst + kHash + "  +1  b\n", "the size must be"},
+      {kFirst + kHash + "  01  b\n", "the size must be"},
+      {kFirst + kHash + "  0x1  b\n", "two spaces"},
+      {kFirst + kHash + "  1.5  b\n", "two spaces"},
+      {kFirst + kHash + "    b\n", "the size must be"},
+      {kFirst + kHash + "  9223372036854775808  b\n", "the size must be"},
+      {kFirst + kHash + "  99999999999999999999  b\n", "the size must be"},
+      {kFirst + kHash + "  1  \n", "the name must be"},
+      {kFirst + kHash + "  1   b\n", "the name must be"},
+      {kFirst + kHash + "  1  b \n", "the name must be"},
+      {kFirst + kHash + "  1  b\r\n", "the name must be"},
+      {kFirst + kHash + "  1  ..\n", "the name must be"},
+      {kFirst + kHash + "  1  .\n", "the name must be"},
+      {kFirst + kHash + "  1  a/b\n", "the name must be"},
+      {kFirst + kHash + "  1  /b\n", "the name must be"},
+      {kFirst + kHash + "  1  a\x01\n", "the name must be"},
+      {kFirst + kHash + "  1  " + std::string("a\0b", 3) + "\n", "the name must be"},
+      {kFirst + kHash + "  1  " + std::string(256, 'b') + "\n", "the name must be"},
+      {good + kHash + "  1  b\n", "m:3: 'b' is there twice or not in order"},
+      {good + kHash + "  1  a\n", "m:3: 'a' is there twice or not in order"},
+  };
+  for (const auto& [text, message] : cases) {
+    expect_error(ErrorKind::golden, message, [&, &t = text] { parse_manifest(t, "m"); });
+  }
+  expect_error(ErrorKind::golden, "over 16 MiB", [] { parse_manifest(std::string(17 << 20, '\n'), "m"); });
+}
+
+TEST(Manifest, refuses_every_prefix_that_ends_inside_a_line) {
+  const std::string good = kFirst + kHash + "  1  b\n" + kHash + "  2  c\n";
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    const std::string prefix = good.substr(0, n);
+    if (prefix.ends_with('\n')) continue;
+    expect_error(ErrorKind::golden, "m:", [&] { parse_manifest(prefix, "m"); });
+  }
+}
+
+TEST(Manifest, does_not_write_what_it_would_not_read) {
+  for (const ManifestEntry& entry : {ManifestEntry{"short", 1, "b"}, ManifestEntry{kHash, 1, "a/b"},
+                                     ManifestEntry{kHash, 1, "a\nb"}, ManifestEntry{kHash, 1, "x"}}) {
+    expect_error(ErrorKind::usage, "nobody could read", [&] { to_text({"g", {entry, {kHash, 1, "x"}}}); });
+  }
+  expect_error(ErrorKind::usage, "name its generator", [] { to_text({"", {}}); });
+}
+
+TEST(EntryBeside, is_looked_up_in_the_goldens_own_folder) {
+  const test::TemporaryDirectory dir;
+  expect_error(ErrorKind::golden, "no manifest: ", [&] { entry_beside(dir / "b"); });
+  test::write_file(dir / kManifestName, kFirst + kHash + "  7  b\n");
+  EXPECT_EQ(entry_beside(dir / "b"), (ManifestEntry{kHash, 7, "b"}));
+  expect_error(ErrorKind::golden, "manifest.txt has no entry for it", [&] { entry_beside(dir / "c"); });
+  test::write_file(dir / kManifestName, "x");
+  expect_error(ErrorKind::golden, "manifest.txt:1: ", [&] { entry_beside(dir / "b"); });
+  std::filesystem::remove(dir / kManifestName);
+  std::filesystem::create_directory(dir / kManifestName);
+  expect_error(ErrorKind::golden, "not a regular file but a directory", [&] { entry_beside(dir / "b"); });
+}
+
+using test::expect_error;
+
+const std::vector<std::int64_t> kOffsets{0, 96, 192};
+
+TEST(Offsets, are_numbers_with_commas_blanks_or_line_ends_between) {
+  for (const char* text : {"0,96,192", "0 96 192", " 0 , 96,\n192,", "0\t96\r\n192\n"}) {
+    EXPECT_EQ(parse_offsets(text, "t"), kOffsets) << text;
+  }
+  EXPECT_EQ(offsets_to_text(kOffsets), "0,96,192");
+  EXPECT_EQ(offsets_to_text({}), "");
+  for (const char* text : {"a", "0,,1", "-1", "0x10", "0;1", "+1", "9223372036854775808"}) {
+    expect_error(ErrorKind::usage, "t: expected numbers like 0,96,192", [&] { parse_offsets(text, "t"); });
+  }
+  expect_error(ErrorKind::usage, "t: no numbers", [] { parse_offsets(" \n", "t"); });
+}
+
+TEST(Offsets, are_read_from_a_text_and_from_a_vector) {
+  const test::TemporaryDirectory dir;
+  test::write_file(dir / "o.txt", "0\n96\n192\n");
+  EXPECT_EQ(read_offsets(dir / "o.txt"), kOffsets);
+  write_npy(dir / "o.npy", {"", Dtype::i64, {3}, to_bytes(kOffsets)});
+  EXPECT_EQ(read_offsets(dir / "o.npy"), kOffsets);
+  write_npy(dir / "narrow.npy", {"", Dtype::i32, {2}, to_bytes(std::vector<std::int32_t>{-1, 7})});
+  EXPECT_EQ(read_offsets(dir / "narrow.npy"), (std::vector<std::int64_t>{-1, 7}));
+  write_npy(dir / "matrix.npy", {"", Dtype::i64, {1, 3}, to_bytes(kOffsets)});
+  expect_error(ErrorKind::input, "one vector of I64 or I32", [&] { read_offsets(dir / "matrix.npy"); });
+  test::write_file(dir / "large", "");
+  std::filesystem::resize_file(dir / "large", (16 << 20) + 1);
+  expect_error(ErrorKind::input, "over 16 MiB of offsets", [&] { read_offsets(dir / "large"); });
+}
+
+std::string objection_to(const DatasetInfo& set) { return objection({{}, {set}}, "golden"); }
+
+TEST(Schema, has_nothing_against_goldens_of_every_kind) {
+  for (const char* kind : {"golden", "quantized", "record", "routes", "layer"})
+    EXPECT_EQ(objection(test::small_info(), kind), "");
+  EXPECT_EQ(objection({{}, {}}, "golden"), "");
+}
+
+TEST(Schema, names_what_is_wrong_with_a_dataset) {
+  const DatasetInfo right{"x", Role::output, "bfloat16", Dtype::u16, {2}, {}};
+  EXPECT_EQ(objection_to(right), "");
+  const auto with = [&](auto change) {
+    DatasetInfo set = right;
+    change(set);
+    return objection_to(set);
+  };
+  EXPECT_EQ(with([](auto& s) { s.name = "1x"; }),
+            "dataset '1x': a name has letters, digits and '_', and does not begin with a digit");
+  EXPECT_EQ(with([](auto& s) {
+              s.shape = {1, 1, 1};
+            }),
+            "dataset 'x': has rank 3; a golden's datasets have rank 1 or 2");
+  EXPECT_EQ(with([](auto& s) { s.shape = {-1}; }), "dataset 'x': has a negative extent");
+  EXPECT_EQ(with([](auto& s) { s.dtype = Dtype::u8; }), "dataset 'x': has elements too narrow for format 'bfloat16'");
+  EXPECT_EQ(with([](auto& s) { s.dtype = Dtype::f32; }),
+            "dataset 'x': has elements that are none of u8 u16 u32 i32 i64");
+  EXPECT_EQ(with([](auto& s) { s.format = "int32"; }),
+            "dataset 'x': has format 'int32', which its elements do not fit");
+  EXPECT_EQ(with([](auto& s) { s.attributes = {{"role", "x"}}; }), "dataset 'x': attribute 'role' is the writer's own");
+  EXPECT_EQ(with([](auto& s) { s.attributes = {{"a", ""}, {"a", ""}}; }), "dataset 'x': attribute 'a' is there twice");
+  EXPECT_EQ(with([](auto& s) {
+              s.attributes = {{"a b", ""}};
+            }),
+            "dataset 'x': attribute 'a b': a key has letters, digits, '_', '.' and '-'");
+  EXPECT_EQ(objection({{}, {right, right}}, "golden"), "dataset 'x' is there twice");
+}
+
+TEST(Schema, bounds_attributes_datasets_and_kinds) {
+  EXPECT_EQ(objection({{{"a", std::string(kMaxText, 'x')}}, {}}, "golden"), "");
+  EXPECT_EQ(objection({{{"a", std::string(kMaxText + 1, 'x')}}, {}}, "golden"), "attribute 'a' has over 64 KiB");
+  EXPECT_EQ(objection({{{"a", std::string("\0", 1)}}, {}}, "golden"), "attribute 'a' holds a zero byte");
+  EXPECT_NE(objection({{}, {}}, "gold"), "");
+  Attributes many;
+  for (std::size_t i = 0; i + 2 < kMaxAttributes; ++i) many.emplace_back("a" + std::to_string(i), "");
+  EXPECT_EQ(objection({many, {}}, "golden"), "");  // two are the writer's
+  many.emplace_back("one_more", "");
+  EXPECT_EQ(objection({many, {}}, "golden"), "more than 256 attributes");
 }
 
 }  // namespace

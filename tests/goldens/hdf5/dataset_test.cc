@@ -1,9 +1,12 @@
-#include <gtest/gtest.h>
-
 #include <sys/wait.h>
 
 #include <cerrno>
 
+#include <gtest/gtest.h>
+
+#include "goldens/hdf5/attributes.h"
+#include "goldens/hdf5/handle.h"
+#include "goldens/hdf5/rows.h"
 #include "goldens/io/readers.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
 #include "tests/goldens/temporary_directory.h"
@@ -262,6 +265,102 @@ TEST_F(Hdf5Test, leaves_no_child_processes_and_no_open_files_behind) {
   errno = 0;
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
+}
+
+using test::expect_error;
+
+class Hdf5Attributes : public testing::Test {
+ protected:
+  Hdf5Attributes() {
+    quiet_hdf5();
+    const Hdf5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    H5Pset_attr_creation_order(creation.id(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
+    file = Hdf5Handle(H5Fcreate((dir / "f.h5").c_str(), H5F_ACC_TRUNC, creation.id(), H5P_DEFAULT), H5Fclose);
+    root = Hdf5Handle(H5Gopen2(file.id(), "/", H5P_DEFAULT), H5Gclose);
+  }
+  test::TemporaryDirectory dir;
+  Hdf5Handle file, root;
+  Hdf5Place place{"f.h5", ErrorKind::golden, 0};
+};
+
+TEST_F(Hdf5Attributes, come_back_in_the_order_of_writing) {
+  const Attributes written{{"z", "last letter first"}, {"empty", ""}, {"a", "\xC3\xA9"}};
+  for (const auto& [key, value] : written) write_attribute(root.id(), key, value, place);
+  EXPECT_EQ(read_attributes(root.id(), 3, 64, place), written);
+}
+
+TEST_F(Hdf5Attributes, are_bounded_in_number_and_length) {
+  write_attribute(root.id(), "a", "12345", place);
+  write_attribute(root.id(), "b", "", place);
+  expect_error(ErrorKind::golden, "f.h5: more than 1 attributes", [&] { read_attributes(root.id(), 1, 64, place); });
+  expect_error(ErrorKind::golden, "of over 4 bytes", [&] { read_attributes(root.id(), 2, 4, place); });
+  expect_error(ErrorKind::golden, "attribute 'a' could not be written",
+               [&] { write_attribute(root.id(), "a", "again", place); });
+}
+
+TEST_F(Hdf5Attributes, are_text_of_fixed_length_or_refused) {
+  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Handle number(H5Acreate2(root.id(), "n", H5T_STD_I32LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  ASSERT_TRUE(number);
+  expect_error(ErrorKind::golden, "no single text of fixed length", [&] { read_attributes(root.id(), 9, 64, place); });
+}
+
+TEST(Hdf5Handle, closes_once_and_keeps_failures) {
+  quiet_hdf5();
+  Hdf5Handle a(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const hid_t id = a.id();
+  ASSERT_TRUE(a);
+  Hdf5Handle b(std::move(a));
+  EXPECT_FALSE(a);  // NOLINT: a moved-from handle holds nothing
+  EXPECT_EQ(b.id(), id);
+  b = Hdf5Handle(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  EXPECT_LT(H5Iis_valid(id) > 0 ? 1 : -1, 0) << "what was assigned over is closed";
+  const hid_t second = b.id();
+  EXPECT_TRUE(b.close());
+  EXPECT_TRUE(b.close());
+  EXPECT_EQ(H5Iis_valid(second), 0);
+  const Hdf5Handle failed(-1, H5Pclose);
+  EXPECT_FALSE(failed);
+}
+
+TEST(Hdf5Says, the_innermost_reason_in_one_printable_line) {
+  quiet_hdf5();
+  H5Eclear2(H5E_DEFAULT);
+  EXPECT_EQ(hdf5_says(), "");
+  const Hdf5Handle none(H5Fopen("/nowhere/\n.h5", H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  EXPECT_FALSE(none);
+  const std::string said = hdf5_says();
+  EXPECT_EQ(said.rfind(" (HDF5: ", 0), 0U) << said;
+  EXPECT_NE(said.find("No such file or directory"), std::string::npos) << said;
+  EXPECT_EQ(said.find('\n'), std::string::npos);
+}
+
+using test::expect_error;
+
+TEST(Hdf5Rows, give_every_byte_whatever_the_pieces_and_the_chunks) {
+  quiet_hdf5();
+  const test::TemporaryDirectory dir;
+  const std::vector<test::DatasetOptions> storages{{{3, 4, 5}, {}, {}}, {{3, 4, 5}, {2, 3, 2}, {}}, {{60}, {7}, {}}};
+  for (const test::DatasetOptions& options : storages) {
+    std::vector<std::byte> bytes;
+    test::write_hdf5(dir / "f.h5", [&](hid_t f) { bytes = test::add_dataset(f, "/x", H5T_STD_U16LE, options); });
+    const Hdf5Handle file(H5Fopen((dir / "f.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+    const Hdf5Place place{"f.h5:/x", ErrorKind::input, std::filesystem::file_size(dir / "f.h5")};
+    const TensorHead head{Dtype::u16, {options.shape.begin(), options.shape.end()}};
+    for (const std::size_t piece : {2U, 6U, 14U, 46U, 120U}) {  // bytes: not every one is a divisor of a row
+      Hdf5Rows rows(open_dataset(file.id(), "/x", place), head, place);
+      std::vector<std::byte> got(bytes.size());
+      for (std::size_t at = 0; at < got.size(); at += piece) {
+        rows.read(std::span(got).subspan(at, std::min(piece, got.size() - at)));
+      }
+      EXPECT_EQ(got, bytes) << piece;
+      std::vector<std::byte> more(2);
+      expect_error(ErrorKind::usage, "2 bytes are asked for, 0 are left", [&] { rows.read(more); });
+    }
+    Hdf5Rows rows(open_dataset(file.id(), "/x", place), head, place);
+    std::vector<std::byte> half(3);
+    expect_error(ErrorKind::usage, "a part of an element", [&] { rows.read(half); });
+  }
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
+#include <gtest/gtest.h>
+
+#include "goldens/io/routes_file.h"
+#include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
+#include "goldens/make/embedded.h"
+#include "numerics/bytes.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -185,6 +189,77 @@ TEST(Safetensors, refuses_to_write_names_that_no_reader_could_tell_apart) {
   expect_error(ErrorKind::usage, "given twice", [&] { write_safetensors(path, {{t, t}, {}}); });
   expect_error(ErrorKind::usage, "reserved", [&] { write_safetensors(path, {{reserved}, {}}); });
   expect_error(ErrorKind::usage, "UTF-8", [&] { write_safetensors(path, {{not_text}, {}}); });
+  EXPECT_TRUE(dir.names().empty());
+}
+
+TEST(RoutesFile, holds_the_rows_alone_and_every_number_they_depend_on) {
+  const test::TemporaryDirectory dir;
+  const Tensor& t = real_tensor("layer0.router_logits");
+  const MatrixView logits{Format::bf16, t.data.data(), t.shape[0], t.shape[1], t.shape[1]};
+  RoutesFile file;
+  file.router.variant = &router_variant_named("sigmoid");
+  file.router.top_k = 4;
+  file.source = Format::bf16;
+  file.token_rounding.tile = 128;
+  for (const TokenRoundingRule rule : {TokenRoundingRule::none, TokenRoundingRule::up}) {
+    file.token_rounding.rule = rule;
+    file.routes = route(file.router, logits, 1);
+    file.rounded = round_tokens(file.router, file.token_rounding, logits, 1);
+    if (rule == TokenRoundingRule::none) file.metadata = route_metadata(file.routes.experts, 4, {}, logits.cols, 1);
+    write_routes(dir / "r.safetensors", file);
+    const SafetensorsFile written = read_safetensors(dir / "r.safetensors");
+    EXPECT_EQ(written.tensors.size(), rule == TokenRoundingRule::none ? 10U : 6U);
+    EXPECT_EQ(written.metadata.at("mxcheck_file"), "routes");
+    EXPECT_EQ(written.metadata.at("rule"), to_text(rule));
+    EXPECT_EQ(written.metadata.at("variant"), "sigmoid");
+    EXPECT_EQ(written.metadata.at("row_weights"), rule == TokenRoundingRule::none ? "variant" : "renorm");
+    const Tensor tokens = read_tensor(dir / "r.safetensors:row_token");
+    EXPECT_EQ(tokens.shape, (std::vector<std::int64_t>{file.rounded.offsets.back()}));
+    const auto rows = std::span(file.rounded.row_token).first(static_cast<std::size_t>(tokens.shape[0]));
+    EXPECT_EQ(tokens.data, to_bytes(std::span<const std::int32_t>(rows)));
+    write_routes(dir / "r.h5", file);
+    EXPECT_EQ(read_tensor(dir / "r.h5:/row_token").data, tokens.data);
+    EXPECT_EQ(read_tensor(dir / "r.h5:/row_weight").dtype, Dtype::f32);
+    EXPECT_EQ(read_tensor(dir / "r.h5:/offsets").data, to_bytes(file.rounded.offsets));
+  }
+}
+
+using test::expect_error;
+
+const Tensor kNarrow{"narrow", Dtype::u8, {2, 3}, to_bytes(std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6})};
+const Tensor kWide{"wide", Dtype::f32, {2}, to_bytes(std::vector<float>{1, 2})};
+const std::map<std::string, std::string> kMetadata{{"kind", "pieces"}};
+
+TEST(SafetensorsWriter, writes_pieces_in_any_order_as_the_whole_is_written) {
+  const test::TemporaryDirectory dir;
+  write_safetensors(dir / "whole.safetensors", {{kNarrow, kWide}, kMetadata});
+  SafetensorsWriter writer(dir / "pieces.safetensors", {{"narrow", {Dtype::u8, {2, 3}}}, {"wide", {Dtype::f32, {2}}}},
+                           kMetadata);
+  const std::span narrow(kNarrow.data);
+  const std::span wide(kWide.data);
+  writer.append(0, narrow.first(1));  // which lies behind the wider tensor
+  writer.append(1, wide.first(5));
+  writer.append(0, narrow.subspan(1));
+  writer.append(0, {});
+  writer.append(1, wide.subspan(5));
+  EXPECT_EQ(dir.names(), (std::vector<std::string>{"whole.safetensors"})) << "nothing appears before commit";
+  writer.commit();
+  EXPECT_EQ(test::read_file(dir / "pieces.safetensors"), test::read_file(dir / "whole.safetensors"));
+}
+
+TEST(SafetensorsWriter, refuses_more_and_fewer_bytes_than_declared_and_names_that_cannot_be_written) {
+  const test::TemporaryDirectory dir;
+  const std::string path = dir / "x.safetensors";
+  const std::vector<NamedHead> narrow{{"narrow", {Dtype::u8, {2, 3}}}};
+  {
+    SafetensorsWriter writer(path, narrow, {});
+    expect_error(ErrorKind::usage, "'narrow' lacks 6 bytes", [&] { writer.commit(); });
+    writer.append(0, std::span(kNarrow.data).first(4));
+    expect_error(ErrorKind::usage, "2 bytes more than its shape holds",
+                 [&] { writer.append(0, std::span(kNarrow.data).first(4)); });
+  }
+  expect_error(ErrorKind::usage, "given twice", [&] { SafetensorsWriter(path, {narrow[0], narrow[0]}, {}); });
+  expect_error(ErrorKind::usage, "UTF-8", [&] { SafetensorsWriter(path, {{"\xFF", {Dtype::u8, {1}}}}, {}); });
   EXPECT_TRUE(dir.names().empty());
 }
 

@@ -1,15 +1,21 @@
-#include "goldens/make/make.h"
-
-#include <gtest/gtest.h>
-
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
+#include <gtest/gtest.h>
+
 #include "goldens/format/reader.h"
+#include "goldens/make/boundaries.h"
 #include "goldens/make/embedded.h"
+#include "goldens/make/made_up.h"
+#include "goldens/make/make.h"
+#include "goldens/make/tables.h"
+#include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
 #include "tests/goldens/temporary_directory.h"
@@ -175,6 +181,156 @@ TEST_F(MakeGolden, a_matrix_out_of_three_is_the_one_asked_for) {
   write_npy(dir / "t.npy", t);
   make(quantize_of(R"({"file": "t.npy", "index": 1})", "1x32"));
   EXPECT_EQ(read("g", "x").data, bytes_of(std::vector<float>{5, 6, 7, 8}));
+}
+
+bool holds(const std::vector<std::uint32_t>& patterns, float value) {
+  return std::find(patterns.begin(), patterns.end(), std::bit_cast<std::uint32_t>(value)) != patterns.end();
+}
+
+bool sorted_by_magnitude(const std::vector<std::uint32_t>& patterns) {
+  const auto key = [](std::uint32_t bits) { return std::pair(bits & 0x7FFFFFFF, bits >> 31); };
+  return std::adjacent_find(patterns.begin(), patterns.end(), [&](auto a, auto b) { return key(a) >= key(b); }) ==
+         patterns.end();
+}
+
+TEST(CastBoundaries, hold_values_midpoints_and_their_neighbours_of_both_signs) {
+  const std::vector<std::uint32_t> e2m1 = cast_boundaries(Format::e2m1);  // 0 0.5 1 1.5 2 3 4 6, and 8 beyond
+  EXPECT_TRUE(sorted_by_magnitude(e2m1));
+  for (const float edge : {0.25F, 0.5F, 0.75F, 1.0F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F, 6.0F, 7.0F, 8.0F}) {
+    for (const float x : {std::nextafter(edge, 0.0F), edge, std::nextafter(edge, 100.0F)}) {
+      EXPECT_TRUE(holds(e2m1, x)) << x;
+      EXPECT_TRUE(holds(e2m1, -x)) << -x;
+    }
+  }
+  EXPECT_TRUE(holds(e2m1, INFINITY));
+  EXPECT_FALSE(holds(e2m1, 0.6F));
+}
+
+TEST(CastBoundaries, change_the_code_at_every_midpoint) {
+  for (const Format format : {Format::e4m3, Format::e5m2, Format::e3m2, Format::mxint8}) {
+    std::vector<std::uint32_t> codes;
+    for (const std::uint32_t bits : cast_boundaries(format)) {
+      const auto value = std::bit_cast<float>(bits);
+      if (std::isnan(value)) continue;
+      codes.push_back(encode(format, value, Rounding::nearest_even, Overflow::saturate));
+    }
+    std::sort(codes.begin(), codes.end());
+    const auto distinct = std::unique(codes.begin(), codes.end()) - codes.begin();
+    EXPECT_GE(distinct, (1 << spec(format).bits) - 10) << spec(format).name;  // all but NaN and infinities
+  }
+}
+
+TEST(AmaxBoundaries, hold_the_edges_of_every_binade_once) {
+  for (const Format format : {Format::e4m3, Format::e5m2, Format::e2m1}) {
+    const std::vector<std::uint32_t> amax = amax_boundaries(format);
+    EXPECT_TRUE(sorted_by_magnitude(amax));
+    const auto largest = static_cast<float>(decode(format, spec(format).max_code));
+    for (const int k : {-100, -1, 0, 60}) {
+      for (const float edge : {std::ldexp(1.0F, k), std::ldexp(largest, k)}) {
+        EXPECT_TRUE(holds(amax, edge) && holds(amax, std::nextafter(edge, INFINITY))) << edge;
+      }
+    }
+    EXPECT_TRUE(holds(amax, std::bit_cast<float>(0x04600001U)));  // where an FP32 shortcut is wrong
+  }
+}
+
+TEST(MadeUp, bits_come_over_and_over) {
+  InputSpec input;
+  input.bits = {0x3F80, 0x7FC0, 1}, input.rows = 2, input.cols = 4;
+  EXPECT_EQ(values_in<std::uint16_t>(repeated_bits(input).data),
+            (std::vector<std::uint16_t>{0x3F80, 0x7FC0, 1, 0x3F80, 0x7FC0, 1, 0x3F80, 0x7FC0}));
+  input.dtype = Format::fp32;
+  EXPECT_EQ(repeated_bits(input).data.size(), 32U);
+}
+
+TEST(MadeUp, numbers_are_about_normal_and_of_the_spread_asked_for) {
+  InputSpec input;
+  input.normal = 5, input.rows = 100, input.cols = 400, input.exponent = -3, input.dtype = Format::fp32;
+  const auto x = values_in<float>(normal_numbers(input).data);
+  double sum = 0, squares = 0, fourths = 0;
+  for (const float v : x) sum += v, squares += double{v} * v, fourths += std::pow(double{v}, 4);
+  const auto count = static_cast<double>(x.size());
+  // Of 40,000 numbers of spread s: standard deviations of the mean s / 200, of the spread s / sqrt(80,000) = s / 283,
+  // of the kurtosis sqrt(24 / 40,000) = 0.024; the bounds are six to nine of them.
+  EXPECT_NEAR(sum / count, 0, 0.125 * 0.03);
+  EXPECT_NEAR(std::sqrt(squares / count), 0.125, 0.125 * 0.03);
+  EXPECT_NEAR(fourths * count / (squares * squares), 3 - 0.1, 0.15);  // twelve summands: 3 - 6 / 60
+  InputSpec other = input;
+  other.normal = 6;
+  EXPECT_NE(normal_numbers(other).data, normal_numbers(input).data);
+}
+
+GoldenSpec spec_of(GoldenKind kind, Format format) {
+  GoldenSpec golden;
+  golden.name = "g", golden.kind = kind, golden.format = format;
+  return golden;
+}
+
+template <class T>
+std::vector<T> values_of(const Table& table, const std::string& dataset) {
+  for (std::size_t i = 0; i < table.data.size(); ++i) {
+    if (table.info.datasets[i].name == dataset) return values_in<T>(table.data[i]);
+  }
+  ADD_FAILURE() << "no dataset " << dataset;
+  return {};
+}
+
+TEST(Tables, hold_the_value_of_every_code) {
+  GoldenSpec golden = spec_of(GoldenKind::formats, Format::e4m3);
+  golden.formats = {Format::e4m3, Format::e2m1};
+  const Table table = make_table(golden);
+  const auto e4m3 = values_of<float>(table, "e4m3");
+  ASSERT_EQ(e4m3.size(), 256U);
+  EXPECT_EQ(e4m3[0x7E], 448.0F);
+  EXPECT_TRUE(std::isnan(e4m3[0x7F]));
+  EXPECT_EQ(values_of<float>(table, "e2m1"),
+            (std::vector<float>{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0F, -0.5, -1, -1.5, -2, -3, -4, -6}));
+}
+
+TEST(Tables, hold_the_codecs_casts) {
+  const Table table = make_table(spec_of(GoldenKind::casts, Format::e4m3));
+  const auto x = values_of<float>(table, "x");
+  const auto codes = values_of<std::uint8_t>(table, "nearest_even_saturate");
+  const auto cut = values_of<std::uint8_t>(table, "toward_zero_non_saturate");
+  EXPECT_GT(x.size(), 1500U);  // 127 magnitudes and midpoints, three floats each, both signs
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(codes[i], encode(Format::e4m3, x[i], Rounding::nearest_even, Overflow::saturate));
+    EXPECT_EQ(cut[i], encode(Format::e4m3, x[i], Rounding::toward_zero, Overflow::non_saturate));
+  }
+}
+
+TEST(Tables, hold_a_scale_of_every_recipe_and_tell_rules_apart) {
+  const Table table = make_table(spec_of(GoldenKind::scales, Format::e4m3));
+  EXPECT_EQ(table.info.datasets.size(), 1 + all_recipes().size());
+  const auto amax = values_of<float>(table, "amax");
+  const auto floor = values_of<std::uint8_t>(table, "floor"), te = values_of<std::uint8_t>(table, "te");
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < amax.size(); ++i) {
+    if (std::isnan(amax[i])) continue;
+    EXPECT_EQ(te[i], scale_byte_for_amax(recipe_named("te"), Format::e4m3, amax[i]));
+    differ += floor[i] != te[i] ? 1 : 0;
+  }
+  EXPECT_GT(differ, 200U);
+}
+
+TEST(Tables, hold_both_layouts_of_scales_that_never_are_the_pad_byte) {
+  GoldenSpec golden = spec_of(GoldenKind::layout, Format::e4m3);
+  golden.rows = 5, golden.cols = 3, golden.pad_byte = 0x5A;
+  const Table table = make_table(golden);
+  const auto scales = values_of<std::uint8_t>(table, "scales");
+  ASSERT_EQ(scales.size(), 15U);
+  EXPECT_EQ(std::count(scales.begin(), scales.end(), 0x5A), 0);
+  const ScaleShape shape{{5}, 3};
+  EXPECT_EQ(values_of<std::uint8_t>(table, "tcgen05"), to_layout(ScaleLayout::tcgen05, shape, scales, 0x5A));
+  EXPECT_EQ(values_of<std::uint8_t>(table, "deepgemm"), to_layout(ScaleLayout::deepgemm, shape, scales, 0x5A));
+}
+
+TEST(Tables, hold_every_code_under_every_scale_byte) {
+  const Table table = make_table(spec_of(GoldenKind::dequantize, Format::e2m1));
+  const auto values = values_of<float>(table, "values");
+  ASSERT_EQ(values.size(), 256U * 32);
+  EXPECT_EQ(values[128 * 32 + 7], 12.0F);  // 6 times 2
+  EXPECT_TRUE(std::isnan(values[255 * 32]));
 }
 
 }  // namespace

@@ -1,10 +1,19 @@
-#include "properties/core/compare.h"
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <vector>
-
+#include "kernels/candidate.h"
+#include "numerics/error.h"
+#include "properties/core/ahead.h"
+#include "properties/core/check.h"
+#include "properties/core/compare.h"
+#include "properties/core/limits.h"
+#include "properties/core/notation.h"
+#include "reference/common/parallel.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -176,6 +185,332 @@ TEST(Compare, integers_that_were_never_written_are_told) {
   const auto d = compare(info, std::as_bytes(std::span(want)), got, 0x3C);
   ASSERT_TRUE(d);
   EXPECT_NE(d->pattern.find("never written"), std::string::npos) << d->pattern;
+}
+
+std::vector<Case> some_cases(int count) {
+  std::vector<Case> cases;
+  for (int i = 0; i < count; ++i)
+    cases.push_back(parse_case("op=quantize block=1x32 rows=" + std::to_string(1 + i % 7) +
+                               " cols=" + std::to_string(31 + i) + " data=normal seed=" + std::to_string(i)));
+  return cases;
+}
+
+TEST(AnswersAhead, are_those_that_are_computed_in_turn) {
+  const std::vector<Case> cases = some_cases(60);
+  for (const int threads : {1, 3, 8}) {
+    AnswersAhead ahead(cases, threads);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (i % 5 == 2) continue;  // passed over: a case that was not asked for
+      ahead.go_to(i);
+      const std::unique_ptr<Posed> posed = ahead.take(cases[i]);
+      ASSERT_TRUE(posed) << i;
+      const Posed now = pose(cases[i]);
+      EXPECT_EQ(posed->problem->c, cases[i]);
+      ASSERT_EQ(posed->answer.size(), now.answer.size());
+      for (std::size_t n = 0; n < now.answer.size(); ++n) EXPECT_EQ(posed->answer[n].bytes, now.answer[n].bytes);
+    }
+  }
+}
+
+TEST(AnswersAhead, are_of_the_case_that_is_next_and_given_once) {
+  const std::vector<Case> cases = some_cases(3);
+  AnswersAhead ahead(cases, 2);
+  EXPECT_FALSE(ahead.take(cases[1]));
+  ahead.go_to(1);
+  EXPECT_FALSE(ahead.take(cases[0]));
+  EXPECT_TRUE(ahead.take(cases[1]));
+  EXPECT_FALSE(ahead.take(cases[1]));
+  ahead.go_to(3);
+  EXPECT_FALSE(ahead.take(cases[2]));
+}
+
+TEST(AnswersAhead, end_with_cases_that_nobody_took) {
+  for (int i = 0; i < 20; ++i) {
+    AnswersAhead ahead(some_cases(30), 4);
+    ahead.go_to(static_cast<std::size_t>(i));
+  }
+}
+
+TEST(AnswersAhead, throw_where_the_answer_is_taken) {
+  std::vector<Case> cases = some_cases(2);
+  cases[1].variant.operation = "no operation";
+  AnswersAhead ahead(cases, 2);
+  EXPECT_TRUE(ahead.take(cases[0]));
+  ahead.go_to(1);
+  EXPECT_THROW(ahead.take(cases[1]), Error);
+}
+
+TEST(OneThreadEach, is_of_its_own_thread_and_ends_with_its_scope) {
+  const std::int64_t machine = thread_count(0);
+  {
+    const OneThreadEach one;
+    EXPECT_EQ(thread_count(0), 1);
+    EXPECT_EQ(thread_count(3), 3);
+    std::int64_t other = 0;
+    std::thread([&] { other = thread_count(0); }).join();
+    EXPECT_EQ(other, machine);
+  }
+  EXPECT_EQ(thread_count(0), machine);
+}
+
+// Answers calls as the function says, in this process.
+class Scripted final : public CandidateRunner {
+ public:
+  explicit Scripted(std::function<Outcome(const Call&)> answer) : answer_(std::move(answer)) {
+    info_.operations = {{"quantize", "exact", 100, 100, 1, 1}};
+  }
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
+  Outcome run(const Call& call) override { return ++calls, answer_(call); }
+  void restart() override {}
+  int calls = 0;
+
+ private:
+  CandidateInfo info_;
+  std::function<Outcome(const Call&)> answer_;
+};
+
+const Case& plain() {
+  static const Case c = parse_case("op=quantize block=1x32 rows=3 cols=40 data=normal seed=1");
+  return c;
+}
+
+Outcome right(const Call& call) {
+  Outcome outcome;
+  for (ExpectedTensor& t : operation_named(call.operation).problem_of(call)->answer())
+    outcome.outputs.push_back(std::move(t.bytes));
+  return outcome;
+}
+
+Ran ran(const Outcome& outcome, const Case& c = plain()) {
+  Scripted runner([&](const Call&) { return outcome; });
+  return run_checked(runner, Call{}, c);
+}
+
+TEST(Check, whatever_a_call_may_not_do_is_a_finding) {
+  Outcome o;
+  EXPECT_TRUE(ran(o).outcome);
+  EXPECT_FALSE(ran(o).finding);
+  o.out_of_bounds = "past the last output";
+  EXPECT_EQ(ran(o).finding->kind, FindingKind::out_of_bounds);
+  o = {}, o.conduct = "it waited";
+  EXPECT_EQ(ran(o).finding->summary, "it waited");
+  o = {}, o.status = MXCHECK_INVALID, o.message = "no";
+  EXPECT_EQ(ran(o).finding->kind, FindingKind::refused);
+  EXPECT_NE(ran(o).finding->summary.find("status 2, \"no\""), std::string::npos);
+  o = {}, o.kind = OutcomeKind::timed_out;
+  EXPECT_EQ(ran(o).finding->kind, FindingKind::fault);
+  o = {}, o.kind = OutcomeKind::crashed, o.signal = 11;
+  EXPECT_NE(ran(o).finding->summary.find("died (signal 11"), std::string::npos);
+}
+
+TEST(Check, a_crash_is_tried_again_and_the_summary_says_how_that_went) {
+  for (const bool confirmed : {false, true}) {
+    int calls = 0;
+    Scripted runner([&](const Call&) {
+      Outcome o;
+      if (++calls == 1 || confirmed) o.kind = OutcomeKind::crashed, o.signal = 6;
+      return o;
+    });
+    const Ran r = run_checked(runner, Call{}, plain());
+    EXPECT_EQ(runner.calls, 2);
+    EXPECT_EQ(r.finding->summary.find("not in a fresh process") == std::string::npos, confirmed);
+  }
+}
+
+TEST(Check, unsupported_is_an_answer_to_an_option_alone) {
+  Outcome o;
+  o.status = MXCHECK_UNSUPPORTED, o.outputs_untouched = true;
+  EXPECT_TRUE(ran(o).finding);
+  Case option = plain();
+  option.experts = {0, 3};
+  const Ran r = ran(o, option);
+  EXPECT_FALSE(r.finding || r.outcome);
+  o.outputs_untouched = false;  // it wrote before it refused
+  EXPECT_TRUE(ran(o, option).finding);
+}
+
+TEST(Check, a_shape_beyond_the_limits_is_not_asked_for) {
+  Scripted runner(right);
+  CheckContext context{runner, {}};
+  Case large = plain();
+  large.cols = 101;
+  const Got got = run_problem(context, *make_problem(large));
+  EXPECT_EQ(runner.calls, 0);
+  EXPECT_TRUE(got.outside_limits);
+  EXPECT_FALSE(got.usable());
+  EXPECT_FALSE(pass_on(context, got));
+  EXPECT_TRUE(context.nothing_claimed);
+  EXPECT_FALSE(context.not_offered);
+}
+
+TEST(Check, an_answer_is_compared_over_each_poison_and_a_difference_is_explained) {
+  Scripted good(right);
+  CheckContext context{good, {}};
+  const std::unique_ptr<Problem> p = make_problem(plain());
+  EXPECT_FALSE(equals_answer(context, *p, p->answer(), {}));
+  EXPECT_EQ(good.calls, 2);
+  EqualityOptions once;
+  once.one_poison_above = 1;
+  EXPECT_FALSE(equals_answer(context, *p, p->answer(), once));
+  EXPECT_EQ(good.calls, 3);
+
+  Scripted bad([](const Call& call) {
+    Outcome o = right(call);
+    if (call.poison == kPoisons[1]) o.outputs[0][7] ^= std::byte{1};  // the second run alone
+    return o;
+  });
+  CheckContext thorough{bad, {}};
+  thorough.thorough = true;
+  EqualityOptions options;
+  options.matches = [](const Problem&, const auto&) { return std::vector<std::string>{"recipe te"}; };
+  const auto finding = equals_answer(thorough, *p, p->answer(), options);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->summary, "codes differ from the reference");
+  EXPECT_EQ(finding->difference->first.col, 7);
+  EXPECT_FALSE(finding->element.empty());
+  EXPECT_FALSE(finding->relevant.empty());
+  EXPECT_EQ(finding->matches, std::vector<std::string>{"recipe te"});
+}
+
+TEST(Check, a_case_chooses_what_its_workspace_holds) {
+  std::set<int> met;  // a byte, or -1 for what the last call left
+  Case c = plain();
+  for (c.seed = 0; c.seed < 100; ++c.seed) {
+    for (const std::uint8_t poison : kPoisons) {
+      const WorkspaceFill fill = workspace_of(c, poison);
+      EXPECT_EQ(fill.poison, workspace_of(c, poison).poison);
+      met.insert(fill.keep != 0 ? -1 : fill.poison);
+    }
+  }
+  EXPECT_EQ(met, (std::set<int>{-1, 0x00, 0x3F, 0x7F, 0xC7, 0xFF}));
+}
+
+TEST(Check, the_cpu_library_is_asked_where_there_is_one) {
+  Scripted candidate(right), cpu(right);
+  CheckContext context{candidate, {}};
+  EXPECT_FALSE(equals_cpu_library(context, plain()));
+  EXPECT_TRUE(context.not_offered);
+  EXPECT_EQ(candidate.calls, 0);
+  context.not_offered = false, context.cpu = &cpu;
+  EXPECT_FALSE(equals_cpu_library(context, plain()));
+  EXPECT_FALSE(context.not_offered);
+  EXPECT_EQ(cpu.calls, 1);
+  Scripted other([](const Call& call) {
+    Outcome o = right(call);
+    o.outputs[1][0] ^= std::byte{1};
+    return o;
+  });
+  context.cpu = &other;
+  EXPECT_EQ(equals_cpu_library(context, plain())->summary, "scales differ from the CPU library's");
+}
+
+TEST(Limits, extents_go_up_to_the_multiples) {
+  const OperationInfo huge{"quantize", "exact", 0, 0, 1024, 1024};
+  const Case c = within_limits(parse_case("op=quantize rows=3 cols=2000 stride=2003 experts=0,1,3"), huge);
+  EXPECT_EQ(c.rows, 1024);
+  EXPECT_EQ(c.cols, 2048);
+  EXPECT_EQ(c.stride, 2051);
+  EXPECT_EQ(c.experts, (std::vector<std::int64_t>{0, 1, 1024}));
+}
+
+TEST(Limits, limits_clip_and_move_plants_and_experts_inside) {
+  const OperationInfo small{"quantize", "exact", 40, 100, 16, 8};
+  const Case c = within_limits(parse_case("op=quantize rows=90 cols=200 experts=0,50,90 plant=80,150:1"), small);
+  EXPECT_EQ(c.rows, 32);
+  EXPECT_EQ(c.cols, 96);
+  EXPECT_EQ(c.experts, (std::vector<std::int64_t>{0, 32, 32}));
+  EXPECT_EQ(c.plants, (std::vector<Plant>{{31, 95, 1}}));
+}
+
+TEST(Limits, an_extent_goes_up_to_its_multiple_but_never_past_the_limit) {
+  EXPECT_EQ(to_multiple(0, 16, 0), 0);
+  EXPECT_EQ(to_multiple(1, 16, 0), 16);
+  EXPECT_EQ(to_multiple(16, 16, 0), 16);
+  EXPECT_EQ(to_multiple(90, 16, 40), 32);
+  EXPECT_EQ(to_multiple(3, 64, 40), 0);  // no multiple lies within the limit
+  for (const std::int64_t rows : {0, 1, 17, 100}) {
+    const OperationInfo limits{"quantize", "exact", 64, 96, 16, 32};
+    Case c = parse_case("op=quantize rows=1 cols=1");
+    c.rows = rows, c.cols = 3 * rows;
+    EXPECT_TRUE(is_within_limits(within_limits(c, limits), limits)) << rows;
+  }
+}
+
+// Shrinking tries these in order: each is smaller and comes once, and the largest is the extent less one, so that a
+// search which goes on from what still fails ends at the threshold itself.
+TEST(Limits, smaller_extents_lead_to_any_threshold) {
+  EXPECT_TRUE(smaller_extents(0).empty());
+  EXPECT_TRUE(smaller_extents(1).empty());
+  for (const std::int64_t extent : {2, 3, 31, 32, 33, 1000, 65537, 1 << 24}) {
+    const std::vector<std::int64_t> smaller = smaller_extents(extent);
+    EXPECT_EQ(smaller.front(), 1);
+    EXPECT_EQ(*std::max_element(smaller.begin(), smaller.end()), extent - 1);
+    EXPECT_EQ(std::set<std::int64_t>(smaller.begin(), smaller.end()).size(), smaller.size());
+    EXPECT_LE(smaller.size(), 40U);
+    for (const std::int64_t e : smaller) EXPECT_TRUE(e >= 1 && e < extent) << e;
+  }
+}
+
+TEST(Limits, every_source_row_is_drawn_before_one_comes_again) {
+  const std::vector<std::int32_t> index = draw_index(9, 25, 10);
+  ASSERT_EQ(index.size(), 25U);
+  for (const int round : {0, 10}) {
+    const std::set<std::int32_t> rows(index.begin() + round, index.begin() + round + 10);
+    EXPECT_EQ(rows.size(), 10U);
+    EXPECT_EQ(*rows.begin(), 0);
+    EXPECT_EQ(*rows.rbegin(), 9);
+  }
+  EXPECT_EQ(index, draw_index(9, 25, 10));
+  EXPECT_NE(index, draw_index(10, 25, 10));
+  EXPECT_TRUE(draw_index(9, 0, 10).empty());
+}
+
+TEST(Notation, gives_bits_fields_hexfloat_and_decimal) {
+  struct Row {
+    Format format;
+    std::uint32_t bits;
+    const char* text;
+  };
+  const Row rows[] = {
+      {Format::bf16, 0x43E0, "0x43e0 = 0.10000111.1100000 = 0x1.cp+8 = 448"},
+      {Format::e4m3, 0x7E, "0x7e = 0.1111.110 = 0x1.cp+8 = 448"},
+      {Format::e4m3, 0x81, "0x81 = 1.0000.001 = -0x1p-9 = -0.001953125"},
+      {Format::e4m3, 0x7F, "0x7f = 0.1111.111 = nan = nan"},
+      {Format::e5m2, 0xFC, "0xfc = 1.11111.00 = -inf = -inf"},
+      {Format::e8m0, 0x7F, "0x7f = 01111111 = 0x1p+0 = 1"},
+      {Format::mxint8, 0xC0, "0xc0 = 11000000 = -0x1p+0 = -1"},
+      {Format::e2m1, 0x7, "0x7 = 0.11.1 = 0x1.8p+2 = 6"},
+      {Format::fp32, 0x80000000, "0x80000000 = 1.00000000.00000000000000000000000 = -0x0p+0 = -0"},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(notations(row.format, row.bits), row.text);
+  }
+  EXPECT_EQ(notations(448.0), "0x1.cp+8 = 448");
+}
+
+TEST(Notation, steps_are_counted_on_the_ordered_line) {
+  struct Row {
+    Format format;
+    std::uint32_t a, b;
+    std::int64_t steps;
+  };
+  const Row rows[] = {
+      {Format::e4m3, 0x00, 0x80, 1},
+      {Format::e4m3, 0x7E, 0xFE, 2 * 0x7E + 1},
+      {Format::e4m3, 0x38, 0x39, 1},
+      {Format::e4m3, 0x7F, 0xFF, 0},
+      {Format::e4m3, 0x7F, 0x7E, -1},
+      {Format::e4m3, 0x00, 0x7F, -1},
+      {Format::e8m0, 0, 254, 254},
+      {Format::e8m0, 255, 254, -1},
+      {Format::mxint8, 0x80, 0x7F, 255},
+      {Format::bf16, 0x7F7F, 0x7F80, 1},
+      {Format::fp32, 0x7FC00000, 0xFFC00001, 0},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(ulp_distance_of_codes(row.format, row.a, row.b), row.steps) << row.a << ' ' << row.b;
+    EXPECT_EQ(ulp_distance_of_codes(row.format, row.b, row.a), row.steps) << row.b << ' ' << row.a;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,3 @@
-#include "properties/gate/gate.h"
-
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,8 +6,20 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
+#include <gtest/gtest.h>
+
+#include "properties/core/operation.h"
+#include "properties/gate/gate.h"
+#include "properties/gate/search.h"
+#include "properties/gate/shard.h"
+#include "properties/operations/scaled_blocks/fields.h"
 #include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
@@ -358,6 +367,238 @@ TEST(Gate, a_run_repeats_itself_for_a_seed) {
   // A filter does not change the cases of what it leaves in.
   EXPECT_EQ(counts_of(result_of(run_toy("", "[!el]*"), kQuantize)),
             counts_of(result_of(run_toy("", kQuantize), kQuantize)));
+}
+
+Case draw(Draw& words) {
+  Case c;
+  c.variant.operation = "quantize", blocks_of(c.variant).block = {1, 32};
+  c.rows = words.between(1, 300), c.cols = words.between(1, 300);
+  c.seed = words.word() >> 16, c.data = Data::normal;
+  if (words.chance(30)) c.stride = c.cols + 3;
+  if (words.chance(50)) c.experts = {0, c.rows / 2, c.rows};
+  c.threads = static_cast<int>(words.below(4));
+  return c;
+}
+
+std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
+  return operation_named(c.variant.operation).simpler(c, finding);
+}
+
+// Fails where a kernel that breaks off after 33 columns would.
+std::optional<Finding> wrong_past_column_33(const Case& c) {
+  if (c.cols <= 33 || c.rows < 5) return std::nullopt;
+  Finding f;
+  f.summary = "wrong";
+  return f;
+}
+
+SearchResult run(const CheckCase& check, SearchLimits limits = {}, std::uint64_t seed = 7) {
+  return search("a_test", seed, limits, draw, check, simpler_cases);
+}
+
+TEST(Search, shrinks_to_the_smallest_case_that_fails) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const SearchResult r = run(wrong_past_column_33, {}, seed);
+    ASSERT_TRUE(r.minimal);
+    EXPECT_EQ(r.minimal->rows, 5) << to_text(*r.minimal);
+    EXPECT_EQ(r.minimal->cols, 34) << to_text(*r.minimal);
+    EXPECT_TRUE(r.minimal->experts.empty());
+    EXPECT_EQ(r.minimal->stride, 0);
+    EXPECT_EQ(r.minimal->threads, 0);
+    EXPECT_EQ(r.minimal->data, Data::zeros);
+    EXPECT_EQ(r.minimal->seed, 1U);
+    EXPECT_GT(r.original->elements(), r.minimal->elements());
+    EXPECT_FALSE(r.shrink_budget_spent);
+    EXPECT_EQ(r.finding->summary, "wrong");
+    EXPECT_LE(r.shrink_tries, 200);
+  }
+}
+
+TEST(Search, a_threshold_far_away_is_found_in_few_tries) {
+  const auto large = [](Draw&) { return parse_case("op=quantize block=1x32 rows=539325 cols=32 data=zeros seed=1"); };
+  for (const std::int64_t threshold : {2, 32767, 524289, 539324}) {
+    int repeated = 0;
+    std::set<std::string> seen;
+    const CheckCase check = [&](const Case& c) -> std::optional<Finding> {
+      repeated += seen.insert(to_text(c)).second ? 0 : 1;
+      return c.rows >= threshold ? std::optional<Finding>(Finding{}) : std::nullopt;
+    };
+    const SearchResult r = search("a_test", 1, {}, large, check, simpler_cases);
+    ASSERT_TRUE(r.minimal);
+    EXPECT_EQ(r.minimal->rows, threshold);
+    EXPECT_EQ(r.minimal->cols, 1);
+    EXPECT_LE(r.shrink_tries, 80);
+    EXPECT_EQ(repeated, 0);
+  }
+}
+
+TEST(Search, neighbours_that_lead_back_do_not_keep_it_from_ending) {
+  const auto start = [](Draw&) { return parse_case("op=quantize block=1x32 rows=8 cols=8 data=zeros seed=1"); };
+  const CheckCase fails = [](const Case&) { return std::optional<Finding>(Finding{}); };
+  const SimplerCases round_and_round = [](const Case& c, const Finding&) {
+    Case itself = c, other = c;
+    other.rows = c.rows == 8 ? 4 : 8;
+    return std::vector<Case>{itself, other};
+  };
+  const SearchResult r = search("a_test", 1, {}, start, fails, round_and_round);
+  ASSERT_TRUE(r.minimal);
+  EXPECT_EQ(r.minimal->rows, 4);
+  EXPECT_EQ(r.shrink_tries, 1);
+  EXPECT_FALSE(r.shrink_budget_spent);
+}
+
+TEST(Search, a_case_that_cannot_shrink_is_its_own_minimum) {
+  const SearchResult r = run([](const Case& c) {
+    static std::optional<Case> only;
+    if (!only) only = c;
+    return c == *only ? std::optional<Finding>(Finding{}) : std::nullopt;
+  });
+  ASSERT_TRUE(r.minimal);
+  EXPECT_EQ(*r.minimal, *r.original);
+}
+
+TEST(Search, nothing_is_found_where_nothing_fails_and_every_case_is_counted) {
+  int calls = 0;
+  const SearchResult r = run([&](const Case&) { return ++calls, std::nullopt; }, {.cases = 123});
+  EXPECT_EQ(r.cases, 123);
+  EXPECT_EQ(calls, 123);
+  EXPECT_FALSE(r.minimal);
+  EXPECT_EQ(r.gave_up, "");
+}
+
+TEST(Search, says_when_the_budget_was_spent) {
+  const SearchResult few = run(wrong_past_column_33, {.shrink_tries = 2});
+  EXPECT_TRUE(few.shrink_budget_spent);
+  EXPECT_EQ(few.shrink_tries, 2);
+  ASSERT_TRUE(few.minimal);
+  EXPECT_TRUE(wrong_past_column_33(*few.minimal));
+  const SearchResult none = run(wrong_past_column_33, {.shrink_tries = 0});
+  EXPECT_FALSE(none.shrink_budget_spent);  // none was asked for
+  EXPECT_EQ(*none.minimal, *none.original);
+  const SearchResult no_time = run(wrong_past_column_33, {.shrink_time = std::chrono::seconds(0)});
+  EXPECT_TRUE(no_time.shrink_budget_spent);
+  EXPECT_LT(no_time.shrink_tries, 3);
+}
+
+TEST(Search, exceptions_of_the_check_pass_through_and_end_it) {
+  int calls = 0;
+  EXPECT_THROW(run([&](const Case&) -> std::optional<Finding> {
+                 if (++calls == 10) throw std::runtime_error("broken");
+                 return std::nullopt;
+               }),
+               std::runtime_error);
+  EXPECT_EQ(calls, 10);
+  calls = 0;
+  EXPECT_THROW(run([&](const Case& c) -> std::optional<Finding> {  // while shrinking, too
+                 if (calls > 0) throw std::runtime_error("broken");
+                 std::optional<Finding> f = wrong_past_column_33(c);
+                 calls += f ? 1 : 0;
+                 return f;
+               }),
+               std::runtime_error);
+}
+
+TEST(Search, the_seed_decides_the_cases) {
+  const auto cases_of = [](std::uint64_t seed) {
+    std::vector<Case> cases;
+    run([&](const Case& c) { return cases.push_back(c), std::nullopt; }, {.cases = 50}, seed);
+    return cases;
+  };
+  EXPECT_EQ(cases_of(3), cases_of(3));
+  EXPECT_NE(cases_of(3), cases_of(4));
+}
+
+using test::expect_error;
+
+TEST(Shard, is_written_from_1) {
+  const Shard shard = parse_shard("2/4", "--shard");
+  EXPECT_EQ(shard.index, 1);
+  EXPECT_EQ(shard.count, 4);
+  EXPECT_EQ(to_text(shard), "2/4");
+  EXPECT_TRUE(parse_shard("1/1", "--shard").is_whole());
+}
+
+TEST(Shard, refuses_what_is_none) {
+  for (const char* text : {"", "2", "/", "0/4", "5/4", "-1/4", "1/0", "1/-1", "1/10001", "1/4/4", " 1/4", "1/4x",
+                           "+1/4", "1.0/4", "99999999999/99999999999"}) {
+    expect_error(ErrorKind::usage, "--shard '" + std::string(text) + "' is not I/N",
+                 [&] { (void)parse_shard(text, "--shard"); });
+  }
+}
+
+TEST(Shard, every_text_has_one_owner_and_each_owner_its_share) {
+  constexpr int kTexts = 3000;
+  for (const int count : {1, 2, 3, 16}) {
+    std::vector<int> owned(static_cast<std::size_t>(count));
+    for (int i = 0; i < kTexts; ++i) {
+      int owners = 0;
+      for (int index = 0; index < count; ++index) {
+        if (!Shard{index, count}.owns("case " + std::to_string(i))) continue;
+        ++owners, ++owned[static_cast<std::size_t>(index)];
+      }
+      ASSERT_EQ(owners, 1);
+    }
+    for (const int n : owned) {
+      EXPECT_GT(n, kTexts / count * 3 / 4);
+      EXPECT_LT(n, kTexts / count * 5 / 4);
+    }
+  }
+}
+
+// Every case that a run checks, with how often it is checked.
+std::map<std::string, int> cases_of(const char* mode, Suite suite, Shard shard, const std::string& only) {
+  const test::Toy toy(mode);
+  std::map<std::string, int> cases;
+  std::mutex mutex;
+  GateOptions options = test::toy_options(only, 0);
+  options.suite = suite, options.shard = shard;
+  options.checked = [&](const Statement& s, const Case& c) {
+    const std::lock_guard lock(mutex);
+    ++cases[std::string(s.name) + ": " + to_text(c)];
+  };
+  (void)run_gate(options, [](const StatementResult&, bool) {});
+  return cases;
+}
+
+// Also of libraries that refuse options: then the next cases depend on how the last ones ended.
+TEST(Shard, the_shards_together_are_exactly_the_run) {
+  struct Row {
+    const char* mode;
+    Suite suite;
+    const char* only;
+  };
+  for (const Row& row :
+       {Row{"", Suite::quick, "[pt]*"}, Row{"no_experts", Suite::quick, "quantize_e*"},
+        Row{"limits,no_experts", Suite::full, "quantize_equals_the_reference"}, Row{"", Suite::quick, "every_amax*"}}) {
+    SCOPED_TRACE(std::string(row.mode) + " " + row.only);
+    const std::map<std::string, int> whole = cases_of(row.mode, row.suite, {}, row.only);
+    ASSERT_FALSE(whole.empty());
+    for (const int count : {2, 3}) {
+      std::map<std::string, int> together;
+      for (int index = 0; index < count; ++index) {
+        for (const auto& [name, times] : cases_of(row.mode, row.suite, {index, count}, row.only))
+          together[name] += times;
+      }
+      EXPECT_EQ(together, whole) << count;
+    }
+  }
+}
+
+TEST(Shard, of_a_run_with_hundreds_of_cases_each_has_some) {
+  for (int index = 0; index < 3; ++index)
+    EXPECT_GT(cases_of("", Suite::quick, {index, 3}, "quantize_equals_the_reference").size(), 50U);
+}
+
+TEST(Shard, without_a_case_is_inconclusive_unless_it_may_be_empty) {
+  GateReport r;
+  r.shard = {0, 2};
+  EXPECT_EQ(exit_code(r), 4);
+  r.shard.may_be_empty = true;
+  EXPECT_EQ(exit_code(r), 0);
+  r.interrupted = true;
+  EXPECT_EQ(exit_code(r), 4);
+  r.interrupted = false, r.shard = {}, r.shard.may_be_empty = true;
+  EXPECT_EQ(exit_code(r), 4);  // a whole run in which nothing ran
 }
 
 }  // namespace

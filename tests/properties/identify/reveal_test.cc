@@ -1,13 +1,18 @@
-#include "properties/identify/reveal.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-
+#include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
+#include "properties/identify/report_json.h"
+#include "properties/identify/reveal.h"
+#include "properties/identify/router.h"
+#include "reference/router/router.h"
 
 namespace mxcheck {
 namespace {
@@ -187,6 +192,89 @@ TEST(Reveal, an_exact_sum_and_formats_without_room_say_why_there_is_no_tree) {
   const TreeReport narrow = reveal_order({Format::e2m1, Format::e2m1, Format::fp32, 16}, exact);
   EXPECT_FALSE(narrow.tree);
   EXPECT_NE(narrow.why_not.find("no room"), std::string::npos);
+}
+
+// What scripts and the Python package read: members are added, none is renamed.
+TEST(ReportJson, of_a_match_has_these_members) {
+  Match match;
+  match.declared = "sm90_fp8";
+  match.closest = {{"sm90_fp8", 63, {"d.npy", "D", 1, 2, Format::fp32, 0x3f800000, 0x3f800001}, {"e"}}};
+  match.not_declared = match.closest.front();
+  match.compared = 64, match.probes = 1, match.tried = 72;
+  EXPECT_EQ(
+      to_text(to_json(match, std::nullopt), {-1}),
+      R"({"explained":false,"explaining":[],"also":[],"declared":{"name":"sm90_fp8","holds":false,)"
+      R"("difference":{"name":"sm90_fp8","equal":63,"first":{"probe":"d.npy","part":"D","row":1,"column":2,)"
+      R"("expected":"0x3f800000","observed":"0x3f800001"},"probes":["e"]}},"closest":[{"name":"sm90_fp8","equal":63,)"
+      R"("first":{"probe":"d.npy","part":"D","row":1,"column":2,"expected":"0x3f800000",)"
+      R"("observed":"0x3f800001"},"probes":["e"]}],"compared":64,"probes":1,"tried":72,"order":null})");
+  match.closest.front().first = {"e", "experts", 0, 0, std::nullopt, 3, 0xFFFFFFFF};
+  EXPECT_NE(to_text(to_json(match), {-1}).find(R"("expected":"3","observed":"-1")"), std::string::npos);
+}
+
+TEST(ReportJson, of_an_order_has_these_members) {
+  TreeReport order;
+  order.tree = pairwise(4), order.shape = "pairwise", order.arithmetic = {"FP32, products rounded first"};
+  order.closest = order.arithmetic.front(), order.closest_equal = order.compared = 288, order.masks = 6;
+  EXPECT_EQ(
+      to_text(to_json(order), {-1}),
+      R"-({"tree":"((0 1) (2 3))","why_not":"","shape":"pairwise","arithmetic":["FP32, products rounded first"],)-"
+      R"("closest":"FP32, products rounded first","closest_equal":288,"compared":288,"keeps_more":false,"masks":6})");
+  EXPECT_NE(to_text(to_json(TreeReport{}), {-1}).find(R"("tree":null)"), std::string::npos);
+}
+
+RouteBox routing(const RouterVariant& variant) {
+  return [&variant](const RouteCall& call) {
+    Router router;
+    router.variant = &variant, router.top_k = call.top_k, router.nan = NanLogits::last;
+    const bool narrow = call.dtype == Format::bf16;
+    std::vector<std::uint16_t> bf16;
+    for (float x : call.logits) bf16.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
+    const std::byte* data =
+        narrow ? std::as_bytes(std::span(bf16)).data() : std::as_bytes(std::span(call.logits)).data();
+    Routes r = route(router, {call.dtype, data, call.tokens, call.experts, call.experts});
+    return RouteAnswer{r.experts, r.weights};
+  };
+}
+
+TEST(IdentifyRouter, every_variant_is_identified_alone) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    const Match m = identify_router({32, 4}, routing(variant));
+    EXPECT_EQ(m.explaining, std::vector<std::string>{std::string(variant.name)}) << to_text(m);
+    EXPECT_EQ(m.compared, 7 * 2 * 64 * 4);
+  }
+}
+
+TEST(IdentifyRouter, every_variant_is_identified_alone_by_logits_of_bf16) {
+  for (const RouterVariant& variant : all_router_variants()) {
+    const Match m = identify_router({32, 4, Format::bf16}, routing(variant), std::string(variant.name));
+    EXPECT_TRUE(m.holds()) << to_text(m);
+    EXPECT_EQ(m.explaining.size(), 1) << to_text(m);
+  }
+}
+
+TEST(IdentifyRouter, ties_to_the_larger_index_are_told) {
+  const RouteBox right = routing(router_variant_named("topk-softmax"));
+  const Match m = identify_router({8, 2}, [&](const RouteCall& call) {
+    RouteCall turned = call;
+    for (std::int64_t t = 0; t < call.tokens; ++t) {
+      for (std::int64_t e = 0; e < call.experts; ++e) {
+        turned.logits[static_cast<std::size_t>(t * call.experts + e)] =
+            call.logits[static_cast<std::size_t>((t + 1) * call.experts - 1 - e)];
+      }
+    }
+    RouteAnswer a = right(turned);
+    for (std::int32_t& e : a.experts) e = static_cast<std::int32_t>(call.experts) - 1 - e;
+    return a;
+  });
+  EXPECT_TRUE(m.explaining.empty());
+  ASSERT_FALSE(m.closest.empty());
+  EXPECT_EQ(m.closest.front().name, "topk-softmax");
+  EXPECT_EQ(m.closest.front().first.part, "experts");
+}
+
+TEST(IdentifyRouter, top_k_beyond_the_experts_is_refused) {
+  EXPECT_THROW(identify_router({4, 5}, routing(router_variant_named("topk-softmax"))), Error);
 }
 
 }  // namespace

@@ -1,16 +1,16 @@
-#include "reference/quantize/scale_layout.h"
-
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "numerics/bytes.h"
 #include "reference/quantize/quantize.h"
+#include "reference/quantize/scale_layout.h"
 #include "tests/reference/common/test_matrix.h"
 
 namespace mxcheck {
@@ -267,6 +267,257 @@ TEST(ScaleLayout, refuses_sizes_that_do_not_fit_and_says_which_would) {
     EXPECT_EQ(text([l = layout] { (void)layout_offset(l, 0, 4, 1, 4); }), "scale (0, 4) of 1 x 4: must lie within");
     EXPECT_EQ(text([l = layout] { (void)layout_offset(l, -1, 0, 1, 4); }), "scale (-1, 0) of 1 x 4: must lie within");
   }
+}
+
+using test::fp32_matrix;
+using test::random_values;
+using test::TestMatrix;
+using test::thrown_by;
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float v : values) bits.push_back(std::bit_cast<std::uint32_t>(v));
+  return bits;
+}
+
+// One row in one block.
+Quantized row_of(Format element, const std::vector<std::uint16_t>& codes, std::vector<std::uint8_t> scales,
+                 std::vector<float> scales_fp32 = {}) {
+  Quantized q;
+  q.element = element;
+  q.block = {1, 0};
+  q.rows = 1;
+  q.cols = static_cast<std::int64_t>(codes.size());
+  q.scale_rows = q.scale_cols = 1;
+  if (element == Format::e5m6) {
+    q.codes16 = codes;
+  } else {
+    for (const std::uint16_t code : codes) q.codes.push_back(static_cast<std::uint8_t>(code));
+  }
+  q.scales = std::move(scales);
+  q.scales_fp32 = std::move(scales_fp32);
+  return q;
+}
+
+struct ValueCase {
+  Format element;
+  std::uint16_t code;
+  std::uint8_t scale;
+  std::uint32_t fp32;  // bits expected
+  std::uint16_t bf16;
+};
+
+TEST(Dequantize, gives_the_values_of_codes_times_scales) {
+  const std::vector<ValueCase> cases{
+      {Format::e4m3, 0x38, 127, 0x3F800000, 0x3F80},    // 1
+      {Format::e4m3, 0xFE, 128, 0xC4600000, 0xC460},    // -448 * 2
+      {Format::e4m3, 0x80, 127, 0x80000000, 0x8000},    // -0
+      {Format::e4m3, 0x7F, 127, 0x7FC00000, 0x7FC0},    // NaN
+      {Format::e4m3, 0xFF, 127, 0x7FC00000, 0x7FC0},    // -NaN: the sign is not kept
+      {Format::e4m3, 0x38, 255, 0x7FC00000, 0x7FC0},    // NaN scale
+      {Format::e4m3, 0x00, 255, 0x7FC00000, 0x7FC0},    // NaN scale, zero code
+      {Format::e4m3, 0x38, 0, 0x00400000, 0x0040},      // 2^-127: a subnormal in both
+      {Format::e4m3, 0x01, 0, 0x00002000, 0x0000},      // 2^-136: below half of bf16's smallest
+      {Format::e4m3, 0x0C, 0, 0x00018000, 0x0002},      // 1.5 * 2^-133: bf16 has 1 and 2, the tie goes to the even code
+      {Format::e4m3, 0x12, 0, 0x00028000, 0x0002},      // 2.5 * 2^-133, likewise
+      {Format::e4m3, 0x0D, 0, 0x0001A000, 0x0002},      // 1.625 * 2^-133
+      {Format::e4m3, 0x7E, 254, 0x7F800000, 0x7F80},    // 448 * 2^127: Inf
+      {Format::e4m3, 0xFE, 254, 0xFF800000, 0xFF80},    // -Inf
+      {Format::e4m3, 0x7E, 246, 0x7F600000, 0x7F60},    // 448 * 2^119: finite
+      {Format::e5m2, 0x7C, 127, 0x7F800000, 0x7F80},    // Inf code
+      {Format::e5m2, 0x7B, 127, 0x47600000, 0x4760},    // 57344
+      {Format::e2m1, 0x7, 127, 0x40C00000, 0x40C0},     // 6
+      {Format::e2m1, 0x9, 126, 0xBE800000, 0xBE80},     // -0.5 / 2
+      {Format::e2m3, 0x1F, 127, 0x40F00000, 0x40F0},    // 7.5
+      {Format::e3m2, 0x1F, 127, 0x41E00000, 0x41E0},    // 28
+      {Format::mxint8, 0x80, 127, 0xC0000000, 0xC000},  // -2: unused by encoders, but a value
+      {Format::mxint8, 0x7F, 127, 0x3FFE0000, 0x3FFE},  // 127/64
+      {Format::e5m6, 0x7BF, 127, 0x477E0000, 0x477E},   // 65024
+      {Format::e5m6, 0x001, 127, 0x35800000, 0x3580},   // 2^-20
+  };
+  for (const ValueCase& c : cases) {
+    const Quantized q = row_of(c.element, {c.code}, {c.scale});
+    EXPECT_EQ(bits_of(dequantize(q)), std::vector{c.fp32}) << spec(c.element).name << " " << c.code;
+    EXPECT_EQ(dequantize_bf16(q), std::vector{c.bf16}) << spec(c.element).name << " " << c.code;
+  }
+}
+
+// 9 * 1871417 = 2^24 + 2^16 + 1: just above the middle of two bf16, and rounded onto it by a float on the way.
+TEST(Dequantize, rounds_to_bf16_once_from_the_exact_product) {
+  const Quantized q = row_of(Format::e4m3, {0x51}, {}, {1871417.0F});
+  EXPECT_EQ(static_cast<std::int64_t>(dequantize(q).at(0)), 16842752);  // the float loses the last 1
+  EXPECT_EQ(dequantize_bf16(q), std::vector<std::uint16_t>{0x4B81});    // 2^24 + 2^17, not 2^24
+}
+
+TEST(Dequantize, takes_special_fp32_scales_as_numbers) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<std::uint16_t> codes{0x38, 0xB8, 0x00};
+  EXPECT_EQ(bits_of(dequantize(row_of(Format::e4m3, codes, {}, {std::nanf("")}))),
+            (std::vector<std::uint32_t>(3, 0x7FC00000)));
+  EXPECT_EQ(bits_of(dequantize(row_of(Format::e4m3, codes, {}, {kInf}))),
+            (std::vector<std::uint32_t>{0x7F800000, 0xFF800000, 0x7FC00000}));
+  EXPECT_EQ(bits_of(dequantize(row_of(Format::e4m3, codes, {}, {0.0F}))),
+            (std::vector<std::uint32_t>{0, 0x80000000, 0}));
+}
+
+// Every code of every format under every scale, against ldexp of the code's value.
+TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
+  for (const Format element : kQuantizedFormats) {
+    const std::uint32_t count = 1U << spec(element).bits;
+    std::vector<std::uint16_t> codes(count);
+    for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint16_t>(i);
+    for (int byte = 0; byte < 255; ++byte) {
+      const Quantized q = row_of(element, codes, {static_cast<std::uint8_t>(byte)});
+      const std::vector<float> fp32 = dequantize(q);
+      const std::vector<std::uint16_t> bf16 = dequantize_bf16(q);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const double exact = std::ldexp(decode(element, i), byte - 127);
+        if (std::isnan(exact)) {
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(fp32[i]), 0x7FC00000U);
+          ASSERT_EQ(bf16[i], 0x7FC0);
+          continue;
+        }
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(fp32[i]), std::bit_cast<std::uint32_t>(static_cast<float>(exact)));
+        // bf16 by its neighbours: nothing is nearer than what was returned (codes hold at most 7 bits: no ties but
+        // among subnormals, which are steps of 2^-133 with even codes even).
+        const double value = decode(Format::bf16, bf16[i]);
+        if (std::isfinite(value) && std::abs(exact) < 0x1p-126) {
+          ASSERT_EQ(value, std::nearbyint(exact * 0x1p133) * 0x1p-133) << i << " " << byte;
+        } else if (std::isfinite(value)) {
+          ASSERT_EQ(value, exact) << i << " " << byte;
+        } else {
+          ASSERT_GE(std::abs(exact), 0x1p128) << i << " " << byte;
+        }
+      }
+    }
+  }
+}
+
+TEST(Dequantize, inverts_quantize_on_representable_values) {
+  for (const Format element : kQuantizedFormats) {
+    for (const BlockShape block : test::kShapes) {
+      const std::int64_t rows = 130;
+      const std::int64_t cols = 37;
+      std::vector<float> values;
+      const std::uint32_t magnitudes = spec(element).max_code + 1;
+      for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(rows * cols); ++i) {
+        const double v = decode(element, i * 7919 % magnitudes) * 0x1p-10;
+        values.push_back(static_cast<float>(i % 3 == 0 ? -v : v));
+      }
+      // Every block holds the format's largest value, so that its scale is 2^-10.
+      for (std::int64_t i = 0; i < rows * cols; ++i) {
+        const std::int64_t r = i / cols % (block.rows == 0 ? rows : block.rows);
+        const std::int64_t c = i % cols % (block.cols == 0 ? cols : block.cols);
+        if (r == 0 && c == 0) {
+          values[static_cast<std::size_t>(i)] = static_cast<float>(decode(element, spec(element).max_code) * 0x1p-10);
+        }
+      }
+      if (element == Format::mxint8) {  // two's complement has one zero
+        for (float& v : values) v = v == 0 ? 0 : v;
+      }
+      const TestMatrix m = fp32_matrix(rows, cols, values);
+      for (const std::string name : {"rceil", "floor", "fp32"}) {
+        const Quantized q = quantize(m.view(), element, block, recipe_named(name));
+        ASSERT_EQ(bits_of(dequantize(q)), bits_of(values))
+            << spec(element).name << " " << to_text(block) << " " << name;
+      }
+    }
+  }
+}
+
+TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) {
+  const std::int64_t rows = 137;
+  const std::int64_t cols = 45;
+  const TestMatrix m = fp32_matrix(rows, cols, random_values(rows * cols, 3, 500));
+  for (const Sizes& offsets : std::vector<Sizes>{{}, {0, 137}, {0, 0, 33, 34, 34, 137}}) {
+    for (const BlockShape block : test::kShapes) {
+      const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"), offsets);
+      const std::vector<float> got = dequantize(q, offsets);
+      const std::vector<std::uint16_t> got16 = dequantize_bf16(q, offsets);
+      std::int64_t scale_row = -1;
+      std::int64_t next = 0;  // the row at which the next block starts
+      for (std::int64_t i = 0; i < rows; ++i) {
+        bool starts = i == next;
+        for (const std::int64_t o : offsets) starts = starts || i == o;
+        if (starts) ++scale_row, next = block.rows == 0 ? rows : i + block.rows;
+        for (std::int64_t j = 0; j < cols; ++j) {
+          const auto at = static_cast<std::size_t>(i * cols + j);
+          const std::int64_t scale_col = block.cols == 0 ? 0 : j / block.cols;
+          const auto byte = q.scales.at(static_cast<std::size_t>(scale_row * q.scale_cols + scale_col));
+          const double exact = decode(Format::e4m3, q.codes[at]) * decode(Format::e8m0, byte);
+          if (std::isnan(exact)) {
+            ASSERT_TRUE(std::isnan(got[at]));
+          } else {
+            ASSERT_EQ(double{got[at]}, exact) << to_text(block) << " " << i << " " << j;
+            ASSERT_EQ(decode(Format::bf16, got16[at]), exact) << to_text(block) << " " << i << " " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Dequantize, gives_the_same_whatever_the_threads) {
+  const TestMatrix m = fp32_matrix(517, 301, random_values(517 * 301, 5));
+  for (const BlockShape block : test::kShapes) {
+    const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"));
+    for (const int threads : {0, 2, 3, 64}) {
+      EXPECT_EQ(bits_of(dequantize(q, {}, threads)), bits_of(dequantize(q, {}, 1)));
+      EXPECT_EQ(dequantize_bf16(q, {}, threads), dequantize_bf16(q, {}, 1));
+    }
+  }
+}
+
+TEST(Dequantize, of_nothing_is_nothing) {
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 40}, {40, 0}, {std::int64_t{1} << 60, 0}}) {
+    for (const BlockShape block : test::kShapes) {
+      const Quantized q =
+          quantize({Format::fp32, nullptr, rows, cols, cols}, Format::e4m3, block, recipe_named("rceil"));
+      EXPECT_TRUE(dequantize(q).empty());
+      EXPECT_TRUE(dequantize_bf16(q).empty());
+    }
+  }
+}
+
+TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
+  const Quantized right =
+      quantize(fp32_matrix(3, 40, random_values(120, 1)).view(), Format::e4m3, {1, 32}, recipe_named("rceil"));
+  const auto expect = [&](auto change, ErrorKind kind, const std::string& text) {
+    Quantized q = right;
+    change(q);
+    for (const auto& thrown : {thrown_by([&] { dequantize(q); }), thrown_by([&] { dequantize_bf16(q); })}) {
+      EXPECT_EQ(thrown.kind, kind);
+      EXPECT_EQ(thrown.text, text);
+    }
+  };
+  const auto usage = ErrorKind::usage;
+  expect([](Quantized& q) { q.codes.pop_back(); }, usage, "119 one-byte codes: the shape asks for 120");
+  expect([](Quantized& q) { q.codes16 = {1}; }, usage, "1 two-byte codes: the shape asks for 0");
+  expect([](Quantized& q) { q.scales.push_back(0); }, usage, "7 scales: the shape asks for 6");
+  expect([](Quantized& q) { q.scales.clear(); }, usage, "0 scales: the shape asks for 6");
+  expect([](Quantized& q) { q.scales_fp32 = {1}; }, usage,
+         "both E8M0 and FP32 scales: a quantized matrix has one kind");
+  expect([](Quantized& q) { q.scale_rows = 2; }, usage,
+         "scales of 2 x 2: blocks of 1x32 under these offsets make 3 x 2");
+  expect([](Quantized& q) { q.scale_cols = 1; }, usage,
+         "scales of 3 x 1: blocks of 1x32 under these offsets make 3 x 2");
+  expect([](Quantized& q) { q.element = Format::e5m6; }, usage, "120 one-byte codes: the shape asks for 0");
+  for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
+    expect([&](Quantized& q) { q.element = wrong; }, usage,
+           "element format " + std::string(spec(wrong).name) +
+               ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
+  }
+  expect([](Quantized& q) { q.rows = -3; }, usage,
+         "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");
+  expect(
+      [](Quantized& q) {
+        q.element = Format::e2m1;
+        for (auto& code : q.codes) code &= 0xF;
+        q.codes[45] = 0x10;
+      },
+      ErrorKind::input, "code 16 at row 1, column 5: e2m1 codes are 0 to 15");
+  const auto thrown = thrown_by([&] { dequantize(right, Sizes{0, 4}); });
+  EXPECT_EQ(thrown.text, "last offset (offset 1) is 4: must be the number of rows, 3");
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Gradients of routers: bits against the formulas written once more, values against derivatives in 100 digits.
 
-#include <gtest/gtest.h>
-
 #include <random>
 
+#include <gtest/gtest.h>
+
+#include "reference/router/loss.h"
 #include "reference/router/router.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/router/gradients.h"
@@ -275,6 +276,275 @@ TEST(RouteBackward, refuses_sizes_that_do_not_fit_and_experts_that_are_none) {
   refused({0, 1, -2, 3}, Row(4), 2, ErrorKind::input, "expert -2 of route 2: must be from -1 (none) to 2");
   refused({0, 1, 1, 1}, Row(4), 2, ErrorKind::input, "expert 1 of route 3: token 1 has it twice");
   EXPECT_NO_THROW(route_backward(router_of("sigmoid", 2), m.view(), Experts{-1, -1, 1, 0}, Row(4), 2));
+}
+
+}  // namespace
+
+// Auxiliary losses: bits against the definition with sums in 100 digits, values and gradients against mathematics.
+
+namespace {
+
+using test::bits;
+using test::fp32_matrix;
+using test::nearest_float;
+using test::Real;
+using test::Reals;
+using test::Row;
+using test::TestMatrix;
+using test::thrown_by;
+
+using Counts = std::vector<std::int32_t>;
+
+constexpr float kU = 0x1p-24F;
+
+struct Case {
+  std::size_t tokens = 0;
+  std::size_t experts = 0;
+  Row logits;
+  Counts counts;
+  float coefficient = 0;
+
+  [[nodiscard]] Row row(std::size_t t) const {
+    const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(t * experts);
+    return {begin, begin + static_cast<std::ptrdiff_t>(experts)};
+  }
+  [[nodiscard]] TestMatrix matrix() const {
+    return fp32_matrix(static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(experts), logits);
+  }
+};
+
+Case loss_test_drawn(std::mt19937& engine) {
+  Case c;
+  c.tokens = 1 + engine() % 5;
+  c.experts = 1 + engine() % 7;
+  for (std::size_t i = 0; i < c.tokens * c.experts; ++i)
+    c.logits.push_back(static_cast<float>(engine() >> 8) * 0x1p-21F - 4);
+  for (std::size_t e = 0; e < c.experts; ++e) c.counts.push_back(static_cast<std::int32_t>(engine() % 9));
+  c.counts[engine() % c.experts] += 1;
+  c.coefficient = static_cast<float>(1 + engine() % 100) * 0.003F;
+  return c;
+}
+
+// The definitions, step by step; sums that are exact there are so here.
+RouterLoss load_balancing_by_definition(const Case& c) {
+  const auto tokens = static_cast<float>(c.tokens);
+  const float factor = c.coefficient * static_cast<float>(c.experts);
+  int routes = 0;
+  for (const std::int32_t count : c.counts) routes += count;
+  Row f;
+  Row mean;
+  Real weighted = 0;
+  for (std::size_t e = 0; e < c.experts; ++e) {
+    f.push_back(static_cast<float>(c.counts[e]) / static_cast<float>(routes));
+    Real sum = 0;
+    for (std::size_t t = 0; t < c.tokens; ++t) sum += test::softmax_row(c.row(t))[e];
+    mean.push_back(nearest_float(sum) / tokens);
+    weighted += Real(f[e]) * mean[e];
+  }
+  RouterLoss loss{nearest_float(weighted) * factor, {}};
+  for (std::size_t t = 0; t < c.tokens; ++t) {
+    const Row p = test::softmax_row(c.row(t));
+    float sum = 0;
+    for (std::size_t e = 0; e < c.experts; ++e) sum = std::fma(factor * f[e] / tokens, p[e], sum);
+    for (std::size_t e = 0; e < c.experts; ++e) loss.gradient.push_back(p[e] * (factor * f[e] / tokens - sum));
+  }
+  return loss;
+}
+
+RouterLoss z_by_definition(const Case& c) {
+  const auto tokens = static_cast<float>(c.tokens);
+  Real squares = 0;
+  RouterLoss loss;
+  for (std::size_t t = 0; t < c.tokens; ++t) {
+    const Row x = c.row(t);
+    const float m = *std::max_element(x.begin(), x.end());
+    const float lse = m + log_rn(test::level_by_level(test::shifted_exponentials(x)));
+    squares += Real(lse) * lse;
+    for (const float p : test::softmax_row(x)) loss.gradient.push_back(((2 * c.coefficient) / tokens * lse) * p);
+  }
+  loss.value = (c.coefficient / tokens) * nearest_float(squares);
+  return loss;
+}
+
+TEST(RouterLoss, by_hand) {
+  // Two experts, uniform scores: f . P = 1/2 however the counts, times coefficient and 2 experts.
+  const TestMatrix zeros = fp32_matrix(1, 2, {0, 0});
+  const RouterLoss even = load_balancing_loss(zeros.view(), Counts{1, 1}, 0.5F);
+  EXPECT_EQ(even.value, 0.5F);
+  EXPECT_EQ(even.gradient, (Row{0, 0}));
+  const RouterLoss skew = load_balancing_loss(zeros.view(), Counts{4, 0}, 1);
+  EXPECT_EQ(skew.value, 1.0F);
+  EXPECT_EQ(skew.gradient, (Row{0.5F, -0.5F}));  // c = 2, 0; p (c - 1)
+  // One expert: log-sum-exp is the logit itself.
+  const TestMatrix one = fp32_matrix(2, 1, {3, -1});
+  const RouterLoss z = router_z_loss(one.view(), 0.5F);
+  EXPECT_EQ(z.value, 2.5F);
+  EXPECT_EQ(z.gradient, (Row{1.5F, -0.5F}));
+  // Two equal logits at -log 2: nothing to pay but what log 2 is away from FP32.
+  const float half = -0.6931472F;
+  EXPECT_EQ(router_z_loss(fp32_matrix(1, 2, {half, half}).view(), 1).value, 0.0F);
+}
+
+TEST(RouterLoss, is_the_definition_to_the_bit) {
+  std::mt19937 engine(51);
+  for (int i = 0; i < 500; ++i) {
+    const Case c = loss_test_drawn(engine);
+    const RouterLoss balance = load_balancing_loss(c.matrix().view(), c.counts, c.coefficient);
+    const RouterLoss balance_expected = load_balancing_by_definition(c);
+    ASSERT_EQ(bits(Row{balance.value}), bits(Row{balance_expected.value})) << i;
+    ASSERT_EQ(bits(balance.gradient), bits(balance_expected.gradient)) << i;
+    const RouterLoss z = router_z_loss(c.matrix().view(), c.coefficient);
+    const RouterLoss z_expected = z_by_definition(c);
+    ASSERT_EQ(bits(Row{z.value}), bits(Row{z_expected.value})) << i;
+    ASSERT_EQ(bits(z.gradient), bits(z_expected.gradient)) << i;
+  }
+}
+
+// 4096 probabilities next to 1, then 65536 of 2^-22: one FP32 after the other would lose every small one.
+TEST(RouterLoss, sums_over_tokens_are_exact) {
+  constexpr int kLarge = 4096;
+  constexpr int kSmall = 65536;
+  const float x = -22 * 0.6931472F;
+  Row logits;
+  for (int t = 0; t < kLarge + kSmall; ++t) {
+    logits.push_back(t < kLarge ? 0 : x);
+    logits.push_back(t < kLarge ? x : 0);
+  }
+  const Row p = test::softmax_row({0, x});
+  const float sum = nearest_float(kLarge * Real(p[0]) + kSmall * Real(p[1]));
+  const RouterLoss loss = load_balancing_loss(fp32_matrix(kLarge + kSmall, 2, logits).view(), Counts{1, 0}, 1);
+  EXPECT_EQ(loss.value, sum / (kLarge + kSmall) * 2);
+  float one_by_one = 0;
+  for (int t = 0; t < kLarge + kSmall; ++t) one_by_one += t < kLarge ? p[0] : p[1];
+  EXPECT_NE(one_by_one, sum);
+}
+
+Reals logits_of(const Case& c, const Reals& all, std::size_t t) {
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(t * c.experts);
+  return {begin, begin + static_cast<std::ptrdiff_t>(c.experts)};
+}
+
+Real real_balance(const Case& c, const Reals& all) {
+  Real routes = 0;
+  for (const std::int32_t count : c.counts) routes += count;
+  Real loss = 0;
+  for (std::size_t t = 0; t < c.tokens; ++t) {
+    const Reals p = test::real_softmax(logits_of(c, all, t));
+    for (std::size_t e = 0; e < c.experts; ++e) loss += p[e] * c.counts[e] / routes;
+  }
+  return loss * c.coefficient * c.experts / c.tokens;
+}
+
+Real real_z(const Case& c, const Reals& all) {
+  Real loss = 0;
+  for (std::size_t t = 0; t < c.tokens; ++t) {
+    Real sum = 0;
+    for (const Real& v : logits_of(c, all, t)) sum += exp(v);
+    loss += log(sum) * log(sum);
+  }
+  return loss * c.coefficient / c.tokens;
+}
+
+// r as in gradients.h. Balance: every term of the loss within r + 6 u; dx = p (c - sum c p) within 6 r of
+// p (c + sum c p). z: lse within a = (E + |d| + 2) u of S, one rounding of log S and one of the sum; its square within
+// 2 |lse| a + a^2, dx within r + 4 u of itself and slope * p * a.
+TEST(RouterLoss, and_its_gradient_are_mathematics_within_rounding) {
+  std::mt19937 engine(53);
+  for (int i = 0; i < 30; ++i) {
+    const Case c = loss_test_drawn(engine);
+    const RouterLoss balance = load_balancing_loss(c.matrix().view(), c.counts, c.coefficient);
+    const RouterLoss z = router_z_loss(c.matrix().view(), c.coefficient);
+    const Reals all = test::reals(c.logits);
+    const Reals balance_gradient = test::derivatives(all, [&](const Reals& x) { return real_balance(c, x); });
+    const Reals z_gradient = test::derivatives(all, [&](const Reals& x) { return real_z(c, x); });
+
+    const double r = test::relative_error(c.logits, c.experts);
+    EXPECT_LE(abs(real_balance(c, all) - balance.value), (r + 6 * kU) * balance.value);
+    double z_allowed = 4 * kU * z.value;
+    int routes = 0;
+    for (const std::int32_t count : c.counts) routes += count;
+    for (std::size_t t = 0; t < c.tokens; ++t) {
+      const Reals p = test::real_softmax(logits_of(c, all, t));
+      const double factor = static_cast<double>(c.coefficient) / static_cast<double>(c.tokens);
+      const auto share = [&](std::size_t e) {
+        return factor * static_cast<double>(c.experts) * c.counts[e] / static_cast<double>(routes);
+      };
+      Real shares = 0;
+      for (std::size_t e = 0; e < c.experts; ++e) shares += p[e] * share(e);
+      Real sum = 0;
+      for (const Real& v : logits_of(c, all, t)) sum += exp(v);
+      const auto lse = abs(log(sum)).convert_to<double>();
+      const double a = r + (lse + 4 + std::log(static_cast<double>(c.experts))) * kU;
+      z_allowed += factor * (2 * lse * a + a * a);
+      for (std::size_t e = 0; e < c.experts; ++e) {
+        const std::size_t at = t * c.experts + e;
+        EXPECT_LE(abs(balance_gradient[at] - balance.gradient[at]), 6 * r * p[e] * (shares + share(e)));
+        EXPECT_LE(abs(z_gradient[at] - z.gradient[at]), 2 * factor * p[e] * (lse * (r + 4 * kU) + a));
+      }
+    }
+    EXPECT_LE(abs(real_z(c, all) - z.value), z_allowed);
+  }
+}
+
+TEST(RouterLoss, threads_types_and_strides_change_nothing) {
+  Row values = test::random_values(3000 * 32, 55);
+  for (float& v : values) v *= 0x1p-24F;
+  const TestMatrix wide(Format::bf16, 3000, 32, values, 7);
+  Row exact(values.size());
+  for (std::int64_t t = 0; t < 3000; ++t)
+    wide.view().read_row(t, std::span(exact).subspan(static_cast<std::size_t>(t) * 32, 32));
+  const TestMatrix fp32 = fp32_matrix(3000, 32, exact);
+  const Counts counts(32, 3);
+  const RouterLoss balance = load_balancing_loss(wide.view(), counts, 0.01F, 1);
+  const RouterLoss z = router_z_loss(wide.view(), 0.001F, 1);
+  for (const int threads : {0, 2, 5}) {
+    EXPECT_EQ(load_balancing_loss(fp32.view(), counts, 0.01F, threads).value, balance.value);
+    EXPECT_EQ(bits(load_balancing_loss(fp32.view(), counts, 0.01F, threads).gradient), bits(balance.gradient));
+    EXPECT_EQ(router_z_loss(fp32.view(), 0.001F, threads).value, z.value);
+    EXPECT_EQ(bits(router_z_loss(fp32.view(), 0.001F, threads).gradient), bits(z.gradient));
+  }
+}
+
+TEST(RouterLoss, of_the_largest_logits_there_are) {
+  const float largest = std::numeric_limits<float>::max();
+  const TestMatrix m = fp32_matrix(1, 3, {largest, -largest, largest});
+  EXPECT_EQ(router_z_loss(m.view(), 1).value, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(load_balancing_loss(m.view(), Counts{1, 1, 0}, 1).value, 3 * 0.25F);
+}
+
+TEST(RouterLoss, refuses_what_it_cannot_mean) {
+  const TestMatrix m = fp32_matrix(2, 3, Row(6, 1.0F));
+  const auto refused = [](auto call, ErrorKind kind, std::string_view text) {
+    const test::Thrown t = thrown_by(call);
+    EXPECT_EQ(t.kind, kind);
+    EXPECT_EQ(t.text, text);
+  };
+  const auto balance = [&](const Counts& counts) { return [&m, counts] { load_balancing_loss(m.view(), counts, 1); }; };
+  refused(balance({1, 2}), ErrorKind::usage, "counts of 2 experts: must be one of each of the 3");
+  refused(balance({1, -2, -3}), ErrorKind::usage, "count -2 of expert 1: must be 0 or more");
+  refused(balance({0, 0, 0}), ErrorKind::usage, "counts of 0 routes (top_k of 0): must have one at least");
+  for (const MatrixView none :
+       {MatrixView{Format::fp32, nullptr, 0, 3, 3}, MatrixView{Format::fp32, nullptr, 3, 0, 0}}) {
+    const std::string text = "logits of " + std::to_string(none.rows) + " x " + std::to_string(none.cols) +
+                             ": a loss needs a token and an expert at least";
+    refused([&] { load_balancing_loss(none, Counts(static_cast<std::size_t>(none.cols), 1), 1); }, ErrorKind::usage,
+            text);
+    refused([&] { router_z_loss(none, 1); }, ErrorKind::usage, text);
+  }
+  refused(
+      [] {
+        router_z_loss({Format::e4m3, nullptr, 1, 1, 1}, 1);
+      },
+      ErrorKind::usage, "matrix of type e4m3: must be fp32, bf16 or fp16");
+  Row values(3000 * 32, 1.0F);
+  values[2000 * 32 + 3] = std::numeric_limits<float>::quiet_NaN();
+  values[1000 * 32 + 5] = -std::numeric_limits<float>::infinity();
+  for (const int threads : {1, 5}) {
+    const TestMatrix bad = fp32_matrix(3000, 32, values);
+    const std::string text = "Inf at row 1000, column 5: a loss takes finite logits alone";
+    refused([&] { router_z_loss(bad.view(), 1, threads); }, ErrorKind::input, text);
+    refused([&] { load_balancing_loss(bad.view(), Counts(32, 1), 1, threads); }, ErrorKind::input, text);
+  }
 }
 
 }  // namespace

@@ -1,11 +1,21 @@
 // Token choice against rows worked out by hand and against the slow oracle, over every row of a small alphabet.
 
-#include "reference/router/router.h"
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include <iostream>
-
+#include "reference/router/metadata.h"
+#include "reference/router/parts.h"
+#include "reference/router/router.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/router/oracle.h"
 
@@ -254,6 +264,460 @@ TEST(Route, no_tokens_no_routes) {
   const MatrixView none{Format::bf16, nullptr, 0, 8, 8};
   EXPECT_TRUE(route(router_of("sigmoid", 2), none).experts.empty());
   EXPECT_TRUE(router_scores(router_of("sigmoid", 2), none).empty());
+}
+
+using test::thrown_by;
+using Ints = std::vector<std::int32_t>;
+using Offsets = std::vector<std::int64_t>;
+
+TEST(RouteMetadata, sorts_routes_by_expert_and_keeps_their_order) {
+  const RouteMetadata m = route_metadata(Ints{2, 0, 0, 3, 2, 0}, 2, {}, 4, 1);  // three tokens
+  EXPECT_EQ(m.counts, (Ints{3, 0, 2, 1}));
+  EXPECT_EQ(m.offsets, (Offsets{0, 3, 3, 5, 6}));
+  EXPECT_EQ(m.row_slot, (Ints{1, 2, 5, 0, 4, 3}));
+  EXPECT_EQ(m.row_token, (Ints{0, 1, 2, 0, 2, 1}));
+  EXPECT_EQ(m.row_expert, (Ints{0, 0, 0, 2, 2, 3}));
+  EXPECT_EQ(m.slot_row, (Ints{3, 0, 1, 5, 4, 2}));
+}
+
+TEST(RouteMetadata, starts_experts_at_multiples_of_the_tile_and_leaves_dropped_routes_out) {
+  const RouteMetadata m = route_metadata(Ints{2, 0, 0, -1, 2, 0}, 3, {}, 4, 2);  // two tokens
+  EXPECT_EQ(m.counts, (Ints{3, 0, 2, 0}));
+  EXPECT_EQ(m.offsets, (Offsets{0, 4, 4, 6, 6}));
+  EXPECT_EQ(m.row_slot, (Ints{1, 2, 5, -1, 0, 4, -1, -1, -1, -1}));
+  EXPECT_EQ(m.row_token, (Ints{0, 0, 1, -1, 0, 1, -1, -1, -1, -1}));
+  EXPECT_EQ(m.row_expert, (Ints{0, 0, 0, -1, 2, 2, -1, -1, -1, -1}));
+  EXPECT_EQ(m.slot_row, (Ints{4, 0, 1, -1, 5, 2}));
+}
+
+TEST(RouteMetadata, takes_tokens_of_any_number_of_slots) {
+  const Offsets tokens{0, 0, 3, 3, 4, 6, 6, 6};  // tokens 0, 2, 5 and 6 have none
+  const RouteMetadata m = route_metadata(Ints{2, 0, 1, 2, 0, 2}, 0, tokens, 3, 1);
+  EXPECT_EQ(m.row_token, (Ints{1, 4, 1, 1, 3, 4}));
+  EXPECT_EQ(m.row_slot, (Ints{1, 4, 2, 0, 3, 5}));
+}
+
+TEST(RouteMetadata, of_nothing_is_nothing) {
+  for (const std::int64_t tile : {1, 8}) {
+    const RouteMetadata none = route_metadata({}, 3, {}, 2, tile);
+    EXPECT_EQ(none.counts, (Ints{0, 0}));
+    EXPECT_EQ(none.offsets, (Offsets{0, 0, 0}));
+    EXPECT_EQ(none.row_slot, Ints(static_cast<std::size_t>(2 * (tile - 1)), -1));
+    EXPECT_TRUE(none.slot_row.empty());
+    EXPECT_EQ(route_metadata({}, 0, Offsets{0, 0}, 2, tile).offsets, (Offsets{0, 0, 0}));
+    const RouteMetadata dropped = route_metadata(Ints{-1, -1}, 1, {}, 0, tile);  // no experts
+    EXPECT_EQ(dropped.offsets, Offsets{0});
+    EXPECT_EQ(dropped.slot_row, (Ints{-1, -1}));
+  }
+}
+
+struct Drawn {
+  Ints slot_experts;
+  Offsets token_offsets;
+  std::int64_t experts, tile;
+  bool dropped;
+};
+
+// Some experts without tokens, one time in three one that takes nearly all; routes dropped one time in two.
+Drawn draw(std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
+  };
+  constexpr std::array<std::int64_t, 6> kTiles{1, 1, 2, 7, 32, 128};
+  Drawn d{{}, {0}, 1 + below(30), kTiles[static_cast<std::size_t>(below(6))], below(2) == 0};
+  const bool favourite = below(3) == 0;
+  for (std::int64_t token = below(80); token-- > 0;) {
+    for (std::int64_t slots = below(5); slots-- > 0;) {
+      std::int64_t e = below(d.experts) & ~below(2);
+      if (favourite && below(8) != 0) e = d.experts / 2;
+      if (d.dropped && below(4) == 0) e = -1;
+      d.slot_experts.push_back(static_cast<std::int32_t>(e));
+    }
+    d.token_offsets.push_back(static_cast<std::int64_t>(d.slot_experts.size()));
+  }
+  return d;
+}
+
+TEST(RouteMetadata, is_a_stable_sort_with_padding) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Drawn d = draw(seed);
+    const auto slots = static_cast<std::int64_t>(d.slot_experts.size());
+    Ints order(d.slot_experts.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto expert = [&](std::int32_t slot) { return d.slot_experts[static_cast<std::size_t>(slot)]; };
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return expert(a) < expert(b); });
+    RouteMetadata expected{.offsets = {0}, .slot_row = Ints(order.size(), -1)};
+    auto next = std::find_if(order.begin(), order.end(), [&](auto slot) { return expert(slot) >= 0; });
+    for (std::int32_t e = 0; e < d.experts; ++e) {
+      expected.counts.push_back(0);
+      for (; next != order.end() && expert(*next) == e; ++next) {
+        ++expected.counts.back();
+        expected.slot_row[static_cast<std::size_t>(*next)] = static_cast<std::int32_t>(expected.row_slot.size());
+        expected.row_slot.push_back(*next);
+        expected.row_expert.push_back(e);
+        const auto token = std::upper_bound(d.token_offsets.begin(), d.token_offsets.end(), *next);
+        expected.row_token.push_back(static_cast<std::int32_t>(token - d.token_offsets.begin() - 1));
+      }
+      for (; static_cast<std::int64_t>(expected.row_slot.size()) % d.tile != 0;) {
+        for (Ints* rows : {&expected.row_slot, &expected.row_token, &expected.row_expert}) rows->push_back(-1);
+      }
+      expected.offsets.push_back(static_cast<std::int64_t>(expected.row_slot.size()));
+    }
+    const auto capacity = static_cast<std::size_t>(metadata_capacity(slots, d.experts, d.tile));
+    ASSERT_GE(capacity, expected.row_slot.size());
+    for (Ints* rows : {&expected.row_slot, &expected.row_token, &expected.row_expert}) rows->resize(capacity, -1);
+    const RouteMetadata m = route_metadata(d.slot_experts, 0, d.token_offsets, d.experts, d.tile);
+    EXPECT_EQ(m.counts, expected.counts) << seed;
+    EXPECT_EQ(m.offsets, expected.offsets) << seed;
+    EXPECT_EQ(m.row_slot, expected.row_slot) << seed;
+    EXPECT_EQ(m.row_token, expected.row_token) << seed;
+    EXPECT_EQ(m.row_expert, expected.row_expert) << seed;
+    EXPECT_EQ(m.slot_row, expected.slot_row) << seed;
+  }
+}
+
+TEST(RouteMetadata, rows_and_slots_are_each_others_inverse) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Drawn d = draw(seed);
+    const RouteMetadata m = route_metadata(d.slot_experts, 0, d.token_offsets, d.experts, d.tile);
+    std::int64_t kept = 0;
+    for (std::size_t slot = 0; slot < d.slot_experts.size(); ++slot) {
+      EXPECT_EQ(m.slot_row[slot] < 0, d.slot_experts[slot] < 0) << seed;
+      if (m.slot_row[slot] < 0) continue;
+      ++kept;
+      const auto row = static_cast<std::size_t>(m.slot_row[slot]);
+      EXPECT_EQ(m.row_slot.at(row), static_cast<std::int32_t>(slot)) << seed;
+      EXPECT_EQ(m.row_expert[row], d.slot_experts[slot]) << seed;
+    }
+    EXPECT_EQ(std::accumulate(m.counts.begin(), m.counts.end(), std::int64_t{0}), kept) << seed;
+    EXPECT_EQ(std::count_if(m.row_slot.begin(), m.row_slot.end(), [](auto slot) { return slot >= 0; }), kept) << seed;
+    EXPECT_EQ(m.offsets.front(), 0);
+    for (std::size_t e = 0; e < m.counts.size(); ++e) {
+      EXPECT_EQ(m.offsets[e] % d.tile, 0) << seed;
+      EXPECT_EQ(m.offsets[e + 1], m.offsets[e] + (m.counts[e] + d.tile - 1) / d.tile * d.tile) << seed;
+      for (std::int64_t row = m.offsets[e] + 1; row < m.offsets[e] + m.counts[e]; ++row) {
+        const auto r = static_cast<std::size_t>(row);
+        EXPECT_LT(m.row_slot[r - 1], m.row_slot[r]) << seed;
+        EXPECT_LE(m.row_token[r - 1], m.row_token[r]) << seed;
+      }
+    }
+  }
+}
+
+TEST(RouteMetadata, of_a_width_is_that_of_equal_offsets) {
+  for (const std::int64_t width : {1, 2, 5}) {
+    Ints experts;
+    Offsets offsets{0};
+    for (std::int32_t i = 0; i < 40; ++i) experts.push_back(i * 7 % 11 - 1);
+    while (offsets.back() < 40) offsets.push_back(offsets.back() + width);
+    const RouteMetadata a = route_metadata(experts, width, {}, 10, 4);
+    const RouteMetadata b = route_metadata(experts, 0, offsets, 10, 4);
+    EXPECT_EQ(a.row_token, b.row_token);
+    EXPECT_EQ(a.row_slot, b.row_slot);
+  }
+}
+
+TEST(RouteMetadata, refuses_what_makes_no_sense) {
+  const auto expect = [](ErrorKind kind, const std::string& text, const Ints& experts, std::int64_t width,
+                         const Offsets& offsets, std::int64_t count, std::int64_t tile) {
+    const auto thrown = thrown_by([&] { static_cast<void>(route_metadata(experts, width, offsets, count, tile)); });
+    EXPECT_EQ(thrown.kind, kind) << text;
+    EXPECT_EQ(thrown.text, text);
+  };
+  const ErrorKind usage = ErrorKind::usage;
+  const ErrorKind input = ErrorKind::input;
+  const std::string name = "route metadata: ";
+  const std::string width_help = " a token; give a width that divides them, or token offsets";
+  expect(usage, name + "3 slots, 4 experts, tile 0: sizes must be 0 or more, the tile 1 or more", {0, 1, 2}, 1, {}, 4,
+         0);
+  expect(usage, name + "3 slots, -1 experts, tile 1: sizes must be 0 or more, the tile 1 or more", {0, 1, 2}, 1, {}, -1,
+         1);
+  expect(usage, name + "3 slots cannot be cut into 2" + width_help, {0, 1, 2}, 2, {}, 4, 1);
+  expect(usage, name + "3 slots cannot be cut into 0" + width_help, {0, 1, 2}, 0, {}, 4, 1);
+  expect(usage, name + "0 slots cannot be cut into -1" + width_help, {}, -1, {}, 4, 1);
+  expect(usage, name + "2147483648 rows (1 slots, 1 experts, tile 2147483648) are more than int32 counts", {0}, 1, {},
+         1, std::int64_t{1} << 31);
+  expect(usage, "padding of experts to the tile: 4 x 9223372036854775806 is beyond 2^63 - 1; use smaller dimensions",
+         {0}, 1, {}, 4, std::numeric_limits<std::int64_t>::max());
+  expect(input, name + "slot 1 has expert 4: must be in [0, 4), or -1 for a dropped route", {0, 4, -2}, 1, {}, 4, 1);
+  expect(input, name + "slot 2 has expert -2: must be in [0, 4), or -1 for a dropped route", {0, -1, -2}, 1, {}, 4, 1);
+  expect(input, name + "slot 0 has expert 0: must be in [0, 0), or -1 for a dropped route", {0}, 1, {}, 0, 1);
+  expect(input, name + "token offset 0 is 1: must be 0", {0, 1}, 1, {1, 2}, 4, 1);
+  expect(input, name + "token offset 2 is 0: must be at least the one before, 1", {0, 1}, 1, {0, 1, 0, 2}, 4, 1);
+  expect(input, name + "last token offset (offset 1) is 3: must be the number of slots, 2", {0, 1}, 1, {0, 3}, 4, 1);
+  expect(input, name + "last token offset (offset 0) is 0: must be the number of slots, 2", {0, 1}, 1, {0}, 4, 1);
+}
+
+TEST(MetadataCapacity, is_that_of_experts_one_short_of_nothing_but_padding) {
+  EXPECT_EQ(metadata_capacity(100, 8, 1), 100);
+  EXPECT_EQ(metadata_capacity(100, 8, 128), 100 + 8 * 127);
+  EXPECT_EQ(metadata_capacity(0, 0, 1), 0);
+  EXPECT_EQ(metadata_capacity((std::int64_t{1} << 31) - 1, 8, 1), (std::int64_t{1} << 31) - 1);
+  const auto thrown = thrown_by([] { static_cast<void>(metadata_capacity(std::int64_t{1} << 31, 8, 1)); });
+  EXPECT_EQ(thrown.kind, ErrorKind::usage);
+  EXPECT_EQ(thrown.text,
+            "route metadata: 2147483648 rows (2147483648 slots, 8 experts, tile 1) are more than int32 counts");
+  EXPECT_EQ(thrown_by([] { static_cast<void>(metadata_capacity(-1, 8, 1)); }).kind, ErrorKind::usage);
+  // One route an expert and as much padding as there can be: the last row is the capacity's last but none.
+  const RouteMetadata m = route_metadata(Ints{0, 1, 2}, 1, {}, 3, 4);
+  EXPECT_EQ(m.offsets.back(), 12);
+  EXPECT_EQ(metadata_capacity(3, 3, 4), 12);
+}
+
+}  // namespace
+
+// Values as integers in their order, the first few of them, and packed values.
+
+namespace {
+
+using namespace router_parts;
+
+TEST(OrderKey, descends_with_the_value_and_then_with_the_index) {
+  const std::vector<float> ascending{kNaN, -kInf, -3e38F, -1, -0x1p-149F, 0, 0x1p-149F, 1, 3e38F, kInf};
+  for (std::size_t i = 0; i + 1 < ascending.size(); ++i) {
+    EXPECT_LT(order_key(ascending[i], 0), order_key(ascending[i + 1], 1000)) << ascending[i + 1];
+    EXPECT_LT(order_key(ascending[i], 7), order_key(ascending[i], 6)) << ascending[i];
+  }
+  EXPECT_EQ(order_key(-0.0F, 3), order_key(0.0F, 3));
+  EXPECT_EQ(order_key(-kNaN, 3), order_key(kNaN, 3));
+  EXPECT_NE(order_key(kNaN, std::numeric_limits<std::int32_t>::max()), 0U);
+  for (const std::int64_t index : {0, 1, 255, 1 << 23}) EXPECT_EQ(index_of(order_key(-2.5F, index)), index);
+}
+
+// 32 and fewer are inserted one by one, more are selected and sorted: either side of the border.
+TEST(FirstInOrder, are_the_largest_keys_descending) {
+  std::mt19937_64 engine(1);
+  std::vector<std::uint64_t> scratch;
+  for (const std::size_t size : {1U, 2U, 31U, 32U, 33U, 100U}) {
+    std::vector<std::uint64_t> keys(size);
+    for (std::uint64_t& key : keys) key = engine();
+    std::vector<std::uint64_t> sorted = keys;
+    std::sort(sorted.rbegin(), sorted.rend());
+    for (std::size_t count = 0; count <= size; ++count) {
+      std::vector<std::uint64_t> first(count);
+      first_in_order(keys, first, scratch);
+      EXPECT_EQ(first, std::vector<std::uint64_t>(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count)))
+          << count << " of " << size;
+    }
+  }
+}
+
+TEST(Packed, replaces_the_low_bits_so_that_the_first_of_equals_is_largest) {
+  EXPECT_EQ(packed_bits(1), 0);
+  EXPECT_EQ(packed_bits(8), 3);
+  EXPECT_EQ(packed_bits(9), 4);
+  const float x = std::bit_cast<float>(0x3F80000FU);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(cleared(x, 3)), 0x3F800008U);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(packed(x, i, 3), test::packed_of(x, static_cast<std::size_t>(i), 8));
+    EXPECT_EQ(packed(-x, i, 3), test::packed_of(-x, static_cast<std::size_t>(i), 8));
+    EXPECT_EQ(cleared(packed(x, i, 3), 3), cleared(x, 3));
+    if (i != 0) {
+      EXPECT_LT(packed(x, i, 3), packed(x, i - 1, 3));
+      EXPECT_LT(packed(-x, i, 3), packed(-x, i - 1, 3));
+    }
+  }
+}
+
+}  // namespace
+
+// Scores of rows and weights of those that are kept, against the slow way of tests/reference/router/oracle.h and by
+// hand.
+
+namespace {
+
+using namespace router_parts;
+using test::bits;
+using test::router_of;
+using test::Row;
+
+TEST(Scores, are_those_of_the_oracle) {
+  const std::vector<Row> rows{{0},       {1, 2, 3},          {-100, 88, 0.5F}, {kInf, 1, kInf}, {-kInf, -kInf},
+                              {kNaN, 1}, {kNaN, kNaN, kNaN}, {1e30F, -1e30F},  {-0.0F, 0.0F}};
+  for (const RouterScore score :
+       {RouterScore::logits, RouterScore::softmax, RouterScore::sigmoid, RouterScore::sqrtsoftplus}) {
+    for (const Row& row : rows) {
+      Row scores(row.size(), -7);
+      scores_of(score, row, scores);
+      EXPECT_EQ(bits(scores), bits(test::scores_row(score, row))) << static_cast<int>(score);
+    }
+  }
+}
+
+TEST(Scores, by_hand) {
+  EXPECT_EQ(sigmoid(0), 0.5F);
+  EXPECT_EQ(sigmoid(kInf), 1);
+  EXPECT_EQ(sigmoid(-kInf), 0);
+  EXPECT_EQ(sqrtsoftplus(-kInf), 0);
+  EXPECT_EQ(sqrtsoftplus(1e6F), 1e3F);
+  Row scores(4);
+  float log_sum = 0;
+  softmax(Row{2, 2, 2, 2}, scores, &log_sum);
+  EXPECT_EQ(scores, (Row{0.25F, 0.25F, 0.25F, 0.25F}));
+  EXPECT_EQ(log_sum, 2 + 0x1.62e43p+0F);  // ln 4
+}
+
+TEST(KeptWeights, divide_as_the_variant_says) {
+  const Row kept{0.5F, 0.25F};
+  Row weights(2);
+  EXPECT_EQ(kept_weights(router_of("softmax-topk", 2), kept, weights), 1);
+  EXPECT_EQ(weights, kept);
+  EXPECT_EQ(kept_weights(router_of("softmax-topk-renorm", 2), kept, weights), 0.75F);
+  EXPECT_EQ(weights, (Row{0.5F / 0.75F, 0.25F / 0.75F}));
+  EXPECT_EQ(kept_weights(router_of("sigmoid", 1), std::span(kept).first(1), std::span(weights).first(1)), 1);
+  EXPECT_EQ(weights[0], 0.5F);  // top_k of 1: raw
+  const Row nothing{0, 0};
+  EXPECT_EQ(kept_weights(router_of("sigmoid", 2), nothing, weights), 1e-20F);
+  EXPECT_EQ(kept_weights(router_of("softmax-topk-renorm", 2), nothing, weights), 0);
+  EXPECT_EQ(weights, nothing);
+  const Row small{1e-28F, 1e-20F};  // 1e-28 is lost in a sum that starts at 1e-20, and so is its order
+  EXPECT_EQ(kept_weights(router_of("sigmoid-tiny-first", 2), small, weights), 1e-20F + 1e-28F + 1e-20F);
+  EXPECT_EQ(kept_weights(router_of("topk-softmax", 2), Row{3, 3}, weights), 1);
+  EXPECT_EQ(weights, (Row{0.5F, 0.5F}));
+}
+
+TEST(RouterScores, are_scores_of_every_row) {
+  const Row values{1, 2, 3, kNaN, 0, -1};
+  const test::TestMatrix m = test::fp32_matrix(2, 3, values);
+  for (const auto* name : {"topk-softmax", "sigmoid", "sqrtsoftplus-raw"}) {
+    const Router router = router_of(name, 1, NanLogits::last);
+    Row expected = test::scores_row(router.variant->score, {1, 2, 3});
+    const Row second = test::scores_row(router.variant->score, {kNaN, 0, -1});
+    expected.insert(expected.end(), second.begin(), second.end());
+    EXPECT_EQ(bits(router_scores(router, m.view())), bits(expected)) << name;
+  }
+}
+
+}  // namespace
+
+// The router variants' names, and every router, matrix and value that is refused.
+
+namespace {
+
+using test::fp32_matrix;
+using test::router_of;
+using test::Row;
+using test::TestMatrix;
+using test::thrown_by;
+
+using Experts = std::vector<std::int32_t>;
+
+TEST(Variants, have_names_and_unknown_ones_are_refused_with_the_list) {
+  std::set<std::string_view> names;
+  for (const RouterVariant& v : all_router_variants()) {
+    EXPECT_EQ(&router_variant_named(v.name), &v);
+    EXPECT_FALSE(v.meaning.empty());
+    names.insert(v.name);
+  }
+  EXPECT_EQ(names.size(), 9U);
+  const test::Thrown t = thrown_by([] { router_variant_named("topk"); });
+  EXPECT_EQ(t.kind, ErrorKind::usage);
+  EXPECT_EQ(t.text,
+            "unknown router 'topk'; known are topk-softmax, topk-softmax-packed, softmax-topk, softmax-topk-renorm, "
+            "sigmoid, sigmoid-raw, sigmoid-tiny-first, sqrtsoftplus, sqrtsoftplus-raw");
+}
+
+struct Refused {
+  std::function<void(Router&)> change;
+  std::string text;
+};
+
+TEST(Refused, routers_that_do_not_fit) {
+  const TestMatrix m = fp32_matrix(2, 8, Row(16, 1.0F));
+  const Row seven(7, 0.0F);
+  const std::vector<Refused> cases{
+      {[](Router& r) { r.variant = nullptr; }, "a router without a variant: must have one"},
+      {[](Router& r) { r.top_k = 0; }, "top_k 0: must be from 1 to the 8 experts"},
+      {[](Router& r) { r.top_k = 9; }, "top_k 9: must be from 1 to the 8 experts"},
+      {[](Router& r) { r.groups = -1; }, "groups -1: must be 0 (none) or more"},
+      {[](Router& r) { r.groups_kept = 1; }, "groups_kept 1 without groups: must be 0"},
+      {[](Router& r) { r.groups = 3, r.groups_kept = 1; }, "groups 3: must divide the 8 experts"},
+      {[](Router& r) { r.groups = 16, r.groups_kept = 1; }, "groups 16: must divide the 8 experts"},
+      {[](Router& r) { r.groups = 4; }, "groups_kept 0: must be from 1 to the 4 groups"},
+      {[](Router& r) { r.groups = 4, r.groups_kept = 5; }, "groups_kept 5: must be from 1 to the 4 groups"},
+      {[](Router& r) { r.groups = 4, r.groups_kept = 1, r.top_k = 3; },
+       "top_k 3: must be at most the 2 experts of 1 groups"},
+      {[&](Router& r) { r.bias = seven; }, "bias of 7 values: must be one of each of the 8 experts"},
+  };
+  for (const Refused& c : cases) {
+    Router router = router_of("topk-softmax", 2);
+    c.change(router);
+    for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
+             [&] { route(router, m.view()); }, [&] { router_scores(router, m.view()); },
+             [&] { route_backward(router, m.view(), {}, {}, 0); }}) {
+      const test::Thrown t = thrown_by(call);
+      EXPECT_EQ(t.kind, ErrorKind::usage);
+      EXPECT_EQ(t.text, c.text);
+    }
+  }
+}
+
+TEST(Refused, matrices_and_sizes_beyond_reason) {
+  const Router router = router_of("topk-softmax", 1);
+  const std::byte nothing{};
+  const std::byte* data = &nothing;  // never read
+  const auto refuse = [&](const Router& r, const MatrixView& m, ErrorKind kind, std::string_view text) {
+    const test::Thrown t = thrown_by([&] { route(r, m); });
+    EXPECT_EQ(t.kind, kind);
+    EXPECT_NE(t.text.find(text), std::string::npos) << t.text;
+  };
+  refuse(router, {Format::e4m3, data, 1, 1, 1}, ErrorKind::usage, "must be fp32, bf16 or fp16");
+  refuse(router, {Format::fp32, data, 1, 2, 1}, ErrorKind::usage, "row stride");
+  refuse(router, {Format::fp32, nullptr, 1, 1, 1}, ErrorKind::usage, "without data");
+  refuse(router, {Format::fp32, nullptr, 3, 0, 0}, ErrorKind::usage, "top_k 1: must be from 1 to the 0 experts");
+  refuse(router, {Format::fp32, data, 1, std::int64_t{1} << 31, std::int64_t{1} << 31}, ErrorKind::usage, "fewer than");
+  refuse(router_of("topk-softmax-packed", 1), {Format::fp32, data, 1, (1 << 23) + 1, (1 << 23) + 1}, ErrorKind::usage,
+         "has room for 2^23");
+  refuse(router, {Format::bf16, data, std::int64_t{1} << 61, 1, 1}, ErrorKind::environment, "no memory");
+}
+
+TEST(Refused, nan_and_infinities_naming_the_first) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  Row values(3000 * 32, 1.0F);
+  values[2500 * 32 + 1] = kNaN;
+  values[2000 * 32 + 7] = kNaN;
+  values[2000 * 32 + 9] = kNaN;
+  const TestMatrix m = fp32_matrix(3000, 32, values);
+  values[1000 * 32 + 5] = -kInf;
+  const TestMatrix with_inf = fp32_matrix(3000, 32, values);
+  for (const int threads : {1, 2, 5}) {
+    const auto text_of = [&](const Router& r, const TestMatrix& matrix) {
+      const test::Thrown t = thrown_by([&] { route(r, matrix.view(), threads); });
+      EXPECT_EQ(t.kind, ErrorKind::input);
+      EXPECT_EQ(thrown_by([&] { router_scores(r, matrix.view(), threads); }).text, t.text);
+      EXPECT_EQ(thrown_by([&] { route_backward(r, matrix.view(), {}, {}, 0, threads); }).text, t.text);
+      return t.text;
+    };
+    const std::string tail = ": this router takes none (nan=refuse); remove it, or let NaN come last";
+    EXPECT_EQ(text_of(router_of("sigmoid", 2), m), "NaN at row 2000, column 7" + tail);
+    EXPECT_EQ(text_of(router_of("sigmoid", 2), with_inf), "NaN at row 2000, column 7" + tail);
+    const std::string finite = ": packed order takes finite logits alone";
+    EXPECT_EQ(text_of(router_of("topk-softmax-packed", 2), with_inf), "Inf at row 1000, column 5" + finite);
+    EXPECT_EQ(text_of(router_of("topk-softmax-packed", 2, NanLogits::last), m), "NaN at row 2000, column 7" + finite);
+    EXPECT_NO_THROW(route(router_of("sigmoid", 2, NanLogits::last), with_inf.view(), threads));
+  }
+}
+
+TEST(Refused, nan_in_the_bias_and_sums_that_packed_order_cannot_hold) {
+  const Row bias{0, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::quiet_NaN()};
+  const TestMatrix m = fp32_matrix(2, 3, Row(6, 3e38F));
+  Router router = router_of("topk-softmax", 1);
+  router.bias = bias;
+  test::Thrown t = thrown_by([&] { route(router, m.view()); });
+  EXPECT_EQ(t.kind, ErrorKind::input);
+  EXPECT_EQ(t.text,
+            "NaN in the bias of expert 1: this router takes none (nan=refuse); remove it, or let NaN come last");
+  router.nan = NanLogits::last;
+  EXPECT_EQ(route(router, m.view()).experts, (Experts{0, 0}));
+
+  const Row large{0, 0, 3e38F};
+  router = router_of("topk-softmax-packed", 1);
+  router.bias = large;
+  t = thrown_by([&] { route(router, m.view()); });
+  EXPECT_EQ(t.kind, ErrorKind::input);
+  EXPECT_EQ(t.text, "row 0, column 2: with its bias no finite number, and packed order takes those alone");
 }
 
 }  // namespace

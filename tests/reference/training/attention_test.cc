@@ -1,13 +1,16 @@
 // Attention and its gradient, head by head against the definition's lines; that gradients are derivatives is
 // step_test.cc's.
 
-#include "reference/training/attention.h"
+#include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
+#include "reference/training/attention.h"
 #include "reference/training/linear.h"
+#include "reference/training/norm.h"
 #include "tests/reference/training/plain.h"
 
 namespace mxcheck {
@@ -178,6 +181,158 @@ TEST(Attention, sizes_that_do_not_agree_are_refused) {
   EXPECT_THROW(attention({0, 7, 3, 4}, table, {}, 1), Error);
   EXPECT_THROW(attention_backward(kShape, table, a, qkv, 1), Error);
   EXPECT_THROW(attention_backward(kShape, table, {}, Words(a.out.size()), 1), Error);
+}
+
+}  // namespace
+
+// A linear map and its gradients: exact on small integers, and the same product whichever way operands lie.
+
+namespace {
+
+Words linear_test_turned(const Words& w, std::int64_t rows, std::int64_t cols) {
+  Words t(w.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c)
+      t[static_cast<std::size_t>(c * rows + r)] = w[static_cast<std::size_t>(r * cols + c)];
+  }
+  return t;
+}
+
+Words integers(std::size_t count, int seed) {
+  Words w;
+  for (std::size_t i = 0; i < count; ++i)
+    w.push_back(plain::bf16(static_cast<float>((static_cast<int>(i) * 7 + seed) % 9 - 4)));
+  return w;
+}
+
+// Sums of products of integers below 5 are exact in every order, and below 2^8 in BF16 too.
+TEST(Linear, products_of_integers_are_exact) {
+  const LinearShape s{5, 7, 3};
+  const Words x = integers(35, 1);
+  const Words w = integers(21, 2);
+  const Words dy = integers(15, 3);
+  const auto at = [](const Words& m, std::int64_t cols, std::int64_t r, std::int64_t c) {
+    return plain::wide(m[static_cast<std::size_t>(r * cols + c)]);
+  };
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    for (std::int64_t o = 0; o < s.out; ++o) {
+      float y = 0;
+      for (std::int64_t i = 0; i < s.in; ++i) y += at(x, 7, r, i) * at(w, 7, o, i);
+      EXPECT_EQ(linear(s, x, w, 1)[static_cast<std::size_t>(r * 3 + o)], y);
+      EXPECT_EQ(plain::wide(linear_bf16(s, x, w, 1)[static_cast<std::size_t>(r * 3 + o)]), y);
+    }
+    for (std::int64_t i = 0; i < s.in; ++i) {
+      float dx = 0;
+      for (std::int64_t o = 0; o < s.out; ++o) dx += at(dy, 3, r, o) * at(w, 7, o, i);
+      EXPECT_EQ(linear_dx(s, dy, w, 1)[static_cast<std::size_t>(r * 7 + i)], dx);
+    }
+  }
+  for (std::int64_t o = 0; o < s.out; ++o) {
+    for (std::int64_t i = 0; i < s.in; ++i) {
+      float dw = 0;
+      for (std::int64_t r = 0; r < s.rows; ++r) dw += at(dy, 3, r, o) * at(x, 7, r, i);
+      EXPECT_EQ(linear_dw(s, dy, x, 1)[static_cast<std::size_t>(o * 7 + i)], dw);
+    }
+  }
+}
+
+// The order of a contract's sum is by k, not by how operands lie: gradients are the map of transposed tensors.
+TEST(Linear, gradients_are_the_same_product_of_transposed_operands) {
+  const LinearShape s{45, 67, 35};
+  const Words x = plain::words(45 * 67, 1);
+  const Words w = plain::words(35 * 67, 2);
+  const Words dy = plain::words(45 * 35, 3);
+  EXPECT_EQ(linear_dx(s, dy, w, 1), linear({45, 35, 67}, dy, linear_test_turned(w, 35, 67), 1));
+  EXPECT_EQ(linear_dx_bf16(s, dy, w, 1), linear_bf16({45, 35, 67}, dy, linear_test_turned(w, 35, 67), 1));
+  EXPECT_EQ(linear_dw(s, dy, x, 1),
+            linear({35, 45, 67}, linear_test_turned(dy, 45, 35), linear_test_turned(x, 45, 67), 1));
+  EXPECT_EQ(linear_dw(s, dy, x, 1), linear_dw(s, dy, x, 3));
+  const std::vector<float> y = linear(s, x, w, 1);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(linear_bf16(s, x, w, 3)[i], plain::bf16(y[i]));
+}
+
+TEST(Linear, sizes_that_do_not_agree_are_refused) {
+  const LinearShape s{4, 8, 2};
+  const Words x(32), w(16), dy(8);
+  EXPECT_THROW(linear(s, w, w, 1), Error);
+  EXPECT_THROW(linear_bf16(s, x, x, 1), Error);
+  EXPECT_THROW(linear_dx(s, x, w, 1), Error);
+  EXPECT_THROW(linear_dx_bf16(s, dy, x, 1), Error);
+  EXPECT_THROW(linear_dw(s, dy, dy, 1), Error);
+}
+
+using namespace plain;
+
+// docs/training.md, norm, for one row.
+float plain_scale(const std::vector<float>& x) {
+  std::vector<float> squares;
+  for (const float v : x) squares.push_back(mul(v, v));
+  return div(1, root(add(div(pairwise(squares), static_cast<float>(x.size())), 0x1p-16F)));
+}
+
+std::vector<float> part(const std::vector<float>& v, std::size_t row, std::size_t width) {
+  return {v.begin() + static_cast<std::ptrdiff_t>(row * width),
+          v.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)};
+}
+
+TEST(Norm, rows_and_gradients_are_those_of_the_definition) {
+  // The last has so many elements that a difference in FP32's last bit reaches BF16 in some of them.
+  for (const auto& [kRows, width] : {std::pair{19U, 1U}, {19U, 2U}, {19U, 13U}, {3000U, 64U}}) {
+    const std::vector<float> x = values(kRows * width, 1), dy = values(kRows * width, 2), gain = values(width, 3, 4);
+    const Norm n = norm(x, gain, 1);
+    const NormGradient g = norm_backward(dy, x, n.scale, gain, 1);
+    std::vector<std::vector<float>> columns(width);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const std::vector<float> row = part(x, r, width), d = part(dy, r, width);
+      const float scale = plain_scale(row);
+      EXPECT_EQ(n.scale[r], scale);
+      std::vector<float> v, t, products;
+      for (std::size_t i = 0; i < width; ++i) {
+        ASSERT_EQ(n.y[r * width + i], bf16(mul(mul(row[i], scale), gain[i])));
+        v.push_back(mul(row[i], scale)), t.push_back(mul(d[i], gain[i]));
+        products.push_back(mul(t[i], v[i]));
+        columns[i].push_back(mul(d[i], v[i]));
+      }
+      const float q = div(pairwise(products), static_cast<float>(width));
+      for (std::size_t i = 0; i < width; ++i)
+        ASSERT_EQ(g.dx[r * width + i], mul(scale, sub(t[i], mul(v[i], q)))) << width << ' ' << r << ' ' << i;
+    }
+    for (std::size_t i = 0; i < width; ++i) EXPECT_EQ(g.dgain[i], pairwise(columns[i]));
+  }
+}
+
+TEST(Norm, threads_change_nothing) {
+  const std::vector<float> x = values(3000 * 48, 1), dy = values(3000 * 48, 2), gain = values(48, 3);
+  const Norm one = norm(x, gain, 1), three = norm(x, gain, 3);
+  EXPECT_EQ(one.y, three.y);
+  EXPECT_EQ(one.scale, three.scale);
+  const NormGradient a = norm_backward(dy, x, one.scale, gain, 1), b = norm_backward(dy, x, one.scale, gain, 3);
+  EXPECT_EQ(a.dx, b.dx);
+  EXPECT_EQ(a.dgain, b.dgain);
+}
+
+TEST(Norm, rows_of_zeros_of_nan_and_beyond_the_range) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x{0, 0, 1e-30F, -1e-30F, 3e38F, 1, kInf, 1, kNan, 1};
+  const Norm n = norm(x, std::vector<float>{1, 2}, 1);
+  EXPECT_EQ(n.scale[0], 256);  // 2^-16 alone is under the root
+  EXPECT_EQ(n.y[0], 0);
+  EXPECT_EQ(n.scale[1], 256);
+  EXPECT_EQ(n.y[3], bf16(-2 * 256e-30F));
+  EXPECT_EQ(n.scale[2], 0);  // the square is infinite
+  EXPECT_EQ(n.y[4], 0);
+  EXPECT_EQ(n.y[6], 0x7FFF);  // Inf * 0
+  EXPECT_EQ(n.y[8], 0x7FFF);
+  EXPECT_EQ(n.y[9], 0x7FFF);
+}
+
+TEST(Norm, sizes_that_do_not_agree_are_refused) {
+  const std::vector<float> six(6), four(4), two(2), three(3);
+  EXPECT_THROW(norm(six, four, 1), Error);
+  EXPECT_THROW(norm(six, {}, 1), Error);
+  EXPECT_THROW(norm_backward(four, six, three, two, 1), Error);
+  EXPECT_THROW(norm_backward(six, six, two, two, 1), Error);
 }
 
 }  // namespace

@@ -1,17 +1,27 @@
 // A step as a whole: its gradients against derivatives of the model in double precision, what training does to the
 // loss, and what must not change a bit. The operations have tests of their own.
 
-#include "reference/training/step.h"
-
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <set>
 
+#include <gtest/gtest.h>
+#include <boost/multiprecision/cpp_bin_float.hpp>
+
+#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
+#include "reference/layer/run.h"
+#include "reference/router/router.h"
+#include "reference/training/digest.h"
+#include "reference/training/observe.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"
+#include "reference/training/state.h"
+#include "reference/training/step.h"
 #include "tests/reference/training/exact_model.h"
+#include "tests/reference/training/plain.h"
 #include "tests/reference/training/test_training.h"
 
 namespace mxcheck {
@@ -197,6 +207,419 @@ TEST(TrainingStep, sizes_that_do_not_agree_are_refused) {
   state.weights[2].pop_back();
   EXPECT_THROW(training_step(config, state, test_data(config), false, 1), Error);
   EXPECT_EQ(state.step, 0);
+}
+
+}  // namespace
+
+// Known answers are from the formula in arbitrary-precision integers (Python).
+
+namespace {
+
+TEST(Digest, has_known_answers) {
+  EXPECT_EQ(tensor_digest(std::vector<float>{}, 1), 0U);
+  EXPECT_EQ(tensor_digest(std::vector<float>{1.0F, -0.0F, std::numeric_limits<float>::quiet_NaN(), 3.5F}, 1),
+            0x7d1571942da4efebU);
+  EXPECT_EQ(tensor_digest(std::vector<std::uint16_t>{0x3f80, 0x8000, 0x7fff}, 1), 0x65d04b20902e44ebU);
+  EXPECT_EQ(digest_of_digests(std::vector<std::uint64_t>{0x0123456789abcdef, 0xfedcba9876543210}), 0x3ec848f28b70cd24U);
+  std::vector<float> counted;
+  for (int i = 0; i < 70000; ++i) counted.push_back(static_cast<float>(i));
+  for (const int threads : {1, 2, 3}) EXPECT_EQ(tensor_digest(counted, threads), 0xccd4898199ebc03fU);
+}
+
+TEST(Digest, every_nan_counts_alike_and_infinities_do_not) {
+  const auto of = [](std::uint32_t bits) { return tensor_digest(std::vector<float>{std::bit_cast<float>(bits)}, 1); };
+  EXPECT_EQ(of(0x7F800001), of(0xFFFFFFFF));
+  EXPECT_NE(of(0x7F800000), of(0x7FFFFFFF));
+  EXPECT_NE(of(0x7F800000), of(0xFF800000));
+  const auto of_bf16 = [](std::uint16_t word) { return tensor_digest(std::vector<std::uint16_t>{word}, 1); };
+  EXPECT_EQ(of_bf16(0x7F81), of_bf16(0xFFC0));
+  EXPECT_NE(of_bf16(0x7F80), of_bf16(0x7FFF));
+}
+
+TEST(Digest, a_bit_an_exchange_and_a_length_are_seen) {
+  std::vector<float> v = plain::values(100, 1);
+  std::set<std::uint64_t> digests{tensor_digest(v, 1)};
+  for (float& x : v) {
+    const float kept = x;
+    x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1U);
+    EXPECT_TRUE(digests.insert(tensor_digest(v, 1)).second);
+    x = kept;
+  }
+  std::swap(v[3], v[4]);
+  EXPECT_TRUE(digests.insert(tensor_digest(v, 1)).second);
+  v.push_back(0);
+  EXPECT_TRUE(digests.insert(tensor_digest(v, 1)).second);
+}
+
+}  // namespace
+
+// Facts about quantized operands, against a count over dequantized tensors of a layer whose inputs reach both ends of
+// E4M3.
+
+namespace {
+
+std::vector<std::uint16_t> wide_values(std::size_t count, int seed) {
+  std::vector<std::uint16_t> words;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto r = philox_word(static_cast<std::uint64_t>(seed), static_cast<std::uint32_t>(i), 0, 0, 0);
+    const int exponent = static_cast<int>(r % 28) - 20;
+    const float value = std::ldexp(1.0F + static_cast<float>(r >> 25) / 128.0F, exponent);
+    const auto word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+    words.push_back(r & (1U << 20) ? static_cast<std::uint16_t>(word | 0x8000U) : word);
+  }
+  return words;
+}
+
+LayerRoutes two_of_three_experts() {
+  Routes choice{40, 2, {}, std::vector<float>(80, 0.5F)};
+  for (std::int32_t t = 0; t < 40; ++t) choice.experts.push_back(t % 3), choice.experts.push_back((t + 1 + t % 2) % 3);
+  return layer_routes(choice, 3);
+}
+
+struct Inputs {
+  std::vector<std::uint16_t> x = wide_values(40 * 64, 1);
+  std::vector<std::uint16_t> d_o = wide_values(40 * 64, 2);
+  std::vector<std::uint16_t> w1 = wide_values(3 * 64 * 128, 3);
+  std::vector<std::uint16_t> w2 = wide_values(3 * 64 * 64, 4);
+  LayerRoutes routes = two_of_three_experts();
+
+  [[nodiscard]] Layer layer(const std::string& recipe) const {
+    return {{40, 64, 64, 3}, &layer_recipe_named(recipe), GateUp::halves, w1, w2, 1};
+  }
+};
+
+struct Computed {
+  LayerForward f;
+  LayerBackward b;
+  std::map<std::string, OperandFacts> facts;
+};
+
+std::vector<OperandFacts> facts_of(const Inputs& in, const std::string& recipe, Computed* computed = nullptr) {
+  const Layer layer = in.layer(recipe);
+  Computed c;
+  c.f = layer_forward(layer, in.x, in.routes);
+  c.b = layer_backward(layer, c.f.kept, in.d_o, in.routes);
+  std::vector<OperandFacts> facts;
+  forward_facts(layer, in.x, in.routes, c.f, facts);
+  backward_facts(layer, in.x, in.d_o, in.routes, c.b, facts);
+  if (computed != nullptr) *computed = std::move(c);
+  return facts;
+}
+
+Computed compute(const std::string& recipe) {
+  Computed c;
+  const std::vector<OperandFacts> facts = facts_of(Inputs(), recipe, &c);
+  for (const OperandFacts& f : facts) EXPECT_TRUE(c.facts.emplace(f.name, f).second) << f.name;
+  return c;
+}
+
+TEST(OperandFacts, there_is_one_entry_for_each_quantized_operand) {
+  EXPECT_TRUE(compute("bf16").facts.empty());
+  EXPECT_EQ(compute("mxfp8").facts.size(), 12U);
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    std::size_t quantized = 0;
+    for (const GemmRule& gemm : recipe.gemms) quantized += gemm.a.quantized() + std::size_t{gemm.b.quantized()};
+    EXPECT_EQ(compute(recipe.name).facts.size(), quantized) << recipe.name;
+  }
+}
+
+// A's rows are known in BF16 from the pass itself, so that flushed and saturated elements can be counted by value: what
+// is 0 after dequantization and was not before; what is above the largest number times the scale, which only a scale
+// rule that rounds the scale down allows.
+TEST(OperandFacts, counts_of_the_activations_are_those_of_the_dequantized_tensor) {
+  for (const char* name : {"mxfp8", "mxfp8_floor", "dsv3", "dsv3_pow2", "fp8_tensor"}) {
+    const Computed c = compute(name);
+    const OperandFacts& f = c.facts.at("down.a");
+    const std::vector<float> back = dequantize(c.f.down_a.quantized);
+    std::int64_t flushed = 0, saturated = 0;
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      flushed += back[i] == 0 && fp32_of(c.f.a[i]) != 0;
+      const bool is_largest = (c.f.down_a.quantized.codes[i] & 0x7F) == 0x7E;  // of E4M3
+      saturated += is_largest && std::abs(fp32_of(c.f.a[i])) > std::abs(back[i]);
+    }
+    EXPECT_EQ(f.saturated, saturated) << name;
+    EXPECT_EQ(f.elements, std::ssize(back)) << name;
+    EXPECT_EQ(f.flushed, flushed) << name;
+    EXPECT_GT(f.flushed, 0) << name;
+    EXPECT_LE(f.least_exponent, f.largest_exponent) << name;
+    const Quantized& q = c.f.down_a.quantized;
+    EXPECT_EQ(f.scales, std::ssize(q.scales) + std::ssize(q.scales_fp32)) << name;
+  }
+  EXPECT_EQ(compute("mxfp8").facts.at("down.a").saturated, 0);  // rceil never cuts the largest element
+  EXPECT_GT(compute("mxfp8_floor").facts.at("down.a").saturated, 0);
+}
+
+// dO is gathered for d_w2 and quantized along tokens: each element is counted once a route, against its token's value.
+TEST(OperandFacts, gathered_operands_are_compared_with_their_tokens) {
+  const Computed c = compute("mxfp8");
+  const std::vector<std::uint16_t> d_o = wide_values(40 * 64, 2);
+  const OperandFacts& f = c.facts.at("d_w2.b");
+  EXPECT_EQ(f.elements, 80 * 64);
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t e = 0; e < 3; ++e) {
+    for (std::int32_t t = 0; t < 40; ++t) {
+      if (t % 3 == e || (t + 1 + t % 2) % 3 == e) tokens.push_back(t);
+    }
+  }
+  ASSERT_EQ(tokens.size(), 80U);
+  std::vector<std::int64_t> offsets{0};
+  for (std::int32_t e = 0; e < 3; ++e) {
+    std::int64_t rows = 0;
+    for (std::int32_t t = 0; t < 40; ++t) rows += t % 3 == e || (t + 1 + t % 2) % 3 == e;
+    offsets.push_back(offsets.back() + rows);
+  }
+  const std::vector<float> back = dequantize(c.b.d_w2_b.quantized, offsets);
+  std::int64_t flushed = 0;
+  for (std::size_t i = 0; i < back.size(); ++i)
+    flushed += back[i] == 0 && fp32_of(d_o[static_cast<std::size_t>(tokens[i / 64]) * 64 + i % 64]) != 0;
+  EXPECT_EQ(f.flushed, flushed);
+  EXPECT_GT(flushed, 0);
+}
+
+// The products that a layer computed are enough to make its observation again, under every recipe.
+TEST(ObserveLayer, makes_the_facts_again_from_two_products) {
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    const Inputs in;
+    const Layer layer = in.layer(recipe.name);
+    const LayerForward f = layer_forward(layer, in.x, in.routes);
+    const LayerBackward b = layer_backward(layer, f.kept, in.d_o, in.routes);
+    const LayerObservation observed = observe_layer(layer, in.x, in.d_o, in.routes, {f.h, b.p});
+    EXPECT_EQ(observed.operands, facts_of(in, recipe.name)) << recipe.name;
+    EXPECT_EQ(observed.expert_loads, expert_loads(in.routes));
+    EXPECT_EQ(std::accumulate(observed.expert_loads.begin(), observed.expert_loads.end(), std::int64_t{0}), 80);
+    std::vector<std::uint16_t> other = f.h;
+    for (std::uint16_t& word : other) word ^= 0x0800U;
+    if (!recipe.gemm(LayerGemm::down).a.quantized()) continue;
+    EXPECT_NE(observe_layer(layer, in.x, in.d_o, in.routes, {other, b.p}).operands, observed.operands) << recipe.name;
+  }
+}
+
+TEST(ObserveLayer, products_of_another_size_are_refused) {
+  const Inputs in;
+  const Layer layer = in.layer("mxfp8");
+  const std::vector<std::uint16_t> h(80 * 128);
+  const std::vector<float> p(80 * 64);
+  EXPECT_NO_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {h, p}));
+  EXPECT_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {std::span(h).first(h.size() - 1), p}), Error);
+  EXPECT_THROW(observe_layer(layer, in.x, in.d_o, in.routes, {h, std::span(p).first(p.size() - 1)}), Error);
+}
+
+using namespace plain;
+
+// RN(fma(a, b, c)): 168 bits hold the sum of the numbers here exactly.
+float fused(float a, float b, float c) {
+  using Real = boost::multiprecision::cpp_bin_float_50;
+  return Real(Real(a) * Real(b) + Real(c)).convert_to<float>();
+}
+
+std::vector<std::vector<float>> gradients_of(const TrainingConfig& config, float size) {
+  std::vector<std::vector<float>> gradients;
+  std::uint32_t seed = 1;
+  for (const ParameterSpec& p : parameters_of(config.model)) {
+    gradients.push_back(values(static_cast<std::size_t>(p.size()), ++seed, 6));
+    for (float& g : gradients.back()) g *= size;
+  }
+  return gradients;
+}
+
+TEST(GradientNorm, is_the_stated_sum_of_squares) {
+  for (const std::size_t size : {1U, 5U, 16384U, 16385U, 100000U}) {
+    const std::vector<std::vector<float>> g{values(size, 1), values(3, 2)};
+    float total = 0;
+    for (const std::vector<float>& tensor : g) {
+      std::vector<float> squares;
+      for (const float v : tensor) squares.push_back(mul(v, v));
+      total = add(total, pairwise(squares));
+    }
+    EXPECT_EQ(gradient_norm(g, 1), root(total)) << size;
+    EXPECT_EQ(gradient_norm(g, 3), root(total)) << size;
+  }
+}
+
+// The root hides a sum's last bit half the time: many sums, of sizes that end within a subtree.
+TEST(GradientNorm, has_the_tree_of_the_pairwise_sum_at_every_size) {
+  for (std::uint32_t seed = 1; seed <= 24; ++seed) {
+    const std::vector<std::vector<float>> g{values(30000 + 3001 * seed, seed, 4)};
+    std::vector<float> squares;
+    for (const float v : g[0]) squares.push_back(mul(v, v));
+    EXPECT_EQ(gradient_norm(g, 2), root(pairwise(squares))) << seed;
+  }
+}
+
+TEST(GradientNorm, is_nan_or_infinite_where_the_sum_is) {
+  EXPECT_TRUE(std::isnan(gradient_norm(std::vector<std::vector<float>>{{1}, {std::nanf("")}}, 1)));
+  EXPECT_TRUE(std::isinf(gradient_norm(std::vector<std::vector<float>>{{1e30F}, {1}}, 1)));
+}
+
+// Two updates, element by element, as docs/training.md writes them.
+TEST(AdamW, weights_and_moments_are_those_of_the_definition) {
+  for (const Format moments : {Format::fp32, Format::bf16}) {
+    for (const float size : {1e-3F, 10.0F}) {  // below the limit, and clipped
+      TrainingConfig config = test_config("bf16");
+      config.optimizer.moments = moments;
+      const OptimizerConfig& o = config.optimizer;
+      TrainingState state = initial_state(config, 1);
+      TrainingState plain_state = state;
+      for (std::int64_t t = 1; t <= 2; ++t) {
+        std::vector<std::vector<float>> g = gradients_of(config, size);
+        const std::vector<std::vector<float>> given = g;
+        const float norm = size * 7;
+        update(config, state, g, norm, 0.01F, 3);
+        for (std::size_t p = 0; p < g.size(); ++p) {
+          const bool decays = parameters_of(config.model)[p].kind == ParameterKind::matrix;
+          for (std::size_t i = 0; i < g[p].size(); ++i) {
+            const auto stored = [&](float v) { return moments == Format::bf16 ? wide(bf16(v)) : v; };
+            const float clipped = norm > o.clip ? mul(given[p][i], div(o.clip, norm)) : given[p][i];
+            float& m = plain_state.first_moments[p][i];
+            float& v = plain_state.second_moments[p][i];
+            float& w = plain_state.weights[p][i];
+            m = stored(fused(o.beta1, m, mul(sub(1, o.beta1), clipped)));
+            v = stored(fused(o.beta2, v, mul(sub(1, o.beta2), mul(clipped, clipped))));
+            float step =
+                div(div(m, bias_correction(o.beta1, t)), add(root(div(v, bias_correction(o.beta2, t))), o.epsilon));
+            if (decays) step = add(step, mul(o.decay, w));
+            w = sub(w, mul(0.01F, step));
+          }
+          ASSERT_EQ(state.first_moments[p], plain_state.first_moments[p]) << p;
+          ASSERT_EQ(state.second_moments[p], plain_state.second_moments[p]) << p;
+          ASSERT_EQ(state.weights[p], plain_state.weights[p]) << p;
+          if (t == 2) break;  // one parameter will do the second time
+        }
+        EXPECT_EQ(state.updates, t);
+      }
+    }
+  }
+}
+
+TEST(AdamW, a_norm_at_the_limit_is_not_clipped) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState start = initial_state(config, 1);
+  const auto moment = [&](float norm) {
+    TrainingState state = start;
+    std::vector<std::vector<float>> g = gradients_of(config, 1);
+    update(config, state, g, norm, 0.01F, 1);
+    return state.first_moments[0][0];
+  };
+  EXPECT_EQ(moment(1), moment(0.5F));
+  EXPECT_NE(moment(1), moment(std::nextafter(1.0F, 2.0F)));
+}
+
+TEST(AdamW, a_state_of_fewer_parameters_is_refused) {
+  const TrainingConfig config = test_config("bf16");
+  for (auto list : {&TrainingState::weights, &TrainingState::first_moments, &TrainingState::second_moments}) {
+    TrainingState state = initial_state(config, 1);
+    (state.*list).pop_back();
+    std::vector<std::vector<float>> g = gradients_of(config, 1);
+    EXPECT_THROW(update(config, state, g, 1, 0.01F, 1), Error);
+    EXPECT_EQ(state.updates, 0);
+  }
+}
+
+TEST(AdamW, sizes_that_do_not_agree_are_refused_before_anything_is_updated) {
+  const TrainingConfig config = test_config("bf16");
+  TrainingState state = initial_state(config, 1);
+  const TrainingState before = state;
+  std::vector<std::vector<float>> g = gradients_of(config, 1);
+  g.back().pop_back();
+  EXPECT_THROW(update(config, state, g, 1, 0.01F, 1), Error);
+  g.pop_back();
+  EXPECT_THROW(update(config, state, g, 1, 0.01F, 1), Error);
+  EXPECT_EQ(state.weights, before.weights);
+  EXPECT_EQ(state.updates, 0);
+}
+
+TEST(InitialState, elements_are_those_of_the_definition) {
+  const TrainingConfig config = test_config("bf16");
+  const TrainingState state = initial_state(config, 1);
+  const std::vector<ParameterSpec> specs = parameters_of(config.model);
+  ASSERT_EQ(state.weights.size(), specs.size());
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    ASSERT_EQ(std::ssize(state.weights[p]), specs[p].size());
+    EXPECT_EQ(state.first_moments[p], std::vector<float>(state.weights[p].size()));
+    EXPECT_EQ(state.second_moments[p], std::vector<float>(state.weights[p].size()));
+    for (const std::size_t i : {std::size_t{0}, std::size_t{17}, state.weights[p].size() - 1}) {
+      double sum = 0;
+      for (std::uint32_t j = 0; j < 6; ++j) {
+        const std::uint32_t word =
+            philox_word(config.seed, static_cast<std::uint32_t>(i), 0, static_cast<std::uint32_t>(p), j);
+        sum += static_cast<double>(word & 0xFFFF) + static_cast<double>(word >> 16);
+      }
+      const double z = (sum - 393210) / 65536;
+      const float right = specs[p].kind == ParameterKind::gain ? 1 : static_cast<float>(double{specs[p].deviation} * z);
+      EXPECT_EQ(state.weights[p][i], right) << specs[p].name << ' ' << i;
+    }
+  }
+  EXPECT_EQ(state.step, 0);
+  EXPECT_EQ(state.updates, 0);
+}
+
+// Of n numbers of variance 1 the mean is within 5 / sqrt(n), the variance within 5 sqrt(2 / n) of it: five standard
+// errors, with numbers that are fixed.
+TEST(InitialState, numbers_have_mean_0_and_the_standard_deviation) {
+  const TrainingConfig config = test_config("bf16");
+  const TrainingState state = initial_state(config, 1);
+  const std::vector<ParameterSpec> specs = parameters_of(config.model);
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    if (specs[p].kind == ParameterKind::gain) continue;
+    double sum = 0, squares = 0;
+    for (const float w : state.weights[p]) {
+      const double z = double{w} / double{specs[p].deviation};
+      sum += z, squares += z * z;
+    }
+    const auto n = static_cast<double>(state.weights[p].size());
+    EXPECT_LE(std::abs(sum / n), 5 / std::sqrt(n)) << specs[p].name;
+    EXPECT_LE(std::abs(squares / n - 1), 5 * std::sqrt(2 / n)) << specs[p].name;
+  }
+}
+
+TEST(InitialState, seeds_differ_and_threads_do_not) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState one = initial_state(config, 1);
+  EXPECT_EQ(one.weights, initial_state(config, 3).weights);
+  config.seed ^= std::uint64_t{1} << 40;  // the high half of the key
+  EXPECT_NE(one.weights[0], initial_state(config, 1).weights[0]);
+}
+
+TEST(InitialState, perturb_moves_one_weight_by_one_ulp) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState before = initial_state(config, 1);
+  std::int64_t first = 1;
+  for (std::size_t p = 0; p < before.weights.size(); ++p) {
+    const auto size = std::ssize(before.weights[p]);
+    for (const std::int64_t place : {std::int64_t{0}, size - 1}) {
+      config.perturb = first + place;
+      TrainingState after = initial_state(config, 1);
+      float& moved = after.weights[p][static_cast<std::size_t>(place)];
+      EXPECT_EQ(moved, std::nextafter(before.weights[p][static_cast<std::size_t>(place)],
+                                      std::numeric_limits<float>::infinity()));
+      moved = before.weights[p][static_cast<std::size_t>(place)];
+      EXPECT_EQ(after.weights, before.weights);
+    }
+    first += size;
+  }
+  EXPECT_EQ(first, parameter_count(config.model) + 1);
+  config.perturb = first;
+  EXPECT_THROW(initial_state(config, 1), Error);
+}
+
+TEST(InitialState, perturb_all_moves_every_weight_up_or_down) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState before = initial_state(config, 1);
+  config.perturb = kPerturbAll;
+  const TrainingState after = initial_state(config, 1);
+  EXPECT_EQ(after.weights, initial_state(config, 3).weights);
+  for (std::size_t p = 0; p < before.weights.size(); ++p) {
+    std::int64_t up = 0;
+    for (std::size_t i = 0; i < before.weights[p].size(); ++i) {
+      const double w = before.weights[p][i];
+      const bool is_up = after.weights[p][i] == static_cast<float>(w * (1 + 0x1p-8));  // exact in FP64
+      ASSERT_TRUE(is_up || after.weights[p][i] == static_cast<float>(w * (1 - 0x1p-8))) << p << " " << i;
+      up += is_up ? 1 : 0;
+    }
+    // A fair coin's count is five deviations (half the root) from the half once in 1.7 million.
+    const double size = static_cast<double>(before.weights[p].size());
+    EXPECT_LE(std::abs(static_cast<double>(up) - size / 2), 5 * std::sqrt(size) / 2) << p;
+  }
 }
 
 }  // namespace

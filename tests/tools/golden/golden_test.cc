@@ -1,7 +1,14 @@
+#include <csignal>
+#include <utility>
+
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "goldens/io/sha256.h"
+#include "goldens/make/suite.h"
+#include "tests/goldens/format/golden_samples.h"
 #include "tests/tools/golden/golden_tool.h"
+#include "tools/golden/file.h"
 
 namespace mxcheck {
 namespace {
@@ -55,6 +62,138 @@ TEST_F(GoldenTool, refuses_in_one_line_and_writes_nothing) {
   expect_refused(5, "no manifest", "golden show out/tiles.h5 --manifest none.txt");
   test::write_file(dir / "out/tiles.h5", test::read_file(dir / "out/tiles.h5") + "x");
   expect_refused(5, "tiles.h5", "golden show out/tiles.h5");
+}
+
+using test::expect_error;
+
+class TrustedEntry : public testing::Test {
+ protected:
+  TrustedEntry() : entry(test::write_golden(golden, test::small_info())) {}
+  test::TemporaryDirectory dir;
+  const std::string golden = dir / "g.h5";
+  const ManifestEntry entry;
+};
+
+TEST_F(TrustedEntry, comes_from_the_manifest_beside_another_one_or_a_hash) {
+  expect_error(ErrorKind::golden, "no manifest", [&] { trusted_entry(golden, {}); });
+  test::write_file(dir / "manifest.txt", to_text(Manifest{"mxcheck", {entry}}));
+  test::write_file(dir / "other.txt", to_text(Manifest{"mxcheck", {entry}}));
+  EXPECT_EQ(trusted_entry(golden, {}), entry);
+  EXPECT_EQ(trusted_entry(golden, {dir / "other.txt", ""}), entry);
+  EXPECT_EQ(trusted_entry(golden, {"", entry.sha256}), entry);
+}
+
+TEST_F(TrustedEntry, is_not_there_for_other_files_and_malformed_hashes) {
+  test::write_file(dir / "empty.txt", to_text(Manifest{"mxcheck", {}}));
+  expect_error(ErrorKind::golden, "empty.txt has no entry for g.h5", [&] {
+    trusted_entry(golden, {dir / "empty.txt", ""});
+  });
+  expect_error(ErrorKind::golden, "none.h5", [&] { trusted_entry(dir / "none.h5", {"", entry.sha256}); });
+  for (const std::string& hash : {std::string("12"), std::string(64, 'A'), entry.sha256 + "0"}) {
+    expect_error(ErrorKind::usage, "--sha256 takes 64 lower-case", [&] { trusted_entry(golden, {"", hash}); });
+  }
+}
+
+using nlohmann::json;
+using test::GoldenTool;
+using test::kLayout;
+
+TEST_F(GoldenTool, lists_the_suites_and_their_goldens) {
+  const test::Answer table = mxcheck("golden suites");
+  EXPECT_EQ(table.code, 0);
+  const json suites = json::parse(mxcheck("golden suites --json").out)["suites"];
+  ASSERT_EQ(suites.size(), builtin_suites().size());
+  for (const json& suite : suites) {
+    EXPECT_NE(table.out.find(suite["name"].get<std::string>() + " "), std::string::npos);
+    EXPECT_EQ(suite["goldens"].size(), builtin_suite(suite["name"].get<std::string>()).goldens.size());
+  }
+}
+
+TEST_F(GoldenTool, a_file_of_the_spec_is_found_beside_it) {
+  std::filesystem::create_directory(dir / "specs");
+  write_npy(dir / "specs/x.npy", test::make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  test::write_file(dir / "specs/s.json",
+                   R"({"suite": "s", "goldens": [{"name": "x", "kind": "quantize", "input": {"file": "x.npy"},
+                       "format": "e4m3", "block": "1x32", "recipe": "rceil"}]})");
+  EXPECT_EQ(mxcheck("golden make --suite specs/s.json -o out").code, 0);
+  EXPECT_NE(mxcheck("golden show out/x.h5").out.find("source              x.npy\n"), std::string::npos);
+}
+
+// A disk that fills up at the second golden: neither a golden, nor a manifest, nor a directory.
+TEST_F(GoldenTool, a_full_disk_leaves_nothing) {
+  write_spec(kLayout);
+  expect_refused(3, "golden tiles", "golden make --suite ./spec.json -o out", "ulimit -f 2; ");
+  write_spec(std::string(kLayout) + R"(, {"name": "wide", "kind": "quantize", "input": {"real": "layer0.x"},
+                                        "format": "e4m3", "block": "1x32", "recipe": "rceil"})");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o out", "ulimit -f 64; ");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o new/out", "ulimit -f 64; ");
+  std::filesystem::create_directory(dir / "empty");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o empty", "ulimit -f 64; ");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "empty"));
+}
+
+// Goldens that were there are replaced by all of the new ones, or by none.
+TEST_F(GoldenTool, a_full_disk_leaves_the_goldens_that_were_there) {
+  write_spec(kLayout);
+  ASSERT_EQ(mxcheck("golden make --suite ./spec.json -o out").code, 0);
+  const std::string golden = test::read_file(dir / "out/tiles.h5"),
+                    manifest = test::read_file(dir / "out/manifest.txt");
+  write_spec(R"({"name": "tiles", "kind": "layout", "rows": 4, "cols": 6, "pad_byte": 0},
+                {"name": "wide", "kind": "quantize", "input": {"real": "layer0.x"},
+                 "format": "e4m3", "block": "1x32", "recipe": "rceil"})");
+  expect_refused(3, "golden wide", "golden make --suite ./spec.json -o out", "ulimit -f 64; ");
+  EXPECT_EQ(test::read_file(dir / "out/tiles.h5"), golden);
+  EXPECT_EQ(test::read_file(dir / "out/manifest.txt"), manifest);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir / "out"), {}), 2);
+}
+
+TEST_F(GoldenTool, an_answer_that_nobody_can_read_leaves_nothing) {
+  write_spec(kLayout);
+  for (const char* more : {"", " --json"}) {
+    expect_refused(3, "standard output cannot be written",
+                   std::string("golden make --suite ./spec.json -o out") + more + " > /dev/full");
+  }
+}
+
+// While goldens wait under hidden names for the last of the suite.
+TEST_F(GoldenTool, a_signal_leaves_nothing) {
+  for (const auto& [signal, number] : {std::pair{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}}) {
+    // The process that becomes the tool is the parent of a substitution's. Without files in `out` nothing is signalled:
+    // a tool that ended early must not cost another process its life.
+    const std::string before =
+        "me=$(exec sh -c 'echo $PPID'); ( n=0; while [ $n -lt 1000 ]; do sleep 0.01; "
+        "n=$((n + 1)); [ -z \"$(ls -A out 2> /dev/null)\" ] || exec kill -" +
+        std::string(signal) + " $me; done ) & ";
+    const test::Answer a = mxcheck("golden make --suite real -o out", before);
+    EXPECT_EQ(a.code, 128 + number) << signal;
+    EXPECT_FALSE(std::filesystem::exists(dir / "out")) << signal;
+  }
+}
+
+using nlohmann::json;
+using test::GoldenTool;
+using test::kLayout;
+
+// The tool's own examples would be printed of a subcommand that has none.
+TEST_F(GoldenTool, every_subcommands_help_has_examples_of_its_own) {
+  for (const std::string command : {"show", "make", "verify", "suites"}) {
+    const std::string help = mxcheck("golden " + command + " --help").out;
+    const std::size_t examples = help.find("Examples:\n  mxcheck golden " + command);
+    ASSERT_NE(examples, std::string::npos) << help;
+    EXPECT_EQ(help.find("mxcheck quantize"), std::string::npos) << help;
+  }
+}
+
+TEST_F(GoldenTool, defaults_are_what_the_help_says) {
+  write_spec(kLayout);
+  EXPECT_EQ(mxcheck("golden make --suite ./spec.json -o a").code, 0);
+  EXPECT_EQ(mxcheck("golden make --suite ./spec.json -o b --compression 0 --threads 0").code, 0);
+  EXPECT_EQ(test::read_file(dir / "a/tiles.h5"), test::read_file(dir / "b/tiles.h5"));
+  EXPECT_EQ(mxcheck("golden show a/tiles.h5 --dataset tcgen05").out,
+            mxcheck("golden show a/tiles.h5 --dataset tcgen05 --first 16").out);
+  EXPECT_EQ(mxcheck("golden show a/tiles.h5").out.size(),
+            mxcheck("golden show a/tiles.h5 --manifest a/manifest.txt").out.size());
+  EXPECT_EQ(json::parse(mxcheck("golden make --suite ./spec.json -o a --json").out)["goldens"][0]["name"], "tiles.h5");
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 #include <filesystem>
+
 #include <nlohmann/json.hpp>
 
+#include "goldens/layer/layer_data.h"
+#include "numerics/bytes.h"
 #include "reference/layer/layer_recipe.h"
+#include "reference/router/router.h"
+#include "tests/reference/layer/test_layer.h"
 #include "tests/tools/command.h"
 
 namespace mxcheck {
@@ -89,6 +94,213 @@ TEST_F(LayerTool, refuses_what_it_does_not_know) {
   expect_refused(2, "mxfp8_floor", "layer --show --recipe mxfp9");
   expect_refused(2, "--show is of one --recipe", "layer --show");
   expect_refused(2, "--recipe NAME or FILE.json is needed", "layer");
+}
+
+}  // namespace
+
+// mxcheck layer on files: every way that weights and routes come, and what is refused.
+
+namespace {
+
+using nlohmann::json;
+using test::make_tensor;
+using test::Words;
+
+constexpr std::int64_t kT = 24, kD = 64, kN = 48, kE = 4, kK = 2;
+
+class LayerOnFiles : public test::ToolTest {
+ protected:
+  test::TestLayer t{{kT, kD, kN, kE}, kK, 7};
+  Words logits = test::random_words(kT * kE, 1, 99);
+  LayerData right;
+
+  void SetUp() override {
+    right.shape = t.shape, right.recipe = layer_recipe_named("mxfp8");
+    right.x = t.x, right.w1 = t.w1, right.w2 = t.w2, right.d_o = t.d_o;
+    right.routes = layer_routes(route(router, view()), kE), right.has_backward = true;
+    compute(right);
+    right.d_logits = logits_gradient();
+    write("l.safetensors",
+          {bf16("X", {kT, kD}, t.x), bf16("W1", {kE, kD, 2 * kN}, t.w1), bf16("W2", {kE, kN, kD}, t.w2),
+           bf16("dO", {kT, kD}, t.d_o), bf16("logits", {kT, kE}, logits)});
+  }
+  const Router router{.variant = &router_variant_named("topk-softmax"), .top_k = kK};
+  [[nodiscard]] MatrixView view() const { return {Format::bf16, std::as_bytes(std::span(logits)).data(), kT, kE, kE}; }
+  [[nodiscard]] std::vector<float> logits_gradient() const {
+    return route_backward(router, view(), route(router, view()).experts, slot_gradient(right.routes, right.backward.ds),
+                          kK);
+  }
+  static Tensor bf16(const std::string& name, std::vector<std::int64_t> shape, const Words& words) {
+    return make_tensor(name, Dtype::bf16, std::move(shape), words);
+  }
+  void write(const std::string& name, std::vector<Tensor> tensors) {
+    write_safetensors(dir / name, {std::move(tensors), {}});
+  }
+  // Each expert's matrix, rows x cols, the other way round.
+  static Words turned(const Words& w, std::int64_t rows, std::int64_t cols) {
+    Words out(w.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const std::int64_t at = static_cast<std::int64_t>(i), e = at / (rows * cols), r = at / cols % rows, c = at % cols;
+      out[static_cast<std::size_t>(e * rows * cols + c * rows + r)] = w[i];
+    }
+    return out;
+  }
+  // Runs, and expects the tensors of `right`.
+  void expect_right(const std::string& arguments) {
+    const test::Answer a = mxcheck("layer " + arguments + " --recipe mxfp8 --backward --d-o dO -o out.safetensors");
+    ASSERT_EQ(a.code, 0) << arguments << "\n" << a.err;
+    const SafetensorsFile file = read_safetensors(dir / "out.safetensors");
+    for (const LayerTensor& one : tensors_of(right)) {
+      const auto same = [&](const Tensor& f) { return f.name == one.name; };
+      const auto at = std::find_if(file.tensors.begin(), file.tensors.end(), same);
+      if (one.name == "d_logits" && arguments.find("--logits") == std::string::npos) continue;
+      ASSERT_NE(at, file.tensors.end()) << arguments << " " << one.name;
+      EXPECT_TRUE(std::equal(at->data.begin(), at->data.end(), one.data.begin(), one.data.end()))
+          << arguments << " " << one.name;
+    }
+  }
+};
+
+TEST_F(LayerOnFiles, writes_the_layer_of_one_file) {
+  expect_right("l.safetensors --logits logits --top-k 2");
+  expect_right("l.safetensors --logits logits --top-k 2 --threads 1");
+}
+
+TEST_F(LayerOnFiles, takes_routes_from_mxcheck_route_and_from_its_own_file) {
+  for (const std::string routes : {"r.safetensors", "r.h5"}) {
+    ASSERT_EQ(mxcheck("route l.safetensors:logits --top-k 2 -o " + routes).code, 0);
+    expect_right("l.safetensors --routes " + routes);
+  }
+  ASSERT_EQ(mxcheck("layer l.safetensors --logits logits --top-k 2 --recipe mxfp8 --backward --d-o dO -o own.h5").code,
+            0);
+  expect_right("own.h5 --routes own.h5");
+}
+
+TEST_F(LayerOnFiles, takes_weights_in_torchs_order) {
+  write("w.safetensors",
+        {bf16("up", {kE, 2 * kN, kD}, turned(t.w1, kD, 2 * kN)), bf16("down", {kE, kD, kN}, turned(t.w2, kN, kD))});
+  expect_right(
+      "l.safetensors w.safetensors --w1 up --w1-layout 2n-d --w2 down --w2-layout d-n --logits logits --top-k 2");
+  expect_refused(
+      2,
+      "w.safetensors:up: is [4, 96, 64]; [E, d, 2n] is needed, with E = 4 of l.safetensors:logits and d = 64 of "
+      "l.safetensors:X; it fits --w1-layout 2n-d",
+      "layer l.safetensors --w1 w.safetensors:up --w2 w.safetensors:down --recipe mxfp8 --logits logits "
+      "--top-k 2 -o o.h5");
+}
+
+TEST_F(LayerOnFiles, takes_three_tensors_an_expert) {
+  for (const bool interleaved : {false, true}) {
+    right.gate_up = interleaved ? GateUp::interleaved : GateUp::halves;
+    compute(right);
+    right.d_logits = logits_gradient();
+    std::vector<Tensor> tensors;
+    for (std::int64_t e = 0; e < kE; ++e) {
+      const auto at = [&](std::int64_t i, std::int64_t j) {
+        const std::int64_t col = interleaved ? 2 * (j % kN) + j / kN : j;
+        return t.w1[static_cast<std::size_t>(e * kD * 2 * kN + i * 2 * kN + col)];
+      };
+      Words gate, up;
+      for (std::int64_t j = 0; j < kN; ++j) {
+        for (std::int64_t i = 0; i < kD; ++i) gate.push_back(at(i, j)), up.push_back(at(i, kN + j));
+      }
+      const Words w2(t.w2.begin() + e * kN * kD, t.w2.begin() + (e + 1) * kN * kD);
+      const std::string name = "l.experts." + std::to_string(e);
+      tensors.push_back(bf16(name + ".gate_proj.weight", {kN, kD}, gate));
+      tensors.push_back(bf16(name + ".up_proj.weight", {kN, kD}, up));
+      tensors.push_back(bf16(name + ".down_proj.weight", {kD, kN}, turned(w2, kN, kD)));
+    }
+    write("e.safetensors", tensors);
+    const std::string order = interleaved ? " --gate-up interleaved" : "";
+    const std::string logits_of = " l.safetensors --logits logits --top-k 2" + order;
+    expect_right("e.safetensors --experts 'l.experts.{}'" + logits_of);
+    expect_right(
+        "e.safetensors --gate-proj 'l.experts.{}.gate_proj.weight' --up-proj l.experts.{}.up_proj.weight "
+        "--down-proj 'l.experts.{}.down_proj.weight'" +
+        logits_of);
+    tensors.pop_back();
+    write("e.safetensors", tensors);
+    expect_refused(2, "l.experts.3.down_proj.weight",
+                   "layer e.safetensors --experts 'l.experts.{}' --recipe mxfp8 -o o.h5" + logits_of);
+  }
+}
+
+TEST_F(LayerOnFiles, says_what_it_did_as_text_and_json) {
+  const std::string run = "layer l.safetensors --recipe mxfp8 --logits logits --top-k 2 ";
+  const std::string text = mxcheck(run).out;
+  EXPECT_NE(text.find("24 tokens of width 64, 4 experts of inner width 48, 48 rows; recipe mxfp8"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("aggregate        O "), std::string::npos) << text;
+  const json all = json::parse(mxcheck(run + "--json --only H,O").out);
+  ASSERT_EQ(all["tensors"].size(), 2U);
+  EXPECT_EQ(all["tensors"][0]["tensor"], "H");
+  EXPECT_EQ(all["tensors"][0]["shape"], json({48, 96}));
+  EXPECT_EQ(all["tensors"][0]["nan"], 0);
+  EXPECT_EQ(all["tensors"][1]["sha256"].get<std::string>().size(), 64U);
+}
+
+TEST_F(LayerOnFiles, refuses_what_does_not_fit) {
+  const std::string run = "layer l.safetensors --recipe mxfp8 -o o.h5 ";
+  const std::string routed = run + "--logits logits --top-k 2 ";
+  expect_refused(2, "one of --logits NAME and --routes FILE is needed", run);
+  expect_refused(2, "one of --logits NAME", routed + "--routes r.h5");
+  expect_refused(2, "--recipe NAME or FILE.json is needed", "layer l.safetensors --logits logits --top-k 2");
+  expect_refused(2, "--top-k is needed", run + "--logits logits");
+  expect_refused(2, "--backward needs the gradient of O: --d-o", routed + "--backward");
+  expect_refused(2, "--d-o is of --backward", routed + "--d-o dO");
+  expect_refused(2, "has no tensor 'Y'; it has W1, W2, X, dO, logits; --x names another", routed + "--x Y");
+  expect_refused(2, "l.safetensors:W1: is [4, 64, 96]; [tokens, d] is needed", routed + "--x W1");
+  expect_refused(2, "l.safetensors:logits: is [24, 4]; [24, 64] of l.safetensors:X is needed",
+                 routed + "--backward --d-o logits");
+  expect_refused(2, "l.safetensors:X: is [24, 64]; [E, n, d] is needed, with E = 4 of l.safetensors:logits and d = 64",
+                 routed + "--w2 X");
+  expect_refused(2, "--experts e.gate_proj.weight: '{}' must be there once", routed + "--experts e");
+  expect_refused(2, "'h' is no tensor of this run", routed + "--only h");
+  expect_refused(2, "o.txt: name the output", "layer l.safetensors --recipe mxfp8 --logits logits --top-k 2 -o o.txt");
+  expect_refused(2, "is an input file",
+                 "layer l.safetensors --recipe mxfp8 --logits logits --top-k 2 -o l.safetensors");
+  expect_refused(2, "none/o.h5", "layer l.safetensors --recipe mxfp8 --logits logits --top-k 2 -o none/o.h5");
+  expect_refused(2, "a name is needed, not ''", "layer l.safetensors --recipe mxfp8 --logits logits --top-k 2 -o ''");
+  expect_refused(2, "INPUT is a file of named tensors", "layer x.npy --recipe mxfp8 --logits logits --top-k 2");
+  expect_refused(2, "is a name, and there is no INPUT file", "layer --recipe mxfp8 --logits logits --top-k 2");
+  expect_refused(3, "standard output cannot be written", routed + "> /dev/full");
+}
+
+TEST_F(LayerOnFiles, refuses_types_sizes_and_names_by_their_place) {
+  const std::string run = "layer l.safetensors bad.safetensors --recipe mxfp8 --logits logits --top-k 2 -o o.h5 ";
+  write("bad.safetensors", {make_tensor("f", Dtype::f32, {kT, kD}, std::vector<float>(kT * kD)),
+                            bf16("short", {kT - 1, kD}, Words((kT - 1) * kD)), bf16("X", {kT, kD}, t.x)});
+  expect_refused(2, "bad.safetensors:f: has dtype F32; BF16 is needed; convert it first", run + "--x f");
+  expect_refused(2, "bad.safetensors:short: is [23, 64], of 23 tokens; l.safetensors:logits has 24", run + "--x short");
+  expect_refused(2, "a tensor 'X' is in l.safetensors:X, bad.safetensors:X; say which", run);
+  expect_refused(2, "none of l.safetensors, bad.safetensors has a tensor 'x'; --x names another", run + "--x x");
+  Words nan = logits;
+  nan[5] = 0x7FC0;
+  write("nan.safetensors", {bf16("logits", {kT, kE}, nan)});
+  const std::string from = "layer l.safetensors --recipe mxfp8 --top-k 2 --logits nan.safetensors:logits -o o.h5";
+  expect_refused(2, "nan.safetensors:logits: ", from);
+  EXPECT_EQ(mxcheck(from + " --nan last").code, 0);
+}
+
+TEST_F(LayerOnFiles, refuses_routes_that_are_none) {
+  ASSERT_EQ(mxcheck("route l.safetensors:logits --top-k 2 --round up --tile 8 -o r.safetensors").code, 0);
+  const std::string run = "layer l.safetensors --recipe mxfp8 --routes ";
+  EXPECT_EQ(mxcheck(run + "r.safetensors").code, 0);
+  SafetensorsFile r = read_safetensors(dir / "r.safetensors");
+  const auto with = [&](const std::string& name, std::size_t byte, int value) {
+    SafetensorsFile changed = r;
+    for (Tensor& tensor : changed.tensors) {
+      if (tensor.name == name) tensor.data[byte] = static_cast<std::byte>(value);
+    }
+    write("bad.safetensors", changed.tensors);
+  };
+  with("row_token", 0, 200);
+  expect_refused(2, "bad.safetensors: routes: row 0 is of token 200; there are 24", run + "bad.safetensors");
+  with("offsets", 0, 1);
+  expect_refused(2, "bad.safetensors: routes: expert offsets must begin with 0", run + "bad.safetensors");
+  write("bad.safetensors", {r.tensors[0]});
+  expect_refused(2, "bad.safetensors: has no tensor", run + "bad.safetensors");
+  expect_refused(2, "--routes r.npy: FILE.safetensors or FILE.h5", run + "r.npy");
 }
 
 }  // namespace

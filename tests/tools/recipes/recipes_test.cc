@@ -1,11 +1,20 @@
-#include <nlohmann/json.hpp>
-
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "numerics/bytes.h"
 #include "numerics/measure/measures.h"
+#include "properties/core/rng.h"
+#include "tests/goldens/temporary_directory.h"
 #include "tests/numerics/measure/measured.h"
 #include "tests/tools/command.h"
+#include "tools/recipes/selection.h"
+#include "tools/recipes/tensor_study.h"
 
 namespace mxcheck {
 namespace {
@@ -192,6 +201,134 @@ TEST_F(RecipesTool, refuses_in_one_line_and_leaves_nothing) {
   expect_refused(2, "blocks along K", "recipes --pair real:layer0.x real:layer0.w1 --direction col");
   expect_refused(2, "lies across K", "recipes --pair real:layer0.x real:layer0.w1 --block 32x1 --html p.html");
 }
+
+using test::expect_error;
+
+std::vector<std::string> names_of(const RecipeSelection& selection) {
+  std::vector<std::string> names;
+  for (const Combination& c : combinations(selection)) {
+    names.push_back(c.recipe.name + " " + std::string(spec(c.format).name) + " " + to_text(c.block));
+  }
+  return names;
+}
+
+TEST(Combinations, are_the_product_each_once_in_the_order_named) {
+  EXPECT_EQ(combinations({}).size(), 20U);
+  EXPECT_EQ(names_of({{"e4m3", "e4m3"}, {"1x32"}, {"floor", "rceil", "floor"}, "both"}),
+            (std::vector<std::string>{"floor e4m3 1x32", "rceil e4m3 1x32", "floor e4m3 32x1", "rceil e4m3 32x1"}));
+  EXPECT_EQ(names_of({{"e2m1"}, {"32x32"}, {"rceil"}, "both"}), (std::vector<std::string>{"rceil e2m1 32x32"}));
+  EXPECT_EQ(names_of({{"e4m3"}, {"1x128"}, {"te"}, "col"}), (std::vector<std::string>{"te e4m3 128x1"}));
+}
+
+TEST(Combinations, take_globs_and_all) {
+  EXPECT_EQ(combinations({{"e4m3"}, {"1x32"}, {"all"}, "row"}).size(), all_recipes().size());
+  const std::vector<Combination> some = combinations({{"e4m3"}, {"1x32"}, {"deepgemm*"}, "row"});
+  EXPECT_GE(some.size(), 2U);
+  for (const Combination& c : some) EXPECT_EQ(c.recipe.name.rfind("deepgemm", 0), 0U);
+  expect_error(ErrorKind::usage, "--recipe 'x*' matches no recipe", [] {
+    combinations({{"e4m3"}, {"1x32"}, {"x*"}, "row"});
+  });
+  expect_error(ErrorKind::usage, "'fp32' is not a format of block elements", [] {
+    combinations({{"fp32"}, {"1x32"}, {}, "row"});
+  });
+}
+
+TEST(Expanded, replaces_globs_of_real_tensors_alone) {
+  EXPECT_EQ(expanded({"a*.npy", "real:layer0.d?", "real:x"}),
+            (std::vector<std::string>{"a*.npy", "real:layer0.dO", "real:layer0.dh", "real:x"}));
+  EXPECT_EQ(expanded({"real:*"}).size(), 14U);
+  expect_error(ErrorKind::usage, "'real:y*' matches no real tensor", [] { expanded({"real:y*"}); });
+}
+
+}  // namespace
+
+// A tensor of several panels: the figures are those of the whole, whoever computes, and memory does not grow with it.
+
+namespace {
+
+constexpr std::int64_t kRows = 400;
+constexpr std::int64_t kCols = 6001;  // five panels of 2^19 elements, none of a multiple of 1024
+
+class TensorStudyTest : public test::ToolTest {
+ protected:
+  // Of many magnitudes: the first panel's median is not the tensor's.
+  static std::vector<std::uint16_t> words() {
+    std::vector<std::uint16_t> words(static_cast<std::size_t>(kRows * kCols));
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::uint64_t random = mix64(i);
+      const std::uint64_t exponent = 127 - random % (2 + i / 100000);
+      words[i] = static_cast<std::uint16_t>((random >> 20 & 0x807F) | exponent << 7);
+    }
+    return words;
+  }
+};
+
+TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
+  const std::vector<std::uint16_t> x = words();
+  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  const MatrixView view{Format::bf16, std::as_bytes(std::span(x)).data(), kRows, kCols, kCols};
+  std::vector<Combination> all;
+  for (const BlockShape block : {BlockShape{1, 32}, BlockShape{128, 128}, BlockShape{32, 1}}) {
+    for (const char* recipe : {"rceil", "fp32"}) all.push_back({Format::e4m3, block, recipe_named(recipe)});
+  }
+  all.push_back({Format::e5m6, {1, 0}, recipe_named("floor")});
+  for (const int threads : {1, 3}) {
+    Progress progress("test");
+    const TensorReport report = study_tensor({dir / "x.npy", std::nullopt, ""}, all, threads, progress);
+    EXPECT_EQ(report.bf16.median_relative, 0);
+    EXPECT_EQ(report.facts.count, x.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Study want = study(view, all[i].format, all[i].block, all[i].recipe);
+      const Study& s = report.lines[i].study;
+      EXPECT_EQ(s.error.sqnr_db, want.error.sqnr_db) << i;
+      EXPECT_EQ(s.error.median_relative, want.error.median_relative) << i;
+      EXPECT_EQ(s.error.max_relative, want.error.max_relative) << i;
+      EXPECT_EQ(s.error.flushed, want.error.flushed) << i;
+      EXPECT_EQ(s.dead_blocks, want.dead_blocks) << i;
+      EXPECT_EQ(s.scales, want.scales) << i;
+      EXPECT_EQ(s.distinct_scales, want.distinct_scales) << i;
+    }
+  }
+}
+
+TEST_F(TensorStudyTest, takes_blocks_as_high_as_the_matrix) {
+  const std::vector<std::uint16_t> x = words();
+  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  Progress progress("test");
+  const TensorReport report =
+      study_tensor({dir / "x.npy", std::nullopt, ""}, {{Format::e4m3, {0, 1}, recipe_named("rceil")}}, 2, progress);
+  EXPECT_EQ(report.lines[0].study.blocks, static_cast<std::uint64_t>(kCols));
+}
+
+TEST_F(TensorStudyTest, names_the_row_of_a_nan_that_a_recipe_refuses) {
+  std::vector<std::uint16_t> x = words();
+  x[static_cast<std::size_t>(399 * kCols + 5)] = 0x7FC1;
+  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  Progress progress("test");
+  Recipe recipe = recipe_named("rceil");
+  recipe.nan = NanPolicy::refuse;
+  try {
+    study_tensor({dir / "x.npy", std::nullopt, ""}, {{Format::e4m3, {1, 32}, recipe}}, 2, progress);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("x.npy: NaN at row 399, column 5"), std::string::npos) << e.what();
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which takes memory of its own
+
+TEST_F(TensorStudyTest, takes_memory_for_a_few_panels_and_not_for_the_tensor) {
+  constexpr std::int64_t kBytes = std::int64_t{10240} * 8192 * 2;  // 160 MiB of zeros, which need no disk
+  std::string start = fmt::format(R"({{"x":{{"dtype":"BF16","shape":[10240,8192],"data_offsets":[0,{}]}}}})", kBytes);
+  start = std::string(1, static_cast<char>(start.size())) + std::string(7, '\0') + start;
+  std::ofstream(dir / "x.safetensors", std::ios::binary) << start;
+  std::filesystem::resize_file(dir / "x.safetensors", start.size() + static_cast<std::uintmax_t>(kBytes));
+  const test::Answer a =
+      mxcheck("recipes x.safetensors --threads 2 --format e4m3 --recipe rceil", "ulimit -d 100000; ");
+  EXPECT_EQ(a.code, 0) << a.err;
+}
+
+#endif
 
 }  // namespace
 }  // namespace mxcheck

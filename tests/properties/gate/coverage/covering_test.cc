@@ -1,8 +1,11 @@
-#include "properties/gate/coverage/covering.h"
-
 #include <gtest/gtest.h>
 
+#include "properties/gate/coverage/covering.h"
+#include "properties/gate/coverage/layer_covering.h"
+#include "properties/gate/coverage/triple_covering.h"
+#include "properties/gate/coverage/tuple_state.h"
 #include "properties/process/candidate_process.h"
+#include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/toy.h"
 
@@ -115,6 +118,225 @@ TEST(Covering, of_quantize_meets_everything_for_every_seed) {
     EXPECT_LT(r.pairs.excluded, r.pairs.possible / 5);
     EXPECT_LT(elements, 300'000'000);
   }
+}
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{{"f", Format::bf16}, {"f", Format::fp32}, {"f", Format::fp16}};
+  return all;
+}
+
+// Layers of 5, 7 and again 5 rows, of the last of which one use cannot be; two families of variants.
+class ThreeLayers final : public Domain {
+ public:
+  ThreeLayers() {
+    add_of_variant("x", word_bins({"bf16", "fp32", "fp16"}));
+    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1}, 1));
+    for (const char* layer : {"a", "b", "c"}) {
+      add_layer_use(layer, "rows");
+      add_layer_use(layer, "all");
+    }
+    set_variants(variants());
+  }
+  [[nodiscard]] std::int64_t small_work() const override { return 100; }
+  [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
+  [[nodiscard]] std::string family_of(const Variant& v) const override {
+    return v.dtype == Format::fp32 ? "wide" : "narrow";
+  }
+  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
+    return c.rows == rows_of(use) && (use % 2 == 0 || c.cols == 8);
+  }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    return {c.variant.dtype == Format::bf16 ? 0 : c.variant.dtype == Format::fp32 ? 1 : 2, c.threads};
+  }
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
+    Case c;
+    c.variant = *draw_variant_in(wanted, draw);
+    c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    return c;
+  }
+  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t, Draw&) const override {
+    if (use == 5) return std::nullopt;  // another router than the variants'
+    drawn.rows = rows_of(use), drawn.cols = use % 2 == 0 ? 1 : 8;
+    return drawn;
+  }
+
+ private:
+  static std::int64_t rows_of(std::size_t use) { return use / 2 == 1 ? 7 : 5; }
+  int threads_;
+};
+
+CoverageReport report_of(const LayerCovering& layers) {
+  CoverageReport r;
+  layers.report(r);
+  return r;
+}
+
+TEST(LayerCovering, each_use_is_met_and_equal_ones_share_a_case) {
+  const ThreeLayers domain;
+  LayerCovering layers(domain, variants(), 100);
+  Draw draw(1);
+  const std::vector<Case> cases = layers.cases(draw);
+  EXPECT_EQ(cases.size(), 4U * 2);
+  for (const Case& c : cases) layers.count(c, CaseFate::checked);
+  const CoverageReport r = report_of(layers);
+  EXPECT_TRUE(r.missed.empty());
+  EXPECT_EQ(r.layer_uses.checked, 12);  // that of c's that cannot be made is a's, and met
+  ASSERT_EQ(r.layers.bins.size(), 3U);
+  EXPECT_EQ(r.layers.bins[0].label, "a");
+  EXPECT_GT(r.layers.bins[1].checked, 0);
+  EXPECT_EQ(r.layers.bins[0].checked, r.layers.bins[2].checked);  // of the same rows
+}
+
+TEST(LayerCovering, what_was_not_met_is_named_and_what_was_refused_is_tried_without_options) {
+  const ThreeLayers domain;
+  LayerCovering layers(domain, variants(), 100);
+  Draw draw(1);
+  EXPECT_EQ(layers.again(draw).size(), 0U);
+  const std::vector<Case> cases = layers.cases(draw);
+  EXPECT_FALSE(report_of(layers).missed.empty());
+  EXPECT_TRUE(report_of(layers).missed[0].starts_with("layer a, rows with ")) << report_of(layers).missed[0];
+  for (const Case& c : cases) layers.count(c, CaseFate::refused);
+  EXPECT_TRUE(report_of(layers).missed.empty());
+  EXPECT_EQ(report_of(layers).layer_uses.checked, 0);
+  for (const Case& c : layers.again(draw)) {
+    EXPECT_EQ(c.threads, 0);
+    layers.count(c, CaseFate::checked);
+  }
+  EXPECT_EQ(report_of(layers).layer_uses.refused, 0);
+}
+
+// Four axes of 4, 3, 5 and 2 bins, of which the first three interact; rows of 3 and columns of 2 exclude one another,
+// and so do rows of 2, columns of 1 and 4 threads, which no pair says.
+class FourAxes final : public Domain {
+ public:
+  FourAxes() {
+    rows_ = add("rows", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3}, 3));
+    cols_ = add("cols", extent_bins(std::vector<std::int64_t>{0, 1, 2}, 2));
+    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3, 4}, 4));
+    gather_ = add_option("index", extent_bins(std::vector<std::int64_t>{0, 1}, 1));
+    interact({threads_, rows_, cols_, -1});
+  }
+  [[nodiscard]] std::int64_t small_work() const override { return 100; }
+  [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
+
+ protected:
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
+    return {c.rows, c.cols, c.threads, c.gather};
+  }
+  [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
+    Case c;
+    c.rows = draw_value(wanted, rows_, draw), c.cols = draw_value(wanted, cols_, draw);
+    c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
+    c.gather = is_wanted(wanted, gather_) ? draw_value(wanted, gather_, draw) : draw.between(0, 1);
+    if (c.rows == 3 && c.cols == 2) return std::nullopt;
+    if (c.rows == 2 && c.cols == 1 && c.threads == 4) return std::nullopt;
+    return c;
+  }
+
+ private:
+  int rows_, cols_, threads_, gather_;
+};
+
+struct Designs {
+  FourAxes domain;
+  Covering covering{"small", domain, true, 100};
+  TripleCovering triples{domain, covering};
+  Draw draw{1};
+
+  // What refuses says of each case whether it is refused.
+  template <class Refuses>
+  void run(const std::vector<Case>& cases, Refuses refuses) {
+    for (const Case& c : cases) {
+      const CaseFate fate = refuses(c) ? CaseFate::refused : CaseFate::checked;
+      covering.count(c, fate), triples.count(c, fate);
+    }
+  }
+  CoverageReport report() const {
+    CoverageReport r;
+    triples.report(r);
+    return r;
+  }
+};
+
+TEST(TripleCovering, every_triple_that_can_be_met_is_and_others_are_excluded) {
+  Designs d;
+  const auto nothing = [](const Case&) { return false; };
+  d.run(d.covering.cases(false, d.draw), nothing);
+  d.run(d.covering.cases(true, d.draw), nothing);
+  const std::vector<Case> cases = d.triples.cases(d.draw);
+  EXPECT_LE(cases.size(), 60U);
+  d.run(cases, nothing);
+  const CoverageReport r = d.report();
+  EXPECT_TRUE(r.missed.empty());
+  EXPECT_EQ(r.triples.possible, 4 * 3 * 5 - 5 - 1);  // the axis beside has no part in it
+  EXPECT_EQ(r.triples.checked, r.triples.possible);
+  EXPECT_EQ(r.triples.excluded, 5 + 1);
+}
+
+TEST(TripleCovering, what_no_case_met_is_named) {
+  Designs d;
+  for (const Case& c : d.triples.cases(d.draw)) {
+    if (c.rows != 1 || c.cols != 1 || c.threads != 3) d.triples.count(c, CaseFate::checked);
+  }
+  const CoverageReport r = d.report();
+  ASSERT_EQ(r.missed.size(), 1U);
+  EXPECT_EQ(r.missed[0], "rows 1 with cols 1 with threads 3");
+}
+
+// A library that refuses an index beside: what it refused with one is tried without.
+TEST(TripleCovering, what_was_refused_is_tried_again_without_options) {
+  Designs d;
+  const auto refuses = [](const Case& c) { return c.gather != 0 || c.threads == 2; };
+  d.run(d.covering.cases(false, d.draw), refuses);
+  d.run(d.covering.again(false, d.draw), refuses);
+  d.run(d.covering.cases(true, d.draw), refuses);
+  const std::vector<Case> cases = d.triples.cases(d.draw);
+  for (const Case& c : cases) EXPECT_NE(c.threads, 2) << "it is refused throughout";
+  d.run(cases, refuses);
+  EXPECT_GT(d.report().triples.refused, 11);
+  d.run(d.triples.again(d.draw), refuses);
+  const CoverageReport r = d.report();
+  EXPECT_TRUE(r.missed.empty());
+  EXPECT_EQ(r.triples.refused, 4 * 3 - 1);  // those with 2 threads
+  EXPECT_EQ(r.triples.checked, r.triples.possible - r.triples.refused);
+}
+
+using test::expect_error;
+
+TEST(TupleState, states_are_written_and_read) {
+  EXPECT_EQ(states_text({}), "");
+  EXPECT_EQ(states_text({0, 0, 0, kChecked, kChecked | kPlanned}), "?3CD");
+  std::vector<std::uint8_t> all;
+  for (int state = 0; state < 64; ++state)
+    all.insert(all.end(), static_cast<std::size_t>(1 + state % 12), static_cast<std::uint8_t>(state));
+  EXPECT_EQ(states_from(states_text(all)), all);
+  EXPECT_EQ(states_from(""), std::vector<std::uint8_t>{});
+}
+
+TEST(TupleState, what_is_no_list_of_states_is_refused) {
+  for (const char* text : {"3", "?0", "!", "\x7f", "?99999999999999999999", "?16777217", "? 3"})
+    expect_error(ErrorKind::input, "what was met of a domain: ", [&] { (void)states_from(text); });
+}
+
+TEST(TupleState, states_of_another_domain_are_not_added) {
+  std::vector<std::uint8_t> states{kChecked, 0};
+  add_to(states, {kPlanned, kRefused});
+  EXPECT_EQ(states, (std::vector<std::uint8_t>{kChecked | kPlanned, kRefused}));
+  expect_error(ErrorKind::input, "3 states where this mxcheck has 2", [&] { add_to(states, {0, 0, 0}); });
+}
+
+TEST(TupleState, bins_are_added_by_their_labels) {
+  AxisCount axis{"rows", {{"0", 1, 2, 3}, {"1", 4, 5, 6}}};
+  add_to(axis, {"rows", {{"1", 10, 20, 30}}});
+  EXPECT_EQ(axis.bins[0].checked, 1);
+  EXPECT_EQ(axis.bins[1].checked, 14);
+  EXPECT_EQ(axis.bins[1].refused, 25);
+  EXPECT_EQ(axis.bins[1].nothing_claimed, 36);
+  expect_error(ErrorKind::input, "no bin '7' of rows", [&] { add_to(axis, {"rows", {{"7", 1, 0, 0}}}); });
 }
 
 }  // namespace

@@ -1,8 +1,16 @@
 // Where the groups of random cases begin along depth.
 
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
+#include "properties/gate/coverage/layer_covering.h"
+#include "properties/operations/matmul/layers.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/common/matrix.h"
 #include "tests/properties/drawn.h"
@@ -39,6 +47,232 @@ TEST(MatmulDomain, groups_along_depth_begin_within_blocks_where_16_bytes_do) {
     within += is_16 && !is_whole ? 1 : 0, apart += is_16 && is_apart ? 1 : 0;
   }
   for (const int count : {within, apart, anywhere, whole}) EXPECT_GE(count, 80);  // 2 % of all
+}
+
+}  // namespace
+
+// Slices of every layer's products, with one extent whole.
+
+namespace {
+
+using test::LimitsOnly;
+
+constexpr const char* kPromoted = "matmul:sm90_fp8+promote128";
+
+struct Drawn {
+  std::vector<Case> cases;
+  CoverageReport report;
+};
+
+Drawn drawn_of(const OperationInfo& limits, Suite suite, std::uint64_t seed) {
+  const LimitsOnly process(limits);
+  const auto variants = askable_matmuls(limits.name);
+  const auto domain =
+      operation_named(limits.name).domain({test::statement_named("matmul_equals_its_contract"), variants, process});
+  LayerCovering layers(*domain, variants, domain->most_work(suite));
+  Draw draw(seed);
+  Drawn all{layers.cases(draw), {}};
+  for (const Case& c : all.cases) {
+    layers.count(c, CaseFate::checked);
+    EXPECT_LE(c.elements() * matmul_case(c).depth, domain->most_work(suite)) << to_text(c);
+  }
+  layers.report(all.report);
+  return all;
+}
+
+bool has_few_rows(const Case& c) {
+  for (std::size_t e = 1; e < c.experts.size(); ++e) {
+    if (c.experts[e] - c.experts[e - 1] > 600) return false;
+  }
+  return true;
+}
+
+TEST(MatmulLayers, every_layer_is_met_by_cases_that_can_be_posed) {
+  for (const Suite suite : {Suite::quick, Suite::full}) {
+    const Drawn drawn = drawn_of({kPromoted, "sm90_fp8+promote128"}, suite, 1);
+    EXPECT_TRUE(drawn.report.missed.empty()) << drawn.report.missed.front();
+    EXPECT_EQ(drawn.report.layers.bins.size(), production_layers().size());
+    for (const BinCount& layer : drawn.report.layers.bins) EXPECT_GE(layer.checked, 5) << layer.label;
+    for (const Case& c : drawn.cases) {
+      EXPECT_EQ(parse_case(to_text(c)), c);
+      EXPECT_GT(c.rows * c.cols * matmul_case(c).depth, 0) << to_text(c);
+      EXPECT_TRUE(has_few_rows(c)) << to_text(c);
+    }
+  }
+}
+
+TEST(MatmulLayers, products_have_a_k_an_n_and_as_many_experts_of_a_layer) {
+  const Drawn drawn = drawn_of({kPromoted, "sm90_fp8+promote128"}, Suite::quick, 2);
+  const auto any = [&](auto is_it) { return std::any_of(drawn.cases.begin(), drawn.cases.end(), is_it); };
+  for (const int groups : {MXCHECK_DENSE, MXCHECK_ROWS}) {  // DeepSeek-V3's k and n, up and down
+    const auto of = [groups](const Case& c) { return matmul_of(c.variant).groups == groups; };
+    EXPECT_TRUE(any([&](const Case& c) { return of(c) && matmul_case(c).depth == 7168; }));
+    EXPECT_TRUE(any([&](const Case& c) { return of(c) && matmul_case(c).depth == 2048; }));
+    EXPECT_TRUE(any([&](const Case& c) { return of(c) && c.cols == 7168; }));
+    EXPECT_TRUE(any([&](const Case& c) { return of(c) && c.cols == 4096; }));
+  }
+  for (const int groups : {MXCHECK_ROWS, MXCHECK_DEPTH}) {  // Kimi-K2's experts
+    EXPECT_TRUE(any([&](const Case& c) { return matmul_of(c.variant).groups == groups && c.experts.size() == 385; }));
+  }
+  EXPECT_TRUE(any([&](const Case& c) { return matmul_of(c.variant).groups == MXCHECK_DEPTH && c.rows == 2048; }));
+}
+
+TEST(MatmulLayers, stay_within_limits_and_multiples) {
+  const OperationInfo limits{kPromoted, "sm90_fp8+promote128", 4096, 4096, 1, 8};
+  const Drawn drawn = drawn_of(limits, Suite::quick, 1);
+  EXPECT_FALSE(drawn.cases.empty());
+  for (const Case& c : drawn.cases) EXPECT_TRUE(is_within_limits(c, limits)) << to_text(c);
+}
+
+}  // namespace
+
+// Random GEMMs, and simpler ones.
+
+namespace {
+
+constexpr const char* kContracts[] = {"sm90_fp8+promote128", "sm90_bf16+from_c", "sm90_bf16+decode"};
+
+// Stands for a library that offers three contracts, of any shape or of multiples within limits.
+class Library final : public CandidateRunner {
+ public:
+  explicit Library(bool limited) {
+    for (const char* contract : kContracts) {
+      OperationInfo o{std::string("matmul:") + contract, contract};
+      if (limited) o.max_rows = 200, o.max_cols = 96, o.rows_multiple = 8, o.cols_multiple = 32;
+      info_.operations.push_back(o);
+    }
+  }
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
+  Outcome run(const Call&) override { return {}; }
+  void restart() override {}
+
+ private:
+  CandidateInfo info_;
+};
+
+Case random_case(std::uint64_t seed, const Library& library) {
+  Statement s;
+  s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
+  Draw draw(seed);
+  const std::vector<Variant> all = askable_matmuls(std::string("matmul:") + draw.pick(kContracts));
+  return test::draw_case(s, all, library, draw);
+}
+
+TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
+  const Library library(false);
+  bool deep = false, empty = false, gathered = false, added = false, grouped = false;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const Case c = random_case(seed, library);
+    ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
+    const std::int64_t depth = matmul_case(c).depth;
+    ASSERT_LE(c.elements() * depth, 1 << 21) << to_text(c);
+    const bool from_c = c.variant.operation.ends_with("+from_c");
+    ASSERT_TRUE(!from_c || matmul_case(c).alpha == 1) << to_text(c);
+    deep = deep || depth >= 1024, empty = empty || c.elements() == 0, gathered = gathered || c.gather != 0;
+    added = added || matmul_case(c).adds, grouped = grouped || c.experts.size() > 3;
+  }
+  EXPECT_TRUE(deep && empty && gathered && added && grouped);
+}
+
+TEST(SimplerMatmuls, multiples_and_limits_are_kept) {
+  const Library library(true);
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Case c = random_case(seed, library);
+    ASSERT_TRUE(c.rows % 8 == 0 && c.rows <= 200 && c.cols % 32 == 0 && c.cols <= 96) << to_text(c);
+  }
+}
+
+TEST(SimplerMatmuls, simpler_cases_can_be_posed_and_are_never_the_same_nor_larger) {
+  const Library library(false);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Case c = random_case(seed, library);
+    for (const Case& n : simpler_matmuls(c, {})) {
+      ASSERT_NE(n, c);
+      ASSERT_NO_THROW(ASSERT_EQ(parse_case(to_text(n)), n)) << to_text(n);
+      ASSERT_LE(n.elements(), c.elements()) << to_text(n);
+      ASSERT_LE(matmul_case(n).depth, matmul_case(c).depth) << to_text(n);
+    }
+  }
+}
+
+TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
+  Case c = parse_case(
+      "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 groups=rows "
+      "d=fp32 rows=300 cols=90 depth=1280 experts=0,3,3,200,300 gather=310 data=normal seed=9 adds=1 alpha=-1");
+  const auto fails = [](const Case& n) { return n.rows >= 13 && n.cols >= 7 && matmul_case(n).depth >= 129; };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Case& n : simpler_matmuls(c, {})) {
+      if (!fails(n)) continue;
+      c = n, moved = true;
+      break;
+    }
+  }
+  EXPECT_EQ(to_text(c),
+            "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 groups=rows "
+            "d=fp32 rows=13 cols=7 depth=129 experts=0,13 data=zeros seed=1");
+}
+
+}  // namespace
+
+// What a matmul under a contract can be asked for, and its corners.
+
+namespace {
+
+TEST(MatmulVariants, are_all_different_and_are_read_back_from_their_text) {
+  for (const char* contract : {"exact", "ieee_fp32", "sm90_fp8", "sm90_fp8+promote128", "sm90_bf16+decode",
+                               "sm90_bf16+from_c", "sm90_tf32", "sm100_mxf8f6f4"}) {
+    const std::vector<Variant> all = askable_matmuls(std::string("matmul:") + contract);
+    std::set<std::string> texts;
+    for (const Variant& v : all) {
+      ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
+      texts.insert(to_text(v));
+    }
+    EXPECT_FALSE(all.empty()) << contract;
+    EXPECT_EQ(texts.size(), all.size()) << contract;
+  }
+}
+
+TEST(MatmulVariants, are_as_many_as_formats_scales_groups_and_types_of_d) {
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16").size(), 3U * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+from_c").size(), 3U);  // C is what the sum starts from: D is FP32
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8").size(), 4U * 3 * 2);
+  // None, and 2 types of scales on 2 pairs of blocks: 32 is no multiple of 128.
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote128").size(), 4U * (1 + 2 * 2) * 3 * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote32").size(), 4U * (1 + 2 * 3) * 3 * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+decode").size(), 4U * (2 * 3) * 3 * 2);
+}
+
+TEST(MatmulVariants, scales_are_there_where_the_contract_has_them) {
+  for (const Variant& v : askable_matmuls("matmul:sm90_fp8+promote128")) {
+    const MatmulVariant& m = matmul_of(v);
+    EXPECT_EQ(m.scales == MXCHECK_NO_SCALES, m.block == (BlockShape{0, 0}));
+    EXPECT_TRUE(m.scales == MXCHECK_NO_SCALES || m.block.cols == 128) << to_text(v);
+  }
+  for (const Variant& v : askable_matmuls("matmul:sm90_bf16+decode"))
+    EXPECT_NE(matmul_of(v).scales, MXCHECK_NO_SCALES) << to_text(v);
+}
+
+TEST(MatmulVariants, corners_can_be_posed_and_have_an_empty_group) {
+  for (const Variant& v : askable_matmuls("matmul:sm90_fp8+promote128")) {
+    for (const std::int64_t depth : {64, 256, 640}) {
+      const Case c = matmul_corner(v, 90, 7, depth, Data::normal, 3);
+      ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
+      EXPECT_EQ(matmul_case(c).depth, depth);
+      EXPECT_EQ(c.experts.empty(), matmul_of(v).groups == MXCHECK_DENSE);
+      if (c.experts.empty()) continue;
+      EXPECT_NE(std::adjacent_find(c.experts.begin(), c.experts.end()), c.experts.end());
+      EXPECT_EQ(c.experts.back(), matmul_of(v).groups == MXCHECK_DEPTH ? depth : 90);
+    }
+  }
+}
+
+TEST(MatmulVariants, a_nan_of_the_tensor_core_is_compared_by_its_bits) {
+  EXPECT_FALSE(any_nan_in_d_is_equal("matmul:sm90_fp8"));
+  EXPECT_FALSE(any_nan_in_d_is_equal("matmul:sm90_bf16+from_c"));
+  EXPECT_TRUE(any_nan_in_d_is_equal("matmul:sm90_fp8+promote128"));  // an FP32 addition's
+  EXPECT_TRUE(any_nan_in_d_is_equal("matmul:ieee_fp32"));
+  EXPECT_TRUE(any_nan_in_d_is_equal("matmul:exact"));
 }
 
 }  // namespace
