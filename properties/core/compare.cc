@@ -16,6 +16,7 @@
 #include "properties/core/check.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/core/phases.h"
 #include "reference/common/parallel.h"
 
 namespace mxcheck {
@@ -250,7 +251,10 @@ CallTensor integers(std::size_t count, const void* data, std::size_t width) {
 
 }  // namespace
 
-std::unique_ptr<Problem> make_problem(const Case& c) { return operation_named(c.variant.operation).make_problem(c); }
+std::unique_ptr<Problem> make_problem(const Case& c) {
+  const InPhase drawing(Phase::tensors);
+  return operation_named(c.variant.operation).make_problem(c);
+}
 
 CallTensor offsets_tensor(const std::vector<std::int64_t>& offsets) {
   CallTensor t = integers(offsets.size(), offsets.data(), sizeof(std::int64_t));
@@ -317,6 +321,7 @@ Got run_call(CheckContext& context, const Call& call, const Case& c) {
 
 Posed posed_of(CheckContext& context, const Case& c) {
   if (context.ahead != nullptr) {
+    const InPhase waiting(Phase::reference);
     if (std::unique_ptr<Posed> posed = context.ahead->take(c)) return std::move(*posed);
   }
   return pose(c);

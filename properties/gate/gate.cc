@@ -18,6 +18,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
+#include "properties/core/phases.h"
 #include "properties/core/rng.h"
 #include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
@@ -61,13 +62,18 @@ class Statements {
 
   void run(CandidateProcess& process) {
     std::vector<std::thread> others;
-    for (int i = 1; i < jobs(process.info()); ++i) {
+    timings_.jobs = jobs(process.info());
+    for (int i = 1; i < timings_.jobs; ++i) {
       others.emplace_back([this] {
+        std::optional<PhaseClock> clock;
+        if (options_.timings) clock.emplace(Phase::start_up);
         guarded([this] {
           CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model);
           own.watch(options_.interrupted);
           work(own, nullptr);
         });
+        const std::lock_guard lock(mutex_);
+        if (clock) timings_.phases.add(clock->times());
       });
     }
     guarded([&] {
@@ -90,6 +96,7 @@ class Statements {
   std::vector<std::string> take_ends() { return std::move(ends_); }
   [[nodiscard]] const FirstCallCount& first_calls() const { return first_calls_; }
   std::optional<Record> take_record() { return std::move(record_); }
+  GateTimings take_timings() { return std::move(timings_); }
 
  private:
   // A record has the calls in the order of the statements.
@@ -112,9 +119,10 @@ class Statements {
   }
 
   void work(CandidateProcess& process, RecordingRunner* recording) {
-    // Where each core has a statement, drawing and the reference keep to its thread: further ones would only take turns.
+    // Where each core has a statement, drawing and the reference keep to its thread: further ones would only take
+    // turns.
     std::optional<OneThreadEach> one;
-    if (jobs(process.info()) >= static_cast<int>(std::thread::hardware_concurrency())) one.emplace();
+    if (timings_.jobs >= static_cast<int>(std::thread::hardware_concurrency())) one.emplace();
     const std::unique_ptr<CandidateProcess> cpu = cpu_library(options_, process.info());
     History history;  // of this process
     for (std::size_t i = next_++; i < selected_.size(); i = next_++) {
@@ -127,7 +135,9 @@ class Statements {
         const std::lock_guard lock(mutex_);
         progress_(run.result(), false);
       }
+      const PhaseTimes::Seconds before = seconds_of_thread();
       run.run();
+      keep_time(s, before);
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
       finish(i, std::move(run.result()));
     }
@@ -135,12 +145,23 @@ class Statements {
       const std::lock_guard lock(mutex_);
       first_calls_.add(process.first_calls());
     }
+    const InPhase ending(Phase::start_up);
     // After all that it was called for: a heap that a call damaged may show only now.
     if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) return;
     if (const std::string problem = process.end_in_order(); !problem.empty()) {
       const std::lock_guard lock(mutex_);
       ends_.push_back(problem);
     }
+  }
+
+  static PhaseTimes::Seconds seconds_of_thread() {
+    PhaseClock* const clock = PhaseClock::of_this_thread();
+    return clock == nullptr ? PhaseTimes::Seconds{} : clock->times().sum();
+  }
+  void keep_time(const Statement& s, PhaseTimes::Seconds before) {
+    const PhaseTimes::Seconds now = seconds_of_thread();
+    const std::lock_guard lock(mutex_);
+    timings_.statements.push_back({&s, {now.wall - before.wall, now.cpu - before.cpu}});
   }
 
   // Told in the order of the statements: as soon as all before it have ended.
@@ -158,6 +179,7 @@ class Statements {
   std::optional<Record> record_;
   std::vector<std::string> ends_;
   FirstCallCount first_calls_;
+  GateTimings timings_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> over_{false};
   std::mutex mutex_;
@@ -165,10 +187,20 @@ class Statements {
   std::exception_ptr failed_;
 };
 
+MachineUse use_since(const CpuSeconds& before, double wall) {
+  const CpuSeconds now = cpu_seconds();
+  const double own = now.own - before.own;
+  return {wall, own, std::max(0.0, now.machine - before.machine - own),
+          std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+}
+
 }  // namespace
 
 GateReport run_gate(const GateOptions& options, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
+  const CpuSeconds cpu_before = cpu_seconds();
+  std::optional<PhaseClock> clock;
+  if (options.timings) clock.emplace(Phase::start_up);
   std::vector<const Statement*> selected = statements_named(options.only);
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
   keep_those_about(process.info(), options.only, selected);
@@ -187,6 +219,11 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
     report.record->mxcheck = report.machine.front().second;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.use = use_since(cpu_before, report.seconds);
+  if (clock) {
+    report.timings = statements.take_timings();
+    report.timings->phases.add(clock->times());
+  }
   return report;
 }
 

@@ -14,6 +14,7 @@
 
 #include "properties/core/finding.h"
 #include "properties/core/operation.h"
+#include "properties/core/phases.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage/coverage.h"
 #include "properties/gate/coverage/parts.h"
@@ -36,6 +37,7 @@ struct GateOptions {
   bool fail_fast = false;
   double soak_minutes = 0;  // of run_soak
   int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
+  bool timings = false;  // measure GateReport::timings
   bool record = false;  // keep what every call returned: GateReport::record
   Shard shard;          // of run_gate
   std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
@@ -95,6 +97,25 @@ struct SoakCount {
   double seconds = 0;         // of calling and comparing
 };
 
+// Where the time of a run went (properties/report/timings_text.h).
+struct GateTimings {
+  struct OfStatement {
+    const Statement* statement = nullptr;
+    PhaseTimes::Seconds seconds;
+  };
+  int jobs = 1;
+  PhaseTimes phases;  // of the jobs' threads; their CPU has that of the candidate's processes
+  std::vector<OfStatement> statements;
+};
+
+// What a run had of the machine.
+struct MachineUse {
+  double wall = 0;       // seconds
+  double own_cpu = 0;    // of the gate and the candidate's processes
+  double other_cpu = 0;  // of everything else
+  int cores = 1;
+};
+
 // Where whoever reads of a failure is pointed to.
 struct SourcePlace {
   std::string file;  // empty: not known
@@ -121,6 +142,8 @@ struct GateReport {
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
   std::optional<SoakCount> soak;
+  std::optional<GateTimings> timings;  // of run_gate, if requested
+  MachineUse use;                      // of run_gate
   std::string unwritten;  // why a file that was asked for (a record, JUnit) could not be written; empty: none failed
 };
 

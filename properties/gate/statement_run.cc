@@ -16,6 +16,7 @@
 #include "properties/core/ahead.h"
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
+#include "properties/core/phases.h"
 #include "properties/gate/preceding.h"
 #include "properties/gate/variants.h"
 
@@ -65,6 +66,7 @@ bool StatementRun::owns_case(const Case& c) const {
 }
 
 void StatementRun::run() {
+  const InPhase drawing(Phase::cases);
   const auto start = std::chrono::steady_clock::now();
   if (variants_.empty()) {
     result_.verdict = Verdict::not_offered;
@@ -181,6 +183,7 @@ void StatementRun::check_drawn(const Case& c) {
 void StatementRun::check_one(const Case& c, bool shrink) {
   const std::optional<Finding> finding = check(c);
   if (!finding) return;
+  const InPhase shrinking(Phase::shrinking);
   SearchLimits limits{1};
   if (!shrink) limits.shrink_tries = 0;
   keep(shrunk(c, limits), c, *finding);
@@ -235,6 +238,7 @@ std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
   context_.not_offered = context_.nothing_claimed = false;
   context_.not_checked.clear();
   if (!stop()) {
+    const InPhase checking(Phase::comparison);
     try {
       return result_.statement->check(context_, c);
     } catch (const Interrupted&) {

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,6 +29,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
+#include "properties/core/phases.h"
 #include "properties/core/policy.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/launch.h"
@@ -188,6 +190,7 @@ void CandidateProcess::restart() {
 }
 
 void CandidateProcess::start() {
+  const InPhase starting(Phase::start_up);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Error(ErrorKind::environment, "no socket pair for the candidate's process");
@@ -220,6 +223,7 @@ void CandidateProcess::start() {
   close(ends[1]);
   socket_ = ends[0];
   first_calls_.forget();
+  cpu_counted_ = 0;
   wire::Reply reply;
   const auto limit = is_python(library_) ? std::max(kTimeToLoad, limits_.first_call) : kTimeToLoad;
   if (!exchange({}, reply, limit)) {
@@ -333,10 +337,24 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
     if (n <= 0) break;
     got += static_cast<std::size_t>(n);
   }
-  if (got == sizeof(reply)) return true;
+  if (got == sizeof(reply)) {
+    count_cpu();
+    return true;
+  }
   signal_ = end_process(timed_out_);
   stop();
   return false;
+}
+
+// What the process has used since the last look, for the phase in which this thread waited for it.
+void CandidateProcess::count_cpu() {
+  PhaseClock* const phases = PhaseClock::of_this_thread();
+  clockid_t clock{};
+  timespec now{};
+  if (phases == nullptr || clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &now) != 0) return;
+  const double used = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  phases->add_cpu(used - cpu_counted_);
+  cpu_counted_ = used;
 }
 
 bool CandidateProcess::supports(const std::string& operation, const Policy& policy, Format dtype) {
@@ -376,6 +394,7 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
 
 Outcome CandidateProcess::run(const Call& call) {
   if (pid_ < 0) start();
+  const InPhase calling(Phase::calls);
   const SharedCall shared(call);
   std::byte* base = reserve(shared.bytes());
   wire::Message message = shared.message();
@@ -414,6 +433,7 @@ Outcome CandidateProcess::run(const Call& call) {
   outcome.memory = reply.memory;
   outcome.message = printable(reply.message);
   if (reply.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
+  const InPhase reading(Phase::comparison);
   if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";
   shared.read(base, outcome);
   return outcome;

@@ -62,6 +62,7 @@ class CandidateProcess final : public CandidateRunner {
   std::string read_text(wire::Request what);  // sources, files
   std::string digest();
   std::byte* reserve(std::uint64_t bytes);
+  void count_cpu();
 
   Undumpable undumpable_;
   std::string tool_;
@@ -79,6 +80,7 @@ class CandidateProcess final : public CandidateRunner {
   bool timed_out_ = false;
   bool never_ends_ = false;
   int signal_ = 0;
+  double cpu_counted_ = 0;  // of this process's CPU seconds
   int end_status_ = 0;  // as waitpid gives it
   bool static_shapes_ = false;
   FirstCalls first_calls_;

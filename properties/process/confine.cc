@@ -5,10 +5,12 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <string>
 
 #include <array>
 #include <cerrno>
@@ -20,6 +22,7 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -317,6 +320,15 @@ std::string cpu_name() {
   return "unknown";
 }
 
+double cpu_of(int who) {
+  rusage use{};
+  getrusage(who, &use);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> build_and_machine(const CandidateInfo& candidate) {
@@ -330,6 +342,20 @@ std::vector<std::pair<std::string, std::string>> build_and_machine(const Candida
           {"cpu", cpu_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores"},
           {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
           {"gpu", gpu.empty() ? "none used" : gpu}};
+}
+
+CpuSeconds cpu_seconds() {
+  CpuSeconds is{cpu_of(RUSAGE_SELF) + cpu_of(RUSAGE_CHILDREN), 0};
+  // user, nice, system, idle, iowait, irq, softirq, steal: proc_stat(5)
+  std::ifstream stat("/proc/stat");
+  std::string name;
+  stat >> name;
+  for (int field = 0; field < 8; ++field) {
+    double ticks = 0;
+    if (!(stat >> ticks)) return is;
+    if (field != 3 && field != 4) is.machine += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  return is;
 }
 
 }  // namespace mxcheck

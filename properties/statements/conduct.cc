@@ -8,6 +8,7 @@
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/core/phases.h"
 
 namespace mxcheck {
 namespace {
@@ -170,7 +171,10 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
 // Where an earlier statement's refused calls have spoilt the process for good, a call is wrong before and after those
 // made here. What a fresh process computes wrongly too is another statement's affair.
 std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, const Got& got) {
-  const std::vector<ExpectedTensor> answer = p.answer();
+  const std::vector<ExpectedTensor> answer = [&] {
+    const InPhase answering(Phase::reference);
+    return p.answer();
+  }();
   std::optional<Finding> finding =
       first_difference(p, answer, got.outputs, " from the reference after the calls of other cases");
   if (!finding) return std::nullopt;

@@ -25,6 +25,7 @@
 #include "properties/report/coverage_text.h"
 #include "properties/report/github.h"
 #include "properties/report/report.h"
+#include "properties/report/timings_text.h"
 #include "tools/gate/shard_options.h"
 #include "tools/subcommands.h"
 
@@ -41,6 +42,7 @@ struct Options {
   OutputOptions outputs;
   std::string shard;
   bool allow_empty_shard = false;
+  bool timings = false;
   std::string reproduce;
   std::vector<std::string> after;
   double soak = kNoSoak;  // minutes
@@ -113,6 +115,7 @@ GateOptions gate_options(const Options& o) {
   options.soak_minutes = o.soaks() ? o.soak : 0;
   options.jobs = o.jobs;
   options.record = !o.record.empty();
+  options.timings = o.timings;
   options.interrupted = &interrupted;
   return options;
 }
@@ -142,6 +145,7 @@ void check_options(const Options& o) {
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
   refuse(o.verdict_apart && o.outputs.json,
          "--verdict-apart prints two reports, and --json one: gate --json --record FILE, then replay --json FILE");
+  refuse(o.timings && (!o.reproduce.empty() || o.soaks()), "--timings are of a suite: no --soak, no --reproduce");
   refuse(!o.shard.empty() && (!o.reproduce.empty() || o.soaks()),
          "--shard deals the cases of a suite: no --soak, no --reproduce");
   refuse(!o.shard.empty() && !o.record.empty(), "--record keeps a whole run, not a shard of one");
@@ -220,6 +224,8 @@ int run_gate_command(const Options& o) {
   const std::map<std::string, ExamplePictures> pictures = pictures_of(o, report, options);
   keep_record(o, report);
   write_outputs(o.outputs, report, pictures);
+  if (report.timings) std::fputs(timings_text(report).c_str(), o.outputs.json ? stderr : stdout);
+  if (!o.outputs.json) std::fputs(busy_text(report.use).c_str(), stdout);
   if (report.unwritten.empty() && exit_code(report) == 0 && o.verdict_apart) replay_apart(o.record);
   return end_code(report);
 }
@@ -249,6 +255,8 @@ void add_gate(Command& app) {
       .not_empty();
   gate.flag("--allow-empty-shard", options->allow_empty_shard, "exit with 0 where no case falls to this shard");
   add_outputs(gate, options->outputs);
+  gate.flag("--timings", options->timings,
+            "print where the time went: phases, and the statements that took longest (with --json on standard error)");
   gate.option("--record", options->record, "keep what every call returned in this HDF5 file, for mxcheck replay")
       .not_empty();
   gate.flag(

@@ -12,6 +12,7 @@
 #include "numerics/error.h"
 #include "properties/core/check.h"
 #include "properties/core/input.h"
+#include "properties/core/phases.h"
 #include "properties/operations/router/operation.h"
 
 namespace mxcheck {
@@ -429,6 +430,7 @@ std::vector<std::uint32_t> small_alphabet(const Variant& v) {
 }
 
 Input expand_logits(const Case& c) {
+  const InPhase drawing(Phase::tensors);
   const Logits logits(c);
   return expand_input(c, [&](std::int64_t i, std::int64_t j) { return logits.at(i, j); });
 }

@@ -5,6 +5,7 @@
 
 #include "goldens/make/embedded.h"
 #include "numerics/error.h"
+#include "properties/core/phases.h"
 
 namespace mxcheck {
 namespace {
@@ -319,6 +320,7 @@ class Expander {
 }  // namespace
 
 Input expand(const Case& c) {
+  const InPhase drawing(Phase::tensors);
   if ((c.data == Data::every_amax || c.data == Data::every_word) && c.variant.dtype == Format::fp16) {
     throw Error(ErrorKind::usage, "case field data=every_amax and every_word are for x=fp32 and x=bf16");
   }
