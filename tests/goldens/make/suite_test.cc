@@ -16,7 +16,7 @@ namespace {
 
 using test::expect_error;
 
-std::string suite_with(const std::string& golden) { return R"({"suite": "s", "goldens": [)" + golden + "]}"; }
+using test::suite_with;
 
 std::string quantize_with(const std::string& more) {
   return suite_with(R"({"name": "g", "kind": "quantize", "format": "e4m3", "block": "1x32", "recipe": "rceil")" + more +
@@ -214,7 +214,6 @@ namespace {
 
 using test::expect_error;
 using test::layer_of;
-using test::suite_with;
 using test::swiglu_of;
 
 GoldenSpec suite_layer_test_parsed(const std::string& golden) {
@@ -308,7 +307,6 @@ namespace {
 using test::expect_error;
 using test::golden_of;
 using test::kTies;
-using test::suite_with;
 using test::ties;
 
 TEST(RouteSuites, keep_every_field) {
