@@ -36,10 +36,10 @@ struct GateOptions {
   TimeLimits time_limit;
   bool fail_fast = false;
   double soak_minutes = 0;  // of run_soak
-  int jobs = 0;         // statements side by side, each with a process of the candidate; 0: as the machine has cores
+  int jobs = 0;          // statements side by side, each with a process of the candidate; 0: as the machine has cores
   bool timings = false;  // measure GateReport::timings
-  bool record = false;  // keep what every call returned: GateReport::record
-  Shard shard;          // of run_gate
+  bool record = false;   // keep what every call returned: GateReport::record
+  Shard shard;           // of run_gate
   std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked

@@ -81,7 +81,7 @@ class CandidateProcess final : public CandidateRunner {
   bool never_ends_ = false;
   int signal_ = 0;
   double cpu_counted_ = 0;  // of this process's CPU seconds
-  int end_status_ = 0;  // as waitpid gives it
+  int end_status_ = 0;      // as waitpid gives it
   bool static_shapes_ = false;
   FirstCalls first_calls_;
 };

@@ -3,7 +3,8 @@
 // fails again, and the control passed.
 //
 //   --by CAUGHT_BY.tsv     runs, for each fault, only the statement that the file names
-//   --when quick|nightly   the faults that CAUGHT_BY leaves to these tests: "quick" stands for no word after the statement
+//   --when quick|nightly   the faults that CAUGHT_BY leaves to these tests: "quick" stands for no word after the
+//   statement
 //   --part K/N             of the faults, the control not among them, the Kth of N, the (K + N)th and so on
 
 #include <algorithm>
@@ -85,8 +86,8 @@ struct CaughtBy {
   std::string when = "quick";
 };
 
-// Lines of "fault<tab>statement", with "<tab>nightly" after it or not. "whole" in place of a statement: no test runs one
-// alone.
+// Lines of "fault<tab>statement", with "<tab>nightly" after it or not. "whole" in place of a statement: no test runs
+// one alone.
 std::map<std::string, CaughtBy> read_statements(const std::string& path) {
   std::ifstream file(path);
   std::map<std::string, CaughtBy> statements;
@@ -188,7 +189,8 @@ void require_the_same_faults(const std::vector<Fault>& faults, const std::map<st
 std::vector<Fault> chosen_faults(std::vector<Fault> faults, const std::map<std::string, CaughtBy>& statements,
                                  const Options& o) {
   if (!o.names.empty()) {
-    std::erase_if(faults, [&](const Fault& f) { return std::find(o.names.begin(), o.names.end(), f.name) == o.names.end(); });
+    std::erase_if(faults,
+                  [&](const Fault& f) { return std::find(o.names.begin(), o.names.end(), f.name) == o.names.end(); });
     if (faults.size() < o.names.size()) throw std::runtime_error("there is no fault of such a name");
   }
   if (!o.when.empty()) std::erase_if(faults, [&](const Fault& f) { return statements.at(f.name).when != o.when; });
@@ -225,7 +227,8 @@ int print_table(const std::string& tool, const std::string& catalogue, const Opt
 int main(int argc, char** argv) {
   if (argc < 3) {
     std::fputs(
-        "usage: mxcheck_fault_table TOOL FAULTS.tsv [--by CAUGHT_BY.tsv [--when quick|nightly]] [--part K/N] [NAME...]\n",
+        "usage: mxcheck_fault_table TOOL FAULTS.tsv [--by CAUGHT_BY.tsv [--when quick|nightly]] [--part K/N] "
+        "[NAME...]\n",
         stderr);
     return 2;
   }

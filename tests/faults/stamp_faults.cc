@@ -1,6 +1,6 @@
-// Copies a family's library once for each fault: `mxcheck_stamp_faults LIBRARY PREFIX NAME...` writes PREFIXNAME.so with
-// NAME and its number in the list in the stamps of the copy (stamp.h). A CUDA library has a stamp in its host code and
-// one in the device code of each source.
+// Copies a family's library once for each fault: `mxcheck_stamp_faults LIBRARY PREFIX NAME...` writes PREFIXNAME.so
+// with NAME and its number in the list in the stamps of the copy (stamp.h). A CUDA library has a stamp in its host code
+// and one in the device code of each source.
 
 #include <cstddef>
 #include <cstdio>
