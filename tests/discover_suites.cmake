@@ -9,6 +9,8 @@
 #   NAME.Suite.2_of_3      a third of a suite that has more than AT_MOST cases
 #   NAME.nightly.Suite     cases that match NIGHTLY, a filter of GoogleTest; they are in no other process
 #
+#   NAME.Suite.DISABLED_x  a disabled case, which CTest lists and counts as one that did not run
+#
 # Each process writes its cases to RESULTS/<name of the test, "/" replaced by "-">.xml; ./run test counts them.
 cmake_minimum_required(VERSION 3.22)
 
@@ -16,7 +18,8 @@ cmake_minimum_required(VERSION 3.22)
 set(few 10)
 set(longest_name 120)
 
-# list_suites(FILTER): sets `suites`, and for each one cases_SUITE (how many) and filter_SUITE. Disabled cases do not count.
+# list_suites(FILTER): sets `suites`, for each one cases_SUITE (how many) and filter_SUITE, and `disabled`, the cases that are,
+# which do not count.
 function(list_suites FILTER)
   execute_process(
     COMMAND ${PROGRAM} --gtest_list_tests "--gtest_filter=${FILTER}"
@@ -31,9 +34,10 @@ function(list_suites FILTER)
   string(REGEX REPLACE "[][;]" "_" output "${output}")  # of parameters; they would end an element of the list
   string(REPLACE "\n" ";" lines "${output}")
   set(suites)
+  set(disabled)
   foreach(line ${lines})
-    if(line MATCHES "^  DISABLED_")
-      continue()
+    if(line MATCHES "^  (DISABLED_[A-Za-z0-9_]+)")
+      list(APPEND disabled ${full}.${CMAKE_MATCH_1})
     elseif(line MATCHES "^  [^ ]")
       math(EXPR cases_${suite} "${cases_${suite}} + 1")
     elseif(line MATCHES "^([A-Za-z0-9_/]+)\\.( |$)")
@@ -60,6 +64,7 @@ function(list_suites FILTER)
     endif()
   endforeach()
   set(suites ${with_cases} PARENT_SCOPE)
+  set(disabled ${disabled} PARENT_SCOPE)
 endfunction()
 
 # add_process(TEST FILTER LABEL LIMIT [ENVIRONMENT...])
@@ -131,6 +136,10 @@ macro(end_group)
 endmacro()
 
 list_suites("*${but_not}")
+foreach(case ${disabled})
+  add_process("${NAME}.${case}" "${case}" ${LABEL} ${LIMIT})
+  file(APPEND ${LIST}.new "set_tests_properties([==[${NAME}.${case}]==] PROPERTIES DISABLED TRUE)\n")
+endforeach()
 end_group()
 foreach(suite ${suites})
   if(cases_${suite} GREATER_EQUAL few OR AT_MOST LESS few)

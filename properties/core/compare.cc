@@ -489,6 +489,7 @@ std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std:
 
 Posed pose(const Case& c) {
   Posed posed{make_problem(c), {}};
+  const InPhase answering(Phase::reference);
   posed.answer = posed.problem->answer();
   return posed;
 }

@@ -27,20 +27,14 @@
 namespace mxcheck {
 namespace {
 
-const Tensor& tensor(const GoldenTensors& golden, const std::string& name) {
-  const auto found = golden.tensors.find(name);
-  if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
-  return found->second;
-}
-
 template <class T>
 std::vector<T> values_at(const GoldenTensors& golden, const std::string& name) {
-  return values_in<T>(tensor(golden, name).data);
+  return values_in<T>(golden_tensor(golden, name).data);
 }
 
 LayerShape shape_of(const GoldenTensors& golden) {
-  const std::vector<std::int64_t>& x = tensor(golden, "X").shape;
-  const std::vector<std::int64_t>& w2 = tensor(golden, "W2").shape;
+  const std::vector<std::int64_t>& x = golden_tensor(golden, "X").shape;
+  const std::vector<std::int64_t>& w2 = golden_tensor(golden, "W2").shape;
   const auto experts = static_cast<std::int64_t>(values_at<std::int64_t>(golden, "offsets").size()) - 1;
   if (x.size() != 2 || w2.size() != 2 || experts < 1)
     throw Error(ErrorKind::golden, "its X, W2 and offsets are no layer's");
@@ -62,7 +56,7 @@ LayerData layer_of(const GoldenTensors& golden) {
   d.has_backward = true;
   compute(d);
   if (golden.info.find("d_logits") != nullptr) d.d_logits = values_at<float>(golden, "d_logits");
-  for (const LayerTensor& t : tensors_of(d)) set_tensor(d, t.name, tensor(golden, t.name).data);
+  for (const LayerTensor& t : tensors_of(d)) set_tensor(d, t.name, golden_tensor(golden, t.name).data);
   return d;
 }
 
@@ -383,14 +377,14 @@ namespace {
 
 std::vector<std::int64_t> offsets_of(const GoldenTensors& golden) {
   if (golden.info.find("offsets") == nullptr) return {};
-  return values_in<std::int64_t>(tensor(golden, "offsets").data);
+  return values_in<std::int64_t>(golden_tensor(golden, "offsets").data);
 }
 
 // H as BF16 words; nothing where it is codes whose values BF16 does not hold.
 std::optional<std::vector<std::uint16_t>> h_of(const GoldenTensors& golden) {
-  if (golden.info.find("H") != nullptr) return values_in<std::uint16_t>(tensor(golden, "H").data);
-  const Tensor& codes = tensor(golden, "H_codes");
-  const Tensor& scales = tensor(golden, "H_scales");
+  if (golden.info.find("H") != nullptr) return values_in<std::uint16_t>(golden_tensor(golden, "H").data);
+  const Tensor& codes = golden_tensor(golden, "H_codes");
+  const Tensor& scales = golden_tensor(golden, "H_scales");
   if (scales.dtype != Dtype::u8 || codes.dtype != Dtype::u8) return std::nullopt;
   Quantized q;
   q.element = format_of_attribute(golden.info.find("H_codes")->format), q.block = {1, 32};
@@ -411,7 +405,7 @@ std::shared_ptr<LayerData> golden_swiglu_layer_of(const GoldenTensors& golden) {
   std::optional<std::vector<std::uint16_t>> h = h_of(golden);
   if (!h) return nullptr;
   auto d = std::make_shared<LayerData>();
-  const std::vector<std::int64_t>& shape = tensor(golden, "P").shape;
+  const std::vector<std::int64_t>& shape = golden_tensor(golden, "P").shape;
   const std::int64_t rows = shape.at(0), n = shape.at(1);
   std::vector<std::int64_t> offsets = offsets_of(golden);
   if (offsets.empty()) offsets = {0, rows};
@@ -423,16 +417,16 @@ std::shared_ptr<LayerData> golden_swiglu_layer_of(const GoldenTensors& golden) {
   d->x.resize(tokens), d->d_o.resize(tokens), d->w1.resize(2 * weights), d->w2.resize(weights);
   d->forward.y.resize(tokens), d->backward.dx_rows.resize(tokens);
   d->routes.offsets = std::move(offsets);
-  d->routes.row_weight = values_in<float>(tensor(golden, "row_weight").data);
+  d->routes.row_weight = values_in<float>(golden_tensor(golden, "row_weight").data);
   d->routes.row_token.resize(tokens), d->routes.token_offsets.resize(tokens + 1);
   std::iota(d->routes.row_token.begin(), d->routes.row_token.end(), 0);
   std::iota(d->routes.token_offsets.begin(), d->routes.token_offsets.end(), 0);
   d->routes.token_rows = d->routes.row_token;
   d->has_backward = true;
   d->forward.h = std::move(*h);
-  d->forward.a = d->backward.a = values_in<std::uint16_t>(tensor(golden, "A").data);
-  d->backward.p = values_in<float>(tensor(golden, "P").data);
-  d->backward.scaled_a = values_in<std::uint16_t>(tensor(golden, "scaled_A").data);
+  d->forward.a = d->backward.a = values_in<std::uint16_t>(golden_tensor(golden, "A").data);
+  d->backward.p = values_in<float>(golden_tensor(golden, "P").data);
+  d->backward.scaled_a = values_in<std::uint16_t>(golden_tensor(golden, "scaled_A").data);
   LayerOperand& kept = d->forward.kept.h;
   kept.rows = rows, kept.cols = 2 * n, kept.values = d->forward.h;
   return d;
@@ -522,7 +516,7 @@ std::shared_ptr<Coded> coded_of(const GoldenTensors& golden, const DatasetInfo& 
   const DatasetInfo* codes = golden.info.find(stem + "_codes");
   if (codes == nullptr) throw Error(ErrorKind::golden, "it lacks the dataset " + stem + "_codes");
   c->turned = attribute(dataset.attributes, "along").starts_with("tokens");
-  const Tensor& x = tensor(golden, attribute(dataset.attributes, "of"));
+  const Tensor& x = golden_tensor(golden, attribute(dataset.attributes, "of"));
   GoldenProblem& p = c->problem;
   p.x = x.data, p.rows = x.shape.at(0), p.cols = x.shape.at(1);
   p.element = format_of_attribute(codes->format);

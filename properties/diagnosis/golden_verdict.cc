@@ -22,6 +22,12 @@
 #include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {
+
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name) {
+  const auto found = golden.tensors.find(name);
+  if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
+  return found->second;
+}
 namespace {
 
 constexpr std::int64_t kMostToDiagnose = 1 << 20;  // elements: some hundred answers are computed over them
@@ -250,7 +256,7 @@ std::string_view verdict_word(DatasetVerdict verdict) {
 
 namespace {
 
-std::int64_t golden_verdict_number(const GoldenInfo& info, const char* key) {
+std::int64_t number_of(const GoldenInfo& info, const char* key) {
   const std::string& text = attribute(info.attributes, key);
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -260,14 +266,8 @@ std::int64_t golden_verdict_number(const GoldenInfo& info, const char* key) {
   return n;
 }
 
-const Tensor& golden_verdict_tensor(const GoldenTensors& golden, const std::string& name) {
-  const auto found = golden.tensors.find(name);
-  if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
-  return found->second;
-}
-
 template <class T>
-std::vector<T> golden_causes_values_of(const Tensor& t) {
+std::vector<T> tensor_values(const Tensor& t) {
   std::vector<T> values(t.data.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), t.data.data(), values.size() * sizeof(T));
   return values;
@@ -285,8 +285,8 @@ void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::
   const bool bf16 = dataset.dtype == Dtype::u16;
   const auto decoded = [&, bf16](const std::string& text, auto value) {
     all.push_back({text, [&golden, bf16, value] {
-                     const auto codes = golden_causes_values_of<std::uint8_t>(golden_verdict_tensor(golden, "codes"));
-                     const auto scales = golden_causes_values_of<std::uint8_t>(golden_verdict_tensor(golden, "scales"));
+                     const auto codes = tensor_values<std::uint8_t>(golden_tensor(golden, "codes"));
+                     const auto scales = tensor_values<std::uint8_t>(golden_tensor(golden, "scales"));
                      std::vector<std::uint32_t> bits;
                      for (std::size_t i = 0; i < codes.size(); ++i) {
                        const double v = value(codes[i], scales[i / 32]);
@@ -345,8 +345,7 @@ void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::
   if (bf16) {
     all.push_back({"values cut to BF16, not rounded", [&golden] {
                      std::vector<std::uint16_t> cut;
-                     for (const std::uint32_t v :
-                          golden_causes_values_of<std::uint32_t>(golden_verdict_tensor(golden, "values"))) {
+                     for (const std::uint32_t v : tensor_values<std::uint32_t>(golden_tensor(golden, "values"))) {
                        cut.push_back((v & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0 : static_cast<std::uint16_t>(v >> 16));
                      }
                      return dataset_bytes(cut);
@@ -357,12 +356,12 @@ void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::
 void add_layouts(const GoldenTensors& golden, const DatasetInfo& dataset, GoldenProblem& p,
                  std::vector<Hypothesis>& all) {
   p = GoldenProblem();
-  p.pad_byte = static_cast<std::uint8_t>(golden_verdict_number(golden.info, "pad_byte"));
+  p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
   p.block = {1, 32};
   p.expected.block = p.block;
-  p.expected.scales = golden_causes_values_of<std::uint8_t>(golden_verdict_tensor(golden, "scales"));
-  p.expected.scale_rows = golden_verdict_number(golden.info, "rows");
-  p.expected.scale_cols = golden_verdict_number(golden.info, "cols");
+  p.expected.scales = tensor_values<std::uint8_t>(golden_tensor(golden, "scales"));
+  p.expected.scale_rows = number_of(golden.info, "rows");
+  p.expected.scale_cols = number_of(golden.info, "cols");
   p.rows = p.expected.rows = p.expected.scale_rows;
   p.cols = p.expected.cols = p.expected.scale_cols * 32;
   for (Hypothesis& h : layout_hypotheses(p, dataset.name == "tcgen05")) all.push_back(std::move(h));
@@ -372,7 +371,7 @@ void add_list_faults(const GoldenTensors& golden, const DatasetInfo& dataset, st
   const std::size_t width = size_of(dataset.dtype);
   const auto shifted = [&](const std::string& text, std::ptrdiff_t by) {
     all.push_back({text, [&golden, name = dataset.name, width, by] {
-                     const std::vector<std::byte>& right = golden_verdict_tensor(golden, name).data;
+                     const std::vector<std::byte>& right = golden_tensor(golden, name).data;
                      std::vector<std::byte> bytes(right.size());
                      const auto size = static_cast<std::ptrdiff_t>(right.size());
                      for (std::ptrdiff_t i = 0; i < size; ++i) {
@@ -387,7 +386,7 @@ void add_list_faults(const GoldenTensors& golden, const DatasetInfo& dataset, st
   shifted("the element after", 1);
   if (width > 1) {
     all.push_back({"elements with their bytes in the opposite order", [&golden, name = dataset.name, width] {
-                     std::vector<std::byte> bytes = golden_verdict_tensor(golden, name).data;
+                     std::vector<std::byte> bytes = golden_tensor(golden, name).data;
                      for (std::size_t i = 0; i + width <= bytes.size(); i += width) {
                        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(i),
                                     bytes.begin() + static_cast<std::ptrdiff_t>(i + width));
@@ -396,7 +395,7 @@ void add_list_faults(const GoldenTensors& golden, const DatasetInfo& dataset, st
                    }});
   }
   all.push_back({"zeros that nobody wrote over", [&golden, name = dataset.name] {
-                   return std::vector<std::byte>(golden_verdict_tensor(golden, name).data.size());
+                   return std::vector<std::byte>(golden_tensor(golden, name).data.size());
                  }});
 }
 
@@ -407,8 +406,7 @@ void add_casts(const GoldenTensors& golden, std::vector<Hypothesis>& all) {
     all.push_back({text, [&golden, f, one] {
                      std::vector<std::byte> bytes;
                      const std::size_t width = spec(f).bits > 8 ? 2 : 1;
-                     for (const std::uint32_t bits :
-                          golden_causes_values_of<std::uint32_t>(golden_verdict_tensor(golden, "x"))) {
+                     for (const std::uint32_t bits : tensor_values<std::uint32_t>(golden_tensor(golden, "x"))) {
                        const std::uint32_t code = one(static_cast<double>(std::bit_cast<float>(bits)));
                        for (std::size_t b = 0; b < width; ++b)
                          bytes.push_back(static_cast<std::byte>(code >> (8 * b) & 0xFF));
@@ -465,7 +463,7 @@ void add_casts(const GoldenTensors& golden, std::vector<Hypothesis>& all) {
 
 GoldenProblem problem_of(const GoldenTensors& golden) {
   GoldenProblem p;
-  const Tensor& x = golden_verdict_tensor(golden, "x");
+  const Tensor& x = golden_tensor(golden, "x");
   const DatasetInfo* info = golden.info.find("x");
   p.wide = format_of_attribute(info->format);
   p.x = x.data;
@@ -473,22 +471,21 @@ GoldenProblem problem_of(const GoldenTensors& golden) {
   p.element = named_format(golden.info);
   p.block = block_shape_named(attribute(golden.info.attributes, "block"));
   p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
-  p.pad_byte = static_cast<std::uint8_t>(golden_verdict_number(golden.info, "pad_byte"));
-  if (golden.info.find("offsets") != nullptr)
-    p.offsets = golden_causes_values_of<std::int64_t>(golden_verdict_tensor(golden, "offsets"));
+  p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
+  if (golden.info.find("offsets") != nullptr) p.offsets = tensor_values<std::int64_t>(golden_tensor(golden, "offsets"));
   Quantized& q = p.expected;
   q.element = p.element, q.block = p.block, q.rows = p.rows, q.cols = p.cols;
-  const Tensor& scales = golden_verdict_tensor(golden, "scales");
+  const Tensor& scales = golden_tensor(golden, "scales");
   q.scale_rows = scales.shape.at(0), q.scale_cols = scales.shape.at(1);
   if (p.recipe.rule == ScaleRule::fp32) {
-    q.scales_fp32 = golden_causes_values_of<float>(scales);
+    q.scales_fp32 = tensor_values<float>(scales);
   } else {
-    q.scales = golden_causes_values_of<std::uint8_t>(scales);
+    q.scales = tensor_values<std::uint8_t>(scales);
   }
   if (p.element == Format::e5m6) {
-    q.codes16 = golden_causes_values_of<std::uint16_t>(golden_verdict_tensor(golden, "codes"));
+    q.codes16 = tensor_values<std::uint16_t>(golden_tensor(golden, "codes"));
   } else {
-    q.codes = golden_causes_values_of<std::uint8_t>(golden_verdict_tensor(golden, "codes"));
+    q.codes = tensor_values<std::uint8_t>(golden_tensor(golden, "codes"));
   }
   return p;
 }
@@ -498,8 +495,8 @@ std::vector<Hypothesis> table_hypotheses(const GoldenTensors& golden, const Data
   std::vector<Hypothesis> all;
   for (const DatasetInfo& other : golden.info.datasets) {
     if (other.name == dataset.name || other.dtype != dataset.dtype || other.shape != dataset.shape) continue;
-    all.push_back({"the golden's " + other.name,
-                   [&golden, name = other.name] { return golden_verdict_tensor(golden, name).data; }});
+    all.push_back(
+        {"the golden's " + other.name, [&golden, name = other.name] { return golden_tensor(golden, name).data; }});
   }
   const std::string& kind = attribute(golden.info.attributes, "kind");
   if (kind == "dequantize") add_decoding(golden, dataset, all);

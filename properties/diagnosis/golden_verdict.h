@@ -23,6 +23,9 @@ struct GoldenTensors {
   std::map<std::string, Tensor> tensors;  // whole, by name
 };
 
+// The dataset of this name. Error{golden} where the golden lacks it.
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name);
+
 enum class DatasetVerdict { equal, different, missing, unreadable, wrong_dtype, wrong_shape };
 
 struct DatasetResult {

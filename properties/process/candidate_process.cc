@@ -43,8 +43,6 @@ constexpr std::chrono::seconds kTimeToEnd{10};
 constexpr std::chrono::seconds kTimeToEndAgain{1};  // of a library that has taken all of that once
 constexpr std::chrono::seconds kTimeToRepeat{10};   // what the worker gives itself for a call's repetitions
 
-std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
-
 // XXH3 of the files' bytes, one after the other.
 std::string digest_of_files(const std::set<std::string>& paths) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);

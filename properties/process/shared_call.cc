@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::uint64_t kZone = wire::kPage;  // red zone before and after every tensor
 
-std::uint64_t shared_call_round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
-
 void set_strides(const CallTensor& from, wire::Tensor& to) {
   if (!from.strides.empty()) {
     to.has_strides = 1;
@@ -53,10 +51,10 @@ wire::Tensor place(const CallTensor& tensor, const wire::Tensor* in_place_of, bo
     return t;
   }
   // Guarded tensors end where the next page begins, so that one element too many is a fault.
-  const std::uint64_t begin = shared_call_round_up(cursor, wire::kPage) + kZone;
+  const std::uint64_t begin = round_up(cursor, wire::kPage) + kZone;
   const std::uint64_t element = (t.dtype_bits + 7) / 8;
   const std::uint64_t past = guard ? 0 : misaligned / element * element;
-  const std::uint64_t room = shared_call_round_up(past + t.bytes, wire::kPage);
+  const std::uint64_t room = round_up(past + t.bytes, wire::kPage);
   t.offset = guard ? begin + room - t.bytes : begin + past;
   cursor = begin + room + kZone;
   return t;

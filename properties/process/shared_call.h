@@ -16,6 +16,9 @@
 
 namespace mxcheck {
 
+// The least multiple of `to` that is not below n.
+constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
 class SharedCall {
  public:
   explicit SharedCall(const Call& call);  // which outlives this

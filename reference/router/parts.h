@@ -4,12 +4,15 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "reference/router/router.h"
 
 namespace mxcheck::router_parts {
+
+inline constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();  // rows are counted in int32
 
 // Error{usage} for a router that does not fit the logits, Error{input} for a NaN in its bias where it refuses them.
 void check_router(const Router& router, const MatrixView& logits);

@@ -381,8 +381,6 @@ void read_logits(const Router& router, const MatrixView& logits, std::int64_t ro
 
 namespace {
 
-constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
-
 [[noreturn]] void metadata_refuse(ErrorKind kind, const std::string& text) {
   throw Error(kind, "route metadata: " + text);
 }
@@ -396,7 +394,7 @@ void check_slots(std::int64_t slots, std::int64_t width, std::span<const std::in
     }
     return;
   }
-  if (std::cmp_greater(offsets.size() - 1, kMostRows)) {
+  if (std::cmp_greater(offsets.size() - 1, router_parts::kMostRows)) {
     metadata_refuse(ErrorKind::usage, std::to_string(offsets.size() - 1) + " tokens are more than int32 counts");
   }
   if (offsets.front() != 0) {
@@ -435,7 +433,7 @@ std::int64_t metadata_capacity(std::int64_t slots, std::int64_t experts, std::in
   }
   const std::int64_t padding = checked_product(experts, tile - 1, "padding of experts to the tile");
   const std::int64_t capacity = checked_sum(slots, padding, "rows");
-  if (capacity > kMostRows) {
+  if (capacity > router_parts::kMostRows) {
     metadata_refuse(ErrorKind::usage, std::to_string(capacity) + " rows (" + std::to_string(slots) + " slots, " +
                                           std::to_string(experts) + " experts, tile " + std::to_string(tile) +
                                           ") are more than int32 counts");

@@ -16,6 +16,7 @@
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
 #include "reference/router/metadata.h"
+#include "reference/router/parts.h"
 #include "reference/router/token_ranks.h"
 
 namespace mxcheck {
@@ -180,12 +181,10 @@ const TokenRoundingRuleSpec& spec_of(TokenRoundingRule rule) {
   return *std::find_if(kRules.begin(), kRules.end(), [rule](const auto& r) { return r.rule == rule; });
 }
 
-constexpr std::int64_t kTokenRoundingMostRows = std::numeric_limits<std::int32_t>::max();
-
 [[noreturn]] void token_rounding_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 void check_rows(std::int64_t rows, const std::string& what) {
-  if (rows > kTokenRoundingMostRows)
+  if (rows > router_parts::kMostRows)
     token_rounding_refuse(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
 }
 

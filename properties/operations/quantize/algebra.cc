@@ -43,8 +43,6 @@ std::vector<std::uint8_t> compact(const Case& c, BlockShape block, const std::ve
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint8_t>& v) { return std::as_bytes(std::span(v)); }
 
-TensorInfo compact_scales(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
-
 // What the elements of each block are together: compact, as scales are.
 std::vector<BlockAmax> block_amaxes(const Case& c, const Input& x) {
   const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
@@ -146,7 +144,7 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
       scales[static_cast<std::size_t>(i * g.cols + j)] = rows[static_cast<std::size_t>(j * g.rows + i)];
     }
   }
-  return differ(compact_scales(c), bytes_of(scales), bytes_of(compact(c, block, by_column.outputs[1])),
+  return differ(compact_scales_info(c), bytes_of(scales), bytes_of(compact(c, block, by_column.outputs[1])),
                 "column scales are not the row scales of the transpose");
 }
 
@@ -208,7 +206,7 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
     want[b] = static_cast<std::uint8_t>(byte);
   }
   if (g.count() == 0) return nothing_claimed(context);
-  if (auto f = differ(compact_scales(c), bytes_of(want), bytes_of(got),
+  if (auto f = differ(compact_scales_info(c), bytes_of(want), bytes_of(got),
                       "scales of x * 2^" + std::to_string(k) + " are not those of x plus " + std::to_string(k))) {
     return f;
   }
@@ -278,7 +276,8 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
       want[static_cast<std::size_t>(i * g.cols + j)] = scales[static_cast<std::size_t>(from_row * g.cols + from_col)];
     }
   }
-  return differ(compact_scales(c), bytes_of(want), bytes_of(compact(c, blocks_of(c.variant).block, after.outputs[1])),
+  return differ(compact_scales_info(c), bytes_of(want),
+                bytes_of(compact(c, blocks_of(c.variant).block, after.outputs[1])),
                 "blocks that moved got other scales");
 }
 

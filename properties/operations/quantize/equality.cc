@@ -239,7 +239,7 @@ void QuantizeProblem::explain(std::size_t output, Finding& finding) const {
 
 namespace {
 
-bool equality_quantizes(const Variant& v) { return v.operation == "quantize"; }
+bool is_quantize(const Variant& v) { return v.operation == "quantize"; }
 
 std::vector<Data> usual_data() {
   return {Data::boundaries, Data::normal, Data::real, Data::specials, Data::slots, Data::wide};
@@ -265,8 +265,6 @@ std::vector<std::byte> compact_bytes(const Case& c, const std::vector<std::byte>
   const ScaledBlocksVariant& v = blocks_of(c.variant);
   return to_bytes(to_compact(scale_geometry(c, v.block), values_in<std::uint8_t>(scales), v.layout));
 }
-
-TensorInfo equality_compact_scales(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
 
 std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c) {
   Case compact = c;
@@ -310,7 +308,7 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
           differ(plain.outputs[0], dense.outputs[0], strided.outputs[0], "codes depend on what lies behind the rows")) {
     return f;
   }
-  return differ(equality_compact_scales(c), compact_bytes(other_pad, dense.outputs[1]),
+  return differ(compact_scales_info(c), compact_bytes(other_pad, dense.outputs[1]),
                 compact_bytes(c, strided.outputs[1]), "scales depend on what lies behind the rows or on the pad byte");
 }
 
@@ -333,9 +331,9 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
                       "codes of a cut block differ from the same block filled up with zeros")) {
     return f;
   }
-  const TensorInfo scales = equality_compact_scales(c);
+  const TensorInfo scales = compact_scales_info(c);
   const std::vector<std::byte> full_scales =
-      corner_of(compact_bytes(whole, full.outputs[1]), equality_compact_scales(whole).cols, scales.rows, scales.cols);
+      corner_of(compact_bytes(whole, full.outputs[1]), compact_scales_info(whole).cols, scales.rows, scales.cols);
   return differ(scales, full_scales, compact_bytes(c, cut.outputs[1]),
                 "the scale of a cut block differs from the same block filled up with zeros");
 }
@@ -390,12 +388,12 @@ std::vector<Case> expert_corners(const Variant& v, Suite) {
 
 std::vector<Statement> quantize_layout_statements() {
   const auto tiled = [](const Variant& v, std::span<const Variant> all) {
-    if (!equality_quantizes(v) || blocks_of(v).layout != MXCHECK_TCGEN05) return false;
+    if (!is_quantize(v) || blocks_of(v).layout != MXCHECK_TCGEN05) return false;
     Variant compact = v;
     blocks_of(compact).layout = MXCHECK_COMPACT;
     return offers(all, compact);
   };
-  const auto any = [](const Variant& v, std::span<const Variant>) { return equality_quantizes(v); };
+  const auto any = [](const Variant& v, std::span<const Variant>) { return is_quantize(v); };
   std::vector<Statement> s(4);
   s[0] = {"tiled_scales_equal_compact_scales_after_the_layout_change",
           "scales written straight in tiles are the compact scales after scale_layout, padding included",

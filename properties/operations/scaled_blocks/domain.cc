@@ -395,6 +395,8 @@ TensorInfo compact_scales_info(const Case& c, BlockShape block) {
   return {"scales", Format::e8m0, g.rows, g.cols, 0, 0, false};
 }
 
+TensorInfo compact_scales_info(const Case& c) { return compact_scales_info(c, blocks_of(c.variant).block); }
+
 BlockBounds block_at_scale(const Case& c, const ScaleGeometry& g, std::int64_t scale_row, std::int64_t scale_col) {
   const std::int64_t height = g.block.height(c.rows);
   const std::int64_t width = g.block.width(c.cols);

@@ -35,5 +35,6 @@ std::vector<std::uint8_t> to_compact(const ScaleGeometry& g, std::span<const std
 TensorInfo codes_info(const Case& c, std::string name, BlockShape block);
 TensorInfo scales_info(const Case& c, std::string name, BlockShape block);
 TensorInfo compact_scales_info(const Case& c, BlockShape block);
+TensorInfo compact_scales_info(const Case& c);  // of the blocks that the variant has
 
 }  // namespace mxcheck

@@ -151,6 +151,18 @@ TEST_F(Installed, the_gpu_model_is_where_it_is_said_to_be_or_nowhere) {
   EXPECT_EQ(why, "there is no library of the GPU model; looked for /nowhere/own.so");
 }
 
+TEST(Machine, cpu_seconds_grow_with_work_and_the_machines_are_at_least_ones_own) {
+  const CpuSeconds before = cpu_seconds();
+  volatile double x = 1;
+  CpuSeconds now = before;
+  while (now.own - before.own < 0.2) {
+    for (int i = 0; i < 1'000'000; ++i) x = x * 1.0000001;
+    now = cpu_seconds();
+  }
+  if (now.machine == 0) GTEST_SKIP() << "no /proc/stat";
+  EXPECT_GE(now.machine - before.machine, 0.1);  // in ticks of a hundredth of a second
+}
+
 TEST(Machine, names_build_processor_system_and_the_device_that_was_used) {
   CandidateInfo candidate;
   const auto pairs = build_and_machine(candidate);

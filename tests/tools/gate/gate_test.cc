@@ -38,6 +38,18 @@ void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
 }
 
+TEST_F(Gate, tells_where_the_time_went_when_asked) {
+  const test::Answer text = toy("right", std::string(kQuantize) + "--timings");
+  EXPECT_EQ(text.code, 0) << text.err;
+  expect_contains(text.out, "\nwhere the time went: 1 job, ");
+  expect_contains(text.out, "\n  together ");
+  EXPECT_TRUE(std::regex_search(text.out, std::regex("statements that took longest\n +[0-9.]+ .* quantize_equals_")));
+  const test::Answer json = toy("right", std::string(kQuantize) + "--timings --json");
+  expect_contains(json.err, "where the time went");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["exit_code"], 0);
+  expect_toy_refused(2, "--timings are of a suite", "right", "--timings --soak 0.01");
+}
+
 TEST_F(Gate, exits_with_0_when_every_statement_held) {
   const test::Answer a = toy("right", kQuantize);
   EXPECT_EQ(a.code, 0) << a.out << a.err;
