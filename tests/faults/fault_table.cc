@@ -181,7 +181,8 @@ void require_the_same_faults(const std::vector<Fault>& faults, const std::map<st
     if (!statements.contains(f.name)) throw std::runtime_error(path + " has no statement for " + f.name);
   }
   for (const auto& [name, by] : statements) {
-    if (std::none_of(faults.begin(), faults.end(), [&](const Fault& f) { return f.name == name; }))
+    const std::string& wanted = name;  // clang 14 captures no structured binding
+    if (std::none_of(faults.begin(), faults.end(), [&](const Fault& f) { return f.name == wanted; }))
       throw std::runtime_error(path + ": no such fault: " + name);
   }
 }
