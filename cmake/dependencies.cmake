@@ -86,7 +86,9 @@ macro(mxcheck_find_dependency NAME)
       mxcheck_dependency(rapidcheck LIBRARIES rapidcheck)
     elseif("${NAME}" STREQUAL "hwy")  # shared everywhere: mxcheck_carry_libraries copies it into portable builds
       mxcheck_find_package(hwy)
-      mxcheck_dependency(hwy LIBRARIES hwy::hwy)
+      # Each source with SIMD code is compiled once for each target. Highway 1.0.3 leaves AVX3_DL out by default; what has
+      # no AVX2 (before 2013) runs the portable code.
+      mxcheck_dependency(hwy LIBRARIES hwy::hwy DEFINITIONS HWY_WANT_AVX3_DL "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
     elseif("${NAME}" STREQUAL "json")
       mxcheck_find_package(nlohmann_json)
       mxcheck_dependency(json LIBRARIES nlohmann_json::nlohmann_json)

@@ -51,7 +51,7 @@ set(mxcheck_public_goldens
     format/quantized_file.h
     io/row_reader.h
     io/tensor_file.h
-    make/embedded.h
+    data/embedded.h
     make/make.h
     make/suite.h)
 

@@ -22,4 +22,7 @@ void add_gate(Command& app);
 void add_merge(Command& app);
 void add_replay(Command& app);
 
+// Those that this program has, and examples of them: of all_commands.cc in mxcheck, of gate_only.cc in mxcheck-gate.
+void add_commands(Command& app);
+
 }  // namespace mxcheck

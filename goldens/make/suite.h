@@ -57,7 +57,7 @@
 //               by its name.
 //
 // "input" is one of
-//   {"real": "layer0.w1"}                  an embedded tensor (goldens/make/embedded.h)
+//   {"real": "layer0.w1"}                  an embedded tensor (goldens/data/embedded.h)
 //   {"file": "x.npy"}                      relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"
 //   {"bits": ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}
 //   {"patterns": "bf16"}                   all 65,536 of a 16-bit type, as 256 x 256

@@ -1,8 +1,5 @@
 #include "reference/accumulate/exact_engine.h"
 
-#ifndef HWY_WANT_AVX3_DL
-  #define HWY_WANT_AVX3_DL  // Highway 1.0.3 leaves it out by default
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reference/accumulate/exact_engine.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

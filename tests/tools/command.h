@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "goldens/io/tensor_file.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::test {

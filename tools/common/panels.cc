@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "bindings/simd/simd.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "properties/core/rng.h"
 #include "tools/common/matrix_input.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"

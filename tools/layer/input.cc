@@ -7,7 +7,7 @@
 
 #include "goldens/format/described_file.h"
 #include "goldens/io/row_reader.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"

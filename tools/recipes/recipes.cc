@@ -19,7 +19,7 @@
 
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/atomic_file.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/common/parallel.h"

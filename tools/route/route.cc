@@ -15,7 +15,7 @@
 
 #include "goldens/io/routes_file.h"
 #include "goldens/io/tensor_file.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/text.h"

@@ -3,9 +3,6 @@
 #include <bit>
 #include <cmath>
 
-#ifndef HWY_WANT_AVX3_DL
-  #define HWY_WANT_AVX3_DL  // Highway 1.0.3 leaves it out by default
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/route/elementary.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

@@ -1,8 +1,5 @@
 #include "kernels/cpu/route/rows.h"
 
-#ifndef HWY_WANT_AVX3_DL
-  #define HWY_WANT_AVX3_DL  // Highway 1.0.3 leaves it out by default
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/route/rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

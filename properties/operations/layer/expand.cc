@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "properties/core/invalid_call.h"
 #include "properties/operations/layer/operation.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "kernels/candidate_route.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"

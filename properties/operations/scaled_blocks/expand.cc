@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "properties/core/phases.h"
 

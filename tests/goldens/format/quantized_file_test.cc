@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {

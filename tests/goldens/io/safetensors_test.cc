@@ -5,7 +5,7 @@
 #include "goldens/io/routes_file.h"
 #include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "tests/goldens/temporary_directory.h"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "goldens/make/input.h"
 #include "goldens/make/logits.h"
 #include "numerics/bytes.h"

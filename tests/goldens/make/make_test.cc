@@ -9,7 +9,7 @@
 
 #include "goldens/format/reader.h"
 #include "goldens/make/boundaries.h"
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "goldens/make/made_up.h"
 #include "goldens/make/make.h"
 #include "goldens/make/tables.h"

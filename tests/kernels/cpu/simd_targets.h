@@ -1,10 +1,6 @@
 #pragma once
 // Each Highway target that was compiled in and that this machine has, one after the other.
 
-// As kernels/cpu/quantize/quantize.cc: the table of dispatched functions has this many entries.
-#ifndef HWY_WANT_AVX3_DL
-  #define HWY_WANT_AVX3_DL
-#endif
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <iostream>
 
-#include "goldens/make/embedded.h"
+#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "reference/layer/layer.h"
 #include "tests/reference/common/test_matrix.h"
