@@ -26,9 +26,10 @@ enum class Phase : std::uint8_t {
   calls,       // filling the shared memory, waiting for the candidate
   comparison,  // reading outputs and red zones, comparing, what else a statement's check does
   shrinking,   // after a failure: whatever is done to find the smallest case
+  idle,        // waiting for other jobs
 };
-inline constexpr std::array<std::string_view, 7> kPhaseNames{
-    "start-up", "drawing cases", "drawing tensors", "reference", "candidate calls", "comparison", "shrinking"};
+inline constexpr std::array<std::string_view, 8> kPhaseNames{
+    "start-up", "drawing cases", "drawing tensors", "reference", "candidate calls", "comparison", "shrinking", "idle"};
 
 class PhaseTimes {
  public:

@@ -64,13 +64,13 @@ class Statements {
     std::vector<std::thread> others;
     timings_.jobs = jobs(process.info());
     for (int i = 1; i < timings_.jobs; ++i) {
-      others.emplace_back([this] {
+      others.emplace_back([this, i] {
         std::optional<PhaseClock> clock;
         if (options_.timings) clock.emplace(Phase::start_up);
-        guarded([this] {
+        guarded([this, i] {
           CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model);
           own.watch(options_.interrupted);
-          work(own, nullptr);
+          work(own, nullptr, i % 2 == 1 && !options_.fail_fast);
         });
         const std::lock_guard lock(mutex_);
         if (clock) timings_.phases.add(clock->times());
@@ -78,11 +78,17 @@ class Statements {
     }
     guarded([&] {
       RecordingRunner recording(process);
-      work(process, options_.record ? &recording : nullptr);
+      work(process, options_.record ? &recording : nullptr, false);
       if (options_.record) record_ = recording.take();
     });
-    for (std::thread& other : others) other.join();
+    {
+      const InPhase waiting(Phase::idle);
+      for (std::thread& other : others) other.join();
+    }
     if (failed_) std::rethrow_exception(failed_);
+    for (; told_ < results_.size(); ++told_) {  // behind some that an interruption left out
+      if (results_[told_]) progress_(*results_[told_], true);
+    }
   }
 
   // Those that were begun, in order.
@@ -118,16 +124,24 @@ class Statements {
     }
   }
 
-  void work(CandidateProcess& process, RecordingRunner* recording) {
+  // Every second job begins with the last statements: those that take longest stand at both ends, and one that begins
+  // last keeps a job busy alone.
+  std::optional<std::size_t> take(bool last) {
+    const std::lock_guard lock(mutex_);
+    if (next_ == end_) return std::nullopt;
+    return last ? --end_ : next_++;
+  }
+
+  void work(CandidateProcess& process, RecordingRunner* recording, bool last_first) {
     // Where each core has a statement, drawing and the reference keep to its thread: further ones would only take
     // turns.
     std::optional<OneThreadEach> one;
     if (timings_.jobs >= static_cast<int>(std::thread::hardware_concurrency())) one.emplace();
     const std::unique_ptr<CandidateProcess> cpu = cpu_library(options_, process.info());
     History history;  // of this process
-    for (std::size_t i = next_++; i < selected_.size(); i = next_++) {
+    while (const std::optional<std::size_t> i = take(last_first)) {
       if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) break;
-      const Statement& s = *selected_[i];
+      const Statement& s = *selected_[*i];
       const bool records = recording != nullptr && s.recorded;
       StatementRun run(s, options_, records ? static_cast<CandidateRunner&>(*recording) : process, cpu.get(), variants_,
                        records ? recording : nullptr, &history);
@@ -139,7 +153,7 @@ class Statements {
       run.run();
       keep_time(s, before);
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
-      finish(i, std::move(run.result()));
+      finish(*i, std::move(run.result()));
     }
     {
       const std::lock_guard lock(mutex_);
@@ -180,7 +194,7 @@ class Statements {
   std::vector<std::string> ends_;
   FirstCallCount first_calls_;
   GateTimings timings_;
-  std::atomic<std::size_t> next_{0};
+  std::size_t next_ = 0, end_ = selected_.size();  // of those that no job has taken
   std::atomic<bool> over_{false};
   std::mutex mutex_;
   std::size_t told_ = 0;

@@ -26,11 +26,13 @@ std::string timings_text(const GateReport& report) {
   const PhaseTimes::Seconds all{std::max(known.wall, report.seconds * t.jobs), std::max(known.cpu, report.use.own_cpu)};
   std::string out = fmt::format("\nwhere the time went: {} {}, {:.2f} s\n  {:<16} {:>9} {:>17}\n", t.jobs,
                                 t.jobs == 1 ? "job" : "jobs", report.seconds, "", "wall s", "CPU s");
-  for (std::size_t i = 0; i < kPhaseNames.size(); ++i)
-    out += row(kPhaseNames[i], t.phases.of(static_cast<Phase>(i)), all);
-  // A job's thread waits for the others at the end, and for the first process at the beginning. The reference's further
-  // threads, and processes on their way out, use CPU that is no job's.
-  out += row("idle", {all.wall - known.wall, 0}, all);
+  for (std::size_t i = 0; i < kPhaseNames.size(); ++i) {
+    PhaseTimes::Seconds seconds = t.phases.of(static_cast<Phase>(i));
+    // Jobs begin when the first process has answered, and end one after the other.
+    if (static_cast<Phase>(i) == Phase::idle) seconds.wall += all.wall - known.wall;
+    out += row(kPhaseNames[i], seconds, all);
+  }
+  // Threads that draw or compute for a job, and processes on their way out, use CPU that is no job's.
   out += row("other threads", {0, all.cpu - known.cpu}, all);
   out += row("together", all, all);
   std::vector<GateTimings::OfStatement> longest = t.statements;
