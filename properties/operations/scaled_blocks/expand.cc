@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "goldens/data/embedded.h"
 #include "numerics/error.h"
@@ -24,13 +25,28 @@ std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
 
 // What the elements of one block share.
 struct BlockWords {
-  int exponent = 0;                             // of boundaries and codes; of normal the row's
+  int exponent = 0;                             // of boundaries, codes and slots; of normal the row's
   std::uint64_t kind = 0;                       // of boundaries and specials
   std::int64_t chosen_row = 0, chosen_col = 0;  // of is_chosen(), in the block, which an edge may have cut
 };
 
 // A number below n, from the upper half of a word.
 std::size_t scaled(std::uint64_t word, std::size_t n) { return static_cast<std::size_t>((word >> 32) * n >> 32); }
+
+// n modulo a divisor that is the same for a whole tensor, without a division. With m = ceil(2^64 / d) the quotient is
+// n * m / 2^64: m * d exceeds 2^64 by less than d <= 2^8, and n < 2^56 times that stays below 2^64.
+class Remainder {
+ public:
+  explicit Remainder(std::uint64_t divisor)  // 2 to 256
+      : divisor_(divisor), reciprocal_(~std::uint64_t{0} / divisor + 1) {}
+  [[nodiscard]] std::uint64_t of(std::uint64_t n) const {  // below 2^56
+    return n - static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) * reciprocal_ >> 64) * divisor_;
+  }
+
+ private:
+  std::uint64_t divisor_;
+  std::uint64_t reciprocal_;
+};
 
 // Where an element stands: its block (row-major number) and its place in it.
 struct Place {
@@ -49,6 +65,9 @@ class Expander {
         top_(exponent_of_largest(element_)),
         largest_(decode(element_, spec(element_).max_code)),
         lowest_of_top_(spec(element_).max_code),
+        of_codes_(spec(element_).max_code + 1),
+        of_codes_below_top_(spec(element_).max_code),
+        mantissa_bits_(spec(dtype_).mantissa_bits),
         block_rows_(blocks_of(c.variant).block.height(c.rows)),
         block_cols_(blocks_of(c.variant).block.width(c.cols)),
         blocks_across_((c.cols + block_cols_ - 1) / block_cols_) {
@@ -132,6 +151,7 @@ class Expander {
     if constexpr (kData == Data::boundaries) words.exponent = block_exponent(block, lowest_exponent());
     if constexpr (kData == Data::codes) words.exponent = block_exponent(block, lowest_exact_exponent());
     if constexpr (kData == Data::normal) words.exponent = row_exponent(row);
+    if constexpr (kData == Data::slots) words.exponent = slot_exponent(block);
     if constexpr (kData == Data::boundaries) words.kind = word(0xED6E) % 8;
     if constexpr (kData == Data::specials) words.kind = word(0x59EC) % 13;
     if constexpr (kData == Data::boundaries || kData == Data::specials || kData == Data::sparse) {
@@ -181,11 +201,29 @@ class Expander {
       beyond_.push_back(beyond);
     }
     if (beyond_.empty()) beyond_.push_back(decode(element_, spec(element_).max_code));
+    list_edge_bits();
   }
 
-  [[nodiscard]] double value_of(std::uint32_t code) const {
-    return edges_[std::size_t{2} * code];
-  }  // its midpoint follows
+  // An edge that the wide type holds exactly, as each does that has no more significant bits, is held exactly at every
+  // exponent at which it stays a normal number: its bits then move by whole exponents.
+  void list_edge_bits() {
+    const int bias = spec(dtype_).bias;
+    lowest_moved_ = 1 - bias - std::ilogb(edges_[1]);
+    highest_moved_ = bias - top_;
+    for (const double edge : edges_) {
+      edge_bits_.push_back(nearest_bits(dtype_, edge));
+      const bool is_normal = edge == 0 || edge >= two_to(1 - bias);
+      if (!is_normal || decode(dtype_, edge_bits_.back()) != edge) highest_moved_ = lowest_moved_ - 1;  // none is moved
+    }
+  }
+  // nearest_bits(dtype_, edges_[edge] * two_to(exponent))
+  [[nodiscard]] std::uint32_t bits_of_edge(std::size_t edge, int exponent) const {
+    if (exponent < lowest_moved_ || exponent > highest_moved_)
+      return nearest_bits(dtype_, edges_[edge] * two_to(exponent));
+    return edge == 0 ? 0 : edge_bits_[edge] + (static_cast<std::uint32_t>(exponent) << mantissa_bits_);
+  }
+
+  static std::size_t edge_of(std::uint32_t code) { return std::size_t{2} * code; }  // its midpoint follows
 
   static int exponent_of_largest(Format element) {
     int exponent = -126;
@@ -221,27 +259,30 @@ class Expander {
     const int e = p.words.exponent;
     const std::uint64_t kind = p.words.kind;
     const int ulp = static_cast<int>((word >> 8 & 0xFF) % 3) - 1;
-    double value = edges_[scaled(word, edges_.size())];
+    const std::size_t edge = scaled(word, edges_.size());
+    double other = -1;                // in place of the edge
     if (kind <= 2 && is_chosen(p)) {  // the edges where the scale byte changes
-      value = kind == 0 ? largest_ : kind == 1 ? two_to(top_ + 1) : two_to(top_);
+      other = kind == 0 ? largest_ : kind == 1 ? two_to(top_ + 1) : two_to(top_);
     } else if (kind == 3 && word % 16 == 0) {
-      value = beyond_[scaled(word, beyond_.size())];  // floor saturates these
+      other = beyond_[scaled(word, beyond_.size())];  // floor saturates these
+    } else if (kind == 0 && edges_[edge] == largest_) {
+      // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
+      other = largest_ / 2;
     }
-    // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
-    if (kind == 0 && !is_chosen(p) && value == largest_) value /= 2;
-    const std::uint32_t bits = move_ulp(dtype_, nearest_bits(dtype_, value * two_to(e)), ulp);
+    const std::uint32_t unmoved = other < 0 ? bits_of_edge(edge, e) : nearest_bits(dtype_, other * two_to(e));
+    const std::uint32_t bits = move_ulp(dtype_, unmoved, ulp);
     return (word & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
   [[nodiscard]] std::uint32_t codes(const Place& p, std::uint64_t word) const {
     const int e = p.words.exponent;
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
-    std::uint32_t code = static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code + 1));
+    auto code = static_cast<std::uint32_t>(of_codes_.of(word >> 8));
     if (first) {  // in the largest binade
       const std::uint32_t lowest = lowest_of_top_;
       code = lowest + static_cast<std::uint32_t>((word >> 8) % (spec(element_).max_code - lowest + 1));
     }
-    const std::uint32_t bits = nearest_bits(dtype_, value_of(code) * two_to(e));
+    const std::uint32_t bits = bits_of_edge(edge_of(code), e);
     const bool no_sign = code == 0 && spec(element_).encoding == Encoding::fixed_point;  // it has no -0
     return (word & 1) != 0 && !no_sign ? bits | sign_bit(dtype_) : bits;
   }
@@ -261,33 +302,34 @@ class Expander {
     const std::uint32_t sign = (word >> 63) != 0 ? sign_bit(dtype_) : 0;
     const std::uint32_t subnormal = static_cast<std::uint32_t>(word) & ((std::uint32_t{1} << w.mantissa_bits) - 1);
     const std::uint32_t nan = inf | std::max<std::uint32_t>(1, subnormal);
-    const std::uint32_t ordinary = sign | nearest_bits(dtype_, 1 + static_cast<double>(word & 0xFF));
+    const auto ordinary = [&] { return sign | nearest_bits(dtype_, 1 + static_cast<double>(word & 0xFF)); };
     switch (p.words.kind) {
       case 0: return 0;
       case 1: return sign_bit(dtype_);
       case 2: return sign;
-      case 3: return is_chosen(p) ? sign | nan : ordinary;
-      case 4: return is_chosen(p) ? sign | inf : ordinary;
-      case 5: return is_chosen(p) ? sign | inf : (word % 8 == 0 ? sign | nan : ordinary);
+      case 3: return is_chosen(p) ? sign | nan : ordinary();
+      case 4: return is_chosen(p) ? sign | inf : ordinary();
+      case 5: return is_chosen(p) ? sign | inf : (word % 8 == 0 ? sign | nan : ordinary());
       case 6: return sign | subnormal;
       case 7: return sign | (w.max_code - static_cast<std::uint32_t>(word % 4));
       case 8: return sign | ((std::uint32_t{1} << w.mantissa_bits) - 1 + static_cast<std::uint32_t>(word % 3));
       case 9: return sign | nan;
       case 10: return sign | static_cast<std::uint32_t>(word % 4);
       case 11: return is_chosen(p) ? sign | (w.max_code - 1) : sign | subnormal;
-      default: return ordinary;
+      default: return ordinary();
     }
   }
 
-  [[nodiscard]] std::uint32_t slots(const Place& p, std::int64_t j) const {
+  [[nodiscard]] int slot_exponent(std::int64_t block) const {
     // 7 and 5: neighbours differ to the right and below, whatever the number of blocks in a row.
-    const std::int64_t slot = p.block % blocks_across_ * 7 + p.block / blocks_across_ * 5;
-    const int e = -10 + static_cast<int>((slot + static_cast<std::int64_t>(c_.seed % 16)) % 16);
-    const std::int64_t number = p.row_in_block * 37 + p.col_in_block;
+    const std::int64_t slot = block % blocks_across_ * 7 + block / blocks_across_ * 5;
+    return -10 + static_cast<int>((slot + static_cast<std::int64_t>(c_.seed % 16)) % 16);
+  }
+  [[nodiscard]] std::uint32_t slots(const Place& p, std::int64_t j) const {
+    const auto number = static_cast<std::uint64_t>(p.row_in_block * 37 + p.col_in_block);
     const bool first = p.row_in_block == 0 && p.col_in_block == 0;
-    const std::uint32_t top = spec(element_).max_code;
-    const std::uint32_t code = first ? top : static_cast<std::uint32_t>(number % top);
-    const std::uint32_t bits = nearest_bits(dtype_, value_of(code) * two_to(e));
+    const auto code = first ? spec(element_).max_code : static_cast<std::uint32_t>(of_codes_below_top_.of(number));
+    const std::uint32_t bits = bits_of_edge(edge_of(code), p.words.exponent);
     return (j & 1) != 0 ? bits | sign_bit(dtype_) : bits;
   }
 
@@ -308,11 +350,17 @@ class Expander {
   int top_;                      // exponent of the element format's largest value
   double largest_;               // that value
   std::uint32_t lowest_of_top_;  // the lowest code of its binade
+  Remainder of_codes_;
+  Remainder of_codes_below_top_;
+  int mantissa_bits_;  // of the wide type
   std::int64_t block_rows_;
   std::int64_t block_cols_;
   std::int64_t blocks_across_;
-  std::vector<Row> rows_;       // of a case with experts
-  std::vector<double> edges_;   // values and midpoints of the element format
+  std::vector<Row> rows_;                 // of a case with experts
+  std::vector<double> edges_;             // values and midpoints of the element format
+  std::vector<std::uint32_t> edge_bits_;  // in the wide type
+  int lowest_moved_ = 0;                  // exponents at which an edge is edge_bits_, moved
+  int highest_moved_ = -1;
   std::vector<double> beyond_;  // above its largest value, below the next power of two
   RealWindow window_;
 };
