@@ -25,4 +25,7 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
+[[noreturn]] inline void refuse_usage(const std::string& text) { throw Error(ErrorKind::usage, text); }
+[[noreturn]] inline void refuse_input(const std::string& text) { throw Error(ErrorKind::input, text); }
+
 }  // namespace mxcheck

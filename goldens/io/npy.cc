@@ -287,12 +287,10 @@ Tensor read_whole(RowReader& rows, const std::string& where) {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
-
 void check_range(const ByteSource& source, std::uint64_t offset, std::size_t count) {
   if (offset > source.size() || count > source.size() - offset) {
-    refuse(source.name() + ": truncated: bytes " + std::to_string(offset) + " to " + std::to_string(offset + count) +
-           " are needed, the file has " + std::to_string(source.size()));
+    refuse_input(source.name() + ": truncated: bytes " + std::to_string(offset) + " to " +
+                 std::to_string(offset + count) + " are needed, the file has " + std::to_string(source.size()));
   }
 }
 
@@ -324,11 +322,11 @@ void SpanSource::read(std::uint64_t offset, std::span<std::byte> to) const {
 FileSource::FileSource(const std::string& path) : ByteSource(path) {
   // O_NONBLOCK: opening a pipe must fail below, not wait for a writer.
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) refuse(path + ": cannot be opened: " + std::strerror(errno));
+  if (fd_ < 0) refuse_input(path + ": cannot be opened: " + std::strerror(errno));
   struct stat status {};
   if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
-    refuse(path + ": not a regular file but " + kind_of_file(status.st_mode));
+    refuse_input(path + ": not a regular file but " + kind_of_file(status.st_mode));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -340,8 +338,8 @@ void FileSource::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(name() + ": cannot be read: " + std::strerror(errno));
-    if (got == 0) refuse(name() + ": truncated while it was being read");
+    if (got < 0) refuse_input(name() + ": cannot be read: " + std::strerror(errno));
+    if (got == 0) refuse_input(name() + ": truncated while it was being read");
     offset += static_cast<std::uint64_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
   }
@@ -369,9 +367,9 @@ std::uint64_t checked_bytes(std::span<const std::int64_t> shape, std::size_t ele
     if (extent == 0) bytes = 0;
   }
   for (const std::int64_t extent : shape) {
-    if (extent < 0) refuse(where + ": a dimension is negative");
+    if (extent < 0) refuse_input(where + ": a dimension is negative");
     if (!checked_multiply(bytes, static_cast<std::uint64_t>(extent), bytes)) {
-      refuse(where + ": the shape's size overflows 63 bits");
+      refuse_input(where + ": the shape's size overflows 63 bits");
     }
   }
   return bytes;

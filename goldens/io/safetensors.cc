@@ -43,8 +43,6 @@ struct Index {
   std::uint64_t data_start = 0;
 };
 
-[[noreturn]] void safetensors_refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
-
 std::optional<Dtype> known_dtype(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(Dtype::f64); ++i) {
     if (name == safetensors_name(static_cast<Dtype>(i))) return static_cast<Dtype>(i);
@@ -75,14 +73,14 @@ Entry parse_entry(const std::string& name, const Json& value, const std::string&
   const Json* shape = value.find("shape");
   const Json* offsets = value.find("data_offsets");
   if (dtype == nullptr || shape == nullptr || offsets == nullptr || value.size() != 3) {
-    safetensors_refuse(where + ": it must give dtype, shape and data_offsets, and nothing else");
+    refuse_input(where + ": it must give dtype, shape and data_offsets, and nothing else");
   }
   const auto* dtype_name = dtype->get_if<std::string>();
-  if (dtype_name == nullptr) safetensors_refuse(where + ": dtype must be a string");
+  if (dtype_name == nullptr) refuse_input(where + ": dtype must be a string");
   const auto extents = sizes_in(*shape, kMaxRank);
-  if (!extents) safetensors_refuse(where + ": shape must be a list of at most 32 sizes");
+  if (!extents) refuse_input(where + ": shape must be a list of at most 32 sizes");
   const auto positions = sizes_in(*offsets, 2);
-  if (!positions || positions->size() != 2) safetensors_refuse(where + ": data_offsets must be two positions");
+  if (!positions || positions->size() != 2) refuse_input(where + ": data_offsets must be two positions");
   return {name, *dtype_name, {extents->begin(), extents->end()}, (*positions)[0], (*positions)[1]};
 }
 
@@ -94,42 +92,40 @@ void check_layout(Index& index, std::uint64_t data_bytes, const std::string& fil
   std::uint64_t at = 0;
   for (const Entry& e : index.entries) {
     const std::string where = file + ": tensor '" + e.name + "'";
-    if (e.end < e.begin) safetensors_refuse(where + " ends before it begins");
+    if (e.end < e.begin) refuse_input(where + " ends before it begins");
     if (e.begin != at)
-      safetensors_refuse(where + (e.begin < at ? " overlaps another tensor" : " follows a hole in the data"));
+      refuse_input(where + (e.begin < at ? " overlaps another tensor" : " follows a hole in the data"));
     if (e.end > data_bytes) {
-      safetensors_refuse(where + " ends at byte " + std::to_string(e.end) + " of the data, which has " +
-                         std::to_string(data_bytes) + " (truncated?)");
+      refuse_input(where + " ends at byte " + std::to_string(e.end) + " of the data, which has " +
+                   std::to_string(data_bytes) + " (truncated?)");
     }
     at = e.end;
     const std::optional<Dtype> dtype = known_dtype(e.dtype);
     if (dtype && checked_bytes(e.shape, size_of(*dtype), where) != e.end - e.begin) {
-      safetensors_refuse(where + " has data_offsets that its shape and dtype do not call for");
+      refuse_input(where + " has data_offsets that its shape and dtype do not call for");
     }
   }
-  if (at != data_bytes)
-    safetensors_refuse(file + ": " + std::to_string(data_bytes - at) + " bytes after the last tensor");
+  if (at != data_bytes) refuse_input(file + ": " + std::to_string(data_bytes - at) + " bytes after the last tensor");
 }
 
 Index parse_index(const ByteSource& source) {
   const std::string& file = source.name();
   std::array<std::byte, 8> start{};
-  if (source.size() < start.size()) safetensors_refuse(file + ": truncated: a safetensors file has at least 8 bytes");
+  if (source.size() < start.size()) refuse_input(file + ": truncated: a safetensors file has at least 8 bytes");
   source.read(0, start);
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | std::to_integer<std::uint64_t>(start[static_cast<std::size_t>(i)]);
   if (length > kSafetensorsMaxHeader)
-    safetensors_refuse(file + ": safetensors header of over 100 MB; not a safetensors file?");
-  if (length > source.size() - start.size())
-    safetensors_refuse(file + ": truncated: the safetensors header is cut short");
+    refuse_input(file + ": safetensors header of over 100 MB; not a safetensors file?");
+  if (length > source.size() - start.size()) refuse_input(file + ": truncated: the safetensors header is cut short");
   std::string text(length, ' ');
   source.read(start.size(), std::as_writable_bytes(std::span(text)));
-  if (text.empty() || text[0] != '{') safetensors_refuse(file + ": safetensors header must begin with '{'");
+  if (text.empty() || text[0] != '{') refuse_input(file + ": safetensors header must begin with '{'");
 
   const Json header = parse_json(text, file + ": safetensors header", kMaxDepth, ErrorKind::input);
   const auto* members = header.get_if<Json::Object>();
-  if (members == nullptr) safetensors_refuse(file + ": safetensors header must be one JSON object");
+  if (members == nullptr) refuse_input(file + ": safetensors header must be one JSON object");
   Index index;
   index.data_start = start.size() + length;
   for (const auto& [name, value] : *members) {
@@ -138,10 +134,10 @@ Index parse_index(const ByteSource& source) {
       continue;
     }
     const auto* pairs = value.get_if<Json::Object>();
-    if (pairs == nullptr) safetensors_refuse(file + ": __metadata__ must be an object of strings");
+    if (pairs == nullptr) refuse_input(file + ": __metadata__ must be an object of strings");
     for (const auto& [key, text_value] : *pairs) {
       const auto* words = text_value.get_if<std::string>();
-      if (words == nullptr) safetensors_refuse(file + ": __metadata__ '" + key + "' must be a string");
+      if (words == nullptr) refuse_input(file + ": __metadata__ '" + key + "' must be a string");
       index.metadata[key] = *words;
     }
   }
@@ -152,8 +148,8 @@ Index parse_index(const ByteSource& source) {
 TensorRegion region_of(const ByteSource& source, const Index& index, const Entry& entry) {
   const std::optional<Dtype> dtype = known_dtype(entry.dtype);
   if (!dtype) {
-    safetensors_refuse(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
-                       ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64)");
+    refuse_input(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
+                 ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64)");
   }
   return {entry.name, {*dtype, entry.shape}, index.data_start + entry.begin, entry.end - entry.begin};
 }
@@ -173,12 +169,12 @@ TensorRegion find_safetensors(const ByteSource& source, const std::string& name)
   const Index index = parse_index(source);
   if (name.empty()) {
     if (index.entries.size() == 1) return region_of(source, index, index.entries[0]);
-    safetensors_refuse(source.name() + ": which tensor? give FILE.safetensors:TENSOR; it has " + names_of(index));
+    refuse_input(source.name() + ": which tensor? give FILE.safetensors:TENSOR; it has " + names_of(index));
   }
   for (const Entry& entry : index.entries) {
     if (entry.name == name) return region_of(source, index, entry);
   }
-  safetensors_refuse(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index));
+  refuse_input(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index));
 }
 
 SafetensorsHeads heads_of_safetensors(const ByteSource& source) {
@@ -218,8 +214,6 @@ namespace {
 
 constexpr std::size_t kSafetensorsWriterMaxHeader = 100'000'000;  // the reference reader's own limit
 
-[[noreturn]] void safetensors_writer_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 std::uint64_t bytes_of(const TensorHead& head, const std::string& what) {
   return checked_bytes(head.shape, size_of(head.dtype), what);
 }
@@ -246,7 +240,7 @@ std::string start_of(const std::vector<NamedHead>& tensors, const std::map<std::
   for (const std::size_t i : file_order(tensors)) {
     const auto& [name, head] = tensors[i];
     if (!names.insert(name).second)
-      safetensors_writer_refuse(path + ": tensor name '" + name + "' is empty, reserved or given twice");
+      refuse_usage(path + ": tensor name '" + name + "' is empty, reserved or given twice");
     const std::vector<std::uint64_t> offsets{at, at + bytes_of(head, path + ": tensor '" + name + "'")};
     header.append(name, {{"dtype", safetensors_name(head.dtype)}, {"shape", head.shape}, {"data_offsets", offsets}});
     at = offsets[1];
@@ -255,11 +249,10 @@ std::string start_of(const std::vector<NamedHead>& tensors, const std::map<std::
   try {
     text = to_text(header, {-1, JsonOrder::given, NotUtf8::refused});
   } catch (const Error&) {
-    safetensors_writer_refuse(path + ": tensor names and metadata must be UTF-8");
+    refuse_usage(path + ": tensor names and metadata must be UTF-8");
   }
   text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > kSafetensorsWriterMaxHeader)
-    safetensors_writer_refuse(path + ": safetensors header of over 100 MB");
+  if (text.size() > kSafetensorsWriterMaxHeader) refuse_usage(path + ": safetensors header of over 100 MB");
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xFF);
   return length + text;
@@ -283,9 +276,8 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<
 void SafetensorsWriter::append(std::size_t tensor, std::span<const std::byte> bytes) {
   Region& region = regions_[tensor];
   if (bytes.size() > region.end - region.at) {
-    safetensors_writer_refuse(path_ + ": tensor '" + region.name + "' is given " +
-                              std::to_string(bytes.size() - (region.end - region.at)) +
-                              " bytes more than its shape holds");
+    refuse_usage(path_ + ": tensor '" + region.name + "' is given " +
+                 std::to_string(bytes.size() - (region.end - region.at)) + " bytes more than its shape holds");
   }
   file_.write_at(region.at, bytes);
   region.at += bytes.size();
@@ -294,8 +286,7 @@ void SafetensorsWriter::append(std::size_t tensor, std::span<const std::byte> by
 void SafetensorsWriter::commit(const std::function<void()>& before_it_appears) {
   for (const Region& region : regions_) {
     if (region.at != region.end) {
-      safetensors_writer_refuse(path_ + ": tensor '" + region.name + "' lacks " +
-                                std::to_string(region.end - region.at) + " bytes");
+      refuse_usage(path_ + ": tensor '" + region.name + "' lacks " + std::to_string(region.end - region.at) + " bytes");
     }
   }
   file_.commit(before_it_appears);

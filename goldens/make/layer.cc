@@ -24,8 +24,6 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorKind::usage, what); }
-
 std::string size_text(std::int64_t rows, std::int64_t cols) {
   return std::to_string(rows) + " x " + std::to_string(cols);
 }
@@ -56,8 +54,8 @@ class Maker {
   InputWords sized(const InputSpec& input, const std::string& key, std::int64_t rows, std::int64_t cols) {
     InputWords in = read_bf16(input, directory_, key);
     if (in.rows != rows || in.cols != cols)
-      refuse(key + ": is " + size_text(in.rows, in.cols) + " (" + in.source + "); " + size_text(rows, cols) +
-             " is needed");
+      refuse_usage(key + ": is " + size_text(in.rows, in.cols) + " (" + in.source + "); " + size_text(rows, cols) +
+                   " is needed");
     return in;
   }
 
@@ -79,8 +77,8 @@ class Maker {
                                      : sized(spec_.gate[e], "gate" + at, s.width, s.inner);
       s.inner = gate.cols;
       if (gate.rows != s.width)
-        refuse("gate" + at + ": has " + std::to_string(gate.rows) + " rows; x has " + std::to_string(s.width) +
-               " columns, and as many are needed");
+        refuse_usage("gate" + at + ": has " + std::to_string(gate.rows) + " rows; x has " + std::to_string(s.width) +
+                     " columns, and as many are needed");
       const InputWords up = sized(spec_.up[e], "up" + at, s.width, s.inner);
       const InputWords down = sized(spec_.down[e], "down" + at, s.inner, s.width);
       append_w1(gate.words, up.words);
@@ -106,10 +104,10 @@ class Maker {
     const InputRows in = open_input(golden_.input, directory_);
     const LayerShape& s = data_.shape;
     if (in.rows != s.tokens || in.cols != s.experts)
-      refuse("logits: are " + size_text(in.rows, in.cols) + " (" + in.source + "); " + size_text(s.tokens, s.experts) +
-             ", tokens and experts, are needed");
+      refuse_usage("logits: are " + size_text(in.rows, in.cols) + " (" + in.source + "); " +
+                   size_text(s.tokens, s.experts) + ", tokens and experts, are needed");
     const std::size_t width = in.dtype == Format::fp32 ? 4 : 2;
-    if (in.dtype == Format::fp16) refuse("logits: are fp16; bf16 or fp32 is needed");
+    if (in.dtype == Format::fp16) refuse_usage("logits: are fp16; bf16 or fp32 is needed");
     resize_or_throw(logits_, checked_product(in.rows * in.cols, static_cast<std::int64_t>(width), "logits"), "logits");
     in.reader->read(logits_);
     const std::uint32_t lowest = in.dtype == Format::fp32 ? 0xFF7FFFFF : 0xFF7F;
@@ -142,8 +140,8 @@ class Maker {
       const auto at = static_cast<std::size_t>(e);
       const std::int64_t rows = data_.routes.offsets[at + 1] - data_.routes.offsets[at];
       if (rows != 0)
-        refuse("closed: expert " + std::to_string(e) + " has " + std::to_string(rows) +
-               " rows all the same: top_k is more than the others, or its bias large");
+        refuse_usage("closed: expert " + std::to_string(e) + " has " + std::to_string(rows) +
+                     " rows all the same: top_k is more than the others, or its bias large");
     }
   }
 
@@ -210,7 +208,7 @@ std::vector<T> transposed(const std::vector<T>& x, std::int64_t rows, std::int64
 void check_size(const std::string& key, std::int64_t rows, std::int64_t cols, std::int64_t right_rows,
                 std::int64_t right_cols) {
   if (rows != right_rows || cols != right_cols)
-    refuse(key + ": is " + size_text(rows, cols) + "; " + size_text(right_rows, right_cols) + " is needed");
+    refuse_usage(key + ": is " + size_text(rows, cols) + "; " + size_text(right_rows, right_cols) + " is needed");
 }
 
 class SwigluMaker {
@@ -266,7 +264,7 @@ class SwigluMaker {
     Words h;
     if (spec_.has_h) {
       InputWords in = read_bf16(spec_.h, directory_, "h");
-      if (in.cols % 2 != 0) refuse("h: has " + std::to_string(in.cols) + " columns; an even number is needed");
+      if (in.cols % 2 != 0) refuse_usage("h: has " + std::to_string(in.cols) + " columns; an even number is needed");
       rows_ = in.rows, n_ = in.cols / 2, h = std::move(in.words);
       attribute("source", in.source);
     } else {

@@ -75,8 +75,6 @@ constexpr std::array<Named<Evidence>, 4> kEvidence{{{"definition", Evidence::def
                                                     {"published words", Evidence::published},
                                                     {"models agree", Evidence::models}}};
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 std::string names(std::span<const Format> formats) {
   return join(formats, ", ", [](Format f) { return spec(f).name; });
 }
@@ -134,13 +132,13 @@ std::string_view to_text(Evidence evidence) { return name_in(kEvidence, evidence
 void check_operands(const Contract& contract, Format a, Format b) {
   for (Format f : {a, b}) {
     if (std::find(contract.operands.begin(), contract.operands.end(), f) == contract.operands.end()) {
-      refuse("contract " + std::string(contract.name) + " takes no " + std::string(spec(f).name) + ", but " +
-             names(contract.operands));
+      refuse_usage("contract " + std::string(contract.name) + " takes no " + std::string(spec(f).name) + ", but " +
+                   names(contract.operands));
     }
   }
   if (a != b && !contract.mixes) {
-    refuse("contract " + std::string(contract.name) + " needs both operands in one format, not " +
-           std::string(spec(a).name) + " and " + std::string(spec(b).name));
+    refuse_usage("contract " + std::string(contract.name) + " needs both operands in one format, not " +
+                 std::string(spec(a).name) + " and " + std::string(spec(b).name));
   }
 }
 
@@ -151,20 +149,20 @@ Factor operand(const Contract& contract, Format format, std::uint32_t code) {
 std::uint32_t accumulate(const Contract& contract, std::span<const Factor> a, std::span<const Factor> b,
                          std::uint32_t c, const ContractScales* scales) {
   if (a.size() != b.size()) {
-    refuse("K is " + std::to_string(a.size()) + " on one side and " + std::to_string(b.size()) + " on the other");
+    refuse_usage("K is " + std::to_string(a.size()) + " on one side and " + std::to_string(b.size()) + " on the other");
   }
   const auto per = static_cast<std::size_t>(contract.scale_terms);
   const std::size_t needed = per == 0 ? 0 : (a.size() + per - 1) / per;
   if ((scales != nullptr) != (per != 0) ||
       (scales != nullptr && (scales->a.size() != needed || scales->b.size() != needed))) {
-    refuse("contract " + std::string(contract.name) + " takes " +
-           (per == 0
-                ? "no scales"
-                : std::to_string(needed) + " scales on either side, one for " + std::to_string(per) + " products"));
+    refuse_usage(
+        "contract " + std::string(contract.name) + " takes " +
+        (per == 0 ? "no scales"
+                  : std::to_string(needed) + " scales on either side, one for " + std::to_string(per) + " products"));
   }
   if (scales != nullptr &&
       std::find(contract.scales.begin(), contract.scales.end(), scales->format) == contract.scales.end()) {
-    refuse("contract " + std::string(contract.name) + " takes scales in " + names(contract.scales));
+    refuse_usage("contract " + std::string(contract.name) + " takes scales in " + names(contract.scales));
   }
   if (contract.arithmetic == Arithmetic::exact) return sum_exact(a, b, c);
   if (contract.arithmetic == Arithmetic::ieee_fp32) return sum_ieee(a, b, c);

@@ -88,8 +88,6 @@ void normalize(Term& t, int fraction_bits) {
   t.exponent += static_cast<int>(std::bit_width(t.magnitude)) - 1 - fraction_bits;
 }
 
-[[noreturn]] void fused_sum_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 // The scales' factors for product k; those of 1 when there are none.
 struct ScalePair {
   Factor a;
@@ -107,9 +105,8 @@ constexpr ScalePair kNoScales{{Kind::finite, false, 1, 0, 0}, {Kind::finite, fal
 std::vector<ScalePair> scale_pairs(const FusedSum& f, const StepScales* scales) {
   if (scales->a.empty() || scales->a.size() != scales->b.size() ||
       static_cast<std::size_t>(f.terms) % scales->a.size() != 0) {
-    fused_sum_refuse(std::to_string(scales->a.size()) + " and " + std::to_string(scales->b.size()) +
-                     " scales for a step of " + std::to_string(f.terms) +
-                     " products: as many for either side are needed");
+    refuse_usage(std::to_string(scales->a.size()) + " and " + std::to_string(scales->b.size()) +
+                 " scales for a step of " + std::to_string(f.terms) + " products: as many for either side are needed");
   }
   std::vector<ScalePair> pairs;
   for (std::size_t i = 0; i < scales->a.size(); ++i) {
@@ -176,7 +173,7 @@ Specials specials_of(std::span<const Factor> a, std::span<const Factor> b, std::
 Factor factor(Format format, std::uint32_t code) {
   const FormatSpec& f = spec(format);
   if (f.encoding == Encoding::power_of_two || f.encoding == Encoding::fixed_point) {
-    fused_sum_refuse(std::string(f.name) + " has no mantissa: it is no operand of a tensor core");
+    refuse_usage(std::string(f.name) + " has no mantissa: it is no operand of a tensor core");
   }
   return factor_of(f, code);
 }
@@ -184,8 +181,8 @@ Factor factor(Format format, std::uint32_t code) {
 std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b, std::uint32_t c_word,
                         const StepScales* step_scales, FusedTrace* trace) {
   if (a.size() != b.size() || a.size() > static_cast<std::size_t>(f.terms)) {
-    fused_sum_refuse(std::to_string(a.size()) + " by " + std::to_string(b.size()) + " factors for a step of " +
-                     std::to_string(f.terms) + " products");
+    refuse_usage(std::to_string(a.size()) + " by " + std::to_string(b.size()) + " factors for a step of " +
+                 std::to_string(f.terms) + " products");
   }
   if (trace != nullptr) *trace = {};
   std::vector<ScalePair> given;

@@ -17,12 +17,10 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorKind::input, what); }
-
 void require_same(const ShardReport& a, const ShardReport& b, const char* what, const std::string& of_a,
                   const std::string& of_b) {
   if (of_a == of_b) return;
-  refuse(fmt::format("{} and {} are not of one run: {} '{}' and '{}'", a.name, b.name, what, of_a, of_b));
+  refuse_input(fmt::format("{} and {} are not of one run: {} '{}' and '{}'", a.name, b.name, what, of_a, of_b));
 }
 
 std::string limits_and_operations(const CandidateInfo& c) {
@@ -45,14 +43,14 @@ void require_same_run(const ShardReport& a, const ShardReport& b) {
   require_same(a, b, "arguments", x.arguments, y.arguments);
   require_same(a, b, "number of shards", std::to_string(x.shard.count), std::to_string(y.shard.count));
   if (x.variants != y.variants)
-    refuse(fmt::format("{} and {} are not of one run: other variants are offered", a.name, b.name));
+    refuse_input(fmt::format("{} and {} are not of one run: other variants are offered", a.name, b.name));
 }
 
 Suite suite_of(const std::string& word, const std::string& name) {
   for (const Suite suite : {Suite::quick, Suite::full, Suite::exhaustive}) {
     if (word == to_text(suite)) return suite;
   }
-  refuse(name + ": no suite '" + word + "'");
+  refuse_input(name + ": no suite '" + word + "'");
 }
 
 // One statement, from the results of all shards that came to it.
@@ -112,7 +110,7 @@ class Merging {
     const auto mine = std::find_if(result_.by_variant.begin(), result_.by_variant.end(),
                                    [&](const VariantCount& own) { return own.variant == v.variant; });
     if (mine == result_.by_variant.end())
-      refuse(std::string(result_.statement->name) + " is not about " + to_text(run_.variants.at(v.variant)));
+      refuse_input(std::string(result_.statement->name) + " is not about " + to_text(run_.variants.at(v.variant)));
     mine->checked += v.checked, mine->refused += v.refused, mine->nothing_claimed += v.nothing_claimed;
   }
 
@@ -120,10 +118,10 @@ class Merging {
   void add_parts(const StatementResult& r) {
     if (r.states.empty() && r.coverage.empty()) return;
     if (r.states.size() != parts_.size() || r.coverage.size() != parts_.size())
-      refuse(std::string(result_.statement->name) + ": what was met is of other operations");
+      refuse_input(std::string(result_.statement->name) + ": what was met is of other operations");
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (r.states[i].operation != parts_[i].operation())
-        refuse(std::string(result_.statement->name) + ": what was met is of " + r.states[i].operation);
+        refuse_input(std::string(result_.statement->name) + ": what was met is of " + r.states[i].operation);
       add_states(parts_[i], r.states[i], r.coverage[i]);
     }
   }
@@ -154,9 +152,9 @@ void add_machine(GateReport& run, const GateReport& shard) {
 }  // namespace
 
 GateReport merged(std::vector<ShardReport> shards) {
-  if (shards.empty()) refuse("no report to merge");
+  if (shards.empty()) refuse_input("no report to merge");
   for (const ShardReport& s : shards) {
-    if (s.report.shard.is_whole()) refuse(s.name + " is the report of a whole run, not of a shard of one");
+    if (s.report.shard.is_whole()) refuse_input(s.name + " is the report of a whole run, not of a shard of one");
     require_same_run(shards.front(), s);
   }
   std::stable_sort(shards.begin(), shards.end(), [](const ShardReport& a, const ShardReport& b) {
@@ -164,8 +162,8 @@ GateReport merged(std::vector<ShardReport> shards) {
   });
   for (std::size_t i = 1; i < shards.size(); ++i) {
     if (shards[i].report.shard.index == shards[i - 1].report.shard.index)
-      refuse(fmt::format("{} and {} are both shard {}", shards[i - 1].name, shards[i].name,
-                         to_text(shards[i].report.shard)));
+      refuse_input(fmt::format("{} and {} are both shard {}", shards[i - 1].name, shards[i].name,
+                               to_text(shards[i].report.shard)));
   }
   GateReport run = shards.front().report;  // what all have in common
   const Suite suite = suite_of(run.suite, shards.front().name);

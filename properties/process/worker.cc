@@ -55,9 +55,11 @@ class Turns {
     return !over_;
   }
   void pass(int next) {
-    const std::lock_guard lock(mutex_);
-    turn_ = next;
-    changed_[next].notify_one();
+    {
+      const std::lock_guard lock(mutex_);
+      turn_ = next;
+    }
+    changed_[next].notify_one();  // after the lock, which it would wait for at once
   }
   void end() {
     const std::lock_guard lock(mutex_);

@@ -21,7 +21,7 @@ namespace mxcheck {
 namespace {
 
 constexpr const char* kDevicePrefix = "device.";
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a record's file
+constexpr std::size_t kMostFileBytes = std::size_t{256} << 20;
 
 using Words = std::vector<std::uint32_t>;
 
@@ -70,7 +70,7 @@ std::string operations_text(const CandidateInfo& info) {
 
 class RecordReader {
  public:
-  explicit RecordReader(const std::string& path) : path_(path), reader_(path, own_entry(path), kMostBytes) {
+  explicit RecordReader(const std::string& path) : path_(path), reader_(path, own_entry(path), kMostFileBytes) {
     if (reader_.file_kind() != "record") fail("is a " + reader_.file_kind() + ", not a record");
   }
 
@@ -109,7 +109,7 @@ class RecordReader {
   // A record has no manifest: what it is worth is found out by replaying it.
   static ManifestEntry own_entry(const std::string& path) {
     const FileSource source(path);
-    if (source.size() > kMostBytes) throw Error(ErrorKind::golden, path + ": over 256 MiB, more than any record");
+    if (source.size() > kMostFileBytes) throw Error(ErrorKind::golden, path + ": over 256 MiB, more than any record");
     std::vector<std::byte> bytes(source.size());
     source.read(0, bytes);
     return {sha256(bytes), source.size(), path};

@@ -15,28 +15,26 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 std::string to_text(Extent e) { return std::to_string(e.begin) + " to " + std::to_string(e.end); }
 
 void check_extent(const char* what, Extent e, std::int64_t size) {
   if (e.begin >= 0 && e.begin <= e.end && e.end <= size) return;
-  refuse(std::string(what) + " " + to_text(e) + " are not within the operand's 0 to " + std::to_string(size));
+  refuse_usage(std::string(what) + " " + to_text(e) + " are not within the operand's 0 to " + std::to_string(size));
 }
 
 void check(const PackedOperand& a, Extent rows, const PackedOperand& b, Extent cols, Extent k) {
   const Contract& contract = a.contract();
   if (b.contract().name != contract.name) {
-    refuse("operands were packed for " + std::string(contract.name) + " and " + std::string(b.contract().name));
+    refuse_usage("operands were packed for " + std::string(contract.name) + " and " + std::string(b.contract().name));
   }
   check_operands(contract, a.format(), b.format());
-  if (a.k() != b.k()) refuse("K is " + std::to_string(a.k()) + " and " + std::to_string(b.k()));
+  if (a.k() != b.k()) refuse_usage("K is " + std::to_string(a.k()) + " and " + std::to_string(b.k()));
   check_extent("rows", rows, a.rows());
   check_extent("columns", cols, b.rows());
   check_extent("k", k, a.k());
   const int unit = std::max({1, contract.step.terms, contract.scale_terms});
   if (k.begin % unit != 0 || (k.end % unit != 0 && k.end != a.k())) {
-    refuse("k " + to_text(k) + " are not whole steps of " + std::to_string(unit));
+    refuse_usage("k " + to_text(k) + " are not whole steps of " + std::to_string(unit));
   }
 }
 

@@ -10,8 +10,6 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 template <class Bits>
 Bits load(const std::byte* at) {
   Bits bits;
@@ -52,14 +50,14 @@ void MatrixView::read_row(std::int64_t row, std::span<float> values) const {
 
 void check_matrix(const MatrixView& m) {
   if (!spec(m.dtype).is_value) {
-    refuse("matrix of type " + std::string(spec(m.dtype).name) + ": must be fp32, bf16 or fp16");
+    refuse_usage("matrix of type " + std::string(spec(m.dtype).name) + ": must be fp32, bf16 or fp16");
   }
   if (m.rows < 0 || m.cols < 0) {
-    refuse("matrix of " + std::to_string(m.rows) + " x " + std::to_string(m.cols) + ": sizes must be 0 or more");
+    refuse_usage("matrix of " + std::to_string(m.rows) + " x " + std::to_string(m.cols) + ": sizes must be 0 or more");
   }
   if (m.row_stride < m.cols) {
-    refuse("matrix row stride " + std::to_string(m.row_stride) + ": must be at least the " + std::to_string(m.cols) +
-           " columns of a row");
+    refuse_usage("matrix row stride " + std::to_string(m.row_stride) + ": must be at least the " +
+                 std::to_string(m.cols) + " columns of a row");
   }
   const std::int64_t elements = checked_product(m.rows, m.cols, "matrix elements");
   if (elements == 0) return;
@@ -67,7 +65,8 @@ void check_matrix(const MatrixView& m) {
       checked_sum(checked_product(m.rows - 1, m.row_stride, "matrix rows by row stride"), m.cols, "matrix extent");
   checked_product(span, bytes_per_element(m.dtype), "matrix bytes");
   if (m.data == nullptr) {
-    refuse("matrix of " + std::to_string(m.rows) + " x " + std::to_string(m.cols) + " without data: must point to it");
+    refuse_usage("matrix of " + std::to_string(m.rows) + " x " + std::to_string(m.cols) +
+                 " without data: must point to it");
   }
 }
 
@@ -80,16 +79,16 @@ std::string to_text(BlockShape shape) {
 
 void check_offsets(std::span<const std::int64_t> offsets, std::int64_t rows) {
   if (offsets.empty()) return;
-  if (offsets.front() != 0) refuse("offset 0 is " + std::to_string(offsets.front()) + ": must be 0");
+  if (offsets.front() != 0) refuse_usage("offset 0 is " + std::to_string(offsets.front()) + ": must be 0");
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] < offsets[i - 1]) {
-      refuse("offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
-             ": must be at least the one before, " + std::to_string(offsets[i - 1]));
+      refuse_usage("offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
+                   ": must be at least the one before, " + std::to_string(offsets[i - 1]));
     }
   }
   if (offsets.back() != rows) {
-    refuse("last offset (offset " + std::to_string(offsets.size() - 1) + ") is " + std::to_string(offsets.back()) +
-           ": must be the number of rows, " + std::to_string(rows));
+    refuse_usage("last offset (offset " + std::to_string(offsets.size() - 1) + ") is " +
+                 std::to_string(offsets.back()) + ": must be the number of rows, " + std::to_string(rows));
   }
 }
 

@@ -110,19 +110,18 @@ const LayerRecipe& layer_recipe_named(std::string_view name) {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 void check_rule(const OperandRule& rule) {
   if (!rule.quantized()) {
-    if (rule.source == OperandSource::requantized) refuse("bf16 is not quantized, so not requantized either");
+    if (rule.source == OperandSource::requantized) refuse_usage("bf16 is not quantized, so not requantized either");
     return;
   }
   check_quantized_format(rule.format);
   const Recipe scales = recipe_named(rule.scales);
-  if (scales.rounding == Rounding::stochastic) refuse("recipe " + scales.name + " rounds stochastically");
+  if (scales.rounding == Rounding::stochastic) refuse_usage("recipe " + scales.name + " rounds stochastically");
   const BlockShape block = rule.block;
   if (!rule.of_whole_tensor() && (block.rows < 1 || block.cols < 1)) {
-    refuse("a block of " + to_text(block) + ": 1 or more rows and columns are needed, or 0x0 for the whole tensor");
+    refuse_usage("a block of " + to_text(block) +
+                 ": 1 or more rows and columns are needed, or 0x0 for the whole tensor");
   }
 }
 
@@ -139,13 +138,13 @@ void check_source(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& 
   if (rule.quantized() && rule.source == OperandSource::requantized) {
     const std::string_view from = along_tokens ? requantized_from(tensor) : std::string_view();
     if (from.empty())
-      refuse("is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before");
+      refuse_usage("is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before");
     const auto at = std::find_if(kLayerGemms.begin(), kLayerGemms.end(), [&](const auto& g) { return g.name == from; });
     if (!recipe.gemm(at->value).a.quantized())
-      refuse("is requantized, but " + std::string(from) + " does not quantize it");
+      refuse_usage("is requantized, but " + std::string(from) + " does not quantize it");
   }
   if (gemm == LayerGemm::d_w1 && tensor == "X" && recipe.keeps_quantized_x && rule.source == OperandSource::values)
-    refuse("is made from values, but of X only the quantized one is kept: source requantized is needed");
+    refuse_usage("is made from values, but of X only the quantized one is kept: source requantized is needed");
 }
 
 Matmul smallest(const GemmRule& rule) {
@@ -183,12 +182,12 @@ void check(const LayerRecipe& recipe) {
     saying(name + "GEMM " + std::string(gemm.name), [&] { check_matmul(smallest(rule)); });
   }
   if (recipe.keeps_quantized_x && !recipe.gemm(LayerGemm::up).a.quantized())
-    refuse(name + "X: it is kept quantized, but up does not quantize it");
+    refuse_usage(name + "X: it is kept quantized, but up does not quantize it");
   saying(name + "H kept", [&] {
     check_rule(recipe.kept_h);
-    if (recipe.kept_h.source != OperandSource::values) refuse("it is made from H's values, not requantized");
+    if (recipe.kept_h.source != OperandSource::values) refuse_usage("it is made from H's values, not requantized");
     if (recipe.kept_h.quantized() && recipe.kept_h.block.rows > 1)
-      refuse("a block of " + to_text(recipe.kept_h.block) + ": it has one row, or is the whole tensor");
+      refuse_usage("a block of " + to_text(recipe.kept_h.block) + ": it has one row, or is the whole tensor");
   });
 }
 

@@ -21,7 +21,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kPanel = 64;     // rows of A that a thread prepares at a time
+constexpr std::int64_t kPrepared = 64;  // rows of A that a thread prepares at a time
 constexpr std::int64_t kColumns = 256;  // of D, that it computes at a time
 
 // One operand: packed, or, for exact sums of codes times scales, as values with the scales in them.
@@ -213,12 +213,12 @@ void matmul(const Matmul& p, void* d) {
   for (const MatmulPart& part : parts_of(p)) {
     if (part.a.rows == 0 || part.b.rows == 0) continue;
     const Prepared b = prepare(p, part.b, p.threads);
-    const std::int64_t panels = ceil_div(part.a.rows, kPanel);
+    const std::int64_t panels = ceil_div(part.a.rows, kPrepared);
     const std::int64_t work = part.a.rows * part.b.rows * std::max<std::int64_t>(1, part.a.depth / 8);
     parallel_ranges(panels, work, p.threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t panel = begin; panel < end; ++panel) {
-        const std::int64_t row0 = panel * kPanel;
-        const std::int64_t rows = std::min(kPanel, part.a.rows - row0);
+        const std::int64_t row0 = panel * kPrepared;
+        const std::int64_t rows = std::min(kPrepared, part.a.rows - row0);
         Tile tile(p, part, row0, rows);
         for (std::int64_t j = 0; j < part.b.rows; j += kColumns) {
           tile.compute(b, j, std::min(part.b.rows, j + kColumns), static_cast<std::byte*>(d));

@@ -14,17 +14,15 @@
 namespace mxcheck {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 void check_extents(std::int64_t rows, std::int64_t cols) {
   if (rows >= 0 && cols >= 0) return;
-  refuse("scales of " + std::to_string(rows) + " x " + std::to_string(cols) + ": sizes must be 0 or more");
+  refuse_usage("scales of " + std::to_string(rows) + " x " + std::to_string(cols) + ": sizes must be 0 or more");
 }
 
 void check_block(ScaleLayout layout, BlockShape block) {
   if (has_layout(layout, block)) return;
-  refuse("scales of " + to_text(block) + " blocks: layout " + std::string(to_text(layout)) +
-         " holds those of blocks of one row or one column; use layout compact");
+  refuse_usage("scales of " + to_text(block) + " blocks: layout " + std::string(to_text(layout)) +
+               " holds those of blocks of one row or one column; use layout compact");
 }
 
 std::string scales_in(ScaleLayout layout) { return std::string(to_text(layout)) + " scales"; }
@@ -74,7 +72,7 @@ std::int64_t compact_count(const ScaleShape& shape) {
 
 void check_size(std::size_t size, std::int64_t expected, const std::string& what) {
   if (std::cmp_equal(size, expected)) return;
-  refuse(std::to_string(size) + " bytes of " + what + ": these shapes ask for " + std::to_string(expected));
+  refuse_usage(std::to_string(size) + " bytes of " + what + ": these shapes ask for " + std::to_string(expected));
 }
 
 // visit(index among the compact scales, offset in the layout) for every scale.
@@ -113,8 +111,8 @@ std::int64_t layout_bytes(ScaleLayout layout, const ScaleShape& shape) {
 
 std::int64_t layout_offset(ScaleLayout layout, std::int64_t i, std::int64_t j, std::int64_t r, std::int64_t c) {
   if (i < 0 || j < 0 || i >= r || j >= c) {
-    refuse("scale (" + std::to_string(i) + ", " + std::to_string(j) + ") of " + std::to_string(r) + " x " +
-           std::to_string(c) + ": must lie within");
+    refuse_usage("scale (" + std::to_string(i) + ", " + std::to_string(j) + ") of " + std::to_string(r) + " x " +
+                 std::to_string(c) + ": must lie within");
   }
   static_cast<void>(bytes_of(layout, {r, c}));  // refuses what overflows
   return offset_of(layout, i, j, {r, c});

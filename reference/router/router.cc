@@ -297,27 +297,26 @@ constexpr std::array<RouterVariant, 9> kVariants{{
     {"sqrtsoftplus-raw", RouterScore::sqrtsoftplus, RouterWeights::raw, false, "sqrt(softplus) as it is"},
 }};
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 void check_groups(const Router& router, std::int64_t experts) {
-  if (router.groups < 0) refuse("groups " + std::to_string(router.groups) + ": must be 0 (none) or more");
+  if (router.groups < 0) refuse_usage("groups " + std::to_string(router.groups) + ": must be 0 (none) or more");
   if (router.groups == 0) {
     if (router.groups_kept != 0) {
-      refuse("groups_kept " + std::to_string(router.groups_kept) + " without groups: must be 0");
+      refuse_usage("groups_kept " + std::to_string(router.groups_kept) + " without groups: must be 0");
     }
     return;
   }
   if (experts % router.groups != 0) {
-    refuse("groups " + std::to_string(router.groups) + ": must divide the " + std::to_string(experts) + " experts");
+    refuse_usage("groups " + std::to_string(router.groups) + ": must divide the " + std::to_string(experts) +
+                 " experts");
   }
   if (router.groups_kept < 1 || router.groups_kept > router.groups) {
-    refuse("groups_kept " + std::to_string(router.groups_kept) + ": must be from 1 to the " +
-           std::to_string(router.groups) + " groups");
+    refuse_usage("groups_kept " + std::to_string(router.groups_kept) + ": must be from 1 to the " +
+                 std::to_string(router.groups) + " groups");
   }
   const std::int64_t within_reach = experts / router.groups * router.groups_kept;
   if (router.top_k > within_reach) {
-    refuse("top_k " + std::to_string(router.top_k) + ": must be at most the " + std::to_string(within_reach) +
-           " experts of " + std::to_string(router.groups_kept) + " groups");
+    refuse_usage("top_k " + std::to_string(router.top_k) + ": must be at most the " + std::to_string(within_reach) +
+                 " experts of " + std::to_string(router.groups_kept) + " groups");
   }
 }
 
@@ -330,8 +329,8 @@ const RouterVariant& router_variant_named(std::string_view name) { return entry_
 void check_bias(const Router& router, std::int64_t experts) {
   if (router.bias.empty()) return;
   if (static_cast<std::int64_t>(router.bias.size()) != experts) {
-    refuse("bias of " + std::to_string(router.bias.size()) + " values: must be one of each of the " +
-           std::to_string(experts) + " experts");
+    refuse_usage("bias of " + std::to_string(router.bias.size()) + " values: must be one of each of the " +
+                 std::to_string(experts) + " experts");
   }
   if (router.nan != NanLogits::refuse) return;
   for (std::size_t e = 0; e < router.bias.size(); ++e) {
@@ -346,16 +345,17 @@ namespace router_parts {
 
 void check_router(const Router& router, const MatrixView& logits) {
   check_matrix(logits);
-  if (router.variant == nullptr) refuse("a router without a variant: must have one");
+  if (router.variant == nullptr) refuse_usage("a router without a variant: must have one");
   const std::int64_t experts = logits.cols;
   if (experts > std::numeric_limits<std::int32_t>::max()) {
-    refuse(std::to_string(experts) + " experts: must be fewer than 2^31");
+    refuse_usage(std::to_string(experts) + " experts: must be fewer than 2^31");
   }
   if (router.variant->packed && experts > std::int64_t{1} << 23) {
-    refuse(std::to_string(experts) + " experts: packed order has room for 2^23");
+    refuse_usage(std::to_string(experts) + " experts: packed order has room for 2^23");
   }
   if (router.top_k < 1 || router.top_k > experts) {
-    refuse("top_k " + std::to_string(router.top_k) + ": must be from 1 to the " + std::to_string(experts) + " experts");
+    refuse_usage("top_k " + std::to_string(router.top_k) + ": must be from 1 to the " + std::to_string(experts) +
+                 " experts");
   }
   check_groups(router, experts);
   check_bias(router, experts);

@@ -181,11 +181,9 @@ const TokenRoundingRuleSpec& spec_of(TokenRoundingRule rule) {
   return *std::find_if(kRules.begin(), kRules.end(), [rule](const auto& r) { return r.rule == rule; });
 }
 
-[[noreturn]] void token_rounding_refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 void check_rows(std::int64_t rows, const std::string& what) {
   if (rows > router_parts::kMostRows)
-    token_rounding_refuse(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
+    refuse_usage(what + ": " + std::to_string(rows) + " rows are more than int32 counts");
 }
 
 using Uint128 = unsigned __int128;
@@ -197,7 +195,7 @@ struct Decimal {
 };
 
 [[noreturn]] void refuse_factor(std::string_view text, const char* why) {
-  token_rounding_refuse("capacity factor '" + std::string(text) + "': " + why);
+  refuse_usage("capacity factor '" + std::string(text) + "': " + why);
 }
 
 // The digits of a mantissa without the zeros on either side, and by how many places the point is moved.
@@ -251,14 +249,14 @@ bool takes_capacity(TokenRoundingRule rule) { return spec_of(rule).takes_capacit
 std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& token_rounding, std::int64_t tokens,
                                      std::int64_t experts) {
   if (tokens < 0 || experts < 0 || router.top_k < 1 || router.top_k > experts) {
-    token_rounding_refuse("top_k " + std::to_string(router.top_k) + " of " + std::to_string(tokens) + " x " +
-                          std::to_string(experts) + " logits: must be in [1, experts]");
+    refuse_usage("top_k " + std::to_string(router.top_k) + " of " + std::to_string(tokens) + " x " +
+                 std::to_string(experts) + " logits: must be in [1, experts]");
   }
   if (rounds_to_tiles(token_rounding.rule) && token_rounding.tile < 1) {
-    token_rounding_refuse("tile " + std::to_string(token_rounding.tile) + ": must be 1 or more");
+    refuse_usage("tile " + std::to_string(token_rounding.tile) + ": must be 1 or more");
   }
   if (takes_capacity(token_rounding.rule) && token_rounding.capacity < 0) {
-    token_rounding_refuse("capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
+    refuse_usage("capacity " + std::to_string(token_rounding.capacity) + ": must be 0 or more");
   }
   check_rows(tokens, "tokens");
   const std::int64_t routes = checked_product(tokens, router.top_k, "routes");
@@ -278,17 +276,16 @@ std::int64_t token_rounding_capacity(const Router& router, const TokenRounding& 
 
 std::int64_t capacity_from_factor(TokenRoundingRule rule, std::string_view factor, std::int64_t tokens,
                                   std::int64_t top_k, std::int64_t experts) {
-  if (!takes_capacity(rule))
-    token_rounding_refuse("a capacity factor: only expert-choice and the capacity rules take one");
+  if (!takes_capacity(rule)) refuse_usage("a capacity factor: only expert-choice and the capacity rules take one");
   if (tokens < 0 || top_k < 0 || experts < 1) {
-    token_rounding_refuse("capacity of " + std::to_string(tokens) + " tokens, top_k " + std::to_string(top_k) + ", " +
-                          std::to_string(experts) + " experts: sizes must be 0 or more, experts 1 or more");
+    refuse_usage("capacity of " + std::to_string(tokens) + " tokens, top_k " + std::to_string(top_k) + ", " +
+                 std::to_string(experts) + " experts: sizes must be 0 or more, experts 1 or more");
   }
   const Decimal decimal = parse_decimal(factor);
   // Below 10^19 * 2^63, which is below 2^127.
   Uint128 value = Uint128{decimal.digits} * static_cast<std::uint64_t>(checked_product(tokens, top_k, "routes"));
   if (value == 0) return 0;
-  const auto too_large = [] { token_rounding_refuse("capacity: beyond 2^63 - 1; use a smaller factor"); };
+  const auto too_large = [] { refuse_usage("capacity: beyond 2^63 - 1; use a smaller factor"); };
   const auto most = static_cast<Uint128>(std::numeric_limits<std::int64_t>::max());
   const bool rounds_up = rule == TokenRoundingRule::expert_choice;
   const auto divide = [rounds_up](Uint128 n, Uint128 by) { return n / by + (rounds_up && n % by != 0 ? 1U : 0U); };

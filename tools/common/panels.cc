@@ -49,13 +49,11 @@ void refuse_difference(std::int64_t begin, std::int64_t end) {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 Format matrix_dtype(const MatrixInput& o, const TensorHead& tensor) {
   if (!o.dtype.empty()) {
     if (tensor.dtype != Dtype::u16) {
-      refuse("--dtype " + o.dtype + " reinterprets 16-bit unsigned integers; " + o.location + " holds " +
-             safetensors_name(tensor.dtype));
+      refuse_usage("--dtype " + o.dtype + " reinterprets 16-bit unsigned integers; " + o.location + " holds " +
+                   safetensors_name(tensor.dtype));
     }
     return o.dtype == "bf16" ? Format::bf16 : Format::fp16;
   }
@@ -85,8 +83,8 @@ MatrixHead matrix_head(const MatrixInput& o, const TensorHead& tensor) {
   head.cols = shape[shape.size() - 1];
   if (o.index) {
     if (*o.index < 0 || *o.index >= shape[0]) {
-      refuse("--index " + std::to_string(*o.index) + ": " + o.location + " holds matrices 0 to " +
-             std::to_string(shape[0] - 1));
+      refuse_usage("--index " + std::to_string(*o.index) + ": " + o.location + " holds matrices 0 to " +
+                   std::to_string(shape[0] - 1));
     }
     head.bytes_before = *o.index * head.rows * head.cols * static_cast<std::int64_t>(size_of(tensor.dtype));
   }

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "goldens/data/embedded.h"
 #include "goldens/format/described_file.h"
 #include "goldens/io/row_reader.h"
-#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
@@ -20,8 +20,6 @@
 
 namespace mxcheck {
 namespace {
-
-[[noreturn]] void input_refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
 
 // "x.npy", "a.safetensors:X", "real:layer0.x": says where, and not only what.
 bool is_location(const std::string& name) {
@@ -65,7 +63,7 @@ std::string shape_in_brackets(const std::vector<std::int64_t>& shape) {
 std::string location_of(const LayerFiles& files, const std::string& option, const std::string& name) {
   if (is_location(name)) return name;
   if (files.inputs.empty())
-    input_refuse(option + " " + name + ": is a name, and there is no INPUT file to look it up in; give " + option +
+    refuse_input(option + " " + name + ": is a name, and there is no INPUT file to look it up in; give " + option +
                  " FILE:TENSOR");
   if (files.inputs.size() == 1) return location_in(files.inputs[0], name);
   std::vector<std::string> found;
@@ -73,9 +71,9 @@ std::string location_of(const LayerFiles& files, const std::string& option, cons
     if (has(location_in(file, name))) found.push_back(location_in(file, name));
   }
   if (found.empty())
-    input_refuse("none of " + join(files.inputs) + " has a tensor '" + name + "'; " + option + " names another");
+    refuse_input("none of " + join(files.inputs) + " has a tensor '" + name + "'; " + option + " names another");
   if (found.size() > 1)
-    input_refuse("a tensor '" + name + "' is in " + join(found) + "; say which: " + option + " " + found[0]);
+    refuse_input("a tensor '" + name + "' is in " + join(found) + "; say which: " + option + " " + found[0]);
   return found[0];
 }
 
@@ -92,7 +90,7 @@ Bf16Tensor bf16_tensor(const LayerFiles& files, const std::string& option, const
   if (t.dtype != Dtype::bf16 && !is_bits) {
     const char* hint = t.dtype == Dtype::u16 ? "; if these are its bits, say --dtype bf16"
                                              : "; convert it first, so that the rounding is yours";
-    input_refuse(where + ": has dtype " + safetensors_name(t.dtype) + "; BF16 is needed" + hint);
+    refuse_input(where + ": has dtype " + safetensors_name(t.dtype) + "; BF16 is needed" + hint);
   }
   return {where, t.shape, values_in<std::uint16_t>(t.data)};
 }
@@ -101,7 +99,7 @@ Bf16Tensor token_tensor(const LayerFiles& files, const std::string& option, cons
   Bf16Tensor t = bf16_tensor(files, option, name);
   while (t.shape.size() > 2 && t.shape[0] == 1) t.shape.erase(t.shape.begin());
   if (t.shape.size() != 2)
-    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) +
+    refuse_input(t.where + ": is " + shape_in_brackets(t.shape) +
                  "; [tokens, d] is needed: reshape it to two dimensions");
   return t;
 }
@@ -139,7 +137,7 @@ std::vector<std::int64_t> by_expert(const Bf16Tensor& t, const Sizes& s, const s
   std::vector<std::int64_t> shape = t.shape;
   if (shape.size() == 2 && shape[0] % s.experts == 0) shape = {s.experts, shape[0] / s.experts, shape[1]};
   if (shape.size() != 3 || shape[0] != s.experts)
-    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text());
+    refuse_input(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text());
   return shape;
 }
 
@@ -152,7 +150,7 @@ Words read_w1(const LayerFiles& files, const Sizes& s, std::int64_t& inner) {
   const std::int64_t both = torch ? shape[1] : shape[2];
   if (width != s.width || both < 2 || both % 2 != 0) {
     const bool other = (torch ? shape[1] : shape[2]) == s.width && width % 2 == 0;
-    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
+    refuse_input(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
                  (other ? std::string("; it fits --w1-layout ") + (torch ? "d-2n" : "2n-d") : ""));
   }
   inner = both / 2;
@@ -168,7 +166,7 @@ Words read_w2(const LayerFiles& files, const Sizes& s, std::int64_t inner, const
   const std::int64_t width = torch ? shape[1] : shape[2];
   if (n != inner || width != s.width) {
     const bool other = n == s.width && width == inner;
-    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
+    refuse_input(t.where + ": is " + shape_in_brackets(t.shape) + "; " + right + " is needed, with " + s.text() +
                  " and n = " + std::to_string(inner) + " of " + w1_from +
                  (other ? std::string("; it fits --w2-layout ") + (torch ? "n-d" : "d-n") : ""));
   }
@@ -196,7 +194,7 @@ Bf16Tensor linear(const LayerFiles& files, const Pattern& pattern, std::int64_t 
   const bool fits = t.shape.size() == 2 && (out < 0 || t.shape[0] == out) && (in < 0 || t.shape[1] == in);
   if (!fits || t.shape[0] < 1 || t.shape[1] < 1) {
     const auto extent = [](std::int64_t n) { return n < 0 ? std::string("n") : std::to_string(n); };
-    input_refuse(t.where + ": is " + shape_in_brackets(t.shape) + "; " + what + " = [" + extent(out) + ", " +
+    refuse_input(t.where + ": is " + shape_in_brackets(t.shape) + "; " + what + " = [" + extent(out) + ", " +
                  extent(in) + "] is needed, with " + s.text());
   }
   return t;
@@ -280,14 +278,14 @@ class RoutesInFile {
       throw;
     }
     if (t.dtype != dtype || t.shape.size() != rank)
-      input_refuse(where + ": is " + safetensors_name(t.dtype) + " " + shape_in_brackets(t.shape) + "; " +
+      refuse_input(where + ": is " + safetensors_name(t.dtype) + " " + shape_in_brackets(t.shape) + "; " +
                    safetensors_name(dtype) + " of " + std::to_string(rank) + " dimensions is needed");
     return t;
   }
   template <class T>
   std::vector<T> list(const std::string& name, Dtype dtype) const {
     const std::optional<Tensor> t = find(name, dtype, 1);
-    if (!t) input_refuse(file_ + ": has no tensor '" + name + "'; what mxcheck route -o wrote is needed");
+    if (!t) refuse_input(file_ + ": has no tensor '" + name + "'; what mxcheck route -o wrote is needed");
     return values_in<T>(t->data);
   }
 
@@ -350,7 +348,7 @@ LayerRouting routing_from_file(const std::string& file) {
   r.routes.offsets = in.list<std::int64_t>("offsets", Dtype::i64);
   r.routes.token_offsets = in.list<std::int64_t>("token_offsets", Dtype::i64);
   if (r.routes.offsets.size() < 2 || r.routes.token_offsets.empty())
-    input_refuse(file + ": offsets of " + std::to_string(r.routes.offsets.size()) + " numbers and token_offsets of " +
+    refuse_input(file + ": offsets of " + std::to_string(r.routes.offsets.size()) + " numbers and token_offsets of " +
                  std::to_string(r.routes.token_offsets.size()) + "; experts + 1, 2 or more, and tokens + 1 are needed");
   r.experts = std::ssize(r.routes.offsets) - 1;
   r.tokens = std::ssize(r.routes.token_offsets) - 1;
@@ -359,7 +357,7 @@ LayerRouting routing_from_file(const std::string& file) {
   in_place_of_input(file, file, [&] {
     if (experts && weights) {
       if (experts->shape[0] != r.tokens || experts->shape != weights->shape || experts->shape[1] < 1)
-        input_refuse("experts is " + shape_in_brackets(experts->shape) + " and weights " +
+        refuse_input("experts is " + shape_in_brackets(experts->shape) + " and weights " +
                      shape_in_brackets(weights->shape) + "; both must be [" + std::to_string(r.tokens) + ", top_k]");
       r.routes = layer_routes(values_in<std::int32_t>(experts->data), values_in<float>(weights->data),
                               experts->shape[1], {}, r.experts);

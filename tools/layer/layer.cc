@@ -154,21 +154,20 @@ void add_layer(Command& app) {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 void check_options(const LayerOptions& o) {
-  if (o.recipe.empty()) refuse("--recipe NAME or FILE.json is needed; --list names them");
+  if (o.recipe.empty()) refuse_usage("--recipe NAME or FILE.json is needed; --list names them");
   for (const std::string& file : o.files.inputs) {
     if (!is_described_path(file))
-      refuse(file + ": INPUT is a file of named tensors, .safetensors or .h5; others are given as --x FILE and so on");
+      refuse_usage(file +
+                   ": INPUT is a file of named tensors, .safetensors or .h5; others are given as --x FILE and so on");
   }
   if (o.logits.empty() == o.routes.empty())
-    refuse("one of --logits NAME and --routes FILE is needed: where each token's rows come from");
-  if (o.backward && o.files.d_o.empty()) refuse("--backward needs the gradient of O: --d-o NAME or FILE:TENSOR");
-  if (!o.backward && !o.files.d_o.empty()) refuse("--d-o is of --backward");
-  if (!o.against.empty() && !o.output.empty()) refuse("--against compares, and -o writes: one of the two");
-  if (o.against.empty() && !o.map.empty()) refuse("--map is of --against");
-  if (o.logits.empty() && o.router.top_k) refuse("--top-k is of --logits; routes from a file have theirs");
+    refuse_usage("one of --logits NAME and --routes FILE is needed: where each token's rows come from");
+  if (o.backward && o.files.d_o.empty()) refuse_usage("--backward needs the gradient of O: --d-o NAME or FILE:TENSOR");
+  if (!o.backward && !o.files.d_o.empty()) refuse_usage("--d-o is of --backward");
+  if (!o.against.empty() && !o.output.empty()) refuse_usage("--against compares, and -o writes: one of the two");
+  if (o.against.empty() && !o.map.empty()) refuse_usage("--map is of --against");
+  if (o.logits.empty() && o.router.top_k) refuse_usage("--top-k is of --logits; routes from a file have theirs");
 }
 
 void check_outputs(const LayerOptions& o) {

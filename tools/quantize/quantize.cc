@@ -44,15 +44,13 @@ struct Options {
   bool json = false;
 };
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 Recipe chosen_recipe(const Options& o) {
   if (o.rule.empty() && o.preset.empty()) return recipe_named(kDefaultRecipe);
   if (o.rule.empty() || o.preset.empty()) return recipe_named(o.rule.empty() ? o.preset : o.rule);
   const Recipe rule = recipe_named(o.rule);
   const Recipe preset = recipe_named(o.preset);
   if (rule.name != preset.name)
-    refuse("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
+    refuse_usage("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
 }
 
@@ -66,18 +64,18 @@ Recipe recipe_of(const Options& o) {
     r.nan_factor = kPoison;
   }
   if (!o.inf.empty()) {
-    if (fp32) refuse("--inf: " + r.name + " has FP32 scales, and an infinity makes its block NaN");
+    if (fp32) refuse_usage("--inf: " + r.name + " has FP32 scales, and an infinity makes its block NaN");
     r.inf_byte = o.inf == "nan" ? 255 : 254;
     r.inf_factor = kPoison;
   }
   if (o.amax_min) {
-    if (!std::isfinite(*o.amax_min) || *o.amax_min < 0) refuse("--amax-min must be finite and at least 0");
+    if (!std::isfinite(*o.amax_min) || *o.amax_min < 0) refuse_usage("--amax-min must be finite and at least 0");
     r.amax_min = *o.amax_min;
   }
   if (!o.rounding.empty()) r.rounding = value_in(kElementRoundings, o.rounding).value();
   if (!o.overflow.empty()) r.overflow = value_in(kOverflows, o.overflow).value();
   if (!o.op.empty()) {
-    if (!fp32) refuse("--op is for FP32 scales; with a power of two, dividing and multiplying are the same");
+    if (!fp32) refuse_usage("--op is for FP32 scales; with a power of two, dividing and multiplying are the same");
     r.scaling = o.op == "divide"     ? ElementScaling::exact
                 : o.op == "multiply" ? ElementScaling::times_reciprocal
                                      : ElementScaling::times_quotient;

@@ -17,9 +17,9 @@
 
 #include <fmt/format.h>
 
+#include "goldens/data/embedded.h"
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/atomic_file.h"
-#include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/common/parallel.h"
@@ -52,8 +52,6 @@ struct Options {
   std::string html;
   bool json = false;
 };
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 std::string printable(std::string name) {
   for (char& c : name) {
@@ -135,11 +133,12 @@ MatmulReport study_matmul(const Options& o, const std::vector<Combination>& all,
 int run(const Options& o) {
   const std::vector<Combination> all = combinations(o.selection);
   const std::vector<std::string> inputs = expanded(o.inputs);
-  if (inputs.empty() && o.pair.empty()) refuse("no tensor given: name files, real:NAME, or --pair ACTIVATIONS WEIGHTS");
+  if (inputs.empty() && o.pair.empty())
+    refuse_usage("no tensor given: name files, real:NAME, or --pair ACTIVATIONS WEIGHTS");
   if (!o.pair.empty() && o.selection.direction != "row")
-    refuse("--pair takes blocks along K; --direction is for tensors alone");
+    refuse_usage("--pair takes blocks along K; --direction is for tensors alone");
   const bool is_html = o.html.ends_with(".html") || o.html.ends_with(".htm");
-  if (!o.html.empty() && !is_html) refuse("--html " + o.html + ": name the page FILE.html");
+  if (!o.html.empty() && !is_html) refuse_usage("--html " + o.html + ": name the page FILE.html");
   // Opened first: a path that cannot be written is known before the work, and nothing is there until commit.
   std::optional<AtomicFile> page;
   if (!o.html.empty()) page.emplace(o.html);
@@ -232,7 +231,7 @@ std::vector<Recipe> chosen_recipes(const RecipeSelection& o) {
       add(recipe);
       any = true;
     }
-    if (!any) refuse("--recipe '" + pattern + "' matches no recipe; mxcheck scale --list");
+    if (!any) refuse_usage("--recipe '" + pattern + "' matches no recipe; mxcheck scale --list");
   }
   return out;
 }
@@ -280,7 +279,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
       const std::string name = std::string(kRealPrefix) + t.name;
       if (matches(input, name)) out.push_back(name);
     }
-    if (out.size() == before) refuse("'" + input + "' matches no real tensor; 'real:*' takes all of them");
+    if (out.size() == before) refuse_usage("'" + input + "' matches no real tensor; 'real:*' takes all of them");
   }
   return out;
 }

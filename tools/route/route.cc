@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
+#include "goldens/data/embedded.h"
 #include "goldens/io/routes_file.h"
 #include "goldens/io/tensor_file.h"
-#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -41,8 +41,6 @@ struct Options {
   bool padded = false, losses = false, loads = false, json = false, list = false;
 };
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
-
 int print_list(bool json) {
   if (json) {
     Json all{{"variants", Json::array()}, {"rules", Json::array()}};
@@ -65,7 +63,8 @@ int print_list(bool json) {
 
 std::string location_of(const Options& o) {
   if (o.name.empty()) return o.input;
-  if (o.input.ends_with(".npy")) refuse("--name " + o.name + ": " + o.input + " holds one tensor, without a name");
+  if (o.input.ends_with(".npy"))
+    refuse_usage("--name " + o.name + ": " + o.input + " holds one tensor, without a name");
   const bool hdf5 = o.input.ends_with(".h5") || o.input.ends_with(".hdf5");
   return o.input + (hdf5 && o.name[0] != '/' ? ":/" : ":") + o.name;
 }
@@ -126,7 +125,7 @@ std::string report_text(const Options& o, const std::string& location, const Rou
 
 int run(const Options& o) {
   if (o.list) return print_list(o.json);
-  if (o.input.empty()) refuse("LOGITS is needed, or --list");
+  if (o.input.empty()) refuse_usage("LOGITS is needed, or --list");
   const std::string location = location_of(o);
   RoutesFile file;
   file.router = router_of(o.router);
@@ -267,16 +266,16 @@ TokenRounding token_rounding_of(const RouterOptions& o) {
   a.rule = token_rounding_rule_named(o.round);
   a.tile = o.tile;
   const bool none = a.rule == TokenRoundingRule::none;
-  if (none && !o.weights.empty()) refuse("--weights: of --round none they are the variant's");
+  if (none && !o.weights.empty()) refuse_usage("--weights: of --round none they are the variant's");
   a.renormalize = o.weights != "raw";
   const bool random = a.rule == TokenRoundingRule::sr_f;
-  if (!random && (o.seed || o.layer || o.step)) refuse("--seed, --layer and --step are for --round sr-f");
+  if (!random && (o.seed || o.layer || o.step)) refuse_usage("--seed, --layer and --step are for --round sr-f");
   a.seed = o.seed.value_or(0), a.layer = o.layer.value_or(0), a.step = o.step.value_or(0);
   const bool given = o.capacity || !o.capacity_factor.empty();
   if (given && !takes_capacity(a.rule)) {
-    refuse("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
+    refuse_usage("--capacity and --capacity-factor are for --round expert-choice, capacity-order and capacity-score");
   }
-  if (!given && takes_capacity(a.rule)) refuse("--round " + o.round + " needs --capacity or --capacity-factor");
+  if (!given && takes_capacity(a.rule)) refuse_usage("--round " + o.round + " needs --capacity or --capacity-factor");
   return a;
 }
 
@@ -285,12 +284,12 @@ void set_capacity(const RouterOptions& o, TokenRounding& a, const MatrixView& lo
   if (o.capacity_factor.empty() || logits.cols == 0) return;
   a.capacity = capacity_from_factor(a.rule, o.capacity_factor, logits.rows, *o.top_k, logits.cols);
   if (a.capacity == 0 && logits.rows > 0) {  // which the capacity rules would take for no limit at all
-    refuse("capacity factor '" + o.capacity_factor + "': leaves no token for an expert");
+    refuse_usage("capacity factor '" + o.capacity_factor + "': leaves no token for an expert");
   }
 }
 
 Router router_of(const RouterOptions& o) {
-  if (!o.top_k) refuse("--top-k is needed");
+  if (!o.top_k) refuse_usage("--top-k is needed");
   Router router;
   router.variant = &router_variant_named(o.variant);
   router.top_k = *o.top_k;

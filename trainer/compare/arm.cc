@@ -9,14 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "numerics/error.h"
 #include "trainer/compare/observed.h"
 #include "trainer/compare/same_experiment.h"
 #include "trainer/compare/trajectory.h"
 
 namespace mxcheck {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorKind::input, text); }
 
 bool is_plain(const TrainingConfig& c) {
   return c.rounding == TokenRoundingRule::none && c.optimizer.moments == Format::fp32;
@@ -43,14 +42,14 @@ const NamedRun* run_of_seed(const Arm& arm, std::uint64_t seed) {
 
 void check_pairs(const std::vector<Arm>& arms) {
   if (arms.empty() || arms.front().role != ArmRole::baseline)
-    refuse("no run of the baseline: recipe bf16, token choice, FP32 moments, no weight that starts one ulp up");
+    refuse_input("no run of the baseline: recipe bf16, token choice, FP32 moments, no weight that starts one ulp up");
   for (const Arm& arm : arms) {
     for (const NamedRun* run : arm.runs) {
       const std::uint64_t seed = run->record.config.seed;
       if (run_of_seed(arms.front(), seed) == nullptr)
-        refuse(run->file + ": no run of BF16 has its seed, " + std::to_string(seed) + ": a pair shares a seed (" +
-               arms.front().runs.front()->file + " has " +
-               std::to_string(arms.front().runs.front()->record.config.seed) + ")");
+        refuse_input(run->file + ": no run of BF16 has its seed, " + std::to_string(seed) + ": a pair shares a seed (" +
+                     arms.front().runs.front()->file + " has " +
+                     std::to_string(arms.front().runs.front()->record.config.seed) + ")");
     }
   }
 }
@@ -99,8 +98,8 @@ std::vector<Arm> arms_of(std::span<const NamedRun> runs) {
     arm.name = arm_name(c);
     arm.role = role_of(c);
     if (const NamedRun* other = run_of_seed(arm, c.seed))
-      refuse(other->file + " and " + run.file + ": both are seed " + std::to_string(c.seed) + " of " + arm.name +
-             "; a seed counts once");
+      refuse_input(other->file + " and " + run.file + ": both are seed " + std::to_string(c.seed) + " of " + arm.name +
+                   "; a seed counts once");
     arm.runs.push_back(&run);
   }
   std::vector<Arm> all;

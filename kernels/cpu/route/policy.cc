@@ -9,22 +9,22 @@
 namespace mxcheck_kernels::cpu {
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 void require_within(const char* field, std::int64_t value, std::int64_t least, std::int64_t most, const char* which) {
   if (value >= least && value <= most) return;
-  invalid("policy." + std::string(field) + " is " + text(value) + ": must be " + text(least) + " to " + text(most) +
-          which);
+  invalid("policy." + std::string(field) + " is " + std::to_string(value) + ": must be " + std::to_string(least) +
+          " to " + std::to_string(most) + which);
 }
 
 void check_groups(const mxcheck_route_policy& p) {
   if (p.groups == 0) {
-    if (p.groups_kept != 0) invalid("policy.groups_kept is " + text(p.groups_kept) + ": must be 0 without groups");
+    if (p.groups_kept != 0)
+      invalid("policy.groups_kept is " + std::to_string(p.groups_kept) + ": must be 0 without groups");
     return;
   }
   require_within("groups", p.groups, 1, p.policy.cols, ", the experts; 0 for none");
   if (p.policy.cols % p.groups != 0) {
-    invalid("policy.groups is " + text(p.groups) + ": must divide the experts, " + text(p.policy.cols));
+    invalid("policy.groups is " + std::to_string(p.groups) + ": must divide the experts, " +
+            std::to_string(p.policy.cols));
   }
   require_within("groups_kept", p.groups_kept, 1, p.groups, ", the groups");
   const std::int64_t room = p.policy.cols / p.groups * p.groups_kept;
@@ -35,7 +35,7 @@ void check_groups(const mxcheck_route_policy& p) {
 
 RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
-  if (policy->threads < 0) invalid("policy.threads is " + text(policy->threads) + ": must be 0 or more");
+  if (policy->threads < 0) invalid("policy.threads is " + std::to_string(policy->threads) + ": must be 0 or more");
   require_no_blocks(*policy);
   RoutePlan plan;
   if (operation == RouteOperation::route_metadata) return plan;
@@ -45,7 +45,7 @@ RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* poli
   plan.packed = variant.packed;
   plan.dtype = dtype_of("logits", type);
   if (p.nan != MXCHECK_NAN_REFUSE && p.nan != MXCHECK_NAN_LAST) {
-    unsupported("nan " + text(p.nan) + " is not offered: offered are 0 (refuse), 1 (last)");
+    unsupported("nan " + std::to_string(p.nan) + " is not offered: offered are 0 (refuse), 1 (last)");
   }
   plan.nan_last = p.nan == MXCHECK_NAN_LAST;
   plan.scale = p.scale;
@@ -74,7 +74,7 @@ const mxcheck_route_policy& check_route_numbers(RouteOperation operation, const 
   if (rounds || operation == RouteOperation::route_metadata)
     require_within("tile", p.tile, 1, std::numeric_limits<std::int64_t>::max(), ", rows");
   if (operation == RouteOperation::route_round && has_capacity(plan.rule) && p.capacity < 0) {
-    invalid("policy.capacity is " + text(p.capacity) + ": must be 0 or more");
+    invalid("policy.capacity is " + std::to_string(p.capacity) + ": must be 0 or more");
   }
   return p;
 }

@@ -38,7 +38,7 @@ std::vector<ExpectedTensor> timed_answer(const Problem& p) {
   return p.answer();
 }
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
+std::optional<Finding> cast_equals_reference(CheckContext& context, const Case& c) {
   const QuantizeProblem p(c);
   EqualityOptions options;  // a chunk of a whole domain
   if (c.data == Data::every_word) options.poison_of_large = kPoisons[c.seed >> 24 & 1];
@@ -72,7 +72,7 @@ OperationModule cast_module() {
   std::vector<Statement> s(2);
   s[0] = blocks_equality("cast_equals_the_reference", "cast",
                          "codes without a scale are the reference's, byte for byte", "OFP8 1.0 section 5");
-  s[0].check = equals_reference;
+  s[0].check = cast_equals_reference;
   s[1].name = "every_word_is_cast_as_the_reference";
   s[1].sentence =
       "without a scale, each BF16 word (and, in the exhaustive suite, each of the 2^32 FP32 words) gets the "
@@ -81,7 +81,7 @@ OperationModule cast_module() {
   s[1].applies = [](const Variant& v, std::span<const Variant>) {
     return v.operation == "cast" && v.dtype != Format::fp16;
   };
-  s[1].check = equals_reference;
+  s[1].check = cast_equals_reference;
   s[1].corners = every_word;
   return {{&kCast}, std::move(s)};
 }

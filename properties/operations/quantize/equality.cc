@@ -47,7 +47,7 @@ std::vector<std::string> recipes_that_match(const Problem& problem,
   return names;
 }
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
+std::optional<Finding> quantize_equals_reference(CheckContext& context, const Case& c) {
   const Posed posed = posed_of(context, c);
   EqualityOptions options;
   const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
@@ -74,7 +74,7 @@ Statement every_bf16_value() {
   s.applies = [is_norm](const Variant& v, std::span<const Variant>) {
     return is_quantize(v, {1, 32}) && (is_norm(v) || v.dtype == Format::bf16);
   };
-  s.check = equals_reference;
+  s.check = quantize_equals_reference;
   s.corners = [is_norm](const Variant& v, Suite suite) -> std::vector<Case> {
     if (suite == Suite::quick && !(is_norm(v) && v.dtype == Format::bf16)) return {};
     return {blocks_corner(v, kEveryBf16Rows, 32, Data::every_bf16, 0)};
@@ -89,7 +89,7 @@ Statement every_amax() {
       "each non-negative BF16 amax (and, in the exhaustive suite, each FP32 amax) gets the reference's scale byte";
   s.source = "numerics/scale/scale_rule.h: the rule's exact definition";
   s.applies = [](const Variant& v, std::span<const Variant>) { return is_quantize(v, {1, 32}); };
-  s.check = equals_reference;
+  s.check = quantize_equals_reference;
   s.corners = [](const Variant& v, Suite suite) {
     std::vector<Case> cases;
     if (v.dtype == Format::bf16) cases.push_back(blocks_corner(v, 32768, 1, Data::every_amax, 0));
@@ -156,7 +156,7 @@ std::vector<Statement> quantize_equality_statements() {
       every_amax(),
       cpu_library(),
   };
-  all[0].check = all[1].check = equals_reference;
+  all[0].check = all[1].check = quantize_equals_reference;
   return all;
 }
 

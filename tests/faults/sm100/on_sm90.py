@@ -6,9 +6,9 @@
     on_sm90.py compare FILE [--table caught_by.tsv]
 
 build needs nvcc 12.4 or later ($NVCC, or the one on PATH) and no card; BUILD is a build of the repository that has
-mxcheck_emulation, mxcheck_numerics and mxcheck_reference:
+mxcheck_emulation, mxcheck_numerics and mxcheck_model:
 
-    cmake --preset release -B BUILD && ninja -C BUILD mxcheck_emulation mxcheck_numerics mxcheck_reference
+    cmake --preset release -B BUILD && ninja -C BUILD mxcheck_emulation mxcheck_numerics mxcheck_model
 
 It writes FOLDER/sm100_fault_NAME: of all faults and controls, or of every Nth fault, or of those named, or of both. A
 program that is newer than what it is made of is not built again. Changed headers and objects go to FOLDER/objects.
@@ -41,7 +41,7 @@ SECONDS = 30
 NO_CARD = 3  # on_sm90_driver.cu
 NOT_STARTED = 127  # of the dynamic linker: a library is missing
 HEADER = "# fault\tseen by\tschedule\tseconds\n"
-LIBRARIES = ("emulation/libmxcheck_emulation.a", "reference/libmxcheck_reference.a", "numerics/libmxcheck_numerics.a")
+LIBRARIES = ("emulation/libmxcheck_emulation.a", "reference/libmxcheck_model.a", "numerics/libmxcheck_numerics.a")
 COMMON = (
     "tests/kernels/sm100/gemm/comparison.cc",
     "kernels/sm100/gemm/on_sm90/tensors.cc",
