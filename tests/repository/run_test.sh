@@ -37,7 +37,7 @@ stub ctest '[[ -z ${CTEST_XML:-} ]] || { mkdir -p "$2/tests/results"; printf "%b
 [[ -z ${CASES_XML:-} ]] || printf "%b" "$CASES_XML" >"$2/tests/results/a.Of-Many.xml"
 exit "${TEST_STATUS:-0}"'
 mkdir -p -- "$tree/build/release/bin"
-for program in mxcheck mxcheck_bench; do
+for program in mxcheck mxcheck-gate mxcheck_bench; do
   stub "$program" 'exit "${PROGRAM_STATUS:-0}"'
   mv -- "$stubs/$program" "$tree/build/release/bin/"
 done
@@ -73,13 +73,14 @@ refuse() {
 # The gate: defaults, and a user who knows better.
 expect 0 'cmake --preset release' -- gate
 refuse 'apt-get'
-expect 0 'mxcheck gate --candidate cpu --suite quick' -- gate
+expect 0 'mxcheck-gate gate --candidate cpu --suite quick' -- gate
 refuse '--preset'
-expect 0 'mxcheck gate --suite quick --candidate x.so' -- gate --candidate x.so
-expect 0 'mxcheck gate --candidate cpu --suite=full --only a*b' -- gate --suite=full --only 'a*b'
-expect 1 'mxcheck gate' PROGRAM_STATUS=1 -- gate
-expect 70 'mxcheck gate' PROGRAM_STATUS=70 -- gate
+expect 0 'mxcheck-gate gate --suite quick --candidate x.so' -- gate --candidate x.so
+expect 0 'mxcheck-gate gate --candidate cpu --suite=full --only a*b' -- gate --suite=full --only 'a*b'
+expect 1 'mxcheck-gate gate' PROGRAM_STATUS=1 -- gate
+expect 70 'mxcheck-gate gate' PROGRAM_STATUS=70 -- gate
 expect 1 'the build failed' BUILD_STATUS=1 -- gate
+expect 0 '--target mxcheck-gate mxcheck_cpu' -- gate
 
 # The tool: built and run, every argument as it is, in the folder that the user is in.
 expect 0 '--target mxcheck' -- mxcheck --version
@@ -89,6 +90,12 @@ refuse '--preset'
 expect 5 'mxcheck golden show' PROGRAM_STATUS=5 -- mxcheck golden show
 expect 1 'the build failed' BUILD_STATUS=1 -- mxcheck --version
 expect 0 'mxcheck ARGUMENTS...' -- help
+# Where only the gate's program was built, it is enough for its three subcommands.
+expect 0 '--target mxcheck' -- mxcheck replay a.h5
+mv -- "$tree/build/release/bin/mxcheck" "$work/"
+expect 0 '--target mxcheck-gate' -- mxcheck replay a.h5
+expect 0 'mxcheck-gate merge 1.json' -- mxcheck merge 1.json
+mv -- "$work/mxcheck" "$tree/build/release/bin/"
 # Its standard output is the tool's alone: what the build says goes elsewhere.
 output=$(cd / && env -i PATH="$stubs" CALLS="$calls" "$tree/run" mxcheck --version 2>/dev/null)
 [[ -z $output ]] || { failures=$((failures + 1)); printf 'FAILED: run mxcheck printed "%s"\n' "$output"; }
