@@ -16,6 +16,10 @@ endif()
 # exclude-libs: a candidate's own libstdc++ must not meet ours. disable-new-dtags: RPATH, unlike RUNPATH, also serves
 # the libraries' own needs.
 add_link_options(-Wl,--exclude-libs,ALL -Wl,--disable-new-dtags)
+# A folder is one object, which needs more than the function that is called: libmxcheck_worker.so would take HDF5's archive
+# along, which Debian does not compile for shared libraries.
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffunction-sections> $<$<COMPILE_LANGUAGE:C,CXX>:-fdata-sections>)
+add_link_options(-Wl,--gc-sections)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
