@@ -1,6 +1,6 @@
 # Headers, libraries, the tool and the CMake package. find_package(mxcheck) gives mxcheck::numerics, mxcheck::reference,
-# mxcheck::goldens and mxcheck::candidate (kernels/candidate*.h, all that a kernel library needs), and all of them as
-# mxcheck::mxcheck. docs/library.md is the user's page.
+# mxcheck::goldens (with their parts mxcheck::model and mxcheck::files) and mxcheck::candidate (kernels/candidate*.h, all
+# that a kernel library needs), and all of them as mxcheck::mxcheck. docs/library.md is the user's page.
 include(CMakePackageConfigHelpers)
 include(${CMAKE_CURRENT_LIST_DIR}/public_headers.cmake)
 
