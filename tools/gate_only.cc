@@ -1,4 +1,4 @@
-// The subcommands of mxcheck-gate, which ./run gate builds: a third of mxcheck, and so of the time to the first verdict.
+// The subcommands of mxcheck-gate, which ./run gate builds in less than half the time that mxcheck takes.
 
 #include "tools/subcommands.h"
 

@@ -1,4 +1,5 @@
-// mxcheck, and mxcheck-gate with three of its subcommands: reads the command line, runs one subcommand, turns errors into one line on standard error and an exit code:
+// mxcheck, and mxcheck-gate with three of its subcommands: reads the command line, runs one subcommand, turns errors
+// into one line on standard error and an exit code:
 //   0 done   2 usage or input   3 environment   5 golden   70 internal   (the gate adds 1, 4 and 6)
 
 #include <csignal>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "goldens/io/tensor_file.h"
 #include "goldens/data/embedded.h"
+#include "goldens/io/tensor_file.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::test {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "goldens/data/embedded.h"
 #include "goldens/io/routes_file.h"
 #include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
-#include "goldens/data/embedded.h"
 #include "numerics/bytes.h"
 #include "tests/goldens/temporary_directory.h"
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "goldens/data/embedded.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
 #include "goldens/io/tensor_file.h"
-#include "goldens/data/embedded.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
 #include "tests/goldens/temporary_directory.h"
 

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "goldens/format/reader.h"
 #include "goldens/data/embedded.h"
+#include "goldens/format/reader.h"
 #include "goldens/make/input.h"
 #include "goldens/make/layer.h"
 #include "goldens/make/logits.h"

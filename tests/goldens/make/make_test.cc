@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "goldens/data/embedded.h"
 #include "goldens/format/reader.h"
 #include "goldens/make/boundaries.h"
-#include "goldens/data/embedded.h"
 #include "goldens/make/made_up.h"
 #include "goldens/make/make.h"
 #include "goldens/make/tables.h"
