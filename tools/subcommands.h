@@ -22,7 +22,7 @@ void add_gate(Command& app);
 void add_merge(Command& app);
 void add_replay(Command& app);
 
-// Those that this program has, and examples of them: of all_commands.cc in mxcheck, of gate_only.cc in mxcheck-gate.
+// Adds the subcommands that this program has, with examples: all_commands.cc is mxcheck's, gate_only.cc mxcheck-gate's.
 void add_commands(Command& app);
 
 }  // namespace mxcheck

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import typing
 import unittest
 from pathlib import Path
@@ -117,7 +118,12 @@ class Structs(unittest.TestCase):
 class Package(unittest.TestCase):
     def test_is_imported_in_a_tenth_of_a_second(self):
         code = "import time; start = time.process_time(); import mxcheck; print(time.process_time() - start)"
-        times = [float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout) for _ in range(7)]
+        with tempfile.TemporaryDirectory() as folder:
+            # With compiled bytecode, which pip writes when it installs: the first of the seven writes it here.
+            environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            times = [float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, env=environment).stdout)
+                     for _ in range(7)]
         self.assertLess(min(times), 0.1)  # of processor time, the best of seven: the machine may have other work
 
     def test_every_function_has_types_and_a_docstring(self):
