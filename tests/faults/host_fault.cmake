@@ -3,39 +3,14 @@
 # mxcheck_host_faults(PREFIX SOURCES REGEX [LINK LIBRARY...]) begins a family of them, for the library of the sources
 # whose path from kernels/ on matches; libmxcheck_PREFIX_NAME.so is the copy with the fault NAME, and
 # libmxcheck_PREFIX_control.so has none. LINK: what its sources include beside DLPack.
-# mxcheck_fault(...), in the file that is included then, is described in catalogue.cmake.
+# The catalogue is included then: mxcheck_fault(...) of overlay.cmake.
 # mxcheck_host_faults_end(CATALOGUE FILE CAUGHT_BY FILE TESTS NAME) makes the library and its copies (mxcheck_PREFIXs),
 # PREFIXs.tsv, the target PREFIX_table and the tests faults.NAME_*.
 
 macro(mxcheck_host_faults PREFIX)
   cmake_parse_arguments(host "" "SOURCES" "LINK" ${ARGN})
-  set(fault_family ${PREFIX})
-  set(fault_source ${snapshot})
-  set(fault_names control)
-  set(fault_lines)
-  set(fault_complaints)
-  mxcheck_fault_line(control "" "nothing is changed")
+  mxcheck_begin_faults(${PREFIX} ${snapshot} ${CMAKE_CURRENT_BINARY_DIR})
 endmacro()
-
-macro(mxcheck_fault_line NAME REFERENCE WHAT)
-  string(APPEND fault_lines
-         "${NAME}\t${REFERENCE}\t${WHAT}\t${CMAKE_CURRENT_BINARY_DIR}/libmxcheck_${fault_family}_${NAME}.so\n")
-endmacro()
-
-# Arguments are taken by number: C++ is full of semicolons, which would split a list.
-function(mxcheck_fault NAME REFERENCE WHAT)
-  set(at 3)
-  while(at LESS ARGC)
-    math(EXPR with "${at} + 1")
-    math(EXPR by "${at} + 2")
-    mxcheck_overlay_change(${NAME} "${ARGV${at}}" "${ARGV${with}}" "${ARGV${by}}")
-    math(EXPR at "${at} + 3")
-  endwhile()
-  mxcheck_fault_line(${NAME} "${REFERENCE}" "${WHAT}")
-  set(fault_names ${fault_names} ${NAME} PARENT_SCOPE)
-  set(fault_lines "${fault_lines}" PARENT_SCOPE)
-  set(fault_complaints "${fault_complaints}" PARENT_SCOPE)
-endfunction()
 
 # As in the libraries themselves, no product and sum are contracted: they would be of another rounding.
 function(mxcheck_fault_library TARGET OVERLAY)
@@ -103,10 +78,10 @@ endmacro()
 macro(mxcheck_host_faults_end)
   cmake_parse_arguments(host_end "" "CATALOGUE;CAUGHT_BY;TESTS" "" ${ARGN})
   get_filename_component(catalogue_name ${host_end_CATALOGUE} NAME_WE)
-  mxcheck_test_replacements(every_replacement_in_${catalogue_name}_applies ${host_end_CATALOGUE} "${fault_complaints}")
   set(overlay ${CMAKE_CURRENT_BINARY_DIR}/${fault_family})
   mxcheck_overlay_write(${overlay})
   mxcheck_overlay_write_names(${overlay} ${fault_names})
+  mxcheck_test_replacements(every_replacement_in_${catalogue_name}_applies ${host_end_CATALOGUE} "${fault_complaints}")
   mxcheck_fault_library(mxcheck_${fault_family}_family ${overlay})
   mxcheck_fault_family_end()
   mxcheck_fault_tests(${host_end_TESTS} ${CMAKE_CURRENT_SOURCE_DIR}/${host_end_CAUGHT_BY} WHOLE_SUITE)

@@ -8,16 +8,12 @@ add_library(mxcheck_faulty_layers SHARED moe/indices.cc moe/library.cc moe/passe
 target_link_libraries(mxcheck_faulty_layers PRIVATE mxcheck_options mxcheck_properties mxcheck::dlpack)
 set_target_properties(mxcheck_faulty_layers PROPERTIES CXX_VISIBILITY_PRESET hidden
                                                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-set(fault_family moe_fault)
-set(fault_names)
-set(fault_lines)
+mxcheck_begin_faults(moe_fault "" ${CMAKE_CURRENT_BINARY_DIR})
 
 macro(mxcheck_moe_fault NAME KIND WHAT)
   list(APPEND fault_names ${NAME})
   mxcheck_fault_line(${NAME} "${KIND}" "${WHAT}")
 endmacro()
-
-mxcheck_moe_fault(control "" "nothing is changed")
 
 # ---- the recipe's operands and contracts -----------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 # The product has no trace of the faults: neither its libraries nor its sources know the stamp or a fault's name, and the
-# sources that the families are compiled from are those of the product.
+# sources that the families of the host are compiled from are those of the product.
 #
 # PRODUCT: libraries, separated by commas; FAMILY: a library with faults, where the stamp must be found; CATALOGUES: lists
 # of faults (.tsv), separated by commas; KERNELS and UNCHANGED: the sources, and the copies that families are made from.
+# Device code of the product is compressed: of it the sources speak.
 set(traces mxcheck_faults "mxcheck fault stamp")
 string(REPLACE "," ";" CATALOGUES "${CATALOGUES}")
 foreach(catalogue ${CATALOGUES})
@@ -47,8 +48,12 @@ foreach(file ${copies})
   if(NOT product STREQUAL copy)
     message(SEND_ERROR "${UNCHANGED}/${file} is not ${KERNELS}/${file}")
   endif()
-  file(STRINGS ${KERNELS}/${file} found REGEX "${traces}")
+endforeach()
+
+file(GLOB_RECURSE sources ${KERNELS}/*.cc ${KERNELS}/*.h ${KERNELS}/*.cu ${KERNELS}/*.cuh)
+foreach(file ${sources})
+  file(STRINGS ${file} found REGEX "${traces}")
   if(found)
-    message(SEND_ERROR "${KERNELS}/${file} has a trace of the faults: ${found}")
+    message(SEND_ERROR "${file} has a trace of the faults: ${found}")
   endif()
 endforeach()

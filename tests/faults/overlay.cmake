@@ -10,6 +10,41 @@
 # SEARCH occurs exactly once in FILE. Two faults may have the same SEARCH; they must not have texts that overlap.
 # mxcheck_overlay_write(FOLDER) writes the changed files and sets overlay_files to their list.
 
+# Where the faults of a catalogue begin:
+# mxcheck_begin_faults(FAMILY SOURCE FOLDER), for changed copies of SOURCE/kernels; FOLDER is where the list of faults will
+# say that their libraries are, libmxcheck_FAMILY_NAME.so.
+# mxcheck_fault(NAME REFERENCE "what is wrong" FILE SEARCH REPLACE [FILE SEARCH REPLACE]...): a fault, and the name of what is
+# known to have had it, or "".
+
+macro(mxcheck_begin_faults FAMILY SOURCE FOLDER)
+  set(fault_family ${FAMILY})
+  set(fault_source ${SOURCE})
+  set(fault_folder ${FOLDER})
+  set(fault_names control)
+  set(fault_lines)
+  set(fault_complaints)
+  mxcheck_fault_line(control "" "nothing is changed")
+endmacro()
+
+macro(mxcheck_fault_line NAME REFERENCE WHAT)
+  string(APPEND fault_lines "${NAME}\t${REFERENCE}\t${WHAT}\t${fault_folder}/libmxcheck_${fault_family}_${NAME}.so\n")
+endmacro()
+
+# Arguments are taken by number: C++ is full of semicolons, which would split a list.
+function(mxcheck_fault NAME REFERENCE WHAT)
+  set(at 3)
+  while(at LESS ARGC)
+    math(EXPR with "${at} + 1")
+    math(EXPR by "${at} + 2")
+    mxcheck_overlay_change(${NAME} "${ARGV${at}}" "${ARGV${with}}" "${ARGV${by}}")
+    math(EXPR at "${at} + 3")
+  endwhile()
+  mxcheck_fault_line(${NAME} "${REFERENCE}" "${WHAT}")
+  set(fault_names ${fault_names} ${NAME} PARENT_SCOPE)
+  set(fault_lines "${fault_lines}" PARENT_SCOPE)
+  set(fault_complaints "${fault_complaints}" PARENT_SCOPE)
+endfunction()
+
 # Texts are kept in global properties, with a word for each place; arguments are quoted throughout: C++ is full of
 # semicolons, which would split a list.
 function(mxcheck_overlay_change NAME FILE SEARCH REPLACE)
@@ -62,6 +97,7 @@ endfunction()
 
 function(mxcheck_overlay_write FOLDER)
   get_property(files GLOBAL PROPERTY mxcheck_${fault_family}_files)
+  set(whole)
   foreach(file ${files})
     get_property(text GLOBAL PROPERTY mxcheck_${fault_family}_${file})
     get_property(places GLOBAL PROPERTY mxcheck_${fault_family}_places_of_${file})
@@ -70,6 +106,14 @@ function(mxcheck_overlay_write FOLDER)
       string(REPLACE "@${place}@" "${code}" text "${text}")
     endforeach()
     mxcheck_write_if_changed(${FOLDER}/kernels/${file} "${text}")
+    string(APPEND whole "${text}")
+  endforeach()
+  # A REPLACE without UNCHANGED at a place that has another fault already would have taken its place.
+  foreach(name ${fault_names})
+    string(FIND "${whole}" "::mxcheck_faults::Fault::${name})" at)
+    if(at EQUAL -1 AND NOT name STREQUAL control)
+      string(APPEND fault_complaints "\n  ${name}: its text is lost, where another fault has the same SEARCH")
+    endif()
   endforeach()
   # An earlier configuration may have had faults in other files: they would be found too.
   file(GLOB_RECURSE stale ${FOLDER}/kernels/*)
@@ -79,6 +123,7 @@ function(mxcheck_overlay_write FOLDER)
     file(REMOVE ${stale})
   endif()
   set(overlay_files ${files} PARENT_SCOPE)
+  set(fault_complaints "${fault_complaints}" PARENT_SCOPE)
 endfunction()
 
 # A file that keeps its time is not built again.
