@@ -81,6 +81,7 @@ class ByteReader {
     if (count > left_.size() / bytes_each) refuse("a length is more than what follows");
     return count;
   }
+  [[nodiscard]] bool at_end() const { return left_.empty(); }
   void finish() const {
     if (!left_.empty()) refuse(std::to_string(left_.size()) + " bytes too many");
   }

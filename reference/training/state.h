@@ -3,8 +3,10 @@
 // done.
 //
 //   TrainingState state = initial_state(config);   // docs/training.md, "Initial values"
+//   branch_off(state, config);                     // docs/training.md, "Branches": a run of `config` goes on from here
 //
-// Errors: Error{environment} where the machine has not that much memory.
+// Errors: Error{environment} where the machine has not that much memory; of branch_off Error{usage} for a state that is
+// not of the configuration's model.
 
 #include <cstdint>
 #include <vector>
@@ -23,5 +25,9 @@ struct TrainingState {
 };
 
 TrainingState initial_state(const TrainingConfig& config, int threads = 0);
+
+// The state of another run, which kept its moments in FP32, as a run of `config` begins with it: weights moved as
+// config.perturb says, and moments in the type that config keeps them in.
+void branch_off(TrainingState& state, const TrainingConfig& config);
 
 }  // namespace mxcheck

@@ -251,27 +251,50 @@ void perturb_all(std::vector<float>& w, std::uint64_t seed, std::size_t paramete
   }
 }
 
+void perturb(std::vector<std::vector<float>>& weights, const TrainingConfig& config) {
+  std::int64_t perturbed = config.perturb - 1;  // counted from the tensor that is next
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    if (config.perturb == kPerturbAll) perturb_all(weights[p], config.seed, p);
+    if (perturbed >= 0 && perturbed < std::ssize(weights[p])) {
+      float& weight = weights[p][static_cast<std::size_t>(perturbed)];
+      weight = std::nextafter(weight, std::numeric_limits<float>::infinity());
+    }
+    perturbed -= std::ssize(weights[p]);
+  }
+}
+
 }  // namespace
 
 TrainingState initial_state(const TrainingConfig& config, int threads) {
   check(config);
   TrainingState state;
   const std::vector<ParameterSpec> specs = parameters_of(config.model);
-  std::int64_t perturbed = config.perturb - 1;  // counted from the tensor that is next
   for (std::size_t p = 0; p < specs.size(); ++p) {
     state.weights.push_back(initial_weights(specs[p], config.seed, p, threads));
-    if (config.perturb == kPerturbAll) perturb_all(state.weights.back(), config.seed, p);
-    if (perturbed >= 0 && perturbed < specs[p].size()) {
-      float& weight = state.weights.back()[static_cast<std::size_t>(perturbed)];
-      weight = std::nextafter(weight, std::numeric_limits<float>::infinity());
-    }
-    perturbed -= specs[p].size();
     state.first_moments.emplace_back();
     resize_or_throw(state.first_moments.back(), specs[p].size(), specs[p].name);
     state.second_moments.emplace_back();
     resize_or_throw(state.second_moments.back(), specs[p].size(), specs[p].name);
   }
+  perturb(state.weights, config);
   return state;
+}
+
+void branch_off(TrainingState& state, const TrainingConfig& config) {
+  check(config);
+  const std::vector<ParameterSpec> specs = parameters_of(config.model);
+  for (const auto* tensors : {&state.weights, &state.first_moments, &state.second_moments}) {
+    const bool is_of_it = std::equal(
+        tensors->begin(), tensors->end(), specs.begin(), specs.end(),
+        [](const std::vector<float>& tensor, const ParameterSpec& spec) { return std::ssize(tensor) == spec.size(); });
+    if (!is_of_it) throw Error(ErrorKind::usage, "a branch begins with a state of its own model; this is of another");
+  }
+  perturb(state.weights, config);
+  for (auto* moments : {&state.first_moments, &state.second_moments}) {
+    for (std::vector<float>& tensor : *moments) {
+      for (float& moment : tensor) moment = stored(config.optimizer, moment);
+    }
+  }
 }
 
 namespace {

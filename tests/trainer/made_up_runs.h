@@ -68,7 +68,7 @@ inline NamedRun made_up_run(const MadeUp& m) {
   NamedRun run;
   RunRecord& r = run.record;
   r.config = made_up_config(m);
-  run.file = arm_name(r.config) + "_" + std::to_string(m.seed) + ".h5";
+  run.file = arm_name(r) + "_" + std::to_string(m.seed) + ".h5";
   r.corpus = "made up";
   r.training_sha256 = "training";
   r.validation_sha256 = "validation";

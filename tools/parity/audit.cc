@@ -22,13 +22,14 @@
 #include "trainer/report/html.h"
 #include "trainer/report/json.h"
 #include "trainer/report/text.h"
+#include "trainer/run/branch.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {
 namespace {
 
 struct Options {
-  std::string file, checkpoint, data;
+  std::string file, checkpoint, data, trunk;
   std::int64_t step = 0;
   int threads = 0;
   bool evaluates = false, json = false;
@@ -47,8 +48,10 @@ std::string checkpoint_for(const Options& o, const RunRecord& run) {
 }
 
 std::string result_text(const Options& o, const RunRecord& run, const AuditResult& result, const std::string& from) {
-  std::string text = fmt::format("{}: {}, step {}, computed from {}\n", o.file, run_title(run.config), o.step,
-                                 from.empty() ? "the initial state" : from);
+  std::string text = fmt::format("{}: {}, step {}, computed from {}\n", o.file, run_title(run), o.step,
+                                 !from.empty() ? from
+                                 : run.branch  ? "its trunk " + run.branch->file
+                                               : "the initial state");
   std::size_t width = 0, differ = 0;
   for (const AuditLine& line : result.lines) {
     width = std::max(width, line.what.size());
@@ -98,12 +101,20 @@ int run(const Options& o) {
     check_belongs(checkpoint, run, from);
     request.checkpoint = std::move(checkpoint.state);
   }
+  std::optional<Trunk> trunk;
+  if (run.branch) trunk = trunk_beside(run, o.file, o.trunk);
   const Corpus corpus = corpus_of(o.data);
   request.corpus = &corpus;
   const std::unique_ptr<TrainingEngine> engine = cpu_engine(run.config, o.threads);
   AuditResult result;
   {
     Progress progress("auditing");
+    if (trunk && !request.checkpoint) {
+      const auto make = [&](const TrainingConfig& config) { return cpu_engine(config, o.threads); };
+      request.trunk = state_of(*trunk, run.branch->step, corpus, make, [&](std::int64_t step) {
+        progress.now(fmt::format("computing step {} of the trunk's {}", step, run.branch->step));
+      });
+    }
     in_place(o.file, [&] {
       result = audit_step(std::move(request), *engine, [&](std::int64_t step) {
         progress.now(fmt::format("computing step {} of {}", step, o.step));
@@ -127,6 +138,7 @@ void add_parity_audit(Command& parity) {
   sub.option("--step", o->step, "Which step, from 0").required().between(0, std::int64_t{1} << 40);
   sub.option("--checkpoint", o->checkpoint,
              "State to begin with (default: the nearest kept one beside RUN, or the start)");
+  sub.option("--trunk", o->trunk, "Of a branch: the run that it branched off from (default: its name, beside RUN)");
   sub.option("--data", o->data, "What the run was trained on (default: the headers of Boost 1.74)");
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
   sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
@@ -205,6 +217,7 @@ struct Facts {
   std::string file;
   RunRecord run;
   std::vector<std::int64_t> checkpoints;  // kept ones that lie beside it and belong to it
+  std::string trunk;                      // of a branch: its file, where it lies beside it and is the one
   std::int64_t not_finite = 0;            // steps with a loss or norm of NaN or Inf
   std::int64_t not_updated = 0;
   double first_loss = NAN, last_loss = NAN;  // means of the first and the last 100 steps, or of what there is
@@ -226,6 +239,8 @@ Facts facts_of(const std::string& file) {
     check_belongs(read_checkpoint(path), f.run, path);
     f.checkpoints.push_back(step);
   }
+  if (f.run.branch && std::filesystem::exists(std::filesystem::path(file).parent_path() / f.run.branch->file))
+    f.trunk = trunk_beside(f.run, file, "").file;
   for (const RecordedStep& step : f.run.steps) {
     f.not_finite +=
         !std::isfinite(std::bit_cast<float>(step.loss)) || !std::isfinite(std::bit_cast<float>(step.gradient_norm));
@@ -240,11 +255,15 @@ Facts facts_of(const std::string& file) {
 std::string text_of(const Facts& f) {
   const RunRecord& run = f.run;
   const ModelShape& m = run.config.model;
-  std::string text = fmt::format("{}: {}, {} of {} steps, {}\n", f.file, run_title(run.config), run.steps.size(),
-                                 run.config.steps, to_text(run.end));
+  std::string text = fmt::format("{}: {}, {} of {} steps, {}\n", f.file, run_title(run), run.steps.size(),
+                                 run.config.steps - run.first_step(), to_text(run.end));
   text += fmt::format(
       "  model        {} parameters: {} layers of width {}, {} experts of width {}, top {}; {} tokens a step\n",
       parameter_count(m), m.layers, m.width, m.experts, m.inner, m.top_k, run.config.tokens());
+  if (run.branch) {
+    text += fmt::format("  trunk        {} after {} steps, weights {:016x}: {}\n", run.branch->file, run.branch->step,
+                        run.branch->weights, f.trunk.empty() ? "not beside this file, not followed" : "as it recorded");
+  }
   text += fmt::format("  data         {}, SHA-256 {}\n", run.corpus, run.training_sha256.substr(0, 16));
   text += fmt::format("  computed by  {} ({}), mxcheck {}, {:.1f} s in {} sitting{}\n", run.engine, run.device,
                       run.mxcheck, run.seconds, run.sittings, run.sittings == 1 ? "" : "s");
@@ -266,7 +285,7 @@ std::string text_of(const Facts& f) {
 Json json_of(const Facts& f) {
   const RunRecord& run = f.run;
   Json json{{"file", f.file},
-            {"title", run_title(run.config)},
+            {"title", run_title(run)},
             {"end", to_text(run.end)},
             {"steps", run.steps.size()},
             {"parameters", parameter_count(run.config.model)},
@@ -281,6 +300,13 @@ Json json_of(const Facts& f) {
             {"steps_not_updated", f.not_updated},
             {"witnesses", run.witnesses.size()},
             {"checkpoints", f.checkpoints}};
+  if (run.branch) {
+    json["branch"] = {{"trunk_sha256", run.branch->trunk},
+                      {"trunk_file", run.branch->file},
+                      {"step", run.branch->step},
+                      {"weights_digest", fmt::format("{:016x}", run.branch->weights)},
+                      {"followed", !f.trunk.empty()}};
+  }
   json["evaluations"] = Json::array();
   for (const RecordedEvaluation& e : run.evaluations) {
     json["evaluations"].push_back({{"step", e.step},

@@ -20,5 +20,6 @@ Corpus corpus_of(const std::string& data);
 // "mxfp8, seed 1": what tells one run from another. Rounding, moments and a perturbed weight where they are not the
 // usual ones.
 std::string run_title(const TrainingConfig& config);
+std::string run_title(const RunRecord& run);  // with where it branched off
 
 }  // namespace mxcheck

@@ -66,8 +66,8 @@ std::string loss_text(std::uint32_t bits) { return fmt::format("{:.4f}", std::bi
 
 std::string outcome_text(const RunRecord& run, const std::string& output) {
   const auto tokens = static_cast<double>(std::ssize(run.steps) * run.config.tokens());
-  std::string text = fmt::format("{}: {}, {} of {} steps, {}\n", output, run_title(run.config), run.steps.size(),
-                                 run.config.steps, to_text(run.end));
+  std::string text = fmt::format("{}: {}, {} of {} steps, {}\n", output, run_title(run), run.steps.size(),
+                                 run.config.steps - run.first_step(), to_text(run.end));
   if (!run.steps.empty())
     text += fmt::format("loss        {} to {}\n", loss_text(run.steps.front().loss), loss_text(run.steps.back().loss));
   if (!run.evaluations.empty()) {
@@ -96,12 +96,13 @@ Json outcome_json(const RunRecord& run, const std::string& output) {
   return json;
 }
 
-std::unique_ptr<TrainingEngine> engine_of(const ParityRunOptions& o, const RunRequest& r) {
-  if (o.engine == "cpu") return cpu_engine(r.config, o.threads);
+std::unique_ptr<TrainingEngine> engine_of(const ParityRunOptions& o, const TrainingConfig& config,
+                                          const RunPlan& plan) {
+  if (o.engine == "cpu") return cpu_engine(config, o.threads);
   // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
   const bool is_path = o.engine.find('/') != std::string::npos || o.engine.ends_with(".so");
   const std::string library = find_candidate_library(is_path ? o.engine : o.engine + "_train", own_executable());
-  return device_engine(r.config, library, std::min(r.plan.validation_sequences, kSequencesAtOnce), o.threads);
+  return device_engine(config, library, std::min(plan.validation_sequences, kSequencesAtOnce), o.threads);
 }
 
 // The runs under way as one line: the step of the one that is furthest behind, and the speed of all.
@@ -167,11 +168,22 @@ void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
 
 int train_run(const ParityRunOptions& o) {
   // Options are refused before 131 MB are read.
-  const Corpus none;
+  std::vector<ParityRun> asked = parity_runs_of(o);
+  const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o.data);
   std::vector<RunInCompany> runs;
-  for (RunRequest& request : requests_of(o, none)) runs.push_back({std::move(request), nullptr});
-  const Corpus corpus = runs.empty() ? none : corpus_of(o.data);
-  for (RunInCompany& r : runs) r.request.corpus = &corpus, r.engine = engine_of(o, r.request);
+  for (ParityRun& run : asked) {
+    RunRequest& r = run.request;
+    r.corpus = &corpus;
+    if (run.trunk) {
+      check_data(*run.trunk, corpus);
+      r.trunk = [trunk = run.trunk, step = r.branch->step, plan = r.plan, &corpus, &o] {
+        const auto engine = [&](const TrainingConfig& config) { return engine_of(o, config, plan); };
+        return state_of(*trunk, step, corpus, engine, {});
+      };
+    }
+    std::unique_ptr<TrainingEngine> engine = engine_of(o, r.config, r.plan);
+    runs.push_back({std::move(r), std::move(engine)});
+  }
   std::vector<RunInCompanyEnd> ends;
   {
     const StopOnSignal stop;
@@ -227,8 +239,8 @@ std::int64_t perturbed_weight(const std::string& text) {
   throw Error(ErrorKind::usage, "--perturb is '" + text + "'; all, or a weight's number from 1 on, is needed");
 }
 
-TrainingConfig config_of(const ParityRunOptions& o) {
-  TrainingConfig config = o.config.empty() ? preset_named(o.preset.empty() ? "tiny" : o.preset) : read_config(o.config);
+// `config` with what the options say otherwise.
+TrainingConfig config_of(const ParityRunOptions& o, TrainingConfig config) {
   if (!o.recipe.empty()) config.recipe = layer_recipe_at(o.recipe);
   if (!o.rounding.empty()) config.rounding = token_rounding_rule_named(o.rounding);
   if (!o.moments.empty()) config.optimizer.moments = o.moments == "bf16" ? Format::bf16 : Format::fp32;
@@ -240,8 +252,7 @@ TrainingConfig config_of(const ParityRunOptions& o) {
   return config;
 }
 
-RunPlan run_plan_of(const ParityRunOptions& o, const TrainingConfig& config) {
-  RunPlan plan = plan_of(config);
+RunPlan run_plan_of(const ParityRunOptions& o, const TrainingConfig& config, RunPlan plan) {
   set_if(o.evaluate_every, plan.evaluate_every), set_if(o.observe_every, plan.observe_every);
   set_if(o.checkpoint_every, plan.checkpoint_every), set_if(o.sequences, plan.validation_sequences);
   if (!o.kept.empty()) plan.kept = numbers_of<std::int64_t>("--keep", o.kept, "steps with commas between them");
@@ -254,11 +265,25 @@ void check_resume(const ParityRunOptions& o) {
   const bool about_the_run = !o.preset.empty() || !o.config.empty() || !o.recipe.empty() || !o.rounding.empty() ||
                              !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || !o.perturb.empty() ||
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
-                             !o.kept.empty() || o.skips_non_finite;
+                             !o.kept.empty() || o.skips_non_finite || o.at;
   if (about_the_run) {
     throw Error(ErrorKind::usage,
-                "--resume takes the run's configuration from its journal; -o, --seeds, --data, --engine, --threads and "
-                "--json alone go with it");
+                "--resume takes the run's configuration from its journal; -o, --seeds, --branch, --data, --engine, "
+                "--threads and --json alone go with it");
+  }
+}
+
+// A branch shares with its trunk all that is not said here.
+void check_branch_options(const ParityRunOptions& o) {
+  if (o.branch.empty() && o.at) throw Error(ErrorKind::usage, "--at is the step of a trunk; --branch names its file");
+  if (o.branch.empty() || o.resume) return;
+  if (!o.at) throw Error(ErrorKind::usage, "--branch needs --at STEP: after how many steps of it the run takes over");
+  const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.seed || o.evaluate_every ||
+                         o.sequences || o.skips_non_finite;
+  if (is_shared) {
+    throw Error(ErrorKind::usage,
+                "a branch has its trunk's sizes, steps, seed and evaluations; --recipe, --rounding, --tile, --moments "
+                "and --perturb alone say what is otherwise");
   }
 }
 
@@ -268,32 +293,54 @@ void require_journal(const std::string& out) {
               journal_of(out) + ": there is no such file; no run to " + out + " waits to be gone on with");
 }
 
-RunRequest request_of(const ParityRunOptions& o, const Corpus& corpus, const std::string& out,
-                      std::optional<std::uint64_t> seed) {
-  RunRequest r;
+// The plan of a branch: evaluations as the trunk has them, after the same steps.
+RunPlan plan_of_branch(const RunRecord& trunk, const TrainingConfig& config, std::int64_t step) {
+  RunPlan plan = plan_of(config, step);
+  plan.evaluate_every = trunk.plan.evaluate_every, plan.observe_every = trunk.plan.observe_every;
+  plan.validation_sequences = trunk.plan.validation_sequences;
+  return plan;
+}
+
+ParityRun parity_run_of(const ParityRunOptions& o, const std::string& out, const std::string& trunk,
+                        std::optional<std::uint64_t> seed) {
+  ParityRun run;
+  RunRequest& r = run.request;
   r.out = out;
-  r.corpus = &corpus;
   r.mxcheck = std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")");
   r.resume = o.resume;
   if (o.resume) {
     require_journal(out);
     RunRecord begun = read_journal(journal_of(out)).record;
-    r.config = std::move(begun.config), r.plan = std::move(begun.plan);
+    if (begun.branch) run.trunk = std::make_shared<const Trunk>(trunk_beside(begun, out, trunk));
+    r.config = std::move(begun.config), r.plan = std::move(begun.plan), r.branch = std::move(begun.branch);
     if (seed && r.config.seed != *seed) {
       throw Error(ErrorKind::input, fmt::format("{}: is of seed {}, not of {}", journal_of(out), r.config.seed, *seed));
     }
-    return r;
+    return run;
   }
-  r.config = config_of(o);
+  if (!trunk.empty()) {
+    run.trunk = std::make_shared<const Trunk>(read_trunk(trunk));
+    const RunRecord& of = run.trunk->run;
+    r.config = config_of(o, of.config);
+    if (seed && r.config.seed != *seed)
+      throw Error(ErrorKind::input, fmt::format("{}: is of seed {}, not of {}", trunk, r.config.seed, *seed));
+    r.branch = branch_of(*run.trunk, r.config, *o.at);
+    r.plan = run_plan_of(o, r.config, plan_of_branch(of, r.config, *o.at));
+    return run;
+  }
+  r.config =
+      config_of(o, o.config.empty() ? preset_named(o.preset.empty() ? "tiny" : o.preset) : read_config(o.config));
   set_if(seed, r.config.seed);
-  r.plan = run_plan_of(o, r.config);
-  return r;
+  r.plan = run_plan_of(o, r.config, plan_of(r.config));
+  return run;
 }
 
 std::vector<std::uint64_t> seeds_of(const ParityRunOptions& o) {
-  if (o.output.find(kSeedPlace) == std::string::npos) {
-    throw Error(ErrorKind::usage, "--seeds makes a file for each seed: -o is '" + o.output +
-                                      "', which lacks the place for it, as in run_{seed}.h5");
+  for (const auto& [option, file] : {std::pair("-o", &o.output), std::pair("--branch", &o.branch)}) {
+    if (file->empty() || file->find(kSeedPlace) != std::string::npos) continue;
+    throw Error(ErrorKind::usage, fmt::format("--seeds has a file for each seed: {} is '{}', which lacks the place for "
+                                              "it, as in run_{{seed}}.h5",
+                                              option, *file));
   }
   auto seeds = numbers_of<std::uint64_t>("--seeds", o.seeds, "whole numbers from 0 with commas between them");
   for (auto s = seeds.begin(); s != seeds.end(); ++s) {
@@ -319,17 +366,18 @@ std::string output_of(const std::string& pattern, std::uint64_t seed) {
 
 }  // namespace
 
-std::vector<RunRequest> requests_of(const ParityRunOptions& o, const Corpus& corpus) {
+std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o) {
   if (o.resume) check_resume(o);
-  if (o.seeds.empty()) return {request_of(o, corpus, o.output, {})};
-  std::vector<RunRequest> requests;
+  check_branch_options(o);
+  if (o.seeds.empty()) return {parity_run_of(o, o.output, o.branch, {})};
+  std::vector<ParityRun> runs;
   for (const std::uint64_t seed : seeds_of(o)) {
     const std::string out = output_of(o.output, seed);
     if (o.resume && has_ended(out, seed)) continue;
-    requests.push_back(request_of(o, corpus, out, seed));
-    if (!o.resume) check_fresh(requests.back());  // of all, before the first begins
+    runs.push_back(parity_run_of(o, out, output_of(o.branch, seed), seed));
+    if (!o.resume) check_fresh(runs.back().request);  // of all, before the first begins
   }
-  return requests;
+  return runs;
 }
 
 void add_options(Command& sub, ParityRunOptions& o) {
@@ -338,6 +386,11 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .not_empty();
   sub.option("--preset", o.preset, "Sizes: tiny (the default), small or full; docs/parity.md has them");
   sub.option("--config", o.config, "All of the configuration as JSON, in place of a preset");
+  sub.option("--branch", o.branch,
+             "Take over from this run (its trunk), with its weights, moments and data, under another recipe; with "
+             "--seeds, {seed} in it, too")
+      .not_empty();
+  sub.option("--at", o.at, "After so many steps of the trunk").between(1, std::int64_t{1} << 40);
   sub.option("--recipe", o.recipe, "Recipe of the MoE layers: a name, or a file ending in .json (default bf16)");
   const CommandOption seed = sub.option("--seed", o.seed, "Of initial weights, data and rounding (default 0)");
   sub.option("--seeds", o.seeds,
@@ -385,6 +438,11 @@ std::string run_title(const TrainingConfig& config) {
   return title;
 }
 
+std::string run_title(const RunRecord& run) {
+  const std::string title = run_title(run.config);
+  return run.branch ? fmt::format("{}, from step {} of {} on", title, run.branch->step, run.branch->file) : title;
+}
+
 void add_parity(Command& app) {
   Command sub = app.subcommand("parity", "Runs of training under a recipe, recorded to the bit, audited and compared");
   sub.requires_subcommand();
@@ -396,6 +454,7 @@ void add_parity(Command& app) {
       "Examples:\n"
       "  mxcheck parity run --preset tiny --recipe mxfp8 --seed 1 --steps 1000 -o mxfp8_1.h5\n"
       "  mxcheck parity run --resume -o mxfp8_1.h5               go on with a run that was interrupted\n"
+      "  mxcheck parity run --branch bf16_1.h5 --at 500 --recipe mxfp8 -o from_500.h5    take over in the middle\n"
       "  mxcheck parity audit mxfp8_1.h5 --step 500              compute a step again: every bit must agree\n"
       "  mxcheck parity verify mxfp8_1.h5                        is the file whole, and what does it say?\n"
       "  mxcheck parity compare runs/*.h5 --html report.html     is the recipe as good as BF16?");

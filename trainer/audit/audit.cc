@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "numerics/error.h"
+#include "trainer/run/branch.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/run.h"
 
@@ -19,11 +20,14 @@ std::string digest(std::uint64_t bits) { return fmt::format("{:016x}", bits); }
 
 void check(const AuditRequest& r) {
   const RunRecord& run = *r.run;
-  if (r.step < 0 || r.step >= std::ssize(run.steps)) {
+  if (r.step < run.first_step() || r.step >= run.steps_done()) {
     throw Error(ErrorKind::usage,
                 fmt::format("the run has no step {}; it has {}", r.step,
-                            run.steps.empty() ? std::string("none") : fmt::format("0 to {}", run.steps.size() - 1)));
+                            run.steps.empty() ? std::string("none")
+                                              : fmt::format("{} to {}", run.first_step(), run.steps_done() - 1)));
   }
+  if (run.branch && !r.checkpoint && !r.trunk)
+    throw Error(ErrorKind::usage, "the run is a branch; its trunk's state, or a checkpoint of its own, is needed");
   if (r.checkpoint && r.checkpoint->step > r.step) {
     throw Error(ErrorKind::usage,
                 fmt::format("the checkpoint is of step {}, after step {}; one at or before it is needed",
@@ -138,6 +142,16 @@ void add_observation(const RecordedObservation& was, const StepOutcome& is, std:
     add_layer(was.step, fmt::format("layer {}", l), l < is.layers.size() ? is.layers[l] : none, was.layers[l], lines);
 }
 
+TrainingState first_state(AuditRequest& r) {
+  const RunRecord& run = *r.run;
+  if (r.checkpoint) return std::move(*r.checkpoint);
+  if (!run.branch) return initial_state(run.config);
+  TrainingState state = *r.trunk;
+  check_trunk_state(state, *run.branch);
+  branch_off(state, run.config);
+  return state;
+}
+
 }  // namespace
 
 bool AuditResult::passed() const {
@@ -149,7 +163,7 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
   if (r.evaluates) check_evaluations(r);
   const auto begun = std::chrono::steady_clock::now();
   const RunRecord& run = *r.run;
-  engine.load(r.checkpoint ? std::move(*r.checkpoint) : initial_state(run.config));
+  engine.load(first_state(r));
   AuditResult result;
   result.step = r.step;
   result.first = engine.steps_done();
@@ -160,7 +174,7 @@ AuditResult audit_step(AuditRequest r, TrainingEngine& engine, const AuditWatch&
     const RecordedObservation* const observed = step == r.step ? observation_of(run, step) : nullptr;
     const StepOutcome outcome = engine.step(training_batch(*r.corpus, run.config, step), observed != nullptr);
     const RecordedStep is = recorded(outcome);
-    const RecordedStep& was = run.steps[static_cast<std::size_t>(step)];
+    const RecordedStep& was = run.step(step);
     const bool equal = is == was;
     if (step == r.step || (!equal && !differed)) add_step(step, is, was, result.lines);
     if (step == r.step) result.has_witness = add_witness(run, witness(step, outcome), result.lines);

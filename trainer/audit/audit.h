@@ -1,15 +1,17 @@
 #pragma once
-// One step of a recorded run, computed again: what `mxcheck parity audit` does. From the initial state, or a checkpoint
-// at or before the step, every step up to it is computed on the CPU, and each must equal what was recorded.
+// One step of a recorded run, computed again: what `mxcheck parity audit` does. From the initial state (of a branch,
+// its trunk's), or a checkpoint at or before the step, every step up to it is computed on the CPU, and each must equal
+// what was recorded.
 //
 //   const AuditResult result = audit_step({&record, &corpus, 5000, std::move(state)}, engine, {});
 //   result.passed()
 //
-// Errors: Error{usage} for a step that the run does not have, a checkpoint after it, or evaluations where the run has
-// none; Error{input} for a corpus that is not the run's.
+// Errors: Error{usage} for a step that the run does not have, a checkpoint after it, a branch without its trunk's
+// state, or evaluations where the run has none; Error{input} for a corpus that is not the run's.
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +26,8 @@ struct AuditRequest {
   const RunRecord* run = nullptr;
   const Corpus* corpus = nullptr;
   std::int64_t step = 0;
-  std::optional<TrainingState> checkpoint;  // its `step` at most `step`; none: the initial state
+  std::optional<TrainingState> checkpoint;     // its `step` at most `step`; none: the state that the run began with
+  std::shared_ptr<const TrainingState> trunk;  // of a branch, where there is no checkpoint: the trunk's there
   bool evaluates = false;  // evaluations recorded before the step, and after it where it is the last, are made again
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,8 @@
 #include "trainer/compare/observed.h"
 #include "trainer/compare/same_experiment.h"
 #include "trainer/compare/trajectory.h"
+#include "trainer/record/run_file.h"
+#include "trainer/run/branch.h"
 
 namespace mxcheck {
 namespace {
@@ -21,10 +24,12 @@ bool is_plain(const TrainingConfig& c) {
   return c.rounding == TokenRoundingRule::none && c.optimizer.moments == Format::fp32;
 }
 
-ArmRole role_of(const TrainingConfig& c) {
+// A branch in which nothing is otherwise is its trunk again: an A/A run that shows no noise.
+ArmRole role_of(const RunRecord& run) {
+  const TrainingConfig& c = run.config;
   if (c.recipe.name == "broken") return ArmRole::control;
   if (c.recipe.name != "bf16" || !is_plain(c)) return ArmRole::judged;
-  return c.perturb == 0 ? ArmRole::baseline : ArmRole::repeat;
+  return c.perturb == 0 && !run.branch ? ArmRole::baseline : ArmRole::repeat;
 }
 
 double mean_of_last(const RunRecord& run, std::uint32_t RecordedEvaluation::*loss) {
@@ -40,13 +45,23 @@ const NamedRun* run_of_seed(const Arm& arm, std::uint64_t seed) {
   return found == arm.runs.end() ? nullptr : *found;
 }
 
+// The trunk of a branch is the baseline's run of its seed.
+void check_trunk(const NamedRun& branch, const NamedRun& baseline, std::map<std::uint64_t, Trunk>& trunks) {
+  auto [at, is_new] = trunks.try_emplace(baseline.record.config.seed);
+  if (is_new) at->second = {baseline.file, baseline.record, sha256_of(baseline.record)};
+  check_branch(branch.record, branch.file, at->second);
+}
+
 void check_pairs(const std::vector<Arm>& arms) {
   if (arms.empty() || arms.front().role != ArmRole::baseline)
     refuse_input("no run of the baseline: recipe bf16, token choice, FP32 moments, no weight that starts one ulp up");
+  std::map<std::uint64_t, Trunk> trunks;
   for (const Arm& arm : arms) {
     for (const NamedRun* run : arm.runs) {
       const std::uint64_t seed = run->record.config.seed;
-      if (run_of_seed(arms.front(), seed) == nullptr)
+      const NamedRun* const baseline = run_of_seed(arms.front(), seed);
+      if (baseline != nullptr && run->record.branch) check_trunk(*run, *baseline, trunks);
+      if (baseline == nullptr)
         refuse_input(run->file + ": no run of BF16 has its seed, " + std::to_string(seed) + ": a pair shares a seed (" +
                      arms.front().runs.front()->file + " has " +
                      std::to_string(arms.front().runs.front()->record.config.seed) + ")");
@@ -58,7 +73,8 @@ void check_pairs(const std::vector<Arm>& arms) {
 
 double value_of(std::uint32_t fp32_bits) { return static_cast<double>(std::bit_cast<float>(fp32_bits)); }
 
-std::string arm_name(const TrainingConfig& c) {
+std::string arm_name(const RunRecord& run) {
+  const TrainingConfig& c = run.config;
   std::string name = c.recipe.name;
   if (c.rounding != TokenRoundingRule::none) {
     name += " + " + std::string(to_text(c.rounding));
@@ -66,6 +82,8 @@ std::string arm_name(const TrainingConfig& c) {
   }
   if (c.optimizer.moments != Format::fp32) name += " + moments " + std::string(spec(c.optimizer.moments).name);
   if (c.perturb != 0) name += c.perturb == kPerturbAll ? " + all weights moved" : " + one ulp";
+  if (run.branch)
+    name += fmt::format(" from {:.4g} %", 100 * static_cast<double>(run.branch->step) / static_cast<double>(c.steps));
   return name;
 }
 
@@ -81,8 +99,9 @@ bool has_diverged(const RunRecord& run) {
 double endpoint_of(const RunRecord& run) { return mean_of_last(run, &RecordedEvaluation::loss_bf16); }
 double own_endpoint_of(const RunRecord& run) { return mean_of_last(run, &RecordedEvaluation::loss_own); }
 
-double training_endpoint_of(const RunRecord& run) {
-  const std::size_t count = (run.steps.size() + 9) / 10;
+double training_endpoint_of(const RunRecord& run, std::size_t most) {
+  const auto tenth = static_cast<std::size_t>((run.steps_done() + 9) / 10);
+  const std::size_t count = std::min({tenth, run.steps.size(), most});
   double sum = 0;
   for (std::size_t i = run.steps.size() - count; i < run.steps.size(); ++i) sum += value_of(run.steps[i].loss);
   return sum / static_cast<double>(count);
@@ -91,12 +110,14 @@ double training_endpoint_of(const RunRecord& run) {
 std::vector<Arm> arms_of(std::span<const NamedRun> runs) {
   for (const NamedRun& run : runs) check_whole(run);
   check_same_experiment(runs);
-  std::map<std::pair<ArmRole, std::string>, Arm> arms;  // the order of roles is that of the result
+  std::map<std::tuple<std::int64_t, ArmRole, std::string>, Arm> arms;  // the order is that of the result
   for (const NamedRun& run : runs) {
     const TrainingConfig& c = run.record.config;
-    Arm& arm = arms[{role_of(c), arm_name(c)}];
-    arm.name = arm_name(c);
-    arm.role = role_of(c);
+    const ArmRole role = role_of(run.record);
+    Arm& arm = arms[{run.record.first_step(), role, arm_name(run.record)}];
+    arm.name = arm_name(run.record);
+    arm.role = role;
+    arm.branch_step = run.record.first_step();
     if (const NamedRun* other = run_of_seed(arm, c.seed))
       refuse_input(other->file + " and " + run.file + ": both are seed " + std::to_string(c.seed) + " of " + arm.name +
                    "; a seed counts once");
@@ -163,9 +184,12 @@ void check_evaluations(const NamedRun& longest, const NamedRun& run) {
   const auto& expected = longest.record.evaluations;
   const auto& found = run.record.evaluations;
   const auto step = &RecordedEvaluation::step;
-  const bool begins = std::ranges::equal(found.begin(), found.end(), expected.begin(),
-                                         expected.begin() + static_cast<std::ptrdiff_t>(found.size()), {}, step, step);
-  const bool whole = found.size() == expected.size() || run.record.end == RunEnd::diverged;
+  const auto first = std::ranges::lower_bound(expected, run.record.first_step(), {}, step);
+  const auto left = static_cast<std::size_t>(expected.end() - first);
+  const bool begins =
+      found.size() <= left && std::ranges::equal(found.begin(), found.end(), first,
+                                                 first + static_cast<std::ptrdiff_t>(found.size()), {}, step, step);
+  const bool whole = found.size() == left || run.record.end == RunEnd::diverged;
   if (begins && whole) return;
   throw Error(ErrorKind::input,
               fmt::format("{} and {}: evaluations are after other steps ({} and {} of them); runs of one experiment "
@@ -195,11 +219,11 @@ void check_whole(const NamedRun& run) {
   const RunRecord& r = run.record;
   if (r.end == RunEnd::unfinished)
     throw Error(ErrorKind::input, fmt::format("{}: unfinished, {} of {} steps; finish it first", run.file,
-                                              r.steps.size(), r.config.steps));
+                                              r.steps_done(), r.config.steps));
   if (r.end == RunEnd::diverged) return;
-  if (static_cast<std::int64_t>(r.steps.size()) != r.config.steps)
+  if (r.steps_done() != r.config.steps)
     throw Error(ErrorKind::input, fmt::format("{}: finished with {} steps, its configuration has {}", run.file,
-                                              r.steps.size(), r.config.steps));
+                                              r.steps_done(), r.config.steps));
   if (r.evaluations.size() < kEndpointEvaluations)
     throw Error(ErrorKind::input, fmt::format("{}: {} evaluations; the endpoint is the mean of the last {}", run.file,
                                               r.evaluations.size(), kEndpointEvaluations));
@@ -216,8 +240,8 @@ void check_same_experiment(std::span<const NamedRun> runs) {
 
 namespace {
 
-// Steps are counted from 1 here, as evaluations are after so many.
-StepCurve binned(const std::vector<RecordedStep>& steps) {
+// Steps are counted from 1 here, as evaluations are after so many. `before`: steps of the trunk.
+StepCurve binned(const std::vector<RecordedStep>& steps, std::int64_t before) {
   StepCurve curve;
   const auto n = static_cast<double>(steps.size());
   std::size_t from = 0;
@@ -227,7 +251,7 @@ StepCurve binned(const std::vector<RecordedStep>& steps) {
     if (to <= from) continue;
     double sum = 0;
     for (std::size_t i = from; i < to; ++i) sum += value_of(steps[i].loss);
-    curve.push_back({static_cast<std::int64_t>((from + 1 + to) / 2), sum / static_cast<double>(to - from)});
+    curve.push_back({before + static_cast<std::int64_t>((from + 1 + to) / 2), sum / static_cast<double>(to - from)});
     from = to;
   }
   return curve;
@@ -241,16 +265,17 @@ std::vector<const NamedRun*> whole_runs(const Arm& arm) {
   return whole;
 }
 
-std::vector<std::size_t> checkpoint_indices(const std::vector<RecordedEvaluation>& evaluations) {
+// Of a branch the ratios are those of the steps since its trunk.
+std::vector<std::size_t> checkpoint_indices(const std::vector<RecordedEvaluation>& evaluations, std::int64_t branch) {
   std::vector<std::size_t> chosen;
-  const auto later = std::ranges::find_if(evaluations, [](const RecordedEvaluation& e) { return e.step > 0; });
+  const auto later = std::ranges::find_if(evaluations, [&](const RecordedEvaluation& e) { return e.step > branch; });
   if (later == evaluations.end()) return chosen;
-  const auto first = static_cast<double>(later->step);
-  const auto last = static_cast<double>(evaluations.back().step);
+  const auto first = static_cast<double>(later->step - branch);
+  const auto last = static_cast<double>(evaluations.back().step - branch);
   for (int k = 0; k < kCheckpoints; ++k) {
     const double target = first * std::pow(last / first, static_cast<double>(k) / (kCheckpoints - 1));
     const auto distance = [&](const RecordedEvaluation& e) {
-      return std::abs(std::log(static_cast<double>(e.step) / target));
+      return std::abs(std::log(static_cast<double>(e.step - branch) / target));
     };
     const auto nearest = std::ranges::min_element(later, evaluations.end(), {}, distance);
     const auto at = static_cast<std::size_t>(nearest - evaluations.begin());
@@ -279,7 +304,7 @@ RunCurve curve_of(const NamedRun& run) {
   RunCurve curve{.file = run.file, .seed = run.record.config.seed, .validation = {}, .training = {}};
   for (const RecordedEvaluation& e : run.record.evaluations)
     curve.validation.push_back({e.step, value_of(e.loss_bf16)});
-  curve.training = binned(run.record.steps);
+  curve.training = binned(run.record.steps, run.record.first_step());
   return curve;
 }
 
@@ -327,11 +352,13 @@ std::vector<CheckpointInterval> checkpoints_of(const Arm& baseline, const Arm& a
   std::vector<CheckpointInterval> all;
   if (runs.empty()) return all;
   const auto& evaluations = runs.front()->record.evaluations;
-  const std::vector<std::size_t> chosen = checkpoint_indices(evaluations);
+  const std::vector<std::size_t> chosen = checkpoint_indices(evaluations, arm.branch_step);
   for (const std::size_t at : chosen) {
     std::vector<double> differences;
     for (const NamedRun* run : runs) {
-      const double base = value_of(partner[run->record.config.seed]->record.evaluations[at].loss_bf16);
+      const auto& of_partner = partner[run->record.config.seed]->record.evaluations;
+      const double base = value_of(
+          std::ranges::lower_bound(of_partner, evaluations[at].step, {}, &RecordedEvaluation::step)->loss_bf16);
       differences.push_back((value_of(run->record.evaluations[at].loss_bf16) - base) / base);
     }
     all.push_back({evaluations[at].step, paired_interval(differences, alpha / kCheckpoints)});

@@ -1,16 +1,19 @@
 #pragma once
 // Runs grouped into arms: the same configuration but for the seed. Arms differ in the recipe, in token rounding and in
 // the type of the moments; an arm's name says all that differs from the baseline: "mxfp8", "bf16 + nr-f",
-// "bf16 + moments bf16". Whatever else differs makes runs that cannot be compared.
+// "bf16 + moments bf16". Whatever else differs makes runs that cannot be compared. Branches of the baseline's runs are
+// arms of their own for each step that they branch off after, and have it in their name: "mxfp8 from 50 %".
 //
 //   for (const Arm& arm : arms_of(runs)) ...   // the baseline first, then A/A, the negative control, and the others
 //
 // Errors: Error{input} for runs that cannot be compared, naming the files and the field: another model, batch, number
 // of steps, optimizer, training or validation data, evaluations at other steps, two recipes of one name; an unfinished
-// run; an arm's seed twice; a seed that the baseline lacks; no baseline.
+// run; an arm's seed twice; a seed that the baseline lacks; a branch whose trunk is not the baseline's run of its seed;
+// no baseline.
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,13 +42,14 @@ inline std::string_view to_text(ArmRole role) { return name_in(kArmRoles, role);
 struct Arm {
   std::string name;
   ArmRole role = ArmRole::judged;
+  std::int64_t branch_step = 0;       // its runs branched off after so many steps; 0: they are from scratch
   std::vector<const NamedRun*> runs;  // by seed, ascending; they point into what arms_of was given
 };
 
 // kEndpointEvaluations of them are the endpoint: their mean is less noisy than the last alone.
 inline constexpr std::size_t kEndpointEvaluations = 3;
 
-std::string arm_name(const TrainingConfig& config);
+std::string arm_name(const RunRecord& run);
 std::vector<Arm> arms_of(std::span<const NamedRun> runs);
 
 // Whether a run diverged: it says so, or one of the evaluations of its endpoint is no finite number.
@@ -55,9 +59,9 @@ bool has_diverged(const RunRecord& run);
 double endpoint_of(const RunRecord& run);
 double own_endpoint_of(const RunRecord& run);
 
-// Mean of the training losses of the last tenth of the steps, left to right in FP64: data that both runs of a pair
-// read.
-double training_endpoint_of(const RunRecord& run);
+// Mean of the training losses of the last tenth of the configuration's steps, or of the run's last `most` where those
+// are fewer, left to right in FP64: data that both runs of a pair read.
+double training_endpoint_of(const RunRecord& run, std::size_t most = std::numeric_limits<std::size_t>::max());
 
 double value_of(std::uint32_t fp32_bits);
 

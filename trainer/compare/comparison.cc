@@ -30,21 +30,20 @@ void check(const ComparisonOptions& o) {
 }
 
 std::vector<SeedPair> pairs_of(const Arm& baseline, const Arm& arm) {
-  std::map<std::uint64_t, double> endpoints;
-  std::map<std::uint64_t, double> training;
-  for (const NamedRun* run : baseline.runs) {
-    endpoints[run->record.config.seed] = endpoint_of(run->record);
-    training[run->record.config.seed] = training_endpoint_of(run->record);
-  }
+  std::map<std::uint64_t, const RunRecord*> partner;
+  for (const NamedRun* run : baseline.runs) partner[run->record.config.seed] = &run->record;
   std::vector<SeedPair> pairs;
   for (const NamedRun* run : arm.runs) {
     SeedPair p;
     p.seed = run->record.config.seed;
-    p.baseline = endpoints.at(p.seed);
+    const RunRecord& of = *partner.at(p.seed);
+    const std::size_t most = run->record.steps.size();
+    const double training = training_endpoint_of(of, most);
+    p.baseline = endpoint_of(of);
     p.arm = endpoint_of(run->record);
     p.own = own_endpoint_of(run->record);
     p.difference = (p.arm - p.baseline) / p.baseline;
-    p.training = (training_endpoint_of(run->record) - training.at(p.seed)) / training.at(p.seed);
+    p.training = (training_endpoint_of(run->record, most) - training) / training;
     pairs.push_back(p);
   }
   return pairs;
@@ -92,6 +91,7 @@ ArmResult result_of(const Arm& baseline, const Arm& arm, const ComparisonOptions
   ArmResult r;
   r.name = arm.name;
   r.role = arm.role;
+  r.branch_step = arm.branch_step;
   r.scales = scales_of(arm.runs.front()->record.config.recipe);
   r.pairs = pairs_of(baseline, arm);
   add_statistics(baseline, arm, o, r);
@@ -107,26 +107,36 @@ ArmResult result_of(const Arm& baseline, const Arm& arm, const ComparisonOptions
 }
 
 // Every arm of a role must meet its condition: of two controls both are to be rejected.
-std::string first_reason(const std::vector<ArmResult>& arms, ArmRole role, double margin, const std::string& without,
+std::string first_reason(const std::vector<const ArmResult*>& arms, ArmRole role, double margin,
+                         const std::string& without,
                          const std::function<std::string(const ArmEvidence&, double)>& why) {
   bool any = false;
-  for (const ArmResult& arm : arms) {
-    if (arm.role != role) continue;
+  for (const ArmResult* arm : arms) {
+    if (arm->role != role) continue;
     any = true;
-    std::string reason = why(arm.evidence, margin);
+    std::string reason = why(arm->evidence, margin);
     if (!reason.empty()) return reason;
   }
   return any ? "" : without;
 }
 
-Sensitivity sensitivity_of(const std::vector<ArmResult>& arms, double margin) {
+Sensitivity sensitivity_of(const std::vector<const ArmResult*>& arms, double margin) {
   const Sensitivity none;
   double noise = 0;
-  for (const ArmResult& arm : arms) {
-    if (arm.role == ArmRole::repeat) noise = std::max(noise, noise_of(arm.evidence));
+  for (const ArmResult* arm : arms) {
+    if (arm->role == ArmRole::repeat) noise = std::max(noise, noise_of(arm->evidence));
   }
   return {first_reason(arms, ArmRole::repeat, margin, none.without_repeat, why_not_equivalent),
           first_reason(arms, ArmRole::control, margin, none.without_control, why_not_rejected), noise};
+}
+
+// By the step that arms branch off after.
+std::map<std::int64_t, Sensitivity> sensitivities_of(const std::vector<ArmResult>& arms, double margin) {
+  std::map<std::int64_t, std::vector<const ArmResult*>> groups;
+  for (const ArmResult& arm : arms) groups[arm.branch_step].push_back(&arm);
+  std::map<std::int64_t, Sensitivity> all;
+  for (const auto& [step, group] : groups) all[step] = sensitivity_of(group, margin);
+  return all;
 }
 
 // A/A and the control are conditions of the others' verdicts: their own ask for one another's alone.
@@ -187,12 +197,15 @@ ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOp
   c.options = options;
   add_baseline(arms.front(), c);
   for (const Arm& arm : arms) c.arms.push_back(result_of(arms.front(), arm, options));
-  c.sensitivity = sensitivity_of(c.arms, options.margin);
-  const Sensitivity outer = sensitivity_of(c.arms, options.outer_margin);
+  c.sensitivities = sensitivities_of(c.arms, options.margin);
+  const auto outer = sensitivities_of(c.arms, options.outer_margin);
   for (ArmResult& arm : c.arms) {
-    arm.judgement = judgement_of(arm, options.margin, c.sensitivity);
-    arm.outer = judgement_of(arm, options.outer_margin, outer);
+    arm.judgement = judgement_of(arm, options.margin, c.sensitivities.at(arm.branch_step));
+    arm.outer = judgement_of(arm, options.outer_margin, outer.at(arm.branch_step));
   }
+  // Where every arm is a branch nothing is judged from scratch.
+  const auto is_alone = [&](const ArmResult& arm) { return arm.branch_step != 0 || arm.role == ArmRole::baseline; };
+  if (c.sensitivities.size() > 1 && std::ranges::all_of(c.arms, is_alone)) c.sensitivities.erase(0);
   list_runs(arms, c);
   return c;
 }

@@ -8,6 +8,7 @@
 // probabilities outside of (0, 1).
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,8 +42,9 @@ struct SeedPair {
 struct ArmResult {
   std::string name;
   ArmRole role = ArmRole::judged;
-  std::string scales;           // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
-  std::vector<SeedPair> pairs;  // of the baseline: each run with itself
+  std::int64_t branch_step = 0;  // as of an Arm
+  std::string scales;            // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
+  std::vector<SeedPair> pairs;   // of the baseline: each run with itself
   ArmEvidence evidence;
   PairedInterval own;       // of (own - baseline) / baseline
   PairedInterval training;  // of the pairs' training losses: reported, not decisive
@@ -76,8 +78,10 @@ struct ParityComparison {
   double baseline_mean = 0;            // of the endpoints of BF16
   double baseline_deviation = 0;       // of one, relative to the mean
   std::vector<ArmResult> arms;         // the baseline first, then A/A, control, judged
-  Sensitivity sensitivity;             // at the margin
-  std::vector<ListedRun> runs;         // by the time at which they started
+  // At the margin, of the arms that branch off after the same step: A/A and the control of one branch point say nothing
+  // of another.
+  std::map<std::int64_t, Sensitivity> sensitivities;
+  std::vector<ListedRun> runs;  // by the time at which they started
 };
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);

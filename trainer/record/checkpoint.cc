@@ -178,20 +178,29 @@ void check_belongs(const Checkpoint& checkpoint, const RunRecord& run, const std
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::input, path.string() + ": " + one_line(what));
   };
-  std::string difference = first_difference(json_of(checkpoint.config), json_of(run.config), "");
+  std::string difference = first_difference(checkpoint.config, run.config);
   if (difference.empty() && checkpoint.training_sha256 != run.training_sha256) {
     difference = "training_sha256 is " + checkpoint.training_sha256 + ", but " + run.training_sha256;
   }
   if (!difference.empty()) refuse("a checkpoint of another run: " + difference + " in the run");
   const std::int64_t step = checkpoint.state.step;
-  if (step > std::ssize(run.steps)) {
-    refuse("is of step " + std::to_string(step) + ", but the run has " + std::to_string(run.steps.size()) + " steps");
+  if (step < run.first_step() || step > run.steps_done()) {
+    refuse("is of step " + std::to_string(step) + ", but the run has " + std::to_string(run.steps.size()) + " steps" +
+           (run.branch ? " from " + std::to_string(run.branch->step) + " on" : ""));
   }
-  std::vector<std::uint64_t> digests;
-  for (const std::vector<float>& tensor : checkpoint.state.weights) digests.push_back(tensor_digest(tensor));
-  if (step > 0 && digest_of_digests(digests) != run.steps[static_cast<std::size_t>(step - 1)].weights) {
+  if (step > run.first_step() && weights_digest(checkpoint.state) != run.step(step - 1).weights) {
     refuse("its weights are not those that the run recorded after step " + std::to_string(step - 1));
   }
+}
+
+std::string first_difference(const TrainingConfig& a, const TrainingConfig& b) {
+  return first_difference(json_of(a), json_of(b), "");
+}
+
+std::uint64_t weights_digest(const TrainingState& state) {
+  std::vector<std::uint64_t> digests;
+  for (const std::vector<float>& tensor : state.weights) digests.push_back(tensor_digest(tensor));
+  return digest_of_digests(digests);
 }
 
 namespace {
@@ -300,6 +309,11 @@ SealedReader::SealedReader(std::string path, const std::string& kind, Unverified
 
 void SealedReader::refuse(const std::string& what) const {
   throw Error(ErrorKind::input, path_ + ": " + one_line(what));
+}
+
+bool SealedReader::has(const std::string& key) const {
+  const Attributes& all = contents_.info.attributes;
+  return std::any_of(all.begin(), all.end(), [&](const auto& attribute) { return attribute.first == key; });
 }
 
 const std::string& SealedReader::text(const std::string& key) const {

@@ -278,8 +278,8 @@ struct Add {
   }
 
   void operator()(const JournalStep& s) const {
-    const std::int64_t steps = std::ssize(run.steps);
-    if (s.step < 0 || s.step > steps || s.step >= run.config.steps) {
+    const std::int64_t steps = run.steps_done();
+    if (s.step < run.first_step() || s.step > steps || s.step >= run.config.steps) {
       refuse("step " + std::to_string(s.step) + " after " + std::to_string(steps) + " steps of " +
              std::to_string(run.config.steps));
     }
@@ -287,7 +287,7 @@ struct Add {
     if (!(std::isfinite(run.seconds + s.seconds) && s.seconds >= 0)) {
       refuse("a step's seconds are no finite number of at least 0, or those of all steps together");
     }
-    if (s.step < steps && run.steps[static_cast<std::size_t>(s.step)] != s.recorded) differs("step", s.step);
+    if (s.step < steps && run.step(s.step) != s.recorded) differs("step", s.step);
     if (s.step == steps) run.steps.push_back(s.recorded);
     run.seconds += s.seconds;
   }
@@ -295,16 +295,16 @@ struct Add {
   void operator()(const RecordedObservation& o) const { insert(run.observations, o, "observation"); }
   void operator()(const RecordedWitness& w) const { insert(run.witnesses, w, "witness"); }
   void operator()(const JournalSitting& s) const {
-    if (s.step < 0 || s.step > std::ssize(run.steps)) {
-      refuse("a sitting that begins at step " + std::to_string(s.step) + " after " + std::to_string(run.steps.size()) +
+    if (s.step < run.first_step() || s.step > run.steps_done()) {
+      refuse("a sitting that begins at step " + std::to_string(s.step) + " after " + std::to_string(run.steps_done()) +
              " steps");
     }
     ++run.sittings;
     run.end = RunEnd::unfinished;
   }
   void operator()(const RunEnd& end) const {
-    if (end == RunEnd::finished && std::ssize(run.steps) != run.config.steps) {
-      refuse("finished after " + std::to_string(run.steps.size()) + " steps of " + std::to_string(run.config.steps));
+    if (end == RunEnd::finished && run.steps_done() != run.config.steps) {
+      refuse("finished after " + std::to_string(run.steps_done()) + " steps of " + std::to_string(run.config.steps));
     }
     run.end = end;
   }
@@ -354,6 +354,8 @@ std::vector<std::byte> header_payload(const RunRecord& run) {
     to.number(n);
   }
   to.list(run.plan.kept);
+  if (run.branch)
+    to.text(run.branch->trunk), to.text(run.branch->file), to.number(run.branch->step), to.number(run.branch->weights);
   return to.bytes();
 }
 
@@ -374,6 +376,13 @@ RunRecord run_of_header(std::span<const std::byte> payload, const std::string& w
     *n = from.number<std::int64_t>();
   }
   run.plan.kept = from.list<std::int64_t>();
+  if (!from.at_end()) {  // of a branch
+    RunBranch& branch = run.branch.emplace();
+    branch.trunk = from.text();
+    branch.file = from.text();
+    branch.step = from.number<std::int64_t>();
+    branch.weights = from.number<std::uint64_t>();
+  }
   from.finish();
   if (const std::string wrong = objection_to_head(run); !wrong.empty()) from.refuse(wrong);
   return run;

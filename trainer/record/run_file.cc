@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 #include "numerics/one_line.h"
@@ -87,6 +89,11 @@ class Writer {
     to_.attribute("seconds", decimal(run_.seconds));
     to_.attribute("sittings", std::to_string(run_.sittings));
     to_.attribute("end", std::string(to_text(run_.end)));
+    if (!run_.branch) return;
+    to_.attribute("trunk_sha256", run_.branch->trunk);
+    to_.attribute("trunk_file", run_.branch->file);
+    to_.attribute("branch_step", std::to_string(run_.branch->step));
+    to_.attribute("branch_weights_digest", fmt::format("{:016x}", run_.branch->weights));
   }
 
   template <class T>
@@ -186,6 +193,8 @@ void write_run(const std::filesystem::path& path, const RunRecord& run) {
   run_file_written({path.string(), run}).commit(kCompression);
 }
 
+std::string sha256_of(const RunRecord& run) { return content_sha256(contents_of(run)); }
+
 UnverifiedGolden contents_of(const RunRecord& run) {
   check("a run", run);
   return run_file_written({"a run", run}).contents();
@@ -256,6 +265,17 @@ class Reader {
     run_.started = from_.text("started");
     run_.seconds = from_.number("seconds");
     run_.sittings = from_.integer("sittings");
+    if (from_.has("branch_step")) run_.branch = branch();
+  }
+
+  [[nodiscard]] RunBranch branch() const {
+    const std::string& digest = from_.text("branch_weights_digest");
+    std::uint64_t weights = 0;
+    const char* const end = digest.data() + digest.size();
+    const auto [at, error] = std::from_chars(digest.data(), end, weights, 16);
+    if (digest.size() != 16 || at != end || error != std::errc())
+      from_.refuse("branch_weights_digest is '" + digest + "', no 16 hexadecimal digits");
+    return {from_.text("trunk_sha256"), from_.text("trunk_file"), from_.integer("branch_step"), weights};
   }
 
   // Steps with spaces between them.
@@ -393,9 +413,10 @@ std::string run_file_size_objection(const char* name, const List& list, std::int
          std::to_string(wanted);
 }
 
-std::string run_file_step_objection(const char* what, std::int64_t step, std::int64_t end) {
-  if (step >= 0 && step < end) return "";
-  return of_step(what, step) + "there are the steps 0 to " + std::to_string(end - 1);
+std::string run_file_step_objection(const char* what, std::int64_t step, const RunRecord& run) {
+  if (step >= run.first_step() && step < run.steps_done()) return "";
+  return of_step(what, step) + "there are the steps " + std::to_string(run.first_step()) + " to " +
+         std::to_string(run.steps_done() - 1);
 }
 
 bool is_sha256(const std::string& text) {
@@ -459,8 +480,9 @@ std::string objection(const RunRecord& run, const RecordedStep& step) {
 
 std::string objection(const RunRecord& run, const RecordedEvaluation& e) {
   const std::string place = of_step("evaluation", e.step);
-  if (e.step < 0 || e.step > std::ssize(run.steps)) {
-    return place + "there are " + std::to_string(run.steps.size()) + " steps";
+  if (e.step < run.first_step() || e.step > run.steps_done()) {
+    return place + "there are " + std::to_string(run.steps.size()) + " steps" +
+           (run.branch ? " from " + std::to_string(run.branch->step) + " on" : "");
   }
   if (std::string wrong = run_file_size_objection("equal routes", e.equal_routes, run.config.model.layers);
       !wrong.empty()) {
@@ -472,8 +494,7 @@ std::string objection(const RunRecord& run, const RecordedEvaluation& e) {
 }
 
 std::string objection(const RunRecord& run, const RecordedObservation& o) {
-  if (std::string wrong = run_file_step_objection("observation", o.step, std::ssize(run.steps)); !wrong.empty())
-    return wrong;
+  if (std::string wrong = run_file_step_objection("observation", o.step, run); !wrong.empty()) return wrong;
   const std::string place = of_step("observation", o.step);
   if (std::string wrong = run_file_size_objection("layers", o.layers, run.config.model.layers); !wrong.empty()) {
     return place + wrong;
@@ -486,8 +507,7 @@ std::string objection(const RunRecord& run, const RecordedObservation& o) {
 }
 
 std::string objection(const RunRecord& run, const RecordedWitness& w) {
-  if (std::string wrong = run_file_step_objection("witness", w.step, std::ssize(run.steps)); !wrong.empty())
-    return wrong;
+  if (std::string wrong = run_file_step_objection("witness", w.step, run); !wrong.empty()) return wrong;
   std::string wrong = run_file_size_objection("parameters", w.parameters, parameter_tensors(run.config.model));
   if (wrong.empty()) wrong = run_file_size_objection("layers", w.layers, run.config.model.layers);
   return wrong.empty() ? "" : of_step("witness", w.step) + wrong;
@@ -510,13 +530,23 @@ std::string objection_to_head(const RunRecord& run) {
   if (!ascend || (!p.kept.empty() && (p.kept.front() < 0 || p.kept.back() >= run.config.steps))) {
     return "the kept checkpoints are no ascending steps of the run";
   }
+  if (run.branch) {
+    const RunBranch& b = *run.branch;
+    if (!is_sha256(b.trunk)) return "trunk_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
+    if (!is_attribute(b.file) || b.file.empty() || b.file.find('/') != std::string::npos)
+      return "trunk_file is no name of a file";
+    if (b.step < 1 || b.step >= run.config.steps) {
+      return "a branch after step " + std::to_string(b.step) + " of " + std::to_string(run.config.steps) +
+             "; it begins after 1 step or more, and before the last";
+    }
+  }
   if (!(std::isfinite(run.seconds) && run.seconds >= 0)) return "seconds are no finite number of at least 0";
   return run.sittings >= 1 ? "" : "sittings are " + std::to_string(run.sittings) + "; at least 1";
 }
 
 std::string objection(const RunRecord& run) {
   if (std::string wrong = objection_to_head(run); !wrong.empty()) return wrong;
-  const std::int64_t steps = std::ssize(run.steps);
+  const std::int64_t steps = run.steps_done();
   if (steps > run.config.steps || (run.end == RunEnd::finished && steps != run.config.steps)) {
     return std::to_string(steps) + " steps of a run of " + std::to_string(run.config.steps) + " that is " +
            std::string(to_text(run.end));

@@ -11,6 +11,7 @@
 // truncated, altered, of another kind or version, or whose parts do not agree.
 
 #include <filesystem>
+#include <string>
 
 #include "trainer/record/run_record.h"
 #include "trainer/record/sealed_file.h"
@@ -21,6 +22,9 @@ inline constexpr const char* kRunKind = "parity";
 
 void write_run(const std::filesystem::path& path, const RunRecord& run);
 RunRecord read_run(const std::filesystem::path& path);
+
+// The hash in the run's file, by which branches name their trunk.
+std::string sha256_of(const RunRecord& run);
 
 // The same without a file: what write_run writes, and what read_run makes of what was read.
 UnverifiedGolden contents_of(const RunRecord& run);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,11 +69,22 @@ struct RunPlan {
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 
+// Where a run begins that is a branch: with the weights and moments that another run, its trunk, had after so many
+// steps (docs/training.md, "Branches").
+struct RunBranch {
+  std::string trunk;          // SHA-256 of the contents of the trunk's file
+  std::string file;           // its name then, without folders: where to look for it
+  std::int64_t step = 0;      // steps that the trunk had done: the branch's first is the one of this number
+  std::uint64_t weights = 0;  // digest of all weights that the trunk had there
+  friend bool operator==(const RunBranch&, const RunBranch&) = default;
+};
+
 struct RunRecord {
   TrainingConfig config;
   RunPlan plan;
-  std::string corpus;           // what the data was: "boost headers 1.74", a path as it was given
-  std::string training_sha256;  // of the part that is trained on
+  std::optional<RunBranch> branch;  // absent: the run began with its configuration's initial state
+  std::string corpus;               // what the data was: "boost headers 1.74", a path as it was given
+  std::string training_sha256;      // of the part that is trained on
   std::int64_t training_bytes = 0;
   std::string validation_sha256;  // of the part that evaluations read
   std::int64_t validation_bytes = 0;
@@ -83,10 +95,17 @@ struct RunRecord {
   double seconds = 0;         // of computation, over all sittings
   std::int64_t sittings = 1;  // times the run was started or resumed
   RunEnd end = RunEnd::unfinished;
-  std::vector<RecordedStep> steps;  // steps[i] is step i; config.steps of them where it finished
+  std::vector<RecordedStep> steps;  // steps[i] is step first_step() + i; up to config.steps where it finished
   std::vector<RecordedEvaluation> evaluations;
   std::vector<RecordedObservation> observations;
   std::vector<RecordedWitness> witnesses;
+
+  [[nodiscard]] std::int64_t first_step() const { return branch ? branch->step : 0; }
+  [[nodiscard]] std::int64_t steps_done() const { return first_step() + static_cast<std::int64_t>(steps.size()); }
+  // From first_step() to steps_done() - 1.
+  [[nodiscard]] const RecordedStep& step(std::int64_t number) const {
+    return steps[static_cast<std::size_t>(number - first_step())];
+  }
   friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 

@@ -68,6 +68,7 @@ class SealedReader {
   SealedReader(std::string path, const std::string& kind);
   // Of contents that were read already; `path` is for messages.
   SealedReader(std::string path, const std::string& kind, UnverifiedGolden contents);
+  [[nodiscard]] bool has(const std::string& key) const;  // an attribute
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] std::int64_t integer(const std::string& key) const;  // decimal
   [[nodiscard]] double number(const std::string& key) const;         // decimal, finite or not

@@ -366,6 +366,12 @@ std::string noise_text(const ParityComparison& c) {
 
 }  // namespace
 
+std::string branch_words(const ParityComparison& c, std::int64_t step) {
+  if (step != 0)
+    return fmt::format(" from {:.4g} %", 100 * static_cast<double>(step) / static_cast<double>(c.config.steps));
+  return c.sensitivities.size() > 1 ? " from scratch" : "";
+}
+
 std::string decimal(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
@@ -429,11 +435,13 @@ std::vector<std::string> decision_lines(const ParityComparison& c) {
                   100 * (1 - o.alpha), share_text(o.margin), kLeastPairs),
       fmt::format("Outer bar: the same rule at {}; it does not decide.", share_text(o.outer_margin)),
   };
-  const Sensitivity& s = c.sensitivity;
-  lines.push_back(s.without_control.empty() ? "Negative control: rejected, as it must be."
-                                            : "Condition not met: " + s.without_control + ".");
-  lines.push_back(s.without_repeat.empty() ? "A/A: equivalent, as it must be."
-                                           : "Condition not met: " + s.without_repeat + ".");
+  for (const auto& [step, s] : c.sensitivities) {
+    const std::string where = branch_words(c, step);
+    lines.push_back(s.without_control.empty() ? fmt::format("Negative control{}: rejected, as it must be.", where)
+                                              : fmt::format("Condition not met{}: {}.", where, s.without_control));
+    lines.push_back(s.without_repeat.empty() ? fmt::format("A/A{}: equivalent, as it must be.", where)
+                                             : fmt::format("Condition not met{}: {}.", where, s.without_repeat));
+  }
   lines.push_back(noise_text(c));
   lines.emplace_back(
       "A run that diverged is never dropped: it decides before any interval. All runs that were given are listed.");
@@ -511,7 +519,7 @@ Json to_json(const ParityComparison& c, const ArmResult& arm) {
                       {"seed", curve.seed},
                       {"validation", to_json(curve.validation)},
                       {"training", to_json(curve.training)}});
-  Json json{{"name", arm.name}, {"role", to_text(arm.role)}, {"scales", arm.scales}};
+  Json json{{"name", arm.name}, {"role", to_text(arm.role)}, {"branch_step", arm.branch_step}, {"scales", arm.scales}};
   json["at_margin"] = to_json(arm.judgement);
   json["at_outer_margin"] = to_json(arm.outer);
   json["sentence"] = allowed_sentence(c, arm);
@@ -565,8 +573,10 @@ std::string comparison_json(const ParityComparison& c) {
                       {"deviation", number(c.baseline_deviation)},
                       {"margin_in_deviations", number(o.margin / c.baseline_deviation)}};
   json["unmet_conditions"] = Json::array();
-  for (const std::string& why : {c.sensitivity.without_repeat, c.sensitivity.without_control}) {
-    if (!why.empty()) json["unmet_conditions"].push_back(why);
+  for (const auto& [step, s] : c.sensitivities) {
+    for (const std::string& why : {s.without_repeat, s.without_control}) {
+      if (!why.empty()) json["unmet_conditions"].push_back(why + branch_words(c, step));
+    }
   }
   json["arms"] = Json::array();
   for (const ArmResult& arm : c.arms) json["arms"].push_back(to_json(c, arm));

@@ -5,6 +5,7 @@
 //
 // Errors: none.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ std::string allowed_sentence(const ParityComparison& c, const ArmResult& arm);
 
 // "1 of 2 judged arms inferior, ..." and what the exit code is for.
 std::string summary_line(const ParityComparison& c);
+
+// " from 50 %": where arms branch off; empty where all of an experiment's are from scratch.
+std::string branch_words(const ParityComparison& c, std::int64_t step);
 
 // How it was decided: design, margin, conditions, noise. One sentence each.
 std::vector<std::string> decision_lines(const ParityComparison& c);

@@ -18,6 +18,7 @@
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/branch.h"
 #include "trainer/run/engine.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/together.h"
@@ -40,6 +41,7 @@ RunRecord about(const RunRequest& r, const TrainingEngine& engine) {
   RunRecord run;
   run.config = r.config;
   run.plan = r.plan;
+  run.branch = r.branch;
   run.corpus = r.corpus->name;
   run.training_sha256 = r.corpus->training_sha256;
   run.training_bytes = std::ssize(r.corpus->training);
@@ -57,6 +59,7 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   const std::string journal = journal_of(r.out);
   const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, journal + ": is of " + what); };
   if (!(run.config == r.config)) refuse("a run with another configuration");
+  if (run.branch != r.branch) refuse("a run that branches off elsewhere");
   if (!(run.plan == r.plan)) refuse("a run with other intervals of evaluations, observations or checkpoints");
   if (run.training_sha256 != r.corpus->training_sha256 || run.validation_sha256 != r.corpus->validation_sha256) {
     refuse("a run on other data: its training part has SHA-256 " + run.training_sha256 + " (" + run.corpus + "), " +
@@ -104,9 +107,17 @@ class Sitting {
       check_belongs(c, journal_.record(), checkpoint);
       engine_.load(std::move(c.state));
     } else {
-      engine_.load(initial_state(r_.config));
+      engine_.load(first_state());
     }
     if (r_.resume) journal_.append(JournalSitting{engine_.steps_done(), now_utc()});
+  }
+
+  [[nodiscard]] TrainingState first_state() const {
+    if (!r_.branch) return initial_state(r_.config);
+    TrainingState state = *r_.trunk();
+    check_trunk_state(state, *r_.branch);
+    branch_off(state, r_.config);
+    return state;
   }
 
   // Whether the run came to its end, by its last step or by a norm that is not finite.
@@ -326,13 +337,13 @@ void check_interval(std::int64_t every, const char* what) {
 
 }  // namespace
 
-RunPlan plan_of(const TrainingConfig& config) {
+RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step) {
   const auto part = [&](std::int64_t parts) { return std::max<std::int64_t>(1, config.steps / parts); };
   RunPlan plan;
   plan.evaluate_every = part(100), plan.observe_every = part(100), plan.checkpoint_every = part(20);
   plan.validation_sequences = 64;
   for (const std::int64_t step : {std::int64_t{100}, config.steps / 2, config.steps - 1}) {
-    if (step > 0 && step < config.steps) plan.kept.push_back(step);
+    if (step > first_step && step < config.steps) plan.kept.push_back(step);
   }
   std::sort(plan.kept.begin(), plan.kept.end());
   plan.kept.erase(std::unique(plan.kept.begin(), plan.kept.end()), plan.kept.end());

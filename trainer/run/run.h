@@ -9,12 +9,16 @@
 //   RunRequest request{.out = "run.h5", .config = config, .plan = plan_of(config), .corpus = &corpus};
 //   const RunRecord record = run_training(request, *engine, progress);
 //
+// A branch (branch.h) begins with its trunk's state in place of the configuration's.
+//
 // Errors: Error{usage} where OUT or its journal is there already, or where there is none to go on with; Error{input}
 // for files of another run; Error{internal} where a step comes out otherwise than recorded: then the machine, or the
 // program, is not what it was; Error{environment} for a full disk. What was recorded stays as it is.
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "trainer/data/corpus.h"
@@ -24,8 +28,8 @@
 namespace mxcheck {
 
 // A hundredth of the steps between evaluations and between observations, a twentieth between checkpoints, 64 sequences;
-// checkpoints kept before step 100, the middle and the last one.
-RunPlan plan_of(const TrainingConfig& config);
+// checkpoints kept before step 100, the middle and the last one, where the run has them.
+RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step = 0);
 // Error{usage} for intervals below 1 and kept steps that are not ascending, or not of the run.
 void check(const RunPlan& plan, const TrainingConfig& config);
 
@@ -36,6 +40,9 @@ struct RunRequest {
   const Corpus* corpus = nullptr;
   std::string mxcheck;  // version and commit, recorded
   bool resume = false;  // then config and plan are those of the journal; what is given here must agree
+  std::optional<RunBranch> branch;
+  // Of a branch: what gives the trunk's state there, called where the run does not go on from a checkpoint of its own.
+  std::function<std::shared_ptr<const TrainingState>()> trunk;
 };
 
 struct RunProgress {

@@ -36,6 +36,53 @@ class Parity : public test::ToolTest {
   }
 };
 
+// Trunks of two seeds, their branches, and what follows a branch into its trunk.
+TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
+  ASSERT_EQ(run("--seeds 1,2 --keep 8 --evaluate-every 4 -o trunk_{seed}.h5").code, 0);
+  const std::string branch = "parity run --data text --threads 1 --branch trunk_{seed}.h5 --seeds 1,2 ";
+  const test::Answer made = mxcheck(branch + "--at 8 --recipe mxfp8 -o mxfp8_{seed}.h5");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("mxfp8_2.h5: mxfp8, seed 2, from step 8 of trunk_2.h5 on, 12 of 12 steps, finished"),
+            std::string::npos)
+      << made.out;
+  const test::Answer again = mxcheck(branch + "--at 11 --recipe mxfp8 -o later_{seed}.h5");  // no checkpoint is there
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_run(dir / "later_1.h5").first_step(), 11);
+
+  for (const char* step : {"8", "13", "19"}) {
+    const test::Answer audit = mxcheck(std::string("parity audit mxfp8_1.h5 --data text --step ") + step);
+    EXPECT_EQ(audit.code, 0) << audit.out << audit.err;
+    EXPECT_EQ(audit.out.find("DIFFERS"), std::string::npos) << audit.out;
+  }
+  expect_refused(2, "it has 8 to 19", "parity audit mxfp8_1.h5 --data text --step 7");
+  expect_refused(2, "branches off from a run with SHA-256",
+                 "parity audit mxfp8_1.h5 --data text --step 8 --trunk trunk_2.h5");
+  const test::Answer verify = mxcheck("parity verify mxfp8_1.h5");
+  EXPECT_NE(verify.out.find("trunk_1.h5 after 8 steps, weights "), std::string::npos) << verify.out;
+  EXPECT_NE(verify.out.find(": as it recorded"), std::string::npos) << verify.out;
+  const test::Answer compared = mxcheck("parity compare trunk_1.h5 trunk_2.h5 mxfp8_1.h5 mxfp8_2.h5");
+  EXPECT_EQ(compared.code, 4) << compared.out << compared.err;
+  EXPECT_NE(compared.out.find("mxfp8 from 40 %"), std::string::npos) << compared.out;
+  expect_refused(2, "no run of BF16 has its seed", "parity compare trunk_1.h5 mxfp8_1.h5 mxfp8_2.h5");
+  const test::Answer without = mxcheck("parity verify mxfp8_1.h5", "rm trunk_1.h5; ");
+  EXPECT_NE(without.out.find("not beside this file, not followed"), std::string::npos) << without.out;
+}
+
+TEST_F(Parity, a_branch_that_cannot_be_is_refused) {
+  ASSERT_EQ(run("--seed 1 -o trunk.h5").code, 0);
+  const std::string branch = "parity run --data text --branch trunk.h5 -o branch.h5 ";
+  expect_refused(2, "--branch needs --at STEP", branch);
+  expect_refused(2, "--at is the step of a trunk", "parity run --data text --at 3 -o branch.h5");
+  expect_refused(2, "it begins after 1 to 19 steps", branch + "--at 20");
+  expect_refused(2, "a branch has its trunk's sizes", branch + "--at 3 --steps 30");
+  expect_refused(2, "a branch has its trunk's sizes", branch + "--at 3 --seed 2");
+  expect_refused(2, "lacks the place for it", "parity run --branch trunk.h5 --at 3 --seeds 1,2 -o b_{seed}.h5");
+  std::ofstream(dir / "other") << std::string(4000, 'x');
+  expect_refused(2, "was trained on other data", "parity run --data other --branch trunk.h5 --at 3 -o branch.h5");
+  expect_refused(2, "none.h5: cannot be opened", "parity run --data text --branch none.h5 --at 3 -o branch.h5");
+  EXPECT_FALSE(has("branch.h5") || has("branch.h5.journal"));
+}
+
 TEST_F(Parity, several_seeds_are_run_at_once) {
   ASSERT_EQ(run("--recipe mxfp8 --seed 2 --keep 10 -o alone.h5").code, 0);
   EXPECT_NE(run("--perturb all --seed 2 -o moved.h5").out.find("bf16, seed 2, all weights moved"), std::string::npos);

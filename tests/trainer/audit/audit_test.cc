@@ -22,7 +22,7 @@ class Audit : public testing::Test {
   }
 
   AuditResult audit(std::int64_t step, bool from_checkpoint = false, bool evaluates = false) {
-    AuditRequest request{&run_, &corpus_, step, {}, evaluates};
+    AuditRequest request{.run = &run_, .corpus = &corpus_, .step = step, .evaluates = evaluates};
     if (from_checkpoint) request.checkpoint = read_checkpoint(dir_ / "run.step6.h5").state;
     const std::unique_ptr<TrainingEngine> engine = cpu_engine(run_.config, 1);
     return audit_step(std::move(request), *engine, {});

@@ -26,7 +26,7 @@ std::string refusal(const std::vector<NamedRun>& runs) {
 }
 
 TEST(Arm, name_says_all_that_differs_from_the_baseline) {
-  const auto name = [](const MadeUp& m) { return arm_name(test::made_up_config(m)); };
+  const auto name = [](const MadeUp& m) { return arm_name({.config = test::made_up_config(m)}); };
   EXPECT_EQ(name({}), "bf16");
   EXPECT_EQ(name({.recipe = "mxfp8"}), "mxfp8");
   EXPECT_EQ(name({.perturb = 3}), "bf16 + one ulp");
@@ -36,7 +36,7 @@ TEST(Arm, name_says_all_that_differs_from_the_baseline) {
             "mxfp8 + nr-f + moments bf16");
   TrainingConfig c = test::made_up_config({.rounding = TokenRoundingRule::nr_f});
   c.tile = 64;
-  EXPECT_EQ(arm_name(c), "bf16 + nr-f to 64");
+  EXPECT_EQ(arm_name({.config = c}), "bf16 + nr-f to 64");
 }
 
 TEST(Arm, groups_runs_and_orders_them_by_role_and_seed) {

@@ -16,6 +16,7 @@
 #include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/compare/verdict.h"
+#include "trainer/record/run_file.h"
 
 namespace mxcheck {
 namespace {
@@ -86,7 +87,7 @@ TEST(Comparison, without_control_or_repeats_or_enough_pairs_is_inconclusive) {
   for (const char* without : {"broken", "bf16 + one ulp"}) {
     std::vector<NamedRun> runs = sensitive_experiment();
     add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
-    std::erase_if(runs, [&](const NamedRun& r) { return arm_name(r.record.config) == without; });
+    std::erase_if(runs, [&](const NamedRun& r) { return arm_name(r.record) == without; });
     EXPECT_EQ(exit_code(compare_runs(runs, {})), 4) << without;
   }
   std::vector<NamedRun> runs = sensitive_experiment(4);
@@ -118,6 +119,88 @@ TEST(Comparison, a_failure_outweighs_what_is_inconclusive) {
   add_arm(runs, {.recipe = "mxfp8"}, 0, 5e-3, 6);
   add_arm(runs, {.recipe = "mxfp8", .rounding = TokenRoundingRule::nr_f}, 0.01, 1e-4, 6);
   EXPECT_EQ(exit_code(compare_runs(runs, {})), 1);
+}
+
+// A trunk that could be a file, of which branches know the hash.
+NamedRun made_up_trunk(std::uint64_t seed) {
+  NamedRun trunk = test::made_up_run({.recipe = "bf16", .seed = seed});
+  trunk.record.training_sha256 = std::string(64, '7'), trunk.record.validation_sha256 = std::string(64, '5');
+  trunk.record.observations.pop_back();  // of the step after the last
+  return trunk;
+}
+
+// The trunk up to a step, then `gap` above it.
+NamedRun made_up_branch(const NamedRun& trunk, test::MadeUp m, std::int64_t step, double gap) {
+  m.seed = trunk.record.config.seed;
+  NamedRun branch = trunk;
+  RunRecord& r = branch.record;
+  r.config = test::made_up_config(m);
+  r.branch = RunBranch{sha256_of(trunk.record), trunk.file, step, trunk.record.step(step - 1).weights};
+  r.steps.erase(r.steps.begin(), r.steps.begin() + step);
+  std::erase_if(r.evaluations, [&](const RecordedEvaluation& e) { return e.step < step; });
+  for (RecordedEvaluation& e : r.evaluations) e.loss_bf16 = test::bits(value_of(e.loss_bf16) * (1 + gap));
+  branch.file = arm_name(r) + "_" + std::to_string(m.seed) + ".h5";
+  return branch;
+}
+
+// Trunks of six seeds, and at step 200 A/A, a control, and mxfp8 with this gap.
+std::vector<NamedRun> branches(double gap, std::int64_t step = 200) {
+  std::vector<NamedRun> runs;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const NamedRun trunk = made_up_trunk(seed);
+    runs.push_back(trunk);
+    runs.push_back(made_up_branch(trunk, {.recipe = "bf16", .perturb = -1}, step, test::spread(0, 1e-4, seed)));
+    runs.push_back(made_up_branch(trunk, {.recipe = "broken"}, step, test::spread(0.2, 1e-3, seed)));
+    runs.push_back(made_up_branch(trunk, {.recipe = "mxfp8"}, step, test::spread(gap, 1e-4, seed)));
+  }
+  return runs;
+}
+
+TEST(Comparison, pairs_branches_with_their_trunks_gone_on_with) {
+  for (const auto& [gap, verdict] : {std::pair(0.0002, ArmVerdict::equivalent), {0.003, ArmVerdict::inferior}}) {
+    const ParityComparison c = compare_runs(branches(gap), {});
+    const ArmResult& arm = arm_named(c, "mxfp8 from 50 %");
+    EXPECT_EQ(arm.judgement.verdict, verdict) << arm.judgement.reason;
+    EXPECT_EQ(arm.branch_step, 200);
+    EXPECT_NEAR(arm.evidence.interval.mean, gap, 2e-4);
+    EXPECT_EQ(arm.checkpoints.back().step, 400);
+    EXPECT_GE(arm.checkpoints.front().step, 200);
+    EXPECT_NEAR(arm.training.mean, 0, 1e-12);  // which the made-up branch has of its trunk
+    EXPECT_EQ(c.sensitivities.size(), 1U);
+    EXPECT_TRUE(c.sensitivities.contains(200));
+  }
+}
+
+// A/A and the control of one branch point, or of runs from scratch, are no conditions that another has met.
+TEST(Comparison, asks_for_sensitivity_at_each_branch_point) {
+  std::vector<NamedRun> runs = branches(0.0002);
+  for (std::uint64_t seed = 1; seed <= 6; ++seed)
+    runs.push_back(made_up_branch(made_up_trunk(seed), {.recipe = "mxfp8"}, 300, test::spread(0, 1e-4, seed)));
+  const ParityComparison c = compare_runs(runs, {});
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::equivalent);
+  EXPECT_EQ(arm_named(c, "mxfp8 from 75 %").judgement.verdict, ArmVerdict::inconclusive);
+  EXPECT_EQ(arm_named(c, "mxfp8 from 75 %").judgement.reason, "no A/A runs; no negative control");
+  EXPECT_EQ(exit_code(c), 4);
+}
+
+TEST(Comparison, refuses_branches_of_other_trunks_steps_and_data) {
+  const auto refused = [](const std::string& words, const std::function<void(NamedRun&)>& change) {
+    std::vector<NamedRun> runs = branches(0.0002);
+    change(runs.back());
+    try {
+      compare_runs(runs, {});
+      ADD_FAILURE() << "not refused: " << words;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::input);
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+  };
+  refused("branches off from a run with SHA-256", [](NamedRun& r) { r.record.branch->trunk[0] ^= 1; });
+  refused("have the digest", [](NamedRun& r) { r.record.branch->weights ^= 1; });
+  refused("finished with 399 steps", [](NamedRun& r) { r.record.branch->step -= 1; });
+  refused("training_sha256 differs", [](NamedRun& r) { r.record.training_sha256[0] = '1'; });
+  refused("evaluations are after other steps", [](NamedRun& r) { r.record.evaluations.pop_back(); });
+  refused("no run of BF16 has its seed", [](NamedRun& r) { r.record.config.seed = 9; });
 }
 
 TEST(Comparison, of_nothing_that_is_judged_is_inconclusive) {
