@@ -18,6 +18,9 @@ class Toy {
   Toy& operator=(const Toy&) = delete;
 };
 
+// A statement that the toy is asked about.
+inline constexpr const char* kQuantize = "quantize_equals_the_reference";
+
 inline GateOptions toy_options(const std::string& only = "*", int cases = 60) {
   GateOptions options;
   options.tool = MXCHECK_TOOL, options.library = MXCHECK_TOY;

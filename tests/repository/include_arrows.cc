@@ -8,10 +8,6 @@
 namespace mxcheck::repository {
 namespace {
 
-bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes) {
-  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
-}
-
 const Arrow* arrow_of(std::string_view path, const std::vector<Arrow>& arrows) {
   const Arrow* longest = nullptr;
   for (const Arrow& arrow : arrows) {

@@ -18,10 +18,6 @@ void for_each_line(std::string_view text, F f) {
   }
 }
 
-bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes) {
-  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
-}
-
 constexpr std::array<std::string_view, 11> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
                                                     "kernels/",  "properties/", "benchmarks/", "examples/",
                                                     "tools/",    "tests/",      "fuzz/"};
@@ -110,6 +106,10 @@ std::string code_only(std::string_view text, bool keep_literals) {
     }
   }
   return out;
+}
+
+bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
 }
 
 std::vector<Include> includes_of(std::string_view text) {

@@ -4,6 +4,7 @@
 //
 // Does not parse C++: comments and string literals are blanked, the rest is words.
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ struct Finding {
 
 // The text with comments, and with literals unless they are kept, turned into spaces; line breaks stay.
 std::string code_only(std::string_view text, bool keep_literals = false);
+
+bool starts_with_any(std::string_view path, std::span<const std::string_view> prefixes);
 
 struct Include {
   std::size_t line;

@@ -55,6 +55,10 @@ class ToolTest : public testing::Test {
   }
 };
 
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
+}
+
 template <class T>
 Tensor make_tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape,
                    const std::vector<T>& values) {

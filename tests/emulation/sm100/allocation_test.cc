@@ -6,14 +6,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-
-std::uint32_t slot_after_sync(unsigned at = 0) {
-  sync_block();
-  return load_shared<std::uint32_t>(shared_base() + at);
-}
-
 TEST(Allocation, one_warp_allocates_gives_up_its_permit_and_frees) {
   expect_right(kTwoWarps, [] { close(open({})); });
 }

@@ -8,10 +8,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
-
 alignas(16) constexpr std::array<std::uint32_t, 4> kZeros{};
 
 TEST(Barrier, counts_and_places) {

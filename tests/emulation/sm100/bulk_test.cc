@@ -7,15 +7,12 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kTile + kTileBytes};
-
 TEST(Bulk, bulk_copies_go_both_ways) {
   alignas(16) std::array<std::uint32_t, 64> from{};
   alignas(16) std::array<std::uint32_t, 64> to{};
   for (unsigned i = 0; i < 64; ++i) from[i] = 7 * i + 1;
   expect_right(
-      kPair,
+      kTilePair,
       [&] {
         open_barriers();
         if (elect()) {
@@ -35,15 +32,15 @@ TEST(Bulk, bulk_copies_go_both_ways) {
         to = {};
       });
   for (const unsigned bytes : {8U, 24U}) {
-    expect_fault(kOneWarp, Hazard::address, {"cp.async.bulk.shared::cluster.global", "to byte 5120", "multiples of 16"},
-                 [&] {
+    expect_fault(kTileOneWarp, Hazard::address,
+                 {"cp.async.bulk.shared::cluster.global", "to byte 5120", "multiples of 16"}, [&] {
                    open_barriers();
                    bulk_load(tile(), from.data(), bytes, barrier(0));
                  });
   }
-  expect_fault(kOneWarp, Hazard::address, {"cp.async.bulk.global.shared::cta", "from byte 5128", "multiples of 16"},
+  expect_fault(kTileOneWarp, Hazard::address, {"cp.async.bulk.global.shared::cta", "from byte 5128", "multiples of 16"},
                [&] { bulk_store(to.data(), tile() + 8, 16); });
-  expect_fault(kPair, Hazard::address, {"cp.async.bulk.global", "a source in another CTA"}, [&] {
+  expect_fault(kTilePair, Hazard::address, {"cp.async.bulk.global", "a source in another CTA"}, [&] {
     cluster_sync();
     if (cluster_rank() == 0) bulk_store(to.data(), map_to_rank(tile(), 1), 16);
     cluster_sync();
@@ -68,14 +65,14 @@ TEST(Bulk, a_source_is_written_again_when_its_group_has_read_it) {
       bulk_wait_group<0>();
     };
   };
-  expect_right(kOneWarp, kernel(true, 0), [&] {
+  expect_right(kTileOneWarp, kernel(true, 0), [&] {
     EXPECT_EQ(to, (std::array<std::uint32_t, 8>{1, 2, 3, 4, 1, 2, 3, 4}));
   });
-  expect_fault(kOneWarp, Hazard::overwritten, {"warp 0 lane 0 (write)", "st.shared", "byte 5136", "wait_group.read"},
-               kernel(true, 1));
-  expect_fault(kOneWarp, Hazard::overwritten, {"(write)", "st.shared", "byte 5120", "wait_group.read"},
+  expect_fault(kTileOneWarp, Hazard::overwritten,
+               {"warp 0 lane 0 (write)", "st.shared", "byte 5136", "wait_group.read"}, kernel(true, 1));
+  expect_fault(kTileOneWarp, Hazard::overwritten, {"(write)", "st.shared", "byte 5120", "wait_group.read"},
                kernel(false, 0));
-  expect_fault(kOneWarp, Hazard::exit, {"the end", "a bulk store of cta 0 warp 0 lane 0", "wait_group.read"}, [&] {
+  expect_fault(kTileOneWarp, Hazard::exit, {"the end", "a bulk store of cta 0 warp 0 lane 0", "wait_group.read"}, [&] {
     if (!elect()) return;
     store_shared(tile(), Words4{});
     fence_proxy_async();

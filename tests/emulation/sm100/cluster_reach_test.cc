@@ -9,8 +9,6 @@ namespace {
 
 SharedAddress slot() { return shared_base(); }
 
-constexpr LaunchShape kSmallPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
-
 // A barrier of the peer is reached before anything says that the peer has begun.
 TEST(ClusterReach, a_cta_that_may_not_have_begun_is_found) {
   const auto kernel = [](bool meets) {
@@ -26,8 +24,8 @@ TEST(ClusterReach, a_cta_that_may_not_have_begun_is_found) {
       cluster_sync();
     };
   };
-  expect_right(kSmallPair, kernel(true));
-  expect_fault(kSmallPair, Hazard::collective,
+  expect_right(kPair, kernel(true));
+  expect_fault(kPair, Hazard::collective,
                {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"}, kernel(false));
 }
 
@@ -48,12 +46,12 @@ TEST(ClusterReach, a_cta_that_may_end_before_an_arrival_at_its_barrier_is_found)
       }
     };
   };
-  expect_right(kSmallPair, kernel(true));
-  expect_fault_under({.schedule = Schedule::random, .seed = 3}, kSmallPair, Hazard::exit, {"cta 0"}, kernel(false));
+  expect_right(kPair, kernel(true));
+  expect_fault_under({.schedule = Schedule::random, .seed = 3}, kPair, Hazard::exit, {"cta 0"}, kernel(false));
 }
 
 TEST(ClusterReach, an_allocation_of_a_pair_before_the_peer_has_begun_is_found) {
-  expect_fault(kSmallPair, Hazard::collective, {"tcgen05.alloc.cta_group::2", "has begun"}, [] {
+  expect_fault(kPair, Hazard::collective, {"tcgen05.alloc.cta_group::2", "has begun"}, [] {
     if (thread_index() == 0) {
       barrier_init(barrier(0), 1);
       fence_barrier_init();

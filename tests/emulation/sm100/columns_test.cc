@@ -6,14 +6,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-
-std::uint32_t slot_after_sync(unsigned at = 0) {
-  sync_block();
-  return load_shared<std::uint32_t>(shared_base() + at);
-}
-
 // The last use of columns is known to be over by the warp that frees them.
 TEST(Columns, columns_are_freed_when_loads_and_mmas_are_over) {
   const auto kernel = [](bool waits, bool syncs) {

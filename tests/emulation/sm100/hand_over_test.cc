@@ -7,11 +7,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kFourWarps{.threads = 128, .shared_bytes = kSmallBytes};
-
-enum class Left : std::uint8_t { nothing, wait, after, before, wait_ld, arrive_after_sync };
-
 // Scales copied by warp 1, multiplied by warp 0: fences order, and need no commit (9.7.16.6.2).
 Kernel cp_then_mma(Left left) {
   return [left] {

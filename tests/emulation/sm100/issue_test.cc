@@ -6,19 +6,16 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kSmallPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
 constexpr LaunchShape kAlone{.blocks = 1, .threads = 32, .cluster = 1, .shared_bytes = kSmallBytes};
-constexpr int kN = 32;
-constexpr auto kWide = instruction_descriptor<ByteInstruction{.m = 256, .n = kN, .cta_group = 2}>();
 
 TEST(Issue, the_even_cta_issues) {
   expect_fault(
-      kSmallPair, Hazard::issue,
+      kPair, Hazard::issue,
       {"cta 1 warp 0 lane 0 (peer)", "tcgen05.mma.cta_group::2", "the CTA of odd rank 1", "the even-ranked CTA"}, [] {
         const TmemAddress tmem = open<2>({1});
         if (cluster_rank() == 1 && elect()) {
           role("peer");
-          mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kWide, false);
+          mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
         barrier_wait<Scope::cluster>(barrier(0), 0);
@@ -28,7 +25,7 @@ TEST(Issue, the_even_cta_issues) {
 }
 TEST(Issue, one_cta_group_for_a_kernel) {
   expect_fault(
-      kSmallPair, Hazard::issue,
+      kPair, Hazard::issue,
       {"cta 0 warp 0 lane 0", "tcgen05.mma.cta_group::1", "cta_group::1 after cta_group::2", "one cta_group for all"},
       [] {
         const TmemAddress tmem = open<2>({1});
@@ -41,10 +38,10 @@ TEST(Issue, one_cta_group_for_a_kernel) {
         sync_warp();
         close<2>(tmem);
       });
-  expect_fault(kSmallPair, Hazard::issue, {"tcgen05.commit.cta_group::1", "cta_group::1 after cta_group::2"}, [] {
+  expect_fault(kPair, Hazard::issue, {"tcgen05.commit.cta_group::1", "cta_group::1 after cta_group::2"}, [] {
     const TmemAddress tmem = open<2>({1});
     if (cluster_rank() == 0 && elect()) {
-      mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kWide, false);
+      mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
       commit<1>(barrier(0));
     }
     sync_warp();
@@ -52,12 +49,12 @@ TEST(Issue, one_cta_group_for_a_kernel) {
   expect_fault(kAlone, Hazard::issue, {"tcgen05.alloc.cta_group::2", "without a pair", "a cluster of an even size"},
                [] { tmem_alloc<2, 32>(shared_base()); });
   expect_fault(kAlone, Hazard::issue, {"tcgen05.mma.cta_group::2", "without a pair"}, [] {
-    if (elect()) mma_f8f6f4<2>(0, matrix(kA), matrix(kB), kWide, false);
+    if (elect()) mma_f8f6f4<2>(0, matrix(kA), matrix(kB), kPairMma, false);
   });
 }
 
 TEST(Issue, the_commits_mask_is_of_the_cluster) {
-  expect_fault(kSmallPair, Hazard::address, {"cta 0 warp 0 lane 0", "tcgen05.commit", "rank 2", "below 2"}, [] {
+  expect_fault(kPair, Hazard::address, {"cta 0 warp 0 lane 0", "tcgen05.commit", "rank 2", "below 2"}, [] {
     open<2>({1});
     if (cluster_rank() == 0 && elect()) {
       cp<CpShape::rows32x128b_warpx4, 2>(0, chunk(kScalesA));
@@ -91,7 +88,7 @@ TEST(Issue, one_lane_of_a_warp_issues) {
 }
 
 TEST(Issue, forms_that_are_not_modelled_are_unknown) {
-  expect_fault(kSmallPair, Hazard::unknown, {"tcgen05.mma", "a pair's M of 128 with scales", "M = 256"}, [] {
+  expect_fault(kPair, Hazard::unknown, {"tcgen05.mma", "a pair's M of 128 with scales", "M = 256"}, [] {
     constexpr auto kNarrow = instruction_descriptor<ScaledInstruction{.m = 128, .n = 32, .cta_group = 2}>();
     const TmemAddress tmem = open<2>({1});
     if (cluster_rank() == 0 && elect()) {

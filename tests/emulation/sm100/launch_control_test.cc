@@ -13,11 +13,10 @@ namespace mxcheck::sm100::test {
 namespace {
 
 constexpr unsigned kAnswers = 1024;
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
 
 SharedAddress answer(unsigned i = 0) { return shared_base() + kAnswers + 16 * i; }
 
-void open_barriers() {
+void open_answer_barriers() {
   if (thread_index() == 0) {
     for (unsigned i = 0; i < 4; ++i) barrier_init(barrier(i), i == 0 ? 1 : block_threads() * cluster_blocks());
     fence_barrier_init();
@@ -28,7 +27,7 @@ void open_barriers() {
 // Every thread of the cluster reads each grant, fences, and arrives at the asker's barrier before the slot is asked
 // into again. Barrier 0 has the answer, barrier 1 the readers.
 void persistent(std::vector<unsigned>& done) {
-  open_barriers();
+  open_answer_barriers();
   unsigned block = block_index();
   for (unsigned round = 0;; ++round) {
     role(thread_index() == 0 ? "ask" : "work");
@@ -84,25 +83,25 @@ TEST(LaunchControl, under_random_schedules_more_than_one_cluster_starts) {
   EXPECT_GT(started, kSeeds);
 }
 
-enum class Left : std::uint8_t { nothing, fence, arrival, wait, expect };
+enum class AskingLeft : std::uint8_t { nothing, fence, arrival, wait, expect };
 
 // One thread asks twice into one slot, in a grid of three.
-Kernel ask_twice(Left left) {
+Kernel ask_twice(AskingLeft left) {
   return [left] {
-    open_barriers();
+    open_answer_barriers();
     if (block_index() != 0) return;
     role("ask");
     for (unsigned round = 0; round < 2; ++round) {
       if (elect()) {
-        if (left != Left::expect) barrier_arrive_expect<Scope::cta>(barrier(0), 16);
-        if (left == Left::expect) barrier_arrive<Scope::cta>(barrier(0));
+        if (left != AskingLeft::expect) barrier_arrive_expect<Scope::cta>(barrier(0), 16);
+        if (left == AskingLeft::expect) barrier_arrive<Scope::cta>(barrier(0));
         try_cancel(answer(), barrier(0));
       }
-      if (left != Left::wait) barrier_wait<Scope::cta>(barrier(0), round);
+      if (left != AskingLeft::wait) barrier_wait<Scope::cta>(barrier(0), round);
       query_cancel(answer());
-      if (left == Left::wait) barrier_wait<Scope::cta>(barrier(0), round);
-      if (left != Left::fence) fence_proxy_async();
-      if (left != Left::arrival) sync_warp();
+      if (left == AskingLeft::wait) barrier_wait<Scope::cta>(barrier(0), round);
+      if (left != AskingLeft::fence) fence_proxy_async();
+      if (left != AskingLeft::arrival) sync_warp();
     }
   };
 }
@@ -110,23 +109,23 @@ constexpr LaunchShape kThree{.blocks = 3, .threads = 32, .shared_bytes = kSmallB
 
 TEST(LaunchControl, a_slot_is_asked_into_again_after_its_readers_fenced_and_were_waited_for) {
   for (const Schedule schedule : {Schedule::eager, Schedule::lazy}) {
-    const LaunchResult r = emulation::sm100::launch(kThree, {.schedule = schedule}, ask_twice(Left::nothing));
+    const LaunchResult r = emulation::sm100::launch(kThree, {.schedule = schedule}, ask_twice(AskingLeft::nothing));
     EXPECT_TRUE(r.completed && r.findings.empty()) << text_of(r);
   }
   expect_fault(kThree, Hazard::proxy,
                {"cta 0 warp 0 lane 0 (ask)", "clusterlaunchcontrol.try_cancel", "byte 2048", "fence.proxy.async"},
-               ask_twice(Left::fence));
+               ask_twice(AskingLeft::fence));
   expect_fault(kThree, Hazard::overwritten,
                {"cta 0 warp 0 lane 0 (ask)", "clusterlaunchcontrol.try_cancel", "byte 2048", "is still read"},
-               ask_twice(Left::arrival));
+               ask_twice(AskingLeft::arrival));
 }
 TEST(LaunchControl, an_answer_is_waited_for) {
   expect_fault(kThree, Hazard::not_complete, {"(ask)", "ld.shared", "byte 2048", "a wait for its barrier"},
-               ask_twice(Left::wait));
+               ask_twice(AskingLeft::wait));
 }
 TEST(LaunchControl, the_barrier_expects_16_bytes) {
   expect_fault_under({.schedule = Schedule::lazy}, kThree, Hazard::not_complete,
-                     {"(ask)", "ld.shared", "byte 2048", "a wait for its barrier"}, ask_twice(Left::expect));
+                     {"(ask)", "ld.shared", "byte 2048", "a wait for its barrier"}, ask_twice(AskingLeft::expect));
 }
 
 TEST(LaunchControl, no_request_after_one_that_was_seen_to_fail) {
@@ -134,7 +133,7 @@ TEST(LaunchControl, no_request_after_one_that_was_seen_to_fail) {
                {"cta 0 warp 0 lane 0 (ask)", "clusterlaunchcontrol.try_cancel", "another request after one that failed",
                 "no request once is_canceled has been false"},
                [] {
-                 open_barriers();
+                 open_answer_barriers();
                  role("ask");
                  for (unsigned round = 0; round < 2; ++round) {
                    if (elect()) {
@@ -155,11 +154,11 @@ TEST(LaunchControl, a_request_that_failed_has_no_first_cta) {
 }
 TEST(LaunchControl, the_answers_place_and_barrier) {
   expect_fault(kOneWarp, Hazard::address, {"try_cancel", "the response at byte 2056", "a multiple of 16"}, [] {
-    open_barriers();
+    open_answer_barriers();
     if (elect()) try_cancel(answer() + 8, barrier(0));
   });
   expect_fault(kOneWarp, Hazard::barrier, {"try_cancel", "byte 2080 of cta 0, which is not initialized"}, [] {
-    open_barriers();
+    open_answer_barriers();
     if (elect()) try_cancel(answer(), answer(2));
   });
   expect_fault(kOneWarp, Hazard::barrier, {"try_cancel", "not visible to the async proxy", "fence.mbarrier_init"}, [] {
@@ -169,17 +168,16 @@ TEST(LaunchControl, the_answers_place_and_barrier) {
   });
 }
 TEST(LaunchControl, a_multicast_needs_every_cta_of_the_cluster) {
-  constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
   expect_fault(kPair, Hazard::exit, {"cta 0 warp 0 lane 0", "try_cancel", "shared memory of cta 1, which has ended"},
                [] {
-                 open_barriers();
+                 open_answer_barriers();
                  if (cluster_rank() == 1) return;
                  cluster_sync();
                  if (elect()) try_cancel_multicast(answer(), barrier(0));
                });
   expect_fault_under({.schedule = Schedule::lazy}, kPair, Hazard::exit,
                      {"cta 0 warp 0 lane 0", "try_cancel", "the answer arrives in cta 1, which has ended"}, [] {
-                       open_barriers();
+                       open_answer_barriers();
                        if (cluster_rank() == 0 && elect()) try_cancel_multicast(answer(), barrier(0));
                        cluster_sync();
                      });

@@ -6,9 +6,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-
 // mma then mma: in order where shape, kind and D's type are the same (9.7.16.6.2).
 Kernel two_mmas(bool same, bool waits) {
   return [same, waits] {

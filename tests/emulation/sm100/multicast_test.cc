@@ -8,9 +8,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kTile + kTileBytes};
-
 // Three CTAs of a cluster of 4 get a box each, from that of rank 1.
 TEST(Multicast, multicast_writes_and_counts_at_the_same_place_of_each_cta) {
   const Tensor tensor = plain();
@@ -40,7 +37,7 @@ TEST(Multicast, multicast_writes_and_counts_at_the_same_place_of_each_cta) {
 TEST(Multicast, loads_of_a_pair_count_at_the_leaders_barrier) {
   const Tensor tensor = plain();
   const TensorMap map = tensor.map();
-  expect_right(kPair, [&] {
+  expect_right(kTilePair, [&] {
     open_barriers();
     if (elect()) {
       if (cluster_rank() == 0) barrier_arrive_expect<Scope::cta>(barrier(0), 4096);
@@ -50,7 +47,7 @@ TEST(Multicast, loads_of_a_pair_count_at_the_leaders_barrier) {
     cluster_sync();
   });
   // A pair's multicast: at the CTA with the named barrier's parity.
-  expect_right(kPair, [&] {
+  expect_right(kTilePair, [&] {
     open_barriers();
     if (elect() && cluster_rank() == 1) {
       barrier_arrive_expect<Scope::cta>(barrier(0), 4096);
@@ -74,10 +71,11 @@ TEST(Multicast, loads_of_a_pair_count_at_the_leaders_barrier) {
           cluster_sync();
         });
   }
-  expect_fault(kOneWarp, Hazard::issue, {"cp.async.bulk.tensor", "cta_group::2 without a pair", "an even size"}, [&] {
-    open_barriers();
-    if (elect()) tma_load<2>(tile(), &map, barrier(0), 0, 0);
-  });
+  expect_fault(kTileOneWarp, Hazard::issue, {"cp.async.bulk.tensor", "cta_group::2 without a pair", "an even size"},
+               [&] {
+                 open_barriers();
+                 if (elect()) tma_load<2>(tile(), &map, barrier(0), 0, 0);
+               });
 }
 
 }  // namespace

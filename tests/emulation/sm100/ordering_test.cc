@@ -7,11 +7,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-
-enum class Left : std::uint8_t { nothing, wait, after, before, wait_ld, arrive_after_sync };
-
 // Warp 1 multiplies, warp 0 reads its lanes.
 Kernel mma_then_ld(Left left) {
   return [left] {

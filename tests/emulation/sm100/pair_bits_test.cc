@@ -11,12 +11,9 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kPair{.blocks = 2, .threads = 128, .cluster = 2, .shared_bytes = kSmallBytes};
+constexpr LaunchShape kPairOfFourWarps{.blocks = 2, .threads = 128, .cluster = 2, .shared_bytes = kSmallBytes};
 
-constexpr int kN = 32;
-constexpr auto kWide = instruction_descriptor<ByteInstruction{.m = 256, .n = kN, .cta_group = 2}>();
-constexpr auto kHalf = instruction_descriptor<ByteInstruction{.m = 128, .n = kN, .cta_group = 2}>();
-constexpr auto kScaled = instruction_descriptor<ScaledInstruction{.m = 256, .n = kN, .cta_group = 2}>();
+constexpr auto kHalf = instruction_descriptor<ByteInstruction{.m = 128, .n = kPairN, .cta_group = 2}>();
 
 // Whole numbers in E4M3, so that every sum is exact: 1 to 8 by the element's place.
 constexpr std::array<std::uint8_t, 8> kCodes{0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50};
@@ -52,9 +49,9 @@ void fill_operands(unsigned rows_a) {
       for (unsigned k = 0; k < 32; ++k) to[in_rows(r, k)] = kCodes[a_at(r + rows_a * rank, k)];
     }
   });
-  put(kB, kN / 2 * 32, [&](auto& to) {
-    for (unsigned r = 0; r < kN / 2; ++r) {
-      for (unsigned k = 0; k < 32; ++k) to[in_rows(r, k)] = kCodes[b_at(r + kN / 2 * rank, k)];
+  put(kB, kPairN / 2 * 32, [&](auto& to) {
+    for (unsigned r = 0; r < kPairN / 2; ++r) {
+      for (unsigned k = 0; k < 32; ++k) to[in_rows(r, k)] = kCodes[b_at(r + kPairN / 2 * rank, k)];
     }
   });
   // 128 x 4 chunks: row r at 16 * (r % 32) + 4 * (r / 32), one byte a step of k. All n rows of B's are in both CTAs.
@@ -63,7 +60,7 @@ void fill_operands(unsigned rows_a) {
       to[r % 32 * 16 + r / 32 * 4] = static_cast<std::uint8_t>(scale_a(r + 128 * rank));
   });
   put(kScalesB, 512, [&](auto& to) {
-    for (unsigned r = 0; r < kN; ++r) to[r % 32 * 16 + r / 32 * 4] = static_cast<std::uint8_t>(scale_b(r));
+    for (unsigned r = 0; r < kPairN; ++r) to[r % 32 * 16 + r / 32 * 4] = static_cast<std::uint8_t>(scale_b(r));
   });
   fence_proxy_async();
 }
@@ -74,7 +71,7 @@ void multiply_as_a_pair(Form form) {
   const unsigned rows_a = form == Form::half ? 64 : 128;
   std::array<std::array<std::uint32_t, 32>, 256> d{};
   expect_right(
-      kPair,
+      kPairOfFourWarps,
       [&] {
         const TmemAddress tmem = open<2>({1});
         if (warp_index() == 0) {
@@ -88,10 +85,10 @@ void multiply_as_a_pair(Form form) {
             if (form == Form::scaled) {
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn + 4, chunk(kScalesB));
-              mma_block_scaled<2>(tmem, matrix(kA), matrix(kB), kScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
-                                  false);
+              mma_block_scaled<2>(tmem, matrix(kA), matrix(kB), kPairScaledMma, tmem + kScaleColumn,
+                                  tmem + kScaleColumn + 4, false);
             } else {
-              mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), form == Form::half ? kHalf : kWide, false);
+              mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), form == Form::half ? kHalf : kPairMma, false);
             }
             commit_multicast<2>(barrier(0), pair_mask(0));
           }
@@ -105,12 +102,12 @@ void multiply_as_a_pair(Form form) {
           tmem_wait_ld(words);
           std::copy_n(words.r, kColumns, row.begin());
         };
-        form == Form::half ? read(Fragment<kN / 2>{}) : read(Fragment<kN>{});
+        form == Form::half ? read(Fragment<kPairN / 2>{}) : read(Fragment<kPairN>{});
         close<2>(tmem);
       },
       [&] {
         for (unsigned row = 0; row < 2 * rows_a; ++row) {
-          for (unsigned n = 0; n < kN; ++n) {
+          for (unsigned n = 0; n < kPairN; ++n) {
             // Layouts A and B (9.7.16.10.5): with M = 128 the second half of the columns is 64 lanes further.
             const unsigned cta = row / rows_a;
             const std::uint32_t got = form == Form::half ? d[128 * cta + row % 64 + 64 * (n / 16)][n % 16] : d[row][n];

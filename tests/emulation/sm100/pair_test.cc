@@ -10,15 +10,9 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kSmallPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
-
-constexpr int kN = 32;
-constexpr auto kWide = instruction_descriptor<ByteInstruction{.m = 256, .n = kN, .cta_group = 2}>();
-constexpr auto kScaled = instruction_descriptor<ScaledInstruction{.m = 256, .n = kN, .cta_group = 2}>();
-
 TEST(Pair, scales_of_b_that_differ_between_the_ctas_are_found) {
   expect_fault(
-      kSmallPair, Hazard::scale_copies,
+      kPair, Hazard::scale_copies,
       {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma.cta_group::2", "scales of B differ between the CTAs", "in both"}, [] {
         const TmemAddress tmem = open<2>({1});
         if (cluster_rank() == 1) {
@@ -30,8 +24,8 @@ TEST(Pair, scales_of_b_that_differ_between_the_ctas_are_found) {
           role("mma");
           cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
           cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn + 4, chunk(kScalesB));
-          mma_block_scaled<2>(tmem, matrix(kA), matrix(kB), kScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
-                              false);
+          mma_block_scaled<2>(tmem, matrix(kA), matrix(kB), kPairScaledMma, tmem + kScaleColumn,
+                              tmem + kScaleColumn + 4, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
         barrier_wait<Scope::cluster>(barrier(0), 0);
@@ -107,8 +101,8 @@ TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
       close<2>(tmem);
     };
   };
-  expect_right(kSmallPair, kernel(true));
-  expect_fault(kSmallPair, Hazard::not_complete,
+  expect_right(kPair, kernel(true));
+  expect_fault(kPair, Hazard::not_complete,
                {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
                 "a wait for the barrier of that load"},
                kernel(false));
@@ -119,7 +113,7 @@ TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
     return [cluster] {
       const TmemAddress tmem = open<2>({1});
       if (cluster_rank() == 0 && elect()) {
-        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kWide, false);
+        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
         commit_multicast<2>(barrier(0), pair_mask(0));
       }
       role("read");
@@ -132,8 +126,8 @@ TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
       close<2>(tmem);
     };
   };
-  expect_right(kSmallPair, kernel(true));
-  expect_fault(kSmallPair, Hazard::not_complete,
+  expect_right(kPair, kernel(true));
+  expect_fault(kPair, Hazard::not_complete,
                {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"},
                kernel(false));
 }
@@ -169,16 +163,16 @@ TEST(Pair, both_ctas_stay_until_the_last_commit) {
       if (stays || cluster_rank() == 0) tmem_dealloc<2, 32>(tmem);
     };
   };
-  expect_right(kSmallPair, kernel(true, 0b11));
+  expect_right(kPair, kernel(true, 0b11));
   const LaunchOptions lazy{.schedule = Schedule::lazy};
-  expect_fault_under(lazy, kSmallPair, Hazard::exit,
+  expect_fault_under(lazy, kPair, Hazard::exit,
                      {"cta 0 warp 0 lane 0 (copy)", "tcgen05.commit", "a commit arrives at cta 1, which has ended"},
                      kernel(false, 0b11));
   expect_fault_under(
-      lazy, kSmallPair, Hazard::exit,
+      lazy, kPair, Hazard::exit,
       {"cta 0 warp 0 lane 0 (copy)", "tcgen05.cp", "it executes after cta 1 has ended", "every CTA of the pair"},
       kernel(false, 0b01));
-  expect_fault_under({}, kSmallPair, Hazard::deadlock,
+  expect_fault_under({}, kPair, Hazard::deadlock,
                      {"cta 0 warp 0 lane 0", "tcgen05.dealloc", "the other CTA of the pair"}, kernel(false, 0b01));
 }
 TEST(Pair, nothing_is_issued_to_a_cta_that_has_ended) {
@@ -194,16 +188,15 @@ TEST(Pair, nothing_is_issued_to_a_cta_that_has_ended) {
       if (elect()) leader();
     };
   };
-  expect_fault(kSmallPair, Hazard::exit,
-               {"cta 0 warp 0 lane 0", "tcgen05.mma", "cta 1 of the pair has ended", "both run"},
-               kernel([] { mma_f8f6f4<2>(0, matrix(kA), matrix(kB), kWide, false); }));
-  expect_fault(kSmallPair, Hazard::exit,
+  expect_fault(kPair, Hazard::exit, {"cta 0 warp 0 lane 0", "tcgen05.mma", "cta 1 of the pair has ended", "both run"},
+               kernel([] { mma_f8f6f4<2>(0, matrix(kA), matrix(kB), kPairMma, false); }));
+  expect_fault(kPair, Hazard::exit,
                {"mbarrier.arrive", "shared memory of cta 1, which has ended", "a barrier of the cluster before"},
                kernel([] { barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 1)); }));
 }
 
 TEST(Pair, both_ctas_allocate_and_free_alike) {
-  expect_fault(kSmallPair, Hazard::collective,
+  expect_fault(kPair, Hazard::collective,
                {"cta 1 warp 0 lane 0", "tcgen05.alloc.cta_group::2", "calls for 64 columns while rank 0 waits with 32"},
                [] { cluster_rank() == 0 ? tmem_alloc<2, 32>(shared_base()) : tmem_alloc<2, 64>(shared_base()); });
   expect_fault({.blocks = 2, .threads = 64, .cluster = 2, .shared_bytes = 64}, Hazard::collective,

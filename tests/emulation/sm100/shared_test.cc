@@ -5,10 +5,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
-
 TEST(Shared, arrivals_hand_over_what_was_stored_before) {
   const auto kernel = [] {
     return with_barriers({32, 32}, [] {

@@ -1,6 +1,6 @@
 #pragma once
-// What micro-kernels with tensor memory have in common: barriers, columns, and the operands of one small MMA, all ones,
-// written by warp 0 through the generic proxy.
+// What micro-kernels with tensor memory have in common: launch shapes, barriers, columns, and the operands of one small
+// MMA, all ones, written by warp 0 through the generic proxy.
 
 #include <cstdint>
 #include <initializer_list>
@@ -10,6 +10,7 @@
 #include "kernels/sm100/tcgen05/mma.h"
 #include "kernels/sm100/tcgen05/tmem.h"
 #include "kernels/sm100/tcgen05/warp.h"
+#include "tests/emulation/sm100/micro.h"
 
 namespace mxcheck::sm100::test {
 
@@ -24,6 +25,11 @@ inline constexpr unsigned kB = kA + 4096;  // up to 32 rows
 inline constexpr unsigned kScalesA = kB + 1024;
 inline constexpr unsigned kScalesB = kScalesA + 512;
 inline constexpr unsigned kSmallBytes = kScalesB + 512;
+
+inline constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
+inline constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
+inline constexpr LaunchShape kFourWarps{.threads = 128, .shared_bytes = kSmallBytes};
+inline constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
 
 inline constexpr unsigned kColumns = 64;              // that a CTA allocates: D first
 inline constexpr unsigned kScaleColumn = 32;          // A's 4, then B's
@@ -86,6 +92,16 @@ inline constexpr SharedLayout kRows32 = k_major(Swizzle::b32);
 inline constexpr InstructionDescriptor kSmall = instruction_descriptor<ByteInstruction{.m = 128, .n = 16}>();
 inline constexpr InstructionDescriptor kSmallScaled = instruction_descriptor<ScaledInstruction{.m = 128, .n = 16}>();
 
+// Of a pair of CTAs: M = 256.
+inline constexpr int kPairN = 32;
+inline constexpr InstructionDescriptor kPairMma =
+    instruction_descriptor<ByteInstruction{.m = 256, .n = kPairN, .cta_group = 2}>();
+inline constexpr InstructionDescriptor kPairScaledMma =
+    instruction_descriptor<ScaledInstruction{.m = 256, .n = kPairN, .cta_group = 2}>();
+
+// What a micro-kernel leaves out of what hands tensor memory over, or does too late.
+enum class Left : std::uint8_t { nothing, wait, after, before, wait_ld, arrive_after_sync };
+
 inline SharedDescriptor matrix(unsigned at) { return shared_descriptor<kRows32>(shared_base() + at); }
 inline SharedDescriptor chunk(unsigned at) { return shared_descriptor<scale_chunk()>(shared_base() + at); }
 
@@ -104,11 +120,27 @@ inline void small_scaled_mma(TmemAddress tmem, bool accumulate = false) {
 // This warp's lanes of a column.
 inline TmemAddress slab(TmemAddress tmem, unsigned column = 0) { return tmem_at(tmem, warp_index() % 4 * 32, column); }
 
+// What tcgen05.alloc wrote to a slot, once the CTA has met.
+inline std::uint32_t slot_after_sync(unsigned at = 0) {
+  sync_block();
+  return load_shared<std::uint32_t>(shared_base() + at);
+}
+
 inline std::uint32_t load_column(TmemAddress at) {
   Fragment<1> word;
   tmem_ld<TmemShape::lanes32x32b, 1>(word, at);
   tmem_wait_ld(word);
   return word.r[0];
+}
+
+// A word that tells which cell of tensor memory it is of.
+constexpr std::uint32_t cell_code(unsigned lane, unsigned column) { return 0xC0000000U | lane << 16 | column; }
+// Four warps write what they own of lanes 0 to 127, columns 0 to 63, in one shape.
+inline void store_codes(TmemAddress tmem) {
+  Fragment<kColumns> words;
+  for (unsigned c = 0; c < kColumns; ++c) words.r[c] = cell_code(thread_index(), c);
+  tmem_st<TmemShape::lanes32x32b, kColumns>(slab(tmem), words);
+  tmem_wait_st();
 }
 
 }  // namespace mxcheck::sm100::test

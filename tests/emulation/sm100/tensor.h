@@ -14,6 +14,11 @@ inline constexpr unsigned kTile = 4096;  // in shared memory, at a multiple of 1
 inline constexpr unsigned kTileBytes = 8192;
 inline SharedAddress tile() { return shared_base() + kTile; }
 
+// Launch shapes with the tile's bytes.
+inline constexpr LaunchShape kTileOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
+inline constexpr LaunchShape kTileTwoWarps{.threads = 64, .shared_bytes = kTile + kTileBytes};
+inline constexpr LaunchShape kTilePair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kTile + kTileBytes};
+
 // A tensor of up to three dimensions whose elements tell where they are. Strides are larger than rows.
 struct Tensor {
   alignas(16) std::array<std::uint8_t, 40'000> bytes{};

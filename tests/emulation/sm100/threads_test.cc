@@ -5,10 +5,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kSmallBytes};
-
 // Between two CTAs both sides say .cluster (CUTLASS #3643).
 Kernel between_ctas(bool releases, bool acquires) {
   return with_barriers({32}, [releases, acquires] {

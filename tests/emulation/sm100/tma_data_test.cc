@@ -8,8 +8,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
-
 void load(const TensorMap* map, int rank, std::array<int, 3> at) {
   if (rank == 3) return tma_load(tile(), map, barrier(0), at[0], at[1], at[2]);
   if (rank == 2) return tma_load(tile(), map, barrier(0), at[0], at[1]);
@@ -53,7 +51,7 @@ TEST(TmaData, loads_are_the_boxes_elements_and_zeros_outside) {
     std::vector<std::uint8_t> got(kTileBytes);
     // Rows shorter than the span lie one after another: the swizzle is of addresses.
     expect_right(
-        kOneWarp,
+        kTileOneWarp,
         [&] {
           open_barriers();
           if (elect()) {
@@ -83,7 +81,7 @@ TEST(TmaData, stores_write_the_boxes_elements_and_nothing_outside) {
     const auto value = [](unsigned i) { return static_cast<std::uint8_t>(255 - i * 11); };
     const auto before = tensor.bytes;
     expect_right(
-        kOneWarp,
+        kTileOneWarp,
         [&] {
           for (unsigned i = 4 * lane_index(); i < bytes; i += 128) {
             std::array<std::uint8_t, 4> four{};

@@ -11,8 +11,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
-constexpr LaunchShape kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = kTile + kTileBytes};
 constexpr unsigned kRowBytes = 128;
 
 // 40 rows of 300 bytes, boxes of one row.
@@ -50,7 +48,7 @@ TEST(TmaGather, rows_follow_one_another_and_those_outside_are_zeros) {
     const unsigned end = g.offset + 4 * row;
     std::vector<std::uint8_t> got(kTileBytes);
     expect_right(
-        kOneWarp,
+        kTileOneWarp,
         [&] {
           open_barriers();
           if (elect()) {
@@ -82,7 +80,7 @@ TEST(TmaGather, two_gathers_are_a_box_of_eight_rows) {
   const TensorMap box_map = box.map();
   unsigned differing = 0;
   expect_right(
-      kOneWarp,
+      kTileOneWarp,
       [&] {
         open_barriers();
         if (elect()) {
@@ -118,15 +116,15 @@ TEST(TmaGather, bytes_of_both_ctas_of_a_pair_count_at_the_leader) {
       cluster_sync();
     };
   };
-  expect_right(kPair, kernel(2 * 4 * kRowBytes), [&] {
+  expect_right(kTilePair, kernel(2 * 4 * kRowBytes), [&] {
     for (unsigned rank = 0; rank < 2; ++rank) {
       std::uint32_t word = 0;
       std::memcpy(&word, tensor.bytes.data() + tensor.offset({0, static_cast<int>(20 * rank) + 1, 0}, 0), 4);
       EXPECT_EQ(std::exchange(first[rank], 0U), word) << rank;
     }
   });
-  expect_fault(kPair, Hazard::deadlock, {"mbarrier.try_wait", "cta 0"}, kernel(2 * 4 * kRowBytes + 16));
-  expect_fault(kPair, Hazard::barrier,
+  expect_fault(kTilePair, Hazard::deadlock, {"mbarrier.try_wait", "cta 0"}, kernel(2 * 4 * kRowBytes + 16));
+  expect_fault(kTilePair, Hazard::barrier,
                {"cta 1 warp 0 lane 0", "cp.async.bulk.tensor.gather4",
                 "the barrier is in cta 0 and the data go to cta 1", "a barrier in the destination CTA"},
                [&] {
@@ -135,7 +133,7 @@ TEST(TmaGather, bytes_of_both_ctas_of_a_pair_count_at_the_leader) {
                    tma_gather4<1>(tile(), &map, map_to_rank(barrier(0), 0), 0, 0, 1, 2, 3);
                  cluster_sync();
                });
-  expect_fault(kOneWarp, Hazard::issue, {"cp.async.bulk.tensor.gather4", "cta_group::2 without a pair"}, [&] {
+  expect_fault(kTileOneWarp, Hazard::issue, {"cp.async.bulk.tensor.gather4", "cta_group::2 without a pair"}, [&] {
     open_barriers();
     if (elect()) tma_gather4<2>(tile(), &map, barrier(0), 0, 0, 1, 2, 3);
   });
@@ -149,24 +147,24 @@ TEST(TmaGather, boxes_and_places_that_there_are_not) {
     };
   };
   TensorMap map = rows_of().map();
-  expect_fault(kOneWarp, Hazard::address, {"warp 0 lane 0", "byte 5376", "a multiple of 512 for this swizzle"},
+  expect_fault(kTileOneWarp, Hazard::address, {"warp 0 lane 0", "byte 5376", "a multiple of 512 for this swizzle"},
                at(map, 256));
   map = rows_of(Swizzle::none).map();
-  expect_fault(kOneWarp, Hazard::address, {"byte 5184", "a multiple of 128"}, at(map, 64));
+  expect_fault(kTileOneWarp, Hazard::address, {"byte 5184", "a multiple of 128"}, at(map, 64));
   map = plain().map();
   expect_fault(
-      kOneWarp, Hazard::descriptor,
+      kTileOneWarp, Hazard::descriptor,
       {"cp.async.bulk.tensor.gather4", "of 2 dimensions with boxes of 128 x 16", "two dimensions and boxes of one row"},
       at(map, 0));
   const Tensor three(3, 1, {128, 9, 5}, {128, 1, 1}, Swizzle::b128);
   map = three.map();
-  expect_fault(kOneWarp, Hazard::descriptor, {"of 3 dimensions with boxes of 128 x 1 x 1"}, at(map, 0));
+  expect_fault(kTileOneWarp, Hazard::descriptor, {"of 3 dimensions with boxes of 128 x 1 x 1"}, at(map, 0));
   map = rows_of().map();
   map.swizzle = emulation::sm100::Swizzle::b64;
-  expect_fault(kOneWarp, Hazard::swizzle, {"rows of the box of 128 bytes", "no longer than the swizzle's 64"},
+  expect_fault(kTileOneWarp, Hazard::swizzle, {"rows of the box of 128 bytes", "no longer than the swizzle's 64"},
                at(map, 0));
   map = rows_of(Swizzle::none).map();
-  expect_fault(kOneWarp, Hazard::address, {"cp.async.bulk.tensor.gather4", "bytes 13184 to 13696 of shared memory"},
+  expect_fault(kTileOneWarp, Hazard::address, {"cp.async.bulk.tensor.gather4", "bytes 13184 to 13696 of shared memory"},
                at(map, kTileBytes - kRowBytes));
 }
 
@@ -193,10 +191,10 @@ TEST(TmaGather, rows_in_flight_are_neither_read_nor_filled) {
       barrier_wait<Scope::cta>(barrier(0), 0);
     };
   };
-  for (const bool reads : {false, true}) expect_right(kOneWarp, kernel(reads, true));
-  expect_fault(kOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5504", "a wait for its barrier"},
+  for (const bool reads : {false, true}) expect_right(kTileOneWarp, kernel(reads, true));
+  expect_fault(kTileOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5504", "a wait for its barrier"},
                kernel(true, false));
-  expect_fault(kOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor.gather4", "byte 5504"},
+  expect_fault(kTileOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor.gather4", "byte 5504"},
                kernel(false, false));
 }
 

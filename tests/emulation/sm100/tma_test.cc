@@ -5,9 +5,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kTile + kTileBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kTile + kTileBytes};
-
 TEST(Tma, generic_stores_are_fenced_before_they_are_stored_by_tma) {
   Tensor tensor = plain();
   const TensorMap map = tensor.map();
@@ -25,13 +22,13 @@ TEST(Tma, generic_stores_are_fenced_before_they_are_stored_by_tma) {
       bulk_wait_group<0>();
     };
   };
-  expect_right(kTwoWarps, kernel(true, true));
-  expect_fault(kTwoWarps, Hazard::proxy,
+  expect_right(kTileTwoWarps, kernel(true, true));
+  expect_fault(kTileTwoWarps, Hazard::proxy,
                {"warp 1 lane 0 (store)", "cp.async.bulk.tensor.global", "the store reads byte 5120", "generic proxy",
                 "fence.proxy.async by the writing thread"},
                kernel(false, true));
-  expect_fault(kTwoWarps, Hazard::not_ordered, {"(store)", "nothing orders the store before"}, kernel(true, false));
-  expect_fault(kOneWarp, Hazard::uninitialized, {"the store reads byte 5120", "which nothing has written"}, [&] {
+  expect_fault(kTileTwoWarps, Hazard::not_ordered, {"(store)", "nothing orders the store before"}, kernel(true, false));
+  expect_fault(kTileOneWarp, Hazard::uninitialized, {"the store reads byte 5120", "which nothing has written"}, [&] {
     if (!elect()) return;
     tma_store(&map, tile(), 0, 0);
     bulk_commit_group();
@@ -39,10 +36,10 @@ TEST(Tma, generic_stores_are_fenced_before_they_are_stored_by_tma) {
   });
 }
 
-enum class Left : std::uint8_t { nothing, full, commit, swizzle, read_fence };
+enum class RefillLeft : std::uint8_t { nothing, full, commit, swizzle, read_fence };
 
 // A slot filled twice by TMA, read by a cp each time.
-Kernel refill(const TensorMap* map, Left left) {
+Kernel refill(const TensorMap* map, RefillLeft left) {
   return [map, left] {
     const TmemAddress tmem = open({1, 1});
     if (elect()) {
@@ -50,14 +47,14 @@ Kernel refill(const TensorMap* map, Left left) {
       for (unsigned k = 0; k < 2; ++k) {
         barrier_arrive_expect<Scope::cta>(barrier(0), 2048);
         tma_load(tile(), map, barrier(0), 0, 0);
-        if (left != Left::full) barrier_wait<Scope::cta>(barrier(0), k);
+        if (left != RefillLeft::full) barrier_wait<Scope::cta>(barrier(0), k);
         constexpr auto kOther = k_major(Swizzle::b64);
-        const auto from = left == Left::swizzle ? shared_descriptor<kOther>(tile())
-                                                : shared_descriptor<k_major(Swizzle::b128)>(tile());
+        const auto from = left == RefillLeft::swizzle ? shared_descriptor<kOther>(tile())
+                                                      : shared_descriptor<k_major(Swizzle::b128)>(tile());
         cp<CpShape::rows4x256b, 1>(tmem + 8 * k, from);
-        if (left == Left::full) barrier_wait<Scope::cta>(barrier(0), k);
+        if (left == RefillLeft::full) barrier_wait<Scope::cta>(barrier(0), k);
         commit<1>(barrier(1));
-        if (left != Left::commit) barrier_wait<Scope::cta>(barrier(1), k);
+        if (left != RefillLeft::commit) barrier_wait<Scope::cta>(barrier(1), k);
       }
     }
     sync_warp();
@@ -69,19 +66,19 @@ Kernel refill(const TensorMap* map, Left left) {
 TEST(Tma, a_slot_is_filled_again_after_the_commit) {
   const Tensor tensor = plain();
   const TensorMap map = tensor.map();
-  expect_right(kOneWarp, refill(&map, Left::nothing));
+  expect_right(kTileOneWarp, refill(&map, RefillLeft::nothing));
   expect_fault(
-      kOneWarp, Hazard::overwritten,
+      kTileOneWarp, Hazard::overwritten,
       {"warp 0 lane 0 (load)", "cp.async.bulk.tensor", "byte 5120 of shared memory of cta 0 is still read", "commit"},
-      refill(&map, Left::commit));
+      refill(&map, RefillLeft::commit));
   expect_fault(
-      kOneWarp, Hazard::not_complete,
+      kTileOneWarp, Hazard::not_complete,
       {"(load)", "tcgen05.cp", "the copy reads byte 5120", "not known to be complete", "the barrier of that load"},
-      refill(&map, Left::full));
+      refill(&map, RefillLeft::full));
   expect_fault(
-      kOneWarp, Hazard::swizzle,
+      kTileOneWarp, Hazard::swizzle,
       {"(load)", "tcgen05.cp", "byte 5120", "the load's swizzle is 2 and the descriptor's 4", "the same swizzle"},
-      refill(&map, Left::swizzle));
+      refill(&map, RefillLeft::swizzle));
 }
 TEST(Tma, a_slot_in_flight_is_neither_read_nor_filled) {
   const Tensor tensor = plain();
@@ -98,9 +95,9 @@ TEST(Tma, a_slot_in_flight_is_neither_read_nor_filled) {
       barrier_wait<Scope::cta>(barrier(0), 0);
     };
   };
-  expect_fault(kOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5120", "a wait for its barrier"},
+  expect_fault(kTileOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5120", "a wait for its barrier"},
                kernel(false));
-  expect_fault(kOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor", "byte 5120"}, kernel(true));
+  expect_fault(kTileOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor", "byte 5120"}, kernel(true));
 }
 TEST(Tma, generic_reads_are_fenced_before_tma_fills_again) {
   const Tensor tensor = plain();
@@ -121,8 +118,8 @@ TEST(Tma, generic_reads_are_fenced_before_tma_fills_again) {
       }
     };
   };
-  expect_right(kOneWarp, kernel(true));
-  expect_fault(kOneWarp, Hazard::proxy, {"(load)", "byte 5120", "fence.proxy.async after those accesses"},
+  expect_right(kTileOneWarp, kernel(true));
+  expect_fault(kTileOneWarp, Hazard::proxy, {"(load)", "byte 5120", "fence.proxy.async after those accesses"},
                kernel(false));
 }
 
@@ -135,19 +132,20 @@ TEST(Tma, alignments_and_boxes_that_there_are_not) {
       if (elect()) tma_load(tile() + offset, &map, barrier(0), 0, 0);
     };
   };
-  expect_fault(kOneWarp, Hazard::address, {"warp 0 lane 0", "byte 5248", "a multiple of 1024 for this swizzle"},
+  expect_fault(kTileOneWarp, Hazard::address, {"warp 0 lane 0", "byte 5248", "a multiple of 1024 for this swizzle"},
                at(128));
   map.swizzle = emulation::sm100::Swizzle::none;
-  expect_fault(kOneWarp, Hazard::address, {"byte 5184", "a multiple of 128"}, at(64));
+  expect_fault(kTileOneWarp, Hazard::address, {"byte 5184", "a multiple of 128"}, at(64));
   map.swizzle = emulation::sm100::Swizzle::b64;
-  expect_fault(kOneWarp, Hazard::swizzle, {"rows of the box of 128 bytes", "no longer than the swizzle's 64"}, at(0));
+  expect_fault(kTileOneWarp, Hazard::swizzle, {"rows of the box of 128 bytes", "no longer than the swizzle's 64"},
+               at(0));
   map.swizzle = emulation::sm100::Swizzle::b128_atom32;
-  expect_fault(kOneWarp, Hazard::unknown, {"cp.async.bulk.tensor", "32-byte atoms"}, at(0));
+  expect_fault(kTileOneWarp, Hazard::unknown, {"cp.async.bulk.tensor", "32-byte atoms"}, at(0));
   map = tensor.map();
   map.box[0] = 24;
-  expect_fault(kOneWarp, Hazard::address, {"rows of the box of 24 bytes", "a multiple of 16"}, at(0));
+  expect_fault(kTileOneWarp, Hazard::address, {"rows of the box of 24 bytes", "a multiple of 16"}, at(0));
   map = tensor.map();
-  expect_fault(kOneWarp, Hazard::address, {"3 coordinates of a tensor of 2", "as many as the tensor map has"}, [&] {
+  expect_fault(kTileOneWarp, Hazard::address, {"3 coordinates of a tensor of 2", "as many as the tensor map has"}, [&] {
     open_barriers();
     if (elect()) tma_load(tile(), &map, barrier(0), 0, 0, 0);
   });
@@ -156,19 +154,20 @@ TEST(Tma, a_load_is_waited_for_before_its_cta_ends) {
   const Tensor tensor = plain();
   const TensorMap map = tensor.map();
   expect_fault_under(
-      {.schedule = Schedule::lazy}, kOneWarp, Hazard::exit,
+      {.schedule = Schedule::lazy}, kTileOneWarp, Hazard::exit,
       {"cta 0 warp 0 lane 0", "cp.async.bulk.tensor", "arrive in cta 0, which has ended", "a wait for every"}, [&] {
         open_barriers();
         if (!elect()) return;
         barrier_arrive_expect<Scope::cta>(barrier(0), 2048);
         tma_load(tile(), &map, barrier(0), 0, 0);
       });
-  expect_fault(kTwoWarps, Hazard::deadlock, {"mbarrier.try_wait", "the barrier at byte 1088 of cta 0, parity 0"}, [&] {
-    open_barriers();
-    if (thread_index() == 0) barrier_arrive_expect<Scope::cta>(barrier(0), 4096);
-    if (thread_index() == 0) tma_load(tile(), &map, barrier(0), 0, 0);
-    barrier_wait<Scope::cta>(barrier(0), 0);
-  });
+  expect_fault(kTileTwoWarps, Hazard::deadlock, {"mbarrier.try_wait", "the barrier at byte 1088 of cta 0, parity 0"},
+               [&] {
+                 open_barriers();
+                 if (thread_index() == 0) barrier_arrive_expect<Scope::cta>(barrier(0), 4096);
+                 if (thread_index() == 0) tma_load(tile(), &map, barrier(0), 0, 0);
+                 barrier_wait<Scope::cta>(barrier(0), 0);
+               });
 }
 
 }  // namespace

@@ -6,19 +6,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kFourWarps{.threads = 128, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-
-constexpr std::uint32_t code(unsigned lane, unsigned column) { return 0xC0000000U | lane << 16 | column; }
-
-// Four warps write what they own of lanes 0 to 127, columns 0 to 63, in one shape.
-void store_codes(TmemAddress tmem) {
-  Fragment<kColumns> words;
-  for (unsigned c = 0; c < kColumns; ++c) words.r[c] = code(thread_index(), c);
-  tmem_st<TmemShape::lanes32x32b, kColumns>(slab(tmem), words);
-  tmem_wait_st();
-}
-
 // Before wait::ld registers hold nothing that can be used.
 TEST(TmemAccess, lazy_loads_are_there_after_their_wait_alone) {
   bool early = false;
@@ -27,9 +14,9 @@ TEST(TmemAccess, lazy_loads_are_there_after_their_wait_alone) {
     store_codes(tmem);
     Fragment<1> word;
     tmem_ld<TmemShape::lanes32x32b, 1>(word, slab(tmem, 9));
-    early = early || word.r[0] == code(thread_index(), 9);
+    early = early || word.r[0] == cell_code(thread_index(), 9);
     tmem_wait_ld(word);
-    EXPECT_EQ(word.r[0], code(thread_index(), 9));
+    EXPECT_EQ(word.r[0], cell_code(thread_index(), 9));
     close(tmem);
   });
   EXPECT_TRUE(r.completed && r.findings.empty()) << text_of(r);
@@ -41,7 +28,7 @@ TEST(TmemAccess, lazy_stores_are_there_after_their_wait_alone) {
     const TmemAddress tmem = open({});
     store_codes(tmem);
     tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 9), {{7}});
-    EXPECT_EQ(load_column(slab(tmem, 9)), code(thread_index(), 9));
+    EXPECT_EQ(load_column(slab(tmem, 9)), cell_code(thread_index(), 9));
     tmem_wait_st();
     EXPECT_EQ(load_column(slab(tmem, 9)), 7U);
     close(tmem);
@@ -142,7 +129,7 @@ TEST(TmemAccess, a_store_over_a_load_that_is_not_over_is_found) {
       if (!waits) tmem_wait_ld(word);
       tmem_wait_st();
       if (waits) {
-        EXPECT_EQ(word.r[0], code(thread_index(), 4));
+        EXPECT_EQ(word.r[0], cell_code(thread_index(), 4));
       }
       close(tmem);
     };

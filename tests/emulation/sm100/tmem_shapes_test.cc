@@ -7,8 +7,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kFourWarps{.threads = 128, .shared_bytes = kSmallBytes};
-
 struct Owner {
   unsigned thread, reg;
 };
@@ -32,16 +30,6 @@ constexpr unsigned width(TmemShape shape) {
   }
   return 0;
 }
-constexpr std::uint32_t code(unsigned lane, unsigned column) { return 0xC0000000U | lane << 16 | column; }
-
-// Four warps write what they own of lanes 0 to 127, columns 0 to 63, in one shape.
-void store_codes(TmemAddress tmem) {
-  Fragment<kColumns> words;
-  for (unsigned c = 0; c < kColumns; ++c) words.r[c] = code(thread_index(), c);
-  tmem_st<TmemShape::lanes32x32b, kColumns>(slab(tmem), words);
-  tmem_wait_st();
-}
-
 template <TmemShape kShape, int kNum>
 void loads_what_it_owns() {
   expect_right(kFourWarps, [] {
@@ -59,7 +47,7 @@ void loads_what_it_owns() {
           const Owner o = owner(kShape, l, c);
           if (o.thread != lane_index()) continue;
           ++mine;
-          ASSERT_EQ(words.r[o.reg], code(lane + l, 5 + c)) << "lane " << l << " column " << c;
+          ASSERT_EQ(words.r[o.reg], cell_code(lane + l, 5 + c)) << "lane " << l << " column " << c;
         }
       }
       ASSERT_EQ(mine, kNum * static_cast<unsigned>(tmem_registers(kShape)));
@@ -96,7 +84,7 @@ void stores_what_it_owns() {
       for (unsigned l = 0; l < kLanes; ++l) {
         for (unsigned c = 0; c < kWide; ++c) {
           const Owner o = owner(kShape, l, c);
-          if (o.thread == lane_index()) words.r[o.reg] = code(lane + l, c);
+          if (o.thread == lane_index()) words.r[o.reg] = cell_code(lane + l, c);
         }
       }
       tmem_st<kShape, kNum>(tmem_at(tmem, lane, 0), words);
@@ -105,7 +93,7 @@ void stores_what_it_owns() {
     Fragment<kWide> got;
     tmem_ld<TmemShape::lanes32x32b, kWide>(got, slab(tmem));
     tmem_wait_ld(got);
-    for (unsigned c = 0; c < kWide; ++c) ASSERT_EQ(got.r[c], code(thread_index(), c)) << c;
+    for (unsigned c = 0; c < kWide; ++c) ASSERT_EQ(got.r[c], cell_code(thread_index(), c)) << c;
     close(tmem);
   });
 }
@@ -152,7 +140,7 @@ TEST(TmemShapes, two_halves_of_columns) {
       tmem_ld_halves<4, kSplit>(words, slab(tmem, 2) + (lane << 16));
       tmem_wait_ld(words);
       for (unsigned r = 0; r < 4; ++r) {
-        ASSERT_EQ(words.r[r], code(warp_index() * 32 + lane + lane_index() % 16, 2 + r + half * kSplit));
+        ASSERT_EQ(words.r[r], cell_code(warp_index() * 32 + lane + lane_index() % 16, 2 + r + half * kSplit));
       }
     }
     const Fragment<2> mine{{lane_index(), lane_index() + 100}};

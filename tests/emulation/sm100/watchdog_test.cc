@@ -5,9 +5,6 @@
 namespace mxcheck::sm100::test {
 namespace {
 
-constexpr LaunchShape kOneWarp{.threads = 32, .shared_bytes = kSmallBytes};
-constexpr LaunchShape kTwoWarps{.threads = 64, .shared_bytes = kSmallBytes};
-
 // The watchdog: every role, what it waits for, every barrier and its phase.
 TEST(Watchdog, where_nothing_goes_on_all_roles_and_barriers_are_dumped) {
   for (const LaunchOptions& options : all_schedules()) {

@@ -146,7 +146,7 @@ TEST_F(GoldenReaderTest, refuses_other_sizes_and_hashes_before_it_looks_inside) 
 
 using test::expect_error;
 
-GoldenInfo sample_info() {
+GoldenInfo unverified_info() {
   return {{{"kind", "x"}, {"empty", ""}},
           {{"words", Role::input, "uint32", Dtype::u32, {300, 1000}, {{"unit", "none"}}},
            {"none", Role::output, "int64", Dtype::i64, {0, 3}, {}},
@@ -157,7 +157,7 @@ class Unverified : public testing::Test {
  protected:
   Unverified() {
     for (std::uint32_t i = 0; i < 300000; ++i) words.push_back(i * 2654435761U);
-    GoldenWriter writer(path, sample_info(), {.compression = 6, .file_kind = "parity"});
+    GoldenWriter writer(path, unverified_info(), {.compression = 6, .file_kind = "parity"});
     writer.append(0, to_bytes(words));
     writer.append(2, to_bytes(std::vector<std::uint8_t>{1, 2, 3}));
     writer.commit();
@@ -170,10 +170,10 @@ class Unverified : public testing::Test {
 TEST_F(Unverified, is_read_whole) {
   const UnverifiedGolden file = read_unverified(path);
   EXPECT_EQ(file.kind, "parity");
-  EXPECT_EQ(file.info.attributes, sample_info().attributes);
+  EXPECT_EQ(file.info.attributes, unverified_info().attributes);
   ASSERT_EQ(file.info.datasets.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
-    const DatasetInfo wanted = sample_info().datasets[i];
+    const DatasetInfo wanted = unverified_info().datasets[i];
     EXPECT_EQ(file.info.datasets[i].name, wanted.name);
     EXPECT_EQ(file.info.datasets[i].role, wanted.role);
     EXPECT_EQ(file.info.datasets[i].format, wanted.format);

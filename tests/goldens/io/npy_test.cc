@@ -24,7 +24,7 @@ namespace {
 
 using test::expect_error;
 
-Tensor parse(const std::string& bytes) { return parse_npy(std::as_bytes(std::span(bytes)), "x.npy"); }
+Tensor parsed_npy(const std::string& bytes) { return parse_npy(std::as_bytes(std::span(bytes)), "x.npy"); }
 
 // A file of version 1.0 around this dictionary.
 std::string npy(const std::string& dict, const std::string& data, char major = 1) {
@@ -45,7 +45,7 @@ std::string numpy_written() {
 }
 
 TEST(Npy, reads_a_file_that_numpy_wrote) {
-  const Tensor t = parse(numpy_written());
+  const Tensor t = parsed_npy(numpy_written());
   EXPECT_EQ(t.dtype, Dtype::f32);
   EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2, 3}));
   for (int i = 0; i < 6; ++i) {
@@ -57,7 +57,7 @@ TEST(Npy, reads_a_file_that_numpy_wrote) {
 
 TEST(Npy, writes_the_bytes_that_numpy_writes) {
   const test::TemporaryDirectory dir;
-  write_npy(dir / "x.npy", parse(numpy_written()));
+  write_npy(dir / "x.npy", parsed_npy(numpy_written()));
   EXPECT_EQ(test::read_file(dir / "x.npy"), numpy_written());
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x.npy"});
 }
@@ -65,7 +65,7 @@ TEST(Npy, writes_the_bytes_that_numpy_writes) {
 TEST(Npy, reads_versions_1_to_3_and_every_spelling_of_the_dictionary) {
   const std::string data(4, 'x');
   const std::string plain = "{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }";
-  for (const char version : {'\1', '\2', '\3'}) EXPECT_EQ(parse(npy(plain, data, version)).dtype, Dtype::u16);
+  for (const char version : {'\1', '\2', '\3'}) EXPECT_EQ(parsed_npy(npy(plain, data, version)).dtype, Dtype::u16);
   const std::vector<std::string> spellings{
       "{'descr':'<u2','fortran_order':False,'shape':(2,)}\n",
       "{\"descr\": \"<u2\", \"fortran_order\": False, \"shape\": (2,)}   \n",
@@ -73,7 +73,7 @@ TEST(Npy, reads_versions_1_to_3_and_every_spelling_of_the_dictionary) {
       "{'shape': (2,), 'fortran_order': True, 'descr': '<u2'}",  // of one dimension both orders are the same
       "{'shape': (2, 1,), 'fortran_order': False, 'descr': '<u2', }",
   };
-  for (const std::string& s : spellings) EXPECT_EQ(parse(npy(s, data)).data.size(), 4U) << s;
+  for (const std::string& s : spellings) EXPECT_EQ(parsed_npy(npy(s, data)).data.size(), 4U) << s;
 }
 
 TEST(Npy, round_trips_every_dtype_and_odd_shapes) {
@@ -97,10 +97,10 @@ TEST(Npy, round_trips_every_dtype_and_odd_shapes) {
 TEST(Npy, refuses_every_shorter_and_longer_file) {
   const std::string whole = numpy_written();
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    expect_error(ErrorKind::input, "x.npy: ", [&] { parse(whole.substr(0, n)); });
+    expect_error(ErrorKind::input, "x.npy: ", [&] { parsed_npy(whole.substr(0, n)); });
   }
   expect_error(ErrorKind::input, "too long: the header calls for 24 bytes of data, there are 25",
-               [&] { parse(whole + "x"); });
+               [&] { parsed_npy(whole + "x"); });
 }
 
 TEST(Npy, survives_every_change_of_one_byte) {
@@ -111,7 +111,7 @@ TEST(Npy, survives_every_change_of_one_byte) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(damaged[at] ^ change);
       try {
-        const Tensor t = parse(damaged);
+        const Tensor t = parsed_npy(damaged);
         ASSERT_EQ(t.data.size(), 24U);
       } catch (const Error& e) {
         ASSERT_EQ(e.kind(), ErrorKind::input);
@@ -154,12 +154,12 @@ TEST(Npy, says_what_is_wrong) {
       {npy("[1, 2]", ""), "expected '{'"},
       {npy("", ""), "expected '{'"},
   };
-  for (const auto& [bytes, text] : cases) expect_error(ErrorKind::input, text, [&, &b = bytes] { parse(b); });
+  for (const auto& [bytes, text] : cases) expect_error(ErrorKind::input, text, [&, &b = bytes] { parsed_npy(b); });
 }
 
 TEST(Npy, refuses_a_header_of_four_gigabytes_before_making_room_for_it) {
   std::string file("\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF", 12);
-  expect_error(ErrorKind::input, "over 64 KiB", [&] { parse(file + "{}"); });
+  expect_error(ErrorKind::input, "over 64 KiB", [&] { parsed_npy(file + "{}"); });
 }
 
 TEST(Npy, refuses_to_write_a_tensor_whose_data_does_not_fit_its_shape) {

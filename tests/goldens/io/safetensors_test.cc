@@ -14,7 +14,7 @@ namespace {
 
 using test::expect_error;
 
-SafetensorsFile parse(const std::string& bytes) {
+SafetensorsFile parsed_safetensors(const std::string& bytes) {
   return parse_safetensors(std::as_bytes(std::span(bytes)), "x.safetensors");
 }
 
@@ -54,7 +54,7 @@ TEST(Safetensors, writes_these_very_bytes_whatever_order_the_tensors_came_in) {
 }
 
 TEST(Safetensors, reads_what_it_wrote) {
-  const SafetensorsFile file = parse(sample_bytes());
+  const SafetensorsFile file = parsed_safetensors(sample_bytes());
   EXPECT_EQ(file.metadata, sample().metadata);
   ASSERT_EQ(file.tensors.size(), 2U);
   EXPECT_EQ(file.tensors[0].name, "scales");
@@ -92,9 +92,9 @@ TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_n
 TEST(Safetensors, refuses_every_shorter_and_longer_file) {
   const std::string whole = sample_bytes();
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    expect_error(ErrorKind::input, "x.safetensors: ", [&] { parse(whole.substr(0, n)); });
+    expect_error(ErrorKind::input, "x.safetensors: ", [&] { parsed_safetensors(whole.substr(0, n)); });
   }
-  expect_error(ErrorKind::input, "1 bytes after the last tensor", [&] { parse(whole + "x"); });
+  expect_error(ErrorKind::input, "1 bytes after the last tensor", [&] { parsed_safetensors(whole + "x"); });
 }
 
 TEST(Safetensors, survives_every_change_of_one_byte) {
@@ -106,7 +106,7 @@ TEST(Safetensors, survives_every_change_of_one_byte) {
       damaged[at] = static_cast<char>(damaged[at] ^ change);
       try {
         std::size_t bytes = 0;
-        for (const Tensor& t : parse(damaged).tensors) bytes += t.data.size();
+        for (const Tensor& t : parsed_safetensors(damaged).tensors) bytes += t.data.size();
         ASSERT_EQ(bytes, 7U);
       } catch (const Error& e) {
         ASSERT_EQ(e.kind(), ErrorKind::input);
@@ -161,7 +161,8 @@ TEST(Safetensors, says_what_is_wrong) {
       {with_header(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "names 'a' twice"},
       {with_header("{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}", ""), "nested too deeply"},
   };
-  for (const auto& [bytes, text] : cases) expect_error(ErrorKind::input, text, [&, &b = bytes] { parse(b); });
+  for (const auto& [bytes, text] : cases)
+    expect_error(ErrorKind::input, text, [&, &b = bytes] { parsed_safetensors(b); });
 }
 
 TEST(Safetensors, reads_one_tensor_beside_others_of_types_it_does_not_know) {

@@ -12,7 +12,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kFp64Inf = std::numeric_limits<double>::infinity();
 
 struct Found {
   double median;
@@ -40,15 +40,15 @@ double sorted_median(std::span<const double> values) {
   std::sort(v.begin(), v.end());
   const double above = v[v.size() / 2];
   const double below = v[(v.size() - 1) / 2];
-  return above == kInf ? kInf : below + (above - below) / 2;
+  return above == kFp64Inf ? kFp64Inf : below + (above - below) / 2;
 }
 
 TEST(MedianSearch, finds_the_middle_or_the_mean_of_the_middle_two) {
   EXPECT_EQ(search({}).median, 0);
   EXPECT_EQ(search(std::vector<double>{5}).median, 5);
   EXPECT_EQ(search(std::vector<double>{8, 0.5}).median, 4.25);
-  EXPECT_EQ(search(std::vector<double>{3, kInf}).median, kInf);
-  EXPECT_EQ(search(std::vector<double>{kInf, 2, 3}).median, 3);
+  EXPECT_EQ(search(std::vector<double>{3, kFp64Inf}).median, kFp64Inf);
+  EXPECT_EQ(search(std::vector<double>{kFp64Inf, 2, 3}).median, 3);
   EXPECT_EQ(search(std::vector<double>{0, std::numeric_limits<double>::quiet_NaN(), -std::nan(""), 6}).median, 3);
 }
 
@@ -68,7 +68,8 @@ TEST(MedianSearch, agrees_with_sorting_whatever_the_distribution) {
     for (const auto& values : {any, close, few, two}) {
       const double want = sorted_median(values);
       EXPECT_EQ(search(values).median, want) << count;
-      for (const double expected : {want, 0.0, 1.0, kInf}) EXPECT_EQ(search(values, expected).median, want) << count;
+      for (const double expected : {want, 0.0, 1.0, kFp64Inf})
+        EXPECT_EQ(search(values, expected).median, want) << count;
     }
   }
 }

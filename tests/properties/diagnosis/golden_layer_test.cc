@@ -184,8 +184,8 @@ GoldenTensors make(const std::string& kind, const std::string& more) {
   return made(R"({"name": "g", "kind": ")" + kind + "\", " + more + "}");
 }
 
-DatasetResult judged(const GoldenTensors& golden, const std::string& name, const Tensor& tensor) {
-  return golden_parts::judged(golden, {{name, tensor}}, {name}).results.at(0);
+DatasetResult judged_alone(const GoldenTensors& golden, const std::string& name, const Tensor& tensor) {
+  return judged(golden, {{name, tensor}}, {name}).results.at(0);
 }
 
 constexpr const char* kTies = R"("input": {"ties": "bf16", "rows": 40, "cols": 12}, "top_k": 3)";
@@ -204,16 +204,16 @@ T get(const Tensor& t, std::size_t i) {
 TEST(RouteVerdict, minus_one_is_a_number_and_not_a_nan) {
   const GoldenTensors golden = make("route_metadata", R"("experts": 2, "tile": 4, "width": 1, "slots": [0, 1, 1])");
   Tensor rows = golden.tensors.at("row_token");
-  EXPECT_EQ(judged(golden, "row_token", rows).verdict, DatasetVerdict::equal);
+  EXPECT_EQ(judged_alone(golden, "row_token", rows).verdict, DatasetVerdict::equal);
   ASSERT_EQ(get<std::int32_t>(rows, 2), -1);
   set<std::int32_t>(rows, 2, -2);
-  const DatasetResult r = judged(golden, "row_token", rows);
+  const DatasetResult r = judged_alone(golden, "row_token", rows);
   EXPECT_EQ(r.verdict, DatasetVerdict::different);
   EXPECT_EQ(r.difference->count, 1);
   EXPECT_EQ(r.element, (std::vector<std::string>{"expected  -1", "observed  -2"}));
   Tensor offsets = golden.tensors.at("offsets");
   set<std::int64_t>(offsets, 1, (std::int64_t{1} << 32) + 4);
-  EXPECT_EQ(judged(golden, "offsets", offsets).element.at(1), "observed  4294967300");
+  EXPECT_EQ(judged_alone(golden, "offsets", offsets).element.at(1), "observed  4294967300");
 }
 
 TEST(RouteVerdict, rows_behind_the_last_and_wide_indices_are_a_matter_of_form) {
@@ -221,17 +221,17 @@ TEST(RouteVerdict, rows_behind_the_last_and_wide_indices_are_a_matter_of_form) {
   Tensor rows = golden.tensors.at("row_token");
   rows.data.resize(rows.data.size() + 4, std::byte{0xFF});
   ++rows.shape[0];
-  const DatasetResult r = judged(golden, "row_token", rows);
+  const DatasetResult r = judged_alone(golden, "row_token", rows);
   EXPECT_EQ(r.verdict, DatasetVerdict::wrong_shape);
   EXPECT_NE(r.notes.at(0).find("behind the last row"), std::string::npos) << r.notes.at(0);
   Tensor wide{"", Dtype::i64, {8}, std::vector<std::byte>(64)};
-  EXPECT_NE(judged(golden, "row_token", wide).notes.at(0).find("I32 is needed"), std::string::npos);
+  EXPECT_NE(judged_alone(golden, "row_token", wide).notes.at(0).find("I32 is needed"), std::string::npos);
 }
 
 TEST(RouteVerdict, mistakes_have_names) {
   const GoldenTensors golden = make("route", kTies + std::string(R"(, "scale": "40200000")"));
   const auto cause_of = [&](const std::string& dataset, const Tensor& t) {
-    return first_cause(judged(golden, dataset, t));
+    return first_cause(judged_alone(golden, dataset, t));
   };
   // Ties to the larger index: the same values by other experts.
   const MatrixView view{Format::bf16, golden.tensors.at("logits").data.data(), 40, 12, 12};
@@ -267,7 +267,7 @@ TEST(RouteVerdict, a_bias_groups_and_nan_have_names) {
   for (const auto& [more, cause] : table) {
     const GoldenTensors golden = make("route", kTies + more);
     const std::string name = "experts_softmax_topk";
-    EXPECT_NE(first_cause(judged(golden, name, plain.tensors.at(name))).find(cause), std::string::npos) << cause;
+    EXPECT_NE(first_cause(judged_alone(golden, name, plain.tensors.at(name))).find(cause), std::string::npos) << cause;
   }
   const std::string nan =
       R"("input": {"ties": "bf16", "rows": 40, "cols": 12, "plant": [[0, 0, "PLANT"], [5, 3, "PLANT"]]},
@@ -278,21 +278,23 @@ TEST(RouteVerdict, a_bias_groups_and_nan_have_names) {
     return make("route", text);
   };
   const std::string name = "experts_topk_softmax";
-  EXPECT_NE(first_cause(judged(planted("7fc0"), name, planted("7f80").tensors.at(name))).find("NaN taken for +Inf"),
-            std::string::npos);
+  EXPECT_NE(
+      first_cause(judged_alone(planted("7fc0"), name, planted("7f80").tensors.at(name))).find("NaN taken for +Inf"),
+      std::string::npos);
 }
 
 TEST(RouteVerdict, roundings_are_told_apart) {
   const std::string spec = R"("input": {"loads": [4, 12, 3, 5], "dtype": "fp32"}, "variant": "softmax-topk", "top_k": 1,
                              "tile": 8, "rules": ["nr-f", "nr-even", "up"])";
   const GoldenTensors golden = make("route_round", spec), raw = make("route_round", spec + R"(, "weights": "raw")");
-  EXPECT_NE(first_cause(judged(golden, "offsets_nr_f", golden.tensors.at("offsets_nr_even")))
+  EXPECT_NE(first_cause(judged_alone(golden, "offsets_nr_f", golden.tensors.at("offsets_nr_even")))
                 .find("golden's offsets_nr_even"),
             std::string::npos);
-  EXPECT_NE(first_cause(judged(golden, "row_weight_up", raw.tensors.at("row_weight_up"))).find("raw scores"),
+  EXPECT_NE(first_cause(judged_alone(golden, "row_weight_up", raw.tensors.at("row_weight_up"))).find("raw scores"),
             std::string::npos);
-  EXPECT_NE(first_cause(judged(raw, "row_weight_up", golden.tensors.at("row_weight_up"))).find("scores divided by"),
-            std::string::npos);
+  EXPECT_NE(
+      first_cause(judged_alone(raw, "row_weight_up", golden.tensors.at("row_weight_up"))).find("scores divided by"),
+      std::string::npos);
 }
 
 }  // namespace

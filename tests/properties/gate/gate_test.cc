@@ -28,12 +28,11 @@
 namespace mxcheck {
 namespace {
 
+using test::kQuantize;
 using test::result_of;
 using test::run_toy;
 using test::Toy;
 using test::toy_options;
-
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;

@@ -11,11 +11,11 @@
 namespace mxcheck {
 namespace {
 
+using test::kQuantize;
 using test::result_of;
 using test::Toy;
 using test::toy_options;
 
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 constexpr const char* kVariant = "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 ";
 
 Case case_of(int rows, int cols) {

@@ -11,11 +11,10 @@
 namespace mxcheck {
 namespace {
 
+using test::kQuantize;
 using test::result_of;
 using test::Toy;
 using test::toy_options;
-
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 
 GateReport soak_toy(const char* mode, double minutes, bool fail_fast = true) {
   const Toy toy(mode);

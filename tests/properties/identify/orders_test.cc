@@ -12,16 +12,16 @@
 namespace mxcheck {
 namespace {
 
-struct Planted {
+struct TableOrder {
   std::string name;
   std::string arithmetic;
   std::string shape;
   SumTree tree;
 };
 
-std::vector<Planted> table() {
+std::vector<TableOrder> table() {
   std::ifstream file(MXCHECK_ORDERS);
-  std::vector<Planted> all;
+  std::vector<TableOrder> all;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
     const auto fields = split(line, '\t');
@@ -56,7 +56,7 @@ float kahan(const Factors& x) {
   return sum;
 }
 
-ProductBox box_of(const Planted& p) {
+ProductBox box_of(const TableOrder& p) {
   return [&p](const ProductCall& call) {
     const auto value = [](Format f, std::uint32_t code) { return static_cast<float>(decode(f, code)); };
     std::vector<std::uint32_t> d;
@@ -74,9 +74,9 @@ ProductBox box_of(const Planted& p) {
 }
 
 TEST(Orders, of_the_table_are_recovered_exactly) {
-  const std::vector<Planted> all = table();
+  const std::vector<TableOrder> all = table();
   ASSERT_GE(all.size(), 12U);
-  for (const Planted& p : all) {
+  for (const TableOrder& p : all) {
     for (Format format : {Format::fp32, Format::bf16}) {
       const TreeReport r = reveal_order({format, format, Format::fp32, 32}, box_of(p));
       ASSERT_TRUE(r.tree) << p.name << ": " << r.why_not;

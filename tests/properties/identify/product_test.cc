@@ -22,12 +22,12 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-struct Planted {
+struct PlantedProduct {
   ProductSpace space;
   std::vector<std::string> same;  // the box follows the first; no probe tells the others from it
 };
 
-void expect_identified(const Planted& p) {
+void expect_identified(const PlantedProduct& p) {
   const ProductReport r = identify_product(p.space, following(p.same.front()));
   EXPECT_EQ(r.match.explaining, p.same) << to_text(r);
   EXPECT_EQ(r.match.compared, 5 * 256 + 8 + 64);

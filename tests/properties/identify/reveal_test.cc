@@ -75,7 +75,7 @@ SumTree two_levels(int n) {
   return *sum;
 }
 
-struct Planted {
+struct PlantedOrder {
   const char* name;
   SumTree tree;
   std::optional<std::string> shape;
@@ -83,19 +83,19 @@ struct Planted {
 
 TEST(Reveal, twelve_planted_orders_are_recovered_exactly) {
   const int n = 48;
-  const Planted all[] = {{"ascending", ascending(n), "ascending"},
-                         {"descending", descending(n), "descending"},
-                         {"pairwise", pairwise(n), "pairwise"},
-                         {"strided by 4", strided(n, 4, false), "strided by 4, the lanes added ascending"},
-                         {"8 lanes", strided(n, 8, true), "strided by 8, the lanes added pairwise"},
-                         {"split-k of 3", split(n, 3), "3 parts of 16, each ascending, added ascending"},
-                         {"blocks of 4", split(n, 12), "12 parts of 4, each ascending, added ascending"},
-                         {"odd and even", odd_even(n), "strided by 2, the lanes added ascending"},
-                         {"two levels", two_levels(n), std::nullopt},
-                         {"random 1", random_of(n, 1), std::nullopt},
-                         {"random 2", random_of(n, 2), std::nullopt},
-                         {"random 3", random_of(n, 3), std::nullopt}};
-  for (const Planted& p : all) {
+  const PlantedOrder all[] = {{"ascending", ascending(n), "ascending"},
+                              {"descending", descending(n), "descending"},
+                              {"pairwise", pairwise(n), "pairwise"},
+                              {"strided by 4", strided(n, 4, false), "strided by 4, the lanes added ascending"},
+                              {"8 lanes", strided(n, 8, true), "strided by 8, the lanes added pairwise"},
+                              {"split-k of 3", split(n, 3), "3 parts of 16, each ascending, added ascending"},
+                              {"blocks of 4", split(n, 12), "12 parts of 4, each ascending, added ascending"},
+                              {"odd and even", odd_even(n), "strided by 2, the lanes added ascending"},
+                              {"two levels", two_levels(n), std::nullopt},
+                              {"random 1", random_of(n, 1), std::nullopt},
+                              {"random 2", random_of(n, 2), std::nullopt},
+                              {"random 3", random_of(n, 3), std::nullopt}};
+  for (const PlantedOrder& p : all) {
     const ProductBox box = adding([&](const Terms& x) { return in_tree(p.tree, x); });
     const TreeReport r = reveal_order({Format::e4m3, Format::e4m3, Format::fp32, n}, box);
     ASSERT_TRUE(r.tree) << p.name << ": " << r.why_not;

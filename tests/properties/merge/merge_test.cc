@@ -14,9 +14,8 @@ namespace mxcheck {
 namespace {
 
 using test::expect_error;
+using test::kQuantize;
 using test::Toy;
-
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 
 GateReport run(const std::string& only, Shard shard = {}, Suite suite = Suite::quick) {
   GateOptions options = test::toy_options(only, 0);
@@ -170,6 +169,7 @@ TEST(Merge, machines_that_differ_are_all_named) {
   EXPECT_EQ(merged(shards).machine[0].second, shards[0].report.machine[0].second);
 }
 
+using test::kQuantize;
 using test::run_toy;
 using test::Toy;
 

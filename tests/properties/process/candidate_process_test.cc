@@ -15,7 +15,7 @@
 namespace mxcheck {
 namespace {
 
-std::unique_ptr<Problem> some_problem() {
+std::unique_ptr<Problem> nine_rows() {
   return make_problem(parse_case(
       "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact pad=0 x=bf16 rows=9 cols=70 data=normal seed=1"));
 }
@@ -28,14 +28,14 @@ TEST(CandidateProcess, knows_what_the_library_says_and_what_its_file_is) {
   EXPECT_FALSE(process.info().cuda);
   ASSERT_NE(process.operation("quantize"), nullptr);
   EXPECT_EQ(process.operation("dequantize"), nullptr);
-  const Policy policy = some_problem()->call().policy;
+  const Policy policy = nine_rows()->call().policy;
   EXPECT_TRUE(process.supports("quantize", policy, Format::bf16));
   EXPECT_FALSE(process.supports("quantize", policy, Format::fp32));
 }
 
 TEST(CandidateProcess, runs_a_call) {
   CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
-  const std::unique_ptr<Problem> problem = some_problem();
+  const std::unique_ptr<Problem> problem = nine_rows();
   const Outcome outcome = process.run(problem->call());
   EXPECT_EQ(outcome.kind, OutcomeKind::returned);
   EXPECT_EQ(outcome.status, MXCHECK_OK) << outcome.message;
@@ -51,7 +51,7 @@ struct Burst {
 Burst burst(const char* mode, std::uint32_t calls) {
   const test::Toy toy(mode);
   CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
-  const std::unique_ptr<Problem> problem = some_problem();
+  const std::unique_ptr<Problem> problem = nine_rows();
   const std::vector<ExpectedTensor> answer = problem->answer();
   Burst b;
   b.all = process.run_burst(problem->call(), calls, {answer.at(0).bytes, answer.at(1).bytes},
@@ -67,8 +67,8 @@ TEST(CandidateProcess, a_burst_shows_the_calls_that_are_not_as_expected_and_no_o
   EXPECT_TRUE(right.numbers.empty());
   const Burst wrong = burst("forgetful", 20);
   EXPECT_EQ(wrong.numbers, (std::vector<std::uint32_t>{6, 13}));
-  EXPECT_NE(wrong.outcomes.at(0).outputs.at(0), some_problem()->answer().at(0).bytes);
-  EXPECT_EQ(wrong.outcomes.at(0).outputs.at(1), some_problem()->answer().at(1).bytes);
+  EXPECT_NE(wrong.outcomes.at(0).outputs.at(0), nine_rows()->answer().at(0).bytes);
+  EXPECT_EQ(wrong.outcomes.at(0).outputs.at(1), nine_rows()->answer().at(1).bytes);
   const Burst past = burst("writes_past", 2);
   ASSERT_EQ(past.numbers.size(), 2U);
   EXPECT_EQ(past.outcomes.at(1).out_of_bounds, "before output 1");
@@ -94,7 +94,7 @@ TEST(CandidateProcess, a_burst_that_crashes_is_an_outcome_of_all_its_calls) {
 TEST(CandidateProcess, a_crash_is_an_outcome_and_the_next_call_has_a_fresh_process) {
   const test::Toy toy("crashes_once");  // at its fifth call
   CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
-  const std::unique_ptr<Problem> problem = some_problem();
+  const std::unique_ptr<Problem> problem = nine_rows();
   for (int call = 1; call <= 9; ++call) {
     const Outcome outcome = process.run(problem->call());
     EXPECT_EQ(outcome.kind, call == 5 ? OutcomeKind::crashed : OutcomeKind::returned) << call;
@@ -105,7 +105,7 @@ TEST(CandidateProcess, a_crash_is_an_outcome_and_the_next_call_has_a_fresh_proce
 TEST(CandidateProcess, restart_forgets_the_calls_before) {
   const test::Toy toy("crashes_once");
   CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
-  const std::unique_ptr<Problem> problem = some_problem();
+  const std::unique_ptr<Problem> problem = nine_rows();
   for (int call = 1; call <= 12; ++call) {
     if (call % 4 == 0) process.restart();
     EXPECT_EQ(process.run(problem->call()).kind, OutcomeKind::returned) << call;
@@ -115,7 +115,7 @@ TEST(CandidateProcess, restart_forgets_the_calls_before) {
 TEST(CandidateProcess, a_hang_is_an_outcome_unless_the_user_interrupts_it) {
   const test::Toy toy("hangs");
   CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::milliseconds(300));
-  const std::unique_ptr<Problem> problem = some_problem();
+  const std::unique_ptr<Problem> problem = nine_rows();
   EXPECT_EQ(process.run(problem->call()).kind, OutcomeKind::timed_out);
   const std::atomic<bool> interrupted = true;
   process.watch(&interrupted);

@@ -10,9 +10,8 @@
 namespace mxcheck {
 namespace {
 
+using test::kQuantize;
 using test::run_toy;
-
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 
 // A line as GitHub's runner reads it.
 struct Command {

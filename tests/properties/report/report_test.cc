@@ -17,12 +17,12 @@
 namespace mxcheck {
 namespace {
 
+using test::kQuantize;
 using test::result_of;
 using test::run_toy;
 using test::XmlChecker;
 
 constexpr const char* kFast = "[!el]*";  // without the statements that enumerate millions of elements
-constexpr const char* kQuantize = "quantize_equals_the_reference";
 
 std::string save(const GateReport& r, const std::string& directory) {
   return save_counterexample(r, r.statements[0], directory,

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a text is well-formed XML, as far as reports use it.
+// Whether a text is well-formed XML, as far as reports use it, and how often it has a part.
 
 #include <cctype>
 #include <cstring>
@@ -88,5 +88,11 @@ class XmlChecker {
   std::string text_;
   std::size_t at_ = 0;
 };
+
+inline std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
 
 }  // namespace mxcheck::test

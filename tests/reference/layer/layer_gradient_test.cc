@@ -28,13 +28,13 @@ using test::TestLayer;
 
 constexpr double kFp32 = 0x1p-24;
 constexpr double kBf16 = 0x1p-8;
-constexpr double kStep = 0x1p-19;
+constexpr double kSumStep = 0x1p-19;
 
 struct Bounded {
   Real value = 0;
   Real error = 0;
 };
-using Tensor = std::vector<Bounded>;
+using BoundedTensor = std::vector<Bounded>;
 
 Real size(const Bounded& x) { return abs(x.value) + x.error; }
 Bounded operator+(const Bounded& a, const Bounded& b) { return {a.value + b.value, a.error + b.error}; }
@@ -65,7 +65,7 @@ Bounded product(std::int64_t depth, A a, B b) {
     magnitudes += size(term);
   }
   const std::int64_t steps = (depth + 15) / 16;
-  sum.error += magnitudes * kStep * static_cast<double>(steps);
+  sum.error += magnitudes * kSumStep * static_cast<double>(steps);
   return sum;
 }
 
@@ -74,8 +74,8 @@ struct Exact {
   const TestLayer& t;
   LayerRoutes routes;
   std::int64_t d, n, rows;
-  Tensor x, w1, w2, d_o, s;
-  Tensor h, a, y, o, p, ds, dh, scaled_a, dw1, dw2, dx_rows, dx;
+  BoundedTensor x, w1, w2, d_o, s;
+  BoundedTensor h, a, y, o, p, ds, dh, scaled_a, dw1, dw2, dx_rows, dx;
 
   explicit Exact(const TestLayer& of)
       : t(of), routes(of.routes()), d(of.shape.width), n(of.shape.inner), rows(std::ssize(routes.row_token)) {
@@ -83,12 +83,12 @@ struct Exact {
     for (const float w : routes.row_weight) s.push_back({Real(w), 0});
   }
 
-  static Tensor exact(const test::Words& words) {
-    Tensor out;
+  static BoundedTensor exact(const test::Words& words) {
+    BoundedTensor out;
     for (const std::uint16_t w : words) out.push_back({Real(bf16_value(w)), 0});
     return out;
   }
-  static const Bounded& at(const Tensor& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; }
+  static const Bounded& at(const BoundedTensor& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; }
   [[nodiscard]] std::int64_t token(std::int64_t r) const { return routes.row_token[static_cast<std::size_t>(r)]; }
   [[nodiscard]] std::int64_t expert(std::int64_t r) const {
     std::int64_t e = 0;
@@ -96,15 +96,15 @@ struct Exact {
     return e;
   }
   template <class Element>
-  static Tensor filled(std::int64_t count, std::int64_t cols, Element element) {
-    Tensor out;
+  static BoundedTensor filled(std::int64_t count, std::int64_t cols, Element element) {
+    BoundedTensor out;
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < cols; ++j) out.push_back(element(i, j));
     }
     return out;
   }
   template <class Term>
-  Tensor by_token(Term term, int roundings) {
+  BoundedTensor by_token(Term term, int roundings) {
     return filled(t.shape.tokens, d, [&](std::int64_t token, std::int64_t j) {
       Bounded sum;
       Real magnitudes = 0;
@@ -196,7 +196,7 @@ struct Exact {
 };
 
 template <class T>
-void expect_within(const char* what, const std::vector<T>& found, const Tensor& expected) {
+void expect_within(const char* what, const std::vector<T>& found, const BoundedTensor& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     Real value;
@@ -241,9 +241,9 @@ TEST(LayerGradient, is_the_derivative_of_the_loss) {
   Exact exact(t);
   exact.forward();
   exact.backward();
-  const Tensor dx = exact.dx, dw1 = exact.dw1, dw2 = exact.dw2, ds = exact.ds;
+  const BoundedTensor dx = exact.dx, dw1 = exact.dw1, dw2 = exact.dw2, ds = exact.ds;
   const Real step = ldexp(Real(1), -110);
-  const auto check_all = [&](const char* what, Tensor& input, const Tensor& gradient) {
+  const auto check_all = [&](const char* what, BoundedTensor& input, const BoundedTensor& gradient) {
     ASSERT_EQ(input.size(), gradient.size());
     for (std::size_t i = 0; i < input.size(); ++i) {
       const Real before = input[i].value;

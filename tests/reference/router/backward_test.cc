@@ -15,6 +15,8 @@ namespace {
 
 using test::bits;
 using test::fp32_matrix;
+using test::kInf;
+using test::kNaN;
 using test::Real;
 using test::Reals;
 using test::router_of;
@@ -23,9 +25,6 @@ using test::TestMatrix;
 using test::thrown_by;
 
 using Experts = std::vector<std::int32_t>;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 Row backward_row(const Router& router, const Row& x, const Experts& experts, const Row& gradient) {
   return route_backward(router, fp32_matrix(1, std::ssize(x), x).view(), experts, gradient, std::ssize(experts));
@@ -136,14 +135,14 @@ TEST(RouteBackward, is_the_formulas_for_every_row_and_list_of_three_experts) {
   EXPECT_GT(rows, 80000U);
 }
 
-struct Drawn {
+struct DrawnRow {
   Row x;
   Experts experts;
   Row gradient;
 };
 
-Drawn drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
-  Drawn d;
+DrawnRow drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
+  DrawnRow d;
   const auto uniform = [&] { return static_cast<float>(engine() >> 8) * 0x1p-24F; };
   for (std::size_t e = 0; e < experts; ++e) d.x.push_back(12 * uniform() - 6);
   for (std::size_t e = 0; e < experts; ++e) d.experts.push_back(static_cast<std::int32_t>(e));
@@ -158,7 +157,7 @@ Drawn drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
 // What rounding may do to dx_e, from the formulas. With r the relative error of scores and weights and K steps of a
 // sum: h = (g - sum g w) / D is within (2 r + (K + 3) u) H, H = (|g| + sum |g| w) / D, and a product p (h - sum h p)
 // within 4 r + (2 K + 5) u <= 6 r of p (H + sum H p); likewise where there is no second sum.
-Row allowed_errors(const Router& router, const Drawn& d) {
+Row allowed_errors(const Router& router, const DrawnRow& d) {
   const RouterVariant& variant = *router.variant;
   const Row weighed =
       test::scores_row(variant.score == RouterScore::logits ? RouterScore::softmax : variant.score, d.x);
@@ -196,7 +195,7 @@ TEST(RouteBackward, is_the_derivative_within_rounding) {
     for (int i = 0; i < 30; ++i) {
       const std::size_t experts = 2 + engine() % 9;
       const std::size_t kept = 1 + engine() % experts;
-      const Drawn d = drawn(engine, experts, kept);
+      const DrawnRow d = drawn(engine, experts, kept);
       Router router = router_of(variant.name, static_cast<std::int64_t>(kept));
       router.scale = i % 2 == 0 ? 1.0F : 2.5F;
       const Row dx = backward_row(router, d.x, d.experts, d.gradient);
@@ -224,7 +223,7 @@ TEST(RouteBackward, of_softmax_adds_up_to_0_within_rounding) {
   std::mt19937 engine(37);
   for (const char* name : {"topk-softmax", "topk-softmax-packed", "softmax-topk", "softmax-topk-renorm"}) {
     for (int i = 0; i < 200; ++i) {
-      const Drawn d = drawn(engine, 16, 4);
+      const DrawnRow d = drawn(engine, 16, 4);
       const Router router = router_of(name, 4);
       const Row dx = backward_row(router, d.x, d.experts, d.gradient);
       const Row allowed = allowed_errors(router, d);
@@ -293,7 +292,7 @@ using test::Row;
 using test::TestMatrix;
 using test::thrown_by;
 
-using Counts = std::vector<std::int32_t>;
+using TokenCounts = std::vector<std::int32_t>;
 
 constexpr float kU = 0x1p-24F;
 
@@ -301,7 +300,7 @@ struct Case {
   std::size_t tokens = 0;
   std::size_t experts = 0;
   Row logits;
-  Counts counts;
+  TokenCounts counts;
   float coefficient = 0;
 
   [[nodiscard]] Row row(std::size_t t) const {
@@ -369,10 +368,10 @@ RouterLoss z_by_definition(const Case& c) {
 TEST(RouterLoss, by_hand) {
   // Two experts, uniform scores: f . P = 1/2 however the counts, times coefficient and 2 experts.
   const TestMatrix zeros = fp32_matrix(1, 2, {0, 0});
-  const RouterLoss even = load_balancing_loss(zeros.view(), Counts{1, 1}, 0.5F);
+  const RouterLoss even = load_balancing_loss(zeros.view(), TokenCounts{1, 1}, 0.5F);
   EXPECT_EQ(even.value, 0.5F);
   EXPECT_EQ(even.gradient, (Row{0, 0}));
-  const RouterLoss skew = load_balancing_loss(zeros.view(), Counts{4, 0}, 1);
+  const RouterLoss skew = load_balancing_loss(zeros.view(), TokenCounts{4, 0}, 1);
   EXPECT_EQ(skew.value, 1.0F);
   EXPECT_EQ(skew.gradient, (Row{0.5F, -0.5F}));  // c = 2, 0; p (c - 1)
   // One expert: log-sum-exp is the logit itself.
@@ -412,7 +411,7 @@ TEST(RouterLoss, sums_over_tokens_are_exact) {
   }
   const Row p = test::softmax_row({0, x});
   const float sum = nearest_float(kLarge * Real(p[0]) + kSmall * Real(p[1]));
-  const RouterLoss loss = load_balancing_loss(fp32_matrix(kLarge + kSmall, 2, logits).view(), Counts{1, 0}, 1);
+  const RouterLoss loss = load_balancing_loss(fp32_matrix(kLarge + kSmall, 2, logits).view(), TokenCounts{1, 0}, 1);
   EXPECT_EQ(loss.value, sum / (kLarge + kSmall) * 2);
   float one_by_one = 0;
   for (int t = 0; t < kLarge + kSmall; ++t) one_by_one += t < kLarge ? p[0] : p[1];
@@ -494,7 +493,7 @@ TEST(RouterLoss, threads_types_and_strides_change_nothing) {
   for (std::int64_t t = 0; t < 3000; ++t)
     wide.view().read_row(t, std::span(exact).subspan(static_cast<std::size_t>(t) * 32, 32));
   const TestMatrix fp32 = fp32_matrix(3000, 32, exact);
-  const Counts counts(32, 3);
+  const TokenCounts counts(32, 3);
   const RouterLoss balance = load_balancing_loss(wide.view(), counts, 0.01F, 1);
   const RouterLoss z = router_z_loss(wide.view(), 0.001F, 1);
   for (const int threads : {0, 2, 5}) {
@@ -509,7 +508,7 @@ TEST(RouterLoss, of_the_largest_logits_there_are) {
   const float largest = std::numeric_limits<float>::max();
   const TestMatrix m = fp32_matrix(1, 3, {largest, -largest, largest});
   EXPECT_EQ(router_z_loss(m.view(), 1).value, std::numeric_limits<float>::infinity());
-  EXPECT_EQ(load_balancing_loss(m.view(), Counts{1, 1, 0}, 1).value, 3 * 0.25F);
+  EXPECT_EQ(load_balancing_loss(m.view(), TokenCounts{1, 1, 0}, 1).value, 3 * 0.25F);
 }
 
 TEST(RouterLoss, refuses_what_it_cannot_mean) {
@@ -519,7 +518,9 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
     EXPECT_EQ(t.kind, kind);
     EXPECT_EQ(t.text, text);
   };
-  const auto balance = [&](const Counts& counts) { return [&m, counts] { load_balancing_loss(m.view(), counts, 1); }; };
+  const auto balance = [&](const TokenCounts& counts) {
+    return [&m, counts] { load_balancing_loss(m.view(), counts, 1); };
+  };
   refused(balance({1, 2}), ErrorKind::usage, "counts of 2 experts: must be one of each of the 3");
   refused(balance({1, -2, -3}), ErrorKind::usage, "count -2 of expert 1: must be 0 or more");
   refused(balance({0, 0, 0}), ErrorKind::usage, "counts of 0 routes (top_k of 0): must have one at least");
@@ -527,8 +528,8 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
        {MatrixView{Format::fp32, nullptr, 0, 3, 3}, MatrixView{Format::fp32, nullptr, 3, 0, 0}}) {
     const std::string text = "logits of " + std::to_string(none.rows) + " x " + std::to_string(none.cols) +
                              ": a loss needs a token and an expert at least";
-    refused([&] { load_balancing_loss(none, Counts(static_cast<std::size_t>(none.cols), 1), 1); }, ErrorKind::usage,
-            text);
+    refused([&] { load_balancing_loss(none, TokenCounts(static_cast<std::size_t>(none.cols), 1), 1); },
+            ErrorKind::usage, text);
     refused([&] { router_z_loss(none, 1); }, ErrorKind::usage, text);
   }
   refused(
@@ -543,7 +544,7 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
     const TestMatrix bad = fp32_matrix(3000, 32, values);
     const std::string text = "Inf at row 1000, column 5: a loss takes finite logits alone";
     refused([&] { router_z_loss(bad.view(), 1, threads); }, ErrorKind::input, text);
-    refused([&] { load_balancing_loss(bad.view(), Counts(32, 1), 1, threads); }, ErrorKind::input, text);
+    refused([&] { load_balancing_loss(bad.view(), TokenCounts(32, 1), 1, threads); }, ErrorKind::input, text);
   }
 }
 

@@ -18,6 +18,9 @@
 
 namespace mxcheck::test {
 
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
 using Row = std::vector<float>;
 
 inline Router router_of(std::string_view name, std::int64_t top_k, NanLogits nan = NanLogits::refuse) {

@@ -25,12 +25,11 @@ namespace {
 using test::bits;
 using test::choose;
 using test::fp32_matrix;
+using test::kInf;
+using test::kNaN;
 using test::router_of;
 using test::Row;
 using test::TestMatrix;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 Routes route_row(const Router& router, const Row& row) {
   return route(router, fp32_matrix(1, static_cast<std::int64_t>(row.size()), row).view());
@@ -311,7 +310,7 @@ TEST(RouteMetadata, of_nothing_is_nothing) {
   }
 }
 
-struct Drawn {
+struct DrawnRoutes {
   Ints slot_experts;
   Offsets token_offsets;
   std::int64_t experts, tile;
@@ -319,13 +318,13 @@ struct Drawn {
 };
 
 // Some experts without tokens, one time in three one that takes nearly all; routes dropped one time in two.
-Drawn draw(std::uint64_t seed) {
+DrawnRoutes draw(std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
   };
   constexpr std::array<std::int64_t, 6> kTiles{1, 1, 2, 7, 32, 128};
-  Drawn d{{}, {0}, 1 + below(30), kTiles[static_cast<std::size_t>(below(6))], below(2) == 0};
+  DrawnRoutes d{{}, {0}, 1 + below(30), kTiles[static_cast<std::size_t>(below(6))], below(2) == 0};
   const bool favourite = below(3) == 0;
   for (std::int64_t token = below(80); token-- > 0;) {
     for (std::int64_t slots = below(5); slots-- > 0;) {
@@ -341,7 +340,7 @@ Drawn draw(std::uint64_t seed) {
 
 TEST(RouteMetadata, is_a_stable_sort_with_padding) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    const Drawn d = draw(seed);
+    const DrawnRoutes d = draw(seed);
     const auto slots = static_cast<std::int64_t>(d.slot_experts.size());
     Ints order(d.slot_experts.size());
     std::iota(order.begin(), order.end(), 0);
@@ -379,7 +378,7 @@ TEST(RouteMetadata, is_a_stable_sort_with_padding) {
 
 TEST(RouteMetadata, rows_and_slots_are_each_others_inverse) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    const Drawn d = draw(seed);
+    const DrawnRoutes d = draw(seed);
     const RouteMetadata m = route_metadata(d.slot_experts, 0, d.token_offsets, d.experts, d.tile);
     std::int64_t kept = 0;
     for (std::size_t slot = 0; slot < d.slot_experts.size(); ++slot) {
@@ -673,8 +672,6 @@ TEST(Refused, matrices_and_sizes_beyond_reason) {
 }
 
 TEST(Refused, nan_and_infinities_naming_the_first) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   Row values(3000 * 32, 1.0F);
   values[2500 * 32 + 1] = kNaN;
   values[2000 * 32 + 7] = kNaN;

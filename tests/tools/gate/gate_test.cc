@@ -18,6 +18,8 @@
 namespace mxcheck {
 namespace {
 
+using test::expect_contains;
+
 constexpr const char* kToy = "gate --candidate '" MXCHECK_TOY "' ";
 constexpr const char* kQuantize = "--only quantize_equals_the_reference --seed 7 --cases 60 ";
 
@@ -33,10 +35,6 @@ class Gate : public test::ToolTest {
     expect_refused(code, text, kToy + arguments, "export " + as(mode) + "; ");
   }
 };
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
-}
 
 TEST_F(Gate, tells_where_the_time_went_when_asked) {
   const test::Answer text = toy("right", std::string(kQuantize) + "--timings");

@@ -10,6 +10,8 @@
 namespace mxcheck {
 namespace {
 
+using test::expect_contains;
+
 constexpr const char* kRun = "--only quantize_equals_the_reference --seed 7 --cases 60 --save '' ";
 
 class Shards : public test::ToolTest {
@@ -26,10 +28,6 @@ class Shards : public test::ToolTest {
   }
   std::vector<test::Answer> answers;
 };
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
-}
 
 std::string cases(const std::string& text) {
   std::smatch found;

@@ -10,9 +10,7 @@
 namespace mxcheck {
 namespace {
 
-void expect_contains(const std::string& text, const std::string& words) {
-  EXPECT_NE(text.find(words), std::string::npos) << text << "\nexpected: " << words;
-}
+using test::expect_contains;
 
 class Replay : public test::ToolTest {
  protected:

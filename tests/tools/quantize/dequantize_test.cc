@@ -6,6 +6,7 @@
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
+#include "tests/tools/quantize/panels.h"
 #include "tools/common/panels.h"
 #include "tools/quantize/dequantize_stream.h"
 
@@ -136,23 +137,23 @@ TEST_F(DequantizeTool, refuses_in_one_line_and_writes_nothing) {
 
 namespace {
 
-constexpr std::int64_t kRows = 2210;  // of 16 KiB (BF16): three panels; no multiple of any block's rows
-constexpr std::int64_t kCols = 8200;
+using test::kPanelsCols;
+using test::kPanelsRows;
 
 class DequantizeStream : public test::ToolTest {
  protected:
   // A file of random bits: NaN and infinities are in some blocks.
   void write_file(Format element, BlockShape block, const char* recipe, ScaleLayout layout, bool experts) {
-    std::vector<std::byte> x(static_cast<std::size_t>(kRows * kCols) * 2);
+    std::vector<std::byte> x(static_cast<std::size_t>(kPanelsRows * kPanelsCols) * 2);
     for (std::size_t i = 0; i < x.size(); i += 8) {
       std::uint64_t word = mix64(i);
       if (i % 4096 != 0) word &= 0xBFFFBFFFBFFFBFFF;  // finite
       std::memcpy(x.data() + i, &word, std::min<std::size_t>(8, x.size() - i));
     }
     const Recipe r = recipe_named(recipe);
-    const MatrixView view{Format::bf16, x.data(), kRows, kCols, kCols};
+    const MatrixView view{Format::bf16, x.data(), kPanelsRows, kPanelsCols, kPanelsCols};
     QuantizedFile file{{}, {}, layout, 3};
-    if (experts) file.offsets = {0, 5, 5, 1100, 1101, 2000, kRows};
+    if (experts) file.offsets = {0, 5, 5, 1100, 1101, 2000, kPanelsRows};
     file.matrix = quantize(view, element, block, r, file.offsets);
     write_quantized(dir / "q.safetensors", to_safetensors(file, r, Format::bf16));
   }
@@ -163,7 +164,7 @@ class DequantizeStream : public test::ToolTest {
       const bool wide = values == Format::fp32;
       const Tensor want{"values",
                         wide ? Dtype::f32 : Dtype::bf16,
-                        {kRows, kCols},
+                        {kPanelsRows, kPanelsCols},
                         wide ? to_bytes(dequantize(whole.matrix, whole.offsets))
                              : to_bytes(dequantize_bf16(whole.matrix, whole.offsets))};
       write_npy(dir / "want.npy", want);

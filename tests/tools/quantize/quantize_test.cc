@@ -12,6 +12,7 @@
 #include "properties/core/rng.h"
 #include "reference/quantize/quantize.h"
 #include "tests/tools/command.h"
+#include "tests/tools/quantize/panels.h"
 #include "tools/quantize/quantize_stream.h"
 
 namespace mxcheck {
@@ -380,8 +381,8 @@ TEST_F(QuantizeTool, keeps_an_older_output_when_it_refuses) {
 
 namespace {
 
-constexpr std::int64_t kRows = 2210;  // of 16 KiB (BF16): three panels; no multiple of any block's rows
-constexpr std::int64_t kCols = 8200;
+using test::kPanelsCols;
+using test::kPanelsRows;
 
 struct Job {
   Format source, element;
@@ -395,7 +396,8 @@ class QuantizeStream : public test::ToolTest {
  protected:
   // Random bits with neither NaN nor infinity in BF16.
   static std::vector<std::byte> matrix(Format source) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(kRows * kCols) * (source == Format::fp32 ? 4 : 2));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(kPanelsRows * kPanelsCols) *
+                                 (source == Format::fp32 ? 4 : 2));
     for (std::size_t i = 0; i < bytes.size(); i += 8) {
       const std::uint64_t word = mix64(i) & 0xBFFFBFFFBFFFBFFF;
       std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, bytes.size() - i));
@@ -406,14 +408,14 @@ class QuantizeStream : public test::ToolTest {
   void expect_same(const Job& job) {
     const std::vector<std::byte> x = matrix(job.source);
     const Dtype dtype = job.source == Format::fp32 ? Dtype::f32 : Dtype::bf16;
-    write_safetensors(dir / "x.safetensors", {{{"x", dtype, {kRows, kCols}, x}}, {}});
+    write_safetensors(dir / "x.safetensors", {{{"x", dtype, {kPanelsRows, kPanelsCols}, x}}, {}});
     QuantizeRequest r{job.element, job.block, recipe_named(job.recipe), {}, job.layout, 9};
-    if (job.experts) r.offsets = {0, 5, 5, 1100, 1101, 2000, kRows};
+    if (job.experts) r.offsets = {0, 5, 5, 1100, 1101, 2000, kPanelsRows};
     Progress progress("test");
     MatrixPanels matrix_of_file({dir / "x.safetensors", std::nullopt, ""});
     quantize_stream(matrix_of_file, r, dir / "stream.safetensors", progress);
 
-    const MatrixView view{job.source, x.data(), kRows, kCols, kCols};
+    const MatrixView view{job.source, x.data(), kPanelsRows, kPanelsCols, kPanelsCols};
     const QuantizedFile whole{quantize(view, job.element, job.block, r.recipe, r.offsets), r.offsets, r.layout, 9};
     write_quantized(dir / "whole.safetensors", to_safetensors(whole, r.recipe, job.source));
     EXPECT_TRUE(test::read_file(dir / "stream.safetensors") == test::read_file(dir / "whole.safetensors"))
@@ -439,8 +441,8 @@ TEST_F(QuantizeStream, writes_what_the_whole_gives_where_the_reference_computes)
 TEST_F(QuantizeStream, names_the_row_of_a_nan_in_a_later_panel_and_writes_nothing) {
   std::vector<std::byte> x = matrix(Format::bf16);
   const std::uint16_t nan = 0x7FC1;
-  std::memcpy(x.data() + 2 * (1999 * kCols + 77), &nan, 2);
-  write_safetensors(dir / "x.safetensors", {{{"x", Dtype::bf16, {kRows, kCols}, x}}, {}});
+  std::memcpy(x.data() + 2 * (1999 * kPanelsCols + 77), &nan, 2);
+  write_safetensors(dir / "x.safetensors", {{{"x", Dtype::bf16, {kPanelsRows, kPanelsCols}, x}}, {}});
   expect_refused(2, "x.safetensors: NaN at row 1999, column 77",
                  "quantize x.safetensors --nan refuse -o q.safetensors");
 }

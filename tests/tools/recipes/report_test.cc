@@ -26,7 +26,7 @@ TEST(RecipeFigures, are_short_and_never_round_to_none_or_all) {
   EXPECT_EQ(scale_range(study), "118-120");
 }
 
-RecipesReport sample() {
+RecipesReport sample_recipes() {
   TensorReport t;
   t.name = "x.npy", t.rows = 1, t.cols = 32;
   for (const char* name : {"rceil", "floor", "te"}) {
@@ -41,7 +41,7 @@ RecipesReport sample() {
 }
 
 TEST(RecipesReport, cuts_its_tables_and_keeps_its_findings) {
-  const std::string all = to_text(sample(), 0), two = to_text(sample(), 2);
+  const std::string all = to_text(sample_recipes(), 0), two = to_text(sample_recipes(), 2);
   EXPECT_NE(all.find("   3  te "), std::string::npos) << all;
   EXPECT_EQ(two.find("   3  te "), std::string::npos);
   EXPECT_NE(two.find("      ... 1 more\n"), std::string::npos);
@@ -51,7 +51,7 @@ TEST(RecipesReport, cuts_its_tables_and_keeps_its_findings) {
 }
 
 TEST(RecipesReport, has_every_line_in_json) {
-  const Json json = to_json(sample());
+  const Json json = to_json(sample_recipes());
   const auto& tensors = *json.find("tensors")->get_if<Json::Array>();
   const auto& lines = *tensors.at(0).find("recipes")->get_if<Json::Array>();
   ASSERT_EQ(lines.size(), 3U);

@@ -20,7 +20,7 @@ using test::small_corpus;
 using test::small_request;
 
 // All that has bits, but facts of operands: the library's H, P and dO are not the CPU's.
-RunRecord bits_of(RunRecord run) {
+RunRecord bits_of_any_engine(RunRecord run) {
   run.started.clear(), run.device.clear(), run.engine.clear();
   run.seconds = 0, run.sittings = 1;
   for (RecordedObservation& o : run.observations) {
@@ -48,7 +48,7 @@ TEST(DeviceEngine, gives_the_runs_of_the_cpu) {
       ASSERT_EQ(begun.observations.size(), 2U);
       EXPECT_EQ(begun.observations[1].layers[1].operands.size(), std::string(recipe) == "bf16" ? 0U : 12U);
       request.resume = true;
-      EXPECT_EQ(bits_of(run_training(request, *engine(), {})), bits_of(cpu)) << recipe << varies;
+      EXPECT_EQ(bits_of_any_engine(run_training(request, *engine(), {})), bits_of_any_engine(cpu)) << recipe << varies;
       for (const char* name : {"cpu.h5", "device.h5", "cpu.step6.h5", "device.step6.h5"})
         std::filesystem::remove(dir / name);
     }

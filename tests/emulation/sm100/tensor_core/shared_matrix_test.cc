@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kShared = 232448;  // what a CTA can have of it on sm_100
 constexpr std::uint64_t kConstant = std::uint64_t{1} << 46;
 
-constexpr std::uint64_t at(std::uint64_t value, int low) { return value << low; }
+constexpr std::uint64_t field_at(std::uint64_t value, int low) { return value << low; }
 
 std::string one_of(const std::vector<std::string>& problems) {
   EXPECT_EQ(problems.size(), 1U);
@@ -33,15 +33,15 @@ void expect_text(const std::vector<std::string>& problems, const std::string& te
 TEST(SharedMatrix, every_field_is_read) {
   const auto d = [](std::uint64_t bits) { return decode_shared_matrix(kConstant | bits); };
   EXPECT_EQ(d(0).matrix, SharedMatrix{});
-  EXPECT_EQ(d(at(0x3FFF, 0)).matrix, (SharedMatrix{.start = 0x3FFF0}));
-  EXPECT_EQ(d(at(0x3FFF, 16)).matrix, (SharedMatrix{.leading = 0x3FFF0}));
-  EXPECT_EQ(d(at(0x3FFF, 32)).matrix, (SharedMatrix{.stride = 0x3FFF0}));
-  EXPECT_EQ(d(at(2, 61)).matrix.swizzle, Swizzle::b128);
-  EXPECT_EQ(d(at(4, 61)).matrix.swizzle, Swizzle::b64);
-  EXPECT_EQ(d(at(6, 61)).matrix.swizzle, Swizzle::b32);
+  EXPECT_EQ(d(field_at(0x3FFF, 0)).matrix, (SharedMatrix{.start = 0x3FFF0}));
+  EXPECT_EQ(d(field_at(0x3FFF, 16)).matrix, (SharedMatrix{.leading = 0x3FFF0}));
+  EXPECT_EQ(d(field_at(0x3FFF, 32)).matrix, (SharedMatrix{.stride = 0x3FFF0}));
+  EXPECT_EQ(d(field_at(2, 61)).matrix.swizzle, Swizzle::b128);
+  EXPECT_EQ(d(field_at(4, 61)).matrix.swizzle, Swizzle::b64);
+  EXPECT_EQ(d(field_at(6, 61)).matrix.swizzle, Swizzle::b32);
   for (int bit = 0; bit < 46; ++bit) {
     const bool reserved = bit == 14 || bit == 15 || bit == 30 || bit == 31;
-    EXPECT_EQ(d(at(1, bit)).problems.empty(), !reserved) << bit;
+    EXPECT_EQ(d(field_at(1, bit)).problems.empty(), !reserved) << bit;
   }
   // The descriptor of MXFP8's tiles: 128-byte rows at 0x8400, step 1 of K.
   const DecodedMatrix usual = decode_shared_matrix(0x4000404000010842);
@@ -51,17 +51,18 @@ TEST(SharedMatrix, every_field_is_read) {
 
 TEST(SharedMatrix, problems_of_descriptors_say_where_they_are) {
   const auto problems = [](std::uint64_t bits) { return decode_shared_matrix(bits).problems; };
-  expect_text(problems(kConstant | at(2, 14)), "bits 15:14 = 2 where 0 is right");
-  expect_text(problems(kConstant | at(1, 30)), "bits 31:30 = 1 where 0 is right");
+  expect_text(problems(kConstant | field_at(2, 14)), "bits 15:14 = 2 where 0 is right");
+  expect_text(problems(kConstant | field_at(1, 30)), "bits 31:30 = 1 where 0 is right");
   expect_text(problems(0), "bits 48:46 = 0 where 1 is right");
-  expect_text(problems(at(3, 46)), "bits 48:46 = 3 where 1 is right");
-  expect_text(problems(kConstant | at(5, 49)), "bits 51:49 = 5 is a base offset, which is not modelled");
-  EXPECT_EQ(decode_shared_matrix(kConstant | at(5, 49)).matrix.base_offset, 5);
-  expect_text(problems(kConstant | at(1, 52)), "bit 52 = 1 makes the leading offset absolute");
-  expect_text(problems(kConstant | at(0x80, 53)), "bits 60:53 = 128 where 0 is right");
-  expect_text(problems(kConstant | at(1, 61)), "bits 63:61 = 1 is the 128-byte swizzle with 32-byte atoms");
+  expect_text(problems(field_at(3, 46)), "bits 48:46 = 3 where 1 is right");
+  expect_text(problems(kConstant | field_at(5, 49)), "bits 51:49 = 5 is a base offset, which is not modelled");
+  EXPECT_EQ(decode_shared_matrix(kConstant | field_at(5, 49)).matrix.base_offset, 5);
+  expect_text(problems(kConstant | field_at(1, 52)), "bit 52 = 1 makes the leading offset absolute");
+  expect_text(problems(kConstant | field_at(0x80, 53)), "bits 60:53 = 128 where 0 is right");
+  expect_text(problems(kConstant | field_at(1, 61)), "bits 63:61 = 1 is the 128-byte swizzle with 32-byte atoms");
   for (const std::uint64_t swizzle : {3U, 5U, 7U}) {
-    expect_text(problems(kConstant | at(swizzle, 61)), "bits 63:61 = " + std::to_string(swizzle) + " is no swizzle");
+    expect_text(problems(kConstant | field_at(swizzle, 61)),
+                "bits 63:61 = " + std::to_string(swizzle) + " is no swizzle");
   }
   EXPECT_EQ(problems(~std::uint64_t{0}).size(), 7U);
 }

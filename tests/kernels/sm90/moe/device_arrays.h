@@ -16,6 +16,9 @@
 
 namespace mxcheck::test {
 
+// The index of an element of a vector.
+inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::size_t bytes) : bytes_(bytes) {

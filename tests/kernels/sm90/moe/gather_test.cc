@@ -17,11 +17,10 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
+using mxcheck::test::at;
 using mxcheck::test::first_difference;
 using mxcheck::test::Input;
 using mxcheck::test::Output;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Tokens of 0 to 5 slots, of which some were dropped; rows in any order.
 struct Routes {

@@ -19,9 +19,12 @@
 
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "tests/kernels/sm90/moe/device.h"
+#include "tests/kernels/sm90/moe/device_arrays.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
+
+using mxcheck::test::at;
 
 void require(cudaError_t e) {
   if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
@@ -64,9 +67,6 @@ Words random_words(std::int64_t count, std::uint32_t seed, bool special) {
   }
   return words;
 }
-
-// The index of an element of a vector.
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Words transposed(const Words& x, std::int64_t matrices, std::int64_t rows, std::int64_t cols) {
   Words y(x.size());

@@ -57,7 +57,7 @@ namespace {
 
 using test::LimitsOnly;
 
-constexpr const char* kPromoted = "matmul:sm90_fp8+promote128";
+constexpr const char* kPromotedOperation = "matmul:sm90_fp8+promote128";
 
 struct Drawn {
   std::vector<Case> cases;
@@ -89,7 +89,7 @@ bool has_few_rows(const Case& c) {
 
 TEST(MatmulLayers, every_layer_is_met_by_cases_that_can_be_posed) {
   for (const Suite suite : {Suite::quick, Suite::full}) {
-    const Drawn drawn = drawn_of({kPromoted, "sm90_fp8+promote128"}, suite, 1);
+    const Drawn drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, suite, 1);
     EXPECT_TRUE(drawn.report.missed.empty()) << drawn.report.missed.front();
     EXPECT_EQ(drawn.report.layers.bins.size(), production_layers().size());
     for (const BinCount& layer : drawn.report.layers.bins) EXPECT_GE(layer.checked, 5) << layer.label;
@@ -102,7 +102,7 @@ TEST(MatmulLayers, every_layer_is_met_by_cases_that_can_be_posed) {
 }
 
 TEST(MatmulLayers, products_have_a_k_an_n_and_as_many_experts_of_a_layer) {
-  const Drawn drawn = drawn_of({kPromoted, "sm90_fp8+promote128"}, Suite::quick, 2);
+  const Drawn drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, Suite::quick, 2);
   const auto any = [&](auto is_it) { return std::any_of(drawn.cases.begin(), drawn.cases.end(), is_it); };
   for (const int groups : {MXCHECK_DENSE, MXCHECK_ROWS}) {  // DeepSeek-V3's k and n, up and down
     const auto of = [groups](const Case& c) { return matmul_of(c.variant).groups == groups; };
@@ -118,7 +118,7 @@ TEST(MatmulLayers, products_have_a_k_an_n_and_as_many_experts_of_a_layer) {
 }
 
 TEST(MatmulLayers, stay_within_limits_and_multiples) {
-  const OperationInfo limits{kPromoted, "sm90_fp8+promote128", 4096, 4096, 1, 8};
+  const OperationInfo limits{kPromotedOperation, "sm90_fp8+promote128", 4096, 4096, 1, 8};
   const Drawn drawn = drawn_of(limits, Suite::quick, 1);
   EXPECT_FALSE(drawn.cases.empty());
   for (const Case& c : drawn.cases) EXPECT_TRUE(is_within_limits(c, limits)) << to_text(c);

@@ -16,13 +16,13 @@ namespace {
 
 Case matmul_case_of(const std::string& fields) { return parse_case("op=matmul:" + fields + " data=normal seed=1"); }
 
-constexpr const char* kPromoted =
+constexpr const char* kPromotedFields =
     "sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=fp32 d=bf16 ";
 constexpr const char* kMx = "sm90_bf16+decode format=e4m3 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0 d=fp32 ";
 constexpr const char* kSums = "sm90_tf32+from_c format=fp32 format_b=fp32 block=none block_b=none scales=none d=fp32 ";
 
 TEST(ModelClaim, each_contract_is_asked_for_in_the_models_words) {
-  const auto promoted = model_of(matmul_case_of(std::string(kPromoted) + "groups=none rows=3 cols=4 depth=500"));
+  const auto promoted = model_of(matmul_case_of(std::string(kPromotedFields) + "groups=none rows=3 cols=4 depth=500"));
   ASSERT_TRUE(promoted);
   EXPECT_EQ(promoted->a_format, MXCHECK_GPU_MODEL_E4M3);
   EXPECT_EQ(promoted->b_format, MXCHECK_GPU_MODEL_E5M2);
@@ -39,7 +39,7 @@ TEST(ModelClaim, each_contract_is_asked_for_in_the_models_words) {
 }
 
 TEST(ModelClaim, groups_along_depth_start_where_blocks_do) {
-  const std::string c = std::string(kPromoted) + "groups=depth rows=3 cols=4 depth=500 experts=";
+  const std::string c = std::string(kPromotedFields) + "groups=depth rows=3 cols=4 depth=500 experts=";
   EXPECT_TRUE(model_of(matmul_case_of(c + "0,128,384,500")));
   EXPECT_TRUE(model_of(matmul_case_of(c + "0,128,128,500,500")));  // nothing starts at 500
   EXPECT_FALSE(model_of(matmul_case_of(c + "0,130,500")));
@@ -50,8 +50,8 @@ TEST(ModelClaim, groups_along_depth_start_where_blocks_do) {
 
 TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
   for (const std::string& c : {
-           std::string(kSums) + "groups=none rows=3 cols=4 depth=50 adds=1",      // a sum that starts from C
-           std::string(kPromoted) + "groups=none rows=3 cols=4 depth=50 adds=1",  // a C in BF16
+           std::string(kSums) + "groups=none rows=3 cols=4 depth=50 adds=1",            // a sum that starts from C
+           std::string(kPromotedFields) + "groups=none rows=3 cols=4 depth=50 adds=1",  // a C in BF16
        }) {
     EXPECT_TRUE(model_knows(matmul_case_of(c).variant)) << c;
     EXPECT_FALSE(model_of(matmul_case_of(c))) << c;
@@ -108,7 +108,7 @@ TEST(ModelClaim, of_all_variants_together_each_layer_is_multiplied_whole_once) {
   ASSERT_NE(s, all.end());
   std::vector<Variant> variants;
   for (const char* groups : {"groups=none", "groups=rows", "groups=depth"}) {
-    variants.push_back(matmul_case_of(std::string(kPromoted) + groups + " rows=0 cols=4 depth=0" +
+    variants.push_back(matmul_case_of(std::string(kPromotedFields) + groups + " rows=0 cols=4 depth=0" +
                                       (std::string(groups) == "groups=none" ? "" : " experts=0,0"))
                            .variant);
   }

@@ -14,11 +14,11 @@
 namespace mxcheck {
 namespace {
 
-const std::string kPromoted =
+const std::string kPromotedByE8m0 =
     "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 ";
 
 TEST(MatmulOperation, every_field_survives_the_way_to_text_and_back) {
-  const std::string text = kPromoted +
+  const std::string text = kPromotedByE8m0 +
                            "groups=rows d=bf16 rows=3 cols=33 depth=256 experts=0,1,3 gather=50 data=normal seed=7 "
                            "adds=1 alpha=0.5 threads=2";
   const Case c = parse_case(text);
@@ -50,28 +50,29 @@ TEST(MatmulOperation, refuses_what_no_call_can_pose) {
            Row{"groups=none rows=3 cols=4 tile=8", "case field tile=8"},
        }) {
     SCOPED_TRACE(row.fields);
-    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(kPromoted + row.fields); });
+    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(kPromotedByE8m0 + row.fields); });
   }
   test::expect_error(ErrorKind::usage, "sm90_fp9", [] { (void)find_operation("matmul")->variant_name("sm90_fp9"); });
 }
 
 TEST(MatmulOperation, options_are_c_alpha_an_index_and_ragged_depth) {
   const Operation& matmul = *find_operation("matmul");
-  const std::string plain = kPromoted + "groups=none d=fp32 rows=3 cols=4 depth=256 data=normal seed=1";
+  const std::string plain = kPromotedByE8m0 + "groups=none d=fp32 rows=3 cols=4 depth=256 data=normal seed=1";
   EXPECT_FALSE(matmul.is_option(parse_case(plain)));
   for (const char* option : {" adds=1", " alpha=2", " gather=5"})
     EXPECT_TRUE(matmul.is_option(parse_case(plain + option))) << option;
-  EXPECT_TRUE(matmul.is_option(parse_case(kPromoted + "groups=none rows=3 cols=4 depth=250")));
-  EXPECT_TRUE(matmul.is_option(parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,100,256")));
-  EXPECT_FALSE(matmul.is_option(parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256")));
+  EXPECT_TRUE(matmul.is_option(parse_case(kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=250")));
+  EXPECT_TRUE(matmul.is_option(parse_case(kPromotedByE8m0 + "groups=depth rows=3 cols=4 depth=256 experts=0,100,256")));
+  EXPECT_FALSE(
+      matmul.is_option(parse_case(kPromotedByE8m0 + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256")));
 }
 
 TEST(MatmulOperation, work_grows_with_depth_and_groups_end_where_they_say) {
   const Operation& matmul = *find_operation("matmul");
-  const Case c = parse_case(kPromoted + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256");
+  const Case c = parse_case(kPromotedByE8m0 + "groups=depth rows=3 cols=4 depth=256 experts=0,128,256");
   EXPECT_EQ(matmul.work(c), 3 * 4 * 256);
   EXPECT_EQ(matmul.experts_end(c), 256);
-  Case rows = parse_case(kPromoted + "groups=rows rows=10 cols=4 depth=256 experts=0,7,10");
+  Case rows = parse_case(kPromotedByE8m0 + "groups=rows rows=10 cols=4 depth=256 experts=0,7,10");
   EXPECT_EQ(matmul.experts_end(rows), 10);
   matmul.halve_rows(rows);
   EXPECT_EQ(rows.rows, 5);

@@ -18,7 +18,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr const char* kPromoted =
+constexpr const char* kPromotedByFp32 =
     "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=128x128 scales=fp32 ";
 constexpr const char* kExact = "op=matmul:exact format=e4m3 format_b=e5m2 block=none block_b=none scales=none ";
 
@@ -64,7 +64,7 @@ TEST(MatmulProblems, a_call_gives_its_problem_back) {
 }
 
 TEST(MatmulProblems, the_policy_says_what_the_case_says) {
-  const Case c = parse_case(std::string(kPromoted) +
+  const Case c = parse_case(std::string(kPromotedByFp32) +
                             "groups=rows d=bf16 rows=9 cols=5 depth=256 experts=0,4,9 data=normal seed=1 adds=1 "
                             "alpha=0.5 threads=2");
   const Policy packed = operation_named(c.variant.operation).policy(c);
@@ -146,7 +146,7 @@ Finding wrong_at(const MatmulProblem& p, std::size_t element) {
 TEST(MatmulProblems, an_output_is_explained_by_its_steps_of_which_the_middle_is_left_out) {
   const std::string fields = "groups=none d=fp32 rows=9 cols=5 data=normal seed=1 depth=";
   for (const char* depth : {"256", "4096"}) {
-    const MatmulProblem p(parse_case(kPromoted + fields + depth));
+    const MatmulProblem p(parse_case(kPromotedByFp32 + fields + depth));
     Finding f = wrong_at(p, 17);
     EXPECT_EQ(p.explain_steps(f), f.difference->first.expected);
     ASSERT_GE(f.element.size(), 3U);
@@ -160,7 +160,7 @@ TEST(MatmulProblems, an_output_is_explained_by_its_steps_of_which_the_middle_is_
 }
 
 TEST(MatmulProblems, an_output_of_a_group_along_depth_is_explained_in_its_group) {
-  const MatmulProblem p(parse_case(std::string(kPromoted) +
+  const MatmulProblem p(parse_case(std::string(kPromotedByFp32) +
                                    "groups=depth d=fp32 rows=9 cols=5 depth=384 experts=0,128,384 data=normal seed=1"));
   Finding f = wrong_at(p, (9 + 2) * 5 + 3);  // row 2 of the second group
   ASSERT_TRUE(f.difference);

@@ -13,6 +13,7 @@ namespace mxcheck {
 namespace {
 
 using test::run_toy;
+using test::times;
 using test::Toy;
 using test::XmlChecker;
 
@@ -37,12 +38,6 @@ Page page_of(const char* mode, const std::string& only) {
   page.report = run_gate(test::toy_options(only, 20), [](const StatementResult&, bool) {});
   page.text = gate_page(page.report, pictures_of(page.report));
   return page;
-}
-
-std::size_t times(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
-  return n;
 }
 
 TEST(GatePage, is_well_formed_and_has_every_failed_statement_whatever_the_candidate_does) {

@@ -10,13 +10,8 @@
 namespace mxcheck {
 namespace {
 
+using test::times;
 using test::XmlChecker;
-
-std::size_t times(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
-  return n;
-}
 
 // Codes whose observed bytes differ by `bits` where `wrong` says so.
 struct Example {

@@ -10,13 +10,14 @@
 
 #include "kernels/sm90/route/row/exp_near.cuh"
 #include "numerics/elementary/elementary.h"
+#include "tests/kernels/sm90/route/row/words.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr std::uint64_t kStep = MXCHECK_ROUTE_STEP;
+using test::bits;
+using test::kStep;
 
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 struct Near {
   float exp;
   bool right;  // says NearCheck

@@ -12,12 +12,12 @@
 
 #include "kernels/sm90/route/row/math.cuh"
 #include "numerics/elementary/elementary.h"
+#include "tests/kernels/sm90/route/row/words.h"
 
 namespace {
 
-constexpr std::uint64_t kStep = MXCHECK_ROUTE_STEP;
-
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+using mxcheck_kernels::sm90::test::bits;
+using mxcheck_kernels::sm90::test::kStep;
 
 // The number of arguments from `first` to `last` whose results differ; one of them goes to `example`.
 template <class Mine, class Model>

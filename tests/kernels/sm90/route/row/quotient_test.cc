@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include "kernels/sm90/route/row/quotient.cuh"
+#include "tests/kernels/sm90/route/row/words.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr std::uint64_t kStep = MXCHECK_ROUTE_STEP;
-
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+using test::bits;
+using test::kStep;
 
 // a / d from the reciprocal and its neighbours.
 void expect_quotient(float a, float d) {
