@@ -31,7 +31,7 @@ TEST(CudaHeader, agrees_with_our_conversions) {
 
 #else
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 
 // Every BF16, every value and midpoint of the format, and the neighbouring floats.
 std::vector<float> inputs(Format format) {
@@ -42,7 +42,7 @@ std::vector<float> inputs(Format format) {
     const double step = m == spec(format).max_code ? here - decode(format, m - 1) : decode(format, m + 1) - here;
     for (const double at : {here, here + step / 2, here + step}) {
       const float f = static_cast<float>(at);
-      for (const float near : {f, std::nextafter(f, kInfinity), std::nextafter(f, -kInfinity)}) {
+      for (const float near : {f, std::nextafter(f, kFloatInfinity), std::nextafter(f, -kFloatInfinity)}) {
         result.push_back(near);
         result.push_back(-near);
       }
