@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -66,7 +67,11 @@ Progress::~Progress() {
 
 void Progress::now(const std::string& what, double share) {
   const std::lock_guard lock(mutex_);
-  if (what != what_) phase_begun_ = std::chrono::steady_clock::now();
+  const bool goes_on = share_ >= 0 && share >= share_;
+  if (!goes_on && (what != what_ || (share >= 0 && share < share_))) {
+    phase_begun_ = std::chrono::steady_clock::now();
+    first_share_ = std::max(share, 0.0);
+  }
   what_ = what;
   share_ = share;
   watched_ = nullptr;
@@ -84,8 +89,8 @@ std::string Progress::line(std::chrono::steady_clock::time_point at) const {
   const double share = watched_ ? watched_() : share_;
   if (!(share >= 0)) return fmt::format("{}, {:.0f} s", text, seconds(at - begun_));
   const std::string done = fmt::format("{}: {:.0f} %, {:.0f} s", text, std::floor(100 * share), seconds(at - begun_));
-  if (share == 0) return done;
-  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / share * (1 - share));
+  if (share <= first_share_) return done;
+  return fmt::format("{}, {:.0f} s left", done, seconds(at - phase_begun_) / (share - first_share_) * (1 - share));
 }
 
 void Progress::show() {

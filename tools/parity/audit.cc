@@ -103,7 +103,7 @@ int run(const Options& o) {
   }
   std::optional<Trunk> trunk;
   if (run.branch) trunk = trunk_beside(run, o.file, o.trunk);
-  const Corpus corpus = corpus_of(o.data);
+  const Corpus corpus = corpus_of(o.data, run.training_sha256);
   request.corpus = &corpus;
   const std::unique_ptr<TrainingEngine> engine = cpu_engine(run.config, o.threads);
   AuditResult result;
@@ -139,7 +139,7 @@ void add_parity_audit(Command& parity) {
   sub.option("--checkpoint", o->checkpoint,
              "State to begin with (default: the nearest kept one beside RUN, or the start)");
   sub.option("--trunk", o->trunk, "Of a branch: the run that it branched off from (default: its name, beside RUN)");
-  sub.option("--data", o->data, "What the run was trained on (default: the headers of Boost 1.74)");
+  sub.option("--data", o->data, "What the run was trained on (default: that of the known texts which it says)");
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
   sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
   sub.flag("--json", o->json, "As JSON");

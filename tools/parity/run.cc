@@ -3,9 +3,7 @@
 #include "tools/parity/parity.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -22,6 +20,7 @@
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
 #include "tools/parity/run_options.h"
+#include "tools/parity/stop_on_signal.h"
 #include "trainer/config/config.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
@@ -30,37 +29,6 @@
 
 namespace mxcheck {
 namespace {
-
-// SIGINT, SIGTERM or SIGHUP while there is one ask for an end after the step that is being computed; a second one of
-// the same kind ends the process at once, which costs nothing that was recorded. What came before takes its place again
-// at the end.
-class StopOnSignal {
- public:
-  StopOnSignal() {
-    asked() = 0;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action = {};
-      action.sa_handler = [](int signal) { asked() = signal; };
-      action.sa_flags = static_cast<int>(SA_RESETHAND);
-      sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup stays nohup
-    }
-  }
-  ~StopOnSignal() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
-
-  static std::atomic<int>& asked() {
-    static std::atomic<int> signal = 0;
-    return signal;
-  }
-
- private:
-  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> before_{};
-};
 
 std::string loss_text(std::uint32_t bits) { return fmt::format("{:.4f}", std::bit_cast<float>(bits)); }
 
@@ -94,15 +62,6 @@ Json outcome_json(const RunRecord& run, const std::string& output) {
     json["validation_loss_own"] = json_number(std::bit_cast<float>(run.evaluations.back().loss_own));
   }
   return json;
-}
-
-std::unique_ptr<TrainingEngine> engine_of(const ParityRunOptions& o, const TrainingConfig& config,
-                                          const RunPlan& plan) {
-  if (o.engine == "cpu") return cpu_engine(config, o.threads);
-  // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
-  const bool is_path = o.engine.find('/') != std::string::npos || o.engine.ends_with(".so");
-  const std::string library = find_candidate_library(is_path ? o.engine : o.engine + "_train", own_executable());
-  return device_engine(config, library, std::min(plan.validation_sequences, kSequencesAtOnce), o.threads);
 }
 
 // The runs under way as one line: the step of the one that is furthest behind, and the speed of all.
@@ -166,10 +125,18 @@ void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
   }
 }
 
+// What a run goes on with, or its trunk was trained on, or the text of its preset.
+Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
+  if (!o.data.empty()) return corpus_at(o.data);
+  if (run.trunk) return known_corpus(run.trunk->run.training_sha256);
+  if (o.resume) return known_corpus(read_journal(journal_of(run.request.out)).record.training_sha256);
+  return o.preset == kVerdictPreset ? english_corpus() : boost_corpus();
+}
+
 int train_run(const ParityRunOptions& o) {
   // Options are refused before 131 MB are read.
   std::vector<ParityRun> asked = parity_runs_of(o);
-  const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o.data);
+  const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
   std::vector<RunInCompany> runs;
   for (ParityRun& run : asked) {
     RunRequest& r = run.request;
@@ -177,11 +144,13 @@ int train_run(const ParityRunOptions& o) {
     if (run.trunk) {
       check_data(*run.trunk, corpus);
       r.trunk = [trunk = run.trunk, step = r.branch->step, plan = r.plan, &corpus, &o] {
-        const auto engine = [&](const TrainingConfig& config) { return engine_of(o, config, plan); };
+        const auto engine = [&](const TrainingConfig& config) {
+          return parity_engine(o.engine, config, plan.validation_sequences, o.threads);
+        };
         return state_of(*trunk, step, corpus, engine, {});
       };
     }
-    std::unique_ptr<TrainingEngine> engine = engine_of(o, r.config, r.plan);
+    std::unique_ptr<TrainingEngine> engine = parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads);
     runs.push_back({std::move(r), std::move(engine)});
   }
   std::vector<RunInCompanyEnd> ends;
@@ -306,7 +275,7 @@ ParityRun parity_run_of(const ParityRunOptions& o, const std::string& out, const
   ParityRun run;
   RunRequest& r = run.request;
   r.out = out;
-  r.mxcheck = std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")");
+  r.mxcheck = parity_version();
   r.resume = o.resume;
   if (o.resume) {
     require_journal(out);
@@ -331,7 +300,7 @@ ParityRun parity_run_of(const ParityRunOptions& o, const std::string& out, const
   r.config =
       config_of(o, o.config.empty() ? preset_named(o.preset.empty() ? "tiny" : o.preset) : read_config(o.config));
   set_if(seed, r.config.seed);
-  r.plan = run_plan_of(o, r.config, plan_of(r.config));
+  r.plan = run_plan_of(o, r.config, o.preset == kVerdictPreset ? verdict_plan_of(r.config) : plan_of(r.config));
   return run;
 }
 
@@ -384,7 +353,8 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("-o,--output", o.output, "The run's file, HDF5; OUT.journal and OUT.checkpoint while it is under way")
       .required()
       .not_empty();
-  sub.option("--preset", o.preset, "Sizes: tiny (the default), small or full; docs/parity.md has them");
+  sub.option("--preset", o.preset,
+             "tiny (the default), small, full, or verdict, which recipes are judged by; docs/parity.md has them");
   sub.option("--config", o.config, "All of the configuration as JSON, in place of a preset");
   sub.option("--branch", o.branch,
              "Take over from this run (its trunk), with its weights, moments and data, under another recipe; with "
@@ -397,7 +367,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
              "Several at once, sharing the device or the CPU, each to the OUT that has its number for {seed}")
       .comma_separated()
       .excludes(seed);
-  sub.option("--steps", o.steps, "Default 10,000");
+  sub.option("--steps", o.steps, "Default 10,000; of verdict 2,000");
   sub.option("--batch", o.batch, "Sequences a step");
   sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)");
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
@@ -407,7 +377,9 @@ void add_options(Command& sub, ParityRunOptions& o) {
              "ulp up")
       .not_empty();
   sub.flag("--skip-non-finite", o.skips_non_finite, "A gradient norm of NaN or Inf: leave the update out and go on");
-  sub.option("--data", o.data, "Text to train on: a file or a folder (default: the headers of Boost 1.74)");
+  sub.option(
+      "--data", o.data,
+      "Text to train on: a file or a folder (default: the headers of Boost 1.74; of verdict English, parity corpus)");
   sub.option("--evaluate-every", o.evaluate_every, "Steps between evaluations (default a hundredth of all)");
   sub.option("--observe-every", o.observe_every, "Steps between observations of quantization and loads (as well)");
   sub.option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints to go on from (a twentieth)");
@@ -424,7 +396,20 @@ void add_options(Command& sub, ParityRunOptions& o) {
 
 // mxcheck parity: runs of training, recorded step by step, that anyone can compute again.
 
-Corpus corpus_of(const std::string& data) { return data.empty() ? boost_corpus() : corpus_at(data); }
+Corpus corpus_of(const std::string& data, const std::string& training_sha256) {
+  return data.empty() ? known_corpus(training_sha256) : corpus_at(data);
+}
+
+std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
+                                              std::int64_t validation_sequences, int threads) {
+  if (engine == "cpu") return cpu_engine(config, threads);
+  // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+  const bool is_path = engine.find('/') != std::string::npos || engine.ends_with(".so");
+  const std::string library = find_candidate_library(is_path ? engine : engine + "_train", own_executable());
+  return device_engine(config, library, std::min(validation_sequences, kSequencesAtOnce), threads);
+}
+
+std::string parity_version() { return std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")"); }
 
 std::string run_title(const TrainingConfig& config) {
   std::string title = config.recipe.name;
@@ -450,6 +435,8 @@ void add_parity(Command& app) {
   add_parity_audit(sub);
   add_parity_compare(sub);
   add_parity_verify(sub);
+  add_parity_corpus(sub);
+  add_parity_campaign(sub);
   sub.footer(
       "Examples:\n"
       "  mxcheck parity run --preset tiny --recipe mxfp8 --seed 1 --steps 1000 -o mxfp8_1.h5\n"

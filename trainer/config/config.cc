@@ -19,10 +19,17 @@ constexpr int kMaxDepth = 8;
 constexpr std::uint64_t kMostBytes = 1 << 20;
 constexpr std::int64_t kMostSize = 1 << 24;  // as check has it
 
-constexpr std::array<TrainingPreset, 3> kPresets{{
-    {"tiny", {2, 64, 2, 8, 32, 2, 64}, 4, "a step in a tenth of a second on a CPU: 10,000 steps in CI's reach"},
-    {"small", {2, 96, 3, 8, 48, 2, 128}, 4, "0.35 M parameters: trajectories of engines are compared on it"},
-    {"full", {4, 256, 4, 32, 128, 4, 256}, 16, "14 M parameters, 4,096 tokens a step: runs that recipes are judged by"},
+constexpr OptimizerConfig kRateToZero{.peak_rate = 2e-3F, .last_rate = 0, .warm_up = 200};
+constexpr std::array<TrainingPreset, 4> kPresets{{
+    {"tiny",
+     {2, 64, 2, 8, 32, 2, 64},
+     4,
+     10000,
+     {},
+     "a step in a tenth of a second on a CPU: 10,000 steps in CI's reach"},
+    {"small", {2, 96, 3, 8, 48, 2, 128}, 4, 10000, {}, "0.35 M parameters: trajectories of engines are compared on it"},
+    {"full", {4, 256, 4, 32, 128, 4, 256}, 16, 10000, {}, "14 M parameters, 4,096 tokens a step"},
+    {kVerdictPreset, {4, 256, 4, 32, 128, 4, 256}, 128, 2000, kRateToZero, "the sizes of full, 32,768 tokens a step"},
 }};
 
 // The shortest decimal that is read as this FP32 number, as JSON's number. Reading rounds twice, to a double and then
@@ -160,7 +167,8 @@ TrainingConfig preset_named(std::string_view name) {
   TrainingConfig config;
   config.model = found->model;
   config.batch = found->batch;
-  config.steps = 10000;
+  config.steps = found->steps;
+  config.optimizer = found->optimizer;
   config.recipe = layer_recipe_named("bf16");
   return config;
 }

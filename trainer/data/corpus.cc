@@ -1,6 +1,7 @@
 #include "trainer/data/corpus.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -18,6 +19,10 @@ namespace fs = std::filesystem;
 constexpr const char* kBoostName = "boost headers 1.74";
 constexpr const char* kBoostTraining = "24649728ef95e91f2306628d1bab8893d7a80057627ede29eb704f4fc9bac782";
 constexpr const char* kBoostValidation = "0d34667690a5f6d24867e992c1cc967d80a00ac8e74b07159d85b178f78e4e25";
+
+constexpr const char* kEnglishName = "English text of Debian 12";
+constexpr const char* kEnglishTraining = "9957b3909277811112b688031e27f937a98850e8c5794ec70857a38959e5c916";
+constexpr const char* kEnglishValidation = "a4b62e3ce1f816c9d7524bf77212e4577956d34262e5587b62a1e07661679ff7";
 
 std::string sha256_of(std::span<const std::uint8_t> bytes) { return sha256(std::as_bytes(bytes)); }
 
@@ -108,6 +113,33 @@ Corpus boost_corpus(const std::string& folder) {
                   ": these are not the headers of Boost 1.74 as Debian 12 has them: SHA-256 of the training part " +
                   corpus.training_sha256 + ", needed " + kBoostTraining + "; of the validation part " +
                   corpus.validation_sha256 + ", needed " + kBoostValidation + "; give other data with --data");
+}
+
+std::string english_path() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  const char* const home = std::getenv("HOME");
+  const fs::path folder =
+      cache != nullptr && *cache != '\0' ? fs::path(cache) : fs::path(home == nullptr ? "" : home) / ".cache";
+  return (folder / "mxcheck" / "english.txt").string();
+}
+
+Corpus english_corpus(const std::string& path) {
+  if (!fs::exists(path)) {
+    throw Error(ErrorKind::environment, path +
+                                            ": the English text of Debian 12 was not made yet; mxcheck parity corpus "
+                                            "makes it of packages (--help lists them), or give other data with --data");
+  }
+  Corpus corpus = corpus_at(path);
+  corpus.name = kEnglishName;
+  if (corpus.training_sha256 == kEnglishTraining && corpus.validation_sha256 == kEnglishValidation) return corpus;
+  throw Error(ErrorKind::environment, path +
+                                          ": this is not the English text of Debian 12: SHA-256 of the training part " +
+                                          corpus.training_sha256 + ", needed " + kEnglishTraining +
+                                          "; make it anew with mxcheck parity corpus");
+}
+
+Corpus known_corpus(const std::string& training_sha256) {
+  return training_sha256 == kEnglishTraining ? english_corpus() : boost_corpus();
 }
 
 std::vector<std::uint8_t> training_batch(const Corpus& corpus, const TrainingConfig& config, std::int64_t step) {

@@ -350,6 +350,18 @@ RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step) {
   return plan;
 }
 
+RunPlan verdict_plan_of(const TrainingConfig& config) {
+  RunPlan plan = plan_of(config);
+  plan.evaluate_every = std::max<std::int64_t>(1, config.steps / 20), plan.observe_every = config.steps;
+  plan.validation_sequences = 2048;
+  plan.kept.clear();
+  for (const std::int64_t percent : {10, 25, 50, 75}) {
+    const std::int64_t step = config.steps * percent / 100;
+    if (step > 0 && (plan.kept.empty() || step > plan.kept.back())) plan.kept.push_back(step);
+  }
+  return plan;
+}
+
 void check(const RunPlan& plan, const TrainingConfig& config) {
   check_interval(plan.evaluate_every, "an evaluation");
   check_interval(plan.observe_every, "an observation");

@@ -30,6 +30,9 @@ namespace mxcheck {
 // A hundredth of the steps between evaluations and between observations, a twentieth between checkpoints, 64 sequences;
 // checkpoints kept before step 100, the middle and the last one, where the run has them.
 RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step = 0);
+// That of runs that decide: 20 evaluations of 2,048 sequences, the first step alone observed (with many tokens a step
+// that takes a CPU half a minute), and checkpoints kept to branch off from after 10, 25, 50 and 75 % of the steps.
+RunPlan verdict_plan_of(const TrainingConfig& config);
 // Error{usage} for intervals below 1 and kept steps that are not ascending, or not of the run.
 void check(const RunPlan& plan, const TrainingConfig& config);
 

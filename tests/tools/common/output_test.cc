@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -81,6 +82,20 @@ TEST(Progress, says_how_much_is_done_and_what_is_left) {
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 80 %, 10 s, 2 s left");
   progress.now("writing");
   EXPECT_EQ(ProgressPeek::after(progress, seconds(12)), "mxcheck: writing, 12 s");
+}
+
+// A text that names the step changes with every step, and the clock runs on; one that begins again has another clock.
+TEST(Progress, that_goes_on_under_another_text_is_the_same_phase) {
+  Progress progress("training");
+  progress.now("step 0", 0.2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  progress.now("step 1", 0.4);
+  progress.now("step 2", 0.6);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(100)), "mxcheck: step 2: 60 %, 100 s, 100 s left");  // 0.4 in 100 s
+  progress.now("another", 0.5);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(100)), "mxcheck: another: 50 %, 100 s");
+  progress.now("another", 0.75);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(101)), "mxcheck: another: 75 %, 101 s, 100 s left");
 }
 
 // What a terminal is shown comes after two seconds, for which no test waits.

@@ -1,0 +1,164 @@
+// Campaigns: what a text asks for, that each run is made once however it was stopped, and what is refused.
+
+#include "trainer/run/campaign.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "numerics/error.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/trainer/run_fixture.h"
+#include "trainer/config/config.h"
+#include "trainer/record/run_file.h"
+
+namespace mxcheck {
+namespace {
+
+using test::small_config;
+using test::small_corpus;
+using test::TemporaryDirectory;
+
+const EngineMaker kEngine = [](const TrainingConfig& config) { return cpu_engine(config, 1); };
+
+std::string text_of(const std::string& arms, const std::string& more = "") {
+  return R"({"configuration": )" + to_json(small_config("bf16")) +
+         R"(, "seeds": [1, 2], "evaluate_every": 4, "validation_sequences": 2, )" + more + R"("arms": [)" + arms + "]}";
+}
+
+const char* const kArms = R"({"recipe": "mxfp8", "at": [25, 50]}, {"recipe": "bf16", "perturb": "all", "at": [50]},
+                             {"recipe": "mxfp8", "moments": "bf16", "rounding": "nr-f", "at": [0], "seeds": [3]})";
+
+std::map<std::string, RunRecord> records_in(const std::vector<CampaignRun>& runs) {
+  std::map<std::string, RunRecord> records;
+  for (const CampaignRun& run : runs) records[run.out] = read_run(run.out);
+  return records;
+}
+
+TEST(Campaign, of_a_text_has_trunks_branches_and_runs_from_scratch) {
+  const Campaign campaign = campaign_from_json(text_of(kArms), "x.json");
+  EXPECT_EQ(campaign.plan.kept, (std::vector<std::int64_t>{3, 6}));
+  std::vector<std::string> names;
+  for (const CampaignRun& run : runs_of(campaign, "runs")) names.push_back(run.out);
+  EXPECT_EQ(names, (std::vector<std::string>{"runs/bf16_1.h5", "runs/bf16_2.h5", "runs/bf16_3.h5",
+                                             "runs/mxfp8_at25_1.h5", "runs/mxfp8_at25_2.h5", "runs/mxfp8_at50_1.h5",
+                                             "runs/mxfp8_at50_2.h5", "runs/bf16_moved_at50_1.h5",
+                                             "runs/bf16_moved_at50_2.h5", "runs/mxfp8_nr-f_moments_bf16_3.h5"}));
+}
+
+TEST(Campaign, of_the_deciding_preset_evaluates_as_it_does) {
+  const Campaign campaign =
+      campaign_from_json(R"({"preset": "verdict", "seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}]})", "x.json");
+  EXPECT_EQ(campaign.trunk.tokens(), 32768);
+  EXPECT_EQ(campaign.trunk.steps, 2000);
+  EXPECT_EQ(campaign.trunk.optimizer.last_rate, 0);
+  EXPECT_EQ(campaign.plan.validation_sequences, 2048);
+  EXPECT_EQ(campaign.plan.kept, (std::vector<std::int64_t>{1000}));
+}
+
+TEST(Campaign, makes_every_run_and_each_once) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  CampaignProgress last;
+  const auto watch = [&](const CampaignProgress& p) {
+    EXPECT_GE(p.tokens_done, last.tokens_done);
+    last = p;
+    return true;
+  };
+  EXPECT_TRUE(run_campaign(runs, corpus, kEngine, {.at_once = 3, .mxcheck = "test"}, watch));
+  EXPECT_EQ(last.tokens_done, last.tokens);
+  const auto records = records_in(runs);
+  for (const CampaignRun& run : runs) {
+    const RunRecord& r = records.at(run.out);
+    EXPECT_EQ(r.end, RunEnd::finished) << run.out;
+    EXPECT_EQ(r.config, run.config);
+    EXPECT_EQ(r.first_step(), run.at);
+  }
+  for (const std::string& name : dir.names())
+    EXPECT_EQ(name.find("step"), std::string::npos) << name;  // no checkpoints
+  std::atomic<int> engines = 0;
+  const EngineMaker counts = [&](const TrainingConfig& config) {
+    ++engines;
+    return cpu_engine(config, 1);
+  };
+  EXPECT_TRUE(run_campaign(runs, corpus, counts, {}, {}));
+  EXPECT_EQ(engines, 0);
+  EXPECT_EQ(records_in(runs), records);
+
+  // One that is gone is made again, its trunk's state computed again.
+  std::filesystem::remove(runs[4].out);
+  EXPECT_TRUE(run_campaign(runs, corpus, counts, {}, {}));
+  EXPECT_EQ(engines, 2);
+  EXPECT_EQ(read_run(runs[4].out).steps, records.at(runs[4].out).steps);
+}
+
+TEST(Campaign, that_was_stopped_goes_on_to_the_same_bits) {
+  const Corpus corpus = small_corpus();
+  const TemporaryDirectory whole;
+  const Campaign campaign = campaign_from_json(text_of(kArms), "x");
+  const std::vector<CampaignRun> right = runs_of(campaign, whole.path());
+  run_campaign(right, corpus, kEngine, {}, {});
+  const TemporaryDirectory dir;
+  const std::vector<CampaignRun> runs = runs_of(campaign, dir.path());
+  bool ended = false;
+  for (int sitting = 0; !ended; ++sitting) {
+    ASSERT_LT(sitting, 40);
+    int steps = 0;
+    ended = run_campaign(runs, corpus, kEngine, {.at_once = 2}, [&](const CampaignProgress&) { return ++steps < 7; });
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunRecord a = read_run(right[i].out), b = read_run(runs[i].out);
+    EXPECT_EQ(a.steps, b.steps) << runs[i].out;
+    EXPECT_EQ(a.evaluations, b.evaluations) << runs[i].out;
+  }
+}
+
+TEST(Campaign, refuses_a_run_of_another_under_its_names) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  run_campaign(runs, corpus, kEngine, {}, {});
+  std::filesystem::copy_file(runs[3].out, runs[4].out, std::filesystem::copy_options::overwrite_existing);
+  test::expect_error(ErrorKind::input, "mxfp8_at25_2.h5: is another run than the campaign's: seed is 1, but 2",
+                     [&] { run_campaign(runs, corpus, kEngine, {}, {}); });
+}
+
+// The others go on to their ends; branches of a trunk that failed are left out.
+TEST(Campaign, goes_on_beside_a_run_that_fails) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  const EngineMaker fails = [](const TrainingConfig& config) -> std::unique_ptr<TrainingEngine> {
+    if (config.seed == 1 && config.recipe.name == "bf16") throw Error(ErrorKind::environment, "no memory for seed 1");
+    return cpu_engine(config, 1);
+  };
+  test::expect_error(ErrorKind::environment, "no memory for seed 1",
+                     [&] { run_campaign(runs, corpus, fails, {}, {}); });
+  for (const CampaignRun& run : runs) EXPECT_EQ(std::filesystem::exists(run.out), run.config.seed != 1) << run.out;
+}
+
+TEST(Campaign, text_that_cannot_be_is_refused_with_its_place) {
+  const auto refused = [](const std::string& words, const std::string& text) {
+    test::expect_error(ErrorKind::usage, words, [&] { campaign_from_json(text, "x.json"); });
+  };
+  refused("x.json", "{");
+  refused("$.seeds", R"({"arms": []})");
+  refused("seeds", R"({"seeds": [1, 1], "arms": []})");
+  refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": []})"));
+  refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": [100]})"));
+  refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": [50, 50]})"));
+  refused("less than a step", text_of(R"({"recipe": "mxfp8", "at": [1]})"));
+  refused("the trunk's own runs", text_of(R"({"recipe": "bf16", "at": [0]})"));
+  refused("$.arms[1]", text_of(R"({"recipe": "mxfp8", "at": [50]}, {"recipe": "mxfp9", "at": [50]})"));
+  refused("at 50 % is there already", text_of(R"({"recipe": "mxfp8", "at": [50]}, {"recipe": "mxfp8", "at": [50]})"));
+  refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": [50], "purturb": "all"})"));
+  refused("perturb", text_of(R"({"recipe": "mxfp8", "at": [50], "perturb": "one"})"));
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,98 @@
+// mxcheck parity campaign: all runs of one text, each once.
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "numerics/error.h"
+#include "tools/common/progress.h"
+#include "tools/common/text.h"
+#include "tools/parity/parity.h"
+#include "tools/parity/stop_on_signal.h"
+#include "trainer/config/config.h"
+#include "trainer/run/campaign.h"
+
+namespace mxcheck {
+namespace {
+
+struct CampaignCommand {
+  std::string file, folder, data, engine = "cpu";
+  int at_once = 5, threads = 0;
+  bool keeps_checkpoints = false, lists = false;
+};
+
+std::string list_text(const std::vector<CampaignRun>& runs) {
+  std::string text;
+  std::int64_t tokens = 0;
+  for (const CampaignRun& run : runs) {
+    const std::string from =
+        run.trunk < 0 ? "from scratch"
+                      : fmt::format("from step {} of {}", run.at, runs[static_cast<std::size_t>(run.trunk)].out);
+    text += fmt::format("{}: {}, {} steps {}\n", run.out, run_title(run.config), run.steps(), from);
+    tokens += run.steps() * run.config.tokens();
+  }
+  return text + fmt::format("{} runs, {:.1f} M tokens\n", runs.size(), static_cast<double>(tokens) * 1e-6);
+}
+
+int run_command(const CampaignCommand& o) {
+  const Campaign campaign = read_campaign(o.file);
+  const std::vector<CampaignRun> runs = runs_of(campaign, o.folder);
+  if (o.lists) {
+    print(list_text(runs));
+    return 0;
+  }
+  if (!std::filesystem::is_directory(o.folder)) throw Error(ErrorKind::usage, o.folder + ": there is no such folder");
+  const Corpus corpus = !o.data.empty()                     ? corpus_at(o.data)
+                        : campaign.preset == kVerdictPreset ? english_corpus()
+                                                            : boost_corpus();
+  const EngineMaker engine = [&](const TrainingConfig& config) {
+    return parity_engine(o.engine, config, campaign.plan.validation_sequences, o.threads);
+  };
+  const auto begun = std::chrono::steady_clock::now();
+  bool ended = false;
+  CampaignProgress last;
+  {
+    const StopOnSignal stop;
+    Progress line("campaign");
+    ended = run_campaign(runs, corpus, engine, {o.at_once, parity_version(), o.keeps_checkpoints},
+                         [&](const CampaignProgress& p) {
+                           last = p;
+                           line.now(fmt::format("{} of {} runs, {}", p.runs_done, p.runs, p.now),
+                                    static_cast<double>(p.tokens_done) / static_cast<double>(p.tokens));
+                           return StopOnSignal::asked() == 0;
+                         });
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  print(fmt::format("{}: {} runs, {}; {:.1f} M tokens in {:.1f} s, {:.2f} M a second\n", o.folder, runs.size(),
+                    ended ? "all ended" : "stopped: start it again to go on",
+                    static_cast<double>(last.tokens_done - last.tokens_before) * 1e-6, seconds,
+                    static_cast<double>(last.tokens_done - last.tokens_before) * 1e-6 / seconds));
+  return ended ? 0 : 128 + StopOnSignal::asked();
+}
+
+}  // namespace
+
+void add_parity_campaign(Command& parity) {
+  auto o = std::make_shared<CampaignCommand>();
+  Command sub =
+      parity.subcommand("campaign", "All runs of one text: trunks, branches and runs from scratch, several at once");
+  sub.option("CAMPAIGN", o->file, "The text, JSON: docs/parity.md has an example").required();
+  sub.option("-o,--output", o->folder, "A folder for the runs; what is there already is not done again")
+      .required()
+      .not_empty();
+  sub.option("--data", o->data, "Text to train on (default: that of the preset)");
+  sub.option("--engine", o->engine, "What computes: cpu, sm90 (a Hopper GPU), or a library of kernels/train.h")
+      .shows_default();
+  sub.option("--at-once", o->at_once, "Runs at a time").shows_default().between(1, 64);
+  sub.option("--threads", o->threads, "Of the CPU for each run; 0: all; they change no bit").between(0, 1024);
+  sub.flag("--keep-checkpoints", o->keeps_checkpoints, "Leave the states that runs branched off from");
+  sub.flag("--list", o->lists, "Say which runs it has, and compute none");
+  sub.footer(
+      "Stopped or killed, it goes on when it is started again. Exit codes: 0 all runs ended; 130 stopped by Ctrl-C.");
+  sub.runs([o] { return run_command(*o); });
+}
+
+}  // namespace mxcheck
