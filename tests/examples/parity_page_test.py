@@ -1,0 +1,52 @@
+"""The commands of docs/parity.md about branches and campaigns, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
+
+What a block shows of an answer must be its beginning. 77: the headers of Boost are not those that runs are trained on.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MXCHECK, SOURCE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+SKIPPED, OTHER_MACHINE = 77, 3
+
+
+def blocks(name):
+    """Commands of the section that begins with the bold name, each with the lines that are shown of its answer."""
+    page = (SOURCE / "docs/parity.md").read_text()
+    section = page[page.index(f"**{name}") :]
+    block = re.search(r"```\n(.*?)```", section, re.DOTALL).group(1)
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *shown = part.splitlines()
+        yield command, [line for line in shown if line != "..."]
+
+
+class Page(unittest.TestCase):
+    def run_block(self, name, leave_out=()):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, PATH=f"{MXCHECK.parent}:{os.environ['PATH']}")
+            for command, shown in blocks(name):
+                if command.startswith("cat "):
+                    (pathlib.Path(folder) / command.split()[1]).write_text("\n".join(shown))
+                    continue
+                if any(words in command for words in leave_out):
+                    continue
+                answer = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+                if answer.returncode == OTHER_MACHINE:
+                    sys.exit(SKIPPED)
+                self.assertEqual(answer.returncode, 0, command + "\n" + answer.stderr)
+                self.assertEqual(answer.stdout.splitlines()[: len(shown)], shown, command)
+
+    def test_branches(self):
+        self.run_block("Branches")
+
+    def test_campaigns(self):
+        self.run_block("Campaigns", leave_out=("--engine sm90", "compare"))  # which need a GPU, and what it computed
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
