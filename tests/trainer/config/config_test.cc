@@ -88,7 +88,7 @@ TEST(Presets, that_are_not_there_are_refused_with_those_that_are) {
     preset_named("huge");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "there is no preset 'huge'; known are tiny, small, full");
+    EXPECT_STREQ(e.what(), "there is no preset 'huge'; known are tiny, small, full, verdict");
   }
 }
 
