@@ -18,8 +18,8 @@ class Progress {
   explicit Progress(std::string what);
   ~Progress();
   // The next phase; the clock runs on. `share`: how much of it is done, 0 to 1, negative where that is not known. What
-  // is left is what the rest would take at the phase's rate so far. Another text with a share that has not become smaller
-  // is the same phase.
+  // is left is what the rest would take at the phase's rate so far. Another text with a share that has not become
+  // smaller is the same phase.
   void now(const std::string& what, double share = -1);
   // The same with a share that is asked for whenever it is shown, until the next phase or the end.
   void watch(const std::string& what, std::function<double()> share);
