@@ -25,6 +25,11 @@
  * 4096; recipes of FP8 codes ("dsv3", ..., "fp8_tensor") with width and inner multiples of 128; token rounding of up
  * to 128 experts; parameters of up to 2^30 elements.
  *
+ * A recipe written out is "mx32" and a word for each operand of the six GEMMs of docs/layer.md, in its order (up: X,
+ * W1; down: A, W2; d_down: dO, W2; d_up: dH, W1; d_w2: A', dO; d_w1: X, dH), with a space between two: "bf16", or a
+ * format and the rule of its E8M0 scales, "e3m2.rceil", of blocks of 32 along k. Formats: e4m3, e5m2, e2m1, e2m3, e3m2;
+ * rules: rceil, floor. Operands are decoded to BF16, and multiplied under sm90_bf16.
+ *
  * A step of token choice is one sequence of launches on one stream, from the second step on a CUDA graph, waited for at
  * its end. Token rounding decides how many rows the layer's GEMMs have, so that a step waits once in each layer.
  */
@@ -54,7 +59,7 @@ typedef struct mxcheck_train_config {
   int64_t length;               /* tokens of a sequence */
   int64_t batch;                /* sequences of a step */
   int64_t evaluation_sequences; /* most of an evaluation; 0: there is none */
-  const char* recipe;           /* of the MoE layers: docs/layer.md */
+  const char* recipe;           /* of the MoE layers: a name of docs/layer.md, or written out, below */
   const char* rounding;         /* "none", or a rule that rounds to tiles: docs/router.md */
   int64_t tile;                 /* of the rounding; without it not looked at */
   uint64_t seed;                /* of the rounding */

@@ -35,8 +35,8 @@ void check(const TrainingConfig& c) {
           "top_k is " + std::to_string(m.top_k) + " of " + std::to_string(m.experts) + " experts; at most all");
   require(checked_product(c.batch, m.length, "training: batch x length") <= 1 << 24,
           "batch x length is above 2^24 tokens a step");
-  require(c.perturb >= kPerturbAll && c.perturb <= parameter_count(m),
-          "perturb is " + std::to_string(c.perturb) + "; 0, -1 for all weights, or 1 to " +
+  require(c.perturb >= kPerturbOrder && c.perturb <= parameter_count(m),
+          "perturb is " + std::to_string(c.perturb) + "; 0, -1 for all weights, -2 for another order, or 1 to " +
               std::to_string(parameter_count(m)) + ", the number of weights, is needed");
   check(c.recipe);
   require(

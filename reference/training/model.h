@@ -48,6 +48,8 @@ struct OptimizerConfig {
 
 // Half to one ulp of BF16: what a rounding of each weight would do.
 inline constexpr std::int64_t kPerturbAll = -1;
+// The columns of the residual stream in another order: the same function, every sum over them in another order.
+inline constexpr std::int64_t kPerturbOrder = -2;
 
 struct TrainingConfig {
   ModelShape model;
@@ -55,7 +57,7 @@ struct TrainingConfig {
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
   std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none;
-                             // kPerturbAll: each starts at RN(w (1 + 2^-8)) or RN(w (1 - 2^-8))
+                             // kPerturbAll: each starts at RN(w (1 + 2^-8)) or RN(w (1 - 2^-8)); kPerturbOrder
   LayerRecipe recipe;        // of the MoE layers
   TokenRoundingRule rounding = TokenRoundingRule::none;  // a rule that rounds to tiles, or none
   std::int64_t tile = 128;                               // of the rounding

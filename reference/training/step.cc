@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -251,7 +252,38 @@ void perturb_all(std::vector<float>& w, std::uint64_t seed, std::size_t paramete
   }
 }
 
+// By words that nothing else takes; equal words keep their columns' order.
+std::vector<std::size_t> column_order(const TrainingConfig& config) {
+  std::vector<std::size_t> order(static_cast<std::size_t>(config.model.width));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto word = [&](std::size_t j) { return philox_word(config.seed, static_cast<std::uint32_t>(j), 0, 0, 7); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return word(a) < word(b); });
+  return order;
+}
+
+// Column i of the residual stream becomes what column order[i] was: rows of what writes to it and of w1, which lies
+// d x 2n, columns of all else.
+void reorder(std::vector<float>& tensor, const ParameterSpec& spec, const std::vector<std::size_t>& order) {
+  const bool by_rows = spec.name.ends_with(".attention_out") || spec.name.ends_with(".w1");
+  const std::size_t run = by_rows ? static_cast<std::size_t>(spec.cols) : 1;  // numbers that stay together
+  std::vector<float> group(order.size() * run);
+  for (auto at = tensor.begin(); at != tensor.end(); at += static_cast<std::ptrdiff_t>(group.size())) {
+    for (std::size_t i = 0; i < order.size(); ++i)
+      std::copy_n(at + static_cast<std::ptrdiff_t>(order[i] * run), run,
+                  group.begin() + static_cast<std::ptrdiff_t>(i * run));
+    std::copy(group.begin(), group.end(), at);
+  }
+}
+
+void reorder(std::vector<std::vector<float>>& tensors, const TrainingConfig& config) {
+  if (config.perturb != kPerturbOrder) return;
+  const std::vector<ParameterSpec> specs = parameters_of(config.model);
+  const std::vector<std::size_t> order = column_order(config);
+  for (std::size_t p = 0; p < specs.size(); ++p) reorder(tensors[p], specs[p], order);
+}
+
 void perturb(std::vector<std::vector<float>>& weights, const TrainingConfig& config) {
+  reorder(weights, config);
   std::int64_t perturbed = config.perturb - 1;  // counted from the tensor that is next
   for (std::size_t p = 0; p < weights.size(); ++p) {
     if (config.perturb == kPerturbAll) perturb_all(weights[p], config.seed, p);
@@ -291,6 +323,7 @@ void branch_off(TrainingState& state, const TrainingConfig& config) {
   }
   perturb(state.weights, config);
   for (auto* moments : {&state.first_moments, &state.second_moments}) {
+    reorder(*moments, config);
     for (std::vector<float>& tensor : *moments) {
       for (float& moment : tensor) moment = stored(config.optimizer, moment);
     }

@@ -203,9 +203,10 @@ std::vector<T> numbers_of(const char* option, const std::vector<std::string>& te
 
 std::int64_t perturbed_weight(const std::string& text) {
   if (text == "all") return kPerturbAll;
+  if (text == "order") return kPerturbOrder;
   const auto weight = parse_number<std::int64_t>(text);
   if (weight && *weight >= 0) return *weight;
-  throw Error(ErrorKind::usage, "--perturb is '" + text + "'; all, or a weight's number from 1 on, is needed");
+  throw Error(ErrorKind::usage, "--perturb is '" + text + "'; all, order, or a weight's number from 1 on, is needed");
 }
 
 // `config` with what the options say otherwise.
@@ -373,8 +374,8 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
   sub.option("--moments", o.moments, "Type that AdamW's moments are kept in").one_of({"fp32", "bf16"});
   sub.option("--perturb", o.perturb,
-             "Runs of BF16 against BF16: all (every weight starts 2^-8 up or down), or 1 + index of one that starts an "
-             "ulp up")
+             "Runs of BF16 against BF16: all (every weight starts 2^-8 up or down), order (columns renumbered: other "
+             "orders of sums), or 1 + index of one that starts an ulp up")
       .not_empty();
   sub.flag("--skip-non-finite", o.skips_non_finite, "A gradient norm of NaN or Inf: leave the update out and go on");
   sub.option(
@@ -419,6 +420,7 @@ std::string run_title(const TrainingConfig& config) {
     title += fmt::format(" + moments {}", spec(config.optimizer.moments).name);
   title += fmt::format(", seed {}", config.seed);
   if (config.perturb == kPerturbAll) title += ", all weights moved";
+  if (config.perturb == kPerturbOrder) title += ", columns reordered";
   if (config.perturb > 0) title += fmt::format(", weight {} an ulp up", config.perturb - 1);
   return title;
 }

@@ -81,7 +81,10 @@ std::string arm_name(const RunRecord& run) {
     if (c.tile != TrainingConfig().tile) name += " to " + std::to_string(c.tile);
   }
   if (c.optimizer.moments != Format::fp32) name += " + moments " + std::string(spec(c.optimizer.moments).name);
-  if (c.perturb != 0) name += c.perturb == kPerturbAll ? " + all weights moved" : " + one ulp";
+  if (c.perturb != 0)
+    name += c.perturb == kPerturbAll     ? " + all weights moved"
+            : c.perturb == kPerturbOrder ? " + columns reordered"
+                                         : " + one ulp";
   if (run.branch)
     name += fmt::format(" from {:.4g} %", 100 * static_cast<double>(run.branch->step) / static_cast<double>(c.steps));
   return name;

@@ -133,7 +133,7 @@ TrainingConfig config_from_json(std::string_view text, const std::string& where)
   c.batch = o.integer("batch", 1, kMostSize);
   c.steps = o.integer("steps", 1, kMostSize);
   c.seed = counter(o, "seed");
-  c.perturb = o.integer("perturb", kPerturbAll, std::int64_t{1} << 62);
+  c.perturb = o.integer("perturb", kPerturbOrder, std::int64_t{1} << 62);
   c.recipe = layer_recipe_from(to_text(o.required("recipe")), where + ": $.recipe");
   const std::string rounding = o.text("rounding");
   c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(rounding); });

@@ -1,16 +1,26 @@
 #include "trainer/run/campaign.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "goldens/io/byte_source.h"
 #include "goldens/json/strict_json.h"
@@ -47,14 +57,17 @@ CampaignArm arm_in(const Json& json, const std::string& place, const TrainingCon
                    const std::vector<std::uint64_t>& seeds) {
   JsonObject o(json, place);
   CampaignArm arm{.config = trunk, .at = {}, .seeds = seeds_in(o, seeds)};
-  arm.config.recipe = layer_recipe_at(o.text("recipe"));
+  const Json& recipe = o.required("recipe");
+  const auto* const name = recipe.get_if<std::string>();
+  arm.config.recipe = name != nullptr ? layer_recipe_at(*name) : layer_recipe_from(to_text(recipe), place + ".recipe");
   if (o.has("rounding")) arm.config.rounding = token_rounding_rule_named(o.text("rounding"));
   const std::string moments = o.text_or("moments", "fp32");
   if (moments != "fp32" && moments != "bf16") o.refuse("moments", "is '" + moments + "'; fp32 or bf16 is needed");
   arm.config.optimizer.moments = moments == "bf16" ? Format::bf16 : Format::fp32;
   const std::string perturb = o.text_or("perturb", "");
-  if (!perturb.empty() && perturb != "all") o.refuse("perturb", "is '" + perturb + "'; all is needed, or no such key");
-  if (!perturb.empty()) arm.config.perturb = kPerturbAll;
+  if (!perturb.empty() && perturb != "all" && perturb != "order")
+    o.refuse("perturb", "is '" + perturb + "'; all or order is needed, or no such key");
+  if (!perturb.empty()) arm.config.perturb = perturb == "all" ? kPerturbAll : kPerturbOrder;
   for (const Json& value : o.list("at", kMostPoints)) {
     const auto percent = integer_in(value, 0, 99);
     if (!percent) o.refuse("at", "has what is no percent from 0 (from scratch) to 99");
@@ -71,10 +84,24 @@ CampaignArm arm_in(const Json& json, const std::string& place, const TrainingCon
 
 std::string file_name_of(const TrainingConfig& c) {
   std::string name = c.recipe.name;
+  for (char& letter : name) {  // of a recipe of the user's own
+    const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '-';
+    if (!plain) letter = '_';
+  }
   if (c.rounding != TokenRoundingRule::none) name += "_" + std::string(to_text(c.rounding));
   if (c.optimizer.moments == Format::bf16) name += "_moments_bf16";
-  if (c.perturb != 0) name += "_moved";
+  if (c.perturb != 0) name += c.perturb == kPerturbOrder ? "_reordered" : "_moved";
   return name;
+}
+
+void set_sizes(ModelShape& model, const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  const auto set = [&](const char* key, std::int64_t& size) {
+    if (o.has(key)) size = o.integer(key, 1, 1 << 24);
+  };
+  set("layers", model.layers), set("width", model.width), set("heads", model.heads), set("experts", model.experts);
+  set("inner", model.inner), set("top_k", model.top_k), set("length", model.length);
+  o.finish();
 }
 
 }  // namespace
@@ -87,6 +114,7 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   const std::string& preset = c.preset = is_whole ? "" : o.text_or("preset", std::string(kVerdictPreset));
   c.trunk = is_whole ? config_from_json(to_text(o.required("configuration")), where + ": $.configuration")
                      : preset_named(preset);
+  if (o.has("model")) set_sizes(c.trunk.model, o.required("model"), where + ": $.model");
   if (o.has("steps")) c.trunk.steps = o.integer("steps", 1, 1 << 24);
   if (o.has("batch")) c.trunk.batch = o.integer("batch", 1, 1 << 24);
   c.trunk.seed = 0;
@@ -114,6 +142,7 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
         c.plan.kept.push_back(step);
     }
   }
+  if (arms.empty()) o.refuse("arms", "is empty");
   o.finish();
   std::sort(c.plan.kept.begin(), c.plan.kept.end());
   check(c.plan, c.trunk);
@@ -129,33 +158,86 @@ Campaign read_campaign(const std::string& path) {
 
 std::vector<CampaignRun> runs_of(const Campaign& campaign, const std::string& folder) {
   const auto path = [&](const std::string& name) { return (std::filesystem::path(folder) / name).string(); };
-  std::map<std::uint64_t, std::ptrdiff_t> trunks;
-  std::vector<CampaignRun> runs;
-  for (const CampaignArm& arm : campaign.arms) {
-    for (const std::uint64_t seed : arm.seeds) {
-      if (!trunks.try_emplace(seed, std::ssize(runs)).second) continue;
-      CampaignRun& trunk = runs.emplace_back();
-      trunk.config = campaign.trunk, trunk.config.seed = seed, trunk.plan = campaign.plan;
-      trunk.out = path(fmt::format("{}_{}.h5", file_name_of(trunk.config), seed));
-    }
-  }
+  std::map<std::uint64_t, std::set<std::int64_t>> kept;  // of each seed's trunk
+  struct Wanted {
+    std::int64_t at;
+    std::uint64_t seed;
+    const CampaignArm* arm;
+  };
+  std::vector<Wanted> wanted;
   for (const CampaignArm& arm : campaign.arms) {
     for (const std::int64_t percent : arm.at) {
       for (const std::uint64_t seed : arm.seeds) {
-        CampaignRun& run = runs.emplace_back();
-        run.config = arm.config, run.config.seed = seed, run.plan = campaign.plan;
-        run.plan.kept.clear();
-        run.at = campaign.trunk.steps * percent / 100;
-        if (percent > 0) run.trunk = trunks.at(seed);
-        const std::string point = percent == 0 ? "" : fmt::format("_at{}", percent);
-        run.out = path(fmt::format("{}{}_{}.h5", file_name_of(run.config), point, seed));
+        wanted.push_back({percent, seed, &arm});
+        std::set<std::int64_t>& steps = kept[seed];
+        if (percent > 0) steps.insert(campaign.trunk.steps * percent / 100);
       }
     }
+  }
+  std::map<std::uint64_t, std::ptrdiff_t> trunks;
+  std::vector<CampaignRun> runs;
+  for (const bool has_branches : {true, false}) {
+    for (const auto& [seed, steps] : kept) {
+      if (steps.empty() == has_branches) continue;
+      trunks[seed] = std::ssize(runs);
+      CampaignRun& trunk = runs.emplace_back();
+      trunk.config = campaign.trunk, trunk.config.seed = seed, trunk.plan = campaign.plan;
+      trunk.plan.kept.assign(steps.begin(), steps.end());
+      trunk.out = path(fmt::format("{}_{}.h5", file_name_of(trunk.config), seed));
+    }
+  }
+  // Branches of one state are together, so that it is read once; runs from scratch come last.
+  std::ranges::stable_sort(wanted, {}, [](const Wanted& w) { return std::tuple(w.at == 0, w.at, w.seed); });
+  for (const auto& [percent, seed, arm] : wanted) {
+    CampaignRun& run = runs.emplace_back();
+    run.config = arm->config, run.config.seed = seed, run.plan = campaign.plan;
+    run.plan.kept.clear();
+    run.at = campaign.trunk.steps * percent / 100;
+    if (percent > 0) run.trunk = trunks.at(seed);
+    const std::string point = percent == 0 ? "" : fmt::format("_at{}", percent);
+    run.out = path(fmt::format("{}{}_{}.h5", file_name_of(run.config), point, seed));
   }
   return runs;
 }
 
 namespace {
+
+// Runs that several processes share: a byte of one file in the folder is locked by the process that is at a run, and is
+// free again however that process ends. Locks of an open file description, so that threads of one process share them.
+class RunLocks {
+ public:
+  explicit RunLocks(const std::string& folder)
+      : path_((std::filesystem::path(folder) / ".campaign.lock").string()),
+        file_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    if (file_ < 0) fail("cannot be opened");
+  }
+  ~RunLocks() { close(file_); }
+  RunLocks(const RunLocks&) = delete;
+  RunLocks& operator=(const RunLocks&) = delete;
+
+  // Whether no other process is at the run: then this one is.
+  bool take(const std::string& out) {
+    if (set(out, F_WRLCK)) return true;
+    if (errno != EAGAIN && errno != EACCES) fail("cannot be locked");
+    return false;
+  }
+  void release(const std::string& out) { (void)set(out, F_UNLCK); }
+
+ private:
+  [[nodiscard]] bool set(const std::string& path, short type) const {
+    const std::string out = std::filesystem::path(path).filename().string();
+    struct flock lock {};
+    lock.l_type = type, lock.l_whence = SEEK_SET, lock.l_len = 1;
+    lock.l_start = static_cast<off_t>(XXH3_64bits(out.data(), out.size()) >> 2);
+    return fcntl(file_, F_OFD_SETLK, &lock) == 0;
+  }
+  void fail(const char* what) const {
+    throw Error(ErrorKind::environment, path_ + ": " + what + ": " + std::strerror(errno));
+  }
+
+  std::string path_;
+  int file_;
+};
 
 enum class RunStatus : std::uint8_t { waits, begun, ended, failed };
 
@@ -168,9 +250,14 @@ class CampaignRunner {
         engine_(engine),
         options_(options),
         watch_(watch),
+        locks_(std::filesystem::path(runs.front().out).parent_path().string()),
         status_(runs.size()),
         steps_(runs.size()) {
-    for (std::size_t i = 0; i < runs.size(); ++i) look_at(i);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (!locks_.take(runs[i].out)) continue;  // looked at when it is free
+      look_at(i);
+      locks_.release(runs[i].out);
+    }
     progress_.runs = std::ssize(runs);
     for (const CampaignRun& run : runs) progress_.tokens += run.steps() * run.config.tokens();
     count();
@@ -180,15 +267,19 @@ class CampaignRunner {
   bool run() {
     std::vector<std::thread> threads;
     const auto some = std::min<std::size_t>(static_cast<std::size_t>(options_.at_once), runs_.size());
-    for (std::size_t i = 1; i < some; ++i) threads.emplace_back([this] { work(); });
+    try {
+      while (threads.size() + 1 < some) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // no more threads: fewer runs at once
+    }
     work();
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
+    if (!stopped_) remove_checkpoints();
     return !stopped_;
   }
 
  private:
-  // What an earlier sitting left of a run: all of it, a part, or nothing.
+  // What an earlier sitting, or another process, left of a run: all of it, a part, or nothing.
   void look_at(std::size_t i) {
     const CampaignRun& run = runs_[i];
     const bool begun = std::filesystem::exists(journal_of(run.out));
@@ -208,7 +299,7 @@ class CampaignRunner {
     steps_[i] = std::ssize(record.steps);
     if (begun) return;
     status_[i] = RunStatus::ended;
-    if (run.trunk >= 0) check_branch(record, run.out, read_trunk(runs_[static_cast<std::size_t>(run.trunk)].out));
+    if (run.trunk >= 0) check_branch(record, run.out, *trunk_of(run.trunk));
   }
 
   void count() {
@@ -219,42 +310,77 @@ class CampaignRunner {
     }
   }
 
-  // The first that waits for nothing; -1 where all have been begun, or cannot be.
+  // Whether run i, which waits, is now this process's. False too where another process ended it meanwhile.
+  bool claims(std::size_t i) {
+    if (!locks_.take(runs_[i].out)) return false;
+    try {
+      look_at(i);
+    } catch (...) {
+      locks_.release(runs_[i].out);
+      throw;
+    }
+    if (status_[i] == RunStatus::waits) return true;
+    locks_.release(runs_[i].out);
+    count();
+    return false;
+  }
+
+  // The first that waits for nothing; -1 where all have ended, or cannot be begun.
   std::ptrdiff_t take() {
     std::unique_lock lock(mutex_);
     while (!stopped_) {
       bool later = false;
-      for (std::size_t i = 0; i < runs_.size(); ++i) {
+      bool elsewhere = false;
+      for (std::size_t i = 0; i < runs_.size() && !stopped_; ++i) {
         if (status_[i] != RunStatus::waits) continue;
         const std::ptrdiff_t trunk = runs_[i].trunk;
         const RunStatus of_trunk = trunk < 0 ? RunStatus::ended : status_[static_cast<std::size_t>(trunk)];
         if (of_trunk == RunStatus::failed) status_[i] = RunStatus::failed;
         if (of_trunk == RunStatus::ended) {
-          status_[i] = RunStatus::begun;
-          return static_cast<std::ptrdiff_t>(i);
+          if (claims(i)) {
+            status_[i] = RunStatus::begun;
+            return static_cast<std::ptrdiff_t>(i);
+          }
+          elsewhere = elsewhere || status_[i] == RunStatus::waits;
         }
         later = later || of_trunk == RunStatus::begun || of_trunk == RunStatus::waits;
       }
-      if (!later) return -1;
-      changed_.wait(lock);
+      if (!later && !elsewhere) return -1;
+      if (watch_ && !watch_(progress_)) stopped_ = true;
+      // Another process tells nothing: its locks are asked for again.
+      changed_.wait_for(lock, std::chrono::seconds(1));
     }
     return -1;
   }
 
   void work() {
-    for (std::ptrdiff_t next = 0; (next = take()) >= 0;) {
+    for (;;) {
+      std::exception_ptr error;
+      std::ptrdiff_t next = -1;
+      try {
+        next = take();
+      } catch (...) {  // a file of another run, met late
+        error = std::current_exception();
+      }
+      if (next < 0) {
+        const std::lock_guard lock(mutex_);
+        if (error && !error_) error_ = error;
+        stopped_ = stopped_ || error != nullptr;
+        changed_.notify_all();
+        return;
+      }
       const auto i = static_cast<std::size_t>(next);
       RunStatus status = RunStatus::failed;
-      std::exception_ptr error;
       try {
         status = one_run(i).end == RunEnd::unfinished ? RunStatus::waits : RunStatus::ended;
       } catch (...) {
         error = std::current_exception();
       }
+      locks_.release(runs_[i].out);
       const std::lock_guard lock(mutex_);
       status_[i] = status;
       if (error && !error_) error_ = error;
-      if (status == RunStatus::ended) tidy(i);
+      drop_state(i);
       count();
       changed_.notify_all();
     }
@@ -267,9 +393,9 @@ class CampaignRunner {
     r.resume = std::filesystem::exists(journal_of(run.out));
     if (r.resume) r.plan = read_journal(journal_of(run.out)).record.plan;
     if (run.trunk >= 0) {
-      const auto trunk = std::make_shared<const Trunk>(read_trunk(runs_[static_cast<std::size_t>(run.trunk)].out));
+      const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);
       r.branch = branch_of(*trunk, run.config, run.at);
-      r.trunk = [this, trunk, at = run.at] { return state_of(*trunk, at, corpus_, engine_, {}); };
+      r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
     }
     const std::unique_ptr<TrainingEngine> engine = engine_(run.config);
     return run_training(r, *engine, [&](const RunProgress& p) {
@@ -283,15 +409,47 @@ class CampaignRunner {
     });
   }
 
-  // A trunk's checkpoints have done their work when all that branch off from it have ended.
-  void tidy(std::size_t i) {
-    if (options_.keeps_checkpoints) return;
-    const std::ptrdiff_t trunk = runs_[i].trunk < 0 ? static_cast<std::ptrdiff_t>(i) : runs_[i].trunk;
+  // What the branches of one trunk after one step share.
+  struct Shared {
+    std::mutex mutex;
+    std::shared_ptr<const Trunk> trunk;
+    std::shared_ptr<const TrainingState> state;
+  };
+  Shared& shared(std::ptrdiff_t trunk, std::int64_t at) {
+    const std::lock_guard lock(shared_mutex_);
+    return shared_[{trunk, at}];
+  }
+  std::shared_ptr<const Trunk> trunk_of(std::ptrdiff_t trunk) {
+    Shared& s = shared(trunk, 0);
+    const std::lock_guard lock(s.mutex);
+    if (!s.trunk) s.trunk = std::make_shared<const Trunk>(read_trunk(runs_[static_cast<std::size_t>(trunk)].out));
+    return s.trunk;
+  }
+  std::shared_ptr<const TrainingState> state_at(const Trunk& trunk, const CampaignRun& run) {
+    Shared& s = shared(run.trunk, run.at);
+    const std::lock_guard lock(s.mutex);
+    if (!s.state) s.state = state_of(trunk, run.at, corpus_, engine_, {});
+    return s.state;
+  }
+  // A state is kept while a branch that begins with it has not ended.
+  void drop_state(std::size_t i) {
+    const CampaignRun& run = runs_[i];
+    if (run.trunk < 0) return;
     for (std::size_t j = 0; j < runs_.size(); ++j) {
-      if (runs_[j].trunk == trunk && status_[j] != RunStatus::ended) return;
+      const bool shares = runs_[j].trunk == run.trunk && runs_[j].at == run.at;
+      if (shares && (status_[j] == RunStatus::waits || status_[j] == RunStatus::begun)) return;
     }
-    const CampaignRun& of = runs_[static_cast<std::size_t>(trunk)];
-    for (const std::int64_t step : of.plan.kept) std::filesystem::remove(kept_checkpoint_of(of.out, step));
+    Shared& s = shared(run.trunk, run.at);
+    const std::lock_guard lock(s.mutex);
+    s.state.reset();
+  }
+
+  // A trunk's checkpoints have done their work when all runs have ended.
+  void remove_checkpoints() const {
+    if (options_.keeps_checkpoints) return;
+    for (const CampaignRun& run : runs_) {
+      for (const std::int64_t step : run.plan.kept) std::filesystem::remove(kept_checkpoint_of(run.out, step));
+    }
   }
 
   const std::vector<CampaignRun>& runs_;
@@ -299,7 +457,10 @@ class CampaignRunner {
   const EngineMaker& engine_;
   const CampaignOptions& options_;
   const CampaignWatch& watch_;
-  std::mutex mutex_;  // of all below
+  RunLocks locks_;
+  std::mutex shared_mutex_;
+  std::map<std::pair<std::ptrdiff_t, std::int64_t>, Shared> shared_;
+  std::mutex mutex_;  // of all below; taken before shared_mutex_
   std::condition_variable changed_;
   std::vector<RunStatus> status_;
   std::vector<std::int64_t> steps_;  // done, of each run

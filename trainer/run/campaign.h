@@ -12,13 +12,16 @@
 //             {"recipe": "mxfp8", "at": [0], "seeds": [1, 2, 3]}]}
 //
 // "at": percent of the steps after which an arm branches off from the trunk of each seed; 0: from scratch. An arm may
-// have "rounding", "moments" and seeds of its own. "steps", "batch", "evaluate_every", "validation_sequences" and
-// "configuration" (all of one, in place of a preset) are optional. A trunk is BF16's run of a seed, and is made where
-// an arm has the seed. Files: bf16_SEED.h5, ARM_atPERCENT_SEED.h5, ARM_SEED.h5 from scratch.
+// have "rounding", "moments" and seeds of its own; "recipe" is a name, a file, or a recipe of docs/layer.md as it
+// stands. "model" (sizes that differ from the preset's: layers, width, heads, experts, inner, top_k, length), "steps",
+// "batch", "evaluate_every", "validation_sequences" and "configuration" (all of one, in place of a preset) are
+// optional. A trunk is BF16's run of a seed, and is made where an arm has the seed. Files: bf16_SEED.h5,
+// ARM_atPERCENT_SEED.h5, ARM_SEED.h5 from scratch.
 //
 // A campaign that was stopped or killed goes on when it is started again: what has ended is read and checked, what was
-// begun goes on, nothing is done twice. A run of other configuration under a file's name is refused before anything
-// begins.
+// begun goes on, nothing is done twice. Several processes may work at one folder, one for each GPU for instance: each
+// run is one process's (a lock in .campaign.lock, free when the process ends), and each waits for the others' runs. A
+// run of other configuration under a file's name is refused.
 //
 // Errors: Error{usage} for a text that is no campaign, with its place; Error{input} for a file of another run. An error
 // of a run ends that run, and those that branch off from it are left out; the others go on, and the first error is
@@ -63,9 +66,8 @@ std::vector<CampaignRun> runs_of(const Campaign& campaign, const std::string& fo
 
 struct CampaignOptions {
   int at_once = 5;
-  std::string mxcheck;  // as of a RunRequest
-  bool keeps_checkpoints =
-      false;  // those to branch off from are removed otherwise, when all of a trunk's branches ended
+  std::string mxcheck;             // as of a RunRequest
+  bool keeps_checkpoints = false;  // those to branch off from are removed otherwise, when all runs have ended
 };
 struct CampaignProgress {
   std::int64_t runs = 0, runs_done = 0;

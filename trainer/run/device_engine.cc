@@ -64,7 +64,8 @@ class DeviceEngine final : public TrainingEngine {
     c.layers = m.layers, c.width = m.width, c.heads = m.heads, c.experts = m.experts;
     c.inner = m.inner, c.top_k = m.top_k, c.length = m.length, c.batch = config.batch;
     c.evaluation_sequences = evaluation_sequences;
-    c.recipe = config.recipe.name.c_str();
+    const std::string recipe = device_recipe(config.recipe);
+    c.recipe = recipe.c_str();
     const std::string rounding(to_text(config.rounding));
     c.rounding = rounding.c_str(), c.tile = config.tile, c.seed = config.seed, c.balance = config.balance;
     const OptimizerConfig& o = config.optimizer;
@@ -136,7 +137,8 @@ class DeviceEngine final : public TrainingEngine {
     mxcheck_train_evaluation e{};
     e.size = sizeof(e);
     e.tokens = tokens.data(), e.sequences = std::ssize(tokens) / (m.length + 1);
-    e.recipe = recipe.name.c_str();
+    const std::string text = device_recipe(recipe);
+    e.recipe = text.c_str();
     const std::int64_t of_layer = e.sequences * m.length * m.top_k;
     std::vector<std::int32_t> routes(static_cast<std::size_t>(m.layers * of_layer));
     e.routes = routes.data();
@@ -185,12 +187,6 @@ class DeviceEngine final : public TrainingEngine {
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
                                               std::int64_t evaluation_sequences, int threads) {
   check(config);
-  // The library knows recipes by name: one of the user's own would be another under a built-in one's name.
-  if (!(config.recipe == layer_recipe_named(config.recipe.name))) {
-    throw Error(ErrorKind::usage, "the recipe '" + config.recipe.name +
-                                      "' is not the built-in one of this name, which is all that a library of kernels "
-                                      "can be asked for; the CPU computes it");
-  }
   return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads);
 }
 
@@ -220,6 +216,46 @@ std::int64_t routed_rows(const std::vector<std::int64_t>& offsets, std::int64_t 
 }
 
 }  // namespace
+
+namespace {
+
+// "bf16", "e4m3.rceil"; empty for what kernels/train.h has no word for.
+std::string word_of(const OperandRule& rule) {
+  if (!rule.quantized()) return "bf16";
+  constexpr std::array kFormats{Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2};
+  const bool offered = std::find(kFormats.begin(), kFormats.end(), rule.format) != kFormats.end() &&
+                       rule.block == BlockShape{1, 32} && (rule.scales == "rceil" || rule.scales == "floor") &&
+                       rule.source == OperandSource::values;
+  return offered ? std::string(spec(rule.format).name) + "." + rule.scales : "";
+}
+
+}  // namespace
+
+std::string device_recipe(const LayerRecipe& recipe) {
+  const auto all = all_layer_recipes();
+  if (std::find(all.begin(), all.end(), recipe) != all.end()) return recipe.name;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(
+        ErrorKind::usage,
+        "recipe '" + recipe.name + "', " + what +
+            ": of recipes that are not built in, kernels have those whose operands are BF16, or e4m3, e5m2, e2m1, "
+            "e2m3 or e3m2 in blocks of 1x32 with scales rceil or floor, under sm90_bf16 or sm90_bf16+decode, "
+            "with X and H kept in BF16; the CPU computes all");
+  };
+  if (recipe.keeps_quantized_x || recipe.kept_h.quantized()) refuse("what is kept");
+  std::string text = "mx32";
+  for (const LayerGemmSpec& gemm : kLayerGemms) {
+    const GemmRule& rule = recipe.gemm(gemm.value);
+    const std::string of = "GEMM " + std::string(gemm.name);
+    if (rule.contract != "sm90_bf16" && rule.contract != "sm90_bf16+decode") refuse(of + ", contract " + rule.contract);
+    for (const auto& [operand, tensor] : {std::pair(&rule.a, gemm.a), std::pair(&rule.b, gemm.b)}) {
+      const std::string word = word_of(*operand);
+      if (word.empty()) refuse(of + ", operand " + std::string(tensor));
+      text += " " + word;
+    }
+  }
+  return text;
+}
 
 bool quantizes(const LayerRecipe& recipe) {
   return std::any_of(recipe.gemms.begin(), recipe.gemms.end(),

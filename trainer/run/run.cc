@@ -353,6 +353,8 @@ RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step) {
 RunPlan verdict_plan_of(const TrainingConfig& config) {
   RunPlan plan = plan_of(config);
   plan.evaluate_every = std::max<std::int64_t>(1, config.steps / 20), plan.observe_every = config.steps;
+  plan.checkpoint_every =
+      std::max<std::int64_t>(1, config.steps / 4);  // a GPU makes so many in less time than it takes
   plan.validation_sequences = 2048;
   plan.kept.clear();
   for (const std::int64_t percent : {10, 25, 50, 75}) {

@@ -64,7 +64,7 @@ TEST(TrainingConfigCheck, says_what_cannot_be) {
   expect_refused("batch is 0", [](auto& c) { c.batch = 0; });
   expect_refused("tokens a step", [](auto& c) { c.batch = 1 << 23; });
   expect_refused("steps is 0", [](auto& c) { c.steps = 0; });
-  expect_refused("perturb is -2", [](auto& c) { c.perturb = -2; });
+  expect_refused("perturb is -3", [](auto& c) { c.perturb = -3; });
   expect_refused("token rounding by 'expert-choice'", [](auto& c) { c.rounding = TokenRoundingRule::expert_choice; });
   expect_refused("tile is 0", [](auto& c) { c.rounding = TokenRoundingRule::nr_f, c.tile = 0; });
   expect_refused("balance", [](auto& c) { c.balance = std::nanf(""); });

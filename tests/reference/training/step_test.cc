@@ -622,5 +622,45 @@ TEST(InitialState, perturb_all_moves_every_weight_up_or_down) {
   }
 }
 
+// Renumbered columns are the same function: the loss differs by the order of sums alone, which is no more than a few
+// roundings to BF16, and the weights are the same numbers.
+TEST(InitialState, perturb_order_renumbers_columns_and_changes_no_weight) {
+  TrainingConfig config = test_config("bf16");
+  const TrainingState before = initial_state(config, 1);
+  config.perturb = kPerturbOrder;
+  TrainingState after = initial_state(config, 1);
+  for (std::size_t p = 0; p < before.weights.size(); ++p) {
+    std::vector<float> was = before.weights[p], is = after.weights[p];
+    if (parameters_of(config.model)[p].kind != ParameterKind::gain) {
+      EXPECT_NE(was, is) << p;
+    }
+    std::sort(was.begin(), was.end()), std::sort(is.begin(), is.end());
+    EXPECT_EQ(was, is) << p;
+  }
+  TrainingState state = before;
+  std::vector<std::uint8_t> tokens(static_cast<std::size_t>(config.batch * (config.model.length + 1)));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint8_t>(i * i % 251);
+  const StepOutcome in_order = training_step(config, state, tokens, false, 1);
+  const StepOutcome otherwise = training_step(config, after, tokens, false, 1);
+  std::sort(state.weights[0].begin(), state.weights[0].end());
+  std::sort(after.weights[0].begin(), after.weights[0].end());
+  EXPECT_NE(state.weights[0], after.weights[0]) << "no sum was added in another order";
+  EXPECT_NEAR(in_order.loss, otherwise.loss, std::abs(in_order.loss) * 0x1p-8);
+  EXPECT_NEAR(in_order.gradient_norm, otherwise.gradient_norm, in_order.gradient_norm * 0x1p-6);
+}
+
+// Moments go with their weights: with them a branch is the same training in another order, without them another one.
+TEST(BranchOff, perturb_order_renumbers_moments_with_their_weights) {
+  TrainingConfig config = test_config("bf16");
+  TrainingState state = initial_state(config, 1);
+  for (std::size_t p = 0; p < state.weights.size(); ++p)
+    state.first_moments[p] = state.second_moments[p] = state.weights[p];
+  config.perturb = kPerturbOrder;
+  branch_off(state, config);
+  EXPECT_EQ(state.weights, initial_state(config, 1).weights);
+  EXPECT_EQ(state.first_moments, state.weights);
+  EXPECT_EQ(state.second_moments, state.weights);
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -31,6 +31,7 @@ TEST(Arm, name_says_all_that_differs_from_the_baseline) {
   EXPECT_EQ(name({.recipe = "mxfp8"}), "mxfp8");
   EXPECT_EQ(name({.perturb = 3}), "bf16 + one ulp");
   EXPECT_EQ(name({.perturb = kPerturbAll}), "bf16 + all weights moved");
+  EXPECT_EQ(name({.perturb = kPerturbOrder}), "bf16 + columns reordered");
   EXPECT_EQ(name({.rounding = TokenRoundingRule::nr_f}), "bf16 + nr-f");
   EXPECT_EQ(name({.recipe = "mxfp8", .rounding = TokenRoundingRule::nr_f, .moments = Format::bf16}),
             "mxfp8 + nr-f + moments bf16");

@@ -699,5 +699,46 @@ TEST(ErrorRates, power_is_that_of_the_table_of_seeds) {
   }
 }
 
+// Experiments at one branch point as docs/parity_rule.md has them: two A/A arms, a control, and an arm with a known
+// true gap, five pairs each, whose verdict asks for all of them. Seeds may differ in how noisy they are.
+struct BranchNoise {
+  double usual = 0;
+  double of_some = 0;  // of every second pair, on average
+};
+Shares simulate_branches(double gap, const BranchNoise& noise, std::uint64_t seed) {
+  Normal normal(seed);
+  const auto drawn = [&](double mean, double scale) {
+    std::vector<double> d(static_cast<std::size_t>(kLeastPairs));
+    for (double& x : d) x = mean + scale * (normal() > 0 ? noise.usual : noise.of_some) * normal();
+    return ArmEvidence{.interval = paired_interval(d, kAlpha)};
+  };
+  Shares shares;
+  for (int i = 0; i < kExperiments; ++i) {
+    const ArmEvidence moved = drawn(0, 1), reordered = drawn(0, 1), control = drawn(0.5, 100);
+    std::string repeat = why_not_equivalent(moved, kMargin);
+    if (repeat.empty()) repeat = why_not_equivalent(reordered, kMargin);
+    const Sensitivity s{repeat, why_not_rejected(control, kMargin), std::max(noise_of(moved), noise_of(reordered))};
+    const ArmVerdict v = judge(drawn(gap, 1), kMargin, s).verdict;
+    constexpr double kOne = 1.0 / kExperiments;
+    if (v == ArmVerdict::equivalent) shares.equivalent += kOne;
+    if (v == ArmVerdict::equivalent || v == ArmVerdict::non_inferior) shares.not_inferior += kOne;
+    if (v == ArmVerdict::inferior) shares.inferior += kOne;
+  }
+  return shares;
+}
+
+TEST(ErrorRates, of_branches_are_at_most_alpha_and_small_gaps_are_decided) {
+  std::uint64_t seed = 51;
+  for (const BranchNoise& noise : {BranchNoise{0.00012, 0.00012}, BranchNoise{0.00004, 0.00020}}) {
+    const Shares at_margin = simulate_branches(kMargin, noise, seed++);
+    EXPECT_LE(at_margin.not_inferior, kAlpha + bound(kAlpha)) << noise.of_some;
+    EXPECT_LE(at_margin.inferior, kAlpha + bound(kAlpha)) << noise.of_some;
+    const Shares below = simulate_branches(-kMargin, noise, seed++);
+    EXPECT_LE(below.equivalent, kAlpha + bound(kAlpha)) << noise.of_some;
+    EXPECT_GE(simulate_branches(0.0003, noise, seed++).equivalent, 0.99) << noise.of_some;
+    EXPECT_GE(simulate_branches(0.0030, noise, seed++).inferior, 0.99) << noise.of_some;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "numerics/error.h"
 #include "tests/goldens/temporary_directory.h"
@@ -46,7 +47,7 @@ TEST(Campaign, of_a_text_has_trunks_branches_and_runs_from_scratch) {
   for (const CampaignRun& run : runs_of(campaign, "runs")) names.push_back(run.out);
   EXPECT_EQ(names, (std::vector<std::string>{"runs/bf16_1.h5", "runs/bf16_2.h5", "runs/bf16_3.h5",
                                              "runs/mxfp8_at25_1.h5", "runs/mxfp8_at25_2.h5", "runs/mxfp8_at50_1.h5",
-                                             "runs/mxfp8_at50_2.h5", "runs/bf16_moved_at50_1.h5",
+                                             "runs/bf16_moved_at50_1.h5", "runs/mxfp8_at50_2.h5",
                                              "runs/bf16_moved_at50_2.h5", "runs/mxfp8_nr-f_moments_bf16_3.h5"}));
 }
 
@@ -58,6 +59,11 @@ TEST(Campaign, of_the_deciding_preset_evaluates_as_it_does) {
   EXPECT_EQ(campaign.trunk.optimizer.last_rate, 0);
   EXPECT_EQ(campaign.plan.validation_sequences, 2048);
   EXPECT_EQ(campaign.plan.kept, (std::vector<std::int64_t>{1000}));
+  const Campaign larger = campaign_from_json(
+      R"({"model": {"layers": 6, "width": 512}, "seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}]})", "x.json");
+  EXPECT_EQ(larger.trunk.model.layers, 6);
+  EXPECT_EQ(larger.trunk.model.width, 512);
+  EXPECT_EQ(larger.trunk.model.experts, 32);
 }
 
 TEST(Campaign, makes_every_run_and_each_once) {
@@ -118,6 +124,39 @@ TEST(Campaign, that_was_stopped_goes_on_to_the_same_bits) {
   }
 }
 
+// Two processes' locks are those of two open files, which two runners of one process have, too.
+TEST(Campaign, is_shared_by_all_that_work_at_it) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  std::atomic<int> engines = 0;
+  const EngineMaker counts = [&](const TrainingConfig& config) {
+    ++engines;
+    return cpu_engine(config, 1);
+  };
+  std::atomic<int> ended = 0;
+  const auto work = [&] { ended += run_campaign(runs, corpus, counts, {.at_once = 2}, {}) ? 1 : 0; };
+  std::thread other(work);
+  work();
+  other.join();
+  EXPECT_EQ(ended, 2);
+  for (const CampaignRun& run : runs) EXPECT_EQ(read_run(run.out).end, RunEnd::finished) << run.out;
+  EXPECT_EQ(engines, std::ssize(runs)) << "each once";
+}
+
+TEST(Campaign, takes_recipes_of_the_users_own) {
+  const Campaign campaign = campaign_from_json(
+      text_of(
+          R"({"recipe": {"base": "mxfp8", "name": "../mine", "kept_h": {"format": "e4m3", "block": "1x32", "scales": "rceil"}},
+                  "at": [50]}, {"recipe": "bf16", "perturb": "order", "at": [50]})"),
+      "x.json");
+  const std::vector<CampaignRun> runs = runs_of(campaign, "runs");
+  EXPECT_EQ(runs[2].out, "runs/___mine_at50_1.h5");
+  EXPECT_EQ(runs[2].config.recipe.kept_h.format, Format::e4m3);
+  EXPECT_EQ(runs[3].out, "runs/bf16_reordered_at50_1.h5");
+  EXPECT_EQ(runs[3].config.perturb, kPerturbOrder);
+}
+
 TEST(Campaign, refuses_a_run_of_another_under_its_names) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
@@ -148,6 +187,10 @@ TEST(Campaign, text_that_cannot_be_is_refused_with_its_place) {
   };
   refused("x.json", "{");
   refused("$.seeds", R"({"arms": []})");
+  refused("arms", text_of(""));
+  refused("$.model", text_of(kArms, R"("model": {"depth": 2}, )"));
+  refused("$.model", text_of(kArms, R"("model": {"width": 0}, )"));
+  refused("$.arms[0].recipe", text_of(R"({"recipe": {"base": "mxfp8", "name": "x", "kept": 1}, "at": [50]})"));
   refused("seeds", R"({"seeds": [1, 1], "arms": []})");
   refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": []})"));
   refused("$.arms[0]", text_of(R"({"recipe": "mxfp8", "at": [100]})"));

@@ -74,9 +74,37 @@ TEST(DeviceEngine, what_cannot_be_is_refused) {
   expect_refused(ErrorKind::usage, "three layers are not offered", changed, MXCHECK_TRAIN_LIBRARY);
   changed = config;
   changed.recipe.gemms[0].a.block = {1, 64};  // under a built-in recipe's name
-  expect_refused(ErrorKind::usage, "is not the built-in one", changed, MXCHECK_TRAIN_LIBRARY);
+  expect_refused(ErrorKind::usage, "GEMM up, operand X", changed, MXCHECK_TRAIN_LIBRARY);
   changed.recipe.name = "mine";
   EXPECT_THROW(device_engine(changed, MXCHECK_TRAIN_LIBRARY, 2, 1), Error);
+}
+
+TEST(DeviceLayers, recipes_are_names_or_written_out) {
+  for (const LayerRecipe& recipe : all_layer_recipes()) EXPECT_EQ(device_recipe(recipe), recipe.name);
+  LayerRecipe mine = layer_recipe_named("mxfp8");
+  const std::string first_four =
+      "mx32 e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil ";
+  mine.name = "mine";
+  EXPECT_EQ(device_recipe(mine), first_four + "e4m3.rceil e4m3.rceil e4m3.rceil e4m3.rceil");
+  mine.gemms[4] = {{}, {}, "sm90_bf16"};
+  mine.gemms[5].a.format = Format::e3m2, mine.gemms[5].a.scales = "floor", mine.gemms[5].b.format = Format::e2m1;
+  check(mine);
+  EXPECT_EQ(device_recipe(mine), first_four + "bf16 bf16 e3m2.floor e2m1.rceil");
+  const auto refused = [](const LayerRecipe& recipe, const std::string& words) {
+    test::expect_error(ErrorKind::usage, words, [&] { device_recipe(recipe); });
+  };
+  LayerRecipe wrong = mine;
+  wrong.gemms[0].b.block = {1, 16};
+  refused(wrong, "recipe 'mine', GEMM up, operand W1");
+  wrong = mine;
+  wrong.gemms[3].a.scales = "deepgemm_host";
+  refused(wrong, "GEMM d_up, operand dH");
+  wrong = mine;
+  wrong.gemms[1].contract = "exact+decode";
+  refused(wrong, "GEMM down, contract exact+decode");
+  wrong = mine;
+  wrong.kept_h = wrong.gemms[0].a;
+  refused(wrong, "what is kept");
 }
 
 // What `read` has to give for an observation: of a layer that the reference computed, the facts that it has itself.

@@ -64,6 +64,8 @@ __global__ void __launch_bounds__(kThreads, (kResident<kRows, kColumns>))
 Rounding rounding(const RoundRule& rule) {
   const RoundTarget& to = rule.format == RoundFormat::e4m3   ? kRoundE4m3
                           : rule.format == RoundFormat::e5m2 ? kRoundE5m2
+                          : rule.format == RoundFormat::e2m3 ? kRoundE2m3
+                          : rule.format == RoundFormat::e3m2 ? kRoundE3m2
                                                              : kRoundE2m1;
   return rounding_of(to, rule.scale != RoundScale::floor, rule.scale == RoundScale::deepgemm_host);
 }

@@ -13,7 +13,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-enum class RoundFormat : std::uint8_t { e4m3, e5m2, e2m1 };
+enum class RoundFormat : std::uint8_t { e4m3, e5m2, e2m1, e2m3, e3m2 };
 enum class RoundScale : std::uint8_t {
   rceil,          // E8M0, ceil(log2(amax / largest value))
   floor,          // E8M0, floor(log2 amax) - largest exponent

@@ -11,8 +11,8 @@
 // definition.
 //
 // S must be a normal number and C finite. not_ordinary() says which blocks are without: an amax below 2^-112 (E4M3;
-// 2^-97 E5M2 and E5M6, 2^-124 E2M1) but no zero, from 2^120 on, Inf or NaN. Those take the second half of this file,
-// which follows the definition in FP32.
+// 2^-97 E5M2 and E5M6, 2^-120 E3M2, 2^-124 E2M1 and E2M3) but no zero, from 2^120 on, Inf or NaN. Those take the second
+// half of this file, which follows the definition in FP32.
 //
 // deepgemm_host (docs/numerics.md) raises amax to 1e-4. A BF16 is below that if it is at most 0x38D1, and the rule
 // gives 0x38D1 and 1e-4 the same byte. A block with Inf or NaN has byte 254 there and does not become NaN as a whole:
@@ -36,6 +36,8 @@ struct RoundTarget {
 inline constexpr RoundTarget kRoundE4m3{3, 7, 0x43E0, 0x7FC00000, 0x7FC00000};   // 448; neither has another code
 inline constexpr RoundTarget kRoundE5m2{2, 15, 0x4760, 0x7FC00000, 0x7F800000};  // 57344
 inline constexpr RoundTarget kRoundE2m1{1, 1, 0x40C0, 0x40C00000, 0x40C00000};   // 6, which both are
+inline constexpr RoundTarget kRoundE2m3{3, 1, 0x40F0, 0x40F00000, 0x40F00000};   // 7.5, likewise
+inline constexpr RoundTarget kRoundE3m2{2, 3, 0x41E0, 0x41E00000, 0x41E00000};   // 28, likewise
 inline constexpr RoundTarget kRoundE5m6{6, 15, 0x477E, 0x7FC00000, 0x7F800000};  // 65024
 
 // A rule as numbers. Words hold the same BF16 bits twice.

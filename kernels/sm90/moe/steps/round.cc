@@ -27,8 +27,6 @@ void set_along(RoundTripJob& job, Along along, std::uint16_t* to, RoundRule rule
 
 }  // namespace
 
-bool rounds(const MoeCall& call) { return call.recipe->operands == MoeOperands::rounded; }
-
 MoeOperand gather_tokens(MoeBuilder& b, const char* name, const std::uint16_t* x) {
   const MoeCall& c = b.call();
   const Part part = b.memory.take(c.routed, 2 * c.d);
@@ -37,14 +35,14 @@ MoeOperand gather_tokens(MoeBuilder& b, const char* name, const std::uint16_t* x
   return {to, part};
 }
 
-MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, RoundRule rule) {
+MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, const MaybeRule& rule) {
   const MoeCall& c = b.call();
   const auto* const values = data_of<const std::uint16_t>(x);
-  if (!rounds(c)) return gather_tokens(b, names.copy, values);
+  if (!rule) return gather_tokens(b, names.copy, values);
   const Part part = b.memory.take(c.tokens, 2 * c.d);
   RoundTripJob job;
   job.x = values, job.cols = c.d, job.rows = b.plain_rows(c.tokens);
-  set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), rule);
+  set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), *rule);
   add_round_trip(b, names.values, job, c.tokens);
   const MoeOperand gathered = gather_tokens(b, names.copy, job.along_rows);
   b.memory.drop(part);
@@ -63,45 +61,51 @@ MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, Rou
 }
 
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
-                         Along along) {
+                         Along along, const MaybeRule& rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b.call())) return {data_of<const std::uint16_t>(w), {}};
+  if (!rule) return {data_of<const std::uint16_t>(w), {}};
   const Part part = b.memory.take(c.experts * rows, 2 * cols);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
   job.rows = b.plain_rows(c.experts * rows);
-  set_along(job, along, b.memory.at<std::uint16_t>(part), c.recipe->value);
+  set_along(job, along, b.memory.at<std::uint16_t>(part), *rule);
   add_round_trip(b, name, job, c.experts * rows);
   return {b.memory.at<const std::uint16_t>(part), part};
 }
 
 MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
-                        RoundRule rule) {
+                        const MaybeRule& rule) {
   const MoeCall& c = b.call();
-  if (!rounds(b.call())) return {b.memory.at<const std::uint16_t>(x), x};
+  if (!rule) return {b.memory.at<const std::uint16_t>(x), x};
   const Part part = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;
   job.x = b.memory.at<const std::uint16_t>(x), job.cols = cols;
   job.rows = along == Along::rows ? b.plain_rows(c.routed) : b.routed_rows();
-  set_along(job, along, b.memory.at<std::uint16_t>(part), rule);
+  set_along(job, along, b.memory.at<std::uint16_t>(part), *rule);
   add_round_trip(b, name, job, c.routed);
   b.memory.drop(x);
   return {b.memory.at<const std::uint16_t>(part), part};
 }
 
-RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundRule rule) {
+RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, const MaybeRule& along_rows,
+                       const MaybeRule& along_columns) {
   const MoeCall& c = b.call();
   const auto* const values = b.memory.at<const std::uint16_t>(x);
-  if (!rounds(b.call())) return {{values, {}}, {values, x}};
-  const Part rows = b.memory.take(c.routed, 2 * cols);
-  const Part columns = b.memory.take(c.routed, 2 * cols);
+  RoundedPair pair{{values, {}}, {values, x}};
+  if (!along_rows && !along_columns) return pair;
   RoundTripJob job;
   job.x = values, job.cols = cols, job.rows = b.routed_rows();
-  set_along(job, Along::rows, b.memory.at<std::uint16_t>(rows), rule);
-  set_along(job, Along::columns, b.memory.at<std::uint16_t>(columns), rule);
+  const auto rounded = [&](Along along, const RoundRule& rule) -> MoeOperand {
+    const Part part = b.memory.take(c.routed, 2 * cols);
+    set_along(job, along, b.memory.at<std::uint16_t>(part), rule);
+    return {b.memory.at<const std::uint16_t>(part), part};
+  };
+  if (along_rows) pair.rows = rounded(Along::rows, *along_rows);
+  if (along_columns) pair.columns = rounded(Along::columns, *along_columns);
+  if (!along_rows) pair.rows.part = x;
   add_round_trip(b, name, job, c.routed);
-  b.memory.drop(x);
-  return {{job.along_rows, rows}, {job.along_columns, columns}};
+  if (along_rows && along_columns) b.memory.drop(x);
+  return pair;
 }
 
 }  // namespace mxcheck_kernels::sm90

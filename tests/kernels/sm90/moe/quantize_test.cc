@@ -60,7 +60,8 @@ TEST_P(RoundTrip, takes_experts_of_as_many_rows) {
 
 std::vector<RoundRule> every_rule() {
   std::vector<RoundRule> rules;
-  for (const RoundFormat format : {RoundFormat::e4m3, RoundFormat::e5m2, RoundFormat::e2m1}) {
+  for (const RoundFormat format :
+       {RoundFormat::e4m3, RoundFormat::e5m2, RoundFormat::e2m1, RoundFormat::e2m3, RoundFormat::e3m2}) {
     for (const RoundScale scale : {RoundScale::rceil, RoundScale::floor, RoundScale::deepgemm_host}) {
       rules.push_back({format, scale});
     }

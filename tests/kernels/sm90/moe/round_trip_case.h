@@ -39,9 +39,8 @@ struct Rules {
 };
 
 inline Format format_of(RoundRule rule) {
-  return rule.format == RoundFormat::e4m3   ? Format::e4m3
-         : rule.format == RoundFormat::e5m2 ? Format::e5m2
-                                            : Format::e2m1;
+  const Format formats[] = {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2};
+  return formats[static_cast<std::size_t>(rule.format)];
 }
 inline mxcheck::Recipe recipe_of(RoundRule rule) {
   const char* const names[] = {"rceil", "floor", "deepgemm_host"};

@@ -32,7 +32,9 @@ constexpr std::array kRules{
     Rule{Format::e4m3, "deepgemm_host", kRoundE4m3}, Rule{Format::e5m2, "rceil", kRoundE5m2},
     Rule{Format::e5m2, "floor", kRoundE5m2},         Rule{Format::e5m2, "deepgemm_host", kRoundE5m2},
     Rule{Format::e2m1, "rceil", kRoundE2m1},         Rule{Format::e2m1, "floor", kRoundE2m1},
-    Rule{Format::e2m1, "deepgemm_host", kRoundE2m1}, Rule{Format::e5m6, "rceil", kRoundE5m6}};
+    Rule{Format::e2m1, "deepgemm_host", kRoundE2m1}, Rule{Format::e2m3, "rceil", kRoundE2m3},
+    Rule{Format::e2m3, "floor", kRoundE2m3},         Rule{Format::e3m2, "rceil", kRoundE3m2},
+    Rule{Format::e3m2, "floor", kRoundE3m2},         Rule{Format::e5m6, "rceil", kRoundE5m6}};
 
 Rounding rounding(const Rule& rule) {
   const std::string name = rule.recipe;

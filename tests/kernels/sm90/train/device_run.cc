@@ -3,6 +3,7 @@
 #include "numerics/error.h"
 #include "reference/training/attention.h"
 #include "reference/training/optimizer.h"
+#include "trainer/run/device_layers.h"
 
 namespace mxcheck::test {
 
@@ -27,7 +28,9 @@ mxcheck_train_config train_config(const TrainingConfig& config, const std::vecto
 DeviceRun::DeviceRun(const TrainingConfig& config, const TrainingState& state, std::int64_t evaluation_sequences)
     : config_(config), parameters_(state.weights.size()) {
   const RotaryTable table = rotary_table(config.model.length, config.model.head_width());
-  const mxcheck_train_config c = train_config(config_, table.cosine, table.sine, evaluation_sequences);
+  mxcheck_train_config c = train_config(config_, table.cosine, table.sine, evaluation_sequences);
+  const std::string recipe = device_recipe(config.recipe);
+  c.recipe = recipe.c_str();
   require_ok(mxcheck_train()->create(&c, &run_, message_, sizeof(message_)));
   set_state(state);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -15,6 +16,7 @@
 #include "tests/kernels/sm90/train/device_run.h"
 #include "tests/kernels/sm90/train/first_difference.h"
 #include "tests/kernels/sm90/train/train_fixture.h"
+#include "trainer/run/device_layers.h"
 
 namespace mxcheck::test {
 namespace {
@@ -70,6 +72,33 @@ TEST_F(Sm90TrainStep, fifty_steps_in_mxfp8) { expect_same_steps(tiny("mxfp8"), 5
 
 TEST_F(Sm90TrainStep, recipes_of_blocks_of_32) {
   for (const char* const recipe : {"mxfp8_floor", "mxfp8_e5m2_grad", "broken"}) expect_same_steps(tiny(recipe), 2);
+}
+
+// Each operand by a rule of its own, and GEMMs as they are: both GEMMs of dO and both directions of dH share or do not.
+TEST_F(Sm90TrainStep, recipes_written_out) {
+  const OperandRule plain;
+  const auto blocks = [](Format format, const char* scales) { return OperandRule{format, {1, 32}, scales, {}}; };
+  const OperandRule e2m1 = blocks(Format::e2m1, "rceil");
+  const OperandRule e3m2 = blocks(Format::e3m2, "floor");
+  const OperandRule e2m3 = blocks(Format::e2m3, "rceil");
+  const OperandRule e5m2 = blocks(Format::e5m2, "floor");
+  const std::array<std::array<OperandRule, 12>, 6> recipes{{
+      {e2m1, e2m1, e2m1, e2m1, plain, plain, plain, plain, plain, plain, plain, plain},  // forward alone
+      {plain, plain, plain, plain, e3m2, e3m2, e3m2, e3m2, e3m2, e3m2, e3m2, e3m2},      // backward alone
+      {e2m3, e3m2, e2m3, e2m1, e5m2, e2m1, e3m2, e2m1, plain, plain, plain, plain},
+      {plain, plain, plain, plain, plain, plain, e2m3, e2m1, e2m3, e2m1, plain, plain},    // dH along its rows alone
+      {e5m2, e2m1, plain, plain, plain, plain, plain, plain, plain, plain, e5m2, e3m2},    // dH along tokens alone
+      {plain, plain, plain, plain, e2m3, e5m2, plain, plain, plain, plain, plain, plain},  // dO for d_down alone
+  }};
+  for (std::size_t r = 0; r < recipes.size(); ++r) {
+    TrainingConfig config = tiny("bf16");
+    config.recipe.name = "written out " + std::to_string(r);
+    for (std::size_t g = 0; g < kLayerGemmCount; ++g)
+      config.recipe.gemms[g] = {recipes[r][2 * g], recipes[r][2 * g + 1],
+                                recipes[r][2 * g].quantized() ? "sm90_bf16+decode" : "sm90_bf16"};
+    SCOPED_TRACE(device_recipe(config.recipe));
+    expect_same_steps(config, 3);
+  }
 }
 
 TEST_F(Sm90TrainStep, recipes_of_fp8_codes) {
