@@ -25,7 +25,8 @@ th, td { text-align: right; white-space: nowrap; padding: 4px 10px; border-botto
 th { color: var(--soft); font-weight: 600; } .l { text-align: left; }
 ul { padding-left: 22px; margin: 8px 0; } li { max-width: 86ch; }
 .good { color: var(--good); } .bad { color: var(--bad); } .open { color: var(--open); }
-.charts { display: flex; flex-wrap: wrap; gap: 8px 12px; } figure { margin: 0; max-width: 340px; }
+.charts { display: flex; flex-wrap: wrap; gap: 8px 12px; } .charts > * { min-width: 0; }
+figure { margin: 0; max-width: 340px; }
 figure.tall svg { display: block; } figcaption { font-size: 13px; color: var(--soft); }
 .key { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 6px 0; } .key i { display: inline-block; width: 22px;
   height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
