@@ -329,7 +329,9 @@ std::string two_curves_figure(const ParityComparison& c) {
   below.band(limits_of(curves.difference), css);
   below.line(means_of(curves.difference), css);
   return "<figure class=\"tall\">\n" + key_of(c, {0, static_cast<std::size_t>(arm - c.arms.data())}) + above.svg() +
-         below.svg() + "</figure>\n";
+         below.svg() +
+         fmt::format("<figcaption>Over the last tenth of the steps: d = {}, limits {}.</figcaption></figure>\n",
+                     signed_percent(arm->training.mean), limits(arm->training));
 }
 
 std::string key_of(const ParityComparison& c, const std::vector<std::size_t>& arms) {

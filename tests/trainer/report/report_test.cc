@@ -463,6 +463,8 @@ TEST(Charts, figure_of_two_curves_is_of_mxfp8_from_scratch_or_the_earliest_branc
   const std::string below = part_between(figure, "<title>mxfp8 from 50 % - BF16", "</figure>");
   EXPECT_NE(below.find("class=\"inside\""), std::string::npos);
   EXPECT_NE(below.find("class=\"band s"), std::string::npos);
+  // The made-up branch has its trunk's training losses.
+  EXPECT_NE(figure.find("Over the last tenth of the steps: d = +0.0000 %"), std::string::npos);
   EXPECT_EQ(two_curves_figure(compare_runs(test::sensitive_experiment(5), {})), "");
 }
 
