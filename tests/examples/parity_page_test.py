@@ -1,4 +1,4 @@
-"""The commands of docs/parity.md about branches and campaigns, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
+"""Commands of docs/parity.md, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
 
 What a block shows of an answer must be its beginning. 77: the headers of Boost are not those that runs are trained on.
 """
@@ -12,13 +12,13 @@ import tempfile
 import unittest
 
 MXCHECK, SOURCE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-SKIPPED, OTHER_MACHINE = 77, 3
+SKIPPED, OTHER_MACHINE, INCONCLUSIVE = 77, 3, 4
 
 
-def blocks(name):
-    """Commands of the section that begins with the bold name, each with the lines that are shown of its answer."""
+def blocks(beginning):
+    """Commands of the section that begins with this text, each with the lines that are shown of its answer."""
     page = (SOURCE / "docs/parity.md").read_text()
-    section = page[page.index(f"**{name}") :]
+    section = page[page.index(beginning) :]
     block = re.search(r"```\n(.*?)```", section, re.DOTALL).group(1)
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, *shown = part.splitlines()
@@ -26,10 +26,10 @@ def blocks(name):
 
 
 class Page(unittest.TestCase):
-    def run_block(self, name, leave_out=()):
+    def run_block(self, beginning, leave_out=()):
         with tempfile.TemporaryDirectory() as folder:
             environment = dict(os.environ, PATH=f"{MXCHECK.parent}:{os.environ['PATH']}")
-            for command, shown in blocks(name):
+            for command, shown in blocks(beginning):
                 if command.startswith("cat "):
                     (pathlib.Path(folder) / command.split()[1]).write_text("\n".join(shown))
                     continue
@@ -42,10 +42,17 @@ class Page(unittest.TestCase):
                 self.assertEqual(answer.stdout.splitlines()[: len(shown)], shown, command)
 
     def test_branches(self):
-        self.run_block("Branches")
+        self.run_block("**Branches")
 
     def test_campaigns(self):
-        self.run_block("Campaigns", leave_out=("--engine sm90", "compare"))  # which need a GPU, and what it computed
+        self.run_block("**Campaigns", leave_out=("--engine sm90", "compare"))  # which need a GPU, and what it computed
+
+    def test_verdicts(self):
+        for command, shown in blocks("## Verdicts"):
+            words = [str(MXCHECK), *command.split()[1:]]
+            answer = subprocess.run(" ".join(words), shell=True, cwd=SOURCE, capture_output=True, text=True, check=False)
+            self.assertEqual(answer.returncode, INCONCLUSIVE, answer.stderr)
+            self.assertEqual(answer.stdout.splitlines()[: len(shown)], shown, command)
 
 
 if __name__ == "__main__":

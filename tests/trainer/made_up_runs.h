@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/compare/arm.h"
+#include "trainer/record/run_file.h"
 
 namespace mxcheck::test {
 
@@ -115,6 +116,59 @@ inline std::vector<NamedRun> sensitive_experiment(std::uint64_t seeds = 6) {
   add_arm(runs, {.recipe = "bf16"}, 0, 0, seeds);
   add_arm(runs, {.recipe = "bf16", .perturb = 7}, 0, 2e-4, seeds);
   add_arm(runs, {.recipe = "broken"}, 0.03, 2e-3, seeds);
+  return runs;
+}
+
+// A trunk that could be a file, of which branches know the hash.
+inline NamedRun made_up_trunk(std::uint64_t seed) {
+  NamedRun trunk = made_up_run({.recipe = "bf16", .seed = seed});
+  trunk.record.training_sha256 = std::string(64, '7'), trunk.record.validation_sha256 = std::string(64, '5');
+  trunk.record.observations.pop_back();  // of the step after the last
+  return trunk;
+}
+
+// The trunk up to a step, then `gap` above it.
+inline NamedRun made_up_branch(const NamedRun& trunk, MadeUp m, std::int64_t step, double gap) {
+  m.seed = trunk.record.config.seed;
+  NamedRun branch = trunk;
+  RunRecord& r = branch.record;
+  r.config = made_up_config(m);
+  r.branch = RunBranch{sha256_of(trunk.record), trunk.file, step, trunk.record.step(step - 1).weights};
+  r.steps.erase(r.steps.begin(), r.steps.begin() + step);
+  while (r.evaluations.front().step < step) r.evaluations.erase(r.evaluations.begin());
+  for (RecordedEvaluation& e : r.evaluations) e.loss_bf16 = bits(value_of(e.loss_bf16) * (1 + gap));
+  branch.file = arm_name(r) + "_" + std::to_string(m.seed) + ".h5";
+  return branch;
+}
+
+// Trunks of six seeds, and at step 200 A/A, a control, and mxfp8 with this gap.
+inline std::vector<NamedRun> branches(double gap, std::int64_t step = 200) {
+  std::vector<NamedRun> runs;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const NamedRun trunk = made_up_trunk(seed);
+    runs.push_back(trunk);
+    runs.push_back(made_up_branch(trunk, {.recipe = "bf16", .perturb = -1}, step, spread(0, 1e-4, seed)));
+    runs.push_back(made_up_branch(trunk, {.recipe = "broken"}, step, spread(0.2, 1e-3, seed)));
+    runs.push_back(made_up_branch(trunk, {.recipe = "mxfp8"}, step, spread(gap, 1e-4, seed)));
+  }
+  return runs;
+}
+
+// branches(), where mxfp8 is above BF16 by `gap` times its share of training, from 50, 75 and 0 %; and another recipe
+// from scratch.
+inline std::vector<NamedRun> several_branch_points(double gap) {
+  std::vector<NamedRun> runs = branches(gap / 2);
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const NamedRun trunk = made_up_trunk(seed);
+    runs.push_back(made_up_branch(trunk, {.recipe = "mxfp8"}, 300, spread(gap / 4, 1e-5, seed)));
+    for (const char* recipe : {"mxfp8", "mxfp8_floor"}) {
+      const double mean = recipe == std::string("mxfp8") ? gap : 0;
+      NamedRun run = made_up_run({.recipe = recipe, .seed = seed, .difference = spread(mean, 1e-5, seed)});
+      run.record.training_sha256 = trunk.record.training_sha256;
+      run.record.validation_sha256 = trunk.record.validation_sha256;
+      runs.push_back(run);
+    }
+  }
   return runs;
 }
 

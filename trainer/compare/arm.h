@@ -41,6 +41,7 @@ inline std::string_view to_text(ArmRole role) { return name_in(kArmRoles, role);
 
 struct Arm {
   std::string name;
+  std::string recipe;  // the name without the branch point: arms of several branch points share it
   ArmRole role = ArmRole::judged;
   std::int64_t branch_step = 0;       // its runs branched off after so many steps; 0: they are from scratch
   std::vector<const NamedRun*> runs;  // by seed, ascending; they point into what arms_of was given
@@ -49,6 +50,10 @@ struct Arm {
 // kEndpointEvaluations of them are the endpoint: their mean is less noisy than the last alone.
 inline constexpr std::size_t kEndpointEvaluations = 3;
 
+// "50 %": the share of a run's steps before its branch point; "scratch" for a step of 0.
+std::string branch_point(std::int64_t step, std::int64_t steps);
+
+std::string arm_recipe(const TrainingConfig& config);
 std::string arm_name(const RunRecord& run);
 std::vector<Arm> arms_of(std::span<const NamedRun> runs);
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +15,7 @@
 #include <boost/math/distributions/students_t.hpp>
 
 #include "numerics/error.h"
+#include "numerics/scale/recipe.h"
 #include "numerics/text.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/verdict.h"
@@ -20,9 +24,13 @@ namespace mxcheck {
 namespace {
 
 void check(const ComparisonOptions& o) {
-  const bool margins = o.margin > 0 && o.margin <= o.outer_margin && o.outer_margin < 1;
+  const bool margins =
+      o.inner_margin > 0 && o.inner_margin <= o.margin && o.margin <= o.outer_margin && o.outer_margin < 1;
   if (!margins)
-    throw Error(ErrorKind::usage, "margins: 0 < margin <= outer margin < 1 is right, as shares of the loss");
+    throw Error(ErrorKind::usage,
+                fmt::format("margins {}, {} and {}: 0 < inner margin <= margin <= outer margin < 1 is right, as shares "
+                            "of the loss",
+                            o.inner_margin, o.margin, o.outer_margin));
   const bool probabilities = o.alpha > 0 && o.alpha < 0.5 && o.power > 0.5 && o.power < 1;
   if (!probabilities) throw Error(ErrorKind::usage, "alpha is between 0 and 0.5, power between 0.5 and 1");
   const bool spike = o.spike > 0;
@@ -71,7 +79,6 @@ void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions
   r.evidence.interval = paired_interval(d, o.alpha);
   r.evidence.diverged = diverged_in(arm);
   r.evidence.diverged_baseline = diverged_in(baseline);
-  r.evidence.missing = static_cast<std::int64_t>(baseline.runs.size() - arm.runs.size());
   r.own = paired_interval(own, o.alpha);
   r.training = paired_interval(training, o.alpha);
   r.correlation = correlation_of(x, y);
@@ -81,21 +88,44 @@ void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions
   r.visible_gap = visible_gap(r.evidence.interval.pairs, r.evidence.interval.deviation, o.alpha, o.power);
 }
 
+// Seeds that other arms of the branch point were run with and this one was not. BF16's own do not count: they may be
+// trunks of branches alone. An arm that is alone from scratch has no other measure than BF16's.
+std::int64_t missing_seeds(const std::vector<Arm>& arms, const Arm& arm) {
+  if (arm.role == ArmRole::baseline) return 0;
+  std::set<std::uint64_t> seeds;
+  const auto add = [&](const Arm& other) {
+    for (const NamedRun* run : other.runs) seeds.insert(run->record.config.seed);
+  };
+  for (const Arm& other : arms) {
+    const bool is_beside = other.branch_step == arm.branch_step && other.role != ArmRole::baseline;
+    if (is_beside && &other != &arm) add(other);
+  }
+  if (seeds.empty() && arm.branch_step == 0) add(arms.front());
+  for (const NamedRun* run : arm.runs) seeds.erase(run->record.config.seed);
+  return static_cast<std::int64_t>(seeds.size());
+}
+
 std::string scales_of(const LayerRecipe& recipe) {
   const OperandRule& a = recipe.gemm(LayerGemm::up).a;
   if (!a.quantized()) return "";
   return std::string(spec(a.format).name) + ", scales " + a.scales;
 }
 
-ArmResult result_of(const Arm& baseline, const Arm& arm, const ComparisonOptions& o) {
+ArmResult result_of(const std::vector<Arm>& arms, const Arm& arm, const ComparisonOptions& o) {
+  const Arm& baseline = arms.front();
   ArmResult r;
   r.name = arm.name;
+  r.recipe = arm.recipe;
   r.role = arm.role;
   r.branch_step = arm.branch_step;
   r.scales = scales_of(arm.runs.front()->record.config.recipe);
   r.pairs = pairs_of(baseline, arm);
   add_statistics(baseline, arm, o, r);
+  r.evidence.missing = missing_seeds(arms, arm);
+  r.cost = cost_of(arm);
   r.checkpoints = checkpoints_of(baseline, arm, o.alpha);
+  r.differences = differences_of(baseline, arm, o.alpha);
+  r.training_curves = training_curves_of(baseline, arm, o.alpha);
   r.observed = observed_of(arm);
   for (const NamedRun* run : arm.runs) {
     const SpikeCount spikes = spikes_of(run->record, o.spike);
@@ -196,11 +226,13 @@ ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOp
   ParityComparison c;
   c.options = options;
   add_baseline(arms.front(), c);
-  for (const Arm& arm : arms) c.arms.push_back(result_of(arms.front(), arm, options));
+  for (const Arm& arm : arms) c.arms.push_back(result_of(arms, arm, options));
   c.sensitivities = sensitivities_of(c.arms, options.margin);
+  const auto inner = sensitivities_of(c.arms, options.inner_margin);
   const auto outer = sensitivities_of(c.arms, options.outer_margin);
   for (ArmResult& arm : c.arms) {
     arm.judgement = judgement_of(arm, options.margin, c.sensitivities.at(arm.branch_step));
+    arm.inner = judgement_of(arm, options.inner_margin, inner.at(arm.branch_step));
     arm.outer = judgement_of(arm, options.outer_margin, outer.at(arm.branch_step));
   }
   // Where every arm is a branch nothing is judged from scratch.
@@ -208,6 +240,32 @@ ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOp
   if (c.sensitivities.size() > 1 && std::ranges::all_of(c.arms, is_alone)) c.sensitivities.erase(0);
   list_runs(arms, c);
   return c;
+}
+
+std::vector<std::size_t> ranking(const ParityComparison& c) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < c.arms.size(); ++i) {
+    if (c.arms[i].role == ArmRole::judged) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    const double mean = c.arms[i].evidence.interval.mean;
+    return std::pair(c.arms[i].branch_step, std::isnan(mean) ? std::numeric_limits<double>::infinity() : mean);
+  });
+  return order;
+}
+
+double share_of_training(const ParityComparison& c, const ArmResult& arm) {
+  return 1 - static_cast<double>(arm.branch_step) / static_cast<double>(c.config.steps);
+}
+
+std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& c) {
+  std::map<std::string, std::vector<std::size_t>> arms;
+  for (const std::size_t i : ranking(c)) arms[c.arms[i].recipe].push_back(i);
+  std::vector<RecipeByBranchPoint> all;
+  for (auto& [recipe, of_recipe] : arms) {
+    if (of_recipe.size() > 1) all.push_back({recipe, std::move(of_recipe)});
+  }
+  return all;
 }
 
 int exit_code(const ParityComparison& comparison) {
@@ -226,6 +284,40 @@ int exit_code(const ParityComparison& comparison) {
     }
   }
   return judged && !inconclusive ? 0 : 4;
+}
+
+namespace {
+
+double bits_of(const OperandRule& rule) {
+  const double code = spec(rule.format).bits;
+  const std::int64_t block = rule.block.rows * rule.block.cols;
+  if (!rule.quantized() || block == 0) return code;  // 0: a scale for whole columns, rows or all
+  const Format scale = recipe_named(rule.scales).has_e8m0_scales() ? Format::e8m0 : Format::fp32;
+  return code + static_cast<double>(spec(scale).bits) / static_cast<double>(block);
+}
+
+}  // namespace
+
+RecipeCost cost_of(const Arm& arm) {
+  RecipeCost cost;
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const NamedRun* run : arm.runs) {
+    const RunRecord& r = run->record;
+    const bool has_time = std::isfinite(r.seconds) && r.seconds > 0;
+    if (!has_time) continue;
+    sum += static_cast<double>(r.config.tokens()) * static_cast<double>(r.steps.size()) / r.seconds;
+    ++count;
+  }
+  if (count > 0) cost.tokens_a_second = sum / static_cast<double>(count);
+  const TrainingConfig& config = arm.runs.front()->record.config;
+  const GemmRule& up = config.recipe.gemm(LayerGemm::up);
+  cost.x_bits = bits_of(up.a);
+  cost.w1_bits = bits_of(up.b);
+  if (config.recipe.keeps_quantized_x) cost.kept_x_bits = cost.x_bits;
+  cost.kept_h_bits = bits_of(config.recipe.kept_h);
+  cost.optimizer_bytes = (spec(Format::fp32).bits + 2 * spec(config.optimizer.moments).bits) / 8;
+  return cost;
 }
 
 namespace {
@@ -336,7 +428,7 @@ std::vector<std::string> unmet(const ArmEvidence& arm, const Sensitivity& sensit
   std::vector<std::string> all;
   if (arm.interval.pairs < kLeastPairs) all.push_back(too_few(arm.interval.pairs));
   if (arm.missing > 0)
-    all.push_back(fmt::format("{} seed{} of BF16 not run", arm.missing, arm.missing == 1 ? "" : "s"));
+    all.push_back(fmt::format("{} seed{} of the other arms not run", arm.missing, arm.missing == 1 ? "" : "s"));
   if (!sensitivity.without_repeat.empty()) all.push_back(sensitivity.without_repeat);
   if (!sensitivity.without_control.empty()) all.push_back(sensitivity.without_control);
   return all;

@@ -4,8 +4,8 @@
 //   const ParityComparison c = compare_runs(runs, {});
 //   return exit_code(c);   // 0, 1 or 4
 //
-// Errors: those of arms_of; Error{usage} for margins that are not 0 < margin <= outer margin < 1, and for
-// probabilities outside of (0, 1).
+// Errors: those of arms_of; Error{usage} for margins that are not 0 < inner margin <= margin <= outer margin < 1, and
+// for probabilities outside of (0, 1).
 
 #include <cstdint>
 #include <map>
@@ -17,6 +17,7 @@
 #include "trainer/compare/arm.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/observed.h"
+#include "trainer/compare/recipe_cost.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/compare/verdict.h"
 
@@ -24,7 +25,8 @@ namespace mxcheck {
 
 struct ComparisonOptions {
   double margin = 0.0010;        // relative loss; decides
-  double outer_margin = 0.0025;  // the largest gap that DeepSeek-V3 reports as noise; a second verdict beside the first
+  double inner_margin = 0.0005;  // a verdict beside the first, on what branches with little noise can tell
+  double outer_margin = 0.0025;  // the largest gap that DeepSeek-V3 reports as noise; another verdict beside the first
   double alpha = 0.05;           // of each one-sided limit
   double power = 0.9;
   double spike = 5;  // z: of normal values one in 3.5 million is above it
@@ -41,21 +43,26 @@ struct SeedPair {
 
 struct ArmResult {
   std::string name;
+  std::string recipe;  // these four as of an Arm
   ArmRole role = ArmRole::judged;
-  std::int64_t branch_step = 0;  // as of an Arm
-  std::string scales;            // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
-  std::vector<SeedPair> pairs;   // of the baseline: each run with itself
+  std::int64_t branch_step = 0;
+  std::string scales;           // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
+  std::vector<SeedPair> pairs;  // of the baseline: each run with itself
   ArmEvidence evidence;
   PairedInterval own;       // of (own - baseline) / baseline
   PairedInterval training;  // of the pairs' training losses: reported, not decisive
   Judgement judgement;
+  Judgement inner;
   Judgement outer;
+  RecipeCost cost;
   double correlation = 0;                    // of the pairs' endpoints
   std::optional<double> token_equivalents;   // of the mean difference
   std::optional<std::int64_t> pairs_needed;  // to see the margin with the power asked for; kLeastPairs or more
   double visible_gap = 0;                    // the distance from the margin that these pairs see with it
   SpikeCount spikes;
   std::vector<CheckpointInterval> checkpoints;
+  std::vector<CheckpointInterval> differences;
+  TrainingCurves training_curves;
   ObservedArm observed;
   std::vector<RunCurve> curves;
 };
@@ -85,6 +92,19 @@ struct ParityComparison {
 };
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);
+
+// Indices into `arms` of those that are judged, by branch point, at each by mean d, ascending; without one last.
+std::vector<std::size_t> ranking(const ParityComparison& comparison);
+
+// The share of a run's training that an arm had its recipe for: 1 from scratch, 0.25 from 75 %.
+double share_of_training(const ParityComparison& comparison, const ArmResult& arm);
+
+// A judged recipe at several branch points, indices into `arms`: by branch point, from scratch first.
+struct RecipeByBranchPoint {
+  std::string recipe;
+  std::vector<std::size_t> arms;
+};
+std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& comparison);
 
 // 0: every judged arm is non-inferior or equivalent; 1: one is inferior, diverged, or better by more than the margin;
 // 4: inconclusive, as where nothing is judged. 1 goes before 4.

@@ -1,5 +1,5 @@
 #pragma once
-// What happens between the first step and the endpoint: spikes, differences at checkpoints, and how many tokens of BF16
+// What happens between the first step and the endpoint: spikes, differences over training, and how many tokens of BF16
 // a difference of loss is worth. Reported beside the verdict; none of it decides.
 //
 // Errors: none. What cannot be computed is NaN or absent.
@@ -53,6 +53,20 @@ inline constexpr int kCheckpoints = 10;
 // Pairs are those runs of both arms that share a seed and did not diverge. Steps are the evaluations nearest to
 // kCheckpoints points of equal ratio; fewer where evaluations are fewer.
 std::vector<CheckpointInterval> checkpoints_of(const Arm& baseline, const Arm& arm, double alpha);
+
+// The same at every evaluation, a branch's from its branch point on; one-sided limits at 1 - alpha, each for itself.
+std::vector<CheckpointInterval> differences_of(const Arm& baseline, const Arm& arm, double alpha);
+
+// Training losses of the same pairs, means over kTrainingBins bins of steps, all about as wide: two curves, and the
+// interval of d in each bin, of which the two runs of a pair read the same data. The baseline's curve begins at step 0,
+// a branch's at its branch point.
+struct TrainingCurves {
+  StepCurve baseline;
+  StepCurve arm;
+  std::vector<CheckpointInterval> difference;
+};
+inline constexpr std::int64_t kTrainingBins = 64;
+TrainingCurves training_curves_of(const Arm& baseline, const Arm& arm, double alpha);
 
 // The tokens that BF16 trains for between the loss (1 + gap) * endpoint and its endpoint, from the mean over its runs
 // of its validation curve, each point the mean of three evaluations as the endpoint is; linear between evaluations.

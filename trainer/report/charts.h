@@ -1,21 +1,31 @@
 #pragma once
-// The charts of a comparison, each as one or several inline SVGs: losses, differences over training, shares that
-// quantization saturates and flushes, routes and loads of experts. Series i is arm i, class "s<i>".
+// The charts of a comparison, each as one or several inline SVGs: the loss of BF16, differences from it over training
+// and by branch point, shares that quantization saturates and flushes, routes and loads of experts. Series i is arm i
+// (colours.h).
 //
 // Errors: none. An empty text where no run observed what a chart shows.
 
 #include <string>
+#include <vector>
 
 #include "trainer/compare/comparison.h"
 
 namespace mxcheck {
 
-inline constexpr std::size_t kSeriesColours = 8;  // arms beyond share them again
-std::string series_class(std::size_t arm);
+// Where an axis of differences ends: beyond all of `reaches` and 1.4 times `least`, but for a minority that is four
+// times as far away as the rest, which would make gaps of 0.02 % invisible.
+double axis_end(std::vector<double> reaches, double least);
 
-std::string loss_charts(const ParityComparison& comparison);        // validation and training, all runs
-std::string difference_charts(const ParityComparison& comparison);  // an arm each, at the checkpoints
-std::string operand_charts(const ArmResult& arm);                   // an operand each
-std::string routing_charts(const ParityComparison& comparison);     // equal routes, entropy, loads by layer
+std::string baseline_chart(const ParityComparison& comparison);       // of validation: mean and range over its runs
+std::string branch_point_charts(const ParityComparison& comparison);  // mean d of all arms, a branch point each
+std::string difference_charts(const ParityComparison& comparison);    // d with its limits, an arm each
+std::string dependence_chart(const ParityComparison& comparison);     // gap against share of training, a line a recipe
+// The training losses of BF16 and mxfp8, two lines that can hardly be told apart, and below them their difference.
+std::string two_curves_figure(const ParityComparison& comparison);
+std::string operand_charts(const ArmResult& arm);                // an operand each
+std::string routing_charts(const ParityComparison& comparison);  // equal routes, entropy, loads by layer
+
+// Names of arms with their lines.
+std::string key_of(const ParityComparison& comparison, const std::vector<std::size_t>& arms);
 
 }  // namespace mxcheck

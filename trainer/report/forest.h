@@ -1,6 +1,7 @@
 #pragma once
-// The forest plot of a comparison: a row an arm, its interval and its pairs against the margins. What is beyond the
-// axis is an arrow at its end with the mean as a number.
+// The forest plot of a comparison, a group a branch point: for each arm a line of text, and under it its interval and
+// its pairs against the margins. Drawn as SVG whose places are shares of the width, so that it is as wide as the page,
+// a phone's too, with text of one size. What is beyond the axis is an arrow at its end.
 //
 // Errors: none.
 
@@ -10,6 +11,6 @@
 
 namespace mxcheck {
 
-std::string forest_svg(const ParityComparison& comparison);
+std::string forest_html(const ParityComparison& comparison);
 
 }  // namespace mxcheck

@@ -37,8 +37,8 @@ struct ChartSpec {
   std::string title;
   ChartAxis x;
   ChartAxis y;
-  int width = 460;
-  int height = 280;
+  int width = 340;  // with the page's 13 px of text: 11 px on a phone that is 320 px wide
+  int height = 250;
 };
 
 struct BandPoint {
@@ -54,6 +54,8 @@ class Chart {
   void line(const StepCurve& curve, std::string_view css, std::string_view tooltip = "");
   void dots(const StepCurve& curve, std::string_view css);
   void band(const std::vector<BandPoint>& points, std::string_view css);
+  void whiskers(const std::vector<BandPoint>& points, std::string_view css);
+  void shade(double low, double high);  // between two values of y, below all else
   // A dashed horizontal line; its label is left out where it would cover another level's.
   void level(double y, std::string_view label);
 
@@ -65,6 +67,7 @@ class Chart {
   [[nodiscard]] std::string axes() const;
 
   ChartSpec spec_;
+  std::string under_;
   std::string body_;
   std::string labels_;
   std::vector<double> label_heights_;

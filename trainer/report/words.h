@@ -24,7 +24,7 @@ std::string amount(double count);  // "512", "12.8 k", "1.05 M"
 // said of it.
 std::string allowed_sentence(const ParityComparison& c, const ArmResult& arm);
 
-// "1 of 2 judged arms inferior, ..." and what the exit code is for.
+// "2 judged arms: 1 equivalent, 1 inferior": what the exit code is for.
 std::string summary_line(const ParityComparison& c);
 
 // " from 50 %": where arms branch off; empty where all of an experiment's are from scratch.

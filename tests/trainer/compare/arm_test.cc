@@ -40,6 +40,17 @@ TEST(Arm, name_says_all_that_differs_from_the_baseline) {
   EXPECT_EQ(arm_name({.config = c}), "bf16 + nr-f to 64");
 }
 
+TEST(Arm, name_of_a_branch_is_its_recipe_and_the_branch_point) {
+  RunRecord run{.config = test::made_up_config({.recipe = "mxfp8", .moments = Format::bf16})};
+  for (const auto& [step, words] : {std::pair(200, "50 %"), {50, "12.5 %"}, {133, "33.25 %"}}) {
+    run.branch = RunBranch{.step = step};
+    EXPECT_EQ(branch_point(step, run.config.steps), words);
+    EXPECT_EQ(arm_recipe(run.config), "mxfp8 + moments bf16");
+    EXPECT_EQ(arm_name(run), std::string("mxfp8 + moments bf16 from ") + words);
+  }
+  EXPECT_EQ(branch_point(0, 400), "scratch");
+}
+
 TEST(Arm, groups_runs_and_orders_them_by_role_and_seed) {
   std::vector<NamedRun> runs;
   for (const std::uint64_t seed : {2U, 1U}) {

@@ -16,15 +16,18 @@
 #include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/compare/verdict.h"
-#include "trainer/record/run_file.h"
 
 namespace mxcheck {
 namespace {
 
 using test::add_arm;
 using test::bits;
+using test::branches;
+using test::made_up_branch;
 using test::made_up_run;
+using test::made_up_trunk;
 using test::sensitive_experiment;
+using test::several_branch_points;
 
 const ArmResult& arm_named(const ParityComparison& c, const std::string& name) {
   for (const ArmResult& arm : c.arms) {
@@ -63,6 +66,14 @@ TEST(Comparison, judges_at_the_outer_margin_beside) {
   EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::inferior);
   EXPECT_EQ(arm_named(c, "mxfp8").outer.verdict, ArmVerdict::equivalent);
   EXPECT_EQ(exit_code(c), 1);
+}
+
+TEST(Comparison, judges_at_the_inner_margin_beside) {
+  const ParityComparison c = with_arm(0.0007, 1e-4);
+  EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::equivalent);
+  EXPECT_EQ(arm_named(c, "mxfp8").inner.verdict, ArmVerdict::inferior);
+  EXPECT_EQ(exit_code(c), 0);
+  EXPECT_EQ(arm_named(with_arm(0, 1e-4), "mxfp8").inner.verdict, ArmVerdict::equivalent);
 }
 
 TEST(Comparison, of_a_diverged_run_is_a_failure_and_lists_it) {
@@ -111,7 +122,52 @@ TEST(Comparison, of_an_arm_without_some_seeds_is_inconclusive) {
   add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 5);
   const ParityComparison c = compare_runs(runs, {});
   EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::inconclusive);
-  EXPECT_EQ(arm_named(c, "mxfp8").judgement.reason, "1 seed of BF16 not run");
+  EXPECT_EQ(arm_named(c, "mxfp8").judgement.reason, "1 seed of the other arms not run");
+}
+
+// The one that is worse than the others, and would have made the arm inferior.
+TEST(Comparison, finds_the_seed_that_an_arm_of_a_branch_point_left_out) {
+  std::vector<NamedRun> runs = branches(0.0002);
+  std::erase_if(runs, [](const NamedRun& r) { return r.file == "mxfp8 from 50 %_4.h5"; });
+  const ParityComparison c = compare_runs(runs, {});
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").evidence.interval.pairs, 5);
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::inconclusive);
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.reason, "1 seed of the other arms not run");
+}
+
+TEST(Comparison, asks_a_branch_for_no_seed_that_no_arm_of_its_branch_point_has) {
+  std::vector<NamedRun> runs = branches(0.0002);
+  for (std::uint64_t seed = 7; seed <= 20; ++seed) {
+    runs.push_back(made_up_trunk(seed));
+    NamedRun moved = made_up_trunk(seed);  // A/A from scratch
+    moved.record.config.perturb = kPerturbAll;
+    moved.file = "moved_" + std::to_string(seed);
+    runs.push_back(moved);
+  }
+  const ParityComparison c = compare_runs(runs, {});
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").evidence.missing, 0);
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::equivalent);
+}
+
+TEST(Comparison, asks_an_arm_from_scratch_for_the_seeds_of_the_other_arms_and_one_that_is_alone_for_those_of_bf16) {
+  std::vector<NamedRun> runs = sensitive_experiment(6);
+  add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
+  for (const std::uint64_t seed : {7U, 8U}) runs.push_back(made_up_run({.seed = seed}));  // trunks, it may be
+  EXPECT_EQ(arm_named(compare_runs(runs, {}), "mxfp8").judgement.verdict, ArmVerdict::equivalent);
+  std::vector<NamedRun> alone;
+  add_arm(alone, {.recipe = "bf16"}, 0, 0, 6);
+  add_arm(alone, {.recipe = "mxfp8"}, 0, 2e-4, 5);
+  EXPECT_EQ(arm_named(compare_runs(alone, {}), "mxfp8").evidence.missing, 1);
+}
+
+TEST(Comparison, takes_a_control_with_fewer_seeds) {
+  std::vector<NamedRun> runs = sensitive_experiment(6);
+  add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
+  std::erase_if(runs,
+                [](const NamedRun& r) { return r.record.config.recipe.name == "broken" && r.record.config.seed > 3; });
+  const ParityComparison c = compare_runs(runs, {});
+  EXPECT_EQ(arm_named(c, "broken").judgement.verdict, ArmVerdict::inferior);
+  EXPECT_EQ(exit_code(c), 0);
 }
 
 TEST(Comparison, a_failure_outweighs_what_is_inconclusive) {
@@ -119,41 +175,6 @@ TEST(Comparison, a_failure_outweighs_what_is_inconclusive) {
   add_arm(runs, {.recipe = "mxfp8"}, 0, 5e-3, 6);
   add_arm(runs, {.recipe = "mxfp8", .rounding = TokenRoundingRule::nr_f}, 0.01, 1e-4, 6);
   EXPECT_EQ(exit_code(compare_runs(runs, {})), 1);
-}
-
-// A trunk that could be a file, of which branches know the hash.
-NamedRun made_up_trunk(std::uint64_t seed) {
-  NamedRun trunk = test::made_up_run({.recipe = "bf16", .seed = seed});
-  trunk.record.training_sha256 = std::string(64, '7'), trunk.record.validation_sha256 = std::string(64, '5');
-  trunk.record.observations.pop_back();  // of the step after the last
-  return trunk;
-}
-
-// The trunk up to a step, then `gap` above it.
-NamedRun made_up_branch(const NamedRun& trunk, test::MadeUp m, std::int64_t step, double gap) {
-  m.seed = trunk.record.config.seed;
-  NamedRun branch = trunk;
-  RunRecord& r = branch.record;
-  r.config = test::made_up_config(m);
-  r.branch = RunBranch{sha256_of(trunk.record), trunk.file, step, trunk.record.step(step - 1).weights};
-  r.steps.erase(r.steps.begin(), r.steps.begin() + step);
-  std::erase_if(r.evaluations, [&](const RecordedEvaluation& e) { return e.step < step; });
-  for (RecordedEvaluation& e : r.evaluations) e.loss_bf16 = test::bits(value_of(e.loss_bf16) * (1 + gap));
-  branch.file = arm_name(r) + "_" + std::to_string(m.seed) + ".h5";
-  return branch;
-}
-
-// Trunks of six seeds, and at step 200 A/A, a control, and mxfp8 with this gap.
-std::vector<NamedRun> branches(double gap, std::int64_t step = 200) {
-  std::vector<NamedRun> runs;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    const NamedRun trunk = made_up_trunk(seed);
-    runs.push_back(trunk);
-    runs.push_back(made_up_branch(trunk, {.recipe = "bf16", .perturb = -1}, step, test::spread(0, 1e-4, seed)));
-    runs.push_back(made_up_branch(trunk, {.recipe = "broken"}, step, test::spread(0.2, 1e-3, seed)));
-    runs.push_back(made_up_branch(trunk, {.recipe = "mxfp8"}, step, test::spread(gap, 1e-4, seed)));
-  }
-  return runs;
 }
 
 TEST(Comparison, pairs_branches_with_their_trunks_gone_on_with) {
@@ -203,6 +224,115 @@ TEST(Comparison, refuses_branches_of_other_trunks_steps_and_data) {
   refused("no run of BF16 has its seed", [](NamedRun& r) { r.record.config.seed = 9; });
 }
 
+TEST(Comparison, ranks_judged_arms_by_mean_difference_at_each_branch_point) {
+  std::vector<NamedRun> runs = several_branch_points(0.002);
+  ParityComparison c = compare_runs(runs, {});
+  std::vector<std::string> names;
+  for (const std::size_t i : ranking(c)) names.push_back(c.arms[i].name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mxfp8_floor", "mxfp8", "mxfp8 from 50 %", "mxfp8 from 75 %"}));
+  for (ArmResult& arm : c.arms) {
+    if (arm.name == "mxfp8_floor") arm.evidence.interval.mean = std::numeric_limits<double>::quiet_NaN();
+  }
+  EXPECT_EQ(c.arms[ranking(c)[1]].name, "mxfp8_floor");  // after what has a mean
+}
+
+TEST(Comparison, groups_a_recipe_by_branch_point) {
+  const ParityComparison c = compare_runs(several_branch_points(0.002), {});
+  const std::vector<RecipeByBranchPoint> recipes = by_branch_point(c);
+  ASSERT_EQ(recipes.size(), 1U);  // mxfp8_floor is from scratch alone
+  EXPECT_EQ(recipes[0].recipe, "mxfp8");
+  ASSERT_EQ(recipes[0].arms.size(), 3U);
+  const std::array shares{1.0, 0.5, 0.25};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const ArmResult& arm = c.arms[recipes[0].arms[i]];
+    EXPECT_EQ(share_of_training(c, arm), shares[i]);
+    EXPECT_NEAR(arm.evidence.interval.mean, 0.002 * shares[i], 1e-4);
+  }
+  EXPECT_TRUE(by_branch_point(compare_runs(branches(0.0002), {})).empty());
+}
+
+TEST(RecipeCost, is_the_bits_of_codes_and_scales) {
+  struct Case {
+    const char* recipe;
+    double x, w1, kept_x, kept_h;
+  };
+  for (const Case& c : {Case{"bf16", 16, 16, 16, 16}, Case{"mxfp8", 8 + 8.0 / 32, 8 + 8.0 / 32, 16, 16},
+                        Case{"dsv3", 8 + 32.0 / 128, 8 + 32.0 / 16384, 8 + 32.0 / 128, 16},
+                        Case{"dsv3_pow2", 8 + 8.0 / 128, 8 + 8.0 / 16384, 8 + 8.0 / 128, 12 + 8.0 / 128},
+                        Case{"fp8_tensor", 8, 8, 16, 16}}) {
+    const NamedRun run = made_up_run({.recipe = c.recipe});
+    const RecipeCost cost = cost_of({.runs = {&run}});
+    EXPECT_EQ(cost.x_bits, c.x) << c.recipe;
+    EXPECT_EQ(cost.w1_bits, c.w1) << c.recipe;
+    EXPECT_EQ(cost.kept_x_bits, c.kept_x) << c.recipe;
+    EXPECT_EQ(cost.kept_h_bits, c.kept_h) << c.recipe;
+    EXPECT_EQ(cost.optimizer_bytes, 12) << c.recipe;
+  }
+  const NamedRun run = made_up_run({.moments = Format::bf16});
+  EXPECT_EQ(cost_of({.runs = {&run}}).optimizer_bytes, 8);
+}
+
+TEST(RecipeCost, has_the_speed_of_a_runs_own_steps) {
+  const NamedRun trunk = made_up_trunk(1);
+  NamedRun fast = made_up_branch(trunk, {.recipe = "mxfp8"}, 200, 0);
+  NamedRun slow = made_up_branch(trunk, {.recipe = "mxfp8"}, 200, 0);
+  fast.record.seconds = 100;
+  slow.record.seconds = 200;
+  // 200 steps of 256 tokens.
+  EXPECT_EQ(cost_of({.runs = {&fast, &slow}}).tokens_a_second, (512 + 256) / 2);
+  slow.record.seconds = 0;
+  EXPECT_EQ(cost_of({.runs = {&fast, &slow}}).tokens_a_second, 512);
+  EXPECT_TRUE(std::isnan(cost_of({.runs = {&slow}}).tokens_a_second));
+}
+
+TEST(Differences, are_at_every_evaluation_from_the_branch_point_on) {
+  const ParityComparison c = compare_runs(branches(0.0002), {});
+  const std::vector<CheckpointInterval>& d = arm_named(c, "mxfp8 from 50 %").differences;
+  ASSERT_EQ(d.size(), 11U);  // of every 20 steps
+  EXPECT_EQ(d.front().step, 200);
+  EXPECT_EQ(d.back().step, 400);
+  std::vector<double> expected;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) expected.push_back(test::spread(0.0002, 1e-4, seed));
+  const PairedInterval i = paired_interval(expected, 0.05);  // not of a tenth of alpha
+  EXPECT_NEAR(d.back().interval.lower, i.lower, 1e-6);
+  EXPECT_NEAR(d.back().interval.upper, i.upper, 1e-6);
+}
+
+TEST(TrainingCurves, are_means_over_bins_of_the_pairs_that_did_not_diverge) {
+  std::vector<NamedRun> runs;
+  add_arm(runs, {.recipe = "bf16"}, 0, 0, 4);
+  add_arm(runs, {.recipe = "mxfp8"}, 0.002, 0, 4);
+  runs[3].record.end = RunEnd::diverged;
+  runs[4].record.end = RunEnd::diverged;
+  const std::vector<Arm> arms = arms_of(runs);
+  const TrainingCurves curves = training_curves_of(arms[0], arms[1], 0.05);
+  ASSERT_EQ(curves.difference.size(), static_cast<std::size_t>(kTrainingBins));
+  ASSERT_EQ(curves.baseline.size(), curves.arm.size());
+  for (std::size_t i = 0; i < curves.arm.size(); ++i) {
+    EXPECT_EQ(curves.difference[i].interval.pairs, 2);
+    EXPECT_NEAR(curves.difference[i].interval.mean, 0.002, 1e-6);
+    EXPECT_NEAR(curves.arm[i].value / curves.baseline[i].value, 1.002, 1e-6);
+  }
+  // The first of 64 bins over 400 steps has six.
+  double sum = 0;
+  for (const std::size_t run : {1U, 2U}) {
+    for (std::size_t step = 0; step < 6; ++step) sum += value_of(runs[run].record.steps[step].loss) / 12;
+  }
+  EXPECT_NEAR(curves.baseline.front().value, sum, 1e-9);
+}
+
+TEST(TrainingCurves, of_a_branch_begin_at_its_branch_point) {
+  const std::vector<NamedRun> runs = branches(0.0002);
+  const std::vector<Arm> arms = arms_of(runs);
+  const TrainingCurves curves = training_curves_of(arms[0], arms.back(), 0.05);
+  EXPECT_LT(curves.baseline.front().step, 10);
+  EXPECT_GT(curves.arm.front().step, 200);
+  EXPECT_LT(curves.arm.front().step, 210);
+  EXPECT_EQ(curves.baseline.size(), static_cast<std::size_t>(kTrainingBins));
+  EXPECT_EQ(curves.arm.size(), curves.difference.size());
+  for (const CheckpointInterval& p : curves.difference) EXPECT_EQ(p.interval.mean, 0);  // the trunk's own losses
+}
+
 TEST(Comparison, of_nothing_that_is_judged_is_inconclusive) {
   EXPECT_EQ(exit_code(compare_runs(sensitive_experiment(), {})), 4);
 }
@@ -237,7 +367,8 @@ TEST(Comparison, refuses_options_that_cannot_be) {
   const std::vector<NamedRun> runs = sensitive_experiment(2);
   for (const ComparisonOptions& o :
        {ComparisonOptions{.margin = 0}, ComparisonOptions{.margin = 0.003}, ComparisonOptions{.outer_margin = 1},
-        ComparisonOptions{.margin = std::numeric_limits<double>::quiet_NaN()}, ComparisonOptions{.alpha = 0},
+        ComparisonOptions{.margin = std::numeric_limits<double>::quiet_NaN()}, ComparisonOptions{.inner_margin = 0},
+        ComparisonOptions{.inner_margin = 0.0011}, ComparisonOptions{.margin = 0.0004}, ComparisonOptions{.alpha = 0},
         ComparisonOptions{.alpha = 0.6}, ComparisonOptions{.power = 1}, ComparisonOptions{.spike = -1}})
     EXPECT_THROW((void)compare_runs(runs, o), Error);
 }
@@ -478,7 +609,7 @@ TEST(Verdict, is_inconclusive_for_each_condition_that_fails_and_says_which) {
   };
   for (const Case& c :
        {Case{evidence(-0.0005, 0.0005, 4), kSensitive, "4 pairs of at least 5"},
-        Case{missing, kSensitive, "2 seeds of BF16 not run"}, Case{good, {"no A/A runs", ""}, "no A/A runs"},
+        Case{missing, kSensitive, "2 seeds of the other arms not run"}, Case{good, {"no A/A runs", ""}, "no A/A runs"},
         Case{good, {"", "no negative control"}, "no negative control"},
         Case{good, {}, "no A/A runs; no negative control"},
         Case{evidence(0.0005, 0.0020), kSensitive, "is between the limits"},

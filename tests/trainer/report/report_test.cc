@@ -14,9 +14,14 @@
 
 #include "goldens/json/json.h"
 #include "tests/trainer/made_up_runs.h"
+#include "trainer/report/charts.h"
+#include "trainer/report/colours.h"
+#include "trainer/report/forest.h"
 #include "trainer/report/html.h"
 #include "trainer/report/json.h"
+#include "trainer/report/style.h"
 #include "trainer/report/svg.h"
+#include "trainer/report/tables.h"
 #include "trainer/report/text.h"
 #include "trainer/report/words.h"
 
@@ -177,9 +182,10 @@ TEST(ComparisonHtml, is_well_formed_and_needs_nothing_else) {
 
 TEST(ComparisonHtml, has_verdicts_sentence_charts_and_escaped_text) {
   const std::string html = comparison_html(usual());
-  for (const char* part : {"<strong class=\"bad\">No parity</strong>", "negative control gap", "Validation loss",
-                           "mxfp8: difference from BF16", "d_w1.a", "Expert loads, layer 1", "margin +0.1 %",
-                           "Entropy of expert loads", "flushed to zero", "bf16 + nr-f_5.h5"})
+  for (const char* part :
+       {"<strong class=\"bad\">No parity</strong>", "negative control gap", "Validation loss of BF16", "d of mxfp8",
+        "d_w1.a", "Expert loads, layer 1", "inside the margin of 0.1000 %", "Entropy of expert loads",
+        "flushed to zero", "bf16 + nr-f_5.h5"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   const std::string escaped = comparison_html(poor());
   EXPECT_NE(escaped.find("a &lt; b &amp; &quot;c&quot;"), std::string::npos);
@@ -220,15 +226,28 @@ TEST(Svg, axis_without_extent_is_still_an_axis) {
 }
 
 TEST(Svg, what_is_no_number_leaves_a_gap) {
-  Chart chart({.title = "t", .x = {.label = "x", .low = 0, .high = 10}, .y = {.label = "y", .low = 0, .high = 1}});
+  Chart chart({.title = "t",
+               .x = {.label = "x", .low = 0, .high = 10},
+               .y = {.label = "y", .low = 0, .high = 1},
+               .width = 460,
+               .height = 280});
   chart.line({{0, 0}, {1, 0.5}, {2, kNan}, {3, 0.5}, {4, 1}}, "s1");
   chart.band({{0, kNan, 1}}, "s1");
   chart.dots({{1, HUGE_VAL}}, "s1");
+  chart.whiskers({{1, kNan, 1}}, "s1");
   const std::string svg = chart.svg();
   EXPECT_NE(svg.find("d=\"M0.0,206.0 L37.4,103.0 M112.2,103.0 L149.6,0.0\""), std::string::npos) << svg;
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("<polygon"), std::string::npos);
   EXPECT_EQ(svg.find("<circle"), std::string::npos);
+  EXPECT_EQ(svg.find("thin"), std::string::npos);
+}
+
+TEST(Svg, a_title_that_is_too_long_is_cut_off_where_it_is_drawn) {
+  const std::string svg = Chart({.title = std::string(60, 'x'), .x = {.label = "x"}, .y = {.label = "y"}}).svg();
+  EXPECT_NE(svg.find("<title>" + std::string(60, 'x') + "<"), std::string::npos);
+  EXPECT_EQ(svg.find(">" + std::string(45, 'x'), svg.find("</title>")), std::string::npos);
+  EXPECT_NE(svg.find("x...<"), std::string::npos);
 }
 
 TEST(Svg, labels_of_levels_do_not_cover_one_another) {
@@ -251,6 +270,249 @@ TEST(Svg, text_is_escaped) {
   chart.line({{0, 0}, {1, 1}}, "s1", "<tip>");
   for (const char* part : {"&lt;t&gt;", "&lt;x&gt;", "&amp;y", "&lt;l&gt;", "&lt;tip&gt;"})
     EXPECT_NE(chart.svg().find(part), std::string::npos) << part;
+}
+
+// Text between two others, or from the first on.
+std::string part_between(const std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t begin = text.find(from);
+  EXPECT_NE(begin, std::string::npos) << from;
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find(to, begin + from.size()) - begin);
+}
+
+std::vector<double> numbers_after(const std::string& text, const std::string& pattern) {
+  std::vector<double> numbers;
+  const std::regex expression(pattern + "([-0-9.]+)");
+  for (auto i = std::sregex_iterator(text.begin(), text.end(), expression); i != std::sregex_iterator(); ++i)
+    numbers.push_back(std::stod((*i)[1]));
+  return numbers;
+}
+
+ParityComparison of_branches() { return compare_runs(test::several_branch_points(0.002), {}); }
+
+TEST(Tables, of_recipes_have_the_judged_arms_in_their_order_with_what_they_take) {
+  const ReportTable t = recipe_table(of_branches());
+  std::vector<std::string> names;
+  for (const auto& row : t.rows) {
+    ASSERT_EQ(row.size(), t.columns.size());
+    names.push_back(row[0] + " " + row[1]);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"bf16 scratch", "mxfp8_floor scratch", "mxfp8 scratch", "mxfp8 50 %",
+                                             "mxfp8 75 %"}));
+  const std::vector<std::string>& row = t.rows[3];
+  EXPECT_EQ(row[2], "6");
+  EXPECT_EQ(row[6], "inconclusive");
+  EXPECT_EQ(t.columns[7].head, "at 0.0500 %");
+  EXPECT_EQ(row[7], "inferior");
+  EXPECT_EQ(row[8], "14");  // 200 steps of 256 tokens in an hour
+  EXPECT_EQ(row[9], "8.25");
+  EXPECT_EQ(row[10], "16");
+  EXPECT_EQ(row[11], "12");
+}
+
+TEST(Tables, of_branch_points_are_there_where_a_recipe_has_several) {
+  const ReportTable t = dependence_table(of_branches());
+  ASSERT_EQ(t.rows.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(t.rows[i][2], (std::vector<std::string>{"100 %", "50 %", "25 %"})[i]);
+  EXPECT_NE(comparison_text(of_branches()).find("recipes by branch point"), std::string::npos);
+  EXPECT_NE(comparison_html(of_branches()).find("Recipes by branch point"), std::string::npos);
+  EXPECT_EQ(comparison_text(usual()).find("recipes by branch point"), std::string::npos);
+  EXPECT_EQ(comparison_html(usual()).find("Recipes by branch point"), std::string::npos);
+}
+
+TEST(Words, speak_of_the_control_of_the_arms_own_branch_point) {
+  std::vector<NamedRun> runs = test::branches(0.0002);
+  for (NamedRun& run : test::sensitive_experiment(6)) {
+    if (run.record.config.recipe.name != "broken") continue;
+    run.record.training_sha256 = runs[0].record.training_sha256;
+    run.record.validation_sha256 = runs[0].record.validation_sha256;
+    runs.push_back(run);
+  }
+  const ParityComparison c = compare_runs(runs, {});
+  for (const ArmResult& arm : c.arms) {
+    if (arm.name == "mxfp8 from 50 %") {
+      EXPECT_NE(allowed_sentence(c, arm).find("negative control gap +19."), std::string::npos);
+    }
+  }
+}
+
+TEST(ComparisonJson, has_the_ranking_the_inner_verdict_and_the_cost) {
+  const ParityComparison c = of_branches();
+  const Json json = parse_json(comparison_json(c), "report", 20, ErrorKind::internal);
+  EXPECT_EQ(*json.find("options")->find("inner_margin")->get_if<double>(), 0.0005);
+  EXPECT_EQ(json.find("ranking")->size(), 4U);
+  EXPECT_EQ(json.find("by_branch_point")->size(), 1U);
+  const auto& arms = *json.find("arms")->get_if<Json::Array>();
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    EXPECT_EQ(*arms[i].find("at_inner_margin")->find("verdict")->get_if<std::string>(),
+              to_text(c.arms[i].inner.verdict));
+    EXPECT_EQ(*arms[i].find("recipe")->get_if<std::string>(), c.arms[i].recipe);
+    EXPECT_EQ(*arms[i].find("cost")->find("x_bits")->get_if<double>(), c.arms[i].cost.x_bits);
+    EXPECT_EQ(arms[i].find("differences")->size(), c.arms[i].differences.size());
+  }
+}
+
+TEST(AxisEnd, holds_all_but_a_minority_that_is_far_away) {
+  EXPECT_NEAR(axis_end({}, 0.001), 0.0014, 1e-12);
+  EXPECT_NEAR(axis_end({0.0002, 0.0005}, 0.001), 0.0014, 1e-12);
+  EXPECT_NEAR(axis_end({0.003, 0.0002}, 0.001), 0.00345, 1e-12);
+  EXPECT_NEAR(axis_end({0.0002, 0.5}, 0.001), 0.0014, 1e-12);
+  EXPECT_NEAR(axis_end({0.5}, 0.001), 0.575, 1e-12);  // alone it is no minority
+  EXPECT_NEAR(axis_end({0.01, 0.02, 0.03}, 0.001), 0.0345, 1e-12);
+  EXPECT_NEAR(axis_end({0.0002, kNan}, 0.001), 0.0014, 1e-12);
+}
+
+TEST(Forest, comes_before_all_tables) {
+  const std::string html = comparison_html(usual());
+  EXPECT_LT(html.find("<div class=\"forest\">"), html.find("<table>"));
+}
+
+TEST(Forest, has_a_group_a_branch_point_with_names_above_the_bars) {
+  const std::string forest = forest_html(of_branches());
+  const std::size_t scratch = forest.find("<h3>From scratch</h3>");
+  const std::size_t half = forest.find("<h3>From 50 %</h3>");
+  EXPECT_LT(scratch, half);
+  EXPECT_LT(half, forest.find("<h3>From 75 %</h3>"));
+  for (std::size_t at = forest.find("<p>"); at != std::string::npos; at = forest.find("<p>", at + 1))
+    EXPECT_LT(forest.find("</p>\n<svg class=\"s", at), forest.find("<p>", at + 1)) << forest.substr(at, 80);
+  EXPECT_EQ(not_well_formed(forest), "");
+}
+
+// A small gap stays a visible distance from zero, and the control is an arrow at the end.
+TEST(Forest, cuts_off_what_is_far_away_with_an_arrow) {
+  const std::string forest = forest_html(compare_runs(test::branches(0.0003), {}));
+  const std::string arm = part_between(forest, "<b>mxfp8</b>", "</svg>\n");
+  const std::string control = part_between(forest, "<b>broken</b>", "</svg>\n");
+  EXPECT_EQ(arm.find("class=\"mark\""), std::string::npos);
+  EXPECT_EQ(arm.find("beyond the axis"), std::string::npos);
+  EXPECT_NE(control.find("class=\"mark\""), std::string::npos);
+  EXPECT_NE(control.find("beyond the axis"), std::string::npos);
+  const std::vector<double> mean = numbers_after(arm, "class=\"mean\" cx=\"");
+  ASSERT_EQ(mean.size(), 1U);
+  EXPECT_GT(mean[0], 55);  // 50 is zero
+}
+
+// On a page of 320 px 280 or more are left. A digit of 13 px is about 7 px wide.
+TEST(Forest, fits_a_phone) {
+  for (const ParityComparison& c : {usual(), of_branches()}) {
+    const std::string forest = forest_html(c);
+    for (const char* place : {" x=\"", " x1=\"", " x2=\"", " cx=\""}) {
+      for (const double x : numbers_after(forest, place)) {
+        EXPECT_GE(x, 0);
+        EXPECT_LE(x, 100);
+      }
+    }
+    EXPECT_EQ(forest.find("viewBox"), std::string::npos);  // which would make text smaller
+    const std::regex label("<text x=\"([0-9.]+)%\"[^>]*>([^<]*)</text>|<h3>");
+    double right = 0;
+    for (auto i = std::sregex_iterator(forest.begin(), forest.end(), label); i != std::sregex_iterator(); ++i) {
+      if (!(*i)[1].matched) {
+        right = 0;
+        continue;
+      }
+      const double middle = 2.8 * std::stod((*i)[1]);
+      const double half = 3.5 * static_cast<double>((*i)[2].length());
+      EXPECT_GE(middle - half, right) << (*i)[0];
+      right = middle + half;
+      EXPECT_LE(right, 280) << (*i)[0];
+    }
+    EXPECT_GT(right, 0);
+  }
+  for (const double size : numbers_after(std::string(kReportStyle), "font(?:-size)?: ")) EXPECT_GE(size, 11);
+}
+
+// Charts are as wide as they are drawn, or made smaller to fit 300 px, where 13 px must leave 11.
+TEST(ComparisonHtml, has_charts_that_a_phone_can_show) {
+  const std::string html = comparison_html(of_branches());
+  const std::vector<double> widths = numbers_after(html, "viewBox=\"0 0 ");
+  EXPECT_GT(widths.size(), 5U);
+  for (const double width : widths) EXPECT_GE(13 * std::min(1.0, 300 / width), 11) << width;
+}
+
+TEST(Charts, of_a_branch_point_begin_there_and_say_what_is_cut_off) {
+  const std::string charts = branch_point_charts(of_branches());
+  EXPECT_NE(charts.find("d, from scratch"), std::string::npos);
+  const std::string half = part_between(charts, "<title>d, from 50 %</title>", "</figure>");
+  EXPECT_NE(half.find("Cut off, beyond the axis: broken, at the end +19."), std::string::npos);
+  EXPECT_NE(half.find(">200</text>"), std::string::npos);  // the first tick
+  EXPECT_EQ(half.find(">0</text>", half.find("class=\"axis\"")), std::string::npos);
+  EXPECT_NE(half.find("d=\"M0.0,"), std::string::npos);
+}
+
+TEST(Charts, of_bf16_show_one_line_and_one_band) {
+  const std::string chart = baseline_chart(usual());
+  EXPECT_EQ(numbers_after(chart, "class=\"line s").size(), 1U);
+  EXPECT_EQ(numbers_after(chart, "class=\"band s").size(), 1U);
+  EXPECT_EQ(baseline_chart(poor()), "");
+}
+
+TEST(Charts, by_share_of_training_have_a_line_a_recipe) {
+  const std::string chart = dependence_chart(of_branches());
+  EXPECT_EQ(numbers_after(chart, "class=\"line s").size(), 1U);
+  EXPECT_EQ(numbers_after(chart, "class=\"dot s").size(), 3U);
+  EXPECT_EQ(numbers_after(chart, "class=\"thin s").size(), 3U);
+  EXPECT_EQ(dependence_chart(usual()), "");
+}
+
+TEST(Charts, figure_of_two_curves_is_of_mxfp8_from_scratch_or_the_earliest_branch_point) {
+  EXPECT_NE(two_curves_figure(of_branches()).find("<title>BF16 and mxfp8</title>"), std::string::npos);
+  const std::string figure = two_curves_figure(compare_runs(test::branches(0.0002), {}));
+  EXPECT_NE(figure.find("<title>BF16 and mxfp8 from 50 %</title>"), std::string::npos);
+  const std::string above = part_between(figure, "<title>BF16 and", "<title>mxfp8");
+  EXPECT_EQ(numbers_after(above, "class=\"line s").size(), 2U);
+  const std::string below = part_between(figure, "<title>mxfp8 from 50 % - BF16", "</figure>");
+  EXPECT_NE(below.find("class=\"inside\""), std::string::npos);
+  EXPECT_NE(below.find("class=\"band s"), std::string::npos);
+  // The made-up branch has its trunk's training losses.
+  EXPECT_NE(figure.find("Over the last tenth of the steps: d = +0.0000 %"), std::string::npos);
+  EXPECT_EQ(two_curves_figure(compare_runs(test::sensitive_experiment(5), {})), "");
+}
+
+struct Channels {
+  double red, green, blue;
+};
+
+Channels channels_of(const std::string& colour) {
+  const auto at = [&](std::size_t i) { return static_cast<double>(std::stoi(colour.substr(i, 2), nullptr, 16)); };
+  return {at(1), at(3), at(5)};
+}
+
+// Degrees on the circle of colours of HSV, in which red is 0.
+double hue_of(const Channels& c) {
+  const double most = std::max({c.red, c.green, c.blue});
+  const double range = most - std::min({c.red, c.green, c.blue});
+  const double sixth = most == c.red     ? (c.green - c.blue) / range
+                       : most == c.green ? 2 + (c.blue - c.red) / range
+                                         : 4 + (c.red - c.green) / range;
+  return sixth < 0 ? 60 * sixth + 360 : 60 * sixth;
+}
+
+TEST(Colours, are_all_different_and_none_is_red) {
+  for (const bool on_black : {false, true}) {
+    std::set<std::string> all;
+    for (std::size_t arm = 0; arm <= kSeriesColours; ++arm) {
+      const std::string colour = series_colour(arm, on_black);
+      EXPECT_TRUE(all.insert(colour).second) << arm << " " << colour;
+      if (arm == 0) continue;
+      const double hue = hue_of(channels_of(colour));
+      EXPECT_GT(hue, 25) << arm << " " << colour;
+      EXPECT_LT(hue, 330) << arm << " " << colour;
+    }
+  }
+  // The scale that those are on: red of failures is red.
+  EXPECT_LT(hue_of(channels_of("#b3261e")), 10);
+}
+
+TEST(Colours, of_lines_have_a_class_each_and_no_two_have_colour_and_dashes_alike) {
+  const std::string style = "\n" + series_style(121);
+  std::set<std::string> looks;
+  for (std::size_t arm = 0; arm < 121; ++arm) {
+    const std::string name = "." + series_class(arm) + " {";
+    const std::string colour = part_between(style, "\n" + name, "}").substr(name.size() + 1);
+    const bool has_dashes = style.find(".line" + name) != std::string::npos;
+    looks.insert(colour + (has_dashes ? part_between(style, ".line" + name, "}").substr(5 + name.size()) : ""));
+  }
+  EXPECT_EQ(looks.size(), 121U);
 }
 
 }  // namespace
