@@ -210,7 +210,7 @@ TEST_F(RunFile, whose_parts_do_not_agree_is_refused) {
          f.drop_last_row("weights_digest");
        }},
       {"operand_flushed is 3 x 3, but 4 x 3", [](Forged& f) { f.drop_last_row("operand_flushed"); }},
-      {"witness_output_digest is 1 x 4, but 2 x 4", [](Forged& f) { f.drop_last_row("witness_output_digest"); }},
+      {"witness_output_digest is 3 x 4, but 4 x 4", [](Forged& f) { f.drop_last_row("witness_output_digest"); }},
       {"has no dataset 'rate'", [](Forged& f) { f.rename("rate", "rates"); }},
       {"evaluation of step 6: comes after that of step 9",
        [](Forged& f) { f.first_byte("evaluation_step") = std::byte{9}; }},
