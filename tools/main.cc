@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,9 @@ int guarded_run(int argc, char** argv) {
     return complain("out of memory", kEnvironment);
   } catch (const std::length_error&) {
     return complain("out of memory: a size beyond what this machine can address", kEnvironment);
+  } catch (const std::filesystem::filesystem_error& e) {  // a path that was asked for
+    return complain(e.path1().string() + ": cannot be looked up: " + e.code().message() + "; choose another path",
+                    kUsage);
   } catch (const std::exception& e) {
     return complain(std::string("internal: ") + e.what(), kInternal);
   }

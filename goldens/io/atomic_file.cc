@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -27,6 +28,7 @@
 #include "goldens/hdf5/attributes.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"
+#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
 #include "goldens/io/spill_buffer.h"
 #include "goldens/io/temporary_names.h"
@@ -47,12 +49,13 @@ constexpr int kNameAttempts = 100;
       path + ": " + what + ": " + std::strerror(error) + (machine ? "" : "; choose a path that can be written"));
 }
 
-// A name that no other process or thread of this one tries first; exclusive creation settles the rest.
+// A name that no other process or thread of this one tries first; exclusive creation settles the rest. Of a long name
+// the beginning: what a file may be called, its temporary must be, too.
 std::string temporary_name(const std::string& path, int attempt) {
   const fs::path target(path);
-  const std::string name =
-      "." + target.filename().string() + ".mxcheck-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-  return (target.parent_path() / name).string();
+  const std::string end = ".mxcheck-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+  return (target.parent_path() / ("." + target.filename().string().substr(0, NAME_MAX - 1 - end.size()) + end))
+      .string();
 }
 
 // Where the file is to be: links are followed to their end, where there may be nothing yet.
@@ -72,7 +75,10 @@ std::string end_of_links(const std::string& path) {
 
 AtomicFile::AtomicFile(const std::string& path, Naming naming) : path_(end_of_links(path)) {
   struct stat status {};
-  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+  const bool is_there = ::stat(path_.c_str(), &status) == 0;
+  if (!is_there && errno != ENOENT) fail(path_, "cannot be written", errno);
+  if (temporary_name(path_, kNameAttempts).size() >= PATH_MAX) fail(path_, "cannot be written", ENAMETOOLONG);
+  if (is_there && !S_ISREG(status.st_mode)) {
     throw Error(ErrorKind::usage,
                 path + ": cannot be written: it is " + kind_of_file(status.st_mode) + "; choose a file name");
   }
@@ -489,5 +495,20 @@ std::string sha256(const ByteSource& source, std::span<std::byte> into, std::ato
   const auto room = [&](std::uint64_t at, std::uint64_t bytes) { return into.subspan(at, bytes); };
   return hash_while_reading(source, room, done);
 }
+
+namespace {
+
+fs::file_status looked_up(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error && status.type() != fs::file_type::not_found)
+    throw Error(ErrorKind::usage, path + ": cannot be looked up: " + error.message() + "; choose another path");
+  return status;
+}
+
+}  // namespace
+
+bool path_exists(const std::string& path) { return fs::exists(looked_up(path)); }
+bool is_folder(const std::string& path) { return fs::is_directory(looked_up(path)); }
 
 }  // namespace mxcheck

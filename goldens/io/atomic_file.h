@@ -9,8 +9,9 @@
 // rename onto the path, fsync of the directory. A symbolic link at path is followed, also to where there is nothing
 // yet; anything at path but a regular file is refused.
 //
-// Errors: Error{usage} when the path cannot be written (no such directory, no permission, a directory);
-// Error{environment} when the machine fails: disk full, file too large, input/output error.
+// Errors: Error{usage} when the path cannot be written (no such directory, no permission, a directory, a name or path
+// that is too long, a link to itself), of the constructor wherever that is known by then; Error{environment} when the
+// machine fails: disk full, file too large, input/output error.
 
 #include <cstddef>
 #include <cstdint>

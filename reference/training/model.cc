@@ -29,6 +29,7 @@ void check(const TrainingConfig& c) {
   positive(m.layers, "layers"), positive(m.width, "width"), positive(m.heads, "heads");
   positive(m.experts, "experts"), positive(m.inner, "inner"), positive(m.top_k, "top_k");
   positive(m.length, "length"), positive(c.batch, "batch"), positive(c.steps, "steps");
+  require(m.layers <= 1 << 16, "layers are " + std::to_string(m.layers) + "; 1 to 2^16 are needed");
   require(m.width % m.heads == 0 && m.head_width() % 2 == 0,
           "width " + std::to_string(m.width) + " must be heads (" + std::to_string(m.heads) + ") times an even number");
   require(m.top_k <= m.experts,

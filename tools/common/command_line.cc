@@ -10,6 +10,14 @@
 #include "numerics/text.h"
 
 namespace mxcheck {
+namespace {
+
+template <class T>
+constexpr bool kIsOptional = false;
+template <class T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
+}  // namespace
 
 CommandOption CommandOption::required() {
   option_->required();
@@ -91,7 +99,9 @@ void Command::requires_subcommand() { app_->require_subcommand(1); }
 
 template <class T>
 CommandOption Command::option(const std::string& names, T& to, const std::string& help) {
-  return CommandOption(app_->add_option(names, to, help));
+  CommandOption option(app_->add_option(names, to, help));
+  if constexpr (kIsOptional<T>) option.not_empty();  // which would leave it as if it had not been given
+  return option;
 }
 
 template CommandOption Command::option(const std::string&, std::string&, const std::string&);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "goldens/io/atomic_file.h"
+#include "goldens/io/paths.h"
 #include "numerics/error.h"
 #include "tools/common/json.h"
 #include "tools/common/progress.h"
@@ -17,6 +18,7 @@
 #include "tools/parity/parity.h"
 #include "trainer/audit/audit.h"
 #include "trainer/compare/comparison.h"
+#include "trainer/config/memory.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/run_file.h"
 #include "trainer/report/html.h"
@@ -42,7 +44,7 @@ std::string checkpoint_for(const Options& o, const RunRecord& run) {
   std::string nearest;
   for (const std::int64_t step : run.plan.kept) {
     const std::string path = kept_checkpoint_of(o.file, step);
-    if (step <= o.step && std::filesystem::exists(path)) nearest = path;
+    if (step <= o.step && path_exists(path)) nearest = path;
   }
   return nearest;
 }
@@ -92,6 +94,7 @@ Json result_json(const Options& o, const AuditResult& result, const std::string&
 int run(const Options& o) {
   const RunRecord run = read_run(o.file);
   const std::string from = checkpoint_for(o, run);
+  require_memory(run.config, o.evaluates ? run.plan.validation_sequences : 1);
   AuditRequest request;
   request.run = &run;
   request.step = o.step;
@@ -137,9 +140,12 @@ void add_parity_audit(Command& parity) {
   sub.option("RUN", o->file, "The run's file").required();
   sub.option("--step", o->step, "Which step, from 0").required().between(0, std::int64_t{1} << 40);
   sub.option("--checkpoint", o->checkpoint,
-             "State to begin with (default: the nearest kept one beside RUN, or the start)");
-  sub.option("--trunk", o->trunk, "Of a branch: the run that it branched off from (default: its name, beside RUN)");
-  sub.option("--data", o->data, "What the run was trained on (default: that of the known texts which it says)");
+             "State to begin with (default: the nearest kept one beside RUN, or the start)")
+      .not_empty();
+  sub.option("--trunk", o->trunk, "Of a branch: the run that it branched off from (default: its name, beside RUN)")
+      .not_empty();
+  sub.option("--data", o->data, "What the run was trained on (default: that of the known texts which it says)")
+      .not_empty();
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
   sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
   sub.flag("--json", o->json, "As JSON");
@@ -236,11 +242,11 @@ Facts facts_of(const std::string& file) {
   f.run = read_run(file);
   for (const std::int64_t step : f.run.plan.kept) {
     const std::string path = kept_checkpoint_of(file, step);
-    if (!std::filesystem::exists(path)) continue;
+    if (!path_exists(path)) continue;
     check_belongs(read_checkpoint(path), f.run, path);
     f.checkpoints.push_back(step);
   }
-  if (f.run.branch && std::filesystem::exists(std::filesystem::path(file).parent_path() / f.run.branch->file))
+  if (f.run.branch && path_exists((std::filesystem::path(file).parent_path() / f.run.branch->file).string()))
     f.trunk = trunk_beside(f.run, file, "").file;
   for (const RecordedStep& step : f.run.steps) {
     f.not_finite +=

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -28,16 +29,18 @@ std::string packages_text() {
 
 int make_corpus(const CorpusCommand& o) {
   const std::string path = o.output.empty() ? english_path() : o.output;
+  std::optional<AtomicFile> file;
+  if (!o.output.empty()) file.emplace(path);  // refused before packages are read
   const EnglishText text = english_text(o.root);
   check_english(text);
-  if (o.output.empty()) {
+  if (!file) {
     std::error_code error;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
     if (error) throw Error(ErrorKind::environment, path + ": its folder cannot be made: " + error.message());
+    file.emplace(path);
   }
-  AtomicFile file(path);
-  file.write(text.text);
-  file.commit();
+  file->write(text.text);
+  file->commit();
   std::string answer;
   for (const EnglishText::Part& part : text.parts)
     answer += fmt::format("{:>9} bytes  {} {}, {}\n", part.bytes, part.of->package, part.of->version, part.of->path);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "goldens/io/paths.h"
 #include "goldens/layer/recipe_json.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
@@ -22,6 +22,7 @@
 #include "tools/parity/run_options.h"
 #include "tools/parity/stop_on_signal.h"
 #include "trainer/config/config.h"
+#include "trainer/config/memory.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/evaluation.h"
@@ -258,7 +259,7 @@ void check_branch_options(const ParityRunOptions& o) {
 }
 
 void require_journal(const std::string& out) {
-  if (std::filesystem::exists(journal_of(out))) return;
+  if (path_exists(journal_of(out))) return;
   throw Error(ErrorKind::input,
               journal_of(out) + ": there is no such file; no run to " + out + " waits to be gone on with");
 }
@@ -321,7 +322,7 @@ std::vector<std::uint64_t> seeds_of(const ParityRunOptions& o) {
 
 // A file that is no run, or one of another seed, is not what was asked for.
 bool has_ended(const std::string& out, std::uint64_t seed) {
-  if (!std::filesystem::exists(out) || std::filesystem::exists(journal_of(out))) return false;
+  if (!path_exists(out) || path_exists(journal_of(out))) return false;
   const std::uint64_t is = read_run(out).config.seed;
   if (is == seed) return true;
   throw Error(ErrorKind::input, fmt::format("{}: is of seed {}, not of {}", out, is, seed));
@@ -339,7 +340,11 @@ std::string output_of(const std::string& pattern, std::uint64_t seed) {
 std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o) {
   if (o.resume) check_resume(o);
   check_branch_options(o);
-  if (o.seeds.empty()) return {parity_run_of(o, o.output, o.branch, {})};
+  if (o.seeds.empty()) {
+    const ParityRun run = parity_run_of(o, o.output, o.branch, {});
+    if (!o.resume) check_fresh(run.request);
+    return {run};
+  }
   std::vector<ParityRun> runs;
   for (const std::uint64_t seed : seeds_of(o)) {
     const std::string out = output_of(o.output, seed);
@@ -355,22 +360,26 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .required()
       .not_empty();
   sub.option("--preset", o.preset,
-             "tiny (the default), small, full, or verdict, which recipes are judged by; docs/parity.md has them");
-  sub.option("--config", o.config, "All of the configuration as JSON, in place of a preset");
+             "tiny (the default), small, full, or verdict, which recipes are judged by; docs/parity.md has them")
+      .not_empty();
+  sub.option("--config", o.config, "All of the configuration as JSON, in place of a preset").not_empty();
   sub.option("--branch", o.branch,
              "Take over from this run (its trunk), with its weights, moments and data, under another recipe; with "
              "--seeds, {seed} in it, too")
       .not_empty();
   sub.option("--at", o.at, "After so many steps of the trunk").between(1, std::int64_t{1} << 40);
-  sub.option("--recipe", o.recipe, "Recipe of the MoE layers: a name, or a file ending in .json (default bf16)");
+  sub.option("--recipe", o.recipe, "Recipe of the MoE layers: a name, or a file ending in .json (default bf16)")
+      .not_empty();
   const CommandOption seed = sub.option("--seed", o.seed, "Of initial weights, data and rounding (default 0)");
   sub.option("--seeds", o.seeds,
              "Several at once, sharing the device or the CPU, each to the OUT that has its number for {seed}")
       .comma_separated()
+      .not_empty()
       .excludes(seed);
   sub.option("--steps", o.steps, "Default 10,000; of verdict 2,000");
   sub.option("--batch", o.batch, "Sequences a step");
-  sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)");
+  sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)")
+      .not_empty();
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
   sub.option("--moments", o.moments, "Type that AdamW's moments are kept in").one_of({"fp32", "bf16"});
   sub.option("--perturb", o.perturb,
@@ -379,17 +388,20 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .not_empty();
   sub.flag("--skip-non-finite", o.skips_non_finite, "A gradient norm of NaN or Inf: leave the update out and go on");
   sub.option(
-      "--data", o.data,
-      "Text to train on: a file or a folder (default: the headers of Boost 1.74; of verdict English, parity corpus)");
+         "--data", o.data,
+         "Text to train on: a file or a folder (default: the headers of Boost 1.74; of verdict English, parity corpus)")
+      .not_empty();
   sub.option("--evaluate-every", o.evaluate_every, "Steps between evaluations (default a hundredth of all)");
   sub.option("--observe-every", o.observe_every, "Steps between observations of quantization and loads (as well)");
   sub.option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints to go on from (a twentieth)");
   sub.option("--keep", o.kept, "Steps before which a checkpoint is kept beside OUT (default 100, the middle, the last)")
-      .comma_separated();
+      .comma_separated()
+      .not_empty();
   sub.option("--validation-sequences", o.sequences, "Of each evaluation (default 64)");
   sub.option("--engine", o.engine,
              "What computes: cpu, sm90 (a Hopper GPU), or a library of kernels/train.h; the bits are one's")
-      .shows_default();
+      .shows_default()
+      .not_empty();
   sub.option("--threads", o.threads, "Of the CPU; 0: all; they change no bit").between(0, 1024);
   sub.flag("--resume", o.resume, "Go on with runs that were interrupted; with --seeds, those that have not ended");
   sub.flag("--json", o.json, "What came of it as JSON: an object, with --seeds a list of them");
@@ -403,7 +415,10 @@ Corpus corpus_of(const std::string& data, const std::string& training_sha256) {
 
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
                                               std::int64_t validation_sequences, int threads) {
-  if (engine == "cpu") return cpu_engine(config, threads);
+  if (engine == "cpu") {
+    require_memory(config, validation_sequences);
+    return cpu_engine(config, threads);
+  }
   // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
   const bool is_path = engine.find('/') != std::string::npos || engine.ends_with(".so");
   const std::string library = find_candidate_library(is_path ? engine : engine + "_train", own_executable());

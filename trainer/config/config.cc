@@ -1,9 +1,16 @@
 #include "trainer/config/config.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "goldens/io/byte_source.h"
 #include "goldens/json/strict_json.h"
@@ -11,6 +18,7 @@
 #include "numerics/error.h"
 #include "numerics/names.h"
 #include "numerics/text.h"
+#include "trainer/config/memory.h"
 
 namespace mxcheck {
 namespace {
@@ -171,6 +179,76 @@ TrainingConfig preset_named(std::string_view name) {
   config.optimizer = found->optimizer;
   config.recipe = layer_recipe_named("bf16");
   return config;
+}
+
+// Memory: what reference/training keeps, by its headers.
+
+namespace {
+
+constexpr double kTensorOverhead = 256;  // bytes of a tensor's name and of the lists that it is in
+
+// What a forward pass keeps of one token in one layer: the residual stream twice, the norms and attention in BF16,
+// logits and the gradient of the balance loss, chosen experts, and H at a byte an element.
+double bytes_of_token(const ModelShape& m) {
+  const auto d = static_cast<double>(m.width), k = static_cast<double>(m.top_k);
+  return 8 * d + 4 * d + 8 * d + 8 * static_cast<double>(m.experts) + 12 * k + 2 * k * static_cast<double>(m.inner);
+}
+
+double bytes_of_pass(const ModelShape& m, double sequences) {
+  const auto length = static_cast<double>(m.length), layers = static_cast<double>(m.layers);
+  const double probabilities = 2 * static_cast<double>(m.heads) * length * length;
+  const double of_ends = 6 * static_cast<double>(m.width) + 4 * static_cast<double>(kVocabulary);
+  return sequences * (layers * (length * bytes_of_token(m) + probabilities) + length * of_ends);
+}
+
+std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes * 0x1p-30); }
+
+std::string needs(const TrainingMemory& m) {
+  return fmt::format("takes at least {} of memory (weights and moments {}, a step {}, an evaluation {})",
+                     gib(m.total()), gib(m.state), gib(m.step), gib(m.evaluation));
+}
+
+// The least of the limits that are set.
+double memory_of_process() {
+  double most = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream in(file);
+    double limit = 0;
+    if (in >> limit && limit > 0) most = std::min(most, limit);  // "max" is no number
+  }
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    most = std::min(most, static_cast<double>(space.rlim_cur));
+  return most;
+}
+
+}  // namespace
+
+TrainingMemory training_memory(const TrainingConfig& config, std::int64_t validation_sequences) {
+  const ModelShape& m = config.model;
+  const auto weights = static_cast<double>(parameter_count(m));
+  const auto length = static_cast<double>(m.length), sequences = static_cast<double>(validation_sequences);
+  TrainingMemory memory;
+  memory.state = 12 * weights + 7 * kTensorOverhead * static_cast<double>(m.layers);
+  memory.step = 6 * weights + bytes_of_pass(m, static_cast<double>(config.batch));
+  memory.evaluation = 2 * weights + bytes_of_pass(m, std::min(sequences, static_cast<double>(kSequencesAtOnce))) +
+                      sequences * (length + 1);
+  return memory;
+}
+
+std::string memory_objection(const TrainingConfig& config, std::int64_t validation_sequences) {
+  const TrainingMemory memory = training_memory(config, validation_sequences);
+  return memory.total() <= kMostTrainingMemory ? ""
+                                               : "a run of this configuration " + needs(memory) + "; at most " +
+                                                     gib(kMostTrainingMemory) + " may be asked for";
+}
+
+void require_memory(const TrainingConfig& config, std::int64_t validation_sequences) {
+  const TrainingMemory memory = training_memory(config, validation_sequences);
+  const double there = memory_of_process();
+  if (memory.total() <= there) return;
+  throw Error(ErrorKind::environment, "out of memory: a run of this configuration " + needs(memory) + "; there is " +
+                                          gib(there) + ": take smaller sizes, or a machine with more");
 }
 
 }  // namespace mxcheck

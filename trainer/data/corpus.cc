@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "goldens/io/byte_source.h"
+#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
 #include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
@@ -16,13 +17,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBoostName = "boost headers 1.74";
-constexpr const char* kBoostTraining = "24649728ef95e91f2306628d1bab8893d7a80057627ede29eb704f4fc9bac782";
-constexpr const char* kBoostValidation = "0d34667690a5f6d24867e992c1cc967d80a00ac8e74b07159d85b178f78e4e25";
+// Texts that runs are known to be trained on, by the SHA-256 of their parts.
+struct KnownText {
+  const char* name;
+  const char* training;
+  const char* validation;
+};
+constexpr KnownText kBoost{"boost headers 1.74", "24649728ef95e91f2306628d1bab8893d7a80057627ede29eb704f4fc9bac782",
+                           "0d34667690a5f6d24867e992c1cc967d80a00ac8e74b07159d85b178f78e4e25"};
+constexpr KnownText kEnglish{"English text of Debian 12",
+                             "9957b3909277811112b688031e27f937a98850e8c5794ec70857a38959e5c916",
+                             "a4b62e3ce1f816c9d7524bf77212e4577956d34262e5587b62a1e07661679ff7"};
 
-constexpr const char* kEnglishName = "English text of Debian 12";
-constexpr const char* kEnglishTraining = "9957b3909277811112b688031e27f937a98850e8c5794ec70857a38959e5c916";
-constexpr const char* kEnglishValidation = "a4b62e3ce1f816c9d7524bf77212e4577956d34262e5587b62a1e07661679ff7";
+bool is(const Corpus& corpus, const KnownText& text) {
+  return corpus.training_sha256 == text.training && corpus.validation_sha256 == text.validation;
+}
 
 std::string sha256_of(std::span<const std::uint8_t> bytes) { return sha256(std::as_bytes(bytes)); }
 
@@ -101,18 +110,20 @@ Corpus corpus_at(const std::string& path) {
   }
   corpus.training_sha256 = sha256_of(corpus.training);
   corpus.validation_sha256 = sha256_of(corpus.validation);
+  for (const KnownText& text : {kBoost, kEnglish}) {
+    if (is(corpus, text)) corpus.name = text.name;
+  }
   return corpus;
 }
 
 Corpus boost_corpus(const std::string& folder) {
   Corpus corpus = corpus_at(folder);
-  corpus.name = kBoostName;
-  if (corpus.training_sha256 == kBoostTraining && corpus.validation_sha256 == kBoostValidation) return corpus;
+  if (is(corpus, kBoost)) return corpus;
   throw Error(ErrorKind::environment,
               folder +
                   ": these are not the headers of Boost 1.74 as Debian 12 has them: SHA-256 of the training part " +
-                  corpus.training_sha256 + ", needed " + kBoostTraining + "; of the validation part " +
-                  corpus.validation_sha256 + ", needed " + kBoostValidation + "; give other data with --data");
+                  corpus.training_sha256 + ", needed " + kBoost.training + "; of the validation part " +
+                  corpus.validation_sha256 + ", needed " + kBoost.validation + "; give other data with --data");
 }
 
 std::string english_path() {
@@ -124,22 +135,21 @@ std::string english_path() {
 }
 
 Corpus english_corpus(const std::string& path) {
-  if (!fs::exists(path)) {
+  if (!path_exists(path)) {
     throw Error(ErrorKind::environment, path +
                                             ": the English text of Debian 12 was not made yet; mxcheck parity corpus "
                                             "makes it of packages (--help lists them), or give other data with --data");
   }
   Corpus corpus = corpus_at(path);
-  corpus.name = kEnglishName;
-  if (corpus.training_sha256 == kEnglishTraining && corpus.validation_sha256 == kEnglishValidation) return corpus;
+  if (is(corpus, kEnglish)) return corpus;
   throw Error(ErrorKind::environment, path +
                                           ": this is not the English text of Debian 12: SHA-256 of the training part " +
-                                          corpus.training_sha256 + ", needed " + kEnglishTraining +
+                                          corpus.training_sha256 + ", needed " + kEnglish.training +
                                           "; make it anew with mxcheck parity corpus");
 }
 
 Corpus known_corpus(const std::string& training_sha256) {
-  return training_sha256 == kEnglishTraining ? english_corpus() : boost_corpus();
+  return training_sha256 == kEnglish.training ? english_corpus() : boost_corpus();
 }
 
 std::vector<std::uint8_t> training_batch(const Corpus& corpus, const TrainingConfig& config, std::int64_t step) {

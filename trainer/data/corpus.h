@@ -25,7 +25,7 @@
 namespace mxcheck {
 
 struct Corpus {
-  std::string name;  // "boost headers 1.74", or the path as it was given
+  std::string name;  // of a known text, wherever it lies ("boost headers 1.74"), else the path as it was given
   std::vector<std::uint8_t> training;
   std::vector<std::uint8_t> validation;
   std::string training_sha256;

@@ -20,6 +20,7 @@
 #include "numerics/text.h"
 #include "reference/training/digest.h"
 #include "trainer/config/config.h"
+#include "trainer/config/memory.h"
 #include "trainer/record/sealed_file.h"
 
 namespace mxcheck {
@@ -155,6 +156,7 @@ Checkpoint checkpoint_in(const SealedReader& from) {
     throw Error(ErrorKind::input, e.what());
   }
   const TrainingConfig& config = checkpoint.config;
+  if (const std::string wrong = memory_objection(config, 1); !wrong.empty()) from.refuse(wrong);
   TrainingState& state = checkpoint.state;
   checkpoint.training_sha256 = from.text("training_sha256");
   state.step = from.integer("step");

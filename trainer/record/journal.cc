@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -47,6 +48,77 @@ bool begins_with(std::span<const std::byte> bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
+// A run appends each record when it is due (RunPlan): where a later one is there without it, it was taken out.
+class Sequence {
+ public:
+  explicit Sequence(const RunRecord& run) : run_(run), next_(run.first_step()) {}
+
+  // The record that must come before this one and does not; empty where none is missing. The run is as it was before.
+  [[nodiscard]] std::string missing_before(const JournalEntry& entry) const {
+    if (const auto* step = std::get_if<JournalStep>(&entry)) return before_step(step->step);
+    if (const auto* evaluation = std::get_if<RecordedEvaluation>(&entry)) return before_evaluation(evaluation->step);
+    if (const auto* observation = std::get_if<RecordedObservation>(&entry)) return before(observation->step + 1);
+    if (const auto* witness = std::get_if<RecordedWitness>(&entry)) return before(witness->step + 1);
+    const auto* end = std::get_if<RunEnd>(&entry);
+    return end != nullptr && *end != RunEnd::unfinished ? before_end(*end) : "";
+  }
+
+  void took(const JournalEntry& entry) {
+    if (const auto* step = std::get_if<JournalStep>(&entry)) next_ = step->step + 1;
+    if (const auto* sitting = std::get_if<JournalSitting>(&entry)) next_ = sitting->step;
+  }
+
+ private:
+  // Steps up to `steps`.
+  [[nodiscard]] std::string before(std::int64_t steps) const {
+    return steps > next_ && next_ < run_.config.steps ? "step " + std::to_string(next_) : "";
+  }
+
+  [[nodiscard]] std::string before_evaluation(std::int64_t steps) const {
+    const std::string missing = before(steps);
+    return missing.empty() ? beside(next_ - 1) : missing;
+  }
+
+  [[nodiscard]] std::string before_step(std::int64_t step) const {
+    if (std::string missing = before(step); !missing.empty()) return missing;
+    if (step < next_) return "the sitting that goes on from step " + std::to_string(step);
+    if (std::string missing = evaluation(step, run_.plan.evaluates_before(step)); !missing.empty()) return missing;
+    return beside(step - 1);
+  }
+
+  [[nodiscard]] std::string before_end(RunEnd end) const {
+    std::string missing;
+    if (end == RunEnd::finished) {
+      missing = before(run_.config.steps);
+      if (missing.empty()) missing = evaluation(run_.config.steps, true);
+    }
+    return missing.empty() ? beside(next_ - 1) : missing;
+  }
+
+  [[nodiscard]] std::string evaluation(std::int64_t step, bool due) const {
+    return due && !has(run_.evaluations, step) ? "the evaluation after " + std::to_string(step) + " steps" : "";
+  }
+
+  // What follows a step. Of one that ended in a layer, whose loss is NaN, there may be nothing.
+  [[nodiscard]] std::string beside(std::int64_t step) const {
+    if (step < run_.first_step() || step >= run_.steps_done()) return "";
+    if (std::isnan(std::bit_cast<float>(run_.step(step).loss))) return "";
+    const std::string of = " of step " + std::to_string(step);
+    if (run_.plan.observes(step) && !has(run_.observations, step)) return "the observation" + of;
+    return run_.plan.witnesses(step, run_.config.steps) && !has(run_.witnesses, step) ? "the witness" + of : "";
+  }
+
+  template <class Entry>
+  static bool has(const std::vector<Entry>& entries, std::int64_t step) {
+    const auto at = std::lower_bound(entries.begin(), entries.end(), step,
+                                     [](const Entry& e, std::int64_t wanted) { return e.step < wanted; });
+    return at != entries.end() && at->step == step;
+  }
+
+  const RunRecord& run_;
+  std::int64_t next_;  // step that comes next in this sitting
+};
+
 JournalContents contents_of(std::span<const std::byte> bytes, const std::string& path) {
   if (!begins_with(bytes, kStart)) {
     refuse(path, begins_with(bytes, kStartOfAny) ? "a journal of another version; this build reads version 1"
@@ -58,8 +130,13 @@ JournalContents contents_of(std::span<const std::byte> bytes, const std::string&
   if (all.frames[0].type != kHeaderType) refuse(where(all.frames[0]), "no header; a journal begins with one");
   JournalContents contents{run_of_header(all.frames[0].payload, where(all.frames[0])), all.whole_bytes,
                            bytes.size() - all.whole_bytes};
+  Sequence sequence(contents.record);
   for (const Frame& frame : std::span(all.frames).subspan(1)) {
-    add(contents.record, entry_of(frame.type, frame.payload, where(frame)), where(frame));
+    const JournalEntry entry = entry_of(frame.type, frame.payload, where(frame));
+    if (const std::string missing = sequence.missing_before(entry); !missing.empty())
+      refuse(where(frame), "the record of " + missing + " must come before it, and is missing");
+    add(contents.record, entry, where(frame));
+    sequence.took(entry);
   }
   return contents;
 }

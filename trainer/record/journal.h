@@ -14,8 +14,10 @@
 // is torn is dropped: by resume from the file, too.
 //
 // Errors: Error{usage} for a path that cannot be written, a journal that is there already (create) or not (resume), and
-// one that another process has open; Error{input} for a file that is no journal, of another version, damaged, or whose
-// records do not fit one another, and of append for an entry that does not fit; Error{environment} for a full disk.
+// one that another process has open; Error{input} for a file that is no journal, of another version, damaged, whose
+// records do not fit one another, or which lacks one that its plan says must be there (it is named, with the byte of
+// the record that it must come before), and of append for an entry that does not fit; Error{environment} for a full
+// disk.
 
 #include <cstdint>
 #include <filesystem>

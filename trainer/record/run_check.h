@@ -2,6 +2,7 @@
 // Whether the parts of a run's record agree with its configuration and with one another: what the writer, the reader
 // and the journal ask before they believe one. Each gives what is wrong in words, empty where nothing is. No errors.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,7 +19,12 @@ std::string objection(const RunRecord& run, const RecordedEvaluation& evaluation
 std::string objection(const RunRecord& run, const RecordedObservation& observation);
 std::string objection(const RunRecord& run, const RecordedWitness& witness);
 
-// Of what a run is about: hashes, sizes, times.
+// Of a plan, for a run of a configuration that check() takes: intervals, kept steps, sequences, and the memory that
+// steps and evaluations would take.
+inline constexpr std::size_t kMostKept = 4096;  // checkpoints: their steps are one attribute of the run's file
+std::string objection_to_plan(const RunPlan& plan, const TrainingConfig& config);
+
+// Of what a run is about: its plan, hashes, sizes, times.
 std::string objection_to_head(const RunRecord& run);
 
 // Of all: also that entries are in the order of their steps, none twice, and that a finished run has all its steps.

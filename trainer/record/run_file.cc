@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "numerics/one_line.h"
 #include "numerics/text.h"
 #include "trainer/config/config.h"
+#include "trainer/config/memory.h"
 #include "trainer/record/run_check.h"
 #include "trainer/record/run_columns.h"
 #include "trainer/record/sealed_file.h"
@@ -231,6 +233,7 @@ class Reader {
 
   RunRecord read() {
     attributes();
+    if (const std::string wrong = objection_to_head(run_); !wrong.empty()) from_.refuse(wrong);
     steps();
     evaluations();
     observations();
@@ -513,6 +516,31 @@ std::string objection(const RunRecord& run, const RecordedWitness& w) {
   return wrong.empty() ? "" : of_step("witness", w.step) + wrong;
 }
 
+std::string objection_to_plan(const RunPlan& plan, const TrainingConfig& config) {
+  for (const auto& [every, what] :
+       {std::pair(plan.evaluate_every, "an evaluation"), std::pair(plan.observe_every, "an observation"),
+        std::pair(plan.checkpoint_every, "a checkpoint")}) {
+    if (every < 1) {
+      return std::string("a run with ") + what + " every " + std::to_string(every) + " steps; 1 or more is needed";
+    }
+  }
+  if (plan.validation_sequences < 1 || plan.validation_sequences > 1 << 20) {
+    return "evaluations of " + std::to_string(plan.validation_sequences) + " sequences; 1 to 2^20 are needed";
+  }
+  if (plan.kept.size() > kMostKept) {
+    return std::to_string(plan.kept.size()) + " checkpoints to keep; at most " + std::to_string(kMostKept);
+  }
+  std::int64_t before = -1;
+  for (const std::int64_t step : plan.kept) {
+    if (step <= before || step >= config.steps) {
+      return "a checkpoint to keep before step " + std::to_string(step) + "; steps of the run, 0 to " +
+             std::to_string(config.steps - 1) + ", each once and ascending, are needed";
+    }
+    before = step;
+  }
+  return memory_objection(config, plan.validation_sequences);
+}
+
 std::string objection_to_head(const RunRecord& run) {
   if (!is_sha256(run.training_sha256)) return "training_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
   if (!is_sha256(run.validation_sha256)) return "validation_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
@@ -522,18 +550,11 @@ std::string objection_to_head(const RunRecord& run) {
   if (run.training_bytes < 0 || run.validation_bytes < 0) {
     return "a size of the data is negative";
   }
-  const RunPlan& p = run.plan;
-  if (p.evaluate_every < 1 || p.observe_every < 1 || p.checkpoint_every < 1 || p.validation_sequences < 1) {
-    return "an interval of the plan, or the sequences of an evaluation, are below 1";
-  }
-  const bool ascend = std::adjacent_find(p.kept.begin(), p.kept.end(), std::greater_equal<>()) == p.kept.end();
-  if (!ascend || (!p.kept.empty() && (p.kept.front() < 0 || p.kept.back() >= run.config.steps))) {
-    return "the kept checkpoints are no ascending steps of the run";
-  }
+  if (std::string wrong = objection_to_plan(run.plan, run.config); !wrong.empty()) return wrong;
   if (run.branch) {
     const RunBranch& b = *run.branch;
     if (!is_sha256(b.trunk)) return "trunk_sha256 is no SHA-256: 64 lower-case hexadecimal digits";
-    if (!is_attribute(b.file) || b.file.empty() || b.file.find('/') != std::string::npos)
+    if (!is_attribute(b.file) || b.file.empty() || b.file.size() > NAME_MAX || b.file.find('/') != std::string::npos)
       return "trunk_file is no name of a file";
     if (b.step < 1 || b.step >= run.config.steps) {
       return "a branch after step " + std::to_string(b.step) + " of " + std::to_string(run.config.steps) +

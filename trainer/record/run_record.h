@@ -5,6 +5,7 @@
 //
 // Errors: Error{usage} of run_end_named, which lists the names.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -66,6 +67,13 @@ struct RunPlan {
   std::int64_t checkpoint_every = 1;      // of the checkpoint that an interrupted run goes on from
   std::int64_t validation_sequences = 1;  // of which an evaluation reads so many
   std::vector<std::int64_t> kept;         // steps before which a checkpoint is kept, with a witness; ascending
+  [[nodiscard]] bool evaluates_before(std::int64_t step) const { return step % evaluate_every == 0; }
+  [[nodiscard]] bool observes(std::int64_t step) const { return step % observe_every == 0; }
+  [[nodiscard]] bool keeps(std::int64_t step) const { return std::find(kept.begin(), kept.end(), step) != kept.end(); }
+  // Of a run of so many steps: also of the first two and the last, which audits begin and end with.
+  [[nodiscard]] bool witnesses(std::int64_t step, std::int64_t steps) const {
+    return observes(step) || keeps(step) || step <= 1 || step + 1 == steps;
+  }
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "goldens/io/paths.h"
 #include "numerics/error.h"
 #include "trainer/config/config.h"
 #include "trainer/record/checkpoint.h"
@@ -35,7 +36,7 @@ std::optional<Checkpoint> nearest_checkpoint(const Trunk& trunk, std::int64_t st
   std::string nearest;
   for (const std::int64_t kept : trunk.run.plan.kept) {
     const std::string path = kept_checkpoint_of(trunk.file, kept);
-    if (kept <= step && std::filesystem::exists(path)) nearest = path;
+    if (kept <= step && path_exists(path)) nearest = path;
   }
   if (nearest.empty()) return std::nullopt;
   Checkpoint checkpoint = read_checkpoint(nearest);
@@ -56,7 +57,7 @@ Trunk trunk_beside(const RunRecord& branch, const std::string& branch_file, cons
   const RunBranch& b = branch.branch.value();
   const std::string path =
       trunk_file.empty() ? (std::filesystem::path(branch_file).parent_path() / b.file).string() : trunk_file;
-  if (!std::filesystem::exists(path)) {
+  if (!path_exists(path)) {
     throw Error(ErrorKind::input, fmt::format("{}: is a branch of {} (SHA-256 {}), which is not at {}", branch_file,
                                               b.file, b.trunk, path));
   }

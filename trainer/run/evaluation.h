@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <span>
 
+#include "trainer/config/memory.h"  // kSequencesAtOnce
 #include "trainer/record/run_record.h"
 #include "trainer/run/engine.h"
 
 namespace mxcheck {
-
-inline constexpr std::int64_t kSequencesAtOnce = 256;
 
 // Of the engine's weights. validation: sequences x (length + 1) bytes.
 RecordedEvaluation evaluation_of(TrainingEngine& engine, const TrainingConfig& config,

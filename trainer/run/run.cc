@@ -7,16 +7,20 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "goldens/io/paths.h"
 #include "numerics/error.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
+#include "trainer/record/run_check.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"
 #include "trainer/run/engine.h"
@@ -67,49 +71,70 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   }
 }
 
-Journal opened(const RunRequest& r, const TrainingEngine& engine) {
-  if (!r.resume) {
-    check_fresh(r);
-    return Journal::create(journal_of(r.out), about(r, engine));
-  }
-  Journal journal = Journal::resume(journal_of(r.out));
-  check_same(r, journal.record());
-  return journal;
-}
-
 class Sitting {
  public:
   Sitting(const RunRequest& r, TrainingEngine& engine, const RunWatch& watch)
       : r_(r),
         engine_(engine),
         watch_(watch),
-        validation_(validation_batch(*r.corpus, r.config.model, r.plan.validation_sequences)),
-        journal_(opened(r, engine)) {}
+        validation_(validation_batch(*r.corpus, r.config.model, r.plan.validation_sequences)) {}
 
   RunRecord run() {
-    if (journal_.record().end == RunEnd::unfinished) {
-      load();
-      if (!steps()) return interrupted();
+    if (r_.resume) {
+      go_on();
+    } else {
+      begin();
     }
-    journal_.sync();
-    write_run(r_.out, journal_.record());
+    if (record().end == RunEnd::unfinished && !steps_or_nothing()) return interrupted();
+    journal_->sync();
+    write_run(r_.out, record());
     std::filesystem::remove(journal_of(r_.out));
     std::filesystem::remove(checkpoint_of(r_.out));
-    return journal_.record();
+    return record();
   }
 
  private:
-  // The state to go on from, and a note of the new sitting where the run had begun before.
-  void load() {
+  // The state before the journal: where memory is short no journal is left.
+  void begin() {
+    check_fresh(r_);
+    engine_.load(first_state());
+    journal_.emplace(Journal::create(journal_of(r_.out), about(r_, engine_)));
+  }
+
+  // From the state of the checkpoint, with a note of the new sitting.
+  void go_on() {
+    journal_.emplace(Journal::resume(journal_of(r_.out)));
+    check_same(r_, record());
+    if (record().end != RunEnd::unfinished) return;
     const std::string checkpoint = checkpoint_of(r_.out);
-    if (r_.resume && std::filesystem::exists(checkpoint)) {
+    if (path_exists(checkpoint)) {
       Checkpoint c = read_checkpoint(checkpoint);
-      check_belongs(c, journal_.record(), checkpoint);
+      check_belongs(c, record(), checkpoint);
       engine_.load(std::move(c.state));
     } else {
       engine_.load(first_state());
     }
-    if (r_.resume) journal_.append(JournalSitting{engine_.steps_done(), now_utc()});
+    journal_->append(JournalSitting{engine_.steps_done(), now_utc()});
+  }
+
+  [[nodiscard]] const RunRecord& record() const { return journal_->record(); }
+
+  // A run that fails before its first step is done, as where memory is short, leaves nothing that would stand in the
+  // way of the next try.
+  bool steps_or_nothing() {
+    try {
+      return steps();
+    } catch (...) {
+      if (!r_.resume && record().steps.empty()) remove_begun();
+      throw;
+    }
+  }
+  // check_fresh has found nothing under either name.
+  void remove_begun() const {
+    std::error_code ignored;
+    std::filesystem::remove(journal_of(r_.out), ignored);
+    const std::int64_t first = record().first_step();
+    if (r_.plan.keeps(first)) std::filesystem::remove(kept_checkpoint_of(r_.out, first), ignored);
   }
 
   [[nodiscard]] TrainingState first_state() const {
@@ -130,7 +155,7 @@ class Sitting {
       keep_if_due(step);
       const StepOutcome outcome = one_step(step);
       if (!outcome.updated && !r_.config.optimizer.skips_non_finite) {
-        journal_.append(RunEnd::diverged);
+        journal_->append(RunEnd::diverged);
         return true;
       }
       if ((step + 1) % r_.plan.checkpoint_every == 0) save(checkpoint_of(r_.out));
@@ -143,52 +168,52 @@ class Sitting {
       if (watch_ && !watch_(progress) && step + 1 < r_.config.steps) return false;
     }
     evaluate(r_.config.steps);
-    journal_.append(RunEnd::finished);
+    journal_->append(RunEnd::finished);
     return true;
   }
 
   StepOutcome one_step(std::int64_t step) {
     const Clock::time_point begun = Clock::now();
-    const bool observes = step % r_.plan.observe_every == 0;
+    const bool observes = r_.plan.observes(step);
     const StepOutcome outcome = engine_.step(training_batch(*r_.corpus, r_.config, step), observes);
-    journal_.append(JournalStep{step, recorded(outcome), seconds_since(begun)});
+    journal_->append(JournalStep{step, recorded(outcome), seconds_since(begun)});
     // A step that ended in a layer has no digests of those after it: what was recorded of it are its NaN.
     if (std::ssize(outcome.layers) != r_.config.model.layers) return outcome;
-    if (observes && !outcome.layers[0].expert_loads.empty()) journal_.append(RecordedObservation{step, outcome.layers});
-    const bool kept = std::find(r_.plan.kept.begin(), r_.plan.kept.end(), step) != r_.plan.kept.end();
-    if (observes || kept || step <= 1 || step + 1 == r_.config.steps) journal_.append(witness(step, outcome));
+    if (observes && !outcome.layers[0].expert_loads.empty())
+      journal_->append(RecordedObservation{step, outcome.layers});
+    if (r_.plan.witnesses(step, r_.config.steps)) journal_->append(witness(step, outcome));
     return outcome;
   }
 
   void evaluate_if_due(std::int64_t step) {
-    if (step % r_.plan.evaluate_every == 0) evaluate(step);
+    if (r_.plan.evaluates_before(step)) evaluate(step);
   }
   void evaluate(std::int64_t step) {
-    if (has_step(journal_.record().evaluations, step)) return;  // an earlier sitting came further
-    journal_.append(evaluation_of(engine_, r_.config, validation_));
+    if (has_step(record().evaluations, step)) return;  // an earlier sitting came further
+    journal_->append(evaluation_of(engine_, r_.config, validation_));
   }
 
   void keep_if_due(std::int64_t step) {
-    if (std::find(r_.plan.kept.begin(), r_.plan.kept.end(), step) == r_.plan.kept.end()) return;
+    if (!r_.plan.keeps(step)) return;
     const std::string path = kept_checkpoint_of(r_.out, step);
-    if (!std::filesystem::exists(path)) save(path);
+    if (!path_exists(path)) save(path);
   }
   // The journal first: a checkpoint is never ahead of it on the disk.
   void save(const std::string& path) {
-    journal_.sync();
+    journal_->sync();
     write_checkpoint(path, {r_.config, r_.corpus->training_sha256, engine_.state()});
   }
 
   RunRecord interrupted() {
     save(checkpoint_of(r_.out));
-    return journal_.record();
+    return record();
   }
 
   const RunRequest& r_;
   TrainingEngine& engine_;
   const RunWatch& watch_;
   std::vector<std::uint8_t> validation_;  // before a journal is made: a part that is too short is refused
-  Journal journal_;
+  std::optional<Journal> journal_;
 };
 
 }  // namespace
@@ -204,18 +229,17 @@ std::string kept_checkpoint_of(const std::string& out, std::int64_t step) {
 
 // The journal first: a run that ends in between has its file before its journal goes.
 void check_fresh(const RunRequest& r) {
-  if (std::filesystem::exists(journal_of(r.out))) {
+  if (path_exists(journal_of(r.out))) {
     throw Error(ErrorKind::usage, journal_of(r.out) + ": a run to " + r.out +
                                       " was begun and has not ended; go on with it (--resume), or remove this file");
   }
-  if (std::filesystem::exists(r.out))
-    throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
-  const std::filesystem::path folder = std::filesystem::path(r.out).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
-    throw Error(ErrorKind::usage, r.out + ": there is no folder " + folder.string());
+  if (path_exists(r.out)) throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
+  const std::string folder = std::filesystem::path(r.out).parent_path().string();
+  if (!folder.empty() && !is_folder(folder)) throw Error(ErrorKind::usage, r.out + ": there is no folder " + folder);
+  static_cast<void>(path_exists(checkpoint_of(r.out)));  // a name that is too long is refused now, not after steps
   for (const std::int64_t step : r.plan.kept) {
     const std::string kept = kept_checkpoint_of(r.out, step);
-    if (!std::filesystem::exists(kept)) continue;
+    if (!path_exists(kept)) continue;
     throw Error(ErrorKind::usage, kept + ": is there already, of another run; audits of " + r.out +
                                       " would begin with it: remove it, or take another name");
   }
@@ -325,17 +349,7 @@ RecordedEvaluation evaluation_of(TrainingEngine& engine, const TrainingConfig& c
   return e;
 }
 
-// When a run does what: the intervals that are taken where none are given, and those that cannot be.
-
-namespace {
-
-void check_interval(std::int64_t every, const char* what) {
-  if (every >= 1) return;
-  throw Error(ErrorKind::usage,
-              std::string("a run with ") + what + " every " + std::to_string(every) + " steps; 1 or more is needed");
-}
-
-}  // namespace
+// When a run does what: the intervals that are taken where none are given.
 
 RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step) {
   const auto part = [&](std::int64_t parts) { return std::max<std::int64_t>(1, config.steps / parts); };
@@ -365,22 +379,7 @@ RunPlan verdict_plan_of(const TrainingConfig& config) {
 }
 
 void check(const RunPlan& plan, const TrainingConfig& config) {
-  check_interval(plan.evaluate_every, "an evaluation");
-  check_interval(plan.observe_every, "an observation");
-  check_interval(plan.checkpoint_every, "a checkpoint");
-  if (plan.validation_sequences < 1 || plan.validation_sequences > 1 << 20) {
-    throw Error(ErrorKind::usage,
-                "evaluations of " + std::to_string(plan.validation_sequences) + " sequences; 1 to 2^20 are needed");
-  }
-  std::int64_t before = -1;
-  for (const std::int64_t step : plan.kept) {
-    if (step <= before || step >= config.steps) {
-      throw Error(ErrorKind::usage, "a checkpoint to keep before step " + std::to_string(step) +
-                                        "; steps of the run, 0 to " + std::to_string(config.steps - 1) +
-                                        ", each once and ascending, are needed");
-    }
-    before = step;
-  }
+  if (const std::string wrong = objection_to_plan(plan, config); !wrong.empty()) throw Error(ErrorKind::usage, wrong);
 }
 
 std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch) {

@@ -11,7 +11,10 @@
 //
 // A branch (branch.h) begins with its trunk's state in place of the configuration's.
 //
-// Errors: Error{usage} where OUT or its journal is there already, or where there is none to go on with; Error{input}
+// A run that fails before its first step is done leaves no journal: where memory is short there is nothing to remove.
+//
+// Errors: Error{usage} where OUT or its journal is there already, cannot be a file's name, or where there is none to go
+// on with; Error{input}
 // for files of another run; Error{internal} where a step comes out otherwise than recorded: then the machine, or the
 // program, is not what it was; Error{environment} for a full disk. What was recorded stays as it is.
 
@@ -34,7 +37,7 @@ RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step = 0);
 // that takes a CPU half a minute), a checkpoint every quarter of the steps (a GPU makes a hundred steps in the time
 // that it takes to write one), and checkpoints kept to branch off from after 10, 25, 50 and 75 % of the steps.
 RunPlan verdict_plan_of(const TrainingConfig& config);
-// Error{usage} for intervals below 1 and kept steps that are not ascending, or not of the run.
+// Error{usage} for what objection_to_plan (trainer/record/run_check.h) says.
 void check(const RunPlan& plan, const TrainingConfig& config);
 
 struct RunRequest {

@@ -15,6 +15,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/chunk_writer.h"
+#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
 #include "goldens/io/spill_buffer.h"
 #include "goldens/io/temporary_names.h"
@@ -136,6 +137,38 @@ TEST_P(AtomicFileTest, refuses_paths_that_cannot_be_written) {
   }
   expect_error(ErrorKind::usage, "cannot be written", [] { AtomicFile("", GetParam()); });
   EXPECT_EQ(dir.names().size(), 2U);
+}
+
+// Before anything is written: what would be refused at commit has taken its time by then.
+TEST_P(AtomicFileTest, refuses_at_once_names_that_no_file_can_have) {
+  std::filesystem::create_symlink("loop", dir / "loop");
+  expect_error(ErrorKind::usage, "cannot be written: Too many levels of symbolic links",
+               [&] { AtomicFile(dir / "loop", GetParam()); });
+  expect_error(ErrorKind::usage, "cannot be written: File name too long",
+               [&] { AtomicFile(dir / std::string(256, 'a'), GetParam()); });
+  std::string path = dir.path();
+  while (path.size() < 4090) path += "/.";
+  expect_error(ErrorKind::usage, "cannot be written: File name too long", [&] { AtomicFile(path + "/x", GetParam()); });
+  const std::string longest(255, 'a');  // whose temporary is no longer than it
+  AtomicFile file(dir / longest, GetParam());
+  file.write("x");
+  file.commit();
+  EXPECT_EQ(test::read_file(dir / longest), "x");
+}
+
+TEST(Paths, that_cannot_be_looked_up_are_errors_and_others_there_or_not) {
+  const test::TemporaryDirectory dir;
+  test::write_file(dir / "x", "");
+  std::filesystem::create_symlink("loop", dir / "loop");
+  std::filesystem::create_symlink("nothing", dir / "dangling");
+  EXPECT_TRUE(path_exists(dir / "x") && path_exists(dir.path()));
+  EXPECT_FALSE(path_exists(dir / "none") || path_exists(dir / "x/y") || path_exists(dir / "dangling"));
+  EXPECT_TRUE(is_folder(dir.path()));
+  EXPECT_FALSE(is_folder(dir / "x") || is_folder(dir / "none"));
+  for (const std::string& path : {dir / "loop", dir / "loop/x", dir / std::string(256, 'a'), std::string(5000, 'a')}) {
+    expect_error(ErrorKind::usage, path + ": cannot be looked up: ", [&] { path_exists(path); });
+    expect_error(ErrorKind::usage, path + ": cannot be looked up: ", [&] { is_folder(path); });
+  }
 }
 
 TEST(AtomicFile, leaves_nothing_when_the_process_is_killed) {

@@ -56,6 +56,7 @@ void expect_refused(const char* what, const std::function<void(TrainingConfig&)>
 
 TEST(TrainingConfigCheck, says_what_cannot_be) {
   expect_refused("layers is 0", [](auto& c) { c.model.layers = 0; });
+  expect_refused("layers are 65537", [](auto& c) { c.model.layers = (1 << 16) + 1; });
   expect_refused("width is -1", [](auto& c) { c.model.width = -1; });
   expect_refused("an even number", [](auto& c) { c.model.heads = 32; });  // of one column each
   expect_refused("an even number", [](auto& c) { c.model.heads = 5; });

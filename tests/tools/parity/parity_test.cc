@@ -222,6 +222,65 @@ TEST_F(Parity, what_makes_no_sense_is_refused_in_one_line) {
   expect_refused(2, "run.step10.h5", "parity verify run.step10.h5");
 }
 
+// A link to itself, a name and a path that are too long: a line and exit code 2, before data is read.
+TEST_F(Parity, outputs_that_no_file_can_be_are_refused_in_one_line) {
+  for (const char* name : {"loop", "loop.h5", "loop.html"}) std::filesystem::create_symlink(name, dir / name);
+  std::ofstream(dir / "campaign.json")
+      << R"({"preset": "tiny", "seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}]})";
+  std::string path = ".";
+  while (path.size() < 4200) path += "/.";
+  const std::string name(250, 'a');  // with what is beside it while a run is under way 255 bytes are not enough
+  const std::string run = "parity run --config small.json --data text -o ";
+  expect_refused(2, "loop.h5: cannot be looked up: Too many levels of symbolic links", run + "loop.h5");
+  expect_refused(2, "cannot be looked up: Too many levels of symbolic links", run + "loop/run.h5");
+  expect_refused(2, "File name too long; choose another path", run + name + name);
+  expect_refused(2, name.substr(0, 246) + ".checkpoint: cannot be looked up: File name too long",
+                 run + name.substr(0, 246));
+  expect_refused(2, "File name too long; choose another path", run + path + "/run.h5");
+  expect_refused(2, "loop.h5", "parity run --data none --seeds 1,2 --config small.json -o loop.h5/{seed}");
+  expect_refused(2, "loop.h5", "parity run --resume --data text -o loop.h5");
+  for (const std::string& folder : {std::string("loop"), name + name, path + "/none"})
+    expect_refused(2, folder.substr(0, 4), "parity campaign campaign.json --data text -o " + folder);
+  for (const std::string& file : {std::string("loop"), name + name, path + "/none"})
+    expect_refused(2, "cannot be written: ", "parity corpus --root . -o " + file);
+  ASSERT_EQ(mxcheck(run + "run.h5").code, 0);
+  for (const std::string& page : {std::string("loop.html"), name + name + ".html", path + "/x.html"})
+    expect_refused(2, "cannot be written: ", "parity compare run.h5 --html " + page);
+  for (const std::string& file : {std::string("loop.h5"), name + name, path + "/run.h5"}) {
+    expect_refused(2, file.substr(0, 4), "parity verify " + file);
+    expect_refused(2, file.substr(0, 4), "parity audit --step 1 --data text " + file);
+    expect_refused(2, file.substr(0, 4), "parity audit --step 1 --data text --checkpoint " + file + " run.h5");
+    expect_refused(2, file.substr(0, 4), "parity run --branch " + file + " --at 1 --data text -o branch.h5");
+  }
+}
+
+// "$CONFIG" of a variable that was never set is no wish for the default.
+TEST_F(Parity, options_without_a_value_are_refused) {
+  for (const char* option : {"--config", "--preset", "--recipe", "--rounding", "--moments", "--perturb", "--data",
+                             "--engine", "--keep", "--seeds", "--branch", "--seed", "--steps"})
+    expect_refused(2, option, std::string("parity run -o run.h5 ") + option + " ''", "ulimit -t 5; ");
+  for (const char* option : {"--checkpoint", "--trunk", "--data"})
+    expect_refused(2, option, std::string("parity audit run.h5 --step 1 ") + option + " ''");
+}
+
+// Runs that are refused for memory, or that ask for what no machine has.
+TEST_F(Parity, sizes_beyond_memory_are_refused_and_leave_nothing) {
+  const auto write = [&](const char* file, auto change) {
+    TrainingConfig config = preset_named("tiny");
+    change(config);
+    std::ofstream(dir / file) << to_json(config);
+  };
+  write("wide.json", [](TrainingConfig& c) { c.model.width = 1 << 24; });
+  write("large.json", [](TrainingConfig& c) { c.model.width = 1024, c.model.inner = 2048, c.model.experts = 256; });
+  expect_refused(2, "takes at least", "parity run --config wide.json --data text -o run.h5");
+  expect_refused(2, "2^20 are needed",
+                 "parity run --config small.json --validation-sequences 100000000 --data text -o run.h5");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take memory of their own
+  expect_refused(3, "out of memory: a run of this configuration takes at least",
+                 "parity run --config large.json --data text -o run.h5", "ulimit -v 4000000; ");
+#endif
+}
+
 TEST_F(Parity, an_altered_file_is_refused) {
   ASSERT_EQ(run("--keep 10 -o run.h5").code, 0);
   std::string bytes = test::read_file(dir / "run.h5");

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "goldens/json/json.h"
 #include "numerics/error.h"
+#include "trainer/config/memory.h"
 
 namespace mxcheck {
 namespace {
@@ -81,6 +85,47 @@ TEST(ConfigJson, is_read_strictly) {
   EXPECT_THROW(config_from_json("{", "x"), Error);
   EXPECT_THROW(config_from_json("{}", "x"), Error);
   EXPECT_THROW(config_from_json("[]", "x"), Error);
+}
+
+// Weights and moments to the byte, the rest no more than a step takes.
+TEST(TrainingMemory, is_counted_from_the_sizes) {
+  const TrainingConfig full = preset_named("full");
+  const TrainingMemory memory = training_memory(full, 64);
+  EXPECT_NEAR(memory.state, 12.0 * 13'797'632, 1e5);
+  EXPECT_GT(memory.step, 6.0 * 13'797'632);
+  EXPECT_LT(memory.step, 4e8);
+  EXPECT_EQ(memory.total(), memory.state + std::max(memory.step, memory.evaluation));
+  EXPECT_GT(training_memory(full, 256).evaluation, 3 * memory.evaluation);
+  EXPECT_LT(training_memory(full, 1 << 20).evaluation - training_memory(full, 256).evaluation, 257.0 * (1 << 20));
+  EXPECT_EQ(memory_objection(full, 1 << 20), "");
+  EXPECT_NO_THROW(require_memory(preset_named("tiny"), 64));
+}
+
+// Of each size by itself, and of sizes whose product is beyond 64 bits.
+TEST(TrainingMemory, that_no_machine_has_is_named) {
+  const std::vector<std::function<void(TrainingConfig&)>> cases{
+      [](TrainingConfig& c) { c.model.width = 1 << 24; },
+      [](TrainingConfig& c) { c.model.inner = 1 << 24, c.model.experts = 256; },
+      [](TrainingConfig& c) { c.model.experts = 1 << 24; },
+      [](TrainingConfig& c) { c.model.length = 1 << 22; },
+      [](TrainingConfig& c) { c.batch = 1 << 18, c.model.layers = 1 << 16; },
+      [](TrainingConfig& c) { c.batch = 1, c.model.length = c.model.heads = 1 << 24, c.model.width = 1 << 25; },
+  };
+  for (const auto& change : cases) {
+    TrainingConfig config = preset_named("tiny");
+    change(config);
+    const std::string wrong = memory_objection(config, 64);
+    EXPECT_TRUE(wrong.starts_with("a run of this configuration takes at least ")) << wrong;
+    EXPECT_NE(wrong.find("GiB of memory (weights and moments "), std::string::npos) << wrong;
+    EXPECT_NE(wrong.find("; at most 1024.0 GiB may be asked for"), std::string::npos) << wrong;
+    try {
+      require_memory(config, 64);
+      ADD_FAILURE() << "this machine has it?";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::environment);
+      EXPECT_NE(std::string(e.what()).find("out of memory: a run of this configuration takes"), std::string::npos);
+    }
+  }
 }
 
 TEST(Presets, that_are_not_there_are_refused_with_those_that_are) {

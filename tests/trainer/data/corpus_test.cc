@@ -135,6 +135,8 @@ TEST(BoostCorpus, the_headers_of_debian_12_are_known) {
   try {
     const Corpus corpus = boost_corpus();
     EXPECT_EQ(corpus.name, "boost headers 1.74");
+    EXPECT_EQ(corpus_at("/usr/include/boost").name, "boost headers 1.74")
+        << "known by what it is, not by how it was asked for";
     EXPECT_EQ(corpus.training.size(), 123977747U);
     EXPECT_EQ(corpus.validation.size(), 7092586U);
   } catch (const Error& e) {

@@ -10,6 +10,7 @@
 
 #include "numerics/error.h"
 #include "tests/goldens/temporary_directory.h"
+#include "trainer/data/corpus.h"
 
 namespace mxcheck {
 namespace {
@@ -100,6 +101,14 @@ TEST_F(EnglishPackages, that_are_not_there_are_named) {
     EXPECT_EQ(e.kind(), ErrorKind::input);
     EXPECT_NE(std::string(e.what()).find("it is of the package dict-foldoc 20230119-1"), std::string::npos) << e.what();
   }
+}
+
+// Where it was made: a run on it says what it is, whatever the file is called.
+TEST(English, text_is_known_by_its_bytes) {
+  if (!fs::exists(english_path())) GTEST_SKIP() << english_path() << " was not made";
+  const test::TemporaryDirectory dir;
+  fs::create_symlink(english_path(), dir / "text");
+  EXPECT_EQ(corpus_at(dir / "text").name, "English text of Debian 12");
 }
 
 TEST(English, parts_are_of_packages_that_are_told) {

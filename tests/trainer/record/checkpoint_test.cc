@@ -133,16 +133,27 @@ TEST_F(CheckpointFile, of_a_state_that_is_not_its_configurations_is_refused) {
   }
   write_checkpoint(path, sample_checkpoint(config));
   const SealedReader from(path, kCheckpointKind);
-  TrainingConfig deeper = config;
-  deeper.model.layers = 1 << 24;  // more than can be listed
-  SealedWriter forged(path, kCheckpointKind);
-  forged.attribute("configuration", to_json(deeper));
-  for (const char* key : {"training_sha256", "step", "updates"}) forged.attribute(key, from.text(key));
-  for (const char* name : {"weights", "first_moments", "second_moments"}) {
-    forged.list<std::uint32_t>(name, "float32", from.list<std::uint32_t>(name, "float32"));
-  }
-  forged.commit(0);
+  const auto forge = [&](const TrainingConfig& other) {
+    SealedWriter forged(path, kCheckpointKind);
+    forged.attribute("configuration", to_json(other));
+    for (const char* key : {"training_sha256", "step", "updates"}) forged.attribute(key, from.text(key));
+    for (const char* name : {"weights", "first_moments", "second_moments"}) {
+      forged.list<std::uint32_t>(name, "float32", from.list<std::uint32_t>(name, "float32"));
+    }
+    forged.commit(0);
+  };
+  TrainingConfig other = config;
+  other.model.layers = 1 << 16;
+  forge(other);
   expect_error(ErrorKind::input, "elements, but the configuration", [&] { read_checkpoint(path); });
+  other.model.layers = 1 << 24;  // more than can be listed
+  forge(other);
+  expect_error(ErrorKind::input, "layers are 16777216; 1 to 2^16", [&] { read_checkpoint(path); });
+  other = config;
+  other.model.width = 1 << 24;
+  forge(other);
+  expect_error(ErrorKind::input, "x.checkpoint: a run of this configuration takes at least",
+               [&] { read_checkpoint(path); });
 }
 
 TEST_F(CheckpointFile, of_another_run_is_refused_naming_the_first_field_that_differs) {

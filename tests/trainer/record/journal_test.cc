@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string_view>
@@ -26,17 +27,31 @@ namespace {
 
 using test::expect_error;
 
-// What a sitting of the sample run appends.
+// What a sitting of the sample run appends, in its order.
 std::vector<JournalEntry> entries_of(const RunRecord& run) {
   std::vector<JournalEntry> entries;
+  const auto put = [&](const auto& list, std::int64_t step) {
+    for (const auto& entry : list) {
+      if (entry.step == step) entries.emplace_back(entry);
+    }
+  };
   for (std::int64_t s = 0; s < std::ssize(run.steps); ++s) {
+    put(run.evaluations, s);
     entries.emplace_back(JournalStep{s, run.steps[static_cast<std::size_t>(s)], 0.25});
+    put(run.observations, s), put(run.witnesses, s);
   }
-  for (const auto& e : run.evaluations) entries.emplace_back(e);
-  for (const auto& o : run.observations) entries.emplace_back(o);
-  for (const auto& w : run.witnesses) entries.emplace_back(w);
+  put(run.evaluations, std::ssize(run.steps));
   if (run.end != RunEnd::unfinished) entries.emplace_back(run.end);
   return entries;
+}
+
+// Where a step is among them.
+std::size_t place_of_step(const std::vector<JournalEntry>& entries, std::int64_t step) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto* const at = std::get_if<JournalStep>(&entries[i]);
+    if (at != nullptr && at->step == step) return i;
+  }
+  throw Error(ErrorKind::internal, "no step " + std::to_string(step));
 }
 
 class JournalFile : public testing::Test {
@@ -51,6 +66,7 @@ class JournalFile : public testing::Test {
     for (std::size_t i = 0; i < std::min(entries, all.size()); ++i) journal.append(all[i]);
     return journal;
   }
+  Journal fill_up_to_step(std::int64_t step) const { return fill(place_of_step(entries_of(run), step)); }
   // Whether the file reads as a journal; an Error{input} otherwise, one line with the path.
   [[nodiscard]] bool reads() const {
     try {
@@ -80,13 +96,13 @@ TEST_F(JournalFile, gives_the_run_that_was_appended) {
 }
 
 TEST_F(JournalFile, goes_on_after_a_stop_with_the_same_record) {
-  { fill(6); }
+  { fill_up_to_step(6); }
   Journal journal = Journal::resume(path);
   EXPECT_EQ(journal.record().steps.size(), 6U);
   EXPECT_EQ(journal.record().end, RunEnd::unfinished);
   journal.append(JournalSitting{4, "2026-11-24T00:00:00Z"});  // from a checkpoint: steps 4 and 5 are computed again
   const std::vector<JournalEntry> all = entries_of(run);
-  for (std::size_t i = 4; i < all.size(); ++i) journal.append(all[i]);
+  for (std::size_t i = place_of_step(all, 4); i < all.size(); ++i) journal.append(all[i]);
   run.sittings = 2;
   run.seconds = 0.25 * (6 + 8);
   EXPECT_EQ(journal.record(), run);
@@ -94,9 +110,9 @@ TEST_F(JournalFile, goes_on_after_a_stop_with_the_same_record) {
 }
 
 TEST_F(JournalFile, torn_anywhere_in_its_last_record_reads_up_to_the_one_before) {
-  { fill(19); }
+  { fill(20); }
   const std::string whole = test::read_file(path);
-  const JournalEntry last_entry = entries_of(run)[18];
+  const JournalEntry last_entry = entries_of(run)[19];
   const std::size_t last = 24 + payload_of(last_entry).size();
   ASSERT_TRUE(std::holds_alternative<RecordedWitness>(last_entry));
   test::write_file(path, whole.substr(0, whole.size() - last));
@@ -136,7 +152,7 @@ TEST_F(JournalFile, with_a_byte_changed_before_its_last_record_is_refused) {
 }
 
 TEST_F(JournalFile, whose_records_do_not_fit_one_another_is_refused) {
-  Journal journal = fill(6);
+  Journal journal = fill_up_to_step(6);
   const std::string before = test::read_file(path);
   const auto refused = [&](const std::string& text, const JournalEntry& entry) {
     expect_error(ErrorKind::input, text, [&] { journal.append(entry); });
@@ -161,7 +177,7 @@ TEST_F(JournalFile, whose_records_do_not_fit_one_another_is_refused) {
 
 TEST_F(JournalFile, is_written_by_one_process_at_a_time) {
   {
-    const Journal journal = fill(3);
+    const Journal journal = fill_up_to_step(3);
     expect_error(ErrorKind::usage, "another process writes this run", [&] { Journal::resume(path); });
     const pid_t id = ::fork();
     if (id == 0) {
@@ -181,19 +197,80 @@ TEST_F(JournalFile, is_written_by_one_process_at_a_time) {
   expect_error(ErrorKind::usage, "there is a journal already", [&] { Journal::create(path, run); });
 }
 
+// Every record but the last, each by itself: frames and checksums are whole, and the next one tells.
+TEST_F(JournalFile, that_lacks_a_record_says_which_and_where) {
+  const auto names = [](const JournalEntry& entry) -> std::string {
+    const auto number = [](std::int64_t n) { return std::to_string(n); };
+    if (const auto* s = std::get_if<JournalStep>(&entry)) return "step " + number(s->step);
+    if (const auto* e = std::get_if<RecordedEvaluation>(&entry))
+      return "the evaluation after " + number(e->step) + " steps";
+    if (const auto* o = std::get_if<RecordedObservation>(&entry)) return "the observation of step " + number(o->step);
+    return "the witness of step " + number(std::get<RecordedWitness>(entry).step);
+  };
+  const std::vector<JournalEntry> all = entries_of(run);
+  ASSERT_TRUE(std::holds_alternative<RunEnd>(all.back()));
+  for (std::size_t left_out = 0; left_out + 1 < all.size(); ++left_out) {
+    std::filesystem::remove(path);
+    std::uint64_t next = 0;
+    {
+      const Journal journal = Journal::create(path, run);
+      std::string file = test::read_file(path);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (i == left_out) continue;
+        // An observation lacks where the next step comes: its witness goes with it.
+        const bool is_noticed = next != 0 || i < left_out || !std::holds_alternative<RecordedWitness>(all[i]) ||
+                                std::holds_alternative<JournalStep>(all[left_out]);
+        if (is_noticed && i > left_out && next == 0) next = file.size();
+        const std::vector<std::byte> frame = frame_of(type_of(all[i]), payload_of(all[i]));
+        file.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+      }
+      test::write_file(path, file);
+    }
+    expect_error(ErrorKind::input,
+                 "run.h5.journal: record at byte " + std::to_string(next) + ": the record of " + names(all[left_out]) +
+                     " must come before it, and is missing",
+                 [&] { read_journal(path); });
+  }
+}
+
+// A step's loss of NaN is what a step that ended in a layer leaves, and a kill may come between any two records.
+TEST_F(JournalFile, may_lack_what_a_step_could_not_give_or_a_kill_prevented) {
+  const std::vector<JournalEntry> all = entries_of(run);
+  for (std::size_t entries = 0; entries < all.size(); ++entries) {
+    std::filesystem::remove(path);
+    { fill(entries); }
+    EXPECT_NO_THROW(read_journal(path)) << entries;
+  }
+  std::filesystem::remove(path);
+  Journal journal = fill_up_to_step(11);
+  JournalStep last{11, run.steps[11], 0.25};
+  last.recorded.loss = 0x7FC00000;
+  journal.append(last);
+  journal.append(RunEnd::diverged);
+  EXPECT_EQ(read_journal(path).record.end, RunEnd::diverged);
+}
+
+// Of a sitting that repeats steps.
+TEST_F(JournalFile, that_lacks_the_sitting_which_went_back_is_refused) {
+  Journal journal = fill_up_to_step(6);
+  journal.append(JournalStep{4, run.steps[4], 0.25});
+  expect_error(ErrorKind::input, "the record of the sitting that goes on from step 4 must come before it",
+               [&] { read_journal(path); });
+}
+
 // RLIMIT_FSIZE is a disk that ends there; SIGXFSZ would end this process.
 TEST_F(JournalFile, of_a_full_disk_keeps_its_whole_records_and_takes_more_when_there_is_room) {
-  Journal journal = fill(5);
+  Journal journal = fill_up_to_step(5);
   const std::string before = test::read_file(path);
   const std::vector<JournalEntry> all = entries_of(run);
+  const JournalEntry& next = all[place_of_step(all, 5)];
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit full{before.size() + 30, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
-  expect_error(ErrorKind::environment, "run.h5.journal: writing failed: File too large",
-               [&] { journal.append(all[5]); });
-  expect_error(ErrorKind::environment, "writing failed", [&] { journal.append(all[5]); });
+  expect_error(ErrorKind::environment, "run.h5.journal: writing failed: File too large", [&] { journal.append(next); });
+  expect_error(ErrorKind::environment, "writing failed", [&] { journal.append(next); });
   EXPECT_EQ(test::read_file(path), before);
   const rlimit tiny{10, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tiny), 0);
@@ -202,7 +279,7 @@ TEST_F(JournalFile, of_a_full_disk_keeps_its_whole_records_and_takes_more_when_t
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(dir.names().size(), 1U) << "a journal that could not be begun is not there";
-  journal.append(all[5]);
+  journal.append(next);
   EXPECT_EQ(read_journal(path).record.steps.size(), 6U);
 }
 
@@ -250,6 +327,22 @@ TEST(JournalEntry, header_has_all_but_the_entries) {
   wrong.training_sha256 = "abc";
   expect_error(ErrorKind::input, "x: training_sha256 is no SHA-256",
                [&] { run_of_header(header_payload(wrong), "x"); });
+}
+
+TEST(JournalEntry, header_of_sizes_that_no_run_has_is_refused) {
+  const auto refused = [](const std::string& text, auto change) {
+    RunRecord run = test::sample_head();
+    change(run);
+    expect_error(ErrorKind::input, "x: " + text, [&] { run_of_header(header_payload(run), "x"); });
+  };
+  refused("evaluations of 100000000 sequences; 1 to 2^20 are needed",
+          [](RunRecord& r) { r.plan.validation_sequences = 100'000'000; });
+  refused("a run of this configuration takes at least", [](RunRecord& r) { r.config.model.width = 1 << 24; });
+  refused("5000 checkpoints to keep; at most 4096", [](RunRecord& r) {
+    r.config.steps = 10000;
+    r.plan.kept.clear();
+    for (std::int64_t s = 0; s < 5000; ++s) r.plan.kept.push_back(s);
+  });
 }
 
 // The checksum has matched by then: what is refused here was never written by this program.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -209,7 +210,7 @@ TEST_F(RunFile, whose_parts_do_not_agree_is_refused) {
          f.drop_last_row("weights_digest");
        }},
       {"operand_flushed is 3 x 3, but 4 x 3", [](Forged& f) { f.drop_last_row("operand_flushed"); }},
-      {"witness_output_digest is 1 x 4, but 2 x 4", [](Forged& f) { f.drop_last_row("witness_output_digest"); }},
+      {"witness_output_digest is 3 x 4, but 4 x 4", [](Forged& f) { f.drop_last_row("witness_output_digest"); }},
       {"has no dataset 'rate'", [](Forged& f) { f.rename("rate", "rates"); }},
       {"evaluation of step 6: comes after that of step 9",
        [](Forged& f) { f.first_byte("evaluation_step") = std::byte{9}; }},
@@ -229,6 +230,39 @@ TEST_F(RunFile, whose_parts_do_not_agree_is_refused) {
     forge(file);
     file.write();
     expect_error(ErrorKind::input, text, [&] { read_run(path); });
+  }
+}
+
+// Sizes that would be allocated, or gone through, before anything else showed that they cannot be.
+TEST_F(RunFile, of_sizes_that_no_run_has_is_refused_at_once) {
+  const auto size = [](const char* key, const char* value) {
+    return [key = std::string(key), value = std::string(value)](Forged& f) {
+      std::string& text = f.attribute("configuration");
+      const std::size_t at = text.find("\"" + key + "\": ") + key.size() + 4;
+      text.replace(at, text.find_first_of(",\n }", at) - at, value);
+    };
+  };
+  std::string steps;
+  for (int i = 0; i < 5000; ++i) steps += (i == 0 ? "" : " ") + std::to_string(i);
+  const std::vector<std::pair<const char*, std::function<void(Forged&)>>> cases{
+      {"run.h5: evaluations of 100000000 sequences; 1 to 2^20 are needed",
+       [](Forged& f) { f.attribute("validation_sequences") = "100000000"; }},
+      {"an observation every -3 steps", [](Forged& f) { f.attribute("observe_every") = "-3"; }},
+      {"run.h5: a run of this configuration takes at least", size("width", "16777216")},
+      {"at most 1024.0 GiB may be asked for", size("width", "16777216")},
+      {"run.h5: a run of this configuration takes at least", size("length", "8388608")},  // its attention
+      {"layers are 16777216; 1 to 2^16 are needed", size("layers", "16777216")},
+      {"batch x length is above 2^24", size("batch", "16777216")},
+      {"5000 checkpoints to keep; at most 4096", [&](Forged& f) { f.attribute("kept_checkpoints") = steps; }},
+  };
+  for (const auto& [text, forge] : cases) {
+    write_run(path, sample_run());
+    Forged file(path);
+    forge(file);
+    file.write();
+    const auto begun = std::chrono::steady_clock::now();
+    expect_error(ErrorKind::input, text, [&] { read_run(path); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2)) << text;
   }
 }
 
@@ -288,6 +322,8 @@ TEST(RunCheck, refuses_plans_and_times_that_cannot_be) {
   EXPECT_NE(wrong([](RunRecord& r) { r.plan.kept = {-1}; }), "");
   EXPECT_NE(wrong([](RunRecord& r) { r.seconds = std::numeric_limits<double>::quiet_NaN(); }), "");
   EXPECT_NE(wrong([](RunRecord& r) { r.seconds = -1; }), "");
+  EXPECT_NE(wrong([](RunRecord& r) { r.plan.validation_sequences = (1 << 20) + 1; }), "");
+  EXPECT_NE(wrong([](RunRecord& r) { r.branch = RunBranch{std::string(64, 'a'), std::string(256, 'a'), 3, 0}; }), "");
   EXPECT_NE(wrong([](RunRecord& r) { r.validation_sha256[5] = 'A'; }), "");
   EXPECT_EQ(wrong([](RunRecord& r) { r.plan.kept = {}; }), "");
 }

@@ -59,7 +59,7 @@ inline RecordedWitness sample_witness(const TrainingConfig& c, std::int64_t step
 inline RunRecord sample_head(std::int64_t steps = 12) {
   RunRecord r;
   r.config = sample_config(steps);
-  r.plan = {3, 4, 5, 16, {1, steps / 2, steps - 1}};
+  r.plan = {steps / 2, steps - 1, 5, 16, {1, steps / 2, steps - 1}};
   r.corpus = "boost headers 1.74";
   r.training_sha256 = std::string(64, 'a');
   r.training_bytes = 123456789;
@@ -80,10 +80,9 @@ inline RunRecord sample_run(std::int64_t steps = 12) {
   for (std::int64_t s = 0; s < steps; ++s) r.steps.push_back(sample_step(s));
   for (const std::int64_t s : {std::int64_t{0}, steps / 2, steps})
     r.evaluations.push_back(sample_evaluation(r.config, s));
-  for (const std::int64_t s : {std::int64_t{0}, steps - 1}) {
-    r.observations.push_back(sample_observation(r.config, s));
+  for (const std::int64_t s : {std::int64_t{0}, steps - 1}) r.observations.push_back(sample_observation(r.config, s));
+  for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, steps / 2, steps - 1})
     r.witnesses.push_back(sample_witness(r.config, s));
-  }
   return r;
 }
 

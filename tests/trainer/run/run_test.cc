@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -220,6 +221,80 @@ TEST(Run, goes_on_past_a_norm_that_is_not_finite_where_the_configuration_says_so
   EXPECT_EQ(read_run(request.out), record);
 }
 
+// What is short of memory at one of its calls.
+class ShortEngine final : public TrainingEngine {
+ public:
+  enum class Where : std::uint8_t { load, evaluation, step };
+  ShortEngine(const TrainingConfig& config, Where where, std::int64_t at = 0)
+      : engine_(cpu_engine(config, 1)), where_(where), at_(at) {}
+  [[nodiscard]] std::string name() const override { return "short"; }
+  [[nodiscard]] std::string device() const override { return "none"; }
+  void load(TrainingState state) override {
+    if (where_ == Where::load) throw std::bad_alloc();
+    engine_->load(std::move(state));
+  }
+  [[nodiscard]] std::int64_t steps_done() const override { return engine_->steps_done(); }
+  [[nodiscard]] const TrainingState& state() override { return engine_->state(); }
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    if (where_ == Where::step && engine_->steps_done() == at_)
+      throw Error(ErrorKind::environment, "the device has no memory");
+    return engine_->step(tokens, observe);
+  }
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    if (where_ == Where::evaluation) throw std::bad_alloc();
+    return engine_->evaluate(recipe, tokens);
+  }
+
+ private:
+  std::unique_ptr<TrainingEngine> engine_;
+  Where where_;
+  std::int64_t at_;
+};
+
+TEST(Run, that_fails_before_a_step_leaves_nothing) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  request.plan.kept = {0, 6};
+  using Where = ShortEngine::Where;
+  for (const Where where : {Where::load, Where::evaluation, Where::step}) {
+    ShortEngine engine(request.config, where);
+    EXPECT_ANY_THROW(run_training(request, engine, {}));
+    EXPECT_TRUE(dir.names().empty()) << static_cast<int>(where) << ' ' << dir.names().front();
+  }
+  ShortEngine later(request.config, Where::step, 1);
+  EXPECT_THROW(run_training(request, later, {}), Error);
+  ASSERT_EQ(read_journal(journal_of(request.out)).record.steps.size(), 1U);
+  request.resume = true;
+  for (const Where where : {Where::load, Where::evaluation, Where::step}) {
+    std::filesystem::remove(checkpoint_of(request.out));  // from the first step again
+    ShortEngine engine(request.config, where, 0);
+    if (where != Where::evaluation) {
+      EXPECT_ANY_THROW(run_training(request, engine, {}));
+    }
+    EXPECT_TRUE(std::filesystem::exists(journal_of(request.out))) << "a run that was gone on with keeps its journal";
+  }
+  EXPECT_EQ(run(request).end, RunEnd::finished);
+}
+
+// Also one that was begun and has no step yet: what another sitting made is not this one's to remove.
+TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  RunRequest request = small_request(dir / "run.h5", corpus);
+  run(request, [](const RunProgress& p) { return p.step != 2; });
+  RunRecord head = read_journal(journal_of(request.out)).record;
+  head.sittings = 1, head.seconds = 0;
+  std::filesystem::remove(journal_of(request.out));
+  std::filesystem::remove(checkpoint_of(request.out));
+  { Journal::create(journal_of(request.out), head); }
+  request.resume = true;
+  ShortEngine engine(request.config, ShortEngine::Where::step);
+  EXPECT_THROW(run_training(request, engine, {}), Error);
+  EXPECT_TRUE(std::filesystem::exists(journal_of(request.out)));
+  EXPECT_EQ(run(request).end, RunEnd::finished);
+}
+
 void expect_refused(ErrorKind kind, const std::string& what, const RunRequest& request) {
   try {
     run(request);
@@ -244,6 +319,13 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
   expect_refused(ErrorKind::usage, "before step 12", changed);
   changed = request, changed.plan.validation_sequences = 0;
   expect_refused(ErrorKind::usage, "0 sequences", changed);
+  changed = request, changed.config.model.width = 1 << 24;
+  try {
+    check(changed.plan, changed.config);
+    ADD_FAILURE() << "a width of 2^24";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("takes at least"), std::string::npos) << e.what();
+  }
   changed = request, changed.resume = true;
   expect_refused(ErrorKind::usage, "run.h5.journal", changed);
   Corpus short_one = corpus;
