@@ -33,10 +33,20 @@ def _run(*command: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
 
 
-def _built(build: Path) -> List[Path]:
+def _cuda(config_settings: Optional[dict]) -> str:
+    """`pip install . -C cuda=OFF`: without the libraries for GPUs, though a CUDA Toolkit is there. ON insists on one."""
+    settings = dict(config_settings or {})
+    cuda = str(settings.pop("cuda", "AUTO")).upper()
+    if settings or cuda not in ("AUTO", "ON", "OFF"):
+        raise SystemExit(f"mxcheck: -C takes cuda=AUTO, cuda=ON or cuda=OFF, not {config_settings}")
+    return cuda
+
+
+def _built(build: Path, cuda: str) -> List[Path]:
     """The tool and the libraries, with libhwy, which Debian has as a shared library only."""
-    _run("cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-         "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g1 -DNDEBUG", "-DMXCHECK_WERROR=OFF", "-DMXCHECK_PORTABLE=ON", "-DMXCHECK_STATIC_CXX=OFF",
+    # Without line numbers: the files are stripped.
+    _run("cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DMXCHECK_CUDA={cuda}",
+         "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g0 -DNDEBUG", "-DMXCHECK_WERROR=OFF", "-DMXCHECK_PORTABLE=ON", "-DMXCHECK_STATIC_CXX=OFF",
          "-DMXCHECK_TESTS=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON")
     offered = {line.split(":")[0] for line in _run("ninja", "-C", str(build), "-t", "targets", "all").splitlines()}
     _run("ninja", "-C", str(build), *(target for target in TARGETS if target in offered))
@@ -53,9 +63,9 @@ def newest(files: List[Path], name: str) -> tuple:
     return max(versions, default=(0,))
 
 
-def _staged(folder: Path) -> Dict[str, Path]:
+def _staged(folder: Path, cuda: str) -> Dict[str, Path]:
     """Files of the wheel by their place in it, stripped, with an RPATH from one folder to the other."""
-    files = _built(Path(os.environ.get("MXCHECK_WHEEL_BUILD", str(ROOT / "build" / "wheel"))))
+    files = _built(Path(os.environ.get("MXCHECK_WHEEL_BUILD", str(ROOT / "build" / "wheel"))), cuda)
     placed = {}
     for file in files:
         place = "mxcheck/bin/mxcheck" if file.name == "mxcheck" else f"mxcheck/lib/{'libhwy.so.1' if 'libhwy' in file.name else file.name}"
@@ -75,7 +85,8 @@ def _entry(place: str, data: bytes) -> str:
 
 
 def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, metadata_directory: Optional[str] = None) -> str:
-    del config_settings, metadata_directory
+    del metadata_directory
+    cuda = _cuda(config_settings)
     version = _version()
     tag = f"py3-none-{POLICY}_{platform.machine()}"
     name = f"mxcheck-{version}-{tag}.whl"
@@ -90,7 +101,7 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, me
     }
     record = []
     with tempfile.TemporaryDirectory() as folder:
-        binaries = _staged(Path(folder))
+        binaries = _staged(Path(folder), cuda)
         sources = {f"mxcheck/{file.relative_to(ROOT / 'python' / 'mxcheck')}": file
                    for file in sorted((ROOT / "python" / "mxcheck").rglob("*")) if file.suffix in (".py", ".typed")}
         with zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
