@@ -1,4 +1,4 @@
-"""Commands of docs/parity.md, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
+"""Commands of docs/parity.md and of the pages of results, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
 
 What a block shows of an answer must be its beginning. 77: the headers of Boost are not those that runs are trained on.
 """
@@ -12,12 +12,12 @@ import tempfile
 import unittest
 
 MXCHECK, SOURCE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-SKIPPED, OTHER_MACHINE, INCONCLUSIVE = 77, 3, 4
+SKIPPED, OTHER_MACHINE, INCONCLUSIVE, INFERIOR = 77, 3, 4, 1
 
 
-def blocks(beginning):
+def blocks(beginning, of="parity.md"):
     """Commands of the section that begins with this text, each with the lines that are shown of its answer."""
-    page = (SOURCE / "docs/parity.md").read_text()
+    page = (SOURCE / "docs" / of).read_text()
     section = page[page.index(beginning) :]
     block = re.search(r"```\n(.*?)```", section, re.DOTALL).group(1)
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -47,12 +47,21 @@ class Page(unittest.TestCase):
     def test_campaigns(self):
         self.run_block("**Campaigns", leave_out=("--engine sm90", "compare"))  # which need a GPU, and what it computed
 
-    def test_verdicts(self):
-        for command, shown in blocks("## Verdicts"):
+    def run_in_source(self, beginning, of, code):
+        for command, shown in blocks(beginning, of):
             words = [str(MXCHECK), *command.split()[1:]]
             answer = subprocess.run(" ".join(words), shell=True, cwd=SOURCE, capture_output=True, text=True, check=False)
-            self.assertEqual(answer.returncode, INCONCLUSIVE, answer.stderr)
-            self.assertEqual(answer.stdout.splitlines()[: len(shown)], shown, command)
+            self.assertEqual(answer.returncode, code, answer.stderr)
+            lines = answer.stdout.splitlines()
+            self.assertEqual(lines[: len(shown)] if len(shown) > 1 else lines[-1:], shown, command)
+
+    def test_verdicts(self):
+        self.run_in_source("## Verdicts", "parity.md", INCONCLUSIVE)
+        self.run_in_source("# What the first runs", "parity_results.md", INCONCLUSIVE)
+        self.run_in_source("# The table of recipes", "parity_recipes.md", INFERIOR)  # graded controls are
+
+    def test_size_of_the_campaign(self):
+        self.run_in_source("## What it took", "parity_recipes.md", 0)
 
 
 if __name__ == "__main__":

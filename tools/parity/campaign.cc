@@ -1,12 +1,12 @@
 // mxcheck parity campaign: all runs of one text, each once.
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "goldens/io/paths.h"
 #include "numerics/error.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
@@ -44,7 +44,7 @@ int run_command(const CampaignCommand& o) {
     print(list_text(runs));
     return 0;
   }
-  if (!std::filesystem::is_directory(o.folder)) throw Error(ErrorKind::usage, o.folder + ": there is no such folder");
+  if (!is_folder(o.folder)) throw Error(ErrorKind::usage, o.folder + ": there is no such folder");
   const Corpus corpus = !o.data.empty()                     ? corpus_at(o.data)
                         : campaign.preset == kVerdictPreset ? english_corpus()
                                                             : boost_corpus();
@@ -83,9 +83,10 @@ void add_parity_campaign(Command& parity) {
   sub.option("-o,--output", o->folder, "A folder for the runs; what is there already is not done again")
       .required()
       .not_empty();
-  sub.option("--data", o->data, "Text to train on (default: that of the preset)");
+  sub.option("--data", o->data, "Text to train on (default: that of the preset)").not_empty();
   sub.option("--engine", o->engine, "What computes: cpu, sm90 (a Hopper GPU), or a library of kernels/train.h")
-      .shows_default();
+      .shows_default()
+      .not_empty();
   sub.option("--at-once", o->at_once, "Runs at a time").shows_default().between(1, 64);
   sub.option("--threads", o->threads, "Of the CPU for each run; 0: all; they change no bit").between(0, 1024);
   sub.flag("--keep-checkpoints", o->keeps_checkpoints, "Leave the states that runs branched off from");

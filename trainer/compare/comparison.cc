@@ -19,6 +19,7 @@
 #include "numerics/text.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/verdict.h"
+#include "trainer/data/corpus.h"
 
 namespace mxcheck {
 namespace {
@@ -185,7 +186,8 @@ Judgement judgement_of(const ArmResult& arm, double margin, Sensitivity s) {
 void add_baseline(const Arm& baseline, ParityComparison& c) {
   const RunRecord& first = baseline.runs.front()->record;
   c.config = first.config;
-  c.corpus = first.corpus;
+  const std::string known = known_text(first.training_sha256, first.validation_sha256);
+  c.corpus = known.empty() ? first.corpus : known;  // a known text may have been given by its path
   c.parameters = parameter_count(first.config.model);
   c.tokens = first.config.tokens() * first.config.steps;
   c.validation_tokens = first.plan.validation_sequences * first.config.model.length;
@@ -266,6 +268,19 @@ std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& c) {
     if (of_recipe.size() > 1) all.push_back({recipe, std::move(of_recipe)});
   }
   return all;
+}
+
+PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha) {
+  std::map<std::uint64_t, double> other;
+  for (const SeedPair& p : b.pairs) other[p.seed] = p.difference;
+  std::vector<double> differences;
+  for (const SeedPair& p : a.pairs) {
+    const auto found = other.find(p.seed);
+    if (found == other.end()) continue;
+    const double difference = p.difference - found->second;
+    if (std::isfinite(difference)) differences.push_back(difference);
+  }
+  return paired_interval(differences, alpha);
 }
 
 int exit_code(const ParityComparison& comparison) {

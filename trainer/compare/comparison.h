@@ -106,6 +106,9 @@ struct RecipeByBranchPoint {
 };
 std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& comparison);
 
+// Of d of `a` less d of `b`, by the seeds that both have: how much more of a gap one branch point leaves than another.
+PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha);
+
 // 0: every judged arm is non-inferior or equivalent; 1: one is inferior, diverged, or better by more than the margin;
 // 4: inconclusive, as where nothing is judged. 1 goes before 4.
 int exit_code(const ParityComparison& comparison);

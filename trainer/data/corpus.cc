@@ -148,6 +148,13 @@ Corpus english_corpus(const std::string& path) {
                                           "; make it anew with mxcheck parity corpus");
 }
 
+std::string known_text(const std::string& training_sha256, const std::string& validation_sha256) {
+  for (const KnownText& text : {kBoost, kEnglish}) {
+    if (training_sha256 == text.training && validation_sha256 == text.validation) return text.name;
+  }
+  return "";
+}
+
 Corpus known_corpus(const std::string& training_sha256) {
   return training_sha256 == kEnglish.training ? english_corpus() : boost_corpus();
 }

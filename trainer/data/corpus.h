@@ -3,9 +3,9 @@
 // "Data", says which bytes a step reads.
 //
 //   const Corpus corpus = boost_corpus();             // the C++ headers of the Boost package that the build installs
-//   const Corpus english = english_corpus();          // the text that english.h makes, where `mxcheck parity corpus`
-//   puts it const Corpus mine = corpus_at("texts/");          // a folder, or one file const std::vector<std::uint8_t>
-//   batch = training_batch(corpus, config, step);
+//   const Corpus english = english_corpus();          // what english.h makes, where `mxcheck parity corpus` puts it
+//   const Corpus mine = corpus_at("texts/");          // a folder, or one file
+//   const auto batch = training_batch(corpus, config, step);
 //
 // A folder's regular files, at any depth, come in the byte order of their relative paths, one after another; symbolic
 // links are not followed. A file belongs to the validation part where the first byte of the SHA-256 of its relative
@@ -41,6 +41,8 @@ Corpus boost_corpus(const std::string& folder = "/usr/include/boost");
 std::string english_path();
 Corpus english_corpus(const std::string& path = english_path());
 
+// The name of one of the two above, by the hashes of its parts; empty for other data.
+std::string known_text(const std::string& training_sha256, const std::string& validation_sha256);
 // One of the two above, by the hash of its training part; of any other hash Boost's headers.
 Corpus known_corpus(const std::string& training_sha256);
 

@@ -102,11 +102,12 @@ std::string verdict_sections(const ParityComparison& c) {
     for (const RecipeByBranchPoint& recipe : by_branch_point(c)) first.push_back(recipe.arms.front());
     names = key_of(c, first);
   }
-  out +=
-      section("Recipes by branch point",
-              "How the gap depends on the share of training that a recipe had. Recipes at one share are drawn side by "
-              "side.",
-              html_table(dependence_table(c)) + names + charts(chart));
+  out += section("Recipes by branch point",
+                 "How the gap depends on the share of training that a recipe had; above the next: how much more it is "
+                 "than from the "
+                 "next branch point, of the seeds that both have. Recipes at one share are drawn side by "
+                 "side.",
+                 html_table(dependence_table(c)) + names + charts(chart));
   out += section("A/A and controls", "A/A must be equivalent, and each control rejected.",
                  html_table(conditions_table(c)));
   return out;

@@ -88,13 +88,24 @@ ReportTable conditions_table(const ParityComparison& c) {
 
 ReportTable dependence_table(const ParityComparison& c) {
   ReportTable t;
-  t.columns = {{"recipe", true}, {"from", true}, {"share of training"}, {"mean d"}, {interval_head(c)}};
+  t.columns = {{"recipe", true},   {"from", true}, {"share of training"}, {"mean d"},
+               {interval_head(c)}, {"SD of d"},    {"above the next"},    {interval_head(c)}};
   for (const RecipeByBranchPoint& recipe : by_branch_point(c)) {
-    for (const std::size_t i : recipe.arms) {
-      const ArmResult& arm = c.arms[i];
-      t.rows.push_back({arm.recipe, branch_point(arm.branch_step, c.config.steps),
-                        fmt::format("{:.4g} %", 100 * share_of_training(c, arm)),
-                        signed_percent(arm.evidence.interval.mean), limits(arm.evidence.interval)});
+    for (std::size_t n = 0; n < recipe.arms.size(); ++n) {
+      const ArmResult& arm = c.arms[recipe.arms[n]];
+      std::vector<std::string> row{arm.recipe,
+                                   branch_point(arm.branch_step, c.config.steps),
+                                   fmt::format("{:.4g} %", 100 * share_of_training(c, arm)),
+                                   signed_percent(arm.evidence.interval.mean),
+                                   limits(arm.evidence.interval),
+                                   share_text(arm.evidence.interval.deviation),
+                                   "-",
+                                   "-"};
+      if (n + 1 < recipe.arms.size()) {
+        const PairedInterval above = gap_between(arm, c.arms[recipe.arms[n + 1]], c.options.alpha);
+        row[6] = signed_percent(above.mean), row[7] = limits(above);
+      }
+      t.rows.push_back(std::move(row));
     }
   }
   return t;

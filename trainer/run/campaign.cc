@@ -23,6 +23,7 @@
 #include <xxhash.h>
 
 #include "goldens/io/byte_source.h"
+#include "goldens/io/paths.h"
 #include "goldens/json/strict_json.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
@@ -282,8 +283,8 @@ class CampaignRunner {
   // What an earlier sitting, or another process, left of a run: all of it, a part, or nothing.
   void look_at(std::size_t i) {
     const CampaignRun& run = runs_[i];
-    const bool begun = std::filesystem::exists(journal_of(run.out));
-    if (!begun && !std::filesystem::exists(run.out)) return;
+    const bool begun = path_exists(journal_of(run.out));
+    if (!begun && !path_exists(run.out)) return;
     const RunRecord record = begun ? read_journal(journal_of(run.out)).record : read_run(run.out);
     const auto refuse = [&](const std::string& what) {
       throw Error(ErrorKind::input, run.out + ": is another run than the campaign's: " + what);
@@ -390,7 +391,7 @@ class CampaignRunner {
     const CampaignRun& run = runs_[i];
     RunRequest r{
         .out = run.out, .config = run.config, .plan = run.plan, .corpus = &corpus_, .mxcheck = options_.mxcheck};
-    r.resume = std::filesystem::exists(journal_of(run.out));
+    r.resume = path_exists(journal_of(run.out));
     if (r.resume) r.plan = read_journal(journal_of(run.out)).record.plan;
     if (run.trunk >= 0) {
       const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);

@@ -337,7 +337,7 @@ RecordedEvaluation evaluation_of(TrainingEngine& engine, const TrainingConfig& c
     const auto part = validation.subspan(static_cast<std::size_t>(first * (m.length + 1)),
                                          static_cast<std::size_t>(count * (m.length + 1)));
     const Evaluation own = engine.evaluate(config.recipe, part);
-    const Evaluation bf16 = engine.evaluate(bf16_recipe, part);
+    const Evaluation bf16 = config.recipe == bf16_recipe ? own : engine.evaluate(bf16_recipe, part);
     own_sum += static_cast<double>(count) * double{own.loss};
     bf16_sum += static_cast<double>(count) * double{bf16.loss};
     for (std::size_t l = 0; l < e.equal_routes.size(); ++l) e.equal_routes[l] += equal_routes(own, bf16, l, m.top_k);
