@@ -59,7 +59,7 @@ typedef struct mxcheck_train_config {
   int64_t length;               /* tokens of a sequence */
   int64_t batch;                /* sequences of a step */
   int64_t evaluation_sequences; /* most of an evaluation; 0: there is none */
-  const char* recipe;           /* of the MoE layers: a name of docs/layer.md, or written out, below */
+  const char* recipe;           /* of the MoE layers: a name of docs/layer.md, or written out, above */
   const char* rounding;         /* "none", or a rule that rounds to tiles: docs/router.md */
   int64_t tile;                 /* of the rounding; without it not looked at */
   uint64_t seed;                /* of the rounding */

@@ -48,7 +48,8 @@ struct OptimizerConfig {
 
 // Half to one ulp of BF16: what a rounding of each weight would do.
 inline constexpr std::int64_t kPerturbAll = -1;
-// The columns of the residual stream in another order: the same function, every sum over them in another order.
+// The columns of the residual stream in another order: every sum over them in another order, and without quantization
+// the same function (blocks along them have other columns).
 inline constexpr std::int64_t kPerturbOrder = -2;
 
 struct TrainingConfig {

@@ -60,6 +60,9 @@ class Page(unittest.TestCase):
         self.run_in_source("# What the first runs", "parity_results.md", INCONCLUSIVE)
         self.run_in_source("# The table of recipes", "parity_recipes.md", INFERIOR)  # graded controls are
 
+    def test_from_scratch(self):
+        self.run_in_source("## From scratch", "parity_recipes.md", INCONCLUSIVE)
+
     def test_size_of_the_campaign(self):
         self.run_in_source("## What it took", "parity_recipes.md", 0)
 

@@ -200,7 +200,8 @@ void add_parity_compare(Command& parity) {
   sub.option("RUNS", o->files, "Files of runs: bf16, bf16 with --perturb (A/A), broken (negative control), and others")
       .required();
   sub.option("--margin", o->rule.margin, "Relative loss that decides").shows_default();
-  sub.option("--inner-margin", o->rule.inner_margin, "Of a verdict beside the first, at a smaller gap").shows_default();
+  sub.option("--inner-margin", o->rule.inner_margin,
+             "Of a verdict beside the first, at a smaller gap (default 0.0005, at most the margin)");
   sub.option("--outer-margin", o->rule.outer_margin, "Of a verdict beside the first, at a larger gap").shows_default();
   sub.option("--html", o->html, "Also write FILE.html: one page with charts that needs nothing else").not_empty();
   sub.flag("--json", o->json, "Every number as JSON");

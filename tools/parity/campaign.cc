@@ -68,8 +68,8 @@ int run_command(const CampaignCommand& o) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   print(fmt::format("{}: {} runs, {}; {:.1f} M tokens in {:.1f} s, {:.2f} M a second\n", o.folder, runs.size(),
                     ended ? "all ended" : "stopped: start it again to go on",
-                    static_cast<double>(last.tokens_done - last.tokens_before) * 1e-6, seconds,
-                    static_cast<double>(last.tokens_done - last.tokens_before) * 1e-6 / seconds));
+                    static_cast<double>(last.tokens_own) * 1e-6, seconds,
+                    static_cast<double>(last.tokens_own) * 1e-6 / seconds));
   return ended ? 0 : 128 + StopOnSignal::asked();
 }
 

@@ -24,14 +24,20 @@
 namespace mxcheck {
 namespace {
 
+// A margin below the usual inner one is the inner one, too.
+double inner_margin_of(const ComparisonOptions& o) {
+  constexpr double kUsual = 0.0005;
+  return o.inner_margin.value_or(std::min(kUsual, o.margin));
+}
+
 void check(const ComparisonOptions& o) {
-  const bool margins =
-      o.inner_margin > 0 && o.inner_margin <= o.margin && o.margin <= o.outer_margin && o.outer_margin < 1;
+  const double inner = inner_margin_of(o);
+  const bool margins = inner > 0 && inner <= o.margin && o.margin <= o.outer_margin && o.outer_margin < 1;
   if (!margins)
     throw Error(ErrorKind::usage,
                 fmt::format("margins {}, {} and {}: 0 < inner margin <= margin <= outer margin < 1 is right, as shares "
                             "of the loss",
-                            o.inner_margin, o.margin, o.outer_margin));
+                            inner, o.margin, o.outer_margin));
   const bool probabilities = o.alpha > 0 && o.alpha < 0.5 && o.power > 0.5 && o.power < 1;
   if (!probabilities) throw Error(ErrorKind::usage, "alpha is between 0 and 0.5, power between 0.5 and 1");
   const bool spike = o.spike > 0;
@@ -89,8 +95,8 @@ void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions
   r.visible_gap = visible_gap(r.evidence.interval.pairs, r.evidence.interval.deviation, o.alpha, o.power);
 }
 
-// Seeds that other arms of the branch point were run with and this one was not. BF16's own do not count: they may be
-// trunks of branches alone. An arm that is alone from scratch has no other measure than BF16's.
+// Seeds that other arms of the branch point were run with and this one was not; from scratch also those of BF16's runs
+// that nothing branches off from: the others may be trunks alone. An arm that is alone from scratch has all of BF16's.
 std::int64_t missing_seeds(const std::vector<Arm>& arms, const Arm& arm) {
   if (arm.role == ArmRole::baseline) return 0;
   std::set<std::uint64_t> seeds;
@@ -101,7 +107,19 @@ std::int64_t missing_seeds(const std::vector<Arm>& arms, const Arm& arm) {
     const bool is_beside = other.branch_step == arm.branch_step && other.role != ArmRole::baseline;
     if (is_beside && &other != &arm) add(other);
   }
-  if (seeds.empty() && arm.branch_step == 0) add(arms.front());
+  if (arm.branch_step == 0) {
+    std::set<std::uint64_t> trunks;
+    for (const Arm& other : arms) {
+      for (const NamedRun* run : other.runs) {
+        if (other.branch_step > 0) trunks.insert(run->record.config.seed);
+      }
+    }
+    const bool is_alone = seeds.empty();
+    for (const NamedRun* run : arms.front().runs) {
+      const std::uint64_t seed = run->record.config.seed;
+      if (is_alone || !trunks.contains(seed)) seeds.insert(seed);
+    }
+  }
   for (const NamedRun* run : arm.runs) seeds.erase(run->record.config.seed);
   return static_cast<std::int64_t>(seeds.size());
 }
@@ -227,14 +245,16 @@ ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOp
   const std::vector<Arm> arms = arms_of(runs);
   ParityComparison c;
   c.options = options;
+  const double inner_margin = inner_margin_of(options);
+  c.options.inner_margin = inner_margin;
   add_baseline(arms.front(), c);
   for (const Arm& arm : arms) c.arms.push_back(result_of(arms, arm, options));
   c.sensitivities = sensitivities_of(c.arms, options.margin);
-  const auto inner = sensitivities_of(c.arms, options.inner_margin);
+  const auto inner = sensitivities_of(c.arms, inner_margin);
   const auto outer = sensitivities_of(c.arms, options.outer_margin);
   for (ArmResult& arm : c.arms) {
     arm.judgement = judgement_of(arm, options.margin, c.sensitivities.at(arm.branch_step));
-    arm.inner = judgement_of(arm, options.inner_margin, inner.at(arm.branch_step));
+    arm.inner = judgement_of(arm, inner_margin, inner.at(arm.branch_step));
     arm.outer = judgement_of(arm, options.outer_margin, outer.at(arm.branch_step));
   }
   // Where every arm is a branch nothing is judged from scratch.
@@ -443,7 +463,7 @@ std::vector<std::string> unmet(const ArmEvidence& arm, const Sensitivity& sensit
   std::vector<std::string> all;
   if (arm.interval.pairs < kLeastPairs) all.push_back(too_few(arm.interval.pairs));
   if (arm.missing > 0)
-    all.push_back(fmt::format("{} seed{} of the other arms not run", arm.missing, arm.missing == 1 ? "" : "s"));
+    all.push_back(fmt::format("{} seed{} of the experiment not run", arm.missing, arm.missing == 1 ? "" : "s"));
   if (!sensitivity.without_repeat.empty()) all.push_back(sensitivity.without_repeat);
   if (!sensitivity.without_control.empty()) all.push_back(sensitivity.without_control);
   return all;

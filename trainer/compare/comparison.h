@@ -24,8 +24,10 @@
 namespace mxcheck {
 
 struct ComparisonOptions {
-  double margin = 0.0010;        // relative loss; decides
-  double inner_margin = 0.0005;  // a verdict beside the first, on what branches with little noise can tell
+  double margin = 0.0010;  // relative loss; decides
+  // A verdict beside the first, on what branches with little noise can tell. Not given: 0.0005, or the margin where
+  // that is less; a comparison's own options have it.
+  std::optional<double> inner_margin;
   double outer_margin = 0.0025;  // the largest gap that DeepSeek-V3 reports as noise; another verdict beside the first
   double alpha = 0.05;           // of each one-sided limit
   double power = 0.9;

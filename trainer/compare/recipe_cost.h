@@ -12,8 +12,8 @@ namespace mxcheck {
 
 // Bits are those of an element's code and its share of the scale of its block; 16 where it is BF16.
 struct RecipeCost {
-  // Tokens of a run's own steps over its seconds, mean over the runs: of as many at once as there were, with their
-  // evaluations and observations. NaN where no run has any seconds.
+  // Tokens of a run's own steps over their seconds, mean over the runs: of as many at once as there were, with their
+  // observations and without evaluations. NaN where no run has any seconds.
   double tokens_a_second = std::numeric_limits<double>::quiet_NaN();
   double x_bits = 16;  // of the operands of the GEMM `up`
   double w1_bits = 16;

@@ -34,7 +34,7 @@ struct ArmEvidence {
   PairedInterval interval;             // of (L_arm - L_bf16) / L_bf16
   std::int64_t diverged = 0;           // runs of the arm
   std::int64_t diverged_baseline = 0;  // runs of BF16
-  std::int64_t missing = 0;            // seeds of the other arms of its branch point that it was not run with
+  std::int64_t missing = 0;  // seeds of its experiment that it was not run with: comparison.cc says which these are
 };
 
 // Texts are empty where the condition holds, else say why not.

@@ -82,7 +82,7 @@ std::string guides(const ComparisonOptions& o, const ForestScale& scale) {
   out += vertical("axis", scale.at(0), 0, kRowHeight);
   for (const double sign : {-1.0, 1.0}) {
     out += vertical("level", scale.at(sign * o.margin), 0, kRowHeight);
-    for (const double other : {o.inner_margin, o.outer_margin}) {
+    for (const double other : {o.inner_margin.value(), o.outer_margin}) {
       if (scale.holds(other)) out += vertical("level outer", scale.at(sign * other), 0, kRowHeight);
     }
   }

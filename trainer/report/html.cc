@@ -91,7 +91,7 @@ std::string verdict_sections(const ParityComparison& c) {
       fmt::format("d = (L_arm - L_bf16) / L_bf16 in %, by branch point. Dot and bar: mean and {:.3g} % interval; "
                   "small dots: the pairs, one a seed; shaded: inside the margin of {}; dotted: {} and {}; an "
                   "arrow: beyond the axis.",
-                  100 * (1 - 2 * o.alpha), share_text(o.margin), share_text(o.inner_margin),
+                  100 * (1 - 2 * o.alpha), share_text(o.margin), share_text(o.inner_margin.value()),
                   share_text(o.outer_margin)),
       forest_html(c));
   out += section("Recipes", recipe_note(), html_table(recipe_table(c)) + html_list(reason_lines(c)));

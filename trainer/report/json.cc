@@ -76,10 +76,15 @@ Json dependence_json(const ParityComparison& c) {
   Json all = Json::array();
   for (const RecipeByBranchPoint& recipe : by_branch_point(c)) {
     Json points = Json::array();
-    for (const std::size_t i : recipe.arms)
-      points.push_back({{"branch_step", c.arms[i].branch_step},
-                        {"share_of_training", share_of_training(c, c.arms[i])},
-                        {"difference", to_json(c.arms[i].evidence.interval)}});
+    for (std::size_t n = 0; n < recipe.arms.size(); ++n) {
+      const ArmResult& arm = c.arms[recipe.arms[n]];
+      Json point = {{"branch_step", arm.branch_step},
+                    {"share_of_training", share_of_training(c, arm)},
+                    {"difference", to_json(arm.evidence.interval)}};
+      if (n + 1 < recipe.arms.size())
+        point.append("above_the_next", to_json(gap_between(arm, c.arms[recipe.arms[n + 1]], c.options.alpha)));
+      points.push_back(std::move(point));
+    }
     all.push_back({{"recipe", recipe.recipe}, {"points", points}});
   }
   return all;
@@ -155,7 +160,7 @@ std::string comparison_json(const ParityComparison& c) {
   const ComparisonOptions& o = c.options;
   Json json{{"schema", kComparisonSchema}, {"summary", summary_line(c)}, {"exit_code", exit_code(c)}};
   json["options"] = {{"margin", o.margin},
-                     {"inner_margin", o.inner_margin},
+                     {"inner_margin", o.inner_margin.value()},
                      {"outer_margin", o.outer_margin},
                      {"alpha", o.alpha},
                      {"power", o.power},

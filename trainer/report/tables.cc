@@ -56,7 +56,7 @@ ReportTable recipe_table(const ParityComparison& c) {
                {interval_head(c)},
                {"SD of d"},
                {"at " + share_text(c.options.margin), true},
-               {"at " + share_text(c.options.inner_margin), true},
+               {"at " + share_text(c.options.inner_margin.value()), true},
                {"tokens/s"},
                {"operand bits"},
                {"kept bits"},
@@ -68,7 +68,8 @@ ReportTable recipe_table(const ParityComparison& c) {
 
 std::string recipe_note() {
   return "By mean d at each branch point: a ranking, not a verdict; of twenty arms that are truly at the margin one "
-         "passes by chance. Tokens/s: of training, of a run among as many at once as there were, evaluations included. "
+         "passes by chance. Tokens/s: of a run's steps, beside as many others as there were at that time; evaluations "
+         "are left out. "
          "Bits an element, with its share of the scales: of X and W1 as the GEMM up multiplies them; kept for the "
          "backward pass: X, H. Optimizer: bytes a parameter.";
 }

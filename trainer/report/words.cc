@@ -117,8 +117,8 @@ std::vector<std::string> decision_lines(const ParityComparison& c) {
       fmt::format("Non-inferior: the one-sided {:.3g} % upper limit of mean d is below the margin {}, with {} pairs or "
                   "more, the negative control rejected and A/A equivalent.",
                   100 * (1 - o.alpha), share_text(o.margin), kLeastPairs),
-      fmt::format("Inner and outer bar: the same rule at {} and at {}; they do not decide.", share_text(o.inner_margin),
-                  share_text(o.outer_margin)),
+      fmt::format("Inner and outer bar: the same rule at {} and at {}; they do not decide.",
+                  share_text(o.inner_margin.value()), share_text(o.outer_margin)),
   };
   for (const auto& [step, s] : c.sensitivities) {
     const std::string where = branch_words(c, step);

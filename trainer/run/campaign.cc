@@ -198,6 +198,11 @@ std::vector<CampaignRun> runs_of(const Campaign& campaign, const std::string& fo
     const std::string point = percent == 0 ? "" : fmt::format("_at{}", percent);
     run.out = path(fmt::format("{}{}_{}.h5", file_name_of(run.config), point, seed));
   }
+  std::set<std::string> files;
+  for (const CampaignRun& run : runs) {
+    if (!files.insert(run.out).second)
+      throw Error(ErrorKind::usage, run.out + ": is the file of two runs; a recipe needs another name");
+  }
   return runs;
 }
 
@@ -262,7 +267,6 @@ class CampaignRunner {
     progress_.runs = std::ssize(runs);
     for (const CampaignRun& run : runs) progress_.tokens += run.steps() * run.config.tokens();
     count();
-    progress_.tokens_before = progress_.tokens_done;
   }
 
   bool run() {
@@ -323,6 +327,7 @@ class CampaignRunner {
     if (status_[i] == RunStatus::waits) return true;
     locks_.release(runs_[i].out);
     count();
+    drop_state(i);
     return false;
   }
 
@@ -401,6 +406,7 @@ class CampaignRunner {
     const std::unique_ptr<TrainingEngine> engine = engine_(run.config);
     return run_training(r, *engine, [&](const RunProgress& p) {
       const std::lock_guard lock(mutex_);
+      progress_.tokens_own += (p.step - run.at - steps_[i]) * run.config.tokens();
       steps_[i] = p.step - run.at;
       count();
       progress_.now =
@@ -449,7 +455,10 @@ class CampaignRunner {
   void remove_checkpoints() const {
     if (options_.keeps_checkpoints) return;
     for (const CampaignRun& run : runs_) {
-      for (const std::int64_t step : run.plan.kept) std::filesystem::remove(kept_checkpoint_of(run.out, step));
+      for (const std::int64_t step : run.plan.kept) {
+        std::error_code left;  // it is in nobody's way
+        std::filesystem::remove(kept_checkpoint_of(run.out, step), left);
+      }
     }
   }
 

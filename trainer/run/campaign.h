@@ -19,9 +19,9 @@
 // ARM_atPERCENT_SEED.h5, ARM_SEED.h5 from scratch.
 //
 // A campaign that was stopped or killed goes on when it is started again: what has ended is read and checked, what was
-// begun goes on, nothing is done twice. Several processes may work at one folder, one for each GPU for instance: each
-// run is one process's (a lock in .campaign.lock, free when the process ends), and each waits for the others' runs. A
-// run of other configuration under a file's name is refused.
+// begun goes on, nothing is done twice. Several processes may work at one folder by one text, one for each GPU for
+// instance: each run is one process's (a lock in .campaign.lock, free when the process ends), and each waits for the
+// others' runs. A run of other configuration under a file's name is refused.
 //
 // Errors: Error{usage} for a text that is no campaign, with its place; Error{input} for a file of another run. An error
 // of a run ends that run, and those that branch off from it are left out; the others go on, and the first error is
@@ -72,8 +72,8 @@ struct CampaignOptions {
 struct CampaignProgress {
   std::int64_t runs = 0, runs_done = 0;
   std::int64_t tokens = 0, tokens_done = 0;  // of training, of all runs; of this sitting and those before
-  std::int64_t tokens_before = 0;            // done when it began
-  std::string now;                           // the runs under way
+  std::int64_t tokens_own = 0;               // by this process, in this sitting
+  std::string now;                           // the run that took a step last
 };
 // False: every run stops after its step, to be gone on with.
 using CampaignWatch = std::function<bool(const CampaignProgress&)>;

@@ -88,8 +88,10 @@ class Sitting {
     if (record().end == RunEnd::unfinished && !steps_or_nothing()) return interrupted();
     journal_->sync();
     write_run(r_.out, record());
-    std::filesystem::remove(journal_of(r_.out));
-    std::filesystem::remove(checkpoint_of(r_.out));
+    // The journal last: what it waits for is all gone then.
+    std::error_code left;
+    std::filesystem::remove(checkpoint_of(r_.out), left);
+    std::filesystem::remove(journal_of(r_.out), left);
     return record();
   }
 

@@ -117,12 +117,30 @@ TEST(Comparison, with_a_control_that_is_not_rejected_is_inconclusive) {
   EXPECT_NE(arm_named(c, "mxfp8").judgement.reason.find("negative control: not rejected"), std::string::npos);
 }
 
+TEST(Comparison, of_a_margin_below_the_usual_inner_one_has_no_other) {
+  std::vector<NamedRun> runs = sensitive_experiment();
+  const ParityComparison c = compare_runs(runs, {.margin = 0.0004});
+  EXPECT_EQ(c.options.inner_margin, 0.0004);
+  EXPECT_EQ(compare_runs(runs, {}).options.inner_margin, 0.0005);
+}
+
+// The worst seed left out of all arms, and kept of BF16.
+TEST(Comparison, of_arms_that_all_lack_a_seed_of_bf16_is_inconclusive) {
+  std::vector<NamedRun> runs = sensitive_experiment(6);
+  add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
+  std::erase_if(runs, [](const NamedRun& run) {
+    const TrainingConfig& c = run.record.config;
+    return c.seed == 4 && (c.recipe.name != "bf16" || c.perturb != 0);
+  });
+  EXPECT_EQ(arm_named(compare_runs(runs, {}), "mxfp8").judgement.reason, "1 seed of the experiment not run");
+}
+
 TEST(Comparison, of_an_arm_without_some_seeds_is_inconclusive) {
   std::vector<NamedRun> runs = sensitive_experiment(6);
   add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 5);
   const ParityComparison c = compare_runs(runs, {});
   EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::inconclusive);
-  EXPECT_EQ(arm_named(c, "mxfp8").judgement.reason, "1 seed of the other arms not run");
+  EXPECT_EQ(arm_named(c, "mxfp8").judgement.reason, "1 seed of the experiment not run");
 }
 
 // The one that is worse than the others, and would have made the arm inferior.
@@ -132,7 +150,7 @@ TEST(Comparison, finds_the_seed_that_an_arm_of_a_branch_point_left_out) {
   const ParityComparison c = compare_runs(runs, {});
   EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").evidence.interval.pairs, 5);
   EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::inconclusive);
-  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.reason, "1 seed of the other arms not run");
+  EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.reason, "1 seed of the experiment not run");
 }
 
 TEST(Comparison, asks_a_branch_for_no_seed_that_no_arm_of_its_branch_point_has) {
@@ -149,10 +167,18 @@ TEST(Comparison, asks_a_branch_for_no_seed_that_no_arm_of_its_branch_point_has) 
   EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::equivalent);
 }
 
-TEST(Comparison, asks_an_arm_from_scratch_for_the_seeds_of_the_other_arms_and_one_that_is_alone_for_those_of_bf16) {
+TEST(Comparison, asks_an_arm_from_scratch_for_seeds_that_are_no_trunks_alone) {
   std::vector<NamedRun> runs = sensitive_experiment(6);
   add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
-  for (const std::uint64_t seed : {7U, 8U}) runs.push_back(made_up_run({.seed = seed}));  // trunks, it may be
+  const NamedRun seven = made_up_trunk(7), eight = made_up_trunk(8);
+  for (NamedRun& run : runs) {
+    run.record.training_sha256 = seven.record.training_sha256;
+    run.record.validation_sha256 = seven.record.validation_sha256;
+  }
+  runs.push_back(seven), runs.push_back(eight);
+  EXPECT_EQ(arm_named(compare_runs(runs, {}), "mxfp8").evidence.missing, 2);
+  for (const NamedRun* trunk : {&seven, &eight}) runs.push_back(made_up_branch(*trunk, {.recipe = "mxfp8"}, 200, 1e-4));
+  EXPECT_EQ(arm_named(compare_runs(runs, {}), "mxfp8").evidence.missing, 0);
   EXPECT_EQ(arm_named(compare_runs(runs, {}), "mxfp8").judgement.verdict, ArmVerdict::equivalent);
   std::vector<NamedRun> alone;
   add_arm(alone, {.recipe = "bf16"}, 0, 0, 6);
@@ -368,8 +394,8 @@ TEST(Comparison, refuses_options_that_cannot_be) {
   for (const ComparisonOptions& o :
        {ComparisonOptions{.margin = 0}, ComparisonOptions{.margin = 0.003}, ComparisonOptions{.outer_margin = 1},
         ComparisonOptions{.margin = std::numeric_limits<double>::quiet_NaN()}, ComparisonOptions{.inner_margin = 0},
-        ComparisonOptions{.inner_margin = 0.0011}, ComparisonOptions{.margin = 0.0004}, ComparisonOptions{.alpha = 0},
-        ComparisonOptions{.alpha = 0.6}, ComparisonOptions{.power = 1}, ComparisonOptions{.spike = -1}})
+        ComparisonOptions{.inner_margin = 0.0011}, ComparisonOptions{.alpha = 0}, ComparisonOptions{.alpha = 0.6},
+        ComparisonOptions{.power = 1}, ComparisonOptions{.spike = -1}})
     EXPECT_THROW((void)compare_runs(runs, o), Error);
 }
 
@@ -609,7 +635,7 @@ TEST(Verdict, is_inconclusive_for_each_condition_that_fails_and_says_which) {
   };
   for (const Case& c :
        {Case{evidence(-0.0005, 0.0005, 4), kSensitive, "4 pairs of at least 5"},
-        Case{missing, kSensitive, "2 seeds of the other arms not run"}, Case{good, {"no A/A runs", ""}, "no A/A runs"},
+        Case{missing, kSensitive, "2 seeds of the experiment not run"}, Case{good, {"no A/A runs", ""}, "no A/A runs"},
         Case{good, {"", "no negative control"}, "no negative control"},
         Case{good, {}, "no A/A runs; no negative control"},
         Case{evidence(0.0005, 0.0020), kSensitive, "is between the limits"},

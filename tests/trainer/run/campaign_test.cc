@@ -78,6 +78,7 @@ TEST(Campaign, makes_every_run_and_each_once) {
   };
   EXPECT_TRUE(run_campaign(runs, corpus, kEngine, {.at_once = 3, .mxcheck = "test"}, watch));
   EXPECT_EQ(last.tokens_done, last.tokens);
+  EXPECT_EQ(last.tokens_own, last.tokens);
   const auto records = records_in(runs);
   for (const CampaignRun& run : runs) {
     const RunRecord& r = records.at(run.out);
@@ -188,6 +189,11 @@ TEST(Campaign, text_that_cannot_be_is_refused_with_its_place) {
   refused("x.json", "{");
   refused("$.seeds", R"({"arms": []})");
   refused("arms", text_of(""));
+  test::expect_error(ErrorKind::usage, "is the file of two runs", [] {
+    const char* const two = R"({"recipe": "mxfp8", "at": [25]},
+                               {"recipe": {"base": "mxfp8", "name": "mxfp8_at25"}, "at": [0]})";
+    runs_of(campaign_from_json(text_of(two), "x.json"), "runs");
+  });
   refused("$.model", text_of(kArms, R"("model": {"depth": 2}, )"));
   refused("$.model", text_of(kArms, R"("model": {"width": 0}, )"));
   refused("$.arms[0].recipe", text_of(R"({"recipe": {"base": "mxfp8", "name": "x", "kept": 1}, "at": [50]})"));
