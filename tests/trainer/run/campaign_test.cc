@@ -136,7 +136,13 @@ TEST(Campaign, is_shared_by_all_that_work_at_it) {
     return cpu_engine(config, 1);
   };
   std::atomic<int> ended = 0;
-  const auto work = [&] { ended += run_campaign(runs, corpus, counts, {.at_once = 2}, {}) ? 1 : 0; };
+  const auto work = [&] {
+    try {
+      ended += run_campaign(runs, corpus, counts, {.at_once = 2}, {}) ? 1 : 0;
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
+  };
   std::thread other(work);
   work();
   other.join();
