@@ -140,13 +140,13 @@ class DeviceEngine final : public TrainingEngine {
     const std::string text = device_recipe(recipe);
     e.recipe = text.c_str();
     const std::int64_t of_layer = e.sequences * m.length * m.top_k;
-    std::vector<std::int32_t> routes(static_cast<std::size_t>(m.layers * of_layer));
-    e.routes = routes.data();
+    routes_.resize(static_cast<std::size_t>(m.layers * of_layer));
+    e.routes = routes_.data();
     require(table_.evaluate(run_, &e, message_.data(), message_.size()), "an evaluation");
     Evaluation evaluation;
     evaluation.loss = e.loss;
     for (std::int64_t l = 0; l < e.layers; ++l)
-      evaluation.routes.emplace_back(routes.begin() + l * of_layer, routes.begin() + (l + 1) * of_layer);
+      evaluation.routes.emplace_back(routes_.begin() + l * of_layer, routes_.begin() + (l + 1) * of_layer);
     return evaluation;
   }
 
@@ -179,6 +179,7 @@ class DeviceEngine final : public TrainingEngine {
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;
   TrainingState state_;
+  std::vector<std::int32_t> routes_;  // of an evaluation
   mutable std::array<char, 512> message_{};
 };
 

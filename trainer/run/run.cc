@@ -314,10 +314,15 @@ namespace {
 // Of each token the experts that both chose, in whatever order. A layer that only one has has none.
 std::int64_t equal_routes(const Evaluation& a, const Evaluation& b, std::size_t layer, std::int64_t top_k) {
   if (layer >= a.routes.size() || layer >= b.routes.size()) return 0;
-  const auto k = static_cast<std::ptrdiff_t>(top_k);
-  std::int64_t equal = 0;
-  for (auto x = a.routes[layer].begin(), y = b.routes[layer].begin(); x != a.routes[layer].end(); x += k, y += k)
-    equal += std::count_if(x, x + k, [&](std::int32_t expert) { return std::find(y, y + k, expert) != y + k; });
+  const auto k = static_cast<std::size_t>(top_k);
+  const std::vector<std::int32_t>& x = a.routes[layer];
+  const std::vector<std::int32_t>& y = b.routes[layer];
+  std::int64_t equal = 0;  // experts of a token are distinct: every pair that is equal is one of both
+  for (std::size_t token = 0; token < x.size(); token += k) {
+    for (std::size_t i = 0; i < k; ++i) {
+      for (std::size_t j = 0; j < k; ++j) equal += static_cast<std::int64_t>(x[token + i] == y[token + j]);
+    }
+  }
   return equal;
 }
 

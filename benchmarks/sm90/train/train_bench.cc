@@ -1,5 +1,6 @@
-// mxcheck_sm90_train_bench [--library PATH] [--recipe NAME] [--steps N] [--runs 1,2,4]: tokens per second of training,
-// by the wall clock around whole steps, of one run and of several at once in one process, a thread and a stream each.
+// mxcheck_sm90_train_bench [--library PATH] [--recipe NAME] [--batch N] [--steps N] [--runs 1,2,4]: tokens per second
+// of training, by the wall clock around whole steps, of one run and of several at once in one process, a thread and a
+// stream each.
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +24,7 @@ struct Options {
   std::vector<std::string> recipes{"bf16", "mxfp8", "dsv3", "fp8_tensor"};
   std::string rounding = "none";
   std::vector<int> runs{1, 2, 4};
+  int batch = 16;
   int steps = 50;
 };
 
@@ -45,7 +47,8 @@ void measure(const mxcheck_train_table& table, const Options& options, const std
   constexpr int kTimes = 5;
   std::vector<std::unique_ptr<TrainRun>> runs;
   for (int i = 0; i < count; ++i)
-    runs.push_back(std::make_unique<TrainRun>(table, recipe, options.rounding, static_cast<std::uint64_t>(i)));
+    runs.push_back(
+        std::make_unique<TrainRun>(table, recipe, options.rounding, options.batch, static_cast<std::uint64_t>(i)));
   for (const auto& run : runs) run->step(), run->step();  // launches once, and the graph
   std::vector<double> times;
   for (int i = 0; i < kTimes; ++i) times.push_back(seconds_of(runs, options.steps));
@@ -77,6 +80,7 @@ int main(int argc, char** argv) {
   app.add_option("--library", options.library, "The library");
   app.add_option("--recipe", options.recipes, "Of the MoE layers")->delimiter(',');
   app.add_option("--rounding", options.rounding, "The rule of token rounding, or none");
+  app.add_option("--batch", options.batch, "Sequences of 256 tokens in a step")->check(CLI::Range(1, 1 << 16));
   app.add_option("--runs", options.runs, "Runs at once")->delimiter(',')->check(CLI::Range(1, 64));
   app.add_option("--steps", options.steps, "Of each run in a measurement")->check(CLI::Range(1, 1'000'000));
   return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(options); });

@@ -10,10 +10,10 @@
 namespace mxcheck::bench {
 namespace {
 
-TrainingConfig full_model(const std::string& recipe, std::uint64_t seed) {
+TrainingConfig full_model(const std::string& recipe, std::int64_t batch, std::uint64_t seed) {
   TrainingConfig c;
   c.model = {.layers = 4, .width = 256, .heads = 4, .experts = 32, .inner = 128, .top_k = 4, .length = 256};
-  c.batch = 16;
+  c.batch = batch;
   c.steps = 10000;
   c.seed = seed;
   c.recipe = layer_recipe_named(recipe);
@@ -35,8 +35,8 @@ const mxcheck_train_table& load_train(const std::string& path) {
 }
 
 TrainRun::TrainRun(const mxcheck_train_table& table, const std::string& recipe, const std::string& rounding,
-                   std::uint64_t seed)
-    : table_(table), config_(full_model(recipe, seed)) {
+                   std::int64_t batch, std::uint64_t seed)
+    : table_(table), config_(full_model(recipe, batch, seed)) {
   create(rounding);
   const TrainingState state = initial_state(config_);
   for (std::size_t p = 0; p < state.weights.size(); ++p) {

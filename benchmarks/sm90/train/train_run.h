@@ -18,7 +18,7 @@ const mxcheck_train_table& load_train(const std::string& path);
 
 class TrainRun {
  public:
-  TrainRun(const mxcheck_train_table& table, const std::string& recipe, const std::string& rounding,
+  TrainRun(const mxcheck_train_table& table, const std::string& recipe, const std::string& rounding, std::int64_t batch,
            std::uint64_t seed);
   ~TrainRun();
   TrainRun(const TrainRun&) = delete;

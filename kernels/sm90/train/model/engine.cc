@@ -101,6 +101,8 @@ void Engine::make_evaluation() {
       pass_shape(model_, model_.config.evaluation_sequences, model_.recipe.c_str(), TokenRoundingRule::none);
   const ExpertsBytes bytes = experts_bytes_of_all(experts_shape(model_, most, most.most_routed));
   evaluation_ = make_activations(buffers_, model_, most, "evaluation.", false, bytes);
+  evaluation_tokens_.create(most.sequences * (model_.config.length + 1));
+  found_routes_.create(model_.config.layers * most.tokens * model_.config.top_k);
 }
 
 void Engine::make_observed() {

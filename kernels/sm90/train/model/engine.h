@@ -4,6 +4,7 @@
 // Errors: Refusal; after DEVICE_ERROR the engine is only to be destroyed.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,15 @@ class Engine {
   void make_state();
   void make_evaluation();
   void make_observed();
+  struct EvaluationPass;
+  EvaluationPass& evaluation_pass(const std::string& recipe, std::int64_t sequences);
 
   void enqueue_step(std::uint64_t step, bool observe);
   void launch_step(std::uint64_t step, bool observe);
   void enqueue_loss(const Pass& pass, bool gradient);
   void enqueue_norm(const Pass& pass);
   void enqueue_update();
+  void enqueue_evaluation(EvaluationPass& pass);
   void fetch_result();
   [[nodiscard]] const Parameter& parameter_at(std::int64_t parameter) const;
 
@@ -76,7 +80,19 @@ class Engine {
   ExpertsPlans plans_;
   std::vector<ObservedTensors> observed_;  // from the first step that is observed
 
+  // A forward pass alone of one recipe over so many sequences: a CUDA graph, like a step, from the second time on.
+  struct EvaluationPass {
+    std::string recipe;
+    PassShape shape;  // its recipe is the text above
+    ExpertsPlans plans;
+    Pinned<std::int64_t> token_end;
+    Graph graph;
+    bool launched = false;
+  };
   Activations evaluation_;
+  Pinned<std::uint8_t> evaluation_tokens_;
+  Pinned<std::int32_t> found_routes_;  // of each layer, as mxcheck_train_evaluation has them
+  std::vector<std::unique_ptr<EvaluationPass>> evaluation_passes_;  // last used first
 };
 
 }  // namespace mxcheck_kernels::sm90

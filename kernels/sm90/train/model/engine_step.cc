@@ -1,8 +1,10 @@
 // Steps and evaluations of a run.
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
@@ -119,6 +121,44 @@ void Engine::step(const mxcheck_train_step& input, mxcheck_train_outcome& outcom
   if (outcome.layer_digests != nullptr) std::copy(layers.begin(), layers.end(), outcome.layer_digests);
 }
 
+// A few are kept: a run evaluates under its own recipe and under bf16, in parts of one size and what is left.
+Engine::EvaluationPass& Engine::evaluation_pass(const std::string& recipe, std::int64_t sequences) {
+  constexpr std::size_t kKept = 8;
+  const auto known = std::find_if(evaluation_passes_.begin(), evaluation_passes_.end(), [&](const auto& pass) {
+    return pass->recipe == recipe && pass->shape.sequences == sequences;
+  });
+  if (known != evaluation_passes_.end()) {
+    std::rotate(evaluation_passes_.begin(), known, known + 1);
+    return *evaluation_passes_.front();
+  }
+  auto pass = std::make_unique<EvaluationPass>();
+  pass->recipe = recipe;
+  pass->shape = pass_shape(model_, sequences, pass->recipe.c_str(), TokenRoundingRule::none);
+  (void)experts_bytes(experts_shape(model_, pass->shape, pass->shape.most_routed), false);  // refused before all else
+  pass->plans = ExpertsPlans(model_.config.layers);
+  pass->token_end.create(1);
+  *pass->token_end.data() = pass->shape.tokens;
+  if (evaluation_passes_.size() == kKept) evaluation_passes_.pop_back();
+  evaluation_passes_.insert(evaluation_passes_.begin(), std::move(pass));
+  return *evaluation_passes_.front();
+}
+
+void Engine::enqueue_evaluation(EvaluationPass& p) {
+  const mxcheck_train_config& c = model_.config;
+  upload(evaluation_.tokens, evaluation_tokens_.data(), p.shape.sequences * (c.length + 1), stream_);
+  upload(evaluation_.token_end, p.token_end.data(), 1, stream_);
+  require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
+  const Pass pass{model_, p.shape, evaluation_, p.plans, 0, false, stream_};
+  forward(pass);
+  enqueue_loss(pass, false);
+  enqueue_norm(pass);
+  const std::int64_t slots = p.shape.tokens * c.top_k;
+  for (std::int64_t l = 0; l < c.layers; ++l) {
+    download(found_routes_.data() + l * slots, evaluation_.layers[static_cast<std::size_t>(l)].router.chosen, slots,
+             stream_);
+  }
+}
+
 void Engine::evaluate(mxcheck_train_evaluation& evaluation) {
   const mxcheck_train_config& c = model_.config;
   if (evaluation.size < sizeof(evaluation)) invalid("evaluation.size is less than that of mxcheck_train_evaluation");
@@ -127,22 +167,18 @@ void Engine::evaluate(mxcheck_train_evaluation& evaluation) {
     invalid("evaluation.sequences is " + std::to_string(evaluation.sequences) + ": must be 1 to " +
             std::to_string(c.evaluation_sequences));
   }
-  const PassShape shape = pass_shape(model_, evaluation.sequences, evaluation.recipe, TokenRoundingRule::none);
-  (void)experts_bytes(experts_shape(model_, shape, shape.most_routed), false);  // refused before anything is done
-  ExpertsPlans plans(c.layers);
-  upload(evaluation_.tokens, evaluation.tokens, evaluation.sequences * (c.length + 1), stream_);
-  upload(evaluation_.token_end, &shape.tokens, 1, stream_);
-  require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
-  const Pass pass{model_, shape, evaluation_, plans, 0, false, stream_};
-  forward(pass);
-  enqueue_loss(pass, false);
-  enqueue_norm(pass);
-  const std::int64_t slots = shape.tokens * c.top_k;
-  for (std::int64_t l = 0; evaluation.routes != nullptr && l < c.layers; ++l) {
-    download(evaluation.routes + l * slots, evaluation_.layers[static_cast<std::size_t>(l)].router.chosen, slots,
-             stream_);
+  EvaluationPass& pass = evaluation_pass(evaluation.recipe, evaluation.sequences);
+  std::copy_n(evaluation.tokens, evaluation.sequences * (c.length + 1), evaluation_tokens_.data());
+  if (!pass.launched) {
+    enqueue_evaluation(pass);
+    pass.launched = true;
+  } else {
+    if (!pass.graph.captured()) pass.graph.capture(stream_, [&] { enqueue_evaluation(pass); });
+    pass.graph.launch(stream_);
   }
   fetch_result();
+  if (evaluation.routes != nullptr)
+    std::copy_n(found_routes_.data(), c.layers * pass.shape.tokens * c.top_k, evaluation.routes);
   evaluation.loss = found_.data()->loss;
   evaluation.layers = found_.data()->layers;
 }

@@ -183,6 +183,28 @@ TEST_F(Sm90TrainStep, evaluations_under_every_recipe) {
   }
 }
 
+// The second evaluation of a recipe and a size captures a graph, the third replays it; weights and data differ each
+// time.
+TEST_F(Sm90TrainStep, evaluations_that_come_again) {
+  const TrainingConfig config = wide("mxfp8");
+  TrainingState state = initial_state(config);
+  DeviceRun run(config, state, 6);
+  for (int s = 0; s < 4; ++s) {
+    for (const std::int64_t sequences : {6, 5}) {
+      const std::vector<std::uint8_t> data = data_of(config, sequences, 2000 + 10 * s + sequences);
+      for (const char* const name : {"mxfp8", "bf16", "dsv3"}) {
+        const Evaluation found = run.evaluate(name, data);
+        const Evaluation expected = evaluate(config, state, layer_recipe_named(name), data);
+        EXPECT_TRUE(same(found.loss, expected.loss)) << name << ", " << sequences << " sequences after step " << s;
+        EXPECT_EQ(found.routes, expected.routes) << name << ", " << sequences << " sequences after step " << s;
+      }
+    }
+    const std::vector<std::uint8_t> batch = data_of(config, config.batch, s);
+    const DeviceOutcome step = run.step(state, batch);
+    EXPECT_TRUE(agree(step, training_step(config, state, batch, false)));
+  }
+}
+
 // A run whose state another one continues, and one that is set back.
 TEST_F(Sm90TrainStep, a_state_that_is_taken_over_continues_with_the_same_bits) {
   const TrainingConfig config = tiny("mxfp8");
