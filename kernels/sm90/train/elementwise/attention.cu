@@ -1,6 +1,7 @@
 #include "kernels/sm90/train/elementwise/attention.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/sm90/train/elementwise/numbers.cuh"
 #include "kernels/sm90/train/elementwise/rows.h"
@@ -8,17 +9,33 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-static_assert(2 * kMostLength <= kMostRowFloats);
+// Columns at a time: head widths are multiples of 8, so that all of these are aligned to their size.
+constexpr int kPairs = 4;
+constexpr int kPermuted = 8;
 
-// One pair of columns (j, j + head_width / 2) of a head of a token.
-struct Pair {
+struct alignas(8) FourBf16 {
+  std::uint16_t v[4];
+};
+struct alignas(16) FourFloats {
+  float v[4];
+};
+__device__ __forceinline__ FourBf16 four_bf16(const std::uint16_t* from) {
+  return *reinterpret_cast<const FourBf16*>(from);
+}
+__device__ __forceinline__ FourFloats four_floats(const float* from) {
+  return *reinterpret_cast<const FourFloats*>(from);
+}
+__device__ __forceinline__ void store(std::uint16_t* to, const FourBf16& v) { *reinterpret_cast<FourBf16*>(to) = v; }
+
+// Four pairs of columns (j, j + head_width / 2) of a head of a token.
+struct Pairs {
   int position, j, half;
   std::int64_t in_tokens;  // column j of q in tokens x 3 width; k and v are `width` further on each
   std::int64_t in_heads;
   std::int64_t width;
 };
-__device__ __forceinline__ Pair pair_at(const AttentionShape& s, std::int64_t index) {
-  Pair p;
+__device__ __forceinline__ Pairs pairs_at(const AttentionShape& s, std::int64_t index) {
+  Pairs p;
   p.half = s.head_width / 2;
   p.j = static_cast<int>(index % p.half);
   const std::int64_t row = index / p.half;  // of heads
@@ -31,146 +48,243 @@ __device__ __forceinline__ Pair pair_at(const AttentionShape& s, std::int64_t in
   return p;
 }
 
-__device__ __forceinline__ void rotate(const Pair& p, float c, float s, const std::uint16_t* from, std::uint16_t* to) {
-  const float a = widen(from[0]);
-  const float b = widen(from[p.half]);
-  to[p.in_heads] = to_bf16(sub(mul(a, c), mul(b, s)));
-  to[p.in_heads + p.half] = to_bf16(add(mul(b, c), mul(a, s)));
+__device__ __forceinline__ void rotate(const Pairs& p, const FourFloats& c, const FourFloats& s,
+                                       const std::uint16_t* from, std::uint16_t* to) {
+  const FourBf16 a = four_bf16(from);
+  const FourBf16 b = four_bf16(from + p.half);
+  FourBf16 first, second;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    first.v[i] = to_bf16(sub(mul(widen(a.v[i]), c.v[i]), mul(widen(b.v[i]), s.v[i])));
+    second.v[i] = to_bf16(add(mul(widen(b.v[i]), c.v[i]), mul(widen(a.v[i]), s.v[i])));
+  }
+  store(to + p.in_heads, first);
+  store(to + p.in_heads + p.half, second);
 }
 
-__device__ __forceinline__ void rotate_back(const Pair& p, float c, float s, const float* from, std::uint16_t* to) {
-  const float a = from[p.in_heads];
-  const float b = from[p.in_heads + p.half];
-  to[0] = to_bf16(add(mul(a, c), mul(b, s)));
-  to[p.half] = to_bf16(sub(mul(b, c), mul(a, s)));
+__device__ __forceinline__ void rotate_back(const Pairs& p, const FourFloats& c, const FourFloats& s, const float* from,
+                                            std::uint16_t* to) {
+  const FourFloats a = four_floats(from + p.in_heads);
+  const FourFloats b = four_floats(from + p.in_heads + p.half);
+  FourBf16 first, second;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    first.v[i] = to_bf16(add(mul(a.v[i], c.v[i]), mul(b.v[i], s.v[i])));
+    second.v[i] = to_bf16(sub(mul(b.v[i], c.v[i]), mul(a.v[i], s.v[i])));
+  }
+  store(to, first);
+  store(to + p.half, second);
 }
 
 __global__ void split_qkv(const AttentionShape s, const Rotation r, const std::uint16_t* qkv, const QkvHeads out) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t index = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPairs;
   if (index * 2 >= s.elements()) return;
-  const Pair p = pair_at(s, index);
-  const float cosine = r.cosine[p.position * p.half + p.j];
-  const float sine = r.sine[p.position * p.half + p.j];
+  const Pairs p = pairs_at(s, index);
+  const FourFloats cosine = four_floats(r.cosine + p.position * p.half + p.j);
+  const FourFloats sine = four_floats(r.sine + p.position * p.half + p.j);
   const std::uint16_t* const from = qkv + p.in_tokens;
   rotate(p, cosine, sine, from, out.q);
   rotate(p, cosine, sine, from + p.width, out.k);
-  out.v[p.in_heads] = from[2 * p.width];
-  out.v[p.in_heads + p.half] = from[2 * p.width + p.half];
+  store(out.v + p.in_heads, four_bf16(from + 2 * p.width));
+  store(out.v + p.in_heads + p.half, four_bf16(from + 2 * p.width + p.half));
 }
 
 __global__ void merge_qkv(const AttentionShape s, const Rotation r, const float* dq, const float* dk,
                           const std::uint16_t* dv, std::uint16_t* dqkv) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t index = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPairs;
   if (index * 2 >= s.elements()) return;
-  const Pair p = pair_at(s, index);
-  const float cosine = r.cosine[p.position * p.half + p.j];
-  const float sine = r.sine[p.position * p.half + p.j];
+  const Pairs p = pairs_at(s, index);
+  const FourFloats cosine = four_floats(r.cosine + p.position * p.half + p.j);
+  const FourFloats sine = four_floats(r.sine + p.position * p.half + p.j);
   std::uint16_t* const to = dqkv + p.in_tokens;
   rotate_back(p, cosine, sine, dq, to);
   rotate_back(p, cosine, sine, dk, to + p.width);
-  to[2 * p.width] = dv[p.in_heads];
-  to[2 * p.width + p.half] = dv[p.in_heads + p.half];
+  store(to + 2 * p.width, four_bf16(dv + p.in_heads));
+  store(to + 2 * p.width + p.half, four_bf16(dv + p.in_heads + p.half));
 }
 
 // Both directions of the same permutation.
 template <bool kMerge>
 __global__ void permute_heads(const AttentionShape s, const std::uint16_t* from, std::uint16_t* to) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t index = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPermuted;
   if (index >= s.elements()) return;
   const std::int64_t row = index / s.head_width;
   const std::int64_t group = row / s.length;
   const std::int64_t token = group / s.heads * s.length + row % s.length;
   const std::int64_t in_tokens = (token * s.heads + group % s.heads) * s.head_width + index % s.head_width;
-  to[kMerge ? in_tokens : index] = from[kMerge ? index : in_tokens];
+  *reinterpret_cast<uint4*>(to + (kMerge ? in_tokens : index)) =
+      *reinterpret_cast<const uint4*>(from + (kMerge ? index : in_tokens));
 }
 
+// A warp's row of scores, of which the columns up to its own position count. Column 128 c + 4 l + i is number i of lane
+// l's chunk c, so that rounds of a pairwise sum are within a lane, then between lanes, then between chunks.
+constexpr int kChunk = 128;
 struct ScoreRow {
   std::int64_t first;  // of its elements
-  int columns;         // that count: those up to the row's own position
+  int columns;         // that count
   int lane;
-  float* shared;
 };
-__device__ __forceinline__ bool score_row(const AttentionShape& s, int floats, ScoreRow& row) {
-  extern __shared__ float shared[];
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  const std::int64_t index = std::int64_t{blockIdx.x} * (blockDim.x / 32) + warp;
+__device__ __forceinline__ bool score_row(const AttentionShape& s, ScoreRow& row) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
   if (index >= s.groups() * s.length) return false;
-  row = {index * s.length, static_cast<int>(index % s.length) + 1, static_cast<int>(threadIdx.x % 32),
-         shared + static_cast<std::ptrdiff_t>(warp) * floats};
+  row = {index * s.length, static_cast<int>(index % s.length) + 1, static_cast<int>(threadIdx.x % 32)};
   return true;
 }
 
-// A NaN among the numbers makes all of the row NaN: the sum is, whatever the largest.
-__global__ void causal_softmax(const AttentionShape s, int floats, float* z, std::uint16_t* p) {
-  ScoreRow row;
-  if (!score_row(s, floats, row)) return;
-  float* const v = z + row.first;
-  float largest = -INFINITY;
-  for (int j = row.lane; j < row.columns; j += 32) {
-    const float x = mul(v[j], s.scale);
-    v[j] = x;
-    largest = fmaxf(largest, x);
+// The pairwise sum of the first `columns`; the others are +0.
+template <int kChunks>
+__device__ __forceinline__ float row_sum(const float (&v)[kChunks][4], int columns) {
+  const int width = padded_count(columns);
+  float of[kChunks];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    float sum = v[c][0];
+    if (width > 1) sum = add(sum, v[c][1]);
+    if (width > 2) sum = add(sum, add(v[c][2], v[c][3]));
+    if (c == 0 || kChunk * c < width) {
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        if (4 * step < width) sum = add(sum, __shfl_xor_sync(kAllLanes, sum, step));
+      }
+    }
+    of[c] = sum;
   }
-  largest = largest_of_lanes(largest);
-  for (int j = row.lane; j < row.columns; j += 32) {
-    const float e = exp_or_nan(sub(v[j], largest));
-    v[j] = e;
-    row.shared[j] = e;
+#pragma unroll
+  for (int step = 1; step < kChunks; step *= 2) {
+    if (kChunk * step < width) {
+#pragma unroll
+      for (int c = 0; c < kChunks; c += 2 * step) of[c] = add(of[c], of[c + step]);
+    }
   }
-  const float sum = pairwise_sum_of(row.shared, row.columns, row.lane);
-  for (int j = row.lane; j < s.length; j += 32) p[row.first + j] = j < row.columns ? to_bf16(div(v[j], sum)) : 0;
+  return __shfl_sync(kAllLanes, of[0], 0);
 }
 
-__global__ void score_gradient(const AttentionShape s, int floats, const std::uint16_t* p, const float* dp,
-                               std::uint16_t* dz) {
-  ScoreRow row;
-  if (!score_row(s, floats, row)) return;
-  for (int j = row.lane; j < row.columns; j += 32) row.shared[j] = mul(dp[row.first + j], widen(p[row.first + j]));
-  const float sum = pairwise_sum_of(row.shared, row.columns, row.lane);
-  for (int j = row.lane; j < s.length; j += 32) {
-    const std::int64_t at = row.first + j;
-    dz[at] = j < row.columns ? to_bf16(mul(mul(widen(p[at]), sub(dp[at], sum)), s.scale)) : 0;
+// value(column) for the columns that count, 0 for the others, as BF16.
+template <int kChunks, class Value>
+__device__ __forceinline__ void store_row(const AttentionShape& s, const ScoreRow& row, std::uint16_t* out,
+                                          const Value& value) {
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = kChunk * c + 4 * row.lane;
+    if (column >= s.length) continue;
+    FourBf16 four;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) four.v[i] = column + i < row.columns ? to_bf16(value(c, i)) : std::uint16_t{0};
+    store(out + row.first + column, four);
   }
+}
+
+// A NaN among the numbers makes all of the row NaN: the sum is, whatever the largest.
+template <int kChunks>
+__global__ void causal_softmax(const AttentionShape s, const float* z, std::uint16_t* p) {
+  ScoreRow row;
+  if (!score_row(s, row)) return;
+  float v[kChunks][4];
+  float largest = -INFINITY;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = kChunk * c + 4 * row.lane;
+    if (column >= row.columns) continue;
+    const FourFloats four = four_floats(z + row.first + column);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[c][i] = mul(four.v[i], s.scale);
+      if (column + i < row.columns) largest = fmaxf(largest, v[c][i]);
+    }
+  }
+  largest = largest_of_lanes(largest);
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      v[c][i] = kChunk * c + 4 * row.lane + i < row.columns ? exp_or_nan(sub(v[c][i], largest)) : 0.0F;
+  }
+  const float sum = row_sum(v, row.columns);
+  store_row<kChunks>(s, row, p, [&](int c, int i) { return div(v[c][i], sum); });
+}
+
+template <int kChunks>
+__global__ void score_gradient(const AttentionShape s, const std::uint16_t* p, const float* dp, std::uint16_t* dz) {
+  ScoreRow row;
+  if (!score_row(s, row)) return;
+  float probability[kChunks][4];
+  float gradient[kChunks][4];
+  float product[kChunks][4];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = kChunk * c + 4 * row.lane;
+    FourBf16 of_p{};
+    FourFloats of_dp{};
+    if (column < row.columns) of_p = four_bf16(p + row.first + column), of_dp = four_floats(dp + row.first + column);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      probability[c][i] = widen(of_p.v[i]), gradient[c][i] = of_dp.v[i];
+      product[c][i] = column + i < row.columns ? mul(of_dp.v[i], probability[c][i]) : 0.0F;
+    }
+  }
+  const float sum = row_sum(product, row.columns);
+  store_row<kChunks>(s, row, dz,
+                     [&](int c, int i) { return mul(mul(probability[c][i], sub(gradient[c][i], sum)), s.scale); });
+}
+
+constexpr unsigned kRowThreads = 256;
+unsigned row_blocks(const AttentionShape& s) {
+  return static_cast<unsigned>((s.groups() * s.length * 32 + kRowThreads - 1) / kRowThreads);
+}
+
+// launch(chunks), a constant, of a row: as few as there are kernels for.
+static_assert(kMostLength <= 32 * kChunk);
+template <class Launch>
+cudaError_t for_row_of(const AttentionShape& s, const Launch& launch) {
+  if (s.length <= 2 * kChunk) {
+    launch(std::integral_constant<int, 2>{});
+  } else if (s.length <= 8 * kChunk) {
+    launch(std::integral_constant<int, 8>{});
+  } else {
+    launch(std::integral_constant<int, 32>{});
+  }
+  return cudaGetLastError();
 }
 
 }  // namespace
 
 cudaError_t launch_split_qkv(const AttentionShape& shape, const Rotation& rotation, const std::uint16_t* qkv,
                              const QkvHeads& out, cudaStream_t stream) {
-  split_qkv<<<element_blocks(shape.elements() / 2), kElementThreads, 0, stream>>>(shape, rotation, qkv, out);
+  split_qkv<<<element_blocks(shape.elements() / 2 / kPairs), kElementThreads, 0, stream>>>(shape, rotation, qkv, out);
   return cudaGetLastError();
 }
 
-cudaError_t launch_causal_softmax(const AttentionShape& shape, float* z, std::uint16_t* p, cudaStream_t stream) {
-  const int floats = padded_count(shape.length);
-  const RowLaunch at = row_launch(shape.groups() * shape.length, floats);
-  causal_softmax<<<at.blocks, at.threads, at.shared, stream>>>(shape, floats, z, p);
-  return cudaGetLastError();
+cudaError_t launch_causal_softmax(const AttentionShape& shape, const float* z, std::uint16_t* p, cudaStream_t stream) {
+  return for_row_of(shape, [&](auto chunks) {
+    causal_softmax<decltype(chunks)::value><<<row_blocks(shape), kRowThreads, 0, stream>>>(shape, z, p);
+  });
 }
 
 cudaError_t launch_merge_heads(const AttentionShape& shape, const std::uint16_t* heads, std::uint16_t* tokens,
                                cudaStream_t stream) {
-  permute_heads<true><<<element_blocks(shape.elements()), kElementThreads, 0, stream>>>(shape, heads, tokens);
+  permute_heads<true>
+      <<<element_blocks(shape.elements() / kPermuted), kElementThreads, 0, stream>>>(shape, heads, tokens);
   return cudaGetLastError();
 }
 
 cudaError_t launch_split_heads(const AttentionShape& shape, const std::uint16_t* tokens, std::uint16_t* heads,
                                cudaStream_t stream) {
-  permute_heads<false><<<element_blocks(shape.elements()), kElementThreads, 0, stream>>>(shape, tokens, heads);
+  permute_heads<false>
+      <<<element_blocks(shape.elements() / kPermuted), kElementThreads, 0, stream>>>(shape, tokens, heads);
   return cudaGetLastError();
 }
 
 cudaError_t launch_score_gradient(const AttentionShape& shape, const std::uint16_t* p, const float* dp,
                                   std::uint16_t* dz, cudaStream_t stream) {
-  const int floats = padded_count(shape.length);
-  const RowLaunch at = row_launch(shape.groups() * shape.length, floats);
-  score_gradient<<<at.blocks, at.threads, at.shared, stream>>>(shape, floats, p, dp, dz);
-  return cudaGetLastError();
+  return for_row_of(shape, [&](auto chunks) {
+    score_gradient<decltype(chunks)::value><<<row_blocks(shape), kRowThreads, 0, stream>>>(shape, p, dp, dz);
+  });
 }
 
 cudaError_t launch_merge_qkv(const AttentionShape& shape, const Rotation& rotation, const float* dq, const float* dk,
                              const std::uint16_t* dv, std::uint16_t* dqkv, cudaStream_t stream) {
-  merge_qkv<<<element_blocks(shape.elements() / 2), kElementThreads, 0, stream>>>(shape, rotation, dq, dk, dv, dqkv);
+  merge_qkv<<<element_blocks(shape.elements() / 2 / kPairs), kElementThreads, 0, stream>>>(shape, rotation, dq, dk, dv,
+                                                                                           dqkv);
   return cudaGetLastError();
 }
 

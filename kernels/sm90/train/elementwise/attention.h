@@ -13,9 +13,9 @@ inline constexpr int kMostLength = 4096;
 
 struct AttentionShape {
   std::int64_t sequences = 0;
-  int length = 0;  // at most kMostLength
+  int length = 0;  // a multiple of 8, at most kMostLength
   int heads = 0;
-  int head_width = 0;  // even
+  int head_width = 0;  // a multiple of 8
   float scale = 1;     // score_scale(head_width)
 
   [[nodiscard]] __host__ __device__ std::int64_t groups() const { return sequences * heads; }
@@ -38,8 +38,8 @@ struct QkvHeads {
 cudaError_t launch_split_qkv(const AttentionShape& shape, const Rotation& rotation, const std::uint16_t* qkv,
                              const QkvHeads& out, cudaStream_t stream);
 
-// P of scores Z. Z is overwritten.
-cudaError_t launch_causal_softmax(const AttentionShape& shape, float* z, std::uint16_t* p, cudaStream_t stream);
+// P of scores Z.
+cudaError_t launch_causal_softmax(const AttentionShape& shape, const float* z, std::uint16_t* p, cudaStream_t stream);
 
 // Between heads and tokens x width.
 cudaError_t launch_merge_heads(const AttentionShape& shape, const std::uint16_t* heads, std::uint16_t* tokens,

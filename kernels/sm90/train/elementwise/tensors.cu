@@ -23,7 +23,14 @@ __global__ void __launch_bounds__(kBlockThreads)
     sum += digest_term(static_cast<std::uint64_t>(i), x == x ? __float_as_uint(x) : 0x7FFFFFFFU);
   });
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
-  if (threadIdx.x % 32 == 0) atomicAdd(digests + at.tensor, sum);
+  // One addition a block: those to one address wait for one another.
+  __shared__ unsigned long long of_warps[kWarpsOfBlock];
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  sum = 0;
+  for (const unsigned long long of_warp : of_warps) sum += of_warp;
+  atomicAdd(digests + at.tensor, sum);
 }
 
 // A thread's four, a warp's 128 and a block's 1024 are subtrees.
