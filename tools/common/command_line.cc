@@ -67,7 +67,7 @@ CommandOption CommandOption::not_empty() {
 }
 
 CommandOption CommandOption::comma_separated() {
-  option_->delimiter(',');
+  option_->delimiter(',')->allow_extra_args(false);
   return *this;
 }
 

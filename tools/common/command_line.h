@@ -29,7 +29,7 @@ class CommandOption {
   CommandOption counter();                                     // 0 to 2^64 - 1, digits alone
   CommandOption finite_fp32();                                 // a number that FP32 holds: no NaN, no infinity
   CommandOption not_empty();  // what a name may not be: "$OUT" of a variable that was never set
-  CommandOption comma_separated();
+  CommandOption comma_separated();  // what follows the one word is no value of this option
   CommandOption exactly(int values);
   CommandOption excludes(const CommandOption& other);
   CommandOption needs(const CommandOption& other);

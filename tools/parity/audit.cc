@@ -203,6 +203,9 @@ void add_parity_compare(Command& parity) {
   sub.option("--inner-margin", o->rule.inner_margin,
              "Of a verdict beside the first, at a smaller gap (default 0.0005, at most the margin)");
   sub.option("--outer-margin", o->rule.outer_margin, "Of a verdict beside the first, at a larger gap").shows_default();
+  sub.option("--graded-control", o->rule.graded,
+             "Recipes of arms that are controls, separated by commas: in the tables, and their verdicts decide nothing")
+      .comma_separated();
   sub.option("--html", o->html, "Also write FILE.html: one page with charts that needs nothing else").not_empty();
   sub.flag("--json", o->json, "Every number as JSON");
   sub.footer(

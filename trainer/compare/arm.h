@@ -31,11 +31,13 @@ enum class ArmRole : std::uint8_t {
   baseline,  // recipe bf16, token choice, FP32 moments
   repeat,    // A/A: the baseline with a weight that starts one ulp up: an independent draw of the noise between runs
   control,   // recipe `broken`: what the experiment must be able to reject
+  graded,    // a control of a size that is known roughly: only who compares can say which these are
   judged,    // all else
 };
-inline constexpr std::array<Named<ArmRole>, 4> kArmRoles{{{"baseline", ArmRole::baseline},
+inline constexpr std::array<Named<ArmRole>, 5> kArmRoles{{{"baseline", ArmRole::baseline},
                                                           {"A/A", ArmRole::repeat},
                                                           {"negative control", ArmRole::control},
+                                                          {"graded control", ArmRole::graded},
                                                           {"judged", ArmRole::judged}}};
 inline std::string_view to_text(ArmRole role) { return name_in(kArmRoles, role); }
 

@@ -192,13 +192,27 @@ std::map<std::int64_t, Sensitivity> sensitivities_of(const std::vector<ArmResult
 Judgement judgement_of(const ArmResult& arm, double margin, Sensitivity s) {
   if (arm.role == ArmRole::baseline) return {ArmVerdict::equivalent, "what the others are compared with"};
   ArmEvidence evidence = arm.evidence;
-  if (arm.role != ArmRole::judged) {
+  if (!is_ranked(arm)) {
     s = {"", "", 0};
     evidence.missing = 0;
     if (arm.role == ArmRole::repeat && evidence.interval.deviation == 0 && evidence.interval.mean == 0)
       s.without_repeat = why_not_equivalent(evidence, margin);
   }
   return judge(evidence, margin, s);
+}
+
+void mark_graded(std::vector<Arm>& arms, const std::string& recipe) {
+  bool found = false;
+  std::set<std::string> judged;
+  for (Arm& arm : arms) {
+    if (arm.role == ArmRole::judged) judged.insert(arm.recipe);
+    if (arm.recipe != recipe || (arm.role != ArmRole::judged && arm.role != ArmRole::graded)) continue;
+    arm.role = ArmRole::graded;
+    found = true;
+  }
+  if (!found)
+    throw Error(ErrorKind::usage, fmt::format("graded control '{}': no judged arm has that recipe; those that are: {}",
+                                              recipe, judged.empty() ? "none" : join(judged, ", ")));
 }
 
 void add_baseline(const Arm& baseline, ParityComparison& c) {
@@ -242,7 +256,8 @@ void list_runs(const std::vector<Arm>& arms, ParityComparison& c) {
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options) {
   check(options);
-  const std::vector<Arm> arms = arms_of(runs);
+  std::vector<Arm> arms = arms_of(runs);
+  for (const std::string& recipe : options.graded) mark_graded(arms, recipe);
   ParityComparison c;
   c.options = options;
   const double inner_margin = inner_margin_of(options);
@@ -264,10 +279,12 @@ ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOp
   return c;
 }
 
+bool is_ranked(const ArmResult& arm) { return arm.role == ArmRole::judged || arm.role == ArmRole::graded; }
+
 std::vector<std::size_t> ranking(const ParityComparison& c) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < c.arms.size(); ++i) {
-    if (c.arms[i].role == ArmRole::judged) order.push_back(i);
+    if (is_ranked(c.arms[i])) order.push_back(i);
   }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) {
     const double mean = c.arms[i].evidence.interval.mean;

@@ -4,8 +4,8 @@
 //   const ParityComparison c = compare_runs(runs, {});
 //   return exit_code(c);   // 0, 1 or 4
 //
-// Errors: those of arms_of; Error{usage} for margins that are not 0 < inner margin <= margin <= outer margin < 1, and
-// for probabilities outside of (0, 1).
+// Errors: those of arms_of; Error{usage} for margins that are not 0 < inner margin <= margin <= outer margin < 1, for
+// probabilities outside of (0, 1), and for a graded control that no judged arm is.
 
 #include <cstdint>
 #include <map>
@@ -32,6 +32,8 @@ struct ComparisonOptions {
   double alpha = 0.05;           // of each one-sided limit
   double power = 0.9;
   double spike = 5;  // z: of normal values one in 3.5 million is above it
+  // Recipes of arms that are graded controls: they are compared as the judged ones are, and decide nothing.
+  std::vector<std::string> graded;
 };
 
 struct SeedPair {
@@ -95,7 +97,9 @@ struct ParityComparison {
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);
 
-// Indices into `arms` of those that are judged, by branch point, at each by mean d, ascending; without one last.
+// Indices into `arms` of those that are judged and of graded controls, by branch point, at each by mean d, ascending;
+// without one last.
+bool is_ranked(const ArmResult& arm);
 std::vector<std::size_t> ranking(const ParityComparison& comparison);
 
 // The share of a run's training that an arm had its recipe for: 1 from scratch, 0.25 from 75 %.

@@ -31,11 +31,11 @@ struct ForestScale {
   [[nodiscard]] bool holds(double d) const { return std::abs(d) <= end; }
 };
 
-// By A/A and the judged arms: a control is to be far away.
+// By A/A and the judged arms: controls may be far away.
 ForestScale forest_scale(const ParityComparison& c, const std::vector<std::size_t>& arms) {
   std::vector<double> reaches;
   for (const std::size_t i : arms) {
-    if (c.arms[i].role == ArmRole::control) continue;
+    if (c.arms[i].role == ArmRole::control || c.arms[i].role == ArmRole::graded) continue;
     const PairedInterval& d = c.arms[i].evidence.interval;
     const double limit = std::max(std::abs(d.lower), std::abs(d.upper));
     reaches.push_back(std::isfinite(limit) ? limit : std::abs(d.mean));
@@ -89,14 +89,15 @@ std::string guides(const ComparisonOptions& o, const ForestScale& scale) {
   return out;
 }
 
-// What fails is red but for the control, which is to.
+// What fails is red but for the control, which is to, and for graded ones, which may.
 const char* colour_of(const ArmResult& arm) {
   switch (arm.judgement.verdict) {
     case ArmVerdict::equivalent:
     case ArmVerdict::non_inferior: return "good";
     case ArmVerdict::inconclusive: return "open";
     case ArmVerdict::inferior:
-    case ArmVerdict::diverged: return arm.role == ArmRole::control ? "good" : "bad";
+    case ArmVerdict::diverged:
+      return arm.role == ArmRole::control ? "good" : arm.role == ArmRole::graded ? "open" : "bad";
     case ArmVerdict::improved: return "bad";
   }
   return "open";
@@ -132,12 +133,12 @@ std::string forest_ticks(const ForestScale& scale) {
   return out + "</svg>\n";
 }
 
-// By branch point: the judged arms as they are ranked, then A/A and the controls.
+// By branch point: judged arms and graded controls as they are ranked, then A/A and the negative controls.
 std::map<std::int64_t, std::vector<std::size_t>> forest_groups(const ParityComparison& c) {
   std::map<std::int64_t, std::vector<std::size_t>> groups;
   for (const std::size_t i : ranking(c)) groups[c.arms[i].branch_step].push_back(i);
   for (std::size_t i = 1; i < c.arms.size(); ++i) {
-    if (c.arms[i].role != ArmRole::judged) groups[c.arms[i].branch_step].push_back(i);
+    if (!is_ranked(c.arms[i])) groups[c.arms[i].branch_step].push_back(i);
   }
   return groups;
 }

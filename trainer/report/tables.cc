@@ -24,6 +24,7 @@ std::vector<std::string> recipe_row(const ParityComparison& c, const ArmResult& 
   const PairedInterval& d = arm.evidence.interval;
   const RecipeCost& cost = arm.cost;
   std::vector<std::string> row{arm.recipe, branch_point(arm.branch_step, c.config.steps)};
+  if (arm.role == ArmRole::graded) row.front() += " (control)";
   if (arm.role == ArmRole::baseline) {
     for (const char* cell : {"-", "-", "-", "-", "baseline", ""}) row.emplace_back(cell);
   } else {

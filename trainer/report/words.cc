@@ -96,14 +96,18 @@ std::string allowed_sentence(const ParityComparison& c, const ArmResult& arm) {
 std::string summary_line(const ParityComparison& c) {
   std::map<ArmVerdict, int> counts;
   int judged = 0;
+  int graded = 0;
   for (const ArmResult& arm : c.arms) {
+    graded += arm.role == ArmRole::graded ? 1 : 0;
     if (arm.role != ArmRole::judged) continue;
     ++judged;
     ++counts[arm.judgement.verdict];
   }
-  if (judged == 0) return "inconclusive: no arm but BF16, A/A and the negative control";
+  if (judged == 0) return "inconclusive: no arm but BF16, A/A and controls";
   const auto text = [](const auto& entry) { return fmt::format("{} {}", entry.second, to_text(entry.first)); };
-  return fmt::format("{} judged {}: {}", judged, judged == 1 ? "arm" : "arms", join(counts, ", ", text));
+  const std::string beside =
+      graded == 0 ? "" : fmt::format("; beside {} graded control{}", graded, graded == 1 ? "" : "s");
+  return fmt::format("{} judged {}: {}{}", judged, judged == 1 ? "arm" : "arms", join(counts, ", ", text), beside);
 }
 
 std::vector<std::string> decision_lines(const ParityComparison& c) {

@@ -262,6 +262,33 @@ TEST(Comparison, ranks_judged_arms_by_mean_difference_at_each_branch_point) {
   EXPECT_EQ(c.arms[ranking(c)[1]].name, "mxfp8_floor");  // after what has a mean
 }
 
+TEST(Comparison, counts_no_graded_control_as_judged) {
+  std::vector<NamedRun> runs = several_branch_points(0.002);
+  const ParityComparison judged = compare_runs(runs, {});
+  ASSERT_EQ(exit_code(judged), 1);  // mxfp8 is inferior
+  const ParityComparison c = compare_runs(runs, {.graded = {"mxfp8"}});
+  ASSERT_EQ(c.arms.size(), judged.arms.size());
+  std::vector<std::string> names;
+  for (const std::size_t i : ranking(c)) names.push_back(c.arms[i].name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mxfp8_floor", "mxfp8", "mxfp8 from 50 %", "mxfp8 from 75 %"}));
+  for (std::size_t i = 0; i < c.arms.size(); ++i) {
+    const bool is_graded = c.arms[i].recipe == "mxfp8";
+    EXPECT_EQ(c.arms[i].role, is_graded ? ArmRole::graded : judged.arms[i].role);
+    EXPECT_EQ(c.arms[i].judgement.verdict, judged.arms[i].judgement.verdict) << c.arms[i].name;
+  }
+  EXPECT_NE(exit_code(c), 1);
+  EXPECT_EQ(exit_code(compare_runs(runs, {.graded = {"mxfp8", "mxfp8_floor"}})), 4);  // nothing is judged
+  for (const char* recipe : {"mxfp4", "broken", "bf16"}) {
+    try {
+      compare_runs(runs, {.graded = {recipe}});
+      ADD_FAILURE() << recipe;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::usage);
+      EXPECT_NE(std::string(e.what()).find("those that are: mxfp8, mxfp8_floor"), std::string::npos) << e.what();
+    }
+  }
+}
+
 TEST(Comparison, groups_a_recipe_by_branch_point) {
   const ParityComparison c = compare_runs(several_branch_points(0.002), {});
   const std::vector<RecipeByBranchPoint> recipes = by_branch_point(c);

@@ -310,6 +310,18 @@ TEST(Tables, of_recipes_have_the_judged_arms_in_their_order_with_what_they_take)
   EXPECT_EQ(row[11], "12");
 }
 
+TEST(Tables, of_recipes_say_which_are_graded_controls) {
+  const ParityComparison c = compare_runs(test::several_branch_points(0.002), {.graded = {"mxfp8"}});
+  const ReportTable t = recipe_table(c);
+  std::vector<std::string> names;
+  for (const auto& row : t.rows) names.push_back(row[0]);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"bf16", "mxfp8_floor", "mxfp8 (control)", "mxfp8 (control)", "mxfp8 (control)"}));
+  EXPECT_NE(summary_line(c).find("1 judged arm: "), std::string::npos) << summary_line(c);
+  EXPECT_NE(summary_line(c).find("; beside 3 graded controls"), std::string::npos) << summary_line(c);
+  EXPECT_NE(comparison_html(c).find("(graded control)"), std::string::npos);
+}
+
 TEST(Tables, of_branch_points_are_there_where_a_recipe_has_several) {
   const ReportTable t = dependence_table(of_branches());
   ASSERT_EQ(t.rows.size(), 3U);
