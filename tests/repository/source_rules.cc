@@ -55,6 +55,10 @@ const std::vector<WordRule>& word_rules() {
       {R"(\b(rand|srand)\s*\()", {"rand"}, "random numbers come from the root seed", all},
       {R"(\brandom_device\b)", {"random_device"}, "the tool alone may draw a root seed", libraries},
       {R"(\bTODO\b(?!\(#\d+\)))", {"TODO"}, "a TODO names its issue: TODO(#12)", all},
+      {R"(\bcu(daDevice|Ctx)Synchronize\b)",
+       {"Synchronize"},
+       "waiting for the whole device ends the capture of a graph by another thread: wait for a stream",
+       {"kernels/sm90/", "bindings/"}},
       {R"(\bassert\s*\()", {"assert"}, "a check that a release build leaves out is none: throw Error", libraries},
   };
   return rules;

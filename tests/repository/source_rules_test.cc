@@ -52,6 +52,8 @@ TEST(SourceRules, find_the_words_that_libraries_do_without) {
       Case{"reference/a.cc", "// TODO(#7): later", true},
       Case{"reference/a.cc", "assert(a == b);", false},
       Case{"reference/a.cc", "static_assert(a == b);", true},
+      Case{"kernels/sm90/a.cc", "require_success(cudaDeviceSynchronize());", false},
+      Case{"kernels/sm90/a.cc", "require_success(cudaStreamSynchronize(stream));", true},
       Case{"reference/a.cc", "f(\"exit(1)\");  // exit(1)", true},
   };
   for (const Case& c : kCases)

@@ -1,9 +1,9 @@
 #include "kernels/sm90/train/elementwise/attention.h"
 
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/sm90/train/elementwise/numbers.cuh"
+#include "kernels/sm90/train/elementwise/row_registers.cuh"
 #include "kernels/sm90/train/elementwise/rows.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -12,20 +12,6 @@ namespace {
 // Columns at a time: head widths are multiples of 8, so that all of these are aligned to their size.
 constexpr int kPairs = 4;
 constexpr int kPermuted = 8;
-
-struct alignas(8) FourBf16 {
-  std::uint16_t v[4];
-};
-struct alignas(16) FourFloats {
-  float v[4];
-};
-__device__ __forceinline__ FourBf16 four_bf16(const std::uint16_t* from) {
-  return *reinterpret_cast<const FourBf16*>(from);
-}
-__device__ __forceinline__ FourFloats four_floats(const float* from) {
-  return *reinterpret_cast<const FourFloats*>(from);
-}
-__device__ __forceinline__ void store(std::uint16_t* to, const FourBf16& v) { *reinterpret_cast<FourBf16*>(to) = v; }
 
 // Four pairs of columns (j, j + head_width / 2) of a head of a token.
 struct Pairs {
@@ -116,9 +102,7 @@ __global__ void permute_heads(const AttentionShape s, const std::uint16_t* from,
       *reinterpret_cast<const uint4*>(from + (kMerge ? index : in_tokens));
 }
 
-// A warp's row of scores, of which the columns up to its own position count. Column 128 c + 4 l + i is number i of lane
-// l's chunk c, so that rounds of a pairwise sum are within a lane, then between lanes, then between chunks.
-constexpr int kChunk = 128;
+// A warp's row of scores, of which the columns up to its own position count.
 struct ScoreRow {
   std::int64_t first;  // of its elements
   int columns;         // that count
@@ -131,34 +115,6 @@ __device__ __forceinline__ bool score_row(const AttentionShape& s, ScoreRow& row
   return true;
 }
 
-// The pairwise sum of the first `columns`; the others are +0.
-template <int kChunks>
-__device__ __forceinline__ float row_sum(const float (&v)[kChunks][4], int columns) {
-  const int width = padded_count(columns);
-  float of[kChunks];
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    float sum = v[c][0];
-    if (width > 1) sum = add(sum, v[c][1]);
-    if (width > 2) sum = add(sum, add(v[c][2], v[c][3]));
-    if (c == 0 || kChunk * c < width) {
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        if (4 * step < width) sum = add(sum, __shfl_xor_sync(kAllLanes, sum, step));
-      }
-    }
-    of[c] = sum;
-  }
-#pragma unroll
-  for (int step = 1; step < kChunks; step *= 2) {
-    if (kChunk * step < width) {
-#pragma unroll
-      for (int c = 0; c < kChunks; c += 2 * step) of[c] = add(of[c], of[c + step]);
-    }
-  }
-  return __shfl_sync(kAllLanes, of[0], 0);
-}
-
 // value(column) for the columns that count, 0 for the others, as BF16.
 template <int kChunks, class Value>
 __device__ __forceinline__ void store_row(const AttentionShape& s, const ScoreRow& row, std::uint16_t* out,
@@ -167,9 +123,11 @@ __device__ __forceinline__ void store_row(const AttentionShape& s, const ScoreRo
   for (int c = 0; c < kChunks; ++c) {
     const int column = kChunk * c + 4 * row.lane;
     if (column >= s.length) continue;
-    FourBf16 four;
+    FourBf16 four{};
+    if (kChunk * c < row.columns) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) four.v[i] = column + i < row.columns ? to_bf16(value(c, i)) : std::uint16_t{0};
+      for (int i = 0; i < 4; ++i) four.v[i] = column + i < row.columns ? to_bf16(value(c, i)) : std::uint16_t{0};
+    }
     store(out + row.first + column, four);
   }
 }
@@ -195,11 +153,16 @@ __global__ void causal_softmax(const AttentionShape s, const float* z, std::uint
   largest = largest_of_lanes(largest);
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
+    if (kChunk * c < row.columns) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      v[c][i] = kChunk * c + 4 * row.lane + i < row.columns ? exp_or_nan(sub(v[c][i], largest)) : 0.0F;
+      for (int i = 0; i < 4; ++i)
+        v[c][i] = kChunk * c + 4 * row.lane + i < row.columns ? exp_or_nan(sub(v[c][i], largest)) : 0.0F;
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v[c][i] = 0.0F;
+    }
   }
-  const float sum = row_sum(v, row.columns);
+  const float sum = row_sum<kChunks>(row.columns, [&](int c, int i) { return v[c][i]; });
   store_row<kChunks>(s, row, p, [&](int c, int i) { return div(v[c][i], sum); });
 }
 
@@ -222,29 +185,13 @@ __global__ void score_gradient(const AttentionShape s, const std::uint16_t* p, c
       product[c][i] = column + i < row.columns ? mul(of_dp.v[i], probability[c][i]) : 0.0F;
     }
   }
-  const float sum = row_sum(product, row.columns);
+  const float sum = row_sum<kChunks>(row.columns, [&](int c, int i) { return product[c][i]; });
   store_row<kChunks>(s, row, dz,
                      [&](int c, int i) { return mul(mul(probability[c][i], sub(gradient[c][i], sum)), s.scale); });
 }
 
-constexpr unsigned kRowThreads = 256;
-unsigned row_blocks(const AttentionShape& s) {
-  return static_cast<unsigned>((s.groups() * s.length * 32 + kRowThreads - 1) / kRowThreads);
-}
-
-// launch(chunks), a constant, of a row: as few as there are kernels for.
-static_assert(kMostLength <= 32 * kChunk);
-template <class Launch>
-cudaError_t for_row_of(const AttentionShape& s, const Launch& launch) {
-  if (s.length <= 2 * kChunk) {
-    launch(std::integral_constant<int, 2>{});
-  } else if (s.length <= 8 * kChunk) {
-    launch(std::integral_constant<int, 8>{});
-  } else {
-    launch(std::integral_constant<int, 32>{});
-  }
-  return cudaGetLastError();
-}
+constexpr int kMostChunks = kMostLength / kChunk;
+unsigned score_blocks(const AttentionShape& s) { return row_blocks(s.groups() * s.length); }
 
 }  // namespace
 
@@ -255,8 +202,8 @@ cudaError_t launch_split_qkv(const AttentionShape& shape, const Rotation& rotati
 }
 
 cudaError_t launch_causal_softmax(const AttentionShape& shape, const float* z, std::uint16_t* p, cudaStream_t stream) {
-  return for_row_of(shape, [&](auto chunks) {
-    causal_softmax<decltype(chunks)::value><<<row_blocks(shape), kRowThreads, 0, stream>>>(shape, z, p);
+  return for_chunks_of<kMostChunks>(shape.length, [&](auto chunks) {
+    causal_softmax<decltype(chunks)::value><<<score_blocks(shape), kRowThreads, 0, stream>>>(shape, z, p);
   });
 }
 
@@ -276,8 +223,8 @@ cudaError_t launch_split_heads(const AttentionShape& shape, const std::uint16_t*
 
 cudaError_t launch_score_gradient(const AttentionShape& shape, const std::uint16_t* p, const float* dp,
                                   std::uint16_t* dz, cudaStream_t stream) {
-  return for_row_of(shape, [&](auto chunks) {
-    score_gradient<decltype(chunks)::value><<<row_blocks(shape), kRowThreads, 0, stream>>>(shape, p, dp, dz);
+  return for_chunks_of<kMostChunks>(shape.length, [&](auto chunks) {
+    score_gradient<decltype(chunks)::value><<<score_blocks(shape), kRowThreads, 0, stream>>>(shape, p, dp, dz);
   });
 }
 

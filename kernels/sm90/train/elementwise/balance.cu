@@ -1,5 +1,7 @@
 #include "kernels/sm90/train/elementwise/balance.h"
 
+#include <cooperative_groups.h>
+
 #include "kernels/sm90/route/row/row.cuh"
 #include "kernels/sm90/train/elementwise/numbers.cuh"
 #include "kernels/sm90/train/elementwise/rows.h"
@@ -86,25 +88,28 @@ __global__ void balance_scores(const __grid_constant__ BalanceJob job) {
     job.scores[token * job.experts + e] = score_of(Score::softmax, row[e], softmax);
 }
 
-// A block an expert: P_e.
-__global__ void balance_mean(const __grid_constant__ BalanceJob job) {
+// A cluster of blocks an expert: P_e. Its sum is exact: in which order it is added does not matter.
+constexpr unsigned kMeanBlocks = 8;
+__global__ void __cluster_dims__(kMeanBlocks) balance_mean(const __grid_constant__ BalanceJob job) {
+  const auto cluster = cooperative_groups::this_cluster();
   __shared__ ScoreSum all;
   if (threadIdx.x < ScoreSum::kDigits) all.digits[threadIdx.x] = 0;
-  __syncthreads();
-  const auto expert = static_cast<int>(blockIdx.x);
+  cluster.sync();
+  const auto expert = static_cast<int>(blockIdx.x / kMeanBlocks);
   ScoreSum mine = {};
-  for (std::int64_t t = threadIdx.x; t < job.tokens; t += blockDim.x) {
+  for (std::int64_t t = cluster.thread_rank(); t < job.tokens; t += cluster.num_threads()) {
     const float score = job.scores[t * job.experts + expert];
     const Parts p = parts_of(score > 0 ? score : 0.0F);  // of logits that are not finite nothing is asked
     add_units(mine, p.mantissa, p.shift);
   }
+  ScoreSum* const of_expert = cluster.map_shared_rank(&all, 0);
 #pragma unroll
   for (int i = 0; i < ScoreSum::kDigits; ++i) {
     const unsigned long long of_warp = sum_of_lanes(mine.digits[i]);
-    if (threadIdx.x % 32 == 0) atomicAdd(&all.digits[i], of_warp);
+    if (threadIdx.x % 32 == 0) atomicAdd(&of_expert->digits[i], of_warp);
   }
-  __syncthreads();
-  if (threadIdx.x == 0) job.mean[expert] = div(rounded(all), static_cast<float>(job.tokens));
+  cluster.sync();
+  if (cluster.thread_rank() == 0) job.mean[expert] = div(rounded(all), static_cast<float>(job.tokens));
 }
 
 // One warp: the loss of a layer, and c_e.
@@ -143,7 +148,7 @@ cudaError_t launch_balance(const BalanceJob& job, cudaStream_t stream) {
   constexpr unsigned kThreads = 256;
   const RowLaunch at = row_launch(job.tokens, 1);
   balance_scores<<<at.blocks, at.threads, 0, stream>>>(job);
-  balance_mean<<<static_cast<unsigned>(job.experts), kThreads, 0, stream>>>(job);
+  balance_mean<<<static_cast<unsigned>(job.experts) * kMeanBlocks, kThreads, 0, stream>>>(job);
   balance_loss<<<1, 32, 0, stream>>>(job);
   if (job.gradient != nullptr) {
     balance_gradient<<<element_blocks(job.tokens), kElementThreads, 0, stream>>>(job);

@@ -15,43 +15,67 @@ __global__ void embed(const TokenBytes tokens, const std::uint16_t* embedding, i
   x[i] = widen(embedding[std::int64_t{tokens.token(i / width)} * width + i % width]);
 }
 
-// A block lists its row's tokens, as many at a time as it has threads, in their order: a thread's place is the number
-// of hits in the warps and the lanes before it. Then each thread adds its columns of them.
-constexpr int kListed = 256;
-constexpr int kListWarps = kListed / 32;
+// A block lists the tokens of its row among kListed, in their order: four a thread, whose place is the number of hits
+// in the warps and the lanes before it.
+constexpr int kListThreads = 256;
+constexpr int kListWarps = kListThreads / 32;
+constexpr int kListedOfThread = 4;
+constexpr int kListed = kListThreads * kListedOfThread;
 
-__device__ __forceinline__ int list_tokens(const TokenBytes& tokens, std::int64_t from, int row,
-                                           std::int64_t (&list)[kListed], int (&hits)[kListWarps]) {
+__device__ __forceinline__ int list_tokens(const TokenBytes& tokens, std::int64_t from, int row, int (&list)[kListed],
+                                           int (&hits)[kListWarps]) {
   const int warp = static_cast<int>(threadIdx.x / 32);
-  const unsigned lane = threadIdx.x % 32;
-  const std::int64_t t = from + threadIdx.x;
-  const bool hit = t < tokens.tokens() && tokens.token(t) == row;
-  const unsigned of_warp = __ballot_sync(kAllLanes, hit);
-  if (lane == 0) hits[warp] = __popc(of_warp);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int first = static_cast<int>(threadIdx.x) * kListedOfThread;
+  unsigned hit = 0;  // a bit a token
+#pragma unroll
+  for (int i = 0; i < kListedOfThread; ++i) {
+    const std::int64_t t = from + first + i;
+    if (t < tokens.tokens() && tokens.token(t) == row) hit |= 1U << i;
+  }
+  int up_to = __popc(hit);  // those of this lane and of the lanes before
+  for (int step = 1; step < 32; step *= 2) {
+    const int before = __shfl_up_sync(kAllLanes, up_to, step);
+    if (lane >= step) up_to += before;
+  }
+  if (lane == 31) hits[warp] = up_to;
   __syncthreads();
-  int place = __popc(of_warp & ((1U << lane) - 1));
+  int place = up_to - __popc(hit);
   int count = 0;
   for (int w = 0; w < kListWarps; ++w) {
     if (w == warp) place += count;
     count += hits[w];
   }
-  if (hit) list[place] = t;
+#pragma unroll
+  for (int i = 0; i < kListedOfThread; ++i) {
+    if ((hit >> i & 1U) != 0) list[place++] = first + i;
+  }
   __syncthreads();
   return count;
 }
 
-__global__ void __launch_bounds__(kListed)
+// A thread's column of a row's tokens, one after the other. Loads are asked for kAhead at a time: a byte as frequent as
+// a space has thousands. The sum is never -0, so that +0 in place of what is not listed leaves it as it is.
+__global__ void __launch_bounds__(kListThreads)
     embed_backward(const TokenBytes tokens, const float* dx, int width, float* d_embedding) {
-  __shared__ std::int64_t list[kListed];
+  constexpr int kAhead = 32;
+  __shared__ int list[kListed];
   __shared__ int hits[kListWarps];
   const auto row = static_cast<int>(blockIdx.x);
   float* const out = d_embedding + std::int64_t{row} * width;
-  const int column = static_cast<int>(blockIdx.y) * kListed + static_cast<int>(threadIdx.x);
+  const int column = static_cast<int>(blockIdx.y) * kListThreads + static_cast<int>(threadIdx.x);
   float sum = 0;
   for (std::int64_t from = 0; from < tokens.tokens(); from += kListed) {
     const int count = list_tokens(tokens, from, row, list, hits);
     if (column < width) {
-      for (int i = 0; i < count; ++i) sum = add(sum, dx[list[i] * width + column]);
+      const float* const column_of = dx + from * width + column;
+      for (int begin = 0; begin < count; begin += kAhead) {
+        float v[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) v[i] = column_of[std::int64_t{list[min(begin + i, count - 1)]} * width];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) sum = add(sum, begin + i < count ? v[i] : 0.0F);
+      }
     }
     __syncthreads();
   }
@@ -105,8 +129,8 @@ cudaError_t launch_embed(const TokenBytes& tokens, const std::uint16_t* embeddin
 
 cudaError_t launch_embed_backward(const TokenBytes& tokens, const float* dx, int width, float* d_embedding,
                                   cudaStream_t stream) {
-  const dim3 grid(kVocabulary, static_cast<unsigned>((width + kListed - 1) / kListed));
-  embed_backward<<<grid, kListed, 0, stream>>>(tokens, dx, width, d_embedding);
+  const dim3 grid(kVocabulary, static_cast<unsigned>((width + kListThreads - 1) / kListThreads));
+  embed_backward<<<grid, kListThreads, 0, stream>>>(tokens, dx, width, d_embedding);
   return cudaGetLastError();
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/sm90/train/elementwise/numbers.cuh"
+#include "kernels/sm90/train/elementwise/row_registers.cuh"
 #include "kernels/sm90/train/elementwise/rows.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -22,25 +23,40 @@ __device__ __forceinline__ std::int64_t row_of_warp() {
   return std::int64_t{blockIdx.x} * (blockDim.x / 32) + threadIdx.x / 32;
 }
 
-__global__ void norm_row(const __grid_constant__ NormJob job, int floats) {
+template <int kChunks>
+__global__ void norm_row(const __grid_constant__ NormJob job) {
   const std::int64_t row = row_of_warp();
   if (row >= job.rows) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  float* const squares = floats_of_warp(floats);
   const std::int64_t first = row * job.width;
-  const float* x = job.x + first;
-  for (int i = lane; i < job.width; i += 32) {
-    float v = x[i];
-    if (job.added != nullptr) {
-      v = add(v, widen(job.added[first + i]));
-      job.sum[first + i] = v;
+  FourFloats x[kChunks];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = kChunk * c + 4 * lane;
+    if (column >= job.width) {
+      x[c] = {};
+      continue;
     }
-    squares[i] = mul(v, v);
+    x[c] = four_floats(job.x + first + column);
+    if (job.added == nullptr) continue;
+    const FourBf16 added = four_bf16(job.added + first + column);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[c].v[i] = add(x[c].v[i], widen(added.v[i]));
+    store(job.sum + first + column, x[c]);
   }
-  if (job.added != nullptr) x = job.sum + first;  // a lane reads what it wrote
-  const float mean = div(pairwise_sum_of(squares, job.width, lane), static_cast<float>(job.width));
+  const float squares = row_sum<kChunks>(job.width, [&](int c, int i) { return mul(x[c].v[i], x[c].v[i]); });
+  const float mean = div(squares, static_cast<float>(job.width));
   const float r = div(1.0F, __fsqrt_rn(add(mean, kEpsilon)));
-  for (int i = lane; i < job.width; i += 32) job.y[first + i] = to_bf16(mul(mul(x[i], r), job.gain[i]));
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = kChunk * c + 4 * lane;
+    if (column >= job.width) continue;
+    const FourFloats gain = four_floats(job.gain + column);
+    FourBf16 y;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) y.v[i] = to_bf16(mul(mul(x[c].v[i], r), gain.v[i]));
+    store(job.y + first + column, y);
+  }
   if (lane == 0) job.scale[row] = r;
 }
 
@@ -115,10 +131,9 @@ dim3 column_grid(std::int64_t chunks, int width) {
 }  // namespace
 
 cudaError_t launch_norm(const NormJob& job, cudaStream_t stream) {
-  const int floats = padded_count(job.width);
-  const RowLaunch at = row_launch(job.rows, floats);
-  norm_row<<<at.blocks, at.threads, at.shared, stream>>>(job, floats);
-  return cudaGetLastError();
+  return for_chunks_of<kMostWidth / kChunk>(job.width, [&](auto chunks) {
+    norm_row<decltype(chunks)::value><<<row_blocks(job.rows), kRowThreads, 0, stream>>>(job);
+  });
 }
 
 // Of the first two rounds, which take turns.

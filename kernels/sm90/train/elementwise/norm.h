@@ -1,6 +1,6 @@
 #pragma once
 // RMS normalization and its gradient, with the additions to the residual stream before and after: docs/training.md,
-// "Forward" and "Backward". Matrices are rows x width, row-major; width is 1 to kMostWidth.
+// "Forward" and "Backward". Matrices are rows x width, row-major; width is a multiple of 8, to kMostWidth.
 
 #include <cstdint>
 

@@ -34,7 +34,10 @@ Engine::Engine(const mxcheck_train_config& config) {
   staged_input_.create(1), staged_tokens_.create(config.batch * (config.length + 1));
   found_.create(1), found_digests_.create(digests), found_report_.create(1);
   if (config.evaluation_sequences > 0) make_evaluation();
-  require_success(cudaDeviceSynchronize());  // what was filled, before work on a stream that does not wait for it
+  // What was filled comes before work on a stream that does not wait for it. Not by waiting for the device: that would
+  // end the capture of a graph that another run of this process is at.
+  require_success(cudaStreamSynchronize(cudaStreamLegacy));
+  require_success(cudaStreamSynchronize(stream_));
 }
 
 void Engine::make_state() {

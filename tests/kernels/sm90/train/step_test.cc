@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -128,6 +129,26 @@ TEST_F(Sm90TrainStep, a_sequence_of_few_tokens) {
   expect_same_steps(config, 3);
 }
 
+// Rows of the residual stream and of scores are in registers, by kernels of 2, 8 and more chunks of 128 columns.
+TEST_F(Sm90TrainStep, rows_of_several_chunks) {
+  struct Row {
+    std::int64_t width, heads, length;
+  };
+  for (const Row& row : {Row{264, 1, 16}, Row{1032, 3, 16}, Row{16, 2, 264}, Row{16, 1, 1032}}) {
+    TrainingConfig config = tiny("bf16");
+    config.model = {.layers = 1,
+                    .width = row.width,
+                    .heads = row.heads,
+                    .experts = 8,
+                    .inner = 8,
+                    .top_k = 2,
+                    .length = row.length};
+    config.batch = 2;
+    SCOPED_TRACE(std::to_string(row.width) + " wide, length " + std::to_string(row.length));
+    expect_same_steps(config, 2);
+  }
+}
+
 TEST_F(Sm90TrainStep, token_rounding) {
   for (const TokenRoundingRule rule : {TokenRoundingRule::nr_f, TokenRoundingRule::sr_f, TokenRoundingRule::up,
                                        TokenRoundingRule::down, TokenRoundingRule::balance_f}) {
@@ -250,6 +271,40 @@ TEST_F(Sm90TrainStep, runs_at_once_do_not_disturb_one_another) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(kRuns, 0));
+}
+
+// Runs begin and end while others capture their steps and evaluations as graphs: nothing that they call may wait for
+// the whole device, which ends a capture.
+TEST_F(Sm90TrainStep, runs_begin_and_end_beside_captures) {
+  const TrainingConfig config = tiny("bf16");
+  const TrainingState state = initial_state(config);
+  std::atomic<bool> done = false;
+  std::atomic<int> begun = 0;
+  std::thread beside([&] {
+    while (!done) {
+      try {
+        const DeviceRun run(config, state);
+      } catch (const Error& e) {
+        ADD_FAILURE() << e.what();
+        done = true;
+      }
+      ++begun;
+    }
+  });
+  const std::vector<std::uint8_t> data = data_of(config, config.batch, 0);
+  try {
+    for (int i = 0; !done && (i < 30 || begun < 200); ++i) {
+      DeviceRun run(config, state, config.batch);
+      for (int s = 0; s < 3; ++s) run.step(state, data);
+      for (const char* const recipe : {"bf16", "mxfp8", "mxfp8_floor"}) {
+        for (int e = 0; e < 3; ++e) run.evaluate(recipe, data);
+      }
+    }
+  } catch (const Error& e) {
+    ADD_FAILURE() << e.what();
+  }
+  done = true;
+  beside.join();
 }
 
 TEST_F(Sm90TrainStep, what_is_refused_changes_nothing) {
