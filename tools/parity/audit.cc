@@ -159,6 +159,7 @@ namespace {
 
 struct CompareOptions {
   std::vector<std::string> files;
+  std::vector<std::string> beside;  // folders
   std::string html;
   ComparisonOptions rule;
   bool json = false;
@@ -169,19 +170,46 @@ void check_html(const CompareOptions& o) {
   if (!o.html.empty() && !is_html) throw Error(ErrorKind::usage, "--html " + o.html + ": name the page FILE.html");
 }
 
+std::vector<NamedRun> runs_in(const std::vector<std::string>& files, Progress& progress) {
+  std::vector<NamedRun> runs;
+  for (const std::string& file : files) {
+    progress.now("reading " + file);
+    runs.push_back({file, read_run(file)});
+  }
+  return runs;
+}
+
+// Kept checkpoints lie beside runs: RUN.step1000.h5.
+std::vector<std::string> files_of_runs(const std::string& folder) {
+  if (!is_folder(folder)) throw Error(ErrorKind::usage, folder + ": there is no such folder");
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::filesystem::path& path = entry.path();
+    if (path.extension() == ".h5" && !path.stem().extension().string().starts_with(".step")) files.push_back(path);
+  }
+  if (files.empty()) throw Error(ErrorKind::input, folder + ": has no runs, files that end in .h5");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 int compare_run(const CompareOptions& o) {
   check_html(o);
   std::optional<AtomicFile> page;
   if (!o.html.empty()) page.emplace(o.html);
-  std::vector<NamedRun> runs;
+  ParityComparison comparison;
   {
     Progress progress("reading runs");
-    for (const std::string& file : o.files) {
-      progress.now("reading " + file);
-      runs.push_back({file, read_run(file)});
+    comparison = compare_runs(runs_in(o.files, progress), o.rule);
+    ComparisonOptions rule = o.rule;
+    rule.graded.clear();
+    for (const std::string& folder : o.beside) {
+      const ParityComparison other = compare_runs(runs_in(files_of_runs(folder), progress), rule);
+      comparison.beside.push_back(beside(comparison, other, folder));
+      if (comparison.beside.back().gaps.empty())
+        throw Error(ErrorKind::input,
+                    folder + ": no judged arm of a recipe and share of training that the others have");
     }
   }
-  const ParityComparison comparison = compare_runs(runs, o.rule);
   if (page) {
     page->write(comparison_html(comparison));
     page->complete();
@@ -206,6 +234,10 @@ void add_parity_compare(Command& parity) {
   sub.option("--graded-control", o->rule.graded,
              "Recipes of arms that are controls, separated by commas: in the tables, and their verdicts decide nothing")
       .comma_separated();
+  sub.option("--beside", o->beside,
+             "Folders of other experiments' runs, separated by commas: how their gaps differ, recipe by recipe")
+      .comma_separated()
+      .not_empty();
   sub.option("--html", o->html, "Also write FILE.html: one page with charts that needs nothing else").not_empty();
   sub.flag("--json", o->json, "Every number as JSON");
   sub.footer(

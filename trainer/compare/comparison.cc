@@ -203,16 +203,17 @@ Judgement judgement_of(const ArmResult& arm, double margin, Sensitivity s) {
 
 void mark_graded(std::vector<Arm>& arms, const std::string& recipe) {
   bool found = false;
-  std::set<std::string> judged;
+  std::set<std::string> others;
   for (Arm& arm : arms) {
-    if (arm.role == ArmRole::judged) judged.insert(arm.recipe);
-    if (arm.recipe != recipe || (arm.role != ArmRole::judged && arm.role != ArmRole::graded)) continue;
+    if (arm.role != ArmRole::judged && arm.role != ArmRole::graded) continue;
+    others.insert(arm.recipe);
+    if (arm.recipe != recipe) continue;
     arm.role = ArmRole::graded;
     found = true;
   }
   if (!found)
     throw Error(ErrorKind::usage, fmt::format("graded control '{}': no judged arm has that recipe; those that are: {}",
-                                              recipe, judged.empty() ? "none" : join(judged, ", ")));
+                                              recipe, others.empty() ? "none" : join(others, ", ")));
 }
 
 void add_baseline(const Arm& baseline, ParityComparison& c) {
@@ -320,6 +321,20 @@ PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha)
   return paired_interval(differences, alpha);
 }
 
+ExperimentBeside beside(const ParityComparison& c, const ParityComparison& other, const std::string& name) {
+  ExperimentBeside out{name, other.parameters, other.tokens, {}};
+  for (const std::size_t i : ranking(other)) {
+    const ArmResult& there = other.arms[i];
+    const double share = share_of_training(other, there);
+    for (const ArmResult& here : c.arms) {
+      if (!is_ranked(here) || here.recipe != there.recipe || share_of_training(c, here) != share) continue;
+      const PairedInterval& gap = there.evidence.interval;
+      out.gaps.push_back({there.recipe, share, gap, unpaired_interval(gap, here.evidence.interval, c.options.alpha)});
+    }
+  }
+  return out;
+}
+
 int exit_code(const ParityComparison& comparison) {
   bool judged = false;
   bool inconclusive = false;
@@ -366,6 +381,9 @@ RecipeCost cost_of(const Arm& arm) {
   const GemmRule& up = config.recipe.gemm(LayerGemm::up);
   cost.x_bits = bits_of(up.a);
   cost.w1_bits = bits_of(up.b);
+  const GemmRule& d_down = config.recipe.gemm(LayerGemm::d_down);
+  cost.dy_bits = bits_of(d_down.a);
+  cost.w2_bits = bits_of(d_down.b);
   if (config.recipe.keeps_quantized_x) cost.kept_x_bits = cost.x_bits;
   cost.kept_h_bits = bits_of(config.recipe.kept_h);
   cost.optimizer_bytes = (spec(Format::fp32).bits + 2 * spec(config.optimizer.moments).bits) / 8;
@@ -389,10 +407,11 @@ double mean_of(std::span<const double> x) {
 
 }  // namespace
 
-double student_t_quantile(double p, std::int64_t freedom) {
+double student_t_quantile(double p, double freedom) {
   check_probability(p);
-  if (freedom < 1) throw Error(ErrorKind::usage, "Student's t needs a degree of freedom: two pairs or more");
-  return boost::math::quantile(boost::math::students_t(static_cast<double>(freedom)), p);
+  const bool has_freedom = freedom >= 1;
+  if (!has_freedom) throw Error(ErrorKind::usage, "Student's t needs a degree of freedom: two pairs or more");
+  return boost::math::quantile(boost::math::students_t(freedom), p);
 }
 
 PairedInterval paired_interval(std::span<const double> differences, double alpha) {
@@ -405,7 +424,26 @@ PairedInterval paired_interval(std::span<const double> differences, double alpha
   double squares = 0;
   for (const double d : differences) squares += (d - i.mean) * (d - i.mean);
   i.deviation = std::sqrt(squares / (n - 1));
-  const double half = student_t_quantile(1 - alpha, i.pairs - 1) * i.deviation / std::sqrt(n);
+  const double half = student_t_quantile(1 - alpha, n - 1) * i.deviation / std::sqrt(n);
+  i.lower = i.mean - half;
+  i.upper = i.mean + half;
+  return i;
+}
+
+UnpairedInterval unpaired_interval(const PairedInterval& a, const PairedInterval& b, double alpha) {
+  UnpairedInterval i;
+  i.mean = a.mean - b.mean;
+  if (a.pairs < 2 || b.pairs < 2) return i;
+  const auto square_error = [](const PairedInterval& of) {
+    return of.deviation * of.deviation / static_cast<double>(of.pairs);
+  };
+  const double of_a = square_error(a);
+  const double of_b = square_error(b);
+  const double both = of_a + of_b;
+  const auto share = [&](double of, std::int64_t pairs) { return of * of / static_cast<double>(pairs - 1); };
+  i.freedom = both == 0 ? static_cast<double>(a.pairs + b.pairs - 2)
+                        : both * both / (share(of_a, a.pairs) + share(of_b, b.pairs));
+  const double half = std::isnan(i.freedom) ? kNone : student_t_quantile(1 - alpha, i.freedom) * std::sqrt(both);
   i.lower = i.mean - half;
   i.upper = i.mean + half;
   return i;
@@ -417,7 +455,7 @@ double power_of(std::int64_t pairs, double gap, double deviation, double alpha) 
   const double shift = gap / deviation * std::sqrt(static_cast<double>(pairs));
   // P(T' <= quantile) is below 1e-12 long before: Boost's series for large shifts takes ever longer.
   constexpr double kCertain = 200;
-  const double quantile = student_t_quantile(1 - alpha, pairs - 1);
+  const double quantile = student_t_quantile(1 - alpha, static_cast<double>(pairs - 1));
   if (shift > kCertain + 10 * quantile) return 1;
   const boost::math::non_central_t distribution(static_cast<double>(pairs - 1), shift);
   return boost::math::cdf(boost::math::complement(distribution, quantile));

@@ -8,6 +8,7 @@
 // probabilities outside of (0, 1), and for a graded control that no judged arm is.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,7 +18,6 @@
 #include "trainer/compare/arm.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/observed.h"
-#include "trainer/compare/recipe_cost.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/compare/verdict.h"
 
@@ -45,6 +45,22 @@ struct SeedPair {
   double training = 0;    // the same of training_endpoint_of
 };
 
+// What a recipe takes, beside what it loses: the speed that its runs were recorded at, and the memory that follows from
+// the recipe alone. Bits are those of an element's code and its share of the scale of its block; 16 where it is BF16.
+struct RecipeCost {
+  // Tokens of a run's own steps over their seconds, mean over the runs: of as many at once as there were, with their
+  // observations and without evaluations. NaN where no run has any seconds.
+  double tokens_a_second = std::numeric_limits<double>::quiet_NaN();
+  double x_bits = 16;  // of the operands of the GEMM `up`, the first of the forward pass
+  double w1_bits = 16;
+  double dy_bits = 16;  // of those of `d_down`, the first of the backward pass
+  double w2_bits = 16;
+  double kept_x_bits = 16;  // of what is kept of the forward pass for the backward one
+  double kept_h_bits = 16;
+  int optimizer_bytes = 12;  // a parameter: the weight in FP32 and AdamW's two moments
+};
+RecipeCost cost_of(const Arm& arm);
+
 struct ArmResult {
   std::string name;
   std::string recipe;  // these four as of an Arm
@@ -71,6 +87,21 @@ struct ArmResult {
   std::vector<RunCurve> curves;
 };
 
+// Another experiment, of another model, more tokens or other seeds: its gaps beside those of a comparison, of each
+// recipe and share of training that both have.
+struct GapBeside {
+  std::string recipe;
+  double share_of_training = 0;
+  PairedInterval gap;      // of the other experiment
+  UnpairedInterval above;  // its mean less this one's
+};
+struct ExperimentBeside {
+  std::string name;
+  std::int64_t parameters = 0;
+  std::int64_t tokens = 0;  // of a run's training
+  std::vector<GapBeside> gaps;
+};
+
 struct ListedRun {
   std::string file, arm, started, device, engine, mxcheck;
   std::uint64_t seed = 0;
@@ -92,7 +123,8 @@ struct ParityComparison {
   // At the margin, of the arms that branch off after the same step: A/A and the control of one branch point say nothing
   // of another.
   std::map<std::int64_t, Sensitivity> sensitivities;
-  std::vector<ListedRun> runs;  // by the time at which they started
+  std::vector<ListedRun> runs;           // by the time at which they started
+  std::vector<ExperimentBeside> beside;  // empty; who has other experiments adds them
 };
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);
@@ -114,6 +146,8 @@ std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& compari
 
 // Of d of `a` less d of `b`, by the seeds that both have: how much more of a gap one branch point leaves than another.
 PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha);
+
+ExperimentBeside beside(const ParityComparison& comparison, const ParityComparison& other, const std::string& name);
 
 // 0: every judged arm is non-inferior or equivalent; 1: one is inferior, diverged, or better by more than the margin;
 // 4: inconclusive, as where nothing is judged. 1 goes before 4.

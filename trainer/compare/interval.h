@@ -29,8 +29,18 @@ struct PairedInterval {
 
 PairedInterval paired_interval(std::span<const double> differences, double alpha);
 
+// Of two independent means, a's less b's, by Welch's interval: deviations may differ. NaN limits where either has fewer
+// than two pairs.
+struct UnpairedInterval {
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double freedom = std::numeric_limits<double>::quiet_NaN();  // degrees of it, by Welch and Satterthwaite
+  double lower = std::numeric_limits<double>::quiet_NaN();    // one-sided, as those of a PairedInterval
+  double upper = std::numeric_limits<double>::quiet_NaN();
+};
+UnpairedInterval unpaired_interval(const PairedInterval& a, const PairedInterval& b, double alpha);
+
 // x with P(T <= x) = p for Student's t.
-double student_t_quantile(double p, std::int64_t freedom);
+double student_t_quantile(double p, double freedom);
 
 // The probability that the one-sided upper limit of `pairs` differences is below the margin when the true mean is
 // `gap` below it and each has this deviation: the noncentral t beyond the quantile. 1 for a deviation of 0.

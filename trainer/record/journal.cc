@@ -158,9 +158,6 @@ JournalContents read_journal(const std::filesystem::path& path) {
 Journal::Journal(const std::filesystem::path& path, int flags) : path_(path.string()) {
   constexpr mode_t kMode = 0666;
   fd_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | flags, kMode);  // O_NONBLOCK: a FIFO does not hold us
-  if (fd_ < 0 && errno == EEXIST) {
-    throw Error(ErrorKind::usage, path_ + ": there is a journal already: resume that run, or remove it");
-  }
   if (fd_ < 0) fail(path_, "cannot be opened", errno);
   struct stat status {};
   if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -185,14 +182,22 @@ Journal Journal::create(const std::filesystem::path& path, const RunRecord& abou
   if (const std::string wrong = objection_to_head(about); !wrong.empty()) {
     throw Error(ErrorKind::usage, path.string() + ": " + wrong);
   }
-  Journal journal(path, O_CREAT | O_EXCL);
+  // Under its own name only when it has its header: a kill before that leaves no journal that nobody can go on with.
+  std::filesystem::path begun = path;
+  begun += "~";
+  Journal journal(begun, O_CREAT);
+  journal.path_ = path.string();  // for messages
   const std::vector<std::byte> header = frame_of(kHeaderType, header_payload(about));
   try {
+    if (std::filesystem::exists(std::filesystem::symlink_status(path)))
+      throw Error(ErrorKind::usage, journal.path_ + ": there is a journal already: resume that run, or remove it");
+    if (::ftruncate(journal.fd_, 0) != 0) fail(journal.path_, "writing failed", errno);
     journal.write(bytes_of(kStart));
     journal.write(header);
     journal.sync();
-  } catch (const Error&) {
-    ::unlink(journal.path_.c_str());  // it was made above
+    if (::rename(begun.c_str(), path.c_str()) != 0) fail(journal.path_, "cannot be written", errno);
+  } catch (...) {
+    ::unlink(begun.c_str());  // whoever holds its lock may
     throw;
   }
   journal.contents_.record = run_of_header(std::span(header).subspan(kFrameHead), journal.path_);

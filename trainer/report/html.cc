@@ -108,6 +108,7 @@ std::string verdict_sections(const ParityComparison& c) {
                  "next branch point, of the seeds that both have. Recipes at one share are drawn side by "
                  "side.",
                  html_table(dependence_table(c)) + names + charts(chart));
+  out += section("Beside other experiments", beside_note(), html_table(beside_table(c)));
   out += section("A/A and controls", "A/A must be equivalent, and each control rejected.",
                  html_table(conditions_table(c)));
   return out;

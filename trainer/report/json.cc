@@ -67,6 +67,8 @@ Json to_json(const RecipeCost& cost) {
   return {{"tokens_a_second", number(cost.tokens_a_second)},
           {"x_bits", cost.x_bits},
           {"w1_bits", cost.w1_bits},
+          {"dy_bits", cost.dy_bits},
+          {"w2_bits", cost.w2_bits},
           {"kept_x_bits", cost.kept_x_bits},
           {"kept_h_bits", cost.kept_h_bits},
           {"optimizer_bytes_a_parameter", cost.optimizer_bytes}};
@@ -138,6 +140,24 @@ Json to_json(const ParityComparison& c, const ArmResult& arm) {
   return json;
 }
 
+Json beside_json(const ParityComparison& c) {
+  Json all = Json::array();
+  for (const ExperimentBeside& other : c.beside) {
+    Json gaps = Json::array();
+    for (const GapBeside& g : other.gaps)
+      gaps.push_back({{"recipe", g.recipe},
+                      {"share_of_training", g.share_of_training},
+                      {"difference", to_json(g.gap)},
+                      {"above",
+                       {{"mean", number(g.above.mean)},
+                        {"freedom", number(g.above.freedom)},
+                        {"lower", number(g.above.lower)},
+                        {"upper", number(g.above.upper)}}}});
+    all.push_back({{"name", other.name}, {"parameters", other.parameters}, {"tokens", other.tokens}, {"gaps", gaps}});
+  }
+  return all;
+}
+
 Json runs_json(const ParityComparison& c) {
   Json all = Json::array();
   for (const ListedRun& r : c.runs)
@@ -185,6 +205,7 @@ std::string comparison_json(const ParityComparison& c) {
   json["ranking"] = Json::array();
   for (const std::size_t i : ranking(c)) json["ranking"].push_back(c.arms[i].name);
   json["by_branch_point"] = dependence_json(c);
+  json["beside"] = beside_json(c);
   json["runs"] = runs_json(c);
   return to_text(json);
 }

@@ -37,6 +37,7 @@ std::vector<std::string> recipe_row(const ParityComparison& c, const ArmResult& 
   }
   row.push_back(amount(cost.tokens_a_second));
   row.push_back(bits_text(cost.x_bits, cost.w1_bits));
+  row.push_back(bits_text(cost.dy_bits, cost.w2_bits));
   row.push_back(bits_text(cost.kept_x_bits, cost.kept_h_bits));
   row.push_back(std::to_string(cost.optimizer_bytes));
   return row;
@@ -59,7 +60,8 @@ ReportTable recipe_table(const ParityComparison& c) {
                {"at " + share_text(c.options.margin), true},
                {"at " + share_text(c.options.inner_margin.value()), true},
                {"tokens/s"},
-               {"operand bits"},
+               {"forward bits"},
+               {"backward bits"},
                {"kept bits"},
                {"optimizer B"}};
   t.rows.push_back(recipe_row(c, c.arms.front()));
@@ -71,8 +73,9 @@ std::string recipe_note() {
   return "By mean d at each branch point: a ranking, not a verdict; of twenty arms that are truly at the margin one "
          "passes by chance. Tokens/s: of a run's steps, beside as many others as there were at that time; evaluations "
          "are left out. "
-         "Bits an element, with its share of the scales: of X and W1 as the GEMM up multiplies them; kept for the "
-         "backward pass: X, H. Optimizer: bytes a parameter.";
+         "Bits an element, with its share of the scales: forward, of X and W1 as the GEMM up multiplies them; "
+         "backward, "
+         "of dY and W2 as d_down does; kept for the backward pass: X, H. Optimizer: bytes a parameter.";
 }
 
 ReportTable conditions_table(const ParityComparison& c) {
@@ -111,6 +114,27 @@ ReportTable dependence_table(const ParityComparison& c) {
     }
   }
   return t;
+}
+
+ReportTable beside_table(const ParityComparison& c) {
+  ReportTable t;
+  t.columns = {{"experiment", true},  {"parameters"},     {"tokens a run"},  {"recipe", true},
+               {"share of training"}, {"pairs"},          {"mean d"},        {interval_head(c)},
+               {"SD of d"},           {"above this one"}, {interval_head(c)}};
+  for (const ExperimentBeside& other : c.beside) {
+    for (const GapBeside& g : other.gaps)
+      t.rows.push_back({other.name, amount(static_cast<double>(other.parameters)),
+                        amount(static_cast<double>(other.tokens)), g.recipe,
+                        fmt::format("{:.4g} %", 100 * g.share_of_training), std::to_string(g.gap.pairs),
+                        signed_percent(g.gap.mean), limits(g.gap), share_text(g.gap.deviation),
+                        signed_percent(g.above.mean), limits(g.above)});
+  }
+  return t;
+}
+
+std::string beside_note() {
+  return "Gaps of other experiments, of each recipe and share of training that both have. Above this one: its mean d "
+         "less that of this experiment, by Welch's interval.";
 }
 
 ReportTable power_table(const ParityComparison& c) {

@@ -25,7 +25,9 @@ ReportTable recipe_table(const ParityComparison& comparison);
 std::string recipe_note();
 ReportTable conditions_table(const ParityComparison& comparison);  // A/A and the controls
 ReportTable dependence_table(const ParityComparison& comparison);  // recipes that have several branch points
-ReportTable power_table(const ParityComparison& comparison);       // noise, and what the pairs can see
+ReportTable beside_table(const ParityComparison& comparison);      // other experiments' gaps
+std::string beside_note();
+ReportTable power_table(const ParityComparison& comparison);  // noise, and what the pairs can see
 std::string power_note(const ParityComparison& comparison);
 ReportTable spike_table(const ParityComparison& comparison);
 ReportTable checkpoint_table(const ParityComparison& comparison);

@@ -59,6 +59,7 @@ std::string comparison_text(const ParityComparison& c) {
   std::string out = fmt::format("loss parity with BF16: {}\n{}\n", summary_line(c), experiment_line(c));
   out += part("recipes", recipe_table(c)) + "\n" + indented(reason_lines(c));
   out += part("recipes by branch point", dependence_table(c));
+  out += part("beside other experiments", beside_table(c));
   out += part("A/A and controls", conditions_table(c));
   out += "\nwhat may be said\n" + text_sentences(c);
   out += part(fmt::format("noise and power (visible gap of these pairs, pairs needed for the margin, both at {:.3g} % "

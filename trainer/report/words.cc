@@ -66,10 +66,17 @@ std::string share_text(double share) {
   return share < 0.01 ? fmt::format("{:.4f} %", 100 * share) : fmt::format("{:.2f} %", 100 * share);
 }
 
-std::string limits(const PairedInterval& i) {
-  if (!std::isfinite(i.lower) || !std::isfinite(i.upper)) return "-";
-  return fmt::format("[{:+.4f}, {:+.4f}] %", 100 * i.lower, 100 * i.upper);
+namespace {
+
+std::string limits(double lower, double upper) {
+  if (!std::isfinite(lower) || !std::isfinite(upper)) return "-";
+  return fmt::format("[{:+.4f}, {:+.4f}] %", 100 * lower, 100 * upper);
 }
+
+}  // namespace
+
+std::string limits(const PairedInterval& i) { return limits(i.lower, i.upper); }
+std::string limits(const UnpairedInterval& i) { return limits(i.lower, i.upper); }
 
 std::string amount(double count) {
   if (!std::isfinite(count)) return "-";

@@ -18,6 +18,7 @@ std::string signed_percent(double share);  // with its sign
 std::string share_text(double share);      // without: "98.2 %", "0.0031 %"
 std::string decimal(double value, int digits);
 std::string limits(const PairedInterval& interval);
+std::string limits(const UnpairedInterval& interval);
 std::string amount(double count);  // "512", "12.8 k", "1.05 M"
 
 // The sentence of docs/parity_rule.md; empty for an arm that is not judged non-inferior or equivalent: nothing may be

@@ -289,6 +289,25 @@ TEST(Comparison, counts_no_graded_control_as_judged) {
   }
 }
 
+TEST(Comparison, beside_another_has_what_both_have) {
+  const ParityComparison c = compare_runs(several_branch_points(0.002), {});
+  const ParityComparison other = compare_runs(branches(0.0002), {});  // mxfp8 from 50 % alone
+  const ExperimentBeside beside_it = beside(c, other, "another");
+  EXPECT_EQ(beside_it.name, "another");
+  EXPECT_EQ(beside_it.parameters, other.parameters);
+  EXPECT_EQ(beside_it.tokens, other.tokens);
+  ASSERT_EQ(beside_it.gaps.size(), 1U);
+  const GapBeside& gap = beside_it.gaps[0];
+  EXPECT_EQ(gap.recipe, "mxfp8");
+  EXPECT_EQ(gap.share_of_training, 0.5);
+  EXPECT_NEAR(gap.gap.mean, 0.0002, 1e-4);
+  EXPECT_NEAR(gap.above.mean, 0.0002 - 0.001, 1e-4);
+  EXPECT_LT(gap.above.lower, gap.above.mean);
+  EXPECT_EQ(beside(c, c, "itself").gaps.size(), ranking(c).size());
+  EXPECT_EQ(beside(c, c, "itself").gaps[0].above.mean, 0);
+  EXPECT_EQ(beside(other, c, "turned").gaps.size(), 1U);
+}
+
 TEST(Comparison, groups_a_recipe_by_branch_point) {
   const ParityComparison c = compare_runs(several_branch_points(0.002), {});
   const std::vector<RecipeByBranchPoint> recipes = by_branch_point(c);
@@ -307,16 +326,23 @@ TEST(Comparison, groups_a_recipe_by_branch_point) {
 TEST(RecipeCost, is_the_bits_of_codes_and_scales) {
   struct Case {
     const char* recipe;
-    double x, w1, kept_x, kept_h;
+    double x, w1, dy, w2, kept_x, kept_h;
   };
-  for (const Case& c : {Case{"bf16", 16, 16, 16, 16}, Case{"mxfp8", 8 + 8.0 / 32, 8 + 8.0 / 32, 16, 16},
-                        Case{"dsv3", 8 + 32.0 / 128, 8 + 32.0 / 16384, 8 + 32.0 / 128, 16},
-                        Case{"dsv3_pow2", 8 + 8.0 / 128, 8 + 8.0 / 16384, 8 + 8.0 / 128, 12 + 8.0 / 128},
-                        Case{"fp8_tensor", 8, 8, 16, 16}}) {
+  constexpr double kMx = 8 + 8.0 / 32;
+  constexpr double kFp32 = 8 + 32.0 / 128;
+  constexpr double kFp32Square = 8 + 32.0 / 16384;
+  constexpr double kPow2 = 8 + 8.0 / 128;
+  constexpr double kPow2Square = 8 + 8.0 / 16384;
+  for (const Case& c : {Case{"bf16", 16, 16, 16, 16, 16, 16}, Case{"mxfp8", kMx, kMx, kMx, kMx, 16, 16},
+                        Case{"dsv3", kFp32, kFp32Square, kFp32, kFp32Square, kFp32, 16},
+                        Case{"dsv3_pow2", kPow2, kPow2Square, kPow2, kPow2Square, kPow2, 12 + 8.0 / 128},
+                        Case{"fp8_tensor", 8, 8, 8, 8, 16, 16}}) {
     const NamedRun run = made_up_run({.recipe = c.recipe});
     const RecipeCost cost = cost_of({.runs = {&run}});
     EXPECT_EQ(cost.x_bits, c.x) << c.recipe;
     EXPECT_EQ(cost.w1_bits, c.w1) << c.recipe;
+    EXPECT_EQ(cost.dy_bits, c.dy) << c.recipe;
+    EXPECT_EQ(cost.w2_bits, c.w2) << c.recipe;
     EXPECT_EQ(cost.kept_x_bits, c.kept_x) << c.recipe;
     EXPECT_EQ(cost.kept_h_bits, c.kept_h) << c.recipe;
     EXPECT_EQ(cost.optimizer_bytes, 12) << c.recipe;
@@ -714,7 +740,7 @@ TEST(Verdict, a_control_is_rejected_above_the_margin_or_diverged) {
 TEST(StudentT, has_the_quantiles_of_the_printed_tables) {
   struct Entry {
     double p;
-    std::int64_t freedom;
+    double freedom;
     double quantile;
   };
   for (const Entry& e : std::array{Entry{0.95, 1, 6.314}, Entry{0.95, 2, 2.920}, Entry{0.95, 4, 2.132},
@@ -797,6 +823,32 @@ TEST(StudentT, refuses_what_is_no_probability_and_no_freedom) {
   EXPECT_THROW(student_t_quantile(1, 4), Error);
   EXPECT_THROW(student_t_quantile(std::numeric_limits<double>::quiet_NaN(), 4), Error);
   EXPECT_THROW(student_t_quantile(0.95, 0), Error);
+  EXPECT_THROW(student_t_quantile(0.95, std::numeric_limits<double>::quiet_NaN()), Error);
+}
+
+// scipy 1.x: ttest_ind(a, b, equal_var=False), its freedom and confidence_interval(0.9).
+TEST(UnpairedInterval, equals_scipys_of_welch) {
+  const PairedInterval a = paired_interval(std::array{0.031, 0.024, 0.018, 0.027, 0.044}, 0.05);
+  const PairedInterval b = paired_interval(std::array{0.012, 0.055, -0.013, 0.09, 0.041, 0.02}, 0.05);
+  const UnpairedInterval i = unpaired_interval(a, b, 0.05);
+  EXPECT_NEAR(i.mean, -0.005366666666666672, 1e-15);
+  EXPECT_NEAR(i.freedom, 5.854529976046726, 1e-12);
+  EXPECT_NEAR(i.lower, -0.035358156029429696, 1e-12);
+  EXPECT_NEAR(i.upper, 0.024624822696096334, 1e-12);
+  const UnpairedInterval turned = unpaired_interval(b, a, 0.05);
+  EXPECT_EQ(turned.mean, -i.mean);
+  EXPECT_EQ(turned.lower, -i.upper);
+}
+
+TEST(UnpairedInterval, of_too_few_or_of_no_spread) {
+  const PairedInterval two = paired_interval(std::array{1.0, 1.0}, 0.05);
+  const PairedInterval one = paired_interval(std::array{3.0}, 0.05);
+  EXPECT_EQ(unpaired_interval(one, two, 0.05).mean, 2);
+  EXPECT_TRUE(std::isnan(unpaired_interval(one, two, 0.05).lower));
+  EXPECT_TRUE(std::isnan(unpaired_interval({}, two, 0.05).mean));
+  EXPECT_EQ(unpaired_interval(two, two, 0.05).upper, 0);  // no spread in either: the difference itself
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(unpaired_interval(paired_interval(std::array{1.0, nan}, 0.05), two, 0.05).upper));
 }
 
 // The rule's error rates, by simulation through the functions that decide: experiments whose differences are normal

@@ -194,7 +194,21 @@ TEST_F(JournalFile, is_written_by_one_process_at_a_time) {
     EXPECT_EQ(read_journal(path).record.steps.size(), 3U);  // reading is no writing
   }
   EXPECT_NO_THROW(Journal::resume(path));
-  expect_error(ErrorKind::usage, "there is a journal already", [&] { Journal::create(path, run); });
+  const std::string before = test::read_file(path);
+  expect_error(ErrorKind::usage, "run.h5.journal: there is a journal already", [&] { Journal::create(path, run); });
+  EXPECT_EQ(test::read_file(path), before);
+  EXPECT_EQ(dir.names().size(), 1U);
+}
+
+// It takes its name when it has its header: what a kill left before that is no journal, and in nobody's way.
+TEST_F(JournalFile, that_a_kill_left_without_its_header_is_begun_again) {
+  test::write_file(path + "~", std::string(100'000, 'x'));
+  {
+    const Journal journal = fill_up_to_step(3);
+    expect_error(ErrorKind::usage, "another process writes this run", [&] { Journal::resume(path); });
+  }
+  EXPECT_EQ(dir.names().size(), 1U);
+  EXPECT_EQ(read_journal(path).record.steps.size(), 3U);
 }
 
 // Every record but the last, each by itself: frames and checksums are whole, and the next one tells.

@@ -101,7 +101,8 @@ TEST(Words, say_numbers_with_units_and_nothing_for_what_is_none) {
   EXPECT_EQ(amount(12800), "12.8 k");
   EXPECT_EQ(limits({.pairs = 5, .mean = 0, .deviation = 0, .lower = -0.0001, .upper = 0.00034}),
             "[-0.0100, +0.0340] %");
-  for (const std::string& text : {signed_percent(nan), share_text(nan), amount(nan), limits({}), decimal(nan, 3)})
+  for (const std::string& text :
+       {signed_percent(nan), share_text(nan), amount(nan), limits(PairedInterval{}), decimal(nan, 3)})
     EXPECT_EQ(text, "-");
 }
 
@@ -306,8 +307,27 @@ TEST(Tables, of_recipes_have_the_judged_arms_in_their_order_with_what_they_take)
   EXPECT_EQ(row[7], "inferior");
   EXPECT_EQ(row[8], "14");  // 200 steps of 256 tokens in an hour
   EXPECT_EQ(row[9], "8.25");
-  EXPECT_EQ(row[10], "16");
-  EXPECT_EQ(row[11], "12");
+  EXPECT_EQ(row[10], "8.25");
+  EXPECT_EQ(row[11], "16");
+  EXPECT_EQ(row[12], "12");
+}
+
+TEST(Tables, of_other_experiments_are_there_where_there_are_any) {
+  ParityComparison c = of_branches();
+  EXPECT_TRUE(beside_table(c).rows.empty());
+  EXPECT_EQ(comparison_text(c).find("beside other experiments"), std::string::npos);
+  EXPECT_EQ(comparison_html(c).find("Beside other experiments"), std::string::npos);
+  c.beside.push_back(beside(c, compare_runs(test::branches(0.0002), {}), "larger"));
+  const ReportTable t = beside_table(c);
+  ASSERT_EQ(t.rows.size(), 1U);
+  ASSERT_EQ(t.rows[0].size(), t.columns.size());
+  EXPECT_EQ(t.rows[0][0], "larger");
+  EXPECT_EQ(t.rows[0][3], "mxfp8");
+  EXPECT_EQ(t.rows[0][4], "50 %");
+  EXPECT_EQ(t.rows[0][9].front(), '-');  // less than here
+  EXPECT_NE(comparison_text(c).find("beside other experiments"), std::string::npos);
+  EXPECT_NE(comparison_html(c).find("Beside other experiments"), std::string::npos);
+  EXPECT_NE(comparison_json(c).find("\"name\": \"larger\""), std::string::npos);
 }
 
 TEST(Tables, of_recipes_say_which_are_graded_controls) {
