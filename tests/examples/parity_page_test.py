@@ -1,7 +1,7 @@
 """Commands of docs/parity.md and of the pages of results, run as they stand: parity_page_test.py MXCHECK SOURCE_DIR
 
 What a block shows of an answer must be its beginning; what comes after a line "..." must follow further below, in
-order. 77: the headers of Boost are not those that runs are trained on.
+order; where the block does not end in "...", its end must be the answer's. 77: the headers of Boost are not those that runs are trained on.
 """
 
 import os
@@ -46,6 +46,8 @@ class Page(unittest.TestCase):
             places = [i for i in range(at, len(lines)) if lines[i : i + len(run)] == run]
             self.assertTrue(places, f"{command}: nowhere after line {at}: " + "\n".join(run))
             at = places[0] + len(run)
+        if others and others[-1]:
+            self.assertEqual(lines[-len(others[-1]) :], others[-1], f"{command}: what ends a block must end the answer")
 
     def run_block(self, beginning, leave_out=()):
         with tempfile.TemporaryDirectory() as folder:

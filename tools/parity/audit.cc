@@ -180,12 +180,19 @@ std::vector<NamedRun> runs_in(const std::vector<std::string>& files, Progress& p
 }
 
 // Kept checkpoints lie beside runs: RUN.step1000.h5.
+bool is_checkpoint(const std::filesystem::path& path) {
+  constexpr std::string_view kStep = ".step";
+  const std::string last = path.stem().extension().string();
+  return last.starts_with(kStep) && last.size() > kStep.size() &&
+         last.find_first_not_of("0123456789", kStep.size()) == std::string::npos;
+}
+
 std::vector<std::string> files_of_runs(const std::string& folder) {
   if (!is_folder(folder)) throw Error(ErrorKind::usage, folder + ": there is no such folder");
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::filesystem::path& path = entry.path();
-    if (path.extension() == ".h5" && !path.stem().extension().string().starts_with(".step")) files.push_back(path);
+    if (path.extension() == ".h5" && !is_checkpoint(path)) files.push_back(path);
   }
   if (files.empty()) throw Error(ErrorKind::input, folder + ": has no runs, files that end in .h5");
   std::sort(files.begin(), files.end());

@@ -31,7 +31,7 @@ enum class ArmRole : std::uint8_t {
   baseline,  // recipe bf16, token choice, FP32 moments
   repeat,    // A/A: the baseline with a weight that starts one ulp up: an independent draw of the noise between runs
   control,   // recipe `broken`: what the experiment must be able to reject
-  graded,    // a control of a size that is known roughly: only who compares can say which these are
+  graded,    // a control whose gap is known roughly: whoever compares says which arms are such
   judged,    // all else
 };
 inline constexpr std::array<Named<ArmRole>, 5> kArmRoles{{{"baseline", ArmRole::baseline},

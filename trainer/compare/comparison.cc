@@ -95,8 +95,9 @@ void add_statistics(const Arm& baseline, const Arm& arm, const ComparisonOptions
   r.visible_gap = visible_gap(r.evidence.interval.pairs, r.evidence.interval.deviation, o.alpha, o.power);
 }
 
-// Seeds that other arms of the branch point were run with and this one was not; from scratch also those of BF16's runs
-// that nothing branches off from: the others may be trunks alone. An arm that is alone from scratch has all of BF16's.
+// Seeds that other arms of the branch point, but graded controls, were run with and this one was not; from scratch also
+// those of BF16's runs that nothing branches off from: the others may be trunks alone. An arm that is alone from
+// scratch has all of BF16's.
 std::int64_t missing_seeds(const std::vector<Arm>& arms, const Arm& arm) {
   if (arm.role == ArmRole::baseline) return 0;
   std::set<std::uint64_t> seeds;
@@ -104,7 +105,8 @@ std::int64_t missing_seeds(const std::vector<Arm>& arms, const Arm& arm) {
     for (const NamedRun* run : other.runs) seeds.insert(run->record.config.seed);
   };
   for (const Arm& other : arms) {
-    const bool is_beside = other.branch_step == arm.branch_step && other.role != ArmRole::baseline;
+    const bool counts = other.role != ArmRole::baseline && other.role != ArmRole::graded;
+    const bool is_beside = other.branch_step == arm.branch_step && counts;
     if (is_beside && &other != &arm) add(other);
   }
   if (arm.branch_step == 0) {
@@ -137,7 +139,8 @@ ArmResult result_of(const std::vector<Arm>& arms, const Arm& arm, const Comparis
   r.recipe = arm.recipe;
   r.role = arm.role;
   r.branch_step = arm.branch_step;
-  r.scales = scales_of(arm.runs.front()->record.config.recipe);
+  r.layers = arm.runs.front()->record.config.recipe;
+  r.scales = scales_of(r.layers);
   r.pairs = pairs_of(baseline, arm);
   add_statistics(baseline, arm, o, r);
   r.evidence.missing = missing_seeds(arms, arm);
@@ -321,15 +324,37 @@ PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha)
   return paired_interval(differences, alpha);
 }
 
+namespace {
+
+// Of one recipe, and of other runs: means of the same runs are not independent.
+void require_other_runs(const ArmResult& here, const ArmResult& there, const std::string& name) {
+  if (!(here.layers == there.layers))
+    throw Error(ErrorKind::input,
+                fmt::format("{}: its recipe {} is another one than the recipe of that name beside which it is to stand",
+                            name, there.recipe));
+  for (const SeedPair& a : here.pairs) {
+    for (const SeedPair& b : there.pairs) {
+      if (a.seed == b.seed && a.baseline == b.baseline && a.arm == b.arm)
+        throw Error(ErrorKind::input, fmt::format("{}: {} of seed {} is a run of both experiments; means of the same "
+                                                  "runs are not independent",
+                                                  name, there.name, a.seed));
+    }
+  }
+}
+
+}  // namespace
+
 ExperimentBeside beside(const ParityComparison& c, const ParityComparison& other, const std::string& name) {
-  ExperimentBeside out{name, other.parameters, other.tokens, {}};
+  ExperimentBeside out{name, other.corpus, other.parameters, other.tokens, {}};
   for (const std::size_t i : ranking(other)) {
     const ArmResult& there = other.arms[i];
     const double share = share_of_training(other, there);
     for (const ArmResult& here : c.arms) {
       if (!is_ranked(here) || here.recipe != there.recipe || share_of_training(c, here) != share) continue;
+      require_other_runs(here, there, name);
       const PairedInterval& gap = there.evidence.interval;
-      out.gaps.push_back({there.recipe, share, gap, unpaired_interval(gap, here.evidence.interval, c.options.alpha)});
+      out.gaps.push_back({there.recipe, share, gap, there.judgement.verdict,
+                          unpaired_interval(gap, here.evidence.interval, c.options.alpha)});
     }
   }
   return out;

@@ -66,6 +66,7 @@ struct ArmResult {
   std::string recipe;  // these four as of an Arm
   ArmRole role = ArmRole::judged;
   std::int64_t branch_step = 0;
+  LayerRecipe layers;           // the recipe itself
   std::string scales;           // of the recipe's first GEMM: "e4m3, scales rceil"; empty where it is not quantized
   std::vector<SeedPair> pairs;  // of the baseline: each run with itself
   ArmEvidence evidence;
@@ -92,11 +93,13 @@ struct ArmResult {
 struct GapBeside {
   std::string recipe;
   double share_of_training = 0;
-  PairedInterval gap;      // of the other experiment
+  PairedInterval gap;  // of the other experiment, and its verdict
+  ArmVerdict verdict = ArmVerdict::inconclusive;
   UnpairedInterval above;  // its mean less this one's
 };
 struct ExperimentBeside {
   std::string name;
+  std::string corpus;
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;  // of a run's training
   std::vector<GapBeside> gaps;
@@ -124,7 +127,7 @@ struct ParityComparison {
   // of another.
   std::map<std::int64_t, Sensitivity> sensitivities;
   std::vector<ListedRun> runs;           // by the time at which they started
-  std::vector<ExperimentBeside> beside;  // empty; who has other experiments adds them
+  std::vector<ExperimentBeside> beside;  // added by whoever has other experiments
 };
 
 ParityComparison compare_runs(std::span<const NamedRun> runs, const ComparisonOptions& options);
@@ -147,6 +150,7 @@ std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& compari
 // Of d of `a` less d of `b`, by the seeds that both have: how much more of a gap one branch point leaves than another.
 PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha);
 
+// Errors: Error{input} for a recipe that is another one under the same name, and for a run that both have.
 ExperimentBeside beside(const ParityComparison& comparison, const ParityComparison& other, const std::string& name);
 
 // 0: every judged arm is non-inferior or equivalent; 1: one is inferior, diverged, or better by more than the margin;

@@ -178,6 +178,23 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+// That the locked file still has the name, which another process could have taken from it before it was locked, and
+// that nothing but the beginning of a journal would be lost.
+void Journal::require_begun(const std::filesystem::path& path) const {
+  struct stat here {};
+  struct stat there {};
+  const bool same = ::fstat(fd_, &here) == 0 && ::lstat(path.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
+                    here.st_ino == there.st_ino;
+  if (!same) throw Error(ErrorKind::usage, path_ + ": another process writes this run; wait for its end");
+  std::string bytes(kStart.size(), '\0');
+  const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), 0);
+  if (got < 0) fail(path.string(), "cannot be read", errno);
+  bytes.resize(static_cast<std::size_t>(got));
+  if (!kStart.starts_with(bytes))
+    throw Error(ErrorKind::usage,
+                path.string() + ": is no journal that was begun; a journal is made under this name first");
+}
+
 Journal Journal::create(const std::filesystem::path& path, const RunRecord& about) {
   if (const std::string wrong = objection_to_head(about); !wrong.empty()) {
     throw Error(ErrorKind::usage, path.string() + ": " + wrong);
@@ -185,11 +202,13 @@ Journal Journal::create(const std::filesystem::path& path, const RunRecord& abou
   // Under its own name only when it has its header: a kill before that leaves no journal that nobody can go on with.
   std::filesystem::path begun = path;
   begun += "~";
-  Journal journal(begun, O_CREAT);
+  Journal journal(begun, O_CREAT | O_NOFOLLOW);
   journal.path_ = path.string();  // for messages
+  journal.require_begun(begun);
   const std::vector<std::byte> header = frame_of(kHeaderType, header_payload(about));
   try {
-    if (std::filesystem::exists(std::filesystem::symlink_status(path)))
+    std::error_code error;
+    if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::not_found)
       throw Error(ErrorKind::usage, journal.path_ + ": there is a journal already: resume that run, or remove it");
     if (::ftruncate(journal.fd_, 0) != 0) fail(journal.path_, "writing failed", errno);
     journal.write(bytes_of(kStart));
@@ -197,7 +216,7 @@ Journal Journal::create(const std::filesystem::path& path, const RunRecord& abou
     journal.sync();
     if (::rename(begun.c_str(), path.c_str()) != 0) fail(journal.path_, "cannot be written", errno);
   } catch (...) {
-    ::unlink(begun.c_str());  // whoever holds its lock may
+    ::unlink(begun.c_str());  // this process holds its lock
     throw;
   }
   journal.contents_.record = run_of_header(std::span(header).subspan(kFrameHead), journal.path_);

@@ -11,7 +11,8 @@
 //
 // The file is locked (flock) while it is open: a second process, or a second Journal of this one, is refused. An append
 // is one write; it is on the disk after the next sync(). One that fails leaves the file as it was before. A tail that
-// is torn is dropped: by resume from the file, too.
+// is torn is dropped: by resume from the file, too. create writes the header under the journal's name with a "~"
+// behind it: a kill before it is whole leaves that file, which the next create writes over.
 //
 // Errors: Error{usage} for a path that cannot be written, a journal that is there already (create) or not (resume), and
 // one that another process has open; Error{input} for a file that is no journal, of another version, damaged, whose
@@ -57,6 +58,7 @@ class Journal {
 
  private:
   explicit Journal(const std::filesystem::path& path, int flags);
+  void require_begun(const std::filesystem::path& path) const;
   void write(std::span<const std::byte> bytes);
 
   std::string path_;

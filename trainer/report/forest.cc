@@ -89,7 +89,7 @@ std::string guides(const ComparisonOptions& o, const ForestScale& scale) {
   return out;
 }
 
-// What fails is red but for the control, which is to, and for graded ones, which may.
+// What fails is red, but not a negative control, which must fail, nor a graded one, which may.
 const char* colour_of(const ArmResult& arm) {
   switch (arm.judgement.verdict) {
     case ArmVerdict::equivalent:

@@ -148,12 +148,17 @@ Json beside_json(const ParityComparison& c) {
       gaps.push_back({{"recipe", g.recipe},
                       {"share_of_training", g.share_of_training},
                       {"difference", to_json(g.gap)},
+                      {"verdict", to_text(g.verdict)},
                       {"above",
                        {{"mean", number(g.above.mean)},
                         {"freedom", number(g.above.freedom)},
                         {"lower", number(g.above.lower)},
                         {"upper", number(g.above.upper)}}}});
-    all.push_back({{"name", other.name}, {"parameters", other.parameters}, {"tokens", other.tokens}, {"gaps", gaps}});
+    all.push_back({{"name", other.name},
+                   {"corpus", other.corpus},
+                   {"parameters", other.parameters},
+                   {"tokens", other.tokens},
+                   {"gaps", gaps}});
   }
   return all;
 }

@@ -118,16 +118,16 @@ ReportTable dependence_table(const ParityComparison& c) {
 
 ReportTable beside_table(const ParityComparison& c) {
   ReportTable t;
-  t.columns = {{"experiment", true},  {"parameters"},     {"tokens a run"},  {"recipe", true},
-               {"share of training"}, {"pairs"},          {"mean d"},        {interval_head(c)},
-               {"SD of d"},           {"above this one"}, {interval_head(c)}};
+  t.columns = {{"experiment", true},  {"parameters"},    {"tokens a run"},   {"recipe", true},
+               {"share of training"}, {"pairs"},         {"mean d"},         {interval_head(c)},
+               {"SD of d"},           {"verdict", true}, {"above this one"}, {interval_head(c)}};
   for (const ExperimentBeside& other : c.beside) {
     for (const GapBeside& g : other.gaps)
       t.rows.push_back({other.name, amount(static_cast<double>(other.parameters)),
                         amount(static_cast<double>(other.tokens)), g.recipe,
                         fmt::format("{:.4g} %", 100 * g.share_of_training), std::to_string(g.gap.pairs),
                         signed_percent(g.gap.mean), limits(g.gap), share_text(g.gap.deviation),
-                        signed_percent(g.above.mean), limits(g.above)});
+                        std::string(to_text(g.verdict)), signed_percent(g.above.mean), limits(g.above)});
   }
   return t;
 }

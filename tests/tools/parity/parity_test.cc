@@ -65,10 +65,10 @@ TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
   EXPECT_NE(compared.out.find("mxfp8 from 40 %"), std::string::npos) << compared.out;
   expect_refused(2, "no run of BF16 has its seed", "parity compare trunk_1.h5 mxfp8_1.h5 mxfp8_2.h5");
 
-  const std::string runs = "parity compare trunk_1.h5 trunk_2.h5 mxfp8_1.h5 mxfp8_2.h5";
-  const test::Answer beside =
-      mxcheck("parity compare --beside there --graded-control mxfp8 trunk_1.h5 mxfp8_1.h5",
-              "mkdir there empty trunks; cp trunk_*.h5 mxfp8_*.h5 there; cp trunk_*.h5 trunks; ");
+  const std::string runs = "parity compare trunk_1.h5 mxfp8_1.h5";
+  const test::Answer beside = mxcheck(runs + " --beside there --graded-control mxfp8",
+                                      "mkdir there same empty trunks; cp trunk_2.* mxfp8_2.h5 there; "
+                                      "cp trunk_1.h5 mxfp8_1.h5 same; cp trunk_*.h5 trunks; ");
   EXPECT_EQ(beside.code, 4) << beside.out << beside.err;
   EXPECT_NE(beside.out.find("mxfp8 (control)"), std::string::npos) << beside.out;
   EXPECT_NE(beside.out.find("\nbeside other experiments\n"), std::string::npos) << beside.out;
@@ -78,6 +78,7 @@ TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
   expect_refused(2, "nowhere: there is no such folder", runs + " --beside nowhere");
   expect_refused(2, "empty: has no runs", runs + " --beside there,empty");
   expect_refused(2, "trunks: no judged arm of a recipe", runs + " --beside trunks");
+  expect_refused(2, "same: mxfp8 from 40 % of seed 1 is a run of both experiments", runs + " --beside same");
   const test::Answer without = mxcheck("parity verify mxfp8_1.h5", "rm trunk_1.h5; ");
   EXPECT_NE(without.out.find("not beside this file, not followed"), std::string::npos) << without.out;
 }

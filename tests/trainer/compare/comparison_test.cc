@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "numerics/error.h"
+#include "tests/goldens/temporary_directory.h"
 #include "tests/trainer/made_up_runs.h"
 #include "trainer/compare/comparison.h"
 #include "trainer/compare/interval.h"
@@ -303,9 +304,16 @@ TEST(Comparison, beside_another_has_what_both_have) {
   EXPECT_NEAR(gap.gap.mean, 0.0002, 1e-4);
   EXPECT_NEAR(gap.above.mean, 0.0002 - 0.001, 1e-4);
   EXPECT_LT(gap.above.lower, gap.above.mean);
-  EXPECT_EQ(beside(c, c, "itself").gaps.size(), ranking(c).size());
-  EXPECT_EQ(beside(c, c, "itself").gaps[0].above.mean, 0);
+  EXPECT_EQ(gap.verdict, other.arms[ranking(other)[0]].judgement.verdict);
   EXPECT_EQ(beside(other, c, "turned").gaps.size(), 1U);
+  test::expect_error(ErrorKind::input, "itself: mxfp8_floor of seed 1 is a run of both",
+                     [&] { beside(c, c, "itself"); });
+  ParityComparison changed = other;
+  for (ArmResult& arm : changed.arms) {
+    if (arm.recipe == "mxfp8") arm.layers.gemms[0].a.scales = "floor";
+  }
+  test::expect_error(ErrorKind::input, "changed: its recipe mxfp8 is another one",
+                     [&] { beside(c, changed, "changed"); });
 }
 
 TEST(Comparison, groups_a_recipe_by_branch_point) {

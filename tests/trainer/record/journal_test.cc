@@ -202,13 +202,27 @@ TEST_F(JournalFile, is_written_by_one_process_at_a_time) {
 
 // It takes its name when it has its header: what a kill left before that is no journal, and in nobody's way.
 TEST_F(JournalFile, that_a_kill_left_without_its_header_is_begun_again) {
-  test::write_file(path + "~", std::string(100'000, 'x'));
+  test::write_file(path + "~", "mxcheck parity journal 1\n" + std::string(100'000, 'x'));
   {
     const Journal journal = fill_up_to_step(3);
     expect_error(ErrorKind::usage, "another process writes this run", [&] { Journal::resume(path); });
   }
   EXPECT_EQ(dir.names().size(), 1U);
   EXPECT_EQ(read_journal(path).record.steps.size(), 3U);
+  test::write_file(dir / "other.journal~", "");  // killed before its first write
+  EXPECT_NO_THROW(Journal::create(dir / "other.journal", run));
+}
+
+TEST_F(JournalFile, is_not_begun_over_a_file_of_somebody_else) {
+  const std::string begun = path + "~";
+  test::write_file(begun, "a user's own");
+  expect_error(ErrorKind::usage, "run.h5.journal~: is no journal that was begun", [&] { Journal::create(path, run); });
+  EXPECT_EQ(test::read_file(begun), "a user's own");
+  std::filesystem::remove(begun);
+  test::write_file(dir / "target", "mxcheck parity journal 1\n");
+  std::filesystem::create_symlink(dir / "target", begun);
+  expect_error(ErrorKind::usage, "run.h5.journal~: cannot be opened", [&] { Journal::create(path, run); });
+  EXPECT_EQ(test::read_file(dir / "target"), "mxcheck parity journal 1\n");
 }
 
 // Every record but the last, each by itself: frames and checksums are whole, and the next one tells.

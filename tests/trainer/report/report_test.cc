@@ -324,7 +324,8 @@ TEST(Tables, of_other_experiments_are_there_where_there_are_any) {
   EXPECT_EQ(t.rows[0][0], "larger");
   EXPECT_EQ(t.rows[0][3], "mxfp8");
   EXPECT_EQ(t.rows[0][4], "50 %");
-  EXPECT_EQ(t.rows[0][9].front(), '-');  // less than here
+  EXPECT_EQ(t.rows[0][9], "equivalent");
+  EXPECT_EQ(t.rows[0][10].front(), '-');  // less than here
   EXPECT_NE(comparison_text(c).find("beside other experiments"), std::string::npos);
   EXPECT_NE(comparison_html(c).find("Beside other experiments"), std::string::npos);
   EXPECT_NE(comparison_json(c).find("\"name\": \"larger\""), std::string::npos);

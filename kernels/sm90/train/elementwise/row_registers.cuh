@@ -1,7 +1,8 @@
 #pragma once
 // A row of a matrix in the registers of one warp, for rows of a multiple of 8 columns. Column 128 c + 4 l + i is number
 // i of lane l's chunk c, so that loads and stores are of 4 columns, and the rounds of a pairwise sum are within a lane,
-// then between lanes, then between chunks.
+// then between lanes, then between chunks. Of the longest rows (norms of more than 1,024 columns, gradients of scores
+// of more than 1,024) some are in local memory: right, and slow.
 
 #include <cstdint>
 #include <type_traits>
@@ -62,7 +63,7 @@ inline unsigned row_blocks(std::int64_t rows) {
   return static_cast<unsigned>((rows * 32 + kRowThreads - 1) / kRowThreads);
 }
 
-// launch(a constant: chunks of a row of so many columns, as few as there are kernels for), up to kMost of them.
+// Calls launch with the number of chunks to compile for, a constant: the least of 2, 8 and kMost that holds `columns`.
 template <int kMost, class Launch>
 cudaError_t for_chunks_of(int columns, const Launch& launch) {
   static_assert(kMost >= 8);

@@ -34,8 +34,8 @@ Engine::Engine(const mxcheck_train_config& config) {
   staged_input_.create(1), staged_tokens_.create(config.batch * (config.length + 1));
   found_.create(1), found_digests_.create(digests), found_report_.create(1);
   if (config.evaluation_sequences > 0) make_evaluation();
-  // What was filled comes before work on a stream that does not wait for it. Not by waiting for the device: that would
-  // end the capture of a graph that another run of this process is at.
+  // All that was filled comes before work on a stream that does not wait for it. cudaDeviceSynchronize would end
+  // another thread's capture of a graph, so that these two streams are waited for.
   require_success(cudaStreamSynchronize(cudaStreamLegacy));
   require_success(cudaStreamSynchronize(stream_));
 }
