@@ -28,7 +28,7 @@ class CommandOption {
   CommandOption between(std::int64_t low, std::int64_t high);  // inclusive
   CommandOption counter();                                     // 0 to 2^64 - 1, digits alone
   CommandOption finite_fp32();                                 // a number that FP32 holds: no NaN, no infinity
-  CommandOption not_empty();  // what a name may not be: "$OUT" of a variable that was never set
+  CommandOption not_empty();        // what a name may not be: "$OUT" of a variable that was never set
   CommandOption comma_separated();  // what follows the one word is no value of this option
   CommandOption exactly(int values);
   CommandOption excludes(const CommandOption& other);
