@@ -1,4 +1,4 @@
-# What of CUDA this build has. Everything but the GPU kernels builds and runs without it.
+# Finds the CUDA that this build can use. Everything but the GPU kernels builds and runs without it.
 # Sets MXCHECK_CUDA_INCLUDE_DIR to the folder of cuda_fp8.h, or to nothing: tests take it as a third opinion on formats.
 # Sets MXCHECK_SM90 where there is an nvcc that knows Hopper's own instructions: libmxcheck_sm90.so is built.
 set(MXCHECK_CUDA_INCLUDE_DIR "")

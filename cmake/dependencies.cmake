@@ -14,7 +14,7 @@ function(mxcheck_dependency NAME)
                INTERFACE_COMPILE_DEFINITIONS "${ARG_DEFINITIONS}")
 endfunction()
 
-# What is not there: in the installed package the user's find_package(mxcheck) fails, with this as its reason, and a
+# A missing dependency: in the installed package the user's find_package(mxcheck) fails, with WHAT as its reason, and a
 # QUIET or optional one goes on; in our own build everything is required. Both are macros: return() is the package's.
 macro(mxcheck_not_found WHAT)
   if("${CMAKE_FIND_PACKAGE_NAME}" STREQUAL "mxcheck")

@@ -23,7 +23,7 @@ add_link_options(-Wl,--gc-sections)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
-# What libhwy needs beyond the C library, found as the compiler finds it.
+# Installs libhwy and the libraries that it needs beyond the C library, found as the compiler finds them.
 function(mxcheck_carry_libraries)
   get_target_property(hwy hwy::hwy LOCATION)
   set(files ${hwy})

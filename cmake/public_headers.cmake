@@ -59,5 +59,5 @@ set(mxcheck_public_goldens
 # time, for kernel libraries that include "kernels/candidate.h".
 set(mxcheck_public_kernels candidate.h candidate_layer.h candidate_matmul.h candidate_moe.h candidate_route.h)
 
-# What public headers may include besides C++'s own. dlpack is declared by mxcheck::candidate.
+# Headers that public headers may include besides C++'s own. dlpack is declared by mxcheck::candidate.
 set(mxcheck_public_includes_of_others dlpack/dlpack.h stdint.h)

@@ -1,4 +1,4 @@
-# What a project that has mxcheck as a subfolder links, where nothing is installed: mxcheck::candidate, the include folder of
+# mxcheck::candidate, for a project that has mxcheck as a subfolder, where nothing is installed: the include folder of
 # kernels/candidate*.h and of dlpack.h, as in the installed package. The tool is the target mxcheck:
 # add_test(NAME gate COMMAND mxcheck gate --candidate $<TARGET_FILE:my_kernels>). docs/ci.md is the user's page.
 add_library(mxcheck_candidate INTERFACE)

@@ -86,8 +86,8 @@ typedef enum mxcheck_status {
 
 typedef enum mxcheck_layout { MXCHECK_COMPACT = 0, MXCHECK_TCGEN05 = 1 } mxcheck_layout;
 
-/* What to compute. `size` is sizeof(mxcheck_policy) of the caller: later versions only append, and a larger one is no
- * reason to refuse. Texts are never NULL; those without meaning for an operation are "". */
+/* The parameters of an operation. `size` is sizeof(mxcheck_policy) of the caller: later versions only append, and a
+ * larger one is no reason to refuse. Texts are never NULL; those without meaning for an operation are "". */
 typedef struct mxcheck_policy {
   uint32_t size;
   int32_t layout;     /* mxcheck_layout of scales; any other value is wrong */

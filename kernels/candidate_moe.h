@@ -19,7 +19,7 @@
  *                  They agree: row r has one slot, which is one of token row_token[r], and rows of an expert are in
  *                  ascending order of tokens. What comes of others is not defined, but for the errors below.
  *
- * What is kept is one tensor or two, codes and scales:
+ * The kept h and x are one tensor each, or two, codes and scales:
  *
  *   h  bf16 [routed, 2 inner]; or in E5M6 ("dsv3_pow2"): kDLUInt 8 [routed, 12 * ceil(2 inner / 8)], each row packed by
  *      itself as eight codes in three little-endian 32-bit words, the first in the highest bits (the row's last group

@@ -13,8 +13,8 @@
  * final norm's gain, the output. All pointers are to host memory, all values FP32, row-major; moments in BF16 are given
  * and returned widened.
  *
- * What only exact arithmetic gives comes from the caller: the table of rotations, learning rates, and the corrections
- * of the moments' bias.
+ * The caller supplies what only exact arithmetic gives: the table of rotations, learning rates, and the corrections of
+ * the moments' bias.
  *
  * Functions return MXCHECK_OK, or another status with one line in `message`, NUL-terminated, and nothing changed but
  * after MXCHECK_DEVICE_ERROR, which leaves a handle that can only be destroyed. MXCHECK_INVALID: arguments that
@@ -125,9 +125,9 @@ typedef struct mxcheck_train_table {
                          char* message, uint64_t message_bytes);
   mxcheck_status (*evaluate)(mxcheck_train_run* run, mxcheck_train_evaluation* evaluation, char* message,
                              uint64_t message_bytes);
-  /* What a step or an evaluation left in a tensor, for finding a first difference: "layers.0.qkv", "gradients.3", ...;
-   * the list of names is returned for the name "". `bytes` is the room in `data`, afterwards the tensor's bytes; with
-   * data NULL these alone are given.
+  /* Reads a tensor as a step or an evaluation left it, for finding a first difference: "layers.0.qkv", "gradients.3",
+   * ...; the list of names is returned for the name "". `bytes` is the room in `data`, afterwards the tensor's bytes;
+   * with data NULL these alone are given.
    *
    * After a step with `observe` these are there for every layer L, of which a trainer makes its observations; R is
    * the last of the offsets, and tensors of R rows may have more, which mean nothing:

@@ -1,5 +1,5 @@
 #pragma once
-// What a router's policy names (kernels/candidate_route.h): the variants, and the rules of token rounding.
+// The names in a router's policy (kernels/candidate_route.h): the variants, and the rules of token rounding.
 // docs/router.md defines each to the bit.
 
 #include <cstdint>

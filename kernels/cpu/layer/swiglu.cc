@@ -25,7 +25,7 @@ struct Job {
   std::vector<Band> bands;
 };
 
-// What a band of rows becomes, in FP32: A, or A' and dH.
+// The results of SwiGLU for a band of rows, in FP32: A, or in the backward pass A' and dH.
 struct BandValues {
   std::vector<float> a;
   std::vector<float> dh;
@@ -151,7 +151,7 @@ void compute_band(const Job& job, std::size_t band, BandValues& v, std::vector<f
   }
 }
 
-// Of one thread. Memory is taken before the threads start: their work must not throw.
+// The buffers of one thread. Memory is taken before the threads start: their work must not throw.
 struct Space {
   BandValues values;
   std::vector<float> h;

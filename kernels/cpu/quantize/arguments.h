@@ -19,7 +19,7 @@ struct Offsets {
 };
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows);
 
-// What may follow x: unsupported() for a row index, which this library does not take; invalid() for two tensors more.
+// Checks the inputs after x: unsupported() for a row index, which this library does not take; invalid() for two more.
 void check_options(const mxcheck_call& call);
 
 }  // namespace mxcheck_kernels::cpu

@@ -1,4 +1,4 @@
-// What the SIMD kernels share: BF16 and FP32 as integers, and how elements find their block. Compiled once for each
+// Shared by the SIMD kernels: BF16 and FP32 as integers, and how elements find their block. Compiled once for each
 // Highway target (no #pragma once: see the toggle).
 
 #if defined(MXCHECK_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -74,7 +74,7 @@ LogitRows logit_rows(const mxcheck_route_policy& policy, const RoutePlan& plan, 
   return {plan, logits.data, logits.stride, policy.policy.rows, policy.policy.cols, policy.top_k, nullptr};
 }
 
-// What route and route_round take: logits and, where there is one, the bias.
+// The arguments of route and route_round: logits and, where there is one, the bias.
 struct RouterInputs {
   RoutePlan plan;
   const mxcheck_route_policy* policy = nullptr;

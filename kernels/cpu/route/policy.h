@@ -23,8 +23,8 @@ struct RoutePlan {
   [[nodiscard]] bool refuses_nan() const { return packed || !nan_last; }
 };
 
-// What supports() can be asked: names, types and flags. Throws Refusal: INVALID for a policy that cannot be read,
-// UNSUPPORTED for what is not offered. route_metadata has no variant and reads no type.
+// Reads the names, types and flags of a policy, which supports() can be asked about. Throws Refusal: INVALID for a
+// policy that cannot be read, UNSUPPORTED for what is not offered. route_metadata has no variant and reads no type.
 RoutePlan read_route_policy(RouteOperation operation, const mxcheck_policy* policy, DLDataType type);
 
 // All of it: numbers that do not fit one another are refused as INVALID.

@@ -11,7 +11,7 @@
 
 namespace mxcheck_kernels::cpu {
 
-// What ranking needs, a thread's own.
+// Scratch memory for ranking, a thread's own.
 struct RankSpace {
   explicit RankSpace(std::int64_t tokens)
       : values(static_cast<std::size_t>(tokens)), keys(static_cast<std::size_t>(tokens)), buckets(kBuckets) {}

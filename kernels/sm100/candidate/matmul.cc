@@ -53,7 +53,7 @@ std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTens
   return a.shape[0];
 }
 
-// Of both operands. Groups along depth have a column for each block that they begin.
+// Columns of the scales of both operands. Groups along depth have a column for each block that they begin.
 std::int64_t scale_columns(const MatmulTensors& x) {
   const mxcheck_matmul_policy& p = *x.policy;
   if (p.grouping != MXCHECK_DEPTH) return blocks(p.depth, p.policy.block_cols);

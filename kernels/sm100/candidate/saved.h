@@ -1,5 +1,5 @@
 #pragma once
-// What an output held before a kernel wrote it: a call that fails afterwards has written nothing.
+// A copy of an output, made before a kernel writes it and put back unless keep_new(): a call that fails writes nothing.
 
 #include <cstddef>
 #include <cstring>

@@ -83,7 +83,7 @@ Workspace plan_workspace(const mxcheck_call& call) {
   const std::int64_t rows_a = most_pieces(p.policy.rows, by_rows ? groups : 1, scales::kChunkRows);
   const std::int64_t rows_b = (by_rows ? groups : 1) * ((p.policy.cols + scales::kChunkRows - 1) / scales::kChunkRows);
   constexpr std::int64_t kChunkBytes = std::int64_t{4} * scales::kChunkWords;
-  // Of no chunk too there is one, since a tensor map has no extent of 0.
+  // Chunks of scales are at least one, even where there are none, since a tensor map has no extent of 0.
   const auto chunks = [&](std::int64_t rows) {
     std::int64_t count = 0;
     if (__builtin_mul_overflow(rows, chunks_k, &count)) count = INT64_MAX;

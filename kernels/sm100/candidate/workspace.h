@@ -1,6 +1,6 @@
 #pragma once
-// What a matmul has its workspace for: scales in chunks, copies of operands that TMA cannot read where they are,
-// offsets of such copies, and what D held before, which it gets back if the emulation finds something.
+// The workspace of a matmul holds scales in chunks, copies of operands that TMA cannot read where they are, offsets of
+// such copies, and what D held before, which D gets back if the emulation finds something.
 //
 // Where operands lie and where groups end is not known when the workspace is asked for, so that there is always room
 // for the copies. Extents are 64 bits; each product is checked.

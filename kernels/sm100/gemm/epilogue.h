@@ -80,7 +80,7 @@ MXCHECK_SM100_DEVICE void drained(SharedAddress base, unsigned accumulator) {
   }
 }
 
-// Of one row: partial sums of 128 along k, each scaled by RN(scale of A * scale of B) and added by an FMA.
+// Accumulates one row: partial sums of 128 along k, each scaled by RN(scale of A * scale of B) and added by an FMA.
 template <class T, Grouping kGrouping>
 MXCHECK_SM100_DEVICE void promote(const Params& p, SharedAddress base, TmemAddress lanes, const Work& work,
                                   std::int64_t row_in_tile, Ring<T::kAccumulators>& accumulator, float (&sums)[T::kN]) {

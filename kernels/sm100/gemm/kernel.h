@@ -30,7 +30,7 @@ MXCHECK_SM100_DEVICE void sync_all() {
   }
 }
 
-// What every thread runs. Of a pair the cluster is 2 CTAs.
+// The kernel's body, which every thread runs. For tiles of a CTA pair the cluster is 2 CTAs.
 template <class T, Grouping kGrouping>
 MXCHECK_SM100_DEVICE void gemm(const Params& p) {
   const SharedAddress base = shared_base();

@@ -15,7 +15,7 @@ namespace mxcheck::sm100::gemm {
   MXCHECK_SM100_GEMM(TILE, rows)  \
   MXCHECK_SM100_GEMM(TILE, depth)
 
-// Of a short test three: each kind of operands once, pairs and single CTAs, each grouping.
+// A short test has three kernels: each kind of operands once, pairs and single CTAs, each grouping.
 #ifdef MXCHECK_SM100_FEW
 MXCHECK_SM100_GEMM(Single192, rows)
 MXCHECK_SM100_GEMM(HalfPair256, depth)

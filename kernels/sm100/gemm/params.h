@@ -1,5 +1,5 @@
 #pragma once
-// What a launch of the GEMM gets. D = round(RN(alpha * A B^T) + C), groups as kernels/candidate_matmul.h has them.
+// The parameters of a GEMM's launch. D = round(RN(alpha * A B^T) + C), groups as kernels/candidate_matmul.h has them.
 
 #include <cstdint>
 

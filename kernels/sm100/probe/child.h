@@ -11,7 +11,7 @@
 
 namespace mxcheck::sm100::probe {
 
-// What a child leaves for its parent, beside the words.
+// The state and the message that a child leaves for its parent, beside the words.
 struct Left {
   Outcome::State state;
   char text[496];

@@ -11,7 +11,7 @@
 namespace mxcheck::sm100::probe {
 namespace {
 
-// Of the kernel, and not of the machine.
+// Whether the error is the kernel's, and not the machine's.
 bool is_fault(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalInstruction:

@@ -1,6 +1,6 @@
 #pragma once
-// What the probes' kernels have in common, on the thin layer: an image of shared memory written through the generic
-// proxy, 512 columns of tensor memory, one mbarrier for commits. A CTA is kThreads threads.
+// The fixture of all probes' kernels, on the thin layer (tcgen05/): an image of shared memory written through the
+// generic proxy, 512 columns of tensor memory, one mbarrier for commits. A CTA is kThreads threads.
 
 #include "kernels/sm100/probe/launcher.h"
 #include "kernels/sm100/tcgen05/barrier.h"
@@ -150,7 +150,7 @@ MXCHECK_SM100_DEVICE void write_cells(TmemAddress at, unsigned columns, const st
   tmem_wait_st();
 }
 
-// What the words of many repetitions were compared with, in the kernel, as there are too many to bring back.
+// A thread's mismatches over many repetitions, whose words the kernel compares, as they are too many to bring back.
 struct Mismatches {
   std::uint32_t count = 0;
   std::uint32_t word = 0, column = 0, repetition = 0;  // of the first

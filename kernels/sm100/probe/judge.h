@@ -8,7 +8,7 @@
 
 namespace mxcheck::sm100::probe {
 
-// Of a form that the model has: `wrong` of `all` words differ from the model's.
+// Judges a form that the model has: `wrong` of `all` words differ from the model's.
 inline Verdict expect_model(Report& report, const std::string& what, const Outcome& outcome, std::size_t wrong,
                             std::size_t all) {
   Verdict verdict = Verdict::agrees;
@@ -37,12 +37,12 @@ inline Verdict expect_model(Report& report, const std::string& what, const Outco
   return verdict;
 }
 
-// What the words say, or why there are none.
+// The text `words`, which is what the words say, or the reason why there are none.
 inline std::string words_or_reason(const Outcome& outcome, const std::string& words) {
   return outcome.out.empty() ? outcome.text : words;
 }
 
-// Of a form that the emulation refuses: `answer` is what the words say, where there are any.
+// Reports on a form that the emulation refuses: `answer` is what the words say, where there are any.
 inline void ask(Report& report, const std::string& what, const Outcome& outcome, const std::string& answer) {
   switch (outcome.state) {
     case Outcome::State::ran: return report.add(Verdict::answered, what + ": " + answer);

@@ -12,7 +12,7 @@ namespace mxcheck::sm100::probe {
 
 inline constexpr unsigned kThreads = 128;  // of every CTA: four warps, one for each quarter of tensor memory's lanes
 
-// What every kernel gets. Pointers are into memory that the kernel reaches.
+// The arguments of every kernel. Pointers are into memory that the kernel reaches.
 struct Arguments {
   const std::uint32_t* image = nullptr;  // of shared memory: image_bytes for each rank of the cluster
   const std::uint32_t* words = nullptr;  // what the probe's header says

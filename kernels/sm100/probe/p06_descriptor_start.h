@@ -81,7 +81,7 @@ inline Report p06_descriptor_start(Launcher& launcher) {
       fits += (fits.empty() ? "" : " = ") + std::string(addressing.name);
     }
     report.add_evidence(what, outcome.state != Outcome::State::ran ? outcome.text : fits.empty() ? "none fits" : fits);
-    // What the model has: the first row, 32 bytes that end in it, base offset 0.
+    // The model has operands that start in the first row, with 32 bytes that end in it, and base offset 0.
     if (row == 0 && unit <= 6 && base == 0) {
       model_wrong += wrong_by(kAddressings[0]);
       model_words += 128 * 32;

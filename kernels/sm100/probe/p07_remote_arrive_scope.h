@@ -41,7 +41,7 @@ MXCHECK_SM100_DEVICE std::uint32_t load_data(const std::uint32_t* from) {
 #endif
 }
 
-// Of each pair: stale words, and the first one's age in rounds; behind all of those, the data.
+// Writes for each pair the number of stale words and the first one's age in rounds; the data lie behind all of those.
 MXCHECK_SM100_KERNEL void remote_arrive(const MXCHECK_SM100_GRID_CONSTANT Arguments a) {
   begin(a);
   const SharedAddress base = shared_base();

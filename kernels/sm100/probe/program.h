@@ -19,7 +19,7 @@
 
 namespace mxcheck::sm100::probe {
 
-// What a build with CUDA has.
+// The card and the functions that reach it, which a build with CUDA has.
 struct CardState {
   std::string name;     // for the record; empty where there is none that the probes can run on
   std::string problem;  // "the card is NVIDIA H200, of compute capability 9.0"

@@ -1,5 +1,5 @@
 #pragma once
-// What a probe has found: a question that the documents leave open, the answer, what was measured, and whether the
+// The report of a probe: a question that the documents leave open, the answer, what was measured, and whether the
 // emulation's model of the card says the same.
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace mxcheck::sm100::probe {
 
-// Of a part of a probe, and of the whole.
+// The verdict on a part of a probe, and on the whole.
 //   agrees     a form that the model has, with the model's words
 //   disagrees  a form that the model has, with other words, a fault, or no end
 //   undecided  it could not be run
@@ -38,7 +38,7 @@ class Report {
 
   void add(Verdict verdict, std::string answer) { parts.push_back({verdict, std::move(answer)}); }
   void add_evidence(std::string name, std::string value) { evidence.push_back({std::move(name), std::move(value)}); }
-  // Of the worst part; parts without a model count where there is no other.
+  // The worst part's verdict; parts without a model count where there is no other.
   [[nodiscard]] Verdict verdict() const;
 
   int number;

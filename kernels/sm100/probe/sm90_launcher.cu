@@ -14,7 +14,7 @@ namespace {
 
 namespace engine = emulation::on_sm90;
 
-// Of the card, with what is in it; never freed, as the process ends after one launch.
+// Memory on the card, with a copy of `from` in it, or zeros; never freed, as the process ends after one launch.
 std::uint32_t* on_card(const void* from, std::size_t bytes) {
   void* to = nullptr;
   if (cudaMalloc(&to, bytes + 16) != cudaSuccess) return nullptr;

@@ -82,8 +82,8 @@ MXCHECK_SM100_ANYWHERE constexpr bool scaled_shape(int m, int n, int cta_group, 
   if (cta_group == 1) return m == 128 && n % (b_transposed ? 16 : 8) == 0;
   return cta_group == 2 && (m == 128 || m == 256) && n % (b_transposed ? 32 : 16) == 0;
 }
-// What all kinds have in the same bits: formats 9:7 and 12:10, majors 15 and 16, N / 8 in 22:17, M / 16 in 28:24. The
-// scaled kind has M / 128 in 28:27, which are the same bits for its M of 128 and 256.
+// The fields that all kinds have in the same bits: formats 9:7 and 12:10, majors 15 and 16, N / 8 in 22:17, M / 16 in
+// 28:24. The scaled kind has M / 128 in 28:27, which are the same bits for its M of 128 and 256.
 MXCHECK_SM100_ANYWHERE constexpr std::uint32_t common_bits(unsigned a, unsigned b, Major a_major, Major b_major, int m,
                                                            int n) {
   return a << 7 | b << 10 | static_cast<std::uint32_t>(a_major) << 15 | static_cast<std::uint32_t>(b_major) << 16 |
@@ -129,8 +129,8 @@ MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor instruction_descriptor() 
                                          i.m, i.n) |
           kUe8m0};
 }
-// Of kind::mxf8f6f4: which byte of a scale's word in tensor memory, that is which step of k, 0 to 3. A's id is in
-// 30:29, B's in 5:4.
+// Sets the scale ids of kind::mxf8f6f4: which byte of a scale's word in tensor memory, that is which step of k, 0 to 3.
+// A's id is in 30:29, B's in 5:4.
 MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor with_scale_ids(InstructionDescriptor i, unsigned a, unsigned b) {
   return {(i.bits & ~(3u << 29 | 3u << 4)) | (a & 3u) << 29 | (b & 3u) << 4};
 }
@@ -177,8 +177,8 @@ MXCHECK_SM100_ANYWHERE constexpr bool valid(const SharedLayout& layout) {
   return multiples && whole_patterns && layout.leading_bytes < kEnd && layout.stride_bytes < kEnd;
 }
 
-// Of the tile at `address`, where a swizzled one begins on its pattern's boundary: base offset (51:49) is 0. Bits 48:46
-// are 0b001; 0 there is Hopper's descriptor.
+// The descriptor of the tile at `address`, where a swizzled one begins on its pattern's boundary: base offset (51:49)
+// is 0. Bits 48:46 are 0b001; 0 there is Hopper's descriptor.
 template <SharedLayout kLayout>
 MXCHECK_SM100_ANYWHERE constexpr SharedDescriptor shared_descriptor(std::uint32_t address) {
   static_assert(valid(kLayout), "LBO and SBO are multiples of 16 below 2^18, and SBO of a swizzle's pattern");

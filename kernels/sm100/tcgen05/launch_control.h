@@ -45,8 +45,8 @@ struct LaunchGrant {
   unsigned block;  // index of its first CTA where granted, 0 otherwise
 };
 
-// What the slot holds. One load of 128 bits: words read apart could be of two answers. (A .v4
-// load is four accesses in the PTX memory model, section "Vector Data-types".)
+// Reads the answer in the slot, by one load of 128 bits: words read apart could be of two answers. (A .v4 load is four
+// accesses in the PTX memory model, section "Vector Data-types".)
 MXCHECK_SM100_DEVICE LaunchGrant query_cancel(SharedAddress response) {
 #if MXCHECK_SM100_SOFTWARE
   emulation::sm100::ClcResponse answer{};

@@ -33,7 +33,7 @@ MXCHECK_SM100_ANYWHERE float float_of(std::uint32_t bits) {
 // --- scale bytes
 // ---------------------------------------------------------------------------------------------------------------
 
-// Of 2^exponent, clamped to what a byte can say: -127 to 127. Integers alone.
+// The byte of 2^exponent, clamped to what a byte can say: -127 to 127. Integers alone.
 MXCHECK_SM100_ANYWHERE constexpr std::uint8_t scale_byte(int exponent) {
   const int low = exponent < -127 ? -127 : exponent;
   return static_cast<std::uint8_t>((low > 127 ? 127 : low) + 127);
@@ -55,7 +55,7 @@ MXCHECK_SM100_ANYWHERE std::uint8_t scale_byte_up(float x) {
   const std::uint32_t byte = (magnitude >> 23) + ((magnitude & 0x007FFFFFu) != 0 ? 1u : 0u);
   return static_cast<std::uint8_t>(byte < 254u ? byte : 254u);
 }
-// Of max.f32: a NaN loses against a number, and -0 against +0.
+// The maximum, as max.f32 has it: a NaN loses against a number, and -0 against +0.
 MXCHECK_SM100_ANYWHERE float max_of(float a, float b) {
   if (a != a) return canonical(b);
   if (b != b) return a;

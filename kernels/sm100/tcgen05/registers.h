@@ -34,7 +34,7 @@
 #define MXCHECK_SM100_REGISTERS_128(C, F, I) \
   MXCHECK_SM100_REGISTERS_64(C, F, I), MXCHECK_SM100_REGISTERS_64(C, F, (I) + 64)
 
-// Of a statement with N registers, the name of its other operand K: OTHER_N_K.
+// OTHER_N_K is the name of operand K, from 0, after the registers of a statement with N of them.
 #define MXCHECK_SM100_OTHER_1_0 "%1"
 #define MXCHECK_SM100_OTHER_2_0 "%2"
 #define MXCHECK_SM100_OTHER_4_0 "%4"

@@ -29,8 +29,8 @@ inline constexpr unsigned kSharedAlignment =
 extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
 #endif
 
-// Of dynamic shared memory, at a multiple of kSharedAlignment: of the array's alignment, so a launch has no bytes to
-// add.
+// The address of dynamic shared memory, a multiple of kSharedAlignment: that is the array's alignment, so a launch has
+// no bytes to add.
 MXCHECK_SM100_DEVICE SharedAddress shared_base() {
 #if MXCHECK_SM100_EMULATED
   return emulation::sm100::shared_base();

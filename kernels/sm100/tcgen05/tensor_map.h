@@ -48,7 +48,7 @@ struct TensorMapDescription {
 
 namespace tensor_map_detail {
 
-// What PTX ISA, "Tensors", and the CUDA driver API, cuTensorMapEncodeTiled, ask for; empty where it holds.
+// The first rule that `d` breaks, of PTX ISA, "Tensors", and the driver API's cuTensorMapEncodeTiled; empty if none.
 inline std::string refusal(const TensorMapDescription& d) {
   const auto dimension = [](const char* what, int i, std::uint64_t value, const char* right) {
     return std::string("tensor map: ") + what + "[" + std::to_string(i) + "] is " + std::to_string(value) + "; " +
@@ -87,7 +87,7 @@ inline CUtensorMapSwizzle cuda_swizzle(Swizzle swizzle) {
   return CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
-// Of the driver that the runtime has loaded: nothing here links to libcuda. Null where that has no such function.
+// cuTensorMapEncodeTiled of the driver that the runtime has loaded, null if it has none: nothing here links to libcuda.
 inline decltype(&cuTensorMapEncodeTiled) encode_tiled() {
   static const auto function = [] {
     void* entry = nullptr;

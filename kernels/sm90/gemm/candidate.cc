@@ -16,7 +16,7 @@ constexpr mxcheck_operation with_limits(mxcheck_operation o) {
   return o;
 }
 
-// What it offers, runs and needs.
+// A matmul under `contract`: kCheck says what is offered, kRun runs it, kWorkspace says how many bytes it needs.
 template <auto kCheck, auto kRun, auto kWorkspace>
 constexpr mxcheck_operation matmul(const char* contract) {
   return with_limits(make_cuda_operation<kCheck, kRun, kWorkspace>("matmul", contract));

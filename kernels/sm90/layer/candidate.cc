@@ -11,7 +11,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-// What it offers, runs and needs.
+// An operation of this name: kCheck says what is offered, kRun runs it, kWorkspace says how many bytes it needs.
 template <auto kCheck, auto kRun, auto kWorkspace>
 constexpr mxcheck_operation operation(const char* name) {
   mxcheck_operation o = make_cuda_operation<kCheck, kRun, kWorkspace>(name);

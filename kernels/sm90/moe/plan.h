@@ -63,8 +63,8 @@ struct MoePlan {
   std::uint64_t workspace_bytes = 0;
 };
 
-// Of a call that is checked first; throws Refusal. Data of tensors may be null where the workspace is: the plan is then
-// for its bytes alone, and its steps must not be enqueued. Nothing is enqueued here.
+// The plan of a call, which is checked first; throws Refusal. Data of tensors may be null where the workspace is: the
+// plan is then for its bytes alone, and its steps must not be enqueued. Nothing is enqueued here.
 MoePlan moe_forward_plan(const mxcheck_call& call);
 MoePlan moe_backward_plan(const mxcheck_call& call);
 

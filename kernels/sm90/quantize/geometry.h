@@ -32,7 +32,7 @@ struct RowTile {
   std::int32_t of_expert = 0;  // tiles of its expert
 };
 
-// What the plan kernel leaves at the front of the workspace.
+// The header that the plan kernel leaves at the front of the workspace.
 struct PlanHeader {
   std::int32_t status = 0;  // mxcheck_status; all other kernels do nothing unless it is MXCHECK_OK
 };

@@ -51,7 +51,7 @@ __device__ void refuse(PlanHeader* header, mxcheck_device_report* report, const 
   report->message[i] = '\0';
 }
 
-// What the scales of a claim come to with these sums.
+// The count that the scales of a claim must have with these sums.
 __device__ std::int64_t needed(const ClaimedScales& claim, Sums all, std::int64_t rows) {
   if (claim.columns == 0) {
     if (claim.block_rows == 1) return rows;
@@ -60,7 +60,7 @@ __device__ std::int64_t needed(const ClaimedScales& claim, Sums all, std::int64_
   return (claim.block_rows == 128 ? all.quads : all.tiles) * claim.columns * kScaleTile;
 }
 
-// What the blocks of the cluster share with each other, and the threads of a block.
+// Shared memory for what the blocks of the cluster tell each other, and the threads of a block.
 struct PlanShared {
   long long bad_offset;  // the first of each, or kNone
   long long bad_index;
@@ -130,7 +130,7 @@ __device__ RowTile make_tile(const PlanJob& job, const PlanShared& shared, std::
   return tile;
 }
 
-// What is wrong with the offsets, or with the scales that were claimed for them. False: refused.
+// Checks the offsets, and the scales that were claimed for them. False: refused.
 __device__ bool check_experts(const PlanJob& job, PlanShared& shared, std::int64_t run, PlanHeader* header,
                               std::int64_t& tiles) {
   const long long bad = shared.bad_offset;

@@ -1,6 +1,6 @@
 #pragma once
-// What only the device can read, checked there, in the stream, before any output is written: expert offsets and a row
-// index. The plan kernel also lays out the row tiles of ragged experts, so that the host need not wait for the offsets.
+// Checks expert offsets and a row index, which only the device can read, in the stream, before any output is written.
+// The plan kernel also lays out the row tiles of ragged experts, so that the host need not wait for the offsets.
 
 #include <cstdint>
 

@@ -7,7 +7,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What the warps of a block tell each other, and scale bytes on their way to coalesced stores.
+// Shared memory: what the warps of a block tell each other, and scale bytes on their way to coalesced stores.
 template <class T>
 struct Shared {
   alignas(16) std::uint8_t row[kScaleTile];            // as in a tile of scales: in_scale_tile(row, block)

@@ -7,7 +7,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Of 4 or 2 words: 16 or 8 bytes.
+// Bytes of a vector of 4 or 2 words: 16 or 8.
 template <int kVector>
 inline constexpr int kVectorBytes = 4 * kVector;
 

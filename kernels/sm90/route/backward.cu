@@ -78,7 +78,7 @@ struct Routes {
     return sum;
   }
 
-  // Of routes to the same expert the last stays.
+  // Writes each route's value to its expert; of routes to the same expert the last stays.
   __device__ __forceinline__ void scatter(const float (&values)[kMany], float* out, int lane) const {
 #pragma unroll
     for (int i = 0; i < kMany; ++i) {

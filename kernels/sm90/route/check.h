@@ -1,5 +1,5 @@
 #pragma once
-// What only the device can read of a router's arguments, checked there before anything is written.
+// The check of those of a router's arguments that only the device can read, made there before anything is written.
 
 #include <cstdint>
 

@@ -32,7 +32,7 @@ void route_supports(const mxcheck_policy* policy, DLDataType type) { (void)read_
 std::uint64_t route_workspace(const mxcheck_call& call) {
   const mxcheck_route_policy& p = route_policy(call.policy);
   if (p.nan != MXCHECK_NAN_REFUSE) return 0;
-  // What run() refuses needs no room.
+  // A call that run() refuses needs no room for staging.
   const bool offered = p.policy.rows >= 0 && p.policy.rows <= INT32_MAX && p.top_k >= 0 && p.top_k <= kMostKept;
   return offered ? staged_bytes(p.policy.rows * p.top_k) : kCheckBytes;
 }

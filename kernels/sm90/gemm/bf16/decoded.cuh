@@ -55,7 +55,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   static constexpr int kScales = Shape::kColumns / 32;  // of a row and stage
   static constexpr int kTogether = 8 / kScales;         // stages of a load: 8 bytes of a row
 
-  // Of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
+  // The scales of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
   struct ScaleRows {
     const std::uint8_t* row[kEach];
   };
@@ -76,11 +76,11 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     ptx::barrier_arrive(Ring::full(at.stage));
     at.advance();
   }
-  // Of one consumer, which the decoding holds up, a scale is BF16 twice, to multiply two codes at once; otherwise it is
-  // FP32 (two consumers with pairs: 4 % slower at 32768x7168x2048).
+  // A scale is BF16 twice where there is one consumer, which the decoding holds up, to multiply two codes at once;
+  // otherwise it is FP32 (two consumers with pairs: 4 % slower at 32768x7168x2048).
   static constexpr bool kPaired = Shape::kConsumers == 1;
 
-  // Of the row lane + 32 * i; byte(j): its scale j of the stage.
+  // Stores the scales of the row lane + 32 * i; byte(j): its scale j of the stage.
   template <class Byte>
   __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
     const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;

@@ -56,8 +56,8 @@ std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTens
   return a_rows;
 }
 
-// Of a. Groups along depth have a column for each block that they begin: how many in all depends on where they end,
-// which the device sees.
+// Columns of the scales of a. Groups along depth have a column for each block that they begin: how many in all depends
+// on where they end, which the device sees.
 std::int64_t scale_columns(const MatmulTensors& x, const mxcheck_call& call) {
   const mxcheck_matmul_policy& p = *x.policy;
   const std::int64_t least = blocks(p.depth, p.policy.block_cols);

@@ -24,7 +24,7 @@ struct MatmulTensors {
   bool in_place = false;  // c is d
   std::int64_t experts = 1;
 
-  // Of b, one below the other.
+  // The number of matrices of b, one below the other.
   [[nodiscard]] std::int64_t matrices() const { return policy->grouping == MXCHECK_ROWS ? experts : 1; }
 };
 

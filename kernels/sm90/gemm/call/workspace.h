@@ -1,6 +1,6 @@
 #pragma once
-// What a matmul has its workspace for: what the device found in the arguments, where each group's scales begin, and
-// operands that had to be copied.
+// The workspace of a matmul holds what the device found in the arguments, where each group's scales begin, and operands
+// that had to be copied.
 
 #include <cstdint>
 

@@ -71,7 +71,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     float b[kBRow ? 1 : kSegments];
     std::uint32_t row;
   };
-  // Those of 1 x 128 of a thread's columns, where they serve more than one of its accumulators.
+  // The 1 x 128 scales of B for a thread's columns, where they serve more than one of its accumulators.
   struct ColumnScales {
     float2 two[Shared::kKept > 0 ? Shared::kKept : 1];
   };

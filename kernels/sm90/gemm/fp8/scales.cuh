@@ -151,7 +151,7 @@ struct ScaleProducer {
     return rows;
   }
 
-  // Of a tile whose depth is a multiple of kTogether stages.
+  // Stores the scales of a tile whose depth is a multiple of kTogether stages: one load takes those of kTogether.
   template <bool kE8m0>
   __device__ __forceinline__ void together(Rows rows, int kblocks, Cursor& at) const {
     using Scales = RowScales<kTogether, kE8m0>;

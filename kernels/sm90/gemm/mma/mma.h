@@ -27,7 +27,7 @@ struct MmaJob {
 // Instructions of n = 8, 64 or 256 columns, the smallest that holds them.
 cudaError_t launch_mma(const MmaJob& job, cudaStream_t stream);
 
-// Of one pair of formats: one heavy template a file.
+// The parts of launch_mma, by formats: their templates are heavy, and are compiled in two files.
 cudaError_t launch_mma_fp8(const MmaJob& job, cudaStream_t stream);
 cudaError_t launch_mma_bf16_fp16(const MmaJob& job, cudaStream_t stream);
 cudaError_t launch_mma_tf32(const MmaJob& job, cudaStream_t stream);

@@ -115,7 +115,7 @@ template <int kRegisters>
 __device__ __forceinline__ void fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-// Of 128 threads; barrier 0 is the CTA's.
+// A barrier of 128 threads; barrier 0 is the CTA's.
 __device__ __forceinline__ void warpgroup_barrier(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 __device__ __forceinline__ std::uint32_t cluster_rank() {
   std::uint32_t rank;

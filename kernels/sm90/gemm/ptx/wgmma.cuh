@@ -22,7 +22,7 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Of rows at a multiple of 1024 bytes. Adding 2 moves by 32 bytes along k.
+// The descriptor of an operand with its rows at a multiple of 1024 bytes. Adding 2 moves by 32 bytes along k.
 __device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
@@ -34,8 +34,8 @@ __device__ __forceinline__ std::uint64_t wgmma_operand_at(std::uint64_t operand,
   return operand >> 32 << 32 | (static_cast<std::uint32_t>(operand) + chunks);
 }
 
-// Of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte swizzle in groups of 8; the next
-// 64 columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
+// The descriptor of an operand of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte
+// swizzle in groups of 8; the next 64 columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
 __device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t address, std::uint32_t block) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;

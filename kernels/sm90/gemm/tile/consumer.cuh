@@ -1,5 +1,5 @@
 #pragma once
-// What the GEMMs' consumers share: a consumer's tiles, and the chain of BF16 mma.
+// Shared by the GEMMs' consumers: a consumer's tiles, and the chain of BF16 mma.
 
 #include <cstdint>
 #include <type_traits>

@@ -10,7 +10,7 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Of the driver that the runtime has loaded: nothing here links to libcuda.
+// cuTensorMapEncodeTiled of the driver that the runtime has loaded, null if it has none: nothing here links to libcuda.
 EncodeTiled encode_tiled() {
   static const EncodeTiled function = [] {
     void* entry = nullptr;

@@ -54,7 +54,7 @@ cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, co
 // Rows of a box of `tile_rows`: no more than the matrix has, rounded up to 8. Boxes that reach past it are slow.
 int box_rows_of(std::int64_t rows, int tile_rows);
 
-// What TMA moves at a time: columns and rows of A and of B, and bytes of a row of C and D.
+// The boxes that TMA moves at a time: columns and rows of A and of B, and bytes of a row of C and D.
 struct MatmulBoxes {
   int columns = 0;  // of a stage
   int a_rows = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What every GEMM of this folder is told. D = alpha A B^T + C; A is m x k, B is n x k, codes row-major.
+// The arguments of every GEMM of this folder. D = alpha A B^T + C; A is m x k, B is n x k, codes row-major.
 //
 // Kinds
 //   dense   A: m x k, B: n x k, D: m x n.

@@ -34,7 +34,7 @@ struct MatmulStore {
     int rows = 0;  // that are the tile's, from y on; none if not positive
   };
 
-  // Of D, its rows and columns.
+  // Rows and columns of D, which is n x m where its transpose is computed.
   __device__ __forceinline__ int d_rows() const { return Shape::kTransposed ? job.n : job.m; }
   __device__ __forceinline__ int d_columns() const { return Shape::kTransposed ? job.m : job.n; }
 
@@ -207,7 +207,7 @@ struct MatmulStore {
       ptx::store_matrices_transposed(at, words);
     }
   }
-  // Of FP32 a chunk has the rows of two warps.
+  // A chunk of FP32 has the rows of two warps.
   template <bool kAdd>
   __device__ __forceinline__ void write_floats_transposed(const float* acc, int first_row, std::uint32_t to) const {
     const int from = me.warp * 16 - first_row;

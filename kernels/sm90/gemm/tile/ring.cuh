@@ -1,6 +1,6 @@
 #pragma once
-// What the GEMMs share of their pipeline: a ring of stages in shared memory, 128 bytes of every row of B (or two times
-// as many, in two boxes), and of A 128 or, of narrower elements, as many columns.
+// The pipeline that the GEMMs share: a ring of stages in shared memory, 128 bytes of every row of B (or two times as
+// many, in two boxes), and of A 128 or, of narrower elements, as many columns.
 //
 // A stage is full when A and B, its scales if there are any and, at a tile's start, the tile's header are there. The
 // schedule and TMA are one warp's; rows of A that are gathered are copied by kGatherWarps.

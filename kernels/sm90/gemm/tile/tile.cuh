@@ -98,7 +98,7 @@ struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 
   static constexpr int kPairs = Shape::kAccumulators / 4;
   static constexpr bool kFew = Shape::kAccumulators < 64;
   static constexpr int kKept = !kBRow || Shape::kRowSubs == 1 ? 0 : kFew ? kPairs : kPairs / 2;
-  // Of 1 x 128 scales the products are ready before the partial is.
+  // The products of 1 x 128 scales are ready before the partial is.
   static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
   static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
   static constexpr int kConsumerRegs = Shape::kARegs || (kKept > 0 && !kFew) ? 232 : kFloats > 128 ? 216 : 208;

@@ -8,8 +8,8 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-// Of a warp's 256 neighbouring columns, of `n` in all: a tree of neighbours, no higher than that of n columns. Lane 0's
-// is the sum.
+// Adds up a warp's 256 neighbouring columns, of `n` in all: a tree of neighbours, no higher than that of n columns.
+// Lane 0's is the sum.
 __device__ __forceinline__ float chunk_sum(const float (&x)[kEach], std::int64_t n) {
   float level[kEach];
 #pragma unroll

@@ -123,8 +123,8 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   }
 }
 
-// What encode_columns left, padded: whole columns of 128, whose codes past the tile's rows are +0. What was made there
-// may be another code: of a block of NaN it is that of NaN.
+// Stores the codes that encode_columns left, padded: whole columns of 128, whose codes past the tile's rows are +0.
+// encode_columns may have made another code there: of a block of NaN it is that of NaN.
 __device__ __forceinline__ void store_padded(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
                                              int warp, int lane, const ColumnShared& shared) {
   const int count = min(max(tile.rows - lane * 4, 0), 4);
@@ -139,8 +139,8 @@ __device__ __forceinline__ void store_padded(const ColumnCodes& out, const RowTi
   }
 }
 
-// What encode_columns left, waited for; stride is there. A whole tile whose columns start at words takes no look at
-// each word.
+// Stores the codes that encode_columns left, which the caller has waited for; out.stride is set. A whole tile whose
+// columns start at words takes no look at each word.
 __device__ __forceinline__ void store_columns(const ColumnCodes& out, const RowTile& tile, const ColumnPlace& at,
                                               int warp, int lane, const ColumnShared& shared) {
   if (out.padded) return store_padded(out, tile, at, warp, lane, shared);

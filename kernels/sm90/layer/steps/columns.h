@@ -51,7 +51,7 @@ struct TransposeJob {
 // vector: 8 neighbours of x, in BF16 or codes, are one aligned load, and cols is a multiple of 8.
 // cudaErrorInvalidValue for a padding that there is not, and for codes of 2^31 columns.
 cudaError_t launch_transpose(const TransposeJob& job, bool vector, cudaStream_t stream);
-// Of codes, with out.stride: a part of launch_transpose.
+// The part of launch_transpose that takes codes, with out.stride set.
 cudaError_t launch_transpose_codes(const TransposeJob& job, bool vector, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,6 +1,6 @@
 #pragma once
-// What only the device can read of a layer's arguments, checked there before an output is written: offsets of experts,
-// a row index, and the slots of tokens. The plan also lays out tiles of rows of one expert each.
+// The check of those of a layer's arguments that only the device can read, made there before an output is written:
+// expert offsets, a row index, and the slots of tokens. The plan also lays out tiles of rows of one expert each.
 
 #include <cstdint>
 

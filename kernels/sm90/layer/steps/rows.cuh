@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of rows.h share: a warp takes 256 columns of a row at a time, a lane 8 of them.
+// Shared by the kernels of rows.h: a warp takes 256 columns of a row at a time, a lane 8 of them.
 
 #include <algorithm>
 #include <cstdint>
@@ -67,7 +67,7 @@ struct RawH<false> {
 template <Access kAccess>
 using Raw = std::conditional_t<kIsPacked<kAccess>, PackedH, RawH<kIsVector<kAccess>>>;
 
-// Of columns j .. j + 7 of a row; those past n are zeros.
+// Loads gates and up values of columns j .. j + 7 of a row; those past n are zeros.
 template <Access kAccess>
 __device__ __forceinline__ Raw<kAccess> load_h(const HInput& h, std::int64_t row, std::int64_t j, std::int64_t n) {
   Raw<kAccess> raw;
@@ -96,7 +96,7 @@ struct GateUps {
   float q[kEach];
 };
 
-// Of two gates in BF16.
+// Looks up the sigmoids of two gates in BF16.
 __device__ __forceinline__ void look_up(const float* table, std::uint32_t gates, float& low, float& high) {
   const std::uint32_t two = two_places(gates);
   low = table[static_cast<int>(two & 0xFFFF) - kGateFirst];
@@ -264,8 +264,8 @@ __device__ __forceinline__ void interleave(const uint4& dg, const uint4& du, uin
                       __byte_perm(dg.w, du.w, 0x7632));
 }
 
-// What eight columns of a row become: A' and gradients in BF16, and the terms of dS. Columns from `count` on are +0,
-// whatever the weight makes of them.
+// The results for eight columns of a row: A' and gradients in BF16, and the terms of dS. Columns from `count` on are
+// +0, whatever the weight makes of them.
 struct RowGradient {
   uint4 a;
   uint4 dg;

@@ -129,7 +129,7 @@ void read_routes(MoeCall& c, Reader& reader) {
   c.slots = t.token_rows.cols;
 }
 
-// Of E5M6 a row is packed eight codes to twelve bytes.
+// Bytes of a row of H in E5M6, which is packed eight codes to twelve bytes.
 std::int64_t kept_h_bytes(const MoeCall& c) { return 12 * blocks_of(2 * c.n, 8); }
 
 void read_forward(MoeCall& c, const mxcheck_call& call) {

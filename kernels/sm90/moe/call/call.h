@@ -33,7 +33,7 @@ struct MoeCall {
   mxcheck_device_report* report = nullptr;
 };
 
-// What "supports" asks: extents may be 0.
+// Checks a policy that "supports" is asked about: extents may be 0.
 void check_moe_policy(const mxcheck_policy* policy, DLDataType wide);
 
 // The whole call; without a workspace the policy alone, whose extents say what a workspace needs.

@@ -1,6 +1,6 @@
 #pragma once
-// What the GEMMs of transposed.h share: operands in shared memory as columns, 64 of them in each row of 128 bytes, a
-// row for each of a stage's 64 steps of k.
+// Shared by the GEMMs of transposed.h: operands in shared memory as columns, 64 of them in each row of 128 bytes, a row
+// for each of a stage's 64 steps of k.
 
 #include <cstdint>
 

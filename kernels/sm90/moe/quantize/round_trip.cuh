@@ -1,7 +1,7 @@
 #pragma once
-// What a warp of round_trip.cu does: 32 rows of one expert and 64 columns, of which a lane has eight columns of every
-// fourth row. Loads and stores are of 16 bytes, and of whole lines of 128; a block along columns is in the registers of
-// four lanes, a block along rows in those of four neighbours.
+// The share of a warp of round_trip.cu: 32 rows of one expert and 64 columns, of which a lane has eight columns of
+// every fourth row. Loads and stores are of 16 bytes, and of whole lines of 128; a block along columns is in the
+// registers of four lanes, a block along rows in those of four neighbours.
 
 #include <cstdint>
 
@@ -26,7 +26,7 @@ struct RoundTripLaunch {
   unsigned expert_tiles;  // of each expert; 0 without expert_rows
 };
 
-// What a lane has: its first row, how many there are from it on to the warp's end, and where in a row it begins.
+// The share of a lane: its first row, how many there are from it on to the warp's end, and where in a row it begins.
 struct TripPlace {
   std::int32_t first;
   int rows;  // none if its columns are past the end
@@ -34,7 +34,7 @@ struct TripPlace {
 };
 __device__ __forceinline__ bool has_row(const TripPlace& at, int i) { return i * kTripStep < at.rows; }
 
-// Of a matrix whose pointer is the lane's first column's. The product is of 32 bits each and 64 wide.
+// Loads from a row of x, which points to the lane's first column. The product is of 32 bits each and 64 wide.
 __device__ __forceinline__ uint4 load_row(const char* x, std::int32_t row, std::uint32_t pitch) {
   return __ldg(reinterpret_cast<const uint4*>(x + static_cast<std::uint64_t>(static_cast<std::uint32_t>(row)) * pitch));
 }

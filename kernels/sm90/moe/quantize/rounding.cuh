@@ -50,7 +50,7 @@ struct Rounding {
   std::uint32_t factor;   // 2^(7 - m)
   std::uint32_t minus_factor;
 
-  // What follows is of one element.
+  // The fields from here on are of one element.
   std::uint32_t raised;         // amax is raised to this, whatever it is
   std::int32_t emax;            // exponent of the largest value
   std::uint32_t special_byte;   // where amax is NaN or Inf

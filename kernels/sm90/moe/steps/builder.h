@@ -51,7 +51,7 @@ class MoeBuilder {
 // UNSUPPORTED for more tiles of a GEMM than the kernels number: m x n, with k cut into experts, or m.
 void require_tiles(const char* name, std::int64_t m, std::int64_t n, std::int64_t experts, bool depth);
 
-// What both kinds of operands say of a GEMM.
+// The description of a GEMM, without the fields in which the two kinds of operands differ.
 MoeGemm described(const MatmulCall& matmul);
 
 // The offsets of experts as GEMMs take them: where each ends. Null without data.

@@ -16,8 +16,8 @@ struct MoeCodes {
   Part code_part, scale_part;  // of the arena, where that holds them
 };
 
-// What a pass has of FP8, and the place of every expert's codes along tokens: padded to multiples of 128 rows, so that
-// each column of codes has stride() of them at most, of which an expert's end at the padded offsets.
+// Takes memory for a pass's FP8 codes, and has the place of every expert's codes along tokens: padded to multiples of
+// 128 rows, so that each column of codes has stride() of them at most, of which an expert's end at the padded offsets.
 class MoeCoder {
  public:
   explicit MoeCoder(MoeBuilder& b);
@@ -28,7 +28,7 @@ class MoeCoder {
   [[nodiscard]] bool e8m0() const { return !coding_.fp32; }
   [[nodiscard]] std::int64_t scale_bytes() const { return coding_.fp32 ? 4 : 1; }
   [[nodiscard]] const std::int64_t* padded() const { return padded_; }
-  // Of a column of codes along tokens; a multiple of 128, which is all that is known of it without the device.
+  // The room of a column of codes along tokens; a multiple of 128, which is all that is known of it without the device.
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] std::int64_t bands() const { return stride_ / 128; }
 

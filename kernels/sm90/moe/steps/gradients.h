@@ -7,7 +7,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Of d_down and d_w2. Squares are made for both at once; else `columns` is not there yet.
+// The codes of dO for d_down and d_w2. Squares are made for both at once; else `columns` is not there yet.
 struct OutputGradient {
   MoeCodes rows;
   MoeCodes columns;

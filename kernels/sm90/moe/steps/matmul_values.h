@@ -7,7 +7,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What a GEMM reads.
+// An operand of a GEMM, in BF16.
 struct MoeOperand {
   const std::uint16_t* values = nullptr;
   Part part;  // of the arena, where that holds it

@@ -1,6 +1,6 @@
 #pragma once
-// What only the device can read of a layer's routes, as one check with one result: offsets and row_token, which also
-// become tiles of rows, and the slots of the tokens.
+// The check of a layer's routes, which only the device can read, as one check with one result: offsets and row_token,
+// which also become tiles of rows, and the slots of the tokens.
 
 #include <cuda_runtime.h>
 

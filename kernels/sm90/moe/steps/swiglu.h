@@ -8,7 +8,7 @@ namespace mxcheck_kernels::sm90 {
 // H [routed, 2 n], contiguous, as the kernels of layer/steps take it: in BF16, or as it was kept.
 HInput bf16_h(const MoeCall& call, const std::uint16_t* h);
 HInput kept_h(const MoeCall& call);
-// What is read of it.
+// Bytes that are read of H.
 std::uint64_t h_bytes(const MoeCall& call, const HInput& h);
 
 // A [routed, n].

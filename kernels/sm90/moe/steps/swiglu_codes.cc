@@ -9,7 +9,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-// What is read, and dS.
+// Bytes of H, P and the routes' weights, which SwiGLU's gradient reads, and of dS.
 std::uint64_t gradient_bytes(const MoeCall& c, const HInput& h) {
   return h_bytes(c, h) + bytes_of(c.routed, c.n, 4) + bytes_of(c.routed, 1, 8);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of few.cuh choose by.
+// The values that the kernels of few.cuh choose by.
 
 #include <cstdint>
 

@@ -57,8 +57,8 @@ struct FewList : FewSum<kType, kChoice, kList> {
     if (kSettled && rounds > kList) rest = smaller(rest, list[kList - 1]);  // what insert() dropped comes after
     meet<kList>(list, 1);
     sort_bitonic<kList>(list);
-    // Of the last meeting only the set matters. A lane and the one it meets hold it in opposite orders, so that the
-    // first halves of both are all of it.
+    // The last meeting needs the set of the best keys alone, in any order. A lane and the one it meets hold it in
+    // opposite orders, so that the first halves of both are all of it.
     meet<kList / 2>(list, 2);
   }
 

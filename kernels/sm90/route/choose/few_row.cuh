@@ -36,7 +36,7 @@ struct FewRow {
     return load_group<kType>(row, g, job.router.experts, job.aligned);
   }
 
-  // Of a group; NaN past the last expert, so that no sum with it comes before one of an expert.
+  // Loads the bias of a group; NaN past the last expert, so that no sum with it comes before one of an expert.
   __device__ __forceinline__ void load_bias(int g, float (&b)[kGroup]) const {
     const int experts = job.router.experts;
     if (job.aligned_bias && (g + 1) * kGroup <= experts) {
@@ -55,7 +55,7 @@ struct FewRow {
     return is_one ? __ldg(job.router.bias + expert) : float_of(0x7FFFFFFFU);
   }
 
-  // What the experts of a group are chosen by, negated. With a score all lanes of a warp call together.
+  // The values that the experts of a group are chosen by, negated. With a score all lanes of a warp call together.
   __device__ __forceinline__ void negatives_of(const Raw& raw, int g, float (&y)[kGroup]) const {
 #pragma unroll
     for (int t = 0; t < kGroup; ++t) y[t] = raw.value(t);

@@ -98,7 +98,7 @@ struct FewSettle : FewList<kType, kChoice, kList> {
     return open;
   }
 
-  // Of a row's; NaN aside.
+  // The least value of a row's chosen experts; NaN aside.
   __device__ __forceinline__ float least_of_chosen(const float (&values)[kPer]) const {
     float least = INFINITY;
 #pragma unroll

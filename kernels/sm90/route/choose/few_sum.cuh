@@ -1,5 +1,5 @@
 #pragma once
-// What softmax over all experts needs of a row of few.cuh.
+// The largest logit and the sum that softmax over all experts needs, of a row of few.cuh.
 
 #include "kernels/sm90/route/choose/few_row.cuh"
 
@@ -32,7 +32,7 @@ struct FewSum : FewRow<kType, kChoice, kList> {
     return negated(fminf(y, __shfl_xor_sync(kWarp, y, 2)));
   }
 
-  // Of round i: the terms of a group are three levels of the tree, its neighbours in the other lanes are two.
+  // The sum of round i: the terms of a group are three levels of the tree, its neighbours in the other lanes are two.
   __device__ __forceinline__ float sum_of_round(int i) const {
     const Raw raw = load(i * kLanes + lane);
     float x[kGroup];

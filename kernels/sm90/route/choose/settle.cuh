@@ -1,7 +1,7 @@
 #pragma once
-// What keys of 32 bits leave open where values have 32 bits of their own. Such a key has the index in its low bits and
-// so many bits less of the value: keys that differ above the index are in order, and others may not be. Nor are logits
-// in the order of their softmax where that makes them equal.
+// The order that keys of 32 bits leave open, where values have 32 bits of their own. Such a key has the index in its
+// low bits and so many bits less of the value: keys that differ above the index are in order, and others may not be.
+// Nor are logits in the order of their softmax where that makes them equal.
 //
 // Four lanes hold the ranks of a row: rank lane * kPer + i is at [i].
 
@@ -32,13 +32,13 @@ __device__ __forceinline__ bool nothing_is_cut(const void* row, int experts, std
   return cut == 0;
 }
 
-// Of (value, expert), NaN aside: whether a comes after b. Where equal values are in order, kTies is false.
+// Whether a comes after b in the order of (value, expert), NaN aside. Where equal values are in order, kTies is false.
 template <bool kTies>
 __device__ __forceinline__ bool is_after(float a, int expert_a, float b, int expert_b) {
   return a < b || (kTies && a == b && expert_a > expert_b);
 }
 
-// What expert e of a row is chosen by.
+// The key, and the value, that expert e of a row is chosen by.
 template <Logits kType>
 __device__ __forceinline__ Key32 exact_key(const Router& r, Score score, const Softmax& softmax, const void* row, int e,
                                            float& value) {

@@ -32,8 +32,8 @@ struct BlockSum {
   T all;
 };
 
-// Of kThreads threads, all of them; `part` is shared, [kThreads / 32]. Ends with a barrier, so that part can be used
-// again.
+// The sum over kThreads threads, all of which call, and over those before this one; `part` is shared, [kThreads / 32].
+// Ends with a barrier, so that part can be used again.
 template <int kThreads, class T>
 __device__ __forceinline__ BlockSum<T> block_prefix(T value, T* part) {
   static_assert(kThreads % 32 == 0 && kThreads <= 1024);

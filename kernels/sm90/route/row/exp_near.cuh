@@ -57,7 +57,7 @@ constexpr double kRoundNear = 0x1.8p29 - 1;  // leaves the product less 1
   #define MXCHECK_CONSTANT inline constexpr
 #endif
 MXCHECK_CONSTANT double kStepLow = 0x1.efa39ef35793cp+412;  // ln 2 / 32 less its upper bits, times 2^442
-// Of exp(-(t + (2^21 + 0x3040) * (ln 2 / 32 less its upper bits))), from t^0 on.
+// The coefficients of the polynomial for exp(-(t + (2^21 + 0x3040) * (ln 2 / 32 less its upper bits))), from t^0 on.
 MXCHECK_CONSTANT double kNearTerms[6] = {0x1.fe0e6379bf86bp-1,  -0x1.fe0e6379bfa02p-1, 0x1.fe0e6379eedf0p-2,
                                          -0x1.54099747dc5b4p-3, 0x1.5407f57fde4bbp-5,  -0x1.0e1fd00eb18b2p-7};
 #undef MXCHECK_CONSTANT
@@ -75,7 +75,7 @@ __device__ __forceinline__ NearRoots near_roots() {
   const double mine = kRoots32[threadIdx.x % kNearRoots];
   return {static_cast<std::uint32_t>(__double2hiint(mine)), static_cast<std::uint32_t>(__double2loint(mine))};
 }
-// Of n modulo 32, which is all that a shuffle looks at: no address, no bank that two lanes want.
+// The root of n modulo 32, which is all that a shuffle looks at: no address, no bank that two lanes want.
 __device__ __forceinline__ double root_of(const NearRoots& roots, std::uint32_t n) {
   const std::uint32_t high = __shfl_sync(0xFFFFFFFFU, roots.high, static_cast<int>(n));
   const std::uint32_t low = __shfl_sync(0xFFFFFFFFU, roots.low, static_cast<int>(n));
@@ -107,7 +107,7 @@ inline float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); 
 using elementary::near_roots;
 using elementary::NearRoots;
 
-// What exp_near leaves to be looked at.
+// The words by which a NearCheck tells whether a result of exp_near is right.
 struct NearWords {
   std::uint32_t steps;   // kShiftBits + n
   std::int32_t product;  // less 1

@@ -1,5 +1,5 @@
 #pragma once
-// What docs/router.md asks of arithmetic: exp and log1p correctly rounded, and the scores made of them.
+// The arithmetic that docs/router.md asks for: exp and log1p correctly rounded, and the scores made of them.
 //
 // Both are evaluated in FP64 to within about 2^-53 and rounded once to FP32. That this is the correctly rounded value
 // is no consequence of the bound but a fact about each of the 2^31 arguments: tests/kernels/sm90/route/row/math_test.cc

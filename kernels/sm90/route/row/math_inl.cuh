@@ -131,7 +131,7 @@ MXCHECK_BOTH float log1p_rn(float x) {
   q = fused(q, s, 0x1.55555555561cap-2);
   q = fused(q, s, -0x1.0000000000000p-1);
   const double y = sum(c.log, fused(product(s, s), q, s));
-  // Of all arguments two give a number closer to the middle of two FP32 numbers than FP64 can tell; it is above.
+  // Two of all arguments give a number closer to the middle of two FP32 numbers than FP64 can tell; it is above.
   const bool above = x == 0x1.800006p-21F || x == 0x1.200036p-17F;
   return rounded(above ? next_above(y) : y);
 }

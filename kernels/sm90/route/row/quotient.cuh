@@ -34,7 +34,7 @@ inline float most(float a, float b) { return a < b ? b : a; }
 #endif
 }  // namespace elementary
 
-// Of d in [1, 2], from a reciprocal that is a unit in the last place off at most.
+// The reciprocal of d in [1, 2], from `near`, one that is a unit in the last place off at most.
 MXCHECK_BOTH float nearer_reciprocal(float d, float near) {
   using namespace elementary;
   return most(fused(fused(-d, near, 1.0F), near, near), 0x1.000002p-1F);

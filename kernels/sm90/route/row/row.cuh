@@ -48,8 +48,8 @@ __device__ __forceinline__ Softmax softmax_of_row(const void* row, int experts, 
   return softmax;
 }
 
-// Of 32 x kMany values, that of rank i * 32 + l in values[i] of lane l, in the order of ranks: take(value) for the
-// first `count`.
+// Calls take(value, rank) for the first `count` of 32 x kMany values, in the order of ranks; that of rank i * 32 + l is
+// in values[i] of lane l.
 template <int kMany, class Take>
 __device__ __forceinline__ void in_order(const float (&values)[kMany], int count, const Take& take) {
 #pragma unroll

@@ -8,7 +8,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What is not near, one by one: rare, and a call, so that its registers are none of the others'.
+// Terms and scores of logits that are not near, one by one: rare, and a call, so that its registers burden no others.
 inline __device__ __noinline__ float far_term(float x, float largest) { return exp_below(x, largest); }
 inline __device__ __noinline__ float far_choice(Score score, float x, float largest, float total) {
   return choice_of(score, x, Softmax{largest, total});

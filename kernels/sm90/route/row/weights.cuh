@@ -9,7 +9,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What a softmax needs of its row: the largest logit, and the sum.
+// The numbers that a softmax needs of its row: the largest logit, and the sum.
 struct Softmax {
   float largest = -INFINITY;
   float total = 0;
@@ -20,15 +20,15 @@ __device__ __forceinline__ float exp_below(float x, float largest) {
   return exp_rn(x == largest ? 0.0F : __fsub_rn(x, largest));
 }
 
-// Of an expert, as docs/router.md has it; +0 for NaN. softmax: of the row, over all experts. A row of NaN alone has a
-// total of 0.
+// The score of an expert, as docs/router.md has it; +0 for NaN. softmax: of the row, over all experts. A row of NaN
+// alone has a total of 0.
 __device__ __forceinline__ float score_of(Score score, float x, const Softmax& softmax) {
   if (score == Score::sigmoid) return sigmoid(x);
   if (score == Score::sqrtsoftplus) return sqrtsoftplus(x);
   return softmax.total == 0 ? 0.0F : __fdiv_rn(exp_below(x, softmax.largest), softmax.total);
 }
 
-// What an expert is chosen by before the bias: NaN stays NaN, and so comes last.
+// The value that an expert is chosen by before the bias: NaN stays NaN, and so comes last.
 __device__ __forceinline__ float choice_of(Score score, float x, const Softmax& softmax) {
   if (score == Score::logits) return x;
   return x == x ? score_of(score, x, softmax) : x;

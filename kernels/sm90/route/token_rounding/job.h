@@ -7,7 +7,7 @@
 //   select  per expert: how many it gets, those that come or go for it, one bit per pair for "kept"
 //   rows    per token: its kept experts ascending, their rows and weights
 //
-// What is kept and where it goes are integers; sums of scores are one thread's each, in the order of the definition.
+// The kept pairs and their rows are integers; sums of scores are one thread's each, in the order of the definition.
 
 #include <cstdint>
 

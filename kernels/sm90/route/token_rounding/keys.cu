@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, 4) keys_kernel(const __grid_constant
   __syncthreads();
 
   if constexpr (kScore != TokenRoundingScore::none) store_tile(job, shared, pitch, shift);
-  // Of a tile of 8 or 16 tokens, one or two bytes of the word; the lowest bits come first.
+  // A tile of 8 or 16 tokens is one or two bytes of the word; the lowest bits come first.
   const std::int64_t pitch_of_bits = job.padded_tokens / 8;
   auto* to = reinterpret_cast<std::uint8_t*>(job.chose) + (first / 8);
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += kThreads) {

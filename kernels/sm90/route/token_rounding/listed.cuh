@@ -1,6 +1,6 @@
 #pragma once
-// What an expert keeps as its choosers' bits with a few corrections: dropped tokens are found in a list of all that
-// chose it, added ones in a list of the best that did not. The keys that are read are few.
+// The tokens that an expert keeps, as its choosers' bits with a few corrections: dropped tokens are found in a list of
+// all that chose it, added ones in a list of the best that did not. The keys that are read are few.
 
 #include <cstdint>
 

@@ -136,7 +136,7 @@ __device__ inline Threshold find_rank(const std::uint32_t* keys, std::int64_t co
   return found;
 }
 
-// What this expert's block keeps of 32 tokens, and how many it keeps of the tokens before.
+// Writes which of 32 tokens this expert's block keeps, and how many it keeps of the tokens before.
 __device__ __forceinline__ void write_kept(const TokenRoundingJob& job, std::int64_t word, std::uint32_t bits,
                                            std::uint32_t before) {
   job.kept[word * job.router.experts + blockIdx.x] = {bits, before};

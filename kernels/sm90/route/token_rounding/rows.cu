@@ -49,7 +49,7 @@ __device__ __forceinline__ void write_pairs(const TokenRoundingJob& job, Group g
   }
 }
 
-// Of token choice, for the rule `none`.
+// The weight that token choice gave a pair, for the rule `none`.
 __device__ __forceinline__ float own_weight(const TokenRoundingJob& job, std::int64_t token, int expert) {
   const std::int64_t slot = token * job.router.top_k;
   for (int k = 0; k < job.router.top_k; ++k) {

@@ -66,7 +66,7 @@ __device__ __forceinline__ float element_score(float x) {
   return kScore == TokenRoundingScore::sigmoid ? sigmoid(x) : sqrtsoftplus(x);
 }
 
-// What a lane holds of a row, to shared memory.
+// Stores the scores that a lane holds of a row to shared memory.
 __device__ __forceinline__ void put(std::uint32_t* scores, int first, int experts, const float (&x)[kOfLane]) {
   std::uint32_t* at = scores + place_of(first);  // of neighbours no word is left out
   const bool whole = first + kOfLane <= experts;

@@ -1,6 +1,6 @@
 #pragma once
-// What an expert keeps by reading all of its keys, once or more: for lists too long for shared memory, and for expert
-// choice.
+// The tokens that an expert keeps, found by reading all of its keys, once or more: for lists too long for shared
+// memory, and for expert choice.
 
 #include <cstdint>
 

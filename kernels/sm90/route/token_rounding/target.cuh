@@ -38,7 +38,7 @@ __device__ __forceinline__ bool goes_up(const TokenRoundingJob& job, std::int64_
   }
 }
 
-// Of every rule but nr_s, which needs scores, and balance_f, which needs the previous experts.
+// An expert's tokens under every rule but nr_s, which needs scores, and balance_f, which needs the previous experts.
 __device__ __forceinline__ std::int64_t target_of(const TokenRoundingJob& job, std::int64_t expert, std::int64_t f) {
   switch (job.rule) {
     case TokenRoundingRule::none: return f;

@@ -34,7 +34,7 @@ std::int64_t rows_at_most(const TokenRoundingJob& job) {
   return rows;
 }
 
-// What the policy says; the router without its tensors.
+// The job that the policy describes; the router without its tensors.
 TokenRoundingJob read_job(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_route_policy& p = route_policy(policy);
   TokenRoundingJob job;

@@ -1,7 +1,7 @@
 #pragma once
-// What of attention is no GEMM: docs/training.md, "Forward" 3 to 5 and "Backward". Tokens are sequence after sequence.
-// q, k, v and their gradients are, for the GEMMs, matrices of one head of one sequence each: groups x length x
-// head_width, a group for each sequence's heads in order. Scores are groups x length x length.
+// The parts of attention that are not GEMMs: docs/training.md, "Forward" 3 to 5 and "Backward". Tokens are sequence
+// after sequence. q, k, v and their gradients are, for the GEMMs, matrices of one head of one sequence each: groups x
+// length x head_width, a group for each sequence's heads in order. Scores are groups x length x length.
 
 #include <cstdint>
 

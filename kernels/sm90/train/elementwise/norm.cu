@@ -136,7 +136,7 @@ cudaError_t launch_norm(const NormJob& job, cudaStream_t stream) {
   });
 }
 
-// Of the first two rounds, which take turns.
+// Scratch, in floats, for the first two rounds of partial sums, which take turns.
 std::int64_t norm_partials(std::int64_t rows, int width) {
   return (chunks_of(rows) + chunks_of(chunks_of(rows))) * width;
 }

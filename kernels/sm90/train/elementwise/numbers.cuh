@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of a training step share: FP32 operations that are never contracted, BF16, pairwise sums by one
-// warp. docs/training.md says where each rounding is.
+// Shared by the kernels of a training step: FP32 operations that are never contracted, BF16, pairwise sums by one warp.
+// docs/training.md says where each rounding is.
 
 #include <cstdint>
 

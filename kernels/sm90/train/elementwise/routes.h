@@ -1,5 +1,5 @@
 #pragma once
-// What lies between the router's kernels and those of the layer: docs/training.md, "Forward" 6 to 8 and "Backward".
+// The kernels between those of the router and of the layer: docs/training.md, "Forward" 6 to 8 and "Backward".
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Of a pass.
+// The record, for a pass, of routers' logits that are not finite.
 struct RouterOverflow {
   std::int32_t found = 0;  // not 0: routers' kernels write nothing
   std::int32_t layer = 0;  // the first whose logits hold a NaN or an infinity
@@ -27,7 +27,7 @@ cudaError_t launch_row_weights(const std::int32_t* row_slot, const float* weight
 cudaError_t launch_slot_gradient(const std::int32_t* slot_row, const float* ds, std::int64_t slots, float* gradient,
                                  cudaStream_t stream);
 
-// Of tokens that keep different numbers of experts: `width` slots each, those without a row -1 and +0.
+// The slots of tokens that keep different numbers of experts: `width` each, those without a row -1 and +0.
 struct PaddedSlotsJob {
   const std::int64_t* token_offsets = nullptr;  // of slots
   const std::int32_t* token_rows = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// What attention's scores are multiplied by.
+// The factor that attention's scores are multiplied by.
 
 #include <cmath>
 

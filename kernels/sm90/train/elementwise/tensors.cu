@@ -89,7 +89,7 @@ cudaError_t launch_block_sums(const TensorTable& in_table, const float* in, bool
   return cudaGetLastError();
 }
 
-// Of the first two rounds, which take turns.
+// Scratch, in floats, for the first two rounds of partial sums, which take turns.
 std::int64_t token_sum_partials(std::int64_t count) { return blocks_of(count) + blocks_of(blocks_of(count)); }
 
 cudaError_t launch_token_sum(const float* terms, std::int64_t count, float* partials, float* sum, cudaStream_t stream) {

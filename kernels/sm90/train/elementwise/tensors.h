@@ -1,5 +1,5 @@
 #pragma once
-// What is done to many tensors of one allocation in one launch: blocks of kBlockElements elements of one tensor each.
+// Operations on many tensors of one allocation in one launch: blocks of kBlockElements elements of one tensor each.
 
 #include <cstdint>
 

@@ -10,14 +10,14 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What the host says of a step. On the device.
+// The numbers that the host gives for a step. On the device.
 struct StepInput {
   float rate = 0;
   float correction1 = 1;  // RN(1 - beta1^t)
   float correction2 = 1;
 };
 
-// What a step gives, but for digests. On the device.
+// The results of a step, but for digests. On the device.
 struct StepResult {
   float loss = 0;
   float balance_loss = 0;

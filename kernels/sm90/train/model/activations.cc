@@ -132,7 +132,7 @@ Activations make_activations(Buffers& buffers, const Model& model, const PassSha
     a.layers.push_back(l == 0 || kept ? take_layer({buffers, name}, model, shape, kept, experts.kept)
                                       : a.layers.front());
     a.layers.back().x = a.residual + l * elements;
-    // Of each layer even so: an evaluation returns them.
+    // The chosen experts have memory for each layer even so: an evaluation returns them.
     if (!kept && l > 0) {
       a.layers.back().router.chosen = buffers.take<std::int32_t>(name + "chosen", shape.tokens * model.config.top_k);
     }

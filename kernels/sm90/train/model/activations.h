@@ -1,6 +1,6 @@
 #pragma once
-// What a pass computes on the way, in buffers of its own. A pass of training keeps what its backward pass reads for
-// every layer; an evaluation has one layer's buffers for all.
+// The activations that a pass computes, in buffers of its own. A pass of training keeps what its backward pass reads
+// for every layer; an evaluation has one layer's buffers for all.
 //
 // Errors: those of Buffers.
 

@@ -33,7 +33,7 @@ class Engine {
   void read(const std::string& name, void* data, std::uint64_t& bytes);
 
  private:
-  // Of tensors in one allocation.
+  // Makes a table, on the device, of tensors in one allocation.
   TensorTable make_table(const std::string& name, const std::vector<Parameter>& tensors);
   void make_norm_tables();
   void make_state();

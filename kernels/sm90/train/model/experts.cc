@@ -34,7 +34,7 @@ void add_routes(TensorCall& call, const ExpertsShape& s, const RouteTensors& r) 
   call.in(r.offsets, kInt64Type, {s.experts + 1});
 }
 
-// What is kept, by add(data, type, rows, cols).
+// Visits the tensors that are kept, by add(data, type, rows, cols).
 template <class Add>
 void each_kept_h(const ExpertsShape& s, const MoeRecipe& recipe, const KeptTensors& kept, const Add& add) {
   if (recipe.keeps_e5m6) {

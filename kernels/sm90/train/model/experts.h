@@ -29,7 +29,7 @@ struct RouteTensors {
   std::int64_t* offsets = nullptr;
 };
 
-// What the forward pass keeps for the backward pass, where the recipe does; x is the layer's input itself else.
+// Tensors that the forward pass keeps for the backward pass; x is the layer's input itself where the recipe keeps none.
 struct KeptTensors {
   void* h = nullptr;
   void* h_scales = nullptr;
@@ -68,7 +68,7 @@ struct ExpertsBytes {
   KeptBytes kept;
   std::uint64_t workspace = 0;
 };
-// What the forward pass needs and, where it follows, the backward pass.
+// The bytes that the forward pass needs and, where it follows, the backward pass.
 ExpertsBytes experts_bytes(const ExpertsShape& shape, bool backward);
 // The most that a forward pass needs under any recipe that is offered for these widths.
 ExpertsBytes experts_bytes_of_all(ExpertsShape shape);

@@ -23,7 +23,7 @@ struct ExpertsPlans {
   std::vector<std::int64_t> routed;  // of each layer; -1: no plan yet
 };
 
-// Of a layer in a step that is observed.
+// The tensors of a layer that a step keeps where it is observed.
 struct ObservedTensors {
   std::uint16_t* h = nullptr;    // routed x 2 inner
   float* p = nullptr;            // routed x inner

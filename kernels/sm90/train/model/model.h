@@ -1,5 +1,5 @@
 #pragma once
-// What a run has on the device beside a pass's activations, and how a pass is called.
+// The memory of a run on the device beside a pass's activations, and the sizes of a pass.
 
 #include <cstdint>
 #include <string>

@@ -13,7 +13,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Of one layer.
+// The router's tensors of one layer.
 struct RouterTensors {
   float* logits = nullptr;           // tokens x experts
   std::int32_t* chosen = nullptr;    // tokens x top_k, best first; token choice alone
@@ -25,7 +25,7 @@ struct RouterTensors {
   RouteTensors routes;
 };
 
-// Of all layers.
+// The routers' scratch, which all layers share.
 struct RouterScratch {
   float* means = nullptr;                // experts
   float* slopes = nullptr;               // experts

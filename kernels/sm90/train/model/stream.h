@@ -34,9 +34,9 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
   void create();
-  // What is enqueued on the stream returned comes after what `main` has so far.
+  // Work enqueued on the stream returned comes after what `main` has so far.
   [[nodiscard]] cudaStream_t fork(cudaStream_t main) const;
-  // What `main` gets from here on comes after what the side stream has so far.
+  // Work that `main` gets from here on comes after what the side stream has so far.
   void join(cudaStream_t main) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What a lane has of codes: halves, which every E4M3 and E5M2 value is, and the scales of their rows.
+// The codes of a lane, as halves, which every E4M3 and E5M2 value is, and the scales of their rows.
 //
 // E4M3 codes with E8M0 scales, to E4M3 codes with E8M0 scales, stay halves. With 2^m the largest scale of a warp's 16
 // rows, code * scale / 2^m is a half as long as no row's scale is below 2^(m - 14): a code is an integer times 2^-9, of
@@ -16,7 +16,7 @@ namespace mxcheck_kernels::sm90 {
 
 using Halves = std::uint32_t[kLaneRows][kEach / 2];  // of eight rows eight columns
 
-// Of row lane % 8; of an E8M0 scale the byte too.
+// The scale of row lane % 8; of an E8M0 scale the byte too.
 struct WideScale {
   float value;
   std::uint32_t byte;  // 255 without

@@ -68,7 +68,7 @@ __device__ __forceinline__ bool share_scales(const TransposeJob& job, const Code
   if (column < kWideCols) {
     const BlockScale s = coder.scale_of(amax);
     divides = Coder::divides(s);
-    // Of zeros alone any factor makes zeros of their signs. 0 is one that FP16 has.
+    // A column of zeros alone becomes zeros of the same signs by any factor. 0 is one that FP16 has.
     shared.factors[column] = !Coder::kFp32 && amax == 0 ? 0.0F : s.factor;
     shared.lows[column] = s.low;
     if (col + column < job.cols) coder.store_scale(job.out.scales, (col + column) * job.out.bands + tile.band, s);

@@ -9,7 +9,7 @@ namespace mxcheck_kernels::sm90 {
 bool takes_wide(const TransposeJob& job, bool vector);
 // With out.stride.
 cudaError_t launch_wide(const TransposeJob& job, cudaStream_t stream);
-// Of codes: a part of launch_wide.
+// The part of launch_wide that takes codes.
 cudaError_t launch_wide_codes(const TransposeJob& job, const dim3& grid, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90
