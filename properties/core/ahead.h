@@ -2,7 +2,7 @@
 // The reference's answers to the next cases of a list, computed by threads of their own while the candidate runs the
 // one before: where there are cores, the gate then waits for the candidate or for the reference, not for both in turn.
 //
-// What is found does not depend on it: an answer is a pure function of its case.
+// The gate's findings are the same with and without these threads: an answer is a pure function of its case.
 
 #include <condition_variable>
 #include <cstddef>

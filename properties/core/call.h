@@ -24,7 +24,7 @@ enum class StreamMode : std::uint8_t {
   crowded,   // three calls in flight at once, in three streams, at new addresses
 };
 
-// What the GPU model is to compute of a GEMM: properties/operations/matmul/model_claim.h.
+// The arithmetic in which the GPU model computes a GEMM: properties/operations/matmul/model_claim.h.
 struct DeviceModel {
   std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
   std::int32_t b_format = 0;
@@ -42,7 +42,7 @@ struct DeviceComparison {
   char problem[256] = {};
 };
 
-// What a workspace holds before the call; the zones around it have a poison of their own.
+// The bytes of a workspace before the call; the zones around it have a poison of their own.
 struct WorkspaceFill {
   std::uint8_t poison = 0xC7;
   std::uint8_t keep = 0;  // what the last call left instead
@@ -52,7 +52,7 @@ struct MemoryUse {
   std::int64_t address_space = 0;
   std::int64_t resident = 0;
 };
-// Of a call that was repeated: after its first tenth, and after each of two stretches of so many calls.
+// Memory of a process that repeats a call: after a first tenth, and after each of two stretches of `calls` calls.
 struct MemoryOfCalls {
   std::int64_t calls = 0;
   MemoryUse begin;
@@ -79,7 +79,7 @@ struct CallTensor {
   bool null_shape = false;
 };
 
-// What is wrong with the fields of the call itself.
+// A defect in the fields of the call struct itself, for which the candidate must refuse the call.
 enum class CallDefect : std::uint8_t {
   none,
   small_size,  // too small for any version of the struct

@@ -1,5 +1,5 @@
 #pragma once
-// What a candidate says of itself, and whatever answers calls as one does.
+// A candidate's description of itself, and the interface of anything that answers calls as a candidate does.
 
 #include <cstdint>
 #include <string>

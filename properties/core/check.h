@@ -1,5 +1,5 @@
 #pragma once
-// What the checks of statements share: running a problem, comparing its outputs, what a refusal means.
+// Helpers shared by the checks of statements: running a problem, comparing its outputs, judging a refusal.
 
 #include <array>
 #include <memory>
@@ -29,7 +29,7 @@ struct Ran {
   std::optional<Finding> finding;
 };
 Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
-// What the outcome of a call means; one that crashed or hung was not repeated.
+// The meaning of a call's outcome, as run_checked() returns it; a call that crashed or hung was not repeated.
 Ran judged(Outcome outcome, const Case& c);
 
 // The case's problem and the reference's answer: those that were computed ahead, or computed now.
@@ -52,7 +52,7 @@ Got run_call(CheckContext& context, const Call& call, const Case& c);
 
 // A finding passed on from Got: its own, or nothing where the candidate does not offer the case.
 std::optional<Finding> pass_on(CheckContext& context, const Got& got);
-// What a check returns for a case that its statement says nothing about.
+// The return value of a check for a case that its statement says nothing about.
 std::optional<Finding> nothing_claimed(CheckContext& context);
 
 // A mismatch finding if the tensors differ.

@@ -52,7 +52,7 @@ std::string histogram_bin(std::int64_t ulps) {
   return "16 steps and more";
 }
 
-// What all differing elements have in common, gathered while they are counted.
+// The pattern that all differing elements have in common, gathered while they are counted.
 class Pattern {
  public:
   Pattern(const TensorInfo& info, std::uint8_t poison) : info_(info), poison_(poison), width_(bytes_of_element(info)) {}
@@ -459,8 +459,8 @@ bool is_within_limits(const Case& c, const OperationInfo& limits) {
 std::vector<std::int64_t> smaller_extents(std::int64_t extent) {
   std::vector<std::int64_t> smaller;
   if (extent > 1) smaller.push_back(1);
-  // What fails at a remainder, and not at the multiples between: half and a quarter of the multiples away. Large cases
-  // take too long to try that as well.
+  // Extents less the largest power of two below them, or less half of it: they keep a fault that remainders alone have.
+  // Large cases take too long to try that as well.
   const std::int64_t half = extent < 3 || extent > kMostDrawnElements
                                 ? 0
                                 : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent - 1)) / 2);

@@ -1,5 +1,5 @@
 #pragma once
-// What a check found wrong, with everything a report needs to say about it.
+// A finding: a failure that a check met, with everything a report needs to say about it.
 
 #include <cstdint>
 #include <optional>

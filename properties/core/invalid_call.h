@@ -11,7 +11,7 @@
 
 namespace mxcheck {
 
-// Of every operation: null pointers, too many and too few tensors, extents of the policy.
+// The invalid calls of every operation: null pointers, too many and too few tensors, extents of the policy.
 std::vector<InvalidCall> common_invalid_calls();
 
 // A tensor of a call, and what the operation leaves open about it.
@@ -52,7 +52,7 @@ std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const 
 // A row index below 0 or past the last row.
 std::vector<InvalidCall> invalid_row_index();
 
-// What an InvalidCall of the struct's fields does: change(Struct&) returns false where it does not apply.
+// An InvalidCall that changes the fields of a policy struct: change(Struct&) returns false where it does not apply.
 template <class Struct, class Change>
 InvalidCall invalid_policy(const char* how, Change change) {
   return {how, [change](Call& call) {

@@ -53,7 +53,7 @@ class Problem {
   [[nodiscard]] virtual std::vector<ExpectedTensor> answer() const = 0;
   // Lines that explain finding.difference, which is in output number `output`, and the inputs it follows from.
   virtual void explain(std::size_t output, Finding& finding) const = 0;
-  // What a saved counterexample holds beside expected and observed outputs.
+  // The tensors that a saved counterexample holds beside expected and observed outputs.
   [[nodiscard]] virtual std::vector<SavedTensor> saved() const = 0;
   // The outputs in the order in which a difference is most informative: scales before the codes that follow from them.
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
@@ -102,7 +102,7 @@ class Operation {
   [[nodiscard]] virtual std::vector<Case> simpler(const Case& c, const Finding& finding) const = 0;
   // After rows or cols have changed: what follows from them.
   virtual void fit(Case& c) const;
-  // What the last of the expert offsets is.
+  // The last of the expert offsets: the extent that the groups of experts divide.
   [[nodiscard]] virtual std::int64_t experts_end(const Case& c) const { return c.rows; }
   // Half as many rows, with groups that fit or none.
   virtual void halve_rows(Case& c) const;
@@ -123,7 +123,7 @@ class Operation {
   // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
   [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
-  // Of the first input; no other tensor may have gaps between its rows.
+  // Whether the first input may have gaps between its rows; no other tensor may.
   [[nodiscard]] virtual bool may_have_row_stride() const { return false; }
   // Offsets among the inputs say by their length how many experts there are.
   [[nodiscard]] virtual bool has_offsets_of_experts() const { return true; }

@@ -52,7 +52,7 @@ std::string named(const Likely& cause) {
 std::vector<std::string> likeliest_causes(const Observed& all, const std::vector<Hypothesis>& hypotheses,
                                           const std::string& unit, std::size_t most) {
   std::vector<Likely> exact, likely;
-  // What follows from another dataset's fault is no hypothesis's merit: shares are of what is wrong beyond it.
+  // Differences that another dataset's fault explains speak for no hypothesis: shares count what is wrong beyond them.
   Observed data = all;
   std::vector<std::byte> follows;
   for (const Hypothesis& h : hypotheses) {
@@ -83,7 +83,7 @@ std::vector<std::string> likeliest_causes(const Observed& all, const std::vector
     return a.fit.explained - a.fit.contradicted > b.fit.explained - b.fit.contradicted;
   });
   for (const Likely& c : likely) {
-    // What explains much less than the best is an accident of overlap.
+    // A cause that explains much less than the best one does so by an accident of overlap.
     if (causes.size() == most || 10 * c.fit.explained < 9 * likely.front().fit.explained) break;
     causes.push_back(
         std::to_string(c.fit.explained) + " of the " + std::to_string(c.fit.wrong) + " wrong " + unit +
@@ -119,7 +119,7 @@ std::vector<std::string> constant_tail(const Observed& data, const std::string& 
           ": were they written?"};
 }
 
-// What goes wrong with codes, given the scales that the candidate itself wrote: another rounding, another format,
+// The faults of codes, given the scales that the candidate itself wrote: another rounding, another format,
 // another place.
 
 namespace {
@@ -356,7 +356,7 @@ std::vector<Hypothesis> code_hypotheses(const GoldenProblem& p) {
   return codes.take();
 }
 
-// What goes wrong when scales are put where hardware reads them.
+// The faults of putting scales where hardware reads them: the layouts of tcgen05 and of DeepGEMM.
 
 namespace {
 
@@ -458,7 +458,7 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
   return all;
 }
 
-// What goes wrong with scales: another rule, another amax, another place.
+// The faults of scales: another rule, another amax, another place.
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 namespace mxcheck {
 
-// What a dataset holds: elements of `width` bytes each.
+// The expected and the observed bytes of a dataset, with elements of `width` bytes each.
 struct Observed {
   std::span<const std::byte> expected;
   std::span<const std::byte> observed;

@@ -41,7 +41,7 @@ LayerShape shape_of(const GoldenTensors& golden) {
   return {x[0], x[1], w2[0] / experts, experts};
 }
 
-// What the golden says that every tensor is, not what this version of the reference makes of the inputs.
+// A layer whose every tensor is the golden's, not what this version of the reference makes of the inputs.
 LayerData layer_of(const GoldenTensors& golden) {
   const Attributes& a = golden.info.attributes;
   LayerData d;

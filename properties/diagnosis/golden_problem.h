@@ -1,5 +1,5 @@
 #pragma once
-// What a quantize golden asks, and a candidate's answer to it, in the terms of the reference.
+// The problem that a quantize golden poses, and a candidate's answer to it, in the terms of the reference.
 
 #include <cstdint>
 #include <optional>
@@ -51,7 +51,7 @@ struct Window {
 Window window_at(const GoldenProblem& p, std::int64_t row, std::int64_t rows);
 GoldenProblem cut(const GoldenProblem& p, const Window& window);
 
-// What all wrong elements have in common and the right ones have not, when no cause is known: "only blocks with ...".
+// Properties that all wrong elements have and the right ones lack, when no cause is known: "only blocks with ...".
 std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Observed& codes);
 std::vector<std::string> common_to_wrong_scales(const GoldenProblem& p, const Observed& scales);
 

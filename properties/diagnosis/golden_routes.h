@@ -1,5 +1,5 @@
 #pragma once
-// What goes wrong in routers, for goldens of the kinds route and route_round.
+// The faults of routers, as hypotheses for goldens of the kinds route and route_round.
 
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What goes wrong in SwiGLU, its gradient and their codes, for goldens of the kind swiglu: the causes of a layer's
+// The faults of SwiGLU, its gradient and their codes, for goldens of the kind swiglu: the causes of a layer's
 // steps, and those of quantized blocks.
 
 #include <vector>

@@ -53,7 +53,7 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
 }
 
 // The selected statements, side by side in as many threads as there are jobs, each with a process of the candidate.
-// What one finds depends on the seed and its name alone, not on the others.
+// The result of a statement depends on the seed and its name alone, not on the others.
 class Statements {
  public:
   Statements(const GateOptions& options, const std::vector<const Statement*>& selected,
@@ -91,7 +91,7 @@ class Statements {
     }
   }
 
-  // Those that were begun, in order.
+  // The results of the statements that were begun, in order.
   std::vector<StatementResult> take_results() {
     std::vector<StatementResult> all;
     for (auto& result : results_) {
@@ -465,7 +465,7 @@ class Quiet : public rc::detail::TestListener {
   void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
 };
 
-// What one search knows: the best failing case so far and what it failed with.
+// The state of one search: the best failing case so far and what it failed with.
 struct State {
   SearchResult result;
   std::chrono::steady_clock::time_point deadline;

@@ -57,7 +57,7 @@ struct Counterexample {
 
 enum class Verdict { held, failed, not_offered, inconclusive };
 
-// What was checked of one variant.
+// The cases of one variant: counts of checked and refused ones, and of those that the statement says nothing about.
 struct VariantCount {
   std::size_t variant = 0;  // of GateReport::variants
   std::int64_t checked = 0;
@@ -89,7 +89,7 @@ struct StatementResult {
   std::optional<Counterexample> counterexample;
 };
 
-// What a soak has shown (properties/gate/soak.h).
+// The result of a soak (properties/gate/soak.h).
 struct SoakCount {
   double minutes = 0;         // asked for
   std::int64_t calls = 0;     // whose outputs were compared
@@ -108,7 +108,7 @@ struct GateTimings {
   std::vector<OfStatement> statements;
 };
 
-// What a run had of the machine.
+// The machine during a run: wall time, CPU time of the run and of everything else, cores.
 struct MachineUse {
   double wall = 0;       // seconds
   double own_cpu = 0;    // of the gate and the candidate's processes

@@ -10,7 +10,7 @@ namespace mxcheck {
 
 // By --only. Error{usage} where it selects none.
 std::vector<const Statement*> statements_named(const std::string& only);
-// Those among them that are about the candidate's device. Error{usage} where there are none.
+// Keeps the statements among them that are about the candidate's device. Error{usage} where there are none.
 void keep_those_about(const CandidateInfo& candidate, const std::string& only,
                       std::vector<const Statement*>& statements);
 bool is_about(const Statement& s, const CandidateInfo& candidate);

@@ -23,7 +23,7 @@ struct SoakTarget {
 std::vector<SoakTarget> soak_targets(const std::vector<const Statement*>& statements,
                                      const std::vector<Variant>& offered, const CandidateRunner& process);
 
-// What became of some calls.
+// Counts of calls by outcome: compared with the answer, refused, failed.
 struct SoakTally {
   std::int64_t compared = 0;
   std::int64_t refused = 0;  // as an option that is not offered

@@ -27,7 +27,7 @@ class StatementRun {
   void run();
   // One given case, shrunk if it fails and shrinking is asked for.
   void check_one(const Case& c, bool shrink = true);
-  // What was called before a case that fails after it; whether that held is not asked.
+  // Makes the calls of `p`, after which a case fails; whether the statement of `p` holds is not asked.
   void call_before(const Preceding& p);
   // A drawn case; where the candidate refuses its options, the same without them too: a size that comes with options
   // alone would not be checked.

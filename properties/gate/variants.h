@@ -1,5 +1,5 @@
 #pragma once
-// What a candidate can be asked, and how often each variant is drawn.
+// The variants that a candidate can be asked for, and how often each is drawn.
 
 #include <cstddef>
 #include <span>
@@ -19,7 +19,7 @@ std::vector<Variant> offered_variants(CandidateProcess& process);
 // number. Made once for many draws: a candidate may offer thousands.
 class VariantWeights {
  public:
-  // Those of one operation follow one another, in the registry's order; borrowed.
+  // Variants of one operation follow one another, in the registry's order; the span is borrowed.
   explicit VariantWeights(std::span<const Variant> variants);
   // How many draws the variants are worth together.
   [[nodiscard]] std::size_t total() const { return total_; }

@@ -68,7 +68,7 @@ Match cast_match(const std::string& name, Format format, std::span<const float> 
   return match_answers({&name, 1}, {&observed, 1}, casts_of<float>(format, x, cols), declared);
 }
 
-// Of a call, after its scales have been taken out: x / 2^e of the blocks that have a finite one, and their codes.
+// Appends the elements with their scales taken out: x / 2^e of the blocks that have a finite scale, and their codes.
 void add_elements(const QuantizeCall& call, const QuantizeAnswer& answer, std::vector<double>& x,
                   std::vector<std::uint32_t>& codes) {
   const std::int64_t height = call.block.height(call.rows);

@@ -1,5 +1,5 @@
 #pragma once
-// What black boxes that cast and quantize are asked: values at which roundings differ, amax values at which rules of
+// The inputs of black boxes that cast and quantize: values at which roundings differ, amax values at which rules of
 // scales do, special values. The same on every run.
 //
 // Errors: Error{usage} for types that no box reads.

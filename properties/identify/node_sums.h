@@ -1,5 +1,5 @@
 #pragma once
-// What the nodes of a tree of summation compute: arithmetics that are tried on sums of random data.
+// The arithmetics that the nodes of a tree of summation may have, which are tried on sums of random data.
 //
 //   for (const NodeArithmetic& a : node_arithmetics(tree)) { std::uint32_t d = a.sum(terms, Format::fp32); }
 //

@@ -57,7 +57,7 @@ ProductCall corner(const ProductCall& call) {
   return part;
 }
 
-// Of definitions of a large D those that explain a corner of it, and the closest there: the others are not computed.
+// The definitions that explain a corner of a large D, and the closest there: the others are not computed in full.
 std::vector<std::string> worth_computing(const std::vector<std::string>& texts, const ProductCall& call,
                                          const std::vector<std::uint32_t>& answer) {
   const ProductCall part = corner(call);
@@ -323,7 +323,7 @@ std::vector<std::uint32_t> answer_in_parts(const Split& split, const ProductCall
   return d;
 }
 
-// Of the lengths that so many parts can have: multiples of a tile, of the step and of the blocks of scales.
+// The lengths that so many parts can have: multiples of a tile, of the step and of the blocks of scales.
 std::vector<std::int64_t> lengths_of(const ProductSpace& s, std::int64_t parts, std::int64_t step) {
   std::vector<std::int64_t> lengths;
   const std::int64_t unit = std::lcm(step, std::max<std::int64_t>(1, s.scale_k));

@@ -6,8 +6,8 @@
 //   r.match.explaining == std::vector<std::string>{"sm90_fp8+promote128"}
 //   to_text(r)
 //
-// What is tried: properties/identify/product_definitions.h. Where none of it explains every bit, the tree of summation
-// (properties/identify/reveal.h) is looked for.
+// Definitions that are tried: properties/identify/product_definitions.h. Where none explains every bit, the tree of
+// summation (properties/identify/reveal.h) is looked for.
 //
 // Errors: Error{usage} for formats that no contract takes, K below 1, and an answer of another size than m x n. What
 // the box throws passes through.
@@ -50,7 +50,7 @@ struct ProductCall {
 };
 using ProductBox = std::function<std::vector<std::uint32_t>(const ProductCall& call)>;
 
-// What the box is asked.
+// The products that the box is asked for: formats, scales and shape.
 struct ProductSpace {
   Format a = Format::e4m3;
   Format b = Format::e4m3;

@@ -29,7 +29,7 @@ std::vector<std::string> product_contracts(const ProductSpace& space);
 // The same in 2, 3 and 4 parts, whose lengths are multiples of 32, 64 or 128, of the step and of scale_k.
 std::vector<std::string> split_products(const ProductSpace& space);
 
-// What a contract, or a contract in parts, gives.
+// The words of D under a contract, or under a contract in parts.
 std::vector<std::uint32_t> answer_of_contract(const std::string& definition, const ProductCall& call);
 
 // "split-k of 3 in parts of 128, no promotion within them" of "sm90_fp8+promote128" and K = 384; empty where there is

@@ -1,5 +1,5 @@
 #pragma once
-// What was found, as JSON. Members are only ever added; tests/properties/identify/reveal_test.cc has all of them.
+// The report of identify as JSON. Members are only ever added; tests/properties/identify/reveal_test.cc has them all.
 //
 //   {"explained": true, "explaining": ["sm90_fp8"], "also": [], "declared": null, "closest": [...], "compared": 64,
 //    "probes": 1, "tried": 72, "order": {"tree": "((0 1) (2 3))", "shape": "pairwise", ...}}

@@ -91,7 +91,7 @@ std::vector<std::uint32_t> answered(const ProductBox& box, const ProductCall& ca
                                     std::to_string(call.m) + " x " + std::to_string(call.n));
 }
 
-// What is left of each pair's mask: the diagonal of D, whose shape is that of all other calls, as libraries choose
+// The sum that each pair's mask leaves: the diagonal of D, whose shape is that of all other calls, as libraries choose
 // their order by it.
 std::vector<double> masked(const ProductSpace& s, const ProductBox& box, const Mask& mask,
                            const std::vector<Pair>& pairs) {

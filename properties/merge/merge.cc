@@ -137,7 +137,7 @@ class Merging {
   int reports_ = 0;
 };
 
-// What differs among machines is listed.
+// The values in which the shards' machines differ are listed, separated by semicolons.
 void add_machine(GateReport& run, const GateReport& shard) {
   for (std::size_t i = 0; i < run.machine.size() && i < shard.machine.size(); ++i) {
     const std::vector<std::string_view> known = split(run.machine[i].second, ';');

@@ -1,5 +1,5 @@
 #pragma once
-// What mxcheck gate --json printed, as a report again.
+// The output of mxcheck gate --json, read back as a report.
 //
 // Does not read soaks. Of a counterexample all comes back that a report prints, not the words of the elements that
 // differ.

@@ -1,5 +1,5 @@
 #pragma once
-// What a library may not change in the process that calls it: the floating-point environment, the handlers of the
+// State that a library may not change in the process that calls it: the floating-point environment, the handlers of the
 // signals by which a fault is seen, the signal mask. Looked at before and after a call; a change is put into words and
 // undone, so that each call is blamed for its own.
 
@@ -26,8 +26,8 @@ std::string to_text(const FloatingPoint& environment);
 class SignalHandlers {
  public:
   static SignalHandlers now();
-  // What differs from these, in words, after which it no longer does; empty: nothing. `all`: else only the handlers
-  // that hide an access outside of a tensor.
+  // Puts back the handlers that differ from these; returns the differences in words, empty: none. `all`: else only the
+  // handlers that hide an access outside of a tensor.
   [[nodiscard]] std::string undo_changes(bool all) const;
 
  private:

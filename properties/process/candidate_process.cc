@@ -83,7 +83,7 @@ std::vector<std::pair<std::string, std::string>> key_values(const std::string& t
   return pairs;
 }
 
-// What is wrong with an extent's limits in the candidate's table; empty where nothing is. They are not clamped to what
+// The error in an extent's limits in the candidate's table; empty where there is none. Limits are not clamped to what
 // makes sense: the gate would check less, or other shapes, than the library says.
 std::string limit_problem(const char* extent, std::int64_t most, std::int64_t multiple) {
   constexpr std::int64_t kMostMultiple = std::int64_t{1} << 20;
@@ -272,7 +272,7 @@ void CandidateProcess::start() {
   if (info_.digest.empty()) info_.digest = digest();
 }
 
-// Of the library, and of the files that loading it has mapped beside those of the system.
+// The digest of the library and of the files that loading it has mapped beside those of the system.
 std::string CandidateProcess::digest() {
   std::set<std::string> files{library_};
   const std::string own = canonical_path(library_);
@@ -344,7 +344,7 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
   return false;
 }
 
-// What the process has used since the last look, for the phase in which this thread waited for it.
+// Adds the CPU time that the process has used since the last look to the phase in which this thread waited for it.
 void CandidateProcess::count_cpu() {
   PhaseClock* const phases = PhaseClock::of_this_thread();
   clockid_t clock{};

@@ -69,7 +69,7 @@ class Filter {
     end(result);
   }
   void deny(long call) { end_if_equal(static_cast<std::uint32_t>(call), kDeny); }
-  // Of this call, what `rules` says of the first argument; it ends with a result.
+  // `rules` decide on this system call by its first argument; they end with a result.
   template <class Rules>
   void on(long call, const Rules& rules) {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 0);
@@ -191,8 +191,8 @@ std::string package_folder(const std::string& tool) {
   return {};
 }
 
-// Of a Python candidate: a folder more to look for modules in, and the library of the package, which it finds by a
-// variable of ours; where that is not set, the one given. Either may be empty.
+// The environment of the child. A Python candidate has a folder more to look for modules in, and the package's library,
+// which it finds by a variable of ours; where that is not set, the one given. Either may be empty.
 std::vector<std::string> environment_of_child(bool python, const std::string& python_path, const std::string& library) {
   constexpr std::string_view kOurs = "MXCHECK_";
   constexpr std::string_view kLibrary = "MXCHECK_C_LIBRARY=";

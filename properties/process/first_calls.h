@@ -32,7 +32,7 @@ struct FirstCallCount {
   void add(const FirstCallCount& other);
 };
 
-// Of one process of a candidate.
+// The first calls in one process of a candidate.
 class FirstCalls {
  public:
   // Whether a call of this kind has not been made since forget().

@@ -1,5 +1,5 @@
 #pragma once
-// What the gate and its child process say to each other: fixed-size messages over a socket, tensors in shared memory.
+// The messages between the gate and its child process: of fixed size, over a socket; tensors are in shared memory.
 
 #include <cstdint>
 

@@ -74,8 +74,8 @@ class Turns {
   bool over_ = false;
 };
 
-// Of the messages so far: half of them are answered by the first thread, which loaded the library. Irregular, so that
-// no statement has each of its two or three calls always in the same thread.
+// The thread that answers this message: half of them are answered by the first thread, which loaded the library.
+// Irregular, so that no statement has each of its two or three calls always in the same thread.
 int thread_of_message(std::uint64_t number) {
   constexpr int kThreads[] = {0, 1, 0, 2};
   return kThreads[mix64(number) & 3];

@@ -10,7 +10,7 @@
 
 namespace mxcheck {
 
-// What a candidate is loaded from. Lives as long as the process.
+// The source that a candidate is loaded from. Lives as long as the process.
 class CandidateSource {
  public:
   struct Loaded {
@@ -18,7 +18,7 @@ class CandidateSource {
     const char* sources = nullptr;  // MXCHECK_CANDIDATE_SOURCES_SYMBOL, where it is exported
     std::string problem;            // why there is no table: "cannot be loaded: ..."; empty where there is one
     bool lacks_device = false;      // the problem is this machine's
-    // Of functions behind an adapter, which is then the source:
+    // Fields for functions behind an adapter, which is then the source:
     bool adapted = false;
     bool captures = true;              // false: not called in a stream that is being captured
     bool waits = false;                // true: it may wait for its stream
@@ -40,7 +40,7 @@ class CandidateSource {
 int serve_candidate(CandidateSource& source, int socket, int shared, const std::string& gpu_model,
                     const std::string& unconfined);
 
-// What every process of a candidate begins with: it ends with the gate, leaves no core, and prints to standard error.
+// The beginning of every process of a candidate: it ends with the gate, leaves no core, and prints to standard error.
 void begin_worker();
 
 // argv: mxcheck __worker LIBRARY SOCKET_FD SHARED_FD GPU_MODEL (or nothing). Returns the exit status of the process.

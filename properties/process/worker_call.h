@@ -47,7 +47,7 @@ struct CandidateCall {
     call.workspace_bytes = is_small ? bytes - 1 : bytes;
     return true;
   }
-  // What is answered in place of the library then: as a refusal, so that a record of it replays.
+  // The reply in place of the library's where it requests no workspace: a refusal, so that a record of it replays.
   static void refuse_for_want_of_a_workspace(wire::Reply& reply) {
     reply.status = MXCHECK_INVALID;
     std::snprintf(reply.message, sizeof(reply.message), "not called: it requests no workspace");

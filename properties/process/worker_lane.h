@@ -12,7 +12,7 @@
 
 namespace mxcheck {
 
-// What a call is made of.
+// The parts of one call on the device: operation, policy, message, tensors, reply.
 struct DeviceCall {
   const mxcheck_operation& operation;
   const mxcheck_policy& policy;

@@ -31,7 +31,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return bytes;
 }
 
-// What goes into a record beside its attributes: texts, and words in rows.
+// The contents of a record: texts, words in rows, and attributes.
 class Contents {
  public:
   void add_bytes(const std::string& name, std::vector<std::byte> bytes) {

@@ -46,7 +46,7 @@ class ReplayRunner final : public CandidateRunner {
   void begin(const RecordedCase& c, std::uint32_t first_output) {
     case_ = &c, next_ = 0, output_ = first_output, difference_.clear(), outputs_ = 0;
   }
-  // What is wrong with the case, or nothing.
+  // The first difference of the case from the record, or nothing.
   [[nodiscard]] std::string end() const {
     if (!difference_.empty()) return difference_;
     if (next_ == case_->calls.size()) return "";
@@ -122,7 +122,7 @@ struct CaseResult {
 
 // The result of the check, as one line.
 std::string check(const Statement& s, CheckContext& context, ReplayRunner& runner, const RecordedCase& c) {
-  // What no gate would have drawn, a forged record may hold.
+  // A forged record may hold cases that no gate would have drawn.
   if (!s.applies(c.c.variant, context.variants) || !is_within_limits(c.c, *runner.operation(c.c.variant.operation))) {
     return "the statement is not about this case";
   }

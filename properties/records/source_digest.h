@@ -18,7 +18,7 @@ std::string source_digest(const std::string& path);
 // "digest  path" for each, sorted by path; paths are relative to root.
 std::string source_manifest(const std::string& root, std::vector<std::string> paths);
 
-// What is not as the manifest says, a line each: changed, missing, and sources beside them that it does not list.
+// The differences from the manifest, a line each: sources changed, missing, or beside them and not listed.
 std::vector<std::string> source_changes(const std::string& root, const std::string& manifest);
 
 }  // namespace mxcheck

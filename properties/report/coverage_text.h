@@ -1,5 +1,5 @@
 #pragma once
-// What a run met of the operations' domains, as text.
+// The coverage of the operations' domains by a run, as text.
 
 #include <string>
 #include <vector>

@@ -21,13 +21,13 @@ struct ExampleTensors {
   std::vector<Observed> observed;  // empty: a fault, or a failure that was not met again
 };
 
-// Of the smallest case, after the calls that it fails after. Nothing for a case whose answer the reference would need
-// minutes for.
+// The tensors of the smallest case, after the calls that it fails after. Nothing for a case whose answer the reference
+// would need minutes for.
 std::optional<ExampleTensors> tensors_of_minimal(const GateReport& report, const Counterexample& e,
                                                  const GateOptions& options);
 
-// Of the case as it was found, in a fresh process; nothing where that is the smallest one, is large (more than 2^20
-// elements), or where the failure is no difference of bytes.
+// The tensors of the case as it was found, in a fresh process; nothing where that is the smallest one, is large (more
+// than 2^20 elements), or where the failure is no difference of bytes.
 std::optional<ExampleTensors> tensors_of_original(const Counterexample& e, const GateOptions& options);
 
 }  // namespace mxcheck

@@ -91,7 +91,7 @@ OrderedJson counts_json(const TupleCounts& counts) {
           {"excluded", counts.excluded}};
 }
 
-// Of a shard: what the statement's verdict is made of when all shards are there.
+// The part of a shard's report that the statement's verdict is made of when all shards are there.
 OrderedJson to_merge_json(const StatementResult& r) {
   OrderedJson states = OrderedJson::array();
   for (const PartStates& p : r.states)

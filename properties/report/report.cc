@@ -360,7 +360,7 @@ std::optional<ExampleTensors> tensors_of_minimal(const GateReport& report, const
   if (operation_named(e.minimal.variant.operation).work(e.minimal) > kMostWork) return std::nullopt;
   const std::unique_ptr<Problem> problem = make_problem(e.minimal);
   ExampleTensors tensors{problem->saved(), problem->answer(), {}};
-  // What a process returns that does not fail would be taken for what was observed.
+  // Outputs of a process that does not fail would be taken for what was observed.
   if (e.finding.kind == FindingKind::fault || !not_reproduced(e).empty()) return tensors;
   CandidateProcess process(options.tool, options.library, options.time_limit);
   call_before(e, process, report.variants);

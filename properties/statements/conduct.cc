@@ -104,7 +104,7 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
   return std::nullopt;
 }
 
-// What is wrong with the way in which an invalid call was answered; empty where it was refused cleanly.
+// The fault in the answer to an invalid call; empty where the call was refused cleanly.
 std::string refusal_problem(const Outcome& outcome, bool needs_message) {
   if (outcome.kind == OutcomeKind::crashed) return "crashed (signal " + std::to_string(outcome.signal) + ")";
   if (outcome.kind != OutcomeKind::returned) return "did not return";
@@ -235,8 +235,8 @@ std::vector<Case> one_small_case(const Variant& v, Suite) {
   return {least};
 }
 
-// What a stretch of calls may add: pages that are touched for the first time by chance. Calls of the in-tree library
-// add none.
+// The growth that a stretch of calls may have: pages that are touched for the first time by chance. Calls of the
+// in-tree library add none.
 constexpr std::int64_t kChance = 64 * 1024;
 
 // A block of 64 bytes that a call does not give back takes 80 of the heap; half of it is the limit.

@@ -53,7 +53,7 @@ class Command {
   CommandOption flag(const std::string& name, bool& to, const std::string& help);
 
   void footer(const std::string& text);
-  // What to do when this subcommand is the chosen one: returns the exit code, throws mxcheck::Error for bad input.
+  // The action of this subcommand when it is chosen: returns the exit code, throws mxcheck::Error for bad input.
   void runs(const std::function<int()>& action);
 
  private:

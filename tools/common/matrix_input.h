@@ -17,7 +17,7 @@ struct MatrixInput {
   std::string dtype;                  // "bf16" or "fp16": what 16-bit integers are the bits of; empty: none
 };
 
-// What is to be read of a tensor: a matrix, and how many bytes of other matrices lie before it.
+// The part of a tensor that is to be read: a matrix, and how many bytes of other matrices lie before it.
 struct MatrixHead {
   Format dtype = Format::fp32;
   std::int64_t rows = 0;

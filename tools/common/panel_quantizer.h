@@ -14,7 +14,7 @@ class PanelQuantizer {
  public:
   PanelQuantizer(Format source, Format element, BlockShape block, const Recipe& recipe);
 
-  // What quantize(panel, element, block, recipe, offsets, threads) returns, to q, whose memory is used again. The panel
+  // Writes quantize(panel, element, block, recipe, offsets, threads) to q, whose memory is used again. The panel
   // is the matrix rows from starts.front() to starts.back(), those of its rows of blocks (block_row_starts); the first
   // of them is the matrix's row of blocks `number`. Offsets are the panel's own. From several threads at once, with a q
   // each. Errors: those of quantize(); Error{internal} where library and reference differ.

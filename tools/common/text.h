@@ -1,5 +1,5 @@
 #pragma once
-// What the subcommands share in reading arguments and printing answers.
+// Helpers shared by the subcommands: reading arguments and printing answers.
 
 #include <cstdint>
 #include <new>

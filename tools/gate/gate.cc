@@ -135,7 +135,7 @@ void refuse(bool wrong, const char* why) {
   if (wrong) throw Error(ErrorKind::usage, why);
 }
 
-// What no parser of one option sees.
+// The checks of options that no parser of one option makes.
 void check_options(const Options& o) {
   refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
   refuse(!(o.first_call_limit >= 0.1 && o.first_call_limit <= 86'400),
@@ -177,7 +177,7 @@ Progress progress_of(const Options& o) {
   };
 }
 
-// Of each failure its tensors, as far as they are asked for: the candidate is called again for them.
+// The tensors of each failure, as far as they are asked for: the candidate is called again for them.
 std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
   std::map<std::string, ExamplePictures> pictures;
   for (const StatementResult& r : report.statements) {
@@ -218,7 +218,7 @@ int run_gate_command(const Options& o) {
   GateReport report = o.soaks()             ? run_soak(options, progress)
                       : o.reproduce.empty() ? run_gate(options, progress)
                                             : reproduce(options, o.reproduce);
-  // What the statements gave is printed even where its files cannot be written any more.
+  // The results of the statements are printed even where their files cannot be written any more.
   if (std::ferror(stdout) != 0 && exit_code(report) == 0)
     throw Error(ErrorKind::environment, "standard output cannot be written");
   const std::map<std::string, ExamplePictures> pictures = pictures_of(o, report, options);

@@ -1,5 +1,5 @@
 #pragma once
-// What gate and merge say of a run: on standard output, and in the files that were asked for.
+// The output of gate and merge about a run: on standard output, and in the files that were asked for.
 
 #include <functional>
 #include <map>

@@ -29,7 +29,7 @@ struct ReplayOptions {
   int threads = 0;
 };
 
-// What became of the kernels' sources since the record.
+// The kernels' sources that the record names, and how they have changed since.
 struct Sources {
   std::int64_t files = 0;
   std::vector<std::string> changes;
@@ -112,8 +112,8 @@ std::string as_json(const ReplayOptions& o, const Record& record, const ReplayRe
   return to_text(j, {2, JsonOrder::by_name}) + "\n";
 }
 
-// What one case frees the next one takes. Otherwise every large tensor is new pages of the kernel's, which for cases of
-// 2^24 elements took a third of the time.
+// Memory that one case frees is kept for the next one. Otherwise every large tensor takes new pages from the operating
+// system, which for cases of 2^24 elements took a third of the time.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   constexpr int kLargest = 1 << 30;

@@ -43,7 +43,7 @@ bool is_absent(const Error& e) {
 
 bool is_safetensors(const std::string& path) { return path.ends_with(".safetensors"); }
 
-// Of the candidate, as read_tensor takes it.
+// The location of the candidate's tensor, as read_tensor takes it.
 std::string location(const VerifyOptions& o, const std::string& name) {
   return o.candidate + (is_safetensors(o.candidate) ? ":" : ":/") + name;
 }
@@ -57,7 +57,7 @@ GoldenVerdict verify(const VerifyOptions& o, const GoldenReader& golden, std::at
   std::uint64_t bytes = 0;
   for (const DatasetInfo& info : golden.info().datasets)
     bytes += checked_bytes(info.shape, size_of(info.dtype), o.golden);
-  // What is equal needs no more than a pass over both; the rest needs tensors in memory.
+  // Datasets that are equal need no more than a pass over both files; the rest needs tensors in memory.
   std::vector<std::string> names;
   GoldenVerdict all_equal;
   for (const DatasetInfo& info : golden.info().datasets) {

@@ -46,7 +46,7 @@ struct Scales {
   std::vector<std::uint32_t> words;
 };
 
-// Of k that so many scales share: the power of two from 16 to 128 that gives so many, or all of k.
+// The elements of k that share a scale: the power of two from 16 to 128 that gives so many blocks, or all of k; else 0.
 std::int64_t shared_k(std::int64_t k, std::int64_t blocks) {
   for (std::int64_t each : {128, 64, 32, 16}) {
     if (ceil_div(k, each) == blocks) return each;

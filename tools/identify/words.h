@@ -12,7 +12,7 @@ namespace mxcheck {
 
 std::vector<std::uint32_t> words_of(const Tensor& tensor);
 
-// Of F32, BF16 and F16, whose type it gives. Error{input} for others.
+// The values of a tensor of F32, BF16 or F16, and its type. Error{input} for others.
 std::vector<float> values_of(const Tensor& tensor, const std::string& location, Format& type);
 
 }  // namespace mxcheck

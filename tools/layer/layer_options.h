@@ -1,5 +1,5 @@
 #pragma once
-// What the command line of `mxcheck layer` says.
+// The options that the command line of `mxcheck layer` gives.
 
 #include <string>
 #include <vector>

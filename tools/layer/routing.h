@@ -17,10 +17,10 @@ struct LayerRouting {
   LayerRoutes routes;
   std::int64_t tokens = 0, experts = 0;
   std::map<std::string, std::string> about;  // metadata: what made the routes
-  // Of logits under rule none: the gradient of the logits from that of each row's weight.
+  // The gradient of the logits from that of each row's weight, for routes from logits under rule none; else nothing.
   std::optional<std::vector<float>> logits_gradient(std::span<const float> ds, int threads) const;
 
-  // What that needs.
+  // The inputs that logits_gradient() needs.
   Router router;
   std::vector<float> bias;
   std::vector<std::byte> logits;

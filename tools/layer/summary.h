@@ -1,5 +1,5 @@
 #pragma once
-// What a tensor holds, in a line: its extremes, its NaNs and a prefix of its SHA-256.
+// The contents of a tensor in a line: its extremes, its NaNs and a prefix of its SHA-256.
 
 #include "goldens/json/json.h"
 #include "goldens/layer/layer_data.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What mma and matmul share: tensors as operands.
+// Helpers shared by mma and matmul: tensors as operands.
 
 #include <cstddef>
 #include <cstdint>

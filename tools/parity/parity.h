@@ -20,8 +20,8 @@ void add_parity_verify(Command& parity);
 void add_parity_corpus(Command& parity);
 void add_parity_campaign(Command& parity);
 
-// What --data names: a file or folder; none: the known text with this hash of its training part, or the headers of
-// Boost.
+// The text that --data names: a file or folder; none: the known text with this hash of its training part, or the
+// headers of Boost.
 Corpus corpus_of(const std::string& data, const std::string& training_sha256);
 
 // "cpu", "sm90" or a library: what computes runs of this configuration. threads: of the CPU.

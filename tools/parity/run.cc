@@ -93,7 +93,7 @@ class Display {
   Progress line_{"training"};
 };
 
-// Of runs that did not end by an error.
+// Prints the outcomes of the runs that did not end by an error.
 void print_outcomes(const ParityRunOptions& o, const std::vector<RunInCompany>& runs,
                     const std::vector<RunInCompanyEnd>& ends) {
   std::vector<Json> all;
@@ -126,7 +126,7 @@ void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
   }
 }
 
-// What a run goes on with, or its trunk was trained on, or the text of its preset.
+// The text that --data names, or the trunk was trained on, or a resumed run goes on with, or the text of the preset.
 Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
   if (!o.data.empty()) return corpus_at(o.data);
   if (run.trunk) return known_corpus(run.trunk->run.training_sha256);

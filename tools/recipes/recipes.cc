@@ -402,7 +402,7 @@ class TensorStudy {
     });
   }
 
-  // What is not complete, on some panels: each thread takes what is next, a recipe's panels one after the other.
+  // Measures incomplete lines on some panels: each thread takes what is next, a recipe's panels one after the other.
   void measure(const std::vector<MatrixView>& panels) {
     std::vector<Line*> lines;
     for (Line& line : lines_) {

@@ -1,6 +1,6 @@
 #pragma once
-// What mxcheck recipes compares: the product of formats, blocks and recipes, and the tensors, from what the command
-// line names.
+// The comparison that mxcheck recipes makes: the product of formats, blocks and recipes, and the tensors, from what the
+// command line names.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What a router does to the experts' loads, and a rule to the tokens, in numbers.
+// The effect of a router on the experts' loads, and of a rule on the tokens, in numbers.
 
 #include <cstdint>
 #include <optional>

@@ -63,7 +63,7 @@ struct LayerUse {
   std::string use;
 };
 
-// What a domain is asked for.
+// The request for a domain: the statement, the variants of one operation, the candidate.
 struct DomainRequest {
   const Statement& statement;
   std::span<const Variant> variants;  // of one operation, those that the statement applies to

@@ -12,7 +12,7 @@
 
 namespace mxcheck {
 
-// What is known of a layer's router; docs/router.md has the variants.
+// The router of a layer, as far as it is known; docs/router.md has the variants.
 struct LayerRouter {
   std::string variant;  // of reference/router/router.h: by score and renormalization
   bool bias = false;    // added to the scores for choosing
@@ -36,7 +36,7 @@ struct ProductionLayer {
 // Strict; Error{usage} names the layer and the field.
 std::vector<ProductionLayer> parse_layers(std::string_view json, const std::string& where);
 
-// Those of layers.json.
+// The layers of layers.json, and the text of that file.
 std::span<const ProductionLayer> production_layers();
 std::string_view production_layers_text();
 

@@ -25,10 +25,10 @@ class LayerCauseSearch {
   // Both are looked at with every call.
   LayerCauseSearch(const LayerData& own, const std::vector<std::string>& lacking) : own_(own), lacking_(lacking) {}
 
-  // What the dump has of the tensor is `found`, and its own tensors before it give `again`.
+  // The causes by which the tensor is `found` in the dump, where the dump's own tensors before it give `again`.
   CausesFound causes(const LayerTensor& t, const Bytes& again, const Bytes& found);
 
-  // What was computed from the dump's inputs is of no use any more.
+  // Layers computed from the dump's inputs are dropped: those inputs are no longer the same.
   void inputs_changed() { others_.reset(); }
 
  private:

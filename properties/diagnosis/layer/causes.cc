@@ -119,8 +119,8 @@ void LayerCauseSearch::compute_others() {
       own_.recipe, halves ? GateUp::interleaved : GateUp::halves);
 }
 
-// What the tensor is made of, directly or over others, that the dump lacks: what is wrong in these shows here first.
-// Of operands the GEMM's own causes have all.
+// Tensors that this one is made of, directly or over others, and that the dump lacks: their faults show here first.
+// GEMM operands are left out: all their faults are among the GEMM's own causes.
 std::vector<std::string> LayerCauseSearch::upstream(const std::string& name) const {
   std::vector<std::string> found;
   for (const std::string& parent : made_of(name)) {

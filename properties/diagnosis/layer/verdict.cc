@@ -107,7 +107,7 @@ class Judging {
     return join(inputs_of(name), " and ", text);
   }
 
-  // What the dump's own tensors give; nothing for what is given.
+  // The tensor as the dump's own earlier tensors give it; nothing for a tensor that is given.
   std::optional<Bytes> from_own(const LayerTensor& t) const {
     if (is_given(t.step, t.name)) return std::nullopt;
     Bytes bytes;
@@ -351,7 +351,7 @@ LayerOperand operand_from_values(const LayerData& d, LayerGemm gemm, Side side) 
 }
 
 LayerOperand operand_as_held(const LayerData& d, LayerGemm gemm, Side side) {
-  // What is not quantized has no tensor of its own: it is the values.
+  // An operand that is not quantized has no tensor of its own: it is the values.
   const OperandRule& rule = rule_of(d.recipe, gemm, side);
   const LayerOperand& x = held(d, gemm, side);
   const BlockShape block = along_tokens(gemm) ? rule.block.transposed() : rule.block;

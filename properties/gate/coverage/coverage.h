@@ -1,5 +1,5 @@
 #pragma once
-// What a run met of an operation's domain.
+// The coverage of an operation's domain by a run: counts of bins, pairs, triples and layers, and what no case met.
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mxcheck {
 
-// What became of a case: checked; refused as an option that the candidate does not offer; or one that the statement
+// The fate of a case: checked; refused as an option that the candidate does not offer; or one that the statement
 // says nothing about.
 enum class CaseFate : std::uint8_t { checked, refused, nothing_claimed };
 

@@ -136,7 +136,7 @@ std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
       state |= kLeftOut;
       continue;
     }
-    // Of an excluded bin no pair can be met.
+    // A pair with an excluded bin can never be met.
     const bool excluded =
         ((states_[index_of(t.a, t.bin_a, t.a, t.bin_a)] | states_[index_of(t.b, t.bin_b, t.b, t.bin_b)]) & kExcluded) !=
         0;

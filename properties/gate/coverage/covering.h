@@ -30,7 +30,7 @@ class Covering {
   [[nodiscard]] std::vector<Case> again(bool pairs, Draw& draw) const;
   [[nodiscard]] CoverageReport report() const;
 
-  // What was met, to be added to the same covering on another machine. Error{input} where that is of another domain.
+  // The states of all bins and pairs, for the same covering on another machine. Error{input} for one of another domain.
   [[nodiscard]] std::vector<std::uint8_t> states() const;
   void add_states(const std::vector<std::uint8_t>& states, const CoverageReport& counts);
 

@@ -22,7 +22,7 @@ class LayerCovering {
   LayerCovering(const Domain& domain, std::span<const Variant> variants, std::int64_t most);
 
   [[nodiscard]] std::vector<Case> cases(Draw& draw);
-  // What only refused cases have met: cases that ask for no option.
+  // Cases without options, for the uses of layers that only refused cases have met.
   [[nodiscard]] std::vector<Case> again(Draw& draw) const;
   void count(const Case& c, CaseFate fate);
   void report(CoverageReport& into) const;

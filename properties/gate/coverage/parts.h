@@ -1,5 +1,5 @@
 #pragma once
-// What a statement is to meet: for each operation that it is about, the domain and what was met of it.
+// The domains that a statement is to cover, one for each operation that it is about, and what was met of them.
 
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ struct Part {
 std::vector<Part> parts_of(const Statement& s, const std::vector<Variant>& variants, Suite suite, bool covers_pairs,
                            const CandidateRunner& process);
 
-// What a part has met, as text that parts of the same statement on other machines can be added to.
+// The coverage of a part as text, to be added to the same part of that statement on another machine.
 struct PartStates {
   std::string operation;
   std::string covering, triples, layers;

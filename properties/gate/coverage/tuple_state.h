@@ -1,5 +1,5 @@
 #pragma once
-// What became of something that is to be met: a bin, a pair or a triple of bins, a layer.
+// The state of anything that is to be met: a bin, a pair or a triple of bins, a layer.
 
 #include <cstdint>
 #include <string>

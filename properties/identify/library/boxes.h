@@ -11,12 +11,12 @@
 
 namespace mxcheck {
 
-// What one policy of a library follows.
+// The definitions that one policy of a library follows.
 struct PolicyReport {
   std::string operation;  // as in the candidate's table
   std::string policy;     // as a case's text has it: "op=matmul:sm90_fp8 format=e4m3 ..."
   std::optional<Match> match;
-  // Of a quantization that no recipe explains: the scale bytes alone, and elements under whatever they are.
+  // The scale bytes alone, and the elements under whatever scales they have, of a quantization that no recipe explains.
   std::optional<Match> scales;
   std::optional<Match> elements;
   std::optional<TreeReport> order;

@@ -1,5 +1,5 @@
 #pragma once
-// What each policy of a candidate library (kernels/candidate.h) follows, with and without what it declares:
+// The definitions that each policy of a candidate library (kernels/candidate.h) follows, whether declared or not:
 // docs/identify.md.
 //
 //   CandidateProcess process(own_executable(), "libmine.so", std::chrono::seconds(20));

@@ -99,7 +99,7 @@ std::vector<SumTree> leaves(int first, int end, int stride = 1) {
   return all;
 }
 
-// Of a vector register: the upper half of the lanes is added to the lower one, until one is left.
+// The sum of a vector register's lanes: the upper half of them is added to the lower one, until one is left.
 SumTree by_folding(std::vector<SumTree> parts) {
   while (parts.size() > 1) {
     const std::size_t half = (parts.size() + 1) / 2;

@@ -36,7 +36,7 @@ struct SumTree {
 SumTree leaf(int term);
 SumTree node(std::vector<SumTree> children);  // sorted by their smallest term
 
-// What text() wrote. Error{usage} says what is wrong with a text, and where.
+// The tree that text() wrote. Error{usage} says what is wrong with a text, and where.
 SumTree parse_tree(std::string_view text);
 
 // None where the sizes are no tree's: what two terms leave over then depends on more than where they meet.

@@ -50,7 +50,7 @@ class SwigluDomain final : public Domain {
     others_ = add_option("other outputs past it", usual_.offset_bins());
     if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
     data_ = add("data", usual_.data_bins());
-    // What is written decides on a tile and its passes, columns and where a row begins on the width of loads.
+    // Kernels choose a tile and its passes by what is written, the width of loads by columns and by where a row begins.
     interact({written_axis_, cols_, input_});
     layers_ = BlockLayers(limits_);
     for (const BlockLayers::Use& use : layers_.uses()) {

@@ -39,7 +39,7 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
 constexpr std::int64_t kBeyondAMillion = 1030;
 constexpr std::int64_t kBeyond16Bits = 66'001;  // rows, for an index of rows
 
-// What every variant meets on every run; most of the thousand differ by recipe, format and block alone.
+// Corner cases. Most of a thousand variants differ by recipe, format and block alone: in quick only usual ones get all.
 std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases;
   const auto add = [&](std::int64_t rows, std::int64_t cols, Data data, std::vector<std::int64_t> experts = {}) {
@@ -321,7 +321,7 @@ class QuantizeTransposed final : public ScaledBlocksOperation {
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_transposes(); }
 
   [[nodiscard]] bool has_row_index(bool) const override { return true; }
-  // What it computes is quantize's; what is its own, the places, does not need millions of elements.
+  // The codes and scales are computed as in quantize; the places, which are its own, do not need millions of elements.
   [[nodiscard]] std::int64_t most_in_quick() const override { return std::int64_t{1} << 18; }
 
  protected:

@@ -84,7 +84,7 @@ StepElements::Pair StepElements::of_a(double a, std::uint64_t word) const {
   return {bf16(std::ldexp(1.0, k)), bf16(std::fabs(up) < 0x1p-126 ? std::copysign(0x1p-100, a) : up)};
 }
 
-// Of every row and column of a tile one element is on an edge of the scale byte, and all others are below half of it.
+// One element of every row and column of a tile is on an edge of the scale byte; all others are below half of it.
 double StepElements::edge_of_block(std::int64_t i, std::int64_t j, int exponent, std::uint64_t word) const {
   const std::uint64_t tile = tile_word(i, j, 0xED6E);
   const bool chosen = static_cast<std::uint64_t>(row_ + i + col_ + j) % 32 == tile % 32;

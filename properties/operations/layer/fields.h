@@ -22,7 +22,7 @@ namespace mxcheck {
 struct LayerVariant {
   int gate_up = MXCHECK_HALVES;
   int outputs = MXCHECK_VALUES;  // mxcheck_written, added up
-  // Of codes: nothing reads them where there are none.
+  // The format, recipe and block of codes: nothing reads them where there are none.
   Format format = Format::e4m3;
   std::string recipe = "rceil";
   std::int64_t block = 32;

@@ -39,7 +39,7 @@ class SwigluProblem final : public Problem {
   [[nodiscard]] std::int64_t up_column(std::int64_t j) const;
 };
 
-// What an output of SwigluProblem is made of.
+// The contents of an output of SwigluProblem: which tensor, and its values, codes or scales.
 struct SwigluOutput {
   enum class What : std::uint8_t { a, scaled_a, dh, ds } what = What::a;
   enum class Part : std::uint8_t { values, codes, scales } part = Part::values;

@@ -1,5 +1,5 @@
 #pragma once
-// What the statements about the steps of a layer share.
+// Helpers shared by the statements about the steps of a layer.
 
 #include <optional>
 #include <string_view>

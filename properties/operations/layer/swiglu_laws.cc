@@ -1,4 +1,4 @@
-// What holds of swiglu and its gradient whatever the reference says: the candidate's outputs are held against each
+// Laws of swiglu and its gradient that hold whatever the reference says: the candidate's outputs are held against each
 // other.
 
 #include <algorithm>
@@ -273,7 +273,7 @@ std::vector<Statement> swiglu_law_statements() {
   return s;
 }
 
-// What holds of aggregation whatever the reference says: the candidate's outputs are held against each other.
+// Laws of aggregation that hold whatever the reference says: the candidate's outputs are held against each other.
 
 namespace {
 
@@ -374,7 +374,7 @@ std::vector<Statement> aggregate_law_statements() {
   return s;
 }
 
-// What holds of blocks along tokens whatever the reference says: they end with their expert.
+// Laws of blocks along tokens that hold whatever the reference says: blocks end with their expert.
 
 namespace {
 

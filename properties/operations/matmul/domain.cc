@@ -236,8 +236,8 @@ class MatmulDomain final : public Domain {
     extent.range = {std::max(low, all.low), std::min(high, all.high), {}};
   }
 
-  // Of groups along depth: mostly 128, so that blocks of scales are whole, since what else is an option of the
-  // interface; or 16, within a block but where a library that loads 16 bytes at a time can begin; or 1.
+  // Multiples at which groups along depth begin: mostly 128, so that blocks of scales are whole, since others are an
+  // option of the interface; or 16, within a block but where a library that loads 16 bytes at a time can begin; or 1.
   static std::int64_t multiple_of_beginnings(Groups kind, std::int64_t end, int tries, Draw& draw) {
     if (kind == Groups::one_row_each || kind == Groups::whole_units) return 1;
     if (kind != Groups::any && end % kUnit == 0 && tries < 4) return kUnit;
@@ -440,7 +440,7 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   if (use.gradient) matmul_case(drawn).depth = kBlock * draw.between(1, 2);
   bool sliced = false;
   for (std::int64_t experts : {use.experts, std::min(use.experts, kFewExperts), std::int64_t{1}}) {
-    // Of a slice with another extent whole few experts leave more of that extent's partner.
+    // A slice that keeps another extent whole has few experts: they leave more of that extent's partner.
     if (sliced || (use.whole != Whole::experts && experts > kFewExperts)) continue;
     sliced =
         use.gradient ? slice_gradient(use, elements, experts, drawn) : slice_product(use, elements, experts, drawn);

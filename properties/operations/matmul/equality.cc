@@ -37,7 +37,7 @@ std::vector<std::byte> scales_of_the_block_before(const MatmulProblem& p, const 
   return shifted;
 }
 
-// What common faults make of D, by name.
+// D under each of the common faults, by the fault's name.
 std::vector<std::pair<std::string, std::vector<std::byte>>> faults(const MatmulProblem& p, const MatmulContract& own) {
   std::vector<std::pair<std::string, std::vector<std::byte>>> all;
   const ExpectedTensor right = p.answer(own);
@@ -455,7 +455,7 @@ std::optional<int> model_format(std::string_view sum, Format format) {
   return std::nullopt;
 }
 
-// What the variant alone says.
+// The GPU model of a variant's GEMMs, as far as the variant alone decides; nothing where there is none.
 std::optional<DeviceModel> model_of_variant(const Variant& variant) {
   if (!is_matmul(variant.operation)) return std::nullopt;
   if (variant.dtype != Format::fp32 && variant.dtype != Format::bf16) return std::nullopt;

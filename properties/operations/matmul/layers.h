@@ -1,6 +1,6 @@
 #pragma once
-// What GEMMs meet of production's layers: of the up projection (n = 2n, k = d), the down projection (n = d, k = n) and,
-// with groups along depth, the gradients of both weights (m x n of d x 2n and n x d).
+// The extents that GEMMs take from production's layers: of the up projection (n = 2n, k = d), the down projection
+// (n = d, k = n) and, with groups along depth, the gradients of both weights (m x n of d x 2n and n x d).
 //
 // A layer's weights have up to 10^10 elements, which no host reference multiplies. Each use is a slice: one extent (k,
 // n, m, or the number of experts) is the layer's own, the others are as much of theirs as the suite's work allows. Most

@@ -236,7 +236,7 @@ class OperandCodes {
         step_(c.seed / 2),
         one_hot_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {}
 
-  // What the elements of a row share. To be called before at().
+  // Sets the values that the elements of a row share. To be called before at().
   void go_to(std::int64_t row) {
     row_ = row;
     const auto number = static_cast<std::uint64_t>(row);

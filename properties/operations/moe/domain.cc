@@ -26,7 +26,7 @@ constexpr std::array<std::int64_t, 6> kSlots{0, 1, 2, 3, 8, 9};
 constexpr std::int64_t kMostSlots = 16;
 constexpr std::array<std::int64_t, 5> kExpertCounts{1, 2, 3, 8, 9};
 constexpr std::array<std::int64_t, 3> kDrops{0, 1, 51};
-// Of the cases of a law or of conduct, which are called up to a hundred times, and of those that are compared with the
+// The work of small cases: those of laws and conduct, called up to a hundred times each, and those compared with the
 // reference: 2 to 8 ms of its time. A CUDA library, which may take multiples of 128 alone, has larger ones, and does
 // not compute them as slowly.
 constexpr std::int64_t kSmallWork = std::int64_t{1} << 21;

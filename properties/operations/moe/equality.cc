@@ -28,7 +28,7 @@ bool is_usual_layer(const Variant& v) {
   return own.gate_up == MXCHECK_HALVES && (own.recipe == "mxfp8" || own.recipe == "dsv3");
 }
 
-// What every variant meets on every run. Widths are multiples of 128 but in the last: a library may leave out others.
+// Corner cases of a variant on every run. Widths are multiples of 128 but in one: a library may leave out others.
 std::vector<Case> layer_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases;
   const auto add = [&](std::int64_t tokens, std::int64_t cols, std::int64_t inner,
@@ -117,7 +117,7 @@ std::int64_t expert_of(const LayerRoutes& routes, std::int64_t row) {
   return std::upper_bound(routes.offsets.begin(), routes.offsets.end(), row) - routes.offsets.begin() - 1;
 }
 
-// Of a routed row.
+// A routed row in words: its expert, its token, its weight.
 std::string row_text(const LayerRoutes& routes, std::int64_t row) {
   const std::int64_t expert = expert_of(routes, row);
   const auto at = static_cast<std::size_t>(expert);

@@ -19,7 +19,7 @@ struct KeptTensor {
   [[nodiscard]] CallTensor call_tensor() const;  // a pointer into bytes
 };
 
-// What is kept of `rows` rows of `cols` columns under a rule: names, types and sizes; no bytes.
+// The tensors in which a rule keeps `rows` rows of `cols` columns: names, types and sizes; no bytes.
 std::vector<TensorInfo> kept_infos(const std::string& name, const OperandRule& rule, std::int64_t rows,
                                    std::int64_t cols);
 // The rule by which a recipe keeps X: BF16, or up's operand.

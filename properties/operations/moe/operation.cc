@@ -215,7 +215,7 @@ std::vector<InvalidCall> invalid_policies() {
   };
 }
 
-// What of the values only the device can see.
+// Calls with invalid routes, whose values only the device can see.
 std::vector<InvalidCall> invalid_routes() {
   return {
       {"the offsets of experts descend",

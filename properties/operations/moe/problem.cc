@@ -229,7 +229,7 @@ constexpr int kRowBits = 20;  // of the place of a row among those of all expert
 constexpr std::array<std::uint16_t, 12> kSpecials{0x7FC0, 0x7F80, 0xFF80, 0xFFFF, 0x8000, 0x0000,
                                                   0x0001, 0x8001, 0x0080, 0x7F7F, 0xFF7F, 0x3F80};
 
-// What tells the tensors apart: where they come from, and how large an element usually is.
+// The tensor of an element, which decides where the element comes from, and how large it usually is.
 enum class What : std::uint8_t { x, w1, w2, d_o };
 
 class MoeElements {

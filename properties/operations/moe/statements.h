@@ -1,5 +1,5 @@
 #pragma once
-// What the statements about whole layers share.
+// Helpers shared by the statements about whole layers.
 
 #include <optional>
 #include <string_view>

@@ -1,4 +1,4 @@
-// What holds of the tokens of any layer, whatever the reference says: the candidate's outputs are held against each
+// Laws of the tokens of any layer that hold whatever the reference says: the candidate's outputs are held against each
 // other.
 
 #include <algorithm>
@@ -193,7 +193,7 @@ std::vector<Statement> moe_token_law_statements() {
   return s;
 }
 
-// What holds of the experts of any layer, whatever the reference says.
+// Laws of the experts of any layer that hold whatever the reference says.
 
 namespace {
 

@@ -1,5 +1,5 @@
-// What quantization commutes with: the candidate is compared with itself, so the reference can be wrong and these hold.
-// What a recipe is, its table says (numerics/scale/recipe.h): which rule, what NaN and Inf do to a block.
+// Changes that commute with quantization: the candidate is compared with itself, so a wrong reference does not matter.
+// A recipe's table (numerics/scale/recipe.h) says what the recipe is: which rule, what NaN and Inf do to a block.
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +43,7 @@ std::vector<std::uint8_t> compact(const Case& c, BlockShape block, const std::ve
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint8_t>& v) { return std::as_bytes(std::span(v)); }
 
-// What the elements of each block are together: compact, as scales are.
+// The amax of each block, and whether the block holds a NaN: compact, as scales are.
 std::vector<BlockAmax> block_amaxes(const Case& c, const Input& x) {
   const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
   const std::int64_t width = g.block.width(c.cols);

@@ -36,7 +36,7 @@ class QuantizeProblem final : public Problem {
   void explain_scale(BlockShape block, Finding& finding) const;
 };
 
-// Of a call of one of the three.
+// The problem that a call of quantize, quantize_dual or cast poses.
 std::unique_ptr<Problem> quantize_problem_of(const Call& call);
 
 }  // namespace mxcheck

@@ -479,7 +479,7 @@ bool is_route_option(const Case& c) {
   return route_case(c).scale != 1 || c.stride > c.cols || route_case(c).top_k > 16;
 }
 
-// What a case of a router must satisfy, and simpler cases in place of a failing one.
+// The limits that a router's case must keep to, and simpler cases in place of a failing one.
 
 void fit_route(Case& c) {
   route_case(c).tile = std::max<std::int64_t>(1, route_case(c).tile);

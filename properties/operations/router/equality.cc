@@ -26,7 +26,7 @@ std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
 
 bool is_plain(const Variant& v) { return !route_of(v).bias && !route_of(v).limited; }
 
-// What every variant meets on every run: none and one of everything, ties in all places, every kind of value.
+// Corner cases of every variant on every run: none and one of everything, ties in all places, every kind of value.
 std::vector<Case> choice_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases{
       route_corner(v, 0, 4, 2, Data::zeros, 1),        route_corner(v, 1, 1, 1, Data::codes, 2),
@@ -358,7 +358,7 @@ void explain_expert(const RouteProblem& p, std::int64_t expert, Finding& finding
   }
 }
 
-// Of outputs by row: the expert of the row.
+// The expert of a row, for outputs by row.
 std::int64_t expert_of_row(const RouteProblem& p, std::int64_t row) {
   const RoundedTokens rows = round_tokens(p.router(), p.token_rounding(), p.input.view());
   for (std::int64_t e = 0; e < p.c.cols; ++e) {

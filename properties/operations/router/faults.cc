@@ -122,7 +122,7 @@ std::vector<std::int32_t> ranks(std::span<const float> scores, std::int64_t toke
   return order;
 }
 
-// What an expert keeps of its f tokens, by rank: the first `count`, or with faults others.
+// The tokens that an expert keeps, by rank, where f tokens chose it: the first `count`, or with faults others.
 std::vector<std::int32_t> kept_tokens(const TokenRounding& token_rounding, std::vector<std::int32_t> order,
                                       std::int64_t f, std::int64_t count, const RouterFaults& faults) {
   if (token_rounding.rule == TokenRoundingRule::capacity_order || token_rounding.rule == TokenRoundingRule::none) {

@@ -1,4 +1,4 @@
-// What holds of token choice whatever the reference says: the candidate's outputs are held against its inputs and
+// Laws of token choice that hold whatever the reference says: the candidate's outputs are held against its inputs and
 // against each other.
 
 #include <algorithm>
@@ -141,8 +141,8 @@ std::vector<Statement> route_law_statements() {
   return s;
 }
 
-// What holds of rows whatever the reference says: the candidate's outputs are held against each other and against the
-// definition of rounding, none of whose code is used here.
+// Laws of rows that hold whatever the reference says: the candidate's outputs are held against each other and against
+// the definition of rounding, none of whose code is used here.
 
 namespace {
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the routers' operations meet of production's layers: their experts and active experts with every variant, and
+// Production's layers as the routers' operations meet them: their experts and active experts with every variant, and
 // with the layer's own score, bias, groups and scale where the candidate offers those.
 
 #include <cstdint>

@@ -101,7 +101,7 @@ Policy RouteOperation::policy(const Case& c) const {
   p.renormalize = v.renormalize ? 1 : 0;
   p.rule = v.rule.c_str();
   if (has_tile()) p.tile = own.tile;
-  // Of a question all four are 0, as those of a case without them.
+  // All four are 0 in a question, as they are in a case without them.
   if (has_rule()) p.capacity = own.capacity, p.seed = c.seed, p.step = own.step, p.layer = own.layer;
   return pack(p, {offsetof(mxcheck_route_policy, rule)});
 }
@@ -199,7 +199,7 @@ OperationModule router_module() {
   return module;
 }
 
-// What a router must refuse: NaN under the policy "refuse", and invalid calls.
+// The calls that a router must refuse: those with NaN under the policy "refuse", and invalid ones.
 
 namespace {
 

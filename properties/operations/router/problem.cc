@@ -269,7 +269,7 @@ std::uint32_t beside(Format dtype, double value, int steps) {
 bool refuses_infinity(const Variant& v) { return router_variant_named(route_of(v).router).packed; }
 bool problem_refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
 
-// What a router of the variant may be given in place of these bits.
+// The logit that a router of the variant may be given in place of these bits.
 std::uint32_t allowed(const Variant& v, std::uint32_t bits) {
   const std::uint32_t sign = bits & sign_bit(v.dtype);
   const std::uint32_t infinity = spec(v.dtype).max_code + 1;
@@ -366,7 +366,7 @@ class Logits {
     for (std::int64_t e = 0; e < c_.cols; ++e) {
       const std::int64_t fillers = c_.cols - e;
       std::int64_t load = (static_cast<std::int64_t>(c_.seed % 1024) + e) % (2 * own_.tile + 2);
-      // What is left must fit into those after it, and not be used up by it.
+      // The slots that are left must fit into the experts after this one, which takes no more than are left.
       if (e < counted)
         load = std::clamp(load, std::max<std::int64_t>(0, left - (fillers - 1) * c_.rows), std::min(left, c_.rows));
       if (e >= counted) load = left / fillers;

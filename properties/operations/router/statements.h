@@ -1,5 +1,5 @@
 #pragma once
-// What the statements about routers share.
+// Helpers shared by the statements about routers.
 
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ Statement route_law(std::string_view name, std::string_view sentence,
 // Rounds to tiles.
 bool has_tiles(const Variant& v);
 
-// What every variant of route_round meets on every run: every count of tokens around two tiles, ties, too few tokens.
+// Corner cases of each route_round variant on every run: every count of tokens around two tiles, ties, too few tokens.
 std::vector<Case> rounding_corners(const Variant& v, Suite suite);
 
 }  // namespace mxcheck

@@ -23,7 +23,7 @@ std::uint32_t move_ulp(Format dtype, std::uint32_t bits, int by) {
   return sign | static_cast<std::uint32_t>(magnitude);
 }
 
-// What the elements of one block share.
+// The values that the elements of one block share.
 struct BlockWords {
   int exponent = 0;                             // of boundaries, codes and slots; of normal the row's
   std::uint64_t kind = 0;                       // of boundaries and specials
@@ -140,7 +140,7 @@ class Expander {
     return 0;
   }
 
-  // Those that such data need: in blocks of one column each element has its own.
+  // The block's values that such data need, and no others: in blocks of one column each element has its own.
   template <Data kData>
   [[nodiscard]] BlockWords words_of(std::int64_t block, std::int64_t row, std::int64_t block_rows,
                                     std::int64_t block_cols) const {
@@ -266,7 +266,7 @@ class Expander {
     } else if (kind == 3 && word % 16 == 0) {
       other = beyond_[scaled(word, beyond_.size())];  // floor saturates these
     } else if (kind == 0 && edges_[edge] == largest_) {
-      // Of thousands of elements one would always be the largest value: below an edge the others make way for the amax.
+      // Some element among thousands would always be the largest value: below an edge the others make way for the amax.
       other = largest_ / 2;
     }
     const std::uint32_t unmoved = other < 0 ? bits_of_edge(edge, e) : nearest_bits(dtype_, other * two_to(e));

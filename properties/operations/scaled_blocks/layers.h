@@ -1,5 +1,5 @@
 #pragma once
-// What quantize and its like meet of production's layers: matrices of d columns (tokens, and the gradients of outputs),
+// Production's layers as quantize and its like meet them: matrices of d columns (tokens, and the gradients of outputs),
 // of n (what the down projection reads) and of 2n (gate and up projection together).
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What the operations on blocks that share a scale have in common; each adds its tensors and its statements.
+// The base of the operations on blocks that share a scale; each adds its tensors and its statements.
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 #pragma once
-// What was met of each operation's domain: a row an axis, a cell a bin, the darker the larger its share of the cases.
+// The coverage of each operation's domain: a row an axis, a cell a bin, the darker the larger its share of the cases.
 
 #include <string>
 
@@ -10,7 +10,7 @@ namespace mxcheck {
 // A bin that fewer than this share of the operation's cases met is marked.
 inline constexpr double kFewCases = 0.01;
 
-// Of all statements together, operation by operation; empty where nothing was covered.
+// The map of all statements together, operation by operation; empty where nothing was covered.
 std::string coverage_map(const GateReport& report);
 
 }  // namespace mxcheck

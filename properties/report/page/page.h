@@ -11,7 +11,7 @@
 
 namespace mxcheck {
 
-// What pictures of a failure are drawn from; without them there is its text alone.
+// The tensors that pictures of a failure are drawn from; without them there is its text alone.
 struct ExamplePictures {
   std::optional<ExampleTensors> minimal;
   std::optional<ExampleTensors> original;
