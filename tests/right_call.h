@@ -1,5 +1,5 @@
 #pragma once
-// What the right libraries of these tests check of every call before they look at what it asks for: the fields of the
+// Checks of every call by the right libraries of these tests, before they look at what it asks for: the fields of the
 // call and the policy, and of each tensor all but its type and shape. Plain C++, for sources that link nothing.
 
 #include <cstddef>
@@ -44,7 +44,7 @@ inline const char* problem_of(const DLTensor& t, DLDeviceType device, bool gaps)
   return has_right_strides(t, gaps) ? nullptr : "a tensor has strides that it may not have";
 }
 
-// Of a call that has_fields. gaps: whether the first input may have them.
+// The problem of a call that has_fields; null where there is none. gaps: whether the first input may have them.
 inline const char* problem_of(const mxcheck_call& call, std::size_t policy_bytes, bool gaps,
                               DLDeviceType device = kDLCPU) {
   if (call.policy == nullptr || call.policy->size < policy_bytes) return "the policy is null or too small";

@@ -187,7 +187,7 @@ TEST_P(Adversaries, get_the_right_exit_code_and_leave_the_gate_whole) {
 // At night: as a user meets them, with all statements.
 TEST_P(Adversaries, end_as_they_should_in_the_whole_suite) { expect_ending(GetParam(), kAll, {}); }
 
-// What a call spoils for the process's end counts where no statement asks for it.
+// A library that makes its process abort at exit is at fault, though no statement that runs asks how it ends.
 TEST(Adversary, that_aborts_after_all_statements_is_a_fault) {
   const Ended gate =
       run_gate({"mxcheck", "gate", "--candidate", std::string(MXCHECK_ADVERSARIES) + "/aborts_at_exit.so", "--only",

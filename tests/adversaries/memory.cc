@@ -90,7 +90,7 @@ mxcheck_status keeps_64_bytes_a_call(const mxcheck_call* call) {
 
 // Maps 4 KB in every call, touches none of them and unmaps none.
 mxcheck_status keeps_a_mapping_a_call(const mxcheck_call* call) {
-  // Of alternating protection, or the kernel would make one mapping of all.
+  // Protection alternates, or the kernel would merge all mappings into one.
   static int calls = 0;
   (void)mmap(nullptr, 4096, ++calls % 2 == 0 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return honest::run(call);

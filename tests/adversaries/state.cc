@@ -93,7 +93,7 @@ mxcheck_status leaves_rounding_upward(const mxcheck_call* call) {
   return status;
 }
 
-// What -ffast-math links into a shared library: its constructor makes the loading thread flush subnormals to zero.
+// The constructor that -ffast-math links into a shared library: the loading thread flushes subnormals to zero.
 void flushes_to_zero_once_loaded() {
 #if defined(__SSE__)
   _mm_setcsr(_mm_getcsr() | 0x8040U);

@@ -14,7 +14,7 @@
 namespace mxcheck {
 namespace {
 
-// What the library in the SIMD library's place does wrong: the byte of each output that it flips.
+// The fault of the library that stands in for the SIMD library: the byte that it flips in each output; -1: none.
 struct Fault {
   std::int64_t code = -1;
   std::int64_t scale = -1;

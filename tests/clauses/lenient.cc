@@ -64,7 +64,7 @@ struct Mended {
   std::array<std::array<std::int64_t, 3>, 16> shapes{};
 };
 
-// Of one tensor: false where it is not wrong in this way.
+// One way to mend a tensor; false where the tensor is not wrong in this way.
 struct TensorMend {
   std::string_view name;
   bool (*mend)(Mended&, DLTensor&);
@@ -118,7 +118,7 @@ constexpr TensorMend kTensorMends[] = {
     {"gaps", [](Mended&, DLTensor& t) { return forget_strides(t, has_rows(t) && t.strides[0] > last(t)); }},
 };
 
-// Of the call or its policy.
+// One way to mend a call or its policy; false where it does not apply.
 struct CallMend {
   std::string_view name;
   bool (*mend)(Mended&);
@@ -181,7 +181,7 @@ const mxcheck_operation& right_one() {
   return operation;
 }
 
-// What takes a call that lacks the fields to look at: it does nothing, and says that all is well.
+// Whether a call that lacks the fields to look at is let through: nothing is done, and the call is said to be well.
 bool is_let_through(std::string_view lenient, const mxcheck_call& call) {
   return (lenient == "small_size" && call.size < sizeof(mxcheck_call)) ||
          (lenient == "null_policy" && call.policy == nullptr) || (lenient == "null_inputs" && call.inputs == nullptr) ||

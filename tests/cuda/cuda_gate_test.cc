@@ -24,7 +24,7 @@ class CudaGate : public test::FakeCuda {
   }
 };
 
-// Of a right library, recorded. CTest runs these tests in one process, so that it is made once.
+// A recorded run of the gate on a right library. CTest runs these tests in one process, so that it is made once.
 class CudaGateOnARightLibrary : public CudaGate {
  protected:
   static const GateReport& whole_run() {

@@ -1,5 +1,5 @@
 #pragma once
-// What the fake candidates and the fake model share: a kernel's way into a stream of the fake driver, what the
+// Common parts of the fake candidates and the fake model: a kernel's way into a stream of the fake driver, what the
 // environment tells them to do wrong, and arguments that are still there when the kernel runs.
 
 #include <array>
@@ -23,7 +23,7 @@ inline bool mode(const char* name, const char* variable = "FAKE_CUDA") {
 }
 
 // A call with tensors of its own: the caller's are gone when its kernel runs. Graphs run it again, so nothing frees it.
-// Of the policy, only the pointer.
+// The policy is not copied, only the pointer to it.
 struct KeptCall {
   explicit KeptCall(const mxcheck_call& from) : call(from) {
     for (int i = 0; i < from.num_inputs + from.num_outputs; ++i) {

@@ -28,7 +28,7 @@ class FakeCuda : public testing::Test {
     setenv("FAKE_CUDA", mode, 1);
     return run_gate(o, [](const StatementResult&, bool) {});
   }
-  // What was found first; empty when all held.
+  // The finding of the first counterexample; empty when all statements held.
   static std::string found(const GateReport& report) {
     for (const StatementResult& r : report.statements) {
       if (r.counterexample) return r.counterexample->finding.summary;

@@ -128,11 +128,11 @@ bool print_row(const std::string& tool, const Fault& fault, const std::string& s
   const std::string name = statement->at("name");
   const std::string reproduce = name + ": " + example.at("case").get<std::string>();
   const Run again = run_gate(tool, fault.library, " --reproduce " + quoted(reproduce));
-  // What only happens after other calls cannot happen again alone: then the report must have said so.
+  // A failure that only happens after other calls cannot happen again alone: then the report must have said so.
   const std::string summary = example.at("summary");
   const bool has_state = summary.find("state of earlier calls") != std::string::npos ||
                          summary.find("something other than the call") != std::string::npos;
-  // What ended in an error of the device among others may alone be bits that differ.
+  // A call that ended in an error of the device among others may alone give bits that differ: any failure counts.
   const bool reproduced = is_failure(again.exit_code) || has_state;
   std::printf("| %s | %s | %s%s | %lld x %lld | %d%s | %.1f | %s |\n", fault.name.c_str(), fault.reference.c_str(),
               name.c_str(),

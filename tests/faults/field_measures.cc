@@ -1,4 +1,4 @@
-// What the measures that the field tests GEMMs by say of each faulty library:
+// Values of the measures that the field tests GEMMs by, for each faulty library:
 //
 //   mxcheck_field_measures faults.tsv      on a machine with a Hopper GPU
 //

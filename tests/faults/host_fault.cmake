@@ -59,7 +59,7 @@ function(mxcheck_fault_test NAME LABEL SECONDS)
   set_tests_properties(faults.${NAME} PROPERTIES LABELS ${LABEL} TIMEOUT ${SECONDS})
 endfunction()
 
-# What all families of the host end with: the copies of the library, PREFIXs.tsv, the target PREFIX_table.
+# The end of every family of the host: the copies of the library, PREFIXs.tsv, the target PREFIX_table.
 macro(mxcheck_fault_family_end)
   mxcheck_stamp_faults(mxcheck_${fault_family}s mxcheck_${fault_family}_family ${CMAKE_CURRENT_BINARY_DIR}
                        ${fault_family} ${fault_names})

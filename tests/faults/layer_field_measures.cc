@@ -1,4 +1,4 @@
-// What the measures that the field tests kernels by (measures.h) say of each faulty library of a layer's steps:
+// Values of the measures that the field tests kernels by (measures.h), for each faulty library of a layer's steps:
 //
 //   mxcheck_layer_field_measures layer_faults.tsv
 //

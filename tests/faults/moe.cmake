@@ -104,7 +104,7 @@ mxcheck_fault_family_end()
 # The whole suite of the control alone: it takes half a minute of two cores, and has the statement that catches each.
 mxcheck_fault_tests(moe ${CMAKE_CURRENT_SOURCE_DIR}/moe_caught_by.tsv)
 
-# What cosine, SQNR and calc_diff say of them: ninja moe_field_measures.
+# Cosine, SQNR and calc_diff of the faulty whole layers: ninja moe_field_measures.
 add_executable(mxcheck_moe_field_measures EXCLUDE_FROM_ALL moe_field_measures.cc)
 target_link_libraries(mxcheck_moe_field_measures PRIVATE mxcheck_options mxcheck_reference mxcheck::dlpack ${CMAKE_DL_LIBS})
 add_custom_target(

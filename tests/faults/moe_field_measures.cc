@@ -1,4 +1,4 @@
-// What the measures that the field tests kernels by (measures.h) say of each faulty library of whole layers:
+// Values of the measures that the field tests kernels by (measures.h), for each faulty library of whole layers:
 //
 //   mxcheck_moe_field_measures moe_faults.tsv
 //
@@ -43,7 +43,7 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   std::vector<std::uint8_t> bytes;
 
-  // Of BF16 and FP32.
+  // The elements of a tensor in BF16 or FP32, as numbers.
   template <class To>
   [[nodiscard]] std::vector<To> numbers() const {
     std::vector<To> values;

@@ -81,7 +81,7 @@ mxcheck_fault(sum_of_32 "" "more than 32 kept experts: the sum ends with the 32n
   [[in_order(terms, r.top_k,]]
   [[in_order(terms, FAULT ? min(r.top_k, 32) : r.top_k,]])
 
-# What only the device sees.
+# Faults about NaN in the inputs, which only the device sees.
 mxcheck_fault(nan_refused_and_computed "" "a NaN is reported and does not stop what follows" sm90/route/check.cu
   [[first == kNone ? MXCHECK_OK : MXCHECK_INVALID]]
   [[MXCHECK_OK]])

@@ -20,8 +20,8 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// Of two suites the larger goldens are not in git: the manifest has their hashes, and making them again gives the
-// files.
+// Whether git has the golden's file. The larger goldens of two suites are not in git: the manifest has their hashes,
+// and making them again gives the files.
 bool is_in_git(const std::string& suite, const ManifestEntry& golden) {
   constexpr std::uint64_t kMost = 400'000;
   return (suite != "swiglu" && suite != "layer") || golden.size < kMost;

@@ -1,6 +1,6 @@
 #pragma once
 // Memory whose last byte is the last before a page that may not be touched: a read or write beyond the end crashes.
-// What lies before it in its pages is filled with a pattern, and intact_before() says whether it still is.
+// The bytes before it in its pages are filled with a pattern, and intact_before() says whether they still are.
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Of GEMMs. Groups along rows, where one has a row in d of its own.
+// Faults of GEMMs. Those in rows of an expert need groups along rows, where an expert has rows of d of its own.
 
 #include "tests/narrow/faults.h"
 

@@ -1,4 +1,4 @@
-// Those that none of the reports on missed libraries has: index widths, counters, fast paths for odd sizes, arguments
+// Faults that none of the reports on missed libraries has: index widths, counters, fast paths for odd sizes, arguments
 // that few callers pass.
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Of block scaling.
+// Faults of block scaling.
 
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Of routers.
+// Faults of routers.
 
 #include <cmath>
 

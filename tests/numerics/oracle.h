@@ -57,7 +57,7 @@ class FloatEncoder {
 
   std::uint32_t operator()(std::uint32_t pattern) const;  // of an FP32
 
-  // What operator() gives for every pattern of [first, end), one code: for sweeps that walk from step to step.
+  // The step of operator() at a pattern: one code for every pattern of [first, end). For sweeps that walk step by step.
   struct Step {
     std::uint64_t end;
     std::uint32_t code;

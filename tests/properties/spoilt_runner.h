@@ -39,7 +39,7 @@ class SpoiltRunner final : public CandidateRunner {
   int calls_ = 0;
 };
 
-// What a statement finds; empty where it holds, "nothing" where it has nothing to say.
+// The finding of a statement; empty where it holds, "nothing" where it has nothing to say.
 inline std::string found_in(CandidateRunner& runner, std::string_view statement, const Case& c) {
   CheckContext context{runner, {}};
   const std::optional<Finding> finding = statement_named(statement).check(context, c);

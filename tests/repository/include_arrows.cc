@@ -18,7 +18,7 @@ const Arrow* arrow_of(std::string_view path, const std::vector<Arrow>& arrows) {
   return longest;
 }
 
-// What of a text may not be there: the includes that `looked_at` takes, and the arrow of the path does not allow.
+// Findings of a text: the includes that `looked_at` takes and that the arrow of the path does not allow.
 template <class LookedAt>
 std::vector<Finding> findings_of(std::string_view path, std::string_view text, const std::vector<Arrow>& arrows,
                                  LookedAt looked_at) {
@@ -46,7 +46,7 @@ const std::vector<Arrow>& folder_arrows() {
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
       // The SIMD library as any candidate, for large tensors: the tool and the C interface call it.
       {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
-      // What an interpreter's process enters: the worker of a candidate's process.
+      // The worker of a candidate's process, which an interpreter's process enters.
       {"bindings/worker/",
        {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",
         "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h"}},
@@ -77,7 +77,7 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/process/", {"properties/core/", "properties/process/", "properties/gpu_model/gpu_model.h"}},
       // An operation knows no other operation; their registry alone knows all.
       {"properties/operations/", {"properties/core/", "properties/gpu_model/gpu_model.h"}, true},
-      // What the operations on scaled blocks share; statements about two of them, and cast, whose problem is
+      // Exceptions: what operations on scaled blocks share; statements about two of them; and cast, whose problem is
       // quantize's.
       {"properties/operations/scaled_blocks/", {"properties/core/", "properties/operations/scaled_blocks/"}},
       {"properties/operations/quantize/",
@@ -98,7 +98,7 @@ const std::vector<Arrow>& property_arrows() {
        {"properties/core/", "properties/operations/moe/", "properties/operations/layer/tensors.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
-      // Of a golden's quantized blocks the explanation is quantize's own.
+      // The explanation of a golden's quantized blocks is quantize's own.
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
       {"properties/identify/", {"properties/core/", "properties/identify/"}},

@@ -11,7 +11,7 @@ calls="$work/calls"
 mkdir -p -- "$tree" "$stubs"
 cp -R -- "$source/run" "$source/.ci" "$source/packages.txt" "$source/CMakePresets.json" "$tree/"
 
-# What a machine with coreutils has, and nothing else.
+# Tools that a machine with coreutils has, and nothing else.
 for tool in bash sed grep cat rm mkdir dirname env sort tail xargs head tr touch chmod printf awk find wc cp; do
   ln -s -- "$(type -P "$tool")" "$stubs/$tool"
 done
@@ -144,7 +144,7 @@ rm -- "$tree/build/release/build.ninja"
 expect 1 'cmake --preset release failed' CONFIGURE_STATUS=1 -- build
 expect 0 '--preset release' -- build
 
-# What a build took: the steps since its start, once each, however many outputs they have.
+# A build's timings: the steps since its start, once each, however many outputs they have.
 log='# ninja log v5\n0\t9000\t1\told/a/b.o\tf\n'
 log+='0\t3000\t9000000000000000000\tkernels/CMakeFiles/x.dir/sm90/a/b.cu.o\ta\n'
 log+='0\t1000\t9000000000000000000\tlib/one.so\tb\n0\t1000\t9000000000000000000\tlib/two.so\tb\n'

@@ -102,7 +102,7 @@ const mxcheck_route_policy& policy_of(const mxcheck_policy* p) {
   return *reinterpret_cast<const mxcheck_route_policy*>(p);
 }
 
-// What the four have in common; bias is kept by the caller.
+// The common part of the four operations; bias is kept by the caller.
 struct Problem {
   explicit Problem(const mxcheck_call& call, bool gaps = true) : p(policy_of(call.policy)), tensors(call) {
     const char* problem = right::problem_of(call, sizeof(mxcheck_route_policy), gaps);
@@ -142,7 +142,7 @@ struct Problem {
   Router router;
 };
 
-// What the router gives; packed_order: with that of packed values, where those are finite.
+// The router's answer; under packed_order: that of packed values, where those are finite.
 template <class Run>
 auto answer(Router router, Run run) {
   if (fault() != "packed_order" || router.variant->name != "topk-softmax") return run(router);

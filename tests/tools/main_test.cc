@@ -78,7 +78,7 @@ TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
                  "mma --contract sm90_fp8 --a long.npy --b long.npy -o d.npy", "ulimit -v 2000000; ");
 }
 
-// What "$OUT" of a script that lost its variable gives: an option without a value, and not one that was left out.
+// An empty name, which "$OUT" of a script that lost its variable gives, is an option without a value, not one left out.
 TEST_F(Tool, refuses_an_empty_name) {
   write_npy(dir / "x.npy", test::make_tensor("", Dtype::f32, {1, 2}, std::vector<float>{1, 2}));
   write_npy(dir / "a.npy", test::make_tensor("", Dtype::u8, {1, 1}, std::vector<std::uint8_t>{56}));

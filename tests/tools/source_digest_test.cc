@@ -7,7 +7,7 @@ namespace {
 
 class SourceDigest : public test::ToolTest {
  protected:
-  // What it printed, and its exit code.
+  // The lines that it printed, and its exit code.
   std::pair<std::string, int> digest(const std::string& arguments) {
     const std::string command = "'" MXCHECK_SOURCE_DIGEST "' " + arguments + " > " + (dir / "out") + " 2> /dev/null";
     const int status = std::system(command.c_str());

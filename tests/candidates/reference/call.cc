@@ -97,7 +97,7 @@ Call without_index(const Call& call, std::int64_t rows) {
   return plain;
 }
 
-// What problem_of() reads without looking whether it is there.
+// Checks the inputs that problem_of() reads without looking whether they are there.
 void check_inputs(const Call& call, const mxcheck_policy& policy) {
   const auto is_bytes = [&](std::size_t i) {
     return i < call.inputs.size() && !call.inputs[i].is_offsets && !call.inputs[i].is_index;

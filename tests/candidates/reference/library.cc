@@ -128,7 +128,7 @@ class Served {
       if (t.is_offsets && !is_matmul && !has_own) refuse("offsets");
       if (t.is_index && !has_own) refuse("index");
       if (t.row_stride != 0) refuse("strides");
-      // Of a layer with widths of 128 the scales alone have rows of fewer elements.
+      // Scales are the only matrices of a layer with widths of 128 whose rows have fewer than 16 elements.
       const bool is_matrix = is_layer && t.shape.size() == 2 && t.shape[1] % 16 == 0;
       if (((is_matmul && i < 2) || is_matrix) && reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0)
         refuse("misaligned");

@@ -11,7 +11,7 @@
 namespace mxcheck::candidates {
 
 struct Settings {
-  // What is offered.
+  // The calls that are offered: operations, variants, extents.
   std::string operations;     // of these names; empty: of all
   std::string contracts;      // of GEMMs
   std::string variant;        // the one whose text this is; empty: all
@@ -29,12 +29,12 @@ struct Settings {
   bool other_script = false;    // name and messages are not ASCII
   std::int64_t sleep_us = 0;    // every call
   std::uint64_t workspace = 0;  // bytes
-  // What no right library does: for tests of what is said about wrong ones.
+  // Faults, which no right library has: for tests of what is said about wrong ones.
   std::string follows;  // the contract, recipe or router that it follows in place of what it is asked for
   std::string ends;     // crashes, hangs or refuses: at every call
 };
 
-// Of the process, read once. An unknown setting ends it: a test that misspells one must not pass.
+// The settings of the process, read once. An unknown one ends it: a test that misspells one must not pass.
 const Settings& settings();
 
 // Whether a list with commas has the word; an empty list has none.

@@ -1,4 +1,4 @@
-// What one CTA may do to another of its cluster, and when it sees what lands there (PTX ISA 9.0, 9.7.9.22, 9.7.13.15).
+// Accesses to another CTA of the cluster: which are allowed, and when they are seen (PTX ISA 9.0, 9.7.9.22, 9.7.13.15).
 
 #include "kernels/sm100/tcgen05/tma.h"
 #include "tests/emulation/sm100/micro.h"

@@ -111,7 +111,7 @@ TEST(Issue, forms_that_are_not_modelled_are_unknown) {
                issues([](TmemAddress t) {
                  mma_block_scaled<1>(t, matrix(kA), matrix(kB), kSmallScaled, t + 32 + (1U << 30), t + 36, false);
                }));
-  // What the two descriptors cannot be.
+  // Values that the two descriptors (instruction, matrix) cannot have.
   expect_fault(
       kAlone, Hazard::descriptor, {"warp 0 lane 0", "tcgen05.mma", "bits 22:17 = 0"},
       issues([](TmemAddress t) { mma_f8f6f4<1>(t, matrix(kA), matrix(kB), {kSmall.bits & ~(63U << 17)}, false); }));

@@ -1,4 +1,4 @@
-// What one thread issues one behind another (PTX ISA 9.0, 9.7.16.6.2): mma and cp onto accumulators and scales.
+// The order of what one thread issues (PTX ISA 9.0, 9.7.16.6.2): mma and cp onto accumulators and scales.
 
 #include "tests/emulation/sm100/micro.h"
 #include "tests/emulation/sm100/small_mma.h"
@@ -38,7 +38,7 @@ TEST(MmaOrder, mmas_of_two_shapes_are_not_in_order) {
                two_mmas(false, false));
 }
 
-// Of two threads: fences order, and wait for nothing.
+// MMAs of two threads: fences order them, and wait for nothing.
 Kernel mmas_of_two_threads(bool fences) {
   return [fences] {
     const TmemAddress tmem = open({1, 1, 1});

@@ -121,7 +121,7 @@ TEST(Schedule, a_race_is_found_and_seen_in_bits_under_some) {
   EXPECT_EQ(found, kSeeds + 2);
   EXPECT_GT(wrong, 0U);
 }
-// Of a kernel with findings too.
+// The checks change no bits of a kernel that has findings either.
 TEST(Schedule, checks_change_no_bits) {
   for (const bool wrong : {false, true}) {
     for (LaunchOptions options : all_schedules()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What micro-kernels with tensor memory have in common: launch shapes, barriers, columns, and the operands of one small
+// Common parts of micro-kernels with tensor memory: launch shapes, barriers, columns, and the operands of one small
 // MMA, all ones, written by warp 0 through the generic proxy.
 
 #include <cstdint>
@@ -92,14 +92,14 @@ inline constexpr SharedLayout kRows32 = k_major(Swizzle::b32);
 inline constexpr InstructionDescriptor kSmall = instruction_descriptor<ByteInstruction{.m = 128, .n = 16}>();
 inline constexpr InstructionDescriptor kSmallScaled = instruction_descriptor<ScaledInstruction{.m = 128, .n = 16}>();
 
-// Of a pair of CTAs: M = 256.
+// The MMAs of a pair of CTAs: M = 256.
 inline constexpr int kPairN = 32;
 inline constexpr InstructionDescriptor kPairMma =
     instruction_descriptor<ByteInstruction{.m = 256, .n = kPairN, .cta_group = 2}>();
 inline constexpr InstructionDescriptor kPairScaledMma =
     instruction_descriptor<ScaledInstruction{.m = 256, .n = kPairN, .cta_group = 2}>();
 
-// What a micro-kernel leaves out of what hands tensor memory over, or does too late.
+// The step of handing tensor memory over that a micro-kernel leaves out, or does too late.
 enum class Left : std::uint8_t { nothing, wait, after, before, wait_ld, arrive_after_sync };
 
 inline SharedDescriptor matrix(unsigned at) { return shared_descriptor<kRows32>(shared_base() + at); }
@@ -120,7 +120,7 @@ inline void small_scaled_mma(TmemAddress tmem, bool accumulate = false) {
 // This warp's lanes of a column.
 inline TmemAddress slab(TmemAddress tmem, unsigned column = 0) { return tmem_at(tmem, warp_index() % 4 * 32, column); }
 
-// What tcgen05.alloc wrote to a slot, once the CTA has met.
+// The address that tcgen05.alloc wrote to a slot, once the CTA has met.
 inline std::uint32_t slot_after_sync(unsigned at = 0) {
   sync_block();
   return load_shared<std::uint32_t>(shared_base() + at);

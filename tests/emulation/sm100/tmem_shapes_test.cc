@@ -10,8 +10,8 @@ namespace {
 struct Owner {
   unsigned thread, reg;
 };
-// Of the cell at lane `l` and column `c` of the access. The figures of 9.7.16.2.3, inverted: 16-lane shapes are made of
-// matrices of 8 rows, four threads to a row.
+// The owner of the cell at lane `l` and column `c` of the access. The figures of 9.7.16.2.3, inverted: 16-lane shapes
+// are made of matrices of 8 rows, four threads to a row.
 constexpr Owner owner(TmemShape shape, unsigned l, unsigned c) {
   switch (shape) {
     case TmemShape::lanes32x32b: return {l, c};

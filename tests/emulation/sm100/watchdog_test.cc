@@ -1,4 +1,4 @@
-// What is said where nothing can go on.
+// The watchdog's finding and dump where no thread can go on.
 
 #include "tests/emulation/sm100/with_barriers.h"
 

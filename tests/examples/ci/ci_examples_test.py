@@ -45,7 +45,7 @@ class Folder:
         (self.path / ".mxcheck").symlink_to(MXCHECK.parent.parent)
         (self.path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(x LANGUAGES NONE)\n")
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "CI_", "TEST_", "GTEST_"))}
-        # What installs or downloads never runs here: a test that gets that far fails, and changes nothing on the machine.
+        # Installs and downloads never run: a test that gets that far fails, and changes nothing on the machine.
         self.refusing = self.path / "refusing"
         self.refusing.mkdir()
         for name in ("apt-get", "sudo", "git"):

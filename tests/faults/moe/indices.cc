@@ -41,7 +41,7 @@ std::int32_t faulty_row(std::int32_t row) {
   return has("token_rows_read_as_16_bits") && row >= 0 ? static_cast<std::int32_t>(low_bits(row, 16)) : row;
 }
 
-// What a later token stores over an earlier one stays; where nothing is stored are zeros.
+// A later token's store over an earlier one's stays; elements that nothing is stored to are zeros.
 Words faulty_elements(Words out) {
   if (!has("elements_of_o_and_dx_counted_in_20_bits")) return out;
   for (std::int64_t i = low_bits(-1, 20) + 1; i < std::ssize(out); ++i) {

@@ -109,7 +109,7 @@ LayerOperand faulty_columns(const Run& run, LayerGemm gemm, bool is_a, const Tok
                        (has("dh_along_tokens_has_scales_of_rows") && gemm == LayerGemm::d_w1 && !is_a);
   const bool applies = decodes(run, gemm) && rule.quantized() && !rule.of_whole_tensor() && !x.by_token;
   if (applies && (crosses || by_rows)) {
-    // Of values that these codes stand for: what the right codes of them are is itself, block by block.
+    // The operand is made of the values that the wrong codes stand for: right codes of them, block by block.
     const std::vector<std::int64_t> all{0, run.rows};
     const OperandRule along_rows{rule.format, {1, 32}, rule.scales};
     const LayerOperand wrong =

@@ -147,7 +147,7 @@ def build(arguments):
         program.unlink(missing_ok=True)
         if not call(compile_it, log):
             return fault.name, f"FAILED: {log}", time.monotonic() - start
-        # What the libraries need of others is often nothing that these programs have.
+        # Shared libraries that the archives need are often not needed by the part that these programs link.
         link_it = [nvcc, "-cudart", "static", "-Xlinker", "-s", "-o", program, to, *common, *libraries]
         if not call([*link_it, "-Xlinker", "--as-needed", "-lhwy", "-lfmt"], log):
             return fault.name, f"FAILED: {log}", time.monotonic() - start
@@ -219,7 +219,7 @@ def run(arguments):
     if unknown:
         fail(2, f"{arguments.folder} has no program for {', '.join(sorted(unknown))}")
     done = read_lines(arguments.out) if arguments.resume and arguments.out.is_file() else {}
-    # What ended before it said anything gets another chance.
+    # Programs that ended before they said anything get another chance.
     done = {name: line for name, line in done.items() if line[0] != "failed"}
     not_right = 0
     try:

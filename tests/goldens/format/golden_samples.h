@@ -55,7 +55,7 @@ inline ManifestEntry write_golden(const std::string& path, const GoldenInfo& inf
   return writer.commit();
 }
 
-// What a manifest would say of these bytes.
+// The manifest's entry of the file at this path: its hash, size and name.
 inline ManifestEntry entry_of(const std::string& path) {
   const std::string bytes = read_file(path);
   return {sha256(std::as_bytes(std::span(bytes))), bytes.size(), std::filesystem::path(path).filename().string()};

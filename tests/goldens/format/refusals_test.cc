@@ -39,7 +39,7 @@ void text(hid_t object, const char* key, const std::string& value) {
   H5Tclose(type);
 }
 
-// What a good dataset is made of; a case changes one thing.
+// The parts of a dataset, a good one by default; a case changes one thing.
 struct Set {
   std::string name = "x";
   hid_t type = H5T_STD_U8LE;

@@ -197,7 +197,7 @@ TEST(AtomicFile, two_writers_of_one_path_do_not_meet) {
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x"});
 }
 
-// What the file holds after the pattern was written in pieces of these bytes; the chunk's extents.
+// The bytes that the file holds after the pattern was written in pieces of `piece` bytes; the chunk's extents.
 std::pair<std::vector<std::byte>, std::vector<hsize_t>> written(const std::string& path, const DatasetInfo& info,
                                                                 std::size_t piece) {
   quiet_hdf5();

@@ -34,7 +34,7 @@ SafetensorsFile sample() {
           {{"format", "e4m3"}}};
 }
 
-// What the reference writer makes of the sample: widest elements first, header padded to 8 bytes with spaces.
+// The sample as the reference writer writes it: widest elements first, header padded to 8 bytes with spaces.
 std::string sample_bytes() {
   std::string header =
       R"({"__metadata__":{"format":"e4m3"},"scales":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},)"

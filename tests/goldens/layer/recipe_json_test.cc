@@ -99,8 +99,8 @@ TEST(LayerRecipeJson, refuses_what_the_layer_cannot_compute) {
                  "H kept: a block of 2x128");
 }
 
-// Of every prefix, and of texts with a few bytes changed, it is refused or taken, and what is taken is a recipe that
-// can be and that comes back.
+// Every prefix is refused. A text with a few bytes changed is refused or taken, and what is taken is a recipe that can
+// be and that comes back.
 TEST(LayerRecipeJson, survives_damaged_texts) {
   const std::string good = to_text(layer_recipe_json(layer_recipe_named("dsv3_pow2")), {.indent = -1});
   for (std::size_t n = 0; n < good.size(); ++n) EXPECT_NE(refusal(good.substr(0, n)), "taken") << n;

@@ -250,7 +250,7 @@ TEST(MadeUp, numbers_are_about_normal_and_of_the_spread_asked_for) {
   double sum = 0, squares = 0, fourths = 0;
   for (const float v : x) sum += v, squares += double{v} * v, fourths += std::pow(double{v}, 4);
   const auto count = static_cast<double>(x.size());
-  // Of 40,000 numbers of spread s: standard deviations of the mean s / 200, of the spread s / sqrt(80,000) = s / 283,
+  // Standard deviations for 40,000 numbers of spread s: of the mean s / 200, of the spread s / sqrt(80,000) = s / 283,
   // of the kurtosis sqrt(24 / 40,000) = 0.024; the bounds are six to nine of them.
   EXPECT_NEAR(sum / count, 0, 0.125 * 0.03);
   EXPECT_NEAR(std::sqrt(squares / count), 0.125, 0.125 * 0.03);

@@ -11,7 +11,7 @@
 namespace mxcheck_kernels {
 namespace {
 
-// What the operation of this test throws is told by its policy's format.
+// The policy's format tells what the operation of this test throws.
 void run_or_throw(const mxcheck_call& call) {
   const std::string what = call.policy->format;
   if (what == "refusal") throw Refusal(MXCHECK_INVALID, "x is wrong");

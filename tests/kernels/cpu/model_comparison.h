@@ -1,5 +1,5 @@
 #pragma once
-// What the reference says, in the shape in which a candidate returns it, and the comparison of the two.
+// The reference's answer, in the shape in which a candidate returns it, and the comparison of the two.
 
 #include <cstdint>
 #include <span>

@@ -141,7 +141,7 @@ TEST(Contract, ieee_and_exact_know_specials) {
   }
 }
 
-// What distinguishes `exact` from `ieee_fp32`: 2^24 + 1 + 1 in either order.
+// The sum 2^24 + 1 + 1 distinguishes `exact`, which gives 2^24 + 2, from `ieee_fp32`, which gives 2^24.
 TEST(Contract, exact_rounds_once) {
   const Contract& exact = contract_named("exact");
   const Contract& ieee = contract_named("ieee_fp32");

@@ -288,7 +288,7 @@ TEST(FusedSum, wrong_requests_are_refused) {
 
 namespace {
 
-// Of a fixed width, wide enough: GCC 12 takes the growing kind's storage for uninitialized.
+// Integers of a fixed width, wide enough: GCC 12 takes the growing kind's storage for uninitialized.
 using cpp_int = boost::multiprecision::number<boost::multiprecision::cpp_int_backend<
     2048, 2048, boost::multiprecision::signed_magnitude, boost::multiprecision::unchecked, void>>;
 

@@ -1,7 +1,7 @@
 // A third opinion: NVIDIA's cuda_fp8.h, whose conversions are plain C++ on the host. Skipped where it is not installed.
 //
-// What the header promises and numerics/ does not: NaN becomes 0x7F from floats, whatever its sign; from doubles the
-// sign and the top payload bits are kept. So codes of NaN are compared from floats only.
+// The header promises of NaN what numerics/ does not: 0x7F from floats, whatever its sign; from doubles the sign and
+// the top payload bits are kept. So codes of NaN are compared from floats only.
 
 #include <gtest/gtest.h>
 

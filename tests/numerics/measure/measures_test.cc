@@ -143,7 +143,7 @@ TEST(Measures, of_nothing_are_nan) {
   EXPECT_EQ(measured({}).flushed_share, 0);
 }
 
-// What a thread measures, and where a part ends, must not show.
+// The share that a thread measures, and where a part ends, must not show in the measures.
 TEST(Measures, do_not_depend_on_how_the_tensor_is_cut) {
   std::vector<float> originals, dequantized;
   for (std::uint32_t i = 0; i < 9000; ++i) {

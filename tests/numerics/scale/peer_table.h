@@ -1,5 +1,5 @@
 #pragma once
-// What implementations of the field store for an amax: data of the tests, taken from the implementations, not from us.
+// Scale bytes that implementations of the field store for an amax: data of the tests, taken from them, not from us.
 //
 // Sources: torchao 0.18.0 itself; each other implementation's rule ported from its own code and run on the CPU, at
 // these revisions: torchao 36027d8, TransformerEngine d0067d0, DeepGEMM 54e2261, DeepSeek-V3 9b4e978, microxcaling

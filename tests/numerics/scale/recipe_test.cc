@@ -385,7 +385,7 @@ bool same(const BlockScale& a, const BlockScale& b) {
          bits(a.factor) == bits(b.factor) && a.divide == b.divide && a.round_fp32 == b.round_fp32;
 }
 
-// Of every binade both ends, places in between, and the neighbourhood of where the byte changes.
+// Amaxes of every binade: both ends, places in between, and the neighbourhood of where the byte changes.
 std::vector<std::uint32_t> telling_amaxes(const Recipe& recipe, Format element) {
   std::vector<std::uint32_t> all;
   for (std::uint32_t first = 0; first < 0x7F800000; first += 0x800000) {
@@ -482,7 +482,7 @@ TEST(RecipeWords, hexfloats) {
   EXPECT_EQ(hexfloat(-std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
-// What files and goldens hold: a change of it is a change of theirs.
+// Files and goldens hold these words: a change of them is a change of theirs.
 TEST(RecipeWords, describe_every_field) {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(describe(recipe_named("thunderkittens")), (Pairs{{"recipe", "thunderkittens"},

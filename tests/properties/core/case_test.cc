@@ -317,7 +317,7 @@ TEST(Operation, each_is_found_by_its_name) {
                      [] { (void)operation_named("quantise"); });
 }
 
-// What the gate relies on, of all that could be asked: a variant is its text, in a case and alone.
+// The gate relies on this, of all that could be asked: a variant is its text, in a case and alone.
 TEST(Operation, what_can_be_asked_survives_the_way_to_text_and_back) {
   for (const Operation* o : all_operations()) {
     const bool has_contract = o->name() == "matmul";

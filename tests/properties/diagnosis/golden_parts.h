@@ -1,6 +1,6 @@
 #pragma once
-// What tests of verdicts on goldens share: goldens, candidates that quantize their x in a way of their own, and the
-// parts of a verdict.
+// Common parts of tests of verdicts on goldens: goldens, candidates that quantize their x in a way of their own, and
+// the parts of a verdict.
 //
 //   const GoldenVerdict v = judged(gradients(), quantized_by(gradients(), {floored, nearest}));
 //   first_cause(result_of(v, "scales"))    // "every scale is that of recipe floor ..."

@@ -189,7 +189,7 @@ TEST(Product, four_parts_added_pairwise_are_named) {
       << to_text(r);
 }
 
-// Of a D that is large most definitions are computed for a corner alone; what differs beyond it is seen all the same.
+// Most definitions of a large D are computed for a corner alone; what differs beyond it is seen all the same.
 TEST(Product, a_large_dump_is_compared_to_its_last_word) {
   ProductSpace space{kE4, kE4, k32, 512, 128, k32};
   space.b_scale_rows = 128, space.m = 384, space.n = 384;

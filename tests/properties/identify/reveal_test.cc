@@ -194,7 +194,7 @@ TEST(Reveal, an_exact_sum_and_formats_without_room_say_why_there_is_no_tree) {
   EXPECT_NE(narrow.why_not.find("no room"), std::string::npos);
 }
 
-// What scripts and the Python package read: members are added, none is renamed.
+// Scripts and the Python package read this report: members are added, none is renamed.
 TEST(ReportJson, of_a_match_has_these_members) {
   Match match;
   match.declared = "sm90_fp8";

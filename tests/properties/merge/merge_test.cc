@@ -33,7 +33,7 @@ std::vector<ShardReport> shards_of(const std::string& only, int count, Suite sui
   return shards;
 }
 
-// Of a library that is right: 1 to 3 shards, made once.
+// Reports of a right library in 1 to 3 shards, made once.
 const std::vector<ShardReport>& right_shards(int count) {
   static std::map<int, std::vector<ShardReport>> made;
   const Toy toy("");
@@ -200,7 +200,7 @@ TEST(ReportReader, reads_shards) {
   EXPECT_EQ(report_json(report_from_json(text, "r.json")), text);
 }
 
-// What becomes of a report in which this is otherwise: refused in one line that begins with the file's name.
+// The changed report is refused in one line that begins with the file's name and has `what`.
 void expect_refused(const nlohmann::ordered_json& json, const std::string& what) {
   test::expect_error(ErrorKind::input, what, [&] { (void)report_from_json(json.dump(), "r.json"); });
   try {

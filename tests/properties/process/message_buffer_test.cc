@@ -8,7 +8,7 @@
 namespace mxcheck {
 namespace {
 
-// What take() says after the library has written; "" for nothing.
+// The problem that take() reports after the library has written; "" for none.
 template <class Write>
 std::string problem_after(const Write& write, std::string* text = nullptr) {
   MessageBuffer buffer;

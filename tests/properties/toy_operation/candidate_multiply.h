@@ -1,4 +1,4 @@
-/* What a library that offers `multiply` has to know: y = factor * x, each product rounded once.
+/* The interface of a library that offers `multiply`: y = factor * x, each product rounded once.
  *
  *   multiply   in  x [rows, cols] fp32;  out y [rows, cols] fp32
  */

@@ -16,7 +16,7 @@
 namespace mxcheck {
 namespace {
 
-// What x holds under each distribution: a pure function of the case and the place.
+// An element of x under each distribution: a pure function of the case and the place.
 std::uint32_t element(const Case& c, std::int64_t i, std::int64_t j) {
   const std::uint64_t word = random_word(c.seed, static_cast<std::uint64_t>(i * c.cols + j));
   switch (c.data) {
@@ -139,7 +139,7 @@ class Multiply final : public Operation {
       throw Error(ErrorKind::usage, "multiply has neither strides nor experts nor an index, and x is fp32");
   }
 
-  // What cases are made from and must have met, and what is tried in place of a failing one.
+  // The domain that cases are made from and must have met, and the cases that are tried in place of a failing one.
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
     return std::make_unique<MultiplyDomain>(request);
   }

@@ -116,7 +116,7 @@ TEST(Accumulate, the_floor_of_the_window_is_the_contracts) {
   p.expect_equal(p.whole(), p.expected());
 }
 
-// What is finite beside an infinity or a NaN may cancel: the step is the special's all the same. Found by the gate on
+// Finite terms beside an infinity or a NaN may cancel: the step is the special's all the same. Found by the gate on
 // an H200, whose tensor cores were right.
 TEST(Accumulate, specials_beside_a_sum_of_nothing) {
   const Contract& contract = contract_named("sm90_fp8");

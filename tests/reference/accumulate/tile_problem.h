@@ -61,7 +61,7 @@ struct TileProblem {
 TileProblem random_problem(const Contract& contract, Format fa, Format fb, Data data, std::int64_t m, std::int64_t n,
                            std::int64_t k, unsigned seed);
 
-// Of rows of values.
+// A problem whose A and B are given as rows of values.
 TileProblem chosen_problem(const Contract& contract, Format format, const std::vector<std::vector<double>>& a,
                            const std::vector<std::vector<double>>& b, const std::vector<std::uint32_t>& c);
 

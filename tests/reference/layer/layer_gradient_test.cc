@@ -234,7 +234,7 @@ TEST(LayerGradient, in_bf16_every_tensor_is_within_the_bound_carried_along) {
   }
 }
 
-// What backward() computes is the derivative of the loss <dO, O>: differences of it by a step of 2^-110 agree to some
+// The result of backward() is the derivative of the loss <dO, O>: differences of it by a step of 2^-110 agree to some
 // 2^-200 of magnitudes near 1.
 TEST(LayerGradient, is_the_derivative_of_the_loss) {
   const TestLayer t({3, 6, 4, 3}, 2, 20);

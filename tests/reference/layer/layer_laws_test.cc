@@ -1,4 +1,4 @@
-// What holds for any layer, whatever its bits: experts have no names, and the backward pass is linear in dO. And that
+// Laws of any layer, whatever its bits: experts have no names, and the backward pass is linear in dO. Also,
 // what a recipe makes of codes is made of them.
 
 #include <gtest/gtest.h>

@@ -163,7 +163,7 @@ std::vector<LayerRecipe> recipes_by_block() {
   for (const LayerRecipe& r : all_layer_recipes()) {
     if (r.name != "fp8_tensor") recipes.push_back(r);
   }
-  // What no built-in recipe has: gradients quantized again, and dO in 128x128 with X in BF16 for its weight.
+  // Recipes that are not built in: gradients quantized again, weight gradients in BF16, and X quantized again.
   LayerRecipe again = layer_recipe_named("dsv3_128x128_grad");
   again.name = "all_again";
   again.gemms[4].b.source = again.gemms[5].b.source = OperandSource::requantized;

@@ -154,7 +154,7 @@ DrawnRow drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
   return d;
 }
 
-// What rounding may do to dx_e, from the formulas. With r the relative error of scores and weights and K steps of a
+// Error bounds of dx_e by rounding, from the formulas. With r the relative error of scores and weights and K steps of a
 // sum: h = (g - sum g w) / D is within (2 r + (K + 3) u) H, H = (|g| + sum |g| w) / D, and a product p (h - sum h p)
 // within 4 r + (2 K + 5) u <= 6 r of p (H + sum H p); likewise where there is no second sum.
 Row allowed_errors(const Router& router, const DrawnRow& d) {

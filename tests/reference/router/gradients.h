@@ -1,5 +1,5 @@
 #pragma once
-// What tests of gradients know: a router's mathematics in 100 digits, derivatives by differences so small that nothing
+// Tools for tests of gradients: a router's mathematics in 100 digits, derivatives by differences so small that nothing
 // of them is seen in FP32, and bounds of what FP32 may make of it.
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What packed order and the order of softmax and top-k change and what they do not.
+// Effects of packed order and of the order of softmax and top-k: what they change and what they do not.
 
 #include <gtest/gtest.h>
 

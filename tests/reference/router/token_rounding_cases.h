@@ -1,5 +1,5 @@
 #pragma once
-// What tests of token rounding round: a few tokens whose order is known, and drawn cases.
+// Cases for tests of token rounding: a few tokens whose order is known, and drawn ones.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// What holds of every rule, on drawn cases, and equality with the slow way.
+// Properties of every rule, on drawn cases, and equality with the slow way.
 
 #include <gtest/gtest.h>
 

@@ -245,7 +245,7 @@ TEST(RoundedCounts, are_those_of_the_oracle_for_every_count_to_two_tiles) {
   }
 }
 
-// What the experts before were given decides; residuals by hand.
+// Counts of the experts before decide how an expert's is rounded; residuals by hand.
 TEST(RoundedCounts, of_balance_f_carry_the_residual) {
   // tile 4: 2 is a half and goes down (z -2); the next 1 would go down alone (z -3), but up gives +1; 3 from +1: down
   // gives -2, up +2, a tie, down; 4 is a multiple; 2 from -2: up gives 0.

@@ -113,7 +113,7 @@ struct Loss {
   double balance = 0;  // sum over the layers
 };
 
-// What a layer's balance loss is made of, gathered over the tokens.
+// The factors of a layer's balance loss, by expert, gathered over the tokens.
 struct Balance {
   Row probability;
   Row count;

@@ -553,7 +553,7 @@ TEST(InitialState, elements_are_those_of_the_definition) {
   EXPECT_EQ(state.updates, 0);
 }
 
-// Of n numbers of variance 1 the mean is within 5 / sqrt(n), the variance within 5 sqrt(2 / n) of it: five standard
+// The mean of n numbers of variance 1 is within 5 / sqrt(n) of 0, the variance within 5 sqrt(2 / n) of 1: five standard
 // errors, with numbers that are fixed.
 TEST(InitialState, numbers_have_mean_0_and_the_standard_deviation) {
   const TrainingConfig config = test_config("bf16");

@@ -98,7 +98,7 @@ TEST(Progress, that_goes_on_under_another_text_is_the_same_phase) {
   EXPECT_EQ(ProgressPeek::after(progress, seconds(101)), "mxcheck: another: 75 %, 101 s, 100 s left");
 }
 
-// What a terminal is shown comes after two seconds, for which no test waits.
+// Progress is shown on a terminal after two seconds, for which no test waits.
 TEST(Progress, says_nothing_without_a_terminal_and_ends_at_once) {
   const auto begun = std::chrono::steady_clock::now();
   testing::internal::CaptureStderr();

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of mxcheck golden share: a spec to make goldens of.
+// The fixture of the tests of mxcheck golden: a spec to make goldens of.
 
 #include "tests/tools/command.h"
 

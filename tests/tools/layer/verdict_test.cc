@@ -1,4 +1,4 @@
-// What is a fault of its own and what only follows; and that the tables of causes are of use.
+// A fault of a tensor's own is told from what only follows; and the tables of causes are of use.
 
 #include <random>
 
@@ -29,7 +29,7 @@ TEST(LayerPlanted, a_fault_in_a_tensor_that_is_not_there) {
   }
 }
 
-// What comes of a fault is told as that, and every later fault by itself.
+// A difference that comes of a fault is told as that, and every later fault by itself.
 TEST(LayerPlanted, errors_do_not_cascade) {
   const LayerData reference = layer_of("mxfp8");
   LayerData d = reference;

@@ -251,7 +251,7 @@ constexpr std::int64_t kCols = 6001;  // five panels of 2^19 elements, none of a
 
 class TensorStudyTest : public test::ToolTest {
  protected:
-  // Of many magnitudes: the first panel's median is not the tensor's.
+  // Words of many magnitudes: the first panel's median is not the tensor's.
   static std::vector<std::uint16_t> words() {
     std::vector<std::uint16_t> words(static_cast<std::size_t>(kRows * kCols));
     for (std::size_t i = 0; i < words.size(); ++i) {

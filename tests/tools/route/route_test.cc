@@ -171,7 +171,7 @@ TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
             (std::vector<std::int32_t>{1, 0}));
 }
 
-// What is written is read again in either format, and logits are read from all three.
+// Files that were written are read again in either format, and logits are read from all three.
 TEST_F(RouteTool, files_of_all_formats_say_the_same) {
   const SafetensorsFile one = routed("x.npy --top-k 2");
   write_safetensors(dir / "x.safetensors", {{make_tensor("logits", Dtype::f32, {kTokens, kExperts}, x),

@@ -101,7 +101,7 @@ TEST(TrainingMemory, is_counted_from_the_sizes) {
   EXPECT_NO_THROW(require_memory(preset_named("tiny"), 64));
 }
 
-// Of each size by itself, and of sizes whose product is beyond 64 bits.
+// Memory that no machine has: for each size by itself, and for sizes whose product is beyond 64 bits.
 TEST(TrainingMemory, that_no_machine_has_is_named) {
   const std::vector<std::function<void(TrainingConfig&)>> cases{
       [](TrainingConfig& c) { c.model.width = 1 << 24; },

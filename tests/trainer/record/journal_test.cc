@@ -27,7 +27,7 @@ namespace {
 
 using test::expect_error;
 
-// What a sitting of the sample run appends, in its order.
+// Entries that a sitting of the sample run appends, in its order.
 std::vector<JournalEntry> entries_of(const RunRecord& run) {
   std::vector<JournalEntry> entries;
   const auto put = [&](const auto& list, std::int64_t step) {
@@ -278,7 +278,7 @@ TEST_F(JournalFile, may_lack_what_a_step_could_not_give_or_a_kill_prevented) {
   EXPECT_EQ(read_journal(path).record.end, RunEnd::diverged);
 }
 
-// Of a sitting that repeats steps.
+// A sitting that repeats steps, whose record is missing.
 TEST_F(JournalFile, that_lacks_the_sitting_which_went_back_is_refused) {
   Journal journal = fill_up_to_step(6);
   journal.append(JournalStep{4, run.steps[4], 0.25});

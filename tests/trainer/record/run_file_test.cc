@@ -128,7 +128,7 @@ TEST_F(RunFile, is_refused_or_equal_wherever_it_is_damaged) {
   EXPECT_EQ(refused + equal, 81);
 }
 
-// What the content hash is for: a file that HDF5 reads without complaint.
+// The content hash tells that a value was altered: HDF5 reads such a file without complaint.
 TEST_F(RunFile, is_refused_where_a_value_was_altered) {
   write_run(path, sample_run());
   const UnverifiedGolden file = read_unverified(path);

@@ -107,7 +107,7 @@ TEST(DeviceLayers, recipes_are_names_or_written_out) {
   refused(wrong, "what is kept");
 }
 
-// What `read` has to give for an observation: of a layer that the reference computed, the facts that it has itself.
+// An observation of what `read` gives: for a layer that the reference computed, the facts that it has itself.
 TEST(DeviceLayers, an_observation_is_the_references) {
   const TrainingConfig config = small_config("mxfp8_e5m2_grad");
   const ModelShape& m = config.model;

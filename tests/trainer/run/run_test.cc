@@ -37,7 +37,7 @@ RunRecord run(const RunRequest& request, const RunWatch& watch = {}) {
   return run_training(request, *engine, watch);
 }
 
-// What a run recorded, without when and where.
+// The record of a run, without when and where.
 RunRecord bits_of(RunRecord run) {
   run.started.clear(), run.device.clear();
   run.seconds = 0, run.sittings = 1;
@@ -221,7 +221,7 @@ TEST(Run, goes_on_past_a_norm_that_is_not_finite_where_the_configuration_says_so
   EXPECT_EQ(read_run(request.out), record);
 }
 
-// What is short of memory at one of its calls.
+// An engine that is short of memory at one of its calls.
 class ShortEngine final : public TrainingEngine {
  public:
   enum class Where : std::uint8_t { load, evaluation, step };

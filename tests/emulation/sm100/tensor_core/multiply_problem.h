@@ -116,7 +116,7 @@ inline bool equals_fused_sum(const Problem& p, const std::string& what) {
   return false;
 }
 
-// What a test draws from, by its seed.
+// Random words, codes and numbers for a test, by its seed.
 class Draw {
  public:
   explicit Draw(std::uint32_t seed) : random_(seed) {}
@@ -133,7 +133,7 @@ class Draw {
         static_cast<std::uint32_t>(between(low, std::min(high, static_cast<int>(f.max_code >> f.mantissa_bits))));
     return sign | std::min((field << f.mantissa_bits) | below(1U << f.mantissa_bits), f.max_code);
   }
-  // Of FP32 or FP16, its exponent within [low, high], if the format has that.
+  // An element of C in FP32 or FP16, its exponent within [low, high] as far as the format has that.
   std::uint32_t c(bool fp16, int low, int high) {
     const int bias = fp16 ? 15 : 127;
     const int field = std::clamp(between(low, high) + bias, 0, 2 * bias);

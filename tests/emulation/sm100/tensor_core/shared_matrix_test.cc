@@ -134,7 +134,7 @@ TEST(SharedMatrix, a_swizzled_operand_starts_in_the_first_row_of_an_atom) {
               "reads 32 bytes at 112 of a row of a 128-byte swizzle, past its end");
   expect_text(operand_problems({1024, 0, 1152, Swizzle::b128, 0}, k_major, kShared),
               "the stride offset 1152 with a 128-byte swizzle: only multiples of 1024");
-  // Of an operand along MN: part of a span, one span, several of them.
+  // An operand along MN: part of a span, one span, several of them.
   const SharedMatrix within{1024 + 64, 2048, 1024, Swizzle::b128, 0};
   EXPECT_TRUE(operand_problems(within, {true, 1, 64, 32}, kShared).empty());
   expect_text(operand_problems(within, {true, 1, 128, 32}, kShared), "reads 128 bytes at 64 of a row");

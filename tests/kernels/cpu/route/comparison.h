@@ -1,5 +1,5 @@
 #pragma once
-// What the reference makes of a router's inputs, and what the CPU library does, on every SIMD target of the machine.
+// The comparison of the CPU library's routers with the reference, on every SIMD target of the machine.
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// What follows the choice: rows by expert under every rule, metadata and gradients, as the reference has them.
+// Steps after the choice: rows by expert under every rule, metadata and gradients, as the reference has them.
 
 #include <gtest/gtest.h>
 

@@ -34,7 +34,7 @@ struct ValidMatmul : ValidCall {
   explicit ValidMatmul(const MatmulOptions& options) : options(options) { make(); }
   explicit ValidMatmul(const std::string&, const MatmulOptions& options = {}) : ValidMatmul(options) {}
 
-  // What D must be: integers.
+  // The right value of an element of D, an integer.
   [[nodiscard]] float expected(std::int64_t row, std::int64_t column) const {
     const MatmulOptions& o = options;
     const bool by_depth = o.grouping == MXCHECK_DEPTH;

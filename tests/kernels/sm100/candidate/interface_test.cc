@@ -1,4 +1,4 @@
-// What the emulated library offers, what it refuses, and that D is right wherever operands lie and groups end. That it
+// The emulated library's offers, its refusals, and that D is right wherever operands lie and groups end. That D
 // has the contract's bits is the gate's to say (gate_test.cc).
 #include <gtest/gtest.h>
 

@@ -141,7 +141,7 @@ void fill_halves(Bytes& values, std::int64_t count, std::mt19937_64& random) {
   }
 }
 
-// What a case is made of, for both sides.
+// A case's operands, scales and outputs, for the kernel and for the reference.
 struct Made {
   std::vector<std::int32_t> gathered_rows;
   std::int64_t rows_a = 0;

@@ -44,7 +44,7 @@ TEST(Sm100Probe, all_agree_in_a_random_order) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) expect_all_agree({.schedule = Schedule::random, .seed = seed});
 }
 
-// What the emulation refuses is said, with its finding.
+// The report names every form that the emulation refuses, with its finding.
 TEST(Sm100Probe, refused_forms_name_the_finding) {
   EmulatedLauncher launcher;
   const struct {

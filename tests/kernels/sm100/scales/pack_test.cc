@@ -24,7 +24,7 @@ std::vector<std::int64_t> offsets_of(const Lengths& lengths) {
   return offsets;
 }
 
-// Of each group of rows and of each group of depth a layout of its own; those of the groups of depth side by side.
+// Right bytes: every group of rows and of depth has a layout of its own; those of the groups of depth lie side by side.
 std::vector<std::uint8_t> expected(const Lengths& rows, const Lengths& depth, const std::vector<std::uint8_t>& compact,
                                    const std::vector<std::int32_t>& index) {
   std::int64_t columns = 0;

@@ -149,7 +149,7 @@ std::uint32_t first_block(const ClcResponse& response) { return response.high ==
 namespace mxcheck::sm100 {
 namespace {
 
-// What a piece of code calls.
+// The calls that a piece of code makes, as text.
 template <class Code>
 std::string calls_of(Code code) {
   calls.clear();

@@ -10,7 +10,7 @@
 namespace mxcheck::sm100 {
 namespace {
 
-// What a field adds to the descriptor of a base instruction.
+// The bits that a field changes in the descriptor of a base instruction.
 template <auto kBase, auto kOther>
 std::uint32_t changed() {
   return instruction_descriptor<kBase>().bits ^ instruction_descriptor<kOther>().bits;
@@ -127,7 +127,7 @@ TEST(SharedDescriptor, unswizzled_majors_trade_leading_and_stride) {
 TEST(SharedDescriptor, an_address_has_14_bits_of_16_bytes) {
   constexpr std::uint64_t kZero = shared_descriptor<k_major(Swizzle::b128)>(0).bits;
   EXPECT_EQ(shared_descriptor<k_major(Swizzle::b128)>(0x3FC00).bits ^ kZero, 0x3FC0u);
-  // What is above are windows of other CTAs: the descriptor is of the own one's offset.
+  // Higher addresses are windows of other CTAs: the descriptor has the offset within the own one.
   EXPECT_EQ(shared_descriptor<k_major(Swizzle::b128)>(0x01000400).bits ^ kZero, 0x40u);
 }
 

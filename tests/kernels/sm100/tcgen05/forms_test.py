@@ -109,7 +109,7 @@ class Forms(WithCompiler):
         names = set()
         for header in sorted((ROOT / "kernels/sm100/tcgen05").glob("*.h")):
             text = header.read_text(encoding="ascii")
-            # Those of a detail namespace are called by the others, constexpr ones are values: descriptor_test.cc.
+            # Functions of a detail namespace are called by the others, constexpr ones are values: descriptor_test.cc.
             text = re.sub(r"namespace \w+_detail \{.*?\}  // namespace \w+_detail", "", text, flags=re.S)
             names |= set(re.findall(r"^MXCHECK_SM100_DEVICE [\w:<>, ]+?(\w+)\(", text, flags=re.M))
         self.assertGreater(len(names), 50)
@@ -205,7 +205,7 @@ class Targets(WithCompiler):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
 
 
-# What must not compile, and a word of the message.
+# Code that must not compile, and a word of the message.
 REFUSED = {
     "void f() { tmem_alloc<1, 48>(0); }": "power of two",
     "void f() { tmem_dealloc<1, 1024>(0); }": "power of two",

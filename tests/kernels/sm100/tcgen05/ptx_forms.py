@@ -26,11 +26,11 @@ import dataclasses
 import re
 import sys
 
-# What is shown: the instructions that this project's kernels meet on sm_100a alone, and those that synchronize.
+# Instructions that are shown: those that this project's kernels meet on sm_100a alone, and those that synchronize.
 SHOWN = re.compile(
     r"(tcgen05|mbarrier|barrier|bar|clusterlaunchcontrol|fence|setmaxnreg|mapa|elect|griddepcontrol|shfl)\b"
     r"|cp\.async\.bulk|prefetch\.tensormap|(ld|st)\.shared|(ld|st)\.\w+\.v8|cvt\..*ue8m0x2|\w+\.rn\.f32x2")
-# What writes no register.
+# Instructions that write no register.
 WITHOUT_RESULT = re.compile(
     r"(tcgen05\.(?!ld)|mbarrier\.(init|inval|expect_tx|complete_tx)|barrier|bar\.|clusterlaunchcontrol\.try_cancel"
     r"|fence|setmaxnreg|griddepcontrol|cp\.|prefetch|st\.|red\.|bra|ret|exit|trap|membar|nanosleep)")

@@ -30,7 +30,7 @@ struct Measured {
   std::map<std::string, double> us;  // by tiles
 };
 
-// What mxcheck_sm90_tiles_bench printed on an H100.
+// The measurements that mxcheck_sm90_tiles_bench printed on an H100.
 std::vector<Measured> measurements() {
   std::ifstream file(MXCHECK_TILES_H100);
   std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>, Measured> all;

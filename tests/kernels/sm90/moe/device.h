@@ -14,7 +14,7 @@ inline bool has_device() {
   return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
 }
 
-// Of one run among ten that follow one another, after three.
+// Seconds that one run takes, as the mean of ten that follow one another, after three that are not timed.
 inline double seconds(const std::function<void()>& run) {
   constexpr int kRuns = 10;
   cudaEvent_t begin = nullptr;

@@ -61,7 +61,7 @@ class Output {
     return static_cast<T*>(static_cast<void*>(static_cast<char*>(bytes_.data()) + kGuard));
   }
 
-  // What was written; a failure of the test where a guard was.
+  // The values that were written; the test fails where a guard was overwritten.
   [[nodiscard]] std::vector<T> read() const {
     std::vector<std::uint8_t> all(bytes_.size());
     EXPECT_EQ(cudaMemcpy(all.data(), bytes_.data(), all.size(), cudaMemcpyDeviceToHost), cudaSuccess);

@@ -1,7 +1,7 @@
-// What the Hopper library's moe_forward and moe_backward offer, what they refuse before they enqueue anything, and what
-// they refuse on the device: a status, a sentence, and no output byte changed. That they are right is the gate's to say
-// (properties/operations/moe); here they run, with extents of 0 and in a CUDA graph. What needs a GPU is skipped
-// without.
+// The Hopper library's moe_forward and moe_backward: what they offer, what they refuse before they enqueue anything,
+// and what they refuse on the device: a status, a sentence, and no output byte changed. That they are right is the
+// gate's to say (properties/operations/moe); here they run, with extents of 0 and in a CUDA graph. What needs a GPU is
+// skipped without.
 
 #include <gtest/gtest.h>
 

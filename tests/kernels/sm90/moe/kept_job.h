@@ -62,7 +62,7 @@ struct CodedColumns {
   Output<std::uint8_t> scales;
 };
 
-// What the gradient is of, beside H.
+// The inputs of the gradient beside H: P and the weights of the rows.
 struct Upstream {
   Upstream(std::int64_t rows, std::int64_t n) : p(floats(rows * n, 11)), weights(floats(rows, 12)) {}
   static std::vector<float> floats(std::int64_t count, std::uint64_t seed) {

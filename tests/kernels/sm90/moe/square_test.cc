@@ -31,7 +31,7 @@ struct Case {
 
 std::int64_t up(std::int64_t n) { return (n + 127) / 128; }
 
-// What the kernel is to write, scales as 32-bit words.
+// The output that the kernel is to write, scales as 32-bit words.
 struct Expected {
   std::vector<std::uint8_t> codes;
   std::vector<std::uint32_t> scales;

@@ -76,7 +76,7 @@ TEST_F(Sm90Wide, of_bf16_with_a_stride) {
   for (const Way& way : ways(128)) expect_targets(job, way, x, experts, "BF16 of a wider matrix");
 }
 
-// What `from`, of codes, is to become.
+// Compares the codes along tokens that the kernel makes of the codes `from` with the right ones.
 void expect_of_codes(const Quantized& from, const Experts& experts, bool gather, const std::string& what) {
   const auto index = gather ? random_index(experts.rows(), from.rows, 53) : std::vector<std::int32_t>{};
   const std::vector<float> values = gathered(dequantize(from), index, from.cols);

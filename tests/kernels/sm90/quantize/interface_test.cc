@@ -1,5 +1,5 @@
-// What the Hopper library refuses before it enqueues anything, and what its plan kernel refuses on the device: a
-// status, a sentence, and no output byte changed. Needs a GPU; without one every test is skipped.
+// Calls that the Hopper library refuses before it enqueues anything, or its plan kernel on the device: a status, a
+// sentence, and no output byte changed. Needs a GPU; without one every test is skipped.
 
 #include <gtest/gtest.h>
 

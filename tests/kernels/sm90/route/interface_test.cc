@@ -1,4 +1,4 @@
-// What the Hopper library's route and route_backward offer, what they refuse before they enqueue anything, and what
+// The Hopper library's route and route_backward: what they offer, what they refuse before they enqueue anything, and
 // they refuse on the device: a status, a sentence, and no output byte changed. The last needs a GPU, and is skipped
 // without.
 

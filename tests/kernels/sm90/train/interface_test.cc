@@ -1,4 +1,4 @@
-// What the interface of kernels/train.h refuses before it looks for a device, and how.
+// Refusals of the interface of kernels/train.h before it looks for a device, and how they are told.
 
 #include <gtest/gtest.h>
 

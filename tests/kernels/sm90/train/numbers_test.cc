@@ -1,5 +1,5 @@
-// What of a training step on Hopper is not the device's own, compiled for the host: the logarithm of a token's loss,
-// every MXCHECK_TRAIN_STEP-th argument that it can have (all where it is 1, label exhaustive), and the factor of
+// Numbers of a training step on Hopper that are not the device's own, compiled for the host: the logarithm of a token's
+// loss, every MXCHECK_TRAIN_STEP-th argument that it can have (all where it is 1, label exhaustive), and the factor of
 // scores.
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Sm90TrainNumbers, the_factor_of_scores_is_correctly_rounded_for_every_width
   }
 }
 
-// Of SplitMix64's finalizer: mix(1) and what it makes of 0.
+// Digests mix with SplitMix64's finalizer: 0 stays 0, and its increment gives the first word of the seed 0.
 TEST(Sm90TrainNumbers, digests_are_splitmix64s) {
   EXPECT_EQ(mxcheck_kernels::sm90::digest_mix(0), 0U);
   EXPECT_EQ(mxcheck_kernels::sm90::digest_mix(0x9E3779B97F4A7C15), 0xE220A8397B1DCDAFU);

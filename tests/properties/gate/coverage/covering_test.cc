@@ -247,7 +247,7 @@ struct Designs {
   TripleCovering triples{domain, covering};
   Draw draw{1};
 
-  // What refuses says of each case whether it is refused.
+  // Counts the cases; `refuses` says of each whether it is refused.
   template <class Refuses>
   void run(const std::vector<Case>& cases, Refuses refuses) {
     for (const Case& c : cases) {

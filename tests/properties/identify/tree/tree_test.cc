@@ -41,7 +41,7 @@ const std::vector<SumTree>& some() {
   return all;
 }
 
-// Those of libraries in use, by the trees that they have (docs/identify.md).
+// Orders of libraries in use, by the trees that they have (docs/identify.md).
 TEST(Tree, orders_of_libraries_have_names) {
   const std::pair<const char*, const char*> all[] = {
       {"((((0 8) (4 12)) ((2 10) (6 14))) (((1 9) (5 13)) ((3 11) (7 15))))",

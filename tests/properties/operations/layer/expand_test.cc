@@ -1,4 +1,4 @@
-// What each distribution is for, and that an element depends on its place alone.
+// Each distribution holds what it is for, and an element depends on its place alone.
 
 #include "properties/operations/layer/expand.h"
 

@@ -93,7 +93,7 @@ TEST(StepLaws, a_row_depends_on_itself_alone) {
   const char* name = "a_row_of_a_step_depends_on_itself_alone";
   EXPECT_EQ(found(name, parse_case(kRows)), "");
   EXPECT_EQ(found(name, parse_case(kValues)), "");
-  // What is right for the first row alone: a bit of the last row's dS in both calls.
+  // A fault by place, which leaves the first row right: a bit of the last row's dS in both calls.
   const Spoil by_place = [](const Call&, int, Outcome& outcome) { outcome.outputs[0].back() ^= std::byte{0x40}; };
   EXPECT_EQ(found(name, parse_case(kRows), by_place),
             "ds of a row are others where it stands elsewhere among other rows");

@@ -1,4 +1,4 @@
-// What the steps of a layer can be asked for, and descriptors of their cases.
+// Variants that the steps of a layer can be asked for, and descriptors of their cases.
 
 #include <gtest/gtest.h>
 

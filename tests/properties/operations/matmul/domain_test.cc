@@ -215,7 +215,7 @@ TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
 
 }  // namespace
 
-// What a matmul under a contract can be asked for, and its corners.
+// Variants that a matmul under a contract can be asked for, and its corners.
 
 namespace {
 

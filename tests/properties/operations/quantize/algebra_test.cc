@@ -29,7 +29,7 @@ test::Spoil spoilt(const std::string& operation, BlockShape block, std::size_t o
   };
 }
 
-// Of the second call alone: its input is the first one's, changed as the law says.
+// Changes an output of the second call alone: its input is the first one's, changed as the law says.
 test::Spoil spoilt_second(std::size_t output, std::byte (*change)(std::byte)) {
   return [=](const Call&, int number, Outcome& outcome) {
     if (number != 2) return;

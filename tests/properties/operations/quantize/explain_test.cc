@@ -1,4 +1,4 @@
-// What a person reads first of a difference in codes or scales.
+// The explanation of a difference in codes or scales, which a person reads first.
 
 #include <gtest/gtest.h>
 

@@ -64,7 +64,7 @@ TEST(RouteLayers, a_layers_own_router_has_its_groups_bias_and_scale) {
       return c.cols == 256 && route_case(c).top_k == 8 && route_case(c).groups == 8 && route_case(c).groups_kept == 4 &&
              route_case(c).scale == 2.5F && route_of(c.variant).router == "sigmoid" && route_of(c.variant).bias;
     }));
-    // Of every variant, as a fault may be in one alone: Kimi-K2's 8 of 384.
+    // Kimi-K2's 8 of 384 is drawn for every variant, as a fault may be in one alone.
     for (const RouterVariant& v : all_router_variants()) {
       EXPECT_TRUE(std::any_of(drawn.cases.begin(), drawn.cases.end(), [&](const Case& c) {
         return c.cols == 384 && route_case(c).top_k == 8 && route_of(c.variant).router == v.name;
@@ -101,7 +101,7 @@ class Everything final : public CandidateRunner {
   CandidateInfo info_;
 };
 
-// Of each operation in turn.
+// A random case; seeds take each operation in turn.
 Case random_case(std::uint64_t seed) {
   static const Everything everything;
   static const Statement kStatement = [] {
@@ -191,7 +191,7 @@ TEST(SimplerRoutes, shrinks_to_the_threshold_from_which_a_case_fails) {
 
 }  // namespace
 
-// What routers can be asked for, descriptors of their cases, and what those are counted for.
+// Variants that routers can be asked for, descriptors of their cases, and what those are counted for.
 
 namespace {
 

@@ -1,4 +1,4 @@
-// What a person reads first of a router's difference.
+// The explanation of a router's difference, which a person reads first.
 
 #include <gtest/gtest.h>
 

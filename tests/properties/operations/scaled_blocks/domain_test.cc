@@ -49,7 +49,7 @@ TEST(ScaledBlocksDomain, random_cases_are_well_formed_small_and_of_many_shapes) 
   for (const int count : {experts, strides, misaligned, empty, long_rows, many_experts}) EXPECT_GE(count, 60);  // 2 %
 }
 
-// What is wanted of a case is where it is, or there is no case.
+// A case is in the bin that was wanted of it, or there is no case.
 TEST(ScaledBlocksDomain, a_case_is_in_the_bins_that_were_wanted) {
   const test::Toy toy("");
   const CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));

@@ -1,4 +1,4 @@
-// What the distributions of expand() hold, counted: rates, kinds of blocks, ranges.
+// Contents of expand()'s distributions, counted: rates, kinds of blocks, ranges.
 
 #include <gtest/gtest.h>
 

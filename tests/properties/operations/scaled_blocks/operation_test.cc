@@ -1,4 +1,4 @@
-// What the operations on scaled blocks have in common: variants, texts, and the way from a call to its case.
+// Common parts of the operations on scaled blocks: variants, texts, and the way from a call to its case.
 
 #include <algorithm>
 #include <set>
@@ -104,7 +104,7 @@ TEST(ScaledBlocks, simpler_cases_are_possible_and_never_the_same) {
 
 }  // namespace
 
-// What a failing case of the operations on scaled blocks is shrunk to (operations/scaled_blocks/simpler.cc).
+// Cases that a failing case of the operations on scaled blocks is shrunk to (operations/scaled_blocks/simpler.cc).
 
 namespace {
 
@@ -117,7 +117,7 @@ std::vector<Case> simpler_cases(const Case& c, const Finding& finding) {
   return operation_named(c.variant.operation).simpler(c, finding);
 }
 
-// What each simpler case decreases: a shrink cannot go round in circles.
+// The measure that each simpler case decreases: a shrink cannot go round in circles.
 std::vector<std::int64_t> measure(const Case& c) {
   std::int64_t coordinates = 0;
   for (const Plant& p : c.plants) coordinates += p.row + p.col;

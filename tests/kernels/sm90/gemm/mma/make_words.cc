@@ -1,4 +1,4 @@
-// What Hopper's tensor cores return, with all that went into it, as one file for everybody:
+// Results of Hopper's tensor cores, with all that went into them, as one file for everybody:
 //
 //   sm90_mma_words OUT.safetensors      on a machine with a Hopper GPU
 //

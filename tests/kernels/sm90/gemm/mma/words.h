@@ -1,5 +1,5 @@
 #pragma once
-// What the file of results of the tensor cores holds (goldens/records/h200_sums.safetensors).
+// Contents of the file of results of the tensor cores (goldens/records/h200_sums.safetensors): MMAs, data, names.
 
 #include <array>
 #include <cstdint>

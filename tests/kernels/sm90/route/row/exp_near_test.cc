@@ -31,8 +31,8 @@ Near near(float a) {
   return {exp, check.passes<kBits>()};
 }
 
-// Of the arguments from `first` to `last`: results that differ, one of whose arguments is the example, and arguments
-// that are left to exp_rn.
+// Counts over the arguments from `first` to `last`: results that differ, one of whose arguments is the example, and
+// arguments that are left to exp_rn.
 struct Count {
   std::uint64_t differing = 0;
   std::uint64_t left = 0;

@@ -40,7 +40,7 @@ TEST(Sm90RouteQuotient, of_one_by_all_numbers_from_1_to_2) {
   }
 }
 
-// Of softmax: a multiplicative sequence has all bits of both come by.
+// Quotients of softmax: a multiplicative sequence brings up all bits of both operands.
 TEST(Sm90RouteQuotient, of_numbers_up_to_1_by_numbers_up_to_4096) {
   std::uint64_t state = 1;
   for (int i = 0; i < 2000000; ++i) {

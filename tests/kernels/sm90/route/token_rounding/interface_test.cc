@@ -1,5 +1,5 @@
-// What the Hopper library's route_round and route_metadata offer, and what they refuse before they enqueue anything. No
-// GPU is needed: every refusal here comes before a tensor's memory is asked about, or is about just that.
+// The Hopper library's route_round and route_metadata: what they offer, and what they refuse before they enqueue
+// anything. No GPU is needed: every refusal here comes before a tensor's memory is asked about, or is about just that.
 
 #include <gtest/gtest.h>
 
