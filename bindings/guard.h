@@ -12,7 +12,7 @@
 
 namespace mxcheck::c {
 
-// Of this thread's last call that failed.
+// The message of this thread's last call that failed.
 std::string& last_error();
 
 std::int32_t result_of(ErrorKind kind);

@@ -1,5 +1,5 @@
 #pragma once
-// What fuzz targets share: a failed promise ends the program, which is how libFuzzer learns of it.
+// Helpers that fuzz targets share: a failed promise ends the program, which is how libFuzzer learns of it.
 
 #include <algorithm>
 #include <cstddef>

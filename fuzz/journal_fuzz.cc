@@ -70,7 +70,7 @@ std::vector<std::byte> bytes_at(const std::string& path) {
   return bytes;
 }
 
-// Of a journal that was taken: its entries to a new one.
+// The entries of a journal that was taken are written to a new one, and must give the same run and bytes.
 void write_again(const std::vector<Frame>& frames, const RunRecord& run) {
   const std::string path = scratch() + "/again.journal";
   std::filesystem::remove(path);

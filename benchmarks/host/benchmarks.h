@@ -1,5 +1,5 @@
 #pragma once
-// What is measured. Every benchmark sets bytes_per_second (read plus written) or items_per_second (elements).
+// The benchmarks on the host. Each sets bytes_per_second (read plus written) or items_per_second (elements).
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What the Blackwell GEMMs' tiles need of an SM, reckoned; and how fast the emulation runs them, measured.
+// The needs of the Blackwell GEMMs' tiles on an SM, reckoned; and the speed of the emulation that runs them, measured.
 //
 //   mxcheck_sm100_bench              both tables
 //   mxcheck_sm100_bench --quick      smaller shapes

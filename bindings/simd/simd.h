@@ -32,7 +32,7 @@ struct SimdBlocks {
   int threads = 0;  // 0 for the library's choice
 };
 
-// What quantize(x, ...) and to_layout return, to codes (rows * cols) and scales (all bytes of the layout).
+// The results of quantize(x, ...) and to_layout, to codes (rows * cols) and scales (all bytes of the layout).
 void simd_quantize(const MatrixView& x, const SimdBlocks& blocks, const Recipe& recipe, std::uint8_t* codes,
                    std::span<std::uint8_t> scales);
 
@@ -40,7 +40,7 @@ void simd_quantize(const MatrixView& x, const SimdBlocks& blocks, const Recipe& 
 void simd_dequantize(const std::uint8_t* codes, std::span<const std::uint8_t> scales, std::int64_t rows,
                      std::int64_t cols, const SimdBlocks& blocks, Format values, void* to);
 
-// What quantize(panel, q.element, q.block, recipe, offsets) returns, into the codes and scales of q, whose memory is
+// The result of quantize(panel, q.element, q.block, recipe, offsets), into the codes and scales of q, whose memory is
 // used again. Its shape is the panel's, and its scales are compact.
 void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, int threads,
                    Quantized& q);

@@ -110,7 +110,7 @@ class Words {
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
   void set(std::int64_t at, std::int64_t word) { words_[at] = word; }
-  // What the interpreter tells policies apart by has one length.
+  // The texts, which the interpreter tells policies apart by, are filled with zeros to one length.
   void end_texts() { std::memset(texts_ + text_bytes_, 0, static_cast<std::size_t>(kLeastTextBytes) - text_bytes_); }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// What the threads of a CTA share: the kernel's own, which issue, and those that stand for the tensor core, which
-// execute (engine.cuh). It lies behind the kernel's dynamic shared memory. Plain types: the host knows their size.
+// The block that the threads of a CTA share: the kernel's own, which issue, and those that stand for the tensor core,
+// which execute (engine.cuh). It lies behind the kernel's dynamic shared memory. Plain types: the host knows its size.
 
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,7 @@
 
 namespace mxcheck::emulation::on_sm90 {
 
-// Of an element: code 0 to 3.
+// The format of an element: code 0 to 3.
 enum class Element : std::uint8_t { e4m3, e5m2, fp16, bf16 };
 
 struct ElementFacts {
@@ -158,7 +158,7 @@ MXCHECK_ON_SM90_BOTH constexpr bool swizzle_fits(const Matrix& d, std::uint32_t 
   return d.start / span % 8 == 0 && d.start % span + bytes <= span && !(several_atoms && d.stride % (8 * span) != 0);
 }
 
-// What an operand reads: `lines` of `units` 16 bytes.
+// The reads of an operand: lines_of() lines, each of units_of() units of 16 bytes.
 MXCHECK_ON_SM90_BOTH constexpr int lines_of(const Layout& l) { return l.mn_major ? l.k : l.rows; }
 MXCHECK_ON_SM90_BOTH constexpr int units_of(const Layout& l) {
   return (l.mn_major ? l.rows : l.k) * l.element_bytes / 16;
@@ -222,7 +222,7 @@ struct Place {
   unsigned lane;
   unsigned column;
 };
-// Of D's row m and column n in the CTA that has the row: layouts D, F, A and B of the PTX ISA (9.7.16.10.5).
+// The place of D's row and column n in the CTA that has the row: layouts D, F, A and B of the PTX ISA (9.7.16.10.5).
 MXCHECK_ON_SM90_BOTH constexpr Place d_place(const Instruction& i, int cta_group, int row, int n) {
   if (cta_group == 1 && i.m == 64) return {static_cast<unsigned>(32 * (row / 16) + row % 16), static_cast<unsigned>(n)};
   if (cta_group == 2 && i.m == 128) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the device code of this folder is made of: the control block's place, release and acquire in shared memory,
+// Building blocks of this folder's device code: the control block's place, release and acquire in shared memory,
 // random delays, findings, the watchdog.
 
 #include "emulation/on_sm90/control.h"
@@ -64,7 +64,7 @@ __device__ __forceinline__ std::uint32_t random_of(std::uint64_t seed, std::uint
   x = (x ^ x >> 27) * 0x94D049BB133111EBull;
   return static_cast<std::uint32_t>(x >> 32);
 }
-// Of the random schedule: one time in kOneIn, a power of two, up to 2^kBits ns.
+// A delay of the random schedule: one time in kOneIn, a power of two, up to 2^kBits ns.
 template <int kBits = 13, std::uint32_t kOneIn = 2>
 __device__ __forceinline__ void random_delay(const Launch& launch, std::uint32_t place, std::uint32_t count) {
   if (launch.timing != Timing::random) return;
@@ -84,7 +84,7 @@ __device__ __noinline__ inline void report(Code code, std::uint64_t value, std::
   launch.report->count = i + 1;  // two at once may leave the smaller; the host looks at every place
   __threadfence_system();
 }
-// Of what the run can say nothing more about: the whole launch ends.
+// A finding after which the run can say nothing more: the whole launch ends.
 __device__ __noinline__ inline void stop(Code code, std::uint64_t value, std::uint64_t other = 0) {
   report(code, value, other);
   __trap();

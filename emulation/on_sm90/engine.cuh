@@ -71,7 +71,7 @@ __device__ __forceinline__ bool is_waited_for(const Control& c, const Command& c
   return false;
 }
 
-// Of the lazy schedule: whether the next command may no longer be put off.
+// Whether under the lazy schedule the next command may no longer be put off.
 __device__ __forceinline__ bool is_due(Control& c, std::uint32_t done) {
   const std::uint32_t issued = observe(c.issued);
   if (issued - done >= kRing || observe(c.finished) == c.kernel_threads) return true;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void send(Control& c, const Command& command, std::ui
   publish_at(mapped(shared_address(&c.mailed), peer), number);
 }
 
-// What the engine's threads run, until every thread of the kernel is at its end and nothing is left to do. A pair's
+// The loop of the engine's threads, until every thread of the kernel is at its end and nothing is left to do. A pair's
 // odd CTA has its commands from the leader, and ends when that has.
 __device__ __noinline__ inline void engine(Control& c) {
   const bool first = threadIdx.x == c.kernel_threads;

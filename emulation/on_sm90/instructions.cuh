@@ -1,5 +1,5 @@
 #pragma once
-// What sm_90a lacks of the instructions of kernels/sm100/tcgen05, as functions that a kernel's threads call: those of
+// Instructions of kernels/sm100/tcgen05 that sm_90a lacks, as functions that a kernel's threads call: those of
 // tensor memory act at once, those of the tensor core go into the CTA's ring of commands (engine.cuh). And the waits,
 // which are the hardware's, with a watchdog.
 //
@@ -141,7 +141,7 @@ __device__ __forceinline__ bool is_free(const Control& c, std::uint32_t column, 
   }
   return true;
 }
-// Of the free places: the first, or under the random schedule any.
+// A free place of `columns` columns: the first, or under the random schedule any; kTmemColumns where there is none.
 __device__ __forceinline__ std::uint32_t find_free(const Control& c, std::uint32_t columns, bool any) {
   std::uint32_t count = 0;
   for (std::uint32_t at = 0; at + columns <= on_sm90::kTmemColumns; at += 32) count += is_free(c, at, columns) ? 1 : 0;

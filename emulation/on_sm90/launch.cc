@@ -76,7 +76,7 @@ sm100::Finding finding_of(const DeviceFinding& f) {
   return finding;
 }
 
-// What launches share; never freed, as the runtime may be gone when a process ends.
+// Memory and events that launches share; never freed, as the runtime may be gone when a process ends.
 class Card {
  public:
   std::uint32_t* tmem(unsigned blocks) {
@@ -93,7 +93,7 @@ class Card {
     if (counts_ == nullptr) require_success(cudaMalloc(&counts_, kCountBytes), "cudaMalloc");
     return counts_;
   }
-  // Of the host, mapped: the card writes its findings there, and may read its Launch.
+  // Host memory, mapped: the card writes its findings there, and may read its Launch.
   struct Mapped {
     Report report;
     Launch launch;

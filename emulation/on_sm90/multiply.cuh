@@ -55,7 +55,7 @@ struct Operand {
   bool negate;
 };
 
-// Of the own CTA.
+// The code at a row and k of an operand in the own CTA.
 __device__ __forceinline__ std::uint32_t code_at(const Operand& o, std::uint32_t window, int row, int k) {
   return load_code(window + element_address(o.matrix, o.layout, row, k), o.layout.element_bytes);
 }
@@ -165,7 +165,7 @@ class Multiplication {
     return c_.tmem[(command_.to + place.column) * kTmemLanes + place.lane];
   }
 
-  // Of a pair each CTA holds half of B's rows.
+  // The code at row n and k of B. Each CTA of a pair holds half of B's rows.
   __device__ __forceinline__ std::uint32_t code_b(int n, int k) const {
     const std::uint32_t address = window_ + element_address(b_.matrix, b_.layout, n % b_.layout.rows, k);
     if (group_ == 1) return load_code(address, i_.element_bytes);

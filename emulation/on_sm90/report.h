@@ -1,5 +1,5 @@
 #pragma once
-// What a launch of a Blackwell kernel on Hopper says of itself: findings that the device writes into memory of the
+// The report of a launch of a Blackwell kernel on Hopper: findings that the device writes into memory of the
 // host.
 //
 // The checks are those that cost nothing beside the sums: descriptors, forms, allocation, lanes, copies of scales, who

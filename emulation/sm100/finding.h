@@ -1,5 +1,5 @@
 #pragma once
-// What a launch did that the PTX ISA forbids or leaves undefined.
+// Findings: what a launch did that the PTX ISA forbids or leaves undefined.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Finding {
 
 std::string text_of(const Finding& finding);
 
-// Those that differ in hazard, role, instruction or in what would be right, the first of each in full.
+// The findings that differ in hazard, role, instruction or in what would be right, the first of each in full.
 class Findings {
  public:
   void add(Finding finding, std::string_view role);

@@ -1,5 +1,5 @@
 #pragma once
-// What the thin layer of kernels/sm100/tcgen05 calls where there is no Blackwell: one function for each instruction,
+// Functions that the thin layer of kernels/sm100/tcgen05 calls where there is no Blackwell: one for each instruction,
 // called by the fibre of one thread. A warp's collective instruction is called by all 32 of its threads.
 //
 // Addresses. Shared memory is a window of 32 bits: bits 23:0 are the offset in a CTA's shared memory, bits 31:24 the

@@ -28,7 +28,7 @@ void check(const LaunchShape& s) {
   }
 }
 
-// What nobody has written must not look like data: NaN as FP32, E4M3 and E8M0, the padding of a format's bytes.
+// Memory that nobody has written must not look like data: NaN as FP32, E4M3 and E8M0, the padding of a format's bytes.
 std::unique_ptr<Cta> make_cta(Machine& machine, unsigned rank) {
   auto cta = std::make_unique<Cta>();
   cta->machine = &machine;
@@ -88,7 +88,7 @@ void check_exit(Cta& cta) {
   }
 }
 
-// What a kernel or a part of the emulation throws: nothing is said about the rest.
+// An exception of a kernel or of a part of the emulation ends the run: nothing is said about the rest.
 void refuse(Thread& t, const std::exception& error) {
   t.machine->findings->add(
       {Hazard::unknown, name_of(t), t.instruction, error.what(), "what is modelled; this run says nothing more"},

@@ -1,7 +1,7 @@
 #pragma once
 // The state of a cluster that is being emulated. Internal: kernels see instructions.h, callers launch.h.
 //
-// What orders what (sections of the PTX ISA 9.0): every thread has four clocks.
+// The order of events (sections of the PTX ISA 9.0): every thread has four clocks.
 //   memory    events that lie before, for the generic proxy; of operations of the tensor core those known to be
 //   complete async     those that lie before for the async proxy too: writes of shared memory come here by
 //   fence.proxy.async (8.x) tensor    those that lie before for tcgen05 instructions of this thread (9.7.16.6) acquired
@@ -115,7 +115,7 @@ struct Operation {
   std::string text;
   std::function<void()> happen;
   Thread* by = nullptr;
-  // Of tcgen05: its event's number, and the events of other threads' operations that fences order before it.
+  // The number of a tcgen05 operation's event, and the events of other threads that fences order before it.
   std::uint32_t number = 0;
   std::vector<std::pair<const Thread*, std::uint32_t>> after{};
 };

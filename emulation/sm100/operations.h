@@ -1,14 +1,14 @@
 #pragma once
-// What the instructions of both emulations take: plain types, for a C++ compiler and for nvcc.
+// Arguments of the instructions of both emulations: plain types, for a C++ compiler and for nvcc.
 
 #include <cstdint>
 
 namespace mxcheck::emulation::sm100 {
 
-// Of mbarriers: what an arrival and a wait order.
+// The scope of an mbarrier's arrivals and waits: the threads that they order, of the CTA or of the cluster.
 enum class Scope : std::uint8_t { cta, cluster };
 
-// Of tcgen05.ld and tcgen05.st: lanes x bits of one access.
+// The shape of tcgen05.ld and tcgen05.st: lanes x bits of one access.
 enum class TmemShape : std::uint8_t { lanes32x32b, lanes16x64b, lanes16x128b, lanes16x256b, lanes16x32bx2 };
 
 enum class MmaKind : std::uint8_t { f16, f8f6f4, mxf8f6f4 };
@@ -24,7 +24,7 @@ struct Mma {
   bool accumulate = true;  // enable-input-d
 };
 
-// Of tcgen05.cp: rows x bits.
+// The shape of tcgen05.cp: rows x bits.
 enum class CpShape : std::uint8_t {
   rows32x128b_warpx4,
   rows128x128b,

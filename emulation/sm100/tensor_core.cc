@@ -16,7 +16,7 @@
 namespace mxcheck::emulation::sm100 {
 namespace {
 
-// What of an MMA is one CTA's.
+// One CTA's part of an MMA.
 struct Part {
   Cta* cta;
   int rows;   // of A, and lanes of D
@@ -232,7 +232,7 @@ void check_d(const Issue& issue, Event write) {
   }
 }
 
-// What is executed after a CTA of the pair has ended reads what is no longer there.
+// An instruction that executes after a CTA of the pair has ended reads what is no longer there.
 void still_running(const Cta& cta) {
   if (cta.running == 0) {
     report(Hazard::exit, "it executes after cta " + std::to_string(cta.block) + " has ended",

@@ -7,8 +7,8 @@
 
 namespace mxcheck::emulation::sm100 {
 
-// Of a shared-memory box: the XOR of address bits [4, 4 + s) with [7, 7 + s). The values are those of a matrix
-// descriptor's field.
+// The swizzle of a shared-memory box: the XOR of address bits [4, 4 + s) with [7, 7 + s). The values are those of a
+// matrix descriptor's field.
 enum class Swizzle : std::uint8_t { none = 0, b128_atom32 = 1, b128 = 2, b64 = 4, b32 = 6 };
 
 struct TensorMap {

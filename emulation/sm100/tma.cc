@@ -116,7 +116,7 @@ SharedPlace barrier_of(Cta& destination, SharedPlace named, int cta_group, bool 
     }
     return named;
   }
-  // Of a pair: in the destination or its peer, by the parity of the named barrier's CTA.
+  // The barrier of a pair: in the destination or its peer, by the parity of the named barrier's CTA.
   const unsigned rank = cta_group == 2 ? (destination.rank & ~1U) | (named.cta->rank & 1U) : destination.rank;
   return {t.machine->ctas[rank].get(), named.offset};
 }
@@ -125,7 +125,7 @@ struct Delivery {
   SharedPlace to, barrier;
 };
 
-// What is common to loads: the shadow at issue, the bytes and the arrival when it happens.
+// The steps common to all loads: the shadow at issue, the bytes and the arrival when it happens.
 void issue(const std::vector<Delivery>& deliveries, std::uint32_t bytes, Swizzle swizzle, bool by_map,
            const std::function<void(Cta&, std::uint32_t)>& copy) {
   Thread& t = self();

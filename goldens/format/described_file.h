@@ -26,7 +26,7 @@ namespace mxcheck {
 bool is_hdf5_path(const std::string& path);       // by its extension, as all three
 bool is_described_path(const std::string& path);  // .safetensors, .h5, .hdf5
 
-// What the elements are, by the names of the attribute `format` ("float8_e4m3fn", "int32"); of HDF5 alone.
+// The format of a tensor's elements, by its name in the attribute `format` ("float8_e4m3fn", "int32"); of HDF5 alone.
 using FormatOf = std::function<std::string_view(const NamedHead&)>;
 
 // Declared in full, filled piece by piece in any order, there on commit.

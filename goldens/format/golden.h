@@ -1,6 +1,6 @@
 #pragma once
-// What a golden file holds: attributes that explain it, and named datasets in the root group. docs/goldens.md draws the
-// tree; goldens/format/writer.h and goldens/format/reader.h are the two ways.
+// The contents of a golden file: attributes that explain it, and named datasets in the root group. docs/goldens.md
+// draws the tree; goldens/format/writer.h and goldens/format/reader.h are the two ways.
 //
 // Numbers are stored as their bits in unsigned integers and named by `format`, in the names of PyTorch and ml_dtypes,
 // so that no float conversion can change them. In numpy, bits of float32 become values by .view(np.float32).

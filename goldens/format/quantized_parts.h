@@ -22,7 +22,7 @@ FormatOf format_of(Format element);
 // The bytes of the tensor scales, laid out.
 std::vector<std::byte> scale_bytes(const QuantizedFile& file);
 
-// What the metadata of a file from outside says: all but the codes and scales. `fp32`: whether its scales are FP32.
+// The metadata of a file from outside, parsed: all but the codes and scales. `fp32`: whether its scales are FP32.
 // Error{input} where it contradicts itself, or the tensors are not those that it describes; path is for messages.
 struct ParsedHead {
   QuantizedFile file;

@@ -299,7 +299,7 @@ std::uint64_t Hdf5Rows::read_block(std::uint64_t element, std::uint64_t wanted, 
     slice = block;
   }
   const Hdf5Handle from(H5Dget_space(set_.id()), H5Sclose);
-  // Of the same rank as the selection: between other shapes the library goes element by element.
+  // The memory space has the rank of the selection: between other shapes the library goes element by element.
   const Hdf5Handle into(H5Screate_simple(static_cast<int>(rank), count.data(), nullptr), H5Sclose);
   const bool selected =
       rank == 0 || H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) >= 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What is at a path, with this project's errors in place of std::filesystem's.
+// Tests of whether a path exists or is a folder, with this project's errors in place of std::filesystem's.
 //
 //   if (path_exists(out)) ...
 //

@@ -46,7 +46,7 @@ std::unique_ptr<RowReader> open_hdf5_in_this_process(const std::string& path, co
 // The bytes of a whole tensor, with room taken first.
 Tensor read_whole(RowReader& rows, const std::string& where);
 
-// What is left of a tensor that is read from front to back.
+// The position in a tensor that is read from front to back, with the number of bytes that are left.
 class ReadPosition {
  public:
   explicit ReadPosition(std::uint64_t bytes) : left_(bytes) {}

@@ -28,8 +28,8 @@ class Sha256 {
 
 std::string sha256(std::span<const std::byte> bytes);
 
-// Of a whole source, read by another thread while the piece before is hashed: the time is that of the slower of the
-// two. With `into`, of the source's size, the bytes that were hashed are there.
+// The hash of a whole source, read by another thread while the piece before is hashed: the time is that of the slower
+// of the two. With `into`, of the source's size, the bytes that were hashed are there.
 // Bytes are added to `done` as they are hashed.
 std::string sha256(const ByteSource& source, std::atomic<std::uint64_t>* done = nullptr);
 std::string sha256(const ByteSource& source, std::span<std::byte> into, std::atomic<std::uint64_t>* done = nullptr);

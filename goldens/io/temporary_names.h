@@ -30,8 +30,8 @@ class Undisturbed {
   sigset_t before_{};
 };
 
-// Of a file, or of a directory: directories go after all files, in the order in which they were remembered, those in
-// which something is left not at all.
+// The name of a file, or of a directory: directories go after all files, in the order in which they were remembered,
+// those in which something is left not at all.
 void remember_temporary(const std::string& name);
 void forget_temporary(const std::string& name);
 

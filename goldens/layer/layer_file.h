@@ -21,10 +21,10 @@
 
 namespace mxcheck {
 
-// Those of `only`, in the layer's order; all where it is empty.
+// The tensors named in `only`, in the layer's order; all where it is empty.
 std::vector<LayerTensor> tensors_named(LayerData& data, const std::vector<std::string>& only);
 
-// What a file says about the run, and its datasets in HDF5: of two dimensions at most, each with `step` and `shape`.
+// The metadata of a run's file, and its datasets in HDF5: of two dimensions at most, each with `step` and `shape`.
 std::map<std::string, std::string> layer_metadata(const LayerData& data);
 std::vector<DatasetInfo> layer_datasets(const std::vector<LayerTensor>& tensors);
 

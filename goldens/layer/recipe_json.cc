@@ -88,7 +88,7 @@ auto at_key(const JsonObject& o, const char* key, Action action) {
   }
 }
 
-// What the layer fixes: there for the reader, and not to be chosen.
+// A key whose value the layer fixes: it is there for the reader, and not to be chosen.
 void fixed(JsonObject& o, const char* key, std::string_view right) {
   if (!o.has(key)) return;
   const std::string found = o.text(key);

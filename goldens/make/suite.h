@@ -24,9 +24,9 @@
 //               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
 //               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
 //
-// Of routers (docs/router.md); ROUTER is "top_k" and, if wanted, "groups" with "groups_kept", "nan" ("refuse", "last"),
-// "scale" and "bias" (bits of float32, one and a list). In: logits [tokens, experts], bias. Names in datasets have '_'
-// for '-'.
+// Kinds of goldens of routers (docs/router.md); ROUTER is "top_k" and, if wanted, "groups" with "groups_kept", "nan"
+// ("refuse", "last"), "scale" and "bias" (bits of float32, one and a list). In: logits [tokens, experts], bias. Names
+// in datasets have '_' for '-'.
 //
 //   route           "input", ROUTER, "variants" (all when absent). Out: experts_VARIANT (int32) and weights_VARIANT
 //                   (float32), [tokens, top_k].
@@ -42,7 +42,7 @@
 //   route_losses    "input", ROUTER, "variant", "coefficient" (bits of float32). In: counts too. Out: balance_loss,
 //                   balance_gradient, z_loss, z_gradient (float32).
 //
-// Of layers (docs/layer.md); inputs are BF16 where nothing else is said.
+// Kinds of goldens of layers (docs/layer.md); inputs are BF16 where nothing else is said.
 //
 //   swiglu      "gate" and "up", each [rows, n], or "h" [rows, 2n]; "p" [rows, n] and "weights" [rows, 1], BF16 or
 //               float32; optional "gate_up" ("halves", "interleaved"), "offsets", "h_codes": {"format", "recipe"} (H as

@@ -65,7 +65,7 @@ constexpr Factor factor_of(const FormatSpec& f, std::uint32_t code) {
 
 enum class Alignment : std::uint8_t { toward_zero, downward, nearest_even };
 
-// What a step's exact sum becomes.
+// The output of a step: the format and the rounding that its exact sum is converted by.
 struct SumOutput {
   FormatSpec format;    // its codes, shifted left by `shift`, are the bits of d
   int shift;            // 10 for E8M13 in an FP32 word

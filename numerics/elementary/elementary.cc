@@ -33,7 +33,7 @@ constexpr double kStepLow = 0x1.9ef35793c7673p-46;
 constexpr double kLn2High = 0x1.62e42fefa3900p-1;
 constexpr double kLn2Low = 0x1.de6af278ece60p-46;
 
-// What is rounded in double stays below 2^-51 (exp) and 2^-50 (logarithms) of the result; these are twice that.
+// The error of exp in double stays below 2^-51 of the result, that of logarithms below 2^-50; these are twice that.
 constexpr double kExpBound = 0x1p-50;
 constexpr double kLogBound = 0x1p-49;
 

@@ -20,7 +20,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr bool is_nan(double v) { return v != v; }
 
-// What a sign-exponent-mantissa format is: codes and the values they stand for.
+// The landmarks of a sign-exponent-mantissa format: codes and the values they stand for.
 struct Landmarks {
   Format format;
   std::uint32_t max_code;

@@ -64,7 +64,7 @@ Recipe with(Recipe recipe, Change change) {
   return recipe;
 }
 
-// What the eager code of torchao 0.18 does in all its rules but RCEIL: Inf counts as 2^128, a NaN block's elements are
+// The eager code of torchao 0.18, in all its rules but RCEIL: Inf counts as 2^128, a NaN block's elements are
 // divided by the Inf that byte 255 decodes to, and byte 0 by the smallest normal number instead of 2^-127.
 Recipe torchao_0_18(std::string name, ScaleRule rule) {
   Recipe r = named(std::move(name), rule);

@@ -26,7 +26,7 @@ inline constexpr std::array<Named<Rounding>, 5> kRoundings{{{"nearest_even", Rou
                                                             {"toward_zero", Rounding::toward_zero},
                                                             {"stochastic", Rounding::stochastic},
                                                             {"upward", Rounding::upward}}};
-// Those that elements can be asked to be rounded by: stochastic needs random words, upward is for scales.
+// Roundings that can be asked for elements: not stochastic, which needs random words, nor upward, which is for scales.
 inline constexpr std::array kElementRoundings{kRoundings[0], kRoundings[1], kRoundings[2]};
 
 inline constexpr std::array<Named<Overflow>, 2> kOverflows{

@@ -10,7 +10,7 @@ from ._formats import _bytes, _lines, check_bytes, formats
 from ._library import call
 from ._quantize import Quantized, _offsets_of
 
-# What unsigned integers hold where nothing is said: as the command line has it.
+# The formats that integers hold where nothing is said: as the command line has them.
 _UNSIGNED = {"uint8": "e4m3", "uint16": "bf16", "int16": "bf16", "uint32": "fp32"}
 
 

@@ -76,7 +76,7 @@ def _check(spec: str, statement: str, config: Any, options: Dict[str, Any]) -> N
         pytest.fail(f"mxcheck: {error}", pytrace=False)
     parts = report.configurations or (report,)
     found = [(part, one) for part in parts for one in part.statements if one.name == statement]
-    # What wraps up a run: a process that did not end in order, or nothing that was checked.
+    # The last item wraps up a run: it fails for a process that did not end in order, or where nothing was checked.
     if statement == SOMETHING_RAN:
         ends = [end for part in parts for end in part.document.get("ends", ())]
         if ends:

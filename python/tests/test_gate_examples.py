@@ -13,7 +13,7 @@ from gated_tensors import there_is
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 EQUAL = "quantize_equals_the_reference"
 
-# Of an FP8 cast that Triton's interpreter has wrong, codes say nothing; scales and what is written where do.
+# Codes say nothing here, as Triton's interpreter has an FP8 cast wrong; scales and what is written where do.
 INTERPRETED = """
 import sys
 sys.path.insert(0, {folder!r})

@@ -111,7 +111,7 @@ class Contracts(unittest.TestCase):
                         self.assertTrue(found)
                         # Sums of E2M1 are exact in whatever order: only the shorter name is said then.
                         self.assertTrue({name + top, name} & set(found.names), found)
-                        # What cannot be told apart is the same sum by another name: equal on data that was not compared.
+                        # Other names found are of the same sum: equal on data that was not compared.
                         a, b = (mxcheck.Values(bytes(mxcheck.cast(mxcheck.Values(array.array("f", values), (4, 256), "fp32"), format).tobytes())
                                                if format != "fp32" else bytes(array.array("f", values)), (4, 256), format)
                                 for values in ([to_fp32((w % 4001 - 2000) / 640) for w, _ in zip(words(seed), range(1024))] for seed in (77, 78)))

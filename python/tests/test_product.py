@@ -51,7 +51,7 @@ class SameAsCommandLine(unittest.TestCase):
                         continue
                     taken.add(name)
                     self.check(a, b, name + on_top)
-        # Those that take E4M3 with E8M0 scales in one way or another; the instructions of blocks of 16, FP4 and INT8 do not.
+        # The contracts that take E4M3 with E8M0 scales somehow; the instructions of blocks of 16, FP4 and INT8 do not.
         self.assertEqual(taken, {"exact", "ieee_fp32", "sm90_fp8", "sm90_bf16", "sm100_f16", "sm100_f8f6f4", "sm100_mxf8f6f4"})
 
     def test_every_sum_of_operands_without_scales_is_that_of_mma(self):

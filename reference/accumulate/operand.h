@@ -29,7 +29,7 @@ struct OperandSource {
   std::int64_t row_stride;
   std::int64_t k_stride = 1;
 
-  // Of scaled contracts: one for every contract.scale_terms products of a row.
+  // Block scales, of scaled contracts alone: one for every contract.scale_terms products of a row.
   const std::uint8_t* scales = nullptr;
   std::int64_t scale_row_stride = 0;
   std::int64_t scale_k_stride = 1;
@@ -65,7 +65,7 @@ class PackedOperand {
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t k() const { return k_; }
 
-  // What the plain model reads.
+  // One element as a factor, which the plain model reads.
   [[nodiscard]] Factor factor(std::int64_t row, std::int64_t k) const {
     const auto at = static_cast<std::size_t>(row * k_ + k);
     if (!codes8_.empty()) return factors8_[codes8_[at]];
@@ -74,10 +74,10 @@ class PackedOperand {
   }
   [[nodiscard]] const std::uint8_t* scales(std::int64_t row) const { return scales_.data() + row * scales_a_row_; }
 
-  // What exact_tile() reads: of the contract `exact`, else null.
+  // The rows that exact_tile() reads: of the contract `exact`, else null.
   [[nodiscard]] const ExactRows* exact() const { return exact_.has_value() ? &*exact_ : nullptr; }
 
-  // What the engine reads, if runs_on_engine(contract) alone. A panel's k ascend, filled with zeros to whole steps.
+  // The engine's data, if runs_on_engine(contract) alone. A panel's k ascend, filled with zeros to whole steps.
   [[nodiscard]] const Values* values(std::int64_t panel, std::int64_t step) const {
     return values_.data() + (panel * steps_ + step) * contract_.step.terms;
   }

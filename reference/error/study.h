@@ -1,5 +1,5 @@
 #pragma once
-// What one recipe does to one tensor: the error, flushed and saturated elements, and the scales used.
+// The effect of one recipe on one tensor: the error, flushed and saturated elements, and the scales used.
 //
 // The error is that of numerics/measure/measures.h between the input and dequantize(quantize(input)), in FP32, element
 // by element in row-major order. Blocks are those of quantize (reference/quantize/quantize.h), those at an edge too.
@@ -56,7 +56,7 @@ class StudyMeter {
     std::uint64_t finite_nonzero = 0;
     std::vector<float> scales_fp32;
   };
-  // What is known of one block while its rows pass by.
+  // Facts of one block, gathered while its rows pass by.
   struct BlockTally {
     float amax = 0;  // above 0 where an input is neither zero nor NaN
     bool has_nan = false;

@@ -13,7 +13,7 @@
 
 namespace mxcheck {
 
-// What is added up.
+// The rows that are added up, with their weights.
 struct AggregatedRows {
   std::span<const std::uint16_t> y;  // rows x cols, BF16
   std::int64_t rows = 0;

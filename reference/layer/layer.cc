@@ -147,7 +147,7 @@ Matmul Run::product(LayerGemm gemm) const {
 
 namespace {
 
-// What an operand along tokens is made of: the values, or what the rule's other quantization left of them.
+// The source of an operand along tokens: the values, or the same values quantized for another GEMM and dequantized.
 struct Source {
   std::vector<float> values;
   TokenRows rows;

@@ -44,7 +44,7 @@ struct LayerShape {
   std::int64_t experts = 0;
 };
 
-// What two GEMMs gave, computed elsewhere. A layer that has them computes no product: what others would give is +0.
+// Outputs of two GEMMs, computed elsewhere. A layer that has them computes no product: other GEMMs' outputs are +0.
 struct KnownProducts {
   std::span<const std::uint16_t> h;  // up's, R x 2n
   std::span<const float> p;          // d_down's, R x n
@@ -60,7 +60,7 @@ struct Layer {
   const KnownProducts* known = nullptr;  // for a look at the operands alone
 };
 
-// What is kept for the backward pass, beside weights and routes.
+// Tensors that are kept for the backward pass, beside weights and routes.
 struct LayerKept {
   LayerOperand x;  // BF16, or up's operand
   LayerOperand h;  // BF16, or quantized in blocks of its rows

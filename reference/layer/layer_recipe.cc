@@ -125,7 +125,7 @@ void check_rule(const OperandRule& rule) {
   }
 }
 
-// Of which GEMM the operand is, as rows, whose quantization can be quantized again.
+// The GEMM that has the tensor as operand A, in rows, whose quantization can be quantized again; empty: none.
 std::string_view requantized_from(std::string_view tensor) {
   for (const LayerGemm gemm : {LayerGemm::up, LayerGemm::d_down, LayerGemm::d_up}) {
     if (spec(gemm).a == tensor) return spec(gemm).name;

@@ -51,7 +51,7 @@ inline constexpr std::array<LayerGemmSpec, kLayerGemmCount> kLayerGemms{{
 }};
 constexpr const LayerGemmSpec& spec(LayerGemm gemm) { return kLayerGemms[static_cast<std::size_t>(gemm)]; }
 
-// What a quantized operand is made of: the BF16 values, or the tensor as it was quantized for the GEMM that reads it
+// The source of a quantized operand: the BF16 values, or the tensor as it was quantized for the GEMM that reads it
 // along its rows (X of up, dO of d_down, dH of d_up), dequantized to FP32.
 enum class OperandSource : std::uint8_t { values, requantized };
 inline constexpr std::array<Named<OperandSource>, 2> kOperandSources{
@@ -81,9 +81,9 @@ struct LayerRecipe {
   std::string meaning;
   std::array<GemmRule, kLayerGemmCount> gemms;  // by LayerGemm
 
-  // What is kept from the forward pass for the backward one, beside the routing. X as BF16, or as up's operand (codes
-  // and scales), from which every use of it in the backward pass is then made. H as BF16, or quantized in blocks of its
-  // rows; the backward pass then has A and dH from the dequantized H.
+  // The tensors kept from the forward pass for the backward one, beside the routing. X as BF16, or as up's operand
+  // (codes and scales), from which every use of it in the backward pass is then made. H as BF16, or quantized in blocks
+  // of its rows; the backward pass then has A and dH from the dequantized H.
   bool keeps_quantized_x = false;
   OperandRule kept_h;
 

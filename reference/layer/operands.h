@@ -37,12 +37,12 @@ struct RoutedRows {
   std::span<const std::int64_t> offsets;
 };
 
-// Of a GEMM that sums along the tensor's columns. Blocks of one row, and of the whole tensor, are quantized before rows
-// are gathered; others after it.
+// An operand of a GEMM that sums along the tensor's columns. Blocks of one row, and of the whole tensor, are quantized
+// before rows are gathered; others after it.
 LayerOperand row_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads);
 
-// Of a GEMM that sums along tokens: gathered, in columns of tokens of one expert. The whole tensor as one block:
-// before.
+// An operand of a GEMM that sums along tokens: gathered, in columns of tokens of one expert. The whole tensor as one
+// block is quantized before rows are gathered.
 LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads);
 
 // Weights, k last, one expert's rows after another's; blocks start again at each expert.

@@ -48,7 +48,7 @@ enum class GateUp : std::uint8_t { halves, interleaved };
 // A row of H (2n numbers) to n words of A.
 void swiglu_row(std::span<const float> h, GateUp order, std::span<std::uint16_t> a);
 
-// What the backward pass makes of a row of H (2n), of P (n) and the row's weight.
+// The outputs of the backward pass for a row of H (2n), the row of P (n) and the row's weight.
 struct SwigluRowGradient {
   std::span<std::uint16_t> a;         // n: A again
   std::span<std::uint16_t> scaled_a;  // n: A'

@@ -19,7 +19,7 @@ struct MatmulPart {
 // One part without groups, else one for each expert, empty ones included.
 std::vector<MatmulPart> parts_of(const Matmul& m);
 
-// What D holds where the sum is `acc` and, if adds_c, C is `c`.
+// The word of D where the sum is `acc` and, if adds_c, C is `c`.
 std::uint32_t finished_word(const Matmul& m, std::uint32_t acc, std::uint32_t c, bool adds_c);
 
 }  // namespace mxcheck

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kStripElements = 4096;  // 16 KiB of floats: the first-level cache holds what belongs to them
 
-// What does not change from one row of blocks to the next.
+// One quantization of a matrix: all that stays the same from one row of blocks to the next.
 struct Job {
   const MatrixView& input;
   const Recipe& recipe;

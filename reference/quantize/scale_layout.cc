@@ -27,7 +27,7 @@ void check_block(ScaleLayout layout, BlockShape block) {
 
 std::string scales_in(ScaleLayout layout) { return std::string(to_text(layout)) + " scales"; }
 
-// What is laid out for an expert with `rows` compact rows.
+// The rows and columns of scales that are laid out for an expert with `rows` compact rows.
 struct Extents {
   std::int64_t r;
   std::int64_t c;

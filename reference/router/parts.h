@@ -1,5 +1,5 @@
 #pragma once
-// What token choice, its gradient and the losses have in common. For reference/router/*.cc alone. docs/router.md has
+// Code that token choice, its gradient and the losses share. For reference/router/*.cc alone. docs/router.md has
 // the formulas. Errors: Error{usage} and Error{input} of check_router, Error{input} of read_logits.
 
 #include <bit>

@@ -108,7 +108,7 @@ void weigh_by_scores(RoundedTokens& a, std::span<const float> scores, bool renor
   });
 }
 
-// Those of token choice; they have their scale.
+// The rows get the weights of token choice, which have their scale.
 void weigh_by_routes(RoundedTokens& a, const Routes& routes, const RouteMetadata& chosen) {
   for_each_row(a, [&](std::int64_t /*expert*/, std::size_t row) {
     a.row_weight[row] = routes.weights[static_cast<std::size_t>(chosen.row_slot[row])];
@@ -289,7 +289,7 @@ std::int64_t capacity_from_factor(TokenRoundingRule rule, std::string_view facto
   const auto most = static_cast<Uint128>(std::numeric_limits<std::int64_t>::max());
   const bool rounds_up = rule == TokenRoundingRule::expert_choice;
   const auto divide = [rounds_up](Uint128 n, Uint128 by) { return n / by + (rounds_up && n % by != 0 ? 1U : 0U); };
-  // What is beyond 2^126 is beyond 2^63 experts; the loop ends there.
+  // A value beyond 2^126, over fewer than 2^63 experts, is a capacity beyond 2^63; the loop ends there.
   for (std::int64_t i = 0; i < decimal.exponent; ++i) {
     if (value > (Uint128{1} << 126) / 10) too_large();
     value *= 10;

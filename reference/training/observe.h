@@ -1,5 +1,5 @@
 #pragma once
-// What quantization did to the operands of a layer's GEMMs: for the observations of a step.
+// The effect of quantization on the operands of a layer's GEMMs: for the observations of a step.
 //
 //   forward_facts(layer, x, routes, layer_forward(...), facts);
 //
@@ -19,11 +19,11 @@
 
 namespace mxcheck {
 
-// Of the operands of up and down, appended; those that are not quantized have no entry. x is what the layer was given.
+// The facts of the operands of up and down are appended; unquantized ones have no entry. x is the layer's input.
 void forward_facts(const Layer& layer, std::span<const std::uint16_t> x, const LayerRoutes& routes,
                    const LayerForward& f, std::vector<OperandFacts>& facts);
 
-// Of those of d_down, d_w2, d_up and d_w1.
+// The facts of the operands of d_down, d_w2, d_up and d_w1 are appended likewise.
 void backward_facts(const Layer& layer, std::span<const std::uint16_t> x, std::span<const std::uint16_t> d_o,
                     const LayerRoutes& routes, const LayerBackward& b, std::vector<OperandFacts>& facts);
 

@@ -12,7 +12,7 @@
 
 namespace mxcheck {
 
-// Of all gradients, by parameter.
+// The Euclidean norm of all gradients together, which are given by parameter.
 float gradient_norm(std::span<const std::vector<float>> gradients, int threads = 0);
 
 // The rate of step `step` (from 0), of `config.steps`.

@@ -1,5 +1,5 @@
 #pragma once
-// What the operations of a step share. Internal.
+// Helpers that the operations of a training step share. Internal.
 
 #include <bit>
 #include <cmath>

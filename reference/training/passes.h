@@ -34,7 +34,7 @@ struct PassWeights {
 };
 PassWeights pass_weights(const ModelShape& model, std::span<const std::vector<float>> masters, int threads);
 
-// What a pass computes, beside the weights: a step of training, or an evaluation.
+// The setting of one pass, beside the weights. A pass is a step of training, or an evaluation.
 struct PassSetting {
   const TrainingConfig& config;
   const LayerRecipe& recipe;

@@ -1,5 +1,5 @@
 #pragma once
-// What a run of training consists of between two steps: master weights, moments, and the number of steps and updates
+// The state of a run of training between two steps: master weights, moments, and the number of steps and updates
 // done.
 //
 //   TrainingState state = initial_state(config);   // docs/training.md, "Initial values"

@@ -159,7 +159,7 @@ float sum_of_squares(std::span<const float> g, int threads) {
   return pairwise_sum(sums);
 }
 
-// What is the same for all elements of a parameter.
+// The settings of an AdamW update that are the same for all elements of a parameter.
 struct AdamW {
   const OptimizerConfig& config;
   float clip;  // 1 where nothing is clipped

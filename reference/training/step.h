@@ -18,8 +18,8 @@
 
 namespace mxcheck {
 
-// Of one quantized operand of an MoE layer's GEMM: elements, of which so many were set to the largest number and so
-// many non-zero ones became zero; scales, and the extremes of their exponents.
+// Counts of one quantized operand of an MoE layer's GEMM: elements, of which so many were set to the largest number
+// and so many non-zero ones became zero; scales, and the extremes of their exponents.
 struct OperandFacts {
   std::string name;  // "up.a", ..., "d_w1.b"
   std::int64_t elements = 0;
@@ -31,7 +31,7 @@ struct OperandFacts {
   friend bool operator==(const OperandFacts&, const OperandFacts&) = default;
 };
 
-// What is looked at beside the loss, where it is asked for: it costs time.
+// Facts of one layer that a step gathers beside the loss, where they are asked for: it costs time.
 struct LayerObservation {
   std::vector<std::int64_t> expert_loads;  // rows of each expert
   std::vector<OperandFacts> operands;      // of quantized operands alone

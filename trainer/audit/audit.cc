@@ -65,7 +65,7 @@ void check_evaluations(const AuditRequest& r) {
   }
 }
 
-// Of the engine's weights, if the run has an evaluation of them.
+// An evaluation of the engine's weights is compared, if the run has one of them.
 void add_evaluation(const AuditRequest& r, TrainingEngine& engine, std::vector<AuditLine>& lines) {
   const RunRecord& run = *r.run;
   const RecordedEvaluation* const was = evaluation_after(run, engine.steps_done());

@@ -326,7 +326,7 @@ PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha)
 
 namespace {
 
-// Of one recipe, and of other runs: means of the same runs are not independent.
+// Both results must be of one recipe, and of other runs: means of the same runs are not independent.
 void require_other_runs(const ArmResult& here, const ArmResult& there, const std::string& name) {
   if (!(here.layers == there.layers))
     throw Error(ErrorKind::input,
@@ -538,7 +538,7 @@ std::string too_few(std::int64_t pairs) {
   return fmt::format("{} pair{} of at least {}", pairs, pairs == 1 ? "" : "s", kLeastPairs);
 }
 
-// What stands between an interval below the margin and the word non-inferior.
+// The unmet conditions that stand between an interval below the margin and the word non-inferior.
 std::vector<std::string> unmet(const ArmEvidence& arm, const Sensitivity& sensitivity) {
   std::vector<std::string> all;
   if (arm.interval.pairs < kLeastPairs) all.push_back(too_few(arm.interval.pairs));

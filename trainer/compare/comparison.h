@@ -45,7 +45,7 @@ struct SeedPair {
   double training = 0;    // the same of training_endpoint_of
 };
 
-// What a recipe takes, beside what it loses: the speed that its runs were recorded at, and the memory that follows from
+// The cost of a recipe beside what it loses: the speed that its runs were recorded at, and the memory that follows from
 // the recipe alone. Bits are those of an element's code and its share of the scale of its block; 16 where it is BF16.
 struct RecipeCost {
   // Tokens of a run's own steps over their seconds, mean over the runs: of as many at once as there were, with their
@@ -147,7 +147,7 @@ struct RecipeByBranchPoint {
 };
 std::vector<RecipeByBranchPoint> by_branch_point(const ParityComparison& comparison);
 
-// Of d of `a` less d of `b`, by the seeds that both have: how much more of a gap one branch point leaves than another.
+// The interval of d of `a` less d of `b`, by seeds of both: how much more gap one branch point leaves than another.
 PairedInterval gap_between(const ArmResult& a, const ArmResult& b, double alpha);
 
 // Errors: Error{input} for a recipe that is another one under the same name, and for a run that both have.

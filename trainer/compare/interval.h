@@ -29,8 +29,8 @@ struct PairedInterval {
 
 PairedInterval paired_interval(std::span<const double> differences, double alpha);
 
-// Of two independent means, a's less b's, by Welch's interval: deviations may differ. NaN limits where either has fewer
-// than two pairs.
+// The difference of two independent means, a's less b's, by Welch's interval: deviations may differ. NaN limits where
+// either has fewer than two pairs.
 struct UnpairedInterval {
   double mean = std::numeric_limits<double>::quiet_NaN();
   double freedom = std::numeric_limits<double>::quiet_NaN();  // degrees of it, by Welch and Satterthwaite

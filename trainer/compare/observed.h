@@ -1,5 +1,5 @@
 #pragma once
-// What an arm's runs saw of their mixture-of-experts layers: routes that agree with BF16's, how evenly experts are
+// Observations of an arm's mixture-of-experts layers by its runs: routes that agree with BF16's, how evenly experts are
 // loaded, and how much quantization saturates and flushes. Means over the arm's runs, at the steps that were observed.
 //
 // Errors: none. What no run observed is absent.

@@ -1,5 +1,5 @@
 #pragma once
-// What runs must share to be compared: everything but seed, recipe, token rounding, the type of the moments, and the
+// Runs that are compared must share everything but seed, recipe, token rounding, the type of the moments, and the
 // weight that starts one ulp up. Engine, machine and version may differ: a step is defined to the bit.
 //
 // Errors: Error{input}, naming the files, the field and both values.

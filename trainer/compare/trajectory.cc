@@ -35,7 +35,7 @@ std::vector<const NamedRun*> whole_runs(const Arm& arm) {
   return whole;
 }
 
-// Of a branch the ratios are those of the steps since its trunk.
+// Evaluations at steps in about equal ratios; of a branch the ratios are those of the steps since its trunk.
 std::vector<std::size_t> checkpoint_indices(const std::vector<RecordedEvaluation>& evaluations, std::int64_t branch) {
   std::vector<std::size_t> chosen;
   const auto later = std::ranges::find_if(evaluations, [&](const RecordedEvaluation& e) { return e.step > branch; });
@@ -68,7 +68,7 @@ StepCurve smoothed(const std::vector<const NamedRun*>& runs) {
   return curve;
 }
 
-// Of runs that did not diverge.
+// Two runs of one seed, neither of which diverged.
 struct WholePair {
   const RunRecord* baseline;
   const RunRecord* arm;

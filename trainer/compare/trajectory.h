@@ -1,6 +1,6 @@
 #pragma once
-// What happens between the first step and the endpoint: spikes, differences over training, and how many tokens of BF16
-// a difference of loss is worth. Reported beside the verdict; none of it decides.
+// The course of training from the first step to the endpoint: spikes, differences over training, and how many tokens of
+// BF16 a difference of loss is worth. Reported beside the verdict; none of it decides.
 //
 // Errors: none. What cannot be computed is NaN or absent.
 

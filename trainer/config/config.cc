@@ -107,7 +107,7 @@ OptimizerConfig optimizer_from(const Json& json, const std::string& place) {
   return c;
 }
 
-// What is refused is refused with its place.
+// An error of the action is thrown again as one of usage, its text after the place.
 template <class Action>
 auto at_place(const std::string& place, Action action) {
   try {
@@ -187,8 +187,8 @@ namespace {
 
 constexpr double kTensorOverhead = 256;  // bytes of a tensor's name and of the lists that it is in
 
-// What a forward pass keeps of one token in one layer: the residual stream twice, the norms and attention in BF16,
-// logits and the gradient of the balance loss, chosen experts, and H at a byte an element.
+// The bytes that a forward pass keeps of one token in one layer: the residual stream twice, the norms and attention in
+// BF16, logits and the gradient of the balance loss, chosen experts, and H at a byte an element.
 double bytes_of_token(const ModelShape& m) {
   const auto d = static_cast<double>(m.width), k = static_cast<double>(m.top_k);
   return 8 * d + 4 * d + 8 * d + 8 * static_cast<double>(m.experts) + 12 * k + 2 * k * static_cast<double>(m.inner);

@@ -29,8 +29,8 @@ struct TrainingPreset {
   OptimizerConfig optimizer;
   std::string_view meaning;
 };
-// What recipes are judged by: many tokens a step and a rate that ends at zero, which leave little noise between runs,
-// on English text.
+// The preset that recipes are judged by: many tokens a step and a rate that ends at zero, which leave little noise
+// between runs, on English text.
 inline constexpr std::string_view kVerdictPreset = "verdict";
 std::span<const TrainingPreset> all_training_presets();
 // The preset's sizes and optimizer, the recipe bf16; Error{usage} lists the names.

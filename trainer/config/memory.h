@@ -25,10 +25,10 @@ struct TrainingMemory {
   double evaluation = 0;  // the validation data, weights in BF16, and a forward pass of what is computed together
   [[nodiscard]] double total() const { return state + std::max(step, evaluation); }
 };
-// Of a configuration that check() takes.
+// The memory that a run takes, of a configuration that check() takes.
 TrainingMemory training_memory(const TrainingConfig& config, std::int64_t validation_sequences);
 
-// What a file may ask for, whatever machine reads it.
+// The most bytes that a file may ask for, whatever machine reads it.
 inline constexpr double kMostTrainingMemory = 0x1p40;
 // "takes at least 3000 GiB of memory (...)"; empty where kMostTrainingMemory is enough.
 std::string memory_objection(const TrainingConfig& config, std::int64_t validation_sequences);

@@ -132,7 +132,7 @@ constexpr std::array<std::pair<std::string_view, std::uint32_t>, 14> kEntities{{
     {"para", 0xB6},
 }};
 
-// What "&...;" at the beginning stands for is appended; how many bytes it has. "&" where it stands for nothing.
+// The character of an entity "&...;" at the beginning is appended, else "&"; returns how many bytes of `html` it took.
 std::size_t append_entity(std::string& to, std::string_view html) {
   const std::size_t end = html.substr(0, 12).find(';');
   if (end != std::string_view::npos && end > 1) {

@@ -45,7 +45,7 @@ void check_belongs(const Checkpoint& checkpoint, const RunRecord& run, const std
 // "model.width is 64, but 96": the first field in which they differ, b's last; empty where they are equal.
 std::string first_difference(const TrainingConfig& a, const TrainingConfig& b);
 
-// Of all weights, as steps are recorded with it.
+// The digest of all weights, as steps are recorded with it.
 std::uint64_t weights_digest(const TrainingState& state);
 
 }  // namespace mxcheck

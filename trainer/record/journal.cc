@@ -99,7 +99,7 @@ class Sequence {
     return due && !has(run_.evaluations, step) ? "the evaluation after " + std::to_string(step) + " steps" : "";
   }
 
-  // What follows a step. Of one that ended in a layer, whose loss is NaN, there may be nothing.
+  // The entry that is due after a step and missing. A step that ended in a layer, its loss NaN, may have none.
   [[nodiscard]] std::string beside(std::int64_t step) const {
     if (step < run_.first_step() || step >= run_.steps_done()) return "";
     if (std::isnan(std::bit_cast<float>(run_.step(step).loss))) return "";
@@ -247,7 +247,7 @@ void Journal::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      // What was written is a torn tail, which readers drop; where this fails too, they still do.
+      // Bytes written so far are a torn tail, which readers drop; where ftruncate fails too, they still do.
       static_cast<void>(::ftruncate(fd_, static_cast<off_t>(contents_.whole_bytes)));
       fail(path_, "writing failed", error);
     }

@@ -1,6 +1,6 @@
 #pragma once
-// What a journal has one record of each: a step, an evaluation, an observation, a witness, the begin of a sitting, the
-// end of the run. As bytes and back, and how a run's record grows by them. docs/parity.md has the bytes.
+// The entries of a journal, a record each: a step, an evaluation, an observation, a witness, the begin of a sitting,
+// the end of the run. As bytes and back, and how a run's record grows by them. docs/parity.md has the bytes.
 //
 //   add(run, JournalStep{run.steps.size(), recorded, seconds}, "run.h5.journal");
 //
@@ -42,7 +42,7 @@ inline std::uint32_t type_of(const JournalEntry& entry) { return 1 + static_cast
 std::vector<std::byte> payload_of(const JournalEntry& entry);
 JournalEntry entry_of(std::uint32_t type, std::span<const std::byte> payload, const std::string& where);
 
-// What the run is about: all of a RunRecord but for its entries, seconds, sittings and end.
+// The header says what the run is about: all of a RunRecord but for its entries, seconds, sittings and end.
 std::vector<std::byte> header_payload(const RunRecord& run);
 RunRecord run_of_header(std::span<const std::byte> payload, const std::string& where);
 

@@ -7,8 +7,8 @@
 //
 //   bytes = frame_of(type, payload);                   const Frames f = frames_in(bytes, "run.h5.journal");
 //
-// What does not end in a whole frame has a torn tail if no whole frame follows, as a kill or a full disk leaves it;
-// otherwise it is damaged. A last record whose bytes were changed cannot be told from a torn one.
+// Bytes at the end that are no whole frame are a torn tail if no whole frame follows, as a kill or a full disk leaves
+// it; otherwise they are damage. A last record whose bytes were changed cannot be told from a torn one.
 //
 // Errors: Error{input} with the byte, for damage; Error{usage} for a payload of over kMostPayload.
 
@@ -36,7 +36,7 @@ struct Frames {
 
 std::vector<std::byte> frame_of(std::uint32_t type, std::span<const std::byte> payload);
 
-// Of bytes from `begin` on; `where` is for messages.
+// The frames of `bytes` from `begin` on; `where` is for messages.
 Frames frames_in(std::span<const std::byte> bytes, std::uint64_t begin, const std::string& where);
 
 }  // namespace mxcheck

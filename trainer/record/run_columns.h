@@ -12,7 +12,7 @@ namespace mxcheck::run_columns {
 using Words = std::vector<std::uint32_t>;
 using Counts = std::vector<std::int64_t>;
 
-// What of an entry goes into one column: docs/parity.md names them so.
+// A column and the member of an entry that goes into it; the names are those of docs/parity.md.
 template <class Entry, class T>
 struct Column {
   const char* name;

@@ -360,7 +360,7 @@ class Reader {
     }
   }
 
-  // Of all layers of all observations, rows of names.size().
+  // The facts of operands, of all layers of all observations: rows of names.size().
   [[nodiscard]] std::vector<OperandFacts> operands(std::uint64_t rows,
                                                    const std::vector<std::string_view>& names) const {
     const auto cols = static_cast<std::int64_t>(names.size());
@@ -408,7 +408,7 @@ std::string of_step(const char* what, std::int64_t step) {
   return std::string(what) + " of step " + std::to_string(step) + ": ";
 }
 
-// Of a list that has one entry a tensor, a layer, an expert.
+// The objection to a list that must have one entry a tensor, a layer or an expert; empty where it has.
 template <class List>
 std::string run_file_size_objection(const char* name, const List& list, std::int64_t wanted) {
   if (std::ssize(list) == wanted) return "";

@@ -45,14 +45,14 @@ struct RecordedEvaluation {
   friend bool operator==(const RecordedEvaluation&, const RecordedEvaluation&) = default;
 };
 
-// Of step `step`'s computation, by layer.
+// The observation of step `step`'s computation, by layer.
 struct RecordedObservation {
   std::int64_t step = 0;
   std::vector<LayerObservation> layers;
   friend bool operator==(const RecordedObservation&, const RecordedObservation&) = default;
 };
 
-// What an audit of step `step` compares with, beside RecordedStep.
+// The digests that an audit of step `step` compares with, beside RecordedStep.
 struct RecordedWitness {
   std::int64_t step = 0;
   std::vector<std::uint64_t> parameters;  // digest of each weight tensor after the step
@@ -70,7 +70,7 @@ struct RunPlan {
   [[nodiscard]] bool evaluates_before(std::int64_t step) const { return step % evaluate_every == 0; }
   [[nodiscard]] bool observes(std::int64_t step) const { return step % observe_every == 0; }
   [[nodiscard]] bool keeps(std::int64_t step) const { return std::find(kept.begin(), kept.end(), step) != kept.end(); }
-  // Of a run of so many steps: also of the first two and the last, which audits begin and end with.
+  // Whether a step of a run of so many has a witness: also the first two and the last, where audits begin and end.
   [[nodiscard]] bool witnesses(std::int64_t step, std::int64_t steps) const {
     return observes(step) || keeps(step) || step <= 1 || step + 1 == steps;
   }

@@ -52,7 +52,7 @@ class SealedWriter {
   }
   // compression: deflate, 0 (none) to 9.
   void commit(int compression);
-  // What commit would write, its hash included: a copy.
+  // The contents that commit would write, their hash included: a copy.
   [[nodiscard]] UnverifiedGolden contents() const;
 
  private:
@@ -66,7 +66,7 @@ class SealedWriter {
 class SealedReader {
  public:
   SealedReader(std::string path, const std::string& kind);
-  // Of contents that were read already; `path` is for messages.
+  // A reader of contents that were read already; `path` is for messages.
   SealedReader(std::string path, const std::string& kind, UnverifiedGolden contents);
   [[nodiscard]] bool has(const std::string& key) const;  // an attribute
   [[nodiscard]] const std::string& text(const std::string& key) const;

@@ -89,7 +89,7 @@ std::string guides(const ComparisonOptions& o, const ForestScale& scale) {
   return out;
 }
 
-// What fails is red, but not a negative control, which must fail, nor a graded one, which may.
+// The colour of an arm: a failure is red, but not a negative control's, which must fail, nor a graded arm's, which may.
 const char* colour_of(const ArmResult& arm) {
   switch (arm.judgement.verdict) {
     case ArmVerdict::equivalent:

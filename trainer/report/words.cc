@@ -20,7 +20,7 @@ std::string computed_by(const ParityComparison& c, const std::string& arm) {
   return join(all, "; ");
 }
 
-// Of the branch point of the arm that is spoken of.
+// The result of the negative control at the branch point of the arm that is spoken of; empty: there is no control.
 std::string control_text(const ParityComparison& c, std::int64_t branch_step) {
   for (const ArmResult& arm : c.arms) {
     if (arm.role != ArmRole::control || arm.branch_step != branch_step) continue;

@@ -284,7 +284,7 @@ class CampaignRunner {
   }
 
  private:
-  // What an earlier sitting, or another process, left of a run: all of it, a part, or nothing.
+  // The part of a run that an earlier sitting, or another process, left: all of it, some, or nothing.
   void look_at(std::size_t i) {
     const CampaignRun& run = runs_[i];
     const bool begun = path_exists(journal_of(run.out));
@@ -416,7 +416,7 @@ class CampaignRunner {
     });
   }
 
-  // What the branches of one trunk after one step share.
+  // The trunk, and its state after one step, which the branches of that trunk after that step share.
   struct Shared {
     std::mutex mutex;
     std::shared_ptr<const Trunk> trunk;

@@ -23,7 +23,7 @@ std::string device_recipe(const LayerRecipe& recipe);
 // Whether any operand of the recipe's GEMMs is quantized; without one an observation is of loads alone.
 bool quantizes(const LayerRecipe& recipe);
 
-// Of layer `layer`; the output's digest is left 0. threads as everywhere.
+// The observation of layer `layer`; the output's digest is left 0. threads as everywhere.
 LayerObservation observe_device_layer(const TrainingConfig& config, std::int64_t layer, const ReadTensor& read,
                                       int threads);
 

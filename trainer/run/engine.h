@@ -1,5 +1,5 @@
 #pragma once
-// What computes a run: an engine has a state of training, and steps it. All engines give the same bits
+// An engine computes a run: it has a state of training, and steps it. All engines give the same bits
 // (docs/training.md).
 //
 //   const std::unique_ptr<TrainingEngine> engine = cpu_engine(config, 0);

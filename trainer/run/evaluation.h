@@ -17,7 +17,7 @@
 
 namespace mxcheck {
 
-// Of the engine's weights. validation: sequences x (length + 1) bytes.
+// The evaluation of the engine's weights. validation: sequences x (length + 1) bytes.
 RecordedEvaluation evaluation_of(TrainingEngine& engine, const TrainingConfig& config,
                                  std::span<const std::uint8_t> validation);
 

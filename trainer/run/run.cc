@@ -311,7 +311,7 @@ std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int thr
 
 namespace {
 
-// Of each token the experts that both chose, in whatever order. A layer that only one has has none.
+// The experts of each token that both chose, in whatever order, are counted; 0 for a layer that only one has.
 std::int64_t equal_routes(const Evaluation& a, const Evaluation& b, std::size_t layer, std::int64_t top_k) {
   if (layer >= a.routes.size() || layer >= b.routes.size()) return 0;
   const auto k = static_cast<std::size_t>(top_k);

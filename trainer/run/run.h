@@ -48,7 +48,7 @@ struct RunRequest {
   std::string mxcheck;  // version and commit, recorded
   bool resume = false;  // then config and plan are those of the journal; what is given here must agree
   std::optional<RunBranch> branch;
-  // Of a branch: what gives the trunk's state there, called where the run does not go on from a checkpoint of its own.
+  // The source of the trunk's state, for a branch, called where the run does not go on from a checkpoint of its own.
   std::function<std::shared_ptr<const TrainingState>()> trunk;
 };
 
@@ -74,7 +74,7 @@ std::string journal_of(const std::string& out);
 std::string checkpoint_of(const std::string& out);
 std::string kept_checkpoint_of(const std::string& out, std::int64_t step);  // run.h5: run.step5000.h5
 
-// What step `step` gave, as it is recorded.
+// The outcome of step `step`, as it is recorded.
 RecordedStep recorded(const StepOutcome& outcome);
 RecordedWitness witness(std::int64_t step, const StepOutcome& outcome);
 

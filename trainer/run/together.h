@@ -31,7 +31,7 @@ struct RunInCompanyEnd {
 // Called after each step of run `index`, by one thread at a time; false: that run writes a checkpoint and returns.
 using CompanyWatch = std::function<bool(std::size_t index, const RunProgress&)>;
 
-// Of each run, in their order.
+// The end of each run, in their order.
 std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch);
 
 }  // namespace mxcheck

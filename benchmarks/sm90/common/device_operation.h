@@ -31,7 +31,7 @@ class DeviceOperation {
   // The workspace that the call wants; before anything is captured.
   void prepare();
   void enqueue(cudaStream_t stream);  // throws Error{internal} unless the library accepts it
-  // What the device found wrong with the calls so far; waits for it. Empty: nothing.
+  // The device's report of what was wrong with the calls so far; waits for it. Empty: nothing.
   std::string report();
 
  private:

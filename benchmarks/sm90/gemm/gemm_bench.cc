@@ -110,7 +110,7 @@ struct Result {
   double distance = std::nan("");  // of cuBLASLt's blocks to our dense GEMM
 
   [[nodiscard]] double tflops(const Contender& c) const { return request.operations() / c.median() / 1e6; }
-  // Of the GPU model, in the check: billions of products a second.
+  // The rate of the GPU model, in the check: billions of products a second.
   [[nodiscard]] double model_gmacs() const { return request.operations() / 2e9 / check.model_seconds; }
   [[nodiscard]] double ratio(const Contender& c) const { return c.median() / contenders.front().median(); }
   [[nodiscard]] bool wrong() const {

@@ -41,7 +41,7 @@ struct LayerRequest {
   }
 };
 
-// What is measured; `shrink` divides the rows.
+// The calls that are measured; `shrink` divides the rows.
 std::vector<LayerRequest> layer_requests(std::int64_t shrink);
 
 class LayerCall {

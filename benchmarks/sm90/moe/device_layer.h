@@ -38,7 +38,7 @@ class PassOnDevice {
   void enqueue(cudaStream_t stream);
   // The same pass step by step; valid while this is.
   mxcheck_kernels::sm90::MoePlan plan();
-  // What the device found wrong with the calls so far; waits for it. Empty: nothing.
+  // The device's report of what was wrong with the calls so far; waits for it. Empty: nothing.
   std::string report();
   [[nodiscard]] void* data(const std::string& name) const;  // of an input or output; null: there is none
 

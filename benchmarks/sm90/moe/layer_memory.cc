@@ -18,7 +18,7 @@ DeviceBuffer uploaded(const std::vector<T>& values) {
 }  // namespace
 
 LayerMemory::LayerMemory(const MoeShape& shape, const LayerRoutes& routes) {
-  // Of every recipe: what is shared does not depend on it.
+  // The tensors of bf16 stand for every recipe's: what is shared does not depend on the recipe.
   const MoeTensors tensors = moe_tensors(shape, layer_recipe_named("bf16"));
   std::uint32_t seed = 1;
   for (const MoeTensor& t : tensors.given) {

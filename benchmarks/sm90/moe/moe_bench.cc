@@ -100,7 +100,7 @@ std::string route_library_of(const Options& options) {
   return !options.route_library.empty() || std::filesystem::exists(path, none) ? path : "";
 }
 
-// What `parse` says against an argument, as CLI11 wants it.
+// The objection of `parse` to an argument, as CLI11 wants it.
 template <class Parse>
 auto valid_by(const Parse& parse) {
   return [parse](const std::string& text) -> std::string {

@@ -24,7 +24,7 @@ struct MoeShape {
   std::int64_t top_k = 0;    // K
 
   [[nodiscard]] std::int64_t rows() const { return tokens * top_k; }  // R: no route is dropped
-  // Of the GEMMs, two for each product: up 4 R n d and down 2 R n d; each of both has two gradients.
+  // Operations of the GEMMs, two for each product: up 4 R n d and down 2 R n d; each of both has two gradients.
   [[nodiscard]] double operations(Direction direction) const;
   [[nodiscard]] double tflops(Direction direction, double microseconds) const {
     return operations(direction) / microseconds / 1e6;

@@ -134,7 +134,7 @@ void sum_products(const Row& a, const Columns& b, Shorts window, int fraction_bi
   }
 }
 
-// What infinities and NaNs make of an element of D, if there are any.
+// Infinities and NaNs among the terms of an element of D, if there are any, and the word that they make of it.
 struct Specials {
   bool nan = false;
   bool positive = false;

@@ -19,7 +19,7 @@ inline constexpr std::int16_t kZeroExponent = -4096;
 
 enum class Class : std::uint8_t { finite, zero, infinite, nan };
 
-// Of infinities and NaNs, the significand is 0.
+// An element, decoded. The significand of infinities and NaNs is 0.
 struct Element {
   float significand = 0;  // with its sign
   std::int16_t exponent = kZeroExponent;

@@ -61,7 +61,7 @@ int units_of(const OperandLayout& layout) {
   return (layout.mn_major ? layout.rows : layout.k) * layout.element_bytes / static_cast<int>(kSharedMatrixUnit);
 }
 
-// Of what is read through a swizzle: where `bytes` of a row start, and whether the atoms after the first are aligned.
+// Rules of a read through a swizzle: where `bytes` of a row start, and whether the atoms after the first are aligned.
 void check_swizzled(const SharedMatrix& d, const char* what, std::uint32_t bytes, bool several_atoms,
                     std::vector<std::string>& problems) {
   if (d.swizzle == Swizzle::none) return;

@@ -65,11 +65,11 @@ std::uint32_t element_address(const SharedMatrix& matrix, const OperandLayout& l
 // where the descriptor's offsets let them overlap.
 std::vector<std::uint32_t> operand_units(const SharedMatrix& matrix, const OperandLayout& layout);
 
-// What is wrong with reading that operand: outside of shared memory, or past the end of a swizzle's row.
+// The problems of reading that operand: outside of shared memory, or past the end of a swizzle's row.
 std::vector<std::string> operand_problems(const SharedMatrix& matrix, const OperandLayout& layout,
                                           std::uint32_t shared_bytes);
 
-// What tcgen05.cp copies: `rows` of `units` 16-byte units; unit u of a row goes to the columns 4u to 4u + 3 of some
+// The source of tcgen05.cp: `rows` of `units` 16-byte units; unit u of a row goes to the columns 4u to 4u + 3 of some
 // lanes.
 struct CpSource {
   int rows;

@@ -128,7 +128,7 @@ def _environment() -> Dict[str, str]:
     environment = dict(os.environ)
     environment.setdefault("MXCHECK_PYTHON", sys.executable)
     package = str(Path(__file__).resolve().parents[2])
-    # What this process imports, that one can.
+    # The process that is started can import what this one imports.
     paths = [package, *[path for path in sys.path if path and path != package and os.path.isdir(path)]]
     environment["PYTHONPATH"] = os.pathsep.join([*environment.get("PYTHONPATH", "").split(os.pathsep), *paths]).strip(os.pathsep)
     return environment

@@ -20,7 +20,7 @@ std::vector<std::uint16_t> downloaded(const LayerMemory& memory, const char* nam
   return values;
 }
 
-// Those rows of a tensor; neighbours in one copy.
+// The bytes of the expected rows of a tensor, from the device; neighbours in one copy.
 std::vector<std::byte> fetched(const void* from, const ExpectedRows& e) {
   const std::size_t each = e.row_bytes();
   std::vector<std::byte> bytes(e.bytes.size());

@@ -1,5 +1,5 @@
 #pragma once
-// What a recipe's passes wrote, against the reference on the host, on parts of the layer that it can compute alone.
+// The outputs of a recipe's passes, against the reference on the host, on parts of the layer that it can compute alone.
 //
 //   const LayerCheck check(shape, MXCHECK_HALVES, routes, memory);
 //   const CheckResult found = check.compare(recipe, 3);   // after both its passes, before those of another recipe

@@ -32,7 +32,7 @@ std::vector<std::byte> packed_rows(const Quantized& q) {
   return to_bytes(pack_e5m6(codes));
 }
 
-// What is kept of a tensor: BF16, or codes and scales.
+// The form in which a tensor is kept is added: BF16, or codes and scales.
 void add_kept(const LayerOperand& kept, const std::array<const char*, 3>& names, const std::vector<std::int64_t>& rows,
               std::vector<ExpectedRows>& to) {
   if (!kept.is_quantized) {

@@ -33,7 +33,7 @@ struct Sublayer {
   LayerRoutes routes;                               // among them
   std::vector<std::uint16_t> x, w1, w2, d_o;
 };
-// Of these experts, or of these tokens, all rows; ids ascend. Not looked at for the whole.
+// The part with all rows of these experts, or of these tokens; ids ascend. They are not looked at for the whole.
 Sublayer sublayer_of(const HostLayer& layer, Part part, const std::vector<std::int64_t>& ids);
 
 // Experts with rows, of `count`: the one with most, the one with least, then others evenly.
@@ -46,7 +46,7 @@ struct ExpectedRows {
   std::vector<std::byte> bytes;    // one after another
   [[nodiscard]] std::size_t row_bytes() const { return rows.empty() ? 0 : bytes.size() / rows.size(); }
 };
-// What the reference says of them, forward and backward. Empty where this part says nothing under this recipe.
+// The rows that the reference gives for a part, forward and backward; none where it says nothing under this recipe.
 std::vector<ExpectedRows> expected_rows(const Sublayer& part, GateUp gate_up, const LayerRecipe& recipe);
 
 }  // namespace mxcheck::bench

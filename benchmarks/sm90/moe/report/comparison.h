@@ -1,5 +1,5 @@
 #pragma once
-// What the comparison of a GEMM's outputs with the GPU model found, and its line in a table.
+// The result of comparing a GEMM's outputs with the GPU model, and its line in a table.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What was measured of whole layers, and what follows from it. No CUDA: tables, JSON and pictures are tested without a
+// Measurements of whole layers, and what follows from them. No CUDA: tables, JSON and pictures are tested without a
 // GPU.
 
 #include <array>
@@ -18,8 +18,8 @@ namespace mxcheck::bench {
 // Dense, TFLOPS: NVIDIA's data sheet of the H200 (SXM).
 inline constexpr double kPeakBf16 = 989;
 inline constexpr double kPeakFp8 = 1979;
-// Of the GEMM that a step's name has as a word ("up", "d_w1 of A' and dO"), under the recipe's contract for it; BF16's
-// for a name without one.
+// The peak of the GEMM that a step's name has as a word ("up", "d_w1 of A' and dO"), under the recipe's contract for
+// it; BF16's for a name without one.
 double peak_tflops_of(const LayerRecipe& recipe, std::string_view step);
 
 enum class StepKind : std::uint8_t { check, quantize, gemm, elementwise };
@@ -38,7 +38,7 @@ struct StepTime {
 
   [[nodiscard]] double tflops() const { return 2 * static_cast<double>(products) / us / 1e6; }
   [[nodiscard]] double bytes_per_second() const { return static_cast<double>(bytes) / us * 1e6; }
-  // Of a GEMM its rate over the peak, of other steps theirs over a copy's.
+  // The rate of a GEMM over its peak, that of any other step over a copy's.
   [[nodiscard]] double share_of_limit(double copy_bytes_per_second) const {
     return kind == StepKind::gemm ? tflops() / peak_tflops : bytes_per_second() / copy_bytes_per_second;
   }
@@ -60,7 +60,7 @@ struct PassResult {
 
   [[nodiscard]] std::uint64_t peak_bytes() const { return tensor_bytes + workspace_bytes; }
   [[nodiscard]] double steps_us() const;
-  // Of the steps' time.
+  // The share of the steps' time that steps of this kind take.
   [[nodiscard]] double share(StepKind kind) const;
 };
 

@@ -7,7 +7,7 @@
 
 namespace mxcheck::bench {
 
-// What the columns mean, once before all tables.
+// The meaning of the columns, once before all tables.
 std::string head_text(const MoeResults& results);
 
 std::string passes_text(const ShapeResult& result);
