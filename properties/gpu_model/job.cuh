@@ -1,5 +1,5 @@
 #pragma once
-// What a block computes: its tile of D, the rows of A that meet it, and what it shares.
+// The job of a block: its tile of D, the rows of A that meet it, and what it shares.
 
 #include <cstdint>
 
@@ -91,7 +91,7 @@ __device__ inline void set_tile(Job& job, std::int64_t begin, std::int64_t end, 
   job.valid = job.count > 0;
 }
 
-// What this block computes. All threads call it.
+// Finds the job of this block. All threads call it.
 __device__ inline void find_job(const KernelCall& p, Shared& s) {
   const MxcheckGpuModelCall& c = p.call;
   const int thread = static_cast<int>(threadIdx.x);
