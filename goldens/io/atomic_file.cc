@@ -103,7 +103,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::create_named() {
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const std::string name = temporary_name(path_, attempt);
-    const Undisturbed now;
+    const SignalBlocker now;
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ >= 0) {
       temporary_ = name;
@@ -119,7 +119,7 @@ void AtomicFile::link_unnamed() {
   const std::string self = "/proc/self/fd/" + std::to_string(fd_);
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const std::string name = temporary_name(path_, attempt);
-    const Undisturbed now;
+    const SignalBlocker now;
     if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
       temporary_ = name;
       remember_temporary(name);
@@ -171,7 +171,7 @@ void AtomicFile::commit(const std::function<void()>& before_it_appears) {
   }
   complete();
   {
-    const Undisturbed now;
+    const SignalBlocker now;
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written", errno);
     forget_temporary(temporary_);
     temporary_.clear();
@@ -215,7 +215,7 @@ extern "C" void on_ending_signal(int signal) {
 
 }  // namespace
 
-Undisturbed::Undisturbed() {
+SignalBlocker::SignalBlocker() {
   if (depth++ != 0) return;
   sigset_t ending;
   sigemptyset(&ending);
@@ -224,7 +224,7 @@ Undisturbed::Undisturbed() {
   take_lock();
 }
 
-Undisturbed::~Undisturbed() {
+SignalBlocker::~SignalBlocker() {
   if (--depth != 0) return;
   lock.clear(std::memory_order_release);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -232,12 +232,12 @@ Undisturbed::~Undisturbed() {
 
 // Absolute: a handler must not depend on the folder that the process is in by then.
 void remember_temporary(const std::string& name) {
-  const Undisturbed now;
+  const SignalBlocker now;
   names().push_back(std::filesystem::absolute(name).string());
 }
 
 void forget_temporary(const std::string& name) {
-  const Undisturbed now;
+  const SignalBlocker now;
   std::erase(names(), std::filesystem::absolute(name).string());
 }
 

@@ -3,13 +3,13 @@
 // behind.
 //
 //   remove_temporaries_on_signals();                     once, in a program's main
-//   { const Undisturbed now; open(name); remember_temporary(name); }
-//   { const Undisturbed now; rename(name, path); forget_temporary(name); }
+//   { const SignalBlocker now; open(name); remember_temporary(name); }
+//   { const SignalBlocker now; rename(name, path); forget_temporary(name); }
 //
 // SIGINT, SIGTERM and SIGHUP then remove what is remembered and end the process as they would have. Signals that are
 // ignored (nohup) or handled already stay so. Nothing is promised for SIGKILL.
 //
-// Why it is safe. The list changes only while an Undisturbed holds its lock, on a thread that has these signals
+// Why it is safe. The list changes only while a SignalBlocker holds its lock, on a thread that has these signals
 // blocked: a handler never interrupts the holder, so it can wait for the lock. Under it the handler reads the list and
 // calls unlink, rmdir, sigaction and raise, which POSIX allows in handlers. A child that was forked removes nothing.
 
@@ -19,12 +19,12 @@
 namespace mxcheck {
 
 // While there is one, signals wait, and other threads that want one. One inside another is no other.
-class Undisturbed {
+class SignalBlocker {
  public:
-  Undisturbed();
-  ~Undisturbed();
-  Undisturbed(const Undisturbed&) = delete;
-  Undisturbed& operator=(const Undisturbed&) = delete;
+  SignalBlocker();
+  ~SignalBlocker();
+  SignalBlocker(const SignalBlocker&) = delete;
+  SignalBlocker& operator=(const SignalBlocker&) = delete;
 
  private:
   sigset_t before_{};

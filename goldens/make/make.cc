@@ -227,7 +227,7 @@ class MadeDirectory {
          !failed && !at.empty() && !std::filesystem::exists(at, failed); at = at.parent_path()) {
       made_.push_back(at);
     }
-    const Undisturbed now;
+    const SignalBlocker now;
     std::filesystem::create_directories(path, failed);
     for (const std::filesystem::path& at : made_) remember_temporary(at.string());
     if (failed) throw Error(ErrorKind::usage, path + ": cannot be made a directory (" + failed.message() + ")");
@@ -277,7 +277,7 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
   file.write(to_text(manifest));
   file.complete();
   if (options.before_they_appear) options.before_they_appear();
-  const Undisturbed until_all_are_there;  // a signal finds none of them at its path, or all
+  const SignalBlocker until_all_are_there;  // a signal finds none of them at its path, or all
   for (const auto& golden : goldens) golden->commit();
   file.commit();
   made_directory.keep();

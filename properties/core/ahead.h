@@ -17,28 +17,28 @@
 namespace mxcheck {
 
 // A case's problem, and what the reference answers.
-struct Posed {
+struct ProblemAndAnswer {
   std::unique_ptr<Problem> problem;
   std::vector<ExpectedTensor> answer;
 };
-Posed pose(const Case& c);
+ProblemAndAnswer pose(const Case& c);
 
-class AnswersAhead {
+class ReferencePrefetcher {
  public:
   // threads: at least 1. Each computes one case at a time, and at most as many wait to be taken.
-  AnswersAhead(std::vector<Case> cases, int threads);
-  ~AnswersAhead();  // waits for the cases that are being computed
-  AnswersAhead(const AnswersAhead&) = delete;
-  AnswersAhead& operator=(const AnswersAhead&) = delete;
+  ReferencePrefetcher(std::vector<Case> cases, int threads);
+  ~ReferencePrefetcher();  // waits for the cases that are being computed
+  ReferencePrefetcher(const ReferencePrefetcher&) = delete;
+  ReferencePrefetcher& operator=(const ReferencePrefetcher&) = delete;
 
   // The case with this number is next: those before it are not asked for again.
   void go_to(std::size_t number);
   // Its answer, once; nothing for any other case. Throws what computing it threw.
-  std::unique_ptr<Posed> take(const Case& c);
+  std::unique_ptr<ProblemAndAnswer> take(const Case& c);
 
  private:
   struct Slot {
-    std::unique_ptr<Posed> posed;
+    std::unique_ptr<ProblemAndAnswer> posed;
     std::exception_ptr failure;
     bool is_done = false;
   };

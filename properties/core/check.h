@@ -24,19 +24,19 @@ CallTensor index_tensor(const std::vector<std::int32_t>& index);
 // Runs the candidate; a finding if it crashed, hung, refused or wrote out of bounds, else outcome is set. UNSUPPORTED
 // for a case that asks for an option (Operation::is_option) is an option not offered: outcome stays empty, and so does
 // finding.
-struct Ran {
+struct CallVerdict {
   std::optional<Outcome> outcome;
   std::optional<Finding> finding;
 };
-Ran run_checked(CandidateRunner& process, const Call& call, const Case& c);
+CallVerdict run_checked(CandidateRunner& process, const Call& call, const Case& c);
 // The meaning of a call's outcome, as run_checked() returns it; a call that crashed or hung was not repeated.
-Ran judged(Outcome outcome, const Case& c);
+CallVerdict judged(Outcome outcome, const Case& c);
 
 // The case's problem and the reference's answer: those that were computed ahead, or computed now.
-Posed posed_of(CheckContext& context, const Case& c);
+ProblemAndAnswer problem_and_answer_of(CheckContext& context, const Case& c);
 
 // The outputs of a run, or the finding that stopped it, or neither: not offered.
-struct Got {
+struct CallOutputs {
   std::vector<std::vector<std::byte>> outputs;
   std::optional<Finding> finding;
   bool offered = true;
@@ -46,12 +46,12 @@ struct Got {
 // The workspace's fill is that of the case and the poison.
 WorkspaceFill workspace_of(const Case& c, std::uint8_t poison);
 // answer: the problem's, where it is known.
-Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0],
-                const std::vector<ExpectedTensor>* answer = nullptr);
-Got run_call(CheckContext& context, const Call& call, const Case& c);
+CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0],
+                        const std::vector<ExpectedTensor>* answer = nullptr);
+CallOutputs run_call(CheckContext& context, const Call& call, const Case& c);
 
-// A finding passed on from Got: its own, or nothing where the candidate does not offer the case.
-std::optional<Finding> pass_on(CheckContext& context, const Got& got);
+// A finding passed on from CallOutputs: its own, or nothing where the candidate does not offer the case.
+std::optional<Finding> propagate(CheckContext& context, const CallOutputs& got);
 // The return value of a check for a case that its statement says nothing about.
 std::optional<Finding> nothing_claimed(CheckContext& context);
 

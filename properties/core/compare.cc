@@ -268,8 +268,8 @@ CallTensor index_tensor(const std::vector<std::int32_t>& index) {
   return t;
 }
 
-Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
-  Ran ran = judged(process.run(call), c);
+CallVerdict run_checked(CandidateRunner& process, const Call& call, const Case& c) {
+  CallVerdict ran = judged(process.run(call), c);
   if (!ran.finding || ran.finding->kind != FindingKind::fault) return ran;
   const Outcome again = process.run(call);  // in the fresh process that run starts
   Finding& finding = *ran.finding;
@@ -279,7 +279,7 @@ Ran run_checked(CandidateRunner& process, const Call& call, const Case& c) {
   return ran;
 }
 
-Ran judged(Outcome outcome, const Case& c) {
+CallVerdict judged(Outcome outcome, const Case& c) {
   Finding finding;
   if (outcome.kind != OutcomeKind::returned) {
     finding.kind = FindingKind::fault;
@@ -307,22 +307,22 @@ Ran judged(Outcome outcome, const Case& c) {
   return {std::move(outcome), std::nullopt};
 }
 
-Got run_call(CheckContext& context, const Call& call, const Case& c) {
+CallOutputs run_call(CheckContext& context, const Call& call, const Case& c) {
   // Statements ask about transposes, halves and padded copies of a case: not all of them need be within the limits.
   const OperationInfo* limits = context.process.operation(call.operation);
   if (limits != nullptr && !is_within_limits(c, *limits)) return {{}, std::nullopt, false, true};
-  Ran ran = run_checked(context.process, call, c);
-  Got got;
+  CallVerdict ran = run_checked(context.process, call, c);
+  CallOutputs got;
   got.finding = std::move(ran.finding);
   got.offered = got.finding || ran.outcome;
   if (ran.outcome) got.outputs = std::move(ran.outcome->outputs);
   return got;
 }
 
-Posed posed_of(CheckContext& context, const Case& c) {
+ProblemAndAnswer problem_and_answer_of(CheckContext& context, const Case& c) {
   if (context.ahead != nullptr) {
     const InPhase waiting(Phase::reference);
-    if (std::unique_ptr<Posed> posed = context.ahead->take(c)) return std::move(*posed);
+    if (std::unique_ptr<ProblemAndAnswer> posed = context.ahead->take(c)) return std::move(*posed);
   }
   return pose(c);
 }
@@ -338,8 +338,8 @@ WorkspaceFill workspace_of(const Case& c, std::uint8_t poison) {
   return {kFills[choice], 0};
 }
 
-Got run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison,
-                const std::vector<ExpectedTensor>* answer) {
+CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison,
+                        const std::vector<ExpectedTensor>* answer) {
   Call call = problem.call();
   call.poison = poison;
   call.answer = answer;
@@ -361,7 +361,7 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
   return finding;
 }
 
-std::optional<Finding> pass_on(CheckContext& context, const Got& got) {
+std::optional<Finding> propagate(CheckContext& context, const CallOutputs& got) {
   if (!got.offered) (got.outside_limits ? context.nothing_claimed : context.not_offered) = true;
   return got.finding;
 }
@@ -388,8 +388,8 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
   for (const std::uint8_t poison : kPoisons) {
     const std::uint8_t of_large = options.poison_of_large.value_or(kPoisons[p.c.seed & 1]);
     if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
-    const Got got = run_problem(context, p, poison, &expected);
-    if (!got.usable()) return pass_on(context, got);
+    const CallOutputs got = run_problem(context, p, poison, &expected);
+    if (!got.usable()) return propagate(context, got);
     std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
     if (!finding) continue;
     if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
@@ -406,9 +406,9 @@ std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c) 
   Case plain = c;
   plain.gather = 0;
   const std::unique_ptr<Problem> p = make_problem(plain);
-  const Got got = run_problem(context, *p);
-  if (!got.usable()) return pass_on(context, got);
-  const Ran cpu = run_checked(*context.cpu, p->call(), plain);
+  const CallOutputs got = run_problem(context, *p);
+  if (!got.usable()) return propagate(context, got);
+  const CallVerdict cpu = run_checked(*context.cpu, p->call(), plain);
   if (!cpu.outcome) {
     context.not_offered = true;
     return std::nullopt;
@@ -487,19 +487,19 @@ std::vector<std::int32_t> draw_index(std::uint64_t seed, std::int64_t rows, std:
   return index;
 }
 
-Posed pose(const Case& c) {
-  Posed posed{make_problem(c), {}};
+ProblemAndAnswer pose(const Case& c) {
+  ProblemAndAnswer posed{make_problem(c), {}};
   const InPhase answering(Phase::reference);
   posed.answer = posed.problem->answer();
   return posed;
 }
 
-AnswersAhead::AnswersAhead(std::vector<Case> cases, int threads)
+ReferencePrefetcher::ReferencePrefetcher(std::vector<Case> cases, int threads)
     : cases_(std::move(cases)), most_ahead_(static_cast<std::size_t>(threads)), slots_(cases_.size()) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
-AnswersAhead::~AnswersAhead() {
+ReferencePrefetcher::~ReferencePrefetcher() {
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
@@ -508,7 +508,7 @@ AnswersAhead::~AnswersAhead() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void AnswersAhead::work() {
+void ReferencePrefetcher::work() {
   const OneThreadEach one;  // the cases are what is divided
   std::unique_lock lock(mutex_);
   while (true) {
@@ -518,7 +518,7 @@ void AnswersAhead::work() {
     lock.unlock();
     Slot slot;
     try {
-      slot.posed = std::make_unique<Posed>(pose(cases_[number]));
+      slot.posed = std::make_unique<ProblemAndAnswer>(pose(cases_[number]));
     } catch (...) {
       slot.failure = std::current_exception();
     }
@@ -529,7 +529,7 @@ void AnswersAhead::work() {
   }
 }
 
-void AnswersAhead::go_to(std::size_t number) {
+void ReferencePrefetcher::go_to(std::size_t number) {
   {
     const std::lock_guard lock(mutex_);
     for (; current_ < number; ++current_) slots_[current_] = {};
@@ -538,7 +538,7 @@ void AnswersAhead::go_to(std::size_t number) {
   changed_.notify_all();
 }
 
-std::unique_ptr<Posed> AnswersAhead::take(const Case& c) {
+std::unique_ptr<ProblemAndAnswer> ReferencePrefetcher::take(const Case& c) {
   std::unique_lock lock(mutex_);
   if (current_ >= cases_.size() || !(cases_[current_] == c)) return nullptr;
   Slot& slot = slots_[current_];

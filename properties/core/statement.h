@@ -19,7 +19,7 @@
 
 namespace mxcheck {
 
-class AnswersAhead;
+class ReferencePrefetcher;
 
 struct CheckContext {
   CandidateRunner& process;
@@ -30,7 +30,7 @@ struct CheckContext {
   bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
   std::string not_checked = {};       // set by a check that could not be made here: why
   // May have the answer to the case. Owned here: a check that throws out of its list of cases leaves nothing behind.
-  std::shared_ptr<AnswersAhead> ahead = {};
+  std::shared_ptr<ReferencePrefetcher> ahead = {};
 };
 
 struct Statement {

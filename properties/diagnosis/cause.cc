@@ -59,13 +59,13 @@ std::vector<std::string> likeliest_causes(const Observed& all, const std::vector
     std::vector<std::byte> bytes = h.bytes();
     if (bytes.size() != data.expected.size()) continue;
     const Fit fit = fit_of(data, bytes);
-    if (h.innocent && !fit.exact() && fit.explained > fit.contradicted) {
+    if (h.derived && !fit.exact() && fit.explained > fit.contradicted) {
       follows = std::move(bytes);
       data.expected = follows;
       continue;
     }
-    if (fit.exact() && h.innocent) return {h.text};
-    if (h.innocent || (!fit.exact() && !fit.likely())) continue;
+    if (fit.exact() && h.derived) return {h.text};
+    if (h.derived || (!fit.exact() && !fit.likely())) continue;
     std::vector<Likely>& into = fit.exact() ? exact : likely;
     const auto same = std::find_if(into.begin(), into.end(), [&](const Likely& c) { return c.bytes == bytes; });
     if (same == into.end()) {

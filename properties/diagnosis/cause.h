@@ -23,7 +23,7 @@ struct Hypothesis {
   std::function<std::vector<std::byte>()> bytes;  // of the expected size; anything else means: not applicable
   // Not a fault of this dataset: what follows, rightly, from another one that is wrong. The text is then the whole
   // line.
-  bool innocent = false;
+  bool derived = false;
 };
 
 // How much of what is wrong a hypothesis explains, and how much of what is right it contradicts.
@@ -39,7 +39,7 @@ struct Fit {
 Fit fit_of(const Observed& data, std::span<const std::byte> bytes);
 
 // Lines about the hypotheses that explain everything, or else about the best of the likely ones; at most `most`, in the
-// order given. Those that give the same bytes are one cause: "recipe floor (the same here: recipe ocp)". An innocent
+// order given. Those that give the same bytes are one cause: "recipe floor (the same here: recipe ocp)". A derived
 // one that explains everything is the only one.
 std::vector<std::string> likeliest_causes(const Observed& data, const std::vector<Hypothesis>& hypotheses,
                                           const std::string& unit, std::size_t most = 5);

@@ -554,7 +554,7 @@ std::vector<Hypothesis> code_hypotheses_of(const GoldenTensors& golden, const Da
   const std::shared_ptr<Coded> c = coded_of(golden, dataset, candidate);
   std::vector<Hypothesis> all{of_own_values(golden, attribute(dataset.attributes, "of"), candidate, c)};
   for (Hypothesis& h : c->codes ? code_hypotheses(c->problem) : scale_hypotheses(c->problem))
-    all.push_back({h.text, [c, bytes = std::move(h.bytes)] { return c->in_order(bytes()); }, h.innocent});
+    all.push_back({h.text, [c, bytes = std::move(h.bytes)] { return c->in_order(bytes()); }, h.derived});
   if (c->turned) {
     all.push_back({"the order of rows, not transposed", [c] {
                      Coded plain{c->problem, c->codes, false, c->width};

@@ -169,7 +169,7 @@ class Soak {
 
   const GateOptions& options_;
   const GateReport& begun_;
-  SoakDeck deck_;
+  SoakSampler deck_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point end_;
   std::vector<StatementResult> results_;
@@ -264,7 +264,7 @@ std::uint32_t SoakCase::calls_in_row(const Call& call, Draw& draw) const {
 }
 
 void SoakCase::look_at(Outcome&& outcome, SoakTally& tally) {
-  Ran ran = judged(std::move(outcome), descriptor());
+  CallVerdict ran = judged(std::move(outcome), descriptor());
   if (!ran.finding && !ran.outcome) return void(++tally.refused);
   std::optional<Finding> finding = std::move(ran.finding);
   if (!finding) finding = first_difference(*problem_, answer_, ran.outcome->outputs, " from the reference");
@@ -290,7 +290,7 @@ void SoakCase::count(std::uint32_t calls, const SoakTally& tally) {
   }
 }
 
-SoakDeck::SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed)
+SoakSampler::SoakSampler(std::vector<SoakTarget> targets, std::uint64_t seed)
     : targets_(std::move(targets)), first_round_(targets_.size()), seed_(seed) {
   std::iota(first_round_.begin(), first_round_.end(), std::size_t{0});
   Draw order(derived_seed(seed_, "soak round"));
@@ -301,7 +301,7 @@ SoakDeck::SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed)
   }
 }
 
-std::optional<SoakCase> SoakDeck::deal() {
+std::optional<SoakCase> SoakSampler::deal() {
   const std::uint64_t number = next_++;
   Draw draw(random_word(derived_seed(seed_, "soak case"), number));
   const bool first = number < first_round_.size();

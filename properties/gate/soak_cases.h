@@ -64,9 +64,9 @@ class SoakCase {
 
 // Every variant once, in an order that the seed gives, with few calls of each; then a statement by chance and one of
 // its variants, with many: few routers have as many variants as all else together. The cases follow from the seed.
-class SoakDeck {
+class SoakSampler {
  public:
-  SoakDeck(std::vector<SoakTarget> targets, std::uint64_t seed);
+  SoakSampler(std::vector<SoakTarget> targets, std::uint64_t seed);
   [[nodiscard]] const std::vector<SoakTarget>& targets() const { return targets_; }
   // From any thread. Nothing where the variant's limits leave no case, or chance found none.
   std::optional<SoakCase> deal();

@@ -117,7 +117,7 @@ Draw StatementRun::draw_of(const char* purpose, const Part& part) const {
 
 void StatementRun::check_all(const std::vector<Case>& cases) {
   const int threads = result_.statement->covers_pairs && !cases.empty() ? threads_ahead() : 0;
-  if (threads > 0) context_.ahead = std::make_shared<AnswersAhead>(cases, threads);
+  if (threads > 0) context_.ahead = std::make_shared<ReferencePrefetcher>(cases, threads);
   for (std::size_t i = 0; i < cases.size() && !is_over(); ++i) {
     if (context_.ahead) context_.ahead->go_to(i);
     check_one(cases[i]);

@@ -64,7 +64,7 @@ class CandidateProcess final : public CandidateRunner {
   std::byte* reserve(std::uint64_t bytes);
   void count_cpu();
 
-  Undumpable undumpable_;
+  ScopedNoDump undumpable_;
   std::string tool_;
   std::string library_;
   TimeLimits limits_;

@@ -155,14 +155,14 @@ int undumpable = 0;
 int dumpable_before = 1;
 }  // namespace
 
-Undumpable::Undumpable() {
+ScopedNoDump::ScopedNoDump() {
   const std::lock_guard lock(dumpable_mutex);
   if (undumpable++ != 0) return;
   dumpable_before = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-Undumpable::~Undumpable() {
+ScopedNoDump::~ScopedNoDump() {
   const std::lock_guard lock(dumpable_mutex);
   if (--undumpable == 0 && dumpable_before == 1) prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }

@@ -18,12 +18,12 @@ std::string confine(pid_t gate);
 
 // In the gate, while candidates run: not dumpable, so that /proc/PID/mem and the like are closed to processes of the
 // same user.
-class Undumpable {
+class ScopedNoDump {
  public:
-  Undumpable();
-  ~Undumpable();
-  Undumpable(const Undumpable&) = delete;
-  Undumpable& operator=(const Undumpable&) = delete;
+  ScopedNoDump();
+  ~ScopedNoDump();
+  ScopedNoDump(const ScopedNoDump&) = delete;
+  ScopedNoDump& operator=(const ScopedNoDump&) = delete;
 };
 
 // The name and the arguments under which the process is listed become a plain word.

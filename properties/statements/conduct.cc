@@ -19,16 +19,17 @@ std::optional<Finding> stays_inside(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
   Call call = p->call();
   call.guard_pages = true;
-  const Got got = run_call(context, call, c);
+  const CallOutputs got = run_call(context, call, c);
   if (got.usable()) return std::nullopt;
-  std::optional<Finding> finding = pass_on(context, got);
+  std::optional<Finding> finding = propagate(context, got);
   if (finding && finding->kind == FindingKind::fault) {
     finding->summary += "; every tensor ended at an inaccessible page, so an access outside is fatal";
   }
   return finding;
 }
 
-std::optional<Finding> same_outputs(const Problem& p, const Got& a, const Got& b, const std::string& summary) {
+std::optional<Finding> same_outputs(const Problem& p, const CallOutputs& a, const CallOutputs& b,
+                                    const std::string& summary) {
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     if (auto f = differ(p.outputs[i], a.outputs[i], b.outputs[i], p.outputs[i].name + " " + summary)) return f;
   }
@@ -39,12 +40,12 @@ std::optional<Finding> any_thread_count(CheckContext& context, const Case& c) {
   Case one = c;
   one.threads = 1;
   const std::unique_ptr<Problem> p = make_problem(one);
-  const Got alone = run_problem(context, *p);
-  if (!alone.usable()) return pass_on(context, alone);
+  const CallOutputs alone = run_problem(context, *p);
+  if (!alone.usable()) return propagate(context, alone);
   for (int threads : {2, 3, 8, 0}) {
     p->c.threads = threads;
-    const Got got = run_problem(context, *p);
-    if (!got.usable()) return pass_on(context, got);
+    const CallOutputs got = run_problem(context, *p);
+    if (!got.usable()) return propagate(context, got);
     if (auto f = same_outputs(*p, alone, got,
                               "differ between 1 thread and " +
                                   (threads == 0 ? std::string("the library's choice") : std::to_string(threads)))) {
@@ -56,28 +57,28 @@ std::optional<Finding> any_thread_count(CheckContext& context, const Case& c) {
 
 std::optional<Finding> same_when_repeated(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got first = run_problem(context, *p, kPoisons[0]);
-  if (!first.usable()) return pass_on(context, first);
+  const CallOutputs first = run_problem(context, *p, kPoisons[0]);
+  if (!first.usable()) return propagate(context, first);
   Case between = c;  // other data at the same addresses, another shape: what a cache or a stale buffer would keep
   between.seed = mix64(c.seed), between.plants.clear();
   between.data = Data::normal;
-  const Got other = run_problem(context, *make_problem(between), kPoisons[1]);
-  if (!other.usable()) return pass_on(context, other);
+  const CallOutputs other = run_problem(context, *make_problem(between), kPoisons[1]);
+  if (!other.usable()) return propagate(context, other);
   if (between.rows > 1) {
     operation_named(c.variant.operation).halve_rows(between);
-    const Got smaller = run_problem(context, *make_problem(between), kPoisons[1]);
-    if (!smaller.usable()) return pass_on(context, smaller);
+    const CallOutputs smaller = run_problem(context, *make_problem(between), kPoisons[1]);
+    if (!smaller.usable()) return propagate(context, smaller);
   }
-  const Got again = run_problem(context, *p, kPoisons[1]);
-  if (!again.usable()) return pass_on(context, again);
+  const CallOutputs again = run_problem(context, *p, kPoisons[1]);
+  if (!again.usable()) return propagate(context, again);
   return same_outputs(*p, first, again, "differ between two runs of the same call");
 }
 
 // CUDA candidates: the same call in every way in which a stream can be used.
 std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got own = run_problem(context, *p);
-  if (!own.usable()) return pass_on(context, own);
+  const CallOutputs own = run_problem(context, *p);
+  if (!own.usable()) return propagate(context, own);
   struct Way {
     StreamMode mode;
     const char* what;
@@ -92,13 +93,13 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
     Call call = p->call();
     call.stream = way.mode;
     call.misaligned = c.misaligned;
-    const Got got = run_call(context, call, c);
+    const CallOutputs got = run_call(context, call, c);
     if (got.finding) {
       Finding finding = *got.finding;
       finding.summary += std::string("; ") + way.what;
       return finding;
     }
-    if (!got.usable()) return pass_on(context, got);
+    if (!got.usable()) return propagate(context, got);
     if (auto f = same_outputs(*p, own, got, std::string("differ ") + way.what)) return f;
   }
   return std::nullopt;
@@ -170,7 +171,7 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
 
 // Where an earlier statement's refused calls have spoilt the process for good, a call is wrong before and after those
 // made here. What a fresh process computes wrongly too is another statement's affair.
-std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, const Got& got) {
+std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, const CallOutputs& got) {
   const std::vector<ExpectedTensor> answer = [&] {
     const InPhase answering(Phase::reference);
     return p.answer();
@@ -179,7 +180,7 @@ std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, co
       first_difference(p, answer, got.outputs, " from the reference after the calls of other cases");
   if (!finding) return std::nullopt;
   context.process.restart();
-  const Got fresh = run_problem(context, p);
+  const CallOutputs fresh = run_problem(context, p);
   if (!fresh.usable() || first_difference(p, answer, fresh.outputs, "")) return std::nullopt;
   return finding;
 }
@@ -189,16 +190,16 @@ std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& 
   const Operation& operation = operation_named(c.variant.operation);
   if (!operation.has_invalid_calls(c)) return nothing_claimed(context);
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got first = run_problem(context, *p);
-  if (!first.usable()) return pass_on(context, first);
+  const CallOutputs first = run_problem(context, *p);
+  if (!first.usable()) return propagate(context, first);
   if (auto finding = spoilt_before(context, *p, first)) return finding;
   for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
     if (!invalid.make(call)) continue;
     if (context.process.run(call).kind != OutcomeKind::returned) return nothing_claimed(context);
-    const Got again = run_problem(context, *p);
+    const CallOutputs again = run_problem(context, *p);
     if (!again.usable()) {
-      std::optional<Finding> finding = pass_on(context, again);
+      std::optional<Finding> finding = propagate(context, again);
       if (finding) finding->summary += std::string("; after a call in which ") + invalid.how;
       return finding;
     }
@@ -253,7 +254,7 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
   Call call = p->call();
   call.repeat = 10'000;
   context.process.restart();  // what earlier calls have used up, mappings say, would hide what these use
-  Ran ran = run_checked(context.process, call, c);
+  CallVerdict ran = run_checked(context.process, call, c);
   if (ran.finding) return ran.finding;
   if (!ran.outcome) {
     context.not_offered = true;
@@ -276,8 +277,8 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
 
 std::optional<Finding> ends_in_order(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got got = run_problem(context, *p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, *p);
+  if (!got.usable()) return propagate(context, got);
   const std::string problem = context.process.end_in_order();
   if (problem.empty()) return std::nullopt;
   Finding finding;

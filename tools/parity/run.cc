@@ -68,7 +68,7 @@ Json outcome_json(const RunRecord& run, const std::string& output) {
 // The runs under way as one line: the step of the one that is furthest behind, and the speed of all.
 class Display {
  public:
-  explicit Display(const std::vector<RunInCompany>& runs) : runs_(runs), last_(runs.size()) {
+  explicit Display(const std::vector<ConcurrentRun>& runs) : runs_(runs), last_(runs.size()) {
     for (std::size_t i = 0; i < runs.size(); ++i) last_[i].steps = runs[i].request.config.steps;
   }
 
@@ -88,14 +88,14 @@ class Display {
   }
 
  private:
-  const std::vector<RunInCompany>& runs_;
+  const std::vector<ConcurrentRun>& runs_;
   std::vector<RunProgress> last_;
   Progress line_{"training"};
 };
 
 // Prints the outcomes of the runs that did not end by an error.
-void print_outcomes(const ParityRunOptions& o, const std::vector<RunInCompany>& runs,
-                    const std::vector<RunInCompanyEnd>& ends) {
+void print_outcomes(const ParityRunOptions& o, const std::vector<ConcurrentRun>& runs,
+                    const std::vector<ConcurrentRunEnd>& ends) {
   std::vector<Json> all;
   std::string text;
   for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -113,8 +113,8 @@ void print_outcomes(const ParityRunOptions& o, const std::vector<RunInCompany>& 
 }
 
 // The first one, with how many others there are; each run's own says which file it is of.
-void throw_first_error(const std::vector<RunInCompanyEnd>& ends) {
-  const auto failed = [](const RunInCompanyEnd& end) { return end.error != nullptr; };
+void throw_first_error(const std::vector<ConcurrentRunEnd>& ends) {
+  const auto failed = [](const ConcurrentRunEnd& end) { return end.error != nullptr; };
   const auto first = std::find_if(ends.begin(), ends.end(), failed);
   if (first == ends.end()) return;
   const auto others = std::count_if(first + 1, ends.end(), failed);
@@ -138,7 +138,7 @@ int train_run(const ParityRunOptions& o) {
   // Options are refused before 131 MB are read.
   std::vector<ParityRun> asked = parity_runs_of(o);
   const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
-  std::vector<RunInCompany> runs;
+  std::vector<ConcurrentRun> runs;
   for (ParityRun& run : asked) {
     RunRequest& r = run.request;
     r.corpus = &corpus;
@@ -154,7 +154,7 @@ int train_run(const ParityRunOptions& o) {
     std::unique_ptr<TrainingEngine> engine = parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads);
     runs.push_back({std::move(r), std::move(engine)});
   }
-  std::vector<RunInCompanyEnd> ends;
+  std::vector<ConcurrentRunEnd> ends;
   {
     const StopOnSignal stop;
     Display display(runs);
@@ -163,7 +163,7 @@ int train_run(const ParityRunOptions& o) {
   print_outcomes(o, runs, ends);
   throw_first_error(ends);
   const auto has = [&](RunEnd end) {
-    return std::any_of(ends.begin(), ends.end(), [&](const RunInCompanyEnd& e) { return e.record.end == end; });
+    return std::any_of(ends.begin(), ends.end(), [&](const ConcurrentRunEnd& e) { return e.record.end == end; });
   };
   if (StopOnSignal::asked() != 0 && has(RunEnd::unfinished)) return 128 + StopOnSignal::asked();
   return has(RunEnd::diverged) ? 1 : 0;

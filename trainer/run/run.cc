@@ -71,9 +71,9 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   }
 }
 
-class Sitting {
+class TrainingSession {
  public:
-  Sitting(const RunRequest& r, TrainingEngine& engine, const RunWatch& watch)
+  TrainingSession(const RunRequest& r, TrainingEngine& engine, const RunWatch& watch)
       : r_(r),
         engine_(engine),
         watch_(watch),
@@ -265,7 +265,7 @@ RecordedWitness witness(std::int64_t step, const StepOutcome& outcome) {
 RunRecord run_training(const RunRequest& request, TrainingEngine& engine, const RunWatch& watch) {
   check(request.config);
   check(request.plan, request.config);
-  return Sitting(request, engine, watch).run();
+  return TrainingSession(request, engine, watch).run();
 }
 
 namespace {
@@ -389,8 +389,8 @@ void check(const RunPlan& plan, const TrainingConfig& config) {
   if (const std::string wrong = objection_to_plan(plan, config); !wrong.empty()) throw Error(ErrorKind::usage, wrong);
 }
 
-std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch) {
-  std::vector<RunInCompanyEnd> ends(runs.size());
+std::vector<ConcurrentRunEnd> run_together(std::vector<ConcurrentRun>& runs, const CompanyWatch& watch) {
+  std::vector<ConcurrentRunEnd> ends(runs.size());
   std::mutex mutex;
   const auto run_one = [&](std::size_t i) {
     try {

@@ -2,9 +2,9 @@
 // Several runs at once in one process, each on a thread with an engine of its own: a small model leaves most of a GPU
 // to others, and several processes would have it in turns.
 //
-//   std::vector<RunInCompany> runs;
+//   std::vector<ConcurrentRun> runs;
 //   runs.push_back({request, device_engine(request.config, library, 64, 1)});
-//   for (const RunInCompanyEnd& end : run_together(runs, watch)) ...
+//   for (const ConcurrentRunEnd& end : run_together(runs, watch)) ...
 //
 // Errors: none of its own; what run_training throws of a run is returned with it, and the others go on to their end.
 
@@ -18,12 +18,12 @@
 
 namespace mxcheck {
 
-struct RunInCompany {
+struct ConcurrentRun {
   RunRequest request;
   std::unique_ptr<TrainingEngine> engine;
 };
 
-struct RunInCompanyEnd {
+struct ConcurrentRunEnd {
   RunRecord record;          // where there is no error
   std::exception_ptr error;  // null: none
 };
@@ -32,6 +32,6 @@ struct RunInCompanyEnd {
 using CompanyWatch = std::function<bool(std::size_t index, const RunProgress&)>;
 
 // The end of each run, in their order.
-std::vector<RunInCompanyEnd> run_together(std::vector<RunInCompany>& runs, const CompanyWatch& watch);
+std::vector<ConcurrentRunEnd> run_together(std::vector<ConcurrentRun>& runs, const CompanyWatch& watch);
 
 }  // namespace mxcheck

@@ -421,7 +421,7 @@ void Posing::set(std::size_t input, Format type, const std::vector<std::uint32_t
 }
 
 void Posing::run() {
-  Ran ran = judged(runner_.run(call_), problem_->c);
+  CallVerdict ran = judged(runner_.run(call_), problem_->c);
   if (ran.finding) throw CallFailed{ran.finding->kind == FindingKind::fault, ran.finding->summary};
   if (!ran.outcome) throw CallFailed{false, "the candidate does not offer this call"};
   outputs_ = std::move(ran.outcome->outputs);

@@ -50,7 +50,7 @@ std::vector<int> kinds_of(const Variant& v) {
   return kinds;
 }
 
-const Bytes* output_of(const Variant& v, const Got& got, const SwigluOutput& wanted) {
+const Bytes* output_of(const Variant& v, const CallOutputs& got, const SwigluOutput& wanted) {
   const std::vector<SwigluOutput> made_of = swiglu_outputs(v);
   const auto at = std::find(made_of.begin(), made_of.end(), wanted);
   return at == made_of.end() ? nullptr : &got.outputs[static_cast<std::size_t>(at - made_of.begin())];
@@ -58,12 +58,12 @@ const Bytes* output_of(const Variant& v, const Got& got, const SwigluOutput& wan
 
 std::optional<Finding> together_as_alone(CheckContext& context, const Case& c) {
   const SwigluProblem together(c);
-  const Got all = run_problem(context, together);
-  if (!all.usable()) return pass_on(context, all);
+  const CallOutputs all = run_problem(context, together);
+  if (!all.usable()) return propagate(context, all);
   for (const int what : kinds_of(c.variant)) {
     const SwigluProblem alone = with_outputs(together, what);
-    const Got one = run_problem(context, alone);
-    if (!one.usable()) return pass_on(context, one);
+    const CallOutputs one = run_problem(context, alone);
+    if (!one.usable()) return propagate(context, one);
     const std::vector<SwigluOutput> made_of = swiglu_outputs(alone.c.variant);
     for (std::size_t i = 0; i < made_of.size(); ++i) {
       if (auto f = differ(alone.outputs[i], one.outputs[i], *output_of(c.variant, all, made_of[i]),
@@ -77,11 +77,11 @@ std::optional<Finding> together_as_alone(CheckContext& context, const Case& c) {
 // Each code and scale against the candidate's own values, which the reference quantizes.
 std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
   const SwigluProblem coded(c);
-  const Got codes = run_problem(context, coded);
-  if (!codes.usable()) return pass_on(context, codes);
+  const CallOutputs codes = run_problem(context, coded);
+  if (!codes.usable()) return propagate(context, codes);
   const SwigluProblem plain = with_outputs(coded, MXCHECK_VALUES);
-  const Got values = run_problem(context, plain);
-  if (!values.usable()) return pass_on(context, values);
+  const CallOutputs values = run_problem(context, plain);
+  if (!values.usable()) return propagate(context, values);
   const LayerVariant& v = layer_of(c.variant);
   const Recipe recipe = recipe_named(v.recipe);
   const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
@@ -120,8 +120,8 @@ bool is_replaced(std::int64_t row) { return row % 3 == 1; }
 std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
   if (c.rows < 2) return nothing_claimed(context);
   const SwigluProblem p(c);
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   Case others = c;
   others.seed = mix64(c.seed), others.data = Data::specials;
   const SwigluProblem replacing(others);
@@ -136,8 +136,8 @@ std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
   };
   change(&SwigluProblem::h), change(&SwigluProblem::h_codes), change(&SwigluProblem::h_scales);
   change(&SwigluProblem::p), change(&SwigluProblem::weights);
-  const Got after = run_problem(context, moved);
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, moved);
+  if (!after.usable()) return propagate(context, after);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     Bytes want = rotated(before.outputs[i], c.rows, by);
     for (std::int64_t row = 0; row < c.rows; ++row) {
@@ -169,10 +169,10 @@ std::optional<Finding> either_order(CheckContext& context, const Case& c) {
   Case halves = c;
   layer_of(halves.variant).gate_up = MXCHECK_HALVES;
   const SwigluProblem p(halves);
-  const Got by_halves = run_problem(context, p);
-  if (!by_halves.usable()) return pass_on(context, by_halves);
-  const Got interleaved = run_problem(context, SwigluProblem(c));
-  if (!interleaved.usable()) return pass_on(context, interleaved);
+  const CallOutputs by_halves = run_problem(context, p);
+  if (!by_halves.usable()) return propagate(context, by_halves);
+  const CallOutputs interleaved = run_problem(context, SwigluProblem(c));
+  if (!interleaved.usable()) return propagate(context, interleaved);
   const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
   for (std::size_t i = 0; i < made_of.size(); ++i) {
     const bool of_dh = made_of[i].what == What::dh;
@@ -196,8 +196,8 @@ int exponent_of(std::uint16_t word) { return word >> kExponent & 0xFF; }
 std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
   const int k = 1 + static_cast<int>(c.seed % 8);
   const SwigluProblem p(c);
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   SwigluProblem other = p;
   const std::int64_t stride = stride_of_h(c);
   const auto word_of_up = [&](std::int64_t i, std::int64_t j) -> std::uint16_t& {
@@ -212,8 +212,8 @@ std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
       if (moved.back()) up = static_cast<std::uint16_t>(up + (k << kExponent));
     }
   }
-  const Got after = run_problem(context, other);
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, other);
+  if (!after.usable()) return propagate(context, after);
   auto want = values_in<std::uint16_t>(after.outputs[0]);
   const auto was = values_in<std::uint16_t>(before.outputs[0]);
   std::int64_t claimed = 0;
@@ -280,18 +280,18 @@ namespace {
 // The outputs of both are the same.
 std::optional<Finding> same(CheckContext& context, const AggregateProblem& one, const AggregateProblem& other,
                             const char* what) {
-  const Got a = run_problem(context, one);
-  if (!a.usable()) return pass_on(context, a);
-  const Got b = run_problem(context, other);
-  if (!b.usable()) return pass_on(context, b);
+  const CallOutputs a = run_problem(context, one);
+  if (!a.usable()) return propagate(context, a);
+  const CallOutputs b = run_problem(context, other);
+  if (!b.usable()) return propagate(context, b);
   return differ(one.outputs[0], a.outputs[0], b.outputs[0], what);
 }
 
 std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
   if (c.rows < 2) return nothing_claimed(context);
   const AggregateProblem p(c);
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   const std::int64_t by = 1 + c.rows / 3;
   AggregateProblem moved = p;
   moved.slots = {{0}, {}};
@@ -302,8 +302,8 @@ std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
                                   first + p.slots.token_offsets[from + 1]);
     moved.slots.token_offsets.push_back(std::ssize(moved.slots.token_rows));
   }
-  const Got after = run_problem(context, moved);
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, moved);
+  if (!after.usable()) return propagate(context, after);
   return differ(p.outputs[0], rotated(before.outputs[0], c.rows, by), after.outputs[0],
                 "o of tokens that moved is another");
 }
@@ -395,12 +395,12 @@ std::vector<std::int64_t> with_empty_experts(const Case& c) {
 
 std::optional<Finding> empty_experts(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got before = run_problem(context, *p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, *p);
+  if (!before.usable()) return propagate(context, before);
   Case more = c;
   more.experts = with_empty_experts(c);
-  const Got after = run_problem(context, *make_problem(more));
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, *make_problem(more));
+  if (!after.usable()) return propagate(context, after);
   for (std::size_t i = 0; i < p->outputs.size(); ++i) {
     if (auto f = differ(p->outputs[i], before.outputs[i], after.outputs[i],
                         p->outputs[i].name + " are others with experts that have no rows"))
@@ -441,8 +441,8 @@ std::unique_ptr<Problem> alone(const Case& c, std::int64_t first, std::int64_t r
 std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
   if (c.experts.size() < 3) return nothing_claimed(context);
   const std::unique_ptr<Problem> p = make_problem(c);
-  const Got all = run_problem(context, *p);
-  if (!all.usable()) return pass_on(context, all);
+  const CallOutputs all = run_problem(context, *p);
+  if (!all.usable()) return propagate(context, all);
   const auto rows_of = [&](std::size_t e) { return c.experts[e + 1] - c.experts[e]; };
   std::size_t largest = 0;
   for (std::size_t e = 1; e + 1 < c.experts.size(); ++e) {
@@ -452,8 +452,8 @@ std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
   const std::int64_t block = swiglu_laws_block_of(c.variant);
   const std::int64_t scales_before = scales_along_rows(first, block, std::span(c.experts).first(largest + 1));
   const std::unique_ptr<Problem> one = alone(c, first, rows_of(largest));
-  const Got got = run_problem(context, *one);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, *one);
+  if (!got.usable()) return propagate(context, got);
   for (std::size_t i = 0; i < p->outputs.size(); ++i) {
     const TensorInfo& info = p->outputs[i];
     if (info.name.find("transposed") == std::string::npos) continue;

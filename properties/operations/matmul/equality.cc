@@ -122,14 +122,14 @@ std::vector<std::string> contracts_that_match(const MatmulProblem& p, const std:
 }
 
 std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
-  const Posed posed = posed_of(context, c);
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   const auto& p = static_cast<const MatmulProblem&>(*posed.problem);
   const ExpectedTensor& expected = posed.answer.front();
   const bool large = c.elements() > 100'000;
   for (std::uint8_t poison : kPoisons) {
     if (large && poison != kPoisons[c.seed & 1]) continue;
-    const Got got = run_problem(context, p, poison);
-    if (!got.usable()) return pass_on(context, got);
+    const CallOutputs got = run_problem(context, p, poison);
+    if (!got.usable()) return propagate(context, got);
     auto finding = differ(expected.info, expected.bytes, got.outputs[0],
                           "D differs from its contract, " + std::string(contract_text(c.variant.operation)));
     if (!finding) continue;
@@ -144,8 +144,8 @@ std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
 // Integers: no contract rounds, so that the exact product is the only right one, whatever was claimed.
 std::optional<Finding> sums_integers(CheckContext& context, const Case& c) {
   const MatmulProblem p(c);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const ExpectedTensor expected = p.answer(parse_matmul_contract("exact"));
   auto finding =
       differ(expected.info, expected.bytes, got.outputs[0], "D differs from the exact product of small integers");
@@ -158,13 +158,13 @@ std::optional<Finding> updates_in_place(CheckContext& context, const Case& c) {
   Case adding = c;
   matmul_case(adding).adds = true;
   const MatmulProblem p(adding);
-  const Got apart = run_problem(context, p);
-  if (!apart.usable()) return pass_on(context, apart);
+  const CallOutputs apart = run_problem(context, p);
+  if (!apart.usable()) return propagate(context, apart);
   Call call = p.call();
   call.misaligned = c.misaligned;
   call.outputs[0].in_place_of = matmul_of(c.variant).scales != MXCHECK_NO_SCALES ? 4 : 2;
   call.guard_pages = (c.seed & 1) != 0;
-  Got in_place = run_call(context, call, adding);
+  CallOutputs in_place = run_call(context, call, adding);
   if (!in_place.usable() && !in_place.finding && call.guard_pages) {
     // Between guards operands begin where they must to end at a page, which may be refused.
     call.guard_pages = false;
@@ -329,7 +329,7 @@ std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
   call.poison = kPoisons[c.seed & 1];
   call.model = *model;
   call.outputs[0].on_device = true;
-  const Ran ran = run_checked(context.process, call, c);
+  const CallVerdict ran = run_checked(context.process, call, c);
   if (ran.finding) return ran.finding;
   if (!ran.outcome) {
     context.not_offered = true;

@@ -16,7 +16,7 @@ namespace mxcheck {
 namespace {
 
 std::optional<Finding> layer_equals_reference(CheckContext& context, const Case& c) {
-  const Posed posed = posed_of(context, c);
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
   options.matches = moe_matches;
   return equals_answer(context, *posed.problem, posed.answer, options);

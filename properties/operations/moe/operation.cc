@@ -167,9 +167,9 @@ Statement moe_law(std::string_view name, std::string_view sentence, bool (*appli
 MoePair run_both(CheckContext& context, const Problem& one, const Problem& other) {
   MoePair pair;
   pair.before = run_problem(context, one);
-  if (!pair.before.usable()) return pair.finding = pass_on(context, pair.before), pair;
+  if (!pair.before.usable()) return pair.finding = propagate(context, pair.before), pair;
   pair.after = run_problem(context, other);
-  if (!pair.after.usable()) return pair.finding = pass_on(context, pair.after), pair;
+  if (!pair.after.usable()) return pair.finding = propagate(context, pair.after), pair;
   pair.usable = true;
   return pair;
 }

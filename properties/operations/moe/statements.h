@@ -23,7 +23,7 @@ Statement moe_law(std::string_view name, std::string_view sentence, bool (*appli
 
 // The outputs of two problems, or the finding that stopped one of them, or neither: not offered.
 struct MoePair {
-  Got before, after;
+  CallOutputs before, after;
   bool usable = false;
   std::optional<Finding> finding;
 };

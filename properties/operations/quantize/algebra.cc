@@ -91,14 +91,14 @@ bool comes_back(const Variant& v, float amax, double x) {
 
 std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
   const QuantizeProblem p(c, expand(c));  // a row that came twice would bring another block's scale along
-  const Got quantized = run_problem(context, p);
-  if (!quantized.usable()) return pass_on(context, quantized);
+  const CallOutputs quantized = run_problem(context, p);
+  if (!quantized.usable()) return propagate(context, quantized);
   Case back = c;
   back.variant.operation = "dequantize", blocks_of(back.variant).recipe = "rceil";
   const DequantizeProblem returning(back, values_in<std::uint8_t>(quantized.outputs[0]),
                                     values_in<std::uint8_t>(quantized.outputs[1]));
-  const Got returned = run_problem(context, returning);
-  if (!returned.usable()) return pass_on(context, returned);
+  const CallOutputs returned = run_problem(context, returning);
+  if (!returned.usable()) return propagate(context, returned);
   Input dense = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return p.input.bits(i, j); });
   const std::vector<BlockAmax> blocks = block_amaxes(c, dense);
   const std::size_t bytes = value_bytes(c.variant.dtype);
@@ -117,15 +117,15 @@ std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
 std::optional<Finding> transpose(CheckContext& context, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem column(c, x);
-  const Got by_column = run_problem(context, column);
-  if (!by_column.usable()) return pass_on(context, by_column);
+  const CallOutputs by_column = run_problem(context, column);
+  if (!by_column.usable()) return propagate(context, by_column);
   Case t = c;
   t.rows = c.cols, t.cols = c.rows, t.stride = 0, t.plants.clear();
   const BlockShape block = blocks_of(c.variant).block;
   blocks_of(t.variant).block = block.transposed();
   const Input turned = dense_input(c, t.rows, t.cols, [&](auto i, auto j) { return x.bits(j, i); });
-  const Got by_row = run_problem(context, QuantizeProblem(t, turned));
-  if (!by_row.usable()) return pass_on(context, by_row);
+  const CallOutputs by_row = run_problem(context, QuantizeProblem(t, turned));
+  if (!by_row.usable()) return propagate(context, by_row);
   std::vector<std::byte> codes(by_row.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t j = 0; j < c.cols; ++j) {
@@ -151,14 +151,14 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
 std::optional<Finding> dual_is_both(CheckContext& context, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem dual(c, x);
-  const Got both = run_problem(context, dual);
-  if (!both.usable()) return pass_on(context, both);
+  const CallOutputs both = run_problem(context, dual);
+  if (!both.usable()) return propagate(context, both);
   for (std::size_t side = 0; side < 2; ++side) {
     Case single = c;
     single.variant.operation = "quantize";
     if (side == 1) blocks_of(single.variant).block = blocks_of(c.variant).block.transposed();
-    const Got one = run_problem(context, QuantizeProblem(single, x));
-    if (!one.usable()) return pass_on(context, one);
+    const CallOutputs one = run_problem(context, QuantizeProblem(single, x));
+    if (!one.usable()) return propagate(context, one);
     for (std::size_t i = 0; i < 2; ++i) {
       if (auto f = differ(dual.outputs[2 * side + i], one.outputs[i], both.outputs[2 * side + i],
                           dual.outputs[2 * side + i].name + " differ from the single cast's")) {
@@ -190,12 +190,12 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
     return bits.value_or(0);
   });
   if (!exact) return nothing_claimed(context);  // some element would overflow or lose bits
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   Case dense = c;
   dense.stride = 0;
-  const Got after = run_problem(context, QuantizeProblem(dense, moved));
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, QuantizeProblem(dense, moved));
+  if (!after.usable()) return propagate(context, after);
   std::vector<std::uint8_t> want = compact(c, blocks_of(c.variant).block, before.outputs[1]);
   const std::vector<std::uint8_t> got = compact(c, blocks_of(c.variant).block, after.outputs[1]);
   for (std::size_t b = 0; b < want.size(); ++b) {
@@ -217,14 +217,14 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
 std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem p(c, x);
-  const Got plus = run_problem(context, p);
-  if (!plus.usable()) return pass_on(context, plus);
+  const CallOutputs plus = run_problem(context, p);
+  if (!plus.usable()) return propagate(context, plus);
   const std::uint32_t sign = sign_bit(c.variant.dtype);
   Case dense = c;
   dense.stride = 0;
   const Input negated = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return x.bits(i, j) ^ sign; });
-  const Got minus = run_problem(context, QuantizeProblem(dense, negated));
-  if (!minus.usable()) return pass_on(context, minus);
+  const CallOutputs minus = run_problem(context, QuantizeProblem(dense, negated));
+  if (!minus.usable()) return propagate(context, minus);
   const Format format = blocks_of(c.variant).format;
   // Elements that are made NaN have one code, which in a format without NaN is a number; all others turn.
   const Recipe recipe = recipe_named(blocks_of(c.variant).recipe);
@@ -249,15 +249,15 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
   };
   const Input x = expand(c);
   const QuantizeProblem p(c, x);
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   Case dense = c;
   dense.stride = 0;
   const Input permuted = dense_input(c, c.rows, c.cols, [&](auto i, auto j) {
     return x.bits(moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
   });
-  const Got after = run_problem(context, QuantizeProblem(dense, permuted));
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, QuantizeProblem(dense, permuted));
+  if (!after.usable()) return propagate(context, after);
   std::vector<std::byte> codes(before.outputs[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t j = 0; j < c.cols; ++j) {

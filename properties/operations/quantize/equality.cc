@@ -48,7 +48,7 @@ std::vector<std::string> recipes_that_match(const Problem& problem,
 }
 
 std::optional<Finding> quantize_equals_reference(CheckContext& context, const Case& c) {
-  const Posed posed = posed_of(context, c);
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
   const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
   if (one_of_many) options.poison_of_large = kPoisons[c.seed >> 24 & 1];
@@ -271,10 +271,10 @@ std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c
   blocks_of(compact.variant).layout = MXCHECK_COMPACT;
   const Input input = expand(c);
   const QuantizeProblem tiled_problem(c, input);
-  const Got tiled = run_problem(context, tiled_problem);
-  if (!tiled.usable()) return pass_on(context, tiled);
-  const Got plain = run_problem(context, QuantizeProblem(compact, input));
-  if (!plain.usable()) return pass_on(context, plain);
+  const CallOutputs tiled = run_problem(context, tiled_problem);
+  if (!tiled.usable()) return propagate(context, tiled);
+  const CallOutputs plain = run_problem(context, QuantizeProblem(compact, input));
+  if (!plain.usable()) return propagate(context, plain);
   if (auto f = differ(tiled_problem.outputs[0], plain.outputs[0], tiled.outputs[0],
                       "codes depend on the layout of the scales")) {
     return f;
@@ -287,8 +287,8 @@ std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c
     return differ(tiled_problem.outputs[1], change.answer()[0].bytes, tiled.outputs[1],
                   "tiled scales are not the compact scales in tiles");
   }
-  const Got changed = run_problem(context, change);
-  if (!changed.usable()) return pass_on(context, changed);
+  const CallOutputs changed = run_problem(context, change);
+  if (!changed.usable()) return propagate(context, changed);
   return differ(tiled_problem.outputs[1], changed.outputs[0], tiled.outputs[1],
                 "tiled scales differ from compact scales after scale_layout");
 }
@@ -297,13 +297,13 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
   Case tight = c;
   tight.stride = 0;
   const Input input = expand(c);  // NaN after each row
-  const Got strided = run_problem(context, QuantizeProblem(c, input));
-  if (!strided.usable()) return pass_on(context, strided);
+  const CallOutputs strided = run_problem(context, QuantizeProblem(c, input));
+  if (!strided.usable()) return propagate(context, strided);
   Case other_pad = tight;
   blocks_case(other_pad).pad = static_cast<std::uint8_t>(blocks_case(c).pad ^ 0xFF);
   const QuantizeProblem plain(other_pad, padded(input, c.rows, c.cols));
-  const Got dense = run_problem(context, plain);
-  if (!dense.usable()) return pass_on(context, dense);
+  const CallOutputs dense = run_problem(context, plain);
+  if (!dense.usable()) return propagate(context, dense);
   if (auto f =
           differ(plain.outputs[0], dense.outputs[0], strided.outputs[0], "codes depend on what lies behind the rows")) {
     return f;
@@ -316,8 +316,8 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
   if (c.elements() == 0) return nothing_claimed(context);
   const Input input = expand(c);
   const QuantizeProblem plain(c, padded(input, c.rows, c.cols));
-  const Got cut = run_problem(context, plain);
-  if (!cut.usable()) return pass_on(context, cut);
+  const CallOutputs cut = run_problem(context, plain);
+  if (!cut.usable()) return propagate(context, cut);
   const OperationInfo& limits = *context.process.operation(c.variant.operation);
   const auto up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
   const BlockShape block = blocks_of(c.variant).block;
@@ -325,8 +325,8 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
   whole.rows = up(c.rows, std::lcm(std::max<std::int64_t>(1, block.rows), limits.rows_multiple));
   whole.cols =
       block.cols == 0 ? up(c.cols + 5, limits.cols_multiple) : up(c.cols, std::lcm(block.cols, limits.cols_multiple));
-  const Got full = run_problem(context, QuantizeProblem(whole, padded(input, whole.rows, whole.cols)));
-  if (!full.usable()) return pass_on(context, full);
+  const CallOutputs full = run_problem(context, QuantizeProblem(whole, padded(input, whole.rows, whole.cols)));
+  if (!full.usable()) return propagate(context, full);
   if (auto f = differ(plain.outputs[0], corner_of(full.outputs[0], whole.cols, c.rows, c.cols), cut.outputs[0],
                       "codes of a cut block differ from the same block filled up with zeros")) {
     return f;
@@ -342,8 +342,8 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
   if (c.experts.empty()) return nothing_claimed(context);
   const Input input = expand(c);
   const QuantizeProblem together_problem(c, input);
-  const Got together = run_problem(context, together_problem);
-  if (!together.usable()) return pass_on(context, together);
+  const CallOutputs together = run_problem(context, together_problem);
+  if (!together.usable()) return propagate(context, together);
   std::vector<std::byte> codes;
   std::vector<std::byte> scales;
   for (std::size_t e = 1; e < c.experts.size(); ++e) {
@@ -356,8 +356,8 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
     part.bytes.assign(input.bytes.begin() + c.experts[e - 1] * row_bytes,
                       input.bytes.begin() + c.experts[e] * row_bytes);
     part.rows = alone.rows;
-    const Got got = run_problem(context, QuantizeProblem(alone, part));
-    if (!got.usable()) return pass_on(context, got);
+    const CallOutputs got = run_problem(context, QuantizeProblem(alone, part));
+    if (!got.usable()) return propagate(context, got);
     codes.insert(codes.end(), got.outputs[0].begin(), got.outputs[0].end());
     scales.insert(scales.end(), got.outputs[1].begin(), got.outputs[1].end());
   }

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMostToMatch = 100'000;  // logits: a reference answer for each fault costs time
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const Posed posed = posed_of(context, c);
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
   if (c.elements() <= kMostToMatch) options.matches = routes_that_match;
   return equals_answer(context, *posed.problem, posed.answer, options);

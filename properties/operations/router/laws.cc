@@ -19,8 +19,8 @@ namespace {
 // Tokens moved a third of the way round.
 std::optional<Finding> permutes(CheckContext& context, const Case& c) {
   const RouteProblem p(c);
-  const Got before = run_problem(context, p);
-  if (!before.usable()) return pass_on(context, before);
+  const CallOutputs before = run_problem(context, p);
+  if (!before.usable()) return propagate(context, before);
   if (c.rows < 2) return nothing_claimed(context);
   const std::int64_t by = 1 + c.rows / 3;
   const auto moved = [&](std::span<const std::byte> from, std::size_t line) {
@@ -33,8 +33,8 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
   };
   RouteProblem other = p;
   other.input.bytes = moved(p.input.bytes, p.input.row_bytes());
-  const Got after = run_problem(context, other);
-  if (!after.usable()) return pass_on(context, after);
+  const CallOutputs after = run_problem(context, other);
+  if (!after.usable()) return propagate(context, after);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     const std::vector<std::byte> want = moved(before.outputs[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
     if (auto f = differ(p.outputs[i], want, after.outputs[i], p.outputs[i].name + " of tokens that moved are others"))
@@ -46,12 +46,12 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
 std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
   RouteProblem p(c);
   route_case(p.c).scale = 1;
-  const Got plain = run_problem(context, p);
-  if (!plain.usable()) return pass_on(context, plain);
+  const CallOutputs plain = run_problem(context, p);
+  if (!plain.usable()) return propagate(context, plain);
   static constexpr float kScales[] = {2.5F, 0.5F, 1.0F / 3, 3};
   route_case(p.c).scale = kScales[c.seed % 4];
-  const Got scaled = run_problem(context, p);
-  if (!scaled.usable()) return pass_on(context, scaled);
+  const CallOutputs scaled = run_problem(context, p);
+  if (!scaled.usable()) return propagate(context, scaled);
   std::vector<std::byte> want = plain.outputs[1];
   auto weights = values_in<float>(want);
   for (float& weight : weights) weight *= route_case(p.c).scale;
@@ -64,8 +64,8 @@ std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
 // By logits alone the order can be seen in the input.
 std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) {
   const RouteProblem p(c);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const auto experts = values_in<std::int32_t>(got.outputs[0]);
   std::vector<float> row(static_cast<std::size_t>(c.cols));
   const auto before = [&](std::int32_t a, std::int32_t b) {
@@ -148,7 +148,7 @@ namespace {
 
 // The outputs of route_round.
 struct Rows {
-  explicit Rows(const Got& got)
+  explicit Rows(const CallOutputs& got)
       : chosen(values_in<std::int32_t>(got.outputs[0])),
         offsets(values_in<std::int64_t>(got.outputs[1])),
         token(values_in<std::int32_t>(got.outputs[2])),
@@ -273,8 +273,8 @@ bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f
 
 std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
   const RouteProblem p(c);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, c); !problem.empty()) return broken(std::move(problem));
   const Choice choice(p, route(p.router(), p.input.view()).experts);
@@ -322,8 +322,8 @@ std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
 
 std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
   const RouteProblem p(c);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, c); !problem.empty()) return broken(std::move(problem));
   const std::int64_t rows = r.offsets.back();
@@ -360,15 +360,15 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
   Case one = c;
   route_case(one).tile = 1, route_case(one).capacity = 0;
   const RouteProblem p(one);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, one); !problem.empty()) return broken(std::move(problem));
   RouteProblem choice = p;
   choice.c.variant = choice_of(c.variant);
   choice.describe_outputs();
-  const Got chosen = run_problem(context, choice);
-  if (!chosen.usable()) return pass_on(context, chosen);
+  const CallOutputs chosen = run_problem(context, choice);
+  if (!chosen.usable()) return propagate(context, chosen);
   const auto experts = values_in<std::int32_t>(chosen.outputs[0]);
   const auto weights = values_in<std::uint32_t>(chosen.outputs[1]);
   std::vector<std::int32_t> slot(static_cast<std::size_t>(c.elements()), -1);
@@ -399,8 +399,8 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
 // Row and slot are each other's inverse, rows of an expert ascend, padding is padding.
 std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
   const RouteProblem p(c);
-  const Got got = run_problem(context, p);
-  if (!got.usable()) return pass_on(context, got);
+  const CallOutputs got = run_problem(context, p);
+  if (!got.usable()) return propagate(context, got);
   const auto counts = values_in<std::int32_t>(got.outputs[0]);
   const auto offsets = values_in<std::int64_t>(got.outputs[1]);
   const auto row_slot = values_in<std::int32_t>(got.outputs[2]);

@@ -215,7 +215,7 @@ std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite sui
 namespace {
 
 std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const Posed posed = posed_of(context, c);
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   return equals_answer(context, *posed.problem, posed.answer, {});
 }
 

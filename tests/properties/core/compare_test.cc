@@ -195,16 +195,16 @@ std::vector<Case> some_cases(int count) {
   return cases;
 }
 
-TEST(AnswersAhead, are_those_that_are_computed_in_turn) {
+TEST(ReferencePrefetcher, are_those_that_are_computed_in_turn) {
   const std::vector<Case> cases = some_cases(60);
   for (const int threads : {1, 3, 8}) {
-    AnswersAhead ahead(cases, threads);
+    ReferencePrefetcher ahead(cases, threads);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (i % 5 == 2) continue;  // passed over: a case that was not asked for
       ahead.go_to(i);
-      const std::unique_ptr<Posed> posed = ahead.take(cases[i]);
+      const std::unique_ptr<ProblemAndAnswer> posed = ahead.take(cases[i]);
       ASSERT_TRUE(posed) << i;
-      const Posed now = pose(cases[i]);
+      const ProblemAndAnswer now = pose(cases[i]);
       EXPECT_EQ(posed->problem->c, cases[i]);
       ASSERT_EQ(posed->answer.size(), now.answer.size());
       for (std::size_t n = 0; n < now.answer.size(); ++n) EXPECT_EQ(posed->answer[n].bytes, now.answer[n].bytes);
@@ -212,9 +212,9 @@ TEST(AnswersAhead, are_those_that_are_computed_in_turn) {
   }
 }
 
-TEST(AnswersAhead, are_of_the_case_that_is_next_and_given_once) {
+TEST(ReferencePrefetcher, are_of_the_case_that_is_next_and_given_once) {
   const std::vector<Case> cases = some_cases(3);
-  AnswersAhead ahead(cases, 2);
+  ReferencePrefetcher ahead(cases, 2);
   EXPECT_FALSE(ahead.take(cases[1]));
   ahead.go_to(1);
   EXPECT_FALSE(ahead.take(cases[0]));
@@ -224,17 +224,17 @@ TEST(AnswersAhead, are_of_the_case_that_is_next_and_given_once) {
   EXPECT_FALSE(ahead.take(cases[2]));
 }
 
-TEST(AnswersAhead, end_with_cases_that_nobody_took) {
+TEST(ReferencePrefetcher, end_with_cases_that_nobody_took) {
   for (int i = 0; i < 20; ++i) {
-    AnswersAhead ahead(some_cases(30), 4);
+    ReferencePrefetcher ahead(some_cases(30), 4);
     ahead.go_to(static_cast<std::size_t>(i));
   }
 }
 
-TEST(AnswersAhead, throw_where_the_answer_is_taken) {
+TEST(ReferencePrefetcher, throw_where_the_answer_is_taken) {
   std::vector<Case> cases = some_cases(2);
   cases[1].variant.operation = "no operation";
-  AnswersAhead ahead(cases, 2);
+  ReferencePrefetcher ahead(cases, 2);
   EXPECT_TRUE(ahead.take(cases[0]));
   ahead.go_to(1);
   EXPECT_THROW(ahead.take(cases[1]), Error);
@@ -281,7 +281,7 @@ Outcome right(const Call& call) {
   return outcome;
 }
 
-Ran ran(const Outcome& outcome, const Case& c = plain()) {
+CallVerdict ran(const Outcome& outcome, const Case& c = plain()) {
   Scripted runner([&](const Call&) { return outcome; });
   return run_checked(runner, Call{}, c);
 }
@@ -311,7 +311,7 @@ TEST(Check, a_crash_is_tried_again_and_the_summary_says_how_that_went) {
       if (++calls == 1 || confirmed) o.kind = OutcomeKind::crashed, o.signal = 6;
       return o;
     });
-    const Ran r = run_checked(runner, Call{}, plain());
+    const CallVerdict r = run_checked(runner, Call{}, plain());
     EXPECT_EQ(runner.calls, 2);
     EXPECT_EQ(r.finding->summary.find("not in a fresh process") == std::string::npos, confirmed);
   }
@@ -323,7 +323,7 @@ TEST(Check, unsupported_is_an_answer_to_an_option_alone) {
   EXPECT_TRUE(ran(o).finding);
   Case option = plain();
   option.experts = {0, 3};
-  const Ran r = ran(o, option);
+  const CallVerdict r = ran(o, option);
   EXPECT_FALSE(r.finding || r.outcome);
   o.outputs_untouched = false;  // it wrote before it refused
   EXPECT_TRUE(ran(o, option).finding);
@@ -334,11 +334,11 @@ TEST(Check, a_shape_beyond_the_limits_is_not_asked_for) {
   CheckContext context{runner, {}};
   Case large = plain();
   large.cols = 101;
-  const Got got = run_problem(context, *make_problem(large));
+  const CallOutputs got = run_problem(context, *make_problem(large));
   EXPECT_EQ(runner.calls, 0);
   EXPECT_TRUE(got.outside_limits);
   EXPECT_FALSE(got.usable());
-  EXPECT_FALSE(pass_on(context, got));
+  EXPECT_FALSE(propagate(context, got));
   EXPECT_TRUE(context.nothing_claimed);
   EXPECT_FALSE(context.not_offered);
 }

@@ -432,8 +432,8 @@ TEST(Evaluation, of_one_part_is_the_engines) {
 
 // Runs at once in one process: the bits of runs alone, and one's failure is no other's.
 
-RunInCompany one(const std::string& out, const Corpus& corpus, std::uint64_t seed) {
-  RunInCompany one{test::small_request(out, corpus), nullptr};
+ConcurrentRun one(const std::string& out, const Corpus& corpus, std::uint64_t seed) {
+  ConcurrentRun one{test::small_request(out, corpus), nullptr};
   one.request.config.seed = seed;
   one.request.plan.kept = {3};
   one.engine = cpu_engine(one.request.config, 1);
@@ -443,15 +443,15 @@ RunInCompany one(const std::string& out, const Corpus& corpus, std::uint64_t see
 TEST(RunTogether, has_the_bits_of_runs_alone_whatever_becomes_of_the_others) {
   const test::TemporaryDirectory dir;
   const Corpus corpus = test::small_corpus();
-  const RunInCompany alone = one(dir / "alone.h5", corpus, 2);
+  const ConcurrentRun alone = one(dir / "alone.h5", corpus, 2);
   const RunRecord expected = run_training(alone.request, *alone.engine, {});
   std::ofstream(dir / "fails.h5") << "is there";
-  std::vector<RunInCompany> runs;
+  std::vector<ConcurrentRun> runs;
   runs.push_back(one(dir / "fails.h5", corpus, 1));
   for (const std::uint64_t seed : {2U, 3U, 4U}) {
     runs.push_back(one(dir / ("run_" + std::to_string(seed) + ".h5"), corpus, seed));
   }
-  const std::vector<RunInCompanyEnd> ends = run_together(runs, {});
+  const std::vector<ConcurrentRunEnd> ends = run_together(runs, {});
   ASSERT_EQ(ends.size(), 4U);
   try {
     ASSERT_TRUE(ends[0].error != nullptr);
