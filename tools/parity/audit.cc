@@ -170,15 +170,6 @@ void check_html(const CompareOptions& o) {
   if (!o.html.empty() && !is_html) throw Error(ErrorKind::usage, "--html " + o.html + ": name the page FILE.html");
 }
 
-std::vector<NamedRun> runs_in(const std::vector<std::string>& files, Progress& progress) {
-  std::vector<NamedRun> runs;
-  for (const std::string& file : files) {
-    progress.now("reading " + file);
-    runs.push_back({file, read_run(file)});
-  }
-  return runs;
-}
-
 // Kept checkpoints lie beside runs: RUN.step1000.h5.
 bool is_checkpoint(const std::filesystem::path& path) {
   constexpr std::string_view kStep = ".step";
@@ -187,16 +178,37 @@ bool is_checkpoint(const std::filesystem::path& path) {
          last.find_first_not_of("0123456789", kStep.size()) == std::string::npos;
 }
 
+std::vector<NamedRun> runs_in(const std::vector<std::string>& files, Progress& progress) {
+  std::vector<NamedRun> runs;
+  for (const std::string& file : files) {
+    if (is_checkpoint(file)) continue;
+    progress.now("reading " + file);
+    runs.push_back({file, read_run(file)});
+  }
+  return runs;
+}
+
 std::vector<std::string> files_of_runs(const std::string& folder) {
-  if (!is_folder(folder)) throw Error(ErrorKind::usage, folder + ": there is no such folder");
+  if (!is_folder(folder))
+    throw Error(ErrorKind::usage, "--beside " + folder + ": there is no such folder; it takes folders of runs");
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::filesystem::path& path = entry.path();
     if (path.extension() == ".h5" && !is_checkpoint(path)) files.push_back(path);
   }
-  if (files.empty()) throw Error(ErrorKind::input, folder + ": has no runs, files that end in .h5");
+  if (files.empty())
+    throw Error(ErrorKind::input, folder + ": has no runs, files that end in .h5 (folders in it are not looked at)");
   std::sort(files.begin(), files.end());
   return files;
+}
+
+ParityComparison comparison_in(const std::string& folder, const ComparisonOptions& rule, Progress& progress) {
+  const std::vector<NamedRun> runs = runs_in(files_of_runs(folder), progress);
+  try {
+    return compare_runs(runs, rule);
+  } catch (const Error& e) {
+    throw Error(e.kind(), "--beside " + folder + ": " + e.what());
+  }
 }
 
 int compare_run(const CompareOptions& o) {
@@ -210,7 +222,7 @@ int compare_run(const CompareOptions& o) {
     ComparisonOptions rule = o.rule;
     rule.graded.clear();
     for (const std::string& folder : o.beside) {
-      const ParityComparison other = compare_runs(runs_in(files_of_runs(folder), progress), rule);
+      const ParityComparison other = comparison_in(folder, rule, progress);
       comparison.beside.push_back(beside(comparison, other, folder));
       if (comparison.beside.back().gaps.empty())
         throw Error(ErrorKind::input,
@@ -232,7 +244,9 @@ void add_parity_compare(Command& parity) {
   auto o = std::make_shared<CompareOptions>();
   Command sub =
       parity.subcommand("compare", "Is training under a recipe as good as under BF16? From runs with several seeds");
-  sub.option("RUNS", o->files, "Files of runs: bf16, bf16 with --perturb (A/A), broken (negative control), and others")
+  sub.option("RUNS", o->files,
+             "Files of runs: bf16, bf16 with --perturb (A/A), broken (negative control), and others; kept "
+             "checkpoints, RUN.step1000.h5, are left out")
       .required();
   sub.option("--margin", o->rule.margin, "Relative loss that decides").shows_default();
   sub.option("--inner-margin", o->rule.inner_margin,

@@ -35,8 +35,8 @@ void check(const ComparisonOptions& o) {
   const bool margins = inner > 0 && inner <= o.margin && o.margin <= o.outer_margin && o.outer_margin < 1;
   if (!margins)
     throw Error(ErrorKind::usage,
-                fmt::format("margins {}, {} and {}: 0 < inner margin <= margin <= outer margin < 1 is right, as shares "
-                            "of the loss",
+                fmt::format("inner margin {}, margin {}, outer margin {} (--inner-margin, --margin, --outer-margin): "
+                            "0 < inner <= margin <= outer < 1 is right, as shares of the loss",
                             inner, o.margin, o.outer_margin));
   const bool probabilities = o.alpha > 0 && o.alpha < 0.5 && o.power > 0.5 && o.power < 1;
   if (!probabilities) throw Error(ErrorKind::usage, "alpha is between 0 and 0.5, power between 0.5 and 1");

@@ -109,8 +109,11 @@ std::string verdict_sections(const ParityComparison& c) {
                  "side.",
                  html_table(dependence_table(c)) + names + charts(chart));
   out += section("Beside other experiments", beside_note(), html_table(beside_table(c)));
-  out += section("A/A and controls", "A/A must be equivalent, and each control rejected.",
-                 html_table(conditions_table(c)));
+  out += section(
+      "A/A and controls",
+      "A/A, BF16 against itself, must be equivalent, and the negative control, recipe broken, inferior; \"How it was "
+      "decided\" says where one is not. Graded controls are among the recipes.",
+      html_table(conditions_table(c)));
   return out;
 }
 

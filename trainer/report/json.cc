@@ -190,7 +190,8 @@ std::string comparison_json(const ParityComparison& c) {
                      {"alpha", o.alpha},
                      {"power", o.power},
                      {"spike", o.spike},
-                     {"least_pairs", kLeastPairs}};
+                     {"least_pairs", kLeastPairs},
+                     {"graded_controls", o.graded}};
   json["experiment"] = {{"parameters", c.parameters},
                         {"tokens", c.tokens},
                         {"steps", c.config.steps},

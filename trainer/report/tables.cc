@@ -24,7 +24,7 @@ std::vector<std::string> recipe_row(const ParityComparison& c, const ArmResult& 
   const PairedInterval& d = arm.evidence.interval;
   const RecipeCost& cost = arm.cost;
   std::vector<std::string> row{arm.recipe, branch_point(arm.branch_step, c.config.steps)};
-  if (arm.role == ArmRole::graded) row.front() += " (control)";
+  if (arm.role == ArmRole::graded) row.front() += " (graded control)";
   if (arm.role == ArmRole::baseline) {
     for (const char* cell : {"-", "-", "-", "-", "baseline", ""}) row.emplace_back(cell);
   } else {
@@ -116,25 +116,37 @@ ReportTable dependence_table(const ParityComparison& c) {
   return t;
 }
 
+namespace {
+
+// "25 %": the share of an experiment's steps before an arm branched off.
+std::string from_text(double share_of_training) {
+  return share_of_training == 1 ? "scratch" : fmt::format("{:.4g} %", 100 * (1 - share_of_training));
+}
+
+}  // namespace
+
 ReportTable beside_table(const ParityComparison& c) {
   ReportTable t;
-  t.columns = {{"experiment", true},  {"parameters"},    {"tokens a run"},   {"recipe", true},
-               {"share of training"}, {"pairs"},         {"mean d"},         {interval_head(c)},
-               {"SD of d"},           {"verdict", true}, {"above this one"}, {interval_head(c)}};
+  t.columns = {{"experiment", true}, {"corpus", true},   {"parameters"},    {"tokens a run"},   {"recipe", true},
+               {"from", true},       {"pairs"},          {"mean d"},        {interval_head(c)}, {"SD of d"},
+               {"verdict", true},    {"above this one"}, {interval_head(c)}};
   for (const ExperimentBeside& other : c.beside) {
     for (const GapBeside& g : other.gaps)
-      t.rows.push_back({other.name, amount(static_cast<double>(other.parameters)),
-                        amount(static_cast<double>(other.tokens)), g.recipe,
-                        fmt::format("{:.4g} %", 100 * g.share_of_training), std::to_string(g.gap.pairs),
-                        signed_percent(g.gap.mean), limits(g.gap), share_text(g.gap.deviation),
-                        std::string(to_text(g.verdict)), signed_percent(g.above.mean), limits(g.above)});
+      t.rows.push_back({other.name, other.corpus, amount(static_cast<double>(other.parameters)),
+                        amount(static_cast<double>(other.tokens)), g.recipe, from_text(g.share_of_training),
+                        std::to_string(g.gap.pairs), signed_percent(g.gap.mean), limits(g.gap),
+                        share_text(g.gap.deviation), std::string(to_text(g.verdict)), signed_percent(g.above.mean),
+                        limits(g.above)});
   }
   return t;
 }
 
 std::string beside_note() {
-  return "Gaps of other experiments, of each recipe and share of training that both have. Above this one: its mean d "
-         "less that of this experiment, by Welch's interval.";
+  return "Gaps of other experiments, of each recipe and branch point that both have; the verdict is at the margin, by "
+         "that "
+         "experiment's own A/A and control. Above this one: its mean d less that of this experiment, with Welch's "
+         "interval, "
+         "for which both are independent.";
 }
 
 ReportTable power_table(const ParityComparison& c) {
@@ -226,9 +238,10 @@ std::vector<std::string> reason_lines(const ParityComparison& c) {
   std::vector<std::string> lines;
   for (const ArmResult& arm : c.arms) {
     if (arm.role != ArmRole::baseline)
-      lines.push_back(fmt::format("{}: {}: {}; at {}: {}", arm.name, to_text(arm.judgement.verdict),
-                                  arm.judgement.reason, share_text(c.options.outer_margin),
-                                  to_text(arm.outer.verdict)));
+      lines.push_back(fmt::format("{}{}: {}: {}; at {}: {}", arm.name,
+                                  arm.role == ArmRole::graded ? " (graded control)" : "",
+                                  to_text(arm.judgement.verdict), arm.judgement.reason,
+                                  share_text(c.options.outer_margin), to_text(arm.outer.verdict)));
   }
   return lines;
 }

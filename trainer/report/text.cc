@@ -60,6 +60,7 @@ std::string comparison_text(const ParityComparison& c) {
   out += part("recipes", recipe_table(c)) + "\n" + indented(reason_lines(c));
   out += part("recipes by branch point", dependence_table(c));
   out += part("beside other experiments", beside_table(c));
+  if (!c.beside.empty()) out += "  " + beside_note() + "\n";
   out += part("A/A and controls", conditions_table(c));
   out += "\nwhat may be said\n" + text_sentences(c);
   out += part(fmt::format("noise and power (visible gap of these pairs, pairs needed for the margin, both at {:.3g} % "

@@ -131,6 +131,11 @@ std::vector<std::string> decision_lines(const ParityComparison& c) {
       fmt::format("Inner and outer bar: the same rule at {} and at {}; they do not decide.",
                   share_text(o.inner_margin.value()), share_text(o.outer_margin)),
   };
+  if (!o.graded.empty())
+    lines.push_back(
+        fmt::format("Graded controls, named by whoever compared: {}. Their gaps are known roughly; their "
+                    "verdicts decide nothing. The rule asks that they are named before the runs.",
+                    join(o.graded, ", ")));
   for (const auto& [step, s] : c.sensitivities) {
     const std::string where = branch_words(c, step);
     lines.push_back(seeds_text(c, step, where));

@@ -67,7 +67,7 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   if (!(run.plan == r.plan)) refuse("a run with other intervals of evaluations, observations or checkpoints");
   if (run.training_sha256 != r.corpus->training_sha256 || run.validation_sha256 != r.corpus->validation_sha256) {
     refuse("a run on other data: its training part has SHA-256 " + run.training_sha256 + " (" + run.corpus + "), " +
-           r.corpus->name + " has " + r.corpus->training_sha256);
+           r.corpus->name + " has " + r.corpus->training_sha256 + "; give the same data (--data)");
   }
 }
 
@@ -238,7 +238,10 @@ void check_fresh(const RunRequest& r) {
   if (path_exists(r.out)) throw Error(ErrorKind::usage, r.out + ": is there already; a run is written to a new file");
   const std::string folder = std::filesystem::path(r.out).parent_path().string();
   if (!folder.empty() && !is_folder(folder)) throw Error(ErrorKind::usage, r.out + ": there is no folder " + folder);
-  static_cast<void>(path_exists(checkpoint_of(r.out)));  // a name that is too long is refused now, not after steps
+  if (path_exists(checkpoint_of(r.out)))  // also a name that is too long is refused now, not after steps
+    throw Error(ErrorKind::usage, checkpoint_of(r.out) +
+                                      ": is there already, and the run would write over it; move it, "
+                                      "or choose another name for the run");
   for (const std::int64_t step : r.plan.kept) {
     const std::string kept = kept_checkpoint_of(r.out, step);
     if (!path_exists(kept)) continue;

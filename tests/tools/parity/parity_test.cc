@@ -60,7 +60,7 @@ TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
   const test::Answer verify = mxcheck("parity verify mxfp8_1.h5");
   EXPECT_NE(verify.out.find("trunk_1.h5 after 8 steps, weights "), std::string::npos) << verify.out;
   EXPECT_NE(verify.out.find(": as it recorded"), std::string::npos) << verify.out;
-  const test::Answer compared = mxcheck("parity compare trunk_1.h5 trunk_2.h5 mxfp8_1.h5 mxfp8_2.h5");
+  const test::Answer compared = mxcheck("parity compare trunk_*.h5 mxfp8_*.h5");  // checkpoints among them
   EXPECT_EQ(compared.code, 4) << compared.out << compared.err;
   EXPECT_NE(compared.out.find("mxfp8 from 40 %"), std::string::npos) << compared.out;
   expect_refused(2, "no run of BF16 has its seed", "parity compare trunk_1.h5 mxfp8_1.h5 mxfp8_2.h5");
@@ -70,17 +70,28 @@ TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
                                       "mkdir there same empty trunks; cp trunk_2.* mxfp8_2.h5 there; "
                                       "cp trunk_1.h5 mxfp8_1.h5 same; cp trunk_*.h5 trunks; ");
   EXPECT_EQ(beside.code, 4) << beside.out << beside.err;
-  EXPECT_NE(beside.out.find("mxfp8 (control)"), std::string::npos) << beside.out;
+  EXPECT_NE(beside.out.find("mxfp8 (graded control)"), std::string::npos) << beside.out;
   EXPECT_NE(beside.out.find("\nbeside other experiments\n"), std::string::npos) << beside.out;
   EXPECT_NE(beside.out.find("\n  there "), std::string::npos) << beside.out;  // its kept checkpoints are left out
   expect_refused(2, "graded control 'dsv3': no judged arm has that recipe; those that are: mxfp8",
                  runs + " --graded-control mxfp8,dsv3");
-  expect_refused(2, "nowhere: there is no such folder", runs + " --beside nowhere");
+  expect_refused(2, "--beside nowhere: there is no such folder; it takes folders", runs + " --beside nowhere");
   expect_refused(2, "empty: has no runs", runs + " --beside there,empty");
   expect_refused(2, "trunks: no judged arm of a recipe", runs + " --beside trunks");
   expect_refused(2, "same: mxfp8 from 40 % of seed 1 is a run of both experiments", runs + " --beside same");
   const test::Answer without = mxcheck("parity verify mxfp8_1.h5", "rm trunk_1.h5; ");
   EXPECT_NE(without.out.find("not beside this file, not followed"), std::string::npos) << without.out;
+}
+
+// A file that lies where the run would keep its state is somebody's.
+TEST_F(Parity, a_run_writes_over_no_checkpoint) {
+  test::write_file(dir / "run.h5.checkpoint", "somebody's");
+  const test::Answer refused = run("--seed 1 -o run.h5");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("run.h5.checkpoint: is there already, and the run would write over it"), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(test::read_file(dir / "run.h5.checkpoint"), "somebody's");
+  EXPECT_FALSE(has("run.h5.journal"));
 }
 
 TEST_F(Parity, a_branch_that_cannot_be_is_refused) {
@@ -112,7 +123,9 @@ TEST_F(Parity, several_seeds_are_run_at_once) {
   EXPECT_NE(read_run((dir / "run_1.h5")).steps, read_run((dir / "alone.h5")).steps);
 
   // A full disk that ends one ends neither the others nor what is said of them.
-  const test::Answer full = run("--seeds 5,6 --keep 19 -o full_{seed}.h5", "mkdir full_5.h5.checkpoint; ");
+  const test::Answer full = run("--seeds 5,6 --keep 19 -o full_{seed}.h5",
+                                "(until [ -e full_5.h5.journal ]; do :; done; until mkdir full_5.h5.checkpoint "
+                                "2>/dev/null; do rm -f full_5.h5.checkpoint; done) & ");
   EXPECT_NE(full.code, 0) << full.out;
   EXPECT_NE(full.out.find("full_6.h5: bf16, seed 6, 20 of 20 steps, finished"), std::string::npos)
       << full.out << full.err;

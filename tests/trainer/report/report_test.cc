@@ -322,10 +322,11 @@ TEST(Tables, of_other_experiments_are_there_where_there_are_any) {
   ASSERT_EQ(t.rows.size(), 1U);
   ASSERT_EQ(t.rows[0].size(), t.columns.size());
   EXPECT_EQ(t.rows[0][0], "larger");
-  EXPECT_EQ(t.rows[0][3], "mxfp8");
-  EXPECT_EQ(t.rows[0][4], "50 %");
-  EXPECT_EQ(t.rows[0][9], "equivalent");
-  EXPECT_EQ(t.rows[0][10].front(), '-');  // less than here
+  EXPECT_EQ(t.rows[0][1], "made up");
+  EXPECT_EQ(t.rows[0][4], "mxfp8");
+  EXPECT_EQ(t.rows[0][5], "50 %");
+  EXPECT_EQ(t.rows[0][10], "equivalent");
+  EXPECT_EQ(t.rows[0][11].front(), '-');  // less than here
   EXPECT_NE(comparison_text(c).find("beside other experiments"), std::string::npos);
   EXPECT_NE(comparison_html(c).find("Beside other experiments"), std::string::npos);
   EXPECT_NE(comparison_json(c).find("\"name\": \"larger\""), std::string::npos);
@@ -336,11 +337,13 @@ TEST(Tables, of_recipes_say_which_are_graded_controls) {
   const ReportTable t = recipe_table(c);
   std::vector<std::string> names;
   for (const auto& row : t.rows) names.push_back(row[0]);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"bf16", "mxfp8_floor", "mxfp8 (control)", "mxfp8 (control)", "mxfp8 (control)"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"bf16", "mxfp8_floor", "mxfp8 (graded control)", "mxfp8 (graded control)",
+                                             "mxfp8 (graded control)"}));
   EXPECT_NE(summary_line(c).find("1 judged arm: "), std::string::npos) << summary_line(c);
   EXPECT_NE(summary_line(c).find("; beside 3 graded controls"), std::string::npos) << summary_line(c);
   EXPECT_NE(comparison_html(c).find("(graded control)"), std::string::npos);
+  EXPECT_NE(comparison_text(c).find("\n  Graded controls, named by whoever compared: mxfp8."), std::string::npos);
+  EXPECT_NE(comparison_json(c).find("\"graded_controls\""), std::string::npos);
 }
 
 TEST(Tables, of_branch_points_are_there_where_a_recipe_has_several) {
