@@ -57,7 +57,7 @@ void register_reference_benchmarks() {
           for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(0x3800 + i * 40503 % 1024);
           const MatrixView x{Format::bf16, reinterpret_cast<const std::byte*>(bits.data()), kRows, kCols, kCols};
           const Recipe recipe = recipe_named("rceil");
-          for (auto _ : state) benchmark::DoNotOptimize(quantize(x, Format::e4m3, block, recipe).codes.data());
+          for (auto _ : state) benchmark::DoNotOptimize(quantize(x, Format::e4m3, block, recipe).codes.data.data());
           state.SetItemsProcessed(state.iterations() * kRows * kCols);
         })
         ->UseRealTime()

@@ -20,8 +20,8 @@ int main(int argc, char** argv) try {
   const mxcheck::MatrixView view{mxcheck::format_of_attribute(text("source_dtype")), x.data.data(), x.shape.at(0),
                                  x.shape.at(1), x.shape.at(1)};
   const mxcheck::Format element = *mxcheck::find_format(text("format"));
-  const mxcheck::Quantized mine = mxcheck::quantize(view, element, mxcheck::block_shape_named(text("block")),
-                                                    mxcheck::recipe_named(text("recipe")));
+  const mxcheck::QuantizedTensor mine = mxcheck::quantize(view, element, mxcheck::block_shape_named(text("block")),
+                                                          mxcheck::recipe_named(text("recipe")));
 
   const bool codes = golden.read("codes").data == mxcheck::to_bytes(mine.codes);
   const bool scales = golden.read("scales").data == mxcheck::to_bytes(mine.scales);

@@ -19,7 +19,7 @@ class PanelQuantizer {
   // of them is the matrix's row of blocks `number`. Offsets are the panel's own. From several threads at once, with a q
   // each. Errors: those of quantize(); Error{internal} where library and reference differ.
   void quantize(const MatrixView& panel, std::span<const std::int64_t> starts, std::size_t number,
-                std::span<const std::int64_t> offsets, int threads, Quantized& q) const;
+                std::span<const std::int64_t> offsets, int threads, QuantizedTensor& q) const;
 
  private:
   Format element_;

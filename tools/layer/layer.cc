@@ -290,8 +290,8 @@ double element(const LayerTensor& t, const std::optional<Format>& format, std::s
   std::uint64_t bits = 0;
   const std::size_t width = size_of(t.dtype);
   std::memcpy(&bits, t.data.data() + i * width, width);
-  if (t.dtype == Dtype::i32) return static_cast<std::int32_t>(bits);
-  if (t.dtype == Dtype::i64) return static_cast<double>(static_cast<std::int64_t>(bits));
+  if (t.dtype == Format::int32) return static_cast<std::int32_t>(bits);
+  if (t.dtype == Format::int64) return static_cast<double>(static_cast<std::int64_t>(bits));
   return format ? decode(*format, static_cast<std::uint32_t>(bits)) : static_cast<double>(bits);
 }
 

@@ -154,9 +154,9 @@ std::string DeviceCall::difference(cudaStream_t stream) {
 
   std::vector<std::vector<std::uint8_t>> expected;
   const Recipe recipe = recipe_named("rceil");
-  const auto in_layout = [&](const Quantized& q) {
-    if (!request_.tiled) return q.scales;
-    return to_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), q.scales);
+  const auto in_layout = [&](const QuantizedTensor& q) {
+    const std::vector<std::uint8_t> scales = values_in<std::uint8_t>(q.scales().data);
+    return request_.tiled ? to_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), scales) : scales;
   };
   std::vector<std::uint8_t> first = fetch(set.memory[0]);
   if (quantizes(request_)) {
@@ -171,20 +171,20 @@ std::string DeviceCall::difference(cudaStream_t stream) {
     const MatrixView x{request_.wide, reinterpret_cast<const std::byte*>(first.data()), request_.rows, request_.cols,
                        request_.cols};
     const auto direction = [&](BlockShape block) {
-      Quantized q = quantize(x, request_.element, block, recipe, offsets_);
-      expected.push_back(std::move(q.codes));
+      QuantizedTensor q = quantize(x, request_.element, block, recipe, offsets_);
+      expected.push_back(values_in<std::uint8_t>(q.codes.data));
       expected.push_back(in_layout(q));
     };
     direction(request_.block);
     if (request_.operation == "quantize_dual") direction(transposed(request_.block));
   } else {
-    Quantized q;
-    q.element = request_.element, q.block = request_.block, q.rows = request_.rows, q.cols = request_.cols;
-    q.scale_cols = (request_.cols + q.block.cols - 1) / q.block.cols;
-    q.scale_rows = count_scale_rows(request_.rows, q.block.rows, offsets_);
+    const std::int64_t scale_cols = (request_.cols + request_.block.cols - 1) / request_.block.cols;
+    const std::int64_t scale_rows = count_scale_rows(request_.rows, request_.block.rows, offsets_);
+    QuantizedTensor q{tensor_of(request_.element, {request_.rows, request_.cols}, first),
+                      {{request_.block, ScaleRule::rceil, {"", Format::e8m0, {scale_rows, scale_cols}, {}}}}};
     const std::vector<std::uint8_t> scales = fetch(set.memory[1]);
-    q.scales = request_.tiled ? from_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), scales) : scales;
-    q.codes = std::move(first);
+    q.scales().data =
+        to_bytes(request_.tiled ? from_layout(ScaleLayout::tcgen05, scale_shape(q, offsets_), scales) : scales);
     const auto take = [&](const auto& values) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
       expected.emplace_back(bytes, bytes + values.size() * sizeof(values[0]));

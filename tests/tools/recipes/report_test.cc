@@ -175,7 +175,7 @@ TEST_F(RecipesPage, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
 
 TEST_F(RecipesPage, escapes_names_in_the_page) {
   const std::string name = "<script>&\"'\xFF.npy";
-  write_npy(dir / name, test::make_tensor("t", Dtype::f32, {1, 32}, std::vector<float>(32, 1)));
+  write_npy(dir / name, test::make_tensor("t", Format::fp32, {1, 32}, std::vector<float>(32, 1)));
   ASSERT_EQ(mxcheck("recipes ./*.npy --html p.html").code, 0);
   const std::string page = test::read_file(dir / "p.html");
   EXPECT_EQ(page.find("<script"), std::string::npos);
@@ -187,7 +187,7 @@ TEST_F(RecipesPage, is_well_formed_with_numbers_that_are_not_finite) {
   std::vector<float> values(64, 1);
   values[3] = std::nanf("");
   values[40] = INFINITY;
-  write_npy(dir / "x.npy", test::make_tensor("t", Dtype::f32, {1, 64}, values));
+  write_npy(dir / "x.npy", test::make_tensor("t", Format::fp32, {1, 64}, values));
   EXPECT_EQ(mxcheck("recipes x.npy --html p.html").code, 0);
   EXPECT_EQ(markup_error(test::read_file(dir / "p.html")), "");
 }

@@ -22,12 +22,12 @@ bool needs_whole_tensors(const LayerRecipe& recipe) {
 bool shares_rows(const OperandRule& rule) { return rule.quantized() && rule.block.rows != 1; }
 
 // E5M6: each row by itself, eight codes in three words, the last group filled up with zeros.
-std::vector<std::byte> packed_rows(const Quantized& q) {
+std::vector<std::byte> packed_rows(const QuantizedTensor& q) {
   constexpr auto kGroup = static_cast<std::int64_t>(kE5m6CodesPerGroup);
-  const std::int64_t padded = (q.cols + kGroup - 1) / kGroup * kGroup;
-  std::vector<std::uint16_t> codes(static_cast<std::size_t>(q.rows * padded));
-  for (std::int64_t row = 0; row < q.rows; ++row) {
-    std::copy_n(q.codes16.begin() + row * q.cols, q.cols, codes.begin() + row * padded);
+  const std::int64_t padded = (q.cols() + kGroup - 1) / kGroup * kGroup;
+  std::vector<std::uint16_t> codes(static_cast<std::size_t>(q.rows() * padded));
+  for (std::int64_t row = 0; row < q.rows(); ++row) {
+    std::copy_n(q.codes.as<std::uint16_t>().begin() + row * q.cols(), q.cols(), codes.begin() + row * padded);
   }
   return to_bytes(pack_e5m6(codes));
 }
@@ -39,9 +39,9 @@ void add_kept(const LayerOperand& kept, const std::array<const char*, 3>& names,
     to.push_back({names[0], rows, to_bytes(kept.values)});
     return;
   }
-  const Quantized& q = kept.quantized;
-  to.push_back({names[1], rows, q.codes16.empty() ? to_bytes(q.codes) : packed_rows(q)});
-  to.push_back({names[2], rows, q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32)});
+  const QuantizedTensor& q = kept.quantized;
+  to.push_back({names[1], rows, size_of(q.element()) == 1 ? q.codes.data : packed_rows(q)});
+  to.push_back({names[2], rows, q.scales().data});
 }
 
 // Rows of weights: `each` of them an expert.
