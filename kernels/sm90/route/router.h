@@ -1,10 +1,12 @@
 #pragma once
-// A router as a call describes it, and token choice. Everything here throws Refusal unless it says otherwise.
+// A router as a call describes it, and the launch interface of its kernels: token choice, the check of those arguments
+// that only the device can read, and the gradient. Reading throws Refusal.
 
 #include <cstdint>
 
 #include <cuda_runtime.h>
 
+#include "kernels/candidate_route.h"
 #include "kernels/common/route/policy.h"
 #include "kernels/sm90/common/arguments.h"
 
@@ -49,8 +51,43 @@ RouterInputs read_inputs(const mxcheck_call& call, bool bias_wanted = true);
 // 64-bit, never overflowing for a Router.
 inline std::int64_t slots_of(const Router& r) { return std::int64_t{r.tokens} * r.top_k; }
 
-// Enqueues token choice: tokens x top_k experts, best first, and their weights; either may be null and is left out.
-// Throws nothing. No workspace.
-cudaError_t choose(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream);
+// "route_metadata": rows by expert from the experts of slots (metadata.cu). All three throw Refusal.
+void metadata_supports(const mxcheck_policy* policy, DLDataType type);
+std::uint64_t metadata_workspace(const mxcheck_call& call);
+void metadata_run(const mxcheck_call& call);
+
+// What is below enqueues, and returns what the launch returned.
+
+// Token choice: tokens x top_k experts, best first, and their weights; either may be null and is left out. No
+// workspace.
+cudaError_t topk(const Router& router, std::int32_t* experts, float* weights, cudaStream_t stream);
+
+// The result of a check, in the workspace: status is 0 where everything is right.
+struct CheckResult {
+  unsigned long long first;  // index of the first error: logits row by row, then the bias, then the experts
+  std::int32_t status;       // mxcheck_status; read by every other kernel of the call: Router::stop
+};
+inline constexpr std::uint64_t kCheckBytes = 256;
+
+// Finds NaN in logits and bias (where router.nan_refused), experts outside [-1, router.experts) (where not null;
+// tokens x router.top_k). The first found goes to `report`, which may be null, and into result->status.
+cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
+                         mxcheck_device_report* report, cudaStream_t stream);
+
+// The same for a kernel that looks at the logits itself, in three steps: begin_check; that kernel, which lowers
+// result->first to the number of a NaN's element; end_check, which looks at the bias and tells.
+cudaError_t begin_check(CheckResult* result, cudaStream_t stream);
+cudaError_t end_check(const Router& router, CheckResult* result, mxcheck_device_report* report, cudaStream_t stream);
+
+// The gradient of logits from that of the weights.
+struct BackwardJob {
+  Router router;
+  const std::int32_t* experts = nullptr;  // tokens x top_k: [-1, router.experts)
+  const float* gradient = nullptr;        // tokens x top_k
+  void* out = nullptr;                    // tokens x router.experts, of the logits' type
+};
+
+// One warp a row. Of routes of a token to the same expert the last counts.
+cudaError_t launch_backward(const BackwardJob& job, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -2,7 +2,7 @@
 
 #include <cooperative_groups.h>
 
-#include "kernels/sm90/route/row/row.cuh"
+#include "kernels/sm90/route/router_scores.cuh"
 #include "kernels/sm90/train/elementwise/numbers.cuh"
 #include "kernels/sm90/train/elementwise/rows.h"
 

@@ -2,12 +2,12 @@
 // log(x) for 1 <= x <= 256, which is what a token's loss takes it of: a sum of 256 numbers up to 1, one of which is 1.
 //
 // x = 2^n (1 + i / 32) (1 + s), evaluated in FP64 to within about 2^-52 and rounded once to FP32, by the table and the
-// polynomial of log1p_rn (route/row/math_inl.cuh). That this is the correctly rounded value is a fact about each of
+// polynomial of log1p_rn (route/router_math.cuh). That this is the correctly rounded value is a fact about each of
 // the 2^26 arguments: tests/kernels/sm90/train/numbers_test.cc compiles the function for the host and compares all.
 
 #include <cstdint>
 
-#include "kernels/sm90/route/row/math.cuh"
+#include "kernels/sm90/route/router_math.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

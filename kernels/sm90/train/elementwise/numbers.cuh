@@ -7,7 +7,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/route/row/math.cuh"
+#include "kernels/sm90/route/router_math.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

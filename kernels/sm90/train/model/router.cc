@@ -4,10 +4,8 @@
 
 #include "kernels/candidate_route.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/route/backward.h"
-#include "kernels/sm90/route/metadata/metadata.h"
 #include "kernels/sm90/route/router.h"
-#include "kernels/sm90/route/token_rounding/token_rounding.h"
+#include "kernels/sm90/route/token_rounding.h"
 #include "kernels/sm90/train/elementwise/balance.h"
 #include "kernels/sm90/train/model/tensor_call.h"
 
@@ -64,7 +62,7 @@ void add_rounding(TensorCall& call, const Model& model, const PassShape& pass, c
 
 void choose_tokens(const Model& model, const PassShape& pass, const RouterTensors& t, const RouterScratch& scratch,
                    cudaStream_t stream) {
-  require_success(choose(router_of(model, pass, t, scratch.overflow), t.chosen, t.weights, stream));
+  require_success(topk(router_of(model, pass, t, scratch.overflow), t.chosen, t.weights, stream));
   const mxcheck_route_policy policy = route_policy_of(model, pass);
   TensorCall call(policy.policy, stream);
   add_metadata(call, model, pass, t);

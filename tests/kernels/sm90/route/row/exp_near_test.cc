@@ -8,7 +8,7 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/sm90/route/row/exp_near.cuh"
+#include "kernels/sm90/route/near_math.cuh"
 #include "numerics/elementary/elementary.h"
 #include "tests/kernels/sm90/route/row/words.h"
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/sm90/route/row/math.cuh"
+#include "kernels/sm90/route/router_math.cuh"
 #include "numerics/elementary/elementary.h"
 #include "tests/kernels/sm90/route/row/words.h"
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/sm90/route/row/order.cuh"
+#include "kernels/sm90/route/topk_keys.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

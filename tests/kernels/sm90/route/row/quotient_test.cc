@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/sm90/route/row/quotient.cuh"
+#include "kernels/sm90/route/near_math.cuh"
 #include "tests/kernels/sm90/route/row/words.h"
 
 namespace mxcheck_kernels::sm90 {
