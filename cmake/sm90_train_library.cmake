@@ -14,7 +14,7 @@ set_target_properties(
              CUDA_VISIBILITY_PRESET hidden
              VISIBILITY_INLINES_HIDDEN ON)
 
-set(layers $<FILTER:$<TARGET_OBJECTS:mxcheck_sm90_moe_objects>,EXCLUDE,/moe/candidate[.]cc> ${moe_shared})
+set(layers $<FILTER:$<TARGET_OBJECTS:mxcheck_sm90_moe_objects>,EXCLUDE,/moe/moe_candidate[.]cc> ${moe_shared})
 set(routers $<FILTER:$<TARGET_OBJECTS:mxcheck_sm90_route_objects>,EXCLUDE,/route/route_candidate[.]cc|/common/arguments[.]cc|/common/dtype[.]cc>)
 # All of it as objects, for tests.
 set(MXCHECK_SM90_TRAIN_OBJECTS $<TARGET_OBJECTS:mxcheck_sm90_train_objects> ${layers} ${routers} PARENT_SCOPE)

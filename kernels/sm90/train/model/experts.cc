@@ -6,7 +6,7 @@
 #include "kernels/common/layer/policy.h"
 #include "kernels/common/layer/tensors.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/moe/call/recipe.h"
+#include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/train/model/tensor_call.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -7,7 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck_kernels::sm90 {
 

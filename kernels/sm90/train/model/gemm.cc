@@ -2,7 +2,7 @@
 
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/moe/gemm/transposed.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -33,14 +33,14 @@ void linear_dx(const LinearMap& map, const std::uint16_t* dy, const std::uint16_
   MatmulCall matmul = product(MatmulKind::rows, output, dy, w, dx);
   matmul.m = map.rows, matmul.n = map.in, matmul.k = map.out;
   matmul.offsets = map.end;
-  require_success(matmul_transposed_launch(matmul, stream));
+  require_success(matmul_mn_major_launch(matmul, stream));
 }
 
 void linear_dw(const LinearMap& map, const std::uint16_t* dy, const std::uint16_t* x, float* dw, cudaStream_t stream) {
   MatmulCall matmul = product(MatmulKind::depth, MatmulOutput::fp32, dy, x, dw);
   matmul.m = map.out, matmul.n = map.in, matmul.k = map.rows;
   matmul.offsets = map.end;
-  require_success(matmul_transposed_launch(matmul, stream));
+  require_success(matmul_mn_major_launch(matmul, stream));
 }
 
 void head_scores(const HeadProducts& h, const std::uint16_t* a, const std::uint16_t* b, float* scores,
@@ -54,14 +54,14 @@ void head_mix(const HeadProducts& h, const std::uint16_t* scores, const std::uin
               void* out, cudaStream_t stream) {
   MatmulCall matmul = of_heads(h, product(MatmulKind::rows, output, scores, x, out));
   matmul.m = h.groups * h.length, matmul.n = h.width, matmul.k = h.length;
-  require_success(matmul_transposed_launch(matmul, stream));
+  require_success(matmul_mn_major_launch(matmul, stream));
 }
 
 void head_mix_transposed(const HeadProducts& h, const std::uint16_t* scores, const std::uint16_t* x,
                          MatmulOutput output, void* out, cudaStream_t stream) {
   MatmulCall matmul = of_heads(h, product(MatmulKind::depth, output, scores, x, out));
   matmul.m = h.length, matmul.n = h.width, matmul.k = h.groups * h.length;
-  require_success(matmul_transposed_launch(matmul, stream));
+  require_success(matmul_mn_major_launch(matmul, stream));
 }
 
 }  // namespace mxcheck_kernels::sm90

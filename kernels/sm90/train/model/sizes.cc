@@ -6,7 +6,7 @@
 
 #include "kernels/common/refusal.h"
 #include "kernels/common/route/policy.h"
-#include "kernels/sm90/moe/call/recipe.h"
+#include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/train/elementwise/attention.h"
 #include "kernels/sm90/train/elementwise/ends.h"

@@ -1,4 +1,4 @@
-#include "kernels/sm90/moe/gather.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 
 #include <algorithm>
 

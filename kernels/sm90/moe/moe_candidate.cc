@@ -7,8 +7,8 @@
 
 #include "kernels/common/boundary.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/moe/call/call.h"
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_call.h"
+#include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
