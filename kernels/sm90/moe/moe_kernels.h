@@ -76,7 +76,7 @@ cudaError_t matmul_mn_major_launch(const MatmulCall& matmul, cudaStream_t stream
 // ---- H in E5M6 ----
 //
 // H as dsv3_pow2 keeps it: E5M6 in blocks of 1 x 128 of its row as it lies, scales E8M0 rceil, eight codes in three
-// words (kernels/candidate_moe.h). Made in SwiGLU's read of H, beside the codes of A. What reads it back is
+// words (kernels/candidate_moe.h). Made in SwiGLU's read of H, beside the codes of A, and read back by
 // kernels/sm90/layer/steps/packed.cuh.
 
 struct KeepJob {

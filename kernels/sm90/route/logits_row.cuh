@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/topk_keys.cuh"
 
 namespace mxcheck_kernels::sm90 {

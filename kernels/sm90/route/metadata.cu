@@ -12,7 +12,7 @@
 
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/route/block_sum.cuh"
-#include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/route_call.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "kernels/candidate_route.h"
 #include "kernels/common/boundary.h"
-#include "kernels/sm90/route/router.h"
-#include "kernels/sm90/route/token_rounding.h"
+#include "kernels/sm90/route/route_call.h"
+#include "kernels/sm90/route/token_rounding_call.h"
 #include "kernels/sm90/route/topk.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/sm90/route/logits_row.cuh"
-#include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/router_scores.cuh"
 
 namespace mxcheck_kernels::sm90 {

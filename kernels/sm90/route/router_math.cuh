@@ -2,8 +2,9 @@
 // The arithmetic that docs/router.md asks for: exp and log1p correctly rounded, and the scores made of them.
 //
 // Both are evaluated in FP64 to within about 2^-53 and rounded once to FP32. That this is the correctly rounded value
-// is no consequence of the bound but a fact about each of the 2^31 arguments: tests/kernels/sm90/route/row/math_test.cc
-// compiles these functions for the host, where std::fma is the same operation, and compares them all.
+// is no consequence of the bound but a fact about each of the 2^31 arguments:
+// tests/kernels/sm90/route/router_math_test.cc compiles these functions for the host, where std::fma is the same
+// operation, and compares them all.
 //
 // Coefficients: interpolation at Chebyshev's nodes of (exp(r) - 1 - r) / r^2 over abs(r) <= ln 2 / 32 (relative error
 // of the exponential 2^-54.9) and of (log(1 + s) - s) / s^2 over abs(s) <= 1 / 64 (2^-57.1).

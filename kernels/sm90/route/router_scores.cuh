@@ -7,7 +7,7 @@
 
 #include "kernels/sm90/route/logits_row.cuh"
 #include "kernels/sm90/route/near_math.cuh"
-#include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/router_math.cuh"
 
 namespace mxcheck_kernels::sm90 {

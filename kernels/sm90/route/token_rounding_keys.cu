@@ -5,7 +5,7 @@
 
 #include "kernels/sm90/route/block_sum.cuh"
 #include "kernels/sm90/route/router_math.cuh"
-#include "kernels/sm90/route/token_rounding.h"
+#include "kernels/sm90/route/token_rounding_call.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -2,7 +2,7 @@
 // of experts and a lane per token; then the weights, 8 lanes a token.
 
 #include "kernels/sm90/route/block_sum.cuh"
-#include "kernels/sm90/route/token_rounding.h"
+#include "kernels/sm90/route/token_rounding_call.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/route/block_sum.cuh"
-#include "kernels/sm90/route/token_rounding.h"
+#include "kernels/sm90/route/token_rounding_call.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
-// Token choice, by two kernels: lists of 8, 16 or 32 kept by four lanes a row, and one warp a row otherwise. What calls
-// them without a job is topk() of router.h.
+// Token choice, by two kernels: lists of 8, 16 or 32 kept by four lanes a row, and one warp a row otherwise.
+// topk() of route_call.h takes the one that a router needs.
 
 #include <cstdint>
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/route/router.h"
+#include "kernels/sm90/route/route_call.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -13,7 +13,8 @@
 //
 // Scores without a bias are chosen by logits. Softmax is monotonic, as subtraction, exp and division by the sum round
 // correctly, so that scores can only be equal where logits are not; sigmoid and sqrtsoftplus round twice, and a larger
-// logit may have a score that is less by parts in 2^22 (tests/kernels/sm90/route/row/math_test.cc). Both are settled.
+// logit may have a score that is less by parts in 2^22 (tests/kernels/sm90/route/router_math_test.cc). Both are
+// settled.
 //
 // A row's state is in registers: one struct, made for each type, value that is chosen by, and length of lists.
 
@@ -31,7 +32,7 @@ inline constexpr int kLanes = 4;  // of a row
 inline constexpr int kQuadThreads = 128;
 inline constexpr int kQuadRows = kQuadThreads / kLanes;
 
-// ---- What a row is chosen by ----
+// ---- Values that experts are chosen by ----
 
 // Logits, also where weights are made of scores (which settle() puts in order), or sums with a bias: of logits, scores.
 enum class TopkBy : std::uint8_t {
