@@ -19,7 +19,7 @@ __device__ __forceinline__ void load_by_k(std::uint32_t to, const CUtensorMap* m
                                           int row, int matrix) {
 #pragma unroll
   for (int i = 0; i < kColumns / kBlockColumns; ++i) {
-    ptx::tma_load(to + i * kBlockBytes, map, barrier, column + i * kBlockColumns, row, matrix);
+    ptx::cp_async_bulk_tensor_3d(to + i * kBlockBytes, map, barrier, column + i * kBlockColumns, row, matrix);
   }
 }
 
@@ -27,15 +27,15 @@ __device__ __forceinline__ void load_by_k(std::uint32_t to, const CUtensorMap* m
 template <bool kAByK, class Tile, int kAcc, class A, class B>
 __device__ __forceinline__ void chain_stage_by_k(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
                                                  int& before, int kb, const A& a, const B& b) {
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_fence();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_arrive();
 #pragma unroll
   for (int i = 0; i < kStageK / 16; ++i) {
     ptx::wgmma<Code::bf16, Code::bf16, kAByK, true>(acc, a(i), b(i), kb + i != 0);
   }
-  ptx::wgmma_commit();
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_wait<1>();
+  ptx::warpgroup_commit_batch();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_wait<1>();
   if (kb != 0) matmul.release(before);
   before = at.stage;
   at.advance();

@@ -46,15 +46,15 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile, int depth) const {
-    ptx::store_shared(Ring::header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
-    ptx::store_shared(Ring::header(stage) + 16, make_int4(depth, tile.kblocks, 0, 0));
+    ptx::st_shared(Ring::header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
+    ptx::st_shared(Ring::header(stage) + 16, make_int4(depth, tile.kblocks, 0, 0));
   }
 
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
     const std::uint32_t barrier = Ring::full(at.stage);
     const int row = tile.kblock + kb * kStageK;
-    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
+    ptx::mbarrier_arrive_expect_tx(barrier, Shared::kABytes + Shared::kBBytes);
     load_by_k<Shape::kM>(Ring::a_stage(at.stage), a_map, barrier, tile.row, row, 0);
     load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, row, 0);
   }
@@ -68,7 +68,7 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
         Ring::wait_empty(at);
         put_header(at.stage, tile, schedule.depth);
         if (tile.kblocks == 0) {
-          ptx::barrier_arrive(Ring::full(at.stage));
+          ptx::mbarrier_arrive(Ring::full(at.stage));
           at.advance();
         }
 #pragma unroll 1
@@ -84,7 +84,7 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       tile.kblocks = kNoTile;
       Ring::wait_empty(at);
       put_header(at.stage, tile, 0);
-      ptx::barrier_arrive(Ring::full(at.stage));
+      ptx::mbarrier_arrive(Ring::full(at.stage));
     }
     __syncwarp();
   }
@@ -98,10 +98,10 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       const int block = i / chunks;
       const std::uint32_t to = block < kOfA ? Ring::a_stage(stage) + block * kBlockBytes
                                             : Ring::b_stage(stage) + (block - kOfA) * kBlockBytes;
-      ptx::store_shared(to + from * kRowBytes + i % chunks * 16, make_int4(0, 0, 0, 0));
+      ptx::st_shared(to + from * kRowBytes + i % chunks * 16, make_int4(0, 0, 0, 0));
     }
-    ptx::fence_async();
-    asm volatile("bar.sync 3, 256;" ::: "memory");
+    ptx::fence_proxy_async();
+    ptx::bar_sync<256>(3);
   }
 
   __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int depth, const MatmulConsumer& me) const {
@@ -111,8 +111,9 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     for (int kb = 0; kb < kblocks; ++kb) {
       Ring::wait_full(at);
       if (depth - kb * kStageK < kStageK) clear_rows(at.stage, depth - kb * kStageK, me);
-      const std::uint64_t a = ptx::wgmma_operand_by_k(Ring::a_stage(at.stage) + me.index * kBlockBytes, kBlockBytes);
-      const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);
+      const std::uint64_t a =
+          ptx::make_smem_desc_mn_major(Ring::a_stage(at.stage) + me.index * kBlockBytes, kBlockBytes);
+      const std::uint64_t b = ptx::make_smem_desc_mn_major(Ring::b_stage(at.stage), kBlockBytes);
       chain_stage_by_k<true>(
           *this, acc, at, before, kb, [a](int step) { return a + step * 128; },
           [b](int step) { return b + step * 128; });
@@ -122,8 +123,8 @@ struct DepthByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 
   // read_header's kblock is not filled in: it is the depth here.
   __device__ __forceinline__ MatmulTile read_header(int stage) const {
-    const uint4 words = ptx::load_shared_16(Ring::header(stage));
-    const uint4 more = ptx::load_shared_16(Ring::header(stage) + 16);
+    const uint4 words = ptx::ld_shared_v4_u32(Ring::header(stage));
+    const uint4 more = ptx::ld_shared_v4_u32(Ring::header(stage) + 16);
     MatmulTile tile;
     tile.expert = static_cast<int>(words.x);
     tile.row = static_cast<int>(words.y);

@@ -25,8 +25,8 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
     const std::uint32_t barrier = Ring::full(at.stage);
-    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
-    ptx::tma_load(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
+    ptx::mbarrier_arrive_expect_tx(barrier, Shared::kABytes + Shared::kBBytes);
+    ptx::cp_async_bulk_tensor_3d(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
     load_by_k<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, kb * kStageK, tile.expert);
   }
 
@@ -39,7 +39,7 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
         Ring::wait_empty(at);
         Ring::put_header(at.stage, tile);
         if (tile.kblocks == 0) {
-          ptx::barrier_arrive(Ring::full(at.stage));
+          ptx::mbarrier_arrive(Ring::full(at.stage));
           at.advance();
         }
 #pragma unroll 1
@@ -55,7 +55,7 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       tile.kblocks = kNoTile;
       Ring::wait_empty(at);
       Ring::put_header(at.stage, tile);
-      ptx::barrier_arrive(Ring::full(at.stage));
+      ptx::mbarrier_arrive(Ring::full(at.stage));
     }
     __syncwarp();
   }
@@ -65,8 +65,8 @@ struct RowsByK : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 #pragma unroll 4
     for (int kb = 0; kb < kblocks; ++kb) {
       Ring::wait_full(at);
-      const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
-      const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);
+      const std::uint64_t a = ptx::make_smem_desc(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
+      const std::uint64_t b = ptx::make_smem_desc_mn_major(Ring::b_stage(at.stage), kBlockBytes);
       chain_stage_by_k<false>(
           *this, acc, at, before, kb, [a](int step) { return a + step * 2; }, [b](int step) { return b + step * 128; });
     }

@@ -7,6 +7,7 @@
 #include "kernels/sm90/moe/quantize/keep.h"
 
 #include "kernels/sm90/moe/quantize/keep.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(kRowThreads, 4)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (to.at[i] < 0) continue;
-        store_16(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
+        ptx::st_global_v4(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
       }
     }
     __syncwarp();

@@ -8,6 +8,7 @@
 #include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -19,14 +20,9 @@ inline constexpr int kGroupQuads = kQuads / 2;                          // 24
 inline constexpr std::uint32_t kNanHalf = 0x7E00;                       // E5M6's NaN, 0x7E0
 using KeptWords = std::uint32_t[2 * kGroupWords];
 
-__device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
 __device__ __forceinline__ std::uint32_t two_exact_codes(const Rounding& rule, std::uint32_t two, std::uint32_t byte) {
   if (byte == 255) return twice(kNanHalf);
-  return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
+  return ptx::cvt_rn_f16x2_f32(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
 }
 
 __device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,

@@ -1,6 +1,7 @@
 // Squares of BF16 to codes in both directions: a block of threads has one.
 
 #include "kernels/sm90/moe/quantize/square.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -17,8 +18,7 @@ __device__ __forceinline__ void store_rows(const SquareJob& job, const Square& s
 #pragma unroll
   for (int r = 0; r < kLaneRows; ++r, to += job.cols) {
     if (at.row + r >= square.rows) break;
-    asm volatile("st.global.L1::no_allocate.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(codes[r].x), "r"(codes[r].y)
-                 : "memory");
+    ptx::st_global_no_allocate(to, codes[r]);
   }
 }
 

@@ -3,6 +3,7 @@
 // neighbours and of experts. Every key has 32 bits: a BF16 logit over an index of 16, or what it is chosen by in FP32
 // without its lowest bits, where the index is.
 
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/choose/choice.h"
 #include "kernels/sm90/route/choose/choose.h"
 #include "kernels/sm90/route/choose/settle.cuh"
@@ -80,9 +81,9 @@ struct FewRow {
 
   __device__ __forceinline__ Key group_key(const Raw& raw, int g) const {
     if constexpr (kHalf) {
-      std::uint32_t y = smaller2(smaller2(negated2(raw.words[0]), negated2(raw.words[1])),
-                                 smaller2(negated2(raw.words[2]), negated2(raw.words[3])));
-      y = smaller2(y, __byte_perm(y, 0, 0x1032));
+      std::uint32_t y = ptx::min_bf16x2(ptx::min_bf16x2(negated2(raw.words[0]), negated2(raw.words[1])),
+                                        ptx::min_bf16x2(negated2(raw.words[2]), negated2(raw.words[3])));
+      y = ptx::min_bf16x2(y, __byte_perm(y, 0, 0x1032));
       return (folded2(y) & 0xFFFF0000U) | static_cast<std::uint32_t>(g);
     } else if constexpr (kBiased) {
       float y[kGroup];

@@ -1,6 +1,7 @@
 #pragma once
 // The largest logit and the sum that softmax over all experts needs, of a row of few.cuh.
 
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/choose/few_row.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -21,7 +22,8 @@ struct FewSum : FewRow<kType, kChoice, kList> {
 #pragma unroll 4
       for (int i = 0; i < rounds; ++i) {
         const Raw raw = load(i * kLanes + lane);
-        x = larger2(x, larger2(larger2(raw.words[0], raw.words[1]), larger2(raw.words[2], raw.words[3])));
+        x = ptx::max_bf16x2(x, ptx::max_bf16x2(ptx::max_bf16x2(raw.words[0], raw.words[1]),
+                                               ptx::max_bf16x2(raw.words[2], raw.words[3])));
       }
       y = negated(fmaxf(float_of(x << 16), float_of(x & 0xFFFF0000U)));
     } else {

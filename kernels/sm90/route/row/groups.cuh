@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/router.h"
 #include "kernels/sm90/route/row/order.cuh"
 
@@ -83,33 +84,16 @@ __device__ __forceinline__ RawGroup<kType> load_group(const void* row, int g, in
   return aligned ? load_aligned<kType>(row, g, experts / kGroup) : load_elements<kType>(row, g, experts);
 }
 
-// Two BF16 numbers in a word: negated in order.cuh's encoding, the smaller, and folded.
+// Two BF16 numbers in a word, in order.cuh's encoding: negated, and folded.
 __device__ __forceinline__ std::uint32_t negated2(std::uint32_t x) {
-  std::uint32_t y;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0xBF80BF80U), "r"(0U));  // x * -1 + 0
-  return y;
-}
-__device__ __forceinline__ std::uint32_t smaller2(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t y;
-  asm("min.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
-  return y;
-}
-__device__ __forceinline__ std::uint32_t larger2(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t y;
-  asm("max.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
-  return y;
+  return ptx::fma_rn_bf16x2(x, 0xBF80BF80U, 0);  // x * -1 + 0
 }
 __device__ __forceinline__ std::uint32_t folded2(std::uint32_t y) {
-  std::uint32_t signs;
-  asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(signs) : "r"(y));  // both bytes of a half: its sign, eight times
+  const std::uint32_t signs = ptx::prmt_b32<0xBB99>(y);  // both bytes of a half: its sign, eight times
   return y ^ (signs | 0x80008000U);
 }
 
 // Two FP32 numbers to BF16, nearest, ties to even.
-__device__ __forceinline__ std::uint32_t rounded2(float low, float high) {
-  std::uint32_t y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
-}
+__device__ __forceinline__ std::uint32_t rounded2(float low, float high) { return ptx::cvt_rn_bf16x2_f32(low, high); }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,6 +1,7 @@
 #pragma once
 // Whether a group of logits holds a NaN.
 
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/row/groups.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -14,11 +15,9 @@ __device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw) {
 #pragma unroll
   for (int w = 1; w < RawGroup<kType>::kWords; ++w) {
     if constexpr (kType == Logits::bf16) {
-      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(all) : "r"(raw.words[w]));
+      all = ptx::max_nan_bf16x2(all, raw.words[w]);
     } else {
-      asm("{.reg .f32 a, b; mov.b32 a, %0; mov.b32 b, %1; max.NaN.f32 a, a, b; mov.b32 %0, a;}"
-          : "+r"(all)
-          : "r"(raw.words[w]));
+      all = ptx::max_nan_f32(all, raw.words[w]);
     }
   }
   if constexpr (kType == Logits::fp32) return is_nan(float_of(all));
