@@ -8,8 +8,8 @@ mxcheck_fault(ties_to_the_larger_index "" "of equal keys that lanes bring the la
   [[__reduce_min_sync(kWarp, upper == first ? static_cast<std::uint32_t>(key) : ~0U)]]
   [[__reduce_max_sync(kWarp, upper == first ? static_cast<std::uint32_t>(key) : 0U)]])
 mxcheck_fault(minus_zero_below_zero "" "-0 in BF16 comes after +0" sm90/route/logits_row.cuh
-  [["r"(0xBF80BF80U), "r"(0U)]]
-  [["r"(0xBF80BF80U), "r"(FAULT ? 0x80008000U : 0U)]])
+  [[ptx::fma_rn_bf16x2(x, 0xBF80BF80U, 0)]]
+  [[ptx::fma_rn_bf16x2(x, 0xBF80BF80U, FAULT ? 0x80008000U : 0U)]])
 mxcheck_fault(minus_zero_below_zero_among_groups "" "-0 comes after +0 where experts are limited to groups" sm90/route/topk_keys.cuh
   [[__fsub_rn(0.0F, v)]]
   [[__fsub_rn(-0.0F, v)]])
@@ -41,7 +41,7 @@ mxcheck_fault(last_experts_not_read "" "what is behind the last whole 8 experts 
   [[const int groups = (job.router.experts + kGroup - 1) / kGroup;]]
   [[const int groups = FAULT ? max(1, job.router.experts / kGroup) : (job.router.experts + kGroup - 1) / kGroup;]])
 mxcheck_fault(best_of_half_a_group "" "8 experts are as good as the best of those with odd numbers" sm90/route/topk_quad.cuh
-  [[y = smaller2(y, __byte_perm(y, 0, 0x1032));]]
+  [[y = ptx::min_bf16x2(y, __byte_perm(y, 0, 0x1032));]]
   [[]])
 mxcheck_fault(kept_are_added_from_the_last "" "the sum of what is kept goes from the last lane to the first" sm90/route/topk_quad.cuh
   [[__shfl_sync(kWarp, terms[i], j, kLanes)]]
@@ -215,5 +215,7 @@ mxcheck_fault(two_roundings "" "a product and a sum in place of a fused multiply
   [[sum = __fmaf_rn(g, v, sum);]]
   [[sum = __fadd_rn(__fmul_rn(g, v), sum);]])
 mxcheck_fault(gradient_truncated "" "gradients in BF16 are cut" sm90/route/logits_row.cuh
-  [[asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));]]
-  [[asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));]])
+  [[return ptx::cvt_rn_bf16x2_f32(low, high);]]
+  [[std::uint32_t y;
+    asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;]])

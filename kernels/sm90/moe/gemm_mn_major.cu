@@ -20,7 +20,7 @@ __device__ __forceinline__ void load_mn_major(std::uint32_t to, const CUtensorMa
                                               int column, int row, int matrix) {
 #pragma unroll
   for (int i = 0; i < kColumns / kBlockColumns; ++i) {
-    ptx::tma_load(to + i * kBlockBytes, map, barrier, column + i * kBlockColumns, row, matrix);
+    ptx::cp_async_bulk_tensor_3d(to + i * kBlockBytes, map, barrier, column + i * kBlockColumns, row, matrix);
   }
 }
 
@@ -28,15 +28,15 @@ __device__ __forceinline__ void load_mn_major(std::uint32_t to, const CUtensorMa
 template <bool kAMnMajor, class Tile, int kAcc, class A, class B>
 __device__ __forceinline__ void chain_stage_mn_major(const Tile& matmul, float (&acc)[kAcc], typename Tile::Cursor& at,
                                                      int& before, int kb, const A& a, const B& b) {
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_fence();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_arrive();
 #pragma unroll
   for (int i = 0; i < kStageK / 16; ++i) {
     ptx::wgmma<Code::bf16, Code::bf16, kAMnMajor, true>(acc, a(i), b(i), kb + i != 0);
   }
-  ptx::wgmma_commit();
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_wait<1>();
+  ptx::warpgroup_commit_batch();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_wait<1>();
   if (kb != 0) matmul.release(before);
   before = at.stage;
   at.advance();
@@ -66,8 +66,8 @@ struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
     const std::uint32_t barrier = Ring::full(at.stage);
-    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
-    ptx::tma_load(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
+    ptx::mbarrier_arrive_expect_tx(barrier, Shared::kABytes + Shared::kBBytes);
+    ptx::cp_async_bulk_tensor_3d(Ring::a_stage(at.stage), a_map, barrier, kb * kStageK, tile.row, 0);
     load_mn_major<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, kb * kStageK, tile.expert);
   }
 
@@ -80,7 +80,7 @@ struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
         Ring::wait_empty(at);
         Ring::put_header(at.stage, tile);
         if (tile.kblocks == 0) {
-          ptx::barrier_arrive(Ring::full(at.stage));
+          ptx::mbarrier_arrive(Ring::full(at.stage));
           at.advance();
         }
 #pragma unroll 1
@@ -96,7 +96,7 @@ struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       tile.kblocks = kNoTile;
       Ring::wait_empty(at);
       Ring::put_header(at.stage, tile);
-      ptx::barrier_arrive(Ring::full(at.stage));
+      ptx::mbarrier_arrive(Ring::full(at.stage));
     }
     __syncwarp();
   }
@@ -106,8 +106,8 @@ struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 #pragma unroll 4
     for (int kb = 0; kb < kblocks; ++kb) {
       Ring::wait_full(at);
-      const std::uint64_t a = ptx::wgmma_operand(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
-      const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);
+      const std::uint64_t a = ptx::make_smem_desc(Ring::a_stage(at.stage) + consumer * Shape::kConsumerM * kRowBytes);
+      const std::uint64_t b = ptx::make_smem_desc_mn_major(Ring::b_stage(at.stage), kBlockBytes);
       chain_stage_mn_major<false>(
           *this, acc, at, before, kb, [a](int step) { return a + step * 2; }, [b](int step) { return b + step * 128; });
     }
@@ -164,15 +164,15 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile, int group_k) const {
-    ptx::store_shared(Ring::header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
-    ptx::store_shared(Ring::header(stage) + 16, make_int4(group_k, tile.kblocks, 0, 0));
+    ptx::st_shared(Ring::header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
+    ptx::st_shared(Ring::header(stage) + 16, make_int4(group_k, tile.kblocks, 0, 0));
   }
 
   __device__ __forceinline__ void load_one(const Cursor& at, const CUtensorMap* a_map, const CUtensorMap* b_map,
                                            const MatmulTile& tile, int kb) const {
     const std::uint32_t barrier = Ring::full(at.stage);
     const int row = tile.kblock + kb * kStageK;
-    ptx::barrier_arrive_expect(barrier, Shared::kABytes + Shared::kBBytes);
+    ptx::mbarrier_arrive_expect_tx(barrier, Shared::kABytes + Shared::kBBytes);
     load_mn_major<Shape::kM>(Ring::a_stage(at.stage), a_map, barrier, tile.row, row, 0);
     load_mn_major<Shape::kN>(Ring::b_stage(at.stage), b_map, barrier, tile.col, row, 0);
   }
@@ -186,7 +186,7 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
         Ring::wait_empty(at);
         put_header(at.stage, tile, schedule.group_k);
         if (tile.kblocks == 0) {
-          ptx::barrier_arrive(Ring::full(at.stage));
+          ptx::mbarrier_arrive(Ring::full(at.stage));
           at.advance();
         }
 #pragma unroll 1
@@ -202,7 +202,7 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       tile.kblocks = kNoTile;
       Ring::wait_empty(at);
       put_header(at.stage, tile, 0);
-      ptx::barrier_arrive(Ring::full(at.stage));
+      ptx::mbarrier_arrive(Ring::full(at.stage));
     }
     __syncwarp();
   }
@@ -216,10 +216,10 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       const int block = i / chunks;
       const std::uint32_t to = block < kOfA ? Ring::a_stage(stage) + block * kBlockBytes
                                             : Ring::b_stage(stage) + (block - kOfA) * kBlockBytes;
-      ptx::store_shared(to + from * kRowBytes + i % chunks * 16, make_int4(0, 0, 0, 0));
+      ptx::st_shared(to + from * kRowBytes + i % chunks * 16, make_int4(0, 0, 0, 0));
     }
-    ptx::fence_async();
-    asm volatile("bar.sync 3, 256;" ::: "memory");
+    ptx::fence_proxy_async();
+    ptx::bar_sync<256>(3);
   }
 
   __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int group_k, const MatmulConsumer& me) const {
@@ -229,8 +229,9 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     for (int kb = 0; kb < kblocks; ++kb) {
       Ring::wait_full(at);
       if (group_k - kb * kStageK < kStageK) clear_rows(at.stage, group_k - kb * kStageK, me);
-      const std::uint64_t a = ptx::wgmma_operand_by_k(Ring::a_stage(at.stage) + me.index * kBlockBytes, kBlockBytes);
-      const std::uint64_t b = ptx::wgmma_operand_by_k(Ring::b_stage(at.stage), kBlockBytes);
+      const std::uint64_t a =
+          ptx::make_smem_desc_mn_major(Ring::a_stage(at.stage) + me.index * kBlockBytes, kBlockBytes);
+      const std::uint64_t b = ptx::make_smem_desc_mn_major(Ring::b_stage(at.stage), kBlockBytes);
       chain_stage_mn_major<true>(
           *this, acc, at, before, kb, [a](int step) { return a + step * 128; },
           [b](int step) { return b + step * 128; });
@@ -240,8 +241,8 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
 
   // read_header's kblock is not filled in: it is the group_k here.
   __device__ __forceinline__ MatmulTile read_header(int stage) const {
-    const uint4 words = ptx::load_shared_16(Ring::header(stage));
-    const uint4 more = ptx::load_shared_16(Ring::header(stage) + 16);
+    const uint4 words = ptx::ld_shared_v4_u32(Ring::header(stage));
+    const uint4 more = ptx::ld_shared_v4_u32(Ring::header(stage) + 16);
     MatmulTile tile;
     tile.expert = static_cast<int>(words.x);
     tile.row = static_cast<int>(words.y);

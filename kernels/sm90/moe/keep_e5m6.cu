@@ -12,6 +12,8 @@
 #include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
 #include "kernels/sm90/moe/block_rounding.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -26,14 +28,9 @@ constexpr int kGroupQuads = kQuads / 2;                          // 24
 constexpr std::uint32_t kNanHalf = 0x7E00;                       // E5M6's NaN, 0x7E0
 using KeptWords = std::uint32_t[2 * kGroupWords];
 
-__device__ __forceinline__ std::uint32_t to_halves(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
 __device__ __forceinline__ std::uint32_t two_exact_codes(const Rounding& rule, std::uint32_t two, std::uint32_t byte) {
   if (byte == 255) return twice(kNanHalf);
-  return to_halves(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
+  return ptx::cvt_rn_f16x2_f32(exact_value(rule, two & 0xFFFF, byte), exact_value(rule, two >> 16, byte));
 }
 
 __device__ __forceinline__ std::uint32_t two_codes(const Rounding& rule, std::uint32_t two, std::uint32_t lowest,
@@ -217,7 +214,7 @@ __global__ void __launch_bounds__(kRowThreads, 4)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (to.at[i] < 0) continue;
-        store_16(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
+        ptx::st_global_v4(here.packed + to.at[i], reinterpret_cast<const uint4*>(mine[k])[i * 32 + lane]);
       }
     }
     __syncwarp();

@@ -10,6 +10,7 @@
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/values.cuh"
 #include "kernels/sm90/moe/block_rounding.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -88,9 +89,9 @@ __device__ __noinline__ void round_exactly(const RoundTripLaunch& launch, const 
       amax = all_of(larger_of_block(larger2(row, __byte_perm(row, row, 0x1032))));
     }
     if (!has_row(at, i)) continue;
-    store_16(to + std::uint64_t{launch.pitch} * static_cast<unsigned>(i * kTripStep),
-             make_uint4(exact2(rule, v.x, amax.x), exact2(rule, v.y, amax.y), exact2(rule, v.z, amax.z),
-                        exact2(rule, v.w, amax.w)));
+    ptx::st_global_v4(to + std::uint64_t{launch.pitch} * static_cast<unsigned>(i * kTripStep),
+                      make_uint4(exact2(rule, v.x, amax.x), exact2(rule, v.y, amax.y), exact2(rule, v.z, amax.z),
+                                 exact2(rule, v.w, amax.w)));
   }
 }
 
@@ -162,8 +163,8 @@ __device__ __forceinline__ bool round_all(const RoundTripLaunch& launch, const T
       const uint4 row = rounded_eight<kSaturates>(launch.along_rows, v[i + k], of);
       const uint4 column = rounded_eight<kSaturates>(launch.along_columns, v[i + k], column_lowest);
       if (!has_row(at, i + k)) continue;
-      if constexpr (kColumns) store_16(to.columns, column);
-      if constexpr (kRows) store_16(to.rows, row);
+      if constexpr (kColumns) ptx::st_global_v4(to.columns, column);
+      if constexpr (kRows) ptx::st_global_v4(to.rows, row);
     }
   }
   return odd == 0;

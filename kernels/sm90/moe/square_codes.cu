@@ -13,6 +13,7 @@
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/transposed_tile.cuh"
 #include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -142,8 +143,7 @@ __device__ __forceinline__ void store_rows(const SquareJob& job, const Square& s
 #pragma unroll
   for (int r = 0; r < kLaneRows; ++r, to += job.cols) {
     if (at.row + r >= square.rows) break;
-    asm volatile("st.global.L1::no_allocate.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(codes[r].x), "r"(codes[r].y)
-                 : "memory");
+    ptx::st_global_no_allocate(to, codes[r]);
   }
 }
 

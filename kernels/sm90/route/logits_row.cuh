@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/topk_keys.cuh"
 
@@ -81,34 +82,17 @@ __device__ __forceinline__ RawGroup<kType> load_group(const void* row, int g, in
   return aligned ? load_aligned<kType>(row, g, experts / kGroup) : load_elements<kType>(row, g, experts);
 }
 
-// Two BF16 numbers in a word: negated in topk_keys.cuh's encoding, the smaller, and folded.
+// Two BF16 numbers in a word, in topk_keys.cuh's encoding: negated, and folded.
 __device__ __forceinline__ std::uint32_t negated2(std::uint32_t x) {
-  std::uint32_t y;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0xBF80BF80U), "r"(0U));  // x * -1 + 0
-  return y;
-}
-__device__ __forceinline__ std::uint32_t smaller2(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t y;
-  asm("min.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
-  return y;
-}
-__device__ __forceinline__ std::uint32_t larger2(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t y;
-  asm("max.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));  // NaN only of two
-  return y;
+  return ptx::fma_rn_bf16x2(x, 0xBF80BF80U, 0);  // x * -1 + 0
 }
 __device__ __forceinline__ std::uint32_t folded2(std::uint32_t y) {
-  std::uint32_t signs;
-  asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(signs) : "r"(y));  // both bytes of a half: its sign, eight times
+  const std::uint32_t signs = ptx::prmt_b32<0xBB99>(y);  // both bytes of a half: its sign, eight times
   return y ^ (signs | 0x80008000U);
 }
 
 // Two FP32 numbers to BF16, nearest, ties to even.
-__device__ __forceinline__ std::uint32_t rounded2(float low, float high) {
-  std::uint32_t y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
-}
+__device__ __forceinline__ std::uint32_t rounded2(float low, float high) { return ptx::cvt_rn_bf16x2_f32(low, high); }
 
 __device__ __forceinline__ bool is_nan(float x) { return x != x; }
 
@@ -119,11 +103,9 @@ __device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw) {
 #pragma unroll
   for (int w = 1; w < RawGroup<kType>::kWords; ++w) {
     if constexpr (kType == Logits::bf16) {
-      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(all) : "r"(raw.words[w]));
+      all = ptx::max_nan_bf16x2(all, raw.words[w]);
     } else {
-      asm("{.reg .f32 a, b; mov.b32 a, %0; mov.b32 b, %1; max.NaN.f32 a, a, b; mov.b32 %0, a;}"
-          : "+r"(all)
-          : "r"(raw.words[w]));
+      all = ptx::max_nan_f32(all, raw.words[w]);
     }
   }
   if constexpr (kType == Logits::fp32) return is_nan(float_of(all));

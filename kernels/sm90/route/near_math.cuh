@@ -23,6 +23,9 @@
 #endif
 
 #include "kernels/sm90/route/router_math.cuh"
+#ifdef __CUDACC__
+  #include "kernels/sm90/ptx/arithmetic.cuh"
+#endif
 
 namespace mxcheck_kernels::sm90 {
 
@@ -165,11 +168,7 @@ MXCHECK_BOTH float exp_near(float a, const NearRoots& roots, NearWords& words) {
 #ifdef __CUDACC__
 // Approximate, and no bit of it reaches a result: of any value within its unit in the last place (PTX ISA,
 // rcp.approx.ftz) nearer_reciprocal and quotient_near make the same quotient, which is the correctly rounded one.
-__device__ __forceinline__ float hardware_reciprocal(float d) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(d));
-  return y;
-}
+__device__ __forceinline__ float hardware_reciprocal(float d) { return ptx::rcp_approx_ftz_f32(d); }
 #endif
 
 namespace elementary {

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "kernels/common/route/policy.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/route/logits_row.cuh"
 #include "kernels/sm90/route/router_scores.cuh"
 #include "kernels/sm90/route/topk.h"
@@ -284,9 +285,9 @@ struct TopkQuad {
 
   __device__ __forceinline__ Key group_key(const Raw& raw, int g) const {
     if constexpr (kHalf) {
-      std::uint32_t y = smaller2(smaller2(negated2(raw.words[0]), negated2(raw.words[1])),
-                                 smaller2(negated2(raw.words[2]), negated2(raw.words[3])));
-      y = smaller2(y, __byte_perm(y, 0, 0x1032));
+      std::uint32_t y = ptx::min_bf16x2(ptx::min_bf16x2(negated2(raw.words[0]), negated2(raw.words[1])),
+                                        ptx::min_bf16x2(negated2(raw.words[2]), negated2(raw.words[3])));
+      y = ptx::min_bf16x2(y, __byte_perm(y, 0, 0x1032));
       return (folded2(y) & 0xFFFF0000U) | static_cast<std::uint32_t>(g);
     } else if constexpr (kBiased) {
       float y[kGroup];
@@ -337,7 +338,8 @@ struct TopkQuad {
 #pragma unroll 4
       for (int i = 0; i < rounds; ++i) {
         const Raw raw = load(i * kLanes + lane);
-        x = larger2(x, larger2(larger2(raw.words[0], raw.words[1]), larger2(raw.words[2], raw.words[3])));
+        x = ptx::max_bf16x2(x, ptx::max_bf16x2(ptx::max_bf16x2(raw.words[0], raw.words[1]),
+                                               ptx::max_bf16x2(raw.words[2], raw.words[3])));
       }
       y = negated(fmaxf(float_of(x << 16), float_of(x & 0xFFFF0000U)));
     } else {

@@ -5,38 +5,40 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/ptx/code.h"
+#include "kernels/sm90/ptx/code.h"
 
 namespace mxcheck_kernels::sm90::ptx {
 
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void warpgroup_commit_batch() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int kPending>
-__device__ __forceinline__ void wgmma_wait() {
+__device__ __forceinline__ void warpgroup_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // Keeps the compiler from moving accumulators across a fence or a wait.
 template <int kCount>
-__device__ __forceinline__ void wgmma_hold(float (&d)[kCount]) {
+__device__ __forceinline__ void warpgroup_fence_operand(float (&d)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 // The descriptor of an operand with its rows at a multiple of 1024 bytes. Adding 2 moves by 32 bytes along k.
-__device__ __forceinline__ std::uint64_t wgmma_operand(std::uint32_t address) {
+__device__ __forceinline__ std::uint64_t make_smem_desc(std::uint32_t address) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{1} << 16 | (address & 0x3FFFF) >> 4;
 }
 
 // An operand, `chunks` of 16 bytes further on. The lower half alone changes: addresses are below 2^18.
-__device__ __forceinline__ std::uint64_t wgmma_operand_at(std::uint64_t operand, std::uint32_t chunks) {
+__device__ __forceinline__ std::uint64_t advance_smem_desc(std::uint64_t operand, std::uint32_t chunks) {
   return operand >> 32 << 32 | (static_cast<std::uint32_t>(operand) + chunks);
 }
 
 // The descriptor of an operand of columns, 64 of 2 bytes in each row of 128 bytes, rows along k with the 128-byte
 // swizzle in groups of 8; the next 64 columns are `block` bytes further on. Adding 128 moves by 16 rows of k.
-__device__ __forceinline__ std::uint64_t wgmma_operand_by_k(std::uint32_t address, std::uint32_t block) {
+__device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t address, std::uint32_t block) {
   constexpr std::uint64_t kGroupOfRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{block >> 4} << 16 | (address & 0x3FFFF) >> 4;
