@@ -1,4 +1,6 @@
 #pragma once
+// exp and quotients of the numbers that a row's scores are made of.
+//
 // exp of a number that is not far below 0, correctly rounded, for all experts of a row: seven FP64 operations and no
 // conversion between FP32 and FP64, of which a multiprocessor does a quarter as many as multiply-adds.
 //
@@ -18,14 +20,13 @@
 // FP32 numbers. As in router_math.cuh that results are correctly rounded is no consequence of the bound, but a fact
 // about each argument: tests/kernels/sm90/route/exp_near_test.cc compares them all.
 
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+  #include "kernels/sm90/ptx/arithmetic.cuh"
+#else
   #include <algorithm>
 #endif
 
 #include "kernels/sm90/route/router_math.cuh"
-#ifdef __CUDACC__
-  #include "kernels/sm90/ptx/arithmetic.cuh"
-#endif
 
 namespace mxcheck_kernels::sm90 {
 
@@ -152,6 +153,8 @@ MXCHECK_BOTH float exp_near(float a, const NearRoots& roots, NearWords& words) {
   return from_bits(static_cast<std::uint32_t>(words.product) - ((n & ~31U) << 18U));  // n / 32 less in the exponent
 }
 
+// ---- Quotients ----
+//
 // Quotients of FP32 numbers, rounded to nearest, without the branch for what overflows or vanishes on the way: for a
 // divisor in [1, 4096] and a dividend in [2^-62, 1].
 //
