@@ -57,25 +57,10 @@ __device__ __forceinline__ Key32 first_of_lane(const Key32* keys, int experts, i
   return first;
 }
 
-// kMany ranks of a lane: lane, lane + 32, ...
-template <Logits kType, int kMany>
-__global__ void __launch_bounds__(kMostWarps * 32) topk_row(const __grid_constant__ TopkJob job) {
-  const Router& r = job.router;
-  if (r.stop != nullptr && *r.stop != 0) return;
-  extern __shared__ Key32 shared[];
-  const int warps = static_cast<int>(blockDim.x / 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const std::int64_t token = std::int64_t{blockIdx.x} * warps + warp;
-  if (token >= r.tokens) return;  // all 32 lanes
-  Key32* const keys = shared + static_cast<std::ptrdiff_t>(warp) * r.experts;
-  auto* const group_values = reinterpret_cast<std::uint32_t*>(shared + static_cast<std::ptrdiff_t>(warps) * r.experts) +
-                             static_cast<std::ptrdiff_t>(warp) * r.groups;
-  const void* const row = row_of(r, token);
-
-  const NearRoots roots = near_roots();
-  Softmax softmax;
-  if (r.score == Score::softmax) softmax = softmax_of_row<kType>(row, r.experts, lane);
+// The keys of a row's experts, to shared memory.
+template <Logits kType>
+__device__ __forceinline__ void write_keys(const Router& r, const void* row, const Softmax& softmax,
+                                           const NearRoots& roots, Key32* keys, int lane) {
   // Four at a time, as each takes long; those past the end are the last one's once more.
   for (int first = lane; first - lane < r.experts; first += 4 * 32) {
     float x[4];
@@ -91,25 +76,13 @@ __global__ void __launch_bounds__(kMostWarps * 32) topk_row(const __grid_constan
       keys[e] = key_of(negated(values[i]), static_cast<std::uint32_t>(e));
     }
   }
-  __syncwarp();
-  if (r.groups != 0) limit_to_groups(r, keys, group_values, lane);
+}
 
-  int experts[kMany] = {};
-  Key32 mine = first_of_lane(keys, r.experts, lane);
-#pragma unroll
-  for (int i = 0; i < kMany; ++i) {
-    const int here = min(r.top_k - i * 32, 32);
-    for (int l = 0; l < here; ++l) {
-      const Key32 first = first_of_warp(mine);
-      const auto e = static_cast<int>(index_of(first));
-      if (lane == l) experts[i] = e;
-      if (mine == first) {
-        keys[e] = kAbsent<Key32>;
-        mine = first_of_lane(keys, r.experts, lane);
-      }
-    }
-  }
-
+// The chosen experts of a row and their weights.
+template <Logits kType, int kMany>
+__device__ __forceinline__ void write_row(const TopkJob& job, const void* row, const Softmax& softmax,
+                                          std::int64_t token, const int (&experts)[kMany], int lane) {
+  const Router& r = job.router;
   float terms[kMany];
   float largest = -INFINITY;
 #pragma unroll
@@ -135,6 +108,47 @@ __global__ void __launch_bounds__(kMostWarps * 32) topk_row(const __grid_constan
     if (job.experts != nullptr) job.experts[slot] = experts[i];
     if (job.weights != nullptr) job.weights[slot] = weight_of(r, terms[i], divisor);
   }
+}
+
+// kMany ranks of a lane: lane, lane + 32, ...
+template <Logits kType, int kMany>
+__global__ void __launch_bounds__(kMostWarps * 32) topk_row(const __grid_constant__ TopkJob job) {
+  const Router& r = job.router;
+  if (r.stop != nullptr && *r.stop != 0) return;
+  extern __shared__ Key32 shared[];
+  const int warps = static_cast<int>(blockDim.x / 32);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const std::int64_t token = std::int64_t{blockIdx.x} * warps + warp;
+  if (token >= r.tokens) return;  // all 32 lanes
+  Key32* const keys = shared + static_cast<std::ptrdiff_t>(warp) * r.experts;
+  auto* const group_values = reinterpret_cast<std::uint32_t*>(shared + static_cast<std::ptrdiff_t>(warps) * r.experts) +
+                             static_cast<std::ptrdiff_t>(warp) * r.groups;
+  const void* const row = row_of(r, token);
+
+  const NearRoots roots = near_roots();
+  Softmax softmax;
+  if (r.score == Score::softmax) softmax = softmax_of_row<kType>(row, r.experts, lane);
+  write_keys<kType>(r, row, softmax, roots, keys, lane);
+  __syncwarp();
+  if (r.groups != 0) limit_to_groups(r, keys, group_values, lane);
+
+  int experts[kMany] = {};
+  Key32 mine = first_of_lane(keys, r.experts, lane);
+#pragma unroll
+  for (int i = 0; i < kMany; ++i) {
+    const int here = min(r.top_k - i * 32, 32);
+    for (int l = 0; l < here; ++l) {
+      const Key32 first = first_of_warp(mine);
+      const auto e = static_cast<int>(index_of(first));
+      if (lane == l) experts[i] = e;
+      if (mine == first) {
+        keys[e] = kAbsent<Key32>;
+        mine = first_of_lane(keys, r.experts, lane);
+      }
+    }
+  }
+  write_row<kType>(job, row, softmax, token, experts, lane);
 }
 
 template <Logits kType>
