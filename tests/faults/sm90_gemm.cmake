@@ -3,18 +3,18 @@
 mxcheck_fault(partial_not_cleared "" "the tensor cores' sum goes on through every 128 of k" sm90/gemm/fp8/fp8.cuh
   [[ i != 0);
     }
-    ptx::wgmma_commit();]]
+    ptx::warpgroup_commit_batch();]]
   [[ FAULT || i != 0);
     }
-    ptx::wgmma_commit();]])
+    ptx::warpgroup_commit_batch();]])
 mxcheck_fault(step_dropped "" "the last 32 of every 128 of k are left out" sm90/gemm/fp8/fp8.cuh
   [[for (int i = 0; i < 4; ++i) {]]
   [[UNCHANGED
       if (FAULT && i == 3) break;]])
 mxcheck_fault(steps_in_another_order "" "the four steps of 128 are taken from the last" sm90/gemm/fp8/fp8.cuh
-  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2),]]
-  [[ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, (FAULT ? 3 - i : i) * 2),
-                         ptx::wgmma_operand_at(b, (FAULT ? 3 - i : i) * 2),]])
+  [[ptx::wgmma<kA, kB>(partial, ptx::advance_smem_desc(a, i * 2), ptx::advance_smem_desc(b, i * 2),]]
+  [[ptx::wgmma<kA, kB>(partial, ptx::advance_smem_desc(a, (FAULT ? 3 - i : i) * 2),
+                         ptx::advance_smem_desc(b, (FAULT ? 3 - i : i) * 2),]])
 mxcheck_fault(k_block_read_twice "" "the sixth 128 of k are the fifth again" sm90/gemm/tile/ring.cuh
   [[tile.k + kb * Shape::kColumns]]
   [[tile.k + (kb == 5 ? 4 : kb) * Shape::kColumns]])
@@ -26,8 +26,8 @@ mxcheck_fault(scale_of_the_block_before "" "the second 128 of k have the scales 
   [[      s = next;]]
   [[      if (kb != 0) s = next;]])
 mxcheck_fault(scale_of_the_row_below "" "a thread's second row has the scale of its first" sm90/gemm/fp8/fp8.cuh
-  [[s.a[i][1] = ptx::load_shared(at + i * 256 + 32);]]
-  [[s.a[i][1] = ptx::load_shared(at + i * 256);]])
+  [[s.a[i][1] = ptx::ld_shared_f32(at + i * 256 + 32);]]
+  [[s.a[i][1] = ptx::ld_shared_f32(at + i * 256);]])
 mxcheck_fault(scale_of_the_neighbouring_block "" "a tile's right half has the scale of its left half" sm90/gemm/fp8/fp8.cuh
   [[(offset + i * StageScales::kSegment) / 128 * 4]]
   [[(offset + i * StageScales::kSegment) / 256 * 4]])
@@ -83,9 +83,9 @@ mxcheck_fault(stage_of_b_after_the_next "" "B is read from the stage after that 
   [[kRowSub * 64 * kBlockK);
     const std::uint64_t b = Ring::b_operand(FAULT ? (stage + 1) % Shared::kStages : stage,]])
 mxcheck_fault(no_barrier_before_the_store "" "D leaves shared memory before all warps have written it" sm90/gemm/tile/output.cuh
-  [[ptx::warpgroup_barrier(barrier);
+  [[ptx::bar_sync<128>(barrier);
       // Every slot]]
-  [[if (!FAULT) ptx::warpgroup_barrier(barrier);
+  [[if (!FAULT) ptx::bar_sync<128>(barrier);
       // Every slot]])
 mxcheck_fault(offsets_may_descend "" "offsets are not looked at on the device" sm90/gemm/call/check.cu
   [=[o < job.offsets[e - 1]]=]
@@ -97,8 +97,10 @@ mxcheck_fault(bf16_chain_restarts "" "the chain of BF16 starts again at every st
   [[add || i != 0 ? 1 : 0]]
   [[i != 0 ? 1 : 0]])
 mxcheck_fault(decode_truncates "" "codes times scales are cut to BF16" sm90/gemm/bf16/decode.cu
-  [[asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));]]
-  [[asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));]])
+  [[return ptx::cvt_rn_bf16x2_f32(v.x, v.y);]]
+  [[std::uint32_t word;
+    asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));
+    return word;]])
 mxcheck_fault(other_stream "" "the GEMMs are launched in the default stream" sm90/gemm/tile/launch.cuh
   [[config.stream = stream;]]
   [[]])

@@ -21,7 +21,7 @@
 #include "benchmarks/sm90/moe/layer_memory.h"
 #include "benchmarks/sm90/moe/tensors.h"
 #include "kernels/candidate_moe.h"
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck::bench {
 

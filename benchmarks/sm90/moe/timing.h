@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "benchmarks/sm90/moe/report/results.h"
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_plan.h"
 #include "reference/layer/layer_recipe.h"
 
 namespace mxcheck::bench {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/candidate.h"
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/geometry.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -11,7 +12,7 @@ namespace mxcheck_kernels::sm90 {
 // False if the block has no work. Waits for the plan kernel, which may still be running.
 __device__ __forceinline__ bool find_tile(const Rows& rows, std::int64_t t, RowTile& tile) {
   if (rows.header != nullptr) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    ptx::griddepcontrol_wait();
     if (rows.table != nullptr) {
       tile = rows.table[t];
       return tile.rows != 0;

@@ -2,6 +2,7 @@
 // Blocks of one row, read along the rows: a warp takes 8 rows of 256 columns, 16 bytes a lane and load, and the warps
 // of a block of threads lie side by side, so that memory sees long runs even where rows are gathered by index.
 
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/quantize.cuh"
 #include "kernels/sm90/quantize/shift.cuh"
 
@@ -19,12 +20,14 @@ struct Eight {
   std::uint32_t w[kWords];
 };
 
-__device__ __forceinline__ void load_eight(const __nv_bfloat16* at, Eight<__nv_bfloat16>& e) { load_words(at, e.w); }
+__device__ __forceinline__ void load_eight(const __nv_bfloat16* at, Eight<__nv_bfloat16>& e) {
+  ptx::ld_global_nc(at, e.w);
+}
 __device__ __forceinline__ void load_eight(const float* at, Eight<float>& e) {
   std::uint32_t low[4];
   std::uint32_t high[4];
-  load_words(at, low);
-  load_words(at + 4, high);
+  ptx::ld_global_nc(at, low);
+  ptx::ld_global_nc(at + 4, high);
 #pragma unroll
   for (int i = 0; i < 4; ++i) e.w[i] = low[i], e.w[i + 4] = high[i];
 }
@@ -176,8 +179,9 @@ __global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
   load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
   float factor[kLineRows];
   put_line_scales<T, kElement, kBlock>(p, job, first, a, factor);
-  store_rows<kLineRows>(job.row.codes + (p.tile.first_row + first) * p.cols + col, p.cols, rows, inside,
-                        [&](std::uint8_t* at, int r) { store_words(at, encode_eight<kElement>(a[r], factor[r])); });
+  store_rows<kLineRows>(
+      job.row.codes + (p.tile.first_row + first) * p.cols + col, p.cols, rows, inside,
+      [&](std::uint8_t* at, int r) { ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r])); });
 }
 
 template <class T, Element kElement>

@@ -1,6 +1,7 @@
 #pragma once
 // The quantization kernel: one read of a tile, and the codes and scales of blocks of any offered shape from it.
 
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/shift.cuh"
 #include "kernels/sm90/quantize/tile.cuh"
@@ -167,7 +168,7 @@ __device__ __forceinline__ void store_tile(const Place& p, std::uint8_t* codes, 
   const std::int64_t start = first * p.cols + col;
   if constexpr (kVector) {
     store_rows<kWarpRows>(codes + start, p.cols, rows, col < p.cols,
-                          [&](std::uint8_t* at, int r) { store_word(at, code(r)); });
+                          [&](std::uint8_t* at, int r) { ptx::st_global_no_allocate(at, code(r)); });
   } else {
     const int cols = static_cast<int>(min(p.cols - col, std::int64_t{kTile}));
     store_shifted<std::uint32_t, kWarpRows>(codes + start, p.cols, rows, cols, edges[threadIdx.x / 32], code);

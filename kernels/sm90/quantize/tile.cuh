@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/sm90/common/element.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/geometry.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 
@@ -36,28 +37,8 @@ struct Four<float> {
   }
 };
 
-// Loads through the read-only path, stores past L1: of the ways measured (docs/performance.md) these two together reach
-// the copy's rate, plain stores 92 % of it.
-__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[2]) {
-  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at));
-}
-__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[4]) {
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-               : "l"(at));
-}
-
-__device__ __forceinline__ void store_word(void* at, std::uint32_t w) {
-  asm volatile("st.global.L1::no_allocate.u32 [%0], %1;" ::"l"(at), "r"(w) : "memory");
-}
-__device__ __forceinline__ void store_words(void* at, uint2 w) {
-  asm volatile("st.global.L1::no_allocate.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(w.x), "r"(w.y) : "memory");
-}
-__device__ __forceinline__ void store_words(void* at, float4 v) {
-  asm volatile("st.global.L1::no_allocate.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z),
-               "f"(v.w)
-               : "memory");
-}
+// Loads through the read-only path and stores past L1 (ptx.cuh): of the ways measured (docs/performance.md) these two
+// together reach the copy's rate, plain stores 92 % of it.
 
 // Rows of x from `first` on, `rows` of them, at column `col`, by load(pointer, r); with an index the rows that it
 // names. Whole tiles take a path without a condition or a multiplication for each row.
@@ -120,7 +101,7 @@ __device__ __forceinline__ void load_tile(const Matrix& x, std::int64_t first, i
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) a[r] = {};
   }
-  load_rows<kWarpRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { load_words(at, a[r].w); });
+  load_rows<kWarpRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { ptx::ld_global_nc(at, a[r].w); });
 }
 
 // Amax words: for BF16 two to a word, 16 bits each without sign; for FP32 one to a word. Both compare as integers.

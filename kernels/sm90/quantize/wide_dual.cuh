@@ -3,6 +3,7 @@
 // as in lines.cuh, so that a row is read in 512 bytes and each of its two lines of codes is written in 256. The codes
 // of rows leave before the block waits for the amax of its columns.
 
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/lines.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -111,8 +112,9 @@ __global__ void __launch_bounds__(kWideWarps * 32, 2)
   load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
   float factor[kLineRows];
   put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
-  store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside,
-                        [&](std::uint8_t* at, int r) { store_words(at, encode_eight<kElement>(a[r], factor[r])); });
+  store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+    ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r]));
+  });
 
   const uint4 m = wide_column_amax<kBlock>(a, shared);
   const uint2 bytes{scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.x, m.y}}), job.addend),
@@ -120,8 +122,9 @@ __global__ void __launch_bounds__(kWideWarps * 32, 2)
   put_wide_columns<kBlock>(p, job.column.scales, bytes, shared);
   const float4 low = factors_of(bytes.x);
   const float4 high = factors_of(bytes.y);
-  store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside,
-                        [&](std::uint8_t* at, int r) { store_words(at, encode_columns<kElement>(a[r], low, high)); });
+  store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+    ptx::st_global_no_allocate(at, encode_columns<kElement>(a[r], low, high));
+  });
   if (!job.column.scales.tiled) return;
   __syncthreads();
   store_wide_tiles<kBlock>(p, job.column.scales, shared);

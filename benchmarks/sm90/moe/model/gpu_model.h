@@ -18,7 +18,7 @@
 
 #include "benchmarks/sm90/common/device_memory.h"
 #include "benchmarks/sm90/moe/report/comparison.h"
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck::bench {
 

@@ -65,14 +65,14 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     }
     // No mma may be in flight where the last stage's columns are cleared: ptxas would wait after every one, in the loop
     // too (a third more time).
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_hold(acc);
+    ptx::warpgroup_wait<0>();
+    ptx::warpgroup_fence_operand(acc);
     if (whole < tile.kblocks) {
       Ring::wait_full(at);
       Ring::clear_tail(at.stage, tile, me.index * 128 + me.thread);
       stage(whole);
-      ptx::wgmma_wait<0>();
-      ptx::wgmma_hold(acc);
+      ptx::warpgroup_wait<0>();
+      ptx::warpgroup_fence_operand(acc);
     }
     Ring::release(before);
   }
@@ -81,7 +81,7 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
     // The second consumer is delayed, so that the consumers' epilogues do not coincide: on an H200 8 groups of 4096
     // rows, 4096x7168, are 1.2 % faster for it, ragged ones of 7168x2048 0.6 % slower.
     if (index == 1) {
-      ptx::barrier_wait(Ring::full(0), 0);
+      ptx::mbarrier_wait_parity(Ring::full(0), 0);
       const long long from = clock64();
       while (clock64() - from < kClocksBehind) {
       }

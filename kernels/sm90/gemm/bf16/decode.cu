@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "kernels/sm90/common/element.cuh"
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -12,11 +13,7 @@ constexpr int kDecodeThreads = 256;
 constexpr int kEach = 4;  // words of 8 codes a thread
 constexpr int kBlockWords = kDecodeThreads * kEach;
 
-__device__ __forceinline__ std::uint32_t two_bf16(float2 v) {
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));
-  return word;
-}
+__device__ __forceinline__ std::uint32_t two_bf16(float2 v) { return ptx::cvt_rn_bf16x2_f32(v.x, v.y); }
 
 // FP32 holds code * scale exactly, down to 2^-143, but for what is Inf in BF16 as well: one rounding.
 template <Element kElement>
@@ -59,8 +56,8 @@ __device__ __forceinline__ void decode_words(const DecodeOperand& x, std::int64_
 // The launch runs under the end of the kernel before, and the GEMM's under this one's: the GEMM waits for this kernel's
 // end, and so for that of the one before.
 __device__ __forceinline__ void begin() {
-  ptx::wait_for_kernel_before();
-  ptx::let_kernel_after_begin();
+  ptx::griddepcontrol_wait();
+  ptx::griddepcontrol_launch_dependents();
 }
 
 __global__ void __launch_bounds__(kDecodeThreads) decode(const __grid_constant__ DecodeJob job) {

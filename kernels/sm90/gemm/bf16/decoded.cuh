@@ -15,6 +15,7 @@
 #include "kernels/sm90/gemm/tile/consumer.cuh"
 #include "kernels/sm90/gemm/tile/launch.cuh"
 #include "kernels/sm90/gemm/tile/ring.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -73,7 +74,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   // Every lane for what it stored.
   __device__ __forceinline__ void publish(Cursor& at) const {
-    ptx::barrier_arrive(Ring::full(at.stage));
+    ptx::mbarrier_arrive(Ring::full(at.stage));
     at.advance();
   }
   // A scale is BF16 twice where there is one consumer, which the decoding holds up, to multiply two codes at once;
@@ -89,9 +90,9 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
       return kPaired ? __byte_perm(bits, 0, 0x3232) : bits;
     };
     if constexpr (kScales == 4) {
-      ptx::store_shared(to, make_uint4(word(0), word(1), word(2), word(3)));
+      ptx::st_shared(to, make_uint4(word(0), word(1), word(2), word(3)));
     } else {
-      ptx::store_shared(to, make_uint2(word(0), word(1)));
+      ptx::st_shared(to, make_uint2(word(0), word(1)));
     }
   }
 
@@ -193,16 +194,13 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   // product.
   static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
     const float2 v = decode2<kA>(codes & 0xFFFF);
-    std::uint32_t word;
     if constexpr (kPaired) {
-      asm("{.reg .b32 exact; cvt.rn.bf16x2.f32 exact, %1, %2; mul.rn.bf16x2 %0, exact, %3;}"
-          : "=r"(word)
-          : "f"(v.y), "f"(v.x), "r"(scale));
+      return ptx::mul_rn_bf16x2(ptx::cvt_rn_bf16x2_f32(v.x, v.y), scale);
     } else {
       const float by = __uint_as_float(scale);
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(__fmul_rn(v.y, by)), "f"(__fmul_rn(v.x, by)));
+      const float high = __fmul_rn(v.y, by);
+      return ptx::cvt_rn_bf16x2_f32(__fmul_rn(v.x, by), high);
     }
-    return word;
   }
 
   // A thread's codes of a box of B's columns, four of row lane / 4 and four of the row 8 below in a step, and the
@@ -219,12 +217,12 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     const int swizzle = Shape::kARowBytes == 128 ? row % 8 : row / 2 % 4;
     const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes;
     const std::uint32_t at = scales(stage) + ((first + Ring::lane / 4) * kScales + box * 2) * 4;
-    codes.high = ptx::load_shared_words(at);
-    codes.low = ptx::load_shared_words(at + 8 * kScales * 4);
+    codes.high = ptx::ld_shared_v2_u32(at);
+    codes.low = ptx::ld_shared_v2_u32(at + 8 * kScales * 4);
 #pragma unroll
     for (int i = 0; i < kSteps / 2; ++i) {
       const int chunk = box * kSteps + i * 2 + Ring::lane / 16;
-      ptx::load_matrices(from + ((chunk ^ swizzle) << 4), codes.words[i]);
+      ptx::ldmatrix_x4(from + ((chunk ^ swizzle) << 4), codes.words[i]);
     }
   }
 

@@ -14,11 +14,11 @@
 
 #include "kernels/sm90/gemm/fp8/fp8.h"
 #include "kernels/sm90/gemm/fp8/scales.cuh"
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/consumer.cuh"
 #include "kernels/sm90/gemm/tile/launch.cuh"
 #include "kernels/sm90/gemm/tile/ring.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -80,8 +80,8 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     const std::uint32_t at = scales(stage) + (Shape::row_of(me.index) + me.warp * 16 + lane / 4) * 4;
 #pragma unroll
     for (int i = 0; i < Shape::kRowSubs; ++i) {
-      s.a[i][0] = ptx::load_shared(at + i * 256);
-      s.a[i][1] = ptx::load_shared(at + i * 256 + 32);
+      s.a[i][0] = ptx::ld_shared_f32(at + i * 256);
+      s.a[i][1] = ptx::ld_shared_f32(at + i * 256 + 32);
     }
     const std::uint32_t b = scales(stage) + Shape::kM * 4;
     if constexpr (kBRow) {
@@ -89,7 +89,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     } else {
 #pragma unroll
       for (int i = 0; i < StageScales::kSegments; ++i) {
-        s.b[i] = ptx::load_shared(b + (offset + i * StageScales::kSegment) / 128 * 4);
+        s.b[i] = ptx::ld_shared_f32(b + (offset + i * StageScales::kSegment) / 128 * 4);
       }
     }
   }
@@ -97,7 +97,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   // While the first mma of a stage run.
   static __device__ __forceinline__ void read_columns(ColumnScales& columns, const StageScales& s) {
 #pragma unroll
-    for (int i = 0; i < Shared::kKept; ++i) columns.two[i] = ptx::load_shared_2(s.row + i * 32);
+    for (int i = 0; i < Shared::kKept; ++i) columns.two[i] = ptx::ld_shared_v2_f32(s.row + i * 32);
   }
 
   // acc += partial * scale, each product of scales rounded first.
@@ -113,7 +113,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
         if (i / 4 < Shared::kKept) {
           b = columns.two[i / 4];
         } else {
-          b = ptx::load_shared_2(s.row + (kColSub * Shape::kSubN + i * 2) * 4);
+          b = ptx::ld_shared_v2_f32(s.row + (kColSub * Shape::kSubN + i * 2) * 4);
         }
         acc[i + 0] = __fmaf_rn(partial[i + 0], __fmul_rn(a0, b.x), acc[i + 0]);
         acc[i + 1] = __fmaf_rn(partial[i + 1], __fmul_rn(a0, b.y), acc[i + 1]);
@@ -142,13 +142,13 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   __device__ __forceinline__ void multiply_scales(float (&products)[kAcc], const StageScales& s) const {
 #pragma unroll
     for (int i = 0; i < kAcc; i += 4) {
-      const float2 b = ptx::load_shared_2(s.row + i * 8);
+      const float2 b = ptx::ld_shared_v2_f32(s.row + i * 8);
       products[i + 0] = __fmul_rn(s.a[0][0], b.x);
       products[i + 1] = __fmul_rn(s.a[0][0], b.y);
       products[i + 2] = __fmul_rn(s.a[0][1], b.x);
       products[i + 3] = __fmul_rn(s.a[0][1], b.y);
     }
-    ptx::wgmma_hold(products);
+    ptx::warpgroup_fence_operand(products);
   }
 
   // Four chained k32 steps, from zero.
@@ -156,23 +156,23 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   __device__ __forceinline__ void multiply(float (&partial)[kAcc], int stage, const MatmulConsumer& me) const {
     const std::uint64_t a = Ring::a_operand(stage, Shape::row_of(me.index) * kBlockK, kRowSub * 64 * kBlockK);
     const std::uint64_t b = Ring::b_operand(stage, (Shape::column_of(me.index) + kColSub * Shape::kSubN) * kBlockK);
-    ptx::wgmma_hold(partial);
-    ptx::wgmma_fence();
+    ptx::warpgroup_fence_operand(partial);
+    ptx::warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      ptx::wgmma<kA, kB>(partial, ptx::wgmma_operand_at(a, i * 2), ptx::wgmma_operand_at(b, i * 2), i != 0);
+      ptx::wgmma<kA, kB>(partial, ptx::advance_smem_desc(a, i * 2), ptx::advance_smem_desc(b, i * 2), i != 0);
     }
-    ptx::wgmma_commit();
+    ptx::warpgroup_commit_batch();
   }
   // The same with A in registers.
   template <int kColSub>
   __device__ __forceinline__ void multiply(float (&partial)[kAcc], const std::uint32_t (&a)[4][4], int stage) const {
     const std::uint64_t b = Ring::b_operand(stage, kColSub * Shape::kSubN * kBlockK);
-    ptx::wgmma_hold(partial);
-    ptx::wgmma_fence();
+    ptx::warpgroup_fence_operand(partial);
+    ptx::warpgroup_arrive();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a[i], ptx::wgmma_operand_at(b, i * 2), i != 0);
-    ptx::wgmma_commit();
+    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a[i], ptx::advance_smem_desc(b, i * 2), i != 0);
+    ptx::warpgroup_commit_batch();
   }
 
   // `ahead` runs while the last sub-tile's mma do.
@@ -193,15 +193,15 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     if constexpr (Shared::kProducts) {
       float products[kAcc];
       multiply_scales(products, s);
-      ptx::wgmma_wait<0>();
-      ptx::wgmma_hold(partial);
+      ptx::warpgroup_wait<0>();
+      ptx::warpgroup_fence_operand(partial);
       release(stage);
 #pragma unroll
       for (int i = 0; i < kAcc; ++i) acc[0][i] = __fmaf_rn(partial[i], products[i], acc[0][i]);
       return;
     }
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_hold(partial);
+    ptx::warpgroup_wait<0>();
+    ptx::warpgroup_fence_operand(partial);
     constexpr bool kRead = !kBRow || Shared::kKept == kAcc / 4;  // all scales
     if (kLast && kRead) release(stage);
     add_partial<kRowSub, kColSub>(acc[kSub], partial, s, columns);
@@ -224,7 +224,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
         const int row = me.warp * 16 + lane % 16;
         const std::uint32_t from = a_stage(at.stage) + (me.index * Shape::kConsumerM + row) * kBlockK;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) ptx::load_matrices(from + (((i * 2 + lane / 16) ^ (row % 8)) << 4), a[i]);
+        for (int i = 0; i < 4; ++i) ptx::ldmatrix_x4(from + (((i * 2 + lane / 16) ^ (row % 8)) << 4), a[i]);
       }
       const int stage = at.stage;
       clear_last(stage, tile, kb, me);
@@ -256,7 +256,7 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
       at.advance();
     };
     const auto end = [&](float(&partial)[kAcc], const StageScales& s, int stage) {
-      ptx::wgmma_hold(partial);
+      ptx::warpgroup_fence_operand(partial);
       if (!kBRow) release(stage);
       add_partial<0, 0>(acc, partial, s, ColumnScales{});
       if (kBRow) release(stage);
@@ -266,20 +266,20 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     for (; left >= 4; left -= 4) {
       begin(p, ps, p_stage);
       begin(q, qs, q_stage);
-      ptx::wgmma_wait<1>();
+      ptx::warpgroup_wait<1>();
       end(p, ps, p_stage);
       begin(p, ps, p_stage);
-      ptx::wgmma_wait<1>();
+      ptx::warpgroup_wait<1>();
       end(q, qs, q_stage);
       begin(q, qs, q_stage);
-      ptx::wgmma_wait<1>();
+      ptx::warpgroup_wait<1>();
       end(p, ps, p_stage);
-      ptx::wgmma_wait<0>();
+      ptx::warpgroup_wait<0>();
       end(q, qs, q_stage);
     }
     for (; left > 0; --left) {
       begin(p, ps, p_stage);
-      ptx::wgmma_wait<0>();
+      ptx::warpgroup_wait<0>();
       end(p, ps, p_stage);
     }
   }

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -117,7 +117,7 @@ struct ScaleProducer {
 
   // Every lane, for what it stored.
   __device__ __forceinline__ void publish(Cursor& at) const {
-    ptx::barrier_arrive(matmul.full(at.stage));
+    ptx::mbarrier_arrive(matmul.full(at.stage));
     at.advance();
   }
 
@@ -189,9 +189,9 @@ struct ScaleProducer {
           matmul.wait_empty(at);
           const std::uint32_t to = matmul.scales(at.stage) + kPlace + matmul.lane * 4;
 #pragma unroll
-          for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 128, group.row[j][i].bits(t));
+          for (int i = 0; i < kEach; ++i) ptx::st_shared(to + i * 128, group.row[j][i].bits(t));
           if constexpr (kBlocks) {
-            if (matmul.lane < 4) ptx::store_shared(to + Shape::kM * 4, group.block[j].bits(t));
+            if (matmul.lane < 4) ptx::st_shared(to + Shape::kM * 4, group.block[j].bits(t));
           }
           publish(at);
         }
@@ -224,9 +224,9 @@ struct ScaleProducer {
       matmul.wait_empty(at);
       const std::uint32_t to = matmul.scales(at.stage) + kPlace + matmul.lane * 4;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) ptx::store_shared(to + i * 128, scale_bits(now[i], e8m0));
+      for (int i = 0; i < kEach; ++i) ptx::st_shared(to + i * 128, scale_bits(now[i], e8m0));
       if constexpr (kBlocks) {
-        if (matmul.lane < 4) ptx::store_shared(to + Shape::kM * 4, scale_bits(now_block, job.b_e8m0));
+        if (matmul.lane < 4) ptx::st_shared(to + Shape::kM * 4, scale_bits(now_block, job.b_e8m0));
       }
       publish(at);
     }

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/sm90/gemm/mma/mma.h"
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
-#include "kernels/sm90/gemm/ptx/wgmma.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/ptx/wgmma.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -57,22 +57,22 @@ __global__ void __launch_bounds__(kMmaThreads) mma_kernel(MmaJob job) {
     d[i] = job.c == nullptr ? __int_as_float(0x7FC0BAD0) : inside ? job.c[r * job.n + c] : 0.0F;
   }
   int add = job.c != nullptr;
-  const std::uint64_t a = ptx::wgmma_operand(ptx::shared_address(a_lines));
-  const std::uint64_t b = ptx::wgmma_operand(ptx::shared_address(b_lines));
+  const std::uint64_t a = ptx::make_smem_desc(ptx::shared_address(a_lines));
+  const std::uint64_t b = ptx::make_smem_desc(ptx::shared_address(b_lines));
   for (std::int64_t first = 0; first < line; first += kLineBytes) {
     copy_lines<kMmaRows>(a_lines, static_cast<const unsigned char*>(job.a), row0, job.m, first, line);
     copy_lines<kN>(b_lines, static_cast<const unsigned char*>(job.b), col0, job.n, first, line);
-    ptx::fence_async();
+    ptx::fence_proxy_async();
     __syncthreads();
     const std::int64_t left = line - first;
     const int steps = left >= kLineBytes ? 4 : static_cast<int>((left + 31) / 32);
     for (int step = 0; step < steps; ++step, add = 1) {
-      ptx::wgmma_hold(d);
-      ptx::wgmma_fence();
+      ptx::warpgroup_fence_operand(d);
+      ptx::warpgroup_arrive();
       ptx::wgmma<kA, kB>(d, a + 2 * step, b + 2 * step, add);
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<0>();
-      ptx::wgmma_hold(d);
+      ptx::warpgroup_commit_batch();
+      ptx::warpgroup_wait<0>();
+      ptx::warpgroup_fence_operand(d);
     }
     __syncthreads();
   }

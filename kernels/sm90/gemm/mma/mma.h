@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/gemm/ptx/code.h"
+#include "kernels/sm90/ptx/code.h"
 
 namespace mxcheck_kernels::sm90 {
 

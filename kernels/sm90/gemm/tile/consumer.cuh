@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
-#include "kernels/sm90/gemm/ptx/wgmma.cuh"
 #include "kernels/sm90/gemm/tile/output.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/ptx/wgmma.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
   typename Tile::Cursor at;
   std::uint32_t uses = 0;
   while (true) {
-    ptx::barrier_wait(matmul.full(at.stage), at.parity);
+    ptx::mbarrier_wait_parity(matmul.full(at.stage), at.parity);
     const MatmulTile tile = matmul.read_header(at.stage);
     if (tile.kblocks == kNoTile) break;
     out.load_first(c_map, tile);
@@ -57,20 +57,20 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
 // when this returns.
 template <int kSteps, int kAcc, class Operand>
 __device__ __forceinline__ void chain_steps(float (&acc)[kAcc], std::uint64_t b, bool add, const Operand& a) {
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_fence();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_arrive();
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) {
     const int begun = add || i != 0 ? 1 : 0;
     if constexpr (std::is_same_v<std::decay_t<decltype(a(i))>, std::uint64_t>) {
-      ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), ptx::wgmma_operand_at(b, i * 2), begun);
+      ptx::wgmma<Code::bf16, Code::bf16>(acc, a(i), ptx::advance_smem_desc(b, i * 2), begun);
     } else {
-      ptx::wgmma_bf16(acc, a(i), ptx::wgmma_operand_at(b, i * 2), begun);
+      ptx::wgmma_bf16(acc, a(i), ptx::advance_smem_desc(b, i * 2), begun);
     }
   }
-  ptx::wgmma_commit();
-  ptx::wgmma_hold(acc);
-  ptx::wgmma_wait<1>();
+  ptx::warpgroup_commit_batch();
+  ptx::warpgroup_fence_operand(acc);
+  ptx::warpgroup_wait<1>();
 }
 
 // A stage's mma, added to the chain while those of the stage `before` may still be on their way.
@@ -85,8 +85,8 @@ __device__ __forceinline__ void chain_stage(const Tile& matmul, float (&acc)[kAc
 
 template <class Tile, int kAcc>
 __device__ __forceinline__ void chain_end(const Tile& matmul, float (&acc)[kAcc], int before) {
-  ptx::wgmma_wait<0>();
-  ptx::wgmma_hold(acc);
+  ptx::warpgroup_wait<0>();
+  ptx::warpgroup_fence_operand(acc);
   matmul.release(before);
 }
 

@@ -8,8 +8,8 @@
 
 #include <cuda.h>
 
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -19,26 +19,26 @@ __global__ void __launch_bounds__(Tile::Shape::kThreads, 1)
   using Shape = typename Tile::Shape;
   extern __shared__ __align__(1024) std::uint8_t memory[];
   const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32, 0);
-  const Tile matmul = {{job, ptx::shared_address(memory), Shape::kCluster == 1 ? 0 : ptx::cluster_rank(),
+  const Tile matmul = {{job, ptx::shared_address(memory), Shape::kCluster == 1 ? 0 : ptx::cluster_ctarank(),
                         static_cast<int>(threadIdx.x) % 32}};
   if (threadIdx.x == 0) matmul.init_barriers();
   __syncthreads();
-  if constexpr (Shape::kCluster > 1) ptx::cluster_barrier();
+  if constexpr (Shape::kCluster > 1) ptx::barrier_cluster();
   // The launch and what is above run under the end of the kernel before: 0.4 us of 12 for 128 rows.
-  ptx::wait_for_kernel_before();
-  ptx::let_kernel_after_begin();
+  ptx::griddepcontrol_wait();
+  ptx::griddepcontrol_launch_dependents();
   if (job.status != nullptr && *job.status != 0) return;
   if (warp < 4) {
-    if constexpr (Shape::kConsumers > 1) ptx::fewer_registers<Tile::Shared::kProducerRegs>();
+    if constexpr (Shape::kConsumers > 1) ptx::setmaxnreg_dec<Tile::Shared::kProducerRegs>();
     matmul.produce(warp, maps);
   } else {
-    if constexpr (Shape::kConsumers > 1) ptx::more_registers<Tile::Shared::kConsumerRegs>();
+    if constexpr (Shape::kConsumers > 1) ptx::setmaxnreg_inc<Tile::Shared::kConsumerRegs>();
     matmul.run_consumer(&maps.c, &maps.d, warp / 4 - 1);
   }
   // Shared memory that a neighbour may still write or signal stays.
   if constexpr (Shape::kCluster > 1) {
     __syncwarp();
-    ptx::cluster_barrier();
+    ptx::barrier_cluster();
   }
 }
 

@@ -6,8 +6,8 @@
 
 #include <cuda_bf16.h>
 
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -75,10 +75,10 @@ struct MatmulStore {
 
   __device__ __forceinline__ void load_chunk(int chunk, const CUtensorMap* c_map, const MatmulTile& tile) const {
     const Place at = place(chunk, tile);
-    ptx::tma_wait_read<0>();
-    ptx::fence_async();
-    ptx::barrier_arrive_expect(loaded(chunk), Shared::kChunkBytes);
-    ptx::tma_load(slot(chunk), c_map, loaded(chunk), at.x, at.y, at.z);
+    ptx::cp_async_bulk_wait_group_read<0>();
+    ptx::fence_proxy_async();
+    ptx::mbarrier_arrive_expect_tx(loaded(chunk), Shared::kChunkBytes);
+    ptx::cp_async_bulk_tensor_3d(slot(chunk), c_map, loaded(chunk), at.x, at.y, at.z);
   }
 
   // By the consumer's threads: elements of D that are the tile's, copy(element, shared address) or
@@ -104,24 +104,22 @@ struct MatmulStore {
   __device__ __forceinline__ void fill_chunk(const Place& at, std::uint32_t to) const {
     each<Out>(at, to, const_cast<void*>(job.c), [](const Out* d, std::uint32_t s) {
       if constexpr (sizeof(Out) == 2) {
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(s), "h"(*reinterpret_cast<const std::uint16_t*>(d)) : "memory");
+        ptx::st_shared(s, *reinterpret_cast<const std::uint16_t*>(d));
       } else {
-        ptx::store_shared(s, *d);
+        ptx::st_shared(s, *d);
       }
     });
   }
   __device__ __forceinline__ void drain_chunk(const Place& at, std::uint32_t from) const {
     if (job.d_aligned) {
-      each<uint4>(at, from, job.d, [](uint4* d, std::uint32_t s) { *d = ptx::load_shared_16(s); });
+      each<uint4>(at, from, job.d, [](uint4* d, std::uint32_t s) { *d = ptx::ld_shared_v4_u32(s); });
       return;
     }
     each<Out>(at, from, job.d, [](Out* d, std::uint32_t s) {
       if constexpr (sizeof(Out) == 2) {
-        std::uint16_t v;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(s) : "memory");
-        *reinterpret_cast<std::uint16_t*>(d) = v;
+        *reinterpret_cast<std::uint16_t*>(d) = ptx::ld_shared_u16(s);
       } else {
-        *d = ptx::load_shared(s);
+        *d = ptx::ld_shared_f32(s);
       }
     });
   }
@@ -158,10 +156,10 @@ struct MatmulStore {
     for (int j = 0; j < Shared::kChunkColumns / 8; j += 2) {
       const std::uint32_t at = base ^ (j << 4);
       std::uint32_t words[4] = {};
-      if constexpr (kAdd) ptx::load_matrices(at, words);
+      if constexpr (kAdd) ptx::ldmatrix_x4(at, words);
 #pragma unroll
       for (int i = 0; i < 4; ++i) words[i] = two_halves<kAdd>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1], words[i]);
-      ptx::store_matrices(at, words);
+      ptx::stmatrix_x4(at, words);
     }
   }
 
@@ -183,11 +181,11 @@ struct MatmulStore {
         float y = odd ? acc[odd_from + 1] : acc[even_from + 1];
         const std::uint32_t at = (base ^ (j << 5)) + half * 1024;
         if constexpr (kAdd) {
-          const float2 old = ptx::load_shared_2(at);
+          const float2 old = ptx::ld_shared_v2_f32(at);
           x = __fadd_rn(x, old.x);
           y = __fadd_rn(y, old.y);
         }
-        ptx::store_shared(at, make_float2(x, y));
+        ptx::st_shared(at, make_float2(x, y));
       }
     }
   }
@@ -201,10 +199,10 @@ struct MatmulStore {
       const int row = (j + lane / 16) * 8 + lane % 8;
       const std::uint32_t at = to + row * 128 + ((column ^ lane % 8) << 4);
       std::uint32_t words[4] = {};
-      if constexpr (kAdd) ptx::load_matrices_transposed(at, words);
+      if constexpr (kAdd) ptx::ldmatrix_x4_trans(at, words);
 #pragma unroll
       for (int i = 0; i < 4; ++i) words[i] = two_halves<kAdd>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1], words[i]);
-      ptx::store_matrices_transposed(at, words);
+      ptx::stmatrix_x4_trans(at, words);
     }
   }
   // A chunk of FP32 has the rows of two warps.
@@ -220,8 +218,8 @@ struct MatmulStore {
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
         float x = acc[j * 4 + i];
-        if constexpr (kAdd) x = __fadd_rn(x, ptx::load_shared(at + j * 1024));
-        ptx::store_shared(at + j * 1024, x);
+        if constexpr (kAdd) x = __fadd_rn(x, ptx::ld_shared_f32(at + j * 1024));
+        ptx::st_shared(at + j * 1024, x);
       }
     }
   }
@@ -233,7 +231,7 @@ struct MatmulStore {
 #pragma unroll
     for (int i = 0; i < Shared::kSlots; ++i) {
       const int chunk = first + i;
-      if (kAdd && job.d_tiled) ptx::barrier_wait(loaded(chunk), uses & 1);
+      if (kAdd && job.d_tiled) ptx::mbarrier_wait_parity(loaded(chunk), uses & 1);
       if constexpr (Shape::kTransposed) {
         static_assert(Shape::kSubs == 1);
         const float* const from = &acc[0][transposed_column(chunk) / 2];
@@ -264,12 +262,12 @@ struct MatmulStore {
 #pragma unroll
     for (int first = 0; first < Shared::kChunks; first += kSlots) {
       if (!load) {
-        if (leader) ptx::tma_wait_read<0>();
-        ptx::warpgroup_barrier(barrier);
+        if (leader) ptx::cp_async_bulk_wait_group_read<0>();
+        ptx::bar_sync<128>(barrier);
         if (job.accumulate) {
 #pragma unroll 1
           for (int chunk = first; chunk < first + kSlots; ++chunk) fill_chunk(place(chunk, tile), slot(chunk));
-          ptx::warpgroup_barrier(barrier);
+          ptx::bar_sync<128>(barrier);
         }
       }
       if (job.accumulate) {
@@ -278,20 +276,20 @@ struct MatmulStore {
         write_slots<false>(acc, first, uses);
       }
       ++uses;
-      ptx::fence_async();
-      ptx::warpgroup_barrier(barrier);
+      ptx::fence_proxy_async();
+      ptx::bar_sync<128>(barrier);
       // Every slot is written, by every warp.
       if (!whole) {
 #pragma unroll 1
         for (int chunk = first; chunk < first + kSlots; ++chunk) drain_chunk(place(chunk, tile), slot(chunk));
-        if (load) ptx::warpgroup_barrier(barrier);
+        if (load) ptx::bar_sync<128>(barrier);
       } else if (leader) {
 #pragma unroll
         for (int chunk = first; chunk < first + kSlots; ++chunk) {
           const Place at = place(chunk, tile);
-          if (at.rows > 0) ptx::tma_store(d_map, slot(chunk), at.x, at.y, at.z);
+          if (at.rows > 0) ptx::cp_async_bulk_tensor_3d_store(d_map, slot(chunk), at.x, at.y, at.z);
         }
-        ptx::tma_commit();
+        ptx::cp_async_bulk_commit_group();
       }
       if (load && leader) {
 #pragma unroll
@@ -305,20 +303,20 @@ struct MatmulStore {
   // At a tile's start, before its first mma: C on its way into the slots.
   __device__ __forceinline__ void load_first(const CUtensorMap* c_map, const MatmulTile& tile) const {
     if (!job.accumulate || !job.d_tiled) return;
-    ptx::warpgroup_barrier(1 + me.index);
+    ptx::bar_sync<128>(1 + me.index);
     if (me.thread != 0) return;
 #pragma unroll
     for (int chunk = 0; chunk < Shared::kSlots; ++chunk) load_chunk(chunk, c_map, tile);
 #pragma unroll
     for (int chunk = Shared::kSlots; chunk < Shared::kChunks; ++chunk) {
       const Place to = place(chunk, tile);
-      ptx::tma_prefetch(c_map, to.x, to.y, to.z);
+      ptx::cp_async_bulk_prefetch_tensor_3d(c_map, to.x, to.y, to.z);
     }
   }
 
   // At the end of all.
   __device__ __forceinline__ void finish() const {
-    if (me.thread == 0) ptx::tma_wait();
+    if (me.thread == 0) ptx::cp_async_bulk_wait_group<0>();
   }
 };
 

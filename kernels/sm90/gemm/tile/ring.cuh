@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/ptx/ptx.cuh"
 #include "kernels/sm90/gemm/tile/tile.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -49,10 +49,11 @@ struct MatmulRing {
   // wgmma's operands, `from` + `further` bytes into a stage. Of the stages' own addresses nothing but a multiple is
   // computed anew: uniform instructions between a consumer's mma are not free (0.6 % of a GEMM).
   __device__ __forceinline__ std::uint64_t a_operand(int stage, std::uint32_t from, std::uint32_t further = 0) const {
-    return ptx::wgmma_operand_at(ptx::wgmma_operand(a_stage(0) + from), stage * (Shared::kABytes / 16) + further / 16);
+    return ptx::advance_smem_desc(ptx::make_smem_desc(a_stage(0) + from),
+                                  stage * (Shared::kABytes / 16) + further / 16);
   }
   __device__ __forceinline__ std::uint64_t b_operand(int stage, std::uint32_t further = 0) const {
-    return ptx::wgmma_operand_at(ptx::wgmma_operand(b_stage(0)), stage * (Shared::kBBytes / 16) + further / 16);
+    return ptx::advance_smem_desc(ptx::make_smem_desc(b_stage(0)), stage * (Shared::kBBytes / 16) + further / 16);
   }
   __device__ __forceinline__ std::uint32_t header(int stage) const {
     return shared + Shared::kHeaders + stage * Shared::kHeaderBytes;
@@ -61,12 +62,12 @@ struct MatmulRing {
   // --- producer -----------------------------------------------------------------------------------------------------
 
   __device__ __forceinline__ void wait_empty(const Cursor& at) const {
-    ptx::barrier_wait(empty(at.stage), at.parity ^ 1);
+    ptx::mbarrier_wait_parity(empty(at.stage), at.parity ^ 1);
   }
 
   __device__ __forceinline__ void put_header(int stage, const MatmulTile& tile) const {
-    ptx::store_shared(header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
-    ptx::store_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, tile.k, tile.tail));
+    ptx::st_shared(header(stage), make_int4(tile.expert, tile.row, tile.rows, tile.col));
+    ptx::st_shared(header(stage) + 16, make_int4(tile.kblock, tile.kblocks, tile.k, tile.tail));
   }
 
   __device__ __forceinline__ void load_stage(const Cursor& at, const MatmulMaps& maps, const MatmulTile& tile,
@@ -75,26 +76,27 @@ struct MatmulRing {
     const std::uint32_t barrier = full(at.stage);
     const int x = tile.k + kb * Shape::kColumns;
     const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
-    ptx::barrier_arrive_expect(barrier, Shape::kBoxesOfB * kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
-    if (!gathered) ptx::tma_load(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
+    ptx::mbarrier_arrive_expect_tx(barrier, Shape::kBoxesOfB * kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
+    if (!gathered) ptx::cp_async_bulk_tensor_3d(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
     if constexpr (kCluster == 1) {
 #pragma unroll
       for (int i = 0; i < Shape::kBoxesOfB; ++i) {
         const std::uint32_t to = b_stage(at.stage) + i * Shape::kN * kRowBytes;
-        ptx::tma_load(to, &maps.b, barrier, x + i * (Shape::kColumns / Shape::kBoxesOfB), tile.col, b_expert);
+        ptx::cp_async_bulk_tensor_3d(to, &maps.b, barrier, x + i * (Shape::kColumns / Shape::kBoxesOfB), tile.col,
+                                     b_expert);
       }
     } else {
       constexpr std::uint16_t kAll = (1 << kCluster) - 1;
       const int part = static_cast<int>(rank) * Shape::kRowsOfB;
       const std::uint32_t to = b_stage(at.stage) + part * kRowBytes;
-      ptx::tma_load_multicast(to, &maps.b, barrier, x, tile.col + part, b_expert, kAll);
+      ptx::cp_async_bulk_tensor_3d_multicast(to, &maps.b, barrier, x, tile.col + part, b_expert, kAll);
     }
   }
 
   __device__ __forceinline__ void produce_codes(const MatmulMaps& maps) const {
     if (lane == 0 && job.kblocks > 0) {
-      if (job.row_index == nullptr) ptx::prefetch_map(&maps.a);
-      ptx::prefetch_map(&maps.b);
+      if (job.row_index == nullptr) ptx::prefetch_tensormap(&maps.a);
+      ptx::prefetch_tensormap(&maps.b);
     }
     Schedule schedule(job, rank);
     MatmulTile tile;
@@ -104,7 +106,7 @@ struct MatmulRing {
         wait_empty(at);
         put_header(at.stage, tile);
         if (tile.kblocks == 0) {
-          ptx::barrier_arrive(full(at.stage));
+          ptx::mbarrier_arrive(full(at.stage));
           at.advance();
         } else {
           load_stage(at, maps, tile, 0);
@@ -123,7 +125,7 @@ struct MatmulRing {
       tile.kblocks = kNoTile;
       wait_empty(at);
       put_header(at.stage, tile);
-      ptx::barrier_arrive(full(at.stage));
+      ptx::mbarrier_arrive(full(at.stage));
     }
     __syncwarp();
   }
@@ -140,7 +142,7 @@ struct MatmulRing {
     MatmulTile tile;
     Cursor at;
     const auto done = [&] {
-      ptx::copy_arrive(full(at.stage));
+      ptx::cp_async_mbarrier_arrive_noinc(full(at.stage));
       at.advance();
     };
     const std::int64_t pitch = job.k * kElementBytes;
@@ -167,8 +169,8 @@ struct MatmulRing {
             const int row = first + warp * kRows + lane / kChunks;
             const int swizzled = chunk ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
             const int source = __shfl_sync(kAllLanes, held[i], row % 32);
-            ptx::copy_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch,
-                         source < 0 || past ? 0 : 16);
+            ptx::cp_async_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch,
+                             source < 0 || past ? 0 : 16);
           }
         }
         done();
@@ -186,8 +188,8 @@ struct MatmulRing {
 
   // Rows that were gathered came by ordinary writes, which wgmma is to see.
   __device__ __forceinline__ void wait_full(const Cursor& at) const {
-    ptx::barrier_wait(full(at.stage), at.parity);
-    if (job.row_index != nullptr) ptx::fence_async();
+    ptx::mbarrier_wait_parity(full(at.stage), at.parity);
+    if (job.row_index != nullptr) ptx::fence_proxy_async();
   }
 
   // A stage that is the last of an expert's columns may have the next expert's as well, which are no zeros: products
@@ -204,31 +206,31 @@ struct MatmulRing {
           row < Shape::kM ? a_stage(stage) + row * kRowBytes : b_stage(stage) + (row - Shape::kM) * kRowBytes;
       const std::uint32_t at = first + ((chunk ^ row % 8) << 4);
       const int kept = max(from - chunk * 16, 0);  // bytes, of the first chunk alone
-      uint4 words = kept == 0 ? make_uint4(0, 0, 0, 0) : ptx::load_shared_16(at);
+      uint4 words = kept == 0 ? make_uint4(0, 0, 0, 0) : ptx::ld_shared_v4_u32(at);
       const auto keep = [kept](std::uint32_t word, int index) {
         const int bytes = kept - index * 4;
         return bytes >= 4 ? word : bytes <= 0 ? 0 : word & ((1U << bytes * 8) - 1);
       };
-      ptx::store_shared(at, make_int4(static_cast<int>(keep(words.x, 0)), static_cast<int>(keep(words.y, 1)),
-                                      static_cast<int>(keep(words.z, 2)), static_cast<int>(keep(words.w, 3))));
+      ptx::st_shared(at, make_int4(static_cast<int>(keep(words.x, 0)), static_cast<int>(keep(words.y, 1)),
+                                   static_cast<int>(keep(words.z, 2)), static_cast<int>(keep(words.w, 3))));
     }
-    ptx::fence_async();
-    asm volatile("bar.sync 3, %0;" ::"n"(Shape::kConsumers * 128) : "memory");
+    ptx::fence_proxy_async();
+    ptx::bar_sync<Shape::kConsumers * 128>(3);
   }
 
   // Every thread for what it read: one for its warp would do, but racecheck does not model intra-warp ordering.
   __device__ __forceinline__ void release(int stage) const {
     if constexpr (kCluster == 1) {
-      ptx::barrier_arrive(empty(stage));
+      ptx::mbarrier_arrive(empty(stage));
     } else {
 #pragma unroll
-      for (int r = 0; r < kCluster; ++r) ptx::barrier_arrive_at(empty(stage), static_cast<std::uint32_t>(r));
+      for (int r = 0; r < kCluster; ++r) ptx::mbarrier_arrive_cluster(empty(stage), static_cast<std::uint32_t>(r));
     }
   }
 
   __device__ __forceinline__ MatmulTile read_header(int stage) const {
-    const uint4 words = ptx::load_shared_16(header(stage));
-    const uint4 more = ptx::load_shared_16(header(stage) + 16);
+    const uint4 words = ptx::ld_shared_v4_u32(header(stage));
+    const uint4 more = ptx::ld_shared_v4_u32(header(stage) + 16);
     MatmulTile tile;
     tile.expert = static_cast<int>(words.x);
     tile.row = static_cast<int>(words.y);
@@ -243,12 +245,13 @@ struct MatmulRing {
   __device__ __forceinline__ void init_ring(int arrivals) const {
     const int gather = job.row_index != nullptr ? kGatherWarps * 32 : 0;
     for (int i = 0; i < kStages; ++i) {
-      ptx::barrier_init(full(i), static_cast<std::uint32_t>(arrivals + gather));
-      ptx::barrier_init(empty(i), Shape::kConsumers * 128 * kCluster);
+      ptx::mbarrier_init(full(i), static_cast<std::uint32_t>(arrivals + gather));
+      ptx::mbarrier_init(empty(i), Shape::kConsumers * 128 * kCluster);
     }
-    for (int i = 0; i < Shape::kConsumers * Shared::kSlots; ++i) ptx::barrier_init(shared + Shared::kLoaded + i * 8, 1);
-    ptx::fence_barrier_init();
-    ptx::fence_async();
+    for (int i = 0; i < Shape::kConsumers * Shared::kSlots; ++i)
+      ptx::mbarrier_init(shared + Shared::kLoaded + i * 8, 1);
+    ptx::fence_mbarrier_init();
+    ptx::fence_proxy_async();
   }
 };
 

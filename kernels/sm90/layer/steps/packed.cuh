@@ -11,6 +11,7 @@
 #include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/layer/steps/rows.h"
 #include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -72,7 +73,7 @@ __device__ __forceinline__ void decode_packed(const std::uint32_t (&words)[3], f
 __device__ __forceinline__ void round_to_bf16(float (&v)[kEach]) {
 #pragma unroll
   for (int i = 0; i < kEach; i += 2) {
-    const std::uint32_t two = two_bf16(v[i], v[i + 1]);
+    const std::uint32_t two = ptx::cvt_rn_bf16x2_f32(v[i], v[i + 1]);
     v[i] = low_half(two), v[i + 1] = high_half(two);
   }
 }

@@ -9,6 +9,7 @@
 #include "kernels/sm90/layer/steps/packed.cuh"
 #include "kernels/sm90/layer/steps/rows.h"
 #include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -23,7 +24,8 @@ __device__ __forceinline__ void unpack(const uint4& words, float (&v)[kEach]) {
   for (int i = 0; i < 4; ++i) v[2 * i] = low_half(w[i]), v[2 * i + 1] = high_half(w[i]);
 }
 __device__ __forceinline__ uint4 packed(const float (&v)[kEach]) {
-  return make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]), two_bf16(v[6], v[7]));
+  return make_uint4(ptx::cvt_rn_bf16x2_f32(v[0], v[1]), ptx::cvt_rn_bf16x2_f32(v[2], v[3]),
+                    ptx::cvt_rn_bf16x2_f32(v[4], v[5]), ptx::cvt_rn_bf16x2_f32(v[6], v[7]));
 }
 
 __device__ __forceinline__ float decoded(const HInput& h, std::int64_t row, std::int64_t col) {
@@ -156,7 +158,7 @@ __device__ __forceinline__ GateUps gate_ups(const PackedH& raw, const float* tab
     v.u[i] = !kHasPairs<kAccess> ? b[i] : i < kEach / 2 ? a[pair + 1] : b[pair + 1];
   }
 #pragma unroll
-  for (int i = 0; i < kEach; i += 2) look_up(table, two_bf16(v.g[i], v.g[i + 1]), v.q[i], v.q[i + 1]);
+  for (int i = 0; i < kEach; i += 2) look_up(table, ptx::cvt_rn_bf16x2_f32(v.g[i], v.g[i + 1]), v.q[i], v.q[i + 1]);
   return v;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/plan.h"
+#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -49,13 +50,6 @@ __device__ __forceinline__ void store_codes(std::uint8_t* to, const uint4& codes
   for (; i < count; ++i) to[i] = static_cast<std::uint8_t>(w[i / 4] >> 8 * (i % 4));
 }
 
-// Stores past L1: nothing reads them here.
-__device__ __forceinline__ void store_sixteen(std::uint8_t* to, const uint4& v) {
-  asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-               "r"(v.w)
-               : "memory");
-}
-
 // Where a tile's columns go: `to` is the first code of the first, `pitch` codes lie from a column to the next. The tile
 // has `rows` rows and `columns` columns; padded: codes past the rows are +0, up to 128.
 struct TransposedPlace {
@@ -79,7 +73,7 @@ __device__ __forceinline__ void store_transposed(const TransposedTile<kCols>& ti
   if (aligned && at.rows == kTileRows && at.columns >= kCols) {
 #pragma unroll
     for (int c = 0; c < kCols; c += kThreads / 8, to += step) {
-      store_sixteen(to, take_sixteen(tile, first + c, piece));
+      ptx::st_global_no_allocate(to, take_sixteen(tile, first + c, piece));
     }
     return;
   }
@@ -92,7 +86,7 @@ __device__ __forceinline__ void store_transposed(const TransposedTile<kCols>& ti
     }
     const int written = at.padded ? 16 : min(count, 16);
     if (aligned && written == 16) {
-      store_sixteen(to, v);
+      ptx::st_global_no_allocate(to, v);
     } else {
       store_codes(to, v, written);
     }

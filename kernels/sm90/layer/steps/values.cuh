@@ -17,13 +17,6 @@ inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
 __device__ __forceinline__ float low_half(std::uint32_t word) { return __uint_as_float(word << 16); }
 __device__ __forceinline__ float high_half(std::uint32_t word) { return __uint_as_float(word & 0xFFFF0000); }
 
-// Two to BF16, nearest, ties to even; every NaN is 0x7FFF.
-__device__ __forceinline__ std::uint32_t two_bf16(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
-
 // The table of sigmoids in shared memory, by all threads of a block; a barrier follows.
 __device__ __forceinline__ void load_sigmoids(float* q) {
   const auto* from = reinterpret_cast<const float4*>(kSigmoids.q);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #ifdef __CUDACC__
-  #include <cuda_runtime.h>
+  #include "kernels/sm90/ptx/arithmetic.cuh"
   #define MXCHECK_EITHER __device__ __forceinline__
   #define MXCHECK_CONSTANT __host__ __device__ constexpr
 #else
@@ -25,20 +25,10 @@ MXCHECK_EITHER float sum_of(float a, float b) { return __fadd_rn(a, b); }
 MXCHECK_EITHER std::uint32_t larger2(std::uint32_t a, std::uint32_t b) { return __vmaxu2(a, b); }
 MXCHECK_EITHER std::uint32_t smaller2(std::uint32_t a, std::uint32_t b) { return __vminu2(a, b); }
 MXCHECK_EITHER std::uint32_t fma2(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
-  std::uint32_t d;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
+  return ptx::fma_rn_bf16x2(a, b, c);
 }
 // NaN is 0x7FFF.
-MXCHECK_EITHER std::uint32_t to_bf16x2(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
-// One store of 16 bytes; of an assignment the compiler makes four.
-__device__ __forceinline__ void store_16(void* to, const uint4& v) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-}
+MXCHECK_EITHER std::uint32_t to_bf16x2(float low, float high) { return ptx::cvt_rn_bf16x2_f32(low, high); }
 #else
 MXCHECK_EITHER float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 MXCHECK_EITHER std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }

@@ -8,7 +8,7 @@
 #include "kernels/sm90/layer/steps/columns.h"
 #include "kernels/sm90/layer/steps/sums.h"
 #include "kernels/sm90/layer/steps/tiles.h"
-#include "kernels/sm90/moe/quantize/offsets.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 #include "tests/kernels/sm90/moe/transposed_codes.h"
 
 namespace mxcheck::test {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kernels/sm90/layer/steps/e5m6.cuh"
-#include "kernels/sm90/moe/quantize/rounding.cuh"
+#include "kernels/sm90/moe/block_rounding.cuh"
 #include "numerics/format/codec.h"
 #include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"

@@ -1,7 +1,7 @@
 // Squares of 128 x 128 and whole tensors on the device, every byte against the reference: codes and scales as they lie
 // and transposed, padding, and what must not be written. Needs a GPU; without one every test is skipped.
 
-#include "kernels/sm90/moe/quantize/square.h"
+#include "kernels/sm90/moe/square_codes.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 
 #include "kernels/sm90/layer/steps/wide/codes.cuh"
 #include "kernels/sm90/layer/steps/wide/wide.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -35,7 +36,7 @@ __device__ __forceinline__ void encode_floats(const Coder& coder, const Halves& 
     const float scales[kLaneRows] = {s[0].x, s[0].y, s[0].z, s[0].w, s[1].x, s[1].y, s[1].z, s[1].w};
 #pragma unroll
     for (int r = 0; r < kLaneRows; ++r) {
-      const float2 two = floats_of(x[r][k]);
+      const float2 two = ptx::cvt_f32_f16x2(x[r][k]);
       low[r] = __fmul_rn(two.x, scales[r]);
       high[r] = __fmul_rn(two.y, scales[r]);
     }

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/wide/tile.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -32,13 +33,11 @@ __device__ __forceinline__ WideScale load_scale(const TransposeJob& job, const W
 // `codes` has two.
 template <Element kSource>
 __device__ __forceinline__ std::uint32_t halves_of(std::uint32_t codes) {
-  std::uint32_t two;
   if constexpr (kSource == Element::e4m3) {
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<std::uint16_t>(codes)));
+    return ptx::cvt_rn_f16x2_e4m3x2(static_cast<std::uint16_t>(codes));
   } else {
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(two) : "h"(static_cast<std::uint16_t>(codes)));
+    return ptx::cvt_rn_f16x2_e5m2x2(static_cast<std::uint16_t>(codes));
   }
-  return two;
 }
 
 template <Element kSource>
@@ -57,36 +56,6 @@ __device__ __forceinline__ void load_halves(const TransposeJob& job, const WideL
   }
 }
 
-__device__ __forceinline__ float2 floats_of(std::uint32_t two) {
-  float2 values;
-  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
-      : "=f"(values.x), "=f"(values.y)
-      : "r"(two));
-  return values;
-}
-__device__ __forceinline__ std::uint32_t two_halves(float low, float high) {
-  std::uint32_t two;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
-  return two;
-}
-__device__ __forceinline__ std::uint32_t times(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t two;
-  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(two) : "r"(a), "r"(b));
-  return two;
-}
-__device__ __forceinline__ std::uint32_t codes_of(std::uint32_t two) {
-  std::uint16_t codes;
-  asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(codes) : "r"(two));
-  return codes;
-}
-
-// The larger magnitude; NaN if either is, which max.f32 alone would drop.
-__device__ __forceinline__ float larger_magnitude(float amax, float x) {
-  float y;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(amax), "f"(fabsf(x)));
-  return y;
-}
-
 __device__ __forceinline__ void amax_in_floats(const Halves& x, float scale, float (&amax)[kEach]) {
 #pragma unroll
   for (int i = 0; i < kEach; ++i) amax[i] = 0;
@@ -95,9 +64,9 @@ __device__ __forceinline__ void amax_in_floats(const Halves& x, float scale, flo
     const float s = of_row(scale, r);
 #pragma unroll
     for (int k = 0; k < kEach / 2; ++k) {
-      const float2 two = floats_of(x[r][k]);
-      amax[2 * k] = larger_magnitude(amax[2 * k], __fmul_rn(two.x, s));
-      amax[2 * k + 1] = larger_magnitude(amax[2 * k + 1], __fmul_rn(two.y, s));
+      const float2 two = ptx::cvt_f32_f16x2(x[r][k]);
+      amax[2 * k] = ptx::max_nan_f32(amax[2 * k], fabsf(__fmul_rn(two.x, s)));
+      amax[2 * k + 1] = ptx::max_nan_f32(amax[2 * k + 1], fabsf(__fmul_rn(two.y, s)));
     }
   }
 }
@@ -113,7 +82,7 @@ __device__ __forceinline__ bool share_scale(WideScale& scale, Halves& x) {
   for (int r = 0; r < kLaneRows; ++r) {
     const std::uint32_t factor = of_row(mine, r);
 #pragma unroll
-    for (int k = 0; k < kEach / 2; ++k) x[r][k] = times(x[r][k], factor);
+    for (int k = 0; k < kEach / 2; ++k) x[r][k] = ptx::mul_rn_f16x2(x[r][k], factor);
   }
   scale.value = value_of(most);
   return true;
@@ -125,10 +94,9 @@ __device__ __forceinline__ void amax_in_halves(const Halves& x, float scale, flo
     std::uint32_t two = x[0][k];
 #pragma unroll
     for (int r = 1; r < kLaneRows; ++r) {
-      // The larger magnitude, or NaN, of each half, with some sign.
-      asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(two) : "r"(two), "r"(x[r][k]));
+      two = ptx::max_nan_xorsign_abs_f16x2(two, x[r][k]);
     }
-    const float2 of = floats_of(two & 0x7FFF7FFF);
+    const float2 of = ptx::cvt_f32_f16x2(two & 0x7FFF7FFF);
     amax[2 * k] = __fmul_rn(of.x, scale);
     amax[2 * k + 1] = __fmul_rn(of.y, scale);
   }
@@ -147,11 +115,12 @@ __device__ __forceinline__ void encode_halves(const Halves& x, float scale, cons
   for (int k = 0; k < kEach / 2; ++k) {
     const int column = at.column + 2 * k;
     const float2 s = *reinterpret_cast<const float2*>(shared.factors + column);
-    const std::uint32_t factor = two_halves(__fmul_rn(s.x, scale), __fmul_rn(s.y, scale));
+    const std::uint32_t factor = ptx::cvt_rn_f16x2_f32(__fmul_rn(s.x, scale), __fmul_rn(s.y, scale));
     std::uint32_t four[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      four[i] = __byte_perm(codes_of(times(x[2 * i][k], factor)), codes_of(times(x[2 * i + 1][k], factor)), 0x5140);
+      four[i] = __byte_perm(ptx::cvt_rn_satfinite_e4m3x2_f16x2(ptx::mul_rn_f16x2(x[2 * i][k], factor)),
+                            ptx::cvt_rn_satfinite_e4m3x2_f16x2(ptx::mul_rn_f16x2(x[2 * i + 1][k], factor)), 0x5140);
     }
     put_eight(shared.codes, column, at.part,
               make_uint2(__byte_perm(four[0], four[1], 0x5410), __byte_perm(four[2], four[3], 0x5410)));

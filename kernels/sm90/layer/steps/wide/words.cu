@@ -4,6 +4,7 @@
 
 #include "kernels/sm90/layer/steps/wide/tile.cuh"
 #include "kernels/sm90/layer/steps/wide/wide.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -18,20 +19,14 @@ __device__ __forceinline__ void load_words(const TransposeJob& job, const WideLa
   }
 }
 
-// The larger magnitude, or NaN, of each half of two BF16, with some sign.
-__device__ __forceinline__ std::uint32_t larger_two(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t two;
-  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(a), "r"(b));
-  return two;
-}
-
 // The amax of this thread's column, of all parts; +0 where it has none. Passes a barrier.
 __device__ __forceinline__ std::uint32_t amax_of_column(const uint4 (&v)[kLaneRows], const WideLane& at,
                                                         WideShared& shared) {
   uint4 m = v[0];
 #pragma unroll
   for (int r = 1; r < kLaneRows; ++r) {
-    m = make_uint4(larger_two(m.x, v[r].x), larger_two(m.y, v[r].y), larger_two(m.z, v[r].z), larger_two(m.w, v[r].w));
+    m = make_uint4(ptx::max_nan_xorsign_abs_bf16x2(m.x, v[r].x), ptx::max_nan_xorsign_abs_bf16x2(m.y, v[r].y),
+                   ptx::max_nan_xorsign_abs_bf16x2(m.z, v[r].z), ptx::max_nan_xorsign_abs_bf16x2(m.w, v[r].w));
   }
   constexpr int kPlaces = kWideCols / kEach;  // of uint4 in a part
   shared.codes[at.part * kPlaces + at.column / kEach] = m;
@@ -41,7 +36,7 @@ __device__ __forceinline__ std::uint32_t amax_of_column(const uint4 (&v)[kLaneRo
   const auto* const words = reinterpret_cast<const std::uint32_t*>(shared.codes) + column / 2;
   std::uint32_t two = 0;
 #pragma unroll
-  for (int p = 0; p < kWideParts; ++p) two = larger_two(two, words[p * (kWideCols / 2)]);
+  for (int p = 0; p < kWideParts; ++p) two = ptx::max_nan_xorsign_abs_bf16x2(two, words[p * (kWideCols / 2)]);
   two &= 0x7FFF7FFF;
   return column % 2 == 0 ? two << 16 : two & 0xFFFF0000;
 }
