@@ -16,7 +16,7 @@
 #include "kernels/sm100/tcgen05/swizzle.h"
 
 #if MXCHECK_SM100_EMULATED
-  #include "emulation/sm100/tensor_map.h"
+  #include "emulation/sm100/operations.h"
 #else
   #include <cuda.h>
   #include <cuda_runtime.h>

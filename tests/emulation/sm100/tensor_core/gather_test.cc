@@ -1,6 +1,6 @@
 // Operands gathered from every layout that they can have in shared memory.
 
-#include "emulation/sm100/tensor_core/gather.h"
+#include "emulation/sm100/tensor_core/shared_matrix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Decoded operands against factor(), for every code.
 
-#include "emulation/sm100/tensor_core/operand.h"
+#include "emulation/sm100/tensor_core/elements.h"
 
 #include <gtest/gtest.h>
 

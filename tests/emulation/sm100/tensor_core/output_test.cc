@@ -1,6 +1,6 @@
 // Words of D: sums to words against the codec's roundings, and words to addends.
 
-#include "emulation/sm100/tensor_core/output.h"
+#include "emulation/sm100/tensor_core/elements.h"
 
 #include <gtest/gtest.h>
 

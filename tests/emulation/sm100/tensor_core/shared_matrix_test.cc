@@ -182,8 +182,9 @@ TEST(SharedMatrix, copies_read_rows_of_units) {
 // By the pictures of the PTX ISA: each shape fills the lanes that it names, every row as often as it says.
 TEST(SharedMatrix, copies_reach_the_lanes_of_their_shape) {
   const auto lanes = [](CpShape shape, int row) {
-    const CpLanes l = cp_lanes(shape, row);
-    return std::vector<int>(l.lanes.begin(), l.lanes.begin() + l.count);
+    std::vector<int> all;
+    for (int copy = 0; copy < cp_source(shape).lanes; ++copy) all.push_back(cp_lane(shape, row, copy));
+    return all;
   };
   EXPECT_EQ(lanes(CpShape::rows32x128b_warpx4, 5), (std::vector{5, 37, 69, 101}));
   EXPECT_EQ(lanes(CpShape::rows128x128b, 77), std::vector{77});
