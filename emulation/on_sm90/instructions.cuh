@@ -8,8 +8,8 @@
 //
 // Does not promise: the checks of order (fences, waits, proxies): those are the CPU's. A load delivers at once.
 
-#include "emulation/sm100/descriptor.h"
 #include "emulation/on_sm90/device.cuh"
+#include "emulation/sm100/descriptor.h"
 
 namespace mxcheck::emulation::sm100 {
 

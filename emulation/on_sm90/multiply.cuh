@@ -200,8 +200,14 @@ class Multiplication {
         command_(command),
         i_(sm100::read_instruction(command.kind, static_cast<int>(command.cta_group), command.instruction)),
         group_(static_cast<int>(command.cta_group)),
-        a_{sm100::read_matrix(command.a), {i_.a_mn_major, sm100::element_bytes(i_.kind), i_.m / group_, i_.k}, facts(i_.a), i_.negate_a},
-        b_{sm100::read_matrix(command.b), {i_.b_mn_major, sm100::element_bytes(i_.kind), i_.n / group_, i_.k}, facts(i_.b), i_.negate_b},
+        a_{sm100::read_matrix(command.a),
+           {i_.a_mn_major, sm100::element_bytes(i_.kind), i_.m / group_, i_.k},
+           facts(i_.a),
+           i_.negate_a},
+        b_{sm100::read_matrix(command.b),
+           {i_.b_mn_major, sm100::element_bytes(i_.kind), i_.n / group_, i_.k},
+           facts(i_.b),
+           i_.negate_b},
         t_(static_cast<int>(threadIdx.x - c.kernel_threads)),
         window_(own_window(c)) {}
 

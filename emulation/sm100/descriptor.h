@@ -298,7 +298,8 @@ MXCHECK_EMULATION_BOTH constexpr bool has_several_spans(const SharedMatrix& d, c
 }
 // Bytes of a row of an operand, as the first overload wants them.
 MXCHECK_EMULATION_BOTH constexpr std::uint32_t row_bytes_of(const SharedMatrix& d, const OperandLayout& l) {
-  return kSharedUnit * (has_several_spans(d, l) ? 1U << swizzle_bits(d.swizzle) : static_cast<std::uint32_t>(units_of(l)));
+  return kSharedUnit *
+         (has_several_spans(d, l) ? 1U << swizzle_bits(d.swizzle) : static_cast<std::uint32_t>(units_of(l)));
 }
 MXCHECK_EMULATION_BOTH constexpr Rules<ReadRule> broken_rules(const SharedMatrix& d, const OperandLayout& l) {
   Rules<ReadRule> broken = broken_rules(d, row_bytes_of(d, l), lines_of(l) > kAtomRows);

@@ -1,6 +1,6 @@
 #pragma once
-// Arguments of the instructions of both emulations: plain types, for a C++ compiler and for nvcc. Scope, TmemShape and
-// CpShape are the thin layer's too (kernels/sm100/tcgen05), for every target: names of forms, none of which is an encoding.
+// Arguments of the instructions of both emulations: plain types, for a C++ compiler and for nvcc. Scope and CpShape are
+// the thin layer's too (kernels/sm100/tcgen05), for every target: they name forms and encode nothing.
 
 #include <array>
 #include <cstdint>

@@ -374,7 +374,7 @@ void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor
     for (Cta* cta : ctas) {
       still_running(*cta);
       for (int row = 0; row < source.rows; ++row) {
-          for (int unit = 0; unit < source.units; ++unit) {
+        for (int unit = 0; unit < source.units; ++unit) {
           std::array<std::uint32_t, 4> words{};
           std::memcpy(words.data(), cta->shared.data() + cp_address(matrix, row, unit), 16);
           for (int l = 0; l < source.lanes; ++l) {

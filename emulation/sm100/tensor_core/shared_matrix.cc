@@ -24,8 +24,7 @@ std::pair<Field, const char*> matrix_rule_text(MatrixRule rule) {
     case MatrixRule::bits_31_30: return {{31, 30}, kReserved};
     case MatrixRule::constant: return {{48, 46}, "where 1 is right: the constant of tcgen05 (Hopper's is 0)"};
     case MatrixRule::no_base_offset: return {{51, 49}, "is a base offset, which is not modelled: 0 is right"};
-    case MatrixRule::relative:
-      return {{52, 52}, "makes the leading offset absolute, which sm_103a has: 0 is right"};
+    case MatrixRule::relative: return {{52, 52}, "makes the leading offset absolute, which sm_103a has: 0 is right"};
     case MatrixRule::bits_60_53: return {{60, 53}, kReserved};
     case MatrixRule::no_atoms_of_32:
       return {{63, 61}, "is the 128-byte swizzle with 32-byte atoms, which is not modelled: 0, 2, 4 and 6 are"};
@@ -52,8 +51,8 @@ void say_broken(const SharedMatrix& d, const std::string& what, std::uint32_t by
   const std::uint32_t atom = span * kAtomRows;
   const std::string periods = "-byte swizzle: only multiples of " + text(atom) + ", the pattern's period, are modelled";
   if (broken.has(ReadRule::first_row)) {
-    problems.push_back(what + " starts at " + text(d.start) + ", in row " + text(d.start / span % kAtomRows) + " of a " +
-                       text(span) + "-byte swizzle: the first row, up to " + text(span - kSharedUnit) +
+    problems.push_back(what + " starts at " + text(d.start) + ", in row " + text(d.start / span % kAtomRows) +
+                       " of a " + text(span) + "-byte swizzle: the first row, up to " + text(span - kSharedUnit) +
                        " after a multiple of " + text(atom) + ", is right");
   }
   if (broken.has(ReadRule::row_end)) {
@@ -69,8 +68,8 @@ void say_broken(const SharedMatrix& d, const std::string& what, std::uint32_t by
 }
 
 // The first unit that is not in shared memory.
-void say_outside(const SharedMatrix& d, const std::string& what, const OperandLayout& layout, std::uint32_t shared_bytes,
-                 std::vector<std::string>& problems) {
+void say_outside(const SharedMatrix& d, const std::string& what, const OperandLayout& layout,
+                 std::uint32_t shared_bytes, std::vector<std::string>& problems) {
   const int units = units_of(layout);
   for (int line = 0; line < lines_of(layout); ++line) {
     const int unit = first_outside(d, layout.mn_major, line, units, shared_bytes);

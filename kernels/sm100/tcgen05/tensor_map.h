@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/sm100/tcgen05/swizzle.h"
+#include "kernels/sm100/tcgen05/descriptor.h"
 
 #if MXCHECK_SM100_EMULATED
   #include "emulation/sm100/operations.h"

@@ -8,7 +8,7 @@
 // what bits, deadlocks and impossible instructions alone show. --all: every schedule, a line each. --text: findings, to
 // stderr.
 //
-// FAULT, TILE (instances.h) and CASES (dense, rows, depth, tall, gathered) are macros.
+// FAULT, TILE (tile.h) and CASES (dense, rows, depth, tall, gathered) are macros.
 
 #include <algorithm>
 #include <chrono>
