@@ -84,38 +84,40 @@ struct Float2 {
   float y;
 };
 
-namespace numbers_detail {
-// The opcode as text, which asm's constraint "C" puts into the statement.
-struct Add {
-  static constexpr char text[] = "add";
-  MXCHECK_SM100_DEVICE static float of(float a, float b) { return a + b; }
-};
-struct Mul {
-  static constexpr char text[] = "mul";
-  MXCHECK_SM100_DEVICE static float of(float a, float b) { return a * b; }
-};
-template <class Operation>
-MXCHECK_SM100_DEVICE Float2 both(Float2 a, Float2 b) {
+MXCHECK_SM100_DEVICE Float2 add2(Float2 a, Float2 b) {
 #if MXCHECK_SM100_SOFTWARE
-  return {canonical(Operation::of(a.x, b.x)), canonical(Operation::of(a.y, b.y))};
+  return {numbers_detail::canonical(a.x + b.x), numbers_detail::canonical(a.y + b.y)};
 #else
   Float2 d;
   asm("{\n"
       ".reg .b64 a, b, d;\n"
       "mov.b64 a, {%2, %3};\n"
       "mov.b64 b, {%4, %5};\n"
-      "%6.rn.f32x2 d, a, b;\n"
+      "add.rn.f32x2 d, a, b;\n"
       "mov.b64 {%0, %1}, d;\n"
       "}"
       : "=f"(d.x), "=f"(d.y)
-      : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y), "C"(Operation::text));
+      : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
   return d;
 #endif
 }
-}  // namespace numbers_detail
-
-MXCHECK_SM100_DEVICE Float2 add2(Float2 a, Float2 b) { return numbers_detail::both<numbers_detail::Add>(a, b); }
-MXCHECK_SM100_DEVICE Float2 mul2(Float2 a, Float2 b) { return numbers_detail::both<numbers_detail::Mul>(a, b); }
+MXCHECK_SM100_DEVICE Float2 mul2(Float2 a, Float2 b) {
+#if MXCHECK_SM100_SOFTWARE
+  return {numbers_detail::canonical(a.x * b.x), numbers_detail::canonical(a.y * b.y)};
+#else
+  Float2 d;
+  asm("{\n"
+      ".reg .b64 a, b, d;\n"
+      "mov.b64 a, {%2, %3};\n"
+      "mov.b64 b, {%4, %5};\n"
+      "mul.rn.f32x2 d, a, b;\n"
+      "mov.b64 {%0, %1}, d;\n"
+      "}"
+      : "=f"(d.x), "=f"(d.y)
+      : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+  return d;
+#endif
+}
 // a * b + c, rounded once.
 MXCHECK_SM100_DEVICE Float2 fma2(Float2 a, Float2 b, Float2 c) {
 #if MXCHECK_SM100_SOFTWARE

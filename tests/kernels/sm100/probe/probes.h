@@ -1,14 +1,22 @@
 #pragma once
+// The ten, of this translation unit's bodies; and the seventh, of the order that an mbarrier makes.
+
+#include "tests/kernels/sm100/probe/address_probes.h"
+#include "tests/kernels/sm100/probe/cp_probes.h"
+#include "tests/kernels/sm100/probe/fixture.h"
+#include "tests/kernels/sm100/probe/launcher.h"
+#include "tests/kernels/sm100/probe/mma_probes.h"
+
+namespace mxcheck::sm100::probe {
+
+// --- probe 7
+//
 // 7. Is data seen late behind an arrival at another CTA's mbarrier whose scope is .cta, the default?
 //
 // A litmus: rank 1 stores eight words to global memory and arrives at rank 0's barrier; rank 0 waits and reads them.
 // The PTX ISA orders the two only if the arrival says .release.cluster and the wait .acquire.cluster. Rank 0 has read
 // the same lines the round before, so that they may be in its L1. Its answer goes back at cluster scope.
 
-#include "kernels/sm100/probe/fixture.h"
-#include "kernels/sm100/probe/judge.h"
-
-namespace mxcheck::sm100::probe {
 inline namespace MXCHECK_SM100_PROBE_BODY {
 
 inline constexpr unsigned kFull = 64, kEmpty = 72;         // barriers of rank 0 and of rank 1
@@ -128,6 +136,23 @@ inline Report p07_remote_arrive_scope(Launcher& launcher) {
     report.add_evidence(what, words_or_reason(outcome, found + by));
   }
   return report;
+}
+
+// --- all
+//
+// The ten, of this translation unit's bodies.
+
+inline std::vector<Probe> probes() {
+  return {{1, &p01_cp_after_mma},
+          {2, &p02_cp_pair_source},
+          {3, &p03_n_steps},
+          {4, &p04_ld_lanes},
+          {5, &p05_scale_partitions},
+          {6, &p06_descriptor_start},
+          {7, &p07_remote_arrive_scope},
+          {8, &p08_mma_of_another_n},
+          {9, &p09_no_accumulate_over_nan},
+          {kProbes, &p10_golden_words}};
 }
 
 }  // namespace MXCHECK_SM100_PROBE_BODY

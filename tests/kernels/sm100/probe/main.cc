@@ -3,10 +3,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/sm100/probe/program.h"
+#include "tests/kernels/sm100/probe/program.h"
 
 #ifdef MXCHECK_SM100_PROBE_CARD
-  #include "kernels/sm100/probe/cuda_launcher.h"
+  #include "tests/kernels/sm100/probe/program.h"
 #endif
 
 namespace {

@@ -5,9 +5,8 @@
 #include <string>
 
 #include "emulation/on_sm90/launch.h"
-#include "kernels/sm100/probe/all_inl.h"
-#include "kernels/sm100/probe/child.h"
-#include "kernels/sm100/probe/cuda_launcher.h"
+#include "tests/kernels/sm100/probe/probes.h"
+#include "tests/kernels/sm100/probe/program.h"
 
 namespace mxcheck::sm100::probe {
 namespace {

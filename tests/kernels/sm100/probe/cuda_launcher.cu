@@ -1,12 +1,11 @@
-#include "kernels/sm100/probe/cuda_launcher.h"
+#include "tests/kernels/sm100/probe/program.h"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <string>
 
-#include "kernels/sm100/probe/all_inl.h"
-#include "kernels/sm100/probe/child.h"
+#include "tests/kernels/sm100/probe/probes.h"
 
 namespace mxcheck::sm100::probe {
 namespace {
