@@ -115,20 +115,23 @@ std::string DeviceOperation::report() {
 }
 
 Call DeviceOperation::posed() const {
-  Call call;
-  call.operation = operation_.name;
-  call.policy = policy_;
-  for (const DLTensor& t : inputs_) {
+  const auto described = [](const DLTensor& t) {
     CallTensor tensor;
     tensor.dtype = t.dtype.code == kDLBfloat ? Format::bf16 : t.dtype.code == kDLFloat ? Format::fp32 : Format::e4m3;
     tensor.is_offsets = t.dtype.code == kDLInt && t.dtype.bits == 64;
     tensor.is_index = t.dtype.code == kDLInt && t.dtype.bits == 32;
     tensor.shape.assign(t.shape, t.shape + t.ndim);
-    std::vector<std::byte> bytes = downloaded(t);
-    tensor.bytes = bytes.size();
-    tensor.data = call.own(std::move(bytes));
-    call.inputs.push_back(std::move(tensor));
+    tensor.bytes = bytes_of(t);
+    return tensor;
+  };
+  Call call;
+  call.operation = operation_.name;
+  call.policy = policy_;
+  for (const DLTensor& t : inputs_) {
+    call.inputs.push_back(described(t));
+    call.inputs.back().data = call.own(downloaded(t));
   }
+  for (const DLTensor& t : outputs_) call.outputs.push_back(described(t));
   return call;
 }
 
