@@ -39,7 +39,7 @@ Sublayer sublayer_of(const HostLayer& layer, Part part, const std::vector<std::i
 // Experts with rows, of `count`: the one with most, the one with least, then others evenly.
 std::vector<std::int64_t> experts_to_check(const LayerRoutes& routes, std::int64_t count);
 
-// Some rows of a tensor of a call (benchmarks/sm90/moe/tensors.h).
+// Some rows of a tensor of a call (shape.h).
 struct ExpectedRows {
   std::string tensor;
   std::vector<std::int64_t> rows;  // of the layer's tensor

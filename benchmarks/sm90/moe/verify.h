@@ -2,7 +2,7 @@
 // Layers step by step, every output of every GEMM compared with the GPU model before the next step runs. Prints as it
 // goes; nothing is timed but the model.
 //
-// Errors: those of measure.h and gpu_model.h.
+// Errors: those of measure.h and of GpuModel.
 
 #include <cuda_runtime_api.h>
 
