@@ -1,6 +1,6 @@
 #pragma once
-// What the threads of a launch on Hopper share: the report, findings that the device writes into memory of the host,
-// and a CTA's control block. Plain types: the host knows their sizes.
+// The data that threads of a launch on Hopper share: the report, findings that the device writes into memory of the
+// host, and a CTA's control block. Plain types: the host knows their sizes.
 //
 // The checks are those that cost nothing beside the sums: descriptors, forms, allocation, lanes, copies of scales, who
 // issues, and a watchdog. Those that need a shadow of every cell and byte are the CPU's (emulation/sm100).

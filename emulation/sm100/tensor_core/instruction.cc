@@ -50,7 +50,7 @@ std::string n_text(const Instruction& i) {
          " it is a multiple of " + std::to_string(step_of_n(i)) + " up to 256";
 }
 
-// What is wrong with the bits of the rule, and what would be right.
+// The sentence on the bits of a broken rule: what is wrong, and what would be right.
 std::string text_of(const Instruction& i, InstructionRule rule, std::uint32_t code) {
   const bool scaled = is_scaled(i.kind);
   const auto zero = [](const char* why = "reserved") { return std::string("where 0 is right: ") + why; };

@@ -23,7 +23,7 @@ struct DecodedMatrix {
 
 DecodedMatrix decode_shared_matrix(std::uint64_t bits);
 
-// Of these the swizzle with 32-byte atoms, and of the next layouts that an MMA has not, are Error{usage}.
+// Below, the swizzle with 32-byte atoms and layouts that an MMA has not are Error{usage}.
 
 // Bytes of a swizzle's row: 16 for none.
 std::uint32_t swizzle_span(Swizzle swizzle);
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> operand_units(const SharedMatrix& matrix, const Opera
 // The problems of reading that operand: outside of shared memory, or past the end of a swizzle's row.
 std::vector<std::string> operand_problems(const SharedMatrix& matrix, const OperandLayout& layout,
                                           std::uint32_t shared_bytes);
-// Those of reading the source of tcgen05.cp.
+// The problems of reading the source of tcgen05.cp.
 std::vector<std::string> cp_problems(const SharedMatrix& matrix, CpShape shape, std::uint32_t shared_bytes);
 
 // An operand's codes by row, whatever their layout in `shared`: layout.rows * layout.k elements of layout.element_bytes

@@ -1,5 +1,5 @@
-// What threads of a GPU ask of a descriptor, without texts, against the CPU's words: no rule is broken where there are
-// no problems, and then the same is read.
+// The questions that threads of a GPU ask of a descriptor, without texts, against the CPU's words: no rule is broken
+// where there are no problems, and then the same is read.
 #include "emulation/sm100/descriptor.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
-// What probes share: operands whose sums are exact, the fixture of their kernels on the thin layer (tcgen05/), and one
-// MMA with its words.
+// The common parts of probes: operands whose sums are exact, the fixture of their kernels on the thin layer (tcgen05/),
+// and one MMA with its words.
 
 #include <bit>
 #include <cmath>
