@@ -15,9 +15,8 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/common/device_timer.h"
-#include "benchmarks/sm90/gemm/fill.h"
+#include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/common/fill.h"
 #include "kernels/sm90/gemm/bf16/bf16.h"
 #include "kernels/sm90/gemm/bf16/decoded.h"
 #include "kernels/sm90/gemm/fp8/fp8.h"

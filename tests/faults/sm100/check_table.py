@@ -20,7 +20,7 @@ import faults
 
 TABLE = pathlib.Path(__file__).resolve().parent / "caught_by.tsv"
 HEADER = """\
-# Faults of faults.py, and what of the emulation finds each. "found by": hazards of emulation/sm100/finding.h at the first
+# Faults of faults.py, and what of the emulation finds each. "found by": hazards of emulation/sm100/launch.h at the first
 # schedule that shows anything; `bits`: outputs that differ from the reference's; `outside`: bytes written outside of D;
 # `compiler`: a static_assert; `refused`: the host makes no parameters; `-`: nothing. "without checks": the same without
 # the shadow state. Made by check_table.py --write.
