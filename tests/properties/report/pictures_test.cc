@@ -146,7 +146,7 @@ TEST(StatementGrid, of_thousands_of_variants_is_small_and_shows_the_one_that_fai
   r.statements[0].counterexample.emplace();
   r.statements[0].counterexample->original.variant = r.variants[1];
   const std::string grid = statement_grid(r);
-  EXPECT_NE(grid.find("class=\"failed\" x=\"66.00\" y=\"0\" width=\"2.50\""), std::string::npos) << grid;
+  EXPECT_NE(grid.find("class=\"failed\" x=\"66\" y=\"0\" width=\"2.5\""), std::string::npos) << grid;
   EXPECT_LT(grid.size(), 4000U);
 }
 
