@@ -66,7 +66,8 @@ std::string pair_of(double x, double y) { return number(x) + "," + number(y); }
 }  // namespace
 
 const std::string_view kChartStyle = R"(
-svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: var(--soft); } svg text.head { fill: var(--ink); font-weight: 600; }
+svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: var(--soft); } svg text.head { fill: var(--ink);
+  font-weight: 600; }
 svg text.ink { fill: var(--ink); } svg .bar { fill: #5b97d6; } svg .bar.bad { fill: var(--bad); }
 .grid { stroke: var(--rule); } .axis { stroke: var(--soft); } .level { stroke: var(--soft); stroke-dasharray: 5 4; }
 .inside { fill: #e3f0e6; } @media (prefers-color-scheme: dark) { .inside { fill: #1d3325; } }

@@ -43,15 +43,18 @@ const std::string_view kBaseStyle = R"(
 body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1120px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, "Liberation Sans", sans-serif; overflow-wrap: break-word; }
 @media (max-width: 480px) { body { padding: 12px 10px 40px; } }
-h1 { font-size: 24px; margin: 0 0 12px; overflow-wrap: anywhere; } h2 { font-size: 18px; margin: 36px 0 8px; overflow-wrap: anywhere; }
+h1 { font-size: 24px; margin: 0 0 12px; overflow-wrap: anywhere; } h2 { font-size: 18px; margin: 36px 0 8px;
+  overflow-wrap: anywhere; }
 h3 { font-size: 15px; margin: 20px 0 6px; overflow-wrap: anywhere; } p { margin: 6px 0; max-width: 90ch; }
 .soft { color: var(--soft); } .note { font-size: 13px; color: var(--soft); }
 .good { color: var(--good); } .bad { color: var(--bad); } .doubt { color: var(--doubt); }
-.verdict { border-left: 6px solid var(--doubt); background: var(--card); padding: 10px 16px; margin: 0 0 16px; font-size: 18px;
+.verdict { border-left: 6px solid var(--doubt); background: var(--card); padding: 10px 16px; margin: 0 0 16px;
+  font-size: 18px;
   overflow-wrap: anywhere; } .verdict strong { margin-right: 10px; }
 .verdict.good { color: inherit; border-color: var(--good); } .verdict.bad { color: inherit; border-color: var(--bad); }
 .verdict.doubt { color: inherit; }
-.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; } figure { margin: 0; } figcaption { font-size: 13px; color: var(--soft); }
+.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; } figure { margin: 0; } figcaption { font-size: 13px;
+  color: var(--soft); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13.5px; }
 caption { text-align: left; color: var(--soft); padding: 4px 0; }
 th, td { text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); }

@@ -29,7 +29,7 @@ struct Length {
 inline Length percent(double value) { return {value, "%"}; }
 
 struct Look {
-  std::string css;               // classes
+  std::string css = "";          // classes
   std::string title = "";        // shown where the pointer rests
   std::string attributes = "";   // further ones: "rx=\"3\""
   std::string_view anchor = "";  // of a text: "middle", "end"

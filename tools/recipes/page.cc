@@ -15,13 +15,17 @@ namespace {
 // What html::kBaseStyle and svg::kChartStyle lack.
 constexpr std::string_view kStyle = R"(
 :root { --base: #f3f6fa; } @media (prefers-color-scheme: dark) { :root { --base: #1c222c; } }
-section > h2 { padding-top: 16px; border-top: 1px solid var(--rule); } svg { display: block; } .wide svg { min-width: 544px; }
-.findings { background: var(--base); border-left: 4px solid var(--bad); padding: 12px 16px; } .findings ul { margin: 0; overflow-wrap: anywhere; }
-th, td { white-space: nowrap; padding: 4px 7px; } thead th { white-space: normal; vertical-align: bottom; } tr.base { background: var(--base); }
+section > h2 { padding-top: 16px; border-top: 1px solid var(--rule); } svg { display: block; }
+  .wide svg { min-width: 544px; }
+.findings { background: var(--base); border-left: 4px solid var(--bad); padding: 12px 16px; }
+  .findings ul { margin: 0; overflow-wrap: anywhere; }
+th, td { white-space: nowrap; padding: 4px 7px; } thead th { white-space: normal; vertical-align: bottom; }
+  tr.base { background: var(--base); }
 td.bad { font-weight: 600; } svg text { font-size: 12px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(320px, 100%), 1fr)); gap: 16px; }
 .plots figure { padding: 12px; border: 1px solid var(--rule); border-radius: 6px; min-width: 0; }
-.plots svg { width: 100%; } figcaption { margin-bottom: 8px; overflow-wrap: anywhere; } figure details { font-size: 13px; }
+.plots svg { width: 100%; } figcaption { margin-bottom: 8px; overflow-wrap: anywhere; }
+  figure details { font-size: 13px; }
 )";
 
 std::string label(const Combination& what) {

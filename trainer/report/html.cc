@@ -21,7 +21,8 @@ constexpr std::string_view kStyle = R"(
 th, td { white-space: nowrap; padding: 4px 10px; font-size: 14px; } li { max-width: 86ch; }
 .charts { display: flex; flex-wrap: wrap; gap: 8px 12px; } .charts > * { min-width: 0; }
 figure { max-width: 340px; } figure.tall svg { display: block; }
-.key i { display: inline-block; width: 22px; height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
+.key i { display: inline-block; width: 22px; height: 0; border-top: 3px solid; margin-right: 6px;
+  vertical-align: middle; }
 svg.swatch { width: 28px; height: 8px; margin-right: 6px; vertical-align: middle; } .swatch .line { stroke-width: 3; }
 .forest { max-width: 720px; } .forest p { margin: 8px 0 0; font-size: 13px; line-height: 1.35; max-width: none; }
 .forest svg { display: block; width: 100%; height: 32px; } .forest svg.ticks { height: 24px; }
