@@ -10,9 +10,6 @@
 #include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "properties/core/rng.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/matrix_panels.h"
-#include "tools/common/panel_quantizer.h"
 
 namespace mxcheck {
 

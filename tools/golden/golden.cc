@@ -19,9 +19,8 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/golden/file.h"
 
 namespace mxcheck {

@@ -13,7 +13,7 @@
 #include "numerics/format/codec.h"
 #include "properties/identify/library/library.h"
 #include "properties/identify/report_json.h"
-#include "tools/common/text.h"
+#include "tools/common/output.h"
 #include "tools/identify/words.h"
 #include "tools/subcommands.h"
 

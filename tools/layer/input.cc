@@ -13,10 +13,8 @@
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/text.h"
-#include "tools/layer/routing.h"
-#include "tools/layer/weights.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
 
 namespace mxcheck {
 namespace {

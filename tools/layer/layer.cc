@@ -1,6 +1,6 @@
 // mxcheck layer: the recipes of a mixture-of-experts layer, and the layer run on files.
 
-#include "tools/layer/summary.h"
+#include "tools/layer/layer.h"
 
 #include <cmath>
 #include <cstring>
@@ -17,15 +17,10 @@
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
-#include "tools/layer/against.h"
 #include "tools/layer/flow.h"
-#include "tools/layer/layer_options.h"
-#include "tools/layer/routing.h"
-#include "tools/layer/weights.h"
+#include "tools/layer/input.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

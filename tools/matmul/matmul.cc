@@ -19,7 +19,6 @@
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

@@ -12,7 +12,6 @@
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/matmul/operands.h"
 #include "tools/subcommands.h"
 

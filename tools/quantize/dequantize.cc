@@ -17,11 +17,9 @@
 #include "goldens/io/safetensors_writer.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

@@ -15,13 +15,9 @@
 #include "goldens/io/row_reader.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
 #include "tools/common/output.h"
-#include "tools/common/panel_quantizer.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

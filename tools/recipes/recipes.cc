@@ -23,14 +23,9 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/common/parallel.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/matrix_panels.h"
-#include "tools/common/panel_quantizer.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
-#include "tools/recipes/selection.h"
-#include "tools/recipes/tensor_study.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

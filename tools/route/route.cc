@@ -20,11 +20,9 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/router/loss.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
 #include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/route/router_options.h"
 #include "tools/subcommands.h"
 

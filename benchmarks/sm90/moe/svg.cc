@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "pages/svg.h"
+
 namespace mxcheck::bench {
 namespace {
 
@@ -27,51 +29,17 @@ std::string_view color_of(StepKind kind) {
   return "#000000";
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+constexpr std::string_view kStyle =
+    "text{font:11px sans-serif;fill:#222} .h{font-weight:bold;font-size:13px} line{stroke:#ddd}";
 
-class Drawing {
- public:
+struct TimeLine {
+  svg::Drawing drawing;
   double y = kMargin;
 
-  void text(double x, double at, const std::string& words, const char* style = "") {
-    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, at, style, escaped(words));
-  }
   void bar(double x, double at, double width, std::string_view color, const std::string& title) {
-    body_ += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"><title>{}</title></rect>\n", x,
-        at, std::max(width, 0.5), kLine - 4, color, escaped(title));
+    drawing.rect(x, at, std::max(width, 0.5), kLine - 4,
+                 {.title = title, .attributes = fmt::format("fill=\"{}\"", color)});
   }
-  void line(double x, double from, double to) {
-    body_ += fmt::format("<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n", x, from, to);
-  }
-  [[nodiscard]] std::string file(const std::string& title) const {
-    return fmt::format(
-               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
-               "{1:.0f}\">\n<title>{2}</title>\n"
-               "<style>text{{font:11px sans-serif;fill:#222}} .h{{font-weight:bold;font-size:13px}} "
-               ".e{{text-anchor:end}} line{{stroke:#ddd}}</style>\n"
-               "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-               2 * kPanel + 3 * kMargin, y + kMargin, escaped(title)) +
-           body_ + "</svg>\n";
-  }
-
- private:
-  std::string body_;
 };
 
 // Microseconds between two lines of the grid: 1, 2 or 5 times a power of ten, at most ten of them.
@@ -92,45 +60,49 @@ std::string rate_of(const StepTime& s) {
                                   : fmt::format("{:.2f} TB/s", s.bytes_per_second() / 1e12);
 }
 
-void draw_pass(const PassResult& p, const std::string& recipe, double left, double longest, Drawing& d) {
+void draw_pass(const PassResult& p, const std::string& recipe, double left, double longest, TimeLine& d) {
   const double top = d.y;
   const double bars = left + kNames;
-  d.text(left, top, fmt::format("{} {}: {}", recipe, to_text(p.direction), duration(p.call.median)), " class=\"h\"");
+  d.drawing.text(left, top, fmt::format("{} {}: {}", recipe, to_text(p.direction), duration(p.call.median)),
+                 {.css = "h"});
   const double bottom = top + 8 + kLine * static_cast<double>(p.steps.size());
   const double grid = grid_of(longest);
-  for (int i = 0; i * grid <= longest; ++i) d.line(bars + i * grid / longest * kBars, top + 6, bottom);
+  for (int i = 0; i * grid <= longest; ++i) {
+    const double x = bars + i * grid / longest * kBars;
+    d.drawing.line(x, top + 6, x, bottom);
+  }
   double begin = 0;
   double y = top + 8;
   for (const StepTime& s : p.steps) {
     const double x = bars + begin / longest * kBars;
     const double width = s.us / longest * kBars;
     const std::string label = fmt::format("{}, {}", duration(s.us), rate_of(s));
-    d.text(bars - 6, y + kLine - 6, s.name, " class=\"e\"");
+    d.drawing.text(bars - 6, y + kLine - 6, s.name, {.anchor = "end"});
     d.bar(x, y + 1, width, color_of(s.kind), fmt::format("{}: {}", s.name, label));
-    d.text(x + std::max(width, 0.5) + 4, y + kLine - 6, label);
+    d.drawing.text(x + std::max(width, 0.5) + 4, y + kLine - 6, label);
     begin += s.us;
     y += kLine;
   }
 }
 
-void draw_legend(Drawing& d) {
+void draw_legend(TimeLine& d) {
   double x = kMargin;
   for (const auto& kind : kStepKinds) {
     d.bar(x, d.y, 14, color_of(kind.value), std::string(kind.name));
-    d.text(x + 20, d.y + 10, std::string(kind.name));
+    d.drawing.text(x + 20, d.y + 10, std::string(kind.name));
     x += 120;
   }
   d.y += 2 * kLine;
 }
 
-void draw_shape(const ShapeResult& r, Drawing& d) {
+void draw_shape(const ShapeResult& r, TimeLine& d) {
   double longest = 1;
   for (const RecipeResult& recipe : r.recipes) {
     for (const PassResult& p : recipe.passes) longest = std::max(longest, p.steps_us());
   }
-  d.text(kMargin, d.y + kLine,
-         fmt::format("{}, {} routes; a grid of {}", r.shape.text(), r.load, duration(grid_of(longest))),
-         " class=\"h\"");
+  d.drawing.text(kMargin, d.y + kLine,
+                 fmt::format("{}, {} routes; a grid of {}", r.shape.text(), r.load, duration(grid_of(longest))),
+                 {.css = "h"});
   d.y += 3 * kLine;
   for (const RecipeResult& recipe : r.recipes) {
     std::size_t lines = 0;
@@ -147,10 +119,11 @@ void draw_shape(const ShapeResult& r, Drawing& d) {
 }  // namespace
 
 std::string time_line_svg(const MoeResults& results) {
-  Drawing d;
+  TimeLine d;
   draw_legend(d);
   for (const ShapeResult& r : results.shapes) draw_shape(r, d);
-  return d.file("steps of mixture-of-experts layers, " + results.device);
+  return d.drawing.file(2 * kPanel + 3 * kMargin, d.y + kMargin,
+                        "steps of mixture-of-experts layers, " + results.device, kStyle);
 }
 
 }  // namespace mxcheck::bench

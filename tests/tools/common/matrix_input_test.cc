@@ -1,4 +1,4 @@
-#include "tools/common/matrix_input.h"
+#include "tools/common/panels.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,7 @@
 #include "tests/goldens/temporary_directory.h"
 #include "tests/numerics/measure/measured.h"
 #include "tests/tools/command.h"
-#include "tools/recipes/selection.h"
-#include "tools/recipes/tensor_study.h"
+#include "tools/recipes/recipes.h"
 
 namespace mxcheck {
 namespace {

@@ -32,8 +32,8 @@ TEST(MoeSvg, is_one_file_that_escapes_names) {
 TEST(MoeSvg, begins_a_bar_where_the_one_before_ends) {
   const std::string svg = time_line_svg(sample_results());
   // The longest pass takes 13000 us, 380 wide; in bf16's forward pass 10.5 us are before "up", 6010.5 to its end.
-  EXPECT_NE(svg.find(R"(x="190.31" y="141.0" width="175.38")"), std::string::npos) << svg;
-  EXPECT_NE(svg.find(R"(x="365.69" y="157.0" width="17.54")"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(R"(x="190.31" y="141" width="175.38")"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(R"(x="365.69" y="157" width="17.54")"), std::string::npos) << svg;
 }
 
 TEST(MoeSvg, of_nothing_is_a_picture_too) { EXPECT_EQ(count_of(time_line_svg(MoeResults{}), "</svg>"), 1U); }
