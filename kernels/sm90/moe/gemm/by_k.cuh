@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/bf16/bf16.cuh"
+#include "kernels/sm90/gemm/kernel.cuh"
+#include "kernels/sm90/gemm/ring.cuh"
 #include "kernels/sm90/moe/gemm/transposed.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -5,7 +5,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Tiles of 128 x 256, as gemm/bf16/bf16.cu has them for groups.
+// Tiles of 128 x 256, as gemm/bf16.cu has them for groups.
 using ByKShape = Bf16Shape<256, 1>;
 
 cudaError_t start_rows(const MatmulMaps& maps, const MatmulJob& job, MatmulOutput output, cudaStream_t stream);

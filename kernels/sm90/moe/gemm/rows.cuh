@@ -1,5 +1,5 @@
 #pragma once
-// Groups along rows with B as experts x k x n: the pipeline of gemm/bf16/bf16.cuh, B's stages as columns.
+// Groups along rows with B as experts x k x n: the pipeline of gemm/bf16.cu, B's stages as columns.
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/moe/quantize/square.h"
 
 namespace mxcheck_kernels::sm90 {

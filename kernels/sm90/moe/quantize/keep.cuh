@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/words.cuh"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
 #include "kernels/sm90/ptx/arithmetic.cuh"
 

@@ -1,13 +1,13 @@
 #pragma once
 // H as dsv3_pow2 keeps it: E5M6 in blocks of 1 x 128 of its row as it lies, scales E8M0 rceil, eight codes in three
 // words (kernels/candidate_moe.h). Made in SwiGLU's read of H, beside the codes of A. What reads it back is
-// kernels/sm90/layer/steps/packed.cuh.
+// kernels/sm90/layer/steps/rows.cuh.
 
 #include <cstdint>
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where experts begin in codes along tokens that are padded (layer/steps/columns.h): what the FP8 GEMM of groups along
+// Where experts begin in codes along tokens that are padded (layer/steps/steps.h): what the FP8 GEMM of groups along
 // depth takes as offsets.
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/moe/quantize/round_trip.h"
 #include "kernels/sm90/moe/quantize/rounding.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/layer/steps/transposed_tile.cuh"
 #include "kernels/sm90/moe/quantize/square.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/sm90/layer/steps/aggregate.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/steps/routes.h"
 
 namespace mxcheck_kernels::sm90 {

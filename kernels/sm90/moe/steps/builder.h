@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/sm90/layer/steps/plan.h"
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/call/call.h"
 #include "kernels/sm90/moe/plan.h"
 #include "kernels/sm90/moe/steps/arena.h"

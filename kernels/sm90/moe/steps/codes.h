@@ -2,9 +2,8 @@
 // FP8 codes of a pass with their scales, and where they are in the workspace: E4M3, blocks of 128 along what a GEMM
 // sums over.
 
-#include "kernels/sm90/gemm/fp8/fp8.h"
-#include "kernels/sm90/layer/steps/columns.h"
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/gemm/matmul.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/steps/builder.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,7 +1,7 @@
 #pragma once
 // Rows of tokens copied to where their experts' rows are, as steps "gather ...".
 //
-// GEMMs can read rows of tokens through row_token instead (gemm/tile/matmul.h), and it is slower: a row that is
+// GEMMs can read rows of tokens through row_token instead (gemm/matmul.h), and it is slower: a row that is
 // gathered costs the tensor cores' pipeline more than its copy costs memory (docs/performance_log.md, whole layers).
 
 #include "kernels/sm90/moe/gather.h"

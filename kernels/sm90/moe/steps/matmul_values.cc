@@ -1,6 +1,6 @@
 #include "kernels/sm90/moe/steps/matmul_values.h"
 
-#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/gemm/transposed.h"
 
 namespace mxcheck_kernels::sm90 {

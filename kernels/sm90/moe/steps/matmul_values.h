@@ -2,7 +2,7 @@
 // The six GEMMs of a layer whose operands are BF16, as steps, and such operands: as they are, or through a block format
 // and back. Weights are multiplied as they lie: none is transposed.
 
-#include "kernels/sm90/gemm/tile/matmul.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/steps/builder.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,6 +1,6 @@
 #include "kernels/sm90/moe/steps/swiglu.h"
 
-#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 

@@ -1,7 +1,6 @@
 #include "kernels/sm90/moe/steps/swiglu_codes.h"
 
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/quantize/keep.h"
 #include "kernels/sm90/moe/steps/encode.h"
 #include "kernels/sm90/moe/steps/swiglu.h"

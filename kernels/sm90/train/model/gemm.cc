@@ -1,7 +1,7 @@
 #include "kernels/sm90/train/model/gemm.h"
 
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/gemm/transposed.h"
 
 namespace mxcheck_kernels::sm90 {

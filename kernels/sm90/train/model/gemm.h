@@ -1,7 +1,7 @@
 #pragma once
 // Linear maps and products of attention's heads as GEMMs of BF16 under sm90_bf16, operands as they lie in memory. A
 // head's width that is no multiple of 64 is a chain that goes on over zeros, which leaves every sum as it is
-// (gemm/bf16/bf16.h).
+// (gemm/matmul.h).
 //
 // Errors: Refusal{DEVICE_ERROR}.
 
@@ -9,7 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/sm90/gemm/tile/matmul.h"
+#include "kernels/sm90/gemm/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
