@@ -57,7 +57,7 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{block >> 4} << 16 | (address & 0x3FFFF) >> 4;
 }
 
-  // clang-format off
+// clang-format off
 
 // A thread's accumulators: half as many as the instruction has columns. Their names, and the operands d[0] ..
 #define MXCHECK_NAMES_4 "%0, %1, %2, %3"
