@@ -57,6 +57,10 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{block >> 4} << 16 | (address & 0x3FFFF) >> 4;
 }
 
+}  // namespace mxcheck_kernels::sm90::ptx
+
+#endif
+
 // clang-format off
 
 // A thread's accumulators: half as many as the instruction has columns. Their names, and the operands d[0] ..
@@ -112,6 +116,10 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
 #define MXCHECK_REGISTERS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 
 // clang-format on
+
+#ifdef __CUDACC__
+
+namespace mxcheck_kernels::sm90::ptx {
 
 // d += a b^T, or d = a b^T where add is 0. kAByK, kBByK: the operand lies with k from row to row (wgmma_operand_by_k),
 // which BF16 alone can.
