@@ -6,7 +6,8 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/bf16/bf16.cuh"
+#include "kernels/sm90/gemm/kernel.cuh"
+#include "kernels/sm90/gemm/ring.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -42,12 +43,12 @@ __device__ __forceinline__ void chain_stage_mn_major(const Tile& matmul, float (
   at.advance();
 }
 
-// Tiles of 128 x 256, as gemm/bf16/bf16.cu has them for groups.
+// Tiles of 128 x 256, as gemm/bf16.cu has them for groups.
 using MnMajorShape = Bf16Shape<256, 1>;
 
 // ---- Groups along m ----
 
-// Groups along rows with B as experts x k x n: the pipeline of gemm/bf16/bf16.cuh, B's stages as columns.
+// Groups along rows with B as experts x k x n: the pipeline of gemm/kernel.cuh, B's stages as columns.
 template <class Shape_, class Out>
 struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   using Shape = Shape_;

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/sm90/layer/steps/e5m6.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/words.cuh"
 #include "kernels/sm90/moe/block_rounding.cuh"
 #include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"

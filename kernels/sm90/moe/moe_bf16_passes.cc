@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/gemm/tile/matmul.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/moe_builder.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 

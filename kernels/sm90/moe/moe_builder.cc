@@ -7,8 +7,7 @@
 
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/layer/steps/aggregate.h"
-#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {

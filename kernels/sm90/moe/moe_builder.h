@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/sm90/layer/steps/plan.h"
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/moe/moe_plan.h"
@@ -110,7 +110,7 @@ constexpr std::uint64_t bytes_of(std::int64_t rows, std::int64_t cols, std::int6
 
 // Rows of tokens copied to where their experts' rows are, as steps "gather ...".
 //
-// GEMMs can read rows of tokens through row_token instead (gemm/tile/matmul.h), and it is slower: a row that is
+// GEMMs can read rows of tokens through row_token instead (gemm/matmul.h), and it is slower: a row that is
 // gathered costs the tensor cores' pipeline more than its copy costs memory (docs/performance_log.md, whole layers).
 //
 // scales: of codes; its rows have no bytes where there are none.

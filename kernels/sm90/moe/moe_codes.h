@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/gemm/fp8/fp8.h"
-#include "kernels/sm90/layer/steps/columns.h"
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/gemm/matmul.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_builder.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -19,8 +19,7 @@
 //   d_w1             codes of X and dH along tokens, dX~
 //   d_aggregate      dX~
 
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_codes.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 

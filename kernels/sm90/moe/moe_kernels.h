@@ -6,9 +6,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/gemm/tile/matmul.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/layer/steps/plan.h"
-#include "kernels/sm90/layer/steps/rows.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -28,7 +28,7 @@ struct RoutesJob {
 // place.
 cudaError_t check_routes(const RoutesJob& job, cudaStream_t stream);
 
-// Where experts begin in codes along tokens that are padded (layer/steps/columns.h): what the k-grouped FP8 GEMM takes
+// Where experts begin in codes along tokens that are padded (layer/steps/steps.h): what the k-grouped FP8 GEMM takes
 // as offsets.
 //
 // padded[0] = 0, padded[e + 1] = padded[e] + 128 * ceil((offsets[e + 1] - offsets[e]) / 128), for experts + 1 offsets
@@ -62,7 +62,7 @@ cudaError_t launch_gather(const GatherJob& job, cudaStream_t stream);
 // ---- GEMMs ----
 //
 // GEMMs of BF16 with MN-major operands, which lie with k from row to row, as weights and a layer's activations do: the
-// bits of gemm/bf16/bf16.h, one chain of wgmma k16 steps over ascending k from zero, without a transposed copy.
+// bits of gemm/matmul.h, one chain of wgmma k16 steps over ascending k from zero, without a transposed copy.
 //
 // Kinds
 //   rows   m-grouped. A: m x k as in tile/matmul.h, cut into experts along m, without row_index; B: experts x k x n;
@@ -77,7 +77,7 @@ cudaError_t matmul_mn_major_launch(const MatmulCall& matmul, cudaStream_t stream
 //
 // H as dsv3_pow2 keeps it: E5M6 in blocks of 1 x 128 of its row as it lies, scales E8M0 rceil, eight codes in three
 // words (kernels/candidate_moe.h). Made in SwiGLU's read of H, beside the codes of A, and read back by
-// kernels/sm90/layer/steps/packed.cuh.
+// kernels/sm90/layer/steps/rows.cuh.
 
 struct KeepJob {
   // As of launch_forward_rows, with 16-byte loads of H in BF16; n is a multiple of 128, and codes of A alone are

@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/candidate_moe.h"
-#include "kernels/sm90/gemm/fp8/fp8.h"
+#include "kernels/sm90/gemm/matmul.h"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -24,7 +24,7 @@ struct MoeGemmOperand {
   bool by_k = false;             // [k, rows] in memory; else [rows, k]
 };
 
-// A GEMM as its contract has it, whatever kernel computes it: D = A B^T, kinds and offsets as gemm/tile/matmul.h has
+// A GEMM as its contract has it, whatever kernel computes it: D = A B^T, kinds and offsets as gemm/matmul.h has
 // them. BF16 is under sm90_bf16, codes in E4M3 under sm90_fp8+promote128.
 struct MoeGemm {
   enum class Format : std::uint8_t { bf16, e4m3 };

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/layer/steps/values.cuh"
 #include "kernels/sm90/moe/block_rounding.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
 

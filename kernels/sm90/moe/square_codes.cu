@@ -10,9 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/layer/steps/transposed_tile.cuh"
-#include "kernels/sm90/layer/steps/values.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -10,15 +10,15 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/sm90/layer/steps/coding.h"
 #include "kernels/sm90/layer/steps/plan.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 
 // Where a direction's scales go, FP32 or E8M0 as the coding says.
 enum class SquareScales : std::uint8_t {
   each,    // one for each row and 128 columns of the codes: [rows, ceil(cols / 128)] as they lie, [cols, bands]
-           // transposed, bands as in layer/steps/columns.h; with expert_rows [experts * cols, ceil(expert_rows / 128)]
+           // transposed, bands as in layer/steps/steps.h; with expert_rows [experts * cols, ceil(expert_rows / 128)]
   shared,  // one for each square, each expert's one below the other: [sum of ceil(rows_e / 128), ceil(cols / 128)] as
            // they lie; transposed (expert_rows alone) [experts * ceil(cols / 128), ceil(expert_rows / 128)]
 };

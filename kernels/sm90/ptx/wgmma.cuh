@@ -5,7 +5,20 @@
 
 #include <cstdint>
 
-#include "kernels/sm90/ptx/code.h"
+#include <cuda_runtime.h>
+
+namespace mxcheck_kernels::sm90 {
+
+// Formats of operands; for hosts too.
+enum class Code : std::uint8_t { e4m3, e5m2, bf16, fp16, tf32 };
+
+__host__ __device__ constexpr int bytes_of(Code code) {
+  return code == Code::tf32 ? 4 : code == Code::bf16 || code == Code::fp16 ? 2 : 1;
+}
+
+}  // namespace mxcheck_kernels::sm90
+
+#ifdef __CUDACC__
 
 namespace mxcheck_kernels::sm90::ptx {
 
@@ -20,7 +33,7 @@ __device__ __forceinline__ void warpgroup_wait() {
 // Keeps the compiler from moving accumulators across a fence or a wait.
 template <int kCount>
 __device__ __forceinline__ void warpgroup_fence_operand(float (&d)[kCount]) {
-#pragma unroll
+  #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
@@ -43,6 +56,10 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
   constexpr std::uint64_t kSwizzle128 = 1;
   return kSwizzle128 << 62 | kGroupOfRows << 32 | std::uint64_t{block >> 4} << 16 | (address & 0x3FFFF) >> 4;
 }
+
+}  // namespace mxcheck_kernels::sm90::ptx
+
+#endif
 
 // clang-format off
 
@@ -100,6 +117,10 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
 
 // clang-format on
 
+#ifdef __CUDACC__
+
+namespace mxcheck_kernels::sm90::ptx {
+
 // d += a b^T, or d = a b^T where add is 0. kAByK, kBByK: the operand lies with k from row to row (wgmma_operand_by_k),
 // which BF16 alone can.
 template <Code kA, Code kB, bool kAByK = false, bool kBByK = false, int kCount>
@@ -131,7 +152,8 @@ __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::
 // The same with A in registers: FP8 by 128 columns.
 template <Code kA, Code kB>
 __device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
-#define MXCHECK_FP8(format) MXCHECK_WGMMA("128", 64, format, "", "{%64, %65, %66, %67}, %68", "%69", MXCHECK_REGISTERS)
+  #define MXCHECK_FP8(format) \
+    MXCHECK_WGMMA("128", 64, format, "", "{%64, %65, %66, %67}, %68", "%69", MXCHECK_REGISTERS)
   if constexpr (kA == Code::e4m3 && kB == Code::e4m3) {
     MXCHECK_FP8("k32.f32.e4m3.e4m3");
   } else if constexpr (kA == Code::e4m3) {
@@ -141,7 +163,7 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4
   } else {
     MXCHECK_FP8("k32.f32.e5m2.e5m2");
   }
-#undef MXCHECK_FP8
+  #undef MXCHECK_FP8
 }
 // BF16 by 64, 128 or 256.
 template <int kCount>
@@ -156,24 +178,26 @@ __device__ __forceinline__ void wgmma_bf16(float (&d)[kCount], const std::uint32
   }
 }
 
-#undef MXCHECK_REGISTERS
-#undef MXCHECK_SHARED
-#undef MXCHECK_WGMMA
-#undef MXCHECK_D
-#undef MXCHECK_D16
-#undef MXCHECK_D_4
-#undef MXCHECK_NAMES_4
-#undef MXCHECK_D_32
-#undef MXCHECK_NAMES_16
-#undef MXCHECK_D_16
-#undef MXCHECK_NAMES_32
-#undef MXCHECK_D_64
-#undef MXCHECK_NAMES_48
-#undef MXCHECK_D_48
-#undef MXCHECK_NAMES_64
-#undef MXCHECK_D_96
-#undef MXCHECK_NAMES_96
-#undef MXCHECK_D_128
-#undef MXCHECK_NAMES_128
+  #undef MXCHECK_REGISTERS
+  #undef MXCHECK_SHARED
+  #undef MXCHECK_WGMMA
+  #undef MXCHECK_D
+  #undef MXCHECK_D16
+  #undef MXCHECK_D_4
+  #undef MXCHECK_NAMES_4
+  #undef MXCHECK_D_32
+  #undef MXCHECK_NAMES_16
+  #undef MXCHECK_D_16
+  #undef MXCHECK_NAMES_32
+  #undef MXCHECK_D_64
+  #undef MXCHECK_NAMES_48
+  #undef MXCHECK_D_48
+  #undef MXCHECK_NAMES_64
+  #undef MXCHECK_D_96
+  #undef MXCHECK_NAMES_96
+  #undef MXCHECK_D_128
+  #undef MXCHECK_NAMES_128
 
 }  // namespace mxcheck_kernels::sm90::ptx
+
+#endif

@@ -5,7 +5,7 @@
 
 #include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
-#include "kernels/sm90/quantize/dequantize.h"
+#include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {

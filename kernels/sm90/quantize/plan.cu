@@ -1,5 +1,7 @@
+// The check of a call that only the device can make, and the row tiles of ragged experts.
+
 #include "kernels/sm90/ptx/ptx.cuh"
-#include "kernels/sm90/quantize/plan.h"
+#include "kernels/sm90/quantize/quantize.h"
 
 #include <cooperative_groups.h>
 

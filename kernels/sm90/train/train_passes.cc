@@ -3,8 +3,7 @@
 #include <string>
 
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/gemm/tile/matmul.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/train/train_kernels.h"
 

@@ -71,7 +71,7 @@ ExpertsShape experts_shape(const Model& model, const PassShape& pass, std::int64
 //
 // Linear maps and products of attention's heads as GEMMs of BF16 under sm90_bf16, operands as they lie in memory. A
 // head's width that is no multiple of 64 is a chain that goes on over zeros, which leaves every sum as it is
-// (gemm/bf16/bf16.h).
+// (gemm/matmul.h).
 
 // y = x W^T: x is rows x in, W out x in.
 struct LinearMap {

@@ -1,8 +1,8 @@
-#include "kernels/sm90/layer/steps/aggregate.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 #include <algorithm>
 
-#include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/layer/steps/transposed_tile.cuh"
 #include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "tests/kernels/sm90/moe/transposed_codes.h"
 
 namespace mxcheck::test {

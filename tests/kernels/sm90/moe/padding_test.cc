@@ -5,9 +5,7 @@
 
 #include <bit>
 
-#include "kernels/sm90/layer/steps/columns.h"
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "tests/kernels/sm90/moe/transposed_codes.h"
 

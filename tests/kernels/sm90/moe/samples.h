@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sm90/layer/steps/coding.h"
 #include "kernels/sm90/layer/steps/plan.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "reference/quantize/quantize.h"
 #include "tests/kernels/sm90/moe/device_arrays.h"
 

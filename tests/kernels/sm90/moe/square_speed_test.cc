@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/square_codes.h"
 #include "tests/kernels/sm90/moe/samples.h"
 

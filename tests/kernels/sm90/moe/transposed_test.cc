@@ -1,4 +1,4 @@
-// GEMMs of operands that lie by k against those of K-major operands (gemm/bf16/bf16.h), which the gate compares with
+// GEMMs of operands that lie by k against those of K-major operands (gemm/matmul.h), which the gate compares with
 // the reference: the same chain, so the same bits. Skipped without a GPU.
 
 #include "kernels/sm90/moe/moe_kernels.h"
@@ -17,7 +17,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/moe/device_arrays.h"
 

@@ -1,7 +1,7 @@
 // Codes along tokens by tiles of 128 x 128, at the edges of tiles and of what halves hold: every byte against the
 // reference. Needs a GPU; without one every test is skipped.
 
-#include "kernels/sm90/layer/steps/wide/wide.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 #include <gtest/gtest.h>
 

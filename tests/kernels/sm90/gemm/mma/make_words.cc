@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "goldens/io/tensor_file.h"
-#include "kernels/sm90/gemm/mma/mma.h"
+#include "kernels/sm90/gemm/candidate/mma.h"
 #include "numerics/error.h"
 #include "properties/operations/matmul/problem.h"
 #include "tests/kernels/sm90/gemm/mma/words.h"
