@@ -25,6 +25,9 @@
 namespace mxcheck::c {
 namespace {
 
+// The rows of kAllFormats: integers and FP64 are only stored.
+constexpr auto kNumberFormats = std::span(kFormatSpecs).first<kAllFormats.size()>();
+
 template <class Table>
 std::string lines_of(const Table& table) {
   std::string text;
@@ -33,7 +36,7 @@ std::string lines_of(const Table& table) {
 }
 
 std::string names(std::string_view of) {
-  if (of == "formats") return lines_of(kFormatSpecs);
+  if (of == "formats") return lines_of(kNumberFormats);
   if (of == "recipes") return lines_of(all_recipes());
   if (of == "blocks") return lines_of(kBlockShapes);
   if (of == "layouts") return lines_of(kScaleLayouts);
@@ -119,7 +122,7 @@ Format named(std::string_view name, const char* what, const Wanted& wanted) {
   const auto found = find_format(name);
   if (found && wanted(spec(*found))) return *found;
   std::vector<std::string> known;
-  for (const FormatSpec& f : kFormatSpecs) {
+  for (const FormatSpec& f : kNumberFormats) {
     if (wanted(f)) known.emplace_back(f.name);
   }
   refuse("unknown " + std::string(what) + " '" + std::string(name) + "'; known are " + join(known));

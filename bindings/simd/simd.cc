@@ -138,6 +138,7 @@ void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offset
   q.codes.shape = {panel.rows, panel.cols};
   q.codes.data.resize(static_cast<std::size_t>(panel.rows * panel.cols));
   Tensor& scales = q.scales();
+  scales.format = Format::e8m0;  // whatever q held before
   scales.shape = {count_scale_rows(panel.rows, block.rows, offsets), scale_cols_of(block, panel.cols)};
   scales.data.resize(static_cast<std::size_t>(scales.rows() * scales.cols()));
   simd_quantize(panel, {q.element(), block, ScaleLayout::compact, offsets, 0, threads}, recipe,
