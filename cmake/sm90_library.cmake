@@ -2,7 +2,7 @@
 # (globs), with the headers of the candidate interface that it implements. The CUDA runtime is inside it, and machine
 # code for Hopper alone: there is no PTX that a driver could compile into something else.
 #
-# mxcheck_NAME_objects are the same sources as objects, for tests and for tests/libraries/wrong. The library exports the digests
+# mxcheck_NAME_objects are the same sources as objects, for tests and for tests/faults. The library exports the digests
 # of all that it is built from, for records: a source, header or flag that changes, changes them.
 function(mxcheck_sm90_library NAME)
   cmake_parse_arguments(ARG "" "" "FOLDERS;HEADERS" ${ARGN})
