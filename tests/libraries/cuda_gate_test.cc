@@ -18,9 +18,7 @@ namespace {
 class CudaGate : public test::FakeCuda {
  protected:
   static GateReport gate(const char* mode, const std::string& only = "*", bool record = false) {
-    GateOptions o = options("libfake_candidate.so", only);
-    o.record = record;
-    return FakeCuda::gate(o, mode);
+    return FakeCuda::gate("libfake_candidate.so", mode, only, record);
   }
   // The statement that must find a library that is wrong in this way, asked alone.
   static void expect_caught(const char* mode) {

@@ -17,9 +17,7 @@ constexpr const char* kRefusal = "a_nan_logit_is_refused_and_nothing_is_written"
 class CudaRoutes : public test::FakeCuda {
  protected:
   static GateReport gate(const char* mode, const std::string& only, bool record = false) {
-    GateOptions o = options("libfake_route.so", only);
-    o.record = record;
-    return FakeCuda::gate(o, mode);
+    return FakeCuda::gate("libfake_route.so", mode, only, record);
   }
   static void expect_caught(const char* mode) {
     const test::WrongLibrary wrong = test::wrong_library("cuda_route", mode);

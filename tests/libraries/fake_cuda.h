@@ -29,6 +29,11 @@ class FakeCuda : public testing::Test {
     setenv("FAKE_CUDA", mode, 1);
     return run_gate(o, [](const StatementResult&, bool) {});
   }
+  static GateReport gate(const std::string& library, const char* mode, const std::string& only, bool record = false) {
+    GateOptions o = options(library, only);
+    o.record = record;
+    return gate(o, mode);
+  }
   // The finding of the first counterexample; empty when all statements held.
   static std::string found(const GateReport& report) {
     for (const StatementResult& r : report.statements) {

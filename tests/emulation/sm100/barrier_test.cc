@@ -3,7 +3,7 @@
 #include <array>
 
 #include "kernels/sm100/tcgen05/tma.h"
-#include "tests/emulation/sm100/with_barriers.h"
+#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {

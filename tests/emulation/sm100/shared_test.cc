@@ -1,6 +1,6 @@
 // Shared memory through the generic proxy: what orders the accesses of two threads, and where it begins and ends.
 
-#include "tests/emulation/sm100/with_barriers.h"
+#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {

@@ -3,7 +3,10 @@
 // MMA, all ones, written by warp 0 through the generic proxy.
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <utility>
+#include <vector>
 
 #include "kernels/sm100/tcgen05/barrier.h"
 #include "kernels/sm100/tcgen05/cluster.h"
@@ -141,6 +144,20 @@ inline void store_codes(TmemAddress tmem) {
   for (unsigned c = 0; c < kColumns; ++c) words.r[c] = cell_code(thread_index(), c);
   tmem_st<TmemShape::lanes32x32b, kColumns>(slab(tmem), words);
   tmem_wait_st();
+}
+
+// The first thread of each CTA initializes; then every thread runs `rest`.
+inline Kernel with_barriers(std::initializer_list<unsigned> counts, std::function<void()> rest, bool fences = true) {
+  return [counts = std::vector<unsigned>(counts), rest = std::move(rest), fences] {
+    if (thread_index() == 0) {
+      unsigned i = 0;
+      for (const unsigned count : counts) barrier_init(barrier(i++), count);
+      if (fences) fence_barrier_init();
+    }
+    cluster_sync();
+    rest();
+    cluster_sync();
+  };
 }
 
 }  // namespace mxcheck::sm100::test

@@ -1,6 +1,6 @@
 // Barriers of warps, CTAs and clusters, and scopes between CTAs (PTX ISA 9.0, 9.7.13).
 
-#include "tests/emulation/sm100/with_barriers.h"
+#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {

@@ -1,6 +1,6 @@
 // The watchdog's finding and dump where no thread can go on.
 
-#include "tests/emulation/sm100/with_barriers.h"
+#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {

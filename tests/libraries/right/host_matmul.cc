@@ -2,24 +2,19 @@
 // named by MATMUL_FAULT, the faults that kernels make.
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernels/candidate_matmul.h"
-#include "reference/matmul/matmul.h"
+#include "tests/libraries/right/matmul_call.h"
 #include "tests/libraries/right/right_call.h"
 
 namespace {
 
 using mxcheck::Format;
 
-std::string fault() {
-  const char* name = std::getenv("MATMUL_FAULT");
-  return name == nullptr ? "" : name;
-}
+std::string_view fault() { return right::variable("MATMUL_FAULT"); }
 
 using right::refuse;
 
@@ -33,8 +28,6 @@ mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
   if (p == nullptr) return MXCHECK_INVALID;
   return p->policy.block_cols == 128 || p->scale_type == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
 }
-
-const std::byte* data_of(const DLTensor& t) { return static_cast<const std::byte*>(t.data) + t.byte_offset; }
 
 bool has_shape(const DLTensor& t, std::int64_t rows, std::int64_t cols, int code, int bits) {
   return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits;
@@ -51,131 +44,144 @@ bool has_blocks(const mxcheck_matmul_policy& p) {
          is(p.block_b_cols, 32, 128);
 }
 
+// The inputs after A, B, their scales and C: offsets, an index, each at most once.
+struct Groups {
+  const DLTensor* offsets = nullptr;
+  const DLTensor* index = nullptr;
+  [[nodiscard]] bool none() const { return offsets == nullptr || offsets->shape[0] == 0; }
+  [[nodiscard]] std::int64_t experts() const { return none() ? 1 : offsets->shape[0] - 1; }
+  // Columns of scales: blocks of 128 of k, of each group along k.
+  [[nodiscard]] std::int64_t scale_columns(const mxcheck_matmul_policy& p) const {
+    if (p.grouping != MXCHECK_DEPTH) return blocks(p.depth, 128);
+    const auto* values = reinterpret_cast<const std::int64_t*>(right::data_of(*offsets));
+    std::int64_t columns = 0;
+    for (std::int64_t e = 0; e < experts(); ++e) columns += blocks(values[e + 1] - values[e], 128);
+    return columns;
+  }
+};
+
+int inputs_before_groups(const mxcheck_matmul_policy& p) {
+  return 2 + (p.scale_type != 0 ? 2 : 0) + (p.accumulate != 0 ? 1 : 0);
+}
+
+// Empty (null) where nothing is wrong.
+const char* problem_of_policy(const mxcheck_call& call, const mxcheck_matmul_policy& p) {
+  const auto is = [](std::int64_t value, std::int64_t last) { return value >= 0 && value <= last; };
+  const int needed = inputs_before_groups(p);
+  const bool right = mxcheck::find_format(p.policy.format) && mxcheck::find_format(p.format_b) &&
+                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 2) && is(p.scale_type, 2) &&
+                     call.num_outputs == 1 && call.num_inputs >= needed && call.num_inputs <= needed + 2 &&
+                     has_blocks(p) && is(p.accumulate, 1);
+  return right ? nullptr : "policy and tensors make no matmul";
+}
+
+const char* find_groups(const mxcheck_call& call, const mxcheck_matmul_policy& p, Groups& groups) {
+  for (int i = inputs_before_groups(p); i < call.num_inputs; ++i) {
+    const DLTensor& t = call.inputs[i];
+    const DLTensor*& one = t.dtype.bits == 32 ? groups.index : groups.offsets;
+    if (t.ndim != 1 || t.dtype.code != kDLInt || one != nullptr) return "neither offsets nor index";
+    if (t.dtype.bits == 32 || t.dtype.bits == 64) one = &t;
+  }
+  return groups.none() == (p.grouping == 0) ? nullptr : "offsets go with groups";
+}
+
+const char* problem_of_tensors(const mxcheck_call& call, const mxcheck_matmul_policy& p, const Groups& groups) {
+  const DLTensor* in = call.inputs;
+  const std::int64_t m = p.policy.rows;
+  const std::int64_t n = p.policy.cols;
+  const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? groups.experts() : 1;
+  const std::int64_t results = p.grouping == MXCHECK_DEPTH ? groups.experts() : 1;
+  if (groups.index == nullptr ? in[0].shape[0] != m : groups.index->shape[0] != m) return "rows differ";
+  if (in[0].ndim != 2) return "a is no matrix";
+  const std::int64_t a_rows = in[0].shape[0];
+  const Format a = *mxcheck::find_format(p.policy.format);
+  const int width = mxcheck::spec(a).bits;
+  const int type = a == Format::bf16 ? kDLBfloat : width <= 8 ? kDLUInt : kDLFloat;
+  const int out_bits = call.outputs[0].dtype.bits;
+  const int out_type = out_bits == 16 ? kDLBfloat : kDLFloat;
+  bool right = has_shape(in[0], a_rows, p.depth, type, width) && has_shape(in[1], matrices * n, p.depth, type, width) &&
+               has_shape(call.outputs[0], results * m, n, out_type, out_bits);
+  if (p.scale_type != 0) {
+    const int scale_bits = p.scale_type == MXCHECK_E8M0 ? 8 : 32;
+    const int scale_code = p.scale_type == MXCHECK_E8M0 ? kDLUInt : kDLFloat;
+    const std::int64_t columns = groups.scale_columns(p);
+    right = right && has_shape(in[2], blocks(a_rows, p.policy.block_rows), columns, scale_code, scale_bits) &&
+            has_shape(in[3], matrices * blocks(n, p.block_b_rows), columns, scale_code, scale_bits);
+  }
+  if (p.accumulate != 0)
+    right = right && has_shape(in[inputs_before_groups(p) - 1], results * m, n, out_type, out_bits);
+  return right ? nullptr : "a tensor has another shape or type";
+}
+
+std::string faulty_contract(std::string_view contract, bool scaled) {
+  const std::string_view injected = fault();
+  if (injected == "no_promotion" && !scaled) return "sm90_fp8";
+  if (injected == "promotes_every_256" && !scaled) return "sm90_fp8+promote256";
+  if (injected == "fp32_sums") return "ieee_fp32";
+  return std::string(contract) + (injected == "a_scale_first" ? "+a_first"
+                                  : injected == "backwards"   ? "+descending"
+                                                              : "");
+}
+
+// A's scales, each from the block of k before.
+std::vector<std::byte> shifted_scales(const mxcheck::Matmul& x) {
+  const std::size_t width = x.a.scale_format == Format::e8m0 ? 1 : 4;
+  const auto* from = static_cast<const std::byte*>(x.a.scales);
+  const std::size_t line = static_cast<std::size_t>(x.a.depth / 128) * width;
+  std::vector<std::byte> shifted(from, from + line * static_cast<std::size_t>(x.a.rows));
+  for (std::size_t i = 0; i < shifted.size(); ++i) {
+    if (i % line >= width) shifted[i] = from[i - width];
+  }
+  return shifted;
+}
+
+// D in BF16, cut from FP32.
+void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
+  std::vector<float> uncut(count);
+  x.output = Format::fp32;
+  mxcheck::matmul(x, uncut.data());
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
+}
+
+void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::string_view contract) {
+  const std::string_view injected = fault();
+  const bool scaled = p.scale_type != 0;
+  const std::int64_t k = p.depth;
+  mxcheck::Matmul x = right::matmul_of(call, faulty_contract(contract, scaled));
+  std::vector<std::byte> shifted;
+  if (injected == "scale_before" && scaled && p.grouping == 0 && k % 128 == 0 && k > 0) {
+    shifted = shifted_scales(x);
+    x.a.scales = shifted.data();
+  }
+  if (injected == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
+  if (injected == "c_forgotten") x.c = nullptr, x.contract.from_c = false;
+  const DLTensor& out = call.outputs[0];
+  auto* d = const_cast<std::byte*>(right::data_of(out));
+  const std::int64_t line = p.policy.cols * out.dtype.bits / 8;
+  const std::int64_t rows = out.shape[0];
+  if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(rows * line));
+  if (injected == "output_cut" && out.dtype.bits == 16 && x.c == nullptr) {
+    write_cut(x, static_cast<std::size_t>(rows * p.policy.cols), d);
+  } else {
+    mxcheck::matmul(x, d);
+  }
+  if (injected == "last_row_zero" && p.policy.rows > 64 && p.policy.cols > 0)
+    std::memset(d + (rows - 1) * line, 0, static_cast<std::size_t>(line));
+}
+
 mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
   if (!right::has_fields(call)) return MXCHECK_INVALID;
   if (const char* problem = right::problem_of(*call, sizeof(mxcheck_matmul_policy), false))
     return refuse(call, MXCHECK_INVALID, problem);
   const mxcheck_matmul_policy* p = policy_of(call->policy);
   if (p == nullptr) return refuse(call, MXCHECK_INVALID, "no policy of a matmul");
-  const auto a_format = mxcheck::find_format(p->policy.format);
-  const auto b_format = mxcheck::find_format(p->format_b);
-  const std::int64_t m = p->policy.rows;
-  const std::int64_t n = p->policy.cols;
-  const std::int64_t k = p->depth;
-  const bool scaled = p->scale_type != 0;
-  const int needed = 2 + (scaled ? 2 : 0) + (p->accumulate != 0 ? 1 : 0);
-  if (!a_format || !b_format || k < 0 || k > INT32_MAX || p->policy.layout != 0 || p->grouping < 0 || p->grouping > 2 ||
-      p->scale_type < 0 || p->scale_type > 2 || call->num_outputs != 1 || call->num_inputs < needed ||
-      call->num_inputs > needed + 2 || !has_blocks(*p) || p->accumulate < 0 || p->accumulate > 1) {
-    return refuse(call, MXCHECK_INVALID, "policy and tensors make no matmul");
-  }
-  const DLTensor* in = call->inputs;
-  mxcheck::Matmul x;
-  std::vector<std::int64_t> offsets;
-  const DLTensor* index = nullptr;
-  for (int i = needed; i < call->num_inputs; ++i) {
-    const bool again = in[i].dtype.bits == 32 ? index != nullptr : !offsets.empty();
-    if (in[i].ndim != 1 || in[i].dtype.code != kDLInt || again)
-      return refuse(call, MXCHECK_INVALID, "neither offsets nor index");
-    if (in[i].dtype.bits == 32) index = &in[i];
-    if (in[i].dtype.bits == 64) {
-      const auto* values = reinterpret_cast<const std::int64_t*>(data_of(in[i]));
-      offsets.assign(values, values + in[i].shape[0]);
-    }
-  }
-  if (offsets.empty() != (p->grouping == 0)) return refuse(call, MXCHECK_INVALID, "offsets go with groups");
-  const std::int64_t experts = offsets.empty() ? 1 : static_cast<std::int64_t>(offsets.size()) - 1;
-  const std::int64_t matrices = p->grouping == MXCHECK_ROWS ? experts : 1;
-  const std::int64_t results = p->grouping == MXCHECK_DEPTH ? experts : 1;
-  const int width_a = mxcheck::spec(*a_format).bits;
-  if (index == nullptr ? in[0].shape[0] != m : index->shape[0] != m)
-    return refuse(call, MXCHECK_INVALID, "rows differ");
-  if (in[0].ndim != 2) return refuse(call, MXCHECK_INVALID, "a is no matrix");
-  const std::int64_t a_rows = in[0].shape[0];
-  const auto code_type = [](int bits) { return bits <= 8 ? kDLUInt : kDLFloat; };
-  const bool halves = width_a == 16 && *a_format == Format::bf16;
-  const int type = halves ? static_cast<int>(kDLBfloat) : static_cast<int>(code_type(width_a));
-  const int out_bits = call->outputs[0].dtype.bits;
-  const int out_type = out_bits == 16 ? static_cast<int>(kDLBfloat) : static_cast<int>(kDLFloat);
-  bool right = has_shape(in[0], a_rows, k, type, width_a) && has_shape(in[1], matrices * n, k, type, width_a) &&
-               has_shape(call->outputs[0], results * m, n, out_type, out_bits);
-  const int scale_bits = p->scale_type == MXCHECK_E8M0 ? 8 : 32;
-  const int scale_code = p->scale_type == MXCHECK_E8M0 ? static_cast<int>(kDLUInt) : static_cast<int>(kDLFloat);
-  std::int64_t columns = 0;
-  if (scaled && p->grouping == MXCHECK_DEPTH) {
-    for (std::size_t e = 1; e < offsets.size(); ++e) columns += blocks(offsets[e] - offsets[e - 1], 128);
-  } else if (scaled) {
-    columns = blocks(k, 128);
-  }
-  if (scaled) {
-    right = right && has_shape(in[2], blocks(a_rows, p->policy.block_rows), columns, scale_code, scale_bits) &&
-            has_shape(in[3], matrices * blocks(n, p->block_b_rows), columns, scale_code, scale_bits);
-  }
-  if (p->accumulate != 0) right = right && has_shape(in[needed - 1], results * m, n, out_type, out_bits);
-  if (!right) return refuse(call, MXCHECK_INVALID, "a tensor has another shape or type");
-
-  const auto operand = [&](const DLTensor& codes, Format format, std::int64_t rows, const DLTensor* scales,
-                           std::int64_t br, std::int64_t bc) {
-    mxcheck::MatmulOperand o;
-    o.format = format, o.codes = data_of(codes), o.rows = rows, o.depth = k, o.row_stride = k;
-    if (scales != nullptr) {
-      o.block = {br, bc};
-      o.scale_format = p->scale_type == MXCHECK_E8M0 ? Format::e8m0 : Format::fp32;
-      o.scales = data_of(*scales), o.scale_row_stride = columns;
-    }
-    return o;
-  };
-  x.a = operand(in[0], *a_format, a_rows, scaled ? &in[2] : nullptr, p->policy.block_rows, p->policy.block_cols);
-  x.b = operand(in[1], *b_format, n, scaled ? &in[3] : nullptr, p->block_b_rows, p->block_b_cols);
-  x.output = out_bits == 16 ? Format::bf16 : Format::fp32;
-  x.alpha = p->alpha;
-  if (p->accumulate != 0) x.c = data_of(in[needed - 1]);
-  x.grouping = static_cast<mxcheck::Grouping>(p->grouping);
-  x.offsets = offsets;
-  if (index != nullptr) {
-    x.gathers = true;
-    x.row_index = {reinterpret_cast<const std::int32_t*>(data_of(*index)), static_cast<std::size_t>(m)};
-  }
-  const std::string injected = fault();
-  std::string text(contract);
-  if (injected == "no_promotion" && !scaled) text = "sm90_fp8";
-  if (injected == "promotes_every_256" && !scaled) text = "sm90_fp8+promote256";
-  if (injected == "fp32_sums") text = "ieee_fp32";
-  if (injected == "a_scale_first") text += "+a_first";
-  if (injected == "backwards") text += "+descending";
-  if (injected == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
-  std::vector<std::byte> shifted;
-  if (injected == "scale_before" && scaled && p->grouping == 0 && k % 128 == 0 && k > 0) {
-    const std::size_t width = p->scale_type == MXCHECK_E8M0 ? 1 : 4;
-    const auto* from = static_cast<const std::byte*>(x.a.scales);
-    const std::size_t line = static_cast<std::size_t>(k / 128) * width;
-    shifted.assign(from, from + line * static_cast<std::size_t>(a_rows));
-    for (std::size_t i = 0; i < shifted.size(); ++i) {
-      if (i % line >= width) shifted[i] = from[i - width];
-    }
-    x.a.scales = shifted.data();
-  }
-  std::vector<float> uncut;
-  if (injected == "c_forgotten") x.c = nullptr;
+  Groups groups;
+  const char* problem = problem_of_policy(*call, *p);
+  if (problem == nullptr) problem = find_groups(*call, *p, groups);
+  if (problem == nullptr) problem = problem_of_tensors(*call, *p, groups);
+  if (problem != nullptr) return refuse(call, MXCHECK_INVALID, problem);
   try {
-    x.contract = mxcheck::parse_matmul_contract(text);
-    if (x.c == nullptr) x.contract.from_c = false;
-    auto* d = const_cast<std::byte*>(data_of(call->outputs[0]));
-    if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(results * m * n * out_bits / 8));
-    if (injected == "output_cut" && out_bits == 16 && x.c == nullptr) {
-      uncut.resize(static_cast<std::size_t>(results * m * n));
-      x.output = Format::fp32;
-      mxcheck::matmul(x, uncut.data());
-      for (std::size_t i = 0; i < uncut.size(); ++i) {
-        std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
-      }
-    } else {
-      mxcheck::matmul(x, d);
-    }
-    if (injected == "last_row_zero" && m > 64 && n > 0) {
-      const std::int64_t line = n * out_bits / 8;
-      std::memset(d + (results * m - 1) * line, 0, static_cast<std::size_t>(line));
-    }
+    compute(*call, *p, contract);
   } catch (const std::exception& e) {
     return refuse(call, MXCHECK_INVALID, e.what());
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -26,10 +25,7 @@ using mxcheck::Router;
 using mxcheck::Routes;
 using mxcheck::TokenRounding;
 
-std::string_view fault() {
-  const char* name = std::getenv("ROUTE_FAULT");
-  return name == nullptr ? "" : name;
-}
+std::string_view fault() { return right::variable("ROUTE_FAULT"); }
 
 mxcheck::RouterFaults faults() {
   mxcheck::RouterFaults one;

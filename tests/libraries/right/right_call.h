@@ -5,10 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include "kernels/candidate.h"
 
 namespace right {
+
+// A variable of the environment, by which a test says how a library is to be; "" where it is not set.
+inline std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 // A call of a size that has the fields, a message among them.
 inline bool has_fields(const mxcheck_call* call) {

@@ -1,5 +1,5 @@
-# Edits of the CPU library: mxcheck_edit(NAME FILE SEARCH REPLACE [FILE SEARCH REPLACE]...), see overlay.cmake. What each imitates and who
-# finds it is in catalogue.tsv. `ninja fault_table` prints what the gate says to each.
+# Edits of the CPU library: overlay.cmake says how one is written, catalogue.tsv what each imitates and who finds it.
+# `ninja fault_table` prints what the gate says to each.
 
 # ---- the scale byte --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -18,10 +17,7 @@
 
 namespace {
 
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+using right::variable;
 
 constexpr std::uint64_t kWorkspace = 100;  // needed for nothing, and refused when it is not there
 

@@ -287,10 +287,7 @@ constexpr Fault kFaults[] = {
      }},
 };
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+using right::variable;  // what it gives ends with a NUL
 
 // Ends the process for a name that no fault has: a test that misspells one must not pass.
 const Fault& fault() {
@@ -298,7 +295,7 @@ const Fault& fault() {
     for (const Fault& one : kFaults) {
       if (one.name == variable("NARROW")) return one;
     }
-    std::fprintf(stderr, "no fault %s\n", variable("NARROW"));
+    std::fprintf(stderr, "no fault %s\n", variable("NARROW").data());
     std::abort();
   }();
   return chosen;
@@ -306,7 +303,7 @@ const Fault& fault() {
 
 const mxcheck_candidate_table& right_table() {
   static const mxcheck_candidate_table& table = []() -> const mxcheck_candidate_table& {
-    void* library = dlopen(variable("NARROW_OF"), RTLD_NOW);
+    void* library = dlopen(variable("NARROW_OF").data(), RTLD_NOW);
     if (library == nullptr) std::abort();
     return *reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL))();
   }();

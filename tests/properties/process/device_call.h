@@ -1,5 +1,5 @@
 #pragma once
-// A call of an operation of the test's own, on the driver of host memory of tests/libraries: copies its input to its output,
+// A call of an operation of the test's own, on the driver of host memory: copies its input to its output,
 // as a kernel in the stream.
 
 #include <array>

@@ -1,10 +1,11 @@
-#include <regex>
-
 #include <gtest/gtest.h>
+
+#include <regex>
 
 #include "properties/report/github.h"
 #include "properties/report/markup.h"
 #include "properties/report/report.h"
+#include "tests/properties/report/xml_checker.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {
@@ -171,6 +172,15 @@ TEST(Markup, breaks_names_after_underscores_and_groups_digits) {
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
+}
+
+TEST(XmlChecker, tells_right_from_wrong) {
+  const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  EXPECT_EQ(test::XmlChecker(head + "<a x=\"1\"><b/>text &amp; more</a>\n").check(), "");
+  for (const char* bad : {"<a>", "<a></b>", "<a x=1/>", "<a x=\"1\" x=\"2\"/>", "<a>&</a>", "<a x=\"<\"/>", "<a/><b/>",
+                          "<a>\xff</a>", "<a>\x01</a>", "</a>", "text"}) {
+    EXPECT_NE(test::XmlChecker(head + bad).check(), "") << bad;
+  }
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 #include "kernels/candidate.h"
+#include "tests/libraries/right/right_call.h"
 
 extern "C" {
 int fake_launch(void* stream, void (*kernel)(void*), void* argument);
@@ -17,9 +17,8 @@ void fake_fault();
 
 namespace fake {
 
-inline bool mode(const char* name, const char* variable = "FAKE_CUDA") {
-  const char* set = std::getenv(variable);
-  return set != nullptr && std::strcmp(set, name) == 0;
+inline bool mode(std::string_view name, const char* variable = "FAKE_CUDA") {
+  return right::variable(variable) == name;
 }
 
 // A call with tensors of its own: the caller's are gone when its kernel runs. Graphs run it again, so nothing frees it.

@@ -1,11 +1,19 @@
 #pragma once
-// Texts of goldens of the kinds swiglu and layer.
+// Texts of suites with one golden: of routers, and of the kinds swiglu and layer.
 
 #include <string>
 
-#include "tests/goldens/make/route_specs.h"
-
 namespace mxcheck::test {
+
+inline std::string suite_with(const std::string& golden) { return R"({"suite": "s", "goldens": [)" + golden + "]}"; }
+
+inline std::string golden_of(const std::string& kind, const std::string& more) {
+  return R"({"name": "g", "kind": ")" + kind + "\"" + (more.empty() ? "" : ", " + more) + "}";
+}
+
+inline constexpr const char* kTies = R"("input": {"ties": "fp32", "rows": 20, "cols": 8})";
+
+inline std::string ties(const std::string& more) { return std::string(kTies) + ", " + more; }
 
 inline std::string normal_numbers_of(int seed, int rows, int cols, const std::string& dtype = "bf16") {
   return R"({"normal": )" + std::to_string(seed) + R"(, "rows": )" + std::to_string(rows) + R"(, "cols": )" +
