@@ -95,9 +95,10 @@ void quantize_checked(const MatrixView& x, const SimdBlocks& blocks, const Recip
   for_sample(x.rows, blocks, [&](const Row& row) {
     const MatrixView band{x.dtype,  x.data + row.begin * row_bytes, row.end - row.begin, x.cols, x.row_stride,
                           row.begin};
-    const Quantized want = quantize(band, blocks.element, blocks.block, recipe, {}, 1);
-    if (!std::ranges::equal(want.codes, std::span(codes + row.begin * x.cols, want.codes.size())) ||
-        want.scales != scales_of(row, shape, blocks.layout, scales)) {
+    const QuantizedTensor want = quantize(band, blocks.element, blocks.block, recipe, {}, 1);
+    if (!std::ranges::equal(want.codes.as<std::uint8_t>(),
+                            std::span<const std::uint8_t>(codes + row.begin * x.cols, want.codes.size())) ||
+        !std::ranges::equal(want.scales().as<std::uint8_t>(), scales_of(row, shape, blocks.layout, scales))) {
       refuse_difference(row);
     }
   });
@@ -114,9 +115,11 @@ void dequantize_checked(const std::uint8_t* codes, std::span<const std::uint8_t>
   // Its NaN is the reference's, though the candidate interface asks for any: test_engines.py has all codes and scales.
   simd_dequantize(codes, scales, rows, cols, blocks, values, to);
   for_sample(rows, blocks, [&](const Row& row) {
-    Quantized q{blocks.element, blocks.block, row.end - row.begin, cols, 1, shape.cols};
-    q.codes.assign(codes + row.begin * cols, codes + row.end * cols);
-    q.scales = scales_of(row, shape, blocks.layout, scales);
+    const std::int64_t rows_of_band = row.end - row.begin;
+    const std::span band(codes + row.begin * cols, static_cast<std::size_t>(rows_of_band * cols));
+    const std::vector<std::uint8_t> own = scales_of(row, shape, blocks.layout, scales);
+    const QuantizedTensor q{tensor_of(blocks.element, {rows_of_band, cols}, band),
+                            {{blocks.block, ScaleRule::rceil, tensor_of(Format::e8m0, {1, shape.cols}, own)}}};
     const auto check = [&](const auto& want) {
       const std::size_t each = sizeof(want[0]);
       const auto* found = static_cast<const std::byte*>(to) + row.begin * cols * static_cast<std::int64_t>(each);

@@ -12,17 +12,6 @@ std::string& last_error() {
   return text;
 }
 
-std::int32_t result_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::usage: return 1;
-    case ErrorKind::input: return 2;
-    case ErrorKind::environment: return 3;
-    case ErrorKind::golden: return 4;
-    case ErrorKind::internal: break;
-  }
-  return 5;
-}
-
 void refuse(const std::string& text) { throw Error(ErrorKind::usage, text); }
 
 std::string_view text_of(const char* text, const char* name) {

@@ -15,8 +15,6 @@ namespace mxcheck::c {
 // The message of this thread's last call that failed.
 std::string& last_error();
 
-std::int32_t result_of(ErrorKind kind);
-
 template <class Call>
 std::int32_t guarded(const Call& call) noexcept {
   try {
@@ -24,13 +22,13 @@ std::int32_t guarded(const Call& call) noexcept {
     return 0;
   } catch (const Error& e) {
     last_error() = e.what();
-    return result_of(e.kind());
+    return spec(e.kind()).c_result;
   } catch (const std::bad_alloc&) {
     last_error() = "not enough memory";
-    return result_of(ErrorKind::environment);
+    return spec(ErrorKind::environment).c_result;
   } catch (const std::exception& e) {
     last_error() = e.what();
-    return result_of(ErrorKind::internal);
+    return spec(ErrorKind::internal).c_result;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "bindings/formats.h"
 #include "bindings/guard.h"
 #include "bindings/mxcheck_c.h"
+#include "numerics/bytes.h"
 #include "reference/matmul/matmul.h"
 #include "reference/quantize/scale_layout.h"
 #include "reference/router/token_rounding.h"
@@ -47,17 +48,18 @@ Request request_of(const char* format, const char* block, const char* layout, bo
 }
 
 // Shapes of scales without codes.
-Quantized shape_of(const Request& r, std::int64_t rows, std::int64_t cols) {
-  Quantized q;
-  q.element = r.format, q.block = r.block, q.rows = rows, q.cols = cols;
-  q.scale_rows = count_scale_rows(rows, r.block.rows, r.offsets);
+QuantizedTensor shape_of(const Request& r, std::int64_t rows, std::int64_t cols) {
   const std::int64_t width = r.block.width(cols);
-  q.scale_cols = cols / width + (cols % width != 0 ? 1 : 0);
-  return q;
+  const std::int64_t scale_cols = cols / width + (cols % width != 0 ? 1 : 0);
+  const ScaleRule rule = r.fp32_scales ? ScaleRule::fp32 : ScaleRule::rceil;
+  return {{"", r.format, {rows, cols}, {}},
+          {{r.block,
+            rule,
+            {"", format_of_scales(rule), {count_scale_rows(rows, r.block.rows, r.offsets), scale_cols}, {}}}}};
 }
 
-std::int64_t scale_bytes(const Request& r, const Quantized& q) {
-  if (r.fp32_scales) return q.scale_rows * q.scale_cols * 4;
+std::int64_t scale_bytes(const Request& r, const QuantizedTensor& q) {
+  if (r.fp32_scales) return q.scale_rows() * q.scale_cols() * 4;
   return layout_bytes(r.layout, scale_shape(q, r.offsets));
 }
 
@@ -77,31 +79,22 @@ void quantize_to(const MatrixView& x, const Recipe& recipe, const Request& r, st
                  void* codes, void* scales) {
   check_pointer(codes, x.rows * x.cols, "codes");
   check(r, x.rows, x.cols);
-  const Quantized q = quantize(x, r.format, r.block, recipe, r.offsets, threads);
+  const QuantizedTensor q = quantize(x, r.format, r.block, recipe, r.offsets, threads);
   check_pointer(scales, scale_bytes(r, q), "scales");
-  const std::vector<std::uint8_t> laid_out =
-      r.fp32_scales ? std::vector<std::uint8_t>{} : to_layout(r.layout, scale_shape(q, r.offsets), q.scales, pad);
-  copy(q.codes, codes);
-  copy(q.codes16, codes);
-  copy(q.scales_fp32, scales);
-  copy(laid_out, scales);
+  copy(q.codes.data, codes);
+  if (r.fp32_scales) return copy(q.scales().data, scales);
+  copy(to_layout(r.layout, scale_shape(q, r.offsets), q.scales().as<std::uint8_t>(), pad), scales);
 }
 
-Quantized quantized_of(const Request& r, const void* codes, const void* scales, std::int64_t rows, std::int64_t cols) {
+QuantizedTensor quantized_of(const Request& r, const void* codes, const void* scales, std::int64_t rows,
+                             std::int64_t cols) {
   check(r, rows, cols);
-  Quantized q = shape_of(r, rows, cols);
-  if (spec(r.format).bits > 8) {
-    read(q.codes16, codes, rows * cols, "codes");
-  } else {
-    read(q.codes, codes, rows * cols, "codes");
-  }
-  if (r.fp32_scales) {
-    read(q.scales_fp32, scales, q.scale_rows * q.scale_cols, "scales");
-  } else {
-    std::vector<std::uint8_t> bytes;
-    read(bytes, scales, scale_bytes(r, q), "scales");
-    q.scales = from_layout(r.layout, scale_shape(q, r.offsets), bytes);
-  }
+  QuantizedTensor q = shape_of(r, rows, cols);
+  read(q.codes.data, codes, rows * cols * static_cast<std::int64_t>(size_of(r.format)), "codes");
+  std::vector<std::byte>& bytes = q.scales().data;
+  read(bytes, scales, scale_bytes(r, q), "scales");
+  if (r.fp32_scales || r.layout == ScaleLayout::compact) return q;
+  bytes = to_bytes(from_layout(r.layout, scale_shape(q, r.offsets), values_in<std::uint8_t>(bytes)));
   return q;
 }
 
@@ -167,11 +160,11 @@ int32_t mxcheck_c_quantize_sizes(const char* format, const char* recipe, const c
     const bool fp32 = !recipe_named(text_of(recipe, "recipe")).has_e8m0_scales();
     const Request r = request_of(format, block, layout, fp32, offsets_of(offsets, offset_count));
     check(r, rows, cols);
-    const Quantized q = shape_of(r, rows, cols);
+    const QuantizedTensor q = shape_of(r, rows, cols);
     sizes[0] = rows * cols * (spec(r.format).bits > 8 ? 2 : 1);
     sizes[1] = scale_bytes(r, q);
-    sizes[2] = q.scale_rows;
-    sizes[3] = q.scale_cols;
+    sizes[2] = q.scale_rows();
+    sizes[3] = q.scale_cols();
   });
 }
 
@@ -191,7 +184,7 @@ int32_t mxcheck_c_scale_layout(const char* block, const char* from, const char* 
       check(r, rows, cols);
       bytes[i] = scale_bytes(r, shape_of(r, rows, cols));
     }
-    const Quantized q = shape_of(r, rows, cols);
+    const QuantizedTensor q = shape_of(r, rows, cols);
     if (scales != nullptr || converted != nullptr) {
       check_pointer(converted, bytes[1], "converted");
       std::vector<std::uint8_t> given;
@@ -199,7 +192,7 @@ int32_t mxcheck_c_scale_layout(const char* block, const char* from, const char* 
       const ScaleShape shape = scale_shape(q, r.offsets);
       copy(to_layout(layouts[1], shape, from_layout(layouts[0], shape, given), pad), converted);
     }
-    sizes[0] = bytes[0], sizes[1] = bytes[1], sizes[2] = q.scale_rows, sizes[3] = q.scale_cols;
+    sizes[0] = bytes[0], sizes[1] = bytes[1], sizes[2] = q.scale_rows(), sizes[3] = q.scale_cols();
   });
 }
 
@@ -231,7 +224,7 @@ int32_t mxcheck_c_dequantize(const char* format, const char* block, const char* 
     if (type == Format::fp16) refuse("values are given as fp32 or bf16, not as fp16");
     threads_of(threads);
     if (dequantize_at_speed(r, rows, cols, threads, by, codes, scales, type, values)) return;
-    const Quantized q = quantized_of(r, codes, scales, rows, cols);
+    const QuantizedTensor q = quantized_of(r, codes, scales, rows, cols);
     check_pointer(values, rows * cols, "values");
     if (type == Format::fp32) {
       copy(dequantize(q, r.offsets, threads), values);

@@ -21,6 +21,7 @@ set(mxcheck_public_numerics
     scale/recipe.h
     scale/recipe_words.h
     scale/scale_rule.h
+    tensor.h
     text.h)
 
 set(mxcheck_public_reference
@@ -37,6 +38,7 @@ set(mxcheck_public_reference
     layer/swiglu.h
     matmul/matmul.h
     quantize/quantize.h
+    quantize/quantized_tensor.h
     quantize/scale_layout.h
     router/loss.h
     router/metadata.h

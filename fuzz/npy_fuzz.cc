@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const TensorRegion region = find_npy(source);
     fuzz::require(region.begin + region.bytes == size, "the data reaches the end of the file");
     const Tensor tensor = load(source, region);
-    fuzz::require(tensor.data.size() == checked_bytes(tensor.shape, size_of(tensor.dtype), "tensor"),
+    fuzz::require(tensor.data.size() == checked_bytes(tensor.shape, size_of(tensor.format), "tensor"),
                   "the data has the bytes that shape and dtype call for");
   });
   return 0;

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!fuzz::accepted(ErrorKind::input, [&] { file = read_safetensors(source); })) return 0;
   std::uint64_t bytes = 0;
   for (const Tensor& tensor : file.tensors) {
-    fuzz::require(tensor.data.size() == checked_bytes(tensor.shape, size_of(tensor.dtype), "tensor"),
+    fuzz::require(tensor.data.size() == checked_bytes(tensor.shape, size_of(tensor.format), "tensor"),
                   "the data has the bytes that shape and dtype call for");
     bytes += tensor.data.size();
     if (tensor.name.empty()) continue;  // asks for the only tensor

@@ -55,7 +55,7 @@ void edit_dataset(UnverifiedGolden& contents, Choices& choices) {
   switch (choices.pick(7)) {
     case 0: reshape(set, data, choices); break;
     case 1:
-      set.dtype = choices.mostly({Dtype::u32, Dtype::u8, Dtype::u16, Dtype::i32, Dtype::i64});
+      set.dtype = choices.mostly({Format::uint32, Format::uint8, Format::uint16, Format::int32, Format::int64});
       reshape(set, data, choices);
       break;
     case 2:

@@ -9,8 +9,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
-#include "tools/common/json.h"
-#include "tools/common/text.h"
+#include "tools/common/output.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

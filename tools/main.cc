@@ -1,6 +1,5 @@
 // mxcheck, and mxcheck-gate with three of its subcommands: reads the command line, runs one subcommand, turns errors
-// into one line on standard error and an exit code:
-//   0 done   2 usage or input   3 environment   5 golden   70 internal   (the gate adds 1, 4 and 6)
+// into one line on standard error and an exit code (numerics/error.h has the table). Answers are 0, 1, 4 and 6.
 
 #include <csignal>
 #include <cstdio>
@@ -20,29 +19,13 @@
 namespace mxcheck {
 namespace {
 
-constexpr int kUsage = 2;
-constexpr int kEnvironment = 3;
-constexpr int kGolden = 5;
-constexpr int kInternal = 70;
-
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::usage:
-    case ErrorKind::input: return kUsage;
-    case ErrorKind::environment: return kEnvironment;
-    case ErrorKind::golden: return kGolden;
-    case ErrorKind::internal: break;
-  }
-  return kInternal;
-}
-
 // One line whatever the text holds: file names may contain newlines and terminal codes.
-int complain(std::string text, int code) {
+int complain(std::string text, ErrorKind kind) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
   }
   std::fprintf(stderr, "mxcheck: error: %s\n", text.c_str());
-  return code;
+  return spec(kind).exit_code;
 }
 
 int run_command_line(int argc, char** argv) {
@@ -60,19 +43,19 @@ int guarded_run(int argc, char** argv) {
     int code = run_command_line(argc, argv);
     // ferror: what failed to be written before leaves nothing to flush. --help and --version are printed that way.
     const bool unwritten = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-    if (unwritten && code == 0) code = complain("standard output cannot be written", kEnvironment);
+    if (unwritten && code == 0) code = complain("standard output cannot be written", ErrorKind::environment);
     return code;
   } catch (const Error& e) {
-    return complain(e.what(), exit_code(e.kind()));
+    return complain(e.what(), e.kind());
   } catch (const std::bad_alloc&) {
-    return complain("out of memory", kEnvironment);
+    return complain("out of memory", ErrorKind::environment);
   } catch (const std::length_error&) {
-    return complain("out of memory: a size beyond what this machine can address", kEnvironment);
+    return complain("out of memory: a size beyond what this machine can address", ErrorKind::environment);
   } catch (const std::filesystem::filesystem_error& e) {  // a path that was asked for
     return complain(e.path1().string() + ": cannot be looked up: " + e.code().message() + "; choose another path",
-                    kUsage);
+                    ErrorKind::usage);
   } catch (const std::exception& e) {
-    return complain(std::string("internal: ") + e.what(), kInternal);
+    return complain(std::string("internal: ") + e.what(), ErrorKind::internal);
   }
 }
 

@@ -30,7 +30,7 @@ struct Files {
   Files() {
     std::string pattern = (std::filesystem::temp_directory_path() / "mxcheck-bench-XXXXXX").string();
     folder = ::mkdtemp(pattern.data());
-    Tensor x{"x", Dtype::bf16, {kRows, kCols}, std::vector<std::byte>(kElements * 2)};
+    Tensor x{"x", Format::bf16, {kRows, kCols}, std::vector<std::byte>(kElements * 2)};
     for (std::size_t i = 0; i < x.data.size(); ++i)
       x.data[i] = static_cast<std::byte>(i % 2 == 0 ? i * 40503 >> 8 : 0x3C);
     write_npy(folder / "x.npy", x);

@@ -2,6 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -9,7 +10,62 @@
 #include <vector>
 
 #include "benchmarks/host/benchmarks.h"
-#include "benchmarks/host/ratios.h"
+
+namespace mxcheck::bench {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+void RatioReporter::ReportRuns(const std::vector<Run>& runs) {
+  ConsoleReporter::ReportRuns(runs);
+  for (const Run& run : runs) {
+    if (run.run_type != Run::RT_Iteration) continue;
+    for (const char* counter : {"bytes_per_second", "items_per_second"}) {
+      const auto found = run.counters.find(counter);
+      if (found == run.counters.end()) continue;
+      const std::string name = run.run_name.function_name;
+      if (rates_[name].empty()) order_.push_back(name);
+      rates_[name].push_back(found->second.value);
+    }
+  }
+}
+
+void RatioReporter::Finalize() {
+  ConsoleReporter::Finalize();
+  std::FILE* const out = stdout;
+  std::fprintf(out, "\n%-44s %12s %10s %10s\n", "median over repetitions", "per second", "/ base", "best");
+  const auto is_memcpy = [](const std::string& name) { return name.starts_with("memcpy"); };
+  const auto base_of = [](const std::string& name) -> std::string {
+    if (name.starts_with("golden_")) return "plain_hdf5_" + name.substr(std::string("golden_").size());
+    if (name.starts_with("plain_hdf5_")) return name;
+    return name.ends_with("all_cores") ? "memcpy/all_cores" : "memcpy/1_thread";
+  };
+  std::sort(order_.begin(), order_.end());  // interleaving has shuffled them
+  std::stable_partition(order_.begin(), order_.end(), is_memcpy);
+  for (const std::string& name : order_) {
+    const double rate = median(rates_[name]);
+    const double best = *std::max_element(rates_[name].begin(), rates_[name].end());
+    if (name.starts_with("reference")) {
+      std::fprintf(out, "%-44s %7.1f Melt\n", name.c_str(), rate / 1e6);
+      continue;
+    }
+    const auto copy = rates_.find(base_of(name));
+    std::fprintf(out, "%-44s %9.2f GB", name.c_str(), rate / 1e9);
+    if (copy != rates_.end()) {
+      const double best_copy = *std::max_element(copy->second.begin(), copy->second.end());
+      std::fprintf(out, " %10.2f %10.2f", rate / median(copy->second), best / best_copy);
+    }
+    std::fprintf(out, "\n");
+  }
+}
+
+}  // namespace mxcheck::bench
+
+// mxcheck_bench [--library PATH] [Google Benchmark's flags]: speeds, as ratios to memcpy in the same run.
 
 int main(int argc, char** argv) {
   std::string library = MXCHECK_CPU_LIBRARY;

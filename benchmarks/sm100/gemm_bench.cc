@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/sm100/gemm/emulated.h"
-#include "kernels/sm100/gemm/instances.h"
+#include "kernels/sm100/gemm/tile.h"
 
 namespace {
 

@@ -133,21 +133,22 @@ void simd_dequantize(const std::uint8_t* codes, std::span<const std::uint8_t> sc
 }
 
 void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, int threads,
-                   Quantized& q) {
-  q.rows = panel.rows, q.cols = panel.cols;
-  q.scale_rows = count_scale_rows(panel.rows, q.block.rows, offsets);
-  q.scale_cols = scale_cols_of(q.block, panel.cols);
-  q.codes16.clear(), q.scales_fp32.clear();  // of what q held before
-  q.codes.resize(static_cast<std::size_t>(q.rows * q.cols));
-  q.scales.resize(static_cast<std::size_t>(q.scale_rows * q.scale_cols));
-  simd_quantize(panel, {q.element, q.block, ScaleLayout::compact, offsets, 0, threads}, recipe, q.codes.data(),
-                q.scales);
+                   QuantizedTensor& q) {
+  const BlockShape block = q.block();
+  q.codes.shape = {panel.rows, panel.cols};
+  q.codes.data.resize(static_cast<std::size_t>(panel.rows * panel.cols));
+  Tensor& scales = q.scales();
+  scales.shape = {count_scale_rows(panel.rows, block.rows, offsets), scale_cols_of(block, panel.cols)};
+  scales.data.resize(static_cast<std::size_t>(scales.rows() * scales.cols()));
+  simd_quantize(panel, {q.element(), block, ScaleLayout::compact, offsets, 0, threads}, recipe,
+                q.codes.as<std::uint8_t>().data(), scales.as<std::uint8_t>());
 }
 
-void simd_dequantize(const Quantized& q, std::span<const std::int64_t> offsets, Format values,
+void simd_dequantize(const QuantizedTensor& q, std::span<const std::int64_t> offsets, Format values,
                      std::span<std::byte> to) {
-  const SimdBlocks blocks{q.element, q.block, ScaleLayout::compact, offsets};
-  simd_dequantize(q.codes.data(), q.scales, q.rows, q.cols, blocks, values, to.data());
+  const SimdBlocks blocks{q.element(), q.block(), ScaleLayout::compact, offsets};
+  simd_dequantize(q.codes.as<std::uint8_t>().data(), q.scales().as<std::uint8_t>(), q.rows(), q.cols(), blocks, values,
+                  to.data());
   if (values == Format::fp32) return make_nan_one<std::uint32_t>(to, 0x7F800000, 0x7FC00000);
   make_nan_one<std::uint16_t>(to, 0x7F80, 0x7FC0);
 }

@@ -40,12 +40,13 @@ void simd_quantize(const MatrixView& x, const SimdBlocks& blocks, const Recipe& 
 void simd_dequantize(const std::uint8_t* codes, std::span<const std::uint8_t> scales, std::int64_t rows,
                      std::int64_t cols, const SimdBlocks& blocks, Format values, void* to);
 
-// The result of quantize(panel, q.element, q.block, recipe, offsets), into the codes and scales of q, whose memory is
-// used again. Its shape is the panel's, and its scales are compact.
+// The result of quantize(panel, q.element(), q.block(), recipe, offsets), into the codes and scales of q, whose memory
+// is used again. Its shape is the panel's, and its scales are compact and E8M0.
 void simd_quantize(const MatrixView& panel, std::span<const std::int64_t> offsets, const Recipe& recipe, int threads,
-                   Quantized& q);
+                   QuantizedTensor& q);
 
 // The values of q, whose scales are compact, with the reference's NaN. `to`: rows * cols of them.
-void simd_dequantize(const Quantized& q, std::span<const std::int64_t> offsets, Format values, std::span<std::byte> to);
+void simd_dequantize(const QuantizedTensor& q, std::span<const std::int64_t> offsets, Format values,
+                     std::span<std::byte> to);
 
 }  // namespace mxcheck

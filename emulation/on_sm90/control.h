@@ -1,14 +1,60 @@
 #pragma once
-// The block that the threads of a CTA share: the kernel's own, which issue, and those that stand for the tensor core,
-// which execute (engine.cuh). It lies behind the kernel's dynamic shared memory. Plain types: the host knows its size.
+// The data that threads of a launch on Hopper share: the report, findings that the device writes into memory of the
+// host, and a CTA's control block. Plain types: the host knows their sizes.
+//
+// The checks are those that cost nothing beside the sums: descriptors, forms, allocation, lanes, copies of scales, who
+// issues, and a watchdog. Those that need a shadow of every cell and byte are the CPU's (emulation/sm100).
 
 #include <cstddef>
 #include <cstdint>
 
-#include "emulation/on_sm90/report.h"
 #include "emulation/sm100/operations.h"
 
 namespace mxcheck::emulation::on_sm90 {
+
+enum class Code : std::uint32_t {
+  none,
+  instruction_descriptor,  // value: the descriptor
+  matrix_descriptor,       // value: start, LBO and SBO are out of range or a form that is not modelled
+  d_address,               // value: the address
+  scale_address,           // value: the address
+  copy_address,            // value: the address
+  column,                  // value: a column that is not allocated
+  lanes,                   // value: the address; another warp's lanes
+  allocation,              // value: columns; no power of two from 32 to 512, no room or no such allocation
+  allocation_grows,        // value: columns
+  allocation_after_relinquish,
+  cta_group,         // value: the second of two
+  pair,              // cta_group::2 outside of a pair, or by its odd CTA
+  issuer,            // value: a second thread that issues mma, cp or commit
+  scale_copies,      // value: the address of the scales; other: the row
+  not_freed,         // value: a column that is allocated at the end
+  form,              // value: unused; a form that is not modelled on Hopper
+  barrier_wait,      // value: an mbarrier's address; its phase did not end
+  tensor_core_idle,  // no instruction came and no end: threads wait for each other elsewhere
+};
+
+struct DeviceFinding {
+  Code code;
+  std::uint32_t block;
+  std::uint32_t warp;
+  std::uint32_t lane;
+  std::uint64_t value;
+  std::uint64_t other;  // barrier_wait: the parity
+};
+
+inline constexpr std::uint32_t kMostFindings = 32;
+
+// In mapped memory of the host: readable after a launch that has trapped.
+struct Report {
+  std::uint32_t count;  // may be above kMostFindings: those are lost
+  DeviceFinding findings[kMostFindings];
+};
+
+// --- the control block
+//
+// The block that the threads of a CTA share: the kernel's own, which issue, and those that stand for the tensor core,
+// which execute (engine.cuh). It lies behind the kernel's dynamic shared memory.
 
 inline constexpr unsigned kEngineThreads = 256;
 inline constexpr unsigned kMostKernelThreads = 256;
@@ -25,7 +71,7 @@ enum class Timing : std::uint32_t { eager, lazy, random };
 // A launch's, the same for all CTAs.
 struct Launch {
   std::uint32_t* tmem;    // kTmemWords for each CTA, [column][lane]
-  std::uint32_t* claims;  // in device memory, by cluster: who has its work (launch_control.cuh)
+  std::uint32_t* claims;  // in device memory, by cluster: who has its work (device.cuh)
   Report* report;         // in mapped memory of the host
   std::uint32_t* counts;  // in device memory: findings; mma that were executed, of a pair one
   std::uint64_t seed;

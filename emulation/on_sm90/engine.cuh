@@ -17,12 +17,12 @@ enum class Next : std::uint32_t { local, mail, quit };
 // --------------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void copy(Control& c, const Command& command) {
-  const Matrix from = decode_matrix(command.a);
-  const Copy shape = copy_of(command.shape);
+  const sm100::ReadMatrix from = sm100::read_matrix(command.a);
+  const sm100::CpSource shape = sm100::cp_source(command.shape);
   const unsigned t = threadIdx.x - c.kernel_threads;
-  const bool fits = from.valid && copy_fits(from, command.shape) &&
+  const bool fits = from.broken.none() && sm100::broken_rules(from, command.shape).none() &&
                     (t >= static_cast<unsigned>(shape.rows) ||
-                     line_fits(from, false, static_cast<int>(t), shape.units, shared_end(c)));
+                     sm100::first_outside(from, false, static_cast<int>(t), shape.units, shared_end(c)) == shape.units);
   if (!fits) stop(Code::matrix_descriptor, command.a);
   if (t == 0) {
     if (command.to >> 16 != 0) stop(Code::copy_address, command.to);
@@ -33,12 +33,12 @@ __device__ __forceinline__ void copy(Control& c, const Command& command) {
     const int row = i / 4 / shape.units;
     const int unit = i / 4 % shape.units;
     const std::uint32_t address =
-        own_window(c) + unit_address(from, false, row, unit) + static_cast<std::uint32_t>(i % 4 * 4);
+        own_window(c) + sm100::cp_address(from, row, unit) + static_cast<std::uint32_t>(i % 4 * 4);
     std::uint32_t word;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
     for (int l = 0; l < shape.lanes; ++l) {
       const auto column = command.to + static_cast<std::uint32_t>(4 * unit + i % 4);
-      c.tmem[column * kTmemLanes + static_cast<unsigned>(copy_lane(command.shape, row, l))] = word;
+      c.tmem[column * kTmemLanes + static_cast<unsigned>(sm100::cp_lane(command.shape, row, l))] = word;
     }
   }
 }

@@ -8,9 +8,8 @@
 //
 // Does not promise: the checks of order (fences, waits, proxies): those are the CPU's. A load delivers at once.
 
-#include "emulation/on_sm90/descriptor.h"
 #include "emulation/on_sm90/device.cuh"
-#include "emulation/on_sm90/launch_control.cuh"
+#include "emulation/sm100/descriptor.h"
 
 namespace mxcheck::emulation::sm100 {
 
@@ -238,7 +237,7 @@ __device__ __forceinline__ void tmem_ld(TmemShape shape, unsigned num, bool pack
   const std::uint32_t* cells = c.tmem;
 #pragma unroll
   for (unsigned r = 0; r < kCount; ++r) {
-    const on_sm90::Place p = on_sm90::register_place(shape, threadIdx.x % 32, r, half_split);
+    const TmemPlace p = register_place(shape, threadIdx.x % 32, r, half_split);
     const unsigned column = (address & 0xFFFFu) + (pack16 ? 2 * p.column : p.column);
     const std::uint32_t* cell = cells + column * on_sm90::kTmemLanes + (address >> 16) + p.lane;
     to[r] = pack16 ? (cell[0] & 0xFFFFu) | cell[on_sm90::kTmemLanes] << 16 : cell[0];
@@ -252,7 +251,7 @@ __device__ __forceinline__ void tmem_st(TmemShape shape, unsigned num, bool unpa
   std::uint32_t* cells = c.tmem;
 #pragma unroll
   for (unsigned r = 0; r < kCount; ++r) {
-    const on_sm90::Place p = on_sm90::register_place(shape, threadIdx.x % 32, r, half_split);
+    const TmemPlace p = register_place(shape, threadIdx.x % 32, r, half_split);
     const unsigned column = (address & 0xFFFFu) + (unpack16 ? 2 * p.column : p.column);
     std::uint32_t* cell = cells + column * on_sm90::kTmemLanes + (address >> 16) + p.lane;
     cell[0] = unpack16 ? from[r] & 0xFFFFu : from[r];

@@ -4,7 +4,7 @@
 //   const sm100::LaunchResult r = launch({.function = entry, .blocks = 2, .threads = 192, .cluster = 2,
 //                                         .shared_bytes = 100'000}, &params, {.schedule = Schedule::lazy});
 //
-// The result says what that of emulation/sm100/launch.h says, with fewer checks (report.h) and one field more: the
+// The result says what that of emulation/sm100/launch.h says, with fewer checks (control.h) and one field more: the
 // kernel's seconds. A kernel that is stopped for what it did leaves the process without a CUDA context, as any trap
 // does: the next launch fails.
 //

@@ -1,10 +1,124 @@
 #pragma once
-// One tcgen05.mma by the engine's threads: each a row of D and half of the columns, B's columns decoded in shared
-// memory, 32 at a time.
+// One tcgen05.mma by the engine's threads: each a row of D and half of the columns, a row of A in registers, B's
+// columns decoded in shared memory, 32 at a time.
+//
+// The same numbers as emulation/sm100/tensor_core/multiply.cc, which has the reckoning: a product's term is
+// trunc(P * 2^s) with s = E - W + 25 - f, and every step of that is exact in FP32 but the conversion, which truncates.
+//
+// A term is |.| < 2^27, so 16 of them fit in 32 bits. Exponents are 16 bits, two to a word: VIADDMNMX adds and takes
+// the larger of two at once.
 
-#include "emulation/on_sm90/sums.cuh"
+#include "emulation/on_sm90/device.cuh"
+#include "emulation/sm100/descriptor.h"
+#include "emulation/sm100/tensor_core/elements.h"
 
 namespace mxcheck::emulation::on_sm90 {
+
+using sm100::detail::ElementFacts;
+using sm100::detail::facts;
+
+inline constexpr int kZeroExponent = -4096;  // of a zero, an infinity, a NaN: no product's
+inline constexpr int kWindowFloor = -133;
+inline constexpr int kFractionBits = 25;
+inline constexpr int kScaleBias = 127;
+inline constexpr std::uint32_t kNanScale = 0xFF;
+
+struct Decoded {
+  float significand;  // with its sign
+  int exponent;
+  bool special;
+};
+
+__device__ __forceinline__ Decoded decode_element(const ElementFacts& f, std::uint32_t code, bool negate) {
+  const std::uint32_t magnitude = code & ((1u << (f.bits - 1)) - 1);
+  if (magnitude == 0) return {0, kZeroExponent, false};
+  if (magnitude > f.max_code) return {0, kZeroExponent, true};
+  const int field = static_cast<int>(magnitude >> f.mantissa_bits);
+  const std::uint32_t hidden = 1u << f.mantissa_bits;
+  const std::uint32_t m = (magnitude & (hidden - 1)) + (field == 0 ? 0 : hidden);
+  const bool negative = (code >> (f.bits - 1) != 0) != negate;
+  const float value = static_cast<float>(m);
+  return {negative ? -value : value, (field == 0 ? 1 : field) - f.bias, false};
+}
+
+__device__ __forceinline__ std::uint32_t two(int low, int high) {
+  return (static_cast<std::uint32_t>(low) & 0xFFFFu) | static_cast<std::uint32_t>(high) << 16;
+}
+__device__ __forceinline__ std::uint32_t both(int x) { return two(x, x); }
+__device__ __forceinline__ int low_of(std::uint32_t x) { return static_cast<std::int16_t>(x & 0xFFFFu); }
+__device__ __forceinline__ int high_of(std::uint32_t x) { return static_cast<std::int32_t>(x) >> 16; }
+
+struct Row {
+  float significands[kMaxK];
+  std::uint32_t exponents[kMaxK / 2];
+};
+
+// The sum of the first 2 * kWords products and `addend`, a word of D.
+template <int kWords>
+__device__ __forceinline__ std::uint32_t sum_of(const Row& a, const float* significands, const std::uint32_t* exponents,
+                                                std::uint32_t addend, const sm100::detail::Output& out,
+                                                int fraction_bits) {
+  const sm100::detail::Addend c = sm100::detail::addend_of(out, addend);
+  std::uint32_t window2 = both(kWindowFloor);
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) window2 = __viaddmax_s16x2(a.exponents[i], exponents[i], window2);
+  int window = max(low_of(window2), high_of(window2));
+  window = max(window, static_cast<int>(c.exponent));
+  const std::uint32_t shift = both(kFractionBits - fraction_bits + 127 - window);
+  std::int64_t sum = sm100::detail::units_of(out, c, window);
+  const std::uint32_t none = both(-32768);
+#pragma unroll
+  for (int first = 0; first < kWords; first += 8) {
+    int part = 0;
+#pragma unroll
+    for (int i = first; i < first + 8; ++i) {
+      const std::uint32_t e = __viaddmax_s16x2(a.exponents[i], exponents[i], none);
+      const std::uint32_t fields = __viaddmax_s16x2(e, shift, both(1));
+      const float low = __uint_as_float(fields << 23);
+      const float high = __uint_as_float((fields & 0xFFFF0000u) << 7);
+      part += __float2int_rz(__fmul_rn(__fmul_rn(a.significands[2 * i], significands[2 * i]), low));
+      part += __float2int_rz(__fmul_rn(__fmul_rn(a.significands[2 * i + 1], significands[2 * i + 1]), high));
+    }
+    sum += part;
+  }
+  return sm100::detail::word_of(out, sum, window - kFractionBits);
+}
+
+// --- infinities and NaNs
+// --------------------------------------------------------------------------------------------------------------
+
+struct Specials {
+  bool nan = false;
+  bool positive = false;
+  bool negative = false;
+
+  __device__ __forceinline__ void product(const ElementFacts& fa, std::uint32_t a, bool negate_a,
+                                          const ElementFacts& fb, std::uint32_t b, bool negate_b) {
+    const std::uint32_t ma = a & ((1u << (fa.bits - 1)) - 1);
+    const std::uint32_t mb = b & ((1u << (fb.bits - 1)) - 1);
+    if (ma <= fa.max_code && mb <= fb.max_code) return;
+    const bool nan_a = ma > fa.max_code + (fa.infinities ? 1 : 0);
+    const bool nan_b = mb > fb.max_code + (fb.infinities ? 1 : 0);
+    if (nan_a || nan_b || ma == 0 || mb == 0) {
+      nan = true;
+      return;
+    }
+    const bool minus = ((a >> (fa.bits - 1) != 0) != negate_a) != ((b >> (fb.bits - 1) != 0) != negate_b);
+    (minus ? negative : positive) = true;
+  }
+  __device__ __forceinline__ void addend(const sm100::detail::Output& out, std::uint32_t c) {
+    const std::uint32_t magnitude = c & (out.sign() - 1);
+    if (magnitude > out.infinity()) nan = true;
+    if (magnitude == out.infinity()) ((c & out.sign()) != 0 ? negative : positive) = true;
+  }
+  __device__ __forceinline__ bool any() const { return nan || positive || negative; }
+  __device__ __forceinline__ std::uint32_t word(const sm100::detail::Output& out) const {
+    if (nan || (positive && negative)) return out.nan;
+    return (negative ? out.sign() : 0) | out.infinity();
+  }
+};
+
+// --- the engine's threads
 
 inline constexpr std::uint32_t kEngineBarrier = 15;  // named; a kernel has 1 to 14 for itself
 
@@ -49,15 +163,15 @@ __device__ __forceinline__ std::uint32_t load_code(std::uint32_t address, int by
 
 // An operand as its CTAs hold it.
 struct Operand {
-  Matrix matrix;
-  Layout layout;
+  sm100::ReadMatrix matrix;
+  sm100::OperandLayout layout;
   ElementFacts element;
   bool negate;
 };
 
 // The code at a row and k of an operand in the own CTA.
 __device__ __forceinline__ std::uint32_t code_at(const Operand& o, std::uint32_t window, int row, int k) {
-  return load_code(window + element_address(o.matrix, o.layout, row, k), o.layout.element_bytes);
+  return load_code(window + sm100::element_address(o.matrix, o.layout, row, k), o.layout.element_bytes);
 }
 
 // Not inline: it is rare, and its registers are none of the sums'. By value, so that nothing has an address.
@@ -84,17 +198,23 @@ class Multiplication {
   __device__ __forceinline__ Multiplication(Control& c, const Command& command)
       : c_(c),
         command_(command),
-        i_(decode_instruction(command.kind, static_cast<int>(command.cta_group), command.instruction)),
+        i_(sm100::read_instruction(command.kind, static_cast<int>(command.cta_group), command.instruction)),
         group_(static_cast<int>(command.cta_group)),
-        a_{decode_matrix(command.a), {i_.a_mn_major, i_.element_bytes, i_.m / group_, i_.k}, facts(i_.a), i_.negate_a},
-        b_{decode_matrix(command.b), {i_.b_mn_major, i_.element_bytes, i_.n / group_, i_.k}, facts(i_.b), i_.negate_b},
+        a_{sm100::read_matrix(command.a),
+           {i_.a_mn_major, sm100::element_bytes(i_.kind), i_.m / group_, i_.k},
+           facts(i_.a),
+           i_.negate_a},
+        b_{sm100::read_matrix(command.b),
+           {i_.b_mn_major, sm100::element_bytes(i_.kind), i_.n / group_, i_.k},
+           facts(i_.b),
+           i_.negate_b},
         t_(static_cast<int>(threadIdx.x - c.kernel_threads)),
         window_(own_window(c)) {}
 
   __device__ __forceinline__ void run() {
     check();
     sync_engine();  // nothing is read that is not right
-    if (i_.scaled) {
+    if (sm100::is_scaled(i_.kind)) {
       check_scales(command_.scales_a, a_.layout.rows);
       check_scales(command_.scales_b, i_.n);
     }
@@ -127,24 +247,28 @@ class Multiplication {
  private:
   static constexpr int kPart = static_cast<int>(kChunk * kTmemLanes / kEngineThreads);
 
+  // Whether the operand's layout is one that can be read, and this thread's line of it lies in shared memory.
+  __device__ __forceinline__ bool operand_fits(const Operand& o, std::uint32_t end) const {
+    if (!o.matrix.broken.none() || !sm100::broken_rules(o.matrix, o.layout).none()) return false;
+    const int units = sm100::units_of(o.layout);
+    return t_ >= sm100::lines_of(o.layout) ||
+           sm100::first_outside(o.matrix, o.layout.mn_major, t_, units, end) == units;
+  }
+
   // The first thread says what is wrong with the command, each what is with its line; the launch is over then.
   __device__ __forceinline__ void check() const {
     const std::uint32_t end = shared_end(c_);
-    const bool a_fits =
-        a_.matrix.valid && layout_fits(a_.matrix, a_.layout) &&
-        (t_ >= lines_of(a_.layout) || line_fits(a_.matrix, a_.layout.mn_major, t_, units_of(a_.layout), end));
-    const bool b_fits =
-        b_.matrix.valid && layout_fits(b_.matrix, b_.layout) &&
-        (t_ >= lines_of(b_.layout) || line_fits(b_.matrix, b_.layout.mn_major, t_, units_of(b_.layout), end));
-    if (t_ == 0 && !i_.valid) stop(Code::instruction_descriptor, command_.instruction);
-    if (i_.valid && !a_fits) stop(Code::matrix_descriptor, command_.a);
-    if (i_.valid && !b_fits) stop(Code::matrix_descriptor, command_.b);
+    const bool a_fits = operand_fits(a_, end);
+    const bool b_fits = operand_fits(b_, end);
+    if (t_ == 0 && !i_.broken.none()) stop(Code::instruction_descriptor, command_.instruction);
+    if (i_.broken.none() && !a_fits) stop(Code::matrix_descriptor, command_.a);
+    if (i_.broken.none() && !b_fits) stop(Code::matrix_descriptor, command_.b);
     if (t_ != 0) return;
     const bool split = group_ == 2 && i_.m == 128;  // D's columns between two halves of the lanes
-    if (split && i_.scaled) stop(Code::form, 0);
+    if (split && sm100::is_scaled(i_.kind)) stop(Code::form, 0);
     if (command_.to >> 16 != 0) stop(Code::d_address, command_.to);
     own_columns(c_, command_.to, static_cast<std::uint32_t>(split ? i_.n / 2 : i_.n));
-    if (!i_.scaled) return;
+    if (!sm100::is_scaled(i_.kind)) return;
     if (command_.scales_a >> 16 != 0) stop(Code::scale_address, command_.scales_a);
     if (command_.scales_b >> 16 != 0) stop(Code::scale_address, command_.scales_b);
     own_columns(c_, command_.scales_a, static_cast<std::uint32_t>(a_.layout.rows + 31) / 32);
@@ -161,22 +285,22 @@ class Multiplication {
   }
 
   __device__ __forceinline__ std::uint32_t& word_of_d(int row, int n) const {
-    const Place place = d_place(i_, group_, row, n);
+    const sm100::TmemPlace place = sm100::d_place(i_, row, n);
     return c_.tmem[(command_.to + place.column) * kTmemLanes + place.lane];
   }
 
   // The code at row n and k of B. Each CTA of a pair holds half of B's rows.
   __device__ __forceinline__ std::uint32_t code_b(int n, int k) const {
-    const std::uint32_t address = window_ + element_address(b_.matrix, b_.layout, n % b_.layout.rows, k);
-    if (group_ == 1) return load_code(address, i_.element_bytes);
-    return load_code(mapped(address, (rank() & ~1u) + (n >= b_.layout.rows ? 1 : 0)), i_.element_bytes);
+    const std::uint32_t address = window_ + sm100::element_address(b_.matrix, b_.layout, n % b_.layout.rows, k);
+    if (group_ == 1) return load_code(address, sm100::element_bytes(i_.kind));
+    return load_code(mapped(address, (rank() & ~1u) + (n >= b_.layout.rows ? 1 : 0)), sm100::element_bytes(i_.kind));
   }
 
   __device__ __forceinline__ void load_row(int row) {
     int scale_exponent = 0;
     special_ = false;
     nan_scale_ = false;
-    if (i_.scaled) {
+    if (sm100::is_scaled(i_.kind)) {
       const std::uint32_t s = scale_at(c_, command_.scales_a, row, i_.scale_a_id);
       scale_exponent = static_cast<int>(s) - kScaleBias;
       nan_scale_ = s == kNanScale;
@@ -204,7 +328,7 @@ class Multiplication {
     const int j = t_ / kThreadsPerColumn;
     const int n = first + j;
     std::uint32_t s = kScaleBias;
-    if (i_.scaled && n < i_.n) s = scale_at(c_, command_.scales_b, n, i_.scale_b_id);
+    if (sm100::is_scaled(i_.kind) && n < i_.n) s = scale_at(c_, command_.scales_b, n, i_.scale_b_id);
     bool special = s == kNanScale;
     const int scale_exponent = static_cast<int>(s) - kScaleBias;
     const int k0 = t_ % kThreadsPerColumn * kEach;
@@ -246,7 +370,7 @@ class Multiplication {
 
   Control& c_;
   const Command command_;
-  const Instruction i_;
+  const sm100::ReadInstruction i_;
   const int group_;
   const Operand a_;
   const Operand b_;

@@ -13,7 +13,6 @@
 
 #include "emulation/on_sm90/engine.cuh"
 #include "emulation/on_sm90/instructions.cuh"
-#include "emulation/on_sm90/launch_control.cuh"
 
 namespace mxcheck::emulation::on_sm90 {
 

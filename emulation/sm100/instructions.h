@@ -6,7 +6,7 @@
 // CTA's rank in its cluster plus 1, 0 for the caller's own (shared::cta). Tensor memory is as PTX has it: lane in
 // 31:16, column in 15:0.
 //
-// Errors: none is returned. What the PTX ISA forbids, or leaves undefined, becomes a finding of the launch (finding.h),
+// Errors: none is returned. What the PTX ISA forbids, or leaves undefined, becomes a finding of the launch (launch.h),
 // with the role, warp and lane that did it; the run goes on where that has a meaning and ends where it has none.
 //
 // Sources: PTX ISA 9.0, sections 9.7.13 (mbarrier, cp.async.bulk) and 9.7.16 (tcgen05).
@@ -17,7 +17,6 @@
 #include <span>
 
 #include "emulation/sm100/operations.h"
-#include "emulation/sm100/tensor_map.h"
 
 namespace mxcheck::emulation::sm100 {
 

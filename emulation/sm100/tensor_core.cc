@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "emulation/sm100/machine.h"
-#include "emulation/sm100/tensor_core/gather.h"
 #include "emulation/sm100/tensor_core/instruction.h"
 #include "emulation/sm100/tensor_core/multiply.h"
 #include "emulation/sm100/tensor_core/shared_matrix.h"
@@ -189,20 +188,6 @@ std::vector<std::uint8_t> scales_of(const Cta& cta, std::uint32_t address, int r
   return scales;
 }
 
-// Lane of D's row, and the column that its n begins at: layouts D, F, A and B of the PTX ISA (9.7.16.10.5).
-struct DPlace {
-  unsigned lane, column;
-};
-DPlace d_place(const Instruction& in, int row, int n) {
-  if (in.cta_group == 1 && in.m == 64)
-    return {static_cast<unsigned>(32 * (row / 16) + row % 16), static_cast<unsigned>(n)};
-  if (in.cta_group == 2 && in.m == 128) {
-    const bool second = n >= in.n / 2;
-    return {static_cast<unsigned>(row + (second ? 64 : 0)), static_cast<unsigned>(second ? n - in.n / 2 : n)};
-  }
-  return {static_cast<unsigned>(row), static_cast<unsigned>(n)};
-}
-
 void check_d(const Issue& issue, Event write) {
   const Instruction& in = issue.instruction;
   const Thread& t = self();
@@ -256,7 +241,7 @@ void multiply_into(const Issue& issue, const Part& part, const Bytes& a, const B
   const auto each = [&](const auto& visit) {
     for (int m = 0; m < part.rows; ++m) {
       for (int n = 0; n < in.n; ++n) {
-        const DPlace p = d_place(in, m, n);
+        const TmemPlace p = d_place(in, m, n);
         visit(tmem_word(*part.cta, p.lane, column0 + p.column),
               d[static_cast<std::size_t>(m) * n_all + static_cast<std::size_t>(n)]);
       }
@@ -363,11 +348,10 @@ void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor
     }
     std::array<std::array<bool, 512>, 8> met{};
     for (int row = 0; row < source.rows; ++row) {
-      const CpLanes lanes = cp_lanes(shape, row);
       for (int unit = 0; unit < source.units; ++unit) {
         check_shared_read_async(*cta, cp_address(matrix, row, unit), 16, event, matrix.swizzle, "the copy");
-        for (int l = 0; l < lanes.count; ++l) {
-          const auto lane = static_cast<unsigned>(lanes.lanes[static_cast<std::size_t>(l)]);
+        for (int l = 0; l < source.lanes; ++l) {
+          const auto lane = static_cast<unsigned>(cp_lane(shape, row, l));
           for (unsigned c = column0 + 4 * static_cast<unsigned>(unit);
                c < column0 + 4 * static_cast<unsigned>(unit) + 4; ++c) {
             own_column(*cta, c, "the copy");
@@ -390,13 +374,12 @@ void cp(CpShape shape, int cta_group, std::uint32_t to, std::uint64_t descriptor
     for (Cta* cta : ctas) {
       still_running(*cta);
       for (int row = 0; row < source.rows; ++row) {
-        const CpLanes lanes = cp_lanes(shape, row);
         for (int unit = 0; unit < source.units; ++unit) {
           std::array<std::uint32_t, 4> words{};
           std::memcpy(words.data(), cta->shared.data() + cp_address(matrix, row, unit), 16);
-          for (int l = 0; l < lanes.count; ++l) {
+          for (int l = 0; l < source.lanes; ++l) {
             for (unsigned c = 0; c < 4; ++c) {
-              tmem_word(*cta, static_cast<unsigned>(lanes.lanes[static_cast<std::size_t>(l)]),
+              tmem_word(*cta, static_cast<unsigned>(cp_lane(shape, row, l)),
                         column0 + 4 * static_cast<unsigned>(unit) + c) = words[c];
             }
           }

@@ -7,7 +7,8 @@
 #include <span>
 #include <vector>
 
-mxcheck::Quantized quantized(std::int64_t rows, std::int64_t depth, mxcheck::BlockShape block, std::uint32_t seed) {
+mxcheck::QuantizedTensor quantized(std::int64_t rows, std::int64_t depth, mxcheck::BlockShape block,
+                                   std::uint32_t seed) {
   std::vector<float> x(static_cast<std::size_t>(rows * depth));
   for (float& v : x) v = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) / 0x1p23F - 1;  // in [-1, 1)
   const mxcheck::MatrixView view{mxcheck::Format::fp32, std::as_bytes(std::span(x)).data(), rows, depth, depth};
@@ -15,18 +16,18 @@ mxcheck::Quantized quantized(std::int64_t rows, std::int64_t depth, mxcheck::Blo
 }
 
 // Pointers into codes and scales, with their strides.
-mxcheck::MatmulOperand operand_of(const mxcheck::Quantized& q) {
-  mxcheck::MatmulOperand operand{q.element, q.codes.data(), q.rows, q.cols, q.cols};
-  operand.block = q.block;
+mxcheck::MatmulOperand operand_of(const mxcheck::QuantizedTensor& q) {
+  mxcheck::MatmulOperand operand{q.element(), q.codes.data.data(), q.rows(), q.cols(), q.cols()};
+  operand.block = q.block();
   operand.scale_format = mxcheck::Format::fp32;
-  operand.scales = q.scales_fp32.data();
-  operand.scale_row_stride = q.scale_cols;
+  operand.scales = q.scales().data.data();
+  operand.scale_row_stride = q.scale_cols();
   return operand;
 }
 
 int main() {
-  const mxcheck::Quantized a = quantized(2, 512, {1, 128}, 1);
-  const mxcheck::Quantized b = quantized(3, 512, {128, 128}, 2);
+  const mxcheck::QuantizedTensor a = quantized(2, 512, {1, 128}, 1);
+  const mxcheck::QuantizedTensor b = quantized(3, 512, {128, 128}, 2);
   mxcheck::Matmul multiply;
   multiply.a = operand_of(a);
   multiply.b = operand_of(b);

@@ -19,13 +19,14 @@ int main() {
 
   // The recipe decides every bit: "rceil" is the norm, "te" what Transformer Engine writes (docs/numerics.md).
   const mxcheck::Recipe recipe = mxcheck::recipe_named("rceil");
-  const mxcheck::Quantized q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32}, recipe);
+  const mxcheck::QuantizedTensor q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32}, recipe);
   const std::vector<float> back = mxcheck::dequantize(q);
 
-  for (std::size_t i = 0; i < q.scales.size(); ++i) {
-    std::printf("block %zu: scale 0x%02X = 2^%d\n", i, q.scales[i], q.scales[i] - 127);
+  const auto scales = q.scales().as<std::uint8_t>();
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    std::printf("block %zu: scale 0x%02X = 2^%d\n", i, scales[i], scales[i] - 127);
   }
   for (const std::size_t i : {0, 31, 32, 127}) {
-    std::printf("x[%3zu] = %7.2f   code 0x%02X   back %7.2f\n", i, x[i], q.codes[i], back[i]);
+    std::printf("x[%3zu] = %7.2f   code 0x%02X   back %7.2f\n", i, x[i], q.codes.code(i), back[i]);
   }
 }

@@ -1,6 +1,6 @@
 // verify_golden FILE.h5: does quantize make of the golden's input what the golden says? Put your own function in its
 // place. For goldens with E8M0 scales and without experts. Exit code 0: yes; 1: no; 5: it is not what its manifest.txt
-// lists.
+// lists; others as the program's.
 
 #include <mxcheck/goldens/format/reader.h>
 #include <mxcheck/numerics/bytes.h>
@@ -20,8 +20,8 @@ int main(int argc, char** argv) try {
   const mxcheck::MatrixView view{mxcheck::format_of_attribute(text("source_dtype")), x.data.data(), x.shape.at(0),
                                  x.shape.at(1), x.shape.at(1)};
   const mxcheck::Format element = *mxcheck::find_format(text("format"));
-  const mxcheck::Quantized mine = mxcheck::quantize(view, element, mxcheck::block_shape_named(text("block")),
-                                                    mxcheck::recipe_named(text("recipe")));
+  const mxcheck::QuantizedTensor mine = mxcheck::quantize(view, element, mxcheck::block_shape_named(text("block")),
+                                                          mxcheck::recipe_named(text("recipe")));
 
   const bool codes = golden.read("codes").data == mxcheck::to_bytes(mine.codes);
   const bool scales = golden.read("scales").data == mxcheck::to_bytes(mine.scales);
@@ -30,5 +30,5 @@ int main(int argc, char** argv) try {
   return codes && scales ? 0 : 1;
 } catch (const mxcheck::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
-  return error.kind() == mxcheck::ErrorKind::golden ? 5 : 2;
+  return mxcheck::spec(error.kind()).exit_code;
 }

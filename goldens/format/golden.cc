@@ -108,10 +108,10 @@ std::vector<std::int64_t> read_offsets(const std::string& location) {
     return parse_offsets(file.text(), location);
   }
   const Tensor t = read_tensor(location);
-  if (t.shape.size() != 1 || (t.dtype != Dtype::i64 && t.dtype != Dtype::i32)) {
+  if (t.shape.size() != 1 || (t.format != Format::int64 && t.format != Format::int32)) {
     throw Error(ErrorKind::input, location + ": offsets are one vector of I64 or I32");
   }
-  if (t.dtype == Dtype::i64) return values_in<std::int64_t>(t.data);
+  if (t.format == Format::int64) return values_in<std::int64_t>(t.data);
   const auto narrow = values_in<std::int32_t>(t.data);
   return {narrow.begin(), narrow.end()};
 }
@@ -283,23 +283,22 @@ std::string objection(const Attributes& attributes, const std::set<std::string_v
   return "";
 }
 
-int bits_of(Dtype dtype) { return static_cast<int>(8 * size_of(dtype)); }
-
 // An element holds one code, or several side by side (scale bytes packed into words).
 std::string format_objection(const DatasetInfo& set) {
-  const bool integers = set.dtype == Dtype::i32 || set.dtype == Dtype::i64;  // indices and offsets: numbers, not bits
-  if (!integers && set.dtype != Dtype::u8 && set.dtype != Dtype::u16 && set.dtype != Dtype::u32) {
+  const bool integers =
+      set.dtype == Format::int32 || set.dtype == Format::int64;  // indices and offsets: numbers, not bits
+  if (!integers && set.dtype != Format::uint8 && set.dtype != Format::uint16 && set.dtype != Format::uint32) {
     return "has elements that are none of u8 u16 u32 i32 i64";
   }
-  const bool words = (set.dtype == Dtype::u32 && set.format == "uint32") ||  // random words, digests
-                     (set.dtype == Dtype::u8 && set.format == "uint8");      // text
+  const bool words = (set.dtype == Format::uint32 && set.format == "uint32") ||  // random words, digests
+                     (set.dtype == Format::uint8 && set.format == "uint8");      // text
   if (words || integers || set.format == "int32" || set.format == "int64") {
-    const bool fits = words || (integers && set.format == (set.dtype == Dtype::i32 ? "int32" : "int64"));
+    const bool fits = words || (integers && set.format == (set.dtype == Format::int32 ? "int32" : "int64"));
     return fits ? "" : "has format '" + set.format + "', which its elements do not fit";
   }
   try {
     const Format format = format_of_attribute(set.format);
-    return spec(format).bits <= bits_of(set.dtype) ? "" : "has elements too narrow for format '" + set.format + "'";
+    return spec(format).bits <= spec(set.dtype).bits ? "" : "has elements too narrow for format '" + set.format + "'";
   } catch (const Error& e) {
     return std::string("has a format that is none: ") + e.what();
   }
@@ -326,15 +325,15 @@ std::string take(Attributes& attributes, const char* key, const Hdf5Place& place
   return value;
 }
 
-Dtype golden_dtype(hid_t set, const Hdf5Place& place) {
+Format golden_dtype(hid_t set, const Hdf5Place& place) {
   const Hdf5Handle type(H5Dget_type(set), H5Tclose);
   if (!type) place.refuse("damaged type" + hdf5_says());
   if (H5Tcommitted(type.id()) != 0) place.refuse("is of a named type; a golden holds plain integers");
-  const std::array<std::pair<hid_t, Dtype>, 5> known{{{H5T_STD_U8LE, Dtype::u8},
-                                                      {H5T_STD_U16LE, Dtype::u16},
-                                                      {H5T_STD_U32LE, Dtype::u32},
-                                                      {H5T_STD_I32LE, Dtype::i32},
-                                                      {H5T_STD_I64LE, Dtype::i64}}};
+  const std::array<std::pair<hid_t, Format>, 5> known{{{H5T_STD_U8LE, Format::uint8},
+                                                       {H5T_STD_U16LE, Format::uint16},
+                                                       {H5T_STD_U32LE, Format::uint32},
+                                                       {H5T_STD_I32LE, Format::int32},
+                                                       {H5T_STD_I64LE, Format::int64}}};
   for (const auto& [id, dtype] : known) {
     if (H5Tequal(type.id(), id) > 0) return dtype;
   }

@@ -33,7 +33,7 @@ struct DatasetInfo {
   std::string name;  // letters, digits and '_', not starting with a digit
   Role role = Role::output;
   std::string format;               // "float8_e4m3fn", "float8_e8m0fnu", "bfloat16", "float32", "int32", "uint32", ...
-  Dtype dtype = Dtype::u8;          // u8, u16, u32 for bits; i32 for indices; i64 for offsets
+  Format dtype = Format::uint8;     // u8, u16, u32 for bits; i32 for indices; i64 for offsets
   std::vector<std::int64_t> shape;  // rank 1 or 2
   Attributes attributes;            // further ones; `role` and `format` are the two above
 };

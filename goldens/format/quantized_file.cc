@@ -35,19 +35,20 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
   if (rule == ScaleRule::fp32) {
     throw Error(ErrorKind::usage, name + " holds E8M0 bytes; rules with FP32 scales need layout compact");
   }
-  if (element == Format::e5m6) {
-    throw Error(ErrorKind::usage, name + " belongs to matrix instructions, which have no e5m6; use layout compact");
+  if (!spec(element).is_element) {
+    throw Error(ErrorKind::usage, name + " belongs to matrix instructions, which have no " +
+                                      std::string(spec(element).name) + "; use layout compact");
   }
 }
 
 SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, Format source) {
-  const Quantized& q = file.matrix;
-  const std::vector<NamedHead> heads = tensors_of(file, recipe.rule == ScaleRule::fp32);
+  const QuantizedTensor& q = file.matrix;
+  const std::vector<NamedHead> heads = tensors_of(file);
   SafetensorsFile out;
   const auto add = [&](const NamedHead& t, std::vector<std::byte> data) {
     out.tensors.push_back({t.name, t.head.dtype, t.head.shape, std::move(data)});
   };
-  add(heads[0], q.element == Format::e5m6 ? to_bytes(q.codes16) : to_bytes(q.codes));
+  add(heads[0], q.codes.data);
   add(heads[1], scale_bytes(file));
   out.metadata = metadata_of(file, recipe, source);
   return out;
@@ -60,14 +61,13 @@ void write_quantized(const std::string& path, const SafetensorsFile& file,
 
 QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path) {
   std::vector<NamedHead> heads;
-  for (const Tensor& t : file.tensors) heads.push_back({t.name, {t.dtype, t.shape}});
-  ParsedHead head = parse_quantized(file.metadata, heads, path);
+  for (const Tensor& t : file.tensors) heads.push_back({t.name, {t.format, t.shape}});
+  QuantizedFile out = parse_quantized(file.metadata, heads, path);
   for (const Tensor& t : file.tensors) {
-    if (t.name == "scales") set_scales(head, t.data);
-    if (t.name == "codes" && t.dtype == Dtype::u8) head.file.matrix.codes = values_in<std::uint8_t>(t.data);
-    if (t.name == "codes" && t.dtype == Dtype::u16) head.file.matrix.codes16 = values_in<std::uint16_t>(t.data);
+    if (t.name == "scales") set_scales(out, t.data);
+    if (t.name == "codes") out.matrix.codes.data = t.data;
   }
-  return std::move(head.file);
+  return out;
 }
 
 namespace {
@@ -76,8 +76,13 @@ namespace {
   throw Error(ErrorKind::input, path + ": " + what);
 }
 
+// A file holds codes as integers of their width, and FP32 scales as such.
+Format stored_as(const Tensor& t) {
+  return t.format == Format::fp32 ? t.format : size_of(t.format) == 1 ? Format::uint8 : Format::uint16;
+}
+
 // tcgen05 tiles are bytes, DeepGEMM's scales words of four.
-Dtype dtype_of(ScaleLayout layout) { return layout == ScaleLayout::deepgemm ? Dtype::u32 : Dtype::u8; }
+Format dtype_of(ScaleLayout layout) { return layout == ScaleLayout::deepgemm ? Format::uint32 : Format::uint8; }
 std::vector<std::int64_t> flat_shape(ScaleLayout layout, std::int64_t bytes) {
   return {bytes / static_cast<std::int64_t>(size_of(dtype_of(layout)))};
 }
@@ -130,71 +135,70 @@ void check_kind(const std::map<std::string, std::string>& metadata, const std::s
     refuse(path, "file_version is '" + value("file_version") + "'; this mxcheck reads 1");
 }
 
-ParsedHead parse(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
-                 const std::string& path) {
+QuantizedFile parse(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
+                    const std::string& path) {
   const Metadata meta(metadata, path);
-  ParsedHead out;
-  Quantized& q = out.file.matrix;
+  QuantizedFile out;
+  QuantizedTensor& q = out.matrix;
   const auto rule = find_scale_rule(meta.text("rule"));
   if (!rule) refuse(path, "metadata 'rule' is '" + meta.text("rule") + "', which is not known");
-  out.fp32 = *rule == ScaleRule::fp32;
-  q.element = element_format_named(meta.text("format"));
-  q.block = block_shape_named(meta.text("block"));
-  out.file.layout = meta.word("layout", kScaleLayouts);
-  check_layout(out.file.layout, q.element, q.block, *rule);
+  const Format element = element_format_named(meta.text("format"));
+  const BlockShape block = block_shape_named(meta.text("block"));
+  out.layout = meta.word("layout", kScaleLayouts);
+  check_layout(out.layout, element, block, *rule);
   const std::int64_t pad = meta.size("pad_byte");
   if (pad > 255) refuse(path, "metadata 'pad_byte' is over 255");
-  out.file.pad_byte = static_cast<std::uint8_t>(pad);
-  q.rows = meta.size("rows");
-  q.cols = meta.size("cols");
-  std::vector<std::int64_t>& offsets = out.file.offsets;
+  out.pad_byte = static_cast<std::uint8_t>(pad);
+  q.codes = {"", element, {meta.size("rows"), meta.size("cols")}, {}};
+  std::vector<std::int64_t>& offsets = out.offsets;
   if (!meta.text("offsets").empty()) offsets = parse_offsets(meta.text("offsets"), path + ": metadata 'offsets'");
-  check_offsets(offsets, q.rows);
+  check_offsets(offsets, q.rows());
 
   const auto has = [&](const char* name) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const NamedHead& t) { return t.name == name; });
   };
   if (!has("codes") || !has("scales") || tensors.size() != 2)
     refuse(path, "it should hold the tensors 'codes' and 'scales' and no others");
-  const Dtype codes = q.element == Format::e5m6 ? Dtype::u16 : Dtype::u8;
-  check_tensors(tensors, {{"codes", {codes, {q.rows, q.cols}}}}, path);  // which bounds what follows by the file's size
-  q.scale_rows = count_scale_rows(q.rows, q.block.rows, offsets);
-  q.scale_cols = q.block.cols == 0 ? std::int64_t{q.cols > 0} : q.cols / q.block.cols + (q.cols % q.block.cols != 0);
-  if (q.scale_rows != meta.size("scale_rows") || q.scale_cols != meta.size("scale_cols")) {
-    refuse(path, "its metadata's scale_rows and scale_cols should be " + std::to_string(q.scale_rows) + " and " +
-                     std::to_string(q.scale_cols));
+  check_tensors(tensors, {{"codes", {stored_as(q.codes), q.codes.shape}}},
+                path);  // which bounds what follows by the file's size
+  const std::int64_t scale_cols = q.cols() == 0 ? 0 : (q.cols() - 1) / block.width(q.cols()) + 1;
+  q.levels = {
+      {block, *rule, {"", format_of_scales(*rule), {count_scale_rows(q.rows(), block.rows, offsets), scale_cols}, {}}}};
+  if (q.scale_rows() != meta.size("scale_rows") || q.scale_cols() != meta.size("scale_cols")) {
+    refuse(path, "its metadata's scale_rows and scale_cols should be " + std::to_string(q.scale_rows()) + " and " +
+                     std::to_string(q.scale_cols()));
   }
-  check_tensors(tensors, tensors_of(out.file, out.fp32), path);
+  check_tensors(tensors, tensors_of(out), path);
   return out;
 }
 
 }  // namespace
 
 std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const Recipe& recipe, Format source) {
-  const Quantized& q = file.matrix;
+  const QuantizedTensor& q = file.matrix;
   std::map<std::string, std::string> metadata;
   for (const auto& [key, value] : describe(recipe)) metadata[key] = value;
   metadata["mxcheck_file"] = "quantized";
   metadata["file_version"] = "1";
-  metadata["format"] = spec(q.element).name;
-  metadata["block"] = to_text(q.block);
+  metadata["format"] = spec(q.element()).name;
+  metadata["block"] = to_text(q.block());
   metadata["layout"] = to_text(file.layout);
   metadata["pad_byte"] = std::to_string(file.pad_byte);
-  metadata["rows"] = std::to_string(q.rows);
-  metadata["cols"] = std::to_string(q.cols);
-  metadata["scale_rows"] = std::to_string(q.scale_rows);
-  metadata["scale_cols"] = std::to_string(q.scale_cols);
+  metadata["rows"] = std::to_string(q.rows());
+  metadata["cols"] = std::to_string(q.cols());
+  metadata["scale_rows"] = std::to_string(q.scale_rows());
+  metadata["scale_cols"] = std::to_string(q.scale_cols());
   metadata["offsets"] = offsets_to_text(file.offsets);
   metadata["source_dtype"] = spec(source).dtype_name;
   return metadata;
 }
 
-std::vector<NamedHead> tensors_of(const QuantizedFile& file, bool fp32) {
-  const Quantized& q = file.matrix;
-  const TensorHead codes{q.element == Format::e5m6 ? Dtype::u16 : Dtype::u8, {q.rows, q.cols}};
-  TensorHead scales{fp32 ? Dtype::f32 : Dtype::u8, {q.scale_rows, q.scale_cols}};
+std::vector<NamedHead> tensors_of(const QuantizedFile& file) {
+  const QuantizedTensor& q = file.matrix;
+  const TensorHead codes{stored_as(q.codes), q.codes.shape};
+  TensorHead scales{stored_as(q.scales()), q.scales().shape};
   if (file.layout != ScaleLayout::compact) {
-    const bool empty = q.rows == 0 || q.cols == 0;
+    const bool empty = q.rows() == 0 || q.cols() == 0;
     const std::int64_t bytes = empty ? 0 : layout_bytes(file.layout, scale_shape(q, file.offsets));
     scales = {dtype_of(file.layout), flat_shape(file.layout, bytes)};
   }
@@ -203,21 +207,20 @@ std::vector<NamedHead> tensors_of(const QuantizedFile& file, bool fp32) {
 
 FormatOf format_of(Format element) {
   return [element](const NamedHead& t) {
-    const Format format = t.name == "codes" ? element : t.head.dtype == Dtype::f32 ? Format::fp32 : Format::e8m0;
+    const Format format = t.name == "codes" ? element : t.head.dtype == Format::fp32 ? Format::fp32 : Format::e8m0;
     return spec(format).dtype_name;
   };
 }
 
 std::vector<std::byte> scale_bytes(const QuantizedFile& file) {
-  const Quantized& q = file.matrix;
-  if (!q.scales_fp32.empty()) return to_bytes(q.scales_fp32);
+  const QuantizedTensor& q = file.matrix;
   // Nothing to lay out, however many rows of nothing there are.
-  if (file.layout == ScaleLayout::compact || q.scales.empty()) return to_bytes(q.scales);
-  return to_bytes(to_layout(file.layout, scale_shape(q, file.offsets), q.scales, file.pad_byte));
+  if (file.layout == ScaleLayout::compact || q.scales().empty()) return q.scales().data;
+  return to_bytes(to_layout(file.layout, scale_shape(q, file.offsets), q.scales().as<std::uint8_t>(), file.pad_byte));
 }
 
-ParsedHead parse_quantized(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
-                           const std::string& path) {
+QuantizedFile parse_quantized(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
+                              const std::string& path) {
   check_kind(metadata, path);
   try {
     return parse(metadata, tensors, path);
@@ -227,26 +230,23 @@ ParsedHead parse_quantized(const std::map<std::string, std::string>& metadata, s
   }
 }
 
-void set_scales(ParsedHead& head, std::span<const std::byte> bytes) {
-  Quantized& q = head.file.matrix;
-  if (head.fp32) {
-    q.scales_fp32 = values_in<float>(bytes);
-  } else if (head.file.layout == ScaleLayout::compact || q.rows == 0 || q.cols == 0) {
-    q.scales = values_in<std::uint8_t>(bytes);
+void set_scales(QuantizedFile& file, std::span<const std::byte> bytes) {
+  QuantizedTensor& q = file.matrix;
+  if (file.layout == ScaleLayout::compact || q.rows() == 0 || q.cols() == 0) {
+    q.scales().data.assign(bytes.begin(), bytes.end());
   } else {
-    q.scales = from_layout(head.file.layout, scale_shape(q, head.file.offsets), values_in<std::uint8_t>(bytes));
+    q.scales().data = to_bytes(from_layout(file.layout, scale_shape(q, file.offsets), values_in<std::uint8_t>(bytes)));
   }
 }
 
 QuantizedWriter::QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source)
     : file_(std::move(head)),
-      writer_(path, tensors_of(file_, recipe.rule == ScaleRule::fp32), metadata_of(file_, recipe, source),
-              format_of(file_.matrix.element)) {}
+      writer_(path, tensors_of(file_), metadata_of(file_, recipe, source), format_of(file_.matrix.element())) {}
 
 void QuantizedWriter::append_codes(std::span<const std::byte> rows) { writer_.append(0, rows); }
 
-void QuantizedWriter::append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32) {
-  file_.matrix.scales = std::move(e8m0), file_.matrix.scales_fp32 = std::move(fp32);
+void QuantizedWriter::append_scales(std::vector<std::byte> compact) {
+  file_.matrix.scales().data = std::move(compact);
   writer_.append(1, scale_bytes(file_));
 }
 
@@ -255,9 +255,8 @@ void QuantizedWriter::commit(const std::function<void()>& before_it_appears) { w
 QuantizedReader::QuantizedReader(const std::string& path) {
   auto source = std::make_unique<FileSource>(path);
   const SafetensorsHeads heads = heads_of_safetensors(*source);
-  ParsedHead head = parse_quantized(heads.metadata, heads.tensors, path);
-  set_scales(head, load(*source, find_safetensors(*source, "scales")).data);
-  file_ = std::move(head.file);
+  file_ = parse_quantized(heads.metadata, heads.tensors, path);
+  set_scales(file_, load(*source, find_safetensors(*source, "scales")).data);
   const TensorRegion codes = find_safetensors(*source, "codes");
   codes_ = open_region(std::move(source), codes);
 }

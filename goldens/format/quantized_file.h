@@ -31,7 +31,7 @@
 namespace mxcheck {
 
 struct QuantizedFile {
-  Quantized matrix;                           // scales always compact in memory
+  QuantizedTensor matrix;                     // scales always compact in memory
   std::vector<std::int64_t> offsets;          // expert offsets that the matrix was quantized with; empty: none
   ScaleLayout layout = ScaleLayout::compact;  // of the scales in the file
   std::uint8_t pad_byte = 0;                  // what the padding of tcgen05 and deepgemm holds

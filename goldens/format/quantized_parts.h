@@ -16,20 +16,16 @@ namespace mxcheck {
 std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const Recipe& recipe, Format source);
 
 // The tensors codes and scales of a file whose matrix has a shape and need have nothing else yet.
-std::vector<NamedHead> tensors_of(const QuantizedFile& file, bool fp32);
+std::vector<NamedHead> tensors_of(const QuantizedFile& file);
 FormatOf format_of(Format element);
 
 // The bytes of the tensor scales, laid out.
 std::vector<std::byte> scale_bytes(const QuantizedFile& file);
 
-// The metadata of a file from outside, parsed: all but the codes and scales. `fp32`: whether its scales are FP32.
+// The metadata of a file from outside, parsed: shapes and formats of codes and scales, which are empty yet.
 // Error{input} where it contradicts itself, or the tensors are not those that it describes; path is for messages.
-struct ParsedHead {
-  QuantizedFile file;
-  bool fp32 = false;
-};
-ParsedHead parse_quantized(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
-                           const std::string& path);
-void set_scales(ParsedHead& head, std::span<const std::byte> bytes);  // of the tensor scales
+QuantizedFile parse_quantized(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
+                              const std::string& path);
+void set_scales(QuantizedFile& file, std::span<const std::byte> bytes);  // of the tensor scales
 
 }  // namespace mxcheck

@@ -3,7 +3,7 @@
 //
 //   QuantizedWriter writer("q.safetensors", head, recipe, Format::bf16);
 //   writer.append_codes(rows);  ...
-//   writer.append_scales(scales, {});
+//   writer.append_scales(scales);
 //   writer.commit();
 //
 //   QuantizedReader reader("q.safetensors");       reader.file().matrix.scales are there, codes are not
@@ -30,8 +30,7 @@ class QuantizedWriter {
   QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source);
 
   void append_codes(std::span<const std::byte> rows);  // the next whole rows; E5M6's as words of 16 bits
-  // All compact scales: E8M0's or FP32's, whichever the recipe has.
-  void append_scales(std::vector<std::uint8_t> e8m0, std::vector<float> fp32);
+  void append_scales(std::vector<std::byte> compact);  // all of them
   void commit(const std::function<void()>& before_it_appears = {});
 
  private:

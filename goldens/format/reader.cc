@@ -170,8 +170,8 @@ UnverifiedGolden parse_head(std::span<const std::byte> bytes, const std::string&
     set.name = from.text(), set.format = from.text();
     set.role = from.number<std::uint8_t>() == 0 ? Role::input : Role::output;
     const auto dtype = from.number<std::uint8_t>();
-    if (dtype > static_cast<std::uint8_t>(Dtype::f64)) from.refuse("no such type");
-    set.dtype = static_cast<Dtype>(dtype);
+    if (dtype >= kFormatSpecs.size()) from.refuse("no such type");
+    set.dtype = static_cast<Format>(dtype);
     set.shape = from.list<std::int64_t>();
     set.attributes = take_attributes(from);
     file.info.datasets.push_back(std::move(set));

@@ -274,7 +274,7 @@ DescribedWriter::DescribedWriter(const std::string& path, const std::vector<Name
     if (key != kFileKindKey) info.attributes.emplace_back(key, value);  // the writer's own
   }
   for (const NamedHead& t : tensors) {
-    const Dtype dtype = t.head.dtype == Dtype::f32 ? Dtype::u32 : t.head.dtype;
+    const Format dtype = t.head.dtype == Format::fp32 ? Format::uint32 : t.head.dtype;
     info.datasets.push_back({t.name, Role::output, std::string(format_of(t)), dtype, t.head.shape, {}});
   }
   files_->hdf5.emplace(path, info, GoldenWriter::Options{0, metadata.at(kFileKindKey).c_str()});
@@ -295,7 +295,7 @@ void write_described(const std::string& path, const SafetensorsFile& file, const
   std::vector<NamedHead> heads;
   for (const Tensor& t : file.tensors) {
     check_tensor(t, path);
-    heads.push_back({t.name, {t.dtype, t.shape}});
+    heads.push_back({t.name, {t.format, t.shape}});
   }
   DescribedWriter writer(path, heads, file.metadata, format_of);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);

@@ -78,22 +78,22 @@ class Reader {
     return {type, H5Tclose};
   }
 
-  Dtype dtype_of(hid_t set) const {
+  Format dtype_of(hid_t set) const {
     const Hdf5Handle type_handle(H5Dget_type(set), H5Tclose);
     if (!type_handle) refuse(where_, "damaged header" + hdf5_says());
     const hid_t type = type_handle.id();
     const Hdf5Handle half = small_float(10, 5, 15);
     const Hdf5Handle bfloat = small_float(7, 8, 127);
-    const std::array<std::pair<hid_t, Dtype>, 10> known{{{H5T_STD_U8LE, Dtype::u8},
-                                                         {H5T_STD_I8LE, Dtype::i8},
-                                                         {H5T_STD_U16LE, Dtype::u16},
-                                                         {H5T_STD_U32LE, Dtype::u32},
-                                                         {H5T_STD_I32LE, Dtype::i32},
-                                                         {H5T_STD_I64LE, Dtype::i64},
-                                                         {half.id(), Dtype::f16},
-                                                         {bfloat.id(), Dtype::bf16},
-                                                         {H5T_IEEE_F32LE, Dtype::f32},
-                                                         {H5T_IEEE_F64LE, Dtype::f64}}};
+    const std::array<std::pair<hid_t, Format>, 10> known{{{H5T_STD_U8LE, Format::uint8},
+                                                          {H5T_STD_I8LE, Format::int8},
+                                                          {H5T_STD_U16LE, Format::uint16},
+                                                          {H5T_STD_U32LE, Format::uint32},
+                                                          {H5T_STD_I32LE, Format::int32},
+                                                          {H5T_STD_I64LE, Format::int64},
+                                                          {half.id(), Format::fp16},
+                                                          {bfloat.id(), Format::bf16},
+                                                          {H5T_IEEE_F32LE, Format::fp32},
+                                                          {H5T_IEEE_F64LE, Format::fp64}}};
     for (const auto& [id, dtype] : known) {
       if (H5Tequal(type, id) > 0) return as_named(dtype, format_of(set));
     }
@@ -131,10 +131,10 @@ class Reader {
   }
 
   // Bits of floats in unsigned integers, as goldens hold them.
-  static Dtype as_named(Dtype dtype, const std::string& format) {
-    if (dtype == Dtype::u16 && format == "bfloat16") return Dtype::bf16;
-    if (dtype == Dtype::u16 && format == "float16") return Dtype::f16;
-    if (dtype == Dtype::u32 && format == "float32") return Dtype::f32;
+  static Format as_named(Format dtype, const std::string& format) {
+    if (dtype == Format::uint16 && format == "bfloat16") return Format::bf16;
+    if (dtype == Format::uint16 && format == "float16") return Format::fp16;
+    if (dtype == Format::uint32 && format == "float32") return Format::fp32;
     return dtype;
   }
 

@@ -258,12 +258,12 @@ namespace {
 
 constexpr std::uint64_t kChunk = 1 << 20;  // bytes, about
 
-Hdf5Handle file_type(Dtype dtype) {
-  const hid_t type = dtype == Dtype::u8    ? H5T_STD_U8LE
-                     : dtype == Dtype::u16 ? H5T_STD_U16LE
-                     : dtype == Dtype::u32 ? H5T_STD_U32LE
-                     : dtype == Dtype::i32 ? H5T_STD_I32LE
-                                           : H5T_STD_I64LE;
+Hdf5Handle file_type(Format dtype) {
+  const hid_t type = dtype == Format::uint8    ? H5T_STD_U8LE
+                     : dtype == Format::uint16 ? H5T_STD_U16LE
+                     : dtype == Format::uint32 ? H5T_STD_U32LE
+                     : dtype == Format::int32  ? H5T_STD_I32LE
+                                               : H5T_STD_I64LE;
   return {H5Tcopy(type), H5Tclose};
 }
 

@@ -31,15 +31,15 @@ constexpr std::uint64_t kMaxHeader = 65536;
 
 struct Descr {
   std::string_view text;
-  Dtype dtype;
+  Format dtype;
 };
 
 // '|' and '<' say the same for one byte; V2 is how NumPy stores ml_dtypes.bfloat16.
-constexpr std::array kDescrs{Descr{"|u1", Dtype::u8},   Descr{"<u1", Dtype::u8},   Descr{"|i1", Dtype::i8},
-                             Descr{"<i1", Dtype::i8},   Descr{"<u2", Dtype::u16},  Descr{"<u4", Dtype::u32},
-                             Descr{"<i4", Dtype::i32},  Descr{"<i8", Dtype::i64},  Descr{"<f2", Dtype::f16},
-                             Descr{"<V2", Dtype::bf16}, Descr{"|V2", Dtype::bf16}, Descr{"<f4", Dtype::f32},
-                             Descr{"<f8", Dtype::f64}};
+constexpr std::array kDescrs{Descr{"|u1", Format::uint8}, Descr{"<u1", Format::uint8},  Descr{"|i1", Format::int8},
+                             Descr{"<i1", Format::int8},  Descr{"<u2", Format::uint16}, Descr{"<u4", Format::uint32},
+                             Descr{"<i4", Format::int32}, Descr{"<i8", Format::int64},  Descr{"<f2", Format::fp16},
+                             Descr{"<V2", Format::bf16},  Descr{"|V2", Format::bf16},   Descr{"<f4", Format::fp32},
+                             Descr{"<f8", Format::fp64}};
 
 // The subset of Python literals that a header may hold: a dict of strings to a string, a bool or a tuple of integers.
 class HeaderParser {
@@ -149,7 +149,7 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-Dtype dtype_of(const std::string& descr, const std::string& file) {
+Format dtype_of(const std::string& descr, const std::string& file) {
   for (const Descr& d : kDescrs) {
     if (d.text == descr) return d.dtype;
   }
@@ -205,6 +205,9 @@ NpyWriter::NpyWriter(const std::string& path, const TensorHead& head)
     : path_(path), left_(checked_bytes(head.shape, size_of(head.dtype), path)), file_(path) {
   const auto descr =
       std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == head.dtype; });
+  if (descr == kDescrs.end()) {
+    throw Error(ErrorKind::internal, path + ": npy holds no " + std::string(spec(head.dtype).name) + " as such");
+  }
   std::string dict = "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
   dict += join(head.shape, ", ", [](std::int64_t extent) { return std::to_string(extent); });
   dict += head.shape.size() == 1 ? ",), }" : "), }";
@@ -234,7 +237,7 @@ void NpyWriter::commit(const std::function<void()>& before_it_appears) {
 
 void write_npy(const std::string& path, const Tensor& tensor, const std::function<void()>& before_it_appears) {
   check_tensor(tensor, path);
-  NpyWriter writer(path, {tensor.dtype, tensor.shape});
+  NpyWriter writer(path, {tensor.format, tensor.shape});
   writer.append(tensor.data);
   writer.commit(before_it_appears);
 }

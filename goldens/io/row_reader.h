@@ -2,7 +2,7 @@
 // A tensor read from front to back in pieces, so that one larger than memory can be worked on.
 //
 //   const auto rows = open_rows("x.h5:/activations");
-//   std::vector<float> row(static_cast<std::size_t>(rows->head().shape[1]));  // rows->head().dtype == Dtype::f32
+//   std::vector<float> row(static_cast<std::size_t>(rows->head().shape[1]));  // rows->head().dtype == Format::fp32
 //   rows->read(std::as_writable_bytes(std::span(row)));                       // the next row
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace mxcheck {
 
 struct TensorHead {
-  Dtype dtype = Dtype::u8;
+  Format dtype = Format::uint8;
   std::vector<std::int64_t> shape;
 };
 

@@ -43,13 +43,6 @@ struct Index {
   std::uint64_t data_start = 0;
 };
 
-std::optional<Dtype> known_dtype(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Dtype::f64); ++i) {
-    if (name == safetensors_name(static_cast<Dtype>(i))) return static_cast<Dtype>(i);
-  }
-  return std::nullopt;
-}
-
 std::optional<std::uint64_t> size_in(const Json& value) {
   const auto* size = value.get_if<std::uint64_t>();
   return size != nullptr && *size >> 63 == 0 ? std::optional(*size) : std::nullopt;
@@ -100,7 +93,7 @@ void check_layout(Index& index, std::uint64_t data_bytes, const std::string& fil
                    std::to_string(data_bytes) + " (truncated?)");
     }
     at = e.end;
-    const std::optional<Dtype> dtype = known_dtype(e.dtype);
+    const std::optional<Format> dtype = find_safetensors_format(e.dtype);
     if (dtype && checked_bytes(e.shape, size_of(*dtype), where) != e.end - e.begin) {
       refuse_input(where + " has data_offsets that its shape and dtype do not call for");
     }
@@ -146,7 +139,7 @@ Index parse_index(const ByteSource& source) {
 }
 
 TensorRegion region_of(const ByteSource& source, const Index& index, const Entry& entry) {
-  const std::optional<Dtype> dtype = known_dtype(entry.dtype);
+  const std::optional<Format> dtype = find_safetensors_format(entry.dtype);
   if (!dtype) {
     refuse_input(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
                  ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64)");
@@ -203,7 +196,7 @@ void write_safetensors(const std::string& path, const SafetensorsFile& file,
   std::vector<NamedHead> heads;
   for (const Tensor& t : file.tensors) {
     check_tensor(t, path);
-    heads.push_back({t.name, {t.dtype, t.shape}});
+    heads.push_back({t.name, {t.format, t.shape}});
   }
   SafetensorsWriter writer(path, heads, file.metadata);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) writer.append(i, file.tensors[i].data);
@@ -295,39 +288,39 @@ void SafetensorsWriter::commit(const std::function<void()>& before_it_appears) {
 namespace {
 
 template <class T>
-Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& values, std::int64_t count) {
+Tensor list_of(const std::string& name, Format dtype, const std::vector<T>& values, std::int64_t count) {
   return {name, dtype, {count}, to_bytes(std::span(values).first(static_cast<std::size_t>(count)))};
 }
 template <class T>
-Tensor list_of(const std::string& name, Dtype dtype, const std::vector<T>& values) {
+Tensor list_of(const std::string& name, Format dtype, const std::vector<T>& values) {
   return list_of(name, dtype, values, static_cast<std::int64_t>(values.size()));
 }
 
 void add_padded(const RouteMetadata& m, SafetensorsFile& out) {
   const std::int64_t rows = m.offsets.back();
-  out.tensors.push_back(list_of("padded_offsets", Dtype::i64, m.offsets));
-  out.tensors.push_back(list_of("padded_row_slot", Dtype::i32, m.row_slot, rows));
-  out.tensors.push_back(list_of("padded_row_token", Dtype::i32, m.row_token, rows));
-  out.tensors.push_back(list_of("padded_row_expert", Dtype::i32, m.row_expert, rows));
-  out.tensors.push_back(list_of("padded_slot_row", Dtype::i32, m.slot_row));
+  out.tensors.push_back(list_of("padded_offsets", Format::int64, m.offsets));
+  out.tensors.push_back(list_of("padded_row_slot", Format::int32, m.row_slot, rows));
+  out.tensors.push_back(list_of("padded_row_token", Format::int32, m.row_token, rows));
+  out.tensors.push_back(list_of("padded_row_expert", Format::int32, m.row_expert, rows));
+  out.tensors.push_back(list_of("padded_slot_row", Format::int32, m.slot_row));
 }
 
 SafetensorsFile to_safetensors(const RoutesFile& file) {
   const RoundedTokens& a = file.rounded;
   const std::int64_t rows = a.offsets.back();
   SafetensorsFile out;
-  out.tensors = {list_of("chosen", Dtype::i32, a.chosen),
-                 list_of("offsets", Dtype::i64, a.offsets),
-                 list_of("row_token", Dtype::i32, a.row_token, rows),
-                 list_of("row_weight", Dtype::f32, a.row_weight, rows),
-                 list_of("token_offsets", Dtype::i64, a.token_offsets),
-                 list_of("token_rows", Dtype::i32, a.token_rows, rows)};
+  out.tensors = {list_of("chosen", Format::int32, a.chosen),
+                 list_of("offsets", Format::int64, a.offsets),
+                 list_of("row_token", Format::int32, a.row_token, rows),
+                 list_of("row_weight", Format::fp32, a.row_weight, rows),
+                 list_of("token_offsets", Format::int64, a.token_offsets),
+                 list_of("token_rows", Format::int32, a.token_rows, rows)};
   if (file.token_rounding.rule == TokenRoundingRule::none) {
     const std::vector<std::int64_t> shape{file.routes.tokens, file.routes.top_k};
-    out.tensors.push_back(Tensor{"experts", Dtype::i32, shape, to_bytes(file.routes.experts)});
-    out.tensors.push_back(Tensor{"weights", Dtype::f32, shape, to_bytes(file.routes.weights)});
-    out.tensors.push_back(list_of("row_slot", Dtype::i32, file.metadata.row_slot, rows));
-    out.tensors.push_back(list_of("slot_row", Dtype::i32, file.metadata.slot_row));
+    out.tensors.push_back(Tensor{"experts", Format::int32, shape, to_bytes(file.routes.experts)});
+    out.tensors.push_back(Tensor{"weights", Format::fp32, shape, to_bytes(file.routes.weights)});
+    out.tensors.push_back(list_of("row_slot", Format::int32, file.metadata.row_slot, rows));
+    out.tensors.push_back(list_of("slot_row", Format::int32, file.metadata.slot_row));
   }
   if (file.padded) add_padded(*file.padded, out);
   const Router& r = file.router;
@@ -360,7 +353,7 @@ SafetensorsFile to_safetensors(const RoutesFile& file) {
 
 void write_routes(const std::string& output, const RoutesFile& file, const std::function<void()>& before_it_appears) {
   const auto format_of = [](const NamedHead& t) {
-    return t.head.dtype == Dtype::f32 ? "float32" : t.head.dtype == Dtype::i32 ? "int32" : "int64";
+    return t.head.dtype == Format::fp32 ? "float32" : t.head.dtype == Format::int32 ? "int32" : "int64";
   };
   write_described(output, to_safetensors(file), format_of, before_it_appears);
 }

@@ -2,7 +2,7 @@
 // A safetensors file that is written piece by piece, so that tensors larger than memory can be: declared in full,
 // filled in any order, there on commit.
 //
-//   SafetensorsWriter writer("q.safetensors", {{"codes", {Dtype::u8, {rows, cols}}}}, metadata);
+//   SafetensorsWriter writer("q.safetensors", {{"codes", {Format::uint8, {rows, cols}}}}, metadata);
 //   writer.append(0, piece);  ...
 //   writer.commit();
 //

@@ -59,25 +59,26 @@ Location located(const std::string& location) {
 
 }  // namespace
 
-std::size_t size_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::u8:
-    case Dtype::i8: return 1;
-    case Dtype::u16:
-    case Dtype::f16:
-    case Dtype::bf16: return 2;
-    case Dtype::u32:
-    case Dtype::i32:
-    case Dtype::f32: return 4;
-    case Dtype::i64:
-    case Dtype::f64: return 8;
+namespace {
+
+// In the order of kFileFormats.
+constexpr std::array kSafetensorsNames{"U8", "I8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
+static_assert(kSafetensorsNames.size() == kFileFormats.size());
+
+}  // namespace
+
+const char* safetensors_name(Format format) {
+  for (std::size_t i = 0; i < kFileFormats.size(); ++i) {
+    if (kFileFormats[i] == format) return kSafetensorsNames[i];
   }
-  throw Error(ErrorKind::internal, "a dtype that is not in the list");
+  throw Error(ErrorKind::internal, "tensors of " + std::string(spec(format).name) + " are not held in files as such");
 }
 
-const char* safetensors_name(Dtype dtype) {
-  constexpr std::array kNames{"U8", "I8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
-  return kNames.at(static_cast<std::size_t>(dtype));
+std::optional<Format> find_safetensors_format(std::string_view name) {
+  for (std::size_t i = 0; i < kFileFormats.size(); ++i) {
+    if (kSafetensorsNames[i] == name) return kFileFormats[i];
+  }
+  return std::nullopt;
 }
 
 std::string shape_to_text(std::span<const std::int64_t> shape) {
@@ -85,7 +86,7 @@ std::string shape_to_text(std::span<const std::int64_t> shape) {
 }
 
 void check_tensor(const Tensor& tensor, const std::string& where) {
-  if (checked_bytes(tensor.shape, size_of(tensor.dtype), where) != tensor.data.size()) {
+  if (checked_bytes(tensor.shape, size_of(tensor.format), where) != tensor.data.size()) {
     throw Error(ErrorKind::usage, where + ": tensor '" + tensor.name + "' has " + std::to_string(tensor.data.size()) +
                                       " bytes of data, which its shape and dtype do not call for");
   }
@@ -167,8 +168,9 @@ class ChildRows final : public RowReader {
     const auto target = std::as_writable_bytes(std::span(content));
     if (target.size() != bytes) child_.damaged("the reader lost its way");
     child_.read(target);
-    if (content[0] < 0 || content[0] > static_cast<std::int64_t>(Dtype::f64)) child_.damaged("the reader lost its way");
-    head_.dtype = static_cast<Dtype>(content[0]);
+    if (content[0] < 0 || content[0] >= static_cast<std::int64_t>(kFormatSpecs.size()))
+      child_.damaged("the reader lost its way");
+    head_.dtype = static_cast<Format>(content[0]);
     head_.shape.assign(content.begin() + 1, content.end());
     const std::uint64_t all = checked_bytes(head_.shape, size_of(head_.dtype), path_ + ": the reader's shape");
     if (all / kMaxExpansion > child_.file_bytes()) child_.damaged("the reader lost its way");

@@ -2,8 +2,8 @@
 // Tensors from files and back: .npy, .safetensors and HDF5 datasets.
 //
 //   const Tensor x = read_tensor("x.safetensors:layers.0.w1");       any of the three
-//   const auto floats = values_in<float>(x.data);                    numerics/bytes.h; x.dtype == Dtype::f32
-//   write_npy("y.npy", {"", Dtype::f32, x.shape, to_bytes(floats)});
+//   const auto floats = values_in<float>(x.data);                    numerics/bytes.h; x.format == Format::fp32
+//   write_npy("y.npy", {"", Format::fp32, x.shape, to_bytes(floats)});
 //
 //   FILE.npy                 NumPy format 1.0 to 3.0, little-endian, C order; bfloat16 as ml_dtypes saves it (V2)
 //   FILE.safetensors:NAME    one tensor of the file; NAME may be left out when the file holds one
@@ -21,29 +21,28 @@
 // Does not promise: Fortran order, big-endian data, structured or Python-object dtypes; they are refused. Sources: NEP
 // 1, the safetensors README, the HDF5 library.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
+
+#include "numerics/tensor.h"
 
 namespace mxcheck {
 
-enum class Dtype : std::uint8_t { u8, i8, u16, u32, i32, i64, f16, bf16, f32, f64 };
-
-std::size_t size_of(Dtype dtype);
-const char* safetensors_name(Dtype dtype);  // "U8", "BF16", ...
+// "U8", "BF16", ...; Error{internal} for a format that files do not hold as such: its codes are their integers.
+const char* safetensors_name(Format format);
+std::optional<Format> find_safetensors_format(std::string_view name);
+// What tensors of files are: values, and integers, which codes are held as (numerics/format/format.h, bits_of).
+inline constexpr std::array kFileFormats{Format::uint8, Format::int8, Format::uint16, Format::uint32, Format::int32,
+                                         Format::int64, Format::fp16, Format::bf16,   Format::fp32,   Format::fp64};
 
 std::string shape_to_text(std::span<const std::int64_t> shape);  // "3 x 64"
-
-struct Tensor {
-  std::string name;
-  Dtype dtype = Dtype::u8;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> data;  // little-endian, row-major
-};
 
 struct SafetensorsFile {
   std::vector<Tensor> tensors;

@@ -44,7 +44,7 @@ struct LayerTensor {
   std::string step;    // "input", "routes", "up", "swiglu", ...
   std::string format;  // the attribute `format` of a golden's dataset: "bfloat16", "float8_e4m3fn", "int32", ...
   Role role = Role::output;
-  Dtype dtype = Dtype::u8;
+  Format dtype = Format::uint8;
   std::vector<std::int64_t> shape;  // weights have three dimensions
   std::span<std::byte> data;        // into the LayerData
 };

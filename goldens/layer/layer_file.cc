@@ -21,7 +21,9 @@ std::vector<std::int64_t> hdf5_shape(const std::vector<std::int64_t>& shape) {
   return {shape[0] * shape[1], shape[2]};
 }
 
-Dtype hdf5_dtype(Dtype dtype) { return dtype == Dtype::f32 ? Dtype::u32 : dtype == Dtype::bf16 ? Dtype::u16 : dtype; }
+Format hdf5_dtype(Format dtype) {
+  return dtype == Format::fp32 ? Format::uint32 : dtype == Format::bf16 ? Format::uint16 : dtype;
+}
 
 void write_hdf5(const std::string& path, const std::vector<LayerTensor>& tensors,
                 const std::map<std::string, std::string>& metadata, const std::function<void()>& before_it_appears) {
@@ -39,7 +41,7 @@ void write_safetensors(const std::string& path, const std::vector<LayerTensor>& 
   metadata["mxcheck_file"] = kKind;
   for (const LayerTensor& t : tensors) {
     heads.push_back({t.name, {t.dtype, t.shape}});
-    if (t.dtype == Dtype::u8 || t.dtype == Dtype::u16) metadata["format." + t.name] = t.format;
+    if (t.dtype == Format::uint8 || t.dtype == Format::uint16) metadata["format." + t.name] = t.format;
   }
   SafetensorsWriter writer(path, heads, metadata);
   for (std::size_t i = 0; i < tensors.size(); ++i) writer.append(i, tensors[i].data);
@@ -107,34 +109,29 @@ class Tensors {
   Role role = Role::output;
 
   template <class T>
-  void add(const std::string& name, Shape shape, std::vector<T>& values, Dtype dtype, std::string_view format) {
+  void add(const std::string& name, Shape shape, std::vector<T>& values, Format dtype, std::string_view format) {
     all.push_back(
         {name, step, std::string(format), role, dtype, std::move(shape), std::as_writable_bytes(std::span(values))});
   }
   void add(const std::string& name, Shape shape, std::vector<std::uint16_t>& bf16) {
-    add(name, std::move(shape), bf16, Dtype::bf16, "bfloat16");
+    add(name, std::move(shape), bf16, Format::bf16, "bfloat16");
   }
   void add(const std::string& name, Shape shape, std::vector<float>& fp32) {
-    add(name, std::move(shape), fp32, Dtype::f32, "float32");
+    add(name, std::move(shape), fp32, Format::fp32, "float32");
   }
   void add(const std::string& name, std::vector<std::int32_t>& indices) {
-    add(name, {std::ssize(indices)}, indices, Dtype::i32, "int32");
+    add(name, {std::ssize(indices)}, indices, Format::int32, "int32");
   }
   void add(const std::string& name, std::vector<std::int64_t>& offsets) {
-    add(name, {std::ssize(offsets)}, offsets, Dtype::i64, "int64");
+    add(name, {std::ssize(offsets)}, offsets, Format::int64, "int64");
   }
   void add(const std::string& name, LayerOperand& x) {
     if (!x.is_quantized) return;
-    Quantized& q = x.quantized;
-    const std::string_view format = spec(q.element).dtype_name;
-    if (q.element == Format::e5m6) {
-      add(name + "_codes", {q.rows, q.cols}, q.codes16, Dtype::u16, format);
-    } else {
-      add(name + "_codes", {q.rows, q.cols}, q.codes, Dtype::u8, format);
-    }
-    const Shape shape{q.scale_rows, q.scale_cols};
-    q.scales_fp32.empty() ? add(name + "_scales", shape, q.scales, Dtype::u8, spec(Format::e8m0).dtype_name)
-                          : add(name + "_scales", shape, q.scales_fp32);
+    add(name + "_codes", x.quantized.codes);
+    add(name + "_scales", x.quantized.scales());
+  }
+  void add(const std::string& name, Tensor& t) {
+    add(name, t.shape, t.data, t.format == Format::fp32 ? t.format : bits_of(t.format), spec(t.format).dtype_name);
   }
 };
 

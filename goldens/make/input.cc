@@ -23,7 +23,7 @@ constexpr std::size_t kSkipAtOnce = 1 << 20;
 
 class MemoryRows final : public RowReader {
  public:
-  explicit MemoryRows(Tensor tensor) : tensor_(std::move(tensor)), head_{tensor_.dtype, tensor_.shape} {}
+  explicit MemoryRows(Tensor tensor) : tensor_(std::move(tensor)), head_{tensor_.format, tensor_.shape} {}
   [[nodiscard]] const TensorHead& head() const override { return head_; }
   void read(std::span<std::byte> to) override {
     if (to.size() > tensor_.data.size() - at_) throw Error(ErrorKind::usage, "more rows asked for than there are");
@@ -37,8 +37,8 @@ class MemoryRows final : public RowReader {
   std::size_t at_ = 0;
 };
 
-Dtype dtype_of(Format format) {
-  return format == Format::fp32 ? Dtype::f32 : format == Format::bf16 ? Dtype::bf16 : Dtype::f16;
+Format dtype_of(Format format) {
+  return format == Format::fp32 ? Format::fp32 : format == Format::bf16 ? Format::bf16 : Format::fp16;
 }
 
 std::string between(const char* what, const Range& range) {
@@ -55,8 +55,8 @@ Range clip(const std::optional<Range>& range, std::int64_t extent, const char* w
 }
 
 Tensor cut(const Tensor& whole, const Range& rows, const Range& cols) {
-  const std::size_t width = size_of(whole.dtype);
-  Tensor part{whole.name, whole.dtype, {rows.end - rows.first, cols.end - cols.first}, {}};
+  const std::size_t width = size_of(whole.format);
+  Tensor part{whole.name, whole.format, {rows.end - rows.first, cols.end - cols.first}, {}};
   const auto row_bytes = static_cast<std::size_t>(whole.shape[1]) * width;
   for (std::int64_t row = rows.first; row < rows.end; ++row) {
     const auto from = whole.data.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * row_bytes +
@@ -68,7 +68,7 @@ Tensor cut(const Tensor& whole, const Range& rows, const Range& cols) {
 }
 
 void plant(Tensor& tensor, const std::vector<Planted>& plants) {
-  const std::size_t width = size_of(tensor.dtype);
+  const std::size_t width = size_of(tensor.format);
   for (const Planted& p : plants) {
     if (p.row >= tensor.shape[0] || p.col >= tensor.shape[1] || (width == 2 && p.bits >> 16 != 0)) {
       throw Error(ErrorKind::usage, "input.plant: (" + std::to_string(p.row) + ", " + std::to_string(p.col) +
@@ -82,7 +82,7 @@ void plant(Tensor& tensor, const std::vector<Planted>& plants) {
 
 Tensor given_bits(const InputSpec& input) {
   Tensor tensor{"x", dtype_of(input.dtype), {input.rows, input.cols}, {}};
-  const std::size_t width = size_of(tensor.dtype);
+  const std::size_t width = size_of(tensor.format);
   const bool patterns = !input.patterns.empty();
   const std::size_t count = patterns ? 65'536 : input.bits.size();
   tensor.data.resize(count * width);
@@ -127,12 +127,12 @@ InputRows open_in_memory(const InputSpec& input) {
   return rows;
 }
 
-Format wide_format(const InputSpec& input, Dtype dtype) {
-  if (dtype == Dtype::f32) return Format::fp32;
-  if (dtype == Dtype::bf16 || (dtype == Dtype::u16 && input.file_dtype == "bf16")) return Format::bf16;
-  if (dtype == Dtype::f16 || (dtype == Dtype::u16 && input.file_dtype == "fp16")) return Format::fp16;
+Format wide_format(const InputSpec& input, Format dtype) {
+  if (dtype == Format::fp32) return Format::fp32;
+  if (dtype == Format::bf16 || (dtype == Format::uint16 && input.file_dtype == "bf16")) return Format::bf16;
+  if (dtype == Format::fp16 || (dtype == Format::uint16 && input.file_dtype == "fp16")) return Format::fp16;
   throw Error(ErrorKind::input, input.file + ": has dtype " + safetensors_name(dtype) + "; F32, BF16 or F16 is needed" +
-                                    (dtype == Dtype::u16 ? ", or \"dtype\": \"bf16\" for bits in U16" : ""));
+                                    (dtype == Format::uint16 ? ", or \"dtype\": \"bf16\" for bits in U16" : ""));
 }
 
 void skip(RowReader& reader, std::uint64_t bytes) {
@@ -222,11 +222,11 @@ class Logits {
  public:
   explicit Logits(const InputSpec& input)
       : fp32_(input.dtype == Format::fp32),
-        tensor_{"x", fp32_ ? Dtype::f32 : Dtype::bf16, {input.rows, input.cols}, {}} {
-    tensor_.data.resize(static_cast<std::size_t>(input.rows * input.cols) * size_of(tensor_.dtype));
+        tensor_{"x", fp32_ ? Format::fp32 : Format::bf16, {input.rows, input.cols}, {}} {
+    tensor_.data.resize(static_cast<std::size_t>(input.rows * input.cols) * size_of(tensor_.format));
   }
   void set_bits(std::int64_t i, std::uint32_t bits) {
-    const std::size_t width = size_of(tensor_.dtype);
+    const std::size_t width = size_of(tensor_.format);
     std::memcpy(tensor_.data.data() + static_cast<std::size_t>(i) * width, &bits, width);
   }
   void set(std::int64_t i, float value) {  // one that BF16 holds

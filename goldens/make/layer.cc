@@ -158,13 +158,13 @@ class Maker {
     table.info.datasets.push_back({"logits",
                                    Role::input,
                                    std::string(spec(logits_view_.dtype).dtype_name),
-                                   wide ? Dtype::u32 : Dtype::u16,
+                                   wide ? Format::uint32 : Format::uint16,
                                    {data_.shape.tokens, data_.shape.experts},
                                    {{"step", "routes"}}});
     table.data.push_back(logits_);
     if (!golden_.route.bias.empty()) {
       table.info.datasets.push_back(
-          {"bias", Role::input, "float32", Dtype::u32, {std::ssize(golden_.route.bias)}, {{"step", "routes"}}});
+          {"bias", Role::input, "float32", Format::uint32, {std::ssize(golden_.route.bias)}, {{"step", "routes"}}});
       table.data.push_back(to_bytes(golden_.route.bias));
     }
     const std::vector<LayerTensor> tensors = tensors_of(data_);
@@ -195,16 +195,6 @@ namespace {
 
 using Words = std::vector<std::uint16_t>;
 
-template <class T>
-std::vector<T> transposed(const std::vector<T>& x, std::int64_t rows, std::int64_t cols) {
-  std::vector<T> out(x.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t col = 0; col < cols; ++col)
-      out[static_cast<std::size_t>(col * rows + row)] = x[static_cast<std::size_t>(row * cols + col)];
-  }
-  return out;
-}
-
 void check_size(const std::string& key, std::int64_t rows, std::int64_t cols, std::int64_t right_rows,
                 std::int64_t right_cols) {
   if (rows != right_rows || cols != right_cols)
@@ -222,7 +212,7 @@ class SwigluMaker {
     read_p();
     if (!golden_.offsets.empty()) {
       check_offsets(golden_.offsets, rows_);
-      add(Role::input, "offsets", "int64", Dtype::i64, {std::ssize(golden_.offsets)}, golden_.offsets,
+      add(Role::input, "offsets", "int64", Format::int64, {std::ssize(golden_.offsets)}, golden_.offsets,
           {{"meaning", "first row of each expert, then all rows; blocks along tokens start again there"}});
     }
     compute();
@@ -234,17 +224,17 @@ class SwigluMaker {
   void attribute(const char* key, std::string value) { table_.info.attributes.emplace_back(key, std::move(value)); }
 
   template <class T>
-  void add(Role role, const std::string& name, std::string_view format, Dtype dtype, std::vector<std::int64_t> shape,
+  void add(Role role, const std::string& name, std::string_view format, Format dtype, std::vector<std::int64_t> shape,
            const std::vector<T>& values, Attributes attributes) {
     table_.info.datasets.push_back({name, role, std::string(format), dtype, std::move(shape), std::move(attributes)});
     table_.data.push_back(to_bytes(values));
   }
   void add(Role role, const std::string& name, std::vector<std::int64_t> shape, const Words& bf16, Attributes more) {
-    add(role, name, "bfloat16", Dtype::u16, std::move(shape), bf16, std::move(more));
+    add(role, name, "bfloat16", Format::uint16, std::move(shape), bf16, std::move(more));
   }
   void add(Role role, const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& fp32,
            Attributes more) {
-    add(role, name, "float32", Dtype::u32, std::move(shape), fp32, std::move(more));
+    add(role, name, "float32", Format::uint32, std::move(shape), fp32, std::move(more));
   }
 
   // Gate and up side by side, or one after the other.
@@ -287,7 +277,7 @@ class SwigluMaker {
 
   void quantize_h(const Words& h) {
     const MatrixView view{Format::bf16, std::as_bytes(std::span(h)).data(), rows_, 2 * n_, 2 * n_};
-    const Quantized q =
+    const QuantizedTensor q =
         quantize(view, spec_.h_codes->format, {1, 32}, recipe_named(spec_.h_codes->recipe), {}, threads_);
     add_quantized(Role::input, "H", q, false, {{"block", "1x32"}, {"recipe", spec_.h_codes->recipe}});
     h_ = dequantize(q, {}, threads_);
@@ -331,7 +321,7 @@ class SwigluMaker {
       if (c.of != of) continue;
       const BlockShape block = c.along_tokens ? BlockShape{c.block, 1} : BlockShape{1, c.block};
       const std::vector<std::int64_t> none;
-      const Quantized q =
+      const QuantizedTensor q =
           quantize(view, c.format, block, recipe_named(c.recipe), c.along_tokens ? golden_.offsets : none, threads_);
       add_quantized(Role::output, name_of(c), q, c.along_tokens,
                     {{"step", step},
@@ -342,18 +332,14 @@ class SwigluMaker {
     }
   }
 
-  void add_quantized(Role role, const std::string& name, const Quantized& q, bool turned, const Attributes& more) {
-    const auto put = [&](const std::string& as, std::string_view format, Dtype dtype, std::int64_t rows,
-                         std::int64_t cols, const auto& values) {
-      turned ? add(role, as, format, dtype, {cols, rows}, transposed(values, rows, cols), more)
-             : add(role, as, format, dtype, {rows, cols}, values, more);
+  void add_quantized(Role role, const std::string& name, const QuantizedTensor& q, bool along_tokens,
+                     const Attributes& more) {
+    const auto put = [&](const std::string& as, const Tensor& t) {
+      const Tensor out = along_tokens ? transposed(t) : t;
+      add(role, as, spec(t.format).dtype_name, bits_of(t.format), out.shape, out.data, more);
     };
-    const std::string_view element = spec(q.element).dtype_name;
-    q.codes16.empty() ? put(name + "_codes", element, Dtype::u8, q.rows, q.cols, q.codes)
-                      : put(name + "_codes", element, Dtype::u16, q.rows, q.cols, q.codes16);
-    q.scales_fp32.empty()
-        ? put(name + "_scales", spec(Format::e8m0).dtype_name, Dtype::u8, q.scale_rows, q.scale_cols, q.scales)
-        : put(name + "_scales", "float32", Dtype::u32, q.scale_rows, q.scale_cols, q.scales_fp32);
+    put(name + "_codes", q.codes);
+    put(name + "_scales", q.scales());
   }
 
   const GoldenSpec& golden_;
@@ -419,7 +405,7 @@ class RoutesMaker {
     table_.info.attributes.emplace_back(key, std::move(value));
   }
 
-  void add(Role role, const std::string& name, std::string_view format, Dtype dtype, std::vector<std::int64_t> shape,
+  void add(Role role, const std::string& name, std::string_view format, Format dtype, std::vector<std::int64_t> shape,
            std::span<const std::byte> bytes, const std::string& meaning) {
     table_.info.datasets.push_back({name, role, std::string(format), dtype, std::move(shape), {{"meaning", meaning}}});
     table_.data.emplace_back(bytes.begin(), bytes.end());
@@ -428,10 +414,10 @@ class RoutesMaker {
   void add(Role role, const std::string& name, std::vector<std::int64_t> shape, std::span<T> values,
            const std::string& meaning) {
     if constexpr (std::is_same_v<std::remove_const_t<T>, float>) {
-      add(role, name, "float32", Dtype::u32, std::move(shape), std::as_bytes(values), meaning);
+      add(role, name, "float32", Format::uint32, std::move(shape), std::as_bytes(values), meaning);
     } else {
       constexpr bool kWide = sizeof(T) == 8;
-      add(role, name, kWide ? "int64" : "int32", kWide ? Dtype::i64 : Dtype::i32, std::move(shape),
+      add(role, name, kWide ? "int64" : "int32", kWide ? Format::int64 : Format::int32, std::move(shape),
           std::as_bytes(values), meaning);
     }
   }
@@ -452,7 +438,7 @@ class RoutesMaker {
     attribute("tokens", std::to_string(input.rows));
     attribute("experts", std::to_string(input.cols));
     for (auto& [key, value] : router_attributes(golden_)) attribute(key, std::move(value));
-    add(Role::input, "logits", spec(input.dtype).dtype_name, width == 4 ? Dtype::u32 : Dtype::u16,
+    add(Role::input, "logits", spec(input.dtype).dtype_name, width == 4 ? Format::uint32 : Format::uint16,
         {input.rows, input.cols}, logits_, "bits of the router's logits, a row a token");
     if (!route_.bias.empty()) {
       list(Role::input, "bias", std::span(route_.bias), "added to the key of each expert, for choosing alone");

@@ -45,14 +45,12 @@ class QuantizeMaker {
         recipe_(recipe_named(golden.recipe)),
         input_(open_input(golden.input, options.input_directory)) {
     check_offsets(golden.offsets, input_.rows);
-    fp32_ = recipe_.rule == ScaleRule::fp32;
-    wide_ = golden.format == Format::e5m6;
     starts_ = block_row_starts(input_.rows, golden.block.rows, golden.offsets);
     scale_cols_ = golden.block.cols == 0 ? std::min<std::int64_t>(input_.cols, 1)
                                          : (input_.cols + golden.block.cols - 1) / golden.block.cols;
     declare();
     const auto blocks = static_cast<std::size_t>((static_cast<std::int64_t>(starts_.size()) - 1) * scale_cols_);
-    fp32_ ? scales_fp32_.reserve(blocks) : scales_.reserve(blocks);  // the one thing that is held whole
+    scales_.reserve(blocks * size_of(recipe_.scale_format()));  // the one thing that is held whole
     writer_ = std::make_unique<GoldenWriter>(path, info_, GoldenWriter::Options{options.compression, "golden"});
   }
 
@@ -76,7 +74,7 @@ class QuantizeMaker {
   }
 
  private:
-  std::size_t declare(Role role, const std::string& name, std::string_view format, Dtype dtype,
+  std::size_t declare(Role role, const std::string& name, std::string_view format, Format dtype,
                       std::vector<std::int64_t> shape, Attributes attributes) {
     info_.datasets.push_back({name, role, std::string(format), dtype, std::move(shape), std::move(attributes)});
     return info_.datasets.size() - 1;
@@ -100,32 +98,32 @@ class QuantizeMaker {
     for (auto& pair : describe(recipe_)) a.push_back(std::move(pair));
 
     const std::string wide_name(spec(input_.dtype).dtype_name);
-    x_at_ = declare(Role::input, "x", wide_name, input_.dtype == Format::fp32 ? Dtype::u32 : Dtype::u16,
-                    {input_.rows, input_.cols}, {{"meaning", "bits of the matrix to quantize"}});
+    x_at_ = declare(Role::input, "x", wide_name, bits_of(input_.dtype), {input_.rows, input_.cols},
+                    {{"meaning", "bits of the matrix to quantize"}});
     if (!golden_.offsets.empty()) {
       offsets_at_ =
-          declare(Role::input, "offsets", "int64", Dtype::i64, {static_cast<std::int64_t>(golden_.offsets.size())},
+          declare(Role::input, "offsets", "int64", Format::int64, {static_cast<std::int64_t>(golden_.offsets.size())},
                   {{"meaning", "first row of each expert, then the number of rows; blocks restart there"}});
     }
-    codes_at_ = declare(Role::output, "codes", spec(golden_.format).dtype_name, wide_ ? Dtype::u16 : Dtype::u8,
+    codes_at_ = declare(Role::output, "codes", spec(golden_.format).dtype_name, bits_of(golden_.format),
                         {input_.rows, input_.cols}, {{"meaning", "one code an element, in the order of x"}});
-    scales_at_ = declare(Role::output, "scales", spec(fp32_ ? Format::fp32 : Format::e8m0).dtype_name,
-                         fp32_ ? Dtype::u32 : Dtype::u8, {scale_rows, scale_cols_},
+    const Format scale = recipe_.scale_format();
+    scales_at_ = declare(Role::output, "scales", spec(scale).dtype_name, bits_of(scale), {scale_rows, scale_cols_},
                          {{"layout", "compact row-major, one a block"}});
     const bool row_blocks = golden_.block.rows == 1;
     const std::string transposed = row_blocks ? "" : ", of the transpose";
     if (golden_.tcgen05) {
-      tcgen05_at_ = declare(Role::output, "scales_tcgen05", spec(Format::e8m0).dtype_name, Dtype::u8,
+      tcgen05_at_ = declare(Role::output, "scales_tcgen05", spec(Format::e8m0).dtype_name, Format::uint8,
                             {layout_bytes(ScaleLayout::tcgen05, scale_shape())},
                             {{"layout", "tcgen05: tiles of 128 rows by 4 scale columns, 512 bytes each" + transposed}});
     }
     if (golden_.deepgemm) {
-      deepgemm_at_ = declare(Role::output, "scales_deepgemm", spec(Format::e8m0).dtype_name, Dtype::u32,
+      deepgemm_at_ = declare(Role::output, "scales_deepgemm", spec(Format::e8m0).dtype_name, Format::uint32,
                              {layout_bytes(ScaleLayout::deepgemm, scale_shape()) / 4},
                              {{"layout", "DeepGEMM: words of four scales along K, MN-major" + transposed}});
     }
     if (golden_.values) {
-      values_at_ = declare(Role::output, "values", spec(Format::fp32).dtype_name, Dtype::u32,
+      values_at_ = declare(Role::output, "values", spec(Format::fp32).dtype_name, Format::uint32,
                            {input_.rows, input_.cols}, {{"meaning", "bits of code times scale, rounded once"}});
     }
   }
@@ -133,7 +131,7 @@ class QuantizeMaker {
   // Rows of blocks, quantized while those before are being written.
   struct Panel {
     std::vector<std::byte> x;
-    Quantized q;
+    QuantizedTensor q;
     std::vector<float> values;
   };
 
@@ -151,23 +149,21 @@ class QuantizeMaker {
     }
     const MatrixView view{input_.dtype, panel.x.data(), end - first, input_.cols, input_.cols};
     panel.q = quantize(view, golden_.format, golden_.block, recipe_, offsets, options_.threads);
-    scales_.insert(scales_.end(), panel.q.scales.begin(), panel.q.scales.end());
-    for (const float scale : panel.q.scales_fp32) scales_fp32_.push_back(std::bit_cast<std::uint32_t>(scale));
+    scales_.insert(scales_.end(), panel.q.scales().data.begin(), panel.q.scales().data.end());
     if (golden_.values) panel.values = dequantize(panel.q, offsets, options_.threads);
     return panel;
   }
 
   void append(const Panel& panel) {
     writer_->append(x_at_, panel.x);
-    writer_->append(codes_at_,
-                    wide_ ? std::as_bytes(std::span(panel.q.codes16)) : std::as_bytes(std::span(panel.q.codes)));
+    writer_->append(codes_at_, panel.q.codes.data);
     if (golden_.values) writer_->append(values_at_, std::as_bytes(std::span(panel.values)));
   }
 
   void append_scales() {
-    writer_->append(scales_at_, fp32_ ? std::as_bytes(std::span(scales_fp32_)) : std::as_bytes(std::span(scales_)));
+    writer_->append(scales_at_, scales_);
     const auto append_in = [&](ScaleLayout layout, std::size_t at) {
-      const auto bytes = to_layout(layout, scale_shape(), scales_, golden_.pad_byte);
+      const auto bytes = to_layout(layout, scale_shape(), values_in<std::uint8_t>(scales_), golden_.pad_byte);
       writer_->append(at, std::as_bytes(std::span(bytes)));
     };
     if (golden_.tcgen05) append_in(ScaleLayout::tcgen05, tcgen05_at_);
@@ -180,15 +176,13 @@ class QuantizeMaker {
   const MakeOptions& options_;
   Recipe recipe_;
   InputRows input_;
-  bool fp32_ = false, wide_ = false;
   std::vector<std::int64_t> starts_, by_expert_;
   std::int64_t scale_cols_ = 0;
   GoldenInfo info_;
   std::unique_ptr<GoldenWriter> writer_;
   std::size_t x_at_ = 0, offsets_at_ = 0, codes_at_ = 0, scales_at_ = 0, tcgen05_at_ = 0, deepgemm_at_ = 0,
               values_at_ = 0;
-  std::vector<std::uint8_t> scales_;
-  std::vector<std::uint32_t> scales_fp32_;
+  std::vector<std::byte> scales_;
   std::future<void> written_;  // last: it uses all the others
 };
 
@@ -289,7 +283,9 @@ namespace {
 constexpr std::uint32_t kNormal = 0x6E6F726D;  // apart from the other uses of philox_word
 
 Tensor tensor_of(const InputSpec& input) {
-  const Dtype dtype = input.dtype == Format::fp32 ? Dtype::f32 : input.dtype == Format::bf16 ? Dtype::bf16 : Dtype::f16;
+  const Format dtype = input.dtype == Format::fp32   ? Format::fp32
+                       : input.dtype == Format::bf16 ? Format::bf16
+                                                     : Format::fp16;
   Tensor tensor{"x", dtype, {input.rows, input.cols}, {}};
   tensor.data.resize(static_cast<std::size_t>(input.rows * input.cols) * size_of(dtype));
   return tensor;
@@ -298,7 +294,7 @@ Tensor tensor_of(const InputSpec& input) {
 template <class Bits>
 Tensor filled(const InputSpec& input, Bits bits_of) {
   Tensor tensor = tensor_of(input);
-  const std::size_t width = size_of(tensor.dtype);
+  const std::size_t width = size_of(tensor.format);
   for (std::size_t i = 0; i * width < tensor.data.size(); ++i) {
     const std::uint32_t bits = bits_of(i);
     std::memcpy(tensor.data.data() + i * width, &bits, width);
@@ -335,7 +331,7 @@ class Builder {
   template <class T>
   void add(Role role, const std::string& name, Format format, std::vector<std::int64_t> shape,
            const std::vector<T>& values, Attributes attributes = {}) {
-    constexpr Dtype kDtype = sizeof(T) == 1 ? Dtype::u8 : sizeof(T) == 2 ? Dtype::u16 : Dtype::u32;
+    constexpr Format kDtype = sizeof(T) == 1 ? Format::uint8 : sizeof(T) == 2 ? Format::uint16 : Format::uint32;
     table_.info.datasets.push_back(
         {name, role, std::string(spec(format).dtype_name), kDtype, std::move(shape), std::move(attributes)});
     table_.data.push_back(to_bytes(values));
@@ -466,26 +462,26 @@ Table make_layout(const GoldenSpec& golden) {
 
 Table make_dequantize(const GoldenSpec& golden) {
   Builder table(golden);
-  Quantized q;
-  q.element = golden.format, q.block = {1, kBlock};
-  const std::int64_t codes = std::int64_t{1} << spec(golden.format).bits;
-  q.rows = kScaleBytes, q.cols = std::max(kBlock, codes);
-  q.scale_rows = q.rows, q.scale_cols = q.cols / kBlock;
-  for (std::int64_t i = 0; i < q.rows * q.cols; ++i) q.codes.push_back(static_cast<std::uint8_t>(i % q.cols % codes));
-  for (std::int64_t i = 0; i < q.rows * q.scale_cols; ++i) {
-    q.scales.push_back(static_cast<std::uint8_t>(i / q.scale_cols));
+  const std::size_t codes = std::size_t{1} << spec(golden.format).bits;
+  const std::size_t cols = std::max<std::size_t>(kBlock, codes);
+  const std::size_t scale_cols = cols / kBlock;
+  QuantizedTensor q = make_quantized(golden.format, kScaleBytes, static_cast<std::int64_t>(cols), {1, kBlock},
+                                     Format::e8m0, kScaleBytes, static_cast<std::int64_t>(scale_cols));
+  for (std::size_t i = 0; i < q.codes.size(); ++i) q.codes.set_code(i, static_cast<std::uint32_t>(i % cols % codes));
+  for (std::size_t i = 0; i < q.scales().size(); ++i) {
+    q.scales().set_code(i, static_cast<std::uint32_t>(i / scale_cols));
   }
   table.attribute("format", std::string(spec(golden.format).name));
   table.attribute("block", "1x32");
-  table.attribute("rows", std::to_string(q.rows));
-  table.attribute("cols", std::to_string(q.cols));
-  table.add(Role::input, "codes", golden.format, {q.rows, q.cols}, q.codes);
-  table.add(Role::input, "scales", Format::e8m0, {q.rows, q.scale_cols}, q.scales);
+  table.attribute("rows", std::to_string(q.rows()));
+  table.attribute("cols", std::to_string(q.cols()));
+  table.add(Role::input, "codes", golden.format, q.codes.shape, q.codes.data);
+  table.add(Role::input, "scales", Format::e8m0, q.scales().shape, q.scales().data);
   std::vector<std::uint32_t> values;
   for (const float value : dequantize(q)) values.push_back(std::bit_cast<std::uint32_t>(value));
-  table.add(Role::output, "values", Format::fp32, {q.rows, q.cols}, values,
+  table.add(Role::output, "values", Format::fp32, {q.rows(), q.cols()}, values,
             {{"meaning", "code times scale, rounded once to nearest even; NaN is 0x7fc00000"}});
-  table.add(Role::output, "values_bf16", Format::bf16, {q.rows, q.cols}, dequantize_bf16(q),
+  table.add(Role::output, "values_bf16", Format::bf16, {q.rows(), q.cols()}, dequantize_bf16(q),
             {{"meaning", "code times scale, rounded once to nearest even; NaN is 0x7fc0"}});
   return table.take();
 }

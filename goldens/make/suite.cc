@@ -55,7 +55,7 @@ void parse_quantize(JsonObject& o, GoldenSpec& golden) {
     (name == "tcgen05" ? golden.tcgen05 : golden.deepgemm) = true;
   }
   const bool fp32 = !recipe_named(golden.recipe).has_e8m0_scales();
-  if (fp32 || golden.format == Format::e5m6 || (golden.block.rows != 1 && golden.block.cols != 1)) {
+  if (fp32 || !spec(golden.format).is_element || (golden.block.rows != 1 && golden.block.cols != 1)) {
     o.refuse("layouts", "are for E8M0 scales of blocks with one row or one column, and not for e5m6");
   }
 }

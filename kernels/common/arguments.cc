@@ -128,4 +128,31 @@ void require_disjoint(std::span<const Checked> inputs, std::span<const Checked> 
   }
 }
 
+Extras find_extras(const mxcheck_call& call, int inputs, bool index_possible) {
+  Extras extras;
+  for (int i = inputs; i < call.num_inputs; ++i) {
+    const DLTensor& tensor = call.inputs[i];
+    const DLTensor** slot = same(tensor.dtype, kInt64Type)                     ? &extras.offsets
+                            : same(tensor.dtype, kInt32Type) && index_possible ? &extras.index
+                                                                               : nullptr;
+    if (slot == nullptr) {
+      invalid("input " + text(i) + " has DLPack type code " + text(tensor.dtype.code) + ", " + text(tensor.dtype.bits) +
+              " bits: must be offsets (int64)" + (index_possible ? " or a row index (int32)" : ""));
+    }
+    if (*slot != nullptr) invalid("input " + text(i) + " is a second tensor of offsets or of row indices");
+    *slot = &tensor;
+  }
+  return extras;
+}
+
+bool is_aligned(const void* data, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(data) % to == 0; }
+
+void require_workspace(const mxcheck_call& call, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  if (call.workspace == nullptr || call.workspace_bytes < bytes) {
+    invalid("the workspace has " + std::to_string(call.workspace_bytes) + " bytes: must have " + std::to_string(bytes));
+  }
+  if (!is_aligned(call.workspace, 256)) invalid("the workspace must be aligned to 256 bytes");
+}
+
 }  // namespace mxcheck_kernels

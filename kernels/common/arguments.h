@@ -49,4 +49,16 @@ void require_policy_shape(const mxcheck_policy& policy, std::int64_t rows, std::
 // No output shares a byte with an input or another output.
 void require_disjoint(std::span<const Checked> inputs, std::span<const Checked> outputs);
 
+// The tensors after the first `inputs`: offsets (int64) and a row index (int32), each at most once, told apart by type.
+struct Extras {
+  const DLTensor* offsets = nullptr;
+  const DLTensor* index = nullptr;
+};
+Extras find_extras(const mxcheck_call& call, int inputs, bool index_possible = true);
+
+bool is_aligned(const void* data, std::uintptr_t to);
+
+// INVALID for less than these bytes, or another alignment than 256.
+void require_workspace(const mxcheck_call& call, std::uint64_t bytes);
+
 }  // namespace mxcheck_kernels

@@ -18,8 +18,29 @@
 
 namespace mxcheck {
 
-enum class Format : std::uint8_t { e4m3, e5m2, e8m0, bf16, fp16, e2m1, e2m3, e3m2, mxint8, e5m6, fp32 };
+// Number formats, whose codes are converted to and from values, and, from uint8 on, what else tensors hold.
+enum class Format : std::uint8_t {
+  e4m3,
+  e5m2,
+  e8m0,
+  bf16,
+  fp16,
+  e2m1,
+  e2m3,
+  e3m2,
+  mxint8,
+  e5m6,
+  fp32,
+  uint8,
+  int8,
+  uint16,
+  uint32,
+  int32,
+  int64,
+  fp64
+};
 
+// Every number format; integers and FP64 are none.
 inline constexpr std::array kAllFormats{Format::e4m3,   Format::e5m2, Format::e8m0, Format::bf16,
                                         Format::fp16,   Format::e2m1, Format::e2m3, Format::e3m2,
                                         Format::mxint8, Format::e5m6, Format::fp32};
@@ -30,6 +51,7 @@ enum class Encoding : std::uint8_t {
   finite_only,   // sign, exponent, mantissa; every code is a number (E2M1, E2M3, E3M2)
   power_of_two,  // exponent only: 2^(code - bias), all ones is NaN, no zero, no sign (E8M0)
   fixed_point,   // two's complement times 2^-6 (MXINT8)
+  storage,       // integers and FP64: tensors hold them, no code of theirs is converted
 };
 
 // The description of a format. For sign-exponent-mantissa formats the value of a code is
@@ -50,7 +72,7 @@ struct FormatSpec {
   bool is_quantized;       // what the reference quantizes to: elements, and E5M6, for which no library is queried
 };
 
-inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
+inline constexpr std::array<FormatSpec, 18> kFormatSpecs{{
     {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F, true, false, true},
     {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F, true, false, true},
     {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF, false, false, false},
@@ -62,11 +84,30 @@ inline constexpr std::array<FormatSpec, 11> kFormatSpecs{{
     {"mxint8", "mxint8", Encoding::fixed_point, 8, 0, 6, 0, 0x7F, 0x7F, true, false, true},
     {"e5m6", "e5m6", Encoding::ieee, 12, 5, 6, 15, 0x7BF, 0x7E0, false, false, true},
     {"fp32", "float32", Encoding::ieee, 32, 8, 23, 127, 0x7F7FFFFF, 0x7FC00000, false, true, false},
+    {"uint8", "uint8", Encoding::storage, 8, 0, 0, 0, 0xFF, 0, false, false, false},
+    {"int8", "int8", Encoding::storage, 8, 0, 0, 0, 0x7F, 0, false, false, false},
+    {"uint16", "uint16", Encoding::storage, 16, 0, 0, 0, 0xFFFF, 0, false, false, false},
+    {"uint32", "uint32", Encoding::storage, 32, 0, 0, 0, 0xFFFFFFFF, 0, false, false, false},
+    {"int32", "int32", Encoding::storage, 32, 0, 0, 0, 0x7FFFFFFF, 0, false, false, false},
+    {"int64", "int64", Encoding::storage, 64, 0, 0, 0, 0, 0, false, false, false},
+    {"fp64", "float64", Encoding::storage, 64, 11, 52, 1023, 0, 0, false, false, false},
 }};
 
 constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }
 
-// By either name.
+// Bytes that an element has in memory, where it is not packed: a code of up to 8 bits has one, one of up to 16 two.
+constexpr std::size_t size_of(Format format) {
+  const int bits = spec(format).bits;
+  return bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+}
+
+// Unsigned integers as wide as a number format's codes in memory: what files hold the codes as.
+constexpr Format bits_of(Format format) {
+  const std::size_t bytes = size_of(format);
+  return bytes == 1 ? Format::uint8 : bytes == 2 ? Format::uint16 : Format::uint32;
+}
+
+// A number format, by either name.
 constexpr std::optional<Format> find_format(std::string_view name) {
   for (Format format : kAllFormats) {
     if (spec(format).name == name || spec(format).dtype_name == name) return format;

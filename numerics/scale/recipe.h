@@ -70,9 +70,10 @@ struct Recipe {
   DropNegativeZero drop_negative_zero = DropNegativeZero::none;
   bool nan_sign = false;  // the NaN code is written with its sign bit set (0xFF)
 
-  // Scales are E8M0 bytes, not floats: the recipes for which kernel libraries are queried (kernels/candidate.h has no
-  // FP32 scales), and whose scales have layouts (reference/quantize/scale_layout.h).
-  [[nodiscard]] bool has_e8m0_scales() const { return rule != ScaleRule::fp32; }
+  // E8M0 or FP32. Kernel libraries are queried for recipes of E8M0 scales (kernels/candidate.h has no FP32 scales), and
+  // only those have layouts (reference/quantize/scale_layout.h).
+  [[nodiscard]] Format scale_format() const { return format_of_scales(rule); }
+  [[nodiscard]] bool has_e8m0_scales() const { return scale_format() == Format::e8m0; }
 };
 
 // ScaleRule::fp32: the stored scale where RN(amax / vmax) is 0, that is of blocks of zeros and of the smallest

@@ -39,6 +39,9 @@ enum class ScaleRule : std::uint8_t {
   floor_log2,      // floor(RN(log2 a)) - emax
 };
 
+// The format of the scales that a rule makes.
+constexpr Format format_of_scales(ScaleRule rule) { return rule == ScaleRule::fp32 ? Format::fp32 : Format::e8m0; }
+
 std::string_view to_text(ScaleRule rule);  // the names above
 std::optional<ScaleRule> find_scale_rule(std::string_view name);
 

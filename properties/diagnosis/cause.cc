@@ -131,16 +131,16 @@ std::vector<double> scaled(const GoldenProblem& p) {
   const MatrixView view = p.view();
   const std::vector<std::int64_t> index = p.scale_index();
   std::vector<double> v(index.size());
-  const bool fp32 = p.recipe.rule == ScaleRule::fp32;
-  const std::vector<std::uint8_t>& bytes = p.own_scales ? *p.own_scales : p.expected.scales;
-  const std::vector<float>& floats = p.own_scales_fp32 ? *p.own_scales_fp32 : p.expected.scales_fp32;
+  const Tensor& scales = p.scales_of_codes();
+  const bool fp32 = scales.format == Format::fp32;
   for (std::size_t at = 0; at < v.size(); ++at) {
     const float x = view.at(static_cast<std::int64_t>(at) / p.cols, static_cast<std::int64_t>(at) % p.cols);
     const auto s = static_cast<std::size_t>(index[at]);
+    const std::uint32_t code = scales.code(s);
     if (fp32) {
-      v[at] = static_cast<double>(x / floats[s]);
+      v[at] = static_cast<double>(x / std::bit_cast<float>(code));
     } else {
-      v[at] = bytes[s] == 255 ? kPoisoned : static_cast<double>(x) * std::ldexp(1.0, 127 - int{bytes[s]});
+      v[at] = code == 255 ? kPoisoned : static_cast<double>(x) * std::ldexp(1.0, 127 - static_cast<int>(code));
     }
   }
   return v;
@@ -149,7 +149,7 @@ std::vector<double> scaled(const GoldenProblem& p) {
 using Encode = std::function<std::uint32_t(double v)>;
 
 std::vector<std::byte> codes_by(const GoldenProblem& p, const std::vector<double>& v, const Encode& encode_one) {
-  const std::size_t width = p.element == Format::e5m6 ? 2 : 1;
+  const std::size_t width = size_of(p.element);
   std::vector<std::byte> bytes(v.size() * width);
   for (std::size_t at = 0; at < v.size(); ++at) {
     const std::uint32_t code = encode_one(v[at]);
@@ -237,13 +237,13 @@ void add_roundings(const GoldenProblem& p, Codes& codes) {
     }
   }
   for (const Recipe& recipe : all_recipes()) {
-    if (!p.own_scales || recipe.name == p.recipe.name || recipe.rule == ScaleRule::fp32) continue;
+    if (!p.own_scales || recipe.name == p.recipe.name || recipe.scale_format() != p.own_scales->format ||
+        p.own_scales->format == Format::fp32) {
+      continue;
+    }
     codes.add({"recipe " + recipe.name, [&p, &recipe] {
-                 const Quantized q = quantize(p.view(), p.element, p.block, recipe, p.offsets);
-                 if (q.scales != *p.own_scales) return std::vector<std::byte>{};
-                 const auto bytes =
-                     q.codes16.empty() ? std::as_bytes(std::span(q.codes)) : std::as_bytes(std::span(q.codes16));
-                 return std::vector<std::byte>(bytes.begin(), bytes.end());
+                 const QuantizedTensor q = quantize(p.view(), p.element, p.block, recipe, p.offsets);
+                 return q.scales().data == p.own_scales->data ? q.codes.data : std::vector<std::byte>{};
                }});
   }
 }
@@ -264,9 +264,7 @@ void add_scalings(const GoldenProblem& p, Codes& codes) {
   };
   with("x without its scale", [](float x, std::size_t) { return static_cast<double>(x); });
   if (p.recipe.rule == ScaleRule::fp32) {
-    const auto scale = [&p](std::size_t s) {
-      return p.own_scales_fp32 ? (*p.own_scales_fp32)[s] : p.expected.scales_fp32[s];
-    };
+    const auto scale = [&p](std::size_t s) { return std::bit_cast<float>(p.scales_of_codes().code(s)); };
     with("x times the reciprocal of the scale",
          [scale](float x, std::size_t s) { return static_cast<double>(x * (1.0F / scale(s))); });
     with("x divided by the scale", [scale](float x, std::size_t s) { return static_cast<double>(x / scale(s)); });
@@ -277,7 +275,7 @@ void add_scalings(const GoldenProblem& p, Codes& codes) {
     });
     return;
   }
-  const auto byte = [&p](std::size_t s) { return int{p.own_scales ? (*p.own_scales)[s] : p.expected.scales[s]}; };
+  const auto byte = [&p](std::size_t s) { return static_cast<int>(p.scales_of_codes().code(s)); };
   with("x times the scale (multiplied where division is due)",
        [byte](float x, std::size_t s) { return static_cast<double>(x) * std::ldexp(1.0, byte(s) - 127); });
   for (const int by : {1, -1}) {
@@ -285,8 +283,8 @@ void add_scalings(const GoldenProblem& p, Codes& codes) {
          [byte, by](float x, std::size_t s) { return static_cast<double>(x) * std::ldexp(1.0, 127 - by - byte(s)); });
   }
   with("codes for the right scales, which are not the ones written", [&p](float x, std::size_t s) {
-    return p.expected.scales[s] == 255 ? kPoisoned
-                                       : static_cast<double>(x) * std::ldexp(1.0, 127 - int{p.expected.scales[s]});
+    const auto right = static_cast<int>(p.expected.scales().code(s));
+    return right == 255 ? kPoisoned : static_cast<double>(x) * std::ldexp(1.0, 127 - right);
   });
   with("the first block's scale for every element",
        [byte](float x, std::size_t) { return static_cast<double>(x) * std::ldexp(1.0, 127 - byte(0)); });
@@ -297,7 +295,7 @@ void add_scalings(const GoldenProblem& p, Codes& codes) {
 }
 
 void add_places(const GoldenProblem& p, Codes& codes) {
-  if (p.element == Format::e5m6) return;
+  if (size_of(p.element) != 1) return;
   const auto moved = [&](const std::string& text, auto from) {
     codes.add({text, [&p, from] {
                  const auto count = static_cast<std::int64_t>(p.expected.codes.size());
@@ -305,8 +303,7 @@ void add_places(const GoldenProblem& p, Codes& codes) {
                  for (std::int64_t i = 0; i < count; ++i) {
                    const std::int64_t at = from(i / p.cols, i % p.cols);
                    if (at >= 0 && at < count) {
-                     bytes[static_cast<std::size_t>(i)] =
-                         static_cast<std::byte>(p.expected.codes[static_cast<std::size_t>(at)]);
+                     bytes[static_cast<std::size_t>(i)] = p.expected.codes.data[static_cast<std::size_t>(at)];
                    }
                  }
                  return bytes;
@@ -321,19 +318,15 @@ void add_places(const GoldenProblem& p, Codes& codes) {
   moved("the row below", [=](std::int64_t i, std::int64_t j) { return (i + 1) * cols + j; });
   moved("pairs in the opposite order", [=](std::int64_t i, std::int64_t j) { return i * cols + (j ^ 1); });
   codes.add({"swapped nibbles", [&p] {
-               std::vector<std::byte> bytes;
-               for (const std::uint8_t c : p.expected.codes)
-                 bytes.push_back(static_cast<std::byte>((c << 4 | c >> 4) & 0xFF));
+               std::vector<std::byte> bytes = p.expected.codes.data;
+               for (std::byte& b : bytes) b = b << 4 | b >> 4;
                return bytes;
              }});
   codes.add({"zeros that nobody wrote over", [&p] { return std::vector<std::byte>(p.expected.codes.size()); }});
   const BlockShape other{p.block.cols, p.block.rows};
   if (p.block.rows != p.block.cols && p.block.cols != 0) {
-    codes.add({"blocks of " + to_text(other) + " in place of " + to_text(p.block), [&p, other] {
-                 const Quantized q = quantize(p.view(), p.element, other, p.recipe, p.offsets);
-                 const auto bytes = std::as_bytes(std::span(q.codes));
-                 return std::vector<std::byte>(bytes.begin(), bytes.end());
-               }});
+    codes.add({"blocks of " + to_text(other) + " in place of " + to_text(p.block),
+               [&p, other] { return quantize(p.view(), p.element, other, p.recipe, p.offsets).codes.data; }});
   }
 }
 
@@ -360,14 +353,14 @@ std::vector<Hypothesis> code_hypotheses(const GoldenProblem& p) {
 
 namespace {
 
-std::vector<std::byte> padded(std::vector<std::uint8_t> bytes, std::size_t size, std::uint8_t pad) {
-  bytes.resize(size, pad);
-  return dataset_bytes(bytes);
+std::vector<std::byte> padded(std::vector<std::byte> bytes, std::size_t size, std::uint8_t pad) {
+  bytes.resize(size, static_cast<std::byte>(pad));
+  return bytes;
 }
 
 // Tiles of 128 x 4 in which a byte's place is another function of row and column than it should be.
 template <class Offset>
-std::vector<std::byte> tiles_with(const std::vector<std::uint8_t>& compact, std::int64_t rows, std::int64_t cols,
+std::vector<std::byte> tiles_with(std::span<const std::uint8_t> compact, std::int64_t rows, std::int64_t cols,
                                   std::uint8_t pad, Offset offset) {
   std::vector<std::byte> tiles(static_cast<std::size_t>(layout_bytes(ScaleLayout::tcgen05, {{rows}, cols})),
                                static_cast<std::byte>(pad));
@@ -385,14 +378,14 @@ std::vector<std::byte> tiles_with(const std::vector<std::uint8_t>& compact, std:
 }  // namespace
 
 std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) {
-  const Quantized& q = p.expected;
+  const QuantizedTensor& q = p.expected;
   const ScaleLayout layout = tcgen05 ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm;
-  if (!has_layout(layout, q.block)) return {};
-  const bool row_blocks = q.block.rows == 1;
+  if (!has_layout(layout, q.block())) return {};
+  const bool row_blocks = q.block().rows == 1;
   const ScaleShape shape = scale_shape(q, p.offsets);
   const std::vector<std::int64_t>& by_expert = shape.rows_of_expert;
-  const auto lay_out = [=](const std::vector<std::uint8_t>& compact, std::uint8_t pad) {
-    return dataset_bytes(to_layout(layout, shape, compact, pad));
+  const auto lay_out = [=](const Tensor& compact, std::uint8_t pad) {
+    return dataset_bytes(to_layout(layout, shape, compact.as<std::uint8_t>(), pad));
   };
   std::vector<Hypothesis> all;
   if (p.own_scales) {
@@ -402,19 +395,21 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
   for (const std::uint8_t pad : std::initializer_list<std::uint8_t>{0, 1, 127, 254, 255}) {
     if (pad == p.pad_byte) continue;
     all.push_back({"padding of " + std::to_string(pad) + " in place of " + std::to_string(p.pad_byte),
-                   [=, &p] { return lay_out(p.expected.scales, pad); }});
+                   [=, &p] { return lay_out(p.expected.scales(), pad); }});
   }
-  const std::size_t size = lay_out(q.scales, p.pad_byte).size();
+  const std::size_t size = lay_out(q.scales(), p.pad_byte).size();
   for (const std::uint8_t pad : {p.pad_byte, std::uint8_t{0}}) {
     all.push_back({"compact scales, copied without changing their layout",
-                   [=, &p] { return padded(p.expected.scales, size, pad); }});
+                   [=, &p] { return padded(p.expected.scales().data, size, pad); }});
   }
-  const std::int64_t rows = q.scale_rows, cols = q.scale_cols;
+  const std::int64_t rows = q.scale_rows(), cols = q.scale_cols();
   if (by_expert.size() == 1 && row_blocks) {
     const std::int64_t across = (cols + 3) / 4, down = (rows + 127) / 128;
     const auto tiled = [&](const std::string& text, auto offset) {
       if (tcgen05) {
-        all.push_back({text, [=, &p] { return tiles_with(p.expected.scales, rows, cols, p.pad_byte, offset); }});
+        all.push_back({text, [=, &p] {
+                         return tiles_with(p.expected.scales().as<std::uint8_t>(), rows, cols, p.pad_byte, offset);
+                       }});
       }
     };
     tiled("tiles in the order of columns", [=](std::int64_t i, std::int64_t j) {
@@ -428,26 +423,23 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
     });
   }
   if (by_expert.size() == 1) {
-    all.push_back({"the layout of the scales without transposing them", [=, &p] {
-                     return dataset_bytes(to_layout(layout, {{rows}, cols}, p.expected.scales, p.pad_byte));
-                   }});
+    all.push_back(
+        {"the layout of the scales without transposing them", [=, &p] {
+           return dataset_bytes(to_layout(layout, {{rows}, cols}, p.expected.scales().as<std::uint8_t>(), p.pad_byte));
+         }});
     all.push_back({"the layout of the transposed scales", [=, &p] {
-                     std::vector<std::uint8_t> turned(p.expected.scales.size());
-                     for (std::int64_t i = 0; i < rows * cols; ++i) {
-                       turned[static_cast<std::size_t>(i % cols * rows + i / cols)] =
-                           p.expected.scales[static_cast<std::size_t>(i)];
-                     }
-                     return dataset_bytes(to_layout(layout, {{cols}, rows}, turned, p.pad_byte));
+                     const Tensor across = transposed(p.expected.scales());
+                     return dataset_bytes(to_layout(layout, {{cols}, rows}, across.as<std::uint8_t>(), p.pad_byte));
                    }});
   } else {
-    all.push_back(
-        {"one layout of all rows, not one for each expert", [=, &p] {
-           return dataset_bytes(to_layout(layout, {{rows}, cols, p.expected.block}, p.expected.scales, p.pad_byte));
-         }});
+    all.push_back({"one layout of all rows, not one for each expert", [=, &p] {
+                     const std::span<const std::uint8_t> scales = p.expected.scales().as<std::uint8_t>();
+                     return dataset_bytes(to_layout(layout, {{rows}, cols, p.expected.block()}, scales, p.pad_byte));
+                   }});
   }
   if (!tcgen05) {
     all.push_back({"words with their bytes in the opposite order", [=, &p] {
-                     std::vector<std::byte> bytes = lay_out(p.expected.scales, p.pad_byte);
+                     std::vector<std::byte> bytes = lay_out(p.expected.scales(), p.pad_byte);
                      for (std::size_t i = 0; i + 3 < bytes.size(); i += 4) {
                        std::swap(bytes[i], bytes[i + 3]), std::swap(bytes[i + 1], bytes[i + 2]);
                      }
@@ -462,10 +454,6 @@ std::vector<Hypothesis> layout_hypotheses(const GoldenProblem& p, bool tcgen05) 
 
 namespace {
 
-std::vector<std::byte> scale_bytes_of(const Quantized& q) {
-  return q.scales_fp32.empty() ? dataset_bytes(q.scales) : dataset_bytes(q.scales_fp32);
-}
-
 // x as floats with a change to each element, quantized again.
 using Change = std::function<float(float value, std::int64_t row, std::int64_t col)>;
 std::vector<std::byte> scales_with(const GoldenProblem& p, const Change& change) {
@@ -476,12 +464,12 @@ std::vector<std::byte> scales_with(const GoldenProblem& p, const Change& change)
     for (std::int64_t j = 0; j < p.cols; ++j) x[at++] = change(view.at(i, j), i, j);
   }
   const MatrixView changed{Format::fp32, reinterpret_cast<const std::byte*>(x.data()), p.rows, p.cols, p.cols};
-  return scale_bytes_of(quantize(changed, p.element, p.block, p.recipe, p.offsets));
+  return quantize(changed, p.element, p.block, p.recipe, p.offsets).scales().data;
 }
 
 std::vector<std::byte> scales_by(const GoldenProblem& p, const Recipe& recipe) {
   if ((recipe.rule == ScaleRule::fp32) != (p.recipe.rule == ScaleRule::fp32)) return {};
-  return scale_bytes_of(quantize(p.view(), p.element, p.block, recipe, p.offsets));
+  return quantize(p.view(), p.element, p.block, recipe, p.offsets).scales().data;
 }
 
 float rounded(Format format, float value) {
@@ -492,7 +480,7 @@ float rounded(Format format, float value) {
 // Each byte of the expected scales through a function: what was done to a scale that was right before.
 Hypothesis mapped(const GoldenProblem& p, const std::string& text, std::function<int(int)> map) {
   return {text, [&p, map = std::move(map)] {
-            std::vector<std::byte> bytes = dataset_bytes(p.expected.scales);
+            std::vector<std::byte> bytes = p.expected.scales().data;
             for (std::byte& b : bytes) b = static_cast<std::byte>(map(std::to_integer<int>(b)));
             return bytes;
           }};
@@ -502,13 +490,13 @@ Hypothesis mapped(const GoldenProblem& p, const std::string& text, std::function
 Hypothesis moved(const GoldenProblem& p, const std::string& text,
                  std::function<std::int64_t(std::int64_t row, std::int64_t col)> from) {
   return {text, [&p, from = std::move(from)] {
-            const std::vector<std::byte> right = scale_bytes_of(p.expected);
-            const std::int64_t count = p.expected.scale_rows * p.expected.scale_cols;
+            const std::vector<std::byte>& right = p.expected.scales().data;
+            const std::int64_t count = p.expected.scale_rows() * p.expected.scale_cols();
             if (count == 0) return std::vector<std::byte>{};
             const std::size_t width = right.size() / static_cast<std::size_t>(count);
             std::vector<std::byte> bytes(right.size());
             for (std::int64_t i = 0; i < count; ++i) {
-              const std::int64_t source = from(i / p.expected.scale_cols, i % p.expected.scale_cols);
+              const std::int64_t source = from(i / p.expected.scale_cols(), i % p.expected.scale_cols());
               if (source >= 0 && source < count) {
                 std::memcpy(bytes.data() + static_cast<std::size_t>(i) * width,
                             right.data() + static_cast<std::size_t>(source) * width, width);
@@ -566,20 +554,20 @@ void add_coarser_blocks(const GoldenProblem& p, std::vector<Hypothesis>& all) {
   const auto coarser = [&](const std::string& text, std::int64_t row_blocks, std::int64_t col_blocks) {
     all.push_back(
         {text, [&p, row_blocks, col_blocks] {
-           const Quantized& q = p.expected;
-           if (q.scales.empty() || !p.offsets.empty()) return std::vector<std::byte>{};
-           std::vector<std::byte> bytes(q.scales.size());
-           const std::int64_t rows = row_blocks == 0 ? q.scale_rows : row_blocks;
-           const std::int64_t cols = col_blocks == 0 ? q.scale_cols : col_blocks;
-           for (std::int64_t i = 0; i < q.scale_rows; ++i) {
-             for (std::int64_t j = 0; j < q.scale_cols; ++j) {
-               std::uint8_t largest = 0;
-               for (std::int64_t r = i / rows * rows; r < std::min(q.scale_rows, (i / rows + 1) * rows); ++r) {
-                 for (std::int64_t c = j / cols * cols; c < std::min(q.scale_cols, (j / cols + 1) * cols); ++c) {
-                   largest = std::max(largest, q.scales[static_cast<std::size_t>(r * q.scale_cols + c)]);
+           const QuantizedTensor& q = p.expected;
+           if (q.scales().format != Format::e8m0 || !p.offsets.empty()) return std::vector<std::byte>{};
+           std::vector<std::byte> bytes(q.scales().size());
+           const std::int64_t rows = row_blocks == 0 ? q.scale_rows() : row_blocks;
+           const std::int64_t cols = col_blocks == 0 ? q.scale_cols() : col_blocks;
+           for (std::int64_t i = 0; i < q.scale_rows(); ++i) {
+             for (std::int64_t j = 0; j < q.scale_cols(); ++j) {
+               std::uint32_t largest = 0;
+               for (std::int64_t r = i / rows * rows; r < std::min(q.scale_rows(), (i / rows + 1) * rows); ++r) {
+                 for (std::int64_t c = j / cols * cols; c < std::min(q.scale_cols(), (j / cols + 1) * cols); ++c) {
+                   largest = std::max(largest, q.scales().code(static_cast<std::size_t>(r * q.scale_cols() + c)));
                  }
                }
-               bytes[static_cast<std::size_t>(i * q.scale_cols + j)] = static_cast<std::byte>(largest);
+               bytes[static_cast<std::size_t>(i * q.scale_cols() + j)] = static_cast<std::byte>(largest);
              }
            }
            return bytes;
@@ -606,7 +594,7 @@ std::vector<std::int64_t> GoldenProblem::scale_index() const {
     for (std::int64_t i = starts[s]; i < starts[s + 1]; ++i) {
       for (std::int64_t j = 0; j < cols; ++j) {
         index[static_cast<std::size_t>(i * cols + j)] =
-            static_cast<std::int64_t>(s) * expected.scale_cols + j / block_cols;
+            static_cast<std::int64_t>(s) * expected.scale_cols() + j / block_cols;
       }
     }
   }
@@ -636,9 +624,9 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p) {
     clamped.amax_min = std::max(clamp, clamped.amax_min);
     all.push_back({std::string("an amax raised to at least ") + text, [&p, clamped] { return scales_by(p, clamped); }});
   }
-  const std::int64_t cols = p.expected.scale_cols;
-  const std::int64_t rows = p.expected.scale_rows;
-  if (!p.expected.scales.empty()) {
+  const std::int64_t cols = p.expected.scale_cols();
+  const std::int64_t rows = p.expected.scale_rows();
+  if (p.expected.scales().format == Format::e8m0 && !p.expected.scales().empty()) {
     for (const int by : {1, -1, 2, -2, 8, -8}) {
       const std::string how = std::to_string(std::abs(by)) + (std::abs(by) == 1 ? " binade" : " binades");
       all.push_back(mapped(p,
@@ -656,7 +644,8 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p) {
     all.push_back(mapped(p, "scales of blocks of zeros (byte 0) written as 1 (byte 127)",
                          [](int b) { return b == 0 ? 127 : b; }));
     if (p.own_scales && !p.own_scales->empty()) {  // a clamp that no preset has
-      const auto [low, high] = std::minmax_element(p.own_scales->begin(), p.own_scales->end());
+      const std::span<const std::uint8_t> bytes = std::as_const(*p.own_scales).as<std::uint8_t>();
+      const auto [low, high] = std::minmax_element(bytes.begin(), bytes.end());
       const int least = *low, most = *high;
       all.push_back(
           mapped(p, "a smallest byte of " + std::to_string(least) + " (an amax or a scale raised to a least value)",
@@ -670,7 +659,7 @@ std::vector<Hypothesis> scale_hypotheses(const GoldenProblem& p) {
   add_amax_faults(p, all);
   if (!p.offsets.empty()) {
     all.push_back({"blocks that do not restart at the experts' offsets",
-                   [&p] { return scale_bytes_of(quantize(p.view(), p.element, p.block, p.recipe)); }});
+                   [&p] { return quantize(p.view(), p.element, p.block, p.recipe).scales().data; }});
   }
   add_coarser_blocks(p, all);
   all.push_back(moved(p, "the transposed scales, written in the order of columns", [=](std::int64_t i, std::int64_t j) {

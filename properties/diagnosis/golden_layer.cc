@@ -385,12 +385,10 @@ std::optional<std::vector<std::uint16_t>> h_of(const GoldenTensors& golden) {
   if (golden.info.find("H") != nullptr) return values_in<std::uint16_t>(golden_tensor(golden, "H").data);
   const Tensor& codes = golden_tensor(golden, "H_codes");
   const Tensor& scales = golden_tensor(golden, "H_scales");
-  if (scales.dtype != Dtype::u8 || codes.dtype != Dtype::u8) return std::nullopt;
-  Quantized q;
-  q.element = format_of_attribute(golden.info.find("H_codes")->format), q.block = {1, 32};
-  q.rows = codes.shape.at(0), q.cols = codes.shape.at(1);
-  q.scale_rows = scales.shape.at(0), q.scale_cols = scales.shape.at(1);
-  q.codes = values_in<std::uint8_t>(codes.data), q.scales = values_in<std::uint8_t>(scales.data);
+  if (scales.format != Format::uint8 || codes.format != Format::uint8) return std::nullopt;
+  const Format element = format_of_attribute(golden.info.find("H_codes")->format);
+  const QuantizedTensor q{{"", element, codes.shape, codes.data},
+                          {{{1, 32}, ScaleRule::rceil, {"", Format::e8m0, scales.shape, scales.data}}}};
   std::vector<std::uint16_t> words;
   for (const float value : dequantize(q)) {
     words.push_back(layer_bf16(value));
@@ -453,23 +451,6 @@ std::vector<Hypothesis> value_hypotheses(const GoldenTensors& golden, const std:
   return all;
 }
 
-template <class T>
-std::vector<T> transposed(const std::vector<T>& x, std::int64_t rows, std::int64_t cols) {
-  std::vector<T> out(x.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t col = 0; col < cols; ++col)
-      out[static_cast<std::size_t>(col * rows + row)] = x[static_cast<std::size_t>(row * cols + col)];
-  }
-  return out;
-}
-
-// rows x cols elements of `width` bytes.
-Bytes transposed(const Bytes& bytes, std::int64_t rows, std::int64_t cols, std::size_t width) {
-  if (width == 1) return transposed<std::byte>(bytes, rows, cols);
-  if (width == 2) return to_bytes(transposed(values_in<std::uint16_t>(bytes), rows, cols));
-  return to_bytes(transposed(values_in<std::uint32_t>(bytes), rows, cols));
-}
-
 // One dataset of codes or scales.
 struct Coded {
   GoldenProblem problem;
@@ -478,15 +459,12 @@ struct Coded {
   std::size_t width = 1;
 
   [[nodiscard]] Bytes in_order(const Bytes& bytes) const {
-    const std::int64_t rows = codes ? problem.rows : problem.expected.scale_rows;
-    const std::int64_t cols = codes ? problem.cols : problem.expected.scale_cols;
+    const std::int64_t rows = codes ? problem.rows : problem.expected.scale_rows();
+    const std::int64_t cols = codes ? problem.cols : problem.expected.scale_cols();
     if (!turned || bytes.size() != static_cast<std::size_t>(rows * cols) * width) return turned ? Bytes() : bytes;
-    return transposed(bytes, rows, cols, width);
+    return transposed(bytes, width, rows, cols);
   }
-  [[nodiscard]] Bytes of(const Quantized& q) const {
-    if (codes) return in_order(q.codes16.empty() ? to_bytes(q.codes) : to_bytes(q.codes16));
-    return in_order(q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32));
-  }
+  [[nodiscard]] Bytes of(const QuantizedTensor& q) const { return in_order(codes ? q.codes.data : q.scales().data); }
 };
 
 // The scales beside the codes, as the candidate has them.
@@ -500,12 +478,9 @@ void learn_scales(const GoldenTensors& golden, const std::string& name, const Ca
   if (!own || info == nullptr || !form_of(*info, *own).comparable) return;
   const GoldenProblem& p = c.problem;
   const std::size_t width = size_of(info->dtype);
-  const Bytes bytes = c.turned ? transposed(own->data, p.expected.scale_cols, p.expected.scale_rows, width) : own->data;
-  if (p.expected.scales_fp32.empty()) {
-    c.problem.own_scales = values_in<std::uint8_t>(bytes);
-  } else {
-    c.problem.own_scales_fp32 = values_in<float>(bytes);
-  }
+  c.problem.own_scales = p.expected.scales();
+  c.problem.own_scales->data =
+      c.turned ? transposed(own->data, width, p.expected.scale_cols(), p.expected.scale_rows()) : own->data;
 }
 
 std::shared_ptr<Coded> coded_of(const GoldenTensors& golden, const DatasetInfo& dataset,

@@ -22,11 +22,12 @@ struct GoldenProblem {
   Recipe recipe;
   std::uint8_t pad_byte = 0;
   std::vector<std::int64_t> offsets;
-  Quantized expected;
+  QuantizedTensor expected;
   // The candidate's own, where it has them in the right form: causes are looked for one at a time, so that wrong scales
   // are not held against codes that are right for them.
-  std::optional<std::vector<std::uint8_t>> own_scales;
-  std::optional<std::vector<float>> own_scales_fp32;
+  std::optional<Tensor> own_scales;
+
+  [[nodiscard]] const Tensor& scales_of_codes() const { return own_scales ? *own_scales : expected.scales(); }
 
   [[nodiscard]] MatrixView view() const { return {wide, x.data(), rows, cols, cols}; }
   // The index of an element's scale, row-major in the compact shape.

@@ -43,7 +43,7 @@ Format element_format(const DatasetInfo& info) {
   const std::optional<Format> format = find_format(info.format);
   // Words of several codes, and plain words, are compared as bytes of scales and as bits of floats.
   if (!format) return Format::fp32;
-  const bool packed = info.dtype == Dtype::u32 && *format != Format::fp32;
+  const bool packed = info.dtype == Format::uint32 && *format != Format::fp32;
   return packed ? Format::e8m0 : *format;
 }
 
@@ -81,11 +81,8 @@ class Judge {
   void learn_scales(const Tensor& scales) {
     const DatasetInfo* info = golden_.info.find("scales");
     if (!quantize_ || info == nullptr || !form_of(*info, scales).comparable) return;
-    if (problem_.recipe.rule == ScaleRule::fp32) {
-      problem_.own_scales_fp32 = values_of<float>(scales.data);
-    } else {
-      problem_.own_scales = values_of<std::uint8_t>(scales.data);
-    }
+    problem_.own_scales = problem_.expected.scales();
+    problem_.own_scales->data = scales.data;
   }
 
  private:
@@ -94,7 +91,7 @@ class Judge {
     const Format format = element_format(info);
     TensorInfo shape;
     shape.name = info.name, shape.format = format;
-    shape.integer_bits = info.dtype == Dtype::i32 ? 32 : info.dtype == Dtype::i64 ? 64 : 0;
+    shape.integer_bits = info.dtype == Format::int32 ? 32 : info.dtype == Format::int64 ? 64 : 0;
     const auto elements = static_cast<std::int64_t>(expected.size() / bytes_of_element(shape));
     const bool matrix = info.shape.size() == 2 && info.shape[1] != 0;
     shape.cols = matrix ? info.shape[1] : elements;
@@ -120,7 +117,7 @@ class Judge {
     if (!quantize_ || info.name == "values") return "element";
     if (info.name == "codes") return "code";
     if (info.name == "scales") return "scale";
-    return info.dtype == Dtype::u32 ? "word" : "byte";
+    return info.dtype == Format::uint32 ? "word" : "byte";
   }
 
   static std::vector<std::byte> with_the_same_nans(Format format, const std::vector<std::byte>& expected,
@@ -160,7 +157,7 @@ class Judge {
       const Format wide = element_format(*golden_.info.find(input));
       const auto index = static_cast<std::size_t>(e.row * result.difference->tensor.cols + e.col);
       std::uint32_t bits = 0;
-      std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.dtype), size_of(at->second.dtype));
+      std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.format), size_of(at->second.format));
       result.element.push_back("input     " + std::string(input) + " = " + notations(wide, bits));
     }
     result.element.push_back("expected  " + expected_text(*result.difference));
@@ -185,8 +182,9 @@ class Judge {
       const Window w = all ? window_at(problem_, 0, problem_.rows)
                            : window_at(problem_, row, kMostToDiagnose / std::max<std::int64_t>(1, problem_.cols));
       const GoldenProblem part = all ? problem_ : cut(problem_, w);
-      const std::int64_t from = codes ? w.first_row * problem_.cols : w.first_scale_row * problem_.expected.scale_cols;
-      const std::int64_t end = codes ? w.end_row * problem_.cols : w.end_scale_row * problem_.expected.scale_cols;
+      const std::int64_t from =
+          codes ? w.first_row * problem_.cols : w.first_scale_row * problem_.expected.scale_cols();
+      const std::int64_t end = codes ? w.end_row * problem_.cols : w.end_scale_row * problem_.expected.scale_cols();
       const auto slice = [&](std::span<const std::byte> bytes) {
         return bytes.subspan(static_cast<std::size_t>(from) * data.width,
                              static_cast<std::size_t>(end - from) * data.width);
@@ -282,7 +280,7 @@ Format named_format(const GoldenInfo& info) {
 
 // values = code * scale with a fault in either.
 void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
-  const bool bf16 = dataset.dtype == Dtype::u16;
+  const bool bf16 = dataset.dtype == Format::uint16;
   const auto decoded = [&, bf16](const std::string& text, auto value) {
     all.push_back({text, [&golden, bf16, value] {
                      const auto codes = tensor_values<std::uint8_t>(golden_tensor(golden, "codes"));
@@ -358,12 +356,11 @@ void add_layouts(const GoldenTensors& golden, const DatasetInfo& dataset, Golden
   p = GoldenProblem();
   p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
   p.block = {1, 32};
-  p.expected.block = p.block;
-  p.expected.scales = tensor_values<std::uint8_t>(golden_tensor(golden, "scales"));
-  p.expected.scale_rows = number_of(golden.info, "rows");
-  p.expected.scale_cols = number_of(golden.info, "cols");
-  p.rows = p.expected.rows = p.expected.scale_rows;
-  p.cols = p.expected.cols = p.expected.scale_cols * 32;
+  const std::int64_t rows = number_of(golden.info, "rows"), cols = number_of(golden.info, "cols");
+  p.expected.levels = {
+      {p.block, ScaleRule::rceil, {"", Format::e8m0, {rows, cols}, golden_tensor(golden, "scales").data}}};
+  p.rows = rows, p.cols = cols * 32;
+  p.expected.codes.shape = {p.rows, p.cols};
   for (Hypothesis& h : layout_hypotheses(p, dataset.name == "tcgen05")) all.push_back(std::move(h));
 }
 
@@ -473,20 +470,9 @@ GoldenProblem problem_of(const GoldenTensors& golden) {
   p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
   p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
   if (golden.info.find("offsets") != nullptr) p.offsets = tensor_values<std::int64_t>(golden_tensor(golden, "offsets"));
-  Quantized& q = p.expected;
-  q.element = p.element, q.block = p.block, q.rows = p.rows, q.cols = p.cols;
   const Tensor& scales = golden_tensor(golden, "scales");
-  q.scale_rows = scales.shape.at(0), q.scale_cols = scales.shape.at(1);
-  if (p.recipe.rule == ScaleRule::fp32) {
-    q.scales_fp32 = tensor_values<float>(scales);
-  } else {
-    q.scales = tensor_values<std::uint8_t>(scales);
-  }
-  if (p.element == Format::e5m6) {
-    q.codes16 = tensor_values<std::uint16_t>(golden_tensor(golden, "codes"));
-  } else {
-    q.codes = tensor_values<std::uint8_t>(golden_tensor(golden, "codes"));
-  }
+  p.expected.codes = {"", p.element, {p.rows, p.cols}, golden_tensor(golden, "codes").data};
+  p.expected.levels = {{p.block, p.recipe.rule, {"", p.recipe.scale_format(), scales.shape, scales.data}}};
   return p;
 }
 
@@ -522,29 +508,30 @@ std::int64_t count_of(const std::vector<std::int64_t>& shape) {
 }
 
 // A type of the same bits as the golden's: int8 for codes, float32 for the bits of float32.
-bool same_bits(const DatasetInfo& expected, Dtype observed) {
+bool same_bits(const DatasetInfo& expected, Format observed) {
   if (observed == expected.dtype) return true;
-  if (expected.dtype == Dtype::u8) return observed == Dtype::i8;
-  if (expected.format == "bfloat16") return observed == Dtype::bf16;
-  if (expected.format == "float16") return observed == Dtype::f16;
-  if (expected.format == "float32") return observed == Dtype::f32 || observed == Dtype::i32;
-  return expected.dtype == Dtype::u32 && observed == Dtype::i32;
+  if (expected.dtype == Format::uint8) return observed == Format::int8;
+  if (expected.format == "bfloat16") return observed == Format::bf16;
+  if (expected.format == "float16") return observed == Format::fp16;
+  if (expected.format == "float32") return observed == Format::fp32 || observed == Format::int32;
+  return expected.dtype == Format::uint32 && observed == Format::int32;
 }
 
-std::string dtype_advice(const DatasetInfo& expected, Dtype observed) {
+std::string dtype_advice(const DatasetInfo& expected, Format observed) {
   const std::string have = safetensors_name(observed);
   const std::string want = std::string(safetensors_name(expected.dtype)) + " bits of " + expected.format;
   const bool number =
-      observed == Dtype::f32 || observed == Dtype::f64 || observed == Dtype::f16 || observed == Dtype::bf16;
-  if (expected.dtype == Dtype::u8 && number) {
+      observed == Format::fp32 || observed == Format::fp64 || observed == Format::fp16 || observed == Format::bf16;
+  if (expected.dtype == Format::uint8 && number) {
     return "has dtype " + have + "; " + want +
            " are needed: are these dequantized values, or codes as numbers? Write the bytes (.view(uint8))";
   }
-  if (expected.dtype == Dtype::u8 && (observed == Dtype::i32 || observed == Dtype::i64 || observed == Dtype::u32)) {
+  if (expected.dtype == Format::uint8 &&
+      (observed == Format::int32 || observed == Format::int64 || observed == Format::uint32)) {
     return "has dtype " + have + "; " + want +
            " are needed: several codes a word, or one code widened? Write one byte a code";
   }
-  if (expected.dtype == Dtype::i32 || expected.dtype == Dtype::i64) {
+  if (expected.dtype == Format::int32 || expected.dtype == Format::int64) {
     return "has dtype " + have + "; " + safetensors_name(expected.dtype) + " is needed";
   }
   return "has dtype " + have + "; " + want + " are needed";
@@ -582,18 +569,18 @@ std::string shape_advice(const DatasetInfo& expected, const std::vector<std::int
 
 Form form_of(const DatasetInfo& expected, const Tensor& observed) {
   Form form;
-  if (!same_bits(expected, observed.dtype)) {
+  if (!same_bits(expected, observed.format)) {
     form.dtype = false;
-    form.notes.push_back(dtype_advice(expected, observed.dtype));
-  } else if (observed.dtype != expected.dtype) {
-    form.notes.push_back(std::string("has dtype ") + safetensors_name(observed.dtype) + ", taken as the bits of " +
+    form.notes.push_back(dtype_advice(expected, observed.format));
+  } else if (observed.format != expected.dtype) {
+    form.notes.push_back(std::string("has dtype ") + safetensors_name(observed.format) + ", taken as the bits of " +
                          expected.format);
   }
   if (observed.shape != expected.shape) {
     form.shape = false;
     form.notes.push_back(shape_advice(expected, observed.shape));
   }
-  const bool as_wide = size_of(observed.dtype) == size_of(expected.dtype);
+  const bool as_wide = size_of(observed.format) == size_of(expected.dtype);
   form.comparable = form.dtype && as_wide && count_of(observed.shape) == count_of(expected.shape);
   if (!form.shape && form.comparable) form.notes.emplace_back("its bits are compared in the order of its elements");
   return form;
@@ -601,10 +588,15 @@ Form form_of(const DatasetInfo& expected, const Tensor& observed) {
 
 namespace {
 
-template <class T>
-std::vector<T> rows_of(const std::vector<T>& matrix, std::int64_t row_elements, std::int64_t first, std::int64_t end) {
+std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, std::int64_t row_bytes, std::int64_t first,
+                               std::int64_t end) {
   if (matrix.empty()) return {};
-  return {matrix.begin() + first * row_elements, matrix.begin() + end * row_elements};
+  return {matrix.begin() + first * row_bytes, matrix.begin() + end * row_bytes};
+}
+
+Tensor rows_of(const Tensor& matrix, std::int64_t first, std::int64_t end) {
+  const auto row_bytes = static_cast<std::int64_t>(size_of(matrix.format)) * matrix.cols();
+  return {matrix.name, matrix.format, {end - first, matrix.cols()}, rows_of(matrix.data, row_bytes, first, end)};
 }
 
 // A property of elements or blocks, and whether it is all that the wrong ones have and few of the right ones do.
@@ -637,7 +629,7 @@ struct BlockFacts {
 };
 
 std::vector<BlockFacts> facts_of_blocks(const GoldenProblem& p, const std::vector<std::int64_t>& index) {
-  std::vector<BlockFacts> facts(static_cast<std::size_t>(p.expected.scale_rows * p.expected.scale_cols));
+  std::vector<BlockFacts> facts(static_cast<std::size_t>(p.expected.scale_rows() * p.expected.scale_cols()));
   std::vector<std::int64_t> elements(facts.size());
   const MatrixView view = p.view();
   for (std::size_t at = 0; at < index.size(); ++at) {
@@ -679,16 +671,9 @@ GoldenProblem cut(const GoldenProblem& p, const Window& w) {
     }
     part.offsets.push_back(part.rows);
   }
-  Quantized& q = part.expected;
-  q.rows = part.rows, q.scale_rows = w.end_scale_row - w.first_scale_row;
-  q.codes = rows_of(p.expected.codes, p.cols, w.first_row, w.end_row);
-  q.codes16 = rows_of(p.expected.codes16, p.cols, w.first_row, w.end_row);
-  q.scales = rows_of(p.expected.scales, q.scale_cols, w.first_scale_row, w.end_scale_row);
-  q.scales_fp32 = rows_of(p.expected.scales_fp32, q.scale_cols, w.first_scale_row, w.end_scale_row);
-  if (p.own_scales) part.own_scales = rows_of(*p.own_scales, q.scale_cols, w.first_scale_row, w.end_scale_row);
-  if (p.own_scales_fp32) {
-    part.own_scales_fp32 = rows_of(*p.own_scales_fp32, q.scale_cols, w.first_scale_row, w.end_scale_row);
-  }
+  part.expected.codes = rows_of(p.expected.codes, w.first_row, w.end_row);
+  part.expected.scales() = rows_of(p.expected.scales(), w.first_scale_row, w.end_scale_row);
+  if (p.own_scales) part.own_scales = rows_of(*p.own_scales, w.first_scale_row, w.end_scale_row);
   return part;
 }
 

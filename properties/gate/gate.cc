@@ -291,7 +291,7 @@ int exit_code(const GateReport& report) {
   }
   if (fault) return 6;
   if (failed) return 1;
-  if (!report.unwritten.empty()) return 3;
+  if (!report.unwritten.empty()) return spec(ErrorKind::environment).exit_code;
   if (inconclusive || !report.missing_shards.empty()) return 4;
   return cases > 0 || (!report.shard.is_whole() && report.shard.may_be_empty) ? 0 : 4;
 }

@@ -97,7 +97,7 @@ struct SoakCount {
   double seconds = 0;         // of calling and comparing
 };
 
-// Where the time of a run went (properties/report/timings_text.h).
+// Where the time of a run went (properties/report/report.h).
 struct GateTimings {
   struct OfStatement {
     const Statement* statement = nullptr;

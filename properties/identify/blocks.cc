@@ -30,13 +30,11 @@ BoxAnswer parts_of(const QuantizeCall& call, const QuantizeAnswer& a) {
 QuantizeAnswer answer_of(const Recipe& recipe, const QuantizeCall& call) {
   const std::vector<std::byte> bytes = value_bytes(call.dtype, call.x);
   const MatrixView x{call.dtype, bytes.data(), call.rows, call.cols, call.cols};
-  const Quantized q = quantize(x, call.format, call.block, recipe, {}, 1);
+  const QuantizedTensor q = quantize(x, call.format, call.block, recipe, {}, 1);
   QuantizeAnswer a;
-  a.codes.assign(q.codes.begin(), q.codes.end());
-  a.codes.insert(a.codes.end(), q.codes16.begin(), q.codes16.end());
-  a.scales.assign(q.scales.begin(), q.scales.end());
-  a.fp32_scales = !recipe.has_e8m0_scales();
-  for (float scale : q.scales_fp32) a.scales.push_back(std::bit_cast<std::uint32_t>(scale));
+  for (std::size_t i = 0; i < q.codes.size(); ++i) a.codes.push_back(q.codes.code(i));
+  for (std::size_t i = 0; i < q.scales().size(); ++i) a.scales.push_back(q.scales().code(i));
+  a.fp32_scales = q.scales().format == Format::fp32;
   return a;
 }
 

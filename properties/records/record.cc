@@ -35,12 +35,13 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 class Contents {
  public:
   void add_bytes(const std::string& name, std::vector<std::byte> bytes) {
-    info_.datasets.push_back({name, Role::output, "uint8", Dtype::u8, {static_cast<std::int64_t>(bytes.size())}, {}});
+    info_.datasets.push_back(
+        {name, Role::output, "uint8", Format::uint8, {static_cast<std::int64_t>(bytes.size())}, {}});
     data_.push_back(std::move(bytes));
   }
   void add_words(const std::string& name, const Words& words, std::int64_t row) {
     info_.datasets.push_back(
-        {name, Role::output, "uint32", Dtype::u32, {static_cast<std::int64_t>(words.size()) / row, row}, {}});
+        {name, Role::output, "uint32", Format::uint32, {static_cast<std::int64_t>(words.size()) / row, row}, {}});
     std::vector<std::byte> bytes(words.size() * 4);
     if (!bytes.empty()) std::memcpy(bytes.data(), words.data(), bytes.size());
     data_.push_back(std::move(bytes));
@@ -85,7 +86,7 @@ class RecordReader {
 
   [[nodiscard]] std::vector<std::byte> bytes(const std::string& name) const {
     const Tensor t = reader_.read(name);
-    if (t.dtype != Dtype::u8 || t.shape.size() != 1) fail(name + " is no list of bytes");
+    if (t.format != Format::uint8 || t.shape.size() != 1) fail(name + " is no list of bytes");
     return t.data;
   }
   [[nodiscard]] std::vector<std::string> lines(const std::string& name) const {
@@ -97,7 +98,7 @@ class RecordReader {
   }
   [[nodiscard]] Words words(const std::string& name, std::int64_t row) const {
     const Tensor t = reader_.read(name);
-    if (t.dtype != Dtype::u32 || t.shape.size() != 2 || t.shape[1] != row) {
+    if (t.format != Format::uint32 || t.shape.size() != 2 || t.shape[1] != row) {
       fail(name + " has no rows of " + std::to_string(row) + " words");
     }
     Words words(t.data.size() / 4);

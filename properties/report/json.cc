@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "properties/gate/soak.h"
-#include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
-#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {

@@ -15,9 +15,6 @@
 #include "numerics/text.h"
 #include "properties/core/check.h"
 #include "properties/gate/soak.h"
-#include "properties/report/coverage_text.h"
-#include "properties/report/example_tensors.h"
-#include "properties/report/scope_text.h"
 
 namespace mxcheck {
 namespace {
@@ -54,12 +51,12 @@ std::string candidate_argument(const GateReport& report) {
 
 // As a file's tensor; codes and scale bytes as U8.
 Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
-  Tensor t{std::move(name), Dtype::u8, {info.rows, info.cols}, bytes};
+  Tensor t{std::move(name), Format::uint8, {info.rows, info.cols}, bytes};
   if (is_vector) t.shape = {info.cols};
-  if (info.format == Format::fp32) t.dtype = Dtype::f32;
-  if (info.format == Format::bf16) t.dtype = Dtype::bf16;
-  if (info.format == Format::fp16) t.dtype = Dtype::f16;
-  if (info.integer_bits != 0) t.dtype = info.integer_bits == 32 ? Dtype::i32 : Dtype::i64;
+  if (info.format == Format::fp32) t.format = Format::fp32;
+  if (info.format == Format::bf16) t.format = Format::bf16;
+  if (info.format == Format::fp16) t.format = Format::fp16;
+  if (info.integer_bits != 0) t.format = info.integer_bits == 32 ? Format::int32 : Format::int64;
   for (char& c : t.name) c = c == ' ' ? '_' : c;
   return t;
 }
@@ -101,7 +98,7 @@ std::string exit_meaning(const GateReport& report) {
       return report.shard.is_whole() ? "every statement that ran held"
                                      : "no case of this shard contradicts a statement; mxcheck merge makes the verdict";
     case 1: return "there is a counterexample";
-    case 3: return "a file could not be written: " + report.unwritten;
+    case spec(ErrorKind::environment).exit_code: return "a file could not be written: " + report.unwritten;
     case 6: return "the candidate crashed or hung";
     default: break;
   }
@@ -378,6 +375,56 @@ std::optional<ExampleTensors> tensors_of_original(const Counterexample& e, const
   CandidateProcess process(options.tool, options.library, options.time_limit);
   observe(*problem, process, tensors);
   return tensors;
+}
+
+namespace {
+
+constexpr std::size_t kLongest = 10;
+
+double percent_of(double part, double all) { return all > 0 ? 100 * part / all : 0; }
+
+std::string time_row(std::string_view name, PhaseTimes::Seconds seconds, PhaseTimes::Seconds all) {
+  return fmt::format("  {:<16} {:>9.2f} {:>5.1f} % {:>9.2f} {:>5.1f} %\n", name, seconds.wall,
+                     percent_of(seconds.wall, all.wall), seconds.cpu, percent_of(seconds.cpu, all.cpu));
+}
+
+}  // namespace
+
+std::string timings_text(const GateReport& report) {
+  const GateTimings& t = *report.timings;
+  const PhaseTimes::Seconds known = t.phases.sum();
+  const PhaseTimes::Seconds all{std::max(known.wall, report.seconds * t.jobs), std::max(known.cpu, report.use.own_cpu)};
+  std::string out = fmt::format("\nwhere the time went: {} {}, {:.2f} s\n  {:<16} {:>9} {:>17}\n", t.jobs,
+                                t.jobs == 1 ? "job" : "jobs", report.seconds, "", "wall s", "CPU s");
+  for (std::size_t i = 0; i < kPhaseNames.size(); ++i) {
+    PhaseTimes::Seconds seconds = t.phases.of(static_cast<Phase>(i));
+    // Jobs begin when the first process has answered, and end one after the other.
+    if (static_cast<Phase>(i) == Phase::idle) seconds.wall += all.wall - known.wall;
+    out += time_row(kPhaseNames[i], seconds, all);
+  }
+  // Threads that draw or compute for a job, and processes on their way out, use CPU that is no job's.
+  out += time_row("other threads", {0, all.cpu - known.cpu}, all);
+  out += time_row("together", all, all);
+  std::vector<GateTimings::OfStatement> longest = t.statements;
+  std::stable_sort(longest.begin(), longest.end(),
+                   [](const auto& a, const auto& b) { return a.seconds.wall > b.seconds.wall; });
+  if (longest.size() > kLongest) longest.resize(kLongest);
+  out += "statements that took longest\n";
+  for (const GateTimings::OfStatement& s : longest) {
+    std::string line = time_row("", s.seconds, all);
+    line.insert(line.size() - 1, fmt::format("  {}", s.statement->name));
+    out += line;
+  }
+  return out;
+}
+
+std::string busy_text(const MachineUse& use) {
+  const double had = use.wall * use.cores;
+  const bool is_full = use.own_cpu + use.other_cpu >= 0.8 * had;
+  if (use.wall < kLeastToJudge || !is_full || use.other_cpu < 0.1 * had) return "";
+  return fmt::format(
+      "the machine was busy: {:.0f} s of wall for {:.0f} s of CPU on {} cores; other processes took {:.0f} s\n",
+      use.wall, use.own_cpu, use.cores, use.other_cpu);
 }
 
 }  // namespace mxcheck

@@ -25,5 +25,15 @@ class InternalError(Error, RuntimeError):
     """A bug in mxcheck."""
 
 
-# By the results of bindings/mxcheck_c.h.
-OF_RESULT = {1: UsageError, 2: InputError, 3: EnvironmentError_, 4: GoldenError, 5: InternalError}
+# Kind, result of bindings/mxcheck_c.h, exit code of the program, exception: the rows of numerics/error.h.
+# tests/bindings/errors_test.cc compares.
+_TABLE = (
+    ("usage", 1, 2, UsageError),
+    ("input", 2, 2, InputError),
+    ("environment", 3, 3, EnvironmentError_),
+    ("golden", 4, 5, GoldenError),
+    ("internal", 5, 70, InternalError),
+)
+OF_RESULT = {result: error for _, result, _, error in _TABLE}
+# Of a code that several kinds have the first.
+OF_EXIT_CODE = {code: error for _, _, code, error in reversed(_TABLE)}

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ._errors import OF_RESULT, EnvironmentError_
+from ._errors import OF_RESULT, EnvironmentError_, InternalError
 
 _NAME = "libmxcheck_c.so"
 
@@ -76,7 +76,7 @@ def call(name: str, *arguments: Any) -> None:
     """The function `name` of the table, an exception where it fails."""
     result = getattr(_library, name)(*arguments)
     if result != 0:
-        raise OF_RESULT.get(result, OF_RESULT[5])(text("mxcheck_c_error"))
+        raise OF_RESULT.get(result, InternalError)(text("mxcheck_c_error"))
 
 
 def text(name: str, *arguments: bytes) -> str:

@@ -5,10 +5,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
-from ._errors import EnvironmentError_, Error, GoldenError, InputError, InternalError, UsageError
+from ._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
 from .candidates.gating import tool_path
-
-_OF_CODE: Dict[int, Type[Error]] = {2: InputError, 3: EnvironmentError_, 5: GoldenError}
 
 
 def main() -> None:
@@ -39,7 +37,7 @@ def run_tool(arguments: Sequence[str], answers: Tuple[int, ...] = (0,), refused:
     text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {arguments[0]} ended with status {done.returncode}: {said.strip()[-500:]}"
     if hide:
         text = text.replace(hide + "/", "")
-    kind = _OF_CODE.get(done.returncode, InternalError)
-    if done.returncode == 2:
-        kind = UsageError if text.startswith(("unknown ", "-")) else refused or kind
+    kind = OF_EXIT_CODE.get(done.returncode, InternalError)
+    if kind is UsageError and not text.startswith(("unknown ", "-")):
+        kind = refused or InputError
     raise kind(text)

@@ -114,18 +114,18 @@ std::vector<double> values_of(const MatrixView& m, Round round) {
 // code * scale, which a double holds exactly (reference/quantize/scale_layout.cc), without dequantize's rounding to
 // FP32.
 std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
-  const Quantized q = quantize(m, element, block, recipe, {}, 1);
-  const std::vector<std::int64_t> starts = block_row_starts(q.rows, block.rows, {});
-  const std::int64_t block_cols = block.width(q.cols);
+  const QuantizedTensor q = quantize(m, element, block, recipe, {}, 1);
+  const std::vector<std::int64_t> starts = block_row_starts(q.rows(), block.rows, {});
+  const std::int64_t block_cols = block.width(q.cols());
   std::vector<double> out;
-  resize_or_throw(out, q.rows * q.cols, "operand of the matmul");
+  resize_or_throw(out, q.rows() * q.cols(), "operand of the matmul");
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
     for (std::int64_t r = starts[i]; r < starts[i + 1]; ++r) {
-      for (std::int64_t c = 0; c < q.cols; ++c) {
-        const auto at = static_cast<std::size_t>(r * q.cols + c);
-        const std::size_t s = i * static_cast<std::size_t>(q.scale_cols) + static_cast<std::size_t>(c / block_cols);
-        const double scale = q.scales_fp32.empty() ? decode(Format::e8m0, q.scales[s]) : double{q.scales_fp32[s]};
-        out[at] = decode(element, q.codes16.empty() ? q.codes[at] : q.codes16[at]) * scale;
+      for (std::int64_t c = 0; c < q.cols(); ++c) {
+        const auto at = static_cast<std::size_t>(r * q.cols() + c);
+        const std::size_t s = i * static_cast<std::size_t>(q.scale_cols()) + static_cast<std::size_t>(c / block_cols);
+        const double scale = q.scale(s);
+        out[at] = decode(element, q.codes.code(at)) * scale;
       }
     }
   }

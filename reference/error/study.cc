@@ -84,13 +84,14 @@ void dequantize_segment(const Code* codes, const double* values, double scale, s
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(values[codes[i]] * scale);
 }
 
-void count_scales(const Quantized& q, std::size_t first, std::size_t count, StudyMeter::Part& part) {
+void count_scales(const QuantizedTensor& q, std::size_t first, std::size_t count, StudyMeter::Part& part) {
   for (std::size_t at = first; at < first + count; ++at) {
-    if (q.scales_fp32.empty()) {
-      ++part.counts.scales[q.scales[at]];
+    const std::uint32_t code = q.scales().code(at);
+    if (q.scales().format == Format::e8m0) {
+      ++part.counts.scales[code];
     } else {
-      part.scales_fp32.push_back(q.scales_fp32[at]);
-      ++part.counts.scales[std::bit_cast<std::uint32_t>(q.scales_fp32[at]) >> 23 & 0xFF];
+      part.distinct_scales.push_back(std::bit_cast<float>(code));
+      ++part.counts.scales[code >> 23 & 0xFF];
     }
   }
 }
@@ -110,40 +111,42 @@ StudyMeter::StudyMeter(Format element, BlockShape block, const Recipe& recipe)
 }
 
 // Row r of q, in row_of_blocks: its inputs' values to `back`, and in the first pass its counts.
-void StudyMeter::measure_row(const Quantized& q, std::size_t row_of_blocks, std::int64_t r, std::span<const float> row,
-                             std::span<float> back, Part& part, std::vector<BlockTally>& blocks) const {
-  const std::int64_t width = block_.width(q.cols);
-  for (std::int64_t b = 0, col = 0; b < q.scale_cols; ++b, col += width) {
-    const std::size_t s = row_of_blocks * static_cast<std::size_t>(q.scale_cols) + static_cast<std::size_t>(b);
-    const double scale = q.scales_fp32.empty() ? decode(Format::e8m0, q.scales[s]) : double{q.scales_fp32[s]};
+void StudyMeter::measure_row(const QuantizedTensor& q, std::size_t row_of_blocks, std::int64_t r,
+                             std::span<const float> row, std::span<float> back, Part& part,
+                             std::vector<BlockTally>& blocks) const {
+  const std::int64_t width = block_.width(q.cols());
+  for (std::int64_t b = 0, col = 0; b < q.scale_cols(); ++b, col += width) {
+    const std::size_t s = row_of_blocks * static_cast<std::size_t>(q.scale_cols()) + static_cast<std::size_t>(b);
+    const double scale = q.scale(s);
     const auto from = static_cast<std::size_t>(col);
-    const auto count = static_cast<std::size_t>(std::min(width, q.cols - col));
+    const auto count = static_cast<std::size_t>(std::min(width, q.cols() - col));
     const Segment segment{row.subspan(from, count), largest_ * scale};
     const auto each = [&](const auto* codes) {
       dequantize_segment(codes, values_.data(), scale, back.subspan(from, count));
       if (error_.is_first_pass())
         count_segment(segment, codes, kinds_.data(), part, blocks[static_cast<std::size_t>(b)]);
     };
-    const std::int64_t code = r * q.cols + col;
-    q.codes16.empty() ? each(q.codes.data() + code) : each(q.codes16.data() + code);
+    const std::int64_t code = r * q.cols() + col;
+    size_of(q.element()) == 1 ? each(q.codes.as<std::uint8_t>().data() + code)
+                              : each(q.codes.as<std::uint16_t>().data() + code);
   }
 }
 
-StudyMeter::Part StudyMeter::measure(const MatrixView& input, const Quantized& q) const {
-  return measure(input, q, 0, static_cast<std::size_t>(q.scale_rows));
+StudyMeter::Part StudyMeter::measure(const MatrixView& input, const QuantizedTensor& q) const {
+  return measure(input, q, 0, static_cast<std::size_t>(q.scale_rows()));
 }
 
-StudyMeter::Part StudyMeter::measure(const MatrixView& input, const Quantized& q, std::size_t at,
+StudyMeter::Part StudyMeter::measure(const MatrixView& input, const QuantizedTensor& q, std::size_t at,
                                      std::size_t end) const {
-  const std::int64_t height = block_.height(q.rows);
+  const std::int64_t height = block_.height(q.rows());
   const std::int64_t first = static_cast<std::int64_t>(at) * height;
-  Part part{error_.part(static_cast<std::uint64_t>((input.first_row + first) * q.cols)), {}, 0, {}};
-  std::vector<float> row(static_cast<std::size_t>(q.cols)), back(row.size());
+  Part part{error_.part(static_cast<std::uint64_t>((input.first_row + first) * q.cols())), {}, 0, {}};
+  std::vector<float> row(static_cast<std::size_t>(q.cols())), back(row.size());
   std::vector<BlockTally> blocks;
   for (std::size_t i = at; i < end; ++i) {
-    blocks.assign(static_cast<std::size_t>(q.scale_cols), BlockTally{});
+    blocks.assign(static_cast<std::size_t>(q.scale_cols()), BlockTally{});
     const std::int64_t begin = static_cast<std::int64_t>(i) * height;
-    for (std::int64_t r = begin; r < std::min(q.rows, begin + height); ++r) {
+    for (std::int64_t r = begin; r < std::min(q.rows(), begin + height); ++r) {
       input.read_row(r, row);
       measure_row(q, i, r, row, back, part, blocks);
       part.error.add(row, back);
@@ -161,7 +164,7 @@ void StudyMeter::add(const Part& part) {
   if (!is_first_pass) return;
   add_counts(counts_, part.counts);
   finite_nonzero_ += part.finite_nonzero;
-  for (const float scale : part.scales_fp32) distinct_.add(scale);
+  for (const float scale : part.distinct_scales) distinct_.add(scale);
 }
 
 bool StudyMeter::finish_pass() { return error_.finish_pass(); }
@@ -179,23 +182,23 @@ Study StudyMeter::study() const {
 
 Study study(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe, int threads) {
   check_has_elements(input);
-  const Quantized q = quantize(input, element, block, recipe, {}, threads);
+  const QuantizedTensor q = quantize(input, element, block, recipe, {}, threads);
   // Parts of so many elements; a few at a time are held.
   constexpr std::int64_t kElements = 1 << 18;
-  const std::int64_t row_of_blocks = block.height(q.rows) * q.cols;
+  const std::int64_t row_of_blocks = block.height(q.rows()) * q.cols();
   const std::int64_t step = std::max<std::int64_t>(1, kElements / row_of_blocks);
   const std::int64_t at_once = 4 * thread_count(threads);
   StudyMeter meter(element, block, recipe);
   std::vector<std::optional<StudyMeter::Part>> parts;
   do {
-    for (std::int64_t first = 0; first < q.scale_rows; first += step * at_once) {
-      const std::int64_t count = std::min(at_once, (q.scale_rows - first + step - 1) / step);
+    for (std::int64_t first = 0; first < q.scale_rows(); first += step * at_once) {
+      const std::int64_t count = std::min(at_once, (q.scale_rows() - first + step - 1) / step);
       parts.assign(static_cast<std::size_t>(count), std::nullopt);
       parallel_ranges(count, count * step * row_of_blocks, threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t at = first + i * step;
           parts[static_cast<std::size_t>(i)] = meter.measure(
-              input, q, static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(q.scale_rows, at + step)));
+              input, q, static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(q.scale_rows(), at + step)));
         }
       });
       for (const auto& part : parts) meter.add(*part);

@@ -54,7 +54,7 @@ class StudyMeter {
     ErrorMeter::Part error;
     Study counts;
     std::uint64_t finite_nonzero = 0;
-    std::vector<float> scales_fp32;
+    std::vector<float> distinct_scales;  // FP32 scales; E8M0 ones are counted by their byte
   };
   // Facts of one block, gathered while its rows pass by.
   struct BlockTally {
@@ -68,14 +68,14 @@ class StudyMeter {
   void expect_median(double relative) { error_.expect_median(relative); }
 
   // Rows of blocks [at, end) of q, which is `input` quantized. input.first_row says where in the matrix they begin.
-  [[nodiscard]] Part measure(const MatrixView& input, const Quantized& q, std::size_t at, std::size_t end) const;
-  [[nodiscard]] Part measure(const MatrixView& input, const Quantized& q) const;
+  [[nodiscard]] Part measure(const MatrixView& input, const QuantizedTensor& q, std::size_t at, std::size_t end) const;
+  [[nodiscard]] Part measure(const MatrixView& input, const QuantizedTensor& q) const;
   void add(const Part& part);  // in the order of rows
   bool finish_pass();          // whether study() is complete. Error{usage} when a pass brought other values
   [[nodiscard]] Study study() const;
 
  private:
-  void measure_row(const Quantized& q, std::size_t row_of_blocks, std::int64_t r, std::span<const float> row,
+  void measure_row(const QuantizedTensor& q, std::size_t row_of_blocks, std::int64_t r, std::span<const float> row,
                    std::span<float> back, Part& part, std::vector<BlockTally>& blocks) const;
 
   BlockShape block_;

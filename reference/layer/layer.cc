@@ -23,14 +23,19 @@ LayerKept keep(const Run& run, std::span<const std::uint16_t> x, const LayerForw
           row_operand(recipe.kept_h, h, run.routed(), run.layer.threads)};
 }
 
+// Codes of more than 8 bits are packed, others have a byte each.
+std::int64_t packed_bytes(const Tensor& codes) {
+  const auto count = static_cast<std::int64_t>(codes.size());
+  return size_of(codes.format) == 1 ? count : ceil_div(count * spec(codes.format).bits, 8);
+}
+
 }  // namespace
 
 std::int64_t kept_bytes(const LayerKept& kept) {
   std::int64_t bytes = 0;
   for (const LayerOperand* x : {&kept.x, &kept.h}) {
-    const Quantized& q = x->quantized;
-    bytes += std::ssize(x->values) * 2 + std::ssize(q.codes) + ceil_div(std::ssize(q.codes16) * 3, 2) +
-             std::ssize(q.scales) + std::ssize(q.scales_fp32) * 4;
+    const QuantizedTensor& q = x->quantized;
+    bytes += std::ssize(x->values) * 2 + packed_bytes(q.codes) + std::ssize(q.scales().data);
   }
   return bytes;
 }
@@ -306,15 +311,14 @@ LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const R
   if (rule.quantized() && rule.of_whole_tensor()) {
     LayerOperand o = as_codes(rule, x.values, rule.block, false, {}, threads);
     if (!x.by_token) return o;
-    std::vector<std::uint8_t> codes;
-    const std::int64_t width = o.cols;
-    resize_or_throw(codes, checked_product(std::ssize(routed.row_token), width, "gathered rows"), "gathered rows");
+    o.rows = std::ssize(routed.row_token);
+    Tensor codes = make_tensor(rule.format, {o.rows, o.cols}, "gathered rows");
+    const std::size_t width = static_cast<std::size_t>(o.cols) * size_of(rule.format);
     for (std::size_t i = 0; i < routed.row_token.size() && width != 0; ++i) {
-      std::memcpy(codes.data() + static_cast<std::int64_t>(i) * width,
-                  o.quantized.codes.data() + routed.row_token[i] * width, static_cast<std::size_t>(width));
+      std::memcpy(codes.data.data() + i * width,
+                  o.quantized.codes.data.data() + static_cast<std::size_t>(routed.row_token[i]) * width, width);
     }
     o.quantized.codes = std::move(codes);
-    o.rows = o.quantized.rows = std::ssize(routed.row_token);
     return o;
   }
   const BlockShape block = rule.block.transposed();
@@ -332,7 +336,7 @@ LayerOperand weight_operand(const OperandRule& rule, const MatrixView& w, std::i
 
 std::vector<float> values_of(const LayerOperand& x, std::span<const std::int64_t> offsets, int threads) {
   if (x.is_quantized) {
-    const bool restarts = x.quantized.block.rows > 1;
+    const bool restarts = x.quantized.block().rows > 1;
     return dequantize(x.quantized, restarts ? offsets : std::span<const std::int64_t>(), threads);
   }
   std::vector<float> values(x.values.size());
@@ -349,20 +353,20 @@ MatmulOperand operand_of(const OperandRule& rule, const MatmulContract& contract
   if (!rule.quantized()) return m;
   // One scale for all: blocks of any size, whose strides are 0.
   m.block = rule.of_whole_tensor() ? BlockShape{1, contract.promotion != 0 ? contract.promotion : 32} : rule.block;
-  m.scale_format = recipe_named(rule.scales).has_e8m0_scales() ? Format::e8m0 : Format::fp32;
+  m.scale_format = recipe_named(rule.scales).scale_format();
   return m;
 }
 
 MatmulOperand operand_of(const OperandRule& rule, const MatmulContract& contract, const LayerOperand& x, Depth depth,
                          std::int64_t experts) {
   MatmulOperand m = operand_of(rule, contract);
-  const Quantized& q = x.quantized;
-  m.codes = x.is_quantized ? static_cast<const void*>(q.codes.data()) : x.values.data();
-  m.scales = q.scales_fp32.empty() ? static_cast<const void*>(q.scales.data()) : q.scales_fp32.data();
+  const QuantizedTensor& q = x.quantized;
+  m.codes = x.is_quantized ? static_cast<const void*>(q.codes.data.data()) : x.values.data();
+  m.scales = q.scales().data.data();
   const bool one_scale = rule.quantized() && rule.of_whole_tensor();
   m.rows = x.rows / experts, m.depth = x.cols;
   m.row_stride = x.cols, m.depth_stride = 1;
-  m.scale_row_stride = one_scale ? 0 : q.scale_cols, m.scale_depth_stride = one_scale ? 0 : 1;
+  m.scale_row_stride = one_scale ? 0 : q.scale_cols(), m.scale_depth_stride = one_scale ? 0 : 1;
   if (depth == Depth::rows) {
     std::swap(m.rows, m.depth);
     std::swap(m.row_stride, m.depth_stride);

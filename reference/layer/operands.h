@@ -22,7 +22,7 @@ struct LayerOperand {
   bool by_token = false;  // a row a token, which the GEMM gathers; else in the order of the routed rows
   bool is_quantized = false;
   std::vector<std::uint16_t> values;  // BF16, where it is not quantized
-  Quantized quantized;                // blocks as they lie in memory: 32x1 where 32 tokens share a scale
+  QuantizedTensor quantized;          // blocks as they lie in memory: 32x1 where 32 tokens share a scale
 };
 
 // A tensor of rows of tokens, by token or in the order of the routed rows.

@@ -23,7 +23,7 @@ constexpr std::int64_t kStripElements = 4096;  // 16 KiB of floats: the first-le
 struct Job {
   const MatrixView& input;
   const Recipe& recipe;
-  Quantized& out;
+  QuantizedTensor& out;
   std::int64_t block_cols;                      // the whole extent written out, at most the columns there are
   const std::vector<std::int64_t>& row_starts;  // block_row_starts; empty for blocks of one row: i begins at row i
   std::int64_t rows_at_once;                    // rows of blocks that are worked on together
@@ -44,16 +44,16 @@ std::int64_t rows_at_once(const MatrixView& input, BlockShape block, std::int64_
 [[noreturn]] void refuse_nan(const Job& job, std::int64_t row, std::span<const float> values) {
   const auto is_nan = [](float x) { return std::isnan(x); };
   const auto at = std::distance(values.begin(), std::find_if(values.begin(), values.end(), is_nan));
-  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row + at / job.out.cols) +
-                                    ", column " + std::to_string(at % job.out.cols) + ": this recipe (" +
+  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row + at / job.out.cols()) +
+                                    ", column " + std::to_string(at % job.out.cols()) + ": this recipe (" +
                                     job.recipe.name +
                                     ", NaN refused) takes none; remove it, or let NaN propagate or be dropped");
 }
 
 // `values` are those of whole rows from `row` on.
 void read_rows(const Job& job, std::int64_t row, std::span<float> values) {
-  if (job.input.row_stride == job.out.cols) return job.input.read_row(row, values);  // no gaps: as one long row
-  const auto cols = static_cast<std::size_t>(job.out.cols);
+  if (job.input.row_stride == job.out.cols()) return job.input.read_row(row, values);  // no gaps: as one long row
+  const auto cols = static_cast<std::size_t>(job.out.cols());
   for (std::size_t at = 0; at < values.size(); at += cols) job.input.read_row(row++, values.subspan(at, cols));
 }
 
@@ -97,10 +97,10 @@ void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<co
 // Buffers of one thread, for as many rows of blocks as are worked on at once.
 struct Strip {
   explicit Strip(const Job& job)
-      : values(static_cast<std::size_t>(job.out.cols * job.rows_at_once)),
-        amaxes(static_cast<std::size_t>(job.out.scale_cols * job.rows_at_once)),
+      : values(static_cast<std::size_t>(job.out.cols() * job.rows_at_once)),
+        amaxes(static_cast<std::size_t>(job.out.scale_cols() * job.rows_at_once)),
         factors(amaxes.size()),
-        scale_of(job.recipe, job.out.element) {}
+        scale_of(job.recipe, job.out.element()) {}
   std::vector<float> values;
   std::vector<BlockAmax> amaxes;
   std::vector<double> factors;     // for encode_blocks
@@ -115,26 +115,24 @@ void encode_row(const Job& job, std::span<const float> row, std::span<const Bloc
   for (const BlockScale& scale : scales) {
     const std::size_t end = std::min(row.size(), col + static_cast<std::size_t>(job.block_cols));
     for (; col < end; ++col) {
-      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element, scale, row[col]));
+      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element(), scale, row[col]));
     }
   }
 }
 
 // Stores the scales of the rows of blocks that begin with number `begin`. True: encode_blocks has the codes of all.
 bool find_scales(const Job& job, Strip& strip, std::span<const BlockAmax> amaxes, std::int64_t begin) {
-  const auto at = static_cast<std::size_t>(begin * job.out.scale_cols);
-  if (detail::encodes_blocks_as(job.recipe, job.out.element) && job.recipe.has_e8m0_scales() &&
-      strip.scale_of.find(amaxes, job.out.scales.data() + at, strip.factors.data())) {
+  const auto at = static_cast<std::size_t>(begin * job.out.scale_cols());
+  Tensor& scales = job.out.scales();
+  const bool bytes = scales.format == Format::e8m0;
+  if (detail::encodes_blocks_as(job.recipe, job.out.element()) && bytes &&
+      strip.scale_of.find(amaxes, scales.as<std::uint8_t>().data() + at, strip.factors.data())) {
     return true;
   }
   strip.scales.resize(amaxes.size());
   for (std::size_t i = 0; i < amaxes.size(); ++i) {
     strip.scales[i] = strip.scale_of(amaxes[i]);
-    if (job.recipe.has_e8m0_scales()) {
-      job.out.scales[at + i] = strip.scales[i].byte;
-    } else {
-      job.out.scales_fp32[at + i] = strip.scales[i].scale;
-    }
+    scales.set_code(at + i, bytes ? strip.scales[i].byte : std::bit_cast<std::uint32_t>(strip.scales[i].scale));
   }
   return false;
 }
@@ -142,12 +140,12 @@ bool find_scales(const Job& job, Strip& strip, std::span<const BlockAmax> amaxes
 // The definition, for the rows of blocks [begin, end), all of one row or only one of any height: amax of every block,
 // its scale, its codes.
 void quantize_strip(const Job& job, Strip& strip, std::int64_t begin, std::int64_t end) {
-  Quantized& out = job.out;
+  QuantizedTensor& out = job.out;
   const std::int64_t first = job.first_row(begin);
   const std::int64_t last = job.first_row(end);
   const std::int64_t rows_read = end - begin > 1 ? end - begin : 1;
-  const auto values = std::span(strip.values).first(static_cast<std::size_t>(rows_read * out.cols));
-  const auto amaxes = std::span(strip.amaxes).first(static_cast<std::size_t>((end - begin) * out.scale_cols));
+  const auto values = std::span(strip.values).first(static_cast<std::size_t>(rows_read * out.cols()));
+  const auto amaxes = std::span(strip.amaxes).first(static_cast<std::size_t>((end - begin) * out.scale_cols()));
   for (std::int64_t row = first; row < last; row += rows_read) {
     read_rows(job, row, values);
     add_to_blocks(job, row, row == first, values, amaxes);
@@ -156,14 +154,14 @@ void quantize_strip(const Job& job, Strip& strip, std::int64_t begin, std::int64
   const auto factors = std::span<const double>(strip.factors).first(amaxes.size());
   for (std::int64_t row = first; row < last; row += rows_read) {
     if (last - first > rows_read) read_rows(job, row, values);  // otherwise they are still there
-    const std::int64_t at = row * out.cols;
+    const std::int64_t at = row * out.cols();
     if (plain) {
-      detail::encode_blocks(
-          {out.element, values, static_cast<std::size_t>(job.block_cols), factors, out.codes.data() + at});
-    } else if (out.codes16.empty()) {
-      encode_row<std::uint8_t>(job, values, strip.scales, out.codes.data() + at);
+      detail::encode_blocks({out.element(), values, static_cast<std::size_t>(job.block_cols), factors,
+                             out.codes.as<std::uint8_t>().data() + at});
+    } else if (size_of(out.element()) == 1) {
+      encode_row(job, values, strip.scales, out.codes.as<std::uint8_t>().data() + at);
     } else {
-      encode_row<std::uint16_t>(job, values, strip.scales, out.codes16.data() + at);
+      encode_row(job, values, strip.scales, out.codes.as<std::uint16_t>().data() + at);
     }
   }
 }
@@ -203,35 +201,20 @@ void check_quantized_format(Format element) {
   throw Error(ErrorKind::usage, "element format " + std::string(spec(element).name) + ": must be one of " + known);
 }
 
-Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
-                   std::span<const std::int64_t> offsets, int threads) {
+QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
+                         std::span<const std::int64_t> offsets, int threads) {
   check_request(input, element, block, recipe, offsets, threads);
-  Quantized out;
-  out.element = element;
-  out.block = block;
-  out.rows = input.rows;
-  out.cols = input.cols;
   const std::int64_t block_cols = block.width(input.cols);
-  out.scale_rows = count_scale_rows(input.rows, block.rows, offsets);
-  out.scale_cols = ceil_div(input.cols, block_cols);
-  const std::int64_t elements = input.rows * input.cols;  // check_matrix: fits
-  if (elements == 0) return out;
-  const std::int64_t scales = out.scale_rows * out.scale_cols;  // at most elements
-  if (element == Format::e5m6) {
-    resize_or_throw(out.codes16, elements, "codes");
-  } else {
-    resize_or_throw(out.codes, elements, "codes");
-  }
-  if (!recipe.has_e8m0_scales()) {
-    resize_or_throw(out.scales_fp32, scales, "scales");
-  } else {
-    resize_or_throw(out.scales, scales, "scales");
-  }
+  QuantizedTensor out =
+      make_quantized(element, input.rows, input.cols, block, recipe.scale_format(),
+                     count_scale_rows(input.rows, block.rows, offsets), ceil_div(input.cols, block_cols));
+  out.levels.front().rule = recipe.rule;
+  if (out.codes.empty()) return out;
   std::vector<std::int64_t> row_starts;
   if (block.rows != 1) row_starts = block_row_starts(input.rows, block.rows, offsets);
   const std::int64_t width = std::min(block_cols, input.cols);
   const Job job{input, recipe, out, width, row_starts, rows_at_once(input, block, width)};
-  parallel_ranges(out.scale_rows, elements, threads,
+  parallel_ranges(out.scale_rows(), input.rows * input.cols, threads,
                   [&](std::int64_t begin, std::int64_t end) { quantize_block_rows(job, begin, end); });
   return out;
 }
@@ -257,8 +240,8 @@ std::vector<std::int64_t> count_scale_rows_by_expert(std::int64_t rows, std::int
   return counts;
 }
 
-std::vector<std::int64_t> count_scale_rows_by_expert(const Quantized& q, std::span<const std::int64_t> offsets) {
-  return count_scale_rows_by_expert(q.rows, q.block.rows, offsets);
+std::vector<std::int64_t> count_scale_rows_by_expert(const QuantizedTensor& q, std::span<const std::int64_t> offsets) {
+  return count_scale_rows_by_expert(q.rows(), q.block().rows, offsets);
 }
 
 std::int64_t count_scale_rows(std::int64_t rows, std::int64_t block_rows, std::span<const std::int64_t> offsets) {

@@ -5,8 +5,7 @@
 // o_e, so that no block holds rows of two experts; an expert without rows has no blocks. Scales are row-major,
 //   sum over experts of ceil(rows_e / block.rows)   by   ceil(cols / block.cols),
 // the experts' scale rows following one another. A block cut short by an edge has the amax of what is in it. Codes
-// have the input's shape and order for every block shape, column blocks included; one code a byte (E2M1 too), or one
-// a uint16 (E5M6). Empty inputs have empty outputs.
+// have the input's shape and order for every block shape, column blocks included. Empty inputs have empty outputs.
 //
 // Formula: per block, amax over its elements, (byte, factor) = block_scale(recipe, amax), code = encode(x * factor);
 // see numerics/scale/recipe.h and OCP MX 1.0 section 6.3.
@@ -15,45 +14,32 @@
 // Error{input} for a NaN under NanPolicy::refuse, the first in row-major order; Error{environment} without memory.
 // Threads (0: the machine's) change nothing but the time; they share out rows of blocks.
 //
-//   const Quantized q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
+//   const QuantizedTensor q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
 //   const std::vector<float> back = dequantize(q);
 //
 // Does not promise: stochastic rounding, which needs a random word an element; Error{usage}.
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "numerics/scale/recipe.h"
 #include "reference/common/matrix.h"
+#include "reference/quantize/quantized_tensor.h"
 
 namespace mxcheck {
-
-struct Quantized {
-  Format element = Format::e4m3;
-  BlockShape block;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t scale_rows = 0;
-  std::int64_t scale_cols = 0;
-  std::vector<std::uint8_t> codes;     // rows * cols; empty for E5M6
-  std::vector<std::uint16_t> codes16;  // rows * cols for E5M6; empty otherwise
-  std::vector<std::uint8_t> scales;    // E8M0 bytes; empty for ScaleRule::fp32
-  std::vector<float> scales_fp32;      // ScaleRule::fp32; empty otherwise
-};
 
 // Error{usage} for a format that is none of kQuantizedFormats: e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6.
 void check_quantized_format(Format element);
 
-Quantized quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
-                   std::span<const std::int64_t> offsets = {}, int threads = 0);
+QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
+                         std::span<const std::int64_t> offsets = {}, int threads = 0);
 
 // Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks. n of 0 stands for
 // whole rows and whole columns.
 struct DualQuantized {
-  Quantized row;
-  Quantized col;
+  QuantizedTensor row;
+  QuantizedTensor col;
 };
 DualQuantized quantize_dual(const MatrixView& input, Format element, std::int64_t n, const Recipe& recipe,
                             std::span<const std::int64_t> offsets = {}, int threads = 0);
@@ -61,10 +47,10 @@ DualQuantized quantize_dual(const MatrixView& input, Format element, std::int64_
 // decode(code) * scale, exact, then rounded once to FP32 (nearest even, overflow to Inf). NaN is 0x7FC00000. A scale of
 // 255, or a NaN float scale, makes the whole block NaN. Offsets are those of quantize.
 // Errors: Error{usage} where the vectors' sizes do not fit the shapes; Error{input} for a code wider than its format.
-std::vector<float> dequantize(const Quantized& q, std::span<const std::int64_t> offsets = {}, int threads = 0);
+std::vector<float> dequantize(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {}, int threads = 0);
 
 // The same rounded once from the exact value to BF16; NaN is 0x7FC0.
-std::vector<std::uint16_t> dequantize_bf16(const Quantized& q, std::span<const std::int64_t> offsets = {},
+std::vector<std::uint16_t> dequantize_bf16(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {},
                                            int threads = 0);
 
 // Scale rows of blocks of block_rows rows under these offsets: the formula above. 0 block rows: one scale row for each
@@ -74,7 +60,7 @@ std::int64_t count_scale_rows(std::int64_t rows, std::int64_t block_rows, std::s
 // The same expert by expert (one entry without offsets): what reference/quantize/scale_layout.h asks for.
 std::vector<std::int64_t> count_scale_rows_by_expert(std::int64_t rows, std::int64_t block_rows,
                                                      std::span<const std::int64_t> offsets);
-std::vector<std::int64_t> count_scale_rows_by_expert(const Quantized& q, std::span<const std::int64_t> offsets);
+std::vector<std::int64_t> count_scale_rows_by_expert(const QuantizedTensor& q, std::span<const std::int64_t> offsets);
 
 // The first row of every row of blocks, and rows at the end: scale row i covers rows [starts[i], starts[i + 1]).
 std::vector<std::int64_t> block_row_starts(std::int64_t rows, std::int64_t block_rows,

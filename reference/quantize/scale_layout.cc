@@ -1,5 +1,6 @@
 #include "reference/quantize/scale_layout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -95,8 +96,8 @@ void for_each_scale(ScaleLayout layout, const ScaleShape& shape, Visit visit) {
 
 }  // namespace
 
-ScaleShape scale_shape(const Quantized& q, std::span<const std::int64_t> offsets) {
-  return {count_scale_rows_by_expert(q, offsets), q.scale_cols, q.block};
+ScaleShape scale_shape(const QuantizedTensor& q, std::span<const std::int64_t> offsets) {
+  return {count_scale_rows_by_expert(q, offsets), q.scale_cols(), q.block()};
 }
 
 std::int64_t layout_bytes(ScaleLayout layout, const ScaleShape& shape) {
@@ -139,42 +140,71 @@ std::vector<std::uint8_t> from_layout(ScaleLayout layout, const ScaleShape& shap
 
 namespace {
 
-void dequantize_check_size(std::size_t size, std::int64_t expected, const std::string& what) {
-  if (std::cmp_equal(size, expected)) return;
-  throw Error(ErrorKind::usage, std::to_string(size) + " " + what + ": the shape asks for " + std::to_string(expected));
+void check_data(const Tensor& t, const std::string& what) {
+  const std::int64_t expected = checked_product(t.rows(), t.cols(), "matrix elements");
+  if (std::cmp_equal(t.size(), expected) && t.data.size() % size_of(t.format) == 0) return;
+  throw Error(ErrorKind::usage,
+              std::to_string(t.size()) + " " + what + ": the shape asks for " + std::to_string(expected));
+}
+
+// The scales of one level, whose blocks restart at these offsets.
+void check_level(const QuantizedTensor& q, const ScaleLevel& level, std::span<const std::int64_t> offsets) {
+  const Tensor& scales = level.scales;
+  const bool known = scales.format == Format::e8m0 || scales.format == Format::fp32 || scales.format == Format::e4m3;
+  if (!known || scales.shape.size() != 2) {
+    throw Error(ErrorKind::usage, "scales of " + std::string(spec(scales.format).name) + " in " +
+                                      std::to_string(scales.shape.size()) +
+                                      " dimensions: must be a matrix of e8m0, fp32 or e4m3");
+  }
+  const std::int64_t rows = count_scale_rows(q.rows(), level.block.rows, offsets);
+  const std::int64_t cols = ceil_div(q.cols(), level.block.width(q.cols()));
+  if (scales.rows() != rows || scales.cols() != cols) {
+    throw Error(ErrorKind::usage, "scales of " + std::to_string(scales.rows()) + " x " + std::to_string(scales.cols()) +
+                                      ": blocks of " + to_text(level.block) + " under these offsets make " +
+                                      std::to_string(rows) + " x " + std::to_string(cols));
+  }
+  check_data(scales, "scales");
 }
 
 // Every field agrees with the others, so that the loops below need no checks.
-void check_quantized(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
-  if (q.rows < 0 || q.cols < 0 || q.block.rows < 0 || q.block.cols < 0 || threads < 0) {
-    throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.rows) + " x " + std::to_string(q.cols) +
-                                      " in blocks of " + to_text(q.block) + " on " + std::to_string(threads) +
+void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> offsets, int threads) {
+  if (q.codes.shape.size() != 2 || q.levels.empty()) {
+    throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.codes.shape.size()) + " dimensions and " +
+                                      std::to_string(q.levels.size()) +
+                                      " levels of scales: must have 2, and 1 or more");
+  }
+  const bool negative = std::any_of(q.levels.begin(), q.levels.end(), [](const ScaleLevel& level) {
+    return level.block.rows < 0 || level.block.cols < 0;
+  });
+  if (q.rows() < 0 || q.cols() < 0 || negative || threads < 0) {
+    throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.rows()) + " x " + std::to_string(q.cols()) +
+                                      " in blocks of " + to_text(q.block()) + " on " + std::to_string(threads) +
                                       " threads: every number must be 0 or more");
   }
-  check_quantized_format(q.element);
-  const std::int64_t scale_rows = count_scale_rows(q.rows, q.block.rows, offsets);
-  const std::int64_t scale_cols = ceil_div(q.cols, q.block.width(q.cols));
-  if (q.scale_rows != scale_rows || q.scale_cols != scale_cols) {
-    throw Error(ErrorKind::usage, "scales of " + std::to_string(q.scale_rows) + " x " + std::to_string(q.scale_cols) +
-                                      ": blocks of " + to_text(q.block) + " under these offsets make " +
-                                      std::to_string(scale_rows) + " x " + std::to_string(scale_cols));
+  check_quantized_format(q.element());
+  for (std::size_t i = 0; i < q.levels.size(); ++i) {
+    check_level(q, q.levels[i], i == 0 ? offsets : std::span<const std::int64_t>());
   }
-  const std::int64_t elements = checked_product(q.rows, q.cols, "matrix elements");
-  const bool two_bytes = q.element == Format::e5m6;
-  dequantize_check_size(q.codes.size(), two_bytes ? 0 : elements, "one-byte codes");
-  dequantize_check_size(q.codes16.size(), two_bytes ? elements : 0, "two-byte codes");
-  const std::int64_t scales = scale_rows * scale_cols;  // at most elements
-  if (!q.scales.empty() && !q.scales_fp32.empty()) {
-    throw Error(ErrorKind::usage, "both E8M0 and FP32 scales: a quantized matrix has one kind");
-  }
-  dequantize_check_size(q.scales.size() + q.scales_fp32.size(), scales, "scales");
+  check_data(q.codes, "codes");
 }
 
-[[noreturn]] void refuse_code(const Quantized& q, std::int64_t row, std::int64_t col, std::size_t code,
+[[noreturn]] void refuse_code(const QuantizedTensor& q, std::int64_t row, std::int64_t col, std::size_t code,
                               std::size_t codes) {
   throw Error(ErrorKind::input, "code " + std::to_string(code) + " at row " + std::to_string(row) + ", column " +
-                                    std::to_string(col) + ": " + std::string(spec(q.element).name) +
+                                    std::to_string(col) + ": " + std::string(spec(q.element()).name) +
                                     " codes are 0 to " + std::to_string(codes - 1));
+}
+
+// The product of the scales of an element at all levels but the first.
+double outer_scale(const QuantizedTensor& q, std::int64_t row, std::int64_t col) {
+  double product = 1;
+  for (std::size_t i = 1; i < q.levels.size(); ++i) {
+    const ScaleLevel& level = q.levels[i];
+    const std::int64_t at =
+        row / level.block.height(q.rows()) * level.scales.cols() + col / level.block.width(q.cols());
+    product *= level.scale(static_cast<std::size_t>(at));
+  }
+  return product;
 }
 
 // One value for every code, by the definition.
@@ -186,33 +216,34 @@ std::vector<double> decode_table(Format element) {
   return values;
 }
 
-// The exact product of every code and its block's scale, through round. Exact in a double: a code value has at most 8
-// significant bits and an exponent from -20 to 15, a scale at most 24 and from -149 to 127.
+// The exact product of every code and its scales, through round. Exact in a double: a code value has at most 8
+// significant bits and an exponent from -20 to 15, an FP32 scale at most 24 and from -149 to 127, an E4M3 one 4 and
+// from -9 to 8.
 template <class Out, class Round>
-std::vector<Out> dequantize_to(const Quantized& q, std::span<const std::int64_t> offsets, int threads, Round round) {
+std::vector<Out> dequantize_to(const QuantizedTensor& q, std::span<const std::int64_t> offsets, int threads,
+                               Round round) {
   check_quantized(q, offsets, threads);
   std::vector<Out> out;
-  if (q.rows == 0 || q.cols == 0) return out;
-  resize_or_throw(out, q.rows * q.cols, "dequantized values");
-  const std::vector<double> values = decode_table(q.element);
-  const std::vector<std::int64_t> row_starts = block_row_starts(q.rows, q.block.rows, offsets);
-  const std::int64_t block_cols = q.block.width(q.cols);
-  const auto scale_at = [&](std::size_t i) {
-    return q.scales_fp32.empty() ? decode(Format::e8m0, q.scales[i]) : double{q.scales_fp32[i]};
-  };
+  if (q.rows() == 0 || q.cols() == 0) return out;
+  resize_or_throw(out, q.rows() * q.cols(), "dequantized values");
+  const std::vector<double> values = decode_table(q.element());
+  const std::vector<std::int64_t> row_starts = block_row_starts(q.rows(), q.block().rows, offsets);
+  const std::int64_t cols = q.cols();
+  const std::int64_t block_cols = q.block().width(cols);
+  const bool nested = q.levels.size() > 1;
   const auto one_row = [&](std::int64_t block_row, std::int64_t row) {
-    for (std::int64_t block = 0, col = 0; block < q.scale_cols; ++block) {
-      const double scale = scale_at(static_cast<std::size_t>(block_row * q.scale_cols + block));
-      const std::int64_t end = q.cols - col > block_cols ? col + block_cols : q.cols;
+    for (std::int64_t block = 0, col = 0; block < q.scale_cols(); ++block) {
+      const double scale = q.scale(static_cast<std::size_t>(block_row * q.scale_cols() + block));
+      const std::int64_t end = cols - col > block_cols ? col + block_cols : cols;
       for (; col < end; ++col) {
-        const auto at = static_cast<std::size_t>(row * q.cols + col);
-        const std::size_t code = q.codes16.empty() ? q.codes[at] : q.codes16[at];
+        const auto at = static_cast<std::size_t>(row * cols + col);
+        const std::size_t code = q.codes.code(at);
         if (code >= values.size()) refuse_code(q, row, col, code, values.size());
-        out[at] = round(values[code] * scale);
+        out[at] = round(values[code] * (nested ? scale * outer_scale(q, row, col) : scale));
       }
     }
   };
-  parallel_ranges(q.scale_rows, q.rows * q.cols, threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(q.scale_rows(), q.rows() * cols, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block_row = begin; block_row < end; ++block_row) {
       const auto i = static_cast<std::size_t>(block_row);
       for (std::int64_t row = row_starts[i]; row < row_starts[i + 1]; ++row) one_row(block_row, row);
@@ -223,14 +254,15 @@ std::vector<Out> dequantize_to(const Quantized& q, std::span<const std::int64_t>
 
 }  // namespace
 
-std::vector<float> dequantize(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
+std::vector<float> dequantize(const QuantizedTensor& q, std::span<const std::int64_t> offsets, int threads) {
   return dequantize_to<float>(q, offsets, threads, [](double exact) {
     // The conversion rounds to nearest even; only its NaN differs from ours.
     return std::isnan(exact) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(exact);
   });
 }
 
-std::vector<std::uint16_t> dequantize_bf16(const Quantized& q, std::span<const std::int64_t> offsets, int threads) {
+std::vector<std::uint16_t> dequantize_bf16(const QuantizedTensor& q, std::span<const std::int64_t> offsets,
+                                           int threads) {
   return dequantize_to<std::uint16_t>(q, offsets, threads, [](double exact) {
     const std::uint32_t code = encode(Format::bf16, exact, Rounding::nearest_even, Overflow::non_saturate);
     return static_cast<std::uint16_t>(code);

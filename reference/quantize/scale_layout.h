@@ -20,7 +20,7 @@
 // of column blocks (n x 1), whose transpose is laid out: r = compact columns, c = compact rows. With experts each has a
 // layout (and padding) of its own, one after the other in memory. Other blocks have layout compact alone.
 //
-//   const Quantized q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
+//   const QuantizedTensor q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
 //   const auto tiles = to_layout(ScaleLayout::tcgen05, scale_shape(q), q.scales);
 //
 // Errors: Error{usage} for blocks that have no such layout, sizes below 0, beyond 2^63 - 1 or other than the shape's;
@@ -51,7 +51,7 @@ struct ScaleShape {
   std::int64_t cols = 0;                     // compact columns
   BlockShape block{1, 32};                   // one row or one column: which way K runs. The other extent has no say
 };
-ScaleShape scale_shape(const Quantized& q, std::span<const std::int64_t> offsets = {});
+ScaleShape scale_shape(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {});
 
 // Bytes of the whole, padding included; 0 where there are no scales.
 std::int64_t layout_bytes(ScaleLayout layout, const ScaleShape& shape);

@@ -392,12 +392,13 @@ struct Original {
 // Scales as numbers, and which of them a row of elements has.
 class Scales {
  public:
-  Scales(const Quantized& q, std::int64_t rows, std::span<const std::int64_t> offsets)
-      : cols_(q.scale_cols), block_cols_(std::max<std::int64_t>(1, q.block.width(q.cols))), row_of_(rows_of(q, rows)) {
-    for (const std::uint8_t byte : q.scales) values_.push_back(decode(Format::e8m0, byte));
-    for (const float scale : q.scales_fp32) values_.push_back(double{scale});
-    if (q.block.rows <= 1) return;
-    const std::vector<std::int64_t> starts = block_row_starts(rows, q.block.rows, offsets);
+  Scales(const QuantizedTensor& q, std::int64_t rows, std::span<const std::int64_t> offsets)
+      : cols_(q.scale_cols()),
+        block_cols_(std::max<std::int64_t>(1, q.block().width(q.cols()))),
+        row_of_(rows_of(q, rows)) {
+    for (std::size_t i = 0; i < q.scales().size(); ++i) values_.push_back(q.scale(i));
+    if (q.block().rows <= 1) return;
+    const std::vector<std::int64_t> starts = block_row_starts(rows, q.block().rows, offsets);
     for (std::size_t s = 0; s + 1 < starts.size(); ++s) {
       for (std::int64_t r = starts[s]; r < starts[s + 1]; ++r)
         row_of_[static_cast<std::size_t>(r)] = static_cast<std::int64_t>(s);
@@ -411,9 +412,9 @@ class Scales {
 
  private:
   // A row of scales for each row, or one for the whole tensor; blocks of several rows are the constructor's.
-  static std::vector<std::int64_t> rows_of(const Quantized& q, std::int64_t rows) {
+  static std::vector<std::int64_t> rows_of(const QuantizedTensor& q, std::int64_t rows) {
     std::vector<std::int64_t> row_of(static_cast<std::size_t>(rows), 0);
-    for (std::size_t r = 0; q.block.rows == 1 && r < row_of.size(); ++r) row_of[r] = static_cast<std::int64_t>(r);
+    for (std::size_t r = 0; q.block().rows == 1 && r < row_of.size(); ++r) row_of[r] = static_cast<std::int64_t>(r);
     return row_of;
   }
 
@@ -433,7 +434,7 @@ std::vector<bool> zero_codes(Format format) {
 void add_facts(std::string name, const LayerOperand& x, const Original& original, std::span<const std::int64_t> offsets,
                std::vector<OperandFacts>& facts) {
   if (!x.is_quantized) return;
-  const Quantized& q = x.quantized;
+  const QuantizedTensor& q = x.quantized;
   OperandFacts f;
   f.name = std::move(name);
   f.elements = x.rows * x.cols;
@@ -447,14 +448,14 @@ void add_facts(std::string name, const LayerOperand& x, const Original& original
     f.largest_exponent = any ? std::max(f.largest_exponent, exponent) : exponent;
     any = true;
   }
-  const double largest = decode(q.element, spec(q.element).max_code);
-  const std::vector<bool> zero = zero_codes(q.element);
+  const double largest = decode(q.element(), spec(q.element()).max_code);
+  const std::vector<bool> zero = zero_codes(q.element());
   for (std::int64_t r = 0; r < x.rows; ++r) {
     const std::int64_t from = original.index.empty() ? r : original.index[static_cast<std::size_t>(r)];
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const auto at = static_cast<std::size_t>(r * x.cols + c);
       const double value = std::abs(double{fp32_of(original.words[static_cast<std::size_t>(from * x.cols + c)])});
-      const std::uint32_t code = q.codes16.empty() ? q.codes[at] : q.codes16[at];
+      const std::uint32_t code = q.codes.code(at);
       // The product is exact before it is rounded: two FP32 numbers, of which one has 4 bits. A NaN is neither.
       if (value > double{static_cast<float>(largest * scales.at(r, c))}) ++f.saturated;
       if (value > 0 && zero[code]) ++f.flushed;

@@ -46,9 +46,10 @@ mxcheck_status run_quantize(const mxcheck_call* call) {
   const std::int64_t stride = x.strides == nullptr ? p.cols : x.strides[0];
   const MatrixView view{Format::bf16, static_cast<const std::byte*>(x.data), p.rows, p.cols, stride};
   const std::span offsets = offsets_of(*call, 1);
-  const Quantized q = quantize(view, Format::e4m3, block_of(p), recipe_named(p.recipe), offsets, 1);
-  put(q.codes, call->outputs[0], fault.code);
-  put(to_layout(layout_of(p), scale_shape(q, offsets), q.scales, p.pad_byte), call->outputs[1], fault.scale);
+  const QuantizedTensor q = quantize(view, Format::e4m3, block_of(p), recipe_named(p.recipe), offsets, 1);
+  put(values_in<std::uint8_t>(q.codes.data), call->outputs[0], fault.code);
+  put(to_layout(layout_of(p), scale_shape(q, offsets), values_in<std::uint8_t>(q.scales().data), p.pad_byte),
+      call->outputs[1], fault.scale);
   return MXCHECK_OK;
 }
 
@@ -56,13 +57,14 @@ mxcheck_status run_dequantize(const mxcheck_call* call) {
   const mxcheck_policy& p = *call->policy;
   const std::span offsets = offsets_of(*call, 2);
   const BlockShape block = block_of(p);
-  Quantized q{Format::e4m3, block, p.rows, p.cols, count_scale_rows(p.rows, block.rows, offsets)};
-  q.scale_cols = (p.cols + block.width(p.cols) - 1) / block.width(p.cols);
-  const auto* codes = static_cast<const std::uint8_t*>(call->inputs[0].data);
-  q.codes.assign(codes, codes + p.rows * p.cols);
+  QuantizedTensor q =
+      make_quantized(Format::e4m3, p.rows, p.cols, block, Format::e8m0, count_scale_rows(p.rows, block.rows, offsets),
+                     (p.cols + block.width(p.cols) - 1) / block.width(p.cols));
+  std::memcpy(q.codes.data.data(), call->inputs[0].data, q.codes.data.size());
   const ScaleShape shape = scale_shape(q, offsets);
   const auto* scales = static_cast<const std::uint8_t*>(call->inputs[1].data);
-  q.scales = from_layout(layout_of(p), shape, {scales, static_cast<std::size_t>(layout_bytes(layout_of(p), shape))});
+  q.scales().data =
+      to_bytes(from_layout(layout_of(p), shape, {scales, static_cast<std::size_t>(layout_bytes(layout_of(p), shape))}));
   put(dequantize_bf16(q, offsets, 1), call->outputs[0], fault.value);
   return MXCHECK_OK;
 }
@@ -146,9 +148,10 @@ TEST(AtSpeed, a_library_that_is_right_passes_in_every_layout_with_experts_and_wi
     EXPECT_NO_THROW(quantize_case(c));
     EXPECT_NO_THROW(dequantize_case(c));
     const MatrixView x{Format::bf16, std::as_bytes(std::span(c.x)).data(), c.rows, c.cols, c.cols};
-    const Quantized want = quantize(x, Format::e4m3, blocks.block, recipe_named("rceil"), blocks.offsets, 1);
-    EXPECT_EQ(c.codes, want.codes);
-    EXPECT_EQ(c.scales, to_layout(blocks.layout, scale_shape(want, blocks.offsets), want.scales, 9));
+    const QuantizedTensor want = quantize(x, Format::e4m3, blocks.block, recipe_named("rceil"), blocks.offsets, 1);
+    EXPECT_EQ(c.codes, values_in<std::uint8_t>(want.codes.data));
+    EXPECT_EQ(c.scales,
+              to_layout(blocks.layout, scale_shape(want, blocks.offsets), want.scales().as<std::uint8_t>(), 9));
     EXPECT_EQ(c.y, dequantize_bf16(want, blocks.offsets, 1));
   }
 }

@@ -144,17 +144,17 @@ mxcheck_status run(const mxcheck_call* call) {
   const std::int64_t stride = x.strides == nullptr ? p.cols : x.strides[0];
   const mxcheck::MatrixView view{mxcheck::Format::bf16, reinterpret_cast<std::byte*>(data_of(x)), p.rows, p.cols,
                                  stride};
-  const mxcheck::Quantized q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32},
-                                                 mxcheck::recipe_named(mode("floor") ? "floor" : "rceil"), {}, 1);
+  const mxcheck::QuantizedTensor q = mxcheck::quantize(view, mxcheck::Format::e4m3, {1, 32},
+                                                       mxcheck::recipe_named(mode("floor") ? "floor" : "rceil"), {}, 1);
   char* codes = data_of(call->outputs[0]);
   char* scales = data_of(call->outputs[1]);
-  if (!q.codes.empty()) std::memcpy(codes, q.codes.data(), q.codes.size());
-  if (!q.scales.empty()) std::memcpy(scales, q.scales.data(), q.scales.size());
+  if (!q.codes.empty()) std::memcpy(codes, q.codes.data.data(), q.codes.size());
+  if (!q.scales().empty()) std::memcpy(scales, q.scales().data.data(), q.scales().size());
   if (mode("column_33_is_wrong") && p.cols > 33 && p.rows > 0) codes[33] = static_cast<char>(codes[33] ^ 1);
   if (mode("writes_past") && !q.codes.empty()) codes[q.codes.size()] = 0;
   if (mode("writes_its_input") && !q.codes.empty()) data_of(x)[0] = static_cast<char>(data_of(x)[0] ^ 1);
   if (mode("past_its_workspace")) static_cast<char*>(call->workspace)[100] = 0;
-  if (mode("never_writes_scales")) std::memset(scales, 0xA5, q.scales.size());
+  if (mode("never_writes_scales")) std::memset(scales, 0xA5, q.scales().size());
   spoil_by_state(p, codes, q.codes.size());
   static unsigned runs = 0;
   if (mode("forgetful") && ++runs % 7 == 0 && !q.codes.empty()) codes[0] = static_cast<char>(codes[0] ^ 1);

@@ -34,7 +34,7 @@ TEST(Speed, of_quantize_and_dequantize_is_64_M_elements_a_minute_and_thread) {
   for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e5m6}) {
     for (const auto& [name, block] : kBlockShapes) {
       for (const std::string recipe : {"rceil", "fp32"}) {
-        Quantized q;
+        QuantizedTensor q;
         const double forth =
             rate(side * side, [&, b = block] { q = quantize(m.view(), element, b, recipe_named(recipe), {}, 1); });
         const double back = rate(side * side, [&] { dequantize_bf16(q, {}, 1); });

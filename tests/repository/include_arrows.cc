@@ -51,10 +51,13 @@ const std::vector<Arrow>& folder_arrows() {
        {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",
         "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
-      {"trainer/", {"trainer/", "goldens/", "numerics/", "reference/", "mxcheck_version.h", "kernels/train.h"}},
+      {"pages/", {"pages/", "goldens/json/"}},
+      {"trainer/",
+       {"trainer/", "pages/", "goldens/", "numerics/", "reference/", "mxcheck_version.h", "kernels/train.h"}},
       {"properties/",
-       {"properties/", "reference/", "goldens/", "numerics/", "kernels/candidate.h", "kernels/candidate_layer.h",
-        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h", "mxcheck_version.h"}},
+       {"properties/", "pages/", "reference/", "goldens/", "numerics/", "kernels/candidate.h",
+        "kernels/candidate_layer.h", "kernels/candidate_matmul.h", "kernels/candidate_moe.h",
+        "kernels/candidate_route.h", "mxcheck_version.h"}},
       {"kernels/",
        {"kernels/common/", "kernels/candidate.h", "kernels/candidate_layer.h", "kernels/candidate_matmul.h",
         "kernels/candidate_moe.h", "kernels/candidate_route.h", "kernels/train.h"},
@@ -117,9 +120,9 @@ const std::vector<Arrow>& property_arrows() {
 }
 
 std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
-  static constexpr std::array<std::string_view, 12> kOurs{"bindings/", "numerics/",   "reference/",  "goldens/",
-                                                          "kernels/",  "properties/", "benchmarks/", "examples/",
-                                                          "tools/",    "tests/",      "fuzz/",       "mxcheck/"};
+  static constexpr std::array<std::string_view, 13> kOurs{
+      "bindings/", "numerics/", "reference/", "goldens/", "kernels/", "properties/", "benchmarks/",
+      "examples/", "tools/",    "tests/",     "fuzz/",    "mxcheck/", "pages/"};
   return findings_of(path, text, folder_arrows(), [](const Include& include) {
     // A name without a folder is a neighbour, which this tree does not use, or generated; of others come "hwy/..." too.
     const bool bare = include.quoted && include.name.find('/') == std::string::npos;

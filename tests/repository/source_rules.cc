@@ -18,9 +18,9 @@ void for_each_line(std::string_view text, F f) {
   }
 }
 
-constexpr std::array<std::string_view, 11> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
+constexpr std::array<std::string_view, 12> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
                                                     "kernels/",  "properties/", "benchmarks/", "examples/",
-                                                    "tools/",    "tests/",      "fuzz/"};
+                                                    "tools/",    "tests/",      "fuzz/",       "pages/"};
 
 struct WordRule {
   const char* pattern;
@@ -30,8 +30,8 @@ struct WordRule {
 };
 
 const std::vector<WordRule>& word_rules() {
-  static const std::vector<std::string_view> libraries{"bindings/", "numerics/",   "reference/",
-                                                       "goldens/",  "properties/", "kernels/"};
+  static const std::vector<std::string_view> libraries{"bindings/",   "numerics/", "reference/", "goldens/",
+                                                       "properties/", "kernels/",  "pages/"};
   static const std::vector<std::string_view> all{kFolders.begin(), kFolders.end()};
   static const std::vector<WordRule> rules{
       {R"(\b(printf|puts|putchar|perror)\s*\(|\bstd::(cout|cerr|clog|print)\b)",

@@ -26,7 +26,7 @@ const std::vector<Source>& sources() {
     static const std::set<std::string> kinds{".h", ".cc", ".c", ".cu", ".cuh"};
     std::vector<Source> found;
     for (const char* folder : {"bindings", "numerics", "emulation", "reference", "goldens", "kernels", "properties",
-                               "tools", "trainer", "tests", "benchmarks", "examples", "fuzz"}) {
+                               "tools", "trainer", "tests", "benchmarks", "examples", "fuzz", "pages"}) {
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root() / folder)) {
         if (!entry.is_regular_file() || !kinds.contains(entry.path().extension())) continue;
         found.push_back({fs::relative(entry.path(), root()).generic_string(), contents(entry.path())});

@@ -76,7 +76,7 @@ inline void expect_contains(const std::string& text, const std::string& part) {
 }
 
 template <class T>
-Tensor make_tensor(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape,
+Tensor make_tensor(const std::string& name, Format dtype, std::vector<std::int64_t> shape,
                    const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {name, dtype, std::move(shape), {bytes.begin(), bytes.end()}};

@@ -73,15 +73,15 @@ TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   expect_refused(3, why, "route big.npy --top-k 1", "ulimit -v 2000000; ");
   expect_refused(3, why, "mma --contract sm90_bf16 --a big.npy --b big.npy -o d.npy", "ulimit -v 2000000; ");
   // Two vectors whose product is too large.
-  write_npy(dir / "long.npy", test::make_tensor("", Dtype::u8, {40000, 1}, std::vector<std::uint8_t>(40000)));
+  write_npy(dir / "long.npy", test::make_tensor("", Format::uint8, {40000, 1}, std::vector<std::uint8_t>(40000)));
   expect_refused(3, "d.npy: out of memory: 6400000000 bytes are needed",
                  "mma --contract sm90_fp8 --a long.npy --b long.npy -o d.npy", "ulimit -v 2000000; ");
 }
 
 // An empty name, which "$OUT" of a script that lost its variable gives, is an option without a value, not one left out.
 TEST_F(Tool, refuses_an_empty_name) {
-  write_npy(dir / "x.npy", test::make_tensor("", Dtype::f32, {1, 2}, std::vector<float>{1, 2}));
-  write_npy(dir / "a.npy", test::make_tensor("", Dtype::u8, {1, 1}, std::vector<std::uint8_t>{56}));
+  write_npy(dir / "x.npy", test::make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
+  write_npy(dir / "a.npy", test::make_tensor("", Format::uint8, {1, 1}, std::vector<std::uint8_t>{56}));
   const std::string route = "route x.npy --top-k 1 ";
   const std::string mma = "mma --contract sm90_fp8 --a a.npy --b a.npy --explain 0,0 ";
   for (const std::string& arguments :

@@ -1,4 +1,5 @@
 #include "tools/common/output.h"
+#include "tools/common/progress.h"
 
 #include <unistd.h>
 
@@ -13,9 +14,6 @@
 
 #include "goldens/format/described_file.h"
 #include "numerics/error.h"
-#include "tools/common/json.h"
-#include "tools/common/progress.h"
-#include "tools/common/text.h"
 
 namespace mxcheck {
 namespace {

@@ -10,9 +10,6 @@
 #include "goldens/data/embedded.h"
 #include "numerics/error.h"
 #include "properties/core/rng.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/matrix_panels.h"
-#include "tools/common/panel_quantizer.h"
 
 namespace mxcheck {
 
@@ -51,17 +48,17 @@ namespace {
 
 Format matrix_dtype(const MatrixInput& o, const TensorHead& tensor) {
   if (!o.dtype.empty()) {
-    if (tensor.dtype != Dtype::u16) {
+    if (tensor.dtype != Format::uint16) {
       refuse_usage("--dtype " + o.dtype + " reinterprets 16-bit unsigned integers; " + o.location + " holds " +
                    safetensors_name(tensor.dtype));
     }
     return o.dtype == "bf16" ? Format::bf16 : Format::fp16;
   }
-  if (tensor.dtype == Dtype::f32) return Format::fp32;
-  if (tensor.dtype == Dtype::bf16) return Format::bf16;
-  if (tensor.dtype == Dtype::f16) return Format::fp16;
-  std::string hint = tensor.dtype == Dtype::f64 ? "; convert it to F32 first, so that the rounding is yours" : "";
-  if (tensor.dtype == Dtype::u16) hint = "; if these are the bits of BF16, say --dtype bf16";
+  if (tensor.dtype == Format::fp32) return Format::fp32;
+  if (tensor.dtype == Format::bf16) return Format::bf16;
+  if (tensor.dtype == Format::fp16) return Format::fp16;
+  std::string hint = tensor.dtype == Format::fp64 ? "; convert it to F32 first, so that the rounding is yours" : "";
+  if (tensor.dtype == Format::uint16) hint = "; if these are the bits of BF16, say --dtype bf16";
   throw Error(ErrorKind::input,
               o.location + ": has dtype " + safetensors_name(tensor.dtype) + "; F32, BF16 or F16 is needed" + hint);
 }
@@ -92,7 +89,7 @@ MatrixHead matrix_head(const MatrixInput& o, const TensorHead& tensor) {
 }
 
 MatrixView matrix_of(const MatrixInput& o, const Tensor& tensor) {
-  const MatrixHead head = matrix_head(o, {tensor.dtype, tensor.shape});
+  const MatrixHead head = matrix_head(o, {tensor.format, tensor.shape});
   return {head.dtype, tensor.data.data() + head.bytes_before, head.rows, head.cols, head.cols};
 }
 
@@ -101,7 +98,7 @@ MatrixPanels::MatrixPanels(MatrixInput input) : input_(std::move(input)) { open(
 void MatrixPanels::open() {
   if (input_.location.starts_with(kRealPrefix)) {
     const Tensor& tensor = real_tensor(std::string_view(input_.location).substr(kRealPrefix.size()));
-    head_ = matrix_head(input_, {tensor.dtype, tensor.shape});
+    head_ = matrix_head(input_, {tensor.format, tensor.shape});
     embedded_ = tensor.data.data() + head_.bytes_before;
   } else {
     rows_ = open_rows(input_.location);
@@ -139,12 +136,13 @@ PanelQuantizer::PanelQuantizer(Format source, Format element, BlockShape block, 
     : element_(element), block_(block), recipe_(recipe), simd_(offers_simd(source, element, block, recipe)) {}
 
 void PanelQuantizer::quantize(const MatrixView& panel, std::span<const std::int64_t> starts, std::size_t number,
-                              std::span<const std::int64_t> offsets, int threads, Quantized& q) const {
+                              std::span<const std::int64_t> offsets, int threads, QuantizedTensor& q) const {
   if (!simd_) {
     q = mxcheck::quantize(panel, element_, block_, recipe_, offsets, threads);
     return;
   }
-  q.element = element_, q.block = block_;
+  q.codes.format = element_;
+  q.levels.front().block = block_;
   simd_quantize(panel, offsets, recipe_, threads, q);
   const std::int64_t row_bytes = panel.row_stride * (panel.dtype == Format::fp32 ? 4 : 2);
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
@@ -152,11 +150,12 @@ void PanelQuantizer::quantize(const MatrixView& panel, std::span<const std::int6
     const std::int64_t row = starts[i] - starts[0];
     const MatrixView band{
         panel.dtype, panel.data + row * row_bytes, starts[i + 1] - starts[i], panel.cols, panel.row_stride, starts[i]};
-    const Quantized want = mxcheck::quantize(band, element_, block_, recipe_, {}, 1);
-    const auto codes = q.codes.begin() + row * panel.cols;
-    const auto scales = q.scales.begin() + static_cast<std::int64_t>(i) * q.scale_cols;
-    if (std::equal(want.codes.begin(), want.codes.end(), codes) &&
-        std::equal(want.scales.begin(), want.scales.end(), scales))
+    const QuantizedTensor want = mxcheck::quantize(band, element_, block_, recipe_, {}, 1);
+    const auto begins = [](const Tensor& whole, std::int64_t at, const Tensor& part) {
+      return std::equal(part.data.begin(), part.data.end(), whole.data.begin() + at);
+    };
+    if (begins(q.codes, row * panel.cols, want.codes) &&
+        begins(q.scales(), static_cast<std::int64_t>(i) * q.scale_cols(), want.scales()))
       continue;
     refuse_difference(starts[i], starts[i + 1]);
   }

@@ -22,10 +22,7 @@
 #include "numerics/text.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
-#include "properties/report/coverage_text.h"
-#include "properties/report/github.h"
 #include "properties/report/report.h"
-#include "properties/report/timings_text.h"
 #include "tools/gate/shard_options.h"
 #include "tools/subcommands.h"
 
@@ -443,7 +440,7 @@ void write_outputs(const OutputOptions& o, GateReport& report, const std::map<st
 int end_code(const GateReport& report) {
   const int code = exit_code(report);
   if (report.unwritten.empty()) return code;
-  if (code == 3) throw Error(ErrorKind::environment, report.unwritten);
+  if (code == spec(ErrorKind::environment).exit_code) throw Error(ErrorKind::environment, report.unwritten);
   std::fputs(fmt::format("mxcheck: error: {}\n", report.unwritten).c_str(), stderr);
   return code;
 }

@@ -14,7 +14,7 @@
 #include "properties/records/replay.h"
 #include "properties/records/source_digest.h"
 #include "properties/report/report.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/gate/outputs.h"
 #include "tools/subcommands.h"
 

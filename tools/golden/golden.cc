@@ -19,9 +19,8 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/golden/file.h"
 
 namespace mxcheck {
@@ -194,14 +193,14 @@ struct ShowOptions {
 
 std::uint64_t element(const Tensor& t, std::size_t i) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, t.data.data() + i * size_of(t.dtype), size_of(t.dtype));
-  if (t.dtype == Dtype::i32) return static_cast<std::uint64_t>(static_cast<std::int32_t>(bits));
+  std::memcpy(&bits, t.data.data() + i * size_of(t.format), size_of(t.format));
+  if (t.format == Format::int32) return static_cast<std::uint64_t>(static_cast<std::int32_t>(bits));
   return bits;
 }
 
 void print_elements(const DatasetInfo& info, const Tensor& t, std::int64_t first) {
   const std::optional<Format> format = find_format(info.format);
-  const std::size_t count = t.data.size() / size_of(t.dtype);
+  const std::size_t count = t.data.size() / size_of(t.format);
   const std::size_t shown = std::min<std::size_t>(count, static_cast<std::size_t>(first));
   const std::int64_t cols = t.shape.size() == 2 ? t.shape[1] : 0;
   for (std::size_t i = 0; i < shown; ++i) {

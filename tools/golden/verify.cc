@@ -16,9 +16,8 @@
 #include "numerics/text.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/golden_verdict.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/golden/file.h"
 #include "tools/golden/golden.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "properties/identify/product.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 
 namespace mxcheck {
 

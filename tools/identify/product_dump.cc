@@ -69,8 +69,9 @@ Scales read_scales(const std::string& location, const Side& side, std::int64_t s
                     location, s.rows, s.cols, side.shape.rows, side.shape.cols, k, side.shape.rows,
                     ceil_div(side.shape.cols, k), ceil_div(side.shape.rows, 128), ceil_div(side.shape.cols, k)));
   }
-  if (t.dtype != Dtype::u8 && t.dtype != Dtype::f32) throw Error(ErrorKind::input, location + ": scales are U8 or F32");
-  scales.format = t.dtype == Dtype::u8 ? Format::e8m0 : Format::fp32;
+  if (t.format != Format::uint8 && t.format != Format::fp32)
+    throw Error(ErrorKind::input, location + ": scales are U8 or F32");
+  scales.format = t.format == Format::uint8 ? Format::e8m0 : Format::fp32;
   return scales;
 }
 
@@ -197,10 +198,10 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   call.x = values_of(x, o.x, call.dtype);
   if (o.scales.empty()) return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols));
   const Tensor scales = tensor_at(o.scales);
-  if (scales.dtype != Dtype::u8 && scales.dtype != Dtype::f32)
+  if (scales.format != Format::uint8 && scales.format != Format::fp32)
     throw Error(ErrorKind::input, o.scales + ": scales are U8 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
-  const QuantizeAnswer given{words_of(codes), words_of(scales), scales.dtype == Dtype::f32};
+  const QuantizeAnswer given{words_of(codes), words_of(scales), scales.format == Format::fp32};
   const Match match = match_quantize(o.codes, call, given);
   if (match.explained() || given.fp32_scales) return answer(o, match);
   return answer(o, match, {}, match_elements(o.codes, call, given));
@@ -227,15 +228,15 @@ int identify_routes_dump(const IdentifyOptions& o) {
   RouteCall call{shape.rows, shape.cols, chosen.cols, {}};
   call.logits = values_of(logits, o.logits, call.dtype);
   RouteAnswer answered;
-  const std::size_t width = size_of(experts.dtype);
-  if (experts.dtype != Dtype::i32 && experts.dtype != Dtype::i64)
+  const std::size_t width = size_of(experts.format);
+  if (experts.format != Format::int32 && experts.format != Format::int64)
     throw Error(ErrorKind::input, o.experts + ": experts are I32 or I64");
   for (std::size_t at = 0; at < experts.data.size(); at += width) {
     std::int64_t expert = 0;
     std::memcpy(&expert, experts.data.data() + at, width);
     answered.experts.push_back(static_cast<std::int32_t>(expert));
   }
-  if (weights.dtype != Dtype::f32) throw Error(ErrorKind::input, o.weights + ": weights are F32");
+  if (weights.format != Format::fp32) throw Error(ErrorKind::input, o.weights + ": weights are F32");
   for (std::uint32_t word : words_of(weights)) answered.weights.push_back(std::bit_cast<float>(word));
   return answer(o, match_routes(o.experts, call, answered));
 }

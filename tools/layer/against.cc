@@ -1,4 +1,4 @@
-#include "tools/layer/against.h"
+#include "tools/layer/layer.h"
 
 #include <algorithm>
 
@@ -11,8 +11,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/diagnosis/layer/verdict.h"
-#include "tools/common/json.h"
-#include "tools/layer/dump.h"
+#include "tools/common/output.h"
 
 namespace mxcheck {
 namespace {

@@ -13,10 +13,8 @@
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/text.h"
-#include "tools/layer/routing.h"
-#include "tools/layer/weights.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
 
 namespace mxcheck {
 namespace {
@@ -86,11 +84,11 @@ Bf16Tensor bf16_tensor(const LayerFiles& files, const std::string& option, const
     if (!is_absent(e)) throw;
     throw Error(e.kind(), std::string(e.what()) + "; " + option + " names another");
   }
-  const bool is_bits = t.dtype == Dtype::u16 && files.dtype == "bf16";
-  if (t.dtype != Dtype::bf16 && !is_bits) {
-    const char* hint = t.dtype == Dtype::u16 ? "; if these are its bits, say --dtype bf16"
-                                             : "; convert it first, so that the rounding is yours";
-    refuse_input(where + ": has dtype " + safetensors_name(t.dtype) + "; BF16 is needed" + hint);
+  const bool is_bits = t.format == Format::uint16 && files.dtype == "bf16";
+  if (t.format != Format::bf16 && !is_bits) {
+    const char* hint = t.format == Format::uint16 ? "; if these are its bits, say --dtype bf16"
+                                                  : "; convert it first, so that the rounding is yours";
+    refuse_input(where + ": has dtype " + safetensors_name(t.format) + "; BF16 is needed" + hint);
   }
   return {where, t.shape, values_in<std::uint16_t>(t.data)};
 }
@@ -266,7 +264,7 @@ class RoutesInFile {
   }
 
   // Nothing where the file has no such tensor.
-  std::optional<Tensor> find(const std::string& name, Dtype dtype, std::size_t rank) const {
+  std::optional<Tensor> find(const std::string& name, Format dtype, std::size_t rank) const {
     const std::string where = file_ + colon_ + name;
     Tensor t;
     try {
@@ -277,13 +275,13 @@ class RoutesInFile {
         return std::nullopt;
       throw;
     }
-    if (t.dtype != dtype || t.shape.size() != rank)
-      refuse_input(where + ": is " + safetensors_name(t.dtype) + " " + shape_in_brackets(t.shape) + "; " +
+    if (t.format != dtype || t.shape.size() != rank)
+      refuse_input(where + ": is " + safetensors_name(t.format) + " " + shape_in_brackets(t.shape) + "; " +
                    safetensors_name(dtype) + " of " + std::to_string(rank) + " dimensions is needed");
     return t;
   }
   template <class T>
-  std::vector<T> list(const std::string& name, Dtype dtype) const {
+  std::vector<T> list(const std::string& name, Format dtype) const {
     const std::optional<Tensor> t = find(name, dtype, 1);
     if (!t) refuse_input(file_ + ": has no tensor '" + name + "'; what mxcheck route -o wrote is needed");
     return values_in<T>(t->data);
@@ -312,7 +310,8 @@ LayerRouting routing_from_logits(const LayerFiles& files, const std::string& log
   TokenRounding rounding = token_rounding_of(o);
   Tensor tensor = tensor_at(r.where);
   while (tensor.shape.size() > 2 && tensor.shape[0] == 1) tensor.shape.erase(tensor.shape.begin());
-  const MatrixView view = matrix_of({r.where, std::nullopt, tensor.dtype == Dtype::u16 ? files.dtype : ""}, tensor);
+  const MatrixView view =
+      matrix_of({r.where, std::nullopt, tensor.format == Format::uint16 ? files.dtype : ""}, tensor);
   r.tokens = view.rows, r.experts = view.cols, r.logits_dtype = view.dtype;
   r.bias = bias_at(o.bias, r.router, r.experts);
   r.router.bias = r.bias;
@@ -345,15 +344,15 @@ LayerRouting routing_from_file(const std::string& file) {
   const RoutesInFile in(file);
   LayerRouting r;
   r.where = file;
-  r.routes.offsets = in.list<std::int64_t>("offsets", Dtype::i64);
-  r.routes.token_offsets = in.list<std::int64_t>("token_offsets", Dtype::i64);
+  r.routes.offsets = in.list<std::int64_t>("offsets", Format::int64);
+  r.routes.token_offsets = in.list<std::int64_t>("token_offsets", Format::int64);
   if (r.routes.offsets.size() < 2 || r.routes.token_offsets.empty())
     refuse_input(file + ": offsets of " + std::to_string(r.routes.offsets.size()) + " numbers and token_offsets of " +
                  std::to_string(r.routes.token_offsets.size()) + "; experts + 1, 2 or more, and tokens + 1 are needed");
   r.experts = std::ssize(r.routes.offsets) - 1;
   r.tokens = std::ssize(r.routes.token_offsets) - 1;
-  const std::optional<Tensor> experts = in.find("experts", Dtype::i32, 2);
-  const std::optional<Tensor> weights = in.find("weights", Dtype::f32, 2);
+  const std::optional<Tensor> experts = in.find("experts", Format::int32, 2);
+  const std::optional<Tensor> weights = in.find("weights", Format::fp32, 2);
   in_place_of_input(file, file, [&] {
     if (experts && weights) {
       if (experts->shape[0] != r.tokens || experts->shape != weights->shape || experts->shape[1] < 1)
@@ -363,9 +362,9 @@ LayerRouting routing_from_file(const std::string& file) {
                               experts->shape[1], {}, r.experts);
       return;
     }
-    r.routes.row_token = in.list<std::int32_t>("row_token", Dtype::i32);
-    r.routes.row_weight = in.list<float>("row_weight", Dtype::f32);
-    r.routes.token_rows = in.list<std::int32_t>("token_rows", Dtype::i32);
+    r.routes.row_token = in.list<std::int32_t>("row_token", Format::int32);
+    r.routes.row_weight = in.list<float>("row_weight", Format::fp32);
+    r.routes.token_rows = in.list<std::int32_t>("token_rows", Format::int32);
     check(r.routes, r.tokens, r.experts);
   });
   return r;

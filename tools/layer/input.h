@@ -1,12 +1,15 @@
 #pragma once
-// The tensors that a layer is run on, from files: what `mxcheck layer` takes.
+// The tensors that a layer is run on, its weights and its routes, from files: what `mxcheck layer` takes.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "reference/layer/layer.h"
+#include "reference/layer/routes.h"
+#include "tools/route/router_options.h"
 
 namespace mxcheck {
 
@@ -42,5 +45,40 @@ Bf16Tensor token_tensor(const LayerFiles& files, const std::string& option, cons
 
 // "[4, 32, 64]"
 std::string shape_in_brackets(const std::vector<std::int64_t>& shape);
+
+// W1 and W2 as a layer's checkpoint holds them: one tensor each, in either order of its columns, or three tensors an
+// expert.
+struct LayerWeights {
+  std::vector<std::uint16_t> w1;  // [E, d, 2n], as gate_up says
+  std::vector<std::uint16_t> w2;  // [E, n, d]
+  std::int64_t inner = 0;         // n
+};
+
+// Error{input} for sizes that do not agree with `experts` and `width`, which come from `routes_from` and `x_from`.
+LayerWeights read_weights(const LayerFiles& files, std::int64_t experts, std::int64_t width,
+                          const std::string& routes_from, const std::string& x_from);
+
+// A layer's routes: computed from logits, or read from what `mxcheck route -o` wrote.
+struct LayerRouting {
+  std::string where;  // for messages
+  LayerRoutes routes;
+  std::int64_t tokens = 0, experts = 0;
+  std::map<std::string, std::string> about;  // metadata: what made the routes
+  // The gradient of the logits from that of each row's weight, for routes from logits under rule none; else nothing.
+  std::optional<std::vector<float>> logits_gradient(std::span<const float> ds, int threads) const;
+
+  // The inputs that logits_gradient() needs.
+  Router router;
+  std::vector<float> bias;
+  std::vector<std::byte> logits;
+  Format logits_dtype = Format::fp32;
+  std::vector<std::int32_t> slot_experts;
+};
+
+LayerRouting routing_from_logits(const LayerFiles& files, const std::string& logits, const RouterOptions& options,
+                                 int threads);
+// FILE.safetensors or FILE.h5 with offsets, row_token, row_weight, token_offsets, token_rows; where experts and weights
+// are there too, slots are theirs, best first. A layer's own file will do as well.
+LayerRouting routing_from_file(const std::string& file);
 
 }  // namespace mxcheck

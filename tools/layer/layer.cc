@@ -1,6 +1,6 @@
 // mxcheck layer: the recipes of a mixture-of-experts layer, and the layer run on files.
 
-#include "tools/layer/summary.h"
+#include "tools/layer/layer.h"
 
 #include <cmath>
 #include <cstring>
@@ -17,15 +17,10 @@
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
-#include "tools/layer/against.h"
 #include "tools/layer/flow.h"
-#include "tools/layer/layer_options.h"
-#include "tools/layer/routing.h"
-#include "tools/layer/weights.h"
+#include "tools/layer/input.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -290,8 +285,8 @@ double element(const LayerTensor& t, const std::optional<Format>& format, std::s
   std::uint64_t bits = 0;
   const std::size_t width = size_of(t.dtype);
   std::memcpy(&bits, t.data.data() + i * width, width);
-  if (t.dtype == Dtype::i32) return static_cast<std::int32_t>(bits);
-  if (t.dtype == Dtype::i64) return static_cast<double>(static_cast<std::int64_t>(bits));
+  if (t.dtype == Format::int32) return static_cast<std::int32_t>(bits);
+  if (t.dtype == Format::int64) return static_cast<double>(static_cast<std::int64_t>(bits));
   return format ? decode(*format, static_cast<std::uint32_t>(bits)) : static_cast<double>(bits);
 }
 

@@ -19,7 +19,6 @@
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -40,27 +39,31 @@ struct Options {
 };
 
 // The matrix as it was quantized is rows x k, or, transposed, k x rows.
-MatmulOperand operand_of(const Quantized& q, bool transposed) {
+MatmulOperand operand_of(const QuantizedTensor& q, bool transposed) {
   MatmulOperand x;
-  x.format = q.element;
-  x.codes = q.codes.data();
-  x.rows = transposed ? q.cols : q.rows;
-  x.depth = transposed ? q.rows : q.cols;
-  x.row_stride = transposed ? 1 : q.cols;
-  x.depth_stride = transposed ? q.cols : 1;
-  const BlockShape block{q.block.height(q.rows), q.block.width(q.cols)};
+  x.format = q.element();
+  x.codes = q.codes.data.data();
+  x.rows = transposed ? q.cols() : q.rows();
+  x.depth = transposed ? q.rows() : q.cols();
+  x.row_stride = transposed ? 1 : q.cols();
+  x.depth_stride = transposed ? q.cols() : 1;
+  const BlockShape block{q.block().height(q.rows()), q.block().width(q.cols())};
   x.block = transposed ? block.transposed() : block;
-  x.scale_format = q.scales_fp32.empty() ? Format::e8m0 : Format::fp32;
-  x.scales = q.scales_fp32.empty() ? static_cast<const void*>(q.scales.data()) : q.scales_fp32.data();
-  x.scale_row_stride = transposed ? 1 : q.scale_cols;
-  x.scale_depth_stride = transposed ? q.scale_cols : 1;
+  x.scale_format = q.scales().format;
+  x.scales = q.scales().data.data();
+  x.scale_row_stride = transposed ? 1 : q.scale_cols();
+  x.scale_depth_stride = transposed ? q.scale_cols() : 1;
   return x;
 }
 
 QuantizedFile read(const std::string& path) {
   QuantizedFile file = from_safetensors(read_safetensors(path), path);
-  if (!file.matrix.codes16.empty()) throw Error(ErrorKind::input, path + ": e5m6 codes are no operands of a product");
-  check_codes(file.matrix.element, std::as_bytes(std::span(file.matrix.codes)), path);
+  const Format element = file.matrix.element();
+  if (!spec(element).is_element) {
+    throw Error(ErrorKind::input,
+                path + ": " + std::string(spec(element).name) + " codes are no operands of a product");
+  }
+  check_codes(element, file.matrix.codes.data, path);
   return file;
 }
 
@@ -68,7 +71,7 @@ QuantizedFile read(const std::string& path) {
 void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const QuantizedFile& b) {
   if (o.groups == "none") {
     const bool split =
-        (a.offsets.size() > 2 && a.matrix.block.rows != 1) || (b.offsets.size() > 2 && b.matrix.block.rows != 1);
+        (a.offsets.size() > 2 && a.matrix.block().rows != 1) || (b.offsets.size() > 2 && b.matrix.block().rows != 1);
     if (split)
       throw Error(ErrorKind::usage, "blocks restart at experts in these files: --groups rows or depth is needed");
     return;
@@ -100,9 +103,9 @@ void set_groups(const Options& o, Matmul& p, const QuantizedFile& a, const Quant
 
 Tensor read_c(const std::string& location, const Tensor& d) {
   Tensor c = read_tensor(location);
-  if (c.dtype == d.dtype && c.shape == d.shape) return c;
+  if (c.format == d.format && c.shape == d.shape) return c;
   refuse_c(location, c,
-           fmt::format("C has D's type and shape: {} of {}", safetensors_name(d.dtype), shape_to_text(d.shape)));
+           fmt::format("C has D's type and shape: {} of {}", safetensors_name(d.format), shape_to_text(d.shape)));
 }
 
 Json side_json(const std::string& file, const MatmulOperand& x) {
@@ -116,7 +119,7 @@ Json answer_json(const Options& o, const Matmul& p, const Tensor& d) {
           {"contract", to_text(p.contract)},
           {"a", side_json(o.a, p.a)},
           {"b", side_json(o.b, p.b)},
-          {"d", {{"dtype", safetensors_name(d.dtype)}, {"shape", d.shape}}}};
+          {"d", {{"dtype", safetensors_name(d.format)}, {"shape", d.shape}}}};
 }
 
 int run(const Options& o) {
@@ -134,7 +137,7 @@ int run(const Options& o) {
   p.output = o.dtype == "f32" ? Format::fp32 : Format::bf16;
   p.alpha = o.alpha;
   set_groups(o, p, a, b);
-  Tensor d{"d", o.dtype == "f32" ? Dtype::f32 : Dtype::bf16, {}, {}};
+  Tensor d{"d", o.dtype == "f32" ? Format::fp32 : Format::bf16, {}, {}};
   if (p.grouping == Grouping::depth) d.shape.push_back(p.experts());
   d.shape.insert(d.shape.end(), {p.m(), p.b.rows});
   Tensor c;
@@ -158,7 +161,7 @@ int run(const Options& o) {
   progress->watch("multiplying", [&, all = static_cast<double>(p.rows_of_d())] {
     return static_cast<double>(rows_done) / std::max(1.0, all);
   });
-  d.data = room_for(checked_bytes(d.shape, size_of(d.dtype), o.output), o.output);
+  d.data = room_for(checked_bytes(d.shape, size_of(d.format), o.output), o.output);
   matmul(p, d.data.data());
   progress->now("writing " + o.output);
   text += fmt::format("{}: {} {} = {} {} by {} {} over k = {}, contract {}\n", o.output, shape_to_text(d.shape),
@@ -221,29 +224,29 @@ Stack stack_of(const Tensor& t, const std::string& location) {
 }
 
 Format code_format(const std::string& name, const Tensor& t, const std::string& location) {
-  const auto width = static_cast<int>(size_of(t.dtype)) * 8;
+  const auto width = static_cast<int>(size_of(t.format)) * 8;
   if (name.empty()) {
-    switch (t.dtype) {
-      case Dtype::u8: return Format::e4m3;
-      case Dtype::u16:
-      case Dtype::bf16: return Format::bf16;
-      case Dtype::f16: return Format::fp16;
-      case Dtype::f32:
-      case Dtype::u32: return Format::fp32;
+    switch (t.format) {
+      case Format::uint8: return Format::e4m3;
+      case Format::uint16:
+      case Format::bf16: return Format::bf16;
+      case Format::fp16: return Format::fp16;
+      case Format::fp32:
+      case Format::uint32: return Format::fp32;
       default: break;
     }
     throw Error(ErrorKind::input,
-                location + ": is " + safetensors_name(t.dtype) + "; codes are U8 or U16, values BF16, F16 or F32");
+                location + ": is " + safetensors_name(t.format) + "; codes are U8 or U16, values BF16, F16 or F32");
   }
   const auto format = find_format(name);
   if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
-  const bool integers = t.dtype == Dtype::u8 || t.dtype == Dtype::u16 || t.dtype == Dtype::u32;
-  const bool itself = (t.dtype == Dtype::bf16 && format == Format::bf16) ||
-                      (t.dtype == Dtype::f16 && format == Format::fp16) ||
-                      (t.dtype == Dtype::f32 && format == Format::fp32);
+  const bool integers = t.format == Format::uint8 || t.format == Format::uint16 || t.format == Format::uint32;
+  const bool itself = (t.format == Format::bf16 && format == Format::bf16) ||
+                      (t.format == Format::fp16 && format == Format::fp16) ||
+                      (t.format == Format::fp32 && format == Format::fp32);
   if ((!integers && !itself) || width != needed) {
-    throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.dtype) + "; " +
+    throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.format) + "; " +
                                       std::string(spec(*format).name) + " codes are U" + std::to_string(needed));
   }
   return *format;
@@ -278,7 +281,7 @@ void write_result(const std::string& output, Tensor d, const std::function<void(
 
 void refuse_c(const std::string& location, const Tensor& c, const std::string& wanted) {
   throw Error(ErrorKind::input,
-              location + ": is " + safetensors_name(c.dtype) + " of " + shape_to_text(c.shape) + "; " + wanted);
+              location + ": is " + safetensors_name(c.format) + " of " + shape_to_text(c.shape) + "; " + wanted);
 }
 
 Json explained_json(std::pair<std::int64_t, std::int64_t> place, const std::vector<std::string>& lines) {

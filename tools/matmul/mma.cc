@@ -12,7 +12,6 @@
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/matmul/operands.h"
 #include "tools/subcommands.h"
 
@@ -70,8 +69,8 @@ void read_scales(const std::string& location, const MatmulContract& contract, Si
                 fmt::format("{}: is {} x {}; {} scales for each of {} rows are needed, one for {} of k", location,
                             s.rows, s.cols, blocks, side.stack.rows, block));
   }
-  const bool bytes = side.scales.dtype == Dtype::u8;
-  if (!bytes && side.scales.dtype != Dtype::f32) throw Error(ErrorKind::input, location + ": scales are U8 or F32");
+  const bool bytes = side.scales.format == Format::uint8;
+  if (!bytes && side.scales.format != Format::fp32) throw Error(ErrorKind::input, location + ": scales are U8 or F32");
   const Format narrow = contract.sum->scale_terms != 0 ? contract.sum->scales.front() : Format::e8m0;
   side.operand.block = {1, block};
   side.operand.scale_format = bytes ? narrow : Format::fp32;
@@ -89,11 +88,11 @@ void read_side(const std::string& location, const std::string& format, Side& sid
 
 // The n-th matrix of a batch.
 void select(Side& side, std::int64_t n) {
-  const std::int64_t codes = side.stack.rows * side.stack.cols * static_cast<std::int64_t>(size_of(side.codes.dtype));
+  const std::int64_t codes = side.stack.rows * side.stack.cols * static_cast<std::int64_t>(size_of(side.codes.format));
   side.operand.codes = side.codes.data.data() + n * codes;
   if (!side.operand.scaled()) return;
   const std::int64_t scales =
-      side.stack.rows * side.operand.scale_row_stride * static_cast<std::int64_t>(size_of(side.scales.dtype));
+      side.stack.rows * side.operand.scale_row_stride * static_cast<std::int64_t>(size_of(side.scales.format));
   side.operand.scales = side.scales.data.data() + n * scales;
 }
 
@@ -108,18 +107,18 @@ void check_given(const MmaOptions& o) {
 // C of D's shape and type, or its bits.
 Tensor mma_read_c(const std::string& location, const Contract& contract, const Tensor& d) {
   Tensor c = read_tensor(location);
-  const bool halves = d.dtype == Dtype::f16;
-  const Dtype bits = halves ? Dtype::u16 : Dtype::u32;
-  if ((c.dtype != d.dtype && c.dtype != bits) || c.shape != d.shape) {
+  const bool halves = d.format == Format::fp16;
+  const Format bits = halves ? Format::uint16 : Format::uint32;
+  if ((c.format != d.format && c.format != bits) || c.shape != d.shape) {
     refuse_c(location, c,
              fmt::format("C and D of {} are {}: {} (or its bits as {}) of {}", contract.name, halves ? "FP16" : "FP32",
-                         safetensors_name(d.dtype), safetensors_name(bits), shape_to_text(d.shape)));
+                         safetensors_name(d.format), safetensors_name(bits), shape_to_text(d.shape)));
   }
   return c;
 }
 
 // D with room for every matrix of the batch.
-Tensor empty_d(Dtype dtype, const Stack& a, const Stack& b, const std::string& output) {
+Tensor empty_d(Format dtype, const Stack& a, const Stack& b, const std::string& output) {
   Tensor d{"d", dtype, {}, {}};
   if (a.batched) d.shape.push_back(a.count);
   d.shape.insert(d.shape.end(), {a.rows, b.rows});
@@ -139,7 +138,7 @@ Json mma_answer_json(const MmaOptions& o, const MatmulContract& contract, const 
           {"contract", to_text(contract)},
           {"a", mma_side_json(o.a, a)},
           {"b", mma_side_json(o.b, b)},
-          {"d", {{"dtype", safetensors_name(d.dtype)}, {"shape", d.shape}}}};
+          {"d", {{"dtype", safetensors_name(d.format)}, {"shape", d.shape}}}};
 }
 
 int mma_run(const MmaOptions& o) {
@@ -157,13 +156,13 @@ int mma_run(const MmaOptions& o) {
   read_scales(o.scale_a, p.contract, a);
   read_scales(o.scale_b, p.contract, b);
   p.output = p.contract.sum->arithmetic == Arithmetic::fused ? p.contract.sum->step.output.c : Format::fp32;
-  Tensor d = empty_d(p.output == Format::fp16 ? Dtype::f16 : Dtype::f32, a.stack, b.stack, o.output);
+  Tensor d = empty_d(p.output == Format::fp16 ? Format::fp16 : Format::fp32, a.stack, b.stack, o.output);
   Tensor c;
   if (!o.c.empty()) {
     c = mma_read_c(o.c, *p.contract.sum, d);
     p.contract.from_c = p.contract.promotion == 0;
   }
-  const std::int64_t matrix = a.stack.rows * b.stack.rows * static_cast<std::int64_t>(size_of(d.dtype));  // bytes
+  const std::int64_t matrix = a.stack.rows * b.stack.rows * static_cast<std::int64_t>(size_of(d.format));  // bytes
   const auto at = [&](std::int64_t n) {
     select(a, n), select(b, n);
     p.a = a.operand, p.b = b.operand;

@@ -11,7 +11,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "numerics/format/format.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 
 namespace mxcheck {
 

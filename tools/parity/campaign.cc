@@ -8,8 +8,8 @@
 
 #include "goldens/io/paths.h"
 #include "numerics/error.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/parity/parity.h"
 #include "tools/parity/stop_on_signal.h"
 #include "trainer/config/config.h"

@@ -10,7 +10,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
-#include "tools/common/text.h"
+#include "tools/common/output.h"
 #include "tools/parity/parity.h"
 #include "trainer/data/english.h"
 

@@ -17,11 +17,9 @@
 #include "goldens/io/safetensors_writer.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -40,12 +38,14 @@ int dequantize_run(const DequantizeOptions& o) {
   }
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   QuantizedReader reader(o.input);
-  const Quantized& q = reader.file().matrix;
+  const QuantizedTensor& q = reader.file().matrix;
   in_place_of_input(o.input, o.output, [&] {  // a code that its format does not have
     dequantize_stream(reader, o.dtype == "f32" ? Format::fp32 : Format::bf16, o.output, *progress, [&] {
       progress.reset();
-      const Json json{{"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows}, {"cols", q.cols}};
-      print_at_once(o.json ? to_text(json) + "\n" : fmt::format("{}: {} x {} {}\n", o.output, q.rows, q.cols, o.dtype));
+      const Json json{
+          {"input", o.input}, {"output", o.output}, {"dtype", o.dtype}, {"rows", q.rows()}, {"cols", q.cols()}};
+      print_at_once(o.json ? to_text(json) + "\n"
+                           : fmt::format("{}: {} x {} {}\n", o.output, q.rows(), q.cols(), o.dtype));
     });
   });
   return 0;
@@ -91,7 +91,7 @@ class ValuesWriter {
   std::optional<SafetensorsWriter> safetensors_;
 };
 
-std::vector<std::byte> bytes_of_values(const Quantized& q, std::span<const std::int64_t> offsets, Format values,
+std::vector<std::byte> bytes_of_values(const QuantizedTensor& q, std::span<const std::int64_t> offsets, Format values,
                                        int threads) {
   return values == Format::fp32 ? to_bytes(dequantize(q, offsets, threads))
                                 : to_bytes(dequantize_bf16(q, offsets, threads));
@@ -105,21 +105,21 @@ class DequantizeStream {
         values_(values),
         progress_(progress),
         width_(values == Format::fp32 ? 4 : 2),
-        simd_(!has_fp32_scales() && offers_simd_values(values, file_.matrix.element, file_.matrix.block)),
-        writer_(output, {values == Format::fp32 ? Dtype::f32 : Dtype::bf16, {file_.matrix.rows, file_.matrix.cols}}) {}
+        simd_(!has_fp32_scales() && offers_simd_values(values, file_.matrix.element(), file_.matrix.block())),
+        writer_(output, {values, {file_.matrix.rows(), file_.matrix.cols()}}) {}
 
   void run(const std::function<void()>& before_it_appears) {
-    const Quantized& all = file_.matrix;
-    if (all.rows == 0 || all.cols == 0) return writer_.commit(before_it_appears);
-    const std::vector<std::int64_t> starts = block_row_starts(all.rows, all.block.rows, file_.offsets);
+    const QuantizedTensor& all = file_.matrix;
+    if (all.rows() == 0 || all.cols() == 0) return writer_.commit(before_it_appears);
+    const std::vector<std::int64_t> starts = block_row_starts(all.rows(), all.block().rows, file_.offsets);
     std::size_t number = 0;
-    for (const PanelRange& range : panels(starts, all.cols * width_)) {
+    for (const PanelRange& range : panels(starts, all.cols() * width_)) {
       std::vector<std::byte>& to = values_of_[number++ % 2];  // the other one is being written
       dequantize_panel(starts, range, to);
       if (written_.valid()) written_.get();
       written_ = std::async(std::launch::async, [this, &to] { writer_.append(to); });
-      progress_.now(fmt::format("dequantizing {} x {}", all.rows, all.cols),
-                    static_cast<double>(starts[range.end]) / static_cast<double>(all.rows));
+      progress_.now(fmt::format("dequantizing {} x {}", all.rows(), all.cols()),
+                    static_cast<double>(starts[range.end]) / static_cast<double>(all.rows()));
     }
     if (written_.valid()) written_.get();
     progress_.now("writing to disk");
@@ -127,53 +127,43 @@ class DequantizeStream {
   }
 
  private:
-  [[nodiscard]] bool has_fp32_scales() const { return !file_.matrix.scales_fp32.empty(); }
+  [[nodiscard]] bool has_fp32_scales() const { return file_.matrix.scales().format == Format::fp32; }
+
+  static Tensor rows_of(const Tensor& from, std::int64_t first, std::int64_t rows) {
+    const auto row_bytes = from.cols() * static_cast<std::int64_t>(size_of(from.format));
+    const auto begin = from.data.begin() + first * row_bytes;
+    return {"", from.format, {rows, from.cols()}, {begin, begin + rows * row_bytes}};
+  }
 
   // Rows of blocks [at, end) of `from`, whose first row of blocks is row 0 of its codes, as a matrix of their own.
-  static Quantized part_of(const Quantized& from, std::int64_t first_row, std::int64_t rows, std::size_t at,
-                           std::size_t end) {
-    Quantized q;
-    q.element = from.element, q.block = from.block;
-    q.rows = rows, q.cols = from.cols;
-    q.scale_rows = static_cast<std::int64_t>(end - at), q.scale_cols = from.scale_cols;
-    const auto take = [](const auto& all, auto& to, std::int64_t begin, std::int64_t count) {
-      if (!all.empty()) to.assign(all.begin() + begin, all.begin() + begin + count);
-    };
-    take(from.codes, q.codes, first_row * q.cols, rows * q.cols);
-    take(from.codes16, q.codes16, first_row * q.cols, rows * q.cols);
-    const auto first_scale = static_cast<std::int64_t>(at) * q.scale_cols;
-    take(from.scales, q.scales, first_scale, q.scale_rows * q.scale_cols);
-    take(from.scales_fp32, q.scales_fp32, first_scale, q.scale_rows * q.scale_cols);
-    return q;
+  static QuantizedTensor part_of(const QuantizedTensor& from, std::int64_t first_row, std::int64_t rows, std::size_t at,
+                                 std::size_t end) {
+    const ScaleLevel& level = from.levels.front();
+    return {rows_of(from.codes, first_row, rows),
+            {{level.block, level.rule,
+              rows_of(level.scales, static_cast<std::int64_t>(at), static_cast<std::int64_t>(end - at))}}};
   }
 
   void dequantize_panel(const std::vector<std::int64_t>& starts, const PanelRange& range, std::vector<std::byte>& to) {
-    const Quantized& all = file_.matrix;
+    const QuantizedTensor& all = file_.matrix;
     const std::int64_t first = starts[range.at];
     const std::int64_t rows = starts[range.end] - first;
-    Quantized q = part_of(all, 0, 0, range.at, range.end);  // its scales
-    q.rows = rows;
-    const auto count = static_cast<std::size_t>(rows * q.cols);
-    if (q.element == Format::e5m6) {
-      q.codes16.resize(count);
-      reader_.read_codes(std::as_writable_bytes(std::span(q.codes16)));
-    } else {
-      q.codes.resize(count);
-      reader_.read_codes(std::as_writable_bytes(std::span(q.codes)));
-    }
+    QuantizedTensor q = part_of(all, 0, 0, range.at, range.end);  // its scales
+    q.codes = make_tensor(all.element(), {rows, all.cols()}, "codes");
+    reader_.read_codes(q.codes.data);
     const std::vector<std::int64_t> offsets = offsets_within(file_.offsets, first, rows);
     if (!simd_) {
       to = bytes_of_values(q, offsets, values_, 0);
       return;
     }
-    to.resize(count * static_cast<std::size_t>(width_));
+    to.resize(q.codes.size() * static_cast<std::size_t>(width_));
     simd_dequantize(q, offsets, values_, to);
     for (std::size_t i = range.at; i < range.end; ++i) {
       if (!is_checked(i)) continue;
       const std::int64_t row = starts[i] - first;
-      const Quantized band = part_of(q, row, starts[i + 1] - starts[i], i - range.at, i + 1 - range.at);
+      const QuantizedTensor band = part_of(q, row, starts[i + 1] - starts[i], i - range.at, i + 1 - range.at);
       const std::vector<std::byte> want = bytes_of_values(band, {}, values_, 1);
-      if (std::memcmp(want.data(), to.data() + row * q.cols * width_, want.size()) != 0)
+      if (std::memcmp(want.data(), to.data() + row * q.cols() * width_, want.size()) != 0)
         refuse_difference(starts[i], starts[i + 1]);
     }
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "goldens/format/quantized_stream.h"
+#include "tools/common/output.h"
 #include "tools/common/progress.h"
 
 namespace mxcheck {

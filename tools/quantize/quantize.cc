@@ -15,13 +15,9 @@
 #include "goldens/io/row_reader.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
 #include "tools/common/output.h"
-#include "tools/common/panel_quantizer.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -91,24 +87,24 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
 }
 
 std::string report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
-  const Quantized& q = file.matrix;
+  const QuantizedTensor& q = file.matrix;
   if (!o.json) {
-    return fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows, q.cols,
-                       spec(source).name, spec(q.element).name, o.block,
-                       recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows, q.scale_cols, recipe.name,
+    return fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows(),
+                       q.cols(), spec(source).name, spec(q.element()).name, o.block,
+                       recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows(), q.scale_cols(), recipe.name,
                        o.layout);
   }
   Json json{{"input", o.input},
             {"output", o.output},
             {"source_dtype", spec(source).dtype_name},
-            {"format", spec(q.element).name},
-            {"block", to_text(q.block)},
+            {"format", spec(q.element()).name},
+            {"block", to_text(q.block())},
             {"layout", o.layout},
             {"pad_byte", file.pad_byte},
-            {"rows", q.rows},
-            {"cols", q.cols},
-            {"scale_rows", q.scale_rows},
-            {"scale_cols", q.scale_cols},
+            {"rows", q.rows()},
+            {"cols", q.cols()},
+            {"scale_rows", q.scale_rows()},
+            {"scale_cols", q.scale_cols()},
             {"offsets", file.offsets}};
   for (const auto& [key, value] : describe(recipe)) json["policy"][key] = value;
   return to_text(json) + "\n";
@@ -189,7 +185,7 @@ namespace {
 
 struct Panel {
   std::vector<std::byte> x;
-  Quantized q;
+  QuantizedTensor q;
 };
 
 class Stream {
@@ -215,7 +211,7 @@ class Stream {
                     static_cast<double>(starts_[range.end]) / static_cast<double>(head_.rows));
     }
     if (written_.valid()) written_.get();
-    writer_.append_scales(std::move(scales_), std::move(scales_fp32_));
+    writer_.append_scales(std::move(scales_));
     progress_.now("writing to disk");
     writer_.commit([&] {
       if (before_it_appears) before_it_appears(file_);
@@ -225,11 +221,13 @@ class Stream {
  private:
   // The file with its matrix's shape, which is what its header is made of.
   const QuantizedFile& with_shape() {
-    Quantized& q = file_.matrix;
-    q.element = request_.element, q.block = request_.block;
-    q.rows = head_.rows, q.cols = head_.cols;
-    q.scale_rows = static_cast<std::int64_t>(starts_.size()) - 1;
-    q.scale_cols = q.block.cols == 0 ? 1 : q.cols / q.block.cols + (q.cols % q.block.cols != 0);
+    QuantizedTensor& q = file_.matrix;
+    const std::int64_t wide = request_.block.width(head_.cols);
+    const std::int64_t scale_cols = head_.cols / wide + (head_.cols % wide != 0);
+    q.codes = {"", request_.element, {head_.rows, head_.cols}, {}};
+    q.levels = {{request_.block,
+                 request_.recipe.rule,
+                 {"", request_.recipe.scale_format(), {std::ssize(starts_) - 1, scale_cols}, {}}}};
     return file_;
   }
 
@@ -240,14 +238,10 @@ class Stream {
     const MatrixView view = matrix_.next(rows, panel.x);
     quantizer_.quantize(view, std::span(starts_).subspan(at, end - at + 1), at,
                         offsets_within(request_.offsets, first, rows), 0, panel.q);
-    scales_.insert(scales_.end(), panel.q.scales.begin(), panel.q.scales.end());
-    scales_fp32_.insert(scales_fp32_.end(), panel.q.scales_fp32.begin(), panel.q.scales_fp32.end());
+    scales_.insert(scales_.end(), panel.q.scales().data.begin(), panel.q.scales().data.end());
   }
 
-  void append(const Panel& panel) {
-    writer_.append_codes(request_.element == Format::e5m6 ? std::as_bytes(std::span(panel.q.codes16))
-                                                          : std::as_bytes(std::span(panel.q.codes)));
-  }
+  void append(const Panel& panel) { writer_.append_codes(panel.q.codes.data); }
 
   MatrixPanels& matrix_;
   const MatrixHead& head_;
@@ -257,8 +251,7 @@ class Stream {
   PanelQuantizer quantizer_;
   QuantizedFile file_;
   QuantizedWriter writer_;
-  std::vector<std::uint8_t> scales_;
-  std::vector<float> scales_fp32_;
+  std::vector<std::byte> scales_;
   Panel panels_[2];
   std::future<void> written_;  // last: it uses all the others
 };

@@ -6,7 +6,8 @@
 
 #include "goldens/format/quantized_stream.h"
 #include "numerics/scale/recipe.h"
-#include "tools/common/matrix_panels.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
 
 namespace mxcheck {

@@ -12,8 +12,7 @@
 #include "goldens/format/quantized_file.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
-#include "tools/common/json.h"
-#include "tools/common/text.h"
+#include "tools/common/output.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

@@ -23,14 +23,9 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/common/parallel.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
-#include "tools/common/matrix_panels.h"
-#include "tools/common/panel_quantizer.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
-#include "tools/recipes/selection.h"
-#include "tools/recipes/tensor_study.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -315,7 +310,7 @@ struct Line {
         meter(what.format, what.block, what.recipe),
         block(what.block) {}
 
-  void quantize_panel(const MatrixView& panel, Quantized& q) const {
+  void quantize_panel(const MatrixView& panel, QuantizedTensor& q) const {
     std::vector<std::int64_t> starts = block_row_starts(panel.rows, block.rows, {});
     for (std::int64_t& start : starts) start += panel.first_row;
     const auto number = static_cast<std::size_t>(panel.first_row / block.height(panel.rows));
@@ -323,7 +318,7 @@ struct Line {
   }
 
   // One panel's median is close to the tensor's, as a rule.
-  void expect_median_of(const MatrixView& panel, Quantized& q) {
+  void expect_median_of(const MatrixView& panel, QuantizedTensor& q) {
     quantize_panel(panel, q);
     StudyMeter sample = meter;
     do {
@@ -397,7 +392,7 @@ class TensorStudy {
   void expect_medians(const MatrixView& panel) {
     const auto count = static_cast<std::int64_t>(lines_.size());
     parallel_ranges(count, count * kElements, static_cast<int>(threads_), [&](std::int64_t begin, std::int64_t end) {
-      Quantized q;
+      QuantizedTensor q;
       for (std::int64_t i = begin; i < end; ++i) lines_[static_cast<std::size_t>(i)].expect_median_of(panel, q);
     });
   }
@@ -414,7 +409,7 @@ class TensorStudy {
     const std::size_t count = (lines.size() + (bf16_is_complete_ ? 0 : 1)) * panels.size();
     std::atomic<std::size_t> next{0};
     const auto work = [&](std::int64_t, std::int64_t) {
-      Quantized q;
+      QuantizedTensor q;
       for (std::size_t i = next++; i < count; i = next++) {
         const std::size_t of = i / panels.size(), number = i % panels.size();
         const MatrixView& panel = panels[number];

@@ -1,6 +1,6 @@
 #pragma once
-// The pieces of mxcheck recipes: what was measured (recipes.cc), what it means in words (findings.cc), and how
-// it is shown (report.cc on the terminal and as JSON, page.cc as a page).
+// The pieces of mxcheck recipes: what is compared and measured (recipes.cc), what it means in words and how it is shown
+// on the terminal and as JSON (report.cc), and as a page (page.cc).
 
 #include <string>
 #include <vector>
@@ -8,7 +8,9 @@
 #include "reference/error/input_facts.h"
 #include "reference/error/matmul_error.h"
 #include "reference/error/study.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
+#include "tools/common/panels.h"
+#include "tools/common/progress.h"
 
 namespace mxcheck {
 
@@ -74,5 +76,34 @@ std::string percent(double share);            // "0 %", "<0.01 %", "3.12 %", ">9
 std::string figure(double value);             // three significant digits
 std::string decibels(double sqnr_db);         // "31.42", "inf"
 std::string scale_range(const Study& study);  // "118-121": the lowest and the highest byte; "120" for one
+
+// The comparison that mxcheck recipes makes: the product of formats, blocks and recipes, and the tensors, from what the
+// command line names.
+
+// One of each family that writes other bytes; docs/recipes.md lists them.
+inline constexpr const char* kDefaultRecipes =
+    "rceil,floor,ceil,even,fp32,deepgemm_host,deepgemm_fp32,dsv3,microxcaling_python,thunderkittens";
+
+struct RecipeSelection {
+  std::vector<std::string> formats{"e4m3", "e5m2"};
+  std::vector<std::string> blocks{"1x32"};
+  std::vector<std::string> recipes;  // names, globs and "all"; empty: the default ones
+  std::string direction = "row";     // blocks as named; "col": turned; "both"
+};
+
+// Each once, by format, block and recipe, in the order in which they are named. Error{usage} for a name that is none,
+// and for a glob that matches nothing.
+std::vector<Combination> combinations(const RecipeSelection& selection);
+
+// real:GLOB stands for each embedded tensor that matches; other inputs for themselves. Error{usage} when none does.
+std::vector<std::string> expanded(const std::vector<std::string>& inputs);
+
+// Every recipe on one tensor, which is read in panels and as many times as the medians need (two or three): memory does
+// not grow with the tensor, but for blocks as high as the matrix.
+// The report, its lines in the order of `all`. Threads (0: the machine's) change nothing but the time.
+// Errors: those of reading, of study() and of PanelQuantizer, with the tensor's location; Error{input} for a file that
+// changes meanwhile.
+TensorReport study_tensor(const MatrixInput& input, const std::vector<Combination>& all, int threads,
+                          Progress& progress);
 
 }  // namespace mxcheck

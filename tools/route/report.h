@@ -7,7 +7,7 @@
 #include <string>
 
 #include "reference/router/token_rounding.h"
-#include "tools/common/json.h"
+#include "tools/common/output.h"
 
 namespace mxcheck {
 

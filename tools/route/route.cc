@@ -20,11 +20,9 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "reference/router/loss.h"
-#include "tools/common/json.h"
-#include "tools/common/matrix_input.h"
 #include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 #include "tools/route/router_options.h"
 #include "tools/subcommands.h"
 
@@ -243,7 +241,7 @@ void add_rule_options(Command& sub, RouterOptions& o) {
 std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts) {
   if (location.empty()) return {};
   const Tensor t = read_tensor(location);
-  if (t.dtype != Dtype::f32 || t.shape.size() != 1) {
+  if (t.format != Format::fp32 || t.shape.size() != 1) {
     throw Error(ErrorKind::input, location + ": a bias is one vector of F32, a number an expert");
   }
   std::vector<float> bias = values_in<float>(t.data);

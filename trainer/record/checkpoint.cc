@@ -211,12 +211,12 @@ constexpr const char* kVersionKey = "file_version";
 constexpr const char* kHashKey = "content_sha256";
 
 template <class T>
-constexpr Dtype dtype_of() {
-  if constexpr (std::is_same_v<T, std::uint8_t>) return Dtype::u8;
-  if constexpr (std::is_same_v<T, std::uint16_t>) return Dtype::u16;
-  if constexpr (std::is_same_v<T, std::uint32_t>) return Dtype::u32;
-  if constexpr (std::is_same_v<T, std::int32_t>) return Dtype::i32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return Dtype::i64;
+constexpr Format dtype_of() {
+  if constexpr (std::is_same_v<T, std::uint8_t>) return Format::uint8;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return Format::uint16;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return Format::uint32;
+  if constexpr (std::is_same_v<T, std::int32_t>) return Format::int32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return Format::int64;
 }
 
 // libhdf5 as Debian builds it has no locks of its own, and a child that reads is forked: one thread at a time.

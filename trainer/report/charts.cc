@@ -10,12 +10,23 @@
 #include <fmt/format.h>
 
 #include "numerics/text.h"
-#include "trainer/report/colours.h"
-#include "trainer/report/svg.h"
-#include "trainer/report/words.h"
+#include "pages/chart.h"
+#include "pages/html.h"
+#include "trainer/report/tables.h"
 
 namespace mxcheck {
 namespace {
+
+using svg::Chart;
+using svg::Point;
+using svg::series_class;
+using svg::Span;
+
+std::vector<Point> points_of(const StepCurve& curve) {
+  std::vector<Point> points;
+  for (const StepValue& p : curve) points.push_back({static_cast<double>(p.step), p.value});
+  return points;
+}
 
 // Finite values alone; 5 % of room on either side.
 class Range {
@@ -28,7 +39,7 @@ class Range {
   void add(const StepCurve& curve) {
     for (const StepValue& p : curve) add(p.value);
   }
-  [[nodiscard]] ChartAxis axis(std::string label) const {
+  [[nodiscard]] svg::Axis axis(std::string label) const {
     const double room = std::max(0.05 * (high_ - low_), 1e-3 * std::abs(high_));  // one value has no extent
     return {.label = std::move(label), .low = low_ - room, .high = high_ + room};
   }
@@ -38,7 +49,7 @@ class Range {
   double high_ = -HUGE_VAL;
 };
 
-ChartAxis step_axis(double first, double last) {
+svg::Axis step_axis(double first, double last) {
   return {.label = "step", .low = std::max(1.0, first), .high = last, .logarithmic = true};
 }
 
@@ -49,15 +60,16 @@ double first_step(const StepCurve& curve) {
   return 1;
 }
 
-StepCurve means_of(const std::vector<CheckpointInterval>& intervals) {
-  StepCurve curve;
-  for (const CheckpointInterval& p : intervals) curve.push_back({p.step, p.interval.mean});
-  return curve;
+std::vector<Point> means_of(const std::vector<CheckpointInterval>& intervals) {
+  std::vector<Point> points;
+  for (const CheckpointInterval& p : intervals) points.push_back({static_cast<double>(p.step), p.interval.mean});
+  return points;
 }
 
-std::vector<BandPoint> limits_of(const std::vector<CheckpointInterval>& intervals) {
-  std::vector<BandPoint> band;
-  for (const CheckpointInterval& p : intervals) band.push_back({p.step, p.interval.lower, p.interval.upper});
+std::vector<Span> limits_of(const std::vector<CheckpointInterval>& intervals) {
+  std::vector<Span> band;
+  for (const CheckpointInterval& p : intervals)
+    band.push_back({static_cast<double>(p.step), p.interval.lower, p.interval.upper});
   return band;
 }
 
@@ -98,9 +110,9 @@ double difference_end(const ParityComparison& c, std::int64_t step) {
   return axis_end(std::move(reaches), c.options.margin);
 }
 
-ChartAxis difference_axis(double end) { return {.label = "d", .low = -end, .high = end, .percent = true}; }
+svg::Axis difference_axis(double end) { return {.label = "d", .low = -end, .high = end, .percent = true}; }
 
-ChartAxis steps_from(const ParityComparison& c, std::int64_t step) {
+svg::Axis steps_from(const ParityComparison& c, std::int64_t step) {
   return {.label = "step", .low = static_cast<double>(step), .high = static_cast<double>(c.config.steps)};
 }
 
@@ -138,9 +150,10 @@ std::string differences_from(const ParityComparison& c, std::int64_t step) {
     if (std::abs(last) > end) beyond.push_back(c.arms[i].recipe + ", at the end " + signed_percent(last));
   }
   const std::string note =
-      beyond.empty() ? ""
-                     : "<figcaption>Cut off, beyond the axis: " + escaped_xml(join(beyond, "; ")) + ".</figcaption>\n";
-  return "<figure>\n" + chart.svg() + note + "</figure>\n";
+      beyond.empty()
+          ? ""
+          : "<figcaption>Cut off, beyond the axis: " + html::escaped(join(beyond, "; ")) + ".</figcaption>\n";
+  return "<figure>\n" + chart.picture() + note + "</figure>\n";
 }
 
 std::string difference_chart(const ParityComparison& c, std::size_t i) {
@@ -156,7 +169,7 @@ std::string difference_chart(const ParityComparison& c, std::size_t i) {
   chart.line(means_of(arm.differences), series_class(i));
   chart.whiskers(limits_of(arm.checkpoints), series_class(i));
   chart.dots(means_of(arm.checkpoints), series_class(i));
-  return chart.svg();
+  return chart.picture();
 }
 
 // The recipe that the figure of two curves is of: from scratch, or else from the earliest branch point.
@@ -171,13 +184,14 @@ const ArmResult* figure_arm(const ParityComparison& c) {
 
 constexpr double kLeastShare = 1e-7;  // the axis's beginning: a share of 0 is drawn there
 
-StepCurve floored(StepCurve curve) {
-  for (StepValue& p : curve) p.value = std::max(p.value, kLeastShare);
-  return curve;
+std::vector<Point> floored(const StepCurve& curve) {
+  std::vector<Point> points = points_of(curve);
+  for (Point& p : points) p.y = std::max(p.y, kLeastShare);
+  return points;
 }
 
 std::string observed_chart(const ParityComparison& c, const std::string& title, StepCurve ObservedArm::*curve,
-                           ChartAxis y) {
+                           svg::Axis y) {
   bool any = false;
   double first = static_cast<double>(c.config.steps);
   for (const ArmResult& arm : c.arms) {
@@ -187,12 +201,13 @@ std::string observed_chart(const ParityComparison& c, const std::string& title, 
   if (!any) return "";
   Range range;
   for (const ArmResult& arm : c.arms) range.add(arm.observed.*curve);
-  const ChartAxis extent = range.axis(y.label);
+  const svg::Axis extent = range.axis(y.label);
   y.low = std::max(0.0, extent.low);
   y.high = std::min(1.0, extent.high);
   Chart chart({.title = title, .x = step_axis(first, static_cast<double>(c.config.steps)), .y = y});
-  for (std::size_t i = c.arms.size(); i-- > 0;) chart.line(c.arms[i].observed.*curve, series_class(i), c.arms[i].name);
-  return chart.svg();
+  for (std::size_t i = c.arms.size(); i-- > 0;)
+    chart.line(points_of(c.arms[i].observed.*curve), series_class(i), c.arms[i].name);
+  return chart.picture();
 }
 
 std::string load_chart(const ParityComparison& c, std::size_t layer) {
@@ -215,8 +230,8 @@ std::string load_chart(const ParityComparison& c, std::size_t layer) {
                .width = 300,
                .height = 210});
   chart.level(1, "even");
-  for (std::size_t i = curves.size(); i-- > 0;) chart.line(curves[i], series_class(i), c.arms[i].name);
-  return chart.svg();
+  for (std::size_t i = curves.size(); i-- > 0;) chart.line(points_of(curves[i]), series_class(i), c.arms[i].name);
+  return chart.picture();
 }
 
 }  // namespace
@@ -243,23 +258,24 @@ std::string baseline_chart(const ParityComparison& c) {
   }
   if (losses.empty()) return "";
   Range range;
-  StepCurve mean;
-  std::vector<BandPoint> band;
+  std::vector<Point> mean;
+  std::vector<Span> band;
   for (const auto& [step, of_runs] : losses) {
     const auto [low, high] = std::ranges::minmax(of_runs);
     double sum = 0;
     for (const double loss : of_runs) sum += loss;
-    mean.push_back({step, sum / static_cast<double>(of_runs.size())});
-    band.push_back({step, low, high});
+    const auto x = static_cast<double>(step);
+    mean.push_back({x, sum / static_cast<double>(of_runs.size())});
+    band.push_back({x, low, high});
     range.add(low);
     range.add(high);
   }
   Chart chart({.title = "Validation loss of BF16",
-               .x = step_axis(first_step(mean), static_cast<double>(c.config.steps)),
+               .x = step_axis(mean.front().x, static_cast<double>(c.config.steps)),
                .y = range.axis("nats per byte")});
   chart.band(band, series_class(0));
   chart.line(mean, series_class(0), fmt::format("bf16, mean of {} runs", c.arms.front().curves.size()));
-  return chart.svg();
+  return chart.picture();
 }
 
 std::string branch_point_charts(const ParityComparison& c) {
@@ -292,14 +308,14 @@ std::string dependence_chart(const ParityComparison& c) {
                .height = 280});
   draw_margins(c, chart);
   for (std::size_t r = 0; r < recipes.size(); ++r) {
-    StepCurve mean;
-    std::vector<BandPoint> intervals;
+    std::vector<Point> mean;
+    std::vector<Span> intervals;
     for (const std::size_t i : recipes[r].arms) {
       const PairedInterval& d = c.arms[i].evidence.interval;
       // To the percent, and a percent from those of the recipes before: intervals would cover one another.
       const auto beside = static_cast<std::int64_t>(r) - static_cast<std::int64_t>(recipes.size() / 2);
-      const std::int64_t x =
-          std::lround(100 * share_of_training(c, c.arms[i])) + std::clamp<std::int64_t>(beside, -4, 4);
+      const auto x = static_cast<double>(std::lround(100 * share_of_training(c, c.arms[i])) +
+                                         std::clamp<std::int64_t>(beside, -4, 4));
       mean.push_back({x, d.mean});
       intervals.push_back({x, d.lower, d.upper});
     }
@@ -308,7 +324,7 @@ std::string dependence_chart(const ParityComparison& c) {
     chart.line(mean, css, recipes[r].recipe);
     chart.dots(mean, css);
   }
-  return chart.svg();
+  return chart.picture();
 }
 
 std::string two_curves_figure(const ParityComparison& c) {
@@ -320,27 +336,28 @@ std::string two_curves_figure(const ParityComparison& c) {
   range.add(curves.baseline);
   range.add(curves.arm);
   Chart above({.title = "BF16 and " + arm->name, .x = steps_from(c, 0), .y = range.axis("training loss")});
-  above.line(curves.baseline, series_class(0), "bf16");
-  above.line(curves.arm, css, arm->name);
+  above.line(points_of(curves.baseline), series_class(0), "bf16");
+  above.line(points_of(curves.arm), css, arm->name);
   Chart below({.title = arm->name + " - BF16 of the same seed",
                .x = steps_from(c, 0),
                .y = difference_axis(axis_end({reach_of(curves.difference)}, c.options.margin))});
   draw_margins(c, below);
   below.band(limits_of(curves.difference), css);
   below.line(means_of(curves.difference), css);
-  return "<figure class=\"tall\">\n" + key_of(c, {0, static_cast<std::size_t>(arm - c.arms.data())}) + above.svg() +
-         below.svg() +
+  return "<figure class=\"tall\">\n" + key_of(c, {0, static_cast<std::size_t>(arm - c.arms.data())}) + above.picture() +
+         below.picture() +
          fmt::format("<figcaption>Over the last tenth of the steps: d = {}, limits {}.</figcaption></figure>\n",
                      signed_percent(arm->training.mean), limits(arm->training));
 }
 
 std::string key_of(const ParityComparison& c, const std::vector<std::size_t>& arms) {
   std::string out = "<div class=\"key\">";
-  for (const std::size_t i : arms)
-    out += fmt::format(
-        "<span><svg class=\"swatch\" width=\"28\" height=\"8\"><path class=\"line {}\" d=\"M0,4 "
-        "L28,4\"/></svg>{}</span>",
-        series_class(i), escaped_xml(c.arms[i].name));
+  for (const std::size_t i : arms) {
+    svg::Drawing swatch;
+    swatch.path("M0,4 L28,4", {.css = "line " + series_class(i)});
+    out += "<span>" + swatch.picture({.title = "", .width = 28, .height = 8, .css = "swatch"}) +
+           html::escaped(c.arms[i].name) + "</span>";
+  }
   return out + "</div>\n";
 }
 
@@ -355,7 +372,7 @@ std::string operand_charts(const ArmResult& arm) {
                  .height = 190});
     chart.line(floored(o.saturated), "saturated", "saturated");
     chart.line(floored(o.flushed), "flushed", "flushed to zero");
-    out += chart.svg();
+    out += chart.picture();
   }
   return out;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The charts of a comparison, each as one or several inline SVGs: the loss of BF16, differences from it over training
-// and by branch point, shares that quantization saturates and flushes, routes and loads of experts. Series i is arm i
-// (colours.h).
+// The charts of a comparison, each as one or several pictures of a page: the forest plot, the loss of BF16, differences
+// from it over training and by branch point, shares that quantization saturates and flushes, routes and loads of
+// experts. Series i is arm i.
 //
 // Errors: none. An empty text where no run observed what a chart shows.
 
@@ -15,6 +15,11 @@ namespace mxcheck {
 // Where an axis of differences ends: beyond all of `reaches` and 1.4 times `least`, but for a minority that is four
 // times as far away as the rest, which would make gaps of 0.02 % invisible.
 double axis_end(std::vector<double> reaches, double least);
+
+// The forest plot, a group a branch point: for each arm a line of text, and under it its interval and its pairs against
+// the margins. Places are shares of the width, so that it is as wide as the page, a phone's too, with text of one size.
+// What is beyond the axis is an arrow at its end.
+std::string forest_html(const ParityComparison& comparison);
 
 std::string baseline_chart(const ParityComparison& comparison);       // of validation: mean and range over its runs
 std::string branch_point_charts(const ParityComparison& comparison);  // mean d of all arms, a branch point each

@@ -1,5 +1,3 @@
-#include "trainer/report/forest.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "pages/chart.h"
+#include "pages/html.h"
 #include "trainer/report/charts.h"
-#include "trainer/report/colours.h"
-#include "trainer/report/svg.h"
-#include "trainer/report/words.h"
+#include "trainer/report/tables.h"
 
 namespace mxcheck {
 namespace {
@@ -43,50 +41,43 @@ ForestScale forest_scale(const ParityComparison& c, const std::vector<std::size_
   return {axis_end(std::move(reaches), c.options.margin)};
 }
 
-std::string vertical(const char* css, double x, double top, double bottom) {
-  return fmt::format("<line class=\"{0}\" x1=\"{1:.2f}%\" y1=\"{2}\" x2=\"{1:.2f}%\" y2=\"{3}\"/>", css, x, top,
-                     bottom);
+void vertical(svg::Drawing& d, const char* css, double x, double top, double bottom) {
+  d.line(svg::percent(x), top, svg::percent(x), bottom, {.css = css});
 }
 
 // A triangle that points outward, at an end of the axis; an svg of its own, as a path takes no percent.
-std::string arrow(double x, int direction) {
-  return fmt::format(
-      "<svg class=\"mark\" x=\"{:.2f}%\" y=\"{}\" width=\"1\" height=\"1\"><path class=\"mean\" d=\"M{},0 l{},-6 l0,12 "
-      "z\"/></svg>",
-      x, kBarAt, 10 * direction, -10 * direction);
+void draw_arrow(svg::Drawing& d, double x, int direction) {
+  svg::Drawing triangle;
+  triangle.path(fmt::format("M{},0 l{},-6 l0,12 z", 10 * direction, -10 * direction), {.css = "mean"});
+  d.inset(svg::percent(x), kBarAt, 1, 1, triangle, {.css = "mark"});
 }
 
-std::string bar(const PairedInterval& d, const ForestScale& scale) {
-  if (!std::isfinite(d.mean)) return "";
-  std::string out;
-  const bool has_limits = std::isfinite(d.lower) && std::isfinite(d.upper);
+void draw_interval(svg::Drawing& d, const PairedInterval& i, const ForestScale& scale) {
+  if (!std::isfinite(i.mean)) return;
+  const bool has_limits = std::isfinite(i.lower) && std::isfinite(i.upper);
   if (has_limits) {
-    out += fmt::format("<line class=\"whisker\" x1=\"{0:.2f}%\" y1=\"{2}\" x2=\"{1:.2f}%\" y2=\"{2}\"/>",
-                       scale.at(d.lower), scale.at(d.upper), kBarAt);
-    for (const double limit : {d.lower, d.upper}) {
-      if (scale.holds(limit)) out += vertical("whisker", scale.at(limit), kBarAt - 5, kBarAt + 5);
+    d.line(svg::percent(scale.at(i.lower)), kBarAt, svg::percent(scale.at(i.upper)), kBarAt, {.css = "whisker"});
+    for (const double limit : {i.lower, i.upper}) {
+      if (scale.holds(limit)) vertical(d, "whisker", scale.at(limit), kBarAt - 5, kBarAt + 5);
     }
   }
-  const double left = has_limits ? d.lower : d.mean;
-  const double right = has_limits ? d.upper : d.mean;
-  if (left < -scale.end) out += arrow(scale.at(-scale.end), -1);
-  if (right > scale.end) out += arrow(scale.at(scale.end), 1);
-  if (scale.holds(d.mean))
-    out += fmt::format("<circle class=\"mean\" cx=\"{:.2f}%\" cy=\"{}\" r=\"5\"/>", scale.at(d.mean), kBarAt);
-  return out;
+  const double left = has_limits ? i.lower : i.mean;
+  const double right = has_limits ? i.upper : i.mean;
+  if (left < -scale.end) draw_arrow(d, scale.at(-scale.end), -1);
+  if (right > scale.end) draw_arrow(d, scale.at(scale.end), 1);
+  if (scale.holds(i.mean)) d.circle(svg::percent(scale.at(i.mean)), kBarAt, 5, {.css = "mean"});
 }
 
-std::string guides(const ComparisonOptions& o, const ForestScale& scale) {
-  std::string out = fmt::format("<rect class=\"inside\" x=\"{:.2f}%\" y=\"0\" width=\"{:.2f}%\" height=\"{}\"/>",
-                                scale.at(-o.margin), scale.at(o.margin) - scale.at(-o.margin), kRowHeight);
-  out += vertical("axis", scale.at(0), 0, kRowHeight);
+void draw_guides(svg::Drawing& d, const ComparisonOptions& o, const ForestScale& scale) {
+  d.rect(svg::percent(scale.at(-o.margin)), 0, svg::percent(scale.at(o.margin) - scale.at(-o.margin)), kRowHeight,
+         {.css = "inside"});
+  vertical(d, "axis", scale.at(0), 0, kRowHeight);
   for (const double sign : {-1.0, 1.0}) {
-    out += vertical("level", scale.at(sign * o.margin), 0, kRowHeight);
+    vertical(d, "level", scale.at(sign * o.margin), 0, kRowHeight);
     for (const double other : {o.inner_margin.value(), o.outer_margin}) {
-      if (scale.holds(other)) out += vertical("level outer", scale.at(sign * other), 0, kRowHeight);
+      if (scale.holds(other)) vertical(d, "level outer", scale.at(sign * other), 0, kRowHeight);
     }
   }
-  return out;
 }
 
 // The colour of an arm: a failure is red, but not a negative control's, which must fail, nor a graded arm's, which may.
@@ -94,43 +85,45 @@ const char* colour_of(const ArmResult& arm) {
   switch (arm.judgement.verdict) {
     case ArmVerdict::equivalent:
     case ArmVerdict::non_inferior: return "good";
-    case ArmVerdict::inconclusive: return "open";
+    case ArmVerdict::inconclusive: return "doubt";
     case ArmVerdict::inferior:
     case ArmVerdict::diverged:
-      return arm.role == ArmRole::control ? "good" : arm.role == ArmRole::graded ? "open" : "bad";
+      return arm.role == ArmRole::control ? "good" : arm.role == ArmRole::graded ? "doubt" : "bad";
     case ArmVerdict::improved: return "bad";
   }
-  return "open";
+  return "doubt";
 }
 
 std::string forest_row(const ParityComparison& c, std::size_t i, const ForestScale& scale) {
   const ArmResult& arm = c.arms[i];
   const PairedInterval& d = arm.evidence.interval;
   const bool is_beyond = std::isfinite(d.mean) && !scale.holds(d.mean);
-  std::string out =
+  const std::string words =
       fmt::format("<p><b>{}</b> <span class=\"{}\">{}</span> <span class=\"soft\">{}{} {}, {} pair{}{}</span></p>\n",
-                  escaped_xml(arm.recipe), colour_of(arm), to_text(arm.judgement.verdict),
+                  html::escaped(arm.recipe), colour_of(arm), to_text(arm.judgement.verdict),
                   arm.role == ArmRole::judged ? "" : fmt::format("({}) ", to_text(arm.role)), signed_percent(d.mean),
                   limits(d), d.pairs, d.pairs == 1 ? "" : "s", is_beyond ? ", beyond the axis" : "");
-  out +=
-      fmt::format("<svg class=\"{}\" width=\"100%\" height=\"{}\" role=\"img\"><title>{}: mean {}, limits {}</title>",
-                  series_class(i), kRowHeight, escaped_xml(arm.name), signed_percent(d.mean), limits(d));
-  out += guides(c.options, scale) + bar(d, scale);
+  svg::Drawing bars;
+  draw_guides(bars, c.options, scale);
+  draw_interval(bars, d, scale);
   for (const SeedPair& p : arm.pairs) {
     if (std::isfinite(p.difference) && scale.holds(p.difference))
-      out +=
-          fmt::format("<circle class=\"pair\" cx=\"{:.2f}%\" cy=\"{}\" r=\"2.5\"/>", scale.at(p.difference), kPairsAt);
+      bars.circle(svg::percent(scale.at(p.difference)), kPairsAt, 2.5, {.css = "pair"});
   }
-  return out + "</svg>\n";
+  return words +
+         bars.picture({.title = fmt::format("{}: mean {}, limits {}", arm.name, signed_percent(d.mean), limits(d)),
+                       .height = kRowHeight,
+                       .sizing = svg::Sizing::fluid,
+                       .css = svg::series_class(i)});
 }
 
 std::string forest_ticks(const ForestScale& scale) {
-  std::string out = fmt::format("<svg class=\"ticks\" width=\"100%\" height=\"{}\">", kTicksHeight);
-  for (const double tick : ticks_of({.label = "", .low = -scale.end, .high = scale.end})) {
-    out += vertical("axis", scale.at(tick), 0, 5);
-    out += fmt::format("<text x=\"{:.2f}%\" y=\"18\" text-anchor=\"middle\">{:.3g}</text>", scale.at(tick), 100 * tick);
+  svg::Drawing d;
+  for (const double tick : svg::ticks_of({.label = "", .low = -scale.end, .high = scale.end})) {
+    vertical(d, "axis", scale.at(tick), 0, 5);
+    d.text(svg::percent(scale.at(tick)), 18, fmt::format("{:.3g}", 100 * tick), {.anchor = "middle"});
   }
-  return out + "</svg>\n";
+  return d.picture({.title = "", .height = kTicksHeight, .sizing = svg::Sizing::fluid, .css = "ticks"});
 }
 
 // By branch point: judged arms and graded controls as they are ranked, then A/A and the negative controls.

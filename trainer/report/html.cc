@@ -1,47 +1,50 @@
-#include "trainer/report/html.h"
+// A comparison as one page; charts are inline SVG.
 
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "pages/chart.h"
+#include "pages/html.h"
 #include "trainer/report/charts.h"
-#include "trainer/report/colours.h"
-#include "trainer/report/forest.h"
-#include "trainer/report/style.h"
-#include "trainer/report/svg.h"
+#include "trainer/report/report.h"
 #include "trainer/report/tables.h"
-#include "trainer/report/words.h"
 
 namespace mxcheck {
 namespace {
 
+// What html::kBaseStyle and svg::kChartStyle lack.
+constexpr std::string_view kStyle = R"(
+:root { --saturated: #b36b00; --flushed: #2a78d6; }
+@media (prefers-color-scheme: dark) { :root { --saturated: #f2a33a; --flushed: #6aa9f4; } }
+th, td { white-space: nowrap; padding: 4px 10px; font-size: 14px; } li { max-width: 86ch; }
+.charts { display: flex; flex-wrap: wrap; gap: 8px 12px; } .charts > * { min-width: 0; }
+figure { max-width: 340px; } figure.tall svg { display: block; }
+.key i { display: inline-block; width: 22px; height: 0; border-top: 3px solid; margin-right: 6px;
+  vertical-align: middle; }
+svg.swatch { width: 28px; height: 8px; margin-right: 6px; vertical-align: middle; } .swatch .line { stroke-width: 3; }
+.forest { max-width: 720px; } .forest p { margin: 8px 0 0; font-size: 13px; line-height: 1.35; max-width: none; }
+.forest svg { display: block; width: 100%; height: 32px; } .forest svg.ticks { height: 24px; }
+.forest svg.mark { width: 1px; height: 1px; overflow: visible; }
+blockquote { margin: 8px 0; padding: 10px 16px; border: 1px solid var(--rule); border-radius: 6px; max-width: 86ch; }
+.level.outer { stroke-dasharray: 1 4; } .pair, .mean { fill: currentColor; } .pair { opacity: 0.5; }
+.whisker { stroke: currentColor; stroke-width: 2; }
+.saturated { color: var(--saturated); } .flushed { color: var(--flushed); stroke-dasharray: 6 3; }
+)";
+
 std::string html_table(const ReportTable& t) {
   if (t.rows.empty()) return "";
-  const auto cell = [&](std::size_t i, const char* tag, const std::string& text) {
-    return fmt::format("<{0}{1}>{2}</{0}>", tag, t.columns[i].is_text ? " class=\"l\"" : "", escaped_xml(text));
+  const auto cell = [&](std::size_t i, const std::string& text) {
+    return html::text(text, t.columns[i].is_text ? "" : "n");
   };
-  std::string out = "<div class=\"wide\"><table>\n<thead><tr>";
-  for (std::size_t i = 0; i < t.columns.size(); ++i) out += cell(i, "th", t.columns[i].head);
-  out += "</tr></thead>\n<tbody>\n";
+  html::Table table;
+  for (std::size_t i = 0; i < t.columns.size(); ++i) table.head.push_back(cell(i, t.columns[i].head));
   for (const auto& row : t.rows) {
-    out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) out += cell(i, "td", row[i]);
-    out += "</tr>\n";
+    std::vector<html::Cell>& cells = table.rows.emplace_back().cells;
+    for (std::size_t i = 0; i < row.size(); ++i) cells.push_back(cell(i, row[i]));
   }
-  return out + "</tbody></table></div>\n";
-}
-
-std::string html_list(const std::vector<std::string>& lines) {
-  std::string out = "<ul>\n";
-  for (const std::string& line : lines) out += "<li>" + escaped_xml(line) + "</li>\n";
-  return out + "</ul>\n";
-}
-
-std::string section(const std::string& heading, const std::string& note, const std::string& body) {
-  if (body.empty()) return "";
-  return "<section><h2>" + escaped_xml(heading) + "</h2>\n" +
-         (note.empty() ? "" : "<p class=\"soft\">" + escaped_xml(note) + "</p>\n") + body + "</section>\n";
+  return html::wide(html::table(table));
 }
 
 std::string charts(const std::string& svgs) {
@@ -50,17 +53,16 @@ std::string charts(const std::string& svgs) {
 
 std::string outcome(const ParityComparison& c) {
   const int code = exit_code(c);
-  const char* const css = code == 0 ? "good" : code == 1 ? "bad" : "open";
+  const char* const css = code == 0 ? "good" : code == 1 ? "bad" : "doubt";
   const char* const word = code == 0 ? "Parity shown" : code == 1 ? "No parity" : "Inconclusive";
-  return fmt::format("<div class=\"outcome {0}\"><strong class=\"{0}\">{1}</strong> - {2}</div>\n", css, word,
-                     escaped_xml(summary_line(c)));
+  return html::verdict(css, word, summary_line(c));
 }
 
 std::string sentences(const ParityComparison& c) {
   std::string out;
   for (const ArmResult& arm : c.arms) {
     const std::string sentence = allowed_sentence(c, arm);
-    if (!sentence.empty()) out += "<blockquote>" + escaped_xml(sentence) + "</blockquote>\n";
+    if (!sentence.empty()) out += "<blockquote>" + html::escaped(sentence) + "</blockquote>\n";
   }
   return out.empty() ? "<p>Nothing: no judged arm is non-inferior.</p>\n" : out;
 }
@@ -68,7 +70,8 @@ std::string sentences(const ParityComparison& c) {
 std::string operand_section(const ParityComparison& c) {
   std::string out;
   for (const ArmResult& arm : c.arms) {
-    if (!arm.observed.operands.empty()) out += "<h3>" + escaped_xml(arm.name) + "</h3>\n" + charts(operand_charts(arm));
+    if (!arm.observed.operands.empty())
+      out += "<h3>" + html::escaped(arm.name) + "</h3>\n" + charts(operand_charts(arm));
   }
   if (out.empty()) return "";
   return "<div class=\"key\"><span><i class=\"saturated\"></i>saturated</span><span><i class=\"flushed\"></i>flushed "
@@ -86,7 +89,7 @@ std::string key_of_all(const ParityComparison& c) {
 // Verdicts: drawn, as a table, and why.
 std::string verdict_sections(const ParityComparison& c) {
   const ComparisonOptions& o = c.options;
-  std::string out = section(
+  std::string out = html::section(
       "Gaps",
       fmt::format("d = (L_arm - L_bf16) / L_bf16 in %, by branch point. Dot and bar: mean and {:.3g} % interval; "
                   "small dots: the pairs, one a seed; shaded: inside the margin of {}; dotted: {} and {}; an "
@@ -94,7 +97,7 @@ std::string verdict_sections(const ParityComparison& c) {
                   100 * (1 - 2 * o.alpha), share_text(o.margin), share_text(o.inner_margin.value()),
                   share_text(o.outer_margin)),
       forest_html(c));
-  out += section("Recipes", recipe_note(), html_table(recipe_table(c)) + html_list(reason_lines(c)));
+  out += html::section("Recipes", recipe_note(), html_table(recipe_table(c)) + html::list(reason_lines(c)));
   const std::string chart = dependence_chart(c);
   std::string names;
   if (!chart.empty()) {
@@ -102,14 +105,15 @@ std::string verdict_sections(const ParityComparison& c) {
     for (const RecipeByBranchPoint& recipe : by_branch_point(c)) first.push_back(recipe.arms.front());
     names = key_of(c, first);
   }
-  out += section("Recipes by branch point",
-                 "How the gap depends on the share of training that a recipe had; above the next: how much more it is "
-                 "than from the "
-                 "next branch point, of the seeds that both have. Recipes at one share are drawn side by "
-                 "side.",
-                 html_table(dependence_table(c)) + names + charts(chart));
-  out += section("Beside other experiments", beside_note(), html_table(beside_table(c)));
-  out += section(
+  out += html::section(
+      "Recipes by branch point",
+      "How the gap depends on the share of training that a recipe had; above the next: how much more it is "
+      "than from the "
+      "next branch point, of the seeds that both have. Recipes at one share are drawn side by "
+      "side.",
+      html_table(dependence_table(c)) + names + charts(chart));
+  out += html::section("Beside other experiments", beside_note(), html_table(beside_table(c)));
+  out += html::section(
       "A/A and controls",
       "A/A, BF16 against itself, must be equivalent, and the negative control, recipe broken, inferior; \"How it was "
       "decided\" says where one is not. Graded controls are among the recipes.",
@@ -118,19 +122,20 @@ std::string verdict_sections(const ParityComparison& c) {
 }
 
 std::string loss_sections(const ParityComparison& c) {
-  std::string out =
-      section("Two curves, and what they hide",
-              "Above: training losses, means over the seeds and over bins of steps, as papers show them. Below: the "
-              "difference of each pair of runs, on the same data, with its interval; shaded: inside the margin.",
-              two_curves_figure(c));
-  out += section("Loss of BF16", "Line: mean over the seeds; band: from the least to the largest.",
-                 charts(baseline_chart(c)));
-  out += section("Differences over training",
-                 "Mean d after each evaluation, from the branch point on. Bands: limits of A/A, and of the judged arms "
-                 "where they are few. The axis is made for the later half of the judged arms' curves; the rest is cut "
-                 "off.",
-                 key_of_all(c) + charts(branch_point_charts(c)));
-  out += section(
+  std::string out = html::section(
+      "Two curves, and what they hide",
+      "Above: training losses, means over the seeds and over bins of steps, as papers show them. Below: the "
+      "difference of each pair of runs, on the same data, with its interval; shaded: inside the margin.",
+      two_curves_figure(c));
+  out += html::section("Loss of BF16", "Line: mean over the seeds; band: from the least to the largest.",
+                       charts(baseline_chart(c)));
+  out += html::section(
+      "Differences over training",
+      "Mean d after each evaluation, from the branch point on. Bands: limits of A/A, and of the judged arms "
+      "where they are few. The axis is made for the later half of the judged arms' curves; the rest is cut "
+      "off.",
+      key_of_all(c) + charts(branch_point_charts(c)));
+  out += html::section(
       "Differences, arm by arm",
       fmt::format("Band: one-sided limits at {0:.3g} % of each evaluation; whiskers: at {0:.3g} % / {1}, for at "
                   "most as many checkpoints together.",
@@ -142,28 +147,23 @@ std::string loss_sections(const ParityComparison& c) {
 }  // namespace
 
 std::string comparison_html(const ParityComparison& c) {
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Loss parity with "
-      "BF16</title>\n<style>" +
-      std::string(kReportStyle) + series_style(c.arms.size()) +
-      "</style></head>\n<body>\n<h1>Loss parity with BF16</h1>\n<p class=\"soft\">" + escaped_xml(experiment_line(c)) +
-      "</p>\n" + outcome(c);
+  std::string out = "<p class=\"soft\">" + html::escaped(experiment_line(c)) + "</p>\n" + outcome(c);
   out += verdict_sections(c);
-  out += section("What may be said", "", sentences(c));
+  out += html::section("What may be said", "", sentences(c));
   out += loss_sections(c);
-  out += section("Noise and power", power_note(c), html_table(power_table(c)));
-  out += section("Spikes and divergence",
-                 fmt::format("Steps whose z-score over {} steps is above {:.3g}, and those that are not finite.",
-                             kSpikeWindow, c.options.spike),
-                 html_table(spike_table(c)));
-  out += section("Saturation and underflow", "Shares of elements of each quantized operand; 0 is drawn at the bottom.",
-                 operand_section(c));
-  out += section("Routes and experts", "", charts(routing_charts(c)));
-  out += section("How it was decided", "", html_list(decision_lines(c)));
-  out += section("Pairs", "", html_table(pair_table(c)));
-  out += section("Runs", "By the time at which they started.", html_table(run_table(c)));
-  return out + "</body>\n</html>\n";
+  out += html::section("Noise and power", power_note(c), html_table(power_table(c)));
+  out += html::section("Spikes and divergence",
+                       fmt::format("Steps whose z-score over {} steps is above {:.3g}, and those that are not finite.",
+                                   kSpikeWindow, c.options.spike),
+                       html_table(spike_table(c)));
+  out += html::section("Saturation and underflow",
+                       "Shares of elements of each quantized operand; 0 is drawn at the bottom.", operand_section(c));
+  out += html::section("Routes and experts", "", charts(routing_charts(c)));
+  out += html::section("How it was decided", "", html::list(decision_lines(c)));
+  out += html::section("Pairs", "", html_table(pair_table(c)));
+  out += html::section("Runs", "By the time at which they started.", html_table(run_table(c)));
+  const std::string style = std::string(svg::kChartStyle) + std::string(kStyle) + svg::series_style(c.arms.size());
+  return html::page("Loss parity with BF16", style, out);
 }
 
 }  // namespace mxcheck

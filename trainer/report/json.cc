@@ -1,4 +1,4 @@
-#include "trainer/report/json.h"
+#include "trainer/report/report.h"
 
 #include <cmath>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "goldens/json/json.h"
-#include "trainer/report/words.h"
+#include "trainer/report/tables.h"
 
 namespace mxcheck {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/report/text.h"
+#include "trainer/report/report.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "trainer/report/tables.h"
-#include "trainer/report/words.h"
 
 namespace mxcheck {
 namespace {

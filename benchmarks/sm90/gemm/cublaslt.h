@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/sm90/common/device_memory.h"
+#include "benchmarks/sm90/common/device.h"
 
 namespace mxcheck::bench {
 

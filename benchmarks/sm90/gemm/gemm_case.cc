@@ -1,19 +1,102 @@
 #include "benchmarks/sm90/gemm/gemm_case.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "benchmarks/sm90/gemm/fill.h"
+#include "benchmarks/sm90/common/fill.h"
 #include "numerics/error.h"
 #include "properties/gpu_model/gpu_model.h"
 #include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
+namespace {
+
+// Rows of eight experts of 32768: none a multiple of a tile, one empty, one that is one row short of a tile.
+constexpr std::int64_t kRagged[] = {6001, 1250, 4096, 0, 7777, 3001, 127, 10516};
+
+}  // namespace
+
+std::string GemmRequest::text() const {
+  std::string out = contract;
+  if (scale != MXCHECK_NO_SCALES) {
+    out += fmt::format(" {} {}x{}", scale == MXCHECK_E8M0 ? "e8m0" : "fp32", b_rows, block);
+  }
+  out += grouping == MXCHECK_DENSE ? " dense" : grouping == MXCHECK_ROWS ? " rows" : " depth";
+  if (grouping != MXCHECK_DENSE) out += std::to_string(experts);
+  return out + fmt::format("{} {}x{}x{}", ragged ? "_ragged" : "", m, n, k);
+}
+
+std::vector<GemmRequest> all_gemm_requests(bool quick) {
+  std::vector<GemmRequest> all;
+  const auto add_shape = [&](mxcheck_grouping grouping, int experts, bool ragged, std::int64_t m, std::int64_t n,
+                             std::int64_t k) {
+    const auto add = [&](const char* contract, const char* format, mxcheck_scale_type scale, std::int64_t block,
+                         std::int64_t b_rows) {
+      all.push_back({contract, format, scale, block, b_rows, grouping, experts, ragged, m, n, k});
+    };
+    for (const mxcheck_scale_type scale : {MXCHECK_E8M0, MXCHECK_FP32}) {
+      if (grouping != MXCHECK_DEPTH) add("sm90_fp8+promote128", "e4m3", scale, 128, 128);
+      if (grouping != MXCHECK_ROWS) add("sm90_fp8+promote128", "e4m3", scale, 128, 1);
+    }
+    add("sm90_bf16", "bf16", MXCHECK_NO_SCALES, 0, 0);
+    add("sm90_bf16+decode", "e4m3", MXCHECK_E8M0, 32, 1);
+  };
+  if (quick) {
+    add_shape(MXCHECK_DENSE, 1, false, 256, 384, 512);
+    add_shape(MXCHECK_DENSE, 1, false, 128, 256, 1024);
+    add_shape(MXCHECK_ROWS, 8, false, 1024, 384, 512);
+    add_shape(MXCHECK_ROWS, 8, true, 1024, 384, 512);
+    add_shape(MXCHECK_DEPTH, 4, false, 256, 384, 2048);
+    return all;
+  }
+  add_shape(MXCHECK_DENSE, 1, false, 4096, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 4096, 7168, 16384);
+  add_shape(MXCHECK_DENSE, 1, false, 8192, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 32768, 7168, 2048);
+  for (const std::int64_t rows : {1, 16, 64, 128, 256}) add_shape(MXCHECK_DENSE, 1, false, rows, 4096, 7168);
+  add_shape(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
+  for (const bool ragged : {false, true}) {
+    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);
+    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);
+  }
+  add_shape(MXCHECK_DEPTH, 4, false, 4096, 7168, 16384);
+  return all;
+}
+
+std::vector<std::int64_t> ends_of(const GemmRequest& r) {
+  const std::int64_t all = r.grouping == MXCHECK_DEPTH ? r.k : r.m;
+  std::vector<std::int64_t> offsets{0};
+  if (r.grouping == MXCHECK_DENSE) return offsets;
+  std::int64_t sum = 0;
+  for (int e = 0; e < r.experts; ++e) {
+    sum += kRagged[e % 8];
+    offsets.push_back(r.ragged ? all * sum / 32768 : all * (e + 1) / r.experts);
+  }
+  return offsets;
+}
+
+mxcheck_matmul_policy policy_of(const GemmRequest& r) {
+  mxcheck_matmul_policy p{};
+  p.policy.size = sizeof p;
+  p.policy.layout = MXCHECK_COMPACT;
+  p.policy.format = p.format_b = r.format.c_str();
+  p.policy.recipe = "";
+  if (r.scale != MXCHECK_NO_SCALES) p.policy.block_rows = 1, p.block_b_rows = r.b_rows;
+  p.policy.block_cols = p.block_b_cols = r.block;
+  p.scale_type = r.scale;
+  p.grouping = r.grouping;
+  p.accumulate = r.accumulates() ? 1 : 0;
+  p.alpha = 1;
+  return p;
+}
+
+// --- cases
+
 namespace {
 
 constexpr std::size_t kMostCopies = 16;
@@ -22,10 +105,6 @@ std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + 
 std::uint64_t count(std::int64_t rows, std::int64_t cols) {
   return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols);
 }
-
-constexpr DLDataType kByte{kDLUInt, 8, 1};
-constexpr DLDataType kBf16{kDLBfloat, 16, 1};
-constexpr DLDataType kFp32{kDLFloat, 32, 1};
 
 void check_model(int status, const char* message) {
   if (status != 0) throw Error(ErrorKind::internal, std::string("the GPU model: ") + message);
@@ -44,7 +123,8 @@ const mxcheck_operation* GemmLibrary::find(const GemmRequest& request) const {
   for (std::int32_t i = 0; i < table_->num_operations; ++i) {
     const mxcheck_operation& o = table_->operations[i];
     if (std::string(o.name) != "matmul" || o.contract == nullptr || request.contract != o.contract) continue;
-    if (o.supports == nullptr || o.supports(&policy.policy, request.accumulates() ? kFp32 : kBf16) == MXCHECK_OK) {
+    if (o.supports == nullptr ||
+        o.supports(&policy.policy, request.accumulates() ? kFloat32 : kBfloat16) == MXCHECK_OK) {
       return &o;
     }
   }
@@ -153,15 +233,15 @@ GemmCase::Bound GemmCase::bind(const Set& set, const GemmRequest& r) const {
   const bool wide = r.format == "bf16";
   const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
-  const DLDataType code = wide ? kBf16 : kByte;
+  const DLDataType code = wide ? kBfloat16 : kByte;
   add((wide ? set.wide_a : set.a)->data(), code, r.m, r.k);
   add((wide ? set.wide_b : set.b)->data(), code, matrices * r.n, r.k);
   if (r.scale != MXCHECK_NO_SCALES) {
-    const DLDataType type = r.scale == MXCHECK_E8M0 ? kByte : kFp32;
+    const DLDataType type = r.scale == MXCHECK_E8M0 ? kByte : kFloat32;
     add(set.scale_a->data(), type, r.m, blocks(r.k, r.block));
     add(set.scale_b->data(), type, matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block));
   }
-  const DLDataType output = request_.accumulates() ? kFp32 : kBf16;
+  const DLDataType output = request_.accumulates() ? kFloat32 : kBfloat16;
   if (request_.accumulates()) {
     bound.policy.accumulate = 1;
     add(set.d->data(), output, outputs * r.m, r.n);
@@ -240,7 +320,6 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
   const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
   const bool wide = r.format == "bf16";
-  const DeviceBuffer model_report(sizeof(MxcheckGpuModelReport));
   MxcheckGpuModelCall call{};
   call.a_format = call.b_format = wide || r.decodes() ? MXCHECK_GPU_MODEL_BF16 : MXCHECK_GPU_MODEL_E4M3;
   call.a = (wide ? set.wide_a : set.a)->data(), call.b = (wide ? set.wide_b : set.b)->data();
@@ -276,17 +355,8 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
   call.output = request_.accumulates() ? MXCHECK_GPU_MODEL_OUT_FP32 : MXCHECK_GPU_MODEL_OUT_BF16;
   call.c = c;
   call.d = set.d->data();
-  call.mode = MXCHECK_GPU_MODEL_COMPARE;
-  call.row_end = r.m;
-  call.report = static_cast<MxcheckGpuModelReport*>(model_report.data());
-  call.stream = stream;
-  check_cuda(cudaStreamSynchronize(stream), "what the GPU model reads");
-  const auto start = std::chrono::steady_clock::now();
-  check_model(mxcheck_gpu_model_compare(&call, message.data(), message.size()), message.data());
-  check_cuda(cudaStreamSynchronize(stream), "the GPU model");
-  result.model_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  MxcheckGpuModelReport report{};
-  check_cuda(cudaMemcpy(&report, model_report.data(), sizeof report, cudaMemcpyDeviceToHost), "the model's report");
+  const auto [report, seconds] = run_model(&mxcheck_gpu_model_compare, call, stream);
+  result.model_seconds = seconds;
   const std::uint64_t all = count(outputs * r.m, r.n);
   result.compared = report.compared;
   result.equal = report.differing == 0 && report.compared == all && report.bad_offsets == 0 && report.bad_rows == 0;

@@ -1,4 +1,40 @@
 #pragma once
+// Device memory that all recipes of a shape share: inputs, routes, outputs and the workspace.
+//
+// Errors: Error{environment} of CUDA.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/moe/shape.h"
+#include "kernels/candidate_moe.h"
+#include "kernels/sm90/moe/moe_plan.h"
+
+namespace mxcheck::bench {
+
+class LayerMemory {
+ public:
+  // Inputs of a normal distribution, weights over the root of what they sum over; outputs and routes.
+  LayerMemory(const MoeShape& shape, const LayerRoutes& routes);
+
+  [[nodiscard]] void* find(const std::string& name) const;  // null for what a recipe has of its own
+  // Grows, while nothing is enqueued.
+  void reserve_workspace(std::uint64_t bytes);
+  [[nodiscard]] const DeviceBuffer* workspace() const { return workspace_.get(); }
+
+ private:
+  std::map<std::string, DeviceBuffer> buffers_;
+  std::unique_ptr<DeviceBuffer> workspace_;
+};
+
+// --- passes
+//
 // A layer on the device under a recipe: its two passes, over memory that all recipes of a shape share.
 //
 //   LayerMemory memory(shape, routes);
@@ -10,20 +46,6 @@
 // forward pass keeps is the recipe's own.
 //
 // Errors: Error{environment} of CUDA; Error{internal} for a call that the library refuses.
-
-#include <array>
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "benchmarks/sm90/moe/layer_memory.h"
-#include "benchmarks/sm90/moe/tensors.h"
-#include "kernels/candidate_moe.h"
-#include "kernels/sm90/moe/plan.h"
-
-namespace mxcheck::bench {
 
 const mxcheck_operation& moe_operation(Direction direction);  // of the library that is linked
 bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up);

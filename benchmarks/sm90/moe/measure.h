@@ -4,15 +4,19 @@
 // Errors: Error{environment} of CUDA; Error{internal} for a call that the library or the device refuses, and for a
 // router that is wrong.
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
-#include "benchmarks/sm90/moe/report/results.h"
-#include "benchmarks/sm90/moe/routes.h"
+#include "benchmarks/sm90/moe/report.h"
+#include "benchmarks/sm90/moe/shape.h"
 #include "kernels/candidate_layer.h"
+#include "kernels/sm90/moe/moe_plan.h"
+#include "reference/layer/layer_recipe.h"
 
 namespace mxcheck::bench {
 
@@ -28,5 +32,19 @@ struct Measurement {
 };
 
 ShapeResult measure(const MoeShape& shape, const Measurement& wanted, cudaStream_t stream);
+
+// --- times
+//
+// Times of whole passes, sample by sample in turn, and of the steps of one.
+
+using Enqueue = std::function<void(cudaStream_t)>;
+
+// Each work as a graph, launched in turn until the clocks have settled, then `samples` times more.
+std::vector<CallTime> time_in_turn(std::span<const Enqueue> works, int samples, cudaStream_t stream);
+
+// Medians of each step between two events, in passes that follow one another without a gap. An event costs a
+// microsecond or two, and a launch is not hidden as in a graph: short steps look longer than they are.
+std::vector<StepTime> time_steps(const mxcheck_kernels::sm90::MoePlan& plan, const LayerRecipe& recipe, int samples,
+                                 cudaStream_t stream);
 
 }  // namespace mxcheck::bench

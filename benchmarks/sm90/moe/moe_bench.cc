@@ -15,13 +15,12 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
-#include "benchmarks/sm90/moe/model/verify.h"
-#include "benchmarks/sm90/moe/report/json.h"
-#include "benchmarks/sm90/moe/report/svg.h"
-#include "benchmarks/sm90/moe/report/table.h"
+#include "benchmarks/sm90/moe/report.h"
+#include "benchmarks/sm90/moe/svg.h"
+#include "benchmarks/sm90/moe/verify.h"
 #include "numerics/error.h"
 
 namespace mxcheck::bench {
@@ -119,7 +118,7 @@ Measurement measurement_of(const Options& options) {
   return {recipes_of(options, gate_up), load, gate_up, route_library_of(options), options.samples, options.check};
 }
 
-int run_model(const Options& options) {
+int run_steps(const Options& options) {
   const ModelRequest request{library_of(options.gpu_model, "libmxcheck_gpu_model.so"), options.spoil};
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
@@ -186,6 +185,6 @@ int main(int argc, char** argv) {
   mxcheck::bench::add_samples(app, options.samples);
   return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
     if (options.quick && app.count("--samples") == 0) options.samples = 3;
-    return options.model ? mxcheck::bench::run_model(options) : mxcheck::bench::run(options);
+    return options.model ? mxcheck::bench::run_steps(options) : mxcheck::bench::run(options);
   });
 }

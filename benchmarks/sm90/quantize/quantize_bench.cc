@@ -1,22 +1,179 @@
-// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: each case is checked byte for
-// byte against the reference, then timed with CUDA events over copies of its tensors that exceed L2; rates are given as
+// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: each case is compared with
+// the gate's answer, then timed with CUDA events over copies of its tensors that exceed L2; rates are given as
 // ratios to a device-to-device copy of as many bytes in the same run.
-
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_timer.h"
-#include "benchmarks/sm90/quantize/device_call.h"
-#include "numerics/error.h"
+#include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/common/fill.h"
+#include "kernels/candidate.h"
+#include "numerics/format/format.h"
+#include "reference/common/matrix.h"
+#include "reference/quantize/scale_layout.h"
 #include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
+
+struct DeviceRequest {
+  std::string operation = "quantize";
+  Format wide = Format::bf16;
+  Format element = Format::e4m3;
+  BlockShape block{1, 32};
+  bool tiled = true;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  int experts = 0;      // ragged, some empty; 0: no offsets
+  bool gather = false;  // rows by index, from as many
+  [[nodiscard]] std::string text() const;
+};
+
+// An operation bound to device memory of its own, as the gate binds it; with enough copies of its tensors that no run
+// finds them in L2.
+class DeviceCall {
+ public:
+  DeviceCall(const mxcheck_operation& operation, const DeviceRequest& request, std::uint64_t least_bytes);
+  // The next copy's.
+  void enqueue(cudaStream_t stream) { sets_[next_++ % sets_.size()].call->enqueue(stream); }
+  // "" or what differs from the gate's answer.
+  std::string difference(cudaStream_t stream) {
+    check_cuda(cudaDeviceSynchronize(), "before the check");
+    return sets_[0].call->difference(stream);
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }  // read plus written by one run
+  [[nodiscard]] std::size_t copies() const { return sets_.size(); }
+
+ private:
+  struct Set {
+    std::vector<DeviceBuffer> memory;
+    std::unique_ptr<DeviceOperation> call;
+  };
+  void add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape);
+  void add_scales(Set& set, bool input, BlockShape block);
+  void add_inputs(Set& set);
+  void add_outputs(Set& set);
+
+  DeviceRequest request_;
+  std::vector<std::int64_t> offsets_;
+  std::vector<std::int32_t> index_;
+  std::vector<Set> sets_;
+  std::size_t next_ = 0;
+  std::int64_t bytes_ = 0;
+};
+
+namespace {
+
+BlockShape transposed(BlockShape b) { return {b.cols, b.rows}; }
+bool quantizes(const DeviceRequest& r) { return r.operation == "quantize" || r.operation == "quantize_dual"; }
+
+// Ends that are no multiples of anything, and every fourth expert empty.
+std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
+  std::vector<std::int64_t> offsets{0};
+  for (int e = 1; e < experts; ++e) {
+    const std::int64_t end = rows * e / experts + 37 * e % 61;
+    offsets.push_back(e % 4 == 0 ? offsets.back() : std::clamp(end, offsets.back(), rows));
+  }
+  offsets.push_back(rows);
+  return offsets;
+}
+
+}  // namespace
+
+std::string DeviceRequest::text() const {
+  std::string out = operation + " " + to_text(block) + " " + std::string(spec(wide).name) + " " +
+                    std::string(spec(element).name) + (tiled ? " tcgen05 " : " compact ") + std::to_string(rows) + "x" +
+                    std::to_string(cols);
+  if (experts != 0) out += " experts=" + std::to_string(experts);
+  if (gather) out += " gather";
+  return out;
+}
+
+void DeviceCall::add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape) {
+  std::uint64_t bytes = type.bits / 8U;
+  for (const std::int64_t extent : shape) bytes *= static_cast<std::uint64_t>(extent);
+  void* const data = set.memory.emplace_back(bytes).data();
+  input ? set.call->input(data, type, shape) : set.call->output(data, type, shape);
+  if (sets_.empty()) bytes_ += static_cast<std::int64_t>(bytes);
+}
+
+void DeviceCall::add_scales(Set& set, bool input, BlockShape block) {
+  const auto by_expert = count_scale_rows_by_expert(request_.rows, block.rows, offsets_);
+  const std::int64_t cols = (request_.cols + block.cols - 1) / block.cols;
+  if (request_.tiled) {
+    add(set, input, kByte, {layout_bytes(ScaleLayout::tcgen05, {by_expert, cols, block})});
+  } else {
+    add(set, input, kByte, {std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0}), cols});
+  }
+}
+
+void DeviceCall::add_inputs(Set& set) {
+  const DeviceRequest& r = request_;
+  const auto seed = static_cast<std::uint32_t>(sets_.size());
+  if (quantizes(r)) {
+    add(set, true, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
+    fill_normal(set.memory[0].data(), r.rows, r.cols, r.wide == Format::fp32, seed, nullptr);
+  } else {
+    add(set, true, kByte, {r.rows, r.cols});
+    add_scales(set, true, r.block);
+    // Bits of normal values make codes and scale bytes of all sorts.
+    for (const DeviceBuffer& b : set.memory) {
+      fill_normal(b.data(), static_cast<std::int64_t>(b.bytes() / 4), 1, true, seed, nullptr);
+    }
+  }
+  if (!offsets_.empty()) {
+    add(set, true, kInt64, {std::ssize(offsets_)});
+    check_cuda(cudaMemcpy(set.memory.back().data(), offsets_.data(), offsets_.size() * 8, cudaMemcpyHostToDevice),
+               "offsets");
+  }
+  if (!index_.empty()) {
+    add(set, true, kInt32, {r.rows});
+    check_cuda(cudaMemcpy(set.memory.back().data(), index_.data(), index_.size() * 4, cudaMemcpyHostToDevice),
+               "row index");
+  }
+}
+
+void DeviceCall::add_outputs(Set& set) {
+  const DeviceRequest& r = request_;
+  if (!quantizes(r)) return add(set, false, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
+  add(set, false, kByte, {r.rows, r.cols});
+  add_scales(set, false, r.block);
+  if (r.operation != "quantize_dual") return;
+  add(set, false, kByte, {r.rows, r.cols});
+  add_scales(set, false, transposed(r.block));
+}
+
+DeviceCall::DeviceCall(const mxcheck_operation& operation, const DeviceRequest& request, std::uint64_t least_bytes)
+    : request_(request) {
+  mxcheck_policy policy{};
+  policy.size = sizeof(policy);
+  policy.format = spec(request.element).name.data(), policy.recipe = "rceil";
+  policy.block_rows = request.block.rows, policy.block_cols = request.block.cols;
+  policy.rows = request.rows, policy.cols = request.cols;
+  policy.layout = request.tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT;
+  if (request.experts != 0) offsets_ = ragged(request.rows, request.experts);
+  for (std::int64_t i = 0; request.gather && i < request.rows; ++i) {
+    index_.push_back(static_cast<std::int32_t>(i * 7919 % request.rows));
+  }
+  do {
+    Set set;
+    set.call = std::make_unique<DeviceOperation>(operation, pack(policy));
+    add_inputs(set);
+    add_outputs(set);
+    set.call->prepare(sets_.empty() ? nullptr : sets_[0].call.get());
+    sets_.push_back(std::move(set));
+  } while (static_cast<std::uint64_t>(bytes_) * sets_.size() < least_bytes);
+}
+
 namespace {
 
 constexpr std::uint64_t kBeyondL2 = std::uint64_t{512} << 20;

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_timer.h"
+#include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/route/router_call.h"
 #include "tests/kernels/loaded_library.h"
 

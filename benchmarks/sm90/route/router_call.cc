@@ -8,6 +8,7 @@
 #include "numerics/format/codec.h"
 #include "reference/common/parallel.h"
 #include "reference/router/metadata.h"
+#include "reference/router/token_rounding.h"
 
 namespace mxcheck::bench {
 namespace {
@@ -19,24 +20,15 @@ std::uint64_t mixed(std::uint64_t n) {
 
 std::uint64_t bytes_of(std::int64_t count, int width) { return static_cast<std::uint64_t>(count * width); }
 
-template <class T>
-std::string differ(const char* name, const DeviceBuffer& observed, const std::vector<T>& expected) {
-  const std::vector<std::byte> bytes = download(observed);
-  if (bytes.size() != expected.size() * sizeof(T)) return std::string(name) + " has another size";
-  const auto* const right = reinterpret_cast<const std::byte*>(expected.data());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (std::memcmp(bytes.data() + i * sizeof(T), right + i * sizeof(T), sizeof(T)) == 0) continue;
-    T found;
-    std::memcpy(&found, bytes.data() + i * sizeof(T), sizeof(T));
-    return fmt::format("{}[{}] is {}, expected {}", name, i, found, expected[i]);
-  }
-  return "";
-}
-
-void poison(cudaStream_t stream, std::initializer_list<const DeviceBuffer*> buffers) {
-  for (const DeviceBuffer* b : buffers) {
-    if (b->bytes() != 0) check_cuda(cudaMemsetAsync(b->data(), 0xA5, b->bytes(), stream), "poison");
-  }
+// Rows at most, whatever the logits are.
+std::int64_t rounded_capacity(const RouterShape& s) {
+  Router router;
+  router.variant = &router_variant_named(s.variant);
+  router.top_k = s.top_k;
+  TokenRounding rounding;
+  rounding.rule = token_rounding_rule_named(s.rule);
+  rounding.tile = s.tile;
+  return token_rounding_capacity(router, rounding, s.tokens, s.experts);
 }
 
 }  // namespace
@@ -79,11 +71,6 @@ std::vector<std::uint8_t> draw_logits(const RouterShape& s, std::uint64_t seed) 
   return out;
 }
 
-MatrixView view_of(const RouterShape& s, const std::vector<std::uint8_t>& logits) {
-  return {s.fp32 ? Format::fp32 : Format::bf16, reinterpret_cast<const std::byte*>(logits.data()), s.tokens, s.experts,
-          s.experts};
-}
-
 std::vector<float> draw_bias(const RouterShape& s, std::uint64_t seed) {
   std::vector<float> out(s.bias == RouterShape::Bias::none ? 0 : static_cast<std::size_t>(s.experts));
   if (s.bias != RouterShape::Bias::drawn) return out;
@@ -94,24 +81,7 @@ std::vector<float> draw_bias(const RouterShape& s, std::uint64_t seed) {
   return out;
 }
 
-Router router_of(const RouterShape& s, std::span<const float> bias) {
-  Router r;
-  r.variant = &router_variant_named(s.variant);
-  r.top_k = s.top_k;
-  r.groups = s.groups, r.groups_kept = s.groups_kept;
-  r.bias = bias;
-  r.nan = s.refuse_nan ? NanLogits::refuse : NanLogits::last;
-  return r;
-}
-
-TokenRounding token_rounding_of(const RouterShape& s) {
-  TokenRounding a;
-  a.rule = token_rounding_rule_named(s.rule);
-  a.tile = s.tile;
-  return a;
-}
-
-mxcheck_route_policy policy_of(const RouterShape& s) {
+Policy policy_of(const RouterShape& s) {
   mxcheck_route_policy p{};
   p.policy.size = sizeof p;
   p.policy.layout = MXCHECK_COMPACT;
@@ -126,23 +96,20 @@ mxcheck_route_policy policy_of(const RouterShape& s) {
   p.renormalize = 1;
   p.rule = s.rule.c_str();
   p.tile = s.tile;
-  return p;
+  return pack(p, {offsetof(mxcheck_route_policy, rule)});
 }
 
 RouteCall::RouteCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed)
     : shape_(shape),
-      host_logits_(draw_logits(shape, seed)),
-      host_bias_(draw_bias(shape, seed)),
-      policy_(policy_of(shape_)),
-      logits_(host_logits_.size()),
+      logits_(bytes_of(shape.tokens * shape.experts, shape.fp32 ? 4 : 2)),
       bias_(bytes_of(shape.experts, 4)),
       experts_(bytes_of(shape.tokens * shape.top_k, 4)),
       weights_(experts_.bytes()),
-      call_(operation, &policy_.policy) {
-  upload(logits_, host_logits_.data());
+      call_(operation, policy_of(shape_)) {
+  upload(logits_, draw_logits(shape, seed).data());
   call_.input(logits_.data(), shape.fp32 ? kFloat32 : kBfloat16, {shape.tokens, shape.experts});
-  if (!host_bias_.empty()) {
-    upload(bias_, host_bias_.data());
+  if (const std::vector<float> bias = draw_bias(shape, seed); !bias.empty()) {
+    upload(bias_, bias.data());
     call_.input(bias_.data(), kFloat32, {shape.experts});
   }
   call_.output(experts_.data(), kInt32, {shape.tokens, shape.top_k});
@@ -150,29 +117,18 @@ RouteCall::RouteCall(const mxcheck_operation& operation, const RouterShape& shap
   call_.prepare();
 }
 
-std::string RouteCall::difference(cudaStream_t stream) {
-  poison(stream, {&experts_, &weights_});
-  enqueue(stream);
-  if (std::string found = call_.report(); !found.empty()) return found;
-  const Routes right = route(router_of(shape_, host_bias_), view_of(shape_, host_logits_));
-  if (std::string d = differ("experts", experts_, right.experts); !d.empty()) return d;
-  return differ("weights", weights_, right.weights);
-}
-
 RoundCall::RoundCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed)
     : shape_(shape),
-      host_logits_(draw_logits(shape, seed)),
-      policy_(policy_of(shape_)),
-      capacity_(token_rounding_capacity(router_of(shape), token_rounding_of(shape), shape.tokens, shape.experts)),
-      logits_(host_logits_.size()),
+      capacity_(rounded_capacity(shape)),
+      logits_(bytes_of(shape.tokens * shape.experts, shape.fp32 ? 4 : 2)),
       chosen_(bytes_of(shape.experts, 4)),
       offsets_(bytes_of(shape.experts + 1, 8)),
       row_token_(bytes_of(capacity_, 4)),
       row_weight_(bytes_of(capacity_, 4)),
       token_offsets_(bytes_of(shape.tokens + 1, 8)),
       token_rows_(bytes_of(capacity_, 4)),
-      call_(operation, &policy_.policy) {
-  upload(logits_, host_logits_.data());
+      call_(operation, policy_of(shape_)) {
+  upload(logits_, draw_logits(shape, seed).data());
   call_.input(logits_.data(), shape.fp32 ? kFloat32 : kBfloat16, {shape.tokens, shape.experts});
   call_.output(chosen_.data(), kInt32, {shape.experts});
   call_.output(offsets_.data(), kInt64, {shape.experts + 1});
@@ -183,24 +139,8 @@ RoundCall::RoundCall(const mxcheck_operation& operation, const RouterShape& shap
   call_.prepare();
 }
 
-std::string RoundCall::difference(cudaStream_t stream) {
-  poison(stream, {&chosen_, &offsets_, &row_token_, &row_weight_, &token_offsets_, &token_rows_});
-  enqueue(stream);
-  if (std::string found = call_.report(); !found.empty()) return found;
-  const RoundedTokens right = round_tokens(router_of(shape_), token_rounding_of(shape_), view_of(shape_, host_logits_));
-  std::string d = differ("chosen", chosen_, right.chosen);
-  if (d.empty()) d = differ("offsets", offsets_, right.offsets);
-  if (d.empty()) d = differ("row_token", row_token_, right.row_token);
-  if (d.empty()) d = differ("row_weight", row_weight_, right.row_weight);
-  if (d.empty()) d = differ("token_offsets", token_offsets_, right.token_offsets);
-  if (d.empty()) d = differ("token_rows", token_rows_, right.token_rows);
-  return d;
-}
-
 MetadataCall::MetadataCall(const mxcheck_operation& operation, const RouterShape& shape, void* experts)
     : shape_(shape),
-      experts_(experts),
-      policy_(policy_of(shape_)),
       slots_(shape.tokens * shape.top_k),
       capacity_(metadata_capacity(slots_, shape.experts, shape.tile)),
       counts_(bytes_of(shape.experts, 4)),
@@ -209,7 +149,7 @@ MetadataCall::MetadataCall(const mxcheck_operation& operation, const RouterShape
       row_token_(row_slot_.bytes()),
       row_expert_(row_slot_.bytes()),
       slot_row_(bytes_of(slots_, 4)),
-      call_(operation, &policy_.policy) {
+      call_(operation, policy_of(shape_)) {
   call_.input(experts, kInt32, {slots_});
   call_.output(counts_.data(), kInt32, {shape.experts});
   call_.output(offsets_.data(), kInt64, {shape.experts + 1});
@@ -221,21 +161,5 @@ MetadataCall::MetadataCall(const mxcheck_operation& operation, const RouterShape
 }
 
 std::uint64_t MetadataCall::bytes() const { return 2 * slot_row_.bytes() + 3 * row_slot_.bytes(); }
-
-std::string MetadataCall::difference(cudaStream_t stream) {
-  poison(stream, {&counts_, &offsets_, &row_slot_, &row_token_, &row_expert_, &slot_row_});
-  enqueue(stream);
-  if (std::string found = call_.report(); !found.empty()) return found;
-  std::vector<std::int32_t> slots(static_cast<std::size_t>(slots_));
-  check_cuda(cudaMemcpy(slots.data(), experts_, slots.size() * 4, cudaMemcpyDeviceToHost), "download");
-  const RouteMetadata right = route_metadata(slots, shape_.top_k, {}, shape_.experts, shape_.tile);
-  std::string d = differ("counts", counts_, right.counts);
-  if (d.empty()) d = differ("offsets", offsets_, right.offsets);
-  if (d.empty()) d = differ("row_slot", row_slot_, right.row_slot);
-  if (d.empty()) d = differ("row_token", row_token_, right.row_token);
-  if (d.empty()) d = differ("row_expert", row_expert_, right.row_expert);
-  if (d.empty()) d = differ("slot_row", slot_row_, right.slot_row);
-  return d;
-}
 
 }  // namespace mxcheck::bench

@@ -3,13 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "benchmarks/sm90/common/device_operation.h"
+#include "benchmarks/sm90/common/device.h"
 #include "kernels/candidate_route.h"
-#include "reference/router/token_rounding.h"
+#include "properties/core/policy.h"
 
 namespace mxcheck::bench {
 
@@ -31,13 +30,9 @@ struct RouterShape {
 
 // Logits of a normal distribution, the same for the same shape and seed, on the host.
 std::vector<std::uint8_t> draw_logits(const RouterShape& shape, std::uint64_t seed);
-MatrixView view_of(const RouterShape& shape, const std::vector<std::uint8_t>& logits);
 // A bias as it is after a while of training: uniform in [-1/16, 1/16). Empty where the shape has none.
 std::vector<float> draw_bias(const RouterShape& shape, std::uint64_t seed);
-Router router_of(const RouterShape& shape, std::span<const float> bias = {});
-TokenRounding token_rounding_of(const RouterShape& shape);
-
-mxcheck_route_policy policy_of(const RouterShape& shape);
+Policy policy_of(const RouterShape& shape);
 
 std::vector<std::byte> download(const DeviceBuffer& buffer);
 void upload(const DeviceBuffer& buffer, const void* from);
@@ -47,8 +42,8 @@ class RouteCall {
  public:
   RouteCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed);
   void enqueue(cudaStream_t stream) { call_.enqueue(stream); }
-  // "" or what differs from the reference.
-  std::string difference(cudaStream_t stream);
+  // "" or what differs from the gate's answer.
+  std::string difference(cudaStream_t stream) { return call_.difference(stream); }
   [[nodiscard]] void* experts() const { return experts_.data(); }
   [[nodiscard]] void* logits() const { return logits_.data(); }
   // Read and written by one call.
@@ -56,9 +51,6 @@ class RouteCall {
 
  private:
   RouterShape shape_;
-  std::vector<std::uint8_t> host_logits_;
-  std::vector<float> host_bias_;
-  mxcheck_route_policy policy_;
   DeviceBuffer logits_, bias_, experts_, weights_;
   DeviceOperation call_;
 };
@@ -68,15 +60,13 @@ class RoundCall {
  public:
   RoundCall(const mxcheck_operation& operation, const RouterShape& shape, std::uint64_t seed);
   void enqueue(cudaStream_t stream) { call_.enqueue(stream); }
-  std::string difference(cudaStream_t stream);
+  std::string difference(cudaStream_t stream) { return call_.difference(stream); }
   [[nodiscard]] std::uint64_t bytes() const { return logits_.bytes(); }
   [[nodiscard]] const DeviceBuffer& offsets() const { return offsets_; }
   [[nodiscard]] const DeviceBuffer& row_token() const { return row_token_; }
 
  private:
   RouterShape shape_;
-  std::vector<std::uint8_t> host_logits_;
-  mxcheck_route_policy policy_;
   std::int64_t capacity_;
   DeviceBuffer logits_, chosen_, offsets_, row_token_, row_weight_, token_offsets_, token_rows_;
   DeviceOperation call_;
@@ -87,15 +77,13 @@ class MetadataCall {
  public:
   MetadataCall(const mxcheck_operation& operation, const RouterShape& shape, void* experts);
   void enqueue(cudaStream_t stream) { call_.enqueue(stream); }
-  std::string difference(cudaStream_t stream);
+  std::string difference(cudaStream_t stream) { return call_.difference(stream); }
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] const DeviceBuffer& offsets() const { return offsets_; }
   [[nodiscard]] const DeviceBuffer& row_token() const { return row_token_; }
 
  private:
   RouterShape shape_;
-  const void* experts_;
-  mxcheck_route_policy policy_;
   std::int64_t slots_;
   std::int64_t capacity_;
   DeviceBuffer counts_, offsets_, row_slot_, row_token_, row_expert_, slot_row_;

@@ -17,8 +17,8 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_timer.h"
-#include "benchmarks/sm90/gemm/fill.h"
+#include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/common/fill.h"
 #include "benchmarks/sm90/route/router_call.h"
 #include "kernels/candidate_matmul.h"
 #include "numerics/error.h"
@@ -87,7 +87,7 @@ class Matmul {
  public:
   Matmul(const mxcheck_operation& operation, const Memory& memory, const Layer& layer, const Rows& rows, std::int64_t n,
          std::int64_t k, bool gathers, bool fp8)
-      : policy_(policy(rows.rows, n, k, fp8)), call_(operation, &policy_.policy) {
+      : call_(operation, policy(rows.rows, n, k, fp8)) {
     const DLDataType code = fp8 ? DLDataType{kDLUInt, 8, 1} : kBfloat16;
     const std::int64_t sources = gathers ? layer.tokens : rows.rows;
     call_.input(memory.a.data(), code, {sources, k});
@@ -105,7 +105,7 @@ class Matmul {
   std::string report() { return call_.report(); }
 
  private:
-  static mxcheck_matmul_policy policy(std::int64_t m, std::int64_t n, std::int64_t k, bool fp8) {
+  static Policy policy(std::int64_t m, std::int64_t n, std::int64_t k, bool fp8) {
     mxcheck_matmul_policy p{};
     p.policy.size = sizeof p;
     p.policy.layout = MXCHECK_COMPACT;
@@ -118,9 +118,8 @@ class Matmul {
     }
     p.grouping = MXCHECK_ROWS;
     p.alpha = 1;
-    return p;
+    return pack(p, {offsetof(mxcheck_matmul_policy, format_b)});
   }
-  mxcheck_matmul_policy policy_;
   DeviceOperation call_;
 };
 

@@ -1,7 +1,8 @@
-// mxcheck_sm90_tiles_bench [--samples N]: GEMMs of few to many rows in every shape of tiles that the Hopper library
-// has, as CSV: what the costs (kernels/sm90/gemm/tile/choice.h) are fitted to, and what
-// tests hold the choice to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ.
-// Each line's time is a median, in microseconds; operands are taken in turn from copies that together exceed the L2.
+// mxcheck_sm90_tiles_bench [--samples N] [--fit CSV]: GEMMs of few to many rows in every shape of tiles that the Hopper
+// library has, as CSV: what the table of tiles (kernels/sm90/gemm/tiles.h) is fitted to, and what tests hold the choice
+// to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ. Each line's time is a
+// median, in microseconds; operands are taken in turn from copies that together exceed the L2. With --fit nothing is
+// measured: what was is read, and the rows of that table are printed, of a device with 132 processors.
 
 #include <cuda_runtime_api.h>
 
@@ -10,28 +11,24 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "benchmarks/sm90/common/command_line.h"
-#include "benchmarks/sm90/common/device_memory.h"
-#include "benchmarks/sm90/common/device_timer.h"
-#include "benchmarks/sm90/gemm/fill.h"
-#include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/gemm/bf16/decoded.h"
-#include "kernels/sm90/gemm/fp8/fp8.h"
+#include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/common/fill.h"
+#include "benchmarks/sm90/tiles/fit.h"
+#include "kernels/sm90/gemm/matmul.h"
+#include "kernels/sm90/gemm/tiles.h"
 
 namespace mxcheck::bench {
 namespace {
 
 namespace sm90 = mxcheck_kernels::sm90;
-using sm90::MatmulTiles;
-
-struct NamedTiles {
-  MatmulTiles tiles;
-  const char* name;
-};
 // FP8 with scales of 128x128 of B, or (fp8_rows) of 1x128, or so with C added in FP32 (fp8_rows_sum). MXFP8: one
 // operand of codes, decoded on its way, the other of BF16.
 enum class Kind : std::uint8_t { fp8, fp8_rows, fp8_rows_sum, bf16, mxfp8 };
@@ -39,20 +36,15 @@ constexpr std::array kNames{"fp8", "fp8_rows", "fp8_rows_sum", "bf16", "mxfp8"};
 bool has_rows(Kind kind) { return kind == Kind::fp8_rows || kind == Kind::fp8_rows_sum; }
 bool is_fp8(Kind kind) { return kind == Kind::fp8 || has_rows(kind); }
 
-constexpr std::array kTiles{NamedTiles{MatmulTiles::m128n256, "128x256"}, NamedTiles{MatmulTiles::m128n192, "128x192"},
-                            NamedTiles{MatmulTiles::m128n128, "128x128"}, NamedTiles{MatmulTiles::m128n64, "128x64"},
-                            NamedTiles{MatmulTiles::m64n128, "64x128"},   NamedTiles{MatmulTiles::m64n64, "64x64"},
-                            NamedTiles{MatmulTiles::m64n32, "64x32"}};
 constexpr std::array<std::int64_t, 10> kRows{1, 64, 128, 192, 256, 384, 512, 768, 1024, 2048};
 constexpr std::array<std::array<std::int64_t, 2>, 5> kWeights{
     {{2048, 7168}, {4096, 7168}, {7168, 2048}, {1536, 4096}, {24576, 1536}}};  // n, k
 constexpr std::uint64_t kBeyondL2 = std::uint64_t{256} << 20;
 
-bool is_offered(Kind kind, MatmulTiles tiles) {
-  if (has_rows(kind)) return tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n128;
-  if (tiles == MatmulTiles::m128n192) return false;
-  if (kind != Kind::mxfp8) return true;
-  return tiles != MatmulTiles::m128n128 && tiles != MatmulTiles::m128n64 && tiles != MatmulTiles::m64n32;
+std::span<const sm90::TilesRow> tiles_of(Kind kind) {
+  constexpr std::array kKernels{sm90::MatmulKernel::fp8, sm90::MatmulKernel::fp8_rows, sm90::MatmulKernel::fp8_rows,
+                                sm90::MatmulKernel::bf16, sm90::MatmulKernel::mxfp8};
+  return sm90::tiles_of(kKernels[static_cast<std::size_t>(kind)]);
 }
 
 struct Operands {
@@ -84,7 +76,7 @@ Operands make_operands(Kind kind, std::int64_t m, std::int64_t n, std::int64_t k
     filled(o.scale_a, m * (k / 128), Filling::fp32_scales, 4, 4 * i + 2);
     filled(o.scale_b, (kind == Kind::fp8 ? (n + 127) / 128 : n) * (k / 128), Filling::fp32_scales, 4, 4 * i + 3);
   }
-  for (std::size_t i = 0; i < kTiles.size(); ++i) {
+  for (std::size_t i = 0; i < tiles_of(kind).size(); ++i) {
     o.d.emplace_back(static_cast<std::uint64_t>(m * n * (kind == Kind::fp8_rows_sum ? 4 : 2)));
     check_cuda(cudaMemsetAsync(o.d.back().data(), 0xFF, o.d.back().bytes(), stream), "poison");
   }
@@ -97,7 +89,7 @@ void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_
     matmul.m = o.m;
     matmul.n = o.n;
     matmul.k = o.k;
-    matmul.tiles = kTiles[tiles].tiles;
+    matmul.tiles = tiles_of(o.kind)[tiles].tiles;
     matmul.a = o.a[copy].data();
     matmul.b = o.b[copy].data();
     matmul.d = o.d[tiles].data();
@@ -128,14 +120,11 @@ void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_
 bool all_equal(const Operands& o, cudaStream_t stream) {
   std::vector<std::uint8_t> first(o.d[0].bytes());
   std::vector<std::uint8_t> other(o.d[0].bytes());
-  for (std::size_t i = 0; i < kTiles.size(); ++i) {
-    if (is_offered(o.kind, kTiles[i].tiles)) enqueue(o, 0, i, stream);
-  }
+  for (std::size_t i = 0; i < o.d.size(); ++i) enqueue(o, 0, i, stream);
   check_cuda(cudaStreamSynchronize(stream), "GEMMs");
   check_cuda(cudaMemcpy(first.data(), o.d[0].data(), first.size(), cudaMemcpyDeviceToHost), "outputs");
   bool equal = true;
-  for (std::size_t i = 1; i < kTiles.size(); ++i) {
-    if (!is_offered(o.kind, kTiles[i].tiles)) continue;
+  for (std::size_t i = 1; i < o.d.size(); ++i) {
     check_cuda(cudaMemcpy(other.data(), o.d[i].data(), other.size(), cudaMemcpyDeviceToHost), "outputs");
     equal = equal && std::memcmp(first.data(), other.data(), first.size()) == 0;
   }
@@ -157,18 +146,37 @@ int run(int samples) {
           right = false;
           fmt::print(stderr, "{} {}x{}x{}: outputs differ by tiles\n", name, m, n, k);
         }
-        for (std::size_t i = 0; i < kTiles.size(); ++i) {
-          if (!is_offered(kind, kTiles[i].tiles)) continue;
+        for (std::size_t i = 0; i < o.d.size(); ++i) {
+          const sm90::TilesRow& row = tiles_of(kind)[i];
           std::size_t call = 0;
           const auto together = static_cast<int>(std::max<std::uint64_t>(o.copies, 4));
           const Spread us = timer.time(samples, together, [&] { enqueue(o, call++ % o.copies, i, timer.stream()); });
-          fmt::print("{},{},{},{},{},{:.2f}\n", name, m, n, k, kTiles[i].name, us.median);
+          fmt::print("{},{},{},{},{}x{},{:.2f}\n", name, m, n, k, row.rows, row.cols, us.median);
         }
         std::fflush(stdout);
       }
     }
   }
   return right ? 0 : 1;
+}
+
+// The table's rows as they are in its file.
+int print_fit(const std::string& path) {
+  constexpr int kProcessors = 132;
+  constexpr std::array kKernels{"fp8", "fp8_rows", "bf16", "mxfp8"};
+  std::ifstream file(path);
+  const std::vector<TilesSample> samples = read_samples(file);
+  if (samples.empty()) {
+    fmt::print(stderr, "{}: no line of measurements\n", path);
+    return 1;
+  }
+  for (const sm90::TilesRow& row : sm90::kTilesTable) {
+    const sm90::TilesRow r = fitted(row, samples, kProcessors);
+    fmt::print("{{K::{}, T::m{}n{}, {}, {}, {:.2f}, {:.4f}, {:.2f}, {}, {}, {}, {}, {}, {}, {}, {}}},\n",
+               kKernels[static_cast<std::size_t>(r.kernel)], r.rows, r.cols, r.rows, r.cols, r.tile_us, r.stage_us,
+               r.sum_us, r.cluster, r.row_subs, r.col_subs, r.sub_n, r.consumers, r.beside, r.slots, r.slots_fp32);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -178,5 +186,8 @@ int main(int argc, char** argv) {
   int samples = 15;
   CLI::App app("GEMMs in every shape of tiles", "mxcheck_sm90_tiles_bench");
   mxcheck::bench::add_samples(app, samples);
-  return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(samples); });
+  std::string fit;
+  app.add_option("--fit", fit, "print the table of tiles for these measurements");
+  return mxcheck::bench::run_benchmark(
+      app, argc, argv, [&] { return fit.empty() ? mxcheck::bench::run(samples) : mxcheck::bench::print_fit(fit); });
 }

@@ -1,8 +1,10 @@
-// The table: one matmul.
+// The table: one matmul, on operands and scales in the form that TMA and tcgen05 read; all of it kernels, under the
+// emulation.
 
 #include "kernels/candidate.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #ifdef MXCHECK_SM100_ON_CARD
@@ -11,11 +13,73 @@
   #include "emulation/on_sm90/launch.h"
 #endif
 #include "kernels/common/boundary.h"
-#include "kernels/sm100/candidate/body.h"
-#include "kernels/sm100/candidate/run.h"
+#include "kernels/sm100/candidate/choice.h"
+#include "kernels/sm100/candidate/matmul.h"
+#include "kernels/sm100/candidate/stage.h"
+#include "kernels/sm100/gemm/emulated.h"
 
 namespace mxcheck_kernels::sm100 {
 namespace {
+
+namespace gemm = mxcheck::sm100::gemm;
+
+MatmulShape shape_of(const MatmulTensors& x) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  return {.m = p.policy.rows,
+          .n = p.policy.cols,
+          .k = p.depth,
+          .groups = x.experts,
+          .by_rows = p.grouping == MXCHECK_ROWS,
+          .by_depth = p.grouping == MXCHECK_DEPTH};
+}
+
+gemm::Problem problem_of(const MatmulTensors& x, const MatmulShape& shape) {
+  const mxcheck_matmul_policy& p = *x.policy;
+  gemm::Problem g;
+  g.a = x.a.data, g.b = x.b.data;
+  if (x.gathers) g.gathered_rows = static_cast<const std::int32_t*>(x.index.data), g.rows_a = x.a.rows;
+  g.e5m2_a = element_named(p.policy.format) == Element::e5m2;
+  g.e5m2_b = element_named(p.format_b) == Element::e5m2;
+  g.d = x.d.data;
+  g.c = x.adds ? x.c.data : nullptr;
+  g.alpha = p.alpha;
+  g.m = shape.m, g.n = shape.n, g.k = shape.k;
+  g.grouping = shape.by_rows ? gemm::Grouping::rows : shape.by_depth ? gemm::Grouping::depth : gemm::Grouping::dense;
+  g.groups = shape.groups;
+  g.offsets = static_cast<const std::int64_t*>(x.offsets.data);
+  return g;
+}
+
+void check_scaled(const mxcheck_policy* policy, DLDataType type) {
+  const mxcheck_matmul_policy& p = matmul_policy(policy);
+  element_named(policy->format), element_named(p.format_b);
+  dtype_of("d", type);
+  if (p.scale_type != MXCHECK_E8M0) unsupported("operands are offered with E8M0 scales");
+  if (policy->block_rows != 1 || policy->block_cols != 32 || p.block_b_rows != 1 || p.block_b_cols != 32) {
+    unsupported("scales are offered for blocks of 1x32 of a and of b");
+  }
+}
+
+std::uint64_t scaled_workspace(const mxcheck_call& call) { return plan_workspace(call).bytes; }
+
+void run_scaled(const mxcheck_call& call) {
+  const DLDataType type = output_type(call);
+  check_scaled(call.policy, type);
+  const MatmulTensors x = read_matmul(call);
+  const Workspace plan = plan_workspace(call);
+  require_workspace(call, plan.bytes);
+  const MatmulShape shape = shape_of(x);
+  if (shape.m == 0 || shape.n == 0) return;
+  const Staging s = make_staging(x, shape, plan, call.workspace);
+  gemm::Problem g = problem_of(x, shape);
+  g.bf16 = dtype_of("d", type) == Dtype::bf16;
+  stage(s, g);
+  Saved d(x.d, s.at<std::byte>(plan.d_at));
+  const gemm::Emulated emulated = gemm::run_emulated(g, variant_of(shape), options_of(shape));
+  if (!emulated.error.empty()) throw Refusal(MXCHECK_FAILED, emulated.error);
+  require_clean("the GEMM", emulated.result);
+  d.keep_new();
+}
 
 constexpr mxcheck_operation matmul() {
   mxcheck_operation o = make_operation<check_scaled, run_scaled>("matmul", "sm100_mxf8f6f4");

@@ -1,9 +1,48 @@
 #include "kernels/sm100/candidate/matmul.h"
 
 #include <array>
+#include <span>
 #include <string>
 
 namespace mxcheck_kernels::sm100 {
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+Checked check_tensor(const char* name, const DLTensor& tensor, DLDataType type, int rank) {
+  if (tensor.device.device_type != kDLCPU) {
+    invalid(std::string(name) + " is on DLPack device " + text(tensor.device.device_type) + ": must be on the host, 1");
+  }
+  if (tensor.device.device_id != 0) {
+    invalid(std::string(name) + " is on host number " + text(tensor.device.device_id) + ": must be on 0");
+  }
+  return check_layout(name, tensor, type, rank, Strides::contiguous);
+}
+
+void require_offsets(const Checked& offsets, std::int64_t end) {
+  const std::span values(static_cast<const std::int64_t*>(offsets.data), static_cast<std::size_t>(offsets.cols));
+  if (values.front() != 0) invalid("offsets[0] is " + text(values.front()) + ": must be 0");
+  for (std::size_t e = 1; e < values.size(); ++e) {
+    if (values[e] >= values[e - 1]) continue;
+    invalid("offsets[" + std::to_string(e) + "] is " + text(values[e]) + ": must be at least the one before it, " +
+            text(values[e - 1]));
+  }
+  if (values.back() != end) {
+    invalid("the last of the offsets is " + text(values.back()) + ": must be the end of what they divide, " +
+            text(end));
+  }
+}
+
+void require_rows(const Checked& index, std::int64_t rows) {
+  const auto* const values = static_cast<const std::int32_t*>(index.data);
+  for (std::int64_t i = 0; i < index.cols; ++i) {
+    if (values[i] >= 0 && values[i] < rows) continue;
+    invalid("row index[" + text(i) + "] is " + text(values[i]) + ": must be a row of a, 0 to " + text(rows - 1));
+  }
+}
+
 namespace {
 
 std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }

@@ -1,12 +1,19 @@
 #pragma once
-// Parses and validates a call of "matmul", as kernels/candidate_matmul.h has it. All throw Refusal.
+// Parses and validates a call of "matmul" of the emulated library, as kernels/candidate_matmul.h has it: that the
+// tensors lie on the host, and what goes beside them. All throw Refusal.
 
 #include <cstdint>
 
 #include "kernels/candidate_matmul.h"
-#include "kernels/sm100/candidate/arguments.h"
+#include "kernels/common/arguments.h"
 
 namespace mxcheck_kernels::sm100 {
+
+Checked check_tensor(const char* name, const DLTensor& tensor, DLDataType type, int rank);
+
+// INVALID, naming the first that is wrong: offsets that do not ascend from 0 to `end`, rows that are not 0 to rows - 1.
+void require_offsets(const Checked& offsets, std::int64_t end);
+void require_rows(const Checked& index, std::int64_t rows);
 
 // INVALID for a policy that cannot be read.
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy);

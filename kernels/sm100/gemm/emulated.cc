@@ -1,6 +1,6 @@
 #include "kernels/sm100/gemm/emulated.h"
 
-#include "kernels/sm100/gemm/instances.h"
+#include "kernels/sm100/gemm/tile.h"
 
 namespace mxcheck::sm100::gemm {
 
@@ -19,3 +19,16 @@ Emulated run_emulated(const Problem& problem, const Variant& variant, const emul
 }
 
 }  // namespace mxcheck::sm100::gemm
+
+namespace mxcheck::sm100::scales {
+
+emulation::sm100::LaunchResult pack_emulated(const PackJob& job, const emulation::sm100::LaunchOptions& options) {
+  // Emulated CTAs run one after the other: the second shows that none does another's part, more would show no more.
+  const emulation::sm100::LaunchShape shape{.blocks = 2, .threads = kChunkRows};
+  return emulation::sm100::launch(shape, options, [&job] {
+    role("pack scales");
+    pack(job);
+  });
+}
+
+}  // namespace mxcheck::sm100::scales

@@ -1,5 +1,5 @@
 #pragma once
-// One tile's kernels on the CPU: a file includes it for each tile, as the compiler takes seconds for one.
+// One tile's kernels on the CPU: CMakeLists.txt writes a file for each tile, as the compiler takes seconds for one.
 
 #include "kernels/sm100/gemm/emulated.h"
 #include "kernels/sm100/gemm/kernel.h"

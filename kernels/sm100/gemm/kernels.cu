@@ -1,7 +1,7 @@
 // The GEMM kernels for sm_100a: one entry for each tile and grouping. No library has them yet, as no card was there to
 // run them; tests/kernels/sm100/gemm/kernels_test.py assembles them and compares what they are made of with a table.
-#include "kernels/sm100/gemm/instances.h"
 #include "kernels/sm100/gemm/kernel.h"
+#include "kernels/sm100/gemm/tile.h"
 
 namespace mxcheck::sm100::gemm {
 
@@ -10,9 +10,9 @@ namespace mxcheck::sm100::gemm {
       gemm_##TILE##_##GROUPING(const __grid_constant__ Params p) { \
     gemm<TILE, Grouping::GROUPING>(p);                             \
   }
-#define MXCHECK_SM100_GEMMS(TILE) \
-  MXCHECK_SM100_GEMM(TILE, dense) \
-  MXCHECK_SM100_GEMM(TILE, rows)  \
+#define MXCHECK_SM100_GEMMS(TILE, OPERANDS, CTAS, COLUMNS, STAGES) \
+  MXCHECK_SM100_GEMM(TILE, dense)                                  \
+  MXCHECK_SM100_GEMM(TILE, rows)                                   \
   MXCHECK_SM100_GEMM(TILE, depth)
 
 // A short test has three kernels: each kind of operands once, pairs and single CTAs, each grouping.
@@ -21,18 +21,7 @@ MXCHECK_SM100_GEMM(Single192, rows)
 MXCHECK_SM100_GEMM(HalfPair256, depth)
 MXCHECK_SM100_GEMM(PromotedSingle128, dense)
 #else
-MXCHECK_SM100_GEMMS(Single64)
-MXCHECK_SM100_GEMMS(Single128)
-MXCHECK_SM100_GEMMS(Single192)
-MXCHECK_SM100_GEMMS(Single256)
-MXCHECK_SM100_GEMMS(Pair128)
-MXCHECK_SM100_GEMMS(Pair192)
-MXCHECK_SM100_GEMMS(Pair256)
-MXCHECK_SM100_GEMMS(HalfSingle128)
-MXCHECK_SM100_GEMMS(HalfPair256)
-MXCHECK_SM100_GEMMS(PromotedSingle128)
-MXCHECK_SM100_GEMMS(PromotedPair128)
-
+MXCHECK_SM100_TILES(MXCHECK_SM100_GEMMS)
 #endif
 
 }  // namespace mxcheck::sm100::gemm

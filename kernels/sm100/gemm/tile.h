@@ -70,7 +70,39 @@ struct BasicTile {
   static_assert(kScaleColumn + kStages * kSlotColumns <= kColumns);
 };
 
-template <int kCtaGroup, int kN, int kStages>
-using Tile = BasicTile<Operands::scaled, kCtaGroup, kN, kStages>;
+// --- instances
+//
+// The tiles that there are kernels for: name, operands, CTAs, columns, stages, these as many as 232,448 bytes of shared
+// memory hold, and 512 columns their scales. CMake reads the names here.
+
+#define MXCHECK_SM100_TILES(X)              \
+  X(Single64, scaled, 1, 64, 8)             \
+  X(Single128, scaled, 1, 128, 6)           \
+  X(Single192, scaled, 1, 192, 5)           \
+  X(Single256, scaled, 1, 256, 4)           \
+  X(Pair128, scaled, 2, 128, 8)             \
+  X(Pair192, scaled, 2, 192, 7)             \
+  X(Pair256, scaled, 2, 256, 6)             \
+  X(HalfSingle128, half, 1, 128, 6)         \
+  X(HalfPair256, half, 2, 256, 6)           \
+  X(PromotedSingle128, promoted, 1, 128, 6) \
+  X(PromotedPair128, promoted, 2, 128, 8)
+
+#define MXCHECK_SM100_TILE(NAME, OPERANDS, CTAS, COLUMNS, STAGES) \
+  using NAME = BasicTile<Operands::OPERANDS, CTAS, COLUMNS, STAGES>;
+MXCHECK_SM100_TILES(MXCHECK_SM100_TILE)
+#undef MXCHECK_SM100_TILE
+
+// Calls f<T>() for that tile; false where there is none.
+template <class F>
+bool with_tile(Operands operands, int cta_group, int n, const F& f) {
+#define MXCHECK_SM100_TILE(NAME, OPERANDS, CTAS, COLUMNS, STAGES)            \
+  if (operands == Operands::OPERANDS && cta_group == CTAS && n == COLUMNS) { \
+    return f.template operator()<NAME>(), true;                              \
+  }
+  MXCHECK_SM100_TILES(MXCHECK_SM100_TILE)
+#undef MXCHECK_SM100_TILE
+  return false;
+}
 
 }  // namespace mxcheck::sm100::gemm

@@ -15,11 +15,12 @@
 
 #include <cstdint>
 
+#include "emulation/sm100/operations.h"
 #include "kernels/sm100/tcgen05/shared.h"
 
 namespace mxcheck::sm100 {
 
-enum class Scope : std::uint8_t { cta, cluster };
+using emulation::sm100::Scope;  // cta, cluster
 
 MXCHECK_SM100_DEVICE void barrier_init(SharedAddress barrier, unsigned count) {
 #if MXCHECK_SM100_EMULATED
@@ -50,7 +51,7 @@ MXCHECK_SM100_DEVICE void fence_barrier_init() {
 template <Scope kScope>
 MXCHECK_SM100_DEVICE void barrier_arrive(SharedAddress barrier) {
 #if MXCHECK_SM100_EMULATED
-  emulation::sm100::barrier_arrive(barrier, static_cast<emulation::sm100::Scope>(kScope));
+  emulation::sm100::barrier_arrive(barrier, kScope);
 #else
   if constexpr (kScope == Scope::cta) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -64,7 +65,7 @@ MXCHECK_SM100_DEVICE void barrier_arrive(SharedAddress barrier) {
 template <Scope kScope>
 MXCHECK_SM100_DEVICE void barrier_arrive_expect(SharedAddress barrier, unsigned bytes) {
 #if MXCHECK_SM100_EMULATED
-  emulation::sm100::barrier_arrive_expect(barrier, bytes, static_cast<emulation::sm100::Scope>(kScope));
+  emulation::sm100::barrier_arrive_expect(barrier, bytes, kScope);
 #else
   if constexpr (kScope == Scope::cta) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -80,7 +81,7 @@ MXCHECK_SM100_DEVICE void barrier_arrive_expect(SharedAddress barrier, unsigned 
 template <Scope kScope>
 MXCHECK_SM100_DEVICE void barrier_wait(SharedAddress barrier, unsigned parity) {
 #if MXCHECK_SM100_EMULATED
-  emulation::sm100::barrier_wait(barrier, parity, static_cast<emulation::sm100::Scope>(kScope));
+  emulation::sm100::barrier_wait(barrier, parity, kScope);
 #elif MXCHECK_SM100_ON_SM90
   emulation::sm100::barrier_wait<kScope == Scope::cluster>(barrier, parity);  // the instruction below, and a watchdog
 #else
@@ -107,10 +108,5 @@ MXCHECK_SM100_DEVICE void barrier_wait(SharedAddress barrier, unsigned parity) {
   }
 #endif
 }
-
-#if MXCHECK_SM100_EMULATED
-static_assert(static_cast<int>(Scope::cta) == static_cast<int>(emulation::sm100::Scope::cta) &&
-              static_cast<int>(Scope::cluster) == static_cast<int>(emulation::sm100::Scope::cluster));
-#endif
 
 }  // namespace mxcheck::sm100

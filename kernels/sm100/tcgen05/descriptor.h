@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "kernels/sm100/tcgen05/swizzle.h"
+#include "kernels/sm100/tcgen05/target.h"
 
 namespace mxcheck::sm100 {
 
@@ -37,26 +37,19 @@ enum class Accumulator : std::uint8_t { f16 = 0, f32 = 1 };
 enum class Major : std::uint8_t { k = 0, mn = 1 };  // what is contiguous in shared memory
 
 // M is the pair's with cta_group 2, of both CTAs together.
-struct HalfInstruction {
+template <class Format, Format kUsual>
+struct UnscaledInstruction {
   int m;
   int n;
   int cta_group = 1;
-  HalfFormat a = HalfFormat::bf16;
-  HalfFormat b = HalfFormat::bf16;
+  Format a = kUsual;
+  Format b = kUsual;
   Accumulator d = Accumulator::f32;
   Major a_major = Major::k;
   Major b_major = Major::k;
 };
-struct ByteInstruction {
-  int m;
-  int n;
-  int cta_group = 1;
-  ByteFormat a = ByteFormat::e4m3;
-  ByteFormat b = ByteFormat::e4m3;
-  Accumulator d = Accumulator::f32;
-  Major a_major = Major::k;
-  Major b_major = Major::k;
-};
+using HalfInstruction = UnscaledInstruction<HalfFormat, HalfFormat::bf16>;
+using ByteInstruction = UnscaledInstruction<ByteFormat, ByteFormat::e4m3>;
 // kind::mxf8f6f4, UE8M0 scales of 32 elements. D is FP32, which the descriptor does not say.
 struct ScaledInstruction {
   int m;
@@ -137,6 +130,27 @@ MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor with_scale_ids(Instructio
 
 // --- an operand in shared memory: 64 bits
 // --------------------------------------------------------------------------------------
+
+// How a tile of shared memory is swizzled, the same for TMA that writes it, and for mma that reads it: an XOR of bits
+// of the absolute address, [4, 4 + s) with [7, 7 + s). Tiles begin at a multiple of the pattern, else every address in
+// them is wrong by an XOR.
+// The values are those of a matrix descriptor's bits 63:61 (PTX ISA, "Shared memory descriptor"); 3, 5 and 7 are none.
+enum class Swizzle : std::uint8_t { none = 0, b128_atom32 = 1, b128 = 2, b64 = 4, b32 = 6 };
+
+// Bytes along a row after which the pattern repeats; 16 without swizzle, the width of a core matrix.
+MXCHECK_SM100_ANYWHERE constexpr unsigned swizzle_span(Swizzle swizzle) {
+  switch (swizzle) {
+    case Swizzle::b128:
+    case Swizzle::b128_atom32: return 128;
+    case Swizzle::b64: return 64;
+    case Swizzle::b32: return 32;
+    case Swizzle::none: return 16;
+  }
+  return 0;
+}
+// Eight rows of a span, and what a swizzled tile's address is a multiple of: 1024, 512, 256, and 128 of unswizzled core
+// matrices.
+MXCHECK_SM100_ANYWHERE constexpr unsigned swizzle_pattern(Swizzle swizzle) { return 8 * swizzle_span(swizzle); }
 
 struct SharedDescriptor {
   std::uint64_t bits;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "emulation/sm100/operations.h"
 #include "kernels/sm100/tcgen05/descriptor.h"
 #include "kernels/sm100/tcgen05/tmem.h"
 
@@ -93,14 +94,7 @@ MXCHECK_SM100_DEVICE void mma_f16(TmemAddress d, SharedDescriptor a, SharedDescr
 // --------------------------------------------------------------------------------------------
 
 // Rows x bits. 32x128b always goes to the lanes of all four warps: scales.
-enum class CpShape : std::uint8_t {
-  rows32x128b_warpx4,
-  rows128x128b,
-  rows128x256b,
-  rows4x256b,
-  rows64x128b_02_13,
-  rows64x128b_01_23
-};
+using emulation::sm100::CpShape;
 
 namespace mma_detail {
 template <CpShape kShape>
@@ -129,22 +123,13 @@ template <>
 struct CpText<CpShape::rows64x128b_01_23> {
   static constexpr char text[] = "64x128b.warpx2::01_23";
 };
-#if MXCHECK_SM100_SOFTWARE
-static_assert(
-    static_cast<int>(CpShape::rows32x128b_warpx4) == static_cast<int>(emulation::sm100::CpShape::rows32x128b_warpx4) &&
-    static_cast<int>(CpShape::rows128x128b) == static_cast<int>(emulation::sm100::CpShape::rows128x128b) &&
-    static_cast<int>(CpShape::rows128x256b) == static_cast<int>(emulation::sm100::CpShape::rows128x256b) &&
-    static_cast<int>(CpShape::rows4x256b) == static_cast<int>(emulation::sm100::CpShape::rows4x256b) &&
-    static_cast<int>(CpShape::rows64x128b_02_13) == static_cast<int>(emulation::sm100::CpShape::rows64x128b_02_13) &&
-    static_cast<int>(CpShape::rows64x128b_01_23) == static_cast<int>(emulation::sm100::CpShape::rows64x128b_01_23));
-#endif
 }  // namespace mma_detail
 
 template <CpShape kShape, int kCtaGroup>
 MXCHECK_SM100_DEVICE void cp(TmemAddress to, SharedDescriptor from) {
   static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
 #if MXCHECK_SM100_SOFTWARE
-  emulation::sm100::cp(static_cast<emulation::sm100::CpShape>(kShape), kCtaGroup, to, from.bits);
+  emulation::sm100::cp(kShape, kCtaGroup, to, from.bits);
 #else
   asm volatile("tcgen05.cp.cta_group::%2.%3 [%0], %1;" ::"r"(to), "l"(from.bits), "n"(kCtaGroup),
                "C"(mma_detail::CpText<kShape>::text)

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/sm100/tcgen05/swizzle.h"
+#include "kernels/sm100/tcgen05/descriptor.h"
 
 #if MXCHECK_SM100_EMULATED
-  #include "emulation/sm100/tensor_map.h"
+  #include "emulation/sm100/operations.h"
 #else
   #include <cuda.h>
   #include <cuda_runtime.h>

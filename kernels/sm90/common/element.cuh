@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/common/dtype.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -44,13 +45,11 @@ __device__ __forceinline__ float value_of(std::uint32_t byte) {
 // Two codes, that of `low` in the lower byte. NaN becomes 0x7F in both formats.
 template <Element kElement>
 __device__ __forceinline__ std::uint32_t encode2(float low, float high) {
-  std::uint16_t codes;
   if constexpr (kElement == Element::e4m3) {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return ptx::cvt_rn_satfinite_e4m3x2_f32(low, high);
   } else {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return ptx::cvt_rn_satfinite_e5m2x2_f32(low, high);
   }
-  return codes;
 }
 
 template <Element kElement>
@@ -61,17 +60,11 @@ __device__ __forceinline__ std::uint32_t encode4(float a, float b, float c, floa
 // The values of two codes: every E4M3 and E5M2 value is a half.
 template <Element kElement>
 __device__ __forceinline__ float2 decode2(std::uint32_t codes) {
-  std::uint32_t halves;
   if constexpr (kElement == Element::e4m3) {
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(codes)));
+    return ptx::cvt_f32_f16x2(ptx::cvt_rn_f16x2_e4m3x2(static_cast<std::uint16_t>(codes)));
   } else {
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(codes)));
+    return ptx::cvt_f32_f16x2(ptx::cvt_rn_f16x2_e5m2x2(static_cast<std::uint16_t>(codes)));
   }
-  float2 values;
-  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
-      : "=f"(values.x), "=f"(values.y)
-      : "r"(halves));
-  return values;
 }
 
 }  // namespace mxcheck_kernels::sm90

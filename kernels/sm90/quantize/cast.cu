@@ -3,7 +3,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/sm90/common/element.cuh"
-#include "kernels/sm90/quantize/dequantize.h"
+#include "kernels/sm90/quantize/quantize.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -3,30 +3,26 @@
 
 #include <cuda_bf16.h>
 
-#include "kernels/sm90/quantize/dequantize.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-__device__ __forceinline__ std::uint32_t two_bf16(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
-}
-
 template <class T, bool kVector>
 __device__ __forceinline__ void store_values(T* at, float4 v, int count) {
   if constexpr (sizeof(T) == 2) {
-    const uint2 words{two_bf16(v.x, v.y), two_bf16(v.z, v.w)};
+    const uint2 words{ptx::cvt_rn_bf16x2_f32(v.x, v.y), ptx::cvt_rn_bf16x2_f32(v.z, v.w)};
     if constexpr (kVector) {
-      store_words(at, words);
+      ptx::st_global_no_allocate(at, words);
     } else {
       auto* bits = reinterpret_cast<std::uint16_t*>(at);
       for (int i = 0; i < count; ++i) bits[i] = static_cast<std::uint16_t>((i < 2 ? words.x : words.y) >> 16 * (i % 2));
     }
   } else if constexpr (kVector) {
-    store_words(at, v);
+    ptx::st_global_no_allocate(at, v);
   } else {
     const float values[4] = {v.x, v.y, v.z, v.w};
     for (int i = 0; i < count; ++i) at[i] = values[i];

@@ -1,8 +1,8 @@
 // Scales from one layout to the other: each block of threads owns the scales of its 128 x 128 elements, and in tiles
 // the padding beside them.
 
-#include "kernels/sm90/quantize/dequantize.h"
-#include "kernels/sm90/quantize/geometry.cuh"
+#include "kernels/sm90/quantize/quantize.h"
+#include "kernels/sm90/quantize/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -1,4 +1,7 @@
-#include "kernels/sm90/quantize/plan.h"
+// The check of a call that only the device can make, and the row tiles of ragged experts.
+
+#include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/quantize/quantize.h"
 
 #include <cooperative_groups.h>
 
@@ -159,7 +162,7 @@ __device__ bool check_experts(const PlanJob& job, PlanShared& shared, std::int64
 __global__ void __cluster_dims__(kPlanBlocks) __launch_bounds__(kPlanThreads)
     plan_kernel(const __grid_constant__ PlanJob job, PlanHeader* header, RowTile* table, std::int64_t entries) {
   __shared__ PlanShared shared;
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  ptx::griddepcontrol_launch_dependents();
   const auto cluster = cooperative_groups::this_cluster();
   const std::int64_t me = threadIdx.x;
   const std::int64_t of_all = blockIdx.x * kPlanThreads + me;

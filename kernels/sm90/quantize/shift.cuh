@@ -3,6 +3,7 @@
 // and shifts codes the other way before they are stored: both in whole vectors but for the edges, where a byte beside
 // them is another warp's or not the tensor's.
 
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -45,22 +46,6 @@ __device__ __forceinline__ void load_inside(const Matrix& x, std::int64_t offset
     w[0] = static_cast<std::uint32_t>(low), w[1] = static_cast<std::uint32_t>(low >> 32);
     w[2] = static_cast<std::uint32_t>(high), w[3] = static_cast<std::uint32_t>(high >> 32);
   }
-}
-
-// The aligned vector at `at`, or zeros where the lane wants none. Without a branch, so that the loads of all rows are
-// under way together.
-__device__ __forceinline__ void load_wanted(std::uint64_t at, bool wanted, std::uint32_t (&w)[2]) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2];}"
-      : "=&r"(w[0]), "=&r"(w[1])
-      : "l"(at), "r"(static_cast<std::uint32_t>(wanted)));
-}
-__device__ __forceinline__ void load_wanted(std::uint64_t at, bool wanted, std::uint32_t (&w)[4]) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; "
-      "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];}"
-      : "=&r"(w[0]), "=&r"(w[1]), "=&r"(w[2]), "=&r"(w[3])
-      : "l"(at), "r"(static_cast<std::uint32_t>(wanted)));
 }
 
 __device__ __forceinline__ std::uint64_t of_lane(std::uint64_t value, int lane) {
@@ -107,7 +92,7 @@ __device__ __forceinline__ int load_shifted(const Matrix& x, std::int64_t first,
     load((mine & ~kMask) + 32 * kOfLane, lane < rows && 32 * kOfLane < before + bytes, tail);
   };
   if (!careful) {
-    load_all([](std::uint64_t at, bool wanted, std::uint32_t(&w)[kVector]) { load_wanted(at, wanted, w); });
+    load_all([](std::uint64_t at, bool wanted, std::uint32_t(&w)[kVector]) { ptx::ld_global_nc_if(at, wanted, w); });
   } else {
     load_all([&](std::uint64_t at, bool wanted, std::uint32_t(&w)[kVector]) {
 #pragma unroll
@@ -181,8 +166,6 @@ __device__ __forceinline__ uint2 shift_codes(uint2 codes, int bytes) {
   const std::uint32_t high = word ? codes.x : codes.y;
   return {__funnelshift_l(low, middle, 8 * (bytes & 3)), __funnelshift_l(middle, high, 8 * (bytes & 3))};
 }
-__device__ __forceinline__ void store_words(void* at, std::uint32_t w) { store_word(at, w); }
-
 // Bytes of the first and the last words of each row, which are not all of this row's part.
 template <class Codes, int kRows, class Edge>
 __device__ __forceinline__ void store_edges(std::uint8_t* to, std::int64_t stride, int rows, int cols, bool whole,
@@ -220,7 +203,7 @@ __device__ __forceinline__ void store_shifted(std::uint8_t* to, std::int64_t str
       const auto n = static_cast<unsigned>(reinterpret_cast<std::uint64_t>(row) % kSize);
       const Codes w = shift_codes(code(r), static_cast<int>(n));
       if (lane == 0) *reinterpret_cast<Codes*>(edge.codes[r][0]) = w;
-      if (lane != 0 || n == 0) store_words(row - n + lane * kSize, w);
+      if (lane != 0 || n == 0) ptx::st_global_no_allocate(row - n + lane * kSize, w);
     }
   } else {
 #pragma unroll
@@ -228,7 +211,7 @@ __device__ __forceinline__ void store_shifted(std::uint8_t* to, std::int64_t str
       const int n = static_cast<int>(reinterpret_cast<std::uint64_t>(row) % kSize);
       const Codes w = shift_codes(code(r), n);
       const int at = lane * kSize - n;
-      if (r < rows && at >= 0 && at + kSize <= cols) store_words(row + at, w);
+      if (r < rows && at >= 0 && at + kSize <= cols) ptx::st_global_no_allocate(row + at, w);
       if (lane == 0) *reinterpret_cast<Codes*>(edge.codes[r][0]) = w;
       if (lane == (n + cols) / kSize % 32) *reinterpret_cast<Codes*>(edge.codes[r][1]) = w;
     }

@@ -1,15 +1,75 @@
 #pragma once
-// A lane's share of a tile: 4 columns of its warp's 16 rows, in registers. Loading it, and amax in either direction.
+// Shared by the kernels: a block's tile and the places of its scales, as the device computes them (kernels/candidate.h
+// has the layouts); a lane's share of a tile, 4 columns of its warp's 16 rows, in registers, loading it, and amax in
+// either direction; scales and codes. Loads go through the read-only path and stores past L1: of the ways measured
+// (docs/performance.md) these two together reach the copy's rate, plain stores 92 % of it.
 
 #include <cstdint>
 
 #include <cuda_bf16.h>
 
+#include "kernels/candidate.h"
 #include "kernels/sm90/common/element.cuh"
-#include "kernels/sm90/quantize/geometry.cuh"
+#include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 
 namespace mxcheck_kernels::sm90 {
+
+// --- places ----------------------------------------------------------------------------------------------------------
+
+// False if the block has no work. Waits for the plan kernel, which may still be running.
+__device__ __forceinline__ bool find_tile(const Rows& rows, std::int64_t t, RowTile& tile) {
+  if (rows.header != nullptr) {
+    ptx::griddepcontrol_wait();
+    if (rows.table != nullptr) {
+      tile = rows.table[t];
+      return tile.rows != 0;
+    }
+    if (rows.header->status != MXCHECK_OK) return false;
+  }
+  tile.first_row = t * kTile;
+  tile.bands = t * (kTile / 32);
+  tile.quads = 0;
+  tile.rows = static_cast<std::int32_t>(min(static_cast<std::int64_t>(kTile), rows.rows - tile.first_row));
+  tile.in_expert = static_cast<std::int32_t>(t);
+  tile.of_expert = static_cast<std::int32_t>(rows.tiles);
+  return true;
+}
+
+// One block's place among tiles: row tile t, column tile c of `columns`.
+struct Place {
+  RowTile tile;
+  std::int64_t t = 0;
+  std::int64_t c = 0;
+  std::int64_t columns = 0;  // column tiles
+  std::int64_t cols = 0;     // of the matrix
+};
+
+__device__ __forceinline__ std::int64_t in_scale_tile(int row, int col) { return row % 32 * 16 + row / 32 * 4 + col; }
+
+// Offset of the scale of 1 x kBlock block j (of this tile: 0 .. 128 / kBlock - 1) of row i.
+template <int kBlock>
+__device__ __forceinline__ std::int64_t row_scale_offset(const Place& p, bool tiled, int i, int j) {
+  const std::int64_t col = p.c * (kTile / kBlock) + j;
+  if (!tiled) return (p.tile.first_row + i) * divide_up(p.cols, kBlock) + col;
+  const std::int64_t tiles = divide_up(divide_up(p.cols, kBlock), 4);
+  return (p.t * tiles + col / 4) * kScaleTile + in_scale_tile(i, static_cast<int>(col % 4));
+}
+
+// Offset of the scale of kBlock x 1 block b (of this tile) of column i. Tiles hold the transposed scales.
+template <int kBlock>
+__device__ __forceinline__ std::int64_t column_scale_offset(const Place& p, bool tiled, int i, int b) {
+  if (!tiled) return ((kBlock == 32 ? p.tile.bands : p.t) + b) * p.cols + p.c * kTile + i;
+  if (kBlock == 32) {
+    const std::int64_t before = (p.t - p.tile.in_expert) * p.columns;
+    return (before + p.c * p.tile.of_expert + p.tile.in_expert) * kScaleTile + in_scale_tile(i, b);
+  }
+  const std::int64_t tiles = divide_up(p.tile.of_expert, 4);
+  return (p.tile.quads * p.columns + p.c * tiles + p.tile.in_expert / 4) * kScaleTile +
+         in_scale_tile(i, p.tile.in_expert % 4);
+}
+
+// --- a lane's share --------------------------------------------------------------------------------------------------
 
 inline constexpr unsigned kAll = 0xFFFFFFFF;
 
@@ -35,29 +95,6 @@ struct Four<float> {
     return {__uint_as_float(w[0]), __uint_as_float(w[1]), __uint_as_float(w[2]), __uint_as_float(w[3])};
   }
 };
-
-// Loads through the read-only path, stores past L1: of the ways measured (docs/performance.md) these two together reach
-// the copy's rate, plain stores 92 % of it.
-__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[2]) {
-  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at));
-}
-__device__ __forceinline__ void load_words(const void* at, std::uint32_t (&w)[4]) {
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-               : "l"(at));
-}
-
-__device__ __forceinline__ void store_word(void* at, std::uint32_t w) {
-  asm volatile("st.global.L1::no_allocate.u32 [%0], %1;" ::"l"(at), "r"(w) : "memory");
-}
-__device__ __forceinline__ void store_words(void* at, uint2 w) {
-  asm volatile("st.global.L1::no_allocate.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(w.x), "r"(w.y) : "memory");
-}
-__device__ __forceinline__ void store_words(void* at, float4 v) {
-  asm volatile("st.global.L1::no_allocate.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z),
-               "f"(v.w)
-               : "memory");
-}
 
 // Rows of x from `first` on, `rows` of them, at column `col`, by load(pointer, r); with an index the rows that it
 // names. Whole tiles take a path without a condition or a multiplication for each row.
@@ -120,7 +157,7 @@ __device__ __forceinline__ void load_tile(const Matrix& x, std::int64_t first, i
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) a[r] = {};
   }
-  load_rows<kWarpRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { load_words(at, a[r].w); });
+  load_rows<kWarpRows, T>(x, first, rows, col, inside, [&](const T* at, int r) { ptx::ld_global_nc(at, a[r].w); });
 }
 
 // Amax words: for BF16 two to a word, 16 bits each without sign; for FP32 one to a word. Both compare as integers.
@@ -226,6 +263,50 @@ __device__ __forceinline__ uint2 row_amax(const Four<T> (&a)[kWarpRows]) {
     reduce<T, kWords / 8, 1>(w);
   }
   return two_rows<T>(w);
+}
+
+// --- scales and codes ------------------------------------------------------------------------------------------------
+
+template <Element kElement>
+__device__ __forceinline__ std::uint32_t scale_bytes(uint4 amax, std::uint32_t addend) {
+  return scale_byte<kElement>(amax.x, addend) | scale_byte<kElement>(amax.y, addend) << 8 |
+         scale_byte<kElement>(amax.z, addend) << 16 | scale_byte<kElement>(amax.w, addend) << 24;
+}
+
+__device__ __forceinline__ std::uint32_t byte_of(std::uint32_t word, int i) { return word >> 8 * i & 0xFF; }
+
+__device__ __forceinline__ float4 factors_of(std::uint32_t bytes) {
+  return {factor_of(byte_of(bytes, 0)), factor_of(byte_of(bytes, 1)), factor_of(byte_of(bytes, 2)),
+          factor_of(byte_of(bytes, 3))};
+}
+
+template <Element kElement>
+__device__ __forceinline__ std::uint32_t encode(float4 v, float4 factor) {
+  return encode4<kElement>(v.x * factor.x, v.y * factor.y, v.z * factor.z, v.w * factor.w);
+}
+
+// Four scales from shared memory: one word, or as many bytes as count.
+__device__ __forceinline__ void store_scales(const ScalePlace& to, std::int64_t offset, std::uint32_t word, int count) {
+  if (to.words) {
+    *reinterpret_cast<std::uint32_t*>(to.bytes + offset) = word;
+  } else {
+    for (int i = 0; i < count; ++i) to.bytes[offset + i] = static_cast<std::uint8_t>(word >> 8 * i);
+  }
+}
+
+// --- the launch ------------------------------------------------------------------------------------------------------
+
+// A kernel that calls find_tile. Where there is a plan kernel it begins while that still runs.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_after_plan(void (*kernel)(Parameters...), const Rows& rows, unsigned grid, int threads,
+                              cudaStream_t stream, const Arguments&... arguments) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = {grid, 1, 1}, config.blockDim = {static_cast<unsigned>(threads), 1, 1}, config.stream = stream;
+  config.attrs = &early, config.numAttrs = rows.header != nullptr ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -214,9 +214,8 @@ Bytes from_other_a(const LayerData& d, const std::string& tensor, Value value) {
   const Run run(layer, d.routes, "X", d.x.size());
   const LayerOperand x = row_operand(rule_of(d.recipe, LayerGemm::down, Side::a), {view(out, d.rows(), n), false},
                                      run.routed(), d.threads);
-  if (tensor == "down_a_codes") return x.quantized.codes16.empty() ? to_bytes(x.quantized.codes) : Bytes();
-  if (tensor == "down_a_scales")
-    return x.quantized.scales_fp32.empty() ? to_bytes(x.quantized.scales) : to_bytes(x.quantized.scales_fp32);
+  if (tensor == "down_a_codes") return size_of(x.quantized.element()) == 1 ? x.quantized.codes.data : Bytes();
+  if (tensor == "down_a_scales") return x.quantized.scales().data;
   return product(d, LayerGemm::down, x, operand_as_held(d, LayerGemm::down, Side::b));
 }
 

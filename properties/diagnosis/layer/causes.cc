@@ -38,8 +38,8 @@ std::vector<LayerCause> layer_causes(const LayerRecipe& recipe, const std::strin
 }
 
 void make_nans_equal(const LayerTensor& t, Bytes& bytes) {
-  if (t.dtype == Dtype::bf16 || t.dtype == Dtype::f32)
-    make_nans_equal(bytes, t.dtype == Dtype::bf16 ? Format::bf16 : Format::fp32);
+  if (t.dtype == Format::bf16 || t.dtype == Format::fp32)
+    make_nans_equal(bytes, t.dtype == Format::bf16 ? Format::bf16 : Format::fp32);
 }
 
 CausesFound LayerCauseSearch::causes(const LayerTensor& t, const Bytes& again, const Bytes& found) {
@@ -293,18 +293,17 @@ const Names kAlongTokens{"d_w2_a_codes", "d_w2_a_scales", "d_w2_b_codes", "d_w2_
 // The scale of each element, as blocks of 1x1, for a GEMM whose blocks are not those of its contract.
 LayerOperand spread(const LayerOperand& x, std::span<const std::int64_t> starts) {
   LayerOperand out = x;
-  Quantized& q = out.quantized;
-  q.block = {1, 1}, q.scale_rows = q.rows, q.scale_cols = q.cols;
-  q.scales.clear(), q.scales_fp32.clear();
-  const Quantized& from = x.quantized;
-  const std::int64_t wide = from.block.width(from.cols);
+  QuantizedTensor& q = out.quantized;
+  const QuantizedTensor& from = x.quantized;
+  q.levels.front().block = {1, 1};
+  q.scales() = make_tensor(from.scales().format, {q.rows(), q.cols()});
+  const std::int64_t wide = from.block().width(from.cols());
   std::int64_t scale_row = -1;
-  for (std::int64_t r = 0; r < q.rows; ++r) {
+  for (std::int64_t r = 0; r < q.rows(); ++r) {
     while (scale_row + 1 < std::ssize(starts) && starts[static_cast<std::size_t>(scale_row + 1)] <= r) ++scale_row;
-    for (std::int64_t c = 0; c < q.cols; ++c) {
-      const auto i = static_cast<std::size_t>(scale_row * from.scale_cols + c / wide);
-      if (from.scales_fp32.empty()) q.scales.push_back(from.scales[i]);
-      if (!from.scales_fp32.empty()) q.scales_fp32.push_back(from.scales_fp32[i]);
+    for (std::int64_t c = 0; c < q.cols(); ++c) {
+      q.scales().set_code(static_cast<std::size_t>(r * q.cols() + c),
+                          from.scales().code(static_cast<std::size_t>(scale_row * from.scale_cols() + c / wide)));
     }
   }
   return out;
@@ -334,13 +333,12 @@ Bytes other_blocks(const LayerData& d, const std::string& tensor, bool by_rows) 
     return x;
   };
   if (!g.is_output) {
-    const Quantized q = operand(g.side).quantized;
-    if (g.is_codes) return q.codes16.empty() ? to_bytes(q.codes) : to_bytes(q.codes16);
-    return q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32);
+    const QuantizedTensor q = operand(g.side).quantized;
+    return g.is_codes ? q.codes.data : q.scales().data;
   }
   const auto spread_operand = [&](Side side) {
     const LayerOperand x = operand(side);
-    const std::vector<std::int64_t> starts = block_row_starts(x.rows, x.quantized.block.rows, {});
+    const std::vector<std::int64_t> starts = block_row_starts(x.rows, x.quantized.block().rows, {});
     rule_of(v.recipe, g.gemm, side).block = {1, 1};
     return spread(x, starts);
   };

@@ -32,14 +32,15 @@ std::vector<std::int64_t> plain(const std::vector<std::int64_t>& shape, bool mer
 }
 
 // HDF5's bits, and BF16 as 16-bit words, count as what they are the bits of.
-bool same_type(const LayerTensor& right, Dtype found) {
+bool same_type(const LayerTensor& right, Format found) {
   if (right.dtype == found) return true;
-  return (right.dtype == Dtype::bf16 && found == Dtype::u16) || (right.dtype == Dtype::f32 && found == Dtype::u32);
+  return (right.dtype == Format::bf16 && found == Format::uint16) ||
+         (right.dtype == Format::fp32 && found == Format::uint32);
 }
 
 std::string form_note(const LayerTensor& right, const Tensor& found) {
-  if (!same_type(right, found.dtype))
-    return std::string("is ") + safetensors_name(found.dtype) + "; " + safetensors_name(right.dtype) + " is right";
+  if (!same_type(right, found.format))
+    return std::string("is ") + safetensors_name(found.format) + "; " + safetensors_name(right.dtype) + " is right";
   const bool same = plain(right.shape, false) == plain(found.shape, false) ||
                     (right.shape.size() == 3 && plain(right.shape, true) == plain(found.shape, false));
   if (same && right.data.size() == found.data.size()) return "";
@@ -49,11 +50,11 @@ std::string form_note(const LayerTensor& right, const Tensor& found) {
 TensorInfo info_of(const LayerTensor& t) {
   TensorInfo info;
   info.name = t.name;
-  info.integer_bits = t.dtype == Dtype::i32 ? 32 : t.dtype == Dtype::i64 ? 64 : 0;
+  info.integer_bits = t.dtype == Format::int32 ? 32 : t.dtype == Format::int64 ? 64 : 0;
   info.format = find_format(t.format).value_or(Format::fp32);
   info.cols = t.shape.empty() ? 1 : t.shape.back();
   info.rows = info.cols == 0 ? 0 : static_cast<std::int64_t>(t.data.size() / size_of(t.dtype)) / info.cols;
-  info.any_nan_is_equal = t.dtype == Dtype::bf16 || t.dtype == Dtype::f32;
+  info.any_nan_is_equal = t.dtype == Format::bf16 || t.dtype == Format::fp32;
   return info;
 }
 
@@ -293,9 +294,8 @@ Bytes sum_of_slots(const LayerData& d, bool backward) {
 }
 
 Bytes part_of(const LayerOperand& x, bool codes) {
-  const Quantized& q = x.quantized;
-  if (codes) return q.codes16.empty() ? to_bytes(q.codes) : to_bytes(q.codes16);
-  return q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32);
+  const QuantizedTensor& q = x.quantized;
+  return codes ? q.codes.data : q.scales().data;
 }
 
 LayerOperand kept_h(const LayerData& d) {
@@ -355,7 +355,7 @@ LayerOperand operand_as_held(const LayerData& d, LayerGemm gemm, Side side) {
   const OperandRule& rule = rule_of(d.recipe, gemm, side);
   const LayerOperand& x = held(d, gemm, side);
   const BlockShape block = along_tokens(gemm) ? rule.block.transposed() : rule.block;
-  const bool by_rule = x.is_quantized && x.quantized.element == rule.format && x.quantized.block == block;
+  const bool by_rule = x.is_quantized && x.quantized.element() == rule.format && x.quantized.block() == block;
   return rule.quantized() && by_rule ? x : operand_from_values(d, gemm, side);
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "pages/svg.h"
 
 namespace mxcheck {
 namespace {
@@ -367,42 +368,35 @@ std::size_t widest(const Drawn& d) {
   return most;
 }
 
-class Page {
- public:
-  explicit Page(int left) : left_(left) {}
-  [[nodiscard]] int x_of(const Drawn& d) const { return d.box ? left_ : left_ + d.column * kColumn; }
+constexpr std::string_view kTreeStyle =
+    "text{font:12px monospace;text-anchor:middle;fill:#222}rect{fill:#eef3fa;stroke:#5b7ea8}"
+    "circle{fill:#fff;stroke:#222}.l{fill:none;stroke:#888}.t{text-anchor:start}";
+
+// Lines lie below boxes and circles.
+struct TreeDrawing {
+  int left;
+  svg::Drawing lines, marks;
+
+  [[nodiscard]] int x_of(const Drawn& d) const { return d.box ? left : left + d.column * kColumn; }
   void add(const Drawn& d) {
     for (const Drawn& part : d.parts) {
-      lines_ += fmt::format("<path d=\"M{} {:.1f}H{}V{:.1f}\"/>\n", x_of(part), part.y, x_of(d), d.y);
+      lines.path(fmt::format("M{} {}H{}V{}", x_of(part), svg::number(part.y), x_of(d), svg::number(d.y)), {.css = "l"});
       add(part);
     }
     if (d.box) {
       const int width = static_cast<int>(d.label.size()) * kLetter + 12;
-      marks_ += fmt::format(
-          "<g data-terms=\"{}\"><rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"20\" rx=\"3\"/>"
-          "<text x=\"{}\" y=\"{:.1f}\">{}</text></g>\n",
-          fmt::join(d.terms, " "), left_ - width, d.y - 10, width, left_ - width / 2, d.y + 4, d.label);
-      return;
+      marks.begin_group({.attributes = fmt::format("data-terms=\"{}\"", fmt::join(d.terms, " "))});
+      marks.rect(left - width, d.y - 10, width, 20, {.attributes = "rx=\"3\""});
+      marks.text(left - width / 2, d.y + 4, d.label);
+    } else {
+      const bool at_once = d.label != "+";
+      marks.begin_group({.title = at_once ? d.label + ", rounded once" : ""});
+      marks.circle(x_of(d), d.y, 9);
+      marks.text(x_of(d), d.y + 4, at_once ? "\xE2\x88\x91" : "+");  // the sign of a sum
     }
-    const bool at_once = d.label != "+";
-    marks_ += fmt::format("<g><circle cx=\"{}\" cy=\"{:.1f}\" r=\"9\"/><text x=\"{}\" y=\"{:.1f}\">{}</text>", x_of(d),
-                          d.y, x_of(d), d.y + 4, at_once ? "&#8721;" : "+");
-    if (at_once) marks_ += fmt::format("<title>{}, rounded once</title>", d.label);
-    marks_ += "</g>\n";
+    marks.end_group();
   }
-  [[nodiscard]] std::string text() const { return "<g class=\"l\">\n" + lines_ + "</g>\n" + marks_; }
-
- private:
-  int left_;
-  std::string lines_;
-  std::string marks_;
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
 
 }  // namespace
 
@@ -410,22 +404,15 @@ std::string SumTree::svg(const std::string& title) const {
   Drawn root = drawn(*this);
   int rows = 0;
   place(root, rows);
-  Page page(static_cast<int>(widest(root)) * kLetter + 32);
-  page.add(root);
-  const int right = page.x_of(root) + 24;
-  const int width = std::max(right + 24, static_cast<int>(title.size()) * kLetter + 32);
-  const int height = kTop + kLine * rows;
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
-      "<title>{2}</title>\n"
-      "<style>text{{font:12px monospace;text-anchor:middle;fill:#222}}rect{{fill:#eef3fa;stroke:#5b7ea8}}"
-      "circle{{fill:#fff;stroke:#222}}.l path,.l line{{fill:none;stroke:#888}}.t{{text-anchor:start}}</style>\n"
-      "<rect width=\"{0}\" height=\"{1}\" style=\"fill:#fff;stroke:none\"/>\n"
-      "<text x=\"16\" y=\"20\" class=\"t\">{2}</text>\n"
-      "<g class=\"l\"><line x1=\"{3}\" y1=\"{4:.1f}\" x2=\"{5}\" y2=\"{4:.1f}\"/></g>\n{6}"
-      "<text x=\"{7}\" y=\"{8:.1f}\">D</text>\n</svg>\n",
-      width, height, escaped(title), page.x_of(root), root.y, right, page.text(), right + 10, root.y + 4);
+  TreeDrawing d{static_cast<int>(widest(root)) * kLetter + 32, {}, {}};
+  d.add(root);
+  const int right = d.x_of(root) + 24;
+  d.lines.line(d.x_of(root), root.y, right, root.y, {.css = "l"});
+  d.lines.text(16, 20, title, {.css = "t"});
+  d.marks.text(right + 10, root.y + 4, "D");
+  d.lines.add(d.marks);
+  return d.lines.file(std::max(right + 24, static_cast<int>(title.size()) * kLetter + 32), kTop + kLine * rows, title,
+                      kTreeStyle);
 }
 
 // A tree of summation as text, read again, and for Graphviz.

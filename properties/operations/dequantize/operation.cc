@@ -118,11 +118,9 @@ Call DequantizeProblem::call() const {
 std::vector<ExpectedTensor> DequantizeProblem::answer() const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
   const ScaleGeometry g = scale_geometry(c, v.block);
-  Quantized q;
-  q.element = v.format, q.block = v.block, q.rows = c.rows, q.cols = c.cols;
-  q.scale_rows = g.rows, q.scale_cols = g.cols;
-  q.codes = codes;
-  q.scales = to_compact(g, scales, v.layout);
+  const QuantizedTensor q{
+      tensor_of(v.format, {c.rows, c.cols}, codes),
+      {{v.block, ScaleRule::rceil, tensor_of(Format::e8m0, {g.rows, g.cols}, to_compact(g, scales, v.layout))}}};
   return {{outputs[0], c.variant.dtype == Format::fp32 ? to_bytes(dequantize(q, c.experts))
                                                        : to_bytes(dequantize_bf16(q, c.experts))}};
 }

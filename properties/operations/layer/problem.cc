@@ -232,11 +232,9 @@ Call SwigluProblem::call() const {
 
 std::vector<float> SwigluProblem::values_of_h() const {
   if (has_coded_h(c.variant)) {
-    Quantized q;
-    q.element = c.variant.dtype, q.block = {1, 32};
-    q.rows = c.rows, q.cols = 2 * c.cols, q.scale_rows = c.rows, q.scale_cols = (2 * c.cols + 31) / 32;
-    q.codes = h_codes, q.scales = h_scales;
-    return dequantize(q);
+    return dequantize(
+        {tensor_of(c.variant.dtype, {c.rows, 2 * c.cols}, h_codes),
+         {{{1, 32}, ScaleRule::rceil, tensor_of(Format::e8m0, {c.rows, (2 * c.cols + 31) / 32}, h_scales)}}});
   }
   std::vector<float> values(size_of(c.rows, 2 * c.cols));
   const MatrixView view{Format::bf16, std::as_bytes(std::span(h)).data(), c.rows, 2 * c.cols, stride_of_h(c)};
@@ -289,20 +287,6 @@ std::vector<std::size_t> SwigluProblem::order() const {
   return order;
 }
 
-namespace {
-
-template <class T>
-std::vector<std::byte> transposed_bytes(const std::vector<T>& from, std::int64_t rows, std::int64_t cols) {
-  std::vector<T> to(from.size());
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j)
-      to[static_cast<std::size_t>(j * rows + i)] = from[static_cast<std::size_t>(i * cols + j)];
-  }
-  return to_bytes(to);
-}
-
-}  // namespace
-
 const CallTensor& input_number(const Call& call, std::size_t number) {
   if (number >= call.inputs.size())
     throw Error(ErrorKind::internal, "a call of " + call.operation + " without input " + std::to_string(number));
@@ -353,16 +337,14 @@ std::int64_t scales_along_rows(std::int64_t rows, std::int64_t block, std::span<
 }
 
 CodedBytes coded_rows(const MatrixView& x, Format format, const Recipe& recipe, std::int64_t block) {
-  const Quantized q = quantize(x, format, {1, block}, recipe);
-  return {to_bytes(q.codes), recipe.has_e8m0_scales() ? to_bytes(q.scales) : to_bytes(q.scales_fp32)};
+  const QuantizedTensor q = quantize(x, format, {1, block}, recipe);
+  return {q.codes.data, q.scales().data};
 }
 
 CodedBytes coded_columns(const MatrixView& x, Format format, const Recipe& recipe, std::int64_t block,
                          std::span<const std::int64_t> experts) {
-  const Quantized q = quantize(x, format, {block, 1}, recipe, experts);
-  return {transposed_bytes(q.codes, q.rows, q.cols), recipe.has_e8m0_scales()
-                                                         ? transposed_bytes(q.scales, q.scale_rows, q.scale_cols)
-                                                         : transposed_bytes(q.scales_fp32, q.scale_rows, q.scale_cols)};
+  const QuantizedTensor q = quantize(x, format, {block, 1}, recipe, experts);
+  return {transposed(q.codes).data, transposed(q.scales()).data};
 }
 
 void save(std::vector<SavedTensor>& to, TensorInfo info, std::vector<std::byte> bytes, bool is_vector) {

@@ -506,22 +506,25 @@ constexpr std::int64_t kGroupBytes = 4 * kE5m6WordsPerGroup;
 
 std::size_t size_of(std::int64_t rows, std::int64_t cols) { return static_cast<std::size_t>(rows * cols); }
 
+// Codes of more than a byte are kept packed: E5M6's.
+bool is_packed(Format format) { return mxcheck::size_of(format) > 1; }
+
 // Each row by itself, its last group filled up with zeros.
-std::vector<std::byte> packed_rows(const Quantized& q) {
-  const std::int64_t padded = ceil_div(q.cols, kGroup) * kGroup;
-  std::vector<std::uint16_t> codes(size_of(q.rows, padded));
-  for (std::int64_t row = 0; row < q.rows; ++row)
-    std::copy_n(q.codes16.begin() + row * q.cols, q.cols, codes.begin() + row * padded);
+std::vector<std::byte> packed_rows(const QuantizedTensor& q) {
+  const std::int64_t padded = ceil_div(q.cols(), kGroup) * kGroup;
+  std::vector<std::uint16_t> codes(size_of(q.rows(), padded));
+  for (std::int64_t row = 0; row < q.rows(); ++row)
+    std::copy_n(q.codes.as<std::uint16_t>().begin() + row * q.cols(), q.cols(), codes.begin() + row * padded);
   return to_bytes(pack_e5m6(codes));
 }
 
-std::vector<std::uint16_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols) {
+std::vector<std::byte> unpacked_rows(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols) {
   const std::int64_t padded = ceil_div(cols, kGroup) * kGroup;
   const std::vector<std::uint16_t> all = unpack_e5m6(values_in<std::uint32_t>(bytes));
   std::vector<std::uint16_t> codes(size_of(rows, cols));
   for (std::int64_t row = 0; row < rows; ++row)
     std::copy_n(all.begin() + row * padded, cols, codes.begin() + row * cols);
-  return codes;
+  return to_bytes(codes);
 }
 
 }  // namespace
@@ -541,7 +544,7 @@ std::vector<TensorInfo> kept_infos(const std::string& name, const OperandRule& r
   if (!rule.quantized()) return {values_info(name, Format::bf16, rows, cols)};
   TensorInfo codes = codes_info(name + " codes", rule.format, rows, cols, rule.block.cols);
   // Bytes of twelve-bit codes, which no format names.
-  if (rule.format == Format::e5m6)
+  if (is_packed(rule.format))
     codes = {name + " packed codes", Format::e4m3, rows, ceil_div(cols, kGroup) * kGroupBytes};
   return {codes, scales_info(name + " scales", recipe_named(rule.scales), rows, ceil_div(cols, rule.block.cols))};
 }
@@ -549,10 +552,9 @@ std::vector<TensorInfo> kept_infos(const std::string& name, const OperandRule& r
 std::vector<KeptTensor> kept_tensors(const std::string& name, const OperandRule& rule, const LayerOperand& from) {
   std::vector<TensorInfo> infos = kept_infos(name, rule, from.rows, from.cols);
   if (!rule.quantized()) return {{std::move(infos[0]), to_bytes(from.values)}};
-  const Quantized& q = from.quantized;
-  std::vector<std::byte> codes = rule.format == Format::e5m6 ? packed_rows(q) : to_bytes(q.codes);
-  std::vector<std::byte> scales = q.scales_fp32.empty() ? to_bytes(q.scales) : to_bytes(q.scales_fp32);
-  return {{std::move(infos[0]), std::move(codes)}, {std::move(infos[1]), std::move(scales)}};
+  const QuantizedTensor& q = from.quantized;
+  return {{std::move(infos[0]), is_packed(rule.format) ? packed_rows(q) : q.codes.data},
+          {std::move(infos[1]), q.scales().data}};
 }
 
 LayerOperand kept_operand(const OperandRule& rule, const std::vector<KeptTensor>& from, std::int64_t rows,
@@ -564,19 +566,11 @@ LayerOperand kept_operand(const OperandRule& rule, const std::vector<KeptTensor>
     return o;
   }
   o.is_quantized = true;
-  Quantized& q = o.quantized;
-  q.element = rule.format, q.block = rule.block;
-  q.rows = q.scale_rows = rows, q.cols = cols, q.scale_cols = ceil_div(cols, rule.block.cols);
-  if (rule.format == Format::e5m6) {
-    q.codes16 = unpacked_rows(from[0].bytes, rows, cols);
-  } else {
-    q.codes = values_in<std::uint8_t>(from[0].bytes);
-  }
-  if (recipe_named(rule.scales).has_e8m0_scales()) {
-    q.scales = values_in<std::uint8_t>(from[1].bytes);
-  } else {
-    q.scales_fp32 = values_in<float>(from[1].bytes);
-  }
+  const ScaleRule scales = recipe_named(rule.scales).rule;
+  o.quantized.codes = {
+      "", rule.format, {rows, cols}, is_packed(rule.format) ? unpacked_rows(from[0].bytes, rows, cols) : from[0].bytes};
+  o.quantized.levels = {
+      {rule.block, scales, {"", format_of_scales(scales), {rows, ceil_div(cols, rule.block.cols)}, from[1].bytes}}};
   return o;
 }
 

@@ -125,10 +125,10 @@ std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const 
   if (c.variant.operation == "cast") return {{outputs[0], to_bytes(cast(input.view(), v.format, recipe))}};
   std::vector<ExpectedTensor> answer;
   const auto add_direction = [&](std::size_t at, BlockShape block) {
-    Quantized q = quantize(input.view(), v.format, block, recipe, c.experts);
-    answer.push_back({outputs[at], to_bytes(q.codes)});
-    answer.push_back(
-        {outputs[at + 1], to_bytes(in_layout(c, scale_geometry(c, block), std::move(q.scales), v.layout))});
+    QuantizedTensor q = quantize(input.view(), v.format, block, recipe, c.experts);
+    answer.push_back({outputs[at], std::move(q.codes.data)});
+    std::vector<std::uint8_t> scales = values_in<std::uint8_t>(q.scales().data);
+    answer.push_back({outputs[at + 1], to_bytes(in_layout(c, scale_geometry(c, block), std::move(scales), v.layout))});
   };
   add_direction(0, v.block);
   if (outputs.size() == 4) add_direction(2, v.block.transposed());

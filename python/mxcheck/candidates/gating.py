@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from .._errors import Error, InputError, InternalError, UsageError
-from .._errors import EnvironmentError_
+from .._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
 from .declare import Candidate
 from .resolve import split
 
-_OF_CODE = {2: UsageError, 3: EnvironmentError_, 5: InputError}
 EXIT_CODES = {0: "every statement that ran held", 1: "there is a counterexample", 4: "inconclusive", 6: "the candidate crashed or hung"}
 
 
@@ -205,7 +203,7 @@ def _run(spec: str, arguments: List[str], configuration: str, timeout: Optional[
         if process.returncode not in EXIT_CODES:
             lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
             text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck gate ended with status {process.returncode}: {said.strip()[-500:]}"
-            raise _OF_CODE.get(process.returncode, InternalError)(text)
+            raise OF_EXIT_CODE.get(process.returncode, InternalError)(text)
         sys.stderr.write(said)
         return _report(json.loads(out.decode()), _texts(junit), configuration)
 

@@ -8,10 +8,10 @@ import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from .._arrays import view_of
-from .._errors import Error, InternalError, UsageError
+from .._errors import OF_EXIT_CODE, Error, InternalError, UsageError
 from .._formats import formats
 from .._quantize import Quantized
-from ..candidates.gating import _OF_CODE, tool_path
+from ..candidates.gating import tool_path
 from ._report import Candidate, Identified
 from ._tree import Tree, leaves, parse_tree
 from ._trees import _bytes_of
@@ -26,7 +26,7 @@ def run(arguments: List[str]) -> Dict[str, Any]:
     done = subprocess.run([tool_path(), "identify", "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode not in (0, 1) or not done.stdout:
         text = done.stderr.decode(errors="replace").strip().replace("mxcheck: error: ", "") or f"mxcheck identify ended with {done.returncode}"
-        raise _OF_CODE.get(done.returncode, InternalError)(text)
+        raise OF_EXIT_CODE.get(done.returncode, InternalError)(text)
     return json.loads(done.stdout.decode())
 
 

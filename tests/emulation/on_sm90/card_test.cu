@@ -17,7 +17,6 @@
 #include "emulation/on_sm90/run.cuh"
 #include "kernels/sm100/tcgen05/barrier.h"
 #include "kernels/sm100/tcgen05/cluster.h"
-#include "kernels/sm100/tcgen05/launch_control.h"
 #include "kernels/sm100/tcgen05/mma.h"
 #include "kernels/sm100/tcgen05/tma.h"
 #include "kernels/sm100/tcgen05/warp.h"

@@ -1,10 +1,14 @@
-// Decoding for threads of a GPU against decoding with texts: valid where there are no problems, and then the same.
-#include "emulation/on_sm90/descriptor.h"
+// The questions that threads of a GPU ask of a descriptor, without texts, against the CPU's words: no rule is broken
+// where there are no problems, and then the same is read.
+#include "emulation/sm100/descriptor.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <vector>
 
+#include "emulation/sm100/tensor_core/elements.h"
 #include "emulation/sm100/tensor_core/instruction.h"
 #include "emulation/sm100/tensor_core/shared_matrix.h"
 #include "numerics/format/format.h"
@@ -18,9 +22,9 @@ constexpr Format kFormats[] = {Format::e4m3, Format::e5m2, Format::fp16, Format:
 constexpr MmaKind kKinds[] = {MmaKind::f16, MmaKind::f8f6f4, MmaKind::mxf8f6f4};
 
 TEST(OnSm90Descriptor, ElementsAreTheFormats) {
-  for (int i = 0; i < 4; ++i) {
-    const on_sm90::ElementFacts f = on_sm90::facts(static_cast<on_sm90::Element>(i));
-    const FormatSpec& s = spec(kFormats[i]);
+  for (const Format format : kFormats) {
+    const sm100::detail::ElementFacts f = sm100::detail::facts(format);
+    const FormatSpec& s = spec(format);
     EXPECT_EQ(f.bits, s.bits);
     EXPECT_EQ(f.mantissa_bits, s.mantissa_bits);
     EXPECT_EQ(f.bias, s.bias);
@@ -32,27 +36,12 @@ TEST(OnSm90Descriptor, ElementsAreTheFormats) {
 // Whether it is valid.
 bool compare_instruction(MmaKind kind, int cta_group, std::uint32_t bits) {
   const sm100::Decoded expected = sm100::decode_instruction(kind, cta_group, bits);
-  const on_sm90::Instruction i = on_sm90::decode_instruction(kind, cta_group, bits);
-  EXPECT_EQ(i.valid, expected.problems.empty())
+  const sm100::ReadInstruction i = sm100::read_instruction(kind, cta_group, bits);
+  EXPECT_EQ(i.broken.none(), expected.problems.empty())
       << std::hex << bits << " " << (expected.problems.empty() ? "" : expected.problems.front());
-  if (!i.valid || !expected.problems.empty()) return false;
-  const sm100::Instruction& e = expected.instruction;
-  EXPECT_EQ(kFormats[static_cast<int>(i.a)], e.a);
-  EXPECT_EQ(kFormats[static_cast<int>(i.b)], e.b);
-  EXPECT_EQ(i.negate_a, e.negate_a);
-  EXPECT_EQ(i.negate_b, e.negate_b);
-  EXPECT_EQ(i.a_mn_major, e.a_mn_major);
-  EXPECT_EQ(i.b_mn_major, e.b_mn_major);
-  EXPECT_EQ(i.m, e.m);
-  EXPECT_EQ(i.n, e.n);
-  EXPECT_EQ(i.k, e.k);
-  EXPECT_EQ(i.d_fp16, e.d_fp16);
-  EXPECT_EQ(i.scaled, sm100::is_scaled(kind));
-  EXPECT_EQ(i.element_bytes, sm100::element_bytes(kind));
-  if (i.scaled) {
-    EXPECT_EQ(i.scale_a_id, e.scale_a_id);
-    EXPECT_EQ(i.scale_b_id, e.scale_b_id);
-  }
+  if (!i.broken.none() || !expected.problems.empty()) return false;
+  EXPECT_EQ(sm100::Instruction(i), expected.instruction);
+  EXPECT_EQ(i.k * sm100::element_bytes(kind), 32);
   return true;
 }
 
@@ -94,13 +83,11 @@ TEST(OnSm90Descriptor, MatricesAreValidWhereTheyHaveNoProblems) {
     std::uint64_t bits = draw_matrix(random);
     if (i % 2 == 0) bits ^= std::uint64_t{1} << (random() % 64);
     const sm100::DecodedMatrix expected = sm100::decode_shared_matrix(bits);
-    const on_sm90::Matrix m = on_sm90::decode_matrix(bits);
-    ASSERT_EQ(m.valid, expected.problems.empty()) << std::hex << bits;
-    if (!m.valid) continue;
-    ASSERT_EQ(m.start, expected.matrix.start);
-    ASSERT_EQ(m.leading, expected.matrix.leading);
-    ASSERT_EQ(m.stride, expected.matrix.stride);
-    ASSERT_EQ(16U << m.swizzle_bits, sm100::swizzle_span(expected.matrix.swizzle));
+    const sm100::ReadMatrix m = sm100::read_matrix(bits);
+    ASSERT_EQ(m.broken.none(), expected.problems.empty()) << std::hex << bits;
+    if (!m.broken.none()) continue;
+    ASSERT_EQ(sm100::SharedMatrix(m), expected.matrix);
+    ASSERT_EQ(16U << sm100::swizzle_bits(m.swizzle), sm100::swizzle_span(expected.matrix.swizzle));
   }
 }
 
@@ -110,23 +97,27 @@ TEST(OnSm90Descriptor, OperandsAreReadAtTheSameAddresses) {
   for (int i = 0; i < 20000; ++i) {
     const std::uint64_t bits = draw_matrix(random);
     const sm100::SharedMatrix expected = sm100::decode_shared_matrix(bits).matrix;
-    const on_sm90::Matrix m = on_sm90::decode_matrix(bits);
+    const sm100::ReadMatrix m = sm100::read_matrix(bits);
     const int element = 1 + static_cast<int>(random() % 2);
     const bool mn_major = random() % 2 == 0;
     const int rows = 16 * (1 + static_cast<int>(random() % 16));
     const sm100::OperandLayout layout{mn_major, element, rows, 32 / element};
-    const on_sm90::Layout l{mn_major, element, rows, 32 / element};
     constexpr std::uint32_t kEnd = 200'000;
-    bool fits = on_sm90::layout_fits(m, l);
-    for (int line = 0; line < on_sm90::lines_of(l); ++line) {
-      fits = fits && on_sm90::line_fits(m, mn_major, line, on_sm90::units_of(l), kEnd);
+    const int units = sm100::units_of(layout);
+    bool fits = sm100::broken_rules(m, layout).none();
+    for (int line = 0; line < sm100::lines_of(layout); ++line) {
+      fits = fits && sm100::first_outside(m, mn_major, line, units, kEnd) == units;
     }
     ASSERT_EQ(fits, sm100::operand_problems(expected, layout, kEnd).empty()) << std::hex << bits;
     fitting += fits ? 1 : 0;
+    const std::vector<std::uint32_t> all = sm100::operand_units(expected, layout);
     for (int j = 0; j < 20; ++j) {
       const int row = static_cast<int>(random() % static_cast<std::uint64_t>(rows));
-      const int k = static_cast<int>(random() % static_cast<std::uint64_t>(l.k));
-      ASSERT_EQ(on_sm90::element_address(m, l, row, k), sm100::element_address(expected, layout, row, k));
+      const int k = static_cast<int>(random() % static_cast<std::uint64_t>(layout.k));
+      const int byte = (mn_major ? row : k) * element;
+      const int unit = (mn_major ? k : row) * units + byte / 16;
+      ASSERT_EQ(sm100::element_address(m, layout, row, k),
+                all.at(static_cast<std::size_t>(unit)) + static_cast<std::uint32_t>(byte % 16));
     }
   }
   EXPECT_GT(fitting, 1000);
@@ -136,27 +127,25 @@ TEST(OnSm90Descriptor, CopiesGoToTheSameLanes) {
   std::mt19937_64 random(4);
   for (int s = 0; s < 6; ++s) {
     const auto shape = static_cast<sm100::CpShape>(s);
-    const on_sm90::Copy copy = on_sm90::copy_of(shape);
-    EXPECT_EQ(copy.rows, sm100::cp_source(shape).rows);
-    EXPECT_EQ(copy.units, sm100::cp_source(shape).units);
-    for (int row = 0; row < copy.rows; ++row) {
-      const sm100::CpLanes lanes = sm100::cp_lanes(shape, row);
-      ASSERT_EQ(copy.lanes, lanes.count);
-      for (int l = 0; l < lanes.count; ++l) {
-        EXPECT_EQ(on_sm90::copy_lane(shape, row, l), lanes.lanes.at(static_cast<std::size_t>(l)));
-      }
-    }
+    const sm100::CpSource copy = sm100::cp_source(shape);
     for (int i = 0; i < 2000; ++i) {
       const std::uint64_t bits = draw_matrix(random);
       const sm100::SharedMatrix expected = sm100::decode_shared_matrix(bits).matrix;
-      const on_sm90::Matrix m = on_sm90::decode_matrix(bits);
+      const sm100::ReadMatrix m = sm100::read_matrix(bits);
       constexpr std::uint32_t kEnd = 200'000;
-      bool fits = on_sm90::copy_fits(m, shape);
-      for (int row = 0; row < copy.rows; ++row) fits = fits && on_sm90::line_fits(m, false, row, copy.units, kEnd);
+      bool fits = sm100::broken_rules(m, shape).none();
+      for (int row = 0; row < copy.rows; ++row) {
+        fits = fits && sm100::first_outside(m, false, row, copy.units, kEnd) == copy.units;
+      }
       ASSERT_EQ(fits, sm100::cp_problems(expected, shape, kEnd).empty()) << std::hex << bits;
-      const int row = static_cast<int>(random() % static_cast<std::uint64_t>(copy.rows));
-      EXPECT_EQ(on_sm90::unit_address(m, false, row, copy.units - 1), sm100::cp_address(expected, row, copy.units - 1));
     }
+    // Rows times lanes are all 128, but of 4x256b, whose rows are one lane of each partition.
+    std::set<int> lanes;
+    for (int row = 0; row < copy.rows; ++row) {
+      for (int l = 0; l < copy.lanes; ++l) lanes.insert(sm100::cp_lane(shape, row, l));
+    }
+    EXPECT_EQ(lanes.size(), shape == sm100::CpShape::rows4x256b ? 4U : 128U);
+    EXPECT_EQ(*lanes.rbegin(), shape == sm100::CpShape::rows4x256b ? 96 : 127);
   }
 }
 

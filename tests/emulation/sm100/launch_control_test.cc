@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/sm100/tcgen05/cluster.h"
-#include "kernels/sm100/tcgen05/launch_control.h"
 #include "tests/emulation/sm100/micro.h"
 #include "tests/emulation/sm100/small_mma.h"
 

@@ -118,4 +118,317 @@ TEST(Ordering, a_wait_without_fence_after_thread_sync_takes_nothing) {
 }
 
 }  // namespace
+
+// --- orders of mma
+//
+// The order of what one thread issues (PTX ISA 9.0, 9.7.16.6.2): mma and cp onto accumulators and scales.
+
+namespace {
+
+// mma then mma: in order where shape, kind and D's type are the same (9.7.16.6.2).
+Kernel two_mmas(bool same, bool waits) {
+  return [same, waits] {
+    constexpr auto kNarrow = instruction_descriptor<ByteInstruction{.m = 128, .n = 32}>();
+    const TmemAddress tmem = open({1, 1});
+    role("mma");
+    if (elect()) {
+      small_mma(tmem);
+      if (waits) {
+        commit<1>(barrier(1));
+        barrier_wait<Scope::cta>(barrier(1), 0);
+        fence_after_thread_sync();
+      }
+      mma_f8f6f4<1>(tmem, matrix(kA), matrix(kB), same ? kSmall : kNarrow, same);
+      commit<1>(barrier(0));
+    }
+    sync_warp();
+    barrier_wait<Scope::cta>(barrier(0), 0);
+    fence_after_thread_sync();
+    EXPECT_EQ(load_column(slab(tmem)), same ? 0x42800000U : kSum32);
+    close(tmem);
+  };
+}
+
+TEST(MmaOrder, mmas_of_one_shape_are_in_order) { expect_right(kOneWarp, two_mmas(true, false)); }
+TEST(MmaOrder, mmas_of_two_shapes_with_a_commit_between_are_right) { expect_right(kOneWarp, two_mmas(false, true)); }
+TEST(MmaOrder, mmas_of_two_shapes_are_not_in_order) {
+  expect_fault(kOneWarp, Hazard::not_ordered,
+               {"warp 0 lane 0 (mma)", "tcgen05.mma", "column 0, lane 0", "same shape and kind"},
+               two_mmas(false, false));
+}
+
+// MMAs of two threads: fences order them, and wait for nothing.
+Kernel mmas_of_two_threads(bool fences) {
+  return [fences] {
+    const TmemAddress tmem = open({1, 1, 1});
+    role(warp_index() == 0 ? "first" : "second");
+    if (elect()) {
+      if (warp_index() == 1) {
+        barrier_wait<Scope::cta>(barrier(0), 0);
+        fence_after_thread_sync();
+      }
+      small_mma(tmem, warp_index() == 1);
+      if (warp_index() == 0) {
+        if (fences) fence_before_thread_sync();
+        barrier_arrive<Scope::cta>(barrier(0));
+      }
+      commit<1>(barrier(1 + warp_index()));
+    }
+    sync_warp();
+    barrier_wait<Scope::cta>(barrier(1), 0);
+    barrier_wait<Scope::cta>(barrier(2), 0);
+    fence_after_thread_sync();
+    if (fences) {
+      EXPECT_EQ(load_column(slab(tmem)), 0x42800000U);
+    }
+    close(tmem);
+  };
+}
+TEST(MmaOrder, mmas_of_two_threads_are_ordered_by_fences) {
+  expect_right(kTwoWarps, mmas_of_two_threads(true));
+  expect_fault(kTwoWarps, Hazard::overwritten,
+               {"warp 1 lane 0 (second)", "tcgen05.mma", "column 0, lane 0 of cta 0: its last writer is not known",
+                "a commit or the fences, and a barrier"},
+               mmas_of_two_threads(false));
+}
+TEST(MmaOrder, operations_are_complete_before_their_cta_ends) {
+  expect_fault_under({.schedule = Schedule::lazy}, kOneWarp, Hazard::exit,
+                     {"cta 0 warp 0", "the end", "tcgen05.mma.cta_group::1.kind::f8f6f4 of cta 0 warp 0 lane 0",
+                      "is not complete", "a wait for the last commit"},
+                     [] {
+                       const TmemAddress tmem = open({});
+                       if (elect()) small_mma(tmem);
+                     });
+}
+TEST(MmaOrder, a_commit_is_to_a_barrier_that_there_is) {
+  expect_fault(kOneWarp, Hazard::barrier, {"warp 0 lane 0", "tcgen05.commit", "byte 1088 of cta 0, which is not init"},
+               [] {
+                 const TmemAddress tmem = open({});
+                 if (elect()) small_mma(tmem);
+                 if (elect()) commit<1>(barrier(0));
+               });
+}
+
+// cp then mma is in order, mma then cp is not: onto D always, onto scales in the strict mode, as production kernels do
+// that.
+Kernel mma_then_cp(unsigned column, bool waits) {
+  return [column, waits] {
+    const TmemAddress tmem = open({1, 1});
+    role("mma");
+    if (elect()) {
+      small_cp(tmem);
+      small_scaled_mma(tmem);
+      if (waits) {
+        commit<1>(barrier(1));
+        barrier_wait<Scope::cta>(barrier(1), 0);
+        fence_after_thread_sync();
+      }
+      cp<CpShape::rows32x128b_warpx4, 1>(tmem + column, chunk(kScalesA));
+      commit<1>(barrier(0));
+    }
+    sync_warp();
+    barrier_wait<Scope::cta>(barrier(0), 0);
+    fence_after_thread_sync();
+    close(tmem);
+  };
+}
+
+TEST(MmaOrder, a_copy_behind_a_commit_is_right_in_the_strict_mode_too) {
+  for (LaunchOptions options : all_schedules()) {
+    options.strict = true;
+    const LaunchResult r = emulation::sm100::launch(kOneWarp, options, mma_then_cp(kScaleColumn, true));
+    EXPECT_TRUE(r.completed && r.findings.empty()) << name_of(options) << text_of(r);
+  }
+}
+TEST(MmaOrder, a_copy_onto_live_scales_is_found_in_the_strict_mode_alone) {
+  expect_fault(kOneWarp, Hazard::live_scales,
+               {"warp 0 lane 0 (mma)", "tcgen05.cp", "column 32, lane 0 of cta 0", "a commit after that mma"},
+               mma_then_cp(kScaleColumn, false), {.strict = true});
+  expect_right(kOneWarp, mma_then_cp(kScaleColumn, false));
+}
+TEST(MmaOrder, a_copy_onto_an_accumulator_in_flight_is_found) {
+  expect_right(kOneWarp, mma_then_cp(0, true));
+  expect_fault(kOneWarp, Hazard::overwritten, {"(mma)", "tcgen05.cp", "column 0, lane 0 of cta 0", "a commit"},
+               mma_then_cp(0, false));
+}
+TEST(MmaOrder, an_accumulator_over_its_own_scales_is_found) {
+  expect_fault(kOneWarp, Hazard::overwritten, {"(mma)", "column 32, lane 0 of cta 0", "columns of their own"}, [] {
+    const TmemAddress tmem = open({1});
+    role("mma");
+    if (elect()) {
+      small_cp(tmem);
+      mma_block_scaled<1>(tmem + 24, matrix(kA), matrix(kB), kSmallScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
+                          false);
+    }
+    sync_warp();
+  });
+}
+
+TEST(MmaOrder, an_accumulator_that_nothing_has_written_is_found) {
+  expect_fault(kOneWarp, Hazard::uninitialized,
+               {"warp 0 lane 0 (mma)", "tcgen05.mma", "D: column 0, lane 0", "enable-input-d is false"}, [] {
+                 const TmemAddress tmem = open({1});
+                 role("mma");
+                 if (elect()) small_mma(tmem, true);
+                 sync_warp();
+               });
+}
+TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
+  expect_fault(kOneWarp, Hazard::uninitialized,
+               {"(mma)", "scales of A: column 32, lane 0", "tcgen05.cp.32x128b.warpx4"}, [] {
+                 const TmemAddress tmem = open({1});
+                 role("mma");
+                 if (elect()) small_scaled_mma(tmem);
+                 sync_warp();
+               });
+}
+
+}  // namespace
+
+// --- handing over
+//
+// Tensor memory from the thread that writes it to the one that multiplies (PTX ISA 9.0, 9.7.16.6): copies, stores, and
+// the threads in between.
+
+namespace {
+
+// Scales copied by warp 1, multiplied by warp 0: fences order, and need no commit (9.7.16.6.2).
+Kernel cp_then_mma(Left left) {
+  return [left] {
+    const TmemAddress tmem = open({1, 1, 1});
+    if (warp_index() == 1) {
+      role("copy");
+      if (elect()) {
+        small_cp(tmem);
+        if (left != Left::before) fence_before_thread_sync();
+        barrier_arrive<Scope::cta>(barrier(0));
+        commit<1>(barrier(2));  // for the dealloc: the other thread's commit does not track this copy
+      }
+      sync_warp();
+    } else {
+      role("mma");
+      if (elect()) {
+        barrier_wait<Scope::cta>(barrier(0), 0);
+        if (left != Left::after) fence_after_thread_sync();
+        small_scaled_mma(tmem);
+        commit<1>(barrier(1));
+      }
+      sync_warp();
+    }
+    barrier_wait<Scope::cta>(barrier(1), 0);
+    barrier_wait<Scope::cta>(barrier(2), 0);
+    fence_after_thread_sync();
+    if (left == Left::nothing && warp_index() == 0) {
+      EXPECT_EQ(load_column(slab(tmem, 15)), kSum32);
+    }
+    close(tmem);
+  };
+}
+
+TEST(HandOver, a_copy_by_another_thread_is_ordered_by_both_fences) {
+  expect_right(kTwoWarps, cp_then_mma(Left::nothing));
+}
+TEST(HandOver, a_copy_by_another_thread_without_its_fence_is_found) {
+  expect_fault(
+      kTwoWarps, Hazard::not_ordered,
+      {"warp 0 lane 0 (mma)", "tcgen05.mma", "scales of A: column 32, lane 0", "fence::before_thread_sync there"},
+      cp_then_mma(Left::before));
+}
+TEST(HandOver, a_copy_by_another_thread_without_the_fence_here_is_found) {
+  expect_fault(kTwoWarps, Hazard::not_ordered,
+               {"(mma)", "tcgen05.mma", "scales of A: column 32, lane 0", "fence::after_thread_sync here"},
+               cp_then_mma(Left::after));
+}
+
+// Scales stored by tcgen05.st of all four warps, multiplied by warp 0.
+Kernel st_then_mma(Left left) {
+  return [left] {
+    const TmemAddress tmem = open({128, 1});
+    const Fragment<8> words{{kScales, kScales, kScales, kScales, kScales, kScales, kScales, kScales}};
+    tmem_st<TmemShape::lanes32x32b, 8>(slab(tmem, kScaleColumn), words);
+    if (left != Left::wait) tmem_wait_st();
+    if (left != Left::before) fence_before_thread_sync();
+    barrier_arrive<Scope::cta>(barrier(0));
+    if (warp_index() == 1) {
+      role("mma");
+      if (elect()) {
+        barrier_wait<Scope::cta>(barrier(0), 0);
+        fence_after_thread_sync();
+        small_scaled_mma(tmem);
+        commit<1>(barrier(1));
+      }
+      sync_warp();
+    }
+    barrier_wait<Scope::cta>(barrier(1), 0);
+    fence_after_thread_sync();
+    if (left == Left::nothing) {
+      EXPECT_EQ(load_column(slab(tmem, 7)), kSum32);
+    }
+    if (left == Left::wait) tmem_wait_st();
+    close(tmem);
+  };
+}
+
+TEST(HandOver, an_mma_after_stores_that_were_waited_for_is_right) {
+  expect_right(kFourWarps, st_then_mma(Left::nothing));
+}
+TEST(HandOver, an_mma_after_stores_without_wait_st_is_found) {
+  expect_fault(kFourWarps, Hazard::not_ordered, {"warp 1 lane 0 (mma)", "tcgen05.mma", "column 32, lane 0"},
+               st_then_mma(Left::wait));
+}
+TEST(HandOver, an_mma_after_stores_without_the_fence_is_found) {
+  expect_fault(kFourWarps, Hazard::not_ordered, {"(mma)", "column 32, lane 0", "fence::before_thread_sync"},
+               st_then_mma(Left::before));
+}
+
+// A thread that only passes an arrival on needs no fence of tcgen05: causality is transitive.
+TEST(HandOver, an_elected_lane_waits_for_its_warp) {
+  expect_right(kTwoWarps, [] {
+    const TmemAddress tmem = open({1});
+    if (warp_index() == 1) {
+      if (elect()) {
+        small_mma(tmem);
+        commit<1>(barrier(0));
+      }
+      sync_warp();
+    } else {
+      if (elect()) barrier_wait<Scope::cta>(barrier(0), 0);
+      sync_warp();
+      fence_after_thread_sync();
+      EXPECT_EQ(load_column(slab(tmem)), kSum32);
+    }
+    barrier_wait<Scope::cta>(barrier(0), 0);
+    close(tmem);
+  });
+}
+// A commit contains fence::before_thread_sync (9.7.16.10.10), for later arrivals too.
+TEST(HandOver, an_arrival_after_a_commit_publishes_what_was_before_it) {
+  const auto kernel = [](bool commits) {
+    return [commits] {
+      const TmemAddress tmem = open({1, 1, 1});
+      if (warp_index() == 1) {
+        if (elect()) {
+          small_cp(tmem);
+          if (commits) commit<1>(barrier(2));
+          barrier_arrive<Scope::cta>(barrier(0));
+        }
+        sync_warp();
+      } else if (elect()) {
+        role("mma");
+        barrier_wait<Scope::cta>(barrier(0), 0);
+        fence_after_thread_sync();
+        small_scaled_mma(tmem);
+        commit<1>(barrier(1));
+      }
+      barrier_wait<Scope::cta>(barrier(1), 0);
+      if (commits) barrier_wait<Scope::cta>(barrier(2), 0);
+      fence_after_thread_sync();
+      close(tmem);
+    };
+  };
+  expect_right(kTwoWarps, kernel(true));
+  expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, kernel(false));
+}
+
+}  // namespace
 }  // namespace mxcheck::sm100::test

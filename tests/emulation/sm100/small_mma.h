@@ -146,6 +146,10 @@ inline void store_codes(TmemAddress tmem) {
   tmem_wait_st();
 }
 
+// --- barriers
+//
+// Micro-kernels that begin with initialized mbarriers.
+
 // The first thread of each CTA initializes; then every thread runs `rest`.
 inline Kernel with_barriers(std::initializer_list<unsigned> counts, std::function<void()> rest, bool fences = true) {
   return [counts = std::vector<unsigned>(counts), rest = std::move(rest), fences] {

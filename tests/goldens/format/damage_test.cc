@@ -22,8 +22,8 @@ using test::expect_error;
 // Two chunked datasets beside small ones, 60 KiB in all.
 GoldenInfo sample_info() {
   GoldenInfo info = test::small_info();
-  info.datasets.push_back({"more", Role::output, "float8_e4m3fn", Dtype::u8, {300, 100}, {}});
-  info.datasets.push_back({"wide", Role::output, "bfloat16", Dtype::u16, {10, 1000}, {}});
+  info.datasets.push_back({"more", Role::output, "float8_e4m3fn", Format::uint8, {300, 100}, {}});
+  info.datasets.push_back({"wide", Role::output, "bfloat16", Format::uint16, {10, 1000}, {}});
   return info;
 }
 

@@ -38,14 +38,14 @@ inline std::size_t row_bytes_of(const DatasetInfo& set) {
 // One dataset of every dtype, ranks 1 and 2, without rows and without columns.
 inline GoldenInfo small_info() {
   return {{{"suite", "quick"}, {"empty", ""}, {"text", "two words, \xC3\xA9"}},
-          {{"x", Role::input, "bfloat16", Dtype::u16, {6, 64}, {{"unit", "none"}}},
-           {"offsets", Role::input, "int64", Dtype::i64, {5}, {}},
-           {"codes", Role::output, "float8_e4m3fn", Dtype::u8, {6, 64}, {}},
-           {"scales", Role::output, "float8_e8m0fnu", Dtype::u8, {6, 2}, {{"layout", "compact"}, {"note", ""}}},
-           {"sums", Role::output, "float32", Dtype::u32, {7}, {}},
-           {"experts", Role::output, "int32", Dtype::i32, {3, 2}, {}},
-           {"no_rows", Role::output, "float32", Dtype::u32, {0, 5}, {}},
-           {"no_columns", Role::output, "bfloat16", Dtype::u16, {4, 0}, {}}}};
+          {{"x", Role::input, "bfloat16", Format::uint16, {6, 64}, {{"unit", "none"}}},
+           {"offsets", Role::input, "int64", Format::int64, {5}, {}},
+           {"codes", Role::output, "float8_e4m3fn", Format::uint8, {6, 64}, {}},
+           {"scales", Role::output, "float8_e8m0fnu", Format::uint8, {6, 2}, {{"layout", "compact"}, {"note", ""}}},
+           {"sums", Role::output, "float32", Format::uint32, {7}, {}},
+           {"experts", Role::output, "int32", Format::int32, {3, 2}, {}},
+           {"no_rows", Role::output, "float32", Format::uint32, {0, 5}, {}},
+           {"no_columns", Role::output, "bfloat16", Format::uint16, {4, 0}, {}}}};
 }
 
 // The file, its data pattern(bytes, index of the dataset).

@@ -50,9 +50,9 @@ using test::pattern;
 TEST(DatasetEquals, is_about_dtype_shape_and_every_byte) {
   const test::TemporaryDirectory dir;
   constexpr std::int64_t kRows = (9 << 20) / 64;  // three pieces of 4 MiB, the last not whole
-  const GoldenInfo info{{}, {{"x", Role::output, "float8_e4m3fn", Dtype::u8, {kRows, 64}, {}}}};
+  const GoldenInfo info{{}, {{"x", Role::output, "float8_e4m3fn", Format::uint8, {kRows, 64}, {}}}};
   const GoldenReader golden(dir / "g.h5", test::write_golden(dir / "g.h5", info));
-  Tensor t{"x", Dtype::u8, {kRows, 64}, pattern(kRows * 64)};
+  Tensor t{"x", Format::uint8, {kRows, 64}, pattern(kRows * 64)};
   write_npy(dir / "right.npy", t);
   EXPECT_TRUE(dataset_equals(golden, "x", dir / "right.npy"));
   EXPECT_TRUE(dataset_equals(golden, "x", dir / "g.h5:/x"));
@@ -65,7 +65,7 @@ TEST(DatasetEquals, is_about_dtype_shape_and_every_byte) {
   t.shape = {kRows / 2, 128};
   write_npy(dir / "shape.npy", t);
   EXPECT_FALSE(dataset_equals(golden, "x", dir / "shape.npy"));
-  t.dtype = Dtype::i8, t.shape = {kRows, 64};
+  t.format = Format::int8, t.shape = {kRows, 64};
   write_npy(dir / "dtype.npy", t);
   EXPECT_FALSE(dataset_equals(golden, "x", dir / "dtype.npy"));
   expect_error(ErrorKind::input, "cannot be opened", [&] { dataset_equals(golden, "x", dir / "none.npy"); });
@@ -191,11 +191,11 @@ TEST(Offsets, are_read_from_a_text_and_from_a_vector) {
   const test::TemporaryDirectory dir;
   test::write_file(dir / "o.txt", "0\n96\n192\n");
   EXPECT_EQ(read_offsets(dir / "o.txt"), kOffsets);
-  write_npy(dir / "o.npy", {"", Dtype::i64, {3}, to_bytes(kOffsets)});
+  write_npy(dir / "o.npy", {"", Format::int64, {3}, to_bytes(kOffsets)});
   EXPECT_EQ(read_offsets(dir / "o.npy"), kOffsets);
-  write_npy(dir / "narrow.npy", {"", Dtype::i32, {2}, to_bytes(std::vector<std::int32_t>{-1, 7})});
+  write_npy(dir / "narrow.npy", {"", Format::int32, {2}, to_bytes(std::vector<std::int32_t>{-1, 7})});
   EXPECT_EQ(read_offsets(dir / "narrow.npy"), (std::vector<std::int64_t>{-1, 7}));
-  write_npy(dir / "matrix.npy", {"", Dtype::i64, {1, 3}, to_bytes(kOffsets)});
+  write_npy(dir / "matrix.npy", {"", Format::int64, {1, 3}, to_bytes(kOffsets)});
   expect_error(ErrorKind::input, "one vector of I64 or I32", [&] { read_offsets(dir / "matrix.npy"); });
   test::write_file(dir / "large", "");
   std::filesystem::resize_file(dir / "large", (16 << 20) + 1);
@@ -211,7 +211,7 @@ TEST(Schema, has_nothing_against_goldens_of_every_kind) {
 }
 
 TEST(Schema, names_what_is_wrong_with_a_dataset) {
-  const DatasetInfo right{"x", Role::output, "bfloat16", Dtype::u16, {2}, {}};
+  const DatasetInfo right{"x", Role::output, "bfloat16", Format::uint16, {2}, {}};
   EXPECT_EQ(objection_to(right), "");
   const auto with = [&](auto change) {
     DatasetInfo set = right;
@@ -225,8 +225,9 @@ TEST(Schema, names_what_is_wrong_with_a_dataset) {
             }),
             "dataset 'x': has rank 3; a golden's datasets have rank 1 or 2");
   EXPECT_EQ(with([](auto& s) { s.shape = {-1}; }), "dataset 'x': has a negative extent");
-  EXPECT_EQ(with([](auto& s) { s.dtype = Dtype::u8; }), "dataset 'x': has elements too narrow for format 'bfloat16'");
-  EXPECT_EQ(with([](auto& s) { s.dtype = Dtype::f32; }),
+  EXPECT_EQ(with([](auto& s) { s.dtype = Format::uint8; }),
+            "dataset 'x': has elements too narrow for format 'bfloat16'");
+  EXPECT_EQ(with([](auto& s) { s.dtype = Format::fp32; }),
             "dataset 'x': has elements that are none of u8 u16 u32 i32 i64");
   EXPECT_EQ(with([](auto& s) { s.format = "int32"; }),
             "dataset 'x': has format 'int32', which its elements do not fit");

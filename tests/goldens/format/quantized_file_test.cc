@@ -41,12 +41,9 @@ TEST(QuantizedFile, gives_the_matrix_back_whatever_the_layout_the_block_and_the_
     EXPECT_EQ(back.layout, q.layout);
     EXPECT_EQ(back.offsets, q.offsets);
     EXPECT_EQ(int{back.pad_byte}, 90);
-    EXPECT_EQ(back.matrix.element, q.matrix.element);
-    EXPECT_EQ(back.matrix.block, q.matrix.block);
-    EXPECT_EQ(back.matrix.codes, q.matrix.codes);
-    EXPECT_EQ(back.matrix.codes16, q.matrix.codes16);
-    EXPECT_EQ(back.matrix.scales, q.matrix.scales);
-    EXPECT_EQ(back.matrix.scales_fp32, q.matrix.scales_fp32);
+    EXPECT_EQ(back.matrix.element(), q.matrix.element());
+    EXPECT_EQ(back.matrix.block(), q.matrix.block());
+    EXPECT_EQ(back.matrix, q.matrix);
     EXPECT_EQ(dequantize(back.matrix, back.offsets), dequantize(q.matrix, q.offsets));
     write_quantized(dir / "q.h5", file_of(q, recipe));
     EXPECT_EQ(read_tensor(dir / "q.h5:/codes").data, file_of(q, recipe).tensors[0].data);
@@ -94,7 +91,7 @@ TEST(QuantizedFile, refuses_files_that_it_would_not_have_written) {
   refused(ErrorKind::usage, "block", set("block", "3x3"));
   refused(ErrorKind::input, "its metadata has no 'cols'", [](auto& file) { file.metadata.erase("cols"); });
   refused(ErrorKind::input, "'codes' and 'scales' and no others", [](auto& file) { file.tensors.pop_back(); });
-  refused(ErrorKind::input, "'scales' is F32", [](auto& file) { file.tensors[1].dtype = Dtype::f32; });
+  refused(ErrorKind::input, "'scales' is F32", [](auto& file) { file.tensors[1].format = Format::fp32; });
 }
 
 }  // namespace

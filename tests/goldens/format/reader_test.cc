@@ -41,7 +41,7 @@ TEST_F(GoldenReaderTest, gives_back_what_was_written_from_memory_and_from_the_fi
       for (std::size_t d = 0; d < info.datasets.size(); ++d) {
         const Tensor tensor = reader.read(info.datasets[d].name);
         EXPECT_EQ(tensor.name, info.datasets[d].name);
-        EXPECT_EQ(tensor.dtype, info.datasets[d].dtype);
+        EXPECT_EQ(tensor.format, info.datasets[d].dtype);
         EXPECT_EQ(tensor.shape, info.datasets[d].shape);
         EXPECT_EQ(tensor.data, pattern(test::bytes_of(info.datasets[d]), d));
       }
@@ -54,7 +54,7 @@ TEST_F(GoldenReaderTest, holds_many_datasets_and_attributes_in_their_order) {
   for (int i = 0; i < 254; ++i) {
     const std::string number = std::to_string(i);
     info.attributes.emplace_back("key" + std::to_string(i * 7 % 254), std::string(static_cast<std::size_t>(i), 'v'));
-    info.datasets.push_back({"set" + std::to_string(i * 5 % 254), Role::input, "float32", Dtype::u32, {i}, {}});
+    info.datasets.push_back({"set" + std::to_string(i * 5 % 254), Role::input, "float32", Format::uint32, {i}, {}});
   }
   info.attributes[3].second = std::string(65536, 'x');
   info.datasets[9].attributes = info.attributes;
@@ -77,8 +77,8 @@ TEST_F(GoldenReaderTest, takes_the_entry_from_the_manifest_beside) {
 
 TEST_F(GoldenReaderTest, reads_rows_in_pieces_of_any_size) {
   const GoldenInfo info{{},
-                        {{"a", Role::input, "bfloat16", Dtype::u16, {1500, 1000}, {}},
-                         {"b", Role::output, "float8_e4m3fn", Dtype::u8, {3, 1500000}, {}}}};
+                        {{"a", Role::input, "bfloat16", Format::uint16, {1500, 1000}, {}},
+                         {"b", Role::output, "float8_e4m3fn", Format::uint8, {3, 1500000}, {}}}};
   const ManifestEntry entry = write_golden(path, info, {1});
   const GoldenReader reader(path, entry);
   for (std::size_t d = 0; d < 2; ++d) {
@@ -111,7 +111,7 @@ TEST_F(GoldenReaderTest, its_rows_may_outlive_it_and_its_file) {
 }
 
 TEST_F(GoldenReaderTest, two_goldens_are_open_at_once) {
-  const GoldenInfo other{{}, {{"x", Role::input, "float32", Dtype::u32, {100}, {}}}};
+  const GoldenInfo other{{}, {{"x", Role::input, "float32", Format::uint32, {100}, {}}}};
   const ManifestEntry a = write_golden(path, small_info());
   const ManifestEntry b = write_golden(dir / "y.h5", other);
   const GoldenReader first(path, a);
@@ -148,9 +148,9 @@ using test::expect_error;
 
 GoldenInfo unverified_info() {
   return {{{"kind", "x"}, {"empty", ""}},
-          {{"words", Role::input, "uint32", Dtype::u32, {300, 1000}, {{"unit", "none"}}},
-           {"none", Role::output, "int64", Dtype::i64, {0, 3}, {}},
-           {"codes", Role::output, "float8_e4m3fn", Dtype::u8, {3}, {}}}};
+          {{"words", Role::input, "uint32", Format::uint32, {300, 1000}, {{"unit", "none"}}},
+           {"none", Role::output, "int64", Format::int64, {0, 3}, {}},
+           {"codes", Role::output, "float8_e4m3fn", Format::uint8, {3}, {}}}};
 }
 
 class Unverified : public testing::Test {

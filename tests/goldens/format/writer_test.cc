@@ -32,7 +32,7 @@ TEST_F(GoldenWriterTest, says_of_the_file_what_a_manifest_needs) {
 }
 
 TEST_F(GoldenWriterTest, writes_the_same_bytes_whatever_memory_held_before) {
-  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Dtype::u8, {2000, 1000}, {}}}};
+  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Format::uint8, {2000, 1000}, {}}}};
   for (const int compression : {0, 6}) {
     ::mallopt(M_PERTURB, 0x55);
     const ManifestEntry first = write_golden(path, info, {compression});
@@ -47,9 +47,9 @@ TEST_F(GoldenWriterTest, writes_the_same_bytes_whatever_memory_held_before) {
 // Three datasets of several chunks, one with rows longer than a chunk.
 GoldenInfo large_info() {
   return {{},
-          {{"a", Role::input, "bfloat16", Dtype::u16, {1500, 1000}, {}},
-           {"b", Role::output, "float8_e4m3fn", Dtype::u8, {3, 1500000}, {}},
-           {"c", Role::output, "float8_e8m0fnu", Dtype::u8, {2500000}, {}}}};
+          {{"a", Role::input, "bfloat16", Format::uint16, {1500, 1000}, {}},
+           {"b", Role::output, "float8_e4m3fn", Format::uint8, {3, 1500000}, {}},
+           {"c", Role::output, "float8_e8m0fnu", Format::uint8, {2500000}, {}}}};
 }
 
 TEST_F(GoldenWriterTest, writes_the_same_bytes_however_they_are_given) {
@@ -92,12 +92,12 @@ TEST_F(GoldenWriterTest, writes_the_same_bytes_however_they_are_given) {
 
 TEST_F(GoldenWriterTest, cuts_chunks_so_that_the_edges_waste_little) {
   // 1025 rows of 1 KiB: two chunks of 513 rows rather than one of 1024 and an almost empty one.
-  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Dtype::u8, {1025, 1024}, {}}}};
+  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Format::uint8, {1025, 1024}, {}}}};
   EXPECT_LT(write_golden(path, info).size, 1025U * 1024 + 8192);
 }
 
 TEST_F(GoldenWriterTest, compresses_when_asked_to) {
-  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Dtype::u8, {4 << 20}, {}}}};
+  const GoldenInfo info{{}, {{"a", Role::input, "float8_e4m3fn", Format::uint8, {4 << 20}, {}}}};
   GoldenWriter writer(path, info, {9});
   writer.append(0, std::vector<std::byte>(4 << 20));
   EXPECT_LT(writer.commit().size, 40000U);
@@ -117,9 +117,9 @@ TEST_F(GoldenWriterTest, leaves_nothing_without_commit_and_keeps_what_was_there)
 }
 
 TEST_F(GoldenWriterTest, refuses_more_fewer_and_broken_rows) {
-  const GoldenInfo info{
-      {},
-      {{"a", Role::input, "bfloat16", Dtype::u16, {3, 4}, {}}, {"b", Role::output, "float32", Dtype::u32, {2}, {}}}};
+  const GoldenInfo info{{},
+                        {{"a", Role::input, "bfloat16", Format::uint16, {3, 4}, {}},
+                         {"b", Role::output, "float32", Format::uint32, {2}, {}}}};
   GoldenWriter writer(path, info);
   expect_error(ErrorKind::usage, "x.h5:/a: more rows than declared", [&] { writer.append(0, pattern(32)); });
   expect_error(ErrorKind::usage, "x.h5:/a: a part of a row", [&] { writer.append(0, pattern(4)); });
@@ -158,12 +158,12 @@ TEST_F(GoldenWriterTest, refuses_what_its_reader_would_not_take) {
        [](GoldenInfo& i) {
          i.datasets[0].shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
        }},
-      {"none of u8 u16 u32 i32 i64", [](GoldenInfo& i) { i.datasets[0].dtype = Dtype::bf16; }},
-      {"elements too narrow for format 'bfloat16'", [](GoldenInfo& i) { i.datasets[0].dtype = Dtype::u8; }},
+      {"none of u8 u16 u32 i32 i64", [](GoldenInfo& i) { i.datasets[0].dtype = Format::bf16; }},
+      {"elements too narrow for format 'bfloat16'", [](GoldenInfo& i) { i.datasets[0].dtype = Format::uint8; }},
       {"has a format that is none", [](GoldenInfo& i) { i.datasets[0].format = "bf16"; }},
       {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int64"; }},
       {"format 'int32', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int32"; }},
-      {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[1].dtype = Dtype::i32; }},
+      {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[1].dtype = Format::int32; }},
       {"which its elements do not fit", [](GoldenInfo& i) { i.datasets[1].format = "float32"; }},
       {"'role' is the writer's own",
        [](GoldenInfo& i) {
@@ -274,8 +274,8 @@ TEST_F(GoldenWriterTest, leaves_no_open_files_behind) {
 
 TEST(DescribedFile, says_the_same_as_safetensors_and_as_hdf5) {
   const test::TemporaryDirectory dir;
-  const SafetensorsFile file{{{"codes", Dtype::u8, {2, 3}, to_bytes(std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6})},
-                              {"scales", Dtype::f32, {2}, to_bytes(std::vector<float>{1, 2})}},
+  const SafetensorsFile file{{{"codes", Format::uint8, {2, 3}, to_bytes(std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6})},
+                              {"scales", Format::fp32, {2}, to_bytes(std::vector<float>{1, 2})}},
                              {{"mxcheck_file", "quantized"}, {"rule", "fp32"}, {"offsets", ""}}};
   const auto format_of = [](const NamedHead& t) { return t.name == "codes" ? "float8_e4m3fn" : "float32"; };
   write_described(dir / "f.safetensors", file, format_of);
@@ -286,10 +286,10 @@ TEST(DescribedFile, says_the_same_as_safetensors_and_as_hdf5) {
     EXPECT_EQ(reader.file_kind(), "quantized");
     EXPECT_EQ(reader.info().attributes, (Attributes{{"offsets", ""}, {"rule", "fp32"}}));
     EXPECT_EQ(reader.info().find("codes")->format, "float8_e4m3fn");
-    EXPECT_EQ(reader.info().find("scales")->dtype, Dtype::u32);
+    EXPECT_EQ(reader.info().find("scales")->dtype, Format::uint32);
     EXPECT_EQ(reader.read("codes").data, file.tensors[0].data);
     EXPECT_EQ(reader.read("scales").data, file.tensors[1].data);
-    EXPECT_EQ(read_tensor(dir / name + ":/scales").dtype, Dtype::f32);
+    EXPECT_EQ(read_tensor(dir / name + ":/scales").format, Format::fp32);
   }
 }
 

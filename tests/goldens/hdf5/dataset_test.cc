@@ -27,26 +27,26 @@ class Hdf5Test : public testing::Test {
 
 struct Expected {
   hid_t type;
-  Dtype dtype;
+  Format dtype;
 };
 
 TEST_F(Hdf5Test, reads_every_dtype) {
-  const std::vector<Expected> types{{H5T_STD_U8LE, Dtype::u8},
-                                    {H5T_STD_I8BE, Dtype::i8},
-                                    {H5T_STD_U16LE, Dtype::u16},
-                                    {H5T_STD_U32LE, Dtype::u32},
-                                    {H5T_STD_I32LE, Dtype::i32},
-                                    {H5T_STD_I64LE, Dtype::i64},
-                                    {H5T_IEEE_F32LE, Dtype::f32},
-                                    {H5T_IEEE_F64LE, Dtype::f64},
-                                    {test::small_float(10, 5, 15), Dtype::f16},
-                                    {test::small_float(7, 8, 127), Dtype::bf16}};
+  const std::vector<Expected> types{{H5T_STD_U8LE, Format::uint8},
+                                    {H5T_STD_I8BE, Format::int8},
+                                    {H5T_STD_U16LE, Format::uint16},
+                                    {H5T_STD_U32LE, Format::uint32},
+                                    {H5T_STD_I32LE, Format::int32},
+                                    {H5T_STD_I64LE, Format::int64},
+                                    {H5T_IEEE_F32LE, Format::fp32},
+                                    {H5T_IEEE_F64LE, Format::fp64},
+                                    {test::small_float(10, 5, 15), Format::fp16},
+                                    {test::small_float(7, 8, 127), Format::bf16}};
   for (const Expected& e : types) {
-    if (e.dtype == Dtype::i8) continue;  // below: of one byte both orders are the same
+    if (e.dtype == Format::int8) continue;  // below: of one byte both orders are the same
     std::vector<std::byte> bytes;
     write_hdf5(path, [&](hid_t file) { bytes = add_dataset(file, "/x", e.type); });
     const Tensor t = read_tensor(path + ":/x");
-    EXPECT_EQ(t.dtype, e.dtype);
+    EXPECT_EQ(t.format, e.dtype);
     EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2, 3}));
     EXPECT_EQ(t.data, bytes);
   }
@@ -96,11 +96,11 @@ TEST_F(Hdf5Test, takes_unsigned_integers_with_the_attribute_format_for_floats) {
         test::add_attribute(file, "/wide_" + name, "format", name, variable);
       }
     });
-    EXPECT_EQ(read_tensor(path + ":/bfloat16").dtype, Dtype::bf16);
-    EXPECT_EQ(read_tensor(path + ":/float16").dtype, Dtype::f16);
-    EXPECT_EQ(read_tensor(path + ":/bfloat16x").dtype, Dtype::u16);
-    EXPECT_EQ(read_tensor(path + ":/wide_float32").dtype, Dtype::f32);
-    EXPECT_EQ(read_tensor(path + ":/wide_float16").dtype, Dtype::u32);
+    EXPECT_EQ(read_tensor(path + ":/bfloat16").format, Format::bf16);
+    EXPECT_EQ(read_tensor(path + ":/float16").format, Format::fp16);
+    EXPECT_EQ(read_tensor(path + ":/bfloat16x").format, Format::uint16);
+    EXPECT_EQ(read_tensor(path + ":/wide_float32").format, Format::fp32);
+    EXPECT_EQ(read_tensor(path + ":/wide_float16").format, Format::uint32);
   }
 }
 
@@ -346,7 +346,7 @@ TEST(Hdf5Rows, give_every_byte_whatever_the_pieces_and_the_chunks) {
     test::write_hdf5(dir / "f.h5", [&](hid_t f) { bytes = test::add_dataset(f, "/x", H5T_STD_U16LE, options); });
     const Hdf5Handle file(H5Fopen((dir / "f.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
     const Hdf5Place place{"f.h5:/x", ErrorKind::input, std::filesystem::file_size(dir / "f.h5")};
-    const TensorHead head{Dtype::u16, {options.shape.begin(), options.shape.end()}};
+    const TensorHead head{Format::uint16, {options.shape.begin(), options.shape.end()}};
     for (const std::size_t piece : {2U, 6U, 14U, 46U, 120U}) {  // bytes: not every one is a divisor of a row
       Hdf5Rows rows(open_dataset(file.id(), "/x", place), head, place);
       std::vector<std::byte> got(bytes.size());

@@ -221,9 +221,9 @@ std::pair<std::vector<std::byte>, std::vector<hsize_t>> written(const std::strin
 
 TEST(ChunkWriter, puts_every_byte_in_its_place_however_the_bytes_are_cut) {
   const test::TemporaryDirectory dir;
-  const DatasetInfo wide{"x", Role::output, "float32", Dtype::u32, {3, 300'001}, {}};  // chunks narrower than a row
-  const DatasetInfo tall{"x", Role::output, "bfloat16", Dtype::u16, {9'000, 129}, {}};
-  const DatasetInfo list{"x", Role::output, "int64", Dtype::i64, {140'000}, {}};
+  const DatasetInfo wide{"x", Role::output, "float32", Format::uint32, {3, 300'001}, {}};  // chunks narrower than a row
+  const DatasetInfo tall{"x", Role::output, "bfloat16", Format::uint16, {9'000, 129}, {}};
+  const DatasetInfo list{"x", Role::output, "int64", Format::int64, {140'000}, {}};
   for (const DatasetInfo& info : {wide, tall, list}) {
     for (const std::size_t piece : {test::bytes_of(info), test::row_bytes_of(info), std::size_t{1'000'003}}) {
       if (piece < 64) continue;  // a write an element would take long
@@ -235,11 +235,12 @@ TEST(ChunkWriter, puts_every_byte_in_its_place_however_the_bytes_are_cut) {
 TEST(ChunkWriter, cuts_about_a_mebibyte_into_even_parts) {
   const test::TemporaryDirectory dir;
   // 1025 rows of 1 KiB: two chunks of 513 rows rather than one of 1024 and an almost empty one.
-  EXPECT_EQ(written(dir / "f.h5", {"x", Role::output, "float8_e4m3fn", Dtype::u8, {1025, 1024}, {}}, 1 << 20).second,
-            (std::vector<hsize_t>{513, 1024}));
   EXPECT_EQ(
-      written(dir / "f.h5", {"x", Role::output, "float8_e4m3fn", Dtype::u8, {2, (1 << 20) + 2}, {}}, 1 << 20).second,
-      (std::vector<hsize_t>{1, (1 << 19) + 1}));
+      written(dir / "f.h5", {"x", Role::output, "float8_e4m3fn", Format::uint8, {1025, 1024}, {}}, 1 << 20).second,
+      (std::vector<hsize_t>{513, 1024}));
+  EXPECT_EQ(written(dir / "f.h5", {"x", Role::output, "float8_e4m3fn", Format::uint8, {2, (1 << 20) + 2}, {}}, 1 << 20)
+                .second,
+            (std::vector<hsize_t>{1, (1 << 19) + 1}));
 }
 
 std::string of(std::string_view text) { return sha256(std::as_bytes(std::span(text))); }

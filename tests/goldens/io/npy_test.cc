@@ -46,7 +46,7 @@ std::string numpy_written() {
 
 TEST(Npy, reads_a_file_that_numpy_wrote) {
   const Tensor t = parsed_npy(numpy_written());
-  EXPECT_EQ(t.dtype, Dtype::f32);
+  EXPECT_EQ(t.format, Format::fp32);
   EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2, 3}));
   for (int i = 0; i < 6; ++i) {
     float value = -1;
@@ -65,7 +65,7 @@ TEST(Npy, writes_the_bytes_that_numpy_writes) {
 TEST(Npy, reads_versions_1_to_3_and_every_spelling_of_the_dictionary) {
   const std::string data(4, 'x');
   const std::string plain = "{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }";
-  for (const char version : {'\1', '\2', '\3'}) EXPECT_EQ(parsed_npy(npy(plain, data, version)).dtype, Dtype::u16);
+  for (const char version : {'\1', '\2', '\3'}) EXPECT_EQ(parsed_npy(npy(plain, data, version)).format, Format::uint16);
   const std::vector<std::string> spellings{
       "{'descr':'<u2','fortran_order':False,'shape':(2,)}\n",
       "{\"descr\": \"<u2\", \"fortran_order\": False, \"shape\": (2,)}   \n",
@@ -79,15 +79,15 @@ TEST(Npy, reads_versions_1_to_3_and_every_spelling_of_the_dictionary) {
 TEST(Npy, round_trips_every_dtype_and_odd_shapes) {
   const test::TemporaryDirectory dir;
   const std::vector<std::vector<std::int64_t>> shapes{{}, {5}, {0, 7}, {3, 0}, {2, 3, 4}, {1, 1, 1, 1, 1}};
-  for (int d = 0; d <= static_cast<int>(Dtype::f64); ++d) {
+  for (const Format format : kFileFormats) {
     for (const auto& shape : shapes) {
-      Tensor t{"", static_cast<Dtype>(d), shape, {}};
-      std::size_t count = size_of(t.dtype);
+      Tensor t{"", format, shape, {}};
+      std::size_t count = size_of(t.format);
       for (const std::int64_t n : shape) count *= static_cast<std::size_t>(n);
       for (std::size_t i = 0; i < count; ++i) t.data.push_back(static_cast<std::byte>(i * 37 + 11));
       write_npy(dir / "t.npy", t);
       const Tensor back = read_tensor(dir / "t.npy");
-      EXPECT_EQ(back.dtype, t.dtype);
+      EXPECT_EQ(back.format, t.format);
       EXPECT_EQ(back.shape, t.shape);
       EXPECT_EQ(back.data, t.data);
     }
@@ -164,7 +164,7 @@ TEST(Npy, refuses_a_header_of_four_gigabytes_before_making_room_for_it) {
 
 TEST(Npy, refuses_to_write_a_tensor_whose_data_does_not_fit_its_shape) {
   const test::TemporaryDirectory dir;
-  const Tensor t{"t", Dtype::f32, {2}, std::vector<std::byte>(7)};
+  const Tensor t{"t", Format::fp32, {2}, std::vector<std::byte>(7)};
   expect_error(ErrorKind::usage, "tensor 't' has 7 bytes", [&] { write_npy(dir / "t.npy", t); });
   EXPECT_TRUE(dir.names().empty());
 }
@@ -253,15 +253,15 @@ std::vector<std::byte> read_in_steps(const std::string& location, std::size_t st
 void expect_rows_are_the_tensor(const std::string& location, const std::vector<std::size_t>& steps) {
   const Tensor whole = read_tensor(location);
   const std::unique_ptr<RowReader> rows = open_rows(location);
-  EXPECT_EQ(rows->head().dtype, whole.dtype);
+  EXPECT_EQ(rows->head().dtype, whole.format);
   EXPECT_EQ(rows->head().shape, whole.shape);
   for (const std::size_t step : steps) EXPECT_EQ(read_in_steps(location, step), whole.data) << location << " " << step;
 }
 
 TEST_F(RowReaderTest, gives_what_read_tensor_gives_in_pieces_of_any_size) {
-  const Tensor t{"t", Dtype::f32, {7, 10}, test::pattern(280)};
+  const Tensor t{"t", Format::fp32, {7, 10}, test::pattern(280)};
   write_npy(dir / "t.npy", t);
-  write_safetensors(dir / "t.safetensors", {{t, {"u", Dtype::u8, {3}, test::pattern(3)}}, {}});
+  write_safetensors(dir / "t.safetensors", {{t, {"u", Format::uint8, {3}, test::pattern(3)}}, {}});
   expect_rows_are_the_tensor(dir / "t.npy", {1, 40, 280});
   expect_rows_are_the_tensor((dir / "t.safetensors") + ":t", {1, 40, 280});
   expect_rows_are_the_tensor((dir / "t.safetensors") + ":u", {2});
@@ -295,7 +295,7 @@ TEST_F(RowReaderTest, reads_every_storage_of_hdf5) {
 }
 
 TEST_F(RowReaderTest, refuses_what_read_tensor_refuses) {
-  write_npy(dir / "t.npy", {"", Dtype::u8, {4}, test::pattern(4)});
+  write_npy(dir / "t.npy", {"", Format::uint8, {4}, test::pattern(4)});
   write_hdf5(dir / "t.h5", [](hid_t file) { add_dataset(file, "/x", H5T_STD_U64LE); });
   std::filesystem::resize_file(dir / "t.npy", 130);
   const std::vector<std::pair<std::string, std::string>> cases{
@@ -310,7 +310,7 @@ TEST_F(RowReaderTest, refuses_what_read_tensor_refuses) {
 }
 
 TEST_F(RowReaderTest, notices_a_file_that_shrinks_while_it_is_read) {
-  write_npy(dir / "t.npy", {"", Dtype::u8, {1 << 20}, test::pattern(1 << 20)});
+  write_npy(dir / "t.npy", {"", Format::uint8, {1 << 20}, test::pattern(1 << 20)});
   const std::unique_ptr<RowReader> rows = open_rows(dir / "t.npy");
   std::vector<std::byte> half(1 << 19);
   rows->read(half);
@@ -386,7 +386,7 @@ TEST_F(RowReaderTest, reads_half_a_gigabyte_in_a_few_megabytes) {
     for (std::uint64_t at = 0; at < bytes; at += piece.size()) rows->read(piece);
   };
   // Holes in the file: no disk is needed.
-  write_npy(dir / "t.npy", {"", Dtype::u8, {0, 1 << 20}, {}});
+  write_npy(dir / "t.npy", {"", Format::uint8, {0, 1 << 20}, {}});
   std::string npy = test::read_file(dir / "t.npy");
   npy.replace(npy.find("(0,"), 3, "(512,");
   npy.replace(npy.find("}    ") + 1, 2, "");
@@ -403,7 +403,7 @@ TEST_F(RowReaderTest, reads_half_a_gigabyte_in_a_few_megabytes) {
   });
   EXPECT_LT(peak_of([&] { read_all((dir / "t.h5") + ":/contiguous", kBytes); }), 64);
 
-  const GoldenInfo info{{}, {{"x", Role::input, "float8_e4m3fn", Dtype::u8, {128, 1 << 20}, {}}}};
+  const GoldenInfo info{{}, {{"x", Role::input, "float8_e4m3fn", Format::uint8, {128, 1 << 20}, {}}}};
   EXPECT_LT(peak_of([&] {
               GoldenWriter writer(dir / "g.h5", info, {1});
               const std::vector<std::byte> row(1 << 20);

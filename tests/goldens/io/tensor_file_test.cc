@@ -17,7 +17,7 @@ using test::expect_error;
 
 TEST(ReadTensor, finds_the_file_in_names_with_colons_and_extensions) {
   const test::TemporaryDirectory dir;
-  const Tensor t{"x.npy:y", Dtype::u8, {1}, {std::byte{7}}};
+  const Tensor t{"x.npy:y", Format::uint8, {1}, {std::byte{7}}};
   std::filesystem::create_directory(dir / "a.safetensors:b");
   for (const std::string path : {"x.npy", "a:b.npy", "a.npy.npy", "a.safetensors:b/c.npy"}) {
     write_npy(dir / path, t);
@@ -62,7 +62,7 @@ TEST(ChildReader, gives_head_and_bytes_in_pieces_and_ends) {
     bytes = test::add_dataset(file, "/x", H5T_STD_U32LE, {{700, 1001}, {}, {}});  // several messages of 1 MiB
   });
   const auto rows = open_hdf5(dir / "f.h5", "/x");
-  EXPECT_EQ(rows->head().dtype, Dtype::u32);
+  EXPECT_EQ(rows->head().dtype, Format::uint32);
   EXPECT_EQ(rows->head().shape, (std::vector<std::int64_t>{700, 1001}));
   std::vector<std::byte> got(bytes.size());
   for (std::size_t at = 0; at < got.size(); at += 300'001) {

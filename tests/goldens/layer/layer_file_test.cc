@@ -111,17 +111,18 @@ TEST(LayerFile, each_name_is_of_its_own_tensor) {
   is("token_rows", d.routes.token_rows.data());
   const LayerForward& f = d.forward;
   is("H", f.h.data()), is("A", f.a.data()), is("Y", f.y.data()), is("O", f.o.data());
-  is("up_a_codes", f.up_a.quantized.codes.data()), is("up_b_scales", f.up_b.quantized.scales.data());
-  is("down_a_codes", f.down_a.quantized.codes.data()), is("down_b_codes", f.down_b.quantized.codes.data());
-  is("kept_h_codes", f.kept.h.quantized.codes16.data());
+  is("up_a_codes", f.up_a.quantized.codes.data.data()), is("up_b_scales", f.up_b.quantized.scales().data.data());
+  is("down_a_codes", f.down_a.quantized.codes.data.data()), is("down_b_codes", f.down_b.quantized.codes.data.data());
+  is("kept_h_codes", f.kept.h.quantized.codes.data.data());
   const LayerBackward& b = d.backward;
   is("P", b.p.data()), is("A_again", b.a.data()), is("scaled_A", b.scaled_a.data()), is("dH", b.dh.data());
   is("dS", b.ds.data()), is("dW2", b.dw2.data()), is("dX_rows", b.dx_rows.data()), is("dW1", b.dw1.data());
-  is("dX", b.dx.data()), is("d_down_a_codes", b.d_down_a.quantized.codes.data());
-  is("d_down_b_codes", b.d_down_b.quantized.codes.data()), is("d_w2_a_codes", b.d_w2_a.quantized.codes.data());
-  is("d_w2_b_codes", b.d_w2_b.quantized.codes.data()), is("d_up_a_codes", b.d_up_a.quantized.codes.data());
-  is("d_up_b_codes", b.d_up_b.quantized.codes.data()), is("d_w1_a_codes", b.d_w1_a.quantized.codes.data());
-  is("d_w1_b_codes", b.d_w1_b.quantized.codes.data());
+  is("dX", b.dx.data()), is("d_down_a_codes", b.d_down_a.quantized.codes.data.data());
+  is("d_down_b_codes", b.d_down_b.quantized.codes.data.data()),
+      is("d_w2_a_codes", b.d_w2_a.quantized.codes.data.data());
+  is("d_w2_b_codes", b.d_w2_b.quantized.codes.data.data()), is("d_up_a_codes", b.d_up_a.quantized.codes.data.data());
+  is("d_up_b_codes", b.d_up_b.quantized.codes.data.data()), is("d_w1_a_codes", b.d_w1_a.quantized.codes.data.data());
+  is("d_w1_b_codes", b.d_w1_b.quantized.codes.data.data());
 }
 
 // A tensor written through its name is the layer's own.
@@ -129,7 +130,7 @@ TEST(LayerFile, names_are_views_of_the_data) {
   LayerData d = small_layer("mxfp8");
   for (LayerTensor& t : tensors_of(d)) std::fill(t.data.begin(), t.data.end(), std::byte{1});
   EXPECT_EQ(d.forward.h[0], 0x0101);
-  EXPECT_EQ(d.backward.d_w1_b.quantized.scales[0], 1);
+  EXPECT_EQ(d.backward.d_w1_b.quantized.scales().code(0), 1);
   EXPECT_EQ(d.routes.token_offsets[1], 0x0101010101010101);
 }
 

@@ -51,7 +51,7 @@ TEST(OpenInput, gives_every_pattern_of_a_type) {
 TEST(OpenInput, reads_a_file_beside_the_spec_and_a_matrix_out_of_three) {
   const test::TemporaryDirectory dir;
   write_npy(dir / "t.npy",
-            {"", Dtype::f32, {3, 2, 2}, to_bytes(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})});
+            {"", Format::fp32, {3, 2, 2}, to_bytes(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})});
   InputSpec input;
   input.file = "t.npy", input.index = 1;
   const InputRows rows = open_input(input, dir.path());
@@ -61,7 +61,7 @@ TEST(OpenInput, reads_a_file_beside_the_spec_and_a_matrix_out_of_three) {
   expect_error(ErrorKind::usage, "holds matrices 0 to 2, not 3", [&] { open_input(input, dir.path()); });
   input.index.reset();
   expect_error(ErrorKind::input, "has 3 dimensions; two are needed", [&] { open_input(input, dir.path()); });
-  write_npy(dir / "t.npy", {"", Dtype::u16, {1, 2}, to_bytes(std::vector<std::uint16_t>{1, 2})});
+  write_npy(dir / "t.npy", {"", Format::uint16, {1, 2}, to_bytes(std::vector<std::uint16_t>{1, 2})});
   expect_error(ErrorKind::input, "has dtype U16; F32, BF16 or F16 is needed, or \"dtype\"",
                [&] { open_input(input, dir.path()); });
   input.file_dtype = "fp16";
@@ -84,7 +84,7 @@ TEST(RealTensors, are_the_committed_file_in_bf16) {
   for (const std::string layer : {"layer0.", "layer3."}) {
     for (const auto& [name, n] : rows) {
       const Tensor& t = real_tensor(layer + name);
-      EXPECT_EQ(t.dtype, Dtype::bf16);
+      EXPECT_EQ(t.format, Format::bf16);
       EXPECT_EQ(t.shape, (std::vector<std::int64_t>{n, 512}));
     }
   }
@@ -112,7 +112,7 @@ TEST(RealRouterLogits, are_bf16_finite_and_of_two_layers) {
   ASSERT_EQ(real_router_logits().tensors.size(), 2U);
   for (const std::string name : {"layer0.router_logits", "layer3.router_logits"}) {
     const Tensor& t = real_tensor(name);
-    EXPECT_EQ(t.dtype, Dtype::bf16);
+    EXPECT_EQ(t.format, Format::bf16);
     EXPECT_EQ(t.shape, (std::vector<std::int64_t>{2048, 32}));
     std::uint32_t largest = 0;
     for (const std::uint16_t bits : values_in<std::uint16_t>(t.data))

@@ -84,22 +84,22 @@ TEST_F(LayerGoldens, codes_along_tokens_are_those_of_the_transpose_and_start_aga
       std::vector<std::uint16_t> column;  // as a row of its own
       for (std::size_t row = blocks[b].first; row < blocks[b].second; ++row) column.push_back(x[row * 40 + col]);
       const auto n = std::ssize(column);
-      const Quantized q = quantize({Format::bf16, std::as_bytes(std::span(column)).data(), 1, n, n}, Format::e4m3,
-                                   {1, 32}, recipe_named("rceil"));
-      EXPECT_EQ(scales[col * 4 + b], q.scales.at(0));
-      for (std::size_t k = 0; k < column.size(); ++k) EXPECT_EQ(codes[col * 70 + blocks[b].first + k], q.codes[k]);
+      const QuantizedTensor q = quantize({Format::bf16, std::as_bytes(std::span(column)).data(), 1, n, n}, Format::e4m3,
+                                         {1, 32}, recipe_named("rceil"));
+      EXPECT_EQ(scales[col * 4 + b], q.scales().code(0));
+      for (std::size_t k = 0; k < column.size(); ++k) EXPECT_EQ(codes[col * 70 + blocks[b].first + k], q.codes.code(k));
     }
   }
-  const Quantized rows = quantize({Format::bf16, std::as_bytes(std::span(dh)).data(), 70, 80, 80}, Format::e4m3,
-                                  {1, 128}, recipe_named("fp32"));
-  EXPECT_EQ(read<std::uint8_t>("dH_e4m3_1x128_fp32_codes"), rows.codes);
+  const QuantizedTensor rows = quantize({Format::bf16, std::as_bytes(std::span(dh)).data(), 70, 80, 80}, Format::e4m3,
+                                        {1, 128}, recipe_named("fp32"));
+  EXPECT_EQ(read<std::uint8_t>("dH_e4m3_1x128_fp32_codes"), values_in<std::uint8_t>(rows.codes.data));
 }
 
 TEST_F(LayerGoldens, h_as_codes_stands_for_what_they_decode_to) {
   make(swiglu_of(R"(, "h_codes": {"format": "e4m3", "recipe": "rceil"})"));
-  Quantized q;
-  q.block = {1, 32}, q.rows = 70, q.cols = 80, q.scale_rows = 70, q.scale_cols = 3;
-  q.codes = read<std::uint8_t>("H_codes"), q.scales = read<std::uint8_t>("H_scales");
+  const QuantizedTensor q{
+      tensor_of(Format::e4m3, {70, 80}, read<std::uint8_t>("H_codes")),
+      {{{1, 32}, ScaleRule::rceil, tensor_of(Format::e8m0, {70, 3}, read<std::uint8_t>("H_scales"))}}};
   const std::vector<float> h = dequantize(q);
   const auto a = read<std::uint16_t>("A");
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -215,7 +215,7 @@ TEST_F(RouteGoldens, choice_holds_every_variant) {
     EXPECT_EQ(read<float>("weights_" + name), routes.weights) << name;
   }
   const GoldenInfo i = info();
-  EXPECT_EQ(i.find("experts_sigmoid")->dtype, Dtype::i32);
+  EXPECT_EQ(i.find("experts_sigmoid")->dtype, Format::int32);
   EXPECT_EQ(i.find("experts_sigmoid")->format, "int32");
   EXPECT_EQ(i.find("weights_sigmoid")->format, "float32");
   EXPECT_EQ(i.find("logits")->role, Role::input);

@@ -63,10 +63,10 @@ TEST_F(MakeGolden, holds_the_references_answer_and_its_input) {
     const std::vector<std::int64_t> offsets{0, 40, 40, 100};
     EXPECT_EQ(read("g", "offsets").data, bytes_of(offsets));
     const MatrixView view{Format::bf16, x.data(), 100, 512, 512};
-    const Quantized q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
-    EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
-    EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
-    EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{q.scale_rows, q.scale_cols}));
+    const QuantizedTensor q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
+    EXPECT_EQ(read("g", "codes").data, q.codes.data);
+    EXPECT_EQ(read("g", "scales").data, q.scales().data);
+    EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{q.scale_rows(), q.scale_cols()}));
     EXPECT_EQ(read("g", "values").data, bytes_of(dequantize(q, offsets)));
   }
 }
@@ -74,7 +74,7 @@ TEST_F(MakeGolden, holds_the_references_answer_and_its_input) {
 // Panels of 32 MiB must not show. 5,000 x 8,192 BF16 are 80 MiB, three panels.
 TEST_F(MakeGolden, panels_do_not_show) {
   constexpr std::int64_t kRows = 5000, kCols = 8192;
-  Tensor x{"", Dtype::bf16, {kRows, kCols}, std::vector<std::byte>(kRows * kCols * 2)};
+  Tensor x{"", Format::bf16, {kRows, kCols}, std::vector<std::byte>(kRows * kCols * 2)};
   for (std::size_t i = 0; i < x.data.size() / 2; ++i) {
     const auto bits = static_cast<std::uint16_t>(0x3C00 + (i * 2654435761U >> 22));
     std::memcpy(x.data.data() + 2 * i, &bits, 2);
@@ -97,13 +97,15 @@ TEST_F(MakeGolden, panels_do_not_show) {
     EXPECT_GE(progress.size(), 3U);
     EXPECT_EQ(progress.back(), kRows);
     const MatrixView view{Format::bf16, x.data.data(), kRows, kCols, kCols};
-    const Quantized q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
-    EXPECT_EQ(read("g", "codes").data, bytes_of(q.codes));
-    EXPECT_EQ(read("g", "scales").data, bytes_of(q.scales));
+    const QuantizedTensor q = quantize(view, Format::e4m3, block_shape_named(block), recipe_named("rceil"), offsets);
+    EXPECT_EQ(read("g", "codes").data, q.codes.data);
+    EXPECT_EQ(read("g", "scales").data, q.scales().data);
     if (!tiled) continue;
     const ScaleShape shape = scale_shape(q, offsets);
-    EXPECT_EQ(read("g", "scales_tcgen05").data, bytes_of(to_layout(ScaleLayout::tcgen05, shape, q.scales, 9)));
-    EXPECT_EQ(read("g", "scales_deepgemm").data, bytes_of(to_layout(ScaleLayout::deepgemm, shape, q.scales, 9)));
+    EXPECT_EQ(read("g", "scales_tcgen05").data,
+              bytes_of(to_layout(ScaleLayout::tcgen05, shape, values_in<std::uint8_t>(q.scales().data), 9)));
+    EXPECT_EQ(read("g", "scales_deepgemm").data,
+              bytes_of(to_layout(ScaleLayout::deepgemm, shape, values_in<std::uint8_t>(q.scales().data), 9)));
   }
 }
 
@@ -115,8 +117,8 @@ TEST_F(MakeGolden, empty_matrices_and_float_scales_and_wide_codes_have_their_fil
   EXPECT_EQ(read("g", "scales").shape, (std::vector<std::int64_t>{6, 0}));
   make(R"({"name": "w", "kind": "quantize", "format": "e5m6", "recipe": "fp32", "block": "1x128",
            "input": {"real": "layer0.h", "rows_of": [0, 3], "cols_of": [0, 200]}})");
-  EXPECT_EQ(read("w", "codes").dtype, Dtype::u16);
-  EXPECT_EQ(read("w", "scales").dtype, Dtype::u32);
+  EXPECT_EQ(read("w", "codes").format, Format::uint16);
+  EXPECT_EQ(read("w", "scales").format, Format::uint32);
   EXPECT_EQ(read("w", "scales").shape, (std::vector<std::int64_t>{3, 2}));
 }
 
@@ -164,18 +166,18 @@ TEST_F(MakeGolden, refusals_name_the_golden_and_leave_nothing) {
           quantize_of(R"({"real": "layer0.x", "plant": [[192, 0, "0"]]})", "1x32"));
   refused(ErrorKind::usage, "golden g: ", quantize_of(R"({"real": "layer0.x"})", "1x32", R"(, "offsets": [0, 191])"));
   refused(ErrorKind::input, "golden g: ", quantize_of(R"({"file": "none.npy"})", "1x32"));
-  write_npy(dir / "i.npy", {"", Dtype::i32, {1, 1}, std::vector<std::byte>(4)});
+  write_npy(dir / "i.npy", {"", Format::int32, {1, 1}, std::vector<std::byte>(4)});
   refused(ErrorKind::input, "has dtype I32", quantize_of(R"({"file": "i.npy"})", "1x32"));
-  write_npy(dir / "v.npy", {"", Dtype::f32, {1}, std::vector<std::byte>(4)});
+  write_npy(dir / "v.npy", {"", Format::fp32, {1}, std::vector<std::byte>(4)});
   refused(ErrorKind::input, "has 1 dimensions; two are needed", quantize_of(R"({"file": "v.npy"})", "1x32"));
-  write_npy(dir / "t.npy", {"", Dtype::f32, {2, 1, 1}, std::vector<std::byte>(8)});
+  write_npy(dir / "t.npy", {"", Format::fp32, {2, 1, 1}, std::vector<std::byte>(8)});
   refused(ErrorKind::usage, "holds matrices 0 to 1, not 2", quantize_of(R"({"file": "t.npy", "index": 2})", "1x32"));
   test::write_file(dir / "short.npy", read_file(dir / "t.npy").substr(0, 131));
   refused(ErrorKind::input, "golden g: ", quantize_of(R"({"file": "short.npy", "index": 1})", "1x32"));
 }
 
 TEST_F(MakeGolden, a_matrix_out_of_three_is_the_one_asked_for) {
-  Tensor t{"", Dtype::f32, {3, 2, 2}, {}};
+  Tensor t{"", Format::fp32, {3, 2, 2}, {}};
   std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   t.data = bytes_of(values);
   write_npy(dir / "t.npy", t);

@@ -93,18 +93,19 @@ std::string Case::text() const {
 
 template <class T>
 std::string quantize_difference(const Case& c, const Sample<T>& x) {
-  const Quantized q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe), c.offsets);
+  const QuantizedTensor q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe), c.offsets);
   mxcheck_policy policy = policy_of(c, x.rows, x.cols);
-  const std::vector<std::uint8_t> scales = in_layout(c, q.scales, x.rows, q.scale_cols, policy.pad_byte);
+  const std::vector<std::uint8_t> scales =
+      in_layout(c, values_in<std::uint8_t>(q.scales().data), x.rows, q.scale_cols(), policy.pad_byte);
   const auto difference = [&] {
     CandidateCall call(policy);
     std::vector<const TestTensor*> in{&input(call, x)};
     if (!c.offsets.empty()) in.push_back(&call.offsets(c.offsets));
     const TestTensor& codes = call.matrix(kU8Type, x.rows, x.cols);
-    const TestTensor& out = scale_tensor(call, c.layout, scales, q.scale_rows, q.scale_cols, false);
+    const TestTensor& out = scale_tensor(call, c.layout, scales, q.scale_rows(), q.scale_cols(), false);
     const mxcheck_status status = run(call, c, "quantize", in, {&codes, &out});
     return failure(call, status) + first_difference("scales", scales, out.bytes()) +
-           first_difference("codes", q.codes, codes.bytes());
+           first_difference("codes", values_in<std::uint8_t>(q.codes.data), codes.bytes());
   };
   if (std::string text = over_targets(c, difference); !text.empty()) return text;
   for (const std::int32_t threads : c.also_threads) {
@@ -122,27 +123,28 @@ std::string quantize_dual_difference(const Case& c, const Sample<T>& x) {
   const mxcheck_policy policy = policy_of(c, x.rows, x.cols);
   Case columns = c;
   columns.block = {n, 1};
-  const std::vector<std::uint8_t> scales = in_layout(c, q.row.scales, x.rows, q.row.scale_cols, policy.pad_byte);
+  const std::vector<std::uint8_t> scales =
+      in_layout(c, values_in<std::uint8_t>(q.row.scales().data), x.rows, q.row.scale_cols(), policy.pad_byte);
   const std::vector<std::uint8_t> column_scales =
-      in_layout(columns, q.col.scales, x.rows, q.col.scale_cols, policy.pad_byte);
+      in_layout(columns, values_in<std::uint8_t>(q.col.scales().data), x.rows, q.col.scale_cols(), policy.pad_byte);
   return over_targets(c, [&] {
     CandidateCall call(policy);
     std::vector<const TestTensor*> in{&input(call, x)};
     if (!c.offsets.empty()) in.push_back(&call.offsets(c.offsets));
     const TestTensor& codes = call.matrix(kU8Type, x.rows, x.cols);
-    const TestTensor& out = scale_tensor(call, c.layout, scales, q.row.scale_rows, q.row.scale_cols, false);
+    const TestTensor& out = scale_tensor(call, c.layout, scales, q.row.scale_rows(), q.row.scale_cols(), false);
     const TestTensor& column_codes = call.matrix(kU8Type, x.rows, x.cols);
     const TestTensor& column_out =
-        scale_tensor(call, c.layout, column_scales, q.col.scale_rows, q.col.scale_cols, false);
+        scale_tensor(call, c.layout, column_scales, q.col.scale_rows(), q.col.scale_cols(), false);
     const mxcheck_status status = run(call, c, "quantize_dual", in, {&codes, &out, &column_codes, &column_out});
     return failure(call, status) + first_difference("row scales", scales, out.bytes()) +
-           first_difference("row codes", q.row.codes, codes.bytes()) +
+           first_difference("row codes", values_in<std::uint8_t>(q.row.codes.data), codes.bytes()) +
            first_difference("column scales", column_scales, column_out.bytes()) +
-           first_difference("column codes", q.col.codes, column_codes.bytes());
+           first_difference("column codes", values_in<std::uint8_t>(q.col.codes.data), column_codes.bytes());
   });
 }
 
-std::string dequantize_difference(const Case& c, const Quantized& q, Format wide) {
+std::string dequantize_difference(const Case& c, const QuantizedTensor& q, Format wide) {
   std::vector<std::uint8_t> expected;
   const auto keep_bytes = [&](const auto& values) {
     expected.resize(values.size() * sizeof values[0]);
@@ -153,13 +155,14 @@ std::string dequantize_difference(const Case& c, const Quantized& q, Format wide
   } else {
     keep_bytes(dequantize(q, c.offsets));
   }
-  const std::vector<std::uint8_t> scales = in_layout(c, q.scales, q.rows, q.scale_cols, 0);
+  const std::vector<std::uint8_t> scales =
+      in_layout(c, values_in<std::uint8_t>(q.scales().data), q.rows(), q.scale_cols(), 0);
   return over_targets(c, [&] {
-    CandidateCall call(policy_of(c, q.rows, q.cols));
-    std::vector<const TestTensor*> in{&call.matrix(kU8Type, q.rows, q.cols, 0, std::as_bytes(std::span(q.codes))),
-                                      &scale_tensor(call, c.layout, scales, q.scale_rows, q.scale_cols, true)};
+    CandidateCall call(policy_of(c, q.rows(), q.cols()));
+    std::vector<const TestTensor*> in{&call.matrix(kU8Type, q.rows(), q.cols(), 0, q.codes.data),
+                                      &scale_tensor(call, c.layout, scales, q.scale_rows(), q.scale_cols(), true)};
     if (!c.offsets.empty()) in.push_back(&call.offsets(c.offsets));
-    const TestTensor& y = call.matrix(wide == Format::bf16 ? kBf16Type : kFp32Type, q.rows, q.cols);
+    const TestTensor& y = call.matrix(wide == Format::bf16 ? kBf16Type : kFp32Type, q.rows(), q.cols());
     const mxcheck_status status = run(call, c, "dequantize", in, {&y});
     return failure(call, status) + first_difference("bytes of y", expected, y.bytes());
   });

@@ -49,7 +49,7 @@ template <class T>
 std::string quantize_difference(const Case& c, const Sample<T>& x);
 template <class T>
 std::string quantize_dual_difference(const Case& c, const Sample<T>& x);
-std::string dequantize_difference(const Case& c, const Quantized& q, Format wide);
+std::string dequantize_difference(const Case& c, const QuantizedTensor& q, Format wide);
 std::string scale_layout_difference(const Case& c, std::int64_t rows, std::int64_t cols);
 
 // Reproducible random words.

@@ -3,7 +3,8 @@
 #
 # mxcheck_edit(NAME[,NAME...] FILE SEARCH REPLACE [FILE SEARCH REPLACE]...) says what the libraries NAME have in place of
 # SEARCH, which occurs exactly once in FILE. `FILE IN TEXT SEARCH REPLACE` replaces SEARCH wherever it is in TEXT, and TEXT
-# is what occurs once. Names are those of a library of catalogue.tsv; each has one mxcheck_edit.
+# is what occurs once. `FILE:SECTION` is FILE from its line "// --- SECTION" to the next such line, and once is once there.
+# Names are those of a library of catalogue.tsv; each has one mxcheck_edit.
 #
 # Edits of most libraries go into one overlay: each place has the unchanged code and all alternatives, and a condition for
 # each (stamp.h).
@@ -84,15 +85,40 @@ function(mxcheck_edit NAMES)
   endwhile()
 endfunction()
 
-# Of the caller's NAME, file and search: `text` is that of the file under KEY as it is by now, `once` whether search occurs
-# once in it.
+# The caller's `text` becomes that of its section, empty if there is none; `head` and `tail` are what is before and after.
+macro(mxcheck_split_at_section SECTION)
+  set(head "${text}")
+  set(text)
+  string(FIND "${head}" "\n// --- ${SECTION}\n" begin)
+  if(NOT begin EQUAL -1)
+    math(EXPR begin "${begin} + 1")
+    string(SUBSTRING "${head}" ${begin} -1 text)
+    string(SUBSTRING "${head}" 0 ${begin} head)
+    string(FIND "${text}" "\n// --- " end)
+    if(NOT end EQUAL -1)
+      string(SUBSTRING "${text}" ${end} -1 tail)
+      string(SUBSTRING "${text}" 0 ${end} text)
+    endif()
+  endif()
+endmacro()
+
+# Of the caller's NAME, file and search: `text` is that of the file under KEY as it is by now, or of the section that `file`
+# names, between `head` and `tail`; `once` is whether search occurs once in it. `file` loses the section.
 macro(mxcheck_read_for_edit KEY)
+  set(place_of_search ${file})
+  string(REGEX REPLACE ":.*" "" file ${place_of_search})
   get_property(files GLOBAL PROPERTY mxcheck_${KEY}_files)
   set(text)
   if(file IN_LIST files)
     get_property(text GLOBAL PROPERTY mxcheck_${KEY}_${file})
   elseif(EXISTS ${fault_source}/kernels/${file})
     file(READ ${fault_source}/kernels/${file} text)
+  endif()
+  set(head)
+  set(tail)
+  if(NOT place_of_search STREQUAL file)
+    string(REGEX REPLACE ".*:" "" section ${place_of_search})
+    mxcheck_split_at_section(${section})
   endif()
   string(REPLACE "${search}" "" without "${text}")
   string(LENGTH "${search}" length)
@@ -102,7 +128,7 @@ macro(mxcheck_read_for_edit KEY)
   set(once ON)
   if(NOT count EQUAL 1)
     set(once OFF)
-    mxcheck_complain("${NAME}: in kernels/${file}, ${count} times: ${search}")
+    mxcheck_complain("${NAME}: in kernels/${place_of_search}, ${count} times: ${search}")
   elseif(NOT file IN_LIST files)
     set_property(GLOBAL APPEND PROPERTY mxcheck_${KEY}_files ${file})
   endif()
@@ -114,7 +140,7 @@ function(mxcheck_edit_alone NAME file search replace)
   if(once)
     string(REPLACE "UNCHANGED" "${search}" replace "${replace}")
     string(REPLACE "${search}" "${replace}" text "${text}")
-    set_property(GLOBAL PROPERTY mxcheck_${key}_${file} "${text}")
+    set_property(GLOBAL PROPERTY mxcheck_${key}_${file} "${head}${text}${tail}")
   endif()
 endfunction()
 
@@ -129,7 +155,7 @@ function(mxcheck_edit_together NAME file search replace)
       return()
     endif()
     string(REPLACE "${search}" "@${place}@" text "${text}")
-    set_property(GLOBAL PROPERTY mxcheck_${key}_${file} "${text}")
+    set_property(GLOBAL PROPERTY mxcheck_${key}_${file} "${head}${text}${tail}")
     set_property(GLOBAL APPEND PROPERTY mxcheck_${key}_places_of_${file} ${place})
     set(unchanged "${search}")
   endif()

@@ -1,14 +1,14 @@
 # Edits of the Blackwell GEMM. Each is alone in a copy of the headers that it changes (sm100/CMakeLists.txt):
 # overlay.cmake says how one is written, catalogue.tsv what each is.
 
-# Where the texts are: a file that moves is corrected here.
+# Where the texts are, with the section of kernel.h: a file that moves is corrected here.
 set(descriptor sm100/tcgen05/descriptor.h)
-set(epilogue sm100/gemm/epilogue.h)
-set(host sm100/gemm/host.h)
-set(kernel sm100/gemm/kernel.h)
-set(load sm100/gemm/load.h)
-set(multiply sm100/gemm/multiply.h)
-set(schedule sm100/gemm/schedule.h)
+set(epilogue sm100/gemm/kernel.h:epilogue)
+set(kernel sm100/gemm/kernel.h:kernel)
+set(load sm100/gemm/kernel.h:load)
+set(multiply sm100/gemm/kernel.h:multiply)
+set(params sm100/gemm/params.h)
+set(schedule sm100/gemm/kernel.h:schedule)
 set(tile sm100/gemm/tile.h)
 
 # Texts that several faults change.
@@ -34,12 +34,9 @@ set(WAIT_SUMS [[    } else if (sums_exist) {
       fence_after_thread_sync();]])
 set(LD [[tmem_ld<TmemShape::lanes32x32b, 32>(
             sums, lanes + static_cast<unsigned>(static_cast<int>(accumulator.stage) * T::kN + n));]])
-set(DRAINED [[    drained<T>(base, accumulator.stage);
-    accumulator.step();
-  }
-}
-
-}]])
+set(DRAINED [[    if (T::kPromoted || !sums_exist) continue;
+    drained<T>(base, accumulator.stage);
+    accumulator.step();]])
 set(COMMIT_EMPTY [[done(base + T::kEmpty + 8 * ring.stage);]])
 set(COMMIT_SUMS [[done(base + T::kAccumulated + 8 * accumulator.stage);]])
 set(CP_A [[cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
@@ -419,13 +416,13 @@ mxcheck_edit(peer_signals_itself ${load} "${COUNTS}" [[const SharedAddress count
 mxcheck_edit(loads_without_the_pair
   ${load} [[tma_load<T::kCtaGroup>(base + T::kA ]] [[tma_load<1>(base + T::kA ]])
 mxcheck_edit(m_of_one_cta
-  ${host}
+  ${params}
   [[ScaledInstruction{
         .m = T::kM,]]
   [[ScaledInstruction{
         .m = T::kRows,]])
 mxcheck_edit(m_of_one_cta_promoted
-  ${host}
+  ${params}
   [[ByteInstruction{
         .m = T::kM,]]
   [[ByteInstruction{
@@ -468,7 +465,7 @@ mxcheck_edit(chunks_of_depth_rounded_down
 mxcheck_edit(scales_not_swizzled
   ${descriptor} [[return {Swizzle::none, 0, 128};]] [[return {Swizzle::none, 0, 256};]])
 mxcheck_edit(packed_stride_of_the_scales
-  ${host} [[params.chunks_k = g.chunks_k;]] [[params.chunks_k = g.k / 128;]])
+  ${params} [[params.chunks_k = g.chunks_k;]] [[params.chunks_k = g.k / 128;]])
 mxcheck_edit(scales_of_the_first_rows ${schedule} "${CHUNK_A}" [[work.chunk_a = chunk_m_;]])
 mxcheck_edit(rank_forgotten_in_the_scales ${load} [[(work.chunk_a + rank)]] [[work.chunk_a]])
 mxcheck_edit(chunk_of_one_cta ${schedule} "${CHUNK_A}" [[work.chunk_a = chunk_m_ + tile_m;]])
@@ -504,13 +501,13 @@ mxcheck_edit(tile_not_at_1024 ${tile} [[kA = 0;]] [[kA = 128;]])
 mxcheck_edit(stage_not_at_1024
   ${multiply} [[(base + T::kB + stage * T::kBytesB)]] [[(base + T::kB + stage * T::kBytesB + 128)]])
 mxcheck_edit(start_inside_an_atom ${multiply} [[advance(a, kStepK * id)]] [[advance(a, kStepK * id + 16)]])
-mxcheck_edit(tma_without_swizzle ${host} [[d.swizzle = Swizzle::b128;]] [[d.swizzle = Swizzle::none;]])
-mxcheck_edit(tma_with_swizzle_64 ${host} [[d.swizzle = Swizzle::b128;]] [[d.swizzle = Swizzle::b64;]])
+mxcheck_edit(tma_without_swizzle ${params} [[d.swizzle = Swizzle::b128;]] [[d.swizzle = Swizzle::none;]])
+mxcheck_edit(tma_with_swizzle_64 ${params} [[d.swizzle = Swizzle::b128;]] [[d.swizzle = Swizzle::b64;]])
 mxcheck_edit(descriptor_with_swizzle_64 ${multiply} [[k_major(Swizzle::b128)]] [[k_major(Swizzle::b64)]])
 mxcheck_edit(descriptor_without_swizzle
   ${multiply} [[k_major(Swizzle::b128)]] [[k_major_unswizzled(128, 1024)]])
 mxcheck_edit(a_transposed
-  ${host}
+  ${params}
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();]]
   [[ScaledInstruction{
@@ -524,25 +521,25 @@ mxcheck_edit(sbo_twice
 mxcheck_edit(version_bits_zero ${descriptor} [[std::uint64_t{1} << 46]] [[std::uint64_t{0} << 46]])
 mxcheck_edit(scale_format_of_nvfp4 ${descriptor} [[kUe8m0 = 1u << 23;]] [[kUe8m0 = 0u << 23;]])
 mxcheck_edit(n_of_half_the_tile
-  ${host}
+  ${params}
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN,]]
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN / 2,]])
 mxcheck_edit(n_of_264
-  ${host}
+  ${params}
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN,]]
   [[ScaledInstruction{
         .m = T::kM, .n = 264,]])
 mxcheck_edit(formats_exchanged
-  ${host}
+  ${params}
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();]]
   [[ScaledInstruction{
         .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kB, .b = kA}>();]])
 mxcheck_edit(half_as_fp16
-  ${host} [[HalfInstruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup}]]
+  ${params} [[HalfInstruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup}]]
   [[HalfInstruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = HalfFormat::f16, .b = HalfFormat::f16}]])
 mxcheck_edit(k_of_a_stands ${multiply} [[advance(a, kStepK * id)]] [[advance(a, 0 * id)]])
 mxcheck_edit(k_of_b_stands ${multiply} [[advance(b, kStepK * id)]] [[advance(b, 0 * id)]])
@@ -552,7 +549,7 @@ mxcheck_edit(stage_of_b_stands
 mxcheck_edit(stages_overlap
   ${load} [[base + T::kB + stage * T::kBytesB]] [[UNCHANGED / 2]]
   ${multiply} [[base + T::kB + stage * T::kBytesB]] [[UNCHANGED / 2]])
-mxcheck_edit(box_of_64_rows ${host} [[gathers ? 1 : T::kRows;]] [[gathers ? 1 : 64;]])
+mxcheck_edit(box_of_64_rows ${params} [[gathers ? 1 : T::kRows;]] [[gathers ? 1 : 64;]])
 mxcheck_edit(depth_starts_at_zero ${schedule} [[work.k = by_depth ? begin_ : 0;]] [[work.k = 0;]])
 mxcheck_edit(scales_past_shared_memory ${tile} [[kSharedBytes = kSlot + 16;]] [[kSharedBytes = kFull;]])
 
@@ -630,8 +627,8 @@ mxcheck_edit(one_gather_fewer ${load} [[i < T::kRows; i += 4]] [[i < T::kRows - 
 mxcheck_edit(one_gather_not_expected
   ${load} IN "${EXPECT}" [[T::kStageBytes]] [[T::kStageBytes - (p.gathered_rows != nullptr ? 4 * kTileK : 0)]])
 mxcheck_edit(gathers_of_the_cta_alone ${load} [[tma_gather4<T::kCtaGroup>]] [[tma_gather4<1>]])
-mxcheck_edit(gathers_in_a_box_of_128_rows ${host} [[gathers ? 1 : T::kRows;]] [[T::kRows;]])
-mxcheck_edit(gathers_of_the_products_rows ${host} [[gathers ? g.rows_a : g.m;]] [[g.m;]])
+mxcheck_edit(gathers_in_a_box_of_128_rows ${params} [[gathers ? 1 : T::kRows;]] [[T::kRows;]])
+mxcheck_edit(gathers_of_the_products_rows ${params} [[gathers ? g.rows_a : g.m;]] [[g.m;]])
 mxcheck_edit(factors_of_the_products_rows
   ${epilogue} [[gathers ? p.gathered_rows[row_of_product] : row_of_product;]] [[row_of_product;]])
 

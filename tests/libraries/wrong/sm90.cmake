@@ -2,31 +2,36 @@
 
 # Where the texts are: a file that moves is corrected here.
 set(element sm90/common/element.cuh)
-set(geometry sm90/quantize/geometry.cuh)
-set(quantize_geometry sm90/quantize/geometry.h)
-set(lines sm90/quantize/lines.cuh)
+set(lines sm90/quantize/lines.cu)
 set(plan sm90/quantize/plan.cu)
-set(quantize sm90/quantize/quantize.cuh)
+set(quantize sm90/quantize/quantize.cu)
+set(quantize_quantize sm90/quantize/quantize.h)
 set(tile sm90/quantize/tile.cuh)
 
-mxcheck_edit(rounds_toward_zero ${quantize}
+mxcheck_edit(rounds_toward_zero ${tile}
   [[v.x * factor.x]]
   [[__uint_as_float(__float_as_uint(v.x * factor.x) & 0xFFF00000)]])
-mxcheck_edit(largest_value_rounds_up ${quantize_geometry}
+mxcheck_edit(largest_value_rounds_up ${quantize_quantize}
   [[0x001FFFFF]]
   [[0x00200000]])
 mxcheck_edit(infinity_is_a_number ${element}
   [[amax >= kInfinity]]
   [[amax > kInfinity]])
-mxcheck_edit(tile_groups_swapped ${geometry}
+mxcheck_edit(tile_groups_swapped ${tile}
   [[row % 32 * 16 + row / 32 * 4 + col]]
   [[row % 32 * 16 + row / 64 * 4 + row / 32 % 2 * 8 + col]])
 mxcheck_edit(last_rows_not_masked ${lines}
-  [[min(max(p.tile.rows - first, 0), kLineRows)]]
-  [[p.tile.rows > first ? kLineRows : 0]])
+  [[min(max(p.tile.rows - first, 0), kLineRows);
+  if constexpr (kShifted)]]
+  [[FAULT ? p.tile.rows > first ? kLineRows : 0 : min(max(p.tile.rows - first, 0), kLineRows);
+  if constexpr (kShifted)]])
 mxcheck_edit(tail_columns_not_masked ${lines}
-  [[const bool inside = col < p.cols;]]
-  [[const bool inside = FAULT ? col <= p.cols : col < p.cols;]])
+  [[const bool inside = col < p.cols;
+
+  Eight<T> a]]
+  [[const bool inside = FAULT ? col <= p.cols : col < p.cols;
+
+  Eight<T> a]])
 mxcheck_edit(stale_shared_memory ${quantize}
   [[shared.amax[warp][lane] = mine;]]
   [[if (!FAULT || mine.w[0] != 0) UNCHANGED]])
@@ -43,7 +48,7 @@ mxcheck_edit(no_barrier_before_scales ${quantize}
 mxcheck_edit(tiles_are_not_padded ${lines}
   [[block == blocks - 1]]
   [[block == blocks]])
-mxcheck_edit(experts_share_tiles ${geometry}
+mxcheck_edit(experts_share_tiles ${tile}
   [[const std::int64_t before = (p.t - p.tile.in_expert) * p.columns;]]
   [[const std::int64_t before = FAULT ? 0 : (p.t - p.tile.in_expert) * p.columns;]])
 mxcheck_edit(gather_forgets_where_it_is ${tile}

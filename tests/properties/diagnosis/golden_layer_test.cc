@@ -51,7 +51,7 @@ TEST(LayerGoldenVerdict, a_damaged_element_is_a_fault_of_its_step_alone) {
   for (const char* name : {"up_b_scales", "H", "down_a_codes", "P", "dS", "dW2", "dX_rows", "dX"}) {
     Tensors mine = outputs_of(layer());
     Tensor& t = mine.at(name);
-    t.data.at(size_of(t.dtype) * 5) ^= std::byte{1};
+    t.data.at(size_of(t.format) * 5) ^= std::byte{1};
     const GoldenVerdict v = judged(layer(), mine);
     for (const DatasetResult& r : v.results)
       EXPECT_EQ(r.verdict == DatasetVerdict::different, r.expected.name == name) << name << " " << r.expected.name;
@@ -74,9 +74,9 @@ TEST(LayerGoldenVerdict, what_follows_from_a_fault_is_no_fault) {
   }
   mine.at("A").data = to_bytes(a);
   const BlockShape block{1, 32};
-  const Quantized q = quantize({Format::bf16, mine.at("A").data.data(), std::ssize(a) / 32, 32, 32}, Format::e4m3,
-                               block, recipe_named("rceil"));
-  mine.at("down_a_codes").data = to_bytes(q.codes), mine.at("down_a_scales").data = to_bytes(q.scales);
+  const QuantizedTensor q = quantize({Format::bf16, mine.at("A").data.data(), std::ssize(a) / 32, 32, 32}, Format::e4m3,
+                                     block, recipe_named("rceil"));
+  mine.at("down_a_codes").data = q.codes.data, mine.at("down_a_scales").data = q.scales().data;
   ASSERT_NE(mine.at("down_a_codes").data, layer().tensors.at("down_a_codes").data);
   const GoldenVerdict v = judged(layer(), mine);
   EXPECT_EQ(first_cause(result_of(v, "A")), "every element is that of SiLU rounded to BF16 before it multiplies u");
@@ -147,26 +147,25 @@ TEST(SwigluGoldenVerdict, codes_are_held_against_the_candidates_own_values_and_l
   Words a = words_of(golden, "A");
   for (std::uint16_t& word : a) word ^= 0x8000;
   mine.at("A").data = to_bytes(a);
-  const Quantized q =
+  const QuantizedTensor q =
       quantize({Format::bf16, mine.at("A").data.data(), 70, 40, 40}, Format::e4m3, {1, 32}, recipe_named("rceil"));
-  mine.at("A_e4m3_1x32_rceil_codes").data = to_bytes(q.codes);
+  mine.at("A_e4m3_1x32_rceil_codes").data = q.codes.data;
   EXPECT_EQ(first_cause(result_of(judged(golden, mine), "A_e4m3_1x32_rceil_codes")),
             "they are right for the candidate's own A: only that is wrong");
   // dH's codes along tokens, in the order of rows.
   mine = outputs_of(golden);
   const Tensor dh = golden.tensors.at("dH");
   const std::vector<std::int64_t> offsets{0, 33, 33, 70};
-  const Quantized columns =
+  const QuantizedTensor columns =
       quantize({Format::bf16, dh.data.data(), 70, 80, 80}, Format::e4m3, {32, 1}, recipe_named("rceil"), offsets);
-  mine.at("dH_T_e4m3_1x32_rceil_codes").data = to_bytes(columns.codes);
+  mine.at("dH_T_e4m3_1x32_rceil_codes").data = columns.codes.data;
   EXPECT_NE(first_cause(result_of(judged(golden, mine), "dH_T_e4m3_1x32_rceil_codes")).find("not transposed"),
             std::string::npos);
   // Scales by another recipe, transposed.
   mine = outputs_of(golden);
-  const Quantized floor =
+  const QuantizedTensor floor =
       quantize({Format::bf16, dh.data.data(), 70, 80, 80}, Format::e4m3, {32, 1}, recipe_named("floor"), offsets);
-  Bytes turned(floor.scales.size());
-  for (std::size_t i = 0; i < turned.size(); ++i) turned[i % 80 * 4 + i / 80] = floor.scales[i];
+  const Bytes turned = values_in<std::uint8_t>(transposed(floor.scales()).data);
   put(mine.at("dH_T_e4m3_1x32_rceil_scales"), turned);
   EXPECT_NE(first_cause(result_of(judged(golden, mine), "dH_T_e4m3_1x32_rceil_scales")).find("recipe floor"),
             std::string::npos);
@@ -224,7 +223,7 @@ TEST(RouteVerdict, rows_behind_the_last_and_wide_indices_are_a_matter_of_form) {
   const DatasetResult r = judged_alone(golden, "row_token", rows);
   EXPECT_EQ(r.verdict, DatasetVerdict::wrong_shape);
   EXPECT_NE(r.notes.at(0).find("behind the last row"), std::string::npos) << r.notes.at(0);
-  Tensor wide{"", Dtype::i64, {8}, std::vector<std::byte>(64)};
+  Tensor wide{"", Format::int64, {8}, std::vector<std::byte>(64)};
   EXPECT_NE(judged_alone(golden, "row_token", wide).notes.at(0).find("I32 is needed"), std::string::npos);
 }
 

@@ -80,8 +80,8 @@ TEST(GoldenVerdict, column_blocks_experts_and_float_scales_are_understood) {
   const Bytes x = bytes_of(experts.tensors.at("x"));
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 100, 200, 200};
   Tensors t = experts.tensors;
-  Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
-  put(t["codes"], q.codes);
+  QuantizedTensor q = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
+  put(t["codes"], values_in<std::uint8_t>(q.codes.data));
   EXPECT_NE(first_cause(result_of(judged(experts, t), "codes")).find("blocks of 1x32 in place of 32x1"),
             std::string::npos);
   const GoldenTensors fp32 = made(quantize_of(input, "1x128", "fp32"));
@@ -89,7 +89,7 @@ TEST(GoldenVerdict, column_blocks_experts_and_float_scales_are_understood) {
   q = quantize(view, Format::e4m3, {1, 128}, recipe_named("fp32"));
   Recipe reciprocal = recipe_named("fp32");
   reciprocal.scaling = ElementScaling::times_reciprocal;
-  put(t["codes"], quantize(view, Format::e4m3, {1, 128}, reciprocal).codes);
+  t["codes"].data = quantize(view, Format::e4m3, {1, 128}, reciprocal).codes.data;
   EXPECT_NE(first_cause(result_of(judged(fp32, t), "codes")).find("x times the reciprocal of the scale"),
             std::string::npos)
       << first_cause(result_of(judged(fp32, t), "codes"));
@@ -143,9 +143,9 @@ TEST(GoldenCauses, every_recipe_is_named_for_what_it_does) {
   for (const Recipe& recipe : all_recipes()) {
     if (recipe.rule == ScaleRule::fp32) continue;
     Tensors t = golden.tensors;
-    const Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe);
-    if (q.scales == bytes_of(t["scales"])) continue;
-    put(t["scales"], q.scales), put(t["codes"], q.codes);
+    const QuantizedTensor q = quantize(view, Format::e4m3, {1, 32}, recipe);
+    if (q.scales().data == t["scales"].data) continue;
+    put(t["scales"], values_in<std::uint8_t>(q.scales().data)), put(t["codes"], values_in<std::uint8_t>(q.codes.data));
     const DatasetResult r = result_of(judged(golden, t), "scales");
     EXPECT_NE(first_cause(r).find("recipe " + recipe.name), std::string::npos) << recipe.name << ": " << first_cause(r);
     ++told_apart;
@@ -270,8 +270,8 @@ TEST(GoldenCauses, a_recipe_is_named_for_its_codes) {
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 96, 256, 256};
   for (const char* name : {"dsv3", "triton", "deepgemm_device", "microxcaling_cuda"}) {
     Tensors t = golden.tensors;
-    const Quantized q = quantize(view, Format::e4m3, {1, 32}, recipe_named(name));
-    put(t["scales"], q.scales), put(t["codes"], q.codes);
+    const QuantizedTensor q = quantize(view, Format::e4m3, {1, 32}, recipe_named(name));
+    put(t["scales"], values_in<std::uint8_t>(q.scales().data)), put(t["codes"], values_in<std::uint8_t>(q.codes.data));
     const std::string cause = first_cause(result_of(judged(golden, t), "codes"));
     EXPECT_TRUE(cause.find(name) != std::string::npos ||
                 cause.find("right for the candidate's own scales") != std::string::npos ||
@@ -317,10 +317,10 @@ TEST(GoldenForm, is_looked_at_first) {
       return n.find(note) != std::string::npos;
     })) << note;
   };
-  expect(changed([](Tensor& t) { t.dtype = Dtype::i8; }), DatasetVerdict::equal, "taken as the bits");
-  expect(changed([](Tensor& t) { t.dtype = Dtype::f32, t.data.resize(t.data.size() * 4); }),
+  expect(changed([](Tensor& t) { t.format = Format::int8; }), DatasetVerdict::equal, "taken as the bits");
+  expect(changed([](Tensor& t) { t.format = Format::fp32, t.data.resize(t.data.size() * 4); }),
          DatasetVerdict::wrong_dtype, "dequantized values");
-  expect(changed([](Tensor& t) { t.dtype = Dtype::i32, t.data.resize(t.data.size() * 4); }),
+  expect(changed([](Tensor& t) { t.format = Format::int32, t.data.resize(t.data.size() * 4); }),
          DatasetVerdict::wrong_dtype, "several codes a word");
   expect(changed([](Tensor& t) { t.shape = {256, 96}; }), DatasetVerdict::wrong_shape, "the transpose");
   expect(changed([](Tensor& t) { t.shape = {96 * 256}; }), DatasetVerdict::wrong_shape,

@@ -20,7 +20,6 @@
 #include "properties/gate/search.h"
 #include "properties/gate/shard.h"
 #include "properties/operations/scaled_blocks/fields.h"
-#include "properties/report/coverage_text.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/toy.h"

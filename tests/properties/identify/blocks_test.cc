@@ -26,12 +26,11 @@ CastBox casting(Format format, Rounding rounding, Overflow overflow) {
 QuantizeBox quantizing(const Recipe& recipe) {
   return [recipe](const QuantizeCall& call) {
     const MatrixView x{Format::fp32, std::as_bytes(std::span(call.x)).data(), call.rows, call.cols, call.cols};
-    const Quantized q = quantize(x, call.format, call.block, recipe);
+    const QuantizedTensor q = quantize(x, call.format, call.block, recipe);
     QuantizeAnswer a;
-    a.codes.assign(q.codes.begin(), q.codes.end());
-    a.scales.assign(q.scales.begin(), q.scales.end());
-    a.fp32_scales = !recipe.has_e8m0_scales();
-    for (float s : q.scales_fp32) a.scales.push_back(std::bit_cast<std::uint32_t>(s));
+    for (std::size_t i = 0; i < q.codes.size(); ++i) a.codes.push_back(q.codes.code(i));
+    for (std::size_t i = 0; i < q.scales().size(); ++i) a.scales.push_back(q.scales().code(i));
+    a.fp32_scales = q.scales().format == Format::fp32;
     return a;
   };
 }

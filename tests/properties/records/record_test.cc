@@ -181,7 +181,7 @@ TEST(Record, of_what_no_gate_would_have_made_is_refused_or_differs) {
 
 TEST(Record, is_not_any_golden) {
   const test::TemporaryDirectory dir;
-  GoldenWriter writer(dir / "g.h5", {{{"kind", "quantize"}}, {{"a", Role::output, "uint8", Dtype::u8, {1}, {}}}});
+  GoldenWriter writer(dir / "g.h5", {{{"kind", "quantize"}}, {{"a", Role::output, "uint8", Format::uint8, {1}, {}}}});
   const std::byte byte{1};
   writer.append(0, {&byte, 1});
   writer.commit();

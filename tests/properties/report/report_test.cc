@@ -1,7 +1,5 @@
 #include "properties/report/report.h"
 
-#include "properties/report/coverage_text.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +9,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "tests/goldens/temporary_directory.h"
-#include "tests/properties/report/xml_checker.h"
+#include "tests/pages/xml_checker.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {

@@ -1,4 +1,4 @@
-#include "properties/report/timings_text.h"
+#include "properties/report/report.h"
 
 #include <gtest/gtest.h>
 

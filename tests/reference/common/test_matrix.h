@@ -100,15 +100,16 @@ inline constexpr std::array<BlockShape, 12> kShapes{
     {{1, 32}, {32, 1}, {32, 32}, {1, 128}, {128, 1}, {128, 128}, {1, 0}, {0, 1}, {0, 0}, {3, 5}, {1, 1}, {0, 7}}};
 
 // Codes of either width.
-inline std::vector<std::uint32_t> codes_of(const Quantized& q) {
-  if (q.codes16.empty()) return {q.codes.begin(), q.codes.end()};
-  return {q.codes16.begin(), q.codes16.end()};
+inline std::vector<std::uint32_t> codes_of(const QuantizedTensor& q) {
+  std::vector<std::uint32_t> codes;
+  for (std::size_t i = 0; i < q.codes.size(); ++i) codes.push_back(q.codes.code(i));
+  return codes;
 }
 
 // Scales of either kind, as bits.
-inline std::vector<std::uint32_t> scales_of(const Quantized& q) {
-  std::vector<std::uint32_t> bits(q.scales.begin(), q.scales.end());
-  for (const float s : q.scales_fp32) bits.push_back(std::bit_cast<std::uint32_t>(s));
+inline std::vector<std::uint32_t> scales_of(const QuantizedTensor& q) {
+  std::vector<std::uint32_t> bits;
+  for (std::size_t i = 0; i < q.scales().size(); ++i) bits.push_back(q.scales().code(i));
   return bits;
 }
 

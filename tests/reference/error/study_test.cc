@@ -107,7 +107,7 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
   for (const Format element : kQuantizedFormats) {
     for (const BlockShape block : test::kShapes) {
       for (const char* recipe : {"floor", "dsv3_fp32", "deepgemm_host"}) {
-        const Quantized q = quantize(view, element, block, recipe_named(recipe));
+        const QuantizedTensor q = quantize(view, element, block, recipe_named(recipe));
         const std::vector<float> values = dequantize(q);
         double signal = 0, noise = 0;
         std::uint64_t flushed = 0;
@@ -122,7 +122,7 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
         // 1e-9 dB up to a million elements, and these are thousands.
         EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe << to_text(block);
         EXPECT_EQ(s.error.flushed, flushed);
-        EXPECT_EQ(s.blocks, static_cast<std::uint64_t>(q.scale_rows * q.scale_cols));
+        EXPECT_EQ(s.blocks, static_cast<std::uint64_t>(q.scale_rows() * q.scale_cols()));
         std::uint64_t scales = 0;
         for (const std::uint64_t n : s.scales) scales += n;
         EXPECT_EQ(scales, s.blocks);

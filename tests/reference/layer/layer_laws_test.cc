@@ -88,8 +88,12 @@ TEST(LayerLaws, what_is_requantized_is_made_of_the_codes_and_not_of_the_values) 
     };
     const LayerOperand of_codes = operand(Format::fp32, std::as_bytes(std::span(decoded)).data());
     const LayerOperand of_values = operand(Format::bf16, std::as_bytes(std::span(t.x)).data());
-    EXPECT_EQ(r.backward.d_w1_a.quantized.codes, of_codes.quantized.codes) << name;
-    EXPECT_NE(of_codes.quantized.codes, of_values.quantized.codes) << name;
+    EXPECT_EQ(values_in<std::uint8_t>(r.backward.d_w1_a.quantized.codes.data),
+              values_in<std::uint8_t>(of_codes.quantized.codes.data))
+        << name;
+    EXPECT_NE(values_in<std::uint8_t>(of_codes.quantized.codes.data),
+              values_in<std::uint8_t>(of_values.quantized.codes.data))
+        << name;
   }
 }
 

@@ -61,9 +61,9 @@ Floats product(const LayerRecipe& recipe, LayerGemm gemm, const Matrix& a, const
   const GemmRule& rule = recipe.gemm(gemm);
   Matmul m;
   m.contract = parse_matmul_contract(rule.contract);
-  Quantized qa, qb;
+  QuantizedTensor qa, qb;
   Words wa, wb;
-  const auto set = [](MatmulOperand& o, const OperandRule& r, const Matrix& x, Quantized& q, Words& w) {
+  const auto set = [](MatmulOperand& o, const OperandRule& r, const Matrix& x, QuantizedTensor& q, Words& w) {
     o.format = r.format, o.rows = x.rows, o.depth = o.row_stride = x.cols;
     if (!r.quantized()) {
       for (const float v : x.values) w.push_back(layer_bf16(v));
@@ -72,9 +72,9 @@ Floats product(const LayerRecipe& recipe, LayerGemm gemm, const Matrix& a, const
     }
     const test::TestMatrix values = test::fp32_matrix(x.rows, x.cols, x.values);
     q = quantize(values.view(), r.format, r.block, recipe_named(r.scales));
-    o.codes = q.codes.data(), o.block = r.block, o.scale_row_stride = q.scale_cols;
-    o.scale_format = q.scales_fp32.empty() ? Format::e8m0 : Format::fp32;
-    o.scales = q.scales_fp32.empty() ? static_cast<const void*>(q.scales.data()) : q.scales_fp32.data();
+    o.codes = q.codes.data.data(), o.block = r.block, o.scale_row_stride = q.scale_cols();
+    o.scale_format = q.scales().format;
+    o.scales = q.scales().data.data();
   };
   set(m.a, rule.a, a, qa, wa);
   set(m.b, rule.b, b, qb, wb);
@@ -324,12 +324,12 @@ TEST(Layer, one_scale_a_tensor_is_that_of_the_whole_tensor) {
     for (const std::uint16_t x : w) amax = std::max(amax, std::fabs(bf16_value(x)));
     return std::vector<float>{amax / 448.0F};
   };
-  EXPECT_EQ(r.forward.up_a.quantized.scales_fp32, amax_scale(t.x));
-  EXPECT_EQ(r.forward.up_b.quantized.scales_fp32, amax_scale(t.w1));
-  EXPECT_EQ(r.forward.down_b.quantized.scales_fp32, amax_scale(t.w2));
-  EXPECT_EQ(r.backward.d_w2_b.quantized.scales_fp32, amax_scale(t.d_o));
-  EXPECT_EQ(r.backward.d_w1_b.quantized.scales_fp32, amax_scale(r.backward.dh));
-  EXPECT_EQ(r.backward.d_w1_a.quantized.rows, std::ssize(r.backward.ds));
+  EXPECT_EQ(values_in<float>(r.forward.up_a.quantized.scales().data), amax_scale(t.x));
+  EXPECT_EQ(values_in<float>(r.forward.up_b.quantized.scales().data), amax_scale(t.w1));
+  EXPECT_EQ(values_in<float>(r.forward.down_b.quantized.scales().data), amax_scale(t.w2));
+  EXPECT_EQ(values_in<float>(r.backward.d_w2_b.quantized.scales().data), amax_scale(t.d_o));
+  EXPECT_EQ(values_in<float>(r.backward.d_w1_b.quantized.scales().data), amax_scale(r.backward.dh));
+  EXPECT_EQ(r.backward.d_w1_a.quantized.rows(), std::ssize(r.backward.ds));
 }
 
 TEST(Layer, has_the_same_bits_with_gate_and_up_interleaved_and_with_any_threads) {

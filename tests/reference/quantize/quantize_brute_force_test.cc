@@ -155,7 +155,7 @@ TEST(Quantize, equals_a_second_quantizer_that_searches_for_the_nearest_value) {
       }
       for (const BlockShape block : test::kShapes) {
         for (const auto& [name, rule] : rules) {
-          const Quantized q = quantize(m.view(), l.format, block, recipe_named(name), offsets);
+          const QuantizedTensor q = quantize(m.view(), l.format, block, recipe_named(name), offsets);
           const Answer expected = brute_force(m.view(), l, block, rule, offsets);
           ASSERT_EQ(scales_of(q), expected.scales) << spec(l.format).name << " " << name << " " << to_text(block);
           ASSERT_EQ(codes_of(q), expected.codes) << spec(l.format).name << " " << name << " " << to_text(block);
@@ -177,8 +177,8 @@ TEST(Quantize, equals_it_for_every_bf16_under_e5m6) {
   values.push_back(65024);
   const auto cols = static_cast<std::int64_t>(values.size());
   const TestMatrix m = test::fp32_matrix(1, cols, values);
-  const Quantized q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_named("rceil"));
-  EXPECT_EQ(q.scales, std::vector<std::uint8_t>{127});
+  const QuantizedTensor q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_named("rceil"));
+  EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), std::vector<std::uint8_t>{127});
   EXPECT_EQ(codes_of(q), brute_force(m.view(), l, {1, 0}, Rule::smallest_that_fits, {}).codes);
 }
 

@@ -20,11 +20,9 @@ using test::thrown_by;
 using test::transposed;
 using Sizes = std::vector<std::int64_t>;
 
-void expect_equal(const Quantized& a, const Quantized& b, const std::string& where) {
-  EXPECT_EQ(a.rows, b.rows) << where;
-  EXPECT_EQ(a.cols, b.cols) << where;
-  EXPECT_EQ(a.scale_rows, b.scale_rows) << where;
-  EXPECT_EQ(a.scale_cols, b.scale_cols) << where;
+void expect_equal(const QuantizedTensor& a, const QuantizedTensor& b, const std::string& where) {
+  EXPECT_EQ(a.codes.shape, b.codes.shape) << where;
+  EXPECT_EQ(a.scales().shape, b.scales().shape) << where;
   EXPECT_EQ(scales_of(a), scales_of(b)) << where;
   EXPECT_EQ(codes_of(a), codes_of(b)) << where;
 }
@@ -42,12 +40,12 @@ TEST(BlockSizes, round_up_at_both_edges) {
       {"128x128", 129, 1, 2, 1}, {"128x128", 128, 256, 1, 2}, {"row", 7, 1000, 7, 1},  {"row", 1, 1, 1, 1}};
   for (const SizeCase& c : cases) {
     const TestMatrix m = fp32_matrix(c.rows, c.cols, random_values(c.rows * c.cols, 1));
-    const Quantized q = quantize(m.view(), Format::e4m3, block_shape_named(c.block), recipe_named("rceil"));
-    EXPECT_EQ(q.scale_rows, c.scale_rows) << c.block;
-    EXPECT_EQ(q.scale_cols, c.scale_cols) << c.block;
-    EXPECT_EQ(static_cast<std::int64_t>(q.scales.size()), c.scale_rows * c.scale_cols) << c.block;
+    const QuantizedTensor q = quantize(m.view(), Format::e4m3, block_shape_named(c.block), recipe_named("rceil"));
+    EXPECT_EQ(q.scale_rows(), c.scale_rows) << c.block;
+    EXPECT_EQ(q.scale_cols(), c.scale_cols) << c.block;
+    EXPECT_EQ(static_cast<std::int64_t>(q.scales().size()), c.scale_rows * c.scale_cols) << c.block;
     EXPECT_EQ(static_cast<std::int64_t>(q.codes.size()), c.rows * c.cols) << c.block;
-    EXPECT_EQ(q.block, block_shape_named(c.block));
+    EXPECT_EQ(q.block(), block_shape_named(c.block));
   }
 }
 
@@ -71,9 +69,9 @@ TEST(BlockSizes, do_not_overflow_at_the_largest_sizes) {
   EXPECT_EQ(count_scale_rows(most, 2, {}), most / 2 + 1);
   EXPECT_EQ(count_scale_rows(10, most, Sizes{0, 4, 10}), 2);
   EXPECT_EQ(block_row_starts(10, most, Sizes{0, 4, 10}), (Sizes{0, 4, 10}));
-  const Quantized q =
+  const QuantizedTensor q =
       quantize(fp32_matrix(2, 2, {1, 2, 3, 4}).view(), Format::e4m3, {most, most}, recipe_named("rceil"));
-  EXPECT_EQ(q.scales.size(), 1U);
+  EXPECT_EQ(q.scales().size(), 1U);
   EXPECT_EQ(thrown_by([&] { count_scale_rows(-1, 32, {}); }).text, "-1 rows in blocks of 32: both must be 0 or more");
   EXPECT_EQ(thrown_by([&] { count_scale_rows(1, -32, {}); }).text, "1 rows in blocks of -32: both must be 0 or more");
 }
@@ -89,15 +87,15 @@ TEST(Experts, are_quantized_as_if_each_were_alone) {
     for (const BlockShape block : test::kShapes) {
       for (const std::string name : {"rceil", "fp32"}) {
         const Recipe recipe = recipe_named(name);
-        const Quantized whole = quantize(m.view(), Format::e4m3, block, recipe, offsets);
-        Quantized joined = quantize(m.rows(0, 0), Format::e4m3, block, recipe);
+        const QuantizedTensor whole = quantize(m.view(), Format::e4m3, block, recipe, offsets);
+        QuantizedTensor joined = quantize(m.rows(0, 0), Format::e4m3, block, recipe);
         for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
-          const Quantized alone = quantize(m.rows(offsets[e], offsets[e + 1]), Format::e4m3, block, recipe);
-          joined.rows += alone.rows;
-          joined.scale_rows += alone.scale_rows;
-          joined.codes.insert(joined.codes.end(), alone.codes.begin(), alone.codes.end());
-          joined.scales.insert(joined.scales.end(), alone.scales.begin(), alone.scales.end());
-          joined.scales_fp32.insert(joined.scales_fp32.end(), alone.scales_fp32.begin(), alone.scales_fp32.end());
+          const QuantizedTensor alone = quantize(m.rows(offsets[e], offsets[e + 1]), Format::e4m3, block, recipe);
+          const auto add = [](Tensor& to, const Tensor& more) {
+            to.shape[0] += more.rows();
+            to.data.insert(to.data.end(), more.data.begin(), more.data.end());
+          };
+          add(joined.codes, alone.codes), add(joined.scales(), alone.scales());
         }
         expect_equal(whole, joined, to_text(block) + ", " + name);
       }
@@ -110,9 +108,10 @@ TEST(Experts, keep_an_outlier_from_their_neighbours) {
   values[31] = 0x1p40F;  // last row of the first expert, 32 x 1 blocks over 64 rows of one column
   const TestMatrix m = fp32_matrix(64, 1, values);
   const Recipe rceil = recipe_named("rceil");
-  EXPECT_EQ(quantize(m.view(), Format::e4m3, {32, 1}, rceil, Sizes{0, 20, 40, 64}).scales,
-            (std::vector<std::uint8_t>{119, 159, 119}));
-  EXPECT_EQ(quantize(m.view(), Format::e4m3, {32, 1}, rceil, Sizes{0, 32, 64}).scales,
+  EXPECT_EQ(
+      values_in<std::uint8_t>(quantize(m.view(), Format::e4m3, {32, 1}, rceil, Sizes{0, 20, 40, 64}).scales().data),
+      (std::vector<std::uint8_t>{119, 159, 119}));
+  EXPECT_EQ(values_in<std::uint8_t>(quantize(m.view(), Format::e4m3, {32, 1}, rceil, Sizes{0, 32, 64}).scales().data),
             (std::vector<std::uint8_t>{159, 119}));
 }
 
@@ -125,10 +124,10 @@ TEST(ColumnBlocks, are_row_blocks_of_the_transpose) {
     for (const Format element : kQuantizedFormats) {
       for (const std::int64_t n : {32, 128, 5, 1, 0}) {
         for (const std::string name : {"rceil", "floor", "te", "fp32"}) {
-          const Quantized col = quantize(m.view(), element, {n, 1}, recipe_named(name));
-          const Quantized row = quantize(t.view(), element, {1, n}, recipe_named(name));
+          const QuantizedTensor col = quantize(m.view(), element, {n, 1}, recipe_named(name));
+          const QuantizedTensor row = quantize(t.view(), element, {1, n}, recipe_named(name));
           ASSERT_EQ(codes_of(col), transposed(codes_of(row), cols, rows)) << n << name;
-          ASSERT_EQ(scales_of(col), transposed(scales_of(row), row.scale_rows, row.scale_cols)) << n << name;
+          ASSERT_EQ(scales_of(col), transposed(scales_of(row), row.scale_rows(), row.scale_cols())) << n << name;
         }
       }
     }
@@ -142,8 +141,8 @@ TEST(QuantizeDual, equals_the_two_single_ones) {
     for (const std::string name : {"rceil", "te", "fp32"}) {
       const Recipe recipe = recipe_named(name);
       const DualQuantized dual = quantize_dual(m.view(), Format::e4m3, n, recipe, offsets);
-      EXPECT_EQ(dual.row.block, (BlockShape{1, n}));
-      EXPECT_EQ(dual.col.block, (BlockShape{n, 1}));
+      EXPECT_EQ(dual.row.block(), (BlockShape{1, n}));
+      EXPECT_EQ(dual.col.block(), (BlockShape{n, 1}));
       expect_equal(dual.row, quantize(m.view(), Format::e4m3, {1, n}, recipe), name);
       expect_equal(dual.col, quantize(m.view(), Format::e4m3, {n, 1}, recipe, offsets), name);
     }
@@ -155,8 +154,8 @@ TEST(Strides, change_nothing) {
   for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
     for (const BlockShape block : test::kShapes) {
       const Recipe rceil = recipe_named("rceil");
-      const Quantized tight = quantize(TestMatrix(dtype, 40, 33, values).view(), Format::e5m2, block, rceil);
-      const Quantized loose = quantize(TestMatrix(dtype, 40, 33, values, 19).view(), Format::e5m2, block, rceil);
+      const QuantizedTensor tight = quantize(TestMatrix(dtype, 40, 33, values).view(), Format::e5m2, block, rceil);
+      const QuantizedTensor loose = quantize(TestMatrix(dtype, 40, 33, values, 19).view(), Format::e5m2, block, rceil);
       expect_equal(tight, loose, to_text(block));
     }
   }
@@ -168,20 +167,21 @@ TEST(Empties, have_empty_outputs_of_the_right_shape) {
     for (const Format element : {Format::e4m3, Format::e5m6}) {
       for (const auto& [rows, cols] :
            std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 40}, {40, 0}, {0, huge}, {huge, 0}}) {
-        const Quantized q = quantize({Format::fp32, nullptr, rows, cols, cols}, element, block, recipe_named("rceil"));
-        EXPECT_EQ(q.rows, rows);
-        EXPECT_EQ(q.cols, cols);
+        const QuantizedTensor q =
+            quantize({Format::fp32, nullptr, rows, cols, cols}, element, block, recipe_named("rceil"));
+        EXPECT_EQ(q.rows(), rows);
+        EXPECT_EQ(q.cols(), cols);
         const std::int64_t high = block.rows == 0 ? rows : block.rows;
         const std::int64_t wide = block.cols == 0 ? cols : block.cols;
-        EXPECT_EQ(q.scale_rows, rows == 0 ? 0 : (rows - 1) / high + 1) << to_text(block);
-        EXPECT_EQ(q.scale_cols, cols == 0 ? 0 : (cols - 1) / wide + 1) << to_text(block);
-        EXPECT_TRUE(q.codes.empty() && q.codes16.empty() && q.scales.empty() && q.scales_fp32.empty());
+        EXPECT_EQ(q.scale_rows(), rows == 0 ? 0 : (rows - 1) / high + 1) << to_text(block);
+        EXPECT_EQ(q.scale_cols(), cols == 0 ? 0 : (cols - 1) / wide + 1) << to_text(block);
+        EXPECT_TRUE(q.codes.empty() && q.scales().empty());
       }
     }
   }
-  const Quantized none =
+  const QuantizedTensor none =
       quantize({Format::fp32, nullptr, 0, 8, 8}, Format::e4m3, {32, 1}, recipe_named("rceil"), Sizes{0, 0, 0});
-  EXPECT_EQ(none.scale_rows, 0);
+  EXPECT_EQ(none.scale_rows(), 0);
 }
 
 TEST(Threads, change_nothing) {
@@ -192,9 +192,9 @@ TEST(Threads, change_nothing) {
   for (const BlockShape block : test::kShapes) {
     for (const std::string name : {"rceil", "fp32"}) {
       const Recipe recipe = recipe_named(name);
-      const Quantized one = quantize(m.view(), Format::e4m3, block, recipe, offsets, 1);
+      const QuantizedTensor one = quantize(m.view(), Format::e4m3, block, recipe, offsets, 1);
       for (const int threads : {0, 2, 3, 7, 64}) {
-        const Quantized many = quantize(m.view(), Format::e4m3, block, recipe, offsets, threads);
+        const QuantizedTensor many = quantize(m.view(), Format::e4m3, block, recipe, offsets, threads);
         expect_equal(one, many, to_text(block) + " on " + std::to_string(threads));
       }
     }

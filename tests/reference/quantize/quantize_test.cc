@@ -24,8 +24,8 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // One block of 32 holding the values, zeros after them.
-Quantized one_block(std::vector<float> values, const std::string& recipe, Format element = Format::e4m3,
-                    Format dtype = Format::fp32) {
+QuantizedTensor one_block(std::vector<float> values, const std::string& recipe, Format element = Format::e4m3,
+                          Format dtype = Format::fp32) {
   values.resize(32);
   return quantize(TestMatrix(dtype, 1, 32, values).view(), element, {1, 32}, recipe_named(recipe));
 }
@@ -77,11 +77,11 @@ TEST(Quantize, gives_the_bytes_of_the_fields_shared_golden_cases) {
       {"0x04600001", {std::bit_cast<float>(0x04600001U)}, "torchao", 0, {0x7E}},
   };
   for (const GoldenCase& c : cases) {
-    const Quantized q = one_block(c.values, c.recipe);
+    const QuantizedTensor q = one_block(c.values, c.recipe);
     Codes expected = c.codes;
     expected.resize(32);
-    EXPECT_EQ(q.scales, Codes{c.byte}) << c.what << ", " << c.recipe;
-    EXPECT_EQ(q.codes, expected) << c.what << ", " << c.recipe;
+    EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), Codes{c.byte}) << c.what << ", " << c.recipe;
+    EXPECT_EQ(values_in<std::uint8_t>(q.codes.data), expected) << c.what << ", " << c.recipe;
   }
 }
 
@@ -98,12 +98,12 @@ const Codes kCountingCodes{0x00, 0x50, 0x58, 0x5C, 0x60, 0x62, 0x64, 0x66, 0x68,
 TEST(Quantize, gives_the_bytes_of_a_block_computed_by_hand_as_row_and_as_column) {
   const Recipe rceil = recipe_named("rceil");
   for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
-    const Quantized row = quantize(TestMatrix(dtype, 1, 32, kCounting).view(), Format::e4m3, {1, 32}, rceil);
-    EXPECT_EQ(row.scales, Codes{124});
-    EXPECT_EQ(row.codes, kCountingCodes);
-    const Quantized col = quantize(TestMatrix(dtype, 32, 1, kCounting).view(), Format::e4m3, {32, 1}, rceil);
-    EXPECT_EQ(col.scales, Codes{124});
-    EXPECT_EQ(col.codes, kCountingCodes);
+    const QuantizedTensor row = quantize(TestMatrix(dtype, 1, 32, kCounting).view(), Format::e4m3, {1, 32}, rceil);
+    EXPECT_EQ(values_in<std::uint8_t>(row.scales().data), Codes{124});
+    EXPECT_EQ(values_in<std::uint8_t>(row.codes.data), kCountingCodes);
+    const QuantizedTensor col = quantize(TestMatrix(dtype, 32, 1, kCounting).view(), Format::e4m3, {32, 1}, rceil);
+    EXPECT_EQ(values_in<std::uint8_t>(col.scales().data), Codes{124});
+    EXPECT_EQ(values_in<std::uint8_t>(col.codes.data), kCountingCodes);
   }
 }
 
@@ -112,13 +112,13 @@ TEST(Quantize, gives_each_block_of_two_dimensions_its_own_scale_tails_included) 
   const std::vector<float> values{448, 0, 1, -1, 7,  //
                                   -2,  1, 0, .5, 1,  //
                                   896, 1, 2, 1,  3.5F};
-  const Quantized q = quantize(fp32_matrix(3, 5, values).view(), Format::e4m3, {2, 2}, recipe_named("rceil"));
-  EXPECT_EQ(q.scale_rows, 2);
-  EXPECT_EQ(q.scale_cols, 3);
-  EXPECT_EQ(q.scales, (Codes{127, 119, 121, 128, 120, 120}));
-  EXPECT_EQ(q.codes, (Codes{0x7E, 0x00, 0x78, 0xF8, 0x7E,     // 448 0 | 256 -256 | 448
-                            0xC0, 0x38, 0x00, 0x70, 0x68,     // -2 1 | 0 128 | 64
-                            0x7E, 0x30, 0x78, 0x70, 0x7E}));  // 448 0.5 | 256 128 | 448
+  const QuantizedTensor q = quantize(fp32_matrix(3, 5, values).view(), Format::e4m3, {2, 2}, recipe_named("rceil"));
+  EXPECT_EQ(q.scale_rows(), 2);
+  EXPECT_EQ(q.scale_cols(), 3);
+  EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), (Codes{127, 119, 121, 128, 120, 120}));
+  EXPECT_EQ(values_in<std::uint8_t>(q.codes.data), (Codes{0x7E, 0x00, 0x78, 0xF8, 0x7E,     // 448 0 | 256 -256 | 448
+                                                          0xC0, 0x38, 0x00, 0x70, 0x68,     // -2 1 | 0 128 | 64
+                                                          0x7E, 0x30, 0x78, 0x70, 0x7E}));  // 448 0.5 | 256 128 | 448
 }
 
 struct FormatCase {
@@ -139,11 +139,10 @@ TEST(Quantize, knows_every_element_format) {
       {Format::e5m6, {65024, 1, -0x1p-20F, 0x1p-14F}, 127, {0x7BF, 0x3C0, 0x801, 0x040}},
   };
   for (const FormatCase& c : cases) {
-    const Quantized q = one_block(c.values, "rceil", c.element);
-    EXPECT_EQ(q.element, c.element);
-    EXPECT_EQ(q.scales, Codes{c.byte}) << spec(c.element).name;
-    EXPECT_EQ(q.codes.empty(), c.element == Format::e5m6);
-    EXPECT_EQ(q.codes16.empty(), c.element != Format::e5m6);
+    const QuantizedTensor q = one_block(c.values, "rceil", c.element);
+    EXPECT_EQ(q.element(), c.element);
+    EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), Codes{c.byte}) << spec(c.element).name;
+    EXPECT_EQ(q.codes.data.size(), c.element == Format::e5m6 ? 64U : 32U);
     auto codes = codes_of(q);
     ASSERT_EQ(codes.size(), 32U);
     codes.resize(c.codes.size());
@@ -160,15 +159,15 @@ TEST(Quantize, rounds_e5m6_subnormals_to_nearest_in_whole_rows) {
   for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
     for (const std::string recipe : {"rceil", "fp32"}) {
       const TestMatrix m(dtype, 1, 300, values);
-      const Quantized q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_named(recipe));
-      EXPECT_EQ(q.scale_rows * q.scale_cols, 1);
-      EXPECT_EQ(recipe == "fp32" ? q.scales_fp32.at(0) : decode(Format::e8m0, q.scales.at(0)), 1.0);
-      EXPECT_EQ(q.codes16[0], 0x7BF);
-      EXPECT_EQ(q.codes16[1], 1);
-      EXPECT_EQ(q.codes16[2], 2);
-      EXPECT_EQ(q.codes16[3], 3);
-      EXPECT_EQ(q.codes16[298], 0x800);
-      EXPECT_EQ(q.codes16[299], 0x802);
+      const QuantizedTensor q = quantize(m.view(), Format::e5m6, {1, 0}, recipe_named(recipe));
+      EXPECT_EQ(q.scale_rows() * q.scale_cols(), 1);
+      EXPECT_EQ(recipe == "fp32" ? q.scales().as<float>()[0] : decode(Format::e8m0, q.scales().code(0)), 1.0);
+      EXPECT_EQ(q.codes.code(0), 0x7BF);
+      EXPECT_EQ(q.codes.code(1), 1);
+      EXPECT_EQ(q.codes.code(2), 2);
+      EXPECT_EQ(q.codes.code(3), 3);
+      EXPECT_EQ(q.codes.code(298), 0x800);
+      EXPECT_EQ(q.codes.code(299), 0x802);
     }
   }
 }
@@ -190,12 +189,12 @@ TEST(Quantize, keeps_fp32_scales_and_their_three_ways_to_scale_apart) {
     Recipe recipe = recipe_named("fp32");
     recipe.scaling = c.scaling;
     const std::vector<float> values{c.amax, c.x};
-    const Quantized q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
-    EXPECT_TRUE(q.scales.empty());
-    ASSERT_EQ(q.scales_fp32.size(), 1U);
-    EXPECT_EQ(q.scales_fp32[0], c.amax / 448.0F);
-    EXPECT_EQ(decode(Format::e4m3, q.codes[0]), 448);
-    EXPECT_EQ(decode(Format::e4m3, q.codes[1]), c.code_value);
+    const QuantizedTensor q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
+    ASSERT_EQ(q.scales().format, Format::fp32);
+    ASSERT_EQ(q.scales().size(), 1U);
+    EXPECT_EQ(q.scales().as<float>()[0], c.amax / 448.0F);
+    EXPECT_EQ(decode(Format::e4m3, q.codes.code(0)), 448);
+    EXPECT_EQ(decode(Format::e4m3, q.codes.code(1)), c.code_value);
   }
 }
 
@@ -203,26 +202,26 @@ TEST(Quantize, gives_blocks_whose_quotient_is_zero_an_fp32_scale_of_1) {
   const Recipe recipe = recipe_named("fp32");
   for (const float x : {0.F, 0x1p-149F}) {
     const std::vector<float> values{x, -0.F};
-    const Quantized q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
-    EXPECT_EQ(q.scales_fp32, std::vector{1.0F});
-    EXPECT_EQ(q.codes, (Codes{0x00, 0x80}));
+    const QuantizedTensor q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
+    EXPECT_EQ(values_in<float>(q.scales().data), std::vector{1.0F});
+    EXPECT_EQ(values_in<std::uint8_t>(q.codes.data), (Codes{0x00, 0x80}));
   }
 }
 
 TEST(Quantize, lets_a_dropped_nan_touch_its_own_element_alone) {
-  const Quantized q = one_block({1, kNan, -2}, "te");
+  const QuantizedTensor q = one_block({1, kNan, -2}, "te");
   Codes expected{0x70, 0x7F, 0xF8};
   expected.resize(32);
-  EXPECT_EQ(q.scales, Codes{120});
-  EXPECT_EQ(q.codes, expected);
+  EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), Codes{120});
+  EXPECT_EQ(values_in<std::uint8_t>(q.codes.data), expected);
 }
 
 TEST(Quantize, saturates_an_inf_where_the_recipe_keeps_a_finite_scale) {
-  const Quantized q = one_block({kInf, 1, -kInf}, "te");
+  const QuantizedTensor q = one_block({kInf, 1, -kInf}, "te");
   Codes expected{0x7E, 0x00, 0xFE};
   expected.resize(32);
-  EXPECT_EQ(q.scales, Codes{254});
-  EXPECT_EQ(q.codes, expected);
+  EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), Codes{254});
+  EXPECT_EQ(values_in<std::uint8_t>(q.codes.data), expected);
 }
 
 TEST(Quantize, refuses_a_nan_by_its_first_row_and_column_whatever_the_block_and_the_threads) {
@@ -271,7 +270,7 @@ TEST(Quantize, equals_block_scale_and_encode_element_for_every_recipe_on_every_b
   const MatrixView m{Format::bf16, std::as_bytes(std::span(bits)).data(), 2048, 32, 32};
   for (const Recipe& recipe : many_recipes()) {
     for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1}) {
-      const Quantized q = quantize(m, element, {1, 4}, recipe);
+      const QuantizedTensor q = quantize(m, element, {1, 4}, recipe);
       for (std::int64_t block = 0; block < 65536 / 4; ++block) {
         BlockAmax amax;
         for (std::int64_t i = 4 * block; i < 4 * block + 4; ++i) {
@@ -282,12 +281,13 @@ TEST(Quantize, equals_block_scale_and_encode_element_for_every_recipe_on_every_b
         const BlockScale scale = block_scale(recipe, element, amax);
         const auto b = static_cast<std::size_t>(block);
         if (recipe.rule == ScaleRule::fp32) {
-          ASSERT_EQ(std::bit_cast<std::uint32_t>(q.scales_fp32[b]), std::bit_cast<std::uint32_t>(scale.scale));
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(q.scales().as<float>()[b]), std::bit_cast<std::uint32_t>(scale.scale));
         } else {
-          ASSERT_EQ(q.scales[b], scale.byte) << recipe.name;
+          ASSERT_EQ(q.scales().code(b), scale.byte) << recipe.name;
         }
         for (std::int64_t i = 4 * block; i < 4 * block + 4; ++i) {
-          ASSERT_EQ(q.codes[static_cast<std::size_t>(i)], encode_element(recipe, element, scale, m.at(i / 32, i % 32)))
+          ASSERT_EQ(q.codes.code(static_cast<std::size_t>(i)),
+                    encode_element(recipe, element, scale, m.at(i / 32, i % 32)))
               << recipe.name << ", " << spec(element).name << ", bf16 bits " << bits[static_cast<std::size_t>(i)];
         }
       }

@@ -196,7 +196,7 @@ TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
   const test::TestMatrix m = test::fp32_matrix(rows, cols, values);
   const Sizes offsets{0, 100, 100, 133, 300};
   const Recipe rceil = recipe_named("rceil");
-  const Quantized col = quantize(m.view(), Format::e4m3, {32, 1}, rceil, offsets);
+  const QuantizedTensor col = quantize(m.view(), Format::e4m3, {32, 1}, rceil, offsets);
   const Sizes counts = count_scale_rows_by_expert(col, offsets);
   EXPECT_EQ(counts, (Sizes{4, 0, 2, 6}));
   Bytes expected;
@@ -204,11 +204,13 @@ TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
     const std::int64_t n = offsets[e + 1] - offsets[e];
     const std::vector<float> part(values.begin() + offsets[e] * cols, values.begin() + offsets[e + 1] * cols);
     const test::TestMatrix t = test::fp32_matrix(cols, n, test::transposed(part, n, cols));
-    const Quantized row = quantize(t.view(), Format::e4m3, {1, 32}, rceil);
-    const Bytes tiles = to_layout(ScaleLayout::tcgen05, scale_shape(row), row.scales, 7);
+    const QuantizedTensor row = quantize(t.view(), Format::e4m3, {1, 32}, rceil);
+    const Bytes tiles =
+        to_layout(ScaleLayout::tcgen05, scale_shape(row), values_in<std::uint8_t>(row.scales().data), 7);
     expected.insert(expected.end(), tiles.begin(), tiles.end());
   }
-  EXPECT_EQ(to_layout(ScaleLayout::tcgen05, scale_shape(col, offsets), col.scales, 7), expected);
+  EXPECT_EQ(to_layout(ScaleLayout::tcgen05, scale_shape(col, offsets), values_in<std::uint8_t>(col.scales().data), 7),
+            expected);
 }
 
 TEST(ScaleLayout, but_compact_is_for_blocks_of_one_row_or_one_column) {
@@ -279,22 +281,13 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   return bits;
 }
 
-// One row in one block.
-Quantized row_of(Format element, const std::vector<std::uint16_t>& codes, std::vector<std::uint8_t> scales,
-                 std::vector<float> scales_fp32 = {}) {
-  Quantized q;
-  q.element = element;
-  q.block = {1, 0};
-  q.rows = 1;
-  q.cols = static_cast<std::int64_t>(codes.size());
-  q.scale_rows = q.scale_cols = 1;
-  if (element == Format::e5m6) {
-    q.codes16 = codes;
-  } else {
-    for (const std::uint16_t code : codes) q.codes.push_back(static_cast<std::uint8_t>(code));
-  }
-  q.scales = std::move(scales);
-  q.scales_fp32 = std::move(scales_fp32);
+// One row in one block; scales of bytes, or, where there are none, one in FP32.
+QuantizedTensor row_of(Format element, const std::vector<std::uint16_t>& codes, const std::vector<std::uint8_t>& scales,
+                       const std::vector<float>& scales_fp32 = {}) {
+  const Format scale = scales_fp32.empty() ? Format::e8m0 : Format::fp32;
+  QuantizedTensor q = make_quantized(element, 1, std::ssize(codes), {1, 0}, scale, 1, 1);
+  for (std::size_t i = 0; i < codes.size(); ++i) q.codes.set_code(i, codes[i]);
+  q.scales().set_code(0, scales_fp32.empty() ? scales.at(0) : std::bit_cast<std::uint32_t>(scales_fp32[0]));
   return q;
 }
 
@@ -335,7 +328,7 @@ TEST(Dequantize, gives_the_values_of_codes_times_scales) {
       {Format::e5m6, 0x001, 127, 0x35800000, 0x3580},   // 2^-20
   };
   for (const ValueCase& c : cases) {
-    const Quantized q = row_of(c.element, {c.code}, {c.scale});
+    const QuantizedTensor q = row_of(c.element, {c.code}, {c.scale});
     EXPECT_EQ(bits_of(dequantize(q)), std::vector{c.fp32}) << spec(c.element).name << " " << c.code;
     EXPECT_EQ(dequantize_bf16(q), std::vector{c.bf16}) << spec(c.element).name << " " << c.code;
   }
@@ -343,7 +336,7 @@ TEST(Dequantize, gives_the_values_of_codes_times_scales) {
 
 // 9 * 1871417 = 2^24 + 2^16 + 1: just above the middle of two bf16, and rounded onto it by a float on the way.
 TEST(Dequantize, rounds_to_bf16_once_from_the_exact_product) {
-  const Quantized q = row_of(Format::e4m3, {0x51}, {}, {1871417.0F});
+  const QuantizedTensor q = row_of(Format::e4m3, {0x51}, {}, {1871417.0F});
   EXPECT_EQ(static_cast<std::int64_t>(dequantize(q).at(0)), 16842752);  // the float loses the last 1
   EXPECT_EQ(dequantize_bf16(q), std::vector<std::uint16_t>{0x4B81});    // 2^24 + 2^17, not 2^24
 }
@@ -366,7 +359,7 @@ TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
     std::vector<std::uint16_t> codes(count);
     for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint16_t>(i);
     for (int byte = 0; byte < 255; ++byte) {
-      const Quantized q = row_of(element, codes, {static_cast<std::uint8_t>(byte)});
+      const QuantizedTensor q = row_of(element, codes, {static_cast<std::uint8_t>(byte)});
       const std::vector<float> fp32 = dequantize(q);
       const std::vector<std::uint16_t> bf16 = dequantize_bf16(q);
       for (std::uint32_t i = 0; i < count; ++i) {
@@ -416,7 +409,7 @@ TEST(Dequantize, inverts_quantize_on_representable_values) {
       }
       const TestMatrix m = fp32_matrix(rows, cols, values);
       for (const std::string name : {"rceil", "floor", "fp32"}) {
-        const Quantized q = quantize(m.view(), element, block, recipe_named(name));
+        const QuantizedTensor q = quantize(m.view(), element, block, recipe_named(name));
         ASSERT_EQ(bits_of(dequantize(q)), bits_of(values))
             << spec(element).name << " " << to_text(block) << " " << name;
       }
@@ -430,7 +423,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
   const TestMatrix m = fp32_matrix(rows, cols, random_values(rows * cols, 3, 500));
   for (const Sizes& offsets : std::vector<Sizes>{{}, {0, 137}, {0, 0, 33, 34, 34, 137}}) {
     for (const BlockShape block : test::kShapes) {
-      const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"), offsets);
+      const QuantizedTensor q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"), offsets);
       const std::vector<float> got = dequantize(q, offsets);
       const std::vector<std::uint16_t> got16 = dequantize_bf16(q, offsets);
       std::int64_t scale_row = -1;
@@ -442,8 +435,8 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
         for (std::int64_t j = 0; j < cols; ++j) {
           const auto at = static_cast<std::size_t>(i * cols + j);
           const std::int64_t scale_col = block.cols == 0 ? 0 : j / block.cols;
-          const auto byte = q.scales.at(static_cast<std::size_t>(scale_row * q.scale_cols + scale_col));
-          const double exact = decode(Format::e4m3, q.codes[at]) * decode(Format::e8m0, byte);
+          const auto byte = q.scales().code(static_cast<std::size_t>(scale_row * q.scale_cols() + scale_col));
+          const double exact = decode(Format::e4m3, q.codes.code(at)) * decode(Format::e8m0, byte);
           if (std::isnan(exact)) {
             ASSERT_TRUE(std::isnan(got[at]));
           } else {
@@ -459,7 +452,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
 TEST(Dequantize, gives_the_same_whatever_the_threads) {
   const TestMatrix m = fp32_matrix(517, 301, random_values(517 * 301, 5));
   for (const BlockShape block : test::kShapes) {
-    const Quantized q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"));
+    const QuantizedTensor q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"));
     for (const int threads : {0, 2, 3, 64}) {
       EXPECT_EQ(bits_of(dequantize(q, {}, threads)), bits_of(dequantize(q, {}, 1)));
       EXPECT_EQ(dequantize_bf16(q, {}, threads), dequantize_bf16(q, {}, 1));
@@ -471,7 +464,7 @@ TEST(Dequantize, of_nothing_is_nothing) {
   for (const auto& [rows, cols] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 40}, {40, 0}, {std::int64_t{1} << 60, 0}}) {
     for (const BlockShape block : test::kShapes) {
-      const Quantized q =
+      const QuantizedTensor q =
           quantize({Format::fp32, nullptr, rows, cols, cols}, Format::e4m3, block, recipe_named("rceil"));
       EXPECT_TRUE(dequantize(q).empty());
       EXPECT_TRUE(dequantize_bf16(q).empty());
@@ -479,11 +472,36 @@ TEST(Dequantize, of_nothing_is_nothing) {
   }
 }
 
+// E4M3 scales of 1 x 16 over one FP32 scale, as NVFP4 has them: every value against the product of its three parts.
+TEST(Dequantize, multiplies_the_scales_of_every_level) {
+  const std::int64_t rows = 5, cols = 70, blocks = 5;
+  QuantizedTensor q = make_quantized(Format::e2m1, rows, cols, {1, 16}, Format::e4m3, rows, blocks);
+  for (std::uint32_t i = 0; i < q.codes.size(); ++i) q.codes.set_code(i, i * 7 % 16);
+  for (std::uint32_t i = 0; i < q.scales().size(); ++i) q.scales().set_code(i, (i * 37 + 3) % 0x7F);
+  const float whole = 0x1.8p-20F;
+  q.levels.push_back({{0, 0}, ScaleRule::fp32, tensor_of(Format::fp32, {1, 1}, std::vector{whole})});
+  // And a third: FP32 of 2 x 32, three rows and columns of blocks.
+  std::vector<float> third;
+  for (int i = 0; i < 9; ++i) third.push_back(static_cast<float>(i + 1) / 4);
+  q.levels.push_back({{2, 32}, ScaleRule::fp32, tensor_of(Format::fp32, {3, 3}, third)});
+  const std::vector<float> values = dequantize(q);
+  ASSERT_EQ(std::ssize(values), rows * cols);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const auto at = static_cast<std::size_t>(r * cols + c);
+      const double scale = decode(Format::e4m3, q.scales().code(static_cast<std::size_t>(r * blocks + c / 16)));
+      const double exact = decode(Format::e2m1, q.codes.code(at)) * scale * double{whole} *
+                           double{third[static_cast<std::size_t>(r / 2 * 3 + c / 32)]};
+      ASSERT_EQ(values[at], static_cast<float>(exact)) << r << ", " << c;
+    }
+  }
+}
+
 TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
-  const Quantized right =
+  const QuantizedTensor right =
       quantize(fp32_matrix(3, 40, random_values(120, 1)).view(), Format::e4m3, {1, 32}, recipe_named("rceil"));
   const auto expect = [&](auto change, ErrorKind kind, const std::string& text) {
-    Quantized q = right;
+    QuantizedTensor q = right;
     change(q);
     for (const auto& thrown : {thrown_by([&] { dequantize(q); }), thrown_by([&] { dequantize_bf16(q); })}) {
       EXPECT_EQ(thrown.kind, kind);
@@ -491,29 +509,46 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
     }
   };
   const auto usage = ErrorKind::usage;
-  expect([](Quantized& q) { q.codes.pop_back(); }, usage, "119 one-byte codes: the shape asks for 120");
-  expect([](Quantized& q) { q.codes16 = {1}; }, usage, "1 two-byte codes: the shape asks for 0");
-  expect([](Quantized& q) { q.scales.push_back(0); }, usage, "7 scales: the shape asks for 6");
-  expect([](Quantized& q) { q.scales.clear(); }, usage, "0 scales: the shape asks for 6");
-  expect([](Quantized& q) { q.scales_fp32 = {1}; }, usage,
-         "both E8M0 and FP32 scales: a quantized matrix has one kind");
-  expect([](Quantized& q) { q.scale_rows = 2; }, usage,
-         "scales of 2 x 2: blocks of 1x32 under these offsets make 3 x 2");
-  expect([](Quantized& q) { q.scale_cols = 1; }, usage,
-         "scales of 3 x 1: blocks of 1x32 under these offsets make 3 x 2");
-  expect([](Quantized& q) { q.element = Format::e5m6; }, usage, "120 one-byte codes: the shape asks for 0");
+  expect([](QuantizedTensor& q) { q.codes.data.pop_back(); }, usage, "119 codes: the shape asks for 120");
+  expect([](QuantizedTensor& q) { q.scales().data.emplace_back(); }, usage, "7 scales: the shape asks for 6");
+  expect([](QuantizedTensor& q) { q.scales().data.clear(); }, usage, "0 scales: the shape asks for 6");
+  expect([](QuantizedTensor& q) { q.scales().format = Format::fp32; }, usage, "1 scales: the shape asks for 6");
+  expect([](QuantizedTensor& q) { q.scales().format = Format::bf16; }, usage,
+         "scales of bf16 in 2 dimensions: must be a matrix of e8m0, fp32 or e4m3");
+  expect([](QuantizedTensor& q) { q.scales().shape = {6}; }, usage,
+         "scales of e8m0 in 1 dimensions: must be a matrix of e8m0, fp32 or e4m3");
+  expect(
+      [](QuantizedTensor& q) {
+        q.scales().shape = {2, 2};
+      },
+      usage, "scales of 2 x 2: blocks of 1x32 under these offsets make 3 x 2");
+  expect(
+      [](QuantizedTensor& q) {
+        q.scales().shape = {3, 1};
+      },
+      usage, "scales of 3 x 1: blocks of 1x32 under these offsets make 3 x 2");
+  expect([](QuantizedTensor& q) { q.codes.format = Format::e5m6; }, usage, "60 codes: the shape asks for 120");
+  expect([](QuantizedTensor& q) { q.codes.shape = {120}; }, usage,
+         "quantized matrix of 1 dimensions and 1 levels of scales: must have 2, and 1 or more");
+  expect([](QuantizedTensor& q) { q.levels.clear(); }, usage,
+         "quantized matrix of 2 dimensions and 0 levels of scales: must have 2, and 1 or more");
+  expect(
+      [](QuantizedTensor& q) {
+        q.levels.push_back({{0, 0}, ScaleRule::fp32, {"", Format::fp32, {1, 1}, {}}});
+      },
+      usage, "0 scales: the shape asks for 1");
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
-    expect([&](Quantized& q) { q.element = wrong; }, usage,
+    expect([&](QuantizedTensor& q) { q.codes.format = wrong; }, usage,
            "element format " + std::string(spec(wrong).name) +
                ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
   }
-  expect([](Quantized& q) { q.rows = -3; }, usage,
+  expect([](QuantizedTensor& q) { q.codes.shape[0] = -3; }, usage,
          "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");
   expect(
-      [](Quantized& q) {
-        q.element = Format::e2m1;
-        for (auto& code : q.codes) code &= 0xF;
-        q.codes[45] = 0x10;
+      [](QuantizedTensor& q) {
+        q.codes.format = Format::e2m1;
+        for (auto& code : q.codes.data) code &= std::byte{0xF};
+        q.codes.set_code(45, 0x10);
       },
       ErrorKind::input, "code 16 at row 1, column 5: e2m1 codes are 0 to 15");
   const auto thrown = thrown_by([&] { dequantize(right, Sizes{0, 4}); });

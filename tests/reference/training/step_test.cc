@@ -334,7 +334,7 @@ TEST(OperandFacts, counts_of_the_activations_are_those_of_the_dequantized_tensor
     std::int64_t flushed = 0, saturated = 0;
     for (std::size_t i = 0; i < back.size(); ++i) {
       flushed += back[i] == 0 && fp32_of(c.f.a[i]) != 0;
-      const bool is_largest = (c.f.down_a.quantized.codes[i] & 0x7F) == 0x7E;  // of E4M3
+      const bool is_largest = (c.f.down_a.quantized.codes.code(i) & 0x7F) == 0x7E;  // of E4M3
       saturated += is_largest && std::abs(fp32_of(c.f.a[i])) > std::abs(back[i]);
     }
     EXPECT_EQ(f.saturated, saturated) << name;
@@ -342,8 +342,8 @@ TEST(OperandFacts, counts_of_the_activations_are_those_of_the_dequantized_tensor
     EXPECT_EQ(f.flushed, flushed) << name;
     EXPECT_GT(f.flushed, 0) << name;
     EXPECT_LE(f.least_exponent, f.largest_exponent) << name;
-    const Quantized& q = c.f.down_a.quantized;
-    EXPECT_EQ(f.scales, std::ssize(q.scales) + std::ssize(q.scales_fp32)) << name;
+    const QuantizedTensor& q = c.f.down_a.quantized;
+    EXPECT_EQ(f.scales, static_cast<std::int64_t>(q.scales().size())) << name;
   }
   EXPECT_EQ(compute("mxfp8").facts.at("down.a").saturated, 0);  // rceil never cuts the largest element
   EXPECT_GT(compute("mxfp8_floor").facts.at("down.a").saturated, 0);

@@ -16,5 +16,5 @@ mxcheck::Tensor golden(const std::string& path) { return mxcheck::GoldenReader(p
 
 int main() {
   const double largest = mxcheck::decode(mxcheck::Format::e4m3, 0x7E);
-  std::printf("%g %s %d\n", largest, mxcheck::safetensors_name(mxcheck::Dtype::bf16), MXCHECK_CANDIDATE_VERSION);
+  std::printf("%g %s %d\n", largest, mxcheck::safetensors_name(mxcheck::Format::bf16), MXCHECK_CANDIDATE_VERSION);
 }

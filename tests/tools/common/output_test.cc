@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/goldens/temporary_directory.h"
-#include "tools/common/json.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
 
 namespace mxcheck {
 namespace {

@@ -57,7 +57,7 @@ TEST_F(Replay, the_committed_record_is_of_these_sources_and_refuses_others) {
   for (const char* name : {"kernels", "cmake"}) {
     fs::copy(std::string(MXCHECK_SOURCE_DIR) + "/" + name, dir / name, fs::copy_options::recursive);
   }
-  const std::string kernel = dir / "kernels/sm90/quantize/quantize.cuh";
+  const std::string kernel = dir / "kernels/sm90/quantize/quantize.cu";
   const std::string text = test::read_file(kernel);
   test::write_file(kernel, text + "\n// a comment changes nothing\n");
   const test::Answer same = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
@@ -66,7 +66,7 @@ TEST_F(Replay, the_committed_record_is_of_these_sources_and_refuses_others) {
   test::write_file(kernel, text + "\nint one_more;\n");
   const test::Answer changed = mxcheck("replay '" + file + "' --root '" + dir.path() + "'");
   EXPECT_EQ(changed.code, 1);
-  expect_contains(changed.out, "source kernels/sm90/quantize/quantize.cuh has changed");
+  expect_contains(changed.out, "source kernels/sm90/quantize/quantize.cu has changed");
   expect_contains(changed.out, "it has to be made again on the device");
 }
 

@@ -118,7 +118,7 @@ TEST_F(GoldenTool, lists_the_suites_and_their_goldens) {
 
 TEST_F(GoldenTool, a_file_of_the_spec_is_found_beside_it) {
   std::filesystem::create_directory(dir / "specs");
-  write_npy(dir / "specs/x.npy", test::make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  write_npy(dir / "specs/x.npy", test::make_tensor("", Format::fp32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
   test::write_file(dir / "specs/s.json",
                    R"({"suite": "s", "goldens": [{"name": "x", "kind": "quantize", "input": {"file": "x.npy"},
                        "format": "e4m3", "block": "1x32", "recipe": "rceil"}]})");

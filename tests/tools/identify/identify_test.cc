@@ -18,8 +18,8 @@ class IdentifyTool : public test::ToolTest {
     std::vector<std::uint8_t> codes;
     for (std::uint32_t i = 0; i < 8 * 256; ++i)
       codes.push_back(static_cast<std::uint8_t>((i * 2654435761U >> 24) & 0xF7));
-    write_npy(dir / "a.npy", make_tensor("", Dtype::u8, {8, 256}, codes));
-    write_npy(dir / "b.npy", make_tensor("", Dtype::u8, {8, 256}, codes));
+    write_npy(dir / "a.npy", make_tensor("", Format::uint8, {8, 256}, codes));
+    write_npy(dir / "b.npy", make_tensor("", Format::uint8, {8, 256}, codes));
   }
 };
 
@@ -41,7 +41,7 @@ TEST_F(IdentifyTool, scales_of_rows_and_of_blocks_of_rows_are_read_and_their_ord
   std::vector<float> x(8 * 256);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(static_cast<double>(i * 2654435761U % 8191) - 4095) / 813;
-  write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {8, 256}, x));
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {8, 256}, x));
   ASSERT_EQ(mxcheck("quantize x.npy --rule fp32 --block 1x128 -o xq.safetensors").code, 0);
   ASSERT_EQ(mxcheck("quantize x.npy --rule fp32 --block 128x128 -o wq.safetensors").code, 0);
   for (const char* order : {"", "+a_first", "+b_first"}) {
@@ -66,12 +66,12 @@ TEST_F(IdentifyTool, scales_of_rows_and_of_blocks_of_rows_are_read_and_their_ord
 TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
   std::vector<float> x;
   for (int i = 0; i < 512; ++i) x.push_back(static_cast<float>(i) / 16 - 8);
-  write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {8, 64}, x));
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {8, 64}, x));
   std::vector<std::uint8_t> codes;
   for (float value : x) {
     codes.push_back(static_cast<std::uint8_t>(encode(Format::e4m3, value, Rounding::nearest_away, Overflow::saturate)));
   }
-  write_npy(dir / "codes.npy", make_tensor("", Dtype::u8, {8, 64}, codes));
+  write_npy(dir / "codes.npy", make_tensor("", Format::uint8, {8, 64}, codes));
   const auto a = mxcheck("identify --x x.npy --codes codes.npy");
   EXPECT_EQ(a.code, 0) << a.out << a.err;
   EXPECT_NE(a.out.find("explained by  nearest_away, saturate, every bit\nthe same here nearest_away, non_saturate"),
@@ -88,7 +88,7 @@ TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
   for (int i = 0; i < 64 * 64; ++i)
     x.push_back(
         std::ldexp(static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761U % 511) + 1, i / 32 % 40 - 20));
-  write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {64, 64}, x));
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {64, 64}, x));
   for (const char* recipe : {"floor", "even", "rceil", "fp32"}) {
     ASSERT_EQ(mxcheck(std::string("quantize x.npy -o q.safetensors --rule ") + recipe).code, 0);
     const auto a = mxcheck("identify --x x.npy --codes q.safetensors:codes --scales q.safetensors:scales");
@@ -104,7 +104,7 @@ TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
   EXPECT_EQ(one.code, 1);
   EXPECT_NE(one.out.find("its elements under its own scales:\nexplained by  none"), std::string::npos) << one.out;
   EXPECT_NE(one.out.find("4095 of 4096 words equal"), std::string::npos) << one.out;
-  write_npy(dir / "wrong.npy", make_tensor("", Dtype::u8, {64, 3}, std::vector<std::uint8_t>(192)));
+  write_npy(dir / "wrong.npy", make_tensor("", Format::uint8, {64, 3}, std::vector<std::uint8_t>(192)));
   expect_refused(2, "which no block makes of 64 x 64",
                  "identify --x x.npy --codes q.safetensors:codes --scales wrong.npy");
 }
@@ -113,7 +113,7 @@ TEST_F(IdentifyTool, a_dump_of_a_router_names_its_variant) {
   std::vector<float> logits;
   for (int i = 0; i < 16 * 32; ++i)
     logits.push_back(static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761U % 997) / 100 - 5);
-  write_npy(dir / "l.npy", make_tensor("", Dtype::f32, {16, 32}, logits));
+  write_npy(dir / "l.npy", make_tensor("", Format::fp32, {16, 32}, logits));
   ASSERT_EQ(mxcheck("route l.npy --top-k 4 --variant sigmoid -o r.safetensors").code, 0);
   const auto a = mxcheck("identify --logits l.npy --experts r.safetensors:experts --weights r.safetensors:weights");
   EXPECT_EQ(a.code, 0) << a.out << a.err;

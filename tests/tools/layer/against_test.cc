@@ -21,7 +21,7 @@ class LayerAgainst : public test::ToolTest {
   void SetUp() override {
     const test::TestLayer t({24, 64, 48, 4}, 2, 7);
     const auto bf16 = [](const std::string& name, std::vector<std::int64_t> shape, const Words& words) {
-      return make_tensor(name, Dtype::bf16, std::move(shape), words);
+      return make_tensor(name, Format::bf16, std::move(shape), words);
     };
     write_safetensors(dir / "l.safetensors",
                       {{bf16("X", {24, 64}, t.x), bf16("W1", {4, 64, 96}, t.w1), bf16("W2", {4, 48, 64}, t.w2),
@@ -90,7 +90,7 @@ TEST_F(LayerAgainst, compares_what_there_is_and_names_the_rest) {
   f.tensors[0].name = "model.h";
   f.tensors[1].shape.insert(f.tensors[1].shape.begin(), 1);
   f.tensors[2].shape.push_back(1);
-  f.tensors.push_back(make_tensor("loss", Dtype::f32, {1}, std::vector<float>{1}));
+  f.tensors.push_back(make_tensor("loss", Format::fp32, {1}, std::vector<float>{1}));
   write_safetensors(dir / "dump.safetensors", f);
   const test::Answer a = mxcheck(run + "--against dump.safetensors --map H=model.h");
   EXPECT_EQ(a.code, 0) << a.out << a.err;
@@ -104,7 +104,7 @@ TEST_F(LayerAgainst, compares_what_there_is_and_names_the_rest) {
 TEST_F(LayerAgainst, says_what_is_of_another_form) {
   SafetensorsFile f = right;
   tensor(f, "H").shape = {96, 48};
-  tensor(f, "A").dtype = Dtype::f16;
+  tensor(f, "A").format = Format::fp16;
   write_safetensors(dir / "dump.safetensors", f);
   const test::Answer a = mxcheck(run + "--against dump.safetensors");
   EXPECT_EQ(a.code, 1);

@@ -131,7 +131,7 @@ class LayerOnFiles : public test::ToolTest {
                           kK);
   }
   static Tensor bf16(const std::string& name, std::vector<std::int64_t> shape, const Words& words) {
-    return make_tensor(name, Dtype::bf16, std::move(shape), words);
+    return make_tensor(name, Format::bf16, std::move(shape), words);
   }
   void write(const std::string& name, std::vector<Tensor> tensors) {
     write_safetensors(dir / name, {std::move(tensors), {}});
@@ -268,7 +268,7 @@ TEST_F(LayerOnFiles, refuses_what_does_not_fit) {
 
 TEST_F(LayerOnFiles, refuses_types_sizes_and_names_by_their_place) {
   const std::string run = "layer l.safetensors bad.safetensors --recipe mxfp8 --logits logits --top-k 2 -o o.h5 ";
-  write("bad.safetensors", {make_tensor("f", Dtype::f32, {kT, kD}, std::vector<float>(kT * kD)),
+  write("bad.safetensors", {make_tensor("f", Format::fp32, {kT, kD}, std::vector<float>(kT * kD)),
                             bf16("short", {kT - 1, kD}, Words((kT - 1) * kD)), bf16("X", {kT, kD}, t.x)});
   expect_refused(2, "bad.safetensors:f: has dtype F32; BF16 is needed; convert it first", run + "--x f");
   expect_refused(2, "bad.safetensors:short: is [23, 64], of 23 tokens; l.safetensors:logits has 24", run + "--x short");

@@ -75,8 +75,8 @@ TEST(LayerPlanted, recipes_and_contracts) {
 TEST(LayerPlanted, blocks_that_run_over_the_ends_of_experts) {
   const LayerData d = layer_of("mxfp8");
   const MatrixView dh{Format::bf16, std::as_bytes(std::span(d.backward.dh)).data(), d.rows(), 96, 96};
-  const Quantized q = quantize(dh, Format::e4m3, {32, 1}, recipe_named("rceil"));
-  expect_named("blocks along tokens that do not start again at each expert", "d_w1_b_codes", to_bytes(q.codes));
+  const QuantizedTensor q = quantize(dh, Format::e4m3, {32, 1}, recipe_named("rceil"));
+  expect_named("blocks along tokens that do not start again at each expert", "d_w1_b_codes", q.codes.data);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class MatmulTool : public test::ToolTest {
       x[static_cast<std::size_t>(at)] = value(i, seed);
     }
     const std::vector<std::int64_t> shape = as == As::is ? std::vector{rows, cols} : std::vector{cols, rows};
-    write_npy(dir / "raw.npy", make_tensor("", Dtype::f32, shape, x));
+    write_npy(dir / "raw.npy", make_tensor("", Format::fp32, shape, x));
     ASSERT_EQ(mxcheck("quantize raw.npy -o " + name + " " + arguments).code, 0);
   }
   std::vector<float> product(const std::string& arguments) {
@@ -125,7 +125,7 @@ TEST_F(MatmulTool, adds_c_and_explains) {
   quantized("x.safetensors", 2, 128, "--block 1x128", 9);
   quantized("w.safetensors", 2, 128, "--block 1x128", 10);
   const std::vector<float> d = product("x.safetensors w.safetensors --contract sm90_fp8+promote128");
-  write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
+  write_npy(dir / "c.npy", make_tensor("", Format::fp32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
   const std::vector<float> sum =
       product("x.safetensors w.safetensors --contract sm90_fp8+promote128 --c c.npy --alpha 0.5");
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(sum[i], d[i] * 0.5F + static_cast<float>(i + 1));
@@ -175,7 +175,7 @@ TEST_F(MatmulTool, refuses_what_does_not_fit_and_writes_nothing) {
   quantized("w.safetensors", 30, 256, "--block 128x128", 2);
   quantized("short.safetensors", 30, 128, "--block 128x128", 2);
   quantized("fp4.safetensors", 30, 256, "--block 1x32 --format e2m1", 2);
-  write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
+  write_npy(dir / "c.npy", make_tensor("", Format::fp32, {2, 2}, std::vector<float>{1, 2, 3, 4}));
   for (const char* arguments :
        {"x.safetensors short.safetensors", "x.safetensors missing.safetensors",
         "x.safetensors w.safetensors --contract nothing", "x.safetensors w.safetensors --contract sm90_fp8",
@@ -194,25 +194,25 @@ TEST_F(MatmulTool, refuses_what_does_not_fit_and_writes_nothing) {
 using test::expect_error;
 
 TEST(StackOf, is_a_matrix_or_a_batch) {
-  const Stack one = stack_of({"", Dtype::u8, {2, 3}, {}}, "x");
+  const Stack one = stack_of({"", Format::uint8, {2, 3}, {}}, "x");
   EXPECT_TRUE(!one.batched && one.count == 1 && one.rows == 2 && one.cols == 3);
-  const Stack many = stack_of({"", Dtype::u8, {4, 2, 3}, {}}, "x");
+  const Stack many = stack_of({"", Format::uint8, {4, 2, 3}, {}}, "x");
   EXPECT_TRUE(many.batched && many.count == 4 && many.rows == 2 && many.cols == 3);
-  expect_error(ErrorKind::input, "x: has 1 dimensions", [] { stack_of({"", Dtype::u8, {6}, {}}, "x"); });
+  expect_error(ErrorKind::input, "x: has 1 dimensions", [] { stack_of({"", Format::uint8, {6}, {}}, "x"); });
 }
 
 TEST(CodeFormat, follows_the_dtype_or_the_name_where_it_fits) {
-  const auto of = [](const char* name, Dtype dtype) { return code_format(name, {"", dtype, {1, 1}, {}}, "x"); };
-  EXPECT_EQ(of("", Dtype::u8), Format::e4m3);
-  EXPECT_EQ(of("", Dtype::u16), Format::bf16);
-  EXPECT_EQ(of("", Dtype::f32), Format::fp32);
-  EXPECT_EQ(of("e2m1", Dtype::u8), Format::e2m1);
-  EXPECT_EQ(of("fp16", Dtype::f16), Format::fp16);
-  EXPECT_EQ(of("e5m6", Dtype::u16), Format::e5m6);
-  expect_error(ErrorKind::input, "x: is U16; e4m3 codes are U8", [&] { of("e4m3", Dtype::u16); });
-  expect_error(ErrorKind::input, "x: is BF16; fp16 codes are U16", [&] { of("fp16", Dtype::bf16); });
-  expect_error(ErrorKind::input, "x: is I64; codes are U8 or U16", [&] { of("", Dtype::i64); });
-  expect_error(ErrorKind::usage, "'e9' is no format", [&] { of("e9", Dtype::u8); });
+  const auto of = [](const char* name, Format dtype) { return code_format(name, {"", dtype, {1, 1}, {}}, "x"); };
+  EXPECT_EQ(of("", Format::uint8), Format::e4m3);
+  EXPECT_EQ(of("", Format::uint16), Format::bf16);
+  EXPECT_EQ(of("", Format::fp32), Format::fp32);
+  EXPECT_EQ(of("e2m1", Format::uint8), Format::e2m1);
+  EXPECT_EQ(of("fp16", Format::fp16), Format::fp16);
+  EXPECT_EQ(of("e5m6", Format::uint16), Format::e5m6);
+  expect_error(ErrorKind::input, "x: is U16; e4m3 codes are U8", [&] { of("e4m3", Format::uint16); });
+  expect_error(ErrorKind::input, "x: is BF16; fp16 codes are U16", [&] { of("fp16", Format::bf16); });
+  expect_error(ErrorKind::input, "x: is I64; codes are U8 or U16", [&] { of("", Format::int64); });
+  expect_error(ErrorKind::usage, "'e9' is no format", [&] { of("e9", Format::uint8); });
 }
 
 TEST(CheckCodes, finds_the_first_with_bits_beyond_its_format) {
@@ -233,7 +233,7 @@ TEST(ParsePlace, is_two_numbers_from_zero) {
 
 TEST(WriteResult, gives_the_one_tensor_in_either_format) {
   const test::TemporaryDirectory dir;
-  const Tensor d{"d", Dtype::f32, {1, 2}, to_bytes(std::vector<float>{1, 2})};
+  const Tensor d{"d", Format::fp32, {1, 2}, to_bytes(std::vector<float>{1, 2})};
   for (const char* name : {"d.npy", "d.safetensors"}) {
     write_result(dir / name, d);
     EXPECT_EQ(read_tensor(dir / name).data, d.data) << name;

@@ -14,23 +14,23 @@ class MmaTool : public test::ToolTest {
   void codes(const std::string& name, const std::vector<std::int64_t>& shape, std::uint8_t code) {
     std::size_t count = 1;
     for (std::int64_t n : shape) count *= static_cast<std::size_t>(n);
-    write_npy(dir / name, make_tensor("", Dtype::u8, shape, std::vector<std::uint8_t>(count, code)));
+    write_npy(dir / name, make_tensor("", Format::uint8, shape, std::vector<std::uint8_t>(count, code)));
   }
   void SetUp() override {
     codes("a.npy", {2, 64}, 0x38);  // ones
     codes("b.npy", {3, 64}, 0x40);  // twos
-    write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{0, 1, 2, 16384, -128, 0.5}));
+    write_npy(dir / "c.npy", make_tensor("", Format::fp32, {2, 3}, std::vector<float>{0, 1, 2, 16384, -128, 0.5}));
   }
 };
 
 TEST_F(MmaTool, sums_start_from_c_in_steps_of_the_instruction) {
   ASSERT_EQ(mxcheck("mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy").code, 0);
   const Tensor d = read_tensor(dir / "d.npy");
-  EXPECT_EQ(d.dtype, Dtype::f32);
+  EXPECT_EQ(d.format, Format::fp32);
   EXPECT_EQ(d.shape, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(values_of<float>(d), (std::vector<float>{128, 129, 130, 16512, 0, 128.5}));
   // Twos beside 2^15 are units of 4: nothing of them is left.
-  write_npy(dir / "c.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>(6, 32768)));
+  write_npy(dir / "c.npy", make_tensor("", Format::fp32, {2, 3}, std::vector<float>(6, 32768)));
   ASSERT_EQ(mxcheck("mma --contract sm90_fp8 --a a.npy --b b.npy --c c.npy -o d.npy").code, 0);
   EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy"))[0], 32768);
   ASSERT_EQ(mxcheck("mma --contract sm100_f8f6f4 --a a.npy --b b.npy --c c.npy -o d.npy").code, 0);
@@ -68,10 +68,10 @@ TEST_F(MmaTool, a_contract_that_accumulates_in_fp16_says_which_c_it_wants) {
   const std::string mma = "mma --contract sm90_fp8_fp16 --a a.npy --b b.npy -o d.npy --c ";
   const std::string wanted = "C and D of sm90_fp8_fp16 are FP16: F16 (or its bits as U16) of 2 x 3";
   expect_refused(2, "c.npy: is F32 of 2 x 3; " + wanted, mma + "c.npy");
-  write_npy(dir / "small.npy", make_tensor("", Dtype::f16, {2, 2}, std::vector<std::uint16_t>(4)));
+  write_npy(dir / "small.npy", make_tensor("", Format::fp16, {2, 2}, std::vector<std::uint16_t>(4)));
   expect_refused(2, "small.npy: is F16 of 2 x 2; " + wanted, mma + "small.npy");
-  write_npy(dir / "half.npy", make_tensor("", Dtype::f16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
-  write_npy(dir / "bits.npy", make_tensor("", Dtype::u16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
+  write_npy(dir / "half.npy", make_tensor("", Format::fp16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
+  write_npy(dir / "bits.npy", make_tensor("", Format::uint16, {2, 3}, std::vector<std::uint16_t>(6, 0x3C00)));
   for (const char* c : {"half.npy", "bits.npy"}) {
     ASSERT_EQ(mxcheck(mma + c).code, 0) << c;
     EXPECT_EQ(values_of<std::uint16_t>(read_tensor(dir / "d.npy")), std::vector<std::uint16_t>(6, 0x5808)) << c;  // 129

@@ -19,7 +19,7 @@ using test::values_of;
 class DequantizeTool : public test::ToolTest {
  protected:
   void SetUp() override {
-    write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{448, -1, 0.5, 3, 1e-3F, -0.0F}));
+    write_npy(dir / "x.npy", make_tensor("", Format::fp32, {2, 3}, std::vector<float>{448, -1, 0.5, 3, 1e-3F, -0.0F}));
     ASSERT_EQ(mxcheck("quantize x.npy -o q.safetensors").code, 0);
   }
   // The file of SetUp with one thing changed.
@@ -44,7 +44,7 @@ TEST_F(DequantizeTool, writes_npy_and_safetensors_in_f32_and_bf16) {
   for (const std::string out : {"b.npy", "b.safetensors"}) {
     ASSERT_EQ(mxcheck("dequantize q.safetensors --dtype bf16 -o " + out).code, 0);
     const Tensor b = read_tensor(dir / out);
-    EXPECT_EQ(b.dtype, Dtype::bf16);
+    EXPECT_EQ(b.format, Format::bf16);
     EXPECT_EQ(values_of<std::uint16_t>(b),
               (std::vector<std::uint16_t>{0x43E0, 0xBF80, 0x3F00, 0x4040, 0x3A80, 0x8000}));
   }
@@ -54,7 +54,7 @@ TEST_F(DequantizeTool, its_default_type_is_what_help_says) {
   const std::string help = mxcheck("dequantize --help").out;
   EXPECT_TRUE(help.find("}=f32") != std::string::npos || help.find("[f32]") != std::string::npos) << help;
   mxcheck("dequantize q.safetensors -o y.npy");
-  EXPECT_EQ(read_tensor(dir / "y.npy").dtype, Dtype::f32);
+  EXPECT_EQ(read_tensor(dir / "y.npy").format, Format::fp32);
 }
 
 TEST_F(DequantizeTool, refuses_files_that_contradict_themselves) {
@@ -92,11 +92,11 @@ TEST_F(DequantizeTool, refuses_files_that_contradict_themselves) {
       {meta("rule", "fp32"), "by the metadata it should be F32"},
       {[](SafetensorsFile& f) { f.tensors.pop_back(); }, "should hold the tensors"},
       {[](SafetensorsFile& f) {
-         f.tensors.push_back({"more", Dtype::u8, {0}, {}});
+         f.tensors.push_back({"more", Format::uint8, {0}, {}});
        },
        "and no others"},
       {[](SafetensorsFile& f) { tensor_in(f, "codes").name = "Codes"; }, "should hold the tensors"},
-      {[](SafetensorsFile& f) { tensor_in(f, "codes").dtype = Dtype::i8; }, "'codes' is I8"},
+      {[](SafetensorsFile& f) { tensor_in(f, "codes").format = Format::int8; }, "'codes' is I8"},
       {[](SafetensorsFile& f) {
          tensor_in(f, "codes").shape = {3, 2};
        },
@@ -162,7 +162,7 @@ class DequantizeStream : public test::ToolTest {
     for (const Format values : {Format::fp32, Format::bf16}) {
       const bool wide = values == Format::fp32;
       const Tensor want{"values",
-                        wide ? Dtype::f32 : Dtype::bf16,
+                        wide ? Format::fp32 : Format::bf16,
                         {kPanelsRows, kPanelsCols},
                         wide ? to_bytes(dequantize(whole.matrix, whole.offsets))
                              : to_bytes(dequantize_bf16(whole.matrix, whole.offsets))};

@@ -31,7 +31,7 @@ class QuantizeTool : public test::ToolTest {
   void SetUp() override { write_safetensors(dir / "real.safetensors", real_tensors()); }
 
   void write_matrix(const std::string& name, std::int64_t rows, std::int64_t cols, const std::vector<float>& values) {
-    write_npy(dir / name, make_tensor("", Dtype::f32, {rows, cols}, values));
+    write_npy(dir / name, make_tensor("", Format::fp32, {rows, cols}, values));
   }
   // Runs quantize and reads what it wrote.
   SafetensorsFile quantized(const std::string& arguments) {
@@ -95,7 +95,7 @@ TEST_F(QuantizeTool, divides_or_multiplies_by_float_scales_as_asked) {
       {"--rule fp32", 0x7A}, {"--rule fp32 --op divide", 0x7A}, {"--rule fp32 --op quotient", 0x7B}};
   for (const auto& [flags, code] : cases) {  // 0x7A = 320, 0x7B = 352
     const SafetensorsFile file = quantized("x.npy " + flags);
-    EXPECT_EQ(tensor_of(file, "scales").dtype, Dtype::f32);
+    EXPECT_EQ(tensor_of(file, "scales").format, Format::fp32);
     EXPECT_EQ(values_of<float>(tensor_of(file, "scales")), std::vector<float>{408.0F / 448.0F});
     EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), (Bytes{0x7E, code})) << flags;
   }
@@ -128,11 +128,11 @@ TEST_F(QuantizeTool, writes_what_the_reference_computes) {
   const Tensor& t = real_tensor("layer3.dh");
   const MatrixView view{Format::bf16, t.data.data(), 160, 512, 512};
   const std::vector<std::int64_t> offsets{0, 50, 50, 160};
-  const Quantized q = quantize(view, Format::e5m2, {32, 1}, recipe_named("te"), offsets);
+  const QuantizedTensor q = quantize(view, Format::e5m2, {32, 1}, recipe_named("te"), offsets);
   const SafetensorsFile file =
       quantized("real.safetensors:layer3.dh --format e5m2 --block 32x1 --preset te --offsets 0,50,50,160");
-  EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), q.codes);
-  EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "scales")), q.scales);
+  EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), values_in<std::uint8_t>(q.codes.data));
+  EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "scales")), values_in<std::uint8_t>(q.scales().data));
   EXPECT_EQ(tensor_of(file, "scales").shape, (std::vector<std::int64_t>{6, 512}));  // 2 + 0 + 4 rows of blocks
 }
 
@@ -164,7 +164,7 @@ TEST_F(QuantizeTool, lays_scales_out_as_the_hardware_reads_them) {
   }
   EXPECT_EQ(tiles, expected);
   const SafetensorsFile packed = quantized("real.safetensors:layer0.x --layout deepgemm");
-  EXPECT_EQ(tensor_of(packed, "scales").dtype, Dtype::u32);
+  EXPECT_EQ(tensor_of(packed, "scales").format, Format::uint32);
   const auto words = values_of<std::uint32_t>(tensor_of(packed, "scales"));
   ASSERT_EQ(words.size(), 4U * 192U);
   EXPECT_EQ(words[192 + 5] >> 16 & 0xFF, scales[5 * 16 + 6]);
@@ -197,9 +197,9 @@ TEST_F(QuantizeTool, gives_e5m6_two_bytes_a_code) {
 
 TEST_F(QuantizeTool, reads_every_type_a_matrix_out_of_three_dimensions_and_reinterpreted_integers) {
   const std::vector<std::uint16_t> values{0x3F80, 0xC000, 0x0000, 0x4000, 0x3F80, 0x4080};  // 1 -2 0, 2 1 4 in BF16
-  write_npy(dir / "u.npy", make_tensor("", Dtype::u16, {2, 1, 3}, values));
-  write_npy(dir / "b.npy", make_tensor("", Dtype::bf16, {2, 1, 3}, values));
-  write_npy(dir / "h.npy", make_tensor("", Dtype::f16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x0001}));
+  write_npy(dir / "u.npy", make_tensor("", Format::uint16, {2, 1, 3}, values));
+  write_npy(dir / "b.npy", make_tensor("", Format::bf16, {2, 1, 3}, values));
+  write_npy(dir / "h.npy", make_tensor("", Format::fp16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x0001}));
   for (const std::string what : {"u.npy --dtype bf16 --index 1", "b.npy --index 1"}) {
     quantized(what);
     EXPECT_EQ(dequantized(), (std::vector<float>{2, 1, 4})) << what;
@@ -213,7 +213,7 @@ TEST_F(QuantizeTool, reads_every_type_a_matrix_out_of_three_dimensions_and_reint
 TEST_F(QuantizeTool, takes_empty_matrices) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{0, 64}, {5, 0}, {std::int64_t{1} << 40, 0}}) {
-    write_npy(dir / "e.npy", make_tensor("", Dtype::f32, shape, std::vector<float>{}));
+    write_npy(dir / "e.npy", make_tensor("", Format::fp32, shape, std::vector<float>{}));
     for (const std::string flags :
          {"", "--layout tcgen05", "--block 32x1 --layout deepgemm", "--rule fp32", "--block 128x128"}) {
       const SafetensorsFile file = quantized("e.npy " + flags);
@@ -228,8 +228,8 @@ TEST_F(QuantizeTool, reads_offsets_from_files) {
   const std::string what = "real.safetensors:layer0.x --block 32x1 --offsets ";
   const SafetensorsFile expected = quantized(what + "0,7,192");
   test::write_file(dir / "o.txt", "0\n7\n192\n");
-  write_npy(dir / "o64.npy", make_tensor("", Dtype::i64, {3}, std::vector<std::int64_t>{0, 7, 192}));
-  write_npy(dir / "o32.npy", make_tensor("", Dtype::i32, {3}, std::vector<std::int32_t>{0, 7, 192}));
+  write_npy(dir / "o64.npy", make_tensor("", Format::int64, {3}, std::vector<std::int64_t>{0, 7, 192}));
+  write_npy(dir / "o32.npy", make_tensor("", Format::int32, {3}, std::vector<std::int32_t>{0, 7, 192}));
   for (const std::string file : {"o.txt", "o64.npy", "o32.npy", "'0 7 192'"}) {
     EXPECT_EQ(tensor_of(quantized(what + file), "scales").data, tensor_of(expected, "scales").data) << file;
   }
@@ -304,12 +304,12 @@ TEST_F(QuantizeTool, summarizes_as_json) {
 
 TEST_F(QuantizeTool, refuses_in_one_line_and_writes_nothing) {
   write_matrix("x.npy", 2, 3, {1, 2, 3, 4, kNan, 6});
-  write_npy(dir / "v.npy", make_tensor("", Dtype::f32, {3}, std::vector<float>(3)));
-  write_npy(dir / "t.npy", make_tensor("", Dtype::f32, {2, 1, 3}, std::vector<float>(6)));
-  write_npy(dir / "four.npy", make_tensor("", Dtype::f32, {1, 1, 1, 1}, std::vector<float>(1)));
-  write_npy(dir / "d.npy", make_tensor("", Dtype::f64, {1, 1}, std::vector<double>(1)));
-  write_npy(dir / "u.npy", make_tensor("", Dtype::u16, {1, 1}, std::vector<std::uint16_t>(1)));
-  write_npy(dir / "i.npy", make_tensor("", Dtype::i64, {1, 1}, std::vector<std::int64_t>(1)));
+  write_npy(dir / "v.npy", make_tensor("", Format::fp32, {3}, std::vector<float>(3)));
+  write_npy(dir / "t.npy", make_tensor("", Format::fp32, {2, 1, 3}, std::vector<float>(6)));
+  write_npy(dir / "four.npy", make_tensor("", Format::fp32, {1, 1, 1, 1}, std::vector<float>(1)));
+  write_npy(dir / "d.npy", make_tensor("", Format::fp64, {1, 1}, std::vector<double>(1)));
+  write_npy(dir / "u.npy", make_tensor("", Format::uint16, {1, 1}, std::vector<std::uint16_t>(1)));
+  write_npy(dir / "i.npy", make_tensor("", Format::int64, {1, 1}, std::vector<std::int64_t>(1)));
   test::write_file(dir / "cut.npy", test::read_file(dir / "x.npy").substr(0, 140));
   test::write_file(dir / "words.txt", "zero one");
   std::filesystem::create_directory(dir / "folder.safetensors");
@@ -406,7 +406,7 @@ class QuantizeStream : public test::ToolTest {
 
   void expect_same(const Job& job) {
     const std::vector<std::byte> x = matrix(job.source);
-    const Dtype dtype = job.source == Format::fp32 ? Dtype::f32 : Dtype::bf16;
+    const Format dtype = job.source == Format::fp32 ? Format::fp32 : Format::bf16;
     write_safetensors(dir / "x.safetensors", {{{"x", dtype, {kPanelsRows, kPanelsCols}, x}}, {}});
     QuantizeRequest r{job.element, job.block, recipe_named(job.recipe), {}, job.layout, 9};
     if (job.experts) r.offsets = {0, 5, 5, 1100, 1101, 2000, kPanelsRows};
@@ -441,7 +441,7 @@ TEST_F(QuantizeStream, names_the_row_of_a_nan_in_a_later_panel_and_writes_nothin
   std::vector<std::byte> x = matrix(Format::bf16);
   const std::uint16_t nan = 0x7FC1;
   std::memcpy(x.data() + 2 * (1999 * kPanelsCols + 77), &nan, 2);
-  write_safetensors(dir / "x.safetensors", {{{"x", Dtype::bf16, {kPanelsRows, kPanelsCols}, x}}, {}});
+  write_safetensors(dir / "x.safetensors", {{{"x", Format::bf16, {kPanelsRows, kPanelsCols}, x}}, {}});
   expect_refused(2, "x.safetensors: NaN at row 1999, column 77",
                  "quantize x.safetensors --nan refuse -o q.safetensors");
 }

@@ -13,8 +13,7 @@
 #include "tests/goldens/temporary_directory.h"
 #include "tests/numerics/measure/measured.h"
 #include "tests/tools/command.h"
-#include "tools/recipes/selection.h"
-#include "tools/recipes/tensor_study.h"
+#include "tools/recipes/recipes.h"
 
 namespace mxcheck {
 namespace {
@@ -29,8 +28,8 @@ class RecipesTool : public test::ToolTest {
     return json::parse(a.out);
   }
 
-  void write(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const std::vector<float>& values) {
-    if (dtype == Dtype::f32) {
+  void write(const std::string& name, Format dtype, std::vector<std::int64_t> shape, const std::vector<float>& values) {
+    if (dtype == Format::fp32) {
       write_npy(dir / name, test::make_tensor("t", dtype, std::move(shape), values));
     } else {
       const std::vector<double> wide(values.begin(), values.end());
@@ -129,7 +128,7 @@ TEST_F(RecipesTool, ranks_by_what_is_asked_and_cuts_the_table_at_the_top) {
 }
 
 TEST_F(RecipesTool, says_in_json_what_the_page_of_the_documentation_says) {
-  write("x.npy", Dtype::f32, {1, 32}, std::vector<float>(32, 1 + 0x1p-9F));
+  write("x.npy", Format::fp32, {1, 32}, std::vector<float>(32, 1 + 0x1p-9F));
   const json answer = recipes("x.npy --recipe rceil --format e4m3");
   const json& t = answer["tensors"][0];
   EXPECT_EQ(t["name"], "x.npy");
@@ -155,8 +154,8 @@ TEST_F(RecipesTool, multiplies_a_pair) {
   EXPECT_EQ(p["bf16"]["sqnr_db"], "inf");
   EXPECT_EQ(p["recipes"].size(), 10U);
   EXPECT_GT(p["recipes"][9]["sqnr_db"], 20);
-  write("x.npy", Dtype::f32, {2, 3}, std::vector<float>(6, 1));
-  write("w.npy", Dtype::f32, {3, 4}, std::vector<float>(12, 1));
+  write("x.npy", Format::fp32, {2, 3}, std::vector<float>(6, 1));
+  write("w.npy", Format::fp32, {3, 4}, std::vector<float>(12, 1));
   expect_refused(2, "K is 3, the activations' columns, and 4, the weights' columns", "recipes --pair x.npy w.npy");
   EXPECT_EQ(mxcheck("recipes --pair x.npy w.npy --weights-layout kn").code, 0);
 }
@@ -174,7 +173,7 @@ TEST_F(RecipesTool, counts_what_is_not_finite) {
   std::vector<float> values(64, 1);
   values[3] = std::nanf("");
   values[40] = INFINITY;
-  write("x.npy", Dtype::f32, {1, 64}, values);
+  write("x.npy", Format::fp32, {1, 64}, values);
   const json answer = recipes("x.npy --format e4m3");
   EXPECT_EQ(answer["tensors"][0]["nan"], 1);
   EXPECT_EQ(answer["tensors"][0]["infinite"], 1);
@@ -183,9 +182,9 @@ TEST_F(RecipesTool, counts_what_is_not_finite) {
 }
 
 TEST_F(RecipesTool, refuses_in_one_line_and_leaves_nothing) {
-  write("empty.npy", Dtype::f32, {0, 32}, {});
-  write("rank3.npy", Dtype::f32, {1, 1, 32}, std::vector<float>(32, 1));
-  write("wide.npy", Dtype::f64, {1, 4}, {1, 2, 3, 4});
+  write("empty.npy", Format::fp32, {0, 32}, {});
+  write("rank3.npy", Format::fp32, {1, 1, 32}, std::vector<float>(32, 1));
+  write("wide.npy", Format::fp64, {1, 4}, {1, 2, 3, 4});
   expect_refused(2, "no tensor given", "recipes");
   expect_refused(2, "unknown rule or preset 'nope'", "recipes real:layer0.x --recipe nope --html p.html");
   expect_refused(2, "--recipe 'no*' matches no recipe", "recipes real:layer0.x --recipe 'no*'");
@@ -265,7 +264,7 @@ class TensorStudyTest : public test::ToolTest {
 
 TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
   const std::vector<std::uint16_t> x = words();
-  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  write_npy(dir / "x.npy", {"", Format::bf16, {kRows, kCols}, to_bytes(x)});
   const MatrixView view{Format::bf16, std::as_bytes(std::span(x)).data(), kRows, kCols, kCols};
   std::vector<Combination> all;
   for (const BlockShape block : {BlockShape{1, 32}, BlockShape{128, 128}, BlockShape{32, 1}}) {
@@ -293,7 +292,7 @@ TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
 
 TEST_F(TensorStudyTest, takes_blocks_as_high_as_the_matrix) {
   const std::vector<std::uint16_t> x = words();
-  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  write_npy(dir / "x.npy", {"", Format::bf16, {kRows, kCols}, to_bytes(x)});
   Progress progress("test");
   const TensorReport report =
       study_tensor({dir / "x.npy", std::nullopt, ""}, {{Format::e4m3, {0, 1}, recipe_named("rceil")}}, 2, progress);
@@ -303,7 +302,7 @@ TEST_F(TensorStudyTest, takes_blocks_as_high_as_the_matrix) {
 TEST_F(TensorStudyTest, names_the_row_of_a_nan_that_a_recipe_refuses) {
   std::vector<std::uint16_t> x = words();
   x[static_cast<std::size_t>(399 * kCols + 5)] = 0x7FC1;
-  write_npy(dir / "x.npy", {"", Dtype::bf16, {kRows, kCols}, to_bytes(x)});
+  write_npy(dir / "x.npy", {"", Format::bf16, {kRows, kCols}, to_bytes(x)});
   Progress progress("test");
   Recipe recipe = recipe_named("rceil");
   recipe.nan = NanPolicy::refuse;

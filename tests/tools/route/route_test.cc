@@ -37,7 +37,7 @@ class RouteTool : public test::ToolTest {
   const std::vector<float> x = logits_with_ties();
   const MatrixView view{Format::fp32, std::as_bytes(std::span(x)).data(), kTokens, kExperts, kExperts};
 
-  void SetUp() override { write_npy(dir / "x.npy", make_tensor("", Dtype::f32, {kTokens, kExperts}, x)); }
+  void SetUp() override { write_npy(dir / "x.npy", make_tensor("", Format::fp32, {kTokens, kExperts}, x)); }
   static Router router_of(const char* variant, std::int64_t top_k) {
     Router router;
     router.variant = &router_variant_named(variant);
@@ -64,7 +64,7 @@ class RouteTool : public test::ToolTest {
 // Three tokens whose answer needs no reference: equal logits share, the smaller index comes first.
 TEST_F(RouteTool, a_choice_that_can_be_checked_by_hand) {
   const std::vector<float> three{1, 2, 2, 0, 5, 5, 5, 5, -INFINITY, 0, -0.0F, -1};
-  write_npy(dir / "three.npy", make_tensor("", Dtype::f32, {3, 4}, three));
+  write_npy(dir / "three.npy", make_tensor("", Format::fp32, {3, 4}, three));
   const SafetensorsFile file = routed("three.npy --top-k 2");
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "experts")), (std::vector<std::int32_t>{1, 2, 0, 1, 1, 2}));
   EXPECT_EQ(values_of<float>(tensor_of(file, "weights")), std::vector<float>(6, 0.5F));
@@ -75,10 +75,10 @@ TEST_F(RouteTool, a_choice_that_can_be_checked_by_hand) {
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "slot_row")), (std::vector<std::int32_t>{1, 4, 0, 2, 3, 5}));
   EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "token_offsets")), (std::vector<std::int64_t>{0, 2, 4, 6}));
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "token_rows")), (std::vector<std::int32_t>{1, 4, 0, 2, 3, 5}));
-  EXPECT_EQ(tensor_of(file, "experts").dtype, Dtype::i32);
+  EXPECT_EQ(tensor_of(file, "experts").format, Format::int32);
   EXPECT_EQ(tensor_of(file, "experts").shape, (std::vector<std::int64_t>{3, 2}));
-  EXPECT_EQ(tensor_of(file, "weights").dtype, Dtype::f32);
-  EXPECT_EQ(tensor_of(file, "offsets").dtype, Dtype::i64);
+  EXPECT_EQ(tensor_of(file, "weights").format, Format::fp32);
+  EXPECT_EQ(tensor_of(file, "offsets").format, Format::int64);
   EXPECT_EQ(file.metadata.at("variant"), "topk-softmax");
   EXPECT_EQ(file.metadata.at("top_k"), "2");
   EXPECT_EQ(file.metadata.at("rule"), "none");
@@ -147,7 +147,7 @@ TEST_F(RouteTool, a_capacity_factor_is_the_capacity_that_it_gives) {
     EXPECT_EQ(tensor_of(by_factor, "row_token").data, tensor_of(by_number, "row_token").data);
   }
   // 1.1 of 10 is 11, though the double that is nearest to 1.1 lies above it.
-  write_npy(dir / "ten.npy", make_tensor("", Dtype::f32, {20, 2}, std::vector<float>(x.begin(), x.begin() + 40)));
+  write_npy(dir / "ten.npy", make_tensor("", Format::fp32, {20, 2}, std::vector<float>(x.begin(), x.begin() + 40)));
   for (const char* factor : {"1.1", "11e-1", "0.11E+1", "1.100"}) {
     EXPECT_EQ(routed(std::string("ten.npy --top-k 1 --round expert-choice --capacity-factor ") + factor)
                   .metadata.at("capacity"),
@@ -157,7 +157,7 @@ TEST_F(RouteTool, a_capacity_factor_is_the_capacity_that_it_gives) {
 
 TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
   const std::vector<float> bias{0, 3, -3, 0.5F, 0, 1};
-  write_npy(dir / "b.npy", make_tensor("", Dtype::f32, {kExperts}, bias));
+  write_npy(dir / "b.npy", make_tensor("", Format::fp32, {kExperts}, bias));
   Router router = router_of("sigmoid", 2);
   router.bias = bias, router.groups = 3, router.groups_kept = 2, router.scale = 2.5F;
   const SafetensorsFile file =
@@ -166,7 +166,7 @@ TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(file, "experts")), routes.experts);
   EXPECT_EQ(values_of<float>(tensor_of(file, "weights")), routes.weights);
   EXPECT_NE(routes.experts, route(router_of("sigmoid", 2), view).experts);
-  write_npy(dir / "n.npy", make_tensor("", Dtype::f32, {1, 3}, std::vector<float>{NAN, 1, NAN}));
+  write_npy(dir / "n.npy", make_tensor("", Format::fp32, {1, 3}, std::vector<float>{NAN, 1, NAN}));
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(routed("n.npy --top-k 2 --nan last"), "experts")),
             (std::vector<std::int32_t>{1, 0}));
 }
@@ -174,10 +174,11 @@ TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
 // Files that were written are read again in either format, and logits are read from all three.
 TEST_F(RouteTool, files_of_all_formats_say_the_same) {
   const SafetensorsFile one = routed("x.npy --top-k 2");
-  write_safetensors(dir / "x.safetensors", {{make_tensor("logits", Dtype::f32, {kTokens, kExperts}, x),
-                                             make_tensor("other", Dtype::f32, {1, 1}, std::vector<float>{0})},
+  write_safetensors(dir / "x.safetensors", {{make_tensor("logits", Format::fp32, {kTokens, kExperts}, x),
+                                             make_tensor("other", Format::fp32, {1, 1}, std::vector<float>{0})},
                                             {}});
-  GoldenWriter writer(dir / "x.h5", {{}, {{"logits", Role::input, "float32", Dtype::u32, {kTokens, kExperts}, {}}}});
+  GoldenWriter writer(dir / "x.h5",
+                      {{}, {{"logits", Role::input, "float32", Format::uint32, {kTokens, kExperts}, {}}}});
   writer.append(0, std::as_bytes(std::span(x)));
   writer.commit();
   for (const char* logits : {"x.safetensors:logits", "x.safetensors --name logits", "x.h5:/logits",
@@ -190,14 +191,14 @@ TEST_F(RouteTool, files_of_all_formats_say_the_same) {
     ASSERT_EQ(mxcheck(std::string("route x.npy --top-k 2 -o ") + out).code, 0);
     for (const Tensor& t : one.tensors) {
       const Tensor again = read_tensor(dir / (std::string(out) + ":/" + t.name));
-      EXPECT_EQ(again.dtype, t.dtype) << t.name;
+      EXPECT_EQ(again.format, t.format) << t.name;
       EXPECT_EQ(again.shape, t.shape) << t.name;
       EXPECT_EQ(again.data, t.data) << t.name;
     }
   }
   // Indices that were written can be read where offsets are wanted.
   const std::vector<float> matrix(80 * 32, 1.0F);
-  write_npy(dir / "m.npy", make_tensor("", Dtype::f32, {80, 32}, matrix));
+  write_npy(dir / "m.npy", make_tensor("", Format::fp32, {80, 32}, matrix));
   for (const char* offsets : {"r.safetensors:offsets", "r.h5:/offsets"}) {
     EXPECT_EQ(mxcheck(std::string("quantize m.npy -o q.safetensors --offsets ") + offsets).code, 0) << offsets;
   }
@@ -206,23 +207,23 @@ TEST_F(RouteTool, files_of_all_formats_say_the_same) {
 TEST_F(RouteTool, takes_bf16_fp16_three_dimensions_and_real_logits) {
   std::vector<std::uint16_t> bits;
   for (const float value : x) bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
-  write_npy(dir / "bf.npy", make_tensor("", Dtype::bf16, {kTokens, kExperts}, bits));
-  write_npy(dir / "u.npy", make_tensor("", Dtype::u16, {kTokens, kExperts}, bits));
+  write_npy(dir / "bf.npy", make_tensor("", Format::bf16, {kTokens, kExperts}, bits));
+  write_npy(dir / "u.npy", make_tensor("", Format::uint16, {kTokens, kExperts}, bits));
   std::vector<float> twice(x.size(), 0);
   twice.insert(twice.end(), x.begin(), x.end());
-  write_npy(dir / "t.npy", make_tensor("", Dtype::f32, {2, kTokens, kExperts}, twice));
+  write_npy(dir / "t.npy", make_tensor("", Format::fp32, {2, kTokens, kExperts}, twice));
   const std::vector<std::byte> weights = tensor_of(routed("x.npy --top-k 2"), "weights").data;
   for (const char* logits : {"bf.npy", "u.npy --dtype bf16", "t.npy --index 1"}) {
     EXPECT_EQ(tensor_of(routed(std::string(logits) + " --top-k 2"), "weights").data, weights) << logits;
   }
-  write_npy(dir / "h.npy", make_tensor("", Dtype::f16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x4000}));  // 1, 2
+  write_npy(dir / "h.npy", make_tensor("", Format::fp16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x4000}));  // 1, 2
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(routed("h.npy --top-k 1"), "experts")), std::vector<std::int32_t>{1});
   EXPECT_EQ(tensor_of(routed("real:layer0.router_logits --top-k 4"), "experts").shape,
             (std::vector<std::int64_t>{2048, 4}));
 }
 
 TEST_F(RouteTool, no_tokens_give_empty_tensors) {
-  write_npy(dir / "e.npy", {"", Dtype::f32, {0, 5}, {}});
+  write_npy(dir / "e.npy", {"", Format::fp32, {0, 5}, {}});
   for (const char* more : {"", " --round nr-f", " --round expert-choice --capacity-factor 1"}) {
     const SafetensorsFile file = routed(std::string("e.npy --top-k 2") + more);
     EXPECT_EQ(values_of<std::int64_t>(tensor_of(file, "offsets")), std::vector<std::int64_t>(6, 0)) << more;
@@ -241,7 +242,7 @@ TEST_F(RouteTool, reports_loads_padding_and_changes) {
     if (t == 2) row[3] = 2;
     logits.insert(logits.end(), row.begin(), row.end());
   }
-  write_npy(dir / "l.npy", make_tensor("", Dtype::f32, {12, 4}, logits));
+  write_npy(dir / "l.npy", make_tensor("", Format::fp32, {12, 4}, logits));
   EXPECT_EQ(mxcheck("route l.npy --top-k 1 --round nr-f --tile 4").out,
             "l.npy: 12 tokens, 4 experts, top 1 by topk-softmax, then nr-f to tiles of 4\n"
             "chosen    min 0, mean 3.0, max 7; 1 expert without tokens\n"
@@ -406,34 +407,34 @@ TEST_F(RouteTool, refuses_what_cannot_be_meant) {
 TEST_F(RouteTool, refuses_tensors_that_are_no_logits) {
   expect_refused(2, "none.npy", "route none.npy --top-k 1 -o r.h5");
   expect_refused(2, "no real tensor 'layer9.router_logits'", "route real:layer9.router_logits --top-k 1");
-  write_npy(dir / "v.npy", make_tensor("", Dtype::f32, {3}, std::vector<float>{1, 2, 3}));
+  write_npy(dir / "v.npy", make_tensor("", Format::fp32, {3}, std::vector<float>{1, 2, 3}));
   expect_refused(2, "has 1 dimensions; two are needed", "route v.npy --top-k 1 -o r.h5");
-  write_npy(dir / "i.npy", make_tensor("", Dtype::i32, {1, 1}, std::vector<std::int32_t>{1}));
+  write_npy(dir / "i.npy", make_tensor("", Format::int32, {1, 1}, std::vector<std::int32_t>{1}));
   expect_refused(2, "has dtype I32; F32, BF16 or F16 is needed", "route i.npy --top-k 1 -o r.h5");
   expect_refused(2, "holds one tensor, without a name", "route x.npy --name x --top-k 1");
-  write_npy(dir / "n.npy", make_tensor("", Dtype::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, NAN, 6}));
+  write_npy(dir / "n.npy", make_tensor("", Format::fp32, {2, 3}, std::vector<float>{1, 2, 3, 4, NAN, 6}));
   expect_refused(2, "n.npy: ", "route n.npy --top-k 1 -o r.h5");
-  write_npy(dir / "f.npy", make_tensor("", Dtype::f32, {1, 3}, std::vector<float>{1, -INFINITY, 3}));
+  write_npy(dir / "f.npy", make_tensor("", Format::fp32, {1, 3}, std::vector<float>{1, -INFINITY, 3}));
   expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --losses -o r.h5");
   expect_refused(2, "f.npy: ", "route f.npy --top-k 1 --variant topk-softmax-packed -o r.h5");
   expect_refused(2, "v.npy: bias of 3 values: must be one of each of the 6 experts",
                  "route x.npy --top-k 1 --bias v.npy -o r.h5");
-  write_npy(dir / "bn.npy", make_tensor("", Dtype::f32, {6}, std::vector<float>{0, 0, NAN, 0, 0, 0}));
+  write_npy(dir / "bn.npy", make_tensor("", Format::fp32, {6}, std::vector<float>{0, 0, NAN, 0, 0, 0}));
   expect_refused(2, "bn.npy: NaN in the bias of expert 2", "route x.npy --top-k 1 --bias bn.npy -o r.h5");
-  write_npy(dir / "bi.npy", make_tensor("", Dtype::f32, {6}, std::vector<float>{0, 0, 0, INFINITY, 0, 0}));
+  write_npy(dir / "bi.npy", make_tensor("", Format::fp32, {6}, std::vector<float>{0, 0, 0, INFINITY, 0, 0}));
   expect_refused(2, "bi.npy: Inf in the bias of expert 3: packed order takes finite numbers alone",
                  "route x.npy --top-k 1 --bias bi.npy --variant topk-softmax-packed -o r.h5");
   expect_refused(2, "a bias is one vector of F32", "route x.npy --top-k 1 --bias x.npy -o r.h5");
-  write_npy(dir / "e.npy", {"", Dtype::f32, {0}, {}});
+  write_npy(dir / "e.npy", {"", Format::fp32, {0}, {}});
   expect_refused(2, "e.npy: is empty", "route x.npy --top-k 1 --bias e.npy -o r.h5");
 }
 
 TEST_F(RouteTool, an_output_is_whole_or_is_what_was_there) {
   expect_refused(2, "name the output OUT.safetensors or OUT.h5", "route x.npy --top-k 1 -o r.npy");
-  write_safetensors(dir / "x.safetensors", {{make_tensor("a", Dtype::f32, {kTokens, kExperts}, x)}, {}});
+  write_safetensors(dir / "x.safetensors", {{make_tensor("a", Format::fp32, {kTokens, kExperts}, x)}, {}});
   expect_refused(2, "is an input file", "route x.safetensors:a --top-k 1 -o x.safetensors");
   expect_refused(2, "is an input file", "route x.safetensors --name a --top-k 1 -o ./x.safetensors");
-  write_safetensors(dir / "b.safetensors", {{make_tensor("b", Dtype::f32, {2}, std::vector<float>{1, 2})}, {}});
+  write_safetensors(dir / "b.safetensors", {{make_tensor("b", Format::fp32, {2}, std::vector<float>{1, 2})}, {}});
   expect_refused(2, "is an input file", "route x.npy --top-k 1 --bias b.safetensors:b -o b.safetensors");
   expect_refused(2, "no_such_folder", "route x.npy --top-k 1 -o no_such_folder/r.h5");
   // A disk that fills up.

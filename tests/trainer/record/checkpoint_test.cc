@@ -217,7 +217,7 @@ TEST_F(SealedFile, has_the_hash_that_is_documented) {
   UnverifiedGolden contents;
   contents.kind = "parity";
   contents.info.attributes = {{"b", "2"}, {"content_sha256", "any"}, {"a", "1"}};
-  contents.info.datasets = {{"d", Role::output, "uint8", Dtype::u8, {2}, {}}};
+  contents.info.datasets = {{"d", Role::output, "uint8", Format::uint8, {2}, {}}};
   contents.data = {{std::byte{7}, std::byte{8}}};
   EXPECT_EQ(content_sha256(contents), "bb889aca66e0d8b4170d1ba97b58ec695a910ec2689dcbcc5e03c7170dc29486");
 }
@@ -240,7 +240,7 @@ TEST_F(SealedFile, refuses_what_is_not_asked_for) {
 }
 
 TEST_F(SealedFile, refuses_what_its_hash_would_not_see) {
-  GoldenInfo info{{{"file_version", kSealedVersion}}, {{"d", Role::input, "uint8", Dtype::u8, {0}, {}}}};
+  GoldenInfo info{{{"file_version", kSealedVersion}}, {{"d", Role::input, "uint8", Format::uint8, {0}, {}}}};
   GoldenWriter(path, info, {.file_kind = "parity"}).commit();
   expect_error(ErrorKind::input, "d has attributes of its own", [&] { SealedReader(path, "parity"); });
   info.datasets[0].role = Role::output;

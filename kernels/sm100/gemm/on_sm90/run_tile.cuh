@@ -1,6 +1,6 @@
 #pragma once
-// One tile's kernels on a Hopper card: a file includes it for each tile. The problem's tensors are the host's, as they
-// are for the emulation on the CPU: copies go to the card and back.
+// One tile's kernels on a Hopper card: CMakeLists.txt writes a file for each tile. The problem's tensors are the
+// host's, as they are for the emulation on the CPU: copies go to the card and back.
 
 #include "emulation/on_sm90/launch.h"
 #include "emulation/on_sm90/run.cuh"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "emulation/sm100/launch.h"
-#include "kernels/sm100/gemm/host.h"
+#include "kernels/sm100/gemm/params.h"
 
 namespace mxcheck::sm100::gemm::on_sm90 {
 

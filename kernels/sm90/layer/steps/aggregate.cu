@@ -1,8 +1,9 @@
-#include "kernels/sm90/layer/steps/aggregate.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 #include <algorithm>
 
-#include "kernels/sm90/layer/steps/values.cuh"
+#include "kernels/sm90/layer/steps/coder.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -68,10 +69,11 @@ __global__ void __launch_bounds__(kThreads) aggregate(const __grid_constant__ Ag
       }
       std::uint16_t* const to = job.o + t * job.cols + j;
       if constexpr (kVector) {
-        *reinterpret_cast<uint4*>(to) = make_uint4(two_bf16(acc.sum[0], acc.sum[1]), two_bf16(acc.sum[2], acc.sum[3]),
-                                                   two_bf16(acc.sum[4], acc.sum[5]), two_bf16(acc.sum[6], acc.sum[7]));
+        *reinterpret_cast<uint4*>(to) =
+            make_uint4(ptx::cvt_rn_bf16x2_f32(acc.sum[0], acc.sum[1]), ptx::cvt_rn_bf16x2_f32(acc.sum[2], acc.sum[3]),
+                       ptx::cvt_rn_bf16x2_f32(acc.sum[4], acc.sum[5]), ptx::cvt_rn_bf16x2_f32(acc.sum[6], acc.sum[7]));
       } else {
-        *to = static_cast<std::uint16_t>(two_bf16(acc.sum[0], 0.0F));
+        *to = static_cast<std::uint16_t>(ptx::cvt_rn_bf16x2_f32(acc.sum[0], 0.0F));
       }
     }
   }

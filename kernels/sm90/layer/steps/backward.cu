@@ -1,9 +1,9 @@
-// SwiGLU's gradient along rows, with dS of the same read.
+// SwiGLU's gradient along rows, with dS of the same read; and the last levels of the sums of dS.
 
 #include <type_traits>
 
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/layer/steps/sums.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -85,6 +85,28 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
+constexpr int kSumThreads = 256;
+constexpr int kLevels = 31;
+
+// Parts after the last count as +0, up to a power of two of them. Sums of whole subtrees wait at their level, as the
+// digits of a binary counter.
+__global__ void __launch_bounds__(kSumThreads) add(const __grid_constant__ SumsJob job) {
+  if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kSumThreads + threadIdx.x;
+  if (row >= job.rows) return;
+  float waiting[kLevels + 1];
+  float sum = 0;
+  std::int64_t padded = 1;
+  while (padded < job.parts) padded *= 2;
+  for (std::int64_t i = 0; i < padded; ++i) {
+    sum = i < job.parts ? job.sums[i * job.rows + row] : 0.0F;
+    int level = 0;
+    for (; (i >> level & 1) != 0; ++level) sum = __fadd_rn(waiting[level], sum);
+    waiting[level] = sum;
+  }
+  job.out[row] = sum;
+}
+
 }  // namespace
 
 bool has_row_blocks(const HInput& h, std::int64_t n, int block) { return h.interleaved || n % block == 0; }
@@ -104,6 +126,12 @@ cudaError_t launch_backward_rows(const RowsJob& job, bool vector, cudaStream_t s
                                                    : with_coder(job.row.coding, launch);
   if (e != cudaSuccess || parts == 1) return e;
   return add_sums({job.sums, parts, job.rows, job.ds, job.header}, stream);
+}
+
+cudaError_t add_sums(const SumsJob& job, cudaStream_t stream) {
+  if (job.rows == 0) return cudaSuccess;
+  add<<<static_cast<unsigned>((job.rows + kSumThreads - 1) / kSumThreads), kSumThreads, 0, stream>>>(job);
+  return cudaGetLastError();
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -6,8 +6,7 @@
 
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/layer/steps/wide/wide.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/layer/steps/transposed_tile.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -61,13 +61,6 @@ __device__ __forceinline__ Codes load_codes(const TransposeJob& job, const RowTi
   return v;
 }
 
-// The larger magnitude; NaN if either is, which max.f32 alone would drop.
-__device__ __forceinline__ float larger_magnitude(float amax, float x) {
-  float y;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(amax), "f"(fabsf(x)));
-  return y;
-}
-
 template <Element kSource>
 __device__ __forceinline__ void decode_codes(const Codes& v, float (&x)[4][kRows], float (&amax)[4]) {
 #pragma unroll
@@ -78,7 +71,7 @@ __device__ __forceinline__ void decode_codes(const Codes& v, float (&x)[4][kRows
     x[0][r] = __fmul_rn(low.x, scale), x[1][r] = __fmul_rn(low.y, scale);
     x[2][r] = __fmul_rn(high.x, scale), x[3][r] = __fmul_rn(high.y, scale);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) amax[k] = r == 0 ? fabsf(x[k][r]) : larger_magnitude(amax[k], x[k][r]);
+    for (int k = 0; k < 4; ++k) amax[k] = r == 0 ? fabsf(x[k][r]) : ptx::max_nan_f32(amax[k], fabsf(x[k][r]));
   }
 }
 

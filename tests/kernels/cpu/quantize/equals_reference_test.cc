@@ -39,7 +39,7 @@ void expect_all_shapes_equal(std::uint64_t seed, std::int64_t rows, std::int64_t
     if (block.rows == 1 && block.cols != 0) {
       ASSERT_EQ(quantize_dual_difference(c, x), "") << rows << " x " << cols << ", seed " << seed;
     }
-    const Quantized q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
+    const QuantizedTensor q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
     ASSERT_EQ(dequantize_difference(c, q, sizeof(T) == 2 ? Format::bf16 : Format::fp32), "")
         << rows << " x " << cols << ", seed " << seed;
     if (line) {
@@ -169,7 +169,7 @@ TEST(CpuLibrary, gives_the_same_bytes_whatever_the_number_of_threads) {
       Case c{Format::e4m3, "rceil", block, line ? MXCHECK_TCGEN05 : MXCHECK_COMPACT, offsets_for(rows), 3};
       c.also_threads = {1, 2, 7, 0};
       ASSERT_EQ(quantize_difference(c, x), "") << cols;
-      const Quantized q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
+      const QuantizedTensor q = quantize(x.view(), c.format, block, recipe_named(c.recipe), c.offsets);
       ASSERT_EQ(dequantize_difference(c, q, Format::fp32), "") << cols;
       ASSERT_EQ(dequantize_difference(c, q, Format::bf16), "") << cols;
       if (block.rows == 1 && block.cols != 0) {
@@ -182,17 +182,13 @@ TEST(CpuLibrary, gives_the_same_bytes_whatever_the_number_of_threads) {
 TEST(CpuDequantize, equals_the_reference_for_every_code_and_every_scale) {
   for (const Format format : kFormats) {
     for (const BlockShape& block : {BlockShape{1, 32}, BlockShape{32, 1}, BlockShape{1, 128}}) {
-      Quantized q;
-      q.element = format;
-      q.block = block;
-      q.rows = block.rows * 256;  // scale byte = row of blocks; 256 columns: every code
-      q.cols = 256;
-      q.scale_rows = 256;
-      q.scale_cols = 256 / block.cols;
-      for (std::int64_t i = 0; i < q.rows * q.cols; ++i)
-        q.codes.push_back(static_cast<std::uint8_t>(i % 256 + i / 256));
-      for (std::int64_t i = 0; i < q.scale_rows * q.scale_cols; ++i) {
-        q.scales.push_back(static_cast<std::uint8_t>(i / q.scale_cols + i % q.scale_cols));
+      // A scale byte is the row of blocks; 256 columns: every code.
+      QuantizedTensor q = make_quantized(format, block.rows * 256, 256, block, Format::e8m0, 256, 256 / block.cols);
+      for (std::int64_t i = 0; i < q.rows() * q.cols(); ++i)
+        q.codes.set_code(static_cast<std::size_t>(i), static_cast<std::uint32_t>(i % 256 + i / 256));
+      for (std::int64_t i = 0; i < q.scale_rows() * q.scale_cols(); ++i) {
+        q.scales().set_code(static_cast<std::size_t>(i),
+                            static_cast<std::uint32_t>(i / q.scale_cols() + i % q.scale_cols()));
       }
       const Case c{format, "rceil", block, MXCHECK_COMPACT, {}, 1};
       EXPECT_EQ(dequantize_difference(c, q, Format::fp32), "");
@@ -216,7 +212,7 @@ TEST(CpuLibrary, ignores_the_floating_point_environment) {
       const Sample<std::uint16_t> x = patterns_below(static_cast<std::uint16_t>(field << 7 | 0x41));
       const Case c{Format::e4m3, "rceil", {1, 32}, MXCHECK_COMPACT, {}, 1, mxcsr};
       ASSERT_EQ(quantize_difference(c, x), "") << std::hex << mxcsr;
-      const Quantized q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe));
+      const QuantizedTensor q = quantize(x.view(), c.format, c.block, recipe_named(c.recipe));
       ASSERT_EQ(dequantize_difference(c, q, Format::fp32), "") << std::hex << mxcsr;
       ASSERT_EQ(dequantize_difference(c, q, Format::bf16), "") << std::hex << mxcsr;
     }

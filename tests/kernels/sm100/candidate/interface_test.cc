@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "kernels/sm100/candidate/choice.h"
-#include "kernels/sm100/candidate/clean.h"
-#include "kernels/sm100/candidate/saved.h"
-#include "kernels/sm100/candidate/workspace.h"
+#include "kernels/sm100/candidate/stage.h"
 #include "tests/kernels/sm100/candidate/call.h"
 
 namespace {

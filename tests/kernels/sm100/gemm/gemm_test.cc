@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "kernels/sm100/gemm/host.h"
-#include "kernels/sm100/gemm/instances.h"
+#include "kernels/sm100/gemm/params.h"
+#include "kernels/sm100/gemm/tile.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
 
 namespace mxcheck::sm100::gemm {

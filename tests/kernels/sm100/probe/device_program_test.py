@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "tcgen05"))
 import forms_test  # noqa: E402
 import ptx_forms  # noqa: E402
 
-SOURCE = ROOT / "kernels/sm100/probe/cuda_launcher.cu"
+SOURCE = ROOT / "tests/kernels/sm100/probe/cuda_launcher.cu"
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else None
 KERNELS = 7  # five of the ten probes share one kernel, which is there for one CTA and for a pair
 

@@ -13,12 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/sm100/probe/child.h"
-#include "kernels/sm100/probe/emulated_launcher.h"
-#include "kernels/sm100/probe/golden_words.h"
-#include "kernels/sm100/probe/program.h"
 #include "numerics/accumulate/contract.h"
 #include "numerics/accumulate/fused_sum.h"
+#include "tests/kernels/sm100/probe/golden_words.h"
+#include "tests/kernels/sm100/probe/program.h"
 
 namespace mxcheck::sm100::probe {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/sm100/scales/emulated.h"
+#include "kernels/sm100/gemm/emulated.h"
 #include "reference/quantize/scale_layout.h"
 
 namespace mxcheck::sm100::scales {

@@ -11,7 +11,6 @@
 
 #include "kernels/sm100/tcgen05/barrier.h"
 #include "kernels/sm100/tcgen05/cluster.h"
-#include "kernels/sm100/tcgen05/launch_control.h"
 #include "kernels/sm100/tcgen05/mma.h"
 #include "kernels/sm100/tcgen05/shared.h"
 #include "kernels/sm100/tcgen05/tma.h"

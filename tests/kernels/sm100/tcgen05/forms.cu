@@ -10,7 +10,6 @@
 #include "kernels/sm100/tcgen05/barrier.h"
 #include "kernels/sm100/tcgen05/cluster.h"
 #include "kernels/sm100/tcgen05/descriptor.h"
-#include "kernels/sm100/tcgen05/launch_control.h"
 #include "kernels/sm100/tcgen05/mma.h"
 #include "kernels/sm100/tcgen05/numbers.h"
 #include "kernels/sm100/tcgen05/shared.h"

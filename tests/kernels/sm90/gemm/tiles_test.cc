@@ -10,9 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/sm90/gemm/bf16/bf16.h"
-#include "kernels/sm90/gemm/bf16/decoded.h"
-#include "kernels/sm90/gemm/fp8/fp8.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,6 +1,6 @@
 // The workspace of a layer's steps: parts that live at a time never share a byte, and gaps are used again.
 
-#include "kernels/sm90/moe/steps/arena.h"
+#include "kernels/sm90/moe/moe_builder.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sm90/layer/steps/columns.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "tests/kernels/sm90/moe/transposed_codes.h"
 
 namespace mxcheck::test {
@@ -16,8 +16,8 @@ template <class T>
 void expect_columns(mxcheck_kernels::sm90::TransposeJob job, const Way& way, const std::vector<T>& values,
                     const Experts& experts, const Target& to, bool vector, const std::string& what) {
   const std::int64_t block = way.coding.block;
-  const Quantized q = quantize(view_of(values, experts.rows(), job.cols), way.format, {block, 1},
-                               recipe_named(way.recipe), experts.offsets);
+  const QuantizedTensor q = quantize(view_of(values, experts.rows(), job.cols), way.format, {block, 1},
+                                     recipe_named(way.recipe), experts.offsets);
   const std::vector<std::uint8_t> codes = transposed_codes(q, experts, to);
   const std::vector<std::uint32_t> scales = scale_bits(q);
   const std::int64_t bands = experts.bands.back();

@@ -109,20 +109,19 @@ TEST_F(Sm90Columns, of_fp32_rows_with_quotients_beside_ties) {
 }
 
 // Codes of `from`, gathered or not, as values in FP32.
-void expect_of_codes(const Quantized& from, bool gather, bool vector, const std::string& what) {
+void expect_of_codes(const QuantizedTensor& from, bool gather, bool vector, const std::string& what) {
   const std::vector<float> values = dequantize(from);
   const std::int64_t rows = ragged_rows();
-  const auto index = gather ? random_index(rows, from.rows, 24) : std::vector<std::int32_t>{};
-  const Input<std::uint8_t> codes(from.codes);
-  const Input<std::uint8_t> bytes(from.scales);
-  const Input<float> words(from.scales_fp32);
+  const auto index = gather ? random_index(rows, from.rows(), 24) : std::vector<std::int32_t>{};
+  const Input<std::uint8_t> codes(values_in<std::uint8_t>(from.codes.data));
+  const Input<std::uint8_t> scales(values_in<std::uint8_t>(from.scales().data));
   const Input<std::int32_t> device_index(index);
   TransposeJob job;
-  job.x = codes.data(), job.stride = job.cols = from.cols, job.index = gather ? device_index.data() : nullptr;
-  job.scales = bytes.data(), job.scale_blocks = from.scale_cols, job.e8m0 = from.scales_fp32.empty();
-  if (!job.e8m0) job.scales = words.data();
-  job.element = from.element == Format::e4m3 ? Element::e4m3 : Element::e5m2;
-  expect_all(job, gathered(values, index, from.cols), vector, what);
+  job.x = codes.data(), job.stride = job.cols = from.cols(), job.index = gather ? device_index.data() : nullptr;
+  job.scales = scales.data(), job.scale_blocks = from.scale_cols();
+  job.e8m0 = from.scales().format == Format::e8m0;
+  job.element = from.element() == Format::e4m3 ? Element::e4m3 : Element::e5m2;
+  expect_all(job, gathered(values, index, from.cols()), vector, what);
 }
 
 TEST_F(Sm90Columns, of_codes_that_quantization_made) {
@@ -131,7 +130,7 @@ TEST_F(Sm90Columns, of_codes_that_quantization_made) {
       const bool gather = cols != 128;
       const std::int64_t rows = gather ? 333 : ragged_rows();
       const std::vector<std::uint16_t> x = bf16_cells(rows, cols, 25);
-      const Quantized from = quantize(view_of(x, rows, cols), way.format, {1, 128}, recipe_named(way.recipe));
+      const QuantizedTensor from = quantize(view_of(x, rows, cols), way.format, {1, 128}, recipe_named(way.recipe));
       expect_of_codes(from, gather, cols % 8 == 0, "codes " + way.recipe + " of " + std::to_string(cols));
     }
   }
@@ -140,25 +139,21 @@ TEST_F(Sm90Columns, of_codes_that_quantization_made) {
 TEST_F(Sm90Columns, of_codes_and_scales_of_any_bits) {
   for (const Format format : {Format::e4m3, Format::e5m2}) {
     for (const bool fp32 : {false, true}) {
-      Quantized from;
-      from.element = format, from.block = {1, 128};
-      from.rows = from.scale_rows = ragged_rows(), from.cols = 136, from.scale_cols = 2;
-      for (std::int64_t i = 0; i < from.rows * from.cols; ++i) {
+      const std::int64_t rows = ragged_rows();
+      QuantizedTensor from = make_quantized(format, rows, 136, {1, 128}, fp32 ? Format::fp32 : Format::e8m0, rows, 2);
+      for (std::int64_t i = 0; i < from.rows() * from.cols(); ++i) {
         const std::uint64_t r = random_word(26, static_cast<std::uint64_t>(i));
         const std::uint64_t narrow = (r >> 8) % 64 == 0 ? 0xFF : 0xBB;  // few NaN
-        from.codes.push_back(static_cast<std::uint8_t>(r & narrow));
+        from.codes.set_code(static_cast<std::size_t>(i), static_cast<std::uint32_t>(r & narrow));
       }
-      for (std::int64_t i = 0; i < from.rows * 2; ++i) {
+      for (std::int64_t i = 0; i < from.rows() * 2; ++i) {
         const std::uint64_t r = random_word(27, static_cast<std::uint64_t>(i));
         // An expert of 300 has all kinds; those before it have one kind each, so that not every block is NaN.
         const std::uint64_t kind = i / 2 > 416 ? r >> 60 : static_cast<std::uint64_t>(i) / 2 / 32;
         const std::uint64_t byte = kind == 0 ? r & 1 : kind == 1 ? 230 + r % 25 : kind == 2 ? 100 + r % 40 : r % 255;
-        if (fp32) {
-          from.scales_fp32.push_back(
-              std::bit_cast<float>(static_cast<std::uint32_t>(byte << 23 | ((r >> 32) & 0x7FFFFF))));
-        } else {
-          from.scales.push_back(static_cast<std::uint8_t>((r >> 48) % 64 == 0 ? 255 : byte));
-        }
+        const std::uint64_t e8m0 = (r >> 48) % 64 == 0 ? 255 : byte;
+        from.scales().set_code(static_cast<std::size_t>(i),
+                               static_cast<std::uint32_t>(fp32 ? byte << 23 | ((r >> 32) & 0x7FFFFF) : e8m0));
       }
       expect_of_codes(from, false, true, fp32 ? "any codes, FP32 scales" : "any codes, E8M0 scales");
     }

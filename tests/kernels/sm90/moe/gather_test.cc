@@ -1,6 +1,6 @@
 // Rows of tokens copied to the rows of their experts, on the device against a loop. Skipped without a GPU.
 
-#include "kernels/sm90/moe/gather.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -26,19 +26,19 @@ Bytes packed_bytes(const std::vector<std::uint16_t>& codes) {
 
 const char* text_of(bool interleaved) { return interleaved ? "interleaved" : "halves"; }
 
-void expect_gradients(const mxcheck::Quantized& q) {
-  const std::int64_t n = q.cols / 2;
-  const Input<std::uint8_t> packed(packed_bytes(q.codes16));
-  const Input<std::uint8_t> scales(q.scales);
+void expect_gradients(const mxcheck::QuantizedTensor& q) {
+  const std::int64_t n = q.cols() / 2;
+  const Input<std::uint8_t> packed(packed_bytes(mxcheck::values_in<std::uint16_t>(q.codes.data)));
+  const Input<std::uint8_t> scales(mxcheck::values_in<std::uint8_t>(q.scales().data));
   const Input<std::uint16_t> values(dequantize_bf16(q));
-  const Upstream up(q.rows, n);
-  const Experts experts({q.rows / 3, 0, q.rows - q.rows / 3});
+  const Upstream up(q.rows(), n);
+  const Experts experts({q.rows() / 3, 0, q.rows() - q.rows() / 3});
   for (const bool interleaved : {false, true}) {
     const HInput kept = h_input(packed.data(), scales.data(), n, interleaved);
     const HInput bf16 = h_input(values.data(), nullptr, n, interleaved);
     const auto compare = [&](const std::string& what, const auto& run) {
-      const Gradient right(q.rows, n, experts.bands.back());
-      const Gradient mine(q.rows, n, experts.bands.back());
+      const Gradient right(q.rows(), n, experts.bands.back());
+      const Gradient mine(q.rows(), n, experts.bands.back());
       run(right, bf16);
       run(mine, kept);
       right.expect(mine, std::string(text_of(interleaved)) + what);
@@ -53,7 +53,7 @@ void expect_kept(const Words& h, std::int64_t cols) {
   const auto rows = static_cast<std::int64_t>(h.size()) / cols;
   const std::int64_t n = cols / 2;
   const auto q = quantize(view_of(h, rows, cols), mxcheck::Format::e5m6, {1, 128}, mxcheck::recipe_named("rceil"));
-  const Bytes right = packed_bytes(q.codes16);
+  const Bytes right = packed_bytes(mxcheck::values_in<std::uint16_t>(q.codes.data));
   const Input<std::uint16_t> in(h);
   for (const bool interleaved : {false, true}) {
     const Output<std::uint8_t> packed(rows * cols / 8 * 12);
@@ -64,7 +64,8 @@ void expect_kept(const Words& h, std::int64_t cols) {
     job.rows.row = mine.to();
     ASSERT_EQ(launch_keep(job, nullptr), cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(first_difference(q.scales, scales.read(), cols / 128), "") << text_of(interleaved) << ", n " << n;
+    EXPECT_EQ(first_difference(mxcheck::values_in<std::uint8_t>(q.scales().data), scales.read(), cols / 128), "")
+        << text_of(interleaved) << ", n " << n;
     EXPECT_EQ(first_difference(right, packed.read(), cols / 8 * 12), "") << text_of(interleaved) << ", n " << n;
     const CodedRows alone(rows, n);
     job.rows.row = alone.to();
@@ -107,18 +108,15 @@ TEST_F(Keep, takes_any_blocks_and_any_rows) {
 }
 
 TEST_F(Keep, reads_every_code_under_every_scale) {
-  mxcheck::Quantized q;
-  q.element = mxcheck::Format::e5m6, q.block = {1, 128}, q.rows = 256, q.cols = 4096, q.scale_rows = 256;
-  q.scale_cols = 32;
-  for (std::uint32_t scale = 0; scale < 256; ++scale) {
-    q.scales.insert(q.scales.end(), 32, static_cast<std::uint8_t>(scale));
-    for (std::uint32_t code = 0; code < 4096; ++code) q.codes16.push_back(static_cast<std::uint16_t>(code));
-  }
+  mxcheck::QuantizedTensor q =
+      mxcheck::make_quantized(mxcheck::Format::e5m6, 256, 4096, {1, 128}, mxcheck::Format::e8m0, 256, 32);
+  for (std::uint32_t i = 0; i < q.scales().size(); ++i) q.scales().set_code(i, i / 32);
+  for (std::uint32_t i = 0; i < q.codes.size(); ++i) q.codes.set_code(i, i % 4096);
   expect_gradients(q);
   // Gates of one, up values of every code; and the other way round.
   for (const std::size_t even : {std::size_t{0}, std::size_t{1}}) {
-    for (std::size_t i = 0; i < q.codes16.size(); i += 2) {
-      q.codes16[i + 1 - even] = static_cast<std::uint16_t>(i / 2 % 4096), q.codes16[i + even] = 0x3C0;
+    for (std::size_t i = 0; i < q.codes.size(); i += 2) {
+      q.codes.set_code(i + 1 - even, static_cast<std::uint32_t>(i / 2 % 4096)), q.codes.set_code(i + even, 0x3C0);
     }
     expect_gradients(q);
   }

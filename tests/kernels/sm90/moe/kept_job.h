@@ -1,5 +1,5 @@
 #pragma once
-// SwiGLU and its gradient of an H that is kept in E5M6 (kernels/sm90/moe/quantize/keep.h, layer/steps/packed.cuh) and
+// SwiGLU and its gradient of an H that is kept in E5M6 (kernels/sm90/moe/moe_kernels.h, layer/steps/rows.cuh) and
 // of the same H in BF16, on the device: outputs to compare bit by bit.
 
 #include <gtest/gtest.h>
@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
-#include "kernels/sm90/moe/quantize/keep.h"
+#include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 #include "tests/kernels/sm90/moe/samples.h"
 
 namespace mxcheck::test {

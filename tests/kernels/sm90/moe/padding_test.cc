@@ -5,10 +5,8 @@
 
 #include <bit>
 
-#include "kernels/sm90/layer/steps/columns.h"
-#include "kernels/sm90/layer/steps/sums.h"
-#include "kernels/sm90/layer/steps/tiles.h"
-#include "kernels/sm90/moe/quantize/offsets.h"
+#include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 #include "tests/kernels/sm90/moe/transposed_codes.h"
 
 namespace mxcheck::test {
@@ -107,12 +105,10 @@ TEST_F(Sm90Padding, of_the_gradient_of_swiglu) {
       const std::vector<std::uint8_t> more = dh.read();
       codes[padded ? 1 : 0].insert(codes[padded ? 1 : 0].end(), more.begin(), more.end());
     }
-    Quantized q;
-    q.cols = 3 * kN;
-    q.codes.resize(codes[0].size());
-    for (std::int64_t j = 0; j < q.cols; ++j) {
+    QuantizedTensor q = make_quantized(Format::e4m3, rows, 3 * kN, {1, 1}, Format::e8m0, 0, 0);
+    for (std::int64_t j = 0; j < q.cols(); ++j) {
       for (std::int64_t i = 0; i < rows; ++i) {
-        q.codes[static_cast<std::size_t>(i * q.cols + j)] = codes[0][static_cast<std::size_t>(j * rows + i)];
+        q.codes.set_code(static_cast<std::size_t>(i * q.cols() + j), codes[0][static_cast<std::size_t>(j * rows + i)]);
       }
     }
     EXPECT_EQ(first_difference(transposed_codes(q, experts, {true, 128 * bands + 4}), codes[1], 128 * bands + 4), "")

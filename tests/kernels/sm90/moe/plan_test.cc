@@ -1,7 +1,7 @@
 // Layers as lists of steps, without a device: which steps each recipe has, what they count, and how much workspace they
 // take.
 
-#include "kernels/sm90/moe/plan.h"
+#include "kernels/sm90/moe/moe_plan.h"
 
 #include <gtest/gtest.h>
 

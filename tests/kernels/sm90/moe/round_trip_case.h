@@ -1,5 +1,5 @@
 #pragma once
-// A round trip through block formats on the device (kernels/sm90/moe/quantize/round_trip.h), and what the reference's
+// A round trip through block formats on the device (kernels/sm90/moe/round_trip.h), and what the reference's
 // quantize and dequantize make of the same matrix.
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/sm90/moe/quantize/round_trip.h"
+#include "kernels/sm90/moe/round_trip.h"
 #include "reference/quantize/quantize.h"
 #include "tests/kernels/sm90/moe/blocks.h"
 #include "tests/kernels/sm90/moe/device.h"

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/sm90/layer/steps/e5m6.cuh"
-#include "kernels/sm90/moe/quantize/rounding.cuh"
+#include "kernels/sm90/layer/steps/words.cuh"
+#include "kernels/sm90/moe/block_rounding.cuh"
 #include "numerics/format/codec.h"
 #include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sm90/layer/steps/coding.h"
 #include "kernels/sm90/layer/steps/plan.h"
+#include "kernels/sm90/layer/steps/steps.h"
 #include "reference/quantize/quantize.h"
 #include "tests/kernels/sm90/moe/device.h"
 
@@ -92,9 +92,9 @@ inline std::vector<Way> ways(int block) {
 }
 
 // Scales of either kind as bytes, in words of 4 or 1 each.
-inline std::vector<std::uint32_t> scale_bits(const Quantized& q) {
-  std::vector<std::uint32_t> bits(q.scales.begin(), q.scales.end());
-  for (const float s : q.scales_fp32) bits.push_back(std::bit_cast<std::uint32_t>(s));
+inline std::vector<std::uint32_t> scale_bits(const QuantizedTensor& q) {
+  std::vector<std::uint32_t> bits;
+  for (std::size_t i = 0; i < q.scales().size(); ++i) bits.push_back(q.scales().code(i));
   return bits;
 }
 

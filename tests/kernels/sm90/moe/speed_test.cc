@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "kernels/sm90/moe/quantize/round_trip.h"
+#include "kernels/sm90/moe/round_trip.h"
 #include "tests/kernels/sm90/moe/blocks.h"
 #include "tests/kernels/sm90/moe/device.h"
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <functional>
 
-#include "kernels/sm90/layer/steps/columns.h"
-#include "kernels/sm90/moe/quantize/square.h"
+#include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/square_codes.h"
 #include "tests/kernels/sm90/moe/samples.h"
 
 namespace mxcheck::test {

@@ -1,7 +1,7 @@
 // Squares of 128 x 128 and whole tensors on the device, every byte against the reference: codes and scales as they lie
 // and transposed, padding, and what must not be written. Needs a GPU; without one every test is skipped.
 
-#include "kernels/sm90/moe/quantize/square.h"
+#include "kernels/sm90/moe/square_codes.h"
 
 #include <gtest/gtest.h>
 
@@ -62,12 +62,12 @@ Expected expect(const Case& c, const Way& way, const std::vector<std::uint16_t>&
   const std::int64_t across = up(c.cols);
   const std::int64_t down = up(c.expert_rows);
   const bool shared = c.kind == SquareScales::shared;
-  const Quantized q =
+  const QuantizedTensor q =
       c.whole ? quantize(view_of(x, rows, c.cols), way.format, {0, 0}, recipe_named(way.recipe))
               : quantize(view_of(x, rows, c.cols), way.format, {128, 128}, recipe_named(way.recipe), s.offsets);
   const std::vector<std::uint32_t> scales = scale_bits(q);
   Expected out;
-  out.codes = q.codes;
+  out.codes = values_in<std::uint8_t>(q.codes.data);
   out.scales.resize(static_cast<std::size_t>((shared ? s.bands.back() : rows) * across));
   out.transposed = poisoned<std::uint8_t>(c.cols * (c.expert_rows != 0 ? rows : s.stride));
   out.transposed_scales.resize(static_cast<std::size_t>((shared ? across : c.cols) * s.bands.back()));
@@ -85,7 +85,8 @@ Expected expect(const Case& c, const Way& way, const std::vector<std::uint16_t>&
         if (c.expert_rows != 0 || !shared) out.transposed_scales[static_cast<std::size_t>(at)] = scale;
         const std::int64_t to =
             c.expert_rows != 0 ? (expert * c.cols + j) * n + i : j * s.stride + 128 * s.bands[e] + i;
-        out.transposed[static_cast<std::size_t>(to)] = q.codes[static_cast<std::size_t>((begin + i) * c.cols + j)];
+        out.transposed[static_cast<std::size_t>(to)] =
+            q.codes.as<std::uint8_t>()[static_cast<std::size_t>((begin + i) * c.cols + j)];
       }
     }
     for (std::int64_t i = n; c.expert_rows == 0 && i < 128 * up(n); ++i) {

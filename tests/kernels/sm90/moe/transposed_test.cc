@@ -1,7 +1,7 @@
-// GEMMs of operands that lie by k against those of K-major operands (gemm/bf16/bf16.h), which the gate compares with
+// GEMMs of operands that lie by k against those of K-major operands (gemm/matmul.h), which the gate compares with
 // the reference: the same chain, so the same bits. Skipped without a GPU.
 
-#include "kernels/sm90/moe/gemm/transposed.h"
+#include "kernels/sm90/moe/moe_kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include "kernels/sm90/gemm/bf16/bf16.h"
+#include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -124,7 +124,7 @@ TEST_F(Transposed, GroupsAlongRowsHaveTheBitsOfKMajor) {
       MatmulCall x;
       x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
       x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
-      ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
+      ASSERT_EQ(matmul_mn_major_launch(x, nullptr), cudaSuccess);
       MatmulCall y = x;
       y.b = b_major.get(), y.d = expected.get();
       ASSERT_EQ(matmul_bf16_launch(y, nullptr), cudaSuccess);
@@ -141,7 +141,7 @@ TEST_F(Transposed, RowsByIndexAreRefused) {
   MatmulCall x;
   x.kind = MatmulKind::rows, x.a = x.b = words.get(), x.d = words.get();
   x.m = x.n = x.k = 64, x.experts = 1, x.offsets = ends.get(), x.row_index = index.get(), x.a_rows = 1;
-  EXPECT_EQ(matmul_transposed_launch(x, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(matmul_mn_major_launch(x, nullptr), cudaErrorInvalidValue);
 }
 
 // Each expert alone as a dense GEMM of K-major copies, k filled up with zeros, which change no sum.
@@ -182,7 +182,7 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
   MatmulCall x;
   x.kind = MatmulKind::depth, x.output = MatmulOutput::fp32, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
   x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
-  ASSERT_EQ(matmul_transposed_launch(x, nullptr), cudaSuccess);
+  ASSERT_EQ(matmul_mn_major_launch(x, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const std::vector<float> got = d.host();
   for (int e = 0; e < experts; ++e) {
@@ -233,10 +233,10 @@ TEST_F(Transposed, DISABLED_Speed) {
     c.kind = MatmulKind::rows, c.output = MatmulOutput::bf16, c.m = kR, c.n = 2 * kN, c.k = kD;
     c.a = x->get(), c.b = w1->get();
     const double up = 1.0 * kR * 2 * kN * kD;
-    tell("up, B by k", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    tell("up, B by k", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up);
     tell("up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
     c.n = kD, c.k = kN, c.a = h->get();
-    tell("down, B by k", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    tell("down, B by k", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up / 2);
     tell("down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
     c.n = kD, c.k = 2 * kN;
     tell("d_up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
@@ -244,9 +244,9 @@ TEST_F(Transposed, DISABLED_Speed) {
     tell("d_down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
     c.kind = MatmulKind::depth, c.k = kR;
     c.m = kN, c.n = kD, c.a = h->get(), c.b = x->get();
-    tell("d_w2", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up / 2);
+    tell("d_w2", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up / 2);
     c.m = kD, c.n = 2 * kN, c.a = x->get(), c.b = h->get();
-    tell("d_w1", time_of([&] { return matmul_transposed_launch(c, nullptr); }), up);
+    tell("d_w1", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up);
   }
   delete x;
   delete w1;

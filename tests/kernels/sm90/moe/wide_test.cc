@@ -1,7 +1,7 @@
 // Codes along tokens by tiles of 128 x 128, at the edges of tiles and of what halves hold: every byte against the
 // reference. Needs a GPU; without one every test is skipped.
 
-#include "kernels/sm90/layer/steps/wide/wide.h"
+#include "kernels/sm90/layer/steps/steps.h"
 
 #include <gtest/gtest.h>
 
@@ -77,18 +77,17 @@ TEST_F(Sm90Wide, of_bf16_with_a_stride) {
 }
 
 // Compares the codes along tokens that the kernel makes of the codes `from` with the right ones.
-void expect_of_codes(const Quantized& from, const Experts& experts, bool gather, const std::string& what) {
-  const auto index = gather ? random_index(experts.rows(), from.rows, 53) : std::vector<std::int32_t>{};
-  const std::vector<float> values = gathered(dequantize(from), index, from.cols);
-  const Input<std::uint8_t> codes(from.codes);
-  const Input<std::uint8_t> bytes(from.scales);
-  const Input<float> words(from.scales_fp32);
+void expect_of_codes(const QuantizedTensor& from, const Experts& experts, bool gather, const std::string& what) {
+  const auto index = gather ? random_index(experts.rows(), from.rows(), 53) : std::vector<std::int32_t>{};
+  const std::vector<float> values = gathered(dequantize(from), index, from.cols());
+  const Input<std::uint8_t> codes(values_in<std::uint8_t>(from.codes.data));
+  const Input<std::uint8_t> scales(values_in<std::uint8_t>(from.scales().data));
   const Input<std::int32_t> device_index(index);
   TransposeJob job;
-  job.x = codes.data(), job.stride = job.cols = from.cols, job.index = gather ? device_index.data() : nullptr;
-  job.scales = bytes.data(), job.scale_blocks = from.scale_cols, job.e8m0 = from.scales_fp32.empty();
-  if (!job.e8m0) job.scales = words.data();
-  job.element = from.element == Format::e4m3 ? mxcheck_kernels::Element::e4m3 : mxcheck_kernels::Element::e5m2;
+  job.x = codes.data(), job.stride = job.cols = from.cols(), job.index = gather ? device_index.data() : nullptr;
+  job.scales = scales.data(), job.scale_blocks = from.scale_cols();
+  job.e8m0 = from.scales().format == Format::e8m0;
+  job.element = from.element() == Format::e4m3 ? mxcheck_kernels::Element::e4m3 : mxcheck_kernels::Element::e5m2;
   for (const Way& way : ways(128)) expect_targets(job, way, values, experts, what);
 }
 
@@ -101,7 +100,7 @@ TEST_F(Sm90Wide, of_codes_at_the_edges_of_tiles) {
       const bool gather = cols != 128;
       const std::int64_t rows = gather ? 77 : experts.rows();
       const std::vector<std::uint16_t> x = bf16_cells(rows, cols, 54);
-      const Quantized from = quantize(view_of(x, rows, cols), way.format, {1, 128}, recipe_named(way.recipe));
+      const QuantizedTensor from = quantize(view_of(x, rows, cols), way.format, {1, 128}, recipe_named(way.recipe));
       expect_of_codes(from, experts, gather,
                       way.recipe + " codes, " + std::to_string(count) + " experts of " + std::to_string(cols));
     }
@@ -110,26 +109,25 @@ TEST_F(Sm90Wide, of_codes_at_the_edges_of_tiles) {
 
 // E4M3 codes with E8M0 scales that differ by `apart` at most among 16 rows: a column in five has the least codes alone
 // and those where the scale is the least, another one zeros of both signs, a third now and then a NaN.
-Quantized codes_of_scales(std::int64_t rows, int apart) {
+QuantizedTensor codes_of_scales(std::int64_t rows, int apart) {
   static constexpr std::uint64_t kLargest[] = {0, 1, 2, 14, 15, 16, 127, 140, 245, 246, 247, 254};
-  Quantized from;
-  from.element = Format::e4m3, from.block = {1, 128};
-  from.rows = from.scale_rows = rows, from.cols = 136, from.scale_cols = 2;
+  QuantizedTensor from = make_quantized(Format::e4m3, rows, 136, {1, 128}, Format::e8m0, rows, 2);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t b = 0; b < 2; ++b) {
       const std::uint64_t largest = kLargest[random_word(55, static_cast<std::uint64_t>(i / 128 * 2 + b)) % 12];
       const auto down = static_cast<std::uint64_t>(i % 16 == 3 ? 0 : i % 16 == 5 ? apart : i % (apart + 1));
       const std::uint64_t r = random_word(56, static_cast<std::uint64_t>(2 * i + b));
       const std::uint64_t more = i / 16 % 8 == 7 ? 40 + r % 40 : 0;  // one warp of a tile is far below the others
-      from.scales.push_back(static_cast<std::uint8_t>(largest > down + more ? largest - down - more : 0));
+      from.scales().set_code(static_cast<std::size_t>(2 * i + b),
+                             static_cast<std::uint32_t>(largest > down + more ? largest - down - more : 0));
     }
-    for (std::int64_t j = 0; j < from.cols; ++j) {
-      const std::uint64_t r = random_word(57, static_cast<std::uint64_t>(i * from.cols + j));
+    for (std::int64_t j = 0; j < from.cols(); ++j) {
+      const std::uint64_t r = random_word(57, static_cast<std::uint64_t>(i * from.cols() + j));
       std::uint64_t code = r & ((r >> 8) % 2 == 0 ? 0xBF : 0xFB);  // no NaN
       if (j % 5 == 1) code = i % 16 == 5 ? r & 0x81 : r & 0x80;
       if (j % 5 == 2) code = r & 0x80;
       if (j % 5 == 3 && (r >> 16) % 200 == 0) code |= 0x7F;
-      from.codes.push_back(static_cast<std::uint8_t>(code));
+      from.codes.set_code(static_cast<std::size_t>(i * from.cols() + j), static_cast<std::uint32_t>(code));
     }
   }
   return from;

@@ -10,9 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/sm90/train/elementwise/digest.h"
-#include "kernels/sm90/train/elementwise/logarithm.cuh"
-#include "kernels/sm90/train/elementwise/score_scale.h"
+#include "kernels/sm90/train/train_math.cuh"
 #include "numerics/elementary/elementary.h"
 
 namespace {

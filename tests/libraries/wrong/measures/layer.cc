@@ -170,9 +170,9 @@ Step swiglu_step(const SwigluKind& kind, std::mt19937& random) {
     step.inputs.push_back(h);
   } else {
     const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(h.bytes.data()), kRows, 2 * kN, 2 * kN};
-    const Quantized q = quantize(view, kind.h, {1, 32}, recipe_named("rceil"));
-    step.inputs.push_back(filled(kByte, {kRows, 2 * kN}, q.codes));
-    step.inputs.push_back(filled(kByte, {kRows, 2 * kN / 32}, q.scales));
+    const QuantizedTensor q = quantize(view, kind.h, {1, 32}, recipe_named("rceil"));
+    step.inputs.push_back(filled(kByte, {kRows, 2 * kN}, values_in<std::uint8_t>(q.codes.data)));
+    step.inputs.push_back(filled(kByte, {kRows, 2 * kN / 32}, values_in<std::uint8_t>(q.scales().data)));
     const std::vector<float> decoded = dequantize(q);
     values.assign(decoded.begin(), decoded.end());
   }

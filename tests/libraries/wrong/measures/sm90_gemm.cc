@@ -57,10 +57,11 @@ Matmul make(int grouping) {
   const std::vector<float> x = normal(random, p.m * p.k);
   const std::vector<float> w = normal(random, matrices * p.n * p.k);
   const Recipe recipe = recipe_named("rceil");
-  const Quantized qa = quantize(view(x, p.m, p.k), Format::e4m3, {1, 128}, recipe);
+  const QuantizedTensor qa = quantize(view(x, p.m, p.k), Format::e4m3, {1, 128}, recipe);
   const BlockShape block_b = grouping == MXCHECK_DEPTH ? BlockShape{1, 128} : BlockShape{128, 128};
-  const Quantized qb = quantize(view(w, matrices * p.n, p.k), Format::e4m3, block_b, recipe);
-  p.a = qa.codes, p.scales_a = qa.scales, p.b = qb.codes, p.scales_b = qb.scales;
+  const QuantizedTensor qb = quantize(view(w, matrices * p.n, p.k), Format::e4m3, block_b, recipe);
+  p.a = values_in<std::uint8_t>(qa.codes.data), p.scales_a = values_in<std::uint8_t>(qa.scales().data),
+  p.b = values_in<std::uint8_t>(qb.codes.data), p.scales_b = values_in<std::uint8_t>(qb.scales().data);
   if (grouping == MXCHECK_ROWS) {
     for (std::int64_t i = 0; i < p.m; ++i) p.index.push_back(static_cast<std::int32_t>((i * 37 + 5) % p.m));
     p.c = normal(random, p.m * p.n);

@@ -14,10 +14,10 @@ LayerOperand columns_alone(LayerOperand x, std::int64_t begin, std::int64_t end)
   const auto clear = [&](auto& codes) {
     for (std::size_t i = 0; i < codes.size(); ++i) {
       const std::int64_t col = static_cast<std::int64_t>(i) % x.cols;
-      if (col < begin || col >= end) codes[i] = 0;
+      if (col < begin || col >= end) codes[i] = {};
     }
   };
-  clear(x.values), clear(x.quantized.codes);
+  clear(x.values), clear(x.quantized.codes.data);
   return x;
 }
 
@@ -54,7 +54,7 @@ void clear_tails(const Run& run, std::int64_t unit, std::int64_t least, LayerOpe
     const std::int64_t rows = offsets[e + 1] - offsets[e];
     if (rows < least) continue;
     for (std::int64_t i = (offsets[e] + rows / unit * unit) * x.cols; i < offsets[e + 1] * x.cols; ++i) {
-      if (x.is_quantized) x.quantized.codes[static_cast<std::size_t>(i)] = 0;
+      if (x.is_quantized) x.quantized.codes.set_code(static_cast<std::size_t>(i), 0);
       if (!x.is_quantized) x.values[static_cast<std::size_t>(i)] = 0;
     }
   }
@@ -67,7 +67,7 @@ void clear_rows_beyond_those_counted(const Run& run, LayerOperand& x) {
     std::int64_t counted = faulty_count(offsets[e + 1] - offsets[e]);
     if (has("rows_beyond_128_left_out_in_dw1")) counted = std::min<std::int64_t>(counted, 128);
     for (std::int64_t i = (offsets[e] + counted) * x.cols; i < offsets[e + 1] * x.cols; ++i) {
-      if (x.is_quantized) x.quantized.codes[static_cast<std::size_t>(i)] = 0;
+      if (x.is_quantized) x.quantized.codes.set_code(static_cast<std::size_t>(i), 0);
       if (!x.is_quantized) x.values[static_cast<std::size_t>(i)] = 0;
     }
   }

@@ -1,12 +1,12 @@
 #pragma once
-// A fault's tile and case, for whatever runs it: TILE (instances.h) and CASES (dense, rows, depth, tall, gathered) are
+// A fault's tile and case, for whatever runs it: TILE (tile.h) and CASES (dense, rows, depth, tall, gathered) are
 // macros.
 
 #include <set>
 #include <string>
 #include <string_view>
 
-#include "kernels/sm100/gemm/instances.h"
+#include "kernels/sm100/gemm/tile.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
 
 namespace mxcheck::sm100::gemm {

@@ -3,12 +3,12 @@
 //   sm100_fault_NAME [--unchecked | --all] [--text]
 //   NAME <tab> seen by <tab> schedule <tab> seconds
 //
-// "seen by": hazards of emulation/sm100/finding.h; `bits`, outputs that are not the reference's; `outside`, bytes
+// "seen by": hazards of emulation/sm100/launch.h; `bits`, outputs that are not the reference's; `outside`, bytes
 // written that are not D's; `refused`, no parameters were made; `-`, nothing. --unchecked: without the shadow state, so
 // what bits, deadlocks and impossible instructions alone show. --all: every schedule, a line each. --text: findings, to
 // stderr.
 //
-// FAULT, TILE (instances.h) and CASES (dense, rows, depth, tall, gathered) are macros.
+// FAULT, TILE (tile.h) and CASES (dense, rows, depth, tall, gathered) are macros.
 
 #include <algorithm>
 #include <chrono>

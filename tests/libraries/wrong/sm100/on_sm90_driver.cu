@@ -13,7 +13,7 @@
 // A kernel that is stopped takes the CUDA context of its process along: each schedule has a process of its own, and the
 // parent never calls CUDA, which does not survive a fork.
 //
-// FAULT, TILE (instances.h) and CASES (dense, rows, depth, tall, gathered) are macros.
+// FAULT, TILE (tile.h) and CASES (dense, rows, depth, tall, gathered) are macros.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -66,17 +66,17 @@ TEST(StepProblems, swiglu_is_that_of_each_pair_in_its_order_and_codes_are_of_its
       }
     }
     const MatrixView view{Format::bf16, answer[0].bytes.data(), 40, 35, 35};
-    const Quantized rows = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
-    EXPECT_EQ(answer[1].bytes, to_bytes(rows.codes));
-    EXPECT_EQ(answer[2].bytes, to_bytes(rows.scales));
+    const QuantizedTensor rows = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
+    EXPECT_EQ(answer[1].bytes, rows.codes.data);
+    EXPECT_EQ(answer[2].bytes, rows.scales().data);
     const std::vector<std::int64_t> experts{0, 3, 3, 40};
-    const Quantized columns = quantize(view, Format::e4m3, {32, 1}, recipe_named("rceil"), experts);
+    const QuantizedTensor columns = quantize(view, Format::e4m3, {32, 1}, recipe_named("rceil"), experts);
     const auto codes = values_in<std::uint8_t>(answer[3].bytes);
     const auto scales = values_in<std::uint8_t>(answer[4].bytes);
     ASSERT_EQ(scales.size(), 35U * 3);  // 3 rows, then 32 and 5
     for (std::size_t j = 0; j < 35; ++j) {
-      for (std::size_t i = 0; i < 40; ++i) ASSERT_EQ(codes[j * 40 + i], columns.codes[i * 35 + j]);
-      for (std::size_t b = 0; b < 3; ++b) ASSERT_EQ(scales[j * 3 + b], columns.scales[b * 35 + j]);
+      for (std::size_t i = 0; i < 40; ++i) ASSERT_EQ(codes[j * 40 + i], columns.codes.code(i * 35 + j));
+      for (std::size_t b = 0; b < 3; ++b) ASSERT_EQ(scales[j * 3 + b], columns.scales().code(b * 35 + j));
     }
   }
 }
@@ -100,9 +100,9 @@ TEST(StepProblems, swiglu_backward_writes_in_the_header_s_order) {
   EXPECT_EQ(answer[6].info.cols, 3);  // 3 rows, then 32 and 5
   EXPECT_EQ(answer[8].info.rows, 70);
   const MatrixView dh{Format::bf16, answer[2].bytes.data(), 40, 70, 70};
-  const Quantized rows = quantize(dh, Format::e5m2, {1, 32}, recipe_named("fp32"));
-  EXPECT_EQ(answer[3].bytes, to_bytes(rows.codes));
-  EXPECT_EQ(answer[4].bytes, to_bytes(rows.scales_fp32));
+  const QuantizedTensor rows = quantize(dh, Format::e5m2, {1, 32}, recipe_named("fp32"));
+  EXPECT_EQ(answer[3].bytes, rows.codes.data);
+  EXPECT_EQ(answer[4].bytes, rows.scales().data);
 }
 
 TEST(StepProblems, coded_h_is_code_times_scale) {
@@ -134,10 +134,10 @@ TEST(StepProblems, rows_by_index_are_those_that_are_quantized) {
   for (std::int64_t i = 0; i < 50; ++i) {
     for (std::int64_t j = 0; j < 9; ++j) EXPECT_EQ(all.bits(i, j), p.x.bits(p.index[static_cast<std::size_t>(i)], j));
   }
-  const Quantized q = quantize(all.view(), Format::e4m3, {32, 1}, recipe_named("rceil"), c.experts);
+  const QuantizedTensor q = quantize(all.view(), Format::e4m3, {32, 1}, recipe_named("rceil"), c.experts);
   const auto codes = values_in<std::uint8_t>(p.answer()[0].bytes);
   for (std::size_t j = 0; j < 9; ++j) {
-    for (std::size_t i = 0; i < 50; ++i) ASSERT_EQ(codes[j * 50 + i], q.codes[i * 9 + j]);
+    for (std::size_t i = 0; i < 50; ++i) ASSERT_EQ(codes[j * 50 + i], q.codes.code(i * 9 + j));
   }
 }
 

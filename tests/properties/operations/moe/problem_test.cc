@@ -56,10 +56,10 @@ TEST(MoeProblems, outputs_are_those_of_the_layer_in_the_header_s_order) {
   ASSERT_EQ(answer.size(), 5U);
   EXPECT_EQ(answer[0].bytes, to_bytes(f.o));
   EXPECT_EQ(answer[1].info.cols, 60);  // 12 bytes for each eight of 40
-  EXPECT_EQ(answer[1].bytes, to_bytes(pack_e5m6(f.kept.h.quantized.codes16)));
-  EXPECT_EQ(answer[2].bytes, to_bytes(f.kept.h.quantized.scales));
-  EXPECT_EQ(answer[3].bytes, to_bytes(f.kept.x.quantized.codes));
-  EXPECT_EQ(answer[4].bytes, to_bytes(f.kept.x.quantized.scales));
+  EXPECT_EQ(answer[1].bytes, to_bytes(pack_e5m6(values_in<std::uint16_t>(f.kept.h.quantized.codes.data))));
+  EXPECT_EQ(answer[2].bytes, f.kept.h.quantized.scales().data);
+  EXPECT_EQ(answer[3].bytes, f.kept.x.quantized.codes.data);
+  EXPECT_EQ(answer[4].bytes, f.kept.x.quantized.scales().data);
   EXPECT_EQ(answer[4].info.cols, 2);  // 136 in blocks of 128
 }
 

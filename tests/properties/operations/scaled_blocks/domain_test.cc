@@ -108,22 +108,25 @@ TEST(ScaleGeometry, is_the_references) {
   for (BlockShape block : test::kBlockShapesOfTests) {
     for (const std::vector<std::int64_t>& experts : kExperts) {
       const Case c = some_case("quantize", block, MXCHECK_COMPACT, experts);
-      const Quantized q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"), experts);
+      const QuantizedTensor q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"), experts);
       const ScaleGeometry g = scale_geometry(c, block);
-      EXPECT_EQ(g.rows, q.scale_rows) << to_text(block);
-      EXPECT_EQ(g.cols, q.scale_cols);
-      EXPECT_EQ(g.count(), static_cast<std::int64_t>(q.scales.size()));
+      EXPECT_EQ(g.rows, q.scale_rows()) << to_text(block);
+      EXPECT_EQ(g.cols, q.scale_cols());
+      EXPECT_EQ(g.count(), static_cast<std::int64_t>(q.scales().size()));
       EXPECT_EQ(g.rows_of_expert, count_scale_rows_by_expert(q, experts));
       if (block.rows != 1 && block.cols != 1) {
         EXPECT_EQ(g.tiled_bytes, 0);
         continue;
       }
       const Case tiled = some_case("quantize", block, MXCHECK_TCGEN05, experts);
-      const std::vector<std::uint8_t> tiles = in_layout(tiled, g, q.scales, MXCHECK_TCGEN05);
+      const std::vector<std::uint8_t> tiles =
+          in_layout(tiled, g, values_in<std::uint8_t>(q.scales().data), MXCHECK_TCGEN05);
       EXPECT_EQ(g.tiled_bytes, static_cast<std::int64_t>(tiles.size())) << to_text(block);
-      EXPECT_EQ(to_compact(g, tiles, MXCHECK_TCGEN05), q.scales);
-      EXPECT_EQ(in_layout(c, g, q.scales, MXCHECK_COMPACT), q.scales);
-      EXPECT_EQ(to_compact(g, q.scales, MXCHECK_COMPACT), q.scales);
+      EXPECT_EQ(to_compact(g, tiles, MXCHECK_TCGEN05), values_in<std::uint8_t>(q.scales().data));
+      EXPECT_EQ(in_layout(c, g, values_in<std::uint8_t>(q.scales().data), MXCHECK_COMPACT),
+                values_in<std::uint8_t>(q.scales().data));
+      EXPECT_EQ(to_compact(g, values_in<std::uint8_t>(q.scales().data), MXCHECK_COMPACT),
+                values_in<std::uint8_t>(q.scales().data));
     }
   }
 }

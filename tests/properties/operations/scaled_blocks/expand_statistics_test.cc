@@ -125,8 +125,8 @@ TEST(ExpandStatistics, sparse_blocks_hold_one_element_whatever_cuts_them) {
     blocks_of(c.variant).block = block, c.experts = {0, 3, 40, 77};
     std::int64_t nonzero = 0;
     test::for_each(c, [&](const Input& in, auto i, auto j) { nonzero += in.bits(i, j) != 0 ? 1 : 0; });
-    const Quantized q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"), c.experts);
-    const auto blocks = static_cast<std::int64_t>(q.scales.size());
+    const QuantizedTensor q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"), c.experts);
+    const auto blocks = static_cast<std::int64_t>(q.scales().size());
     EXPECT_LE(nonzero, blocks);
     EXPECT_GE(nonzero, blocks - blocks / 32 - 1) << to_text(block);  // +0 is drawn now and then
   }
@@ -137,12 +137,12 @@ TEST(ExpandStatistics, slots_tell_every_block_from_its_neighbours_and_every_elem
     for (std::int64_t cols : {std::int64_t{512}, std::int64_t{500}}) {
       Case c = test::make_case(Data::slots, 300, cols, 4);
       blocks_of(c.variant).block = block;
-      const Quantized q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"));
+      const QuantizedTensor q = quantize(expand(c).view(), Format::e4m3, block, recipe_named("rceil"));
       const auto scale = [&](std::int64_t i, std::int64_t j) {
-        return q.scales[static_cast<std::size_t>(i * q.scale_cols + j)];
+        return q.scales().code(static_cast<std::size_t>(i * q.scale_cols() + j));
       };
-      for (std::int64_t i = 0; i < q.scale_rows; ++i) {
-        for (std::int64_t j = 0; j < q.scale_cols; ++j) {
+      for (std::int64_t i = 0; i < q.scale_rows(); ++i) {
+        for (std::int64_t j = 0; j < q.scale_cols(); ++j) {
           if (i > 0) {
             ASSERT_NE(scale(i, j), scale(i - 1, j)) << to_text(block) << i << ' ' << j;
           }
@@ -154,7 +154,7 @@ TEST(ExpandStatistics, slots_tell_every_block_from_its_neighbours_and_every_elem
       for (std::int64_t i = 0; i < c.rows; ++i) {
         for (std::int64_t j = 1; j < cols; ++j) {
           const std::size_t at = static_cast<std::size_t>(i * cols + j);
-          ASSERT_NE(q.codes[at], q.codes[at - 1]) << to_text(block) << i << ' ' << j;
+          ASSERT_NE(q.codes.code(at), q.codes.code(at - 1)) << to_text(block) << i << ' ' << j;
         }
       }
     }

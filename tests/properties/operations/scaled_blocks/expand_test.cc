@@ -77,10 +77,10 @@ TEST(Expand, codes_come_back_exactly_under_round_up_and_floor) {
           blocks_of(c.variant).format = format, blocks_of(c.variant).block = block;
           if (seed % 2 == 1) c.experts = {0, 5, 5, 40, 67};
           const Input x = expand(c);
-          Quantized up = quantize(x.view(), format, block, recipe_named("rceil"), c.experts);
-          const Quantized down = quantize(x.view(), format, block, recipe_named("floor"), c.experts);
-          ASSERT_EQ(up.scales, down.scales) << to_text(c);
-          ASSERT_EQ(up.codes, down.codes) << to_text(c);
+          QuantizedTensor up = quantize(x.view(), format, block, recipe_named("rceil"), c.experts);
+          const QuantizedTensor down = quantize(x.view(), format, block, recipe_named("floor"), c.experts);
+          ASSERT_EQ(up.scales().data, down.scales().data) << to_text(c);
+          ASSERT_EQ(up.codes.data, down.codes.data) << to_text(c);
           const std::vector<float> back = dequantize(up, c.experts);
           for (std::int64_t i = 0; i < c.rows; ++i) {
             for (std::int64_t j = 0; j < c.cols; ++j) {
@@ -105,10 +105,10 @@ TEST(Expand, boundaries_hit_every_midpoint_of_e4m3_and_both_neighbours) {
   for (std::uint64_t seed = 0; seed < 40 && !missing.empty(); ++seed) {
     const Case c = test::make_case(Data::boundaries, 64, 256, seed);
     const Input x = expand(c);
-    const Quantized q = quantize(x.view(), Format::e4m3, {1, 32}, rceil);
+    const QuantizedTensor q = quantize(x.view(), Format::e4m3, {1, 32}, rceil);
     for (std::int64_t i = 0; i < c.rows; ++i) {
       for (std::int64_t j = 0; j < c.cols; ++j) {
-        const int byte = q.scales[static_cast<std::size_t>(i * q.scale_cols + j / 32)];
+        const int byte = q.scales().code(static_cast<std::size_t>(i * q.scale_cols() + j / 32));
         const std::uint32_t bits = x.bits(i, j) & 0x7FFF;
         if (byte == 255) continue;
         for (int step : {-1, 0, 1}) {  // is the value `step` away from this one a midpoint of the scaled grid?
@@ -171,12 +171,12 @@ TEST(Expand, every_bf16_meets_every_scale_byte_that_it_promises) {
   for (const char* name : {"rceil", "floor"}) {
     for (std::int64_t from = 0; from < kEveryBf16Rows; from += kChunk) {
       const MatrixView part{Format::bf16, x.bytes.data() + from * 64, kChunk, 32, 32};
-      const Quantized q = quantize(part, Format::e4m3, {1, 32}, recipe_named(name));
+      const QuantizedTensor q = quantize(part, Format::e4m3, {1, 32}, recipe_named(name));
       for (std::int64_t i = 0; i < kChunk; ++i) {
         const std::int64_t byte = (from + i) / kEveryBf16RowsPerByte;
         // Floor ends one byte earlier: the largest BF16 is below 2^128.
         if (name[0] == 'f' && byte == 247) continue;
-        ASSERT_EQ(q.scales[static_cast<std::size_t>(i)], byte) << name;
+        ASSERT_EQ(q.scales().code(static_cast<std::size_t>(i)), byte) << name;
         for (std::int64_t j = 0; j < 32; ++j) seen[static_cast<std::size_t>(byte)].set(x.bits(from + i, j));
       }
     }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "goldens/io/tensor_file.h"
-#include "kernels/sm90/gemm/mma/mma.h"
+#include "kernels/sm90/gemm/candidate/mma.h"
 #include "numerics/error.h"
 #include "properties/operations/matmul/problem.h"
 #include "tests/kernels/sm90/gemm/mma/words.h"
@@ -40,7 +40,7 @@ struct Device {
   std::size_t size;
 };
 
-Tensor tensor(std::string name, Dtype dtype, std::int64_t rows, std::int64_t cols, std::vector<std::byte> data) {
+Tensor tensor(std::string name, Format dtype, std::int64_t rows, std::int64_t cols, std::vector<std::byte> data) {
   return {std::move(name), dtype, {rows, cols}, std::move(data)};
 }
 
@@ -67,8 +67,8 @@ void add(SafetensorsFile& file, const test::MmaKind& kind, Data data, std::int64
   const std::string name = test::mma_name(kind, data, steps);
   file.tensors.push_back(tensor(name + ".a", kind.dtype, n, k, std::move(a)));
   file.tensors.push_back(tensor(name + ".b", kind.dtype, n, k, std::move(b)));
-  file.tensors.push_back(tensor(name + ".c", Dtype::u32, n, n, std::move(c_values)));
-  file.tensors.push_back(tensor(name + ".d", Dtype::u32, n, n, std::move(d)));
+  file.tensors.push_back(tensor(name + ".c", Format::uint32, n, n, std::move(c_values)));
+  file.tensors.push_back(tensor(name + ".d", Format::uint32, n, n, std::move(d)));
 }
 
 int run(const char* path) {

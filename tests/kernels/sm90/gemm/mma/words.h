@@ -21,19 +21,19 @@ struct MmaKind {
   Format b;
   int code_a;  // mxcheck_kernels::sm90::Code
   int code_b;
-  Dtype dtype;
+  Format dtype;
   int terms;
   friend void PrintTo(const MmaKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 inline constexpr std::array kMmaKinds{
-    MmaKind{"e4m3_e4m3", "sm90_fp8", Format::e4m3, Format::e4m3, 0, 0, Dtype::u8, 32},
-    MmaKind{"e4m3_e5m2", "sm90_fp8", Format::e4m3, Format::e5m2, 0, 1, Dtype::u8, 32},
-    MmaKind{"e5m2_e4m3", "sm90_fp8", Format::e5m2, Format::e4m3, 1, 0, Dtype::u8, 32},
-    MmaKind{"e5m2_e5m2", "sm90_fp8", Format::e5m2, Format::e5m2, 1, 1, Dtype::u8, 32},
-    MmaKind{"bf16", "sm90_bf16", Format::bf16, Format::bf16, 2, 2, Dtype::u16, 16},
-    MmaKind{"fp16", "sm90_fp16", Format::fp16, Format::fp16, 3, 3, Dtype::u16, 16},
-    MmaKind{"tf32", "sm90_tf32", Format::fp32, Format::fp32, 4, 4, Dtype::u32, 8},
+    MmaKind{"e4m3_e4m3", "sm90_fp8", Format::e4m3, Format::e4m3, 0, 0, Format::uint8, 32},
+    MmaKind{"e4m3_e5m2", "sm90_fp8", Format::e4m3, Format::e5m2, 0, 1, Format::uint8, 32},
+    MmaKind{"e5m2_e4m3", "sm90_fp8", Format::e5m2, Format::e4m3, 1, 0, Format::uint8, 32},
+    MmaKind{"e5m2_e5m2", "sm90_fp8", Format::e5m2, Format::e5m2, 1, 1, Format::uint8, 32},
+    MmaKind{"bf16", "sm90_bf16", Format::bf16, Format::bf16, 2, 2, Format::uint16, 16},
+    MmaKind{"fp16", "sm90_fp16", Format::fp16, Format::fp16, 3, 3, Format::uint16, 16},
+    MmaKind{"tf32", "sm90_tf32", Format::fp32, Format::fp32, 4, 4, Format::uint32, 8},
 };
 
 inline constexpr std::array kMmaData{Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials};

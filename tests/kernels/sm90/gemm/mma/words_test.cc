@@ -21,7 +21,7 @@ std::map<std::string, const Tensor*> by_name(const SafetensorsFile& file) {
 
 std::uint32_t word(const Tensor& t, std::int64_t at) {
   std::uint32_t w = 0;
-  const std::size_t width = size_of(t.dtype);
+  const std::size_t width = size_of(t.format);
   std::memcpy(&w, t.data.data() + static_cast<std::size_t>(at) * width, width);
   return w;
 }

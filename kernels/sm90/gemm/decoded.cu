@@ -1,0 +1,362 @@
+// The GEMM of MXFP8 by decoding (matmul_decoded_launch): bf16.cu's, with A's codes in the stages and A's fragments in
+// registers. Tiles with one consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as one of 128, and
+// A's are codes.
+//
+// Warps of the producer: 0 has the schedule and TMA, 1 the scales of A, 2
+// and 3 rows of A that are gathered. A consumer decodes a stage's fragments while
+// the tensor cores have those of the stage before.
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+
+#include "kernels/sm90/common/element.cuh"
+#include "kernels/sm90/gemm/kernel.cuh"
+#include "kernels/sm90/gemm/matmul.h"
+#include "kernels/sm90/gemm/ring.cuh"
+#include "kernels/sm90/gemm/tiles.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+// 64 x kN for each consumer; kN is 64, 128 or 256. A stage is a box of A's codes and as many columns of B, in one box
+// of 64 or two.
+template <int kN, int kConsumers, bool kTransposed_>
+struct DecodedShape : MatmulShape<1, 1, kN, 1, false, false, kN == 64 ? 1 : 2, kConsumers> {
+  static constexpr bool kTransposed = kTransposed_;
+  static constexpr int kBoxesOfB = kConsumers == 1 ? 2 : 1;
+  static constexpr int kColumns = kBoxesOfB * kRowBytes / 2;
+  static constexpr int kARowBytes = kColumns;
+};
+
+template <class Shape, class Out>
+struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM*(Shape::kColumns / 32)> {
+  static constexpr int kConsumerRegs = 216;
+  static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
+};
+
+template <class Shape_, Element kA, class Out>
+struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
+  using Shape = Shape_;
+  using Shared = DecodedShared<Shape, Out>;
+  using Ring = MatmulRing<Shape, Shared, 1, 2>;
+  using Cursor = typename Ring::Cursor;
+  static constexpr int kAcc = Shape::kAccumulators;
+  static constexpr int kSteps = 4;  // of 16 columns, of a box of B
+
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32); }
+
+  __device__ __forceinline__ std::uint32_t scales(int stage) const {
+    return Ring::shared + Shared::kScales + stage * Shared::kScaleBytes;
+  }
+
+  // --- producer -----------------------------------------------------------------------------------------------------
+
+  static constexpr int kEach = Shape::kM / 32;
+  static constexpr int kScales = Shape::kColumns / 32;  // of a row and stage
+  static constexpr int kTogether = 8 / kScales;         // stages of a load: 8 bytes of a row
+
+  // The scales of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
+  struct ScaleRows {
+    const std::uint8_t* row[kEach];
+  };
+  __device__ __forceinline__ ScaleRows scale_rows(const MatmulTile& tile, int columns) const {
+    ScaleRows rows;
+    const int last = max(tile.rows, 1) - 1;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      int row = min(tile.row + min(Ring::lane + 32 * i, last), Ring::job.m - 1);
+      if (Ring::job.row_index != nullptr) row = __ldg(Ring::job.row_index + row);
+      rows.row[i] = static_cast<const std::uint8_t*>(Ring::job.scale_a) + std::int64_t{row} * columns;
+    }
+    return rows;
+  }
+
+  // Every lane for what it stored.
+  __device__ __forceinline__ void publish(Cursor& at) const {
+    ptx::mbarrier_arrive(Ring::full(at.stage));
+    at.advance();
+  }
+  // A scale is BF16 twice where there is one consumer, which the decoding holds up, to multiply two codes at once;
+  // otherwise it is FP32 (two consumers with pairs: 4 % slower at 32768x7168x2048).
+  static constexpr bool kPaired = Shape::kConsumers == 1;
+
+  // Stores the scales of the row lane + 32 * i; byte(j): its scale j of the stage.
+  template <class Byte>
+  __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
+    const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;
+    const auto word = [&](int j) {
+      const std::uint32_t bits = __float_as_uint(value_of(byte(j)));
+      return kPaired ? __byte_perm(bits, 0, 0x3232) : bits;
+    };
+    if constexpr (kScales == 4) {
+      ptx::st_shared(to, make_uint4(word(0), word(1), word(2), word(3)));
+    } else {
+      ptx::st_shared(to, make_uint2(word(0), word(1)));
+    }
+  }
+
+  // Rows lie apart, so that a load takes 32 of the L1's turns: one for kTogether stages, as many ahead of their use.
+  __device__ __forceinline__ void scales_together(const ScaleRows& rows, int kblocks, Cursor& at) const {
+    uint2 next[kEach];
+    const auto load = [&](int kb) {
+      if (kb >= kblocks) return;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) next[i] = __ldg(reinterpret_cast<const uint2*>(rows.row[i] + kb * kScales));
+    };
+    load(0);
+#pragma unroll 1
+    for (int from = 0; from < kblocks; from += kTogether) {
+      uint2 now[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) now[i] = next[i];
+      load(from + kTogether);
+#pragma unroll
+      for (int t = 0; t < kTogether; ++t) {
+        Ring::wait_empty(at);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          store_scales(at.stage, i, [&](int j) {
+            const int byte = t * kScales + j;
+            return (byte < 4 ? now[i].x : now[i].y) >> byte % 4 * 8 & 0xFF;
+          });
+        }
+        publish(at);
+      }
+    }
+  }
+
+  // Any other number of stages, or rows that are not aligned: one stage ahead. Codes past k are zeros.
+  __device__ __forceinline__ void scales_one_by_one(const ScaleRows& rows, int kblocks, int columns, Cursor& at) const {
+    std::uint32_t next[kEach][kScales] = {};
+    const auto load = [&](int kb) {
+      if (kb >= kblocks) return;
+      const int column = kb * kScales;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+        for (int j = 0; j < kScales; ++j) next[i][j] = __ldg(rows.row[i] + min(column + j, columns - 1));
+      }
+    };
+    load(0);
+#pragma unroll 1
+    for (int kb = 0; kb < kblocks; ++kb) {
+      std::uint32_t now[kEach][kScales];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+        for (int j = 0; j < kScales; ++j) now[i][j] = next[i][j];
+      }
+      load(kb + 1);
+      Ring::wait_empty(at);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) store_scales(at.stage, i, [&](int j) { return now[i][j]; });
+      publish(at);
+    }
+  }
+
+  __device__ __forceinline__ void produce_scales() const {
+    const int columns = static_cast<int>(Ring::job.k / 32);
+    const bool aligned = columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(Ring::job.scale_a) % 8 == 0;
+    typename Ring::Schedule schedule(Ring::job, Ring::rank);
+    MatmulTile tile;
+    Cursor at;
+    while (schedule.next(tile)) {
+      const ScaleRows rows = scale_rows(tile, columns);
+      if (tile.kblocks == 0) {
+        Ring::wait_empty(at);
+        publish(at);
+      } else if (aligned) {
+        scales_together(rows, tile.kblocks, at);
+      } else {
+        scales_one_by_one(rows, tile.kblocks, columns, at);
+      }
+    }
+    Ring::wait_empty(at);
+    publish(at);
+  }
+
+  __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
+    if (warp == 0) {
+      Ring::produce_codes(maps);
+    } else if (warp == 1) {
+      produce_scales();
+    } else if (Ring::job.row_index != nullptr) {
+      Ring::gather_rows(warp - 2);
+    }
+  }
+
+  // --- consumers ----------------------------------------------------------------------------------------------------
+
+  using Fragments = std::uint32_t[kSteps][4];
+
+  // One rounding, of the product: codes and scales are BF16 exactly, 2^-127 as a subnormal, and FP32 holds their
+  // product.
+  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
+    const float2 v = decode2<kA>(codes & 0xFFFF);
+    if constexpr (kPaired) {
+      return ptx::mul_rn_bf16x2(ptx::cvt_rn_bf16x2_f32(v.x, v.y), scale);
+    } else {
+      const float by = __uint_as_float(scale);
+      const float high = __fmul_rn(v.y, by);
+      return ptx::cvt_rn_bf16x2_f32(__fmul_rn(v.x, by), high);
+    }
+  }
+
+  // A thread's codes of a box of B's columns, four of row lane / 4 and four of the row 8 below in a step, and the
+  // scales of the two rows.
+  struct BoxCodes {
+    std::uint32_t words[kSteps / 2][4];
+    uint2 high;
+    uint2 low;
+  };
+
+  __device__ __forceinline__ void read_codes(BoxCodes& codes, int stage, int box, const MatmulConsumer& me) const {
+    const int first = me.index * Shape::kConsumerM + me.warp * 16;
+    const int row = first + Ring::lane % 16;
+    const int swizzle = Shape::kARowBytes == 128 ? row % 8 : row / 2 % 4;
+    const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes;
+    const std::uint32_t at = scales(stage) + ((first + Ring::lane / 4) * kScales + box * 2) * 4;
+    codes.high = ptx::ld_shared_v2_u32(at);
+    codes.low = ptx::ld_shared_v2_u32(at + 8 * kScales * 4);
+#pragma unroll
+    for (int i = 0; i < kSteps / 2; ++i) {
+      const int chunk = box * kSteps + i * 2 + Ring::lane / 16;
+      ptx::ldmatrix_x4(from + ((chunk ^ swizzle) << 4), codes.words[i]);
+    }
+  }
+
+  static __device__ __forceinline__ void decode_codes(Fragments& a, const BoxCodes& codes) {
+#pragma unroll
+    for (int i = 0; i < kSteps / 2; ++i) {
+      const std::uint32_t of_high = i == 0 ? codes.high.x : codes.high.y;
+      const std::uint32_t of_low = i == 0 ? codes.low.x : codes.low.y;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        std::uint32_t(&to)[4] = a[i * 2 + j];
+        to[0] = decoded2(codes.words[i][j * 2], of_high);
+        to[1] = decoded2(codes.words[i][j * 2 + 1], of_low);
+        to[2] = decoded2(codes.words[i][j * 2] >> 16, of_high);
+        to[3] = decoded2(codes.words[i][j * 2 + 1] >> 16, of_low);
+      }
+    }
+  }
+
+  // Two consumers, one stage after the other: while one decodes, the tensor cores have the other's mma. Fragments stay
+  // as they are until the mma of the next stage are begun.
+  __device__ __forceinline__ void consume_stages(float (&acc)[kAcc], Cursor& at, int kblocks,
+                                                 const MatmulConsumer& me) const {
+    int before = 0;
+    const auto turn = [&](Fragments& a, int kb) {
+      BoxCodes codes;
+      Ring::wait_full(at);
+      read_codes(codes, at.stage, 0, me);
+      decode_codes(a, codes);
+      chain_stage(*this, acc, at, before, kb, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
+    };
+    Fragments even;
+    Fragments odd;
+    int kb = 0;
+#pragma unroll 1
+    for (; kb + 1 < kblocks; kb += 2) {
+      turn(even, kb);
+      turn(odd, kb + 1);
+    }
+    if (kb < kblocks) turn(even, kb);
+    chain_end(*this, acc, before);
+  }
+
+  // One consumer: codes are read before the mma ahead of them are begun, which hold the warp until their fragments are
+  // read. There always is a stage after: the next tile's first, or the end's.
+  __device__ __forceinline__ void consume_boxes(float (&acc)[kAcc], Cursor& at, int kblocks,
+                                                const MatmulConsumer& me) const {
+    int before = 0;
+    BoxCodes codes;
+    Ring::wait_full(at);
+    read_codes(codes, at.stage, 0, me);
+    const auto box = [&](Fragments& a, int index, int kb) {
+      const std::uint64_t b = Ring::b_operand(at.stage, index * Shape::kN * kRowBytes);
+      chain_steps<kSteps>(acc, b, kb + index != 0, [&a](int step) -> const std::uint32_t(&)[4] { return a[step]; });
+    };
+    Fragments even;
+    Fragments odd;
+#pragma unroll 1
+    for (int kb = 0; kb < kblocks; ++kb) {
+      decode_codes(even, codes);
+      read_codes(codes, at.stage, 1, me);
+      box(even, 0, kb);
+      if (kb != 0) Ring::release(before);
+      decode_codes(odd, codes);
+      Cursor after = at;
+      after.advance();
+      Ring::wait_full(after);
+      read_codes(codes, after.stage, 0, me);
+      box(odd, 1, kb);
+      before = at.stage;
+      at = after;
+    }
+    chain_end(*this, acc, before);
+  }
+
+  __device__ __forceinline__ void consume(float (&acc)[kAcc], Cursor& at, int kblocks, const MatmulConsumer& me) const {
+    if constexpr (Shape::kConsumers == 1) {
+      consume_boxes(acc, at, kblocks, me);
+    } else {
+      consume_stages(acc, at, kblocks, me);
+    }
+  }
+
+  __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
+    consume_tiles<Out>(*this, c_map, d_map, index,
+                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
+                         consume(acc[0], at, tile.kblocks, me);
+                       });
+  }
+};
+
+template <class Shape, Element kA, class Out>
+cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaStream_t stream) {
+  MatmulMaps maps;
+  MatmulJob job;
+  job.scale_a = matmul.scale_a;
+  using Tile = DecodedMatmul<Shape, kA, Out>;
+  if (const auto e = matmul_prepare(matmul, 1, 2, boxes_of<Tile>(), maps, job); e != cudaSuccess) return e;
+  job.raster = raster;
+  return matmul_start<Tile>(maps, job, stream);
+}
+
+namespace {
+
+constexpr int kRaster = 16;
+
+template <std::size_t kRow, bool kTransposed>
+using DecodedTiles = DecodedShape<kTilesTable[kRow].sub_n, kTilesTable[kRow].consumers, kTransposed>;
+
+template <bool kTransposed, Element kA, class Out>
+cudaError_t launch_tiles(const MatmulDecoded& matmul, cudaStream_t stream) {
+  return with_tiles<MatmulKernel::mxfp8>(chosen_tiles(matmul, MatmulKernel::mxfp8), [&](auto row) {
+    return matmul_decoded_start<DecodedTiles<row.value, kTransposed>, kA, Out>(matmul, kRaster, stream);
+  });
+}
+
+template <Element kA, class Out>
+cudaError_t launch(const MatmulDecoded& matmul, cudaStream_t stream) {
+  return matmul.transposed ? launch_tiles<true, kA, Out>(matmul, stream) : launch_tiles<false, kA, Out>(matmul, stream);
+}
+
+template <Element kA>
+cudaError_t launch_output(const MatmulDecoded& matmul, cudaStream_t stream) {
+  return matmul.output == MatmulOutput::fp32 ? launch<kA, float>(matmul, stream)
+                                             : launch<kA, __nv_bfloat16>(matmul, stream);
+}
+
+}  // namespace
+
+cudaError_t matmul_decoded_launch(const MatmulDecoded& matmul, cudaStream_t stream) {
+  if (!matmul_valid(matmul, 32)) return cudaErrorInvalidValue;
+  if (matmul_empty(matmul)) return cudaSuccess;
+  return matmul.a_format == Element::e4m3 ? launch_output<Element::e4m3>(matmul, stream)
+                                          : launch_output<Element::e5m2>(matmul, stream);
+}
+
+}  // namespace mxcheck_kernels::sm90

@@ -1,0 +1,197 @@
+#include "kernels/sm90/moe/moe_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "kernels/common/refusal.h"
+#include "kernels/sm90/common/arguments.h"
+#include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/moe_kernels.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr std::uint64_t kAlignment = 256;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+
+constexpr std::int64_t kNoOffsets = 0;  // where there is no tensor: the sizes alone are asked for
+
+RoutesJob routes_job(const MoeCall& c, int band) {
+  const MoeTensors& t = c.tensors;
+  RoutesJob job;
+  job.rows.rows = c.routed, job.rows.experts = c.experts, job.rows.block = band, job.rows.source_rows = c.tokens;
+  job.rows.offsets = t.offsets.data == nullptr ? &kNoOffsets : data_of<const std::int64_t>(t.offsets);
+  job.rows.index = data_of<const std::int32_t>(t.row_token);
+  job.slots.tokens = c.tokens, job.slots.slots = c.slots, job.slots.y_rows = c.routed;
+  job.slots.token_offsets = data_of<const std::int64_t>(t.token_offsets);
+  job.slots.token_rows = data_of<const std::int32_t>(t.token_rows);
+  job.rows.report = job.slots.report = c.report;
+  return job;
+}
+
+using Pass = MoePlan (*)(const MoeCall&);
+
+std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
+  if (recipe.fp8()) return {forward_of_codes, backward_of_codes};
+  return {forward_of_values, backward_of_values};
+}
+
+MoePlan plan_of(const mxcheck_call& call, bool backward) {
+  const MoeCall checked = read_moe_call(call, backward);
+  MoePlan plan = passes_of(*checked.recipe)[backward ? 1 : 0](checked);
+  if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
+  return plan;
+}
+
+}  // namespace
+
+Part Arena::take(std::int64_t rows, std::int64_t row_bytes) {
+  Part part;
+  if (__builtin_mul_overflow(rows, row_bytes, &part.bytes) || part.bytes > kMostBytes) {
+    invalid("the tensors are so large that no workspace would do");
+  }
+  part.bytes = (part.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (part.bytes == 0) return part;
+  auto next = taken_.begin();
+  for (; next != taken_.end() && next->at - part.at < part.bytes; ++next) part.at = next->at + next->bytes;
+  if (part.at > kMostBytes) invalid("the tensors are so large that no workspace would do");
+  taken_.insert(next, part);
+  bytes_ = std::max(bytes_, part.at + part.bytes);
+  return part;
+}
+
+void Arena::drop(const Part& part) {
+  const auto same = [&](const Part& taken) { return taken.at == part.at; };
+  if (part.bytes != 0) taken_.erase(std::find_if(taken_.begin(), taken_.end(), same));
+}
+
+MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), call_(call) {
+  RoutesJob job = routes_job(call, band);
+  job.header = memory.at<PlanHeader>(memory.take(1, kHeaderBytes));
+  job.table = memory.at<RowTile>(memory.take(1, static_cast<std::int64_t>(table_bytes(job.rows))));
+  header_ = job.header;
+  routed_ = {call.routed, most_tiles(job.rows), header_, job.table};
+  const std::uint64_t bytes = bytes_of(call.experts + call.tokens + 2, 1, 8) + bytes_of(call.routed, 1, 4) +
+                              bytes_of(call.slots, 1, 4) + table_bytes(job.rows);
+  add("check routes", MoeStepKind::check, bytes, [job](cudaStream_t stream) { return check_routes(job, stream); });
+}
+
+TiledRows MoeBuilder::plain_rows(std::int64_t rows) const {
+  return {rows, (rows + kTileRows - 1) / kTileRows, header_, nullptr};
+}
+
+void MoeBuilder::add(std::string name, MoeStepKind kind, std::uint64_t bytes,
+                     std::function<cudaError_t(cudaStream_t)> enqueue) {
+  plan_.steps.push_back({std::move(name), kind, bytes, 0, std::move(enqueue), std::nullopt});
+}
+
+void MoeBuilder::add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
+                          std::function<cudaError_t(cudaStream_t)> enqueue) {
+  plan_.steps.push_back({std::move(name), MoeStepKind::gemm, bytes, products, std::move(enqueue), gemm});
+}
+
+void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted) {
+  const MoeTensors& t = call_.tensors;
+  AggregateJob job;
+  job.y = memory.at<const std::uint16_t>(y);
+  if (weighted) job.weights = data_of<const float>(t.row_weight);
+  job.token_offsets = data_of<const std::int64_t>(t.token_offsets);
+  job.token_rows = data_of<const std::int32_t>(t.token_rows);
+  job.o = data_of<std::uint16_t>(o);
+  job.tokens = call_.tokens, job.cols = call_.d, job.header = header_;
+  const std::uint64_t bytes = bytes_of(call_.routed, call_.d, 2) + bytes_of(call_.tokens, call_.d, 2) +
+                              bytes_of(call_.slots, 1, 4) + bytes_of(call_.tokens + 1, 1, 8) +
+                              (weighted ? bytes_of(call_.routed, 1, 4) : 0);
+  // Widths are multiples of 8 and tensors are aligned. Without routed rows job.weights is null, and so are no slots'.
+  add(name, MoeStepKind::elementwise, bytes,
+      [job](cudaStream_t stream) { return launch_aggregate(job, true, stream); });
+}
+
+MoePlan MoeBuilder::finish() {
+  plan_.workspace_bytes = memory.bytes();
+  return std::move(plan_);
+}
+
+MoeGemm described(const MatmulCall& matmul) {
+  MoeGemm gemm;
+  gemm.kind = matmul.kind, gemm.output = matmul.output;
+  gemm.a.data = matmul.a, gemm.b.data = matmul.b;
+  gemm.m = matmul.m, gemm.n = matmul.n, gemm.k = matmul.k;
+  gemm.experts = matmul.experts, gemm.offsets = matmul.offsets;
+  gemm.d = matmul.d;
+  return gemm;
+}
+
+void require_tiles(const char* name, std::int64_t m, std::int64_t n, std::int64_t experts, bool k_grouped) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t rows = m / 128 + 1;
+  const std::int64_t all_rows = k_grouped ? rows * experts : rows + experts;
+  if (all_rows <= kMost / (n / 128 + 1)) return;
+  unsupported(std::string(name) + " has more tiles of 128x128 than are offered: at most " + std::to_string(kMost));
+}
+
+void add_gather(MoeBuilder& b, const char* name, const GatherRows& values, const GatherRows& scales) {
+  const MoeCall& c = b.call();
+  GatherJob job;
+  job.values = values, job.scales = scales;
+  job.tokens = c.tokens, job.header = b.header();
+  job.token_offsets = data_of<const std::int64_t>(c.tensors.token_offsets);
+  job.token_rows = data_of<const std::int32_t>(c.tensors.token_rows);
+  // A token without rows is not counted as read: there may be fewer rows than tokens.
+  const std::int64_t rows = std::min(c.tokens, c.routed) + c.routed;
+  const std::uint64_t bytes =
+      bytes_of(rows, values.row_bytes, 1) + bytes_of(rows, scales.row_bytes, 1) + bytes_of(c.slots, 1, 4);
+  b.add(name, MoeStepKind::elementwise, bytes, [job](cudaStream_t stream) { return launch_gather(job, stream); });
+}
+
+HInput bf16_h(const MoeCall& call, const std::uint16_t* h) {
+  HInput input;
+  input.data = h, input.stride = 2 * call.n, input.interleaved = call.interleaved;
+  return input;
+}
+
+HInput kept_h(const MoeCall& call) {
+  if (!call.recipe->keeps_e5m6) return bf16_h(call, data_of<const std::uint16_t>(call.tensors.h));
+  HInput input;
+  input.data = call.tensors.h.data, input.scales = data_of<const std::uint8_t>(call.tensors.h_scales);
+  input.stride = 2 * call.n, input.interleaved = call.interleaved, input.packed = true;
+  return input;
+}
+
+std::uint64_t h_bytes(const MoeCall& call, const HInput& h) {
+  return h.packed ? call.tensors.h.bytes + call.tensors.h_scales.bytes : bytes_of(call.routed, call.n, 4);
+}
+
+void add_swiglu(MoeBuilder& b, const std::uint16_t* h, const Part& a) {
+  const MoeCall& c = b.call();
+  RowsJob job;
+  job.h = bf16_h(c, h);
+  job.rows = c.routed, job.n = c.n;
+  job.a = b.memory.at<std::uint16_t>(a);
+  job.header = b.header();
+  b.add("swiglu", MoeStepKind::elementwise, bytes_of(c.routed, c.n, 6),
+        [job](cudaStream_t stream) { return launch_forward_rows(job, true, stream); });
+}
+
+void add_swiglu_backward(MoeBuilder& b, const HInput& h, const Part& p, const SwigluGradients& to) {
+  const MoeCall& c = b.call();
+  const Part sums = b.memory.take(1, static_cast<std::int64_t>(sums_bytes(c.routed, c.n, kRowPart)));
+  RowsJob job;
+  job.h = h;
+  job.rows = c.routed, job.n = c.n;
+  job.p = b.memory.at<const float>(p), job.weights = data_of<const float>(c.tensors.row_weight);
+  job.a = b.memory.at<std::uint16_t>(to.a), job.dh = b.memory.at<std::uint16_t>(to.dh);
+  job.ds = data_of<float>(c.tensors.ds), job.sums = b.memory.at<float>(sums);
+  job.header = b.header();
+  b.add("swiglu_backward", MoeStepKind::elementwise,
+        h_bytes(c, h) + bytes_of(c.routed, c.n, 10) + bytes_of(c.routed, 1, 8),
+        [job](cudaStream_t stream) { return launch_backward_rows(job, true, stream); });
+  b.memory.drop(sums);
+}
+
+MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false); }
+MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true); }
+
+}  // namespace mxcheck_kernels::sm90

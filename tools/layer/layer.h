@@ -1,0 +1,76 @@
+#pragma once
+// What `mxcheck layer` does: its options, summaries of tensors, and dumps of other layers compared with it.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "goldens/io/tensor_file.h"
+#include "goldens/json/json.h"
+#include "goldens/layer/layer_data.h"
+#include "tools/layer/input.h"
+#include "tools/route/router_options.h"
+
+namespace mxcheck {
+
+struct LayerOptions {
+  std::string recipe, svg;
+  bool list = false, show = false, json = false;
+  LayerFiles files;
+  std::string logits, routes;
+  RouterOptions router;
+  bool backward = false;
+  std::string output;
+  std::vector<std::string> only;
+  std::string against;
+  std::vector<std::string> map;
+  int threads = 0;
+};
+
+// Computes the layer; writes, prints, or compares with a dump. The exit code.
+int run_layer(const LayerOptions& o);
+
+// The contents of a tensor in a line: its extremes, its NaNs and a prefix of its SHA-256.
+struct TensorSummary {
+  double min_abs = 0, max_abs = 0;  // of what is no NaN; 0 where there is nothing
+  std::int64_t nans = 0;
+  std::string sha256;
+};
+TensorSummary summary_of(const LayerTensor& tensor);
+
+std::string summary_text(const std::vector<LayerTensor>& tensors);
+Json summary_json(const std::vector<LayerTensor>& tensors);
+
+// A dump of a layer's tensors, of anyone's making: a safetensors file, or an HDF5 file that `mxcheck layer` wrote.
+class LayerDump {
+ public:
+  // map: "H=model.h" says that the layer's H is there by the name model.h.
+  LayerDump(const std::string& path, const std::vector<std::string>& map);
+  ~LayerDump();
+  LayerDump(const LayerDump&) = delete;
+  LayerDump& operator=(const LayerDump&) = delete;
+
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }  // as they are in the file
+  // By the layer's name.
+  [[nodiscard]] std::optional<Tensor> find(const std::string& name) const;
+  // Names in the file that are none of these of the layer's.
+  [[nodiscard]] std::vector<std::string> others(const std::set<std::string>& known) const;
+
+ private:
+  struct Files;
+  std::unique_ptr<Files> files_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::string> map_;
+};
+
+// A dump compared with the layer that was computed: the answer of `mxcheck layer --against`.
+struct Comparison {
+  std::string text;
+  int exit_code = 0;  // 0 where all that the dump has is equal, else 1
+};
+Comparison compare_with_dump(const LayerOptions& o, LayerData& layer, const LayerRouting& routing);
+
+}  // namespace mxcheck

@@ -1,0 +1,208 @@
+// The report as a page. Every plot has its figures in a table beside it.
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "pages/chart.h"
+#include "pages/html.h"
+#include "tools/recipes/recipes.h"
+
+namespace mxcheck {
+namespace {
+
+// What html::kBaseStyle and svg::kChartStyle lack.
+constexpr std::string_view kStyle = R"(
+:root { --base: #f3f6fa; } @media (prefers-color-scheme: dark) { :root { --base: #1c222c; } }
+section > h2 { padding-top: 16px; border-top: 1px solid var(--rule); } svg { display: block; }
+  .wide svg { min-width: 544px; }
+.findings { background: var(--base); border-left: 4px solid var(--bad); padding: 12px 16px; }
+  .findings ul { margin: 0; overflow-wrap: anywhere; }
+th, td { white-space: nowrap; padding: 4px 7px; } thead th { white-space: normal; vertical-align: bottom; }
+  tr.base { background: var(--base); }
+td.bad { font-weight: 600; } svg text { font-size: 12px; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(320px, 100%), 1fr)); gap: 16px; }
+.plots figure { padding: 12px; border: 1px solid var(--rule); border-radius: 6px; min-width: 0; }
+.plots svg { width: 100%; } figcaption { margin-bottom: 8px; overflow-wrap: anywhere; }
+  figure details { font-size: 13px; }
+)";
+
+std::string label(const Combination& what) {
+  return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, to_text(what.block));
+}
+
+svg::Bar sqnr_bar(const std::string& label, double sqnr_db) { return {label, sqnr_db, decibels(sqnr_db)}; }
+
+std::string sqnr_chart(const std::vector<svg::Bar>& bars, const std::string& title) {
+  return html::wide(svg::bar_chart(bars, {.title = title, .unit = "dB"}), title);
+}
+
+html::Cell number_cell(const std::string& text, bool bad = false) { return html::text(text, bad ? "n bad" : "n"); }
+
+// The first cells of a line: rank, recipe, format and block.
+html::Row line_row(std::size_t rank, const Combination& what) {
+  return {{number_cell(std::to_string(rank)), html::name(what.recipe.name), html::text(spec(what.format).name),
+           html::text(to_text(what.block))},
+          ""};
+}
+html::Row bf16_row() { return {{number_cell("-"), html::name("bf16"), html::text("bf16"), html::text("-")}, "base"}; }
+
+void add_numbers(html::Row& row, const std::vector<std::string>& numbers) {
+  for (const std::string& number : numbers) row.cells.push_back(number_cell(number));
+}
+
+html::Table ranked_table(std::string caption, const std::vector<std::string>& heads) {
+  html::Table table{.head = {html::text("rank", "n"), html::text("recipe"), html::text("format"), html::text("block")},
+                    .caption = std::move(caption)};
+  for (const std::string& head : heads) table.head.push_back(html::text(head, "n"));
+  return table;
+}
+
+std::string tensor_table(const TensorReport& t) {
+  html::Table table = ranked_table(
+      "Relative errors are of single elements. Zeroed: of the nonzero elements. Dead: blocks of which nothing is left.",
+      {"SQNR dB", "median error", "largest error", "zeroed", "saturated", "dead blocks", "zero blocks", "lowest amax",
+       "highest amax", "scales", "bytes"});
+  html::Row& bf16 = table.rows.emplace_back(bf16_row());
+  add_numbers(bf16, {decibels(t.bf16.sqnr_db), figure(t.bf16.median_relative), figure(t.bf16.max_relative),
+                     std::to_string(t.bf16.flushed), std::to_string(t.bf16.saturated), "-", "-", "-", "-", "-", "-"});
+  for (const auto& [what, s] : t.lines) {
+    html::Row row = line_row(table.rows.size(), what);
+    add_numbers(row, {decibels(s.error.sqnr_db), figure(s.error.median_relative), figure(s.error.max_relative)});
+    row.cells.push_back(number_cell(percent(s.zeroed_share), s.zeroed_share >= 0.01));
+    row.cells.push_back(number_cell(percent(s.error.saturated_share),
+                                    s.error.saturated_share >= 0.001 && what.recipe.rule != ScaleRule::fp32));
+    row.cells.push_back(number_cell(std::to_string(s.dead_blocks), s.dead_blocks != 0));
+    add_numbers(row, {std::to_string(s.zero_blocks), figure(s.amax_lowest), figure(s.amax_highest),
+                      std::to_string(s.distinct_scales), scale_range(s)});
+    table.rows.push_back(std::move(row));
+  }
+  return html::wide(html::table(table), "figures");
+}
+
+struct Histogram {
+  std::string names;
+  const Study* study;
+  bool fp32;
+};
+
+std::string histogram_figure(const Histogram& h, int low, int high) {
+  constexpr double kWidth = 320, kHeight = 110;
+  const std::uint64_t most = *std::max_element(h.study->scales.begin(), h.study->scales.end());
+  const double step = kWidth / (high - low + 1);
+  svg::Drawing d;
+  d.line(0, kHeight, kWidth, kHeight, {.css = "axis"});
+  html::Table table{.head = {html::text("byte", "n"), html::text("blocks", "n")}};
+  for (int byte = low; byte <= high; ++byte) {
+    const std::uint64_t count = h.study->scales[static_cast<std::size_t>(byte)];
+    if (count == 0) continue;
+    const double height = std::max(1.0, (kHeight - 6) * static_cast<double>(count) / static_cast<double>(most));
+    d.rect(step * (byte - low) + step * 0.1, kHeight - height, step * 0.8, height,
+           {.css = "bar", .title = fmt::format("byte {}: {} blocks", byte, count)});
+    table.rows.push_back({{number_cell(std::to_string(byte)), number_cell(std::to_string(count))}, ""});
+  }
+  d.text(0, kHeight + 15, std::to_string(low));
+  d.text(kWidth, kHeight + 15, std::to_string(high), {.anchor = "end"});
+  const svg::Picture picture{
+      .title = "Scales of " + h.names, .width = kWidth, .height = kHeight + 20, .sizing = svg::Sizing::of_page};
+  return fmt::format("<figure><figcaption>{}</figcaption>{}{}</figure>\n", html::escaped(h.names), d.picture(picture),
+                     html::details(h.fp32 ? "Counts (FP32 scales by exponent field)" : "Counts", html::table(table)));
+}
+
+// One plot for all recipes that write the same numbers of each byte; one axis for all, so that they compare.
+std::string histograms(const TensorReport& t) {
+  std::vector<Histogram> groups;
+  int low = 255, high = 0;
+  for (const StudyLine& line : t.lines) {
+    const bool fp32 = line.what.recipe.rule == ScaleRule::fp32;
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const Histogram& h) {
+      return h.study->scales == line.study.scales && h.fp32 == fp32;
+    });
+    for (int byte = 0; byte < 256; ++byte) {
+      if (line.study.scales[static_cast<std::size_t>(byte)] == 0) continue;
+      low = std::min(low, byte);
+      high = std::max(high, byte);
+    }
+    if (found != groups.end()) {
+      found->names += ", " + label(line.what);
+    } else {
+      groups.push_back({label(line.what), &line.study, fp32});
+    }
+  }
+  std::string out =
+      "<h3>Scale bytes</h3><p class=\"soft\">Blocks by scale byte; the scale is 2^(byte - 127). Recipes with equal "
+      "counts share a plot, and all plots share an axis.</p><div class=\"plots\">\n";
+  for (const Histogram& h : groups) out += histogram_figure(h, low, high);
+  return out + "</div>\n";
+}
+
+// SQNR is decided by the largest elements, and does not show what happens to the others.
+std::string zeroed_chart(const TensorReport& t) {
+  std::vector<svg::Bar> bars;
+  for (const auto& [what, s] : t.lines) {
+    if (s.zeroed_share >= 0.01) bars.push_back({label(what), s.zeroed_share * 100, percent(s.zeroed_share)});
+  }
+  if (bars.empty()) return "";
+  const std::string title = "Elements lost by recipe";
+  return "<h3>Nonzero elements that become zero: recipes that lose 1 % or more</h3>\n" +
+         html::wide(svg::bar_chart(bars, {.title = title, .unit = "%", .css = "bar bad"}), title);
+}
+
+std::string tensor_section(const TensorReport& t) {
+  std::vector<svg::Bar> bars{sqnr_bar("bf16", t.bf16.sqnr_db)};
+  for (const StudyLine& line : t.lines) bars.push_back(sqnr_bar(label(line.what), line.study.error.sqnr_db));
+  return html::section(t.name,
+                       fmt::format("{} x {} {}; {} zeros, {} NaN, {} infinities; magnitudes {} to {}", t.rows, t.cols,
+                                   spec(t.dtype).name, t.facts.zeros, t.facts.nan, t.facts.infinite,
+                                   figure(t.facts.smallest), figure(t.facts.largest)),
+                       "<h3>Signal to quantization noise: longer is better</h3>\n" +
+                           sqnr_chart(bars, "SQNR by recipe") + zeroed_chart(t) + "<h3>Figures</h3>\n" +
+                           tensor_table(t) + histograms(t));
+}
+
+std::string matmul_section(const MatmulReport& p) {
+  std::vector<svg::Bar> bars{sqnr_bar("bf16", p.bf16.sqnr_db)};
+  html::Table table =
+      ranked_table("Norm: Frobenius norm of the error by that of the product", {"SQNR dB", "norm", "largest / rms"});
+  const auto add = [&](html::Row row, const MatmulError& e) {
+    add_numbers(row, {decibels(e.sqnr_db), figure(e.frobenius), figure(e.max_over_rms)});
+    table.rows.push_back(std::move(row));
+  };
+  add(bf16_row(), p.bf16);
+  for (const auto& [what, error] : p.lines) {
+    bars.push_back(sqnr_bar(label(what), error.sqnr_db));
+    add(line_row(table.rows.size(), what), error);
+  }
+  return html::section(
+      p.activations + " x " + p.weights,
+      fmt::format("Product with M = {}, N = {}, K = {}; both operands quantized along K, against the "
+                  "exact product",
+                  p.m, p.n, p.k),
+      sqnr_chart(bars, "SQNR of the product by recipe") + html::wide(html::table(table), "figures of the product"));
+}
+
+std::string findings_section(const std::vector<RecipeFinding>& findings) {
+  if (findings.empty()) return "<p>No findings.</p>\n";
+  std::string out = "<section class=\"findings\" aria-label=\"Findings\"><strong>Findings</strong>\n";
+  const std::string* where = nullptr;
+  for (const RecipeFinding& f : findings) {
+    if (where == nullptr || *where != f.where) {
+      out += (where == nullptr ? "<h3>" : "</ul><h3>") + html::escaped(f.where) + "</h3><ul>\n";
+    }
+    where = &f.where;
+    out += "<li>" + html::escaped(f.text) + "</li>\n";
+  }
+  return out + "</ul></section>\n";
+}
+
+}  // namespace
+
+std::string to_page(const RecipesReport& report) {
+  std::string out = findings_section(report.findings);
+  for (const TensorReport& t : report.tensors) out += tensor_section(t);
+  for (const MatmulReport& p : report.matmuls) out += matmul_section(p);
+  return html::page("Quantization recipes", std::string(svg::kChartStyle) + std::string(kStyle), out);
+}
+
+}  // namespace mxcheck
