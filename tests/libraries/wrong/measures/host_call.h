@@ -20,7 +20,7 @@ inline constexpr DLDataType kByte{kDLUInt, 8, 1};
 inline constexpr DLDataType kInt32{kDLInt, 32, 1};
 inline constexpr DLDataType kInt64{kDLInt, 64, 1};
 
-struct Tensor {
+struct HostTensor {
   DLDataType type;
   std::vector<std::int64_t> shape;
   std::vector<std::uint8_t> bytes;
@@ -48,21 +48,21 @@ struct Tensor {
   }
 };
 
-inline Tensor empty(DLDataType type, std::vector<std::int64_t> shape) {
+inline HostTensor empty(DLDataType type, std::vector<std::int64_t> shape) {
   std::size_t bytes = type.bits / 8;
   for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
   return {type, std::move(shape), std::vector<std::uint8_t>(bytes, 0x7F)};
 }
 
 template <class T>
-Tensor filled(DLDataType type, std::vector<std::int64_t> shape, const std::vector<T>& with) {
-  Tensor t = empty(type, std::move(shape));
+HostTensor filled(DLDataType type, std::vector<std::int64_t> shape, const std::vector<T>& with) {
+  HostTensor t = empty(type, std::move(shape));
   std::memcpy(t.bytes.data(), with.data(), t.bytes.size());
   return t;
 }
 
-inline Tensor normal(std::mt19937& random, DLDataType type, std::vector<std::int64_t> shape, float deviation = 1) {
-  Tensor t = empty(type, std::move(shape));
+inline HostTensor normal(std::mt19937& random, DLDataType type, std::vector<std::int64_t> shape, float deviation = 1) {
+  HostTensor t = empty(type, std::move(shape));
   std::normal_distribution<float> draw(0, deviation);
   const std::size_t size = type.bits / 8;
   for (std::size_t i = 0; i < t.bytes.size(); i += size) {
@@ -73,11 +73,11 @@ inline Tensor normal(std::mt19937& random, DLDataType type, std::vector<std::int
 }
 
 // Whether the call was answered; outputs are poisoned before it.
-inline bool call(const mxcheck_operation& operation, const mxcheck_policy& policy, std::vector<Tensor>& inputs,
-                 std::vector<Tensor>& outputs) {
+inline bool call(const mxcheck_operation& operation, const mxcheck_policy& policy, std::vector<HostTensor>& inputs,
+                 std::vector<HostTensor>& outputs) {
   std::vector<DLTensor> tensors;
-  for (std::vector<Tensor>* side : {&inputs, &outputs}) {
-    for (Tensor& t : *side) {
+  for (std::vector<HostTensor>* side : {&inputs, &outputs}) {
+    for (HostTensor& t : *side) {
       if (side == &outputs) std::fill(t.bytes.begin(), t.bytes.end(), std::uint8_t{0x7F});
       tensors.push_back(
           {t.bytes.data(), {kDLCPU, 0}, static_cast<int>(t.shape.size()), t.type, t.shape.data(), nullptr, 0});

@@ -45,8 +45,8 @@ struct Expected {
 struct Step {
   std::string operation;
   std::variant<mxcheck_policy, mxcheck_swiglu_policy, mxcheck_aggregate_policy> policy;
-  std::vector<Tensor> inputs;
-  std::vector<Tensor> outputs;
+  std::vector<HostTensor> inputs;
+  std::vector<HostTensor> outputs;
   std::vector<Expected> expected;
 };
 
@@ -85,7 +85,7 @@ void add_values(Step& step, DLDataType type, std::vector<double> right, std::vec
 }
 
 std::vector<float> numbers(const Step& step, const Expected& e) {
-  const Tensor& t = step.outputs[e.output];
+  const HostTensor& t = step.outputs[e.output];
   std::vector<float> values;
   for (std::int64_t at = 0; at < std::ssize(e.right); ++at) {
     if (e.block == 0) {
@@ -94,7 +94,7 @@ std::vector<float> numbers(const Step& step, const Expected& e) {
     }
     const std::int64_t i = at / e.cols;
     const std::int64_t j = at % e.cols;
-    const Tensor& scales = step.outputs[e.output + 1];
+    const HostTensor& scales = step.outputs[e.output + 1];
     const std::int64_t place =
         e.transposed ? j * scales.shape[1] + band_of(i, e.block) : i * scales.shape[1] + j / e.block;
     const auto byte = scales.bytes[static_cast<std::size_t>(place)];
@@ -112,7 +112,7 @@ std::vector<float> numbers(const Step& step, const Expected& e) {
 struct Exact {
   std::vector<double> a, scaled_a, dh, ds;
 };
-Exact exact_steps(const std::vector<double>& h, bool interleaved, const Tensor& p, const Tensor& weights) {
+Exact exact_steps(const std::vector<double>& h, bool interleaved, const HostTensor& p, const HostTensor& weights) {
   Exact x;
   x.dh.resize(h.size());
   for (std::int64_t i = 0; i < kRows; ++i) {
@@ -163,7 +163,7 @@ void add_swiglu_outputs(Step& step, const SwigluKind& kind, const Exact& right) 
 
 Step swiglu_step(const SwigluKind& kind, std::mt19937& random) {
   Step step{kind.backward ? "swiglu_backward" : "swiglu", {}, {}, {}, {}};
-  Tensor h = normal(random, kBf16, {kRows, 2 * kN});
+  HostTensor h = normal(random, kBf16, {kRows, 2 * kN});
   std::vector<double> values;
   for (std::int64_t i = 0; i < kRows * 2 * kN; ++i) values.push_back(h.value(i));
   if (kind.h == Format::bf16) {
@@ -176,10 +176,10 @@ Step swiglu_step(const SwigluKind& kind, std::mt19937& random) {
     const std::vector<float> decoded = dequantize(q);
     values.assign(decoded.begin(), decoded.end());
   }
-  const Tensor p = normal(random, kFp32, {kRows, kN});
+  const HostTensor p = normal(random, kFp32, {kRows, kN});
   std::vector<float> drawn;
   for (std::int64_t i = 0; i < kRows; ++i) drawn.push_back(std::uniform_real_distribution<float>(0.05F, 0.6F)(random));
-  const Tensor weights = filled(kFp32, {kRows}, drawn);
+  const HostTensor weights = filled(kFp32, {kRows}, drawn);
   if (kind.backward) step.inputs.push_back(p), step.inputs.push_back(weights);
   step.inputs.push_back(filled(kInt64, {std::ssize(kExperts)}, kExperts));
   add_swiglu_outputs(step, kind, exact_steps(values, kind.interleaved, p, weights));
@@ -201,7 +201,7 @@ Step swiglu_step(const SwigluKind& kind, std::mt19937& random) {
 
 Step aggregate_step(bool weighted, std::mt19937& random) {
   Step step{"aggregate", mxcheck_aggregate_policy{}, {}, {}, {}};
-  const Tensor y = normal(random, kBf16, {kRows, kN});
+  const HostTensor y = normal(random, kBf16, {kRows, kN});
   std::vector<float> weights;
   for (std::int64_t i = 0; i < kRows; ++i)
     weights.push_back(std::uniform_real_distribution<float>(0.05F, 0.6F)(random));
@@ -237,7 +237,7 @@ Step aggregate_step(bool weighted, std::mt19937& random) {
 Step transpose_step(DLDataType type, bool gathered, const char* recipe, std::int64_t block, std::mt19937& random) {
   Step step{"quantize_transposed", mxcheck_policy{}, {}, {}, {}};
   const std::int64_t from = gathered ? 200 : kRows;
-  const Tensor x = normal(random, type, {from, kN});
+  const HostTensor x = normal(random, type, {from, kN});
   std::vector<std::int32_t> index;
   std::vector<double> right;
   for (std::int64_t i = 0; i < kRows; ++i) {

@@ -29,13 +29,13 @@ constexpr std::int64_t kD = 128;
 constexpr std::int64_t kN = 128;
 constexpr std::int64_t kExperts = 5;
 template <class T>
-Tensor list(DLDataType type, const std::vector<T>& with) {
+HostTensor list(DLDataType type, const std::vector<T>& with) {
   return filled(type, {std::ssize(with)}, with);
 }
 
 struct Data {
-  Tensor x, w1, w2, d_o;
-  std::vector<Tensor> routes;  // in the order of candidate_moe.h
+  HostTensor x, w1, w2, d_o;
+  std::vector<HostTensor> routes;  // in the order of candidate_moe.h
   std::int64_t routed = 0;
 };
 
@@ -75,14 +75,14 @@ Data make_data() {
 }
 
 // Codes in rows with scales of 1x128, as candidate_moe.h has what is kept.
-void add_kept(const OperandRule& rule, std::int64_t rows, std::int64_t cols, std::vector<Tensor>& to) {
+void add_kept(const OperandRule& rule, std::int64_t rows, std::int64_t cols, std::vector<HostTensor>& to) {
   const bool fp32 = rule.scales.find("fp32") != std::string::npos;
   to.push_back(empty(kByte, {rows, rule.format == Format::e5m6 ? 12 * ((cols + 7) / 8) : cols}));
   to.push_back(empty(fp32 ? kFp32 : kByte, {rows, (cols + 127) / 128}));
 }
 
-std::vector<Tensor> kept_tensors(const LayerRecipe& recipe, std::int64_t routed) {
-  std::vector<Tensor> kept;
+std::vector<HostTensor> kept_tensors(const LayerRecipe& recipe, std::int64_t routed) {
+  std::vector<HostTensor> kept;
   if (recipe.kept_h.quantized()) {
     add_kept(recipe.kept_h, routed, 2 * kN, kept);
   } else {
@@ -93,8 +93,8 @@ std::vector<Tensor> kept_tensors(const LayerRecipe& recipe, std::int64_t routed)
 }
 
 // The outputs that are numbers, of both passes; none where a call is refused.
-std::vector<Tensor> layer(const mxcheck_candidate_table& table, const Data& data, const LayerRecipe& recipe,
-                          bool interleaved) {
+std::vector<HostTensor> layer(const mxcheck_candidate_table& table, const Data& data, const LayerRecipe& recipe,
+                              bool interleaved) {
   mxcheck_moe_policy policy{};
   policy.policy.size = sizeof(policy);
   policy.policy.rows = kTokens, policy.policy.cols = kD, policy.policy.threads = 1;
@@ -102,27 +102,27 @@ std::vector<Tensor> layer(const mxcheck_candidate_table& table, const Data& data
   policy.inner = kN, policy.experts = kExperts, policy.routed = data.routed;
   policy.gate_up = interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;
 
-  std::vector<Tensor> inputs{data.x, data.w1, data.w2};
+  std::vector<HostTensor> inputs{data.x, data.w1, data.w2};
   inputs.insert(inputs.end(), data.routes.begin(), data.routes.end());
-  const std::vector<Tensor> kept = kept_tensors(recipe, data.routed);
-  std::vector<Tensor> forward{empty(kBf16, {kTokens, kD})};
+  const std::vector<HostTensor> kept = kept_tensors(recipe, data.routed);
+  std::vector<HostTensor> forward{empty(kBf16, {kTokens, kD})};
   forward.insert(forward.end(), kept.begin(), kept.end());
   if (!call(operation(table, "moe_forward"), policy.policy, inputs, forward)) return {};
 
-  std::vector<Tensor> backward_inputs{data.d_o, data.w1, data.w2};
+  std::vector<HostTensor> backward_inputs{data.d_o, data.w1, data.w2};
   backward_inputs.insert(backward_inputs.end(), forward.begin() + 1, forward.end());
   if (!recipe.keeps_quantized_x) backward_inputs.push_back(data.x);
   backward_inputs.insert(backward_inputs.end(), data.routes.begin(), data.routes.end());
-  std::vector<Tensor> outputs{empty(kBf16, {kTokens, kD}), empty(kFp32, {kExperts * kD, 2 * kN}),
-                              empty(kFp32, {kExperts * kN, kD}), empty(kFp32, {data.routed})};
+  std::vector<HostTensor> outputs{empty(kBf16, {kTokens, kD}), empty(kFp32, {kExperts * kD, 2 * kN}),
+                                  empty(kFp32, {kExperts * kN, kD}), empty(kFp32, {data.routed})};
   if (!call(operation(table, "moe_backward"), policy.policy, backward_inputs, outputs)) return {};
   outputs.push_back(forward[0]);
   if (!recipe.kept_h.quantized()) outputs.push_back(forward[1]);
   return outputs;
 }
 
-std::vector<std::vector<Tensor>> all_layers(const mxcheck_candidate_table& table, const Data& data) {
-  std::vector<std::vector<Tensor>> all;
+std::vector<std::vector<HostTensor>> all_layers(const mxcheck_candidate_table& table, const Data& data) {
+  std::vector<std::vector<HostTensor>> all;
   for (const LayerRecipe& recipe : all_layer_recipes()) {
     for (const bool interleaved : {false, true}) all.push_back(layer(table, data, recipe, interleaved));
   }
@@ -133,9 +133,9 @@ std::vector<std::vector<Tensor>> all_layers(const mxcheck_candidate_table& table
 
 int main(int argc, char** argv) {
   const Data data = make_data();
-  std::vector<std::vector<Tensor>> right;
+  std::vector<std::vector<HostTensor>> right;
   return print_measures(argc, argv, "moe", [&](const std::string& path, Measures& worst) -> const char* {
-    const std::vector<std::vector<Tensor>> is = all_layers(load_candidate(path), data);
+    const std::vector<std::vector<HostTensor>> is = all_layers(load_candidate(path), data);
     if (right.empty()) right = is;
     bool ran = true;
     for (std::size_t l = 0; l < is.size(); ++l) {
